@@ -1,0 +1,98 @@
+/**
+ * Values ↔ bytes for everything that crosses the bus: CBOR (RFC 8949), of which only plain data is
+ * used: numbers, bigints, booleans, null, undefined, text, byte strings, arrays, maps with text keys.
+ * No tags and no indefinite lengths, so nothing decodes to an object with behaviour or to a cycle.
+ *
+ * `index-no-eval` is cbor-x without its native add-on: the main entry reads the environment and
+ * tries to load a shared object, which a process without permissions may not do. It is no slower.
+ */
+import { Encoder } from "cbor-x/index-no-eval";
+import { assert } from "../assert.ts";
+
+/** Containers inside containers that {@link decode} accepts. */
+export const DEPTH_MAX = 32;
+
+const cbor = new Encoder({
+  useRecords: false,
+  // Else a map's length is written as 16 bits, silently cut beyond 65535 keys.
+  variableMapSize: true,
+  // A byte string is a byte string, not a tagged typed array.
+  tagUint8Array: false,
+});
+
+/**
+ * Encodes plain data. The result is a view of a larger buffer, which is never written again where
+ * the view is. Integers beyond 32 bits travel as float64 and so stay exact up to 2^53.
+ */
+export function encode(value: unknown): Uint8Array<ArrayBuffer> {
+  assert(value !== undefined, "Cannot encode undefined: decode answers it for malformed bytes");
+  const bytes = cbor.encode(value);
+  // A plain view, as Buffer's slice() is not Uint8Array's.
+  return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/**
+ * Decodes what {@link encode} made, and nothing else.
+ * @returns undefined where the bytes are malformed, too deep or hold more than plain data. Byte
+ * strings in the result are views of `bytes`, which therefore must not change afterwards.
+ */
+export function decode(bytes: Uint8Array): unknown {
+  if (!isPlain(bytes)) return undefined;
+  try {
+    return cbor.decode(new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Items still to come per open container; one scan at a time, so one for all. */
+const itemsLeft = new Float64Array(DEPTH_MAX + 1);
+
+/**
+ * True where the bytes are one well-formed item of plain data. Looked at before decoding, as cbor-x
+ * recurses as deep as the bytes say and understands tags for classes and shared references.
+ */
+function isPlain(bytes: Uint8Array): boolean {
+  const length = bytes.length;
+  let at = 0;
+  let depth = 0;
+  itemsLeft[0] = 1;
+  for (;;) {
+    while (itemsLeft[depth] === 0) {
+      if (depth === 0) return at === length;
+      depth--;
+    }
+    itemsLeft[depth]!--;
+    if (at >= length) return false;
+    const head = bytes[at++]!;
+    const major = head >> 5;
+    const low = head & 0x1f;
+    let argument = low;
+    if (low >= 24) {
+      // 28 to 30 are reserved, 31 is an indefinite length or a break.
+      if (low > 27) return false;
+      const end = at + (1 << (low - 24));
+      if (end > length) return false;
+      argument = 0;
+      while (at < end) argument = argument * 256 + bytes[at++]!;
+    }
+    switch (major) {
+      case 2: // byte string
+      case 3: // text
+        if (argument > length - at) return false;
+        at += argument;
+        break;
+      case 4: // array
+      case 5: // map
+        // Every item takes a byte at least, so a count beyond the rest is a lie.
+        if (argument * (major - 3) > length - at || depth === DEPTH_MAX) return false;
+        itemsLeft[++depth] = argument * (major - 3);
+        break;
+      case 6: // tag
+        return false;
+      case 7: // false, true, null, undefined, floats; not the other simple values
+        if (low < 20 || low === 24) return false;
+        break;
+    }
+  }
+}

@@ -1,0 +1,381 @@
+/**
+ * The bus inside one process, for tests: as fast and as forgetful as it is told to be. Everything
+ * about it follows from the calls made and the seed; only a request's timeout is wall time.
+ *
+ * A publish goes into the lane from its connection to the subscriber's, and every turn of the event
+ * loop empties what was in the lanes when the turn began. So a lane keeps its order, as NATS does,
+ * and a delay of one lane lets the others overtake it, as NATS may.
+ */
+import { assert } from "../assert.ts";
+import { type Rng, rngFor } from "../time/rng.ts";
+import {
+  type Bus,
+  BusError,
+  type BusErrorHook,
+  type BusHandler,
+  type BusStats,
+  type BusStatus,
+  emptyStats,
+  type Subscription,
+} from "./bus.ts";
+import { isPattern, isSubject, matches } from "./subjects.ts";
+import { after, nextTurn } from "./wall_time.ts";
+
+/** What befalls messages, each with a probability in [0, 1]. */
+export interface BusFaults {
+  /** The subscriber never gets it. */
+  readonly drop?: number;
+  /** The subscriber gets it twice in a row. */
+  readonly duplicate?: number;
+  /** It and all behind it in its lane wait for 1 to `delayTurnsMax` (default 8) turns. */
+  readonly delay?: number;
+  readonly delayTurnsMax?: number;
+  /** Only messages to subjects of this pattern. Default: all. */
+  readonly pattern?: string;
+}
+
+export interface MemoryBrokerOptions {
+  readonly seed?: number;
+  readonly faults?: BusFaults;
+  readonly maxPayload?: number;
+}
+
+/** A connection whose cable can be pulled. */
+export interface MemoryBus extends Bus {
+  disconnect(): void;
+  reconnect(): void;
+}
+
+/** What the connections of a process share; stands for the server. */
+export interface MemoryBroker {
+  connect(options: { readonly onError: BusErrorHook }): MemoryBus;
+  /** From now on, so that a test can heal the bus and demand progress. */
+  setFaults(faults: BusFaults): void;
+  /** The server dies: all connections break, and what was under way is gone. */
+  stop(): void;
+  start(): void;
+}
+
+export function createMemoryBroker(options: MemoryBrokerOptions = {}): MemoryBroker {
+  return new Broker(options);
+}
+
+interface Interest {
+  readonly connection: Connection;
+  readonly pattern: string;
+  readonly handler: BusHandler;
+  open: boolean;
+}
+
+interface Delivery {
+  readonly interest: Interest;
+  readonly subject: string;
+  readonly payload: Uint8Array;
+  readonly replyTo: string | undefined;
+  /** Turns that it still waits. */
+  turns: number;
+}
+
+interface Lane {
+  readonly rng: Rng;
+  queue: Delivery[];
+}
+
+class Broker implements MemoryBroker {
+  readonly maxPayload: number;
+  readonly #seed: number;
+  readonly #connections: Connection[] = [];
+  readonly #lanes = new Map<string, Lane>();
+  readonly #interests = new Set<Interest>();
+  /** Subject → who wants it; forgotten at every change of interest. */
+  readonly #routes = new Map<string, Interest[]>();
+  #faults: BusFaults;
+  #running = true;
+  #turnPending = false;
+  #inboxes = 0;
+
+  constructor({ seed = 0, faults = {}, maxPayload = 8 << 20 }: MemoryBrokerOptions) {
+    this.#seed = seed;
+    this.#faults = faults;
+    this.maxPayload = maxPayload;
+  }
+
+  get running(): boolean {
+    return this.#running;
+  }
+
+  connect({ onError }: { readonly onError: BusErrorHook }): MemoryBus {
+    const connection = new Connection(this, { id: this.#connections.length, onError });
+    this.#connections.push(connection);
+    return connection;
+  }
+
+  setFaults(faults: BusFaults): void {
+    this.#faults = faults;
+  }
+
+  stop(): void {
+    this.#running = false;
+    for (const lane of this.#lanes.values()) lane.queue = [];
+    for (const connection of this.#connections) connection.disconnect();
+  }
+
+  start(): void {
+    this.#running = true;
+    for (const connection of this.#connections) connection.reconnect();
+  }
+
+  newInbox(): string {
+    return `_INBOX.${this.#inboxes++}`;
+  }
+
+  listen(interest: Interest): void {
+    this.#interests.add(interest);
+    this.#routes.clear();
+  }
+
+  forget(interest: Interest): void {
+    this.#interests.delete(interest);
+    this.#routes.clear();
+  }
+
+  /** Takes a message from a connection. False where nobody listens. */
+  take(from: Connection, message: Pick<Delivery, "subject" | "payload" | "replyTo">): boolean {
+    const interests = this.#route(message.subject);
+    for (const interest of interests) this.#enqueue(from, { ...message, interest, turns: 0 });
+    return interests.length > 0;
+  }
+
+  #route(subject: string): Interest[] {
+    let interests = this.#routes.get(subject);
+    if (interests === undefined) {
+      interests = [...this.#interests].filter((interest) => matches(interest.pattern, subject));
+      this.#routes.set(subject, interests);
+    }
+    return interests;
+  }
+
+  #enqueue(from: Connection, delivery: Delivery): void {
+    const lane = this.#lane(from, delivery.interest.connection);
+    const { drop = 0, duplicate = 0, delay = 0, delayTurnsMax = 8, pattern = ">" } = this.#faults;
+    if (drop + duplicate + delay > 0 && matches(pattern, delivery.subject)) {
+      // Always four draws, so that one fault's rate does not shift where the others strike.
+      const dropped = lane.rng.unit() < drop;
+      const doubled = lane.rng.unit() < duplicate;
+      const delayed = lane.rng.unit() < delay;
+      const turns = 1 + lane.rng.below(delayTurnsMax);
+      if (dropped) return;
+      if (delayed) delivery.turns = turns;
+      if (doubled) lane.queue.push({ ...delivery });
+    }
+    lane.queue.push(delivery);
+    this.#wantTurn();
+  }
+
+  #lane(from: Connection, to: Connection): Lane {
+    const name = `${from.id}>${to.id}`;
+    let lane = this.#lanes.get(name);
+    if (lane === undefined) {
+      lane = { rng: rngFor(this.#seed, `bus lane ${name}`), queue: [] };
+      this.#lanes.set(name, lane);
+    }
+    return lane;
+  }
+
+  #wantTurn(): void {
+    if (this.#turnPending) return;
+    this.#turnPending = true;
+    nextTurn(() => {
+      this.#turnPending = false;
+      this.#turn();
+    });
+  }
+
+  #turn(): void {
+    const queues = [...this.#lanes.values()].map((lane) => {
+      const queue = lane.queue;
+      lane.queue = [];
+      return { lane, queue };
+    });
+    for (const { lane, queue } of queues) {
+      let at = 0;
+      while (at < queue.length && queue[at]!.turns === 0) {
+        const delivery = queue[at++]!;
+        if (this.#running) delivery.interest.connection.deliver(delivery);
+      }
+      if (at === queue.length || !this.#running) continue;
+      queue[at]!.turns--;
+      lane.queue = queue.slice(at).concat(lane.queue);
+      this.#wantTurn();
+    }
+  }
+}
+
+class Connection implements MemoryBus {
+  readonly id: number;
+  readonly closed: Promise<BusError | undefined>;
+  readonly #broker: Broker;
+  readonly #onError: BusErrorHook;
+  readonly #stats: BusStats = emptyStats();
+  readonly #interests = new Set<Interest>();
+  readonly #statusHandlers: Array<(status: BusStatus, detail: string) => void> = [];
+  readonly #requests = new Set<(error: BusError) => void>();
+  readonly #settleClosed: (error: BusError | undefined) => void;
+  #state: BusStatus;
+
+  constructor(broker: Broker, options: { readonly id: number; readonly onError: BusErrorHook }) {
+    this.#broker = broker;
+    this.id = options.id;
+    this.#onError = options.onError;
+    this.#state = broker.running ? "connected" : "disconnected";
+    const { promise, resolve } = Promise.withResolvers<BusError | undefined>();
+    this.closed = promise;
+    this.#settleClosed = resolve;
+  }
+
+  get maxPayload(): number {
+    return this.#broker.maxPayload;
+  }
+
+  get connected(): boolean {
+    return this.#state === "connected";
+  }
+
+  get stats(): Readonly<BusStats> {
+    return this.#stats;
+  }
+
+  publish(subject: string, payload: Uint8Array): void {
+    this.#publish(subject, { payload });
+  }
+
+  subscribe(pattern: string, handler: BusHandler): Subscription {
+    assert(isPattern(pattern), `Cannot subscribe to "${pattern}": not a pattern`);
+    this.#refuseIfClosed();
+    const interest: Interest = { connection: this, pattern, handler, open: true };
+    this.#interests.add(interest);
+    this.#broker.listen(interest);
+    return { close: () => this.#unsubscribe(interest) };
+  }
+
+  async request(
+    subject: string,
+    payload: Uint8Array,
+    options: { readonly timeoutMs: number },
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    assert(options.timeoutMs >= 1, `Cannot ask ${subject}: it needs a timeout`);
+    this.#refuseIfClosed();
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
+    const inbox = this.#broker.newInbox();
+    const answer = this.subscribe(inbox, resolve);
+    const cancelTimeout = after(options.timeoutMs, () => {
+      reject(new BusError("timeout", `No answer from ${subject} within ${options.timeoutMs} ms`));
+    });
+    this.#requests.add(reject);
+    try {
+      const heard = this.#publish(subject, { payload, replyTo: inbox });
+      if (!heard) reject(new BusError("no-responders", `Nobody listens to ${subject}`));
+      return await promise;
+    } finally {
+      cancelTimeout();
+      this.#requests.delete(reject);
+      answer.close();
+    }
+  }
+
+  flush(): Promise<void> {
+    if (this.#state === "closed") return Promise.reject(closedError());
+    if (this.#state === "connected") return new Promise((resolve) => nextTurn(resolve));
+    return Promise.reject(new BusError("disconnected", "The bus is disconnected"));
+  }
+
+  onStatus(handler: (status: BusStatus, detail: string) => void): void {
+    this.#statusHandlers.push(handler);
+  }
+
+  close(): Promise<void> {
+    if (this.#state !== "closed") {
+      for (const interest of this.#interests) this.#unsubscribe(interest);
+      for (const reject of this.#requests) reject(closedError());
+      this.#change("closed", "");
+      this.#settleClosed(undefined);
+    }
+    return this.closed.then(() => {});
+  }
+
+  disconnect(): void {
+    if (this.#state === "connected") this.#change("disconnected", "the cable was pulled");
+  }
+
+  reconnect(): void {
+    if (this.#state !== "disconnected" || !this.#broker.running) return;
+    this.#stats.reconnects++;
+    this.#change("connected", "the cable is back");
+  }
+
+  deliver({ interest, subject, payload, replyTo }: Delivery): void {
+    if (!interest.open || this.#state !== "connected") return;
+    this.#stats.received++;
+    this.#stats.receivedBytes += payload.length;
+    const reply = replyTo === undefined
+      ? undefined
+      : (answer: Uint8Array) => this.publish(replyTo, answer);
+    try {
+      interest.handler(payload as Uint8Array<ArrayBuffer>, subject, reply);
+    } catch (cause) {
+      this.#handlerThrew(cause, subject);
+    }
+  }
+
+  /** False where it is known that nobody will get it; a message lost on the way is not known. */
+  #publish(
+    subject: string,
+    { payload, replyTo }: { readonly payload: Uint8Array; readonly replyTo?: string },
+  ): boolean {
+    assert(isSubject(subject), `Cannot publish to "${subject}": not a subject`);
+    assert(
+      payload.length <= this.maxPayload,
+      `Cannot publish ${payload.length} bytes to ${subject}: at most ${this.maxPayload}`,
+    );
+    if (this.#state !== "connected") {
+      this.#stats.lost++;
+      return true;
+    }
+    this.#stats.published++;
+    this.#stats.publishedBytes += payload.length;
+    return this.#broker.take(this, { subject, payload, replyTo });
+  }
+
+  #unsubscribe(interest: Interest): void {
+    interest.open = false;
+    this.#interests.delete(interest);
+    this.#broker.forget(interest);
+  }
+
+  #change(status: BusStatus, detail: string): void {
+    this.#state = status;
+    // Not inside the call that changed it.
+    void Promise.resolve().then(() => {
+      for (const handler of this.#statusHandlers) {
+        try {
+          handler(status, detail);
+        } catch (cause) {
+          this.#handlerThrew(cause, `status ${status}`);
+        }
+      }
+    });
+  }
+
+  #handlerThrew(cause: unknown, what: string): void {
+    this.#stats.handlerErrors++;
+    this.#onError(new BusError("handler", `Handler of ${what} threw: ${cause}`, { cause }));
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#state === "closed") throw closedError();
+  }
+}
+
+function closedError(): BusError {
+  return new BusError("closed", "The bus is closed");
+}

@@ -1,0 +1,345 @@
+/**
+ * The bus over core NATS. Read `README.md` of this folder first: the settings below are each the
+ * answer to something that the client or the server does by default.
+ */
+import { errors, type NatsConnection } from "@nats-io/nats-core";
+import { assert, fail } from "../assert.ts";
+import {
+  type Bus,
+  BusError,
+  type BusErrorHook,
+  type BusHandler,
+  type BusStats,
+  type BusStatus,
+  emptyStats,
+  type Subscription,
+} from "./bus.ts";
+import { connectOverTcp } from "./nats_transport.ts";
+import { isPattern, isSubject, isToken } from "./subjects.ts";
+import { after, sleep, wallMs } from "./wall_time.ts";
+
+/** Where a server is and how to be let in. */
+export interface NatsAddress {
+  /** `nats://host:port`, without a credential. */
+  readonly url: string;
+  readonly user?: string;
+  readonly password?: string;
+  readonly token?: string;
+}
+
+export interface NatsOptions extends NatsAddress {
+  /** The run's name, a token. */
+  readonly run: string;
+  /** Who this process is, a token; the server lists it and answers to it go through its inbox. */
+  readonly name: string;
+  /** How long to keep trying where no server answers yet; 0 tries once. Default: 5 s. */
+  readonly connectTimeoutMs?: number;
+  /** A server is given up when it leaves two of its pings unanswered. Default: 2 s. */
+  readonly pingIntervalMs?: number;
+  /** Between two dials after the connection broke, and as much again at random. Default: 250 ms. */
+  readonly reconnectWaitMs?: number;
+  /** An outage that lasts longer ends the connection for good. Default: none does. */
+  readonly patienceMs?: number;
+  readonly onError: BusErrorHook;
+}
+
+const RETRY_MS = 100;
+/** A server that accepts the connection and then says nothing is given up after this. */
+const DIAL_TIMEOUT_MS = 5_000;
+/** How long {@link Bus.close} waits for the server to have read what was published. */
+const CLOSE_FLUSH_MS = 1_000;
+
+/**
+ * Connects to a server.
+ * @throws BusError `unreachable` after `connectTimeoutMs`; `refused` at once.
+ */
+export async function connectNats(options: NatsOptions): Promise<Bus> {
+  assert(isToken(options.run) && isToken(options.name), "Run and name must be subject tokens");
+  const deadline = wallMs() + (options.connectTimeoutMs ?? 5_000);
+  for (;;) {
+    try {
+      return new NatsBus(await dial(options), options);
+    } catch (cause) {
+      const refused = cause instanceof errors.AuthorizationError;
+      if (refused || wallMs() + RETRY_MS > deadline) throw connectError(cause, options);
+    }
+    await sleep(RETRY_MS);
+  }
+}
+
+function dial(options: NatsOptions): Promise<NatsConnection> {
+  return connectOverTcp({
+    servers: options.url,
+    ...(options.user === undefined ? {} : { user: options.user }),
+    ...(options.password === undefined ? {} : { pass: options.password }),
+    ...(options.token === undefined ? {} : { token: options.token }),
+    name: `rackmesh ${options.run} ${options.name}`,
+    // Inside the run's own subjects, so that access lists can name it.
+    inboxPrefix: `rack.${options.run}.inbox.${options.name}`,
+    timeout: DIAL_TIMEOUT_MS,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: options.reconnectWaitMs ?? 250,
+    reconnectJitter: options.reconnectWaitMs ?? 250,
+    pingInterval: options.pingIntervalMs ?? 2_000,
+    maxPingOut: 2,
+    // Stack traces for every request, and servers that a cluster gossips of, are of no use here.
+    noAsyncTraces: true,
+    ignoreClusterUpdates: true,
+  });
+}
+
+function connectError(cause: unknown, { url, name }: NatsOptions): BusError {
+  if (cause instanceof errors.AuthorizationError) {
+    return new BusError("refused", `Cannot connect ${name} as ${url} refuses its credential`, {
+      cause,
+    });
+  }
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new BusError("unreachable", `Cannot connect ${name} as ${url} does not answer: ${why}`, {
+    cause,
+  });
+}
+
+class NatsBus implements Bus {
+  readonly closed: Promise<BusError | undefined>;
+  readonly #nats: NatsConnection;
+  readonly #onError: BusErrorHook;
+  readonly #patienceMs: number;
+  readonly #stats: BusStats = emptyStats();
+  readonly #statusHandlers: Array<(status: BusStatus, detail: string) => void> = [];
+  /** Flushes whose answer is awaited: the client forgets them when it is closed. */
+  readonly #flushes = new Set<(error: BusError) => void>();
+  #maxPayload: number;
+  #connected = true;
+  #closing: Promise<void> | undefined;
+  /** Why the connection broke, as far as the client has said. */
+  #trouble = "";
+  #cancelGivingUp = () => {};
+  #givenUp: Error | undefined;
+
+  constructor(nats: NatsConnection, options: NatsOptions) {
+    this.#nats = nats;
+    this.#onError = options.onError;
+    this.#patienceMs = options.patienceMs ?? Infinity;
+    this.#maxPayload = nats.info!.max_payload;
+    this.closed = nats.closed().then((cause) => this.#ended(cause ?? undefined));
+    void this.#watch();
+  }
+
+  get maxPayload(): number {
+    return this.#maxPayload;
+  }
+
+  get connected(): boolean {
+    return this.#connected;
+  }
+
+  get stats(): Readonly<BusStats> {
+    return this.#stats;
+  }
+
+  publish(subject: string, payload: Uint8Array): void {
+    if (!isSubject(subject)) fail(`Cannot publish to "${subject}": not a subject`);
+    if (payload.length > this.#maxPayload) {
+      fail(`Cannot publish ${payload.length} bytes to ${subject}: at most ${this.#maxPayload}`);
+    }
+    // While disconnected the client would take it and drop it at the next dial.
+    if (!this.#connected || this.#nats.isClosed()) {
+      this.#stats.lost++;
+      return;
+    }
+    this.#nats.publish(subject, payload);
+    this.#stats.published++;
+    this.#stats.publishedBytes += payload.length;
+  }
+
+  subscribe(pattern: string, handler: BusHandler): Subscription {
+    assert(isPattern(pattern), `Cannot subscribe to "${pattern}": not a pattern`);
+    this.#refuseIfClosed();
+    const literal = isSubject(pattern);
+    const subscription = this.#nats.subscribe(pattern, {
+      callback: (error, message) => {
+        // An error here (a forbidden subject) is told by the connection's status as well.
+        if (error !== null || this.#closing !== undefined) return;
+        // A plain view, as the client's is a Buffer whose slice() is not Uint8Array's.
+        const data = message.data;
+        const payload = new Uint8Array(
+          data.buffer as ArrayBuffer,
+          data.byteOffset,
+          data.byteLength,
+        );
+        const reply = message.reply;
+        this.#stats.received++;
+        this.#stats.receivedBytes += payload.length;
+        try {
+          handler(
+            payload,
+            literal ? pattern : message.subject,
+            reply ? (answer) => this.publish(reply, answer) : undefined,
+          );
+        } catch (cause) {
+          this.#handlerThrew(cause, message.subject);
+        }
+      },
+    });
+    return { close: () => subscription.unsubscribe() };
+  }
+
+  async request(
+    subject: string,
+    payload: Uint8Array,
+    options: { readonly timeoutMs: number },
+  ): Promise<Uint8Array<ArrayBuffer>> {
+    assert(isSubject(subject), `Cannot ask "${subject}": not a subject`);
+    assert(payload.length <= this.#maxPayload, `Cannot ask ${subject}: payload too large`);
+    assert(options.timeoutMs >= 1, `Cannot ask ${subject}: it needs a timeout`);
+    this.#refuseIfClosed();
+    if (this.#connected) {
+      this.#stats.published++;
+      this.#stats.publishedBytes += payload.length;
+    } else this.#stats.lost++;
+    try {
+      const answer = await this.#nats.request(subject, payload, { timeout: options.timeoutMs });
+      this.#stats.received++;
+      this.#stats.receivedBytes += answer.data.length;
+      return new Uint8Array(answer.data);
+    } catch (cause) {
+      throw requestError(cause, subject, options.timeoutMs);
+    }
+  }
+
+  async flush(): Promise<void> {
+    this.#refuseIfClosed();
+    if (!this.#connected) throw disconnectedError();
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    this.#flushes.add(reject);
+    this.#nats.flush().then(resolve, (cause) => reject(disconnectedError(cause)));
+    try {
+      await promise;
+    } finally {
+      this.#flushes.delete(reject);
+    }
+  }
+
+  onStatus(handler: (status: BusStatus, detail: string) => void): void {
+    this.#statusHandlers.push(handler);
+  }
+
+  close(): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
+    if (this.#connected && !this.#nats.isClosed()) {
+      // The client would throw away what it has not yet written.
+      const { promise, resolve } = Promise.withResolvers<void>();
+      const cancel = after(CLOSE_FLUSH_MS, resolve);
+      this.#nats.flush().then(resolve, () => resolve());
+      await promise;
+      cancel();
+    }
+    await this.#nats.close();
+    await this.closed;
+  }
+
+  #ended(cause: Error | undefined): BusError | undefined {
+    this.#connected = false;
+    this.#cancelGivingUp();
+    cause ??= this.#givenUp;
+    const why = cause?.message ?? "";
+    for (const reject of this.#flushes) reject(closedError());
+    this.#tell("closed", why);
+    if (cause === undefined) return undefined;
+    return new BusError("lost", `Connection to the bus is gone for good: ${why}`, { cause });
+  }
+
+  async #watch(): Promise<void> {
+    for await (const status of this.#nats.status()) {
+      switch (status.type) {
+        case "disconnect":
+          // Told again for every dial that got as far as a handshake.
+          if (!this.#connected) break;
+          this.#connected = false;
+          if (this.#patienceMs < Infinity) {
+            this.#cancelGivingUp = after(this.#patienceMs, () => this.#giveUp());
+          }
+          this.#tell("disconnected", this.#trouble || `${status.server} hung up`);
+          break;
+        case "reconnect":
+          this.#connected = true;
+          this.#cancelGivingUp();
+          this.#trouble = "";
+          this.#maxPayload = this.#nats.info?.max_payload ?? this.#maxPayload;
+          this.#stats.reconnects++;
+          this.#tell("connected", status.server);
+          break;
+        case "staleConnection":
+          this.#trouble = "the server does not answer pings";
+          break;
+        case "error":
+          this.#trouble = status.error.message;
+          if (status.error instanceof errors.PermissionViolationError) {
+            this.#forbidden(status.error);
+          }
+          break;
+      }
+    }
+  }
+
+  #giveUp(): void {
+    const why = this.#trouble === "" ? "" : ` (${this.#trouble})`;
+    this.#givenUp = new Error(`no server answers for ${this.#patienceMs / 1_000} s${why}`);
+    void this.#nats.close();
+  }
+
+  #forbidden(cause: InstanceType<typeof errors.PermissionViolationError>): void {
+    const message = `Not allowed: ${cause.operation} ${cause.subject}`;
+    this.#onError(new BusError("forbidden", message, { cause }));
+  }
+
+  #tell(status: BusStatus, detail: string): void {
+    for (const handler of this.#statusHandlers) {
+      try {
+        handler(status, detail);
+      } catch (cause) {
+        this.#handlerThrew(cause, `status ${status}`);
+      }
+    }
+  }
+
+  /** A throw that reached the client would end its reading, with the connection left open. */
+  #handlerThrew(cause: unknown, what: string): void {
+    this.#stats.handlerErrors++;
+    this.#onError(new BusError("handler", `Handler of ${what} threw: ${cause}`, { cause }));
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closing !== undefined || this.#nats.isClosed()) throw closedError();
+  }
+}
+
+function closedError(): BusError {
+  return new BusError("closed", "The bus is closed");
+}
+
+function disconnectedError(cause?: unknown): BusError {
+  return new BusError("disconnected", "The bus is disconnected", { cause });
+}
+
+function requestError(cause: unknown, subject: string, timeoutMs: number): BusError {
+  if (cause instanceof errors.TimeoutError) {
+    return new BusError("timeout", `No answer from ${subject} within ${timeoutMs} ms`, { cause });
+  }
+  if (cause instanceof errors.RequestError && cause.isNoResponders()) {
+    return new BusError("no-responders", `Nobody listens to ${subject}`, { cause });
+  }
+  if (cause instanceof errors.RequestError && isForbidden(cause)) {
+    return new BusError("forbidden", `Not allowed: publish ${subject}`, { cause });
+  }
+  return new BusError("closed", `The bus closed before ${subject} answered`, { cause });
+}
+
+function isForbidden(error: Error): boolean {
+  return error.cause instanceof errors.PermissionViolationError;
+}

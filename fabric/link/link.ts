@@ -1,0 +1,81 @@
+/**
+ * One direction of a cable, at its sender: a transmitter that sends one message after the other at
+ * the cable's rate, and a latency. What a cable may do wrong is not here but in `fault.ts`.
+ */
+import { assert } from "../assert.ts";
+import type { Message } from "../node.ts";
+import { NEVER, type Time, transferTime } from "../time/time.ts";
+import { LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/pcie.ts";
+
+/** What a frame takes on the wire beyond its captured bytes: FCS, then preamble and gap. */
+const FCS_BYTES = 4;
+const PREAMBLE_AND_GAP_BYTES = 20;
+/** The shortest frame that Ethernet has, FCS included (IEEE 802.3 minFrameSize). */
+const LEAST_FRAME_BYTES = 64;
+/** What a cut-through switch waits for: preamble and enough of the headers to look up the port. */
+const HEAD_BYTES = 64;
+
+export interface LinkOptions {
+  readonly latencyPs: Time;
+  readonly bitsPerSecond: number;
+  readonly kind: "bus" | "network";
+  /** The receiver acts on a frame's head (cut-through): its arrival is the head's, not the tail's. */
+  readonly headOnly: boolean;
+}
+
+/**
+ * A transmitter. {@link transmit} leaves its result in the last three fields, so that sending a
+ * message allocates nothing.
+ */
+export interface Link extends LinkOptions {
+  /** Time that a head takes; NEVER where the receiver waits for the tail. */
+  readonly headPs: Time;
+  /** When the last message's last bit has left: the next one starts no earlier. */
+  freeAt: Time;
+  /** When the last message happens at the receiver: its head's arrival or its tail's. */
+  arrival: Time;
+  /** How long after `arrival` the last bit is there: 0 unless heads are acted on. */
+  tailPs: Time;
+}
+
+export function createLink(options: LinkOptions): Link {
+  const { latencyPs, bitsPerSecond, kind, headOnly } = options;
+  assert(
+    Number.isSafeInteger(latencyPs) && latencyPs > 0,
+    `Cannot make a link as its latency must be a whole number of ps > 0: it is ${latencyPs}`,
+  );
+  assert(bitsPerSecond > 0, `Cannot make a link as its rate must be > 0: it is ${bitsPerSecond}`);
+  const headPs = headOnly ? transferTime(HEAD_BYTES, bitsPerSecond) : NEVER;
+  return { latencyPs, bitsPerSecond, kind, headOnly, headPs, freeAt: 0, arrival: 0, tailPs: 0 };
+}
+
+/** Bytes that the message takes on its cable. */
+export function wireBytes(message: Message): number {
+  if (message.kind !== "frame") return pcieWireBytes(message);
+  const frameBytes = Math.max(message.bytes.length + FCS_BYTES, LEAST_FRAME_BYTES);
+  return frameBytes + PREAMBLE_AND_GAP_BYTES;
+}
+
+/**
+ * Sends `message` at `departAt` or when the one before it has left, whichever is later. The result
+ * stands in `link.arrival`, `link.tailPs` and `link.freeAt` until the next call; returned is `link`.
+ */
+export function transmit(link: Link, departAt: Time, message: Message): Link {
+  const start = departAt > link.freeAt ? departAt : link.freeAt;
+  const serialisationPs = transferTime(wireBytes(message), link.bitsPerSecond);
+  const untilArrivalPs = serialisationPs < link.headPs ? serialisationPs : link.headPs;
+  link.freeAt = start + serialisationPs;
+  link.arrival = start + untilArrivalPs + link.latencyPs;
+  link.tailPs = serialisationPs - untilArrivalPs;
+  return link;
+}
+
+/** Least time from a departure to its arrival, over all messages: the link's part of the lookahead. */
+export function leastDelay(link: LinkOptions): Time {
+  const leastBytes = link.kind === "bus"
+    ? LEAST_PCIE_BYTES
+    : link.headOnly
+    ? HEAD_BYTES
+    : LEAST_FRAME_BYTES + PREAMBLE_AND_GAP_BYTES;
+  return link.latencyPs + transferTime(leastBytes, link.bitsPerSecond);
+}

@@ -1,0 +1,402 @@
+/**
+ * A partition: some nodes of the rack, one event queue, and the cables that leave them. The one loop
+ * that drives every kind of node is {@link Partition.advance}. No clock, no I/O, no async: `runner.ts`
+ * puts a partition on the bus, `simulator.ts` runs all of a rack as one.
+ */
+import { assert, fail } from "./assert.ts";
+import { digestEvent, digestText, emptyDigest, type NodeDigest } from "./digest.ts";
+import { transmit } from "./link/link.ts";
+import type { DurableWrite, Input, Message, Node, TraceStep } from "./node.ts";
+import type { ProgramPlan, RackPlan } from "./rack/plan.ts";
+import { changeLink, linkCounter, type Port, portsOf, type Resident } from "./resident.ts";
+import { type Event, EVENT_KINDS, EventQueue } from "./time/event_queue.ts";
+import { Deadlines } from "./time/deadlines.ts";
+import { NEVER, type Time } from "./time/time.ts";
+
+/** An event on its way to another partition. */
+export interface Departure {
+  readonly to: string;
+  readonly event: Event;
+}
+
+/**
+ * Makes a node for its life number `life`, counted from 0. `unsaved` is what its earlier life made
+ * persistent and nobody has fetched yet (see {@link Partition.takeDurable}).
+ */
+export type CreateNode = (name: string, life: number, unsaved: readonly DurableWrite[]) => Node;
+
+export interface PartitionOptions {
+  readonly plan: RackPlan;
+  /** Names of the nodes that live here. */
+  readonly nodes: readonly string[];
+  /** Node name → partition name, for every node of the plan. */
+  readonly partitionOf: ReadonlyMap<string, string>;
+  /** Makes a node, at its first power-on and at each later one. */
+  readonly create: CreateNode;
+  /**
+   * Whether this partition carries out the plan's faults on its nodes by itself. A process that is
+   * one node dies for real instead, so it does not.
+   */
+  readonly scriptedFaults: boolean;
+  /** Least delay in ps from another partition back to this one, for the limit in `advance`. */
+  readonly returnDelay: (partition: string) => Time;
+  readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
+  readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
+}
+
+/** How far a call of {@link Partition.advance} got. */
+export interface Advance {
+  readonly events: number;
+  /** Every event before this has happened: the horizon, or less where a sent message may be answered. */
+  readonly reached: Time;
+}
+
+const WAKE_INPUT: Input = { kind: "wake" };
+const POWER_INPUT: Input = { kind: "power" };
+
+export class Partition {
+  readonly #queue = new EventQueue();
+  readonly #deadlines: Deadlines;
+  readonly #residents = new Map<number, Resident>();
+  readonly #bySlot: Resident[] = [];
+  readonly #options: PartitionOptions;
+  readonly #indexOf: ReadonlyMap<string, number>;
+  #departures: Departure[] = [];
+  /** Persistent bytes of hosts that lost power since {@link takeDurable} was last called. */
+  readonly #unsaved = new Map<string, DurableWrite[]>();
+  /** No event from here on may happen: an answer to what was sent could come first. */
+  #limit: Time = NEVER;
+  #now: Time = 0;
+  #stopOn: ((node: string, step: TraceStep) => boolean) | undefined;
+  #events = 0;
+
+  constructor(options: PartitionOptions) {
+    this.#options = options;
+    this.#indexOf = new Map(options.plan.nodes.map((node, index) => [node.name, index]));
+    this.#deadlines = new Deadlines(options.nodes.length);
+    for (const name of options.nodes) {
+      const index = this.#indexOf.get(name);
+      assert(index !== undefined, `Node ${name} is not in the plan`);
+      const resident = this.#resident(name, index);
+      this.#bySlot.push(resident);
+      this.#residents.set(index, resident);
+    }
+    if (options.scriptedFaults) this.#scheduleFaults();
+  }
+
+  /** The time of the last event that happened. */
+  get now(): Time {
+    return this.#now;
+  }
+
+  /** The time of the last event that was looked at, also where it was for a node without power. */
+  get ran(): Time {
+    return Math.max(this.#now, this.#queue.now);
+  }
+
+  /** The time of the next event, NEVER without one. */
+  get next(): Time {
+    return Math.min(this.#queue.nextTime, this.#deadlines.earliest);
+  }
+
+  /** Events that have happened. */
+  get events(): number {
+    return this.#events;
+  }
+
+  /** Applies power to all nodes of the partition at `time`, as life `life` with digests taken up. */
+  powerOn(time: Time, lives: ReadonlyMap<string, { life: number; digest?: NodeDigest }>): void {
+    for (const resident of this.#residents.values()) {
+      const start = lives.get(resident.name);
+      if (start?.digest !== undefined) Object.assign(resident.digest, start.digest);
+      this.#pushPower(resident, EVENT_KINDS.powerOn, time, start?.life ?? 0);
+    }
+  }
+
+  /** What the ends of this partition's cables are like, for a partition that begins in mid-run. */
+  setNeighbours(
+    neighbours: ReadonlyArray<readonly [node: string, life: number, up: boolean]>,
+  ): void {
+    for (const [node, life, up] of neighbours) {
+      const index = this.#indexOf.get(node);
+      for (const { ports } of this.#residents.values()) {
+        for (const port of ports) {
+          if (port.peerIndex !== index) continue;
+          port.peerLife = life;
+          port.up = up;
+        }
+      }
+    }
+  }
+
+  /** Takes up a change of a cable that happened before this partition had power. */
+  noteLink(event: Event): void {
+    const resident = this.#residents.get(event.target);
+    const port = event.input.kind === "link" ? resident?.ports[event.input.port] : undefined;
+    if (port !== undefined && event.time > port.changedAt) changeLink(resident!, event);
+  }
+
+  /** Puts an event from outside (another partition, the timekeeper) into the queue. */
+  accept(event: Event): void {
+    this.#queue.push(event);
+  }
+
+  /** Starts a program on a host of this partition at `time`. `counter` is unique in the run. */
+  run(host: string, at: { time: Time; counter: number; program: ProgramPlan }): void {
+    const index = this.#indexOf.get(host)!;
+    const life = this.#residents.get(index)!.life;
+    const input: Input = { kind: "run", program: at.program };
+    this.#queue.push({
+      time: at.time,
+      kind: EVENT_KINDS.run,
+      source: index,
+      counter: at.counter,
+      target: index,
+      sourceLife: life,
+      targetLife: life,
+      input,
+    });
+  }
+
+  /**
+   * Lets happen what happens before `horizon`, but not beyond the first instant at which somebody
+   * could answer what was sent on the way: the partition's own loop is looked ahead exactly, so that
+   * a lone partition runs as far as it can in one go.
+   * @param stopOn ends the advance after the event in which a trace step satisfies it.
+   */
+  advance(horizon: Time, stopOn?: (node: string, step: TraceStep) => boolean): Advance {
+    this.#limit = NEVER;
+    this.#stopOn = stopOn;
+    const before = this.#events;
+    const queue = this.#queue;
+    const deadlines = this.#deadlines;
+    for (;;) {
+      const messageAt = queue.nextTime;
+      const wakeAt = deadlines.earliest;
+      // A message comes before a deadline of the same instant (see EVENT_KINDS).
+      const time = wakeAt < messageAt ? wakeAt : messageAt;
+      if (time >= horizon || time >= this.#limit) break;
+      if (wakeAt < messageAt) this.#wake(this.#bySlot[deadlines.slot]!, wakeAt);
+      else this.#deliver(queue.pop());
+    }
+    this.#stopOn = undefined;
+    return { events: this.#events - before, reached: Math.min(horizon, this.#limit) };
+  }
+
+  /** What was sent to other partitions since the last call, in the order of sending. */
+  takeDepartures(): Departure[] {
+    const departures = this.#departures;
+    this.#departures = [];
+    return departures;
+  }
+
+  /** What has become persistent since the last call, for each host that lives here. */
+  takeDurable(visit: (host: string, writes: DurableWrite[]) => void): void {
+    for (const resident of this.#residents.values()) this.#saveDurable(resident);
+    for (const [host, writes] of this.#unsaved) visit(host, writes);
+    this.#unsaved.clear();
+  }
+
+  #saveDurable({ name, node }: Resident): void {
+    const writes = node?.takeDurable?.();
+    if (writes === undefined || writes.length === 0) return;
+    const unsaved = this.#unsaved.get(name);
+    if (unsaved === undefined) this.#unsaved.set(name, writes);
+    else for (const write of writes) unsaved.push(write);
+  }
+
+  /** Name and digest of every node that lives here. */
+  digests(): [name: string, digest: string][] {
+    return [...this.#residents.values()].map(({ name, digest }) => [name, digestText(digest)]);
+  }
+
+  /** Digest state by node, to be taken up by a later life (see {@link powerOn}). */
+  digestStates(): [name: string, digest: NodeDigest][] {
+    return [...this.#residents.values()].map(({ name, digest }) => [name, { ...digest }]);
+  }
+
+  /** Counters of every node that has power. */
+  statistics(): Record<string, Record<string, number>> {
+    const all: Record<string, Record<string, number>> = {};
+    for (const { name, node } of this.#residents.values()) {
+      if (node !== undefined) all[name] = node.statistics();
+    }
+    return all;
+  }
+
+  #deliver(event: Event): void {
+    const resident = this.#residents.get(event.target);
+    if (resident === undefined) fail(`Event for node ${event.target}, which does not live here`);
+    if (event.kind === EVENT_KINDS.powerOn) return this.#applyPower(resident, event);
+    if (event.kind === EVENT_KINDS.powerOff) return this.#cutPower(resident, event);
+    // The state of a cable is known to a node that is off, too: it finds it when it comes back.
+    if (event.input.kind === "link") changeLink(resident, event);
+    else if (event.targetLife !== resident.life) return;
+    const { node } = resident;
+    if (node === undefined) return;
+    if (event.input.kind === "message") {
+      const port = resident.ports[event.input.port];
+      if (port === undefined || !port.up || port.peerLife !== event.sourceLife) return;
+    }
+    this.#step(resident, node, event);
+  }
+
+  #wake(resident: Resident, time: Time): void {
+    const { index, life } = resident;
+    this.#step(resident, resident.node!, {
+      time,
+      kind: EVENT_KINDS.wake,
+      source: index,
+      counter: resident.wakes++,
+      target: index,
+      sourceLife: life,
+      targetLife: life,
+      input: WAKE_INPUT,
+    });
+  }
+
+  #step(resident: Resident, node: Node, event: Event): void {
+    this.#now = event.time;
+    this.#events++;
+    digestEvent(resident.digest, event);
+    node.step(event.time, event.input, resident.outputs);
+    const wake = node.wakeAt();
+    if (!(wake >= event.time)) fail(`${resident.name} wants to wake at ${wake} ps, before now`);
+    this.#deadlines.set(resident.slot, wake);
+  }
+
+  #applyPower(resident: Resident, event: Event): void {
+    if (event.targetLife <= resident.lifeCut) return;
+    assert(resident.node === undefined, `Cannot start ${resident.name} as it has power`);
+    resident.life = event.targetLife;
+    resident.messages = 0;
+    resident.wakes = 0;
+    for (const { link } of resident.ports) link.freeAt = 0;
+    const unsaved = this.#unsaved.get(resident.name) ?? [];
+    const node = this.#options.create(resident.name, resident.life, unsaved);
+    resident.node = node;
+    if (resident.life > 0) this.#announce(resident, event.time, true);
+    this.#step(resident, node, event);
+  }
+
+  /** Also of a life that was to begin at this instant: it never does. */
+  #cutPower(resident: Resident, event: Event): void {
+    this.#now = event.time;
+    resident.life = event.targetLife;
+    resident.lifeCut = event.targetLife;
+    this.#events++;
+    digestEvent(resident.digest, event);
+    this.#saveDurable(resident);
+    resident.node = undefined;
+    this.#deadlines.set(resident.slot, NEVER);
+    this.#announce(resident, event.time, false);
+  }
+
+  /** The other ends of a node's cables learn that it is gone or back. */
+  #announce(resident: Resident, time: Time, up: boolean): void {
+    for (const port of resident.ports) {
+      this.#dispatch(port, {
+        time: time + port.noticePs,
+        kind: EVENT_KINDS.link,
+        source: resident.index,
+        counter: linkCounter(resident.life, port.peerPort, up),
+        target: port.peerIndex,
+        sourceLife: resident.life,
+        targetLife: 0,
+        input: { kind: "link", port: port.peerPort, up },
+      });
+    }
+  }
+
+  #dispatch(port: Port, event: Event): void {
+    if (port.peerPartition === undefined) {
+      this.#queue.push(event);
+      return;
+    }
+    this.#departures.push({ to: port.peerPartition, event });
+    this.#limit = Math.min(this.#limit, event.time + this.#options.returnDelay(port.peerPartition));
+  }
+
+  #send(resident: Resident, at: { port: number; departAt: Time }, message: Message): Time {
+    const port = resident.ports[at.port];
+    if (port === undefined) fail(`${resident.name} has no port ${at.port}`);
+    const node = resident.node!;
+    if (!(at.departAt >= this.#now + node.processingPs)) {
+      fail(`${resident.name} sends at ${at.departAt} ps, sooner than its processing delay allows`);
+    }
+    const { link } = port;
+    transmit(link, at.departAt, message);
+    if (port.up) {
+      const input: Input = { kind: "message", port: port.peerPort, message, tailPs: link.tailPs };
+      this.#dispatch(port, {
+        time: link.arrival,
+        kind: EVENT_KINDS.message,
+        source: resident.index,
+        counter: resident.messages++,
+        target: port.peerIndex,
+        sourceLife: resident.life,
+        targetLife: port.peerLife,
+        input,
+      });
+    }
+    return link.freeAt;
+  }
+
+  #pushPower(resident: Resident, kind: number, time: Time, life: number): void {
+    const { index } = resident;
+    this.#queue.push({
+      time,
+      kind,
+      source: index,
+      counter: life,
+      target: index,
+      sourceLife: life,
+      targetLife: life,
+      input: POWER_INPUT,
+    });
+  }
+
+  #scheduleFaults(): void {
+    const lives = new Map<string, number>();
+    for (const fault of this.#options.plan.faults) {
+      const resident = this.#residents.get(this.#indexOf.get(fault.node)!);
+      if (resident === undefined) continue;
+      const life = (lives.get(fault.node) ?? 0) + (fault.action === "start" ? 1 : 0);
+      lives.set(fault.node, life);
+      const kind = fault.action === "kill" ? EVENT_KINDS.powerOff : EVENT_KINDS.powerOn;
+      this.#pushPower(resident, kind, fault.at, life);
+    }
+  }
+
+  #resident(name: string, index: number): Resident {
+    const send = (port: number, message: Message, departAt: Time) =>
+      this.#send(resident, { port, departAt }, message);
+    const { onTrace, onReport } = this.#options;
+    const stops = () => this.#stopOn !== undefined;
+    const resident: Resident = {
+      name,
+      index,
+      slot: this.#bySlot.length,
+      ports: portsOf(this.#options, name),
+      digest: emptyDigest(),
+      node: undefined,
+      life: 0,
+      lifeCut: -1,
+      messages: 0,
+      wakes: 0,
+      outputs: {
+        send,
+        // A step to stop at is looked for even where nobody reads the ladder.
+        get tracing() {
+          return onTrace !== undefined || stops();
+        },
+        trace: (step) => {
+          onTrace?.(this.#now, name, step);
+          if (this.#stopOn?.(name, step)) this.#limit = this.#now;
+        },
+        report: (topic, value) => onReport?.(this.#now, name, topic, value),
+      },
+    };
+    return resident;
+  }
+}

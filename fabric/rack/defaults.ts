@@ -1,0 +1,84 @@
+/** What a scenario leaves open, filled in: the host's own word, then `defaults`, then the profile. */
+import type { RnicPlan } from "./plan.ts";
+import type { Profile } from "./profile.ts";
+import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
+import type { FabricSection, HostSection } from "./schema.ts";
+import { PS_PER_US } from "../time/time.ts";
+import { SERVICES } from "./vocabulary.ts";
+
+/** Memories are sparse, so their sizes cost nothing until they are used. */
+const DEFAULT_SCM_BYTES = 64 * 2 ** 20;
+const DEFAULT_DRAM_BYTES = 2 ** 30;
+const DEFAULT_QUEUES = 1024;
+const DEFAULT_CACHED_QUEUES = 256;
+const DEFAULT_CACHE_AGE_PS = 10 * PS_PER_US;
+
+export function resolveFabric(profile: Profile, section: FabricSection): FabricScenario {
+  return {
+    topology: section.topology ?? "star",
+    bitsPerSecond: section.rate ?? profile.network.bitsPerSecond,
+    latencyPs: section.latency ?? profile.network.latencyPs,
+    mtu: section.mtu ?? profile.mtu,
+    switch: {
+      mode: section.switch?.mode ?? profile.switch.mode,
+      latencyPs: section.switch?.latency ?? profile.switch.latencyPs,
+      queueBytes: section.switch?.queue ?? profile.switch.queueBytes,
+    },
+    bus: {
+      latencyPs: section.bus?.latency ?? profile.bus.latencyPs,
+      bitsPerSecond: section.bus?.rate ?? profile.bus.bitsPerSecond,
+    },
+  };
+}
+
+export function resolveHost(
+  name: string,
+  from: {
+    readonly profile: Profile;
+    readonly defaults: HostSection;
+    readonly own: HostSection;
+  },
+): HostScenario {
+  const { profile, defaults, own } = from;
+  const scm = { ...defaults.scm, ...own.scm };
+  const llc = { ...defaults.llc, ...own.llc };
+  const services = own.services ?? defaults.services ?? SERVICES[0];
+  return {
+    name,
+    ddio: own.ddio ?? defaults.ddio ?? "on",
+    architecture: own.architecture ?? defaults.architecture ?? "ddio",
+    domain: own.domain ?? defaults.domain ?? "adr",
+    scmBytes: scm.size ?? DEFAULT_SCM_BYTES,
+    regions: regionsOf(scm),
+    dramBytes: own.dram ?? defaults.dram ?? DEFAULT_DRAM_BYTES,
+    cores: own.cores ?? defaults.cores ?? profile.cores,
+    completion: own.completion ?? defaults.completion ?? "poll",
+    queues: own.queues ?? defaults.queues ?? DEFAULT_QUEUES,
+    llc: {
+      bytes: llc.size ?? profile.llc.bytes,
+      ways: llc.ways ?? profile.llc.ways,
+      ddioWays: llc.ddioWays ?? profile.llc.ddioWays,
+    },
+    queueCache: queueCacheOf({ ...defaults.queueCache, ...own.queueCache }),
+    services: services === "none" ? [] : [services],
+    timing: {
+      host: { ...profile.host, ...defaults.timing?.host, ...own.timing?.host },
+      rnic: { ...profile.rnic, ...defaults.timing?.rnic, ...own.timing?.rnic },
+    },
+  };
+}
+
+function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {
+  const regions = Object.entries(scm.regions ?? {}).map(([name, { at, size }]) => ({
+    name,
+    at,
+    bytes: size,
+  }));
+  return regions.sort((x, y) => x.at - y.at || (x.name < y.name ? -1 : 1));
+}
+
+function queueCacheOf(section: NonNullable<HostSection["queueCache"]>): RnicPlan["queueCache"] {
+  const evict = section.evict ?? "oldest";
+  const amount = evict === "older-than" ? section.age ?? DEFAULT_CACHE_AGE_PS : section.count ?? 1;
+  return { entries: section.entries ?? DEFAULT_CACHED_QUEUES, evict, amount };
+}

@@ -1,0 +1,15 @@
+/** Names that the rack gives its devices. A host is called as the scenario calls it. */
+
+export const RNIC_SUFFIX = "-rnic";
+
+/** The switch of a star. */
+export const SWITCH_NAME = "tor";
+
+export function rnicName(host: string): string {
+  return `${host}${RNIC_SUFFIX}`;
+}
+
+/** The host whose card it is; undefined where the name is no RNIC's. */
+export function hostOfRnic(node: string): string | undefined {
+  return node.endsWith(RNIC_SUFFIX) ? node.slice(0, -RNIC_SUFFIX.length) : undefined;
+}

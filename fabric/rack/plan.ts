@@ -1,0 +1,165 @@
+/**
+ * A rack as its processes are given it: every name resolved, every default filled, every time in
+ * picoseconds. `topology.ts` makes it from a scenario; nothing in it needs checking again. Plain data
+ * that survives JSON.
+ */
+import type { Time } from "../time/time.ts";
+
+export interface RackPlan {
+  readonly scenario: string;
+  readonly seed: number;
+  /** Sorted by name; a node's place in this list is its index everywhere (event keys). */
+  readonly nodes: readonly NodePlan[];
+  readonly cables: readonly CablePlan[];
+  /** Scripted power failures and returns, by time. */
+  readonly faults: readonly FaultPlan[];
+  /** Stop here even if something would still happen. */
+  readonly until: Time | null;
+  /** IPv4 address of each host, as programs find each other by name. */
+  readonly addresses: Readonly<Record<string, number>>;
+}
+
+export type NodePlan =
+  | { readonly name: string; readonly kind: "host"; readonly config: HostPlan }
+  | { readonly name: string; readonly kind: "rnic"; readonly config: RnicPlan }
+  | { readonly name: string; readonly kind: "switch"; readonly config: SwitchPlan };
+
+export interface Endpoint {
+  readonly node: string;
+  readonly port: number;
+}
+
+/** A full-duplex point-to-point cable. Latency > 0: it is the lookahead of the clock. */
+export interface CablePlan {
+  readonly kind: "bus" | "network";
+  readonly a: Endpoint;
+  readonly b: Endpoint;
+  readonly latencyPs: Time;
+  readonly bitsPerSecond: number;
+}
+
+export interface FaultPlan {
+  readonly at: Time;
+  readonly action: "kill" | "start";
+  readonly node: string;
+}
+
+export type Architecture = "ddio" | "ddio+ns";
+export type PersistenceDomain = "adr" | "eadr";
+
+export interface HostPlan {
+  readonly rnic: string;
+  readonly cores: number;
+  readonly architecture: Architecture;
+  readonly ddio: boolean;
+  readonly domain: PersistenceDomain;
+  readonly dramBytes: number;
+  readonly scmBytes: number;
+  readonly llc: { readonly bytes: number; readonly ways: number; readonly ddioWays: number };
+  /** Queues that queue information is laid out for (Q-04). */
+  readonly queues: number;
+  /** How programs learn of completions unless they say otherwise. */
+  readonly completion: "poll" | "interrupt";
+  readonly timing: HostTiming;
+  readonly programs: readonly ProgramPlan[];
+}
+
+/** A program on a core: a shipped one by name, or the user's own by path (`./my_protocol.ts`). */
+export interface ProgramPlan {
+  readonly run: string;
+  /** When it starts, in ps after the host's boot. */
+  readonly at: Time;
+  /** Services start again at every boot of the host, other programs only at its first. */
+  readonly service: boolean;
+  readonly options: Readonly<Record<string, unknown>>;
+  /** Of a program that was started from outside: its number, which its results carry. */
+  readonly order?: number;
+}
+
+export interface RnicPlan {
+  readonly host: string;
+  readonly address: number;
+  /** 48 bits. */
+  readonly mac: number;
+  /** Path MTU in bytes of payload. */
+  readonly mtu: 256 | 512 | 1024 | 2048 | 4096;
+  readonly queueCache: {
+    readonly entries: number;
+    readonly evict: "oldest" | "several-oldest" | "older-than" | "random";
+    /** `several-oldest` and `random`: how many at once. `older-than`: the age in ps. */
+    readonly amount: number;
+  };
+  readonly timing: RnicTiming;
+}
+
+export interface SwitchPlan {
+  readonly ports: number;
+  readonly mode: "cut-through" | "store-and-forward";
+  readonly latencyPs: Time;
+  /** Bytes that may wait for one output port. */
+  readonly queueBytes: number;
+  /** MAC address → output port, for every RNIC of the rack. */
+  readonly forwarding: ReadonlyArray<readonly [mac: number, port: number]>;
+}
+
+/** Durations of a host's parts in ps, rates in bit/s. Sources stand in `profile.ts`. */
+export interface HostTiming {
+  /** A core's load that hits the LLC / goes to DRAM / goes to SCM, per line. */
+  readonly llcHitPs: Time;
+  readonly dramLoadPs: Time;
+  readonly scmLoadPs: Time;
+  /** A core's store of one line into the LLC. */
+  readonly storePs: Time;
+  /** `clwb` of one line: issue, and the wait of `sfence` until the iMC has accepted the last. */
+  readonly flushIssuePs: Time;
+  readonly fencePs: Time;
+  /** Rate at which one core can flush or stream lines to the iMC. */
+  readonly coreFlushBitsPerSecond: number;
+  /** Build and post one work request, without memory accesses. */
+  readonly postPs: Time;
+  /** One look at a completion queue. */
+  readonly pollPs: Time;
+  /** An uncached store to the RNIC's BAR, as the core sees it. */
+  readonly mmioPs: Time;
+  /** From the interrupt message to the program's first instruction. */
+  readonly interruptPs: Time;
+  /** Part of a DMA read that the host takes (the bus apart): line in LLC / DRAM / SCM. */
+  readonly dmaReadLlcPs: Time;
+  readonly dmaReadDramPs: Time;
+  readonly dmaReadScmPs: Time;
+  /** Rate at which later lines of one DMA read follow. */
+  readonly dmaReadBitsPerSecond: number;
+  /** How long a posted write waits in the IIO before it moves on, and how fast the buffer drains. */
+  readonly iioPs: Time;
+  readonly iioBitsPerSecond: number;
+  /** Bytes moved at once from the IIO buffer. */
+  readonly iioDrainBytes: number;
+  /** Write pending queue: lines it holds, and how fast SCM and DRAM empty it. */
+  readonly wpqLines: number;
+  readonly scmWriteBitsPerSecond: number;
+  readonly dramWriteBitsPerSecond: number;
+  /** Handling of a control command by driver and kernel. */
+  readonly commandPs: Time;
+  /** From power to the first instruction of the first program. */
+  readonly bootPs: Time;
+}
+
+/** Durations of an RNIC's parts in ps. Sources stand in `profile.ts`. */
+export interface RnicTiming {
+  /** Receiving module: a frame's parse and look-up. */
+  readonly receivePs: Time;
+  /** Scheduling module: a doorbell or a WQE. */
+  readonly schedulePs: Time;
+  /** Sending module: build one frame. */
+  readonly sendPs: Time;
+  /** PM module: a decision. */
+  readonly persistPs: Time;
+  /** Firmware: one control command. */
+  readonly commandPs: Time;
+  /** WQE units fetched by one DMA read. */
+  readonly wqeFetchUnits: number;
+  /** Most bytes of one DMA read of payload. */
+  readonly dmaReadBytes: number;
+  /** DMA reads outstanding at most. */
+  readonly dmaReadsMax: number;
+}

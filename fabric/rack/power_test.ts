@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { FaultPlan } from "./plan.ts";
+import { createPowerTracker } from "./power.ts";
+
+/** `kill b`, `start b-rnic` …, one a microsecond. */
+function faults(...lines: string[]): FaultPlan[] {
+  return lines.map((line, i) => {
+    const [action, node] = line.split(" ") as ["kill" | "start", string];
+    return { at: (i + 1) * 1_000_000, action, node };
+  });
+}
+
+/** What single nodes suffer, as `kill b` …; a refused fault is `refused`. */
+function outcomes(...lines: string[]): string[][] {
+  const power = createPowerTracker();
+  return faults(...lines).map((fault) => {
+    if (power.refusal(fault) !== undefined) return ["refused"];
+    return power.apply(fault).map(({ action, node }) => `${action} ${node}`);
+  });
+}
+
+describe("createPowerTracker", () => {
+  it("cuts a host's power only: its RNIC is held off by the bus that is gone", () => {
+    assert.deepEqual(outcomes("kill b", "start b"), [["kill b"], ["start b"]]);
+  });
+
+  it("lets a card fail and come back under a living host", () => {
+    assert.deepEqual(outcomes("kill b-rnic", "start b-rnic"), [["kill b-rnic"], ["start b-rnic"]]);
+  });
+
+  it("brings a failed card back with a power cycle of its machine", () => {
+    assert.deepEqual(outcomes("kill b-rnic", "kill b", "start b", "kill b-rnic"), [
+      ["kill b-rnic"],
+      ["kill b"],
+      ["start b", "start b-rnic"],
+      ["kill b-rnic"],
+    ]);
+  });
+
+  it("has no card for a switch", () => {
+    assert.deepEqual(outcomes("kill tor", "start tor"), [["kill tor"], ["start tor"]]);
+  });
+
+  it("refuses what cannot happen", () => {
+    assert.deepEqual(outcomes("start b"), [["refused"]]);
+    assert.deepEqual(outcomes("kill b", "kill b").at(-1), ["refused"]);
+    assert.deepEqual(outcomes("kill b", "kill b-rnic").at(-1), ["refused"]);
+    assert.deepEqual(outcomes("kill b", "start b-rnic").at(-1), ["refused"]);
+    assert.deepEqual(outcomes("kill b-rnic", "kill b-rnic").at(-1), ["refused"]);
+  });
+
+  it("stamps what it adds with the fault's time", () => {
+    const power = createPowerTracker();
+    for (const fault of faults("kill b-rnic", "kill b", "start b")) {
+      for (const { at } of power.apply(fault)) assert.equal(at, fault.at);
+    }
+  });
+});

@@ -1,0 +1,205 @@
+/**
+ * A scenario's variant as a rack: nodes, cables, addresses; then the rack as partitions, and how far
+ * apart in time those are.
+ */
+import { PORTS } from "../node.ts";
+import type { Time } from "../time/time.ts";
+import { leastEffectPs } from "./cabling.ts";
+import { hostOfRnic, rnicName, SWITCH_NAME } from "./names.ts";
+import type {
+  CablePlan,
+  Endpoint,
+  FaultPlan,
+  HostPlan,
+  NodePlan,
+  ProgramPlan,
+  RackPlan,
+  RnicPlan,
+  SwitchPlan,
+} from "./plan.ts";
+import { createPowerTracker } from "./power.ts";
+import type { ProgramScenario } from "./scenario.ts";
+import type { HostVariant, ScenarioVariant } from "./variants.ts";
+import { PROGRAMS } from "./vocabulary.ts";
+
+/** 10.0.0.0, and 02:00:00:00:00:00: a locally administered address. Hosts count from 1. */
+const ADDRESS_BASE = 0x0a00_0000;
+const MAC_BASE = 0x0200_0000_0000;
+
+/** The rack of a variant. Same variant, same plan, to the byte. */
+export function makePlan(variant: ScenarioVariant): RackPlan {
+  const { hosts, fabric } = variant;
+  const nodes: NodePlan[] = [];
+  for (const [i, host] of hosts.entries()) {
+    nodes.push({ name: host.name, kind: "host", config: hostPlan(host, variant) });
+    nodes.push({ name: rnicName(host.name), kind: "rnic", config: rnicPlan(host, { variant, i }) });
+  }
+  if (fabric.topology === "star") {
+    nodes.push({ name: SWITCH_NAME, kind: "switch", config: switchPlan(variant) });
+  }
+  return {
+    scenario: variant.name,
+    seed: variant.seed,
+    nodes: nodes.sort((x, y) => x.name < y.name ? -1 : 1),
+    cables: cablesOf(variant),
+    faults: faultsOf(variant),
+    until: variant.until,
+    addresses: Object.fromEntries(hosts.map(({ name }, i) => [name, ADDRESS_BASE + i + 1])),
+  };
+}
+
+function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
+  const { name, architecture, ddio, domain, dramBytes, scmBytes, cores, completion, queues } = host;
+  const regions = host.regions.length === 0 ? {} : {
+    regions: Object.fromEntries(host.regions.map(({ name, at, bytes }) => [name, { at, bytes }])),
+  };
+  const services = host.services.map((run): ProgramPlan => ({
+    run,
+    at: 0,
+    service: true,
+    options: regions,
+  }));
+  const programs = variant.programs.filter(({ on }) => on === name).map((program): ProgramPlan => ({
+    run: program.run,
+    at: program.at,
+    service: false,
+    options: { ...regions, ...inItsOwnWords(program) },
+  }));
+  return {
+    rnic: rnicName(name),
+    cores,
+    architecture,
+    ddio,
+    domain,
+    dramBytes,
+    scmBytes,
+    llc: host.llc,
+    queues,
+    completion,
+    timing: host.timing.host,
+    programs: [...services, ...programs],
+  };
+}
+
+/** The options of a shipped program as it calls them itself. */
+function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknown> {
+  const words = Object.hasOwn(PROGRAMS, run) ? PROGRAMS[run]! : {};
+  return Object.fromEntries(
+    Object.entries(options).map(([key, value]) => [words[key]?.as ?? key, value]),
+  );
+}
+
+function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }): RnicPlan {
+  return {
+    host: host.name,
+    address: ADDRESS_BASE + at.i + 1,
+    mac: MAC_BASE + at.i + 1,
+    mtu: at.variant.fabric.mtu,
+    queueCache: host.queueCache,
+    timing: host.timing.rnic,
+  };
+}
+
+function switchPlan({ hosts, fabric }: ScenarioVariant): SwitchPlan {
+  return {
+    ports: hosts.length,
+    ...fabric.switch,
+    forwarding: hosts.map((_, port) => [MAC_BASE + port + 1, port] as const),
+  };
+}
+
+function cablesOf({ hosts, fabric }: ScenarioVariant): CablePlan[] {
+  const buses = hosts.map(({ name }): CablePlan => ({
+    kind: "bus",
+    a: { node: name, port: PORTS.hostBus },
+    b: { node: rnicName(name), port: PORTS.rnicBus },
+    ...fabric.bus,
+  }));
+  const { latencyPs, bitsPerSecond } = fabric;
+  const ends = hosts.map(({ name }): Endpoint => ({
+    node: rnicName(name),
+    port: PORTS.rnicNetwork,
+  }));
+  const network = fabric.topology === "direct"
+    ? [{ a: ends[0]!, b: ends[1]! }]
+    : ends.map((a, port) => ({ a, b: { node: SWITCH_NAME, port } }));
+  return [
+    ...buses,
+    ...network.map(({ a, b }) => ({ kind: "network" as const, a, b, latencyPs, bitsPerSecond })),
+  ];
+}
+
+/** Faults of single nodes: a power cycle of a machine brings back a card that had failed. */
+function faultsOf({ faults }: ScenarioVariant): FaultPlan[] {
+  const power = createPowerTracker();
+  return faults.flatMap((fault) => power.apply(fault));
+}
+
+/** Nodes that share a process and an event queue. */
+export interface PartitionPlan {
+  readonly name: string;
+  /** Sorted. */
+  readonly nodes: readonly string[];
+}
+
+/** How nodes are packed into processes. */
+export const PACKINGS = ["node", "machine", "all"] as const;
+export type Packing = typeof PACKINGS[number];
+
+/**
+ * Packs the rack: a process for each node, for each machine (a host and its RNIC, named after the
+ * host) with switches apart, or one process called `all`. Sorted by name.
+ */
+export function partitionsOf(plan: RackPlan, packing: Packing): PartitionPlan[] {
+  const partitions = new Map<string, string[]>();
+  for (const { name, kind } of plan.nodes) {
+    const machine = kind === "rnic" ? hostOfRnic(name) ?? name : name;
+    const partition = packing === "all" ? "all" : packing === "machine" ? machine : name;
+    const nodes = partitions.get(partition);
+    if (nodes === undefined) partitions.set(partition, [name]);
+    else nodes.push(name);
+  }
+  return [...partitions].map(([name, nodes]) => ({ name, nodes }))
+    .sort((x, y) => x.name < y.name ? -1 : 1);
+}
+
+/**
+ * Least delay in ps from an event in one partition to what it causes in another: `[from][to]`, by the
+ * partitions' places in the list; on the diagonal the shortest loop through another partition;
+ * Infinity where nothing gets through.
+ *
+ * A cable out of a partition takes the sender's processing delay and the cable's least delay. The way
+ * to the sender within the partition counts as 0: no event there is safe to assume.
+ */
+export function lookahead(plan: RackPlan, partitions: readonly PartitionPlan[]): Time[][] {
+  const count = partitions.length;
+  const distance = Array.from({ length: count }, () => new Array<Time>(count).fill(Infinity));
+  for (const { from, to, delayPs } of crossings(plan, partitions)) {
+    distance[from]![to] = Math.min(distance[from]![to]!, delayPs);
+  }
+  for (let via = 0; via < count; via++) {
+    for (let from = 0; from < count; from++) {
+      const first = distance[from]![via]!;
+      if (first === Infinity) continue;
+      for (let to = 0; to < count; to++) {
+        const sum = first + distance[via]![to]!;
+        if (sum < distance[from]![to]!) distance[from]![to] = sum;
+      }
+    }
+  }
+  return distance;
+}
+
+function* crossings(
+  plan: RackPlan,
+  partitions: readonly PartitionPlan[],
+): Generator<{ from: number; to: number; delayPs: Time }> {
+  const partitionOf = new Map(partitions.flatMap(({ nodes }, i) => nodes.map((name) => [name, i])));
+  for (const cable of plan.cables) {
+    for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
+      const from = partitionOf.get(near.node)!, to = partitionOf.get(far.node)!;
+      if (from === to) continue;
+      yield { from, to, delayPs: leastEffectPs(plan, cable, { near, far }) };
+    }
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * The deadlines of a partition's nodes: one time per slot, moved earlier, later or away at will, and
+ * the least of them at hand. An indexed binary heap, so that a retransmission timer that moves with
+ * every ACK leaves nothing stale behind.
+ */
+import { NEVER, type Time } from "./time.ts";
+
+export class Deadlines {
+  readonly #times: Float64Array;
+  /** Heap of slots; only those with a deadline are in it. */
+  readonly #heap: Int32Array;
+  /** Slot → place in the heap, −1 where it is not in it. */
+  readonly #place: Int32Array;
+  #size = 0;
+
+  /** @param slots how many nodes there are, numbered from 0. */
+  constructor(slots: number) {
+    this.#times = new Float64Array(slots).fill(NEVER);
+    this.#heap = new Int32Array(slots);
+    this.#place = new Int32Array(slots).fill(-1);
+  }
+
+  /** The earliest deadline, NEVER without one. */
+  get earliest(): Time {
+    return this.#size === 0 ? NEVER : this.#times[this.#heap[0]!]!;
+  }
+
+  /** The slot of {@link earliest}: the lowest of those that share it. */
+  get slot(): number {
+    return this.#heap[0]!;
+  }
+
+  at(slot: number): Time {
+    return this.#times[slot]!;
+  }
+
+  /** Gives the slot a deadline, or takes it away with NEVER. */
+  set(slot: number, time: Time): void {
+    if (this.#times[slot] === time) return;
+    this.#times[slot] = time;
+    let place = this.#place[slot]!;
+    if (place < 0) {
+      place = this.#size++;
+    } else if (time === NEVER) {
+      this.#place[slot] = -1;
+      const last = this.#heap[--this.#size]!;
+      if (last === slot) return;
+      this.#settle(last, place);
+      return;
+    }
+    this.#settle(slot, place);
+  }
+
+  #before(x: number, y: number): boolean {
+    const order = this.#times[x]! - this.#times[y]!;
+    return order < 0 || (order === 0 && x < y);
+  }
+
+  /** Puts `slot` at `place`, then up or down to where it belongs. */
+  #settle(slot: number, place: number): void {
+    const heap = this.#heap;
+    let at = place;
+    while (at > 0 && this.#before(slot, heap[(at - 1) >> 1]!)) {
+      this.#put(heap[(at - 1) >> 1]!, at);
+      at = (at - 1) >> 1;
+    }
+    for (;;) {
+      let child = 2 * at + 1;
+      if (child >= this.#size) break;
+      if (child + 1 < this.#size && this.#before(heap[child + 1]!, heap[child]!)) child++;
+      if (this.#before(slot, heap[child]!)) break;
+      this.#put(heap[child]!, at);
+      at = child;
+    }
+    this.#put(slot, at);
+  }
+
+  #put(slot: number, place: number): void {
+    this.#heap[place] = slot;
+    this.#place[slot] = place;
+  }
+}

@@ -1,0 +1,47 @@
+/**
+ * Virtual time: integer picoseconds since the run began. A JavaScript number holds 2.5 hours of it
+ * exactly, which no scenario reaches. Nothing in `fabric/` or `nodes/` knows another time.
+ */
+
+/** A point in, or a span of, virtual time in picoseconds. Always an integer, or {@link NEVER}. */
+export type Time = number;
+
+export const PS_PER_NS = 1_000;
+export const PS_PER_US = 1_000_000;
+export const PS_PER_MS = 1_000_000_000;
+export const PS_PER_S = 1_000_000_000_000;
+
+/** The time of what will not happen. */
+export const NEVER: Time = Number.POSITIVE_INFINITY;
+
+const UNITS: ReadonlyArray<readonly [suffix: string, ps: number]> = [
+  ["s", PS_PER_S],
+  ["ms", PS_PER_MS],
+  ["us", PS_PER_US],
+  ["ns", PS_PER_NS],
+  ["ps", 1],
+];
+
+/**
+ * Reads `40us`, `1.5ms`, `300ns`, `7ps`, `2s`.
+ * @returns picoseconds, or undefined where the text is not a time or not a whole number of ps.
+ */
+export function parseTime(text: string): Time | undefined {
+  const match = /^(\d+(?:\.\d+)?)\s*(s|ms|us|ns|ps)$/.exec(text.trim());
+  if (match === null) return undefined;
+  const unit = UNITS.find(([suffix]) => suffix === match[2])!;
+  const ps = Math.round(Number(match[1]) * unit[1]);
+  return Number.isSafeInteger(ps) ? ps : undefined;
+}
+
+/** `1.234 us`: the largest unit in which the number is at least one, at most three decimals. */
+export function formatTime(ps: Time): string {
+  if (ps === NEVER) return "never";
+  const [suffix, size] = UNITS.find(([, size]) => Math.abs(ps) >= size) ?? ["ps", 1];
+  return `${Number((ps / size).toFixed(3))} ${suffix}`;
+}
+
+/** Time to move `bytes` at `bitsPerSecond`, rounded up so that no link is faster than its rate. */
+export function transferTime(bytes: number, bitsPerSecond: number): Time {
+  return Math.ceil((bytes * 8 * PS_PER_S) / bitsPerSecond);
+}

@@ -1,0 +1,130 @@
+/**
+ * The timekeeper's process: `timekeeper_main.ts RUN_FILE`. It keeps nothing but how often it was
+ * started (`timekeeper.term`), the power failures that were added to the plan (`planned.jsonl`), and
+ * the record of power failures and returns (`faults.jsonl`), from which a run is replayed and a
+ * restarted timekeeper knows of the dead.
+ */
+import { connectNats } from "../bus/nats_bus.ts";
+import { BusError } from "../bus/bus.ts";
+import { endWithParent } from "../end_with_parent.ts";
+import {
+  busAddressFrom,
+  busPatienceMs,
+  EXIT,
+  lookaheadOf,
+  type RunFile,
+} from "../rack/run_file.ts";
+import type { FaultPlan } from "../rack/plan.ts";
+import { ClockService } from "./clock_service.ts";
+import { formatTime } from "./time.ts";
+import type { MemberStatus, RecordedFault } from "./record.ts";
+
+/** How long closing the bus may take, in wall ms. */
+const CLOSE_MS = 1_000;
+
+async function main(runFilePath: string): Promise<void> {
+  // Until there is something to be stopped in order, it just ends.
+  let end: () => void = () => Deno.exit(EXIT.done);
+  endWithParent(() => end());
+  const file: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
+  const term = nextTerm(`${file.directory}/timekeeper.term`);
+  const bus = await connectNats({
+    ...busAddressFrom((variable) => Deno.env.get(variable)),
+    patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
+    run: file.run,
+    name: "timekeeper",
+    onError: fail,
+  });
+  const recordFile = `${file.directory}/faults.jsonl`;
+  const plannedFile = `${file.directory}/planned.jsonl`;
+  const { run, partitions, stayUp, livenessMs } = file;
+  const faults = [...file.plan.faults, ...readLines<FaultPlan>(plannedFile)];
+  const plan = { ...file.plan, faults: faults.sort((x, y) => x.at - y.at) };
+  const service = new ClockService({
+    run,
+    bus,
+    plan,
+    partitions,
+    lookahead: lookaheadOf(file),
+    term,
+    recorded: readLines<RecordedFault>(recordFile),
+    stayUp,
+    livenessMs,
+    wallMs: () => performance.now(),
+    onRecord: (fault) => appendLine(recordFile, fault),
+    onPlanned: (fault) => appendLine(plannedFile, fault),
+    onFinished: ({ digest, virtualPs, events, reason }) =>
+      console.log(
+        `finished (${reason}): ${formatTime(virtualPs)}, ${events} events, digest ${digest}`,
+      ),
+    onStall: (why) => console.error(stallText(why)),
+  });
+  const stop = async () => {
+    service.stop();
+    // A broker that is gone too must not keep this process.
+    setTimeout(() => Deno.exit(EXIT.done), CLOSE_MS);
+    await bus.close();
+    Deno.exit(EXIT.done);
+  };
+  Deno.addSignalListener("SIGTERM", stop);
+  Deno.addSignalListener("SIGINT", stop);
+  end = () => void stop();
+  const reason = await bus.closed;
+  if (reason !== undefined) {
+    console.error(`The timekeeper stops: ${reason.message}`);
+    Deno.exit(EXIT.unclear);
+  }
+}
+
+/** How often a timekeeper of this run was started before. */
+function nextTerm(path: string): number {
+  const term = Number(readIfThere(path));
+  Deno.writeTextFileSync(path, String(term + 1));
+  return term;
+}
+
+function readIfThere(path: string): string {
+  try {
+    return Deno.readTextFileSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return "";
+    throw error;
+  }
+}
+
+function readLines<T>(path: string): T[] {
+  const lines = readIfThere(path).split("\n").filter((line) => line !== "");
+  return lines.map((line) => JSON.parse(line) as T);
+}
+
+function appendLine(path: string, value: unknown): void {
+  Deno.writeTextFileSync(path, JSON.stringify(value) + "\n", { append: true });
+}
+
+function stallText(why: readonly MemberStatus[]): string {
+  const rows = why.map(({ partition, status, sinceMs, next, heldBy }) =>
+    `  ${partition}: ${status} for ${Math.round(sinceMs)} ms, next event ${formatTime(next)}` +
+    (heldBy === "" ? "" : `, held by ${heldBy}`)
+  );
+  return `Time is not moving:\n${rows.join("\n")}`;
+}
+
+/** The one place where a failure of this process ends it. */
+function fail(error: unknown): never {
+  const isBus = error instanceof BusError && error.kind !== "handler";
+  console.error(isBus ? error.message : error);
+  Deno.exit(isBus ? EXIT.unclear : EXIT.internal);
+}
+
+if (import.meta.main) {
+  const [runFile] = Deno.args;
+  if (runFile === undefined) {
+    console.error("Usage: timekeeper_main.ts RUN_FILE");
+    Deno.exit(EXIT.usage);
+  }
+  try {
+    await main(runFile);
+  } catch (error) {
+    fail(error);
+  }
+}

@@ -1,0 +1,226 @@
+/**
+ * The steps that have a number in the document (`persistence.md`): S201–S214 and S301–S325, the two
+ * baselines; S901–S909 and S1001–S1019, the write that persists. What an RNIC does of a plain WRITE or a
+ * SEND is the same in several figures, and it cannot know in which it plays: here the operation tells.
+ */
+
+/** The document's figures by what their steps begin with. */
+export type Figure = 2 | 3 | 9 | 10;
+
+/** Steps that are the same thing under several numbers. */
+type Part =
+  | "write-start"
+  | "write-send"
+  | "write-dma"
+  | "write-ack"
+  | "write-cqe"
+  | "persist-start"
+  | "persist-send"
+  | "persist-cqe"
+  | "send-start"
+  | "send-send"
+  | "recv-wqe"
+  | "recv-cqe"
+  | "send-ack"
+  | "send-cqe";
+
+const PARTS: Readonly<Record<string, Part>> = {
+  "S202": "write-start",
+  "S203": "write-send",
+  "S204": "write-dma",
+  "S205": "write-ack",
+  "S206": "write-cqe",
+  "S302": "write-start",
+  "S303": "write-send",
+  "S304": "write-dma",
+  "S305": "write-ack",
+  "S306": "write-cqe",
+  "S902": "persist-start",
+  "S903": "persist-send",
+  "S908": "persist-cqe",
+  "S1002": "persist-start",
+  "S1003": "persist-send",
+  "S309": "send-start",
+  "S310": "send-send",
+  "S312": "recv-wqe",
+  "S313": "recv-cqe",
+  "S314": "send-ack",
+  "S315": "send-cqe",
+  "S322": "send-start",
+  "S323": "send-send",
+  "S318": "recv-wqe",
+  "S324": "recv-cqe",
+  "send-ack": "send-ack",
+  "send-complete": "send-cqe",
+};
+
+type Names = Readonly<Partial<Record<Part, string>>>;
+
+/** Numbers of the parts in each figure. */
+const NUMBERS: Readonly<Record<Figure, Names>> = {
+  2: {
+    "write-start": "S202",
+    "write-send": "S203",
+    "write-dma": "S204",
+    "write-ack": "S205",
+    "write-cqe": "S206",
+  },
+  3: {
+    "write-start": "S302",
+    "write-send": "S303",
+    "write-dma": "S304",
+    "write-ack": "S305",
+    "write-cqe": "S306",
+    "send-start": "S309",
+    "send-send": "S310",
+    "recv-wqe": "S312",
+    "recv-cqe": "S313",
+    "send-ack": "S314",
+    "send-cqe": "S315",
+  },
+  9: { "persist-start": "S902", "persist-send": "S903", "persist-cqe": "S908" },
+  // P-29, complete at persistence only: the one CQE is that of the persistence ACK.
+  10: { "persist-start": "S1002", "persist-send": "S1003", "persist-cqe": "S1018" },
+};
+
+/** The responder's SEND in figure 3, whose ACK and CQE the document does not number. */
+const ANSWER: Names = {
+  "send-start": "S322",
+  "send-send": "S323",
+  "recv-wqe": "S318",
+  "recv-cqe": "S324",
+};
+
+const POSTS: Readonly<Record<string, Figure>> = { S201: 2, S301: 3, S901: 9, S1001: 10 };
+
+/** The figure that a program begins with this step; undefined where it begins none. */
+export function figureOfPost(step: string): Figure | undefined {
+  return POSTS[step];
+}
+
+/** In which figure a plain WRITE is that a program has not said: the responder's own flow tells. */
+export function figureOfWrite(steps: readonly string[]): Figure {
+  return steps.includes("S304") ? 3 : 2;
+}
+
+/**
+ * What the step is called in the figure. `isOwn`: about a request of the host whose operation it is,
+ * not about the peer's answer; `write`: the figure of a WRITE in an operation that is in no figure.
+ * A SEND outside the third figure has no number (P-51).
+ */
+export function stepIn(
+  figure: Figure | undefined,
+  line: { readonly step: string; readonly isOwn: boolean; readonly write: Figure },
+): string {
+  const { step, isOwn, write } = line;
+  const part = PARTS[step];
+  if (part === undefined) return step;
+  const isSend = part.startsWith("send") || part.startsWith("recv");
+  if (isSend && figure !== 3) return part;
+  if (isSend && !isOwn) return ANSWER[part] ?? part;
+  return NUMBERS[figure ?? write][part] ?? step;
+}
+
+/** Where something goes in a step: to the own host, to its own RNIC, or to the RNIC of the peer. */
+export type Arrow = "host" | "card" | "peer";
+
+const ARROWS: Readonly<Record<Arrow, string>> = {
+  card: "S201 S208 S301 S308 S311 S317 S321 S901 S1001 S1005 S1012 S1014 " +
+    "wqe post-write post-send post-recv post-answer",
+  host:
+    "S204 S206 S211 S213 S304 S306 S313 S315 S324 S904 S906 S908 S1004 S1007 S1010 S1017 S1018 " +
+    "recv-cqe send-cqe complete",
+  peer: "S203 S205 S210 S212 S303 S305 S310 S314 S323 S903 S907 S1003 S1009 S1016 " +
+    "send send-send send-ack reception-ack",
+};
+
+const ARROW_OF: ReadonlyMap<string, Arrow> = new Map(
+  (Object.keys(ARROWS) as Arrow[]).flatMap((arrow) =>
+    ARROWS[arrow].split(" ").map((step) => [step, arrow] as const)
+  ),
+);
+
+export function arrowOf(step: string): Arrow | undefined {
+  return ARROW_OF.get(step);
+}
+
+/** What the document says of each step, without its subject: the column shows who it is. */
+const DOCUMENT: Readonly<Record<string, string>> = {
+  S201: "initiates the first RDMA write request",
+  S202: "generates the second RDMA write request from the first",
+  S203: "sends the second RDMA write request",
+  S204: "writes the data by DMA",
+  S205: "sends the ACK",
+  S206: "generates the CQE of the first RDMA write request",
+  S207: "acquires the CQE of the first RDMA write request",
+  S208: "initiates the first RDMA read request",
+  S209: "generates the second RDMA read request from the first",
+  S210: "sends the second RDMA read request",
+  S211: "reads the data by DMA",
+  S212: "sends the ACK",
+  S213: "generates the CQE of the first RDMA read request",
+  S214: "acquires the CQE of the first RDMA read request",
+  S301: "initiates the first RDMA write request",
+  S302: "generates the second RDMA write request from the first",
+  S303: "sends the second RDMA write request",
+  S304: "writes the data by DMA",
+  S305: "sends the ACK",
+  S306: "generates the CQE of the first RDMA write request",
+  S307: "acquires the CQE of the first RDMA write request",
+  S308: "initiates the first RDMA send request, with the persistence mark",
+  S309: "generates the second RDMA send request from the first",
+  S310: "sends the second RDMA send request",
+  S311: "initiates the first RDMA receive request",
+  S312: "generates the WQE of the first RDMA receive request",
+  S313: "generates the CQE of the first RDMA receive request",
+  S314: "sends the ACK",
+  S315: "generates the CQE of the first RDMA send request",
+  S316: "acquires the CQE of the first RDMA send request",
+  S317: "initiates the second RDMA receive request",
+  S318: "generates the WQE of the second RDMA receive request",
+  S319: "acquires the CQE of the first RDMA receive request",
+  S320: "flushes the data of the address to the ADR of the iMC",
+  S321: "initiates the third RDMA send request: flushed",
+  S322: "generates the fourth RDMA send request from the third",
+  S323: "sends the fourth RDMA send request",
+  S324: "generates the CQE of the second RDMA receive request",
+  S325: "acquires the CQE of the second RDMA receive request",
+  S901: "initiates an RDMA write persistence request",
+  S902: "generates the RDMA write request with data and flag",
+  S903: "sends the RDMA write request",
+  S904: "sends a DMA write request to the processor",
+  S905: "adds a DMA LSB read request to the queue",
+  S906: "sends the DMA LSB read request to the processor",
+  S907: "sends the persistence acknowledgement",
+  S908: "generates the CQE of the RDMA write persistence request",
+  S909: "acquires the CQE of the RDMA write persistence request",
+  S1001: "initiates an RDMA write persistence request",
+  S1002: "generates the RDMA write request with data and flag",
+  S1003: "sends the RDMA write request",
+  S1004: "sends a DMA write request to the processor",
+  S1005: "initiates the first RDMA receive request",
+  S1006: "generates the WQE of the first RDMA receive request from the data",
+  S1007: "clears that WQE, generates its CQE",
+  S1008: "acquires that CQE, stores the data in the nonvolatile memory",
+  S1009: "sends the reception acknowledgement",
+  S1010: "generates the CQE of the RDMA write persistence request",
+  S1011: "acquires the CQE of the RDMA write persistence request",
+  S1012: "initiates the second RDMA receive request",
+  S1013: "generates the WQE of the second RDMA receive request",
+  S1014: "initiates the RDMA send request: the data is stored",
+  S1015: "generates the WQE of the RDMA send request",
+  S1016: "sends the persistence acknowledgement",
+  S1017: "clears that WQE, generates its CQE",
+  S1018: "generates the CQE of the second RDMA receive request",
+  S1019: "acquires the CQE of the second RDMA receive request",
+};
+
+/** The document's words for a step; undefined where it has no number. */
+export function documentText(step: string): string | undefined {
+  return DOCUMENT[step];
+}
+
+/** Numbers of all steps of a figure, in the document's order. */
+export function stepsOf(figure: Figure): string[] {
+  return Object.keys(DOCUMENT).filter((step) => Math.floor(Number(step.slice(1)) / 100) === figure);
+}

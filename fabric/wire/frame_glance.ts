@@ -1,0 +1,62 @@
+/**
+ * What a switch needs to know of a frame, without decoding it: destination, priority, congestion
+ * bits. All of it works on any bytes at all; a frame that is no IPv4 has DSCP 0 and ECN 0.
+ */
+import { assert } from "../assert.ts";
+import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "./ethernet.ts";
+import { ECN, IPV4_BYTES } from "./ipv4.ts";
+import { copyOf } from "./slab.ts";
+
+const IP_AT = ETHERNET_BYTES;
+
+/** Destination MAC as a 48-bit number, 0 where the frame is too short. */
+export function frameDestination(bytes: Uint8Array): number {
+  return macAt(bytes, 0);
+}
+
+/** Source MAC as a 48-bit number. */
+export function frameSource(bytes: Uint8Array): number {
+  return macAt(bytes, 6);
+}
+
+function macAt(bytes: Uint8Array, at: number): number {
+  if (bytes.length < at + 6) return 0;
+  const high = (bytes[at]! << 8) | bytes[at + 1]!;
+  const low = (bytes[at + 2]! << 24) | (bytes[at + 3]! << 16) | (bytes[at + 4]! << 8) |
+    bytes[at + 5]!;
+  return high * 0x1_0000_0000 + (low >>> 0);
+}
+
+function trafficClass(bytes: Uint8Array): number {
+  if (bytes.length < IP_AT + IPV4_BYTES) return 0;
+  if (((bytes[12]! << 8) | bytes[13]!) !== ETHERTYPE_IPV4) return 0;
+  return bytes[IP_AT + 1]!;
+}
+
+/** Two bits, see {@link ECN}: a full queue may mark what is not 0. */
+export function frameEcn(bytes: Uint8Array): number {
+  return trafficClass(bytes) & 3;
+}
+
+/** Six bits: what a switch derives a frame's priority from. */
+export function frameDscp(bytes: Uint8Array): number {
+  return trafficClass(bytes) >> 2;
+}
+
+/**
+ * A copy of the frame that says "congestion experienced" (RFC 3168). The ICRC does not cover the
+ * bits, so it stays true. The IPv4 checksum is carried over, not made anew (RFC 1624, equation 3),
+ * so that a header which arrived damaged leaves damaged. The frame must be ECN-capable.
+ */
+export function markCongestion(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  assert(frameEcn(bytes) !== ECN.notCapable, "Cannot mark a frame that is not ECN-capable");
+  const marked = copyOf(bytes);
+  const view = new DataView(marked.buffer, marked.byteOffset, marked.length);
+  const before = view.getUint16(IP_AT);
+  marked[IP_AT + 1] = marked[IP_AT + 1]! | ECN.congestion;
+  let sum = (~view.getUint16(IP_AT + 10) & 0xffff) + (~before & 0xffff) + view.getUint16(IP_AT);
+  sum = (sum & 0xffff) + (sum >>> 16);
+  sum = (sum & 0xffff) + (sum >>> 16);
+  view.setUint16(IP_AT + 10, ~sum & 0xffff);
+  return marked;
+}

@@ -1,0 +1,126 @@
+/**
+ * The invariant CRC of RoCEv2 over IPv4 (`rocev2.md` §1.5): Ethernet's CRC-32 over the packet with
+ * every field masked to ones that a switch or router may change, after eight bytes of ones. Sixteen
+ * bytes are taken per step ("slicing by 16"), and the packet is never copied: the masks are or-ed
+ * into the words of the fixed headers as they are read.
+ */
+import { BTH_BYTES } from "./bth.ts";
+import { IPV4_BYTES } from "./ipv4.ts";
+import { UDP_BYTES } from "./udp.ts";
+
+export const ICRC_BYTES = 4;
+
+const POLYNOMIAL = 0xedb8_8320;
+/** Register before the first byte. */
+export const CRC_START = -1;
+/** Register after the eight bytes of ones that stand in for the absent local route header. */
+const ICRC_SEED = 0xdebb_20e3 | 0;
+
+/** Table s, at 256·s, is the effect of a byte that s more bytes follow. */
+const TABLES = makeTables();
+
+function makeTables(): Int32Array {
+  const tables = new Int32Array(16 * 256);
+  for (let byte = 0; byte < 256; byte++) {
+    let register = byte;
+    for (let bit = 0; bit < 8; bit++) {
+      register = (register & 1) !== 0 ? (register >>> 1) ^ POLYNOMIAL : register >>> 1;
+    }
+    tables[byte] = register;
+  }
+  for (let i = 256; i < tables.length; i++) {
+    const shorter = tables[i - 256]!;
+    tables[i] = (shorter >>> 8) ^ tables[shorter & 255]!;
+  }
+  return tables;
+}
+
+/** The register after one little-endian word: the step for what is shorter than sixteen bytes. */
+function step(register: number, word: number): number {
+  const mixed = register ^ word;
+  return TABLES[768 + (mixed & 255)]! ^ TABLES[512 + ((mixed >>> 8) & 255)]! ^
+    TABLES[256 + ((mixed >>> 16) & 255)]! ^ TABLES[mixed >>> 24]!;
+}
+
+/** The register (raw, not complemented) after the bytes `from` … `end` − 1 of `view`. */
+export function crcUpdate(
+  register: number,
+  view: DataView,
+  range: { readonly from: number; readonly end: number },
+): number {
+  const end = range.end;
+  let crc = register, at = range.from;
+  for (; at + 16 <= end; at += 16) {
+    const a = view.getInt32(at, true) ^ crc, b = view.getInt32(at + 4, true);
+    const c = view.getInt32(at + 8, true), d = view.getInt32(at + 12, true);
+    crc = TABLES[3840 + (a & 255)]! ^ TABLES[3584 + ((a >>> 8) & 255)]! ^
+      TABLES[3328 + ((a >>> 16) & 255)]! ^ TABLES[3072 + (a >>> 24)]! ^
+      TABLES[2816 + (b & 255)]! ^ TABLES[2560 + ((b >>> 8) & 255)]! ^
+      TABLES[2304 + ((b >>> 16) & 255)]! ^ TABLES[2048 + (b >>> 24)]! ^
+      TABLES[1792 + (c & 255)]! ^ TABLES[1536 + ((c >>> 8) & 255)]! ^
+      TABLES[1280 + ((c >>> 16) & 255)]! ^ TABLES[1024 + (c >>> 24)]! ^
+      TABLES[768 + (d & 255)]! ^ TABLES[512 + ((d >>> 8) & 255)]! ^
+      TABLES[256 + ((d >>> 16) & 255)]! ^ TABLES[d >>> 24]!;
+  }
+  for (; at + 4 <= end; at += 4) crc = step(crc, view.getInt32(at, true));
+  for (; at < end; at++) crc = (crc >>> 8) ^ TABLES[(crc ^ view.getUint8(at)) & 255]!;
+  return crc;
+}
+
+/** CRC-32 as Ethernet and zlib compute it, unsigned. */
+export function crc32(bytes: Uint8Array): number {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return ~crcUpdate(CRC_START, view, { from: 0, end: bytes.length }) >>> 0;
+}
+
+/** Bytes of the headers that hold masked fields; their ten words are taken one by one. */
+const MASKED_BYTES = IPV4_BYTES + UDP_BYTES + BTH_BYTES;
+
+// The masks, as little-endian words.
+/** IPv4 byte 1: DSCP and ECN. */
+const MASK_TRAFFIC_CLASS = 0x0000_ff00;
+/** IPv4 byte 8, TTL, and bytes 10–11, checksum. */
+const MASK_TTL_CHECKSUM = 0xffff_00ff | 0;
+/** UDP bytes 6–7: checksum. */
+const MASK_UDP_CHECKSUM = 0xffff_0000 | 0;
+/** BTH byte 4: FECN, BECN and six reserved bits. */
+const MASK_CONGESTION = 0x0000_00ff;
+
+/**
+ * The ICRC of the packet from its IPv4 header at `from` to the end of its pad at `end`; at least the
+ * IPv4, UDP and base transport headers must be there.
+ * @returns the value to be stored little-endian, as {@link writeIcrc} does.
+ */
+export function computeIcrc(
+  view: DataView,
+  range: { readonly from: number; readonly end: number },
+): number {
+  const ip = range.from, udp = ip + IPV4_BYTES, bth = udp + UDP_BYTES;
+  let crc = step(ICRC_SEED, view.getInt32(ip, true) | MASK_TRAFFIC_CLASS);
+  crc = step(crc, view.getInt32(ip + 4, true));
+  crc = step(crc, view.getInt32(ip + 8, true) | MASK_TTL_CHECKSUM);
+  crc = step(crc, view.getInt32(ip + 12, true));
+  crc = step(crc, view.getInt32(ip + 16, true));
+  crc = step(crc, view.getInt32(udp, true));
+  crc = step(crc, view.getInt32(udp + 4, true) | MASK_UDP_CHECKSUM);
+  crc = step(crc, view.getInt32(bth, true));
+  crc = step(crc, view.getInt32(bth + 4, true) | MASK_CONGESTION);
+  crc = step(crc, view.getInt32(bth + 8, true));
+  return ~crcUpdate(crc, view, { from: ip + MASKED_BYTES, end: range.end }) >>> 0;
+}
+
+/** Stores the ICRC of the packet `from` … `end` right behind it. */
+export function writeIcrc(
+  view: DataView,
+  range: { readonly from: number; readonly end: number },
+): void {
+  view.setUint32(range.end, computeIcrc(view, range), true);
+}
+
+/** Whether the four bytes behind the packet `from` … `end` are its ICRC. */
+export function icrcHolds(
+  view: DataView,
+  range: { readonly from: number; readonly end: number },
+): boolean {
+  return view.getUint32(range.end, true) === computeIcrc(view, range);
+}

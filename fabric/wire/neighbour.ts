@@ -1,0 +1,12 @@
+/**
+ * Which MAC address an IPv4 address has. The rack has no ARP: MAC addresses are locally administered
+ * and carry the IPv4 address's low 24 bits (the host's number in 10/8), so that every sender knows its
+ * neighbour's. `topology.ts` numbers RNICs by this rule.
+ */
+import { multicastMac } from "./ethernet.ts";
+
+/** 02:00:00 and the low 24 bits, or the group address of a multicast group, as a 48-bit number. */
+export function macOfAddress(address: number): number {
+  if (address >>> 28 === 0xe) return multicastMac(address);
+  return 0x0200_0000_0000 + (address & 0xff_ffff);
+}

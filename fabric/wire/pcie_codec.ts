@@ -1,0 +1,125 @@
+/**
+ * A PCIe message as a plain array, which the bus encodes. What comes from the bus of another process
+ * is checked here, field by field, and then believed everywhere.
+ */
+import type { PcieMessage } from "./pcie.ts";
+import { isBytes, isCount, isRnicCommand, isRnicEvent, isRnicReply } from "./rnic_command_shape.ts";
+
+/** First element of the array. Numbers are never given a second meaning. */
+const KIND_CODES = {
+  "memory-write": 0,
+  "memory-read": 1,
+  "completion": 2,
+  "interrupt": 3,
+  "register-write": 4,
+  "command": 5,
+  "reply": 6,
+  "event": 7,
+} as const satisfies Readonly<Record<PcieMessage["kind"], number>>;
+
+/** The largest write through a doorbell register (write-combining buffer). */
+const REGISTER_BYTES_MAX = 64;
+
+/** The message as an array of plain data; bytes and objects are shared with it, not copied. */
+export function pcieToArray(message: PcieMessage): unknown[] {
+  const code = KIND_CODES[message.kind];
+  switch (message.kind) {
+    case "memory-write":
+      return [code, message.address, message.data, message.noSnoop];
+    case "memory-read":
+      return [code, message.tag, message.address, message.length, message.noSnoop];
+    case "completion":
+      return [code, message.tag, message.status === "success", message.data];
+    case "interrupt":
+      return [code, message.vector];
+    case "register-write":
+      return [code, message.offset, message.data];
+    case "command":
+      return [code, message.id, message.command];
+    case "reply":
+      return [code, message.id, message.reply];
+    case "event":
+      return [code, message.event];
+  }
+}
+
+/**
+ * The message that {@link pcieToArray} made an array of, undefined where the value is anything else.
+ * Never throws on plain data. Bytes are views of the array's, as plain `Uint8Array`s.
+ */
+export function pcieFromArray(value: unknown): PcieMessage | undefined {
+  if (!Array.isArray(value)) return undefined;
+  const fields: readonly unknown[] = value;
+  switch (fields[0]) {
+    case KIND_CODES["memory-write"]:
+      return memoryWrite(fields);
+    case KIND_CODES["memory-read"]:
+      return memoryRead(fields);
+    case KIND_CODES.completion:
+      return completion(fields);
+    case KIND_CODES["register-write"]:
+      return registerWrite(fields);
+    default:
+      return control(fields);
+  }
+}
+
+function memoryWrite(fields: readonly unknown[]): PcieMessage | undefined {
+  const [, address, bytes, noSnoop] = fields;
+  const data = ownBytes(bytes);
+  if (fields.length !== 4 || !isCount(address) || data === undefined) return undefined;
+  if (typeof noSnoop !== "boolean") return undefined;
+  return { kind: "memory-write", address, data, noSnoop };
+}
+
+function memoryRead(fields: readonly unknown[]): PcieMessage | undefined {
+  const [, tag, address, length, noSnoop] = fields;
+  if (fields.length !== 5 || !isCount(tag) || !isCount(address) || !isCount(length)) {
+    return undefined;
+  }
+  if (typeof noSnoop !== "boolean") return undefined;
+  return { kind: "memory-read", tag, address, length, noSnoop };
+}
+
+function completion(fields: readonly unknown[]): PcieMessage | undefined {
+  const [, tag, success, bytes] = fields;
+  const data = ownBytes(bytes);
+  if (fields.length !== 4 || !isCount(tag) || data === undefined) return undefined;
+  if (typeof success !== "boolean" || (!success && data.length > 0)) return undefined;
+  return { kind: "completion", tag, status: success ? "success" : "unsupported-request", data };
+}
+
+function registerWrite(fields: readonly unknown[]): PcieMessage | undefined {
+  const [, offset, bytes] = fields;
+  const data = ownBytes(bytes);
+  if (fields.length !== 3 || !isCount(offset) || data === undefined) return undefined;
+  if (data.length > REGISTER_BYTES_MAX) return undefined;
+  return { kind: "register-write", offset, data };
+}
+
+/** Everything that is not the data path. */
+function control(fields: readonly unknown[]): PcieMessage | undefined {
+  const [code, first, second] = fields;
+  if (fields.length === 2) {
+    if (code === KIND_CODES.event && isRnicEvent(first)) return { kind: "event", event: first };
+    if (code === KIND_CODES.interrupt && isCount(first)) {
+      return { kind: "interrupt", vector: first };
+    }
+    return undefined;
+  }
+  if (fields.length !== 3 || !isCount(first)) return undefined;
+  if (code === KIND_CODES.command && isRnicCommand(second)) {
+    return { kind: "command", id: first, command: second };
+  }
+  if (code === KIND_CODES.reply && isRnicReply(second)) {
+    return { kind: "reply", id: first, reply: second };
+  }
+  return undefined;
+}
+
+/** A decoder may give a subclass whose `slice` does not copy; a node is given none. */
+function ownBytes(value: unknown): Uint8Array<ArrayBuffer> | undefined {
+  if (!isBytes(value)) return undefined;
+  if (Object.getPrototypeOf(value) === Uint8Array.prototype) return value;
+  return new Uint8Array(value.buffer, value.byteOffset, value.byteLength);
+}

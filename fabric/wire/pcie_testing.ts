@@ -1,0 +1,133 @@
+/** For tests only: bus messages to try things on, given and arbitrary. */
+import fc from "fast-check";
+import type { PcieMessage } from "./pcie.ts";
+import type { RnicCommand, RnicEvent, RnicReply } from "./rnic_command.ts";
+
+const ring = { address: 0x1000, units: 64 };
+/** One of every command, and both ends of what is optional. */
+export const COMMANDS: readonly RnicCommand[] = [
+  {
+    op: "init",
+    spaces: { queues: 8, space1: 0, space2: 4096, space3: 8192 },
+    persistence: { flow: 2, noSnoop: true },
+  },
+  { op: "create-cq", ring, vector: null },
+  { op: "create-cq", ring, vector: 3 },
+  {
+    op: "create-qp",
+    type: "rc",
+    sq: ring,
+    rq: ring,
+    rqStride: 64,
+    sendCq: 1,
+    recvCq: 1,
+    pd: 1,
+    persistCompletion: "reception",
+  },
+  {
+    op: "create-qp",
+    type: "ud",
+    sq: ring,
+    rq: ring,
+    rqStride: 64,
+    sendCq: 1,
+    recvCq: 1,
+    pd: 1,
+    qpn: 1,
+    persistCompletion: "persistence",
+  },
+  { op: "modify-qp", qpn: 17, attributes: {} },
+  {
+    op: "modify-qp",
+    qpn: 17,
+    attributes: {
+      state: "rtr",
+      accessFlags: 2 ** 30 + 7,
+      pathMtu: 4096,
+      destAddress: 0x0a00_0002,
+      destQpn: 18,
+      rqPsn: 0xff_ffff,
+      sqPsn: 0,
+      maxDestRdAtomic: 16,
+      maxRdAtomic: 16,
+      minRnrTimer: 12,
+      timeout: 14,
+      retryCnt: 7,
+      rnrRetry: 7,
+      qKey: 0x8001_0000,
+    },
+  },
+  { op: "destroy-qp", qpn: 17 },
+  { op: "destroy-cq", cqn: 2 },
+  {
+    op: "register-mr",
+    region: { pd: 1, va: 2 ** 46, length: 8192, access: 7, pageBytes: 4096, pages: [0, 4096] },
+  },
+  { op: "deregister-mr", key: 0x12a5c },
+  { op: "write-space2", queue: 1, offset: 0, data: new Uint8Array([1, 2]) },
+  { op: "lock-space2", queue: 1 },
+  { op: "unlock-space2", queue: 1 },
+  { op: "expand-queue", queue: 1, ring },
+  { op: "query-statistics" },
+];
+/** One of every reply. */
+export const REPLIES: readonly RnicReply[] = [
+  { status: "ok", op: "init", address: 0x0a00_0001, mac: 0x0200_0000_0001, mtu: 4096 },
+  { status: "ok", op: "create-cq", cqn: 1 },
+  { status: "ok", op: "create-qp", qpn: 17, sqQueue: 2, rqQueue: 3 },
+  { status: "ok", op: "register-mr", lkey: 5, rkey: 0xffff_ffff },
+  { status: "ok", op: "query-statistics", counters: { packets: 3, meanNs: 1.5 } },
+  { status: "ok", op: "done" },
+  { status: "error", errno: "EINVAL", reason: "length is 0" },
+];
+/** One of every event. */
+export const EVENTS: readonly RnicEvent[] = [
+  { type: "QP_FATAL", qpn: 17 },
+  { type: "QP_REQ_ERR", qpn: 17 },
+  { type: "QP_ACCESS_ERR", qpn: 17 },
+  { type: "COMM_EST", qpn: 17 },
+  { type: "CQ_ERR", cqn: 2 },
+];
+
+/** As an object from elsewhere is: with the ordinary prototype. */
+function record<T>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> {
+  return fc.record(model, { noNullPrototype: true }) as fc.Arbitrary<T>;
+}
+function bytes(maxLength: number): fc.Arbitrary<Uint8Array<ArrayBuffer>> {
+  return fc.uint8Array({ maxLength }).map((from) => new Uint8Array(from));
+}
+const is = fc.constant, count = fc.maxSafeNat();
+
+/** Any message that a node may send. */
+export const anyPcieMessage: fc.Arbitrary<PcieMessage> = fc.oneof(
+  record<PcieMessage>({
+    kind: is("memory-write"),
+    address: count,
+    data: bytes(100),
+    noSnoop: fc.boolean(),
+  }),
+  record<PcieMessage>({
+    kind: is("memory-read"),
+    tag: count,
+    address: count,
+    length: count,
+    noSnoop: fc.boolean(),
+  }),
+  record<PcieMessage>({
+    kind: is("completion"),
+    tag: count,
+    status: is("success"),
+    data: bytes(9),
+  }),
+  record<PcieMessage>({
+    kind: is("completion"),
+    tag: count,
+    status: is("unsupported-request"),
+    data: bytes(0),
+  }),
+  record<PcieMessage>({ kind: is("interrupt"), vector: count }),
+  record<PcieMessage>({ kind: is("register-write"), offset: count, data: bytes(64) }),
+  record<PcieMessage>({ kind: is("command"), id: count, command: fc.constantFrom(...COMMANDS) }),
+  record<PcieMessage>({ kind: is("reply"), id: count, reply: fc.constantFrom(...REPLIES) }),
+  record<PcieMessage>({ kind: is("event"), event: fc.constantFrom(...EVENTS) }),
+);

@@ -1,0 +1,154 @@
+/**
+ * The control path between a host's driver and its RNIC's firmware: what a mailbox carries. The data
+ * path never comes here: work requests and completions are rings in host memory, told by doorbells.
+ * All addresses are host physical; `va` is what the peer names on the wire.
+ */
+
+/** Access flags of a memory region or queue pair, by libibverbs' numbers, and the vendor's own. */
+export const ACCESS = {
+  localWrite: 1,
+  remoteWrite: 2,
+  remoteRead: 4,
+  remoteAtomic: 8,
+  flushGlobal: 256,
+  flushPersistent: 512,
+  /** P-22: a plain WRITE into this region is to be persisted. Above libibverbs' optional bits. */
+  remoteWritePersistence: 1 << 30,
+} as const;
+
+export type QpState = "reset" | "init" | "rtr" | "rts" | "sqd" | "sqe" | "err";
+export type QpType = "rc" | "ud";
+
+/** Where queue information lives in host memory: three access classes (Q-04), K queues each. */
+export interface QueueSpaces {
+  readonly queues: number;
+  readonly space1: number;
+  readonly space2: number;
+  readonly space3: number;
+}
+
+/** Which of the two data flows this host's processor gives a DMA write, so how to flush (P-02). */
+export interface PersistencePlan {
+  /** 1: LSB read flushes (P-24). 2: the CPU flushes (P-26). */
+  readonly flow: 1 | 2;
+  /** Whether the architecture looks at the NS bit (`ddio+ns`). */
+  readonly noSnoop: boolean;
+}
+
+/** One ring as the driver lays it out. `units` of 64 B (SQ, CQ) or 16·sge B (RQ), a power of two. */
+export interface RingPlace {
+  readonly address: number;
+  readonly units: number;
+}
+
+export type RnicCommand =
+  | { readonly op: "init"; readonly spaces: QueueSpaces; readonly persistence: PersistencePlan }
+  | { readonly op: "create-cq"; readonly ring: RingPlace; readonly vector: number | null }
+  | {
+    readonly op: "create-qp";
+    readonly type: QpType;
+    readonly sq: RingPlace;
+    readonly rq: RingPlace;
+    /** Bytes of one receive WQE. */
+    readonly rqStride: number;
+    readonly sendCq: number;
+    readonly recvCq: number;
+    readonly pd: number;
+    /** QP 1 (GSI) is asked for by number; others are given one. */
+    readonly qpn?: number;
+    /** P-29: `persistence` completes once, `reception` completes then and on a RECV again. */
+    readonly persistCompletion: "persistence" | "reception";
+  }
+  | { readonly op: "modify-qp"; readonly qpn: number; readonly attributes: QpAttributes }
+  | { readonly op: "destroy-qp"; readonly qpn: number }
+  | { readonly op: "destroy-cq"; readonly cqn: number }
+  | { readonly op: "register-mr"; readonly region: RegionPlan }
+  | { readonly op: "deregister-mr"; readonly key: number }
+  /** Q-04: a write into space 2 by value, done by the RNIC. `offset` is within the queue's entry. */
+  | {
+    readonly op: "write-space2";
+    readonly queue: number;
+    readonly offset: number;
+    readonly data: Uint8Array<ArrayBuffer>;
+  }
+  /** Q-04: the lock under which the host itself may write space 2 of one queue. */
+  | { readonly op: "lock-space2"; readonly queue: number }
+  | { readonly op: "unlock-space2"; readonly queue: number }
+  /** Q-09: the SQ goes on in a larger ring; the RNIC pauses the queue, copies the tail, resumes. */
+  | { readonly op: "expand-queue"; readonly queue: number; readonly ring: RingPlace }
+  | { readonly op: "query-statistics" };
+
+/** A subset of ibv_qp_attr; which are needed at which transition is the life-cycle table's matter. */
+export interface QpAttributes {
+  readonly state?: QpState;
+  readonly accessFlags?: number;
+  readonly pathMtu?: 256 | 512 | 1024 | 2048 | 4096;
+  /** Address vector: the peer's IPv4 address (the GID is its IPv4-mapped form). */
+  readonly destAddress?: number;
+  readonly destQpn?: number;
+  readonly rqPsn?: number;
+  readonly sqPsn?: number;
+  readonly maxDestRdAtomic?: number;
+  readonly maxRdAtomic?: number;
+  readonly minRnrTimer?: number;
+  readonly timeout?: number;
+  readonly retryCnt?: number;
+  readonly rnrRetry?: number;
+  readonly qKey?: number;
+}
+
+/** P-22: memory registration, at processor and RNIC alike. */
+export interface RegionPlan {
+  readonly pd: number;
+  readonly va: number;
+  readonly length: number;
+  readonly access: number;
+  readonly pageBytes: number;
+  /** Physical address of each page from the one that holds `va` on. */
+  readonly pages: readonly number[];
+}
+
+export type RnicReply =
+  | {
+    readonly status: "ok";
+    readonly op: "init";
+    readonly address: number;
+    readonly mac: number;
+    readonly mtu: number;
+  }
+  /** A completion queue's number is its queue number too: its queue information is entry `cqn`. */
+  | { readonly status: "ok"; readonly op: "create-cq"; readonly cqn: number }
+  | {
+    readonly status: "ok";
+    readonly op: "create-qp";
+    readonly qpn: number;
+    /** Queue numbers by which doorbells and queue information name the two rings. */
+    readonly sqQueue: number;
+    readonly rqQueue: number;
+  }
+  | {
+    readonly status: "ok";
+    readonly op: "register-mr";
+    readonly lkey: number;
+    readonly rkey: number;
+  }
+  | {
+    readonly status: "ok";
+    readonly op: "query-statistics";
+    readonly counters: Readonly<Record<string, number>>;
+  }
+  | { readonly status: "ok"; readonly op: "done" }
+  /** errno names as libibverbs returns them; `reason` says what was found and what was expected. */
+  | {
+    readonly status: "error";
+    readonly errno: "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT";
+    readonly reason: string;
+  };
+
+/** ibv_async_event, the ones that exist so far. */
+export type RnicEvent =
+  | {
+    readonly type: "QP_FATAL" | "QP_REQ_ERR" | "QP_ACCESS_ERR" | "COMM_EST";
+    readonly qpn: number;
+  }
+  | { readonly type: "CQ_ERR"; readonly cqn: number };
