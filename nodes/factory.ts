@@ -1,0 +1,38 @@
+/**
+ * Makes the nodes of a plan, of all three kinds: for a rack in one process. Pure; whoever uses it brings
+ * files or memory. A process that is one device loads its own kind only (`main.ts`).
+ */
+import type { CreateNode } from "../fabric/partition.ts";
+import type { RackPlan } from "../fabric/rack/plan.ts";
+import type { Program } from "./host/program.ts";
+import type { ImageReader } from "./host/sparse_bytes.ts";
+import { makeHost } from "./make_host.ts";
+import { createRnic } from "./rnic/rnic.ts";
+import { createSwitch } from "./switch/switch.ts";
+
+export interface FactoryOptions {
+  readonly plan: RackPlan;
+  /** What is in a host's SCM when it gets power; absent: zeros. */
+  readonly image: (host: string) => ImageReader | undefined;
+  /** Files that the programs of a host read, by the name the scenario gives them. */
+  readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
+  /** The user's own programs, by the path the scenario gives them. */
+  readonly programs: Readonly<Record<string, Program>>;
+}
+
+/** Makes each node of the plan when it gets power. */
+export function nodeFactory(options: FactoryOptions): CreateNode {
+  const { plan } = options;
+  const plans = new Map(plan.nodes.map((node) => [node.name, node]));
+  return (name, life, unsaved) => {
+    const node = plans.get(name)!;
+    switch (node.kind) {
+      case "host":
+        return makeHost({ name, life, unsaved, config: node.config }, options);
+      case "rnic":
+        return createRnic(name, node.config, { seed: plan.seed });
+      case "switch":
+        return createSwitch(name, node.config);
+    }
+  };
+}

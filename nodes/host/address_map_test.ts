@@ -1,0 +1,102 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import fc from "fast-check";
+import {
+  AddressFault,
+  AddressMap,
+  DRAM_PAGE_BYTES,
+  dramFrame,
+  memoryOf,
+  OutOfMemory,
+  SCM_BASE,
+  scmPageBytes,
+  VIRTUAL_DRAM_BASE,
+  VIRTUAL_SCM_BASE,
+} from "./address_map.ts";
+
+const SIZES = { dramBytes: 1 << 20, scmBytes: 1 << 20 };
+
+describe("dramFrame", () => {
+  it("gives every page a frame of its own", () => {
+    fc.assert(fc.property(fc.integer({ min: 1, max: 200 }), (frames) => {
+      const given = new Set(Array.from({ length: frames }, (_, page) => dramFrame(page, frames)));
+      assert.equal(given.size, frames);
+      assert.ok(Math.min(...given) === 0 && Math.max(...given) === frames - 1);
+    }));
+  });
+
+  it("never puts consecutive pages on consecutive frames", () => {
+    for (let page = 0; page + 1 < 100; page++) {
+      assert.notEqual(dramFrame(page + 1, 100), dramFrame(page, 100) + 1, `page ${page}`);
+    }
+  });
+});
+
+describe("AddressMap.allocate", () => {
+  it("gives pages that translate to what the buffer says", () => {
+    const map = new AddressMap(SIZES);
+    map.allocate(1);
+    const buffer = map.allocate(3 * DRAM_PAGE_BYTES - 100);
+    assert.equal(buffer.length, 3 * DRAM_PAGE_BYTES - 100);
+    assert.equal(buffer.pages.length, 3);
+    for (const [i, page] of buffer.pages.entries()) {
+      assert.equal(map.physical(buffer.address + i * DRAM_PAGE_BYTES + 5), page + 5);
+    }
+    assert.equal(map.run(buffer.address + 10), DRAM_PAGE_BYTES - 10);
+  });
+
+  it("refuses what DRAM cannot hold, and says how much is left", () => {
+    const map = new AddressMap(SIZES);
+    map.allocate(SIZES.dramBytes - DRAM_PAGE_BYTES);
+    assert.throws(
+      () => map.allocate(DRAM_PAGE_BYTES + 1),
+      (error: Error) =>
+        error instanceof OutOfMemory && /4096 B of DRAM are left/.test(error.message),
+    );
+    map.allocate(DRAM_PAGE_BYTES);
+    assert.throws(() => map.allocate(1), OutOfMemory);
+    assert.throws(() => map.allocate(NaN), OutOfMemory);
+  });
+});
+
+describe("AddressMap.physical", () => {
+  it("faults outside what is mapped", () => {
+    const map = new AddressMap(SIZES);
+    const buffer = map.allocate(10);
+    assert.equal(
+      map.physical(VIRTUAL_SCM_BASE + SIZES.scmBytes - 1),
+      SCM_BASE + SIZES.scmBytes - 1,
+    );
+    for (
+      const address of [
+        0,
+        buffer.address - 1,
+        buffer.address + DRAM_PAGE_BYTES,
+        VIRTUAL_SCM_BASE - 1,
+        VIRTUAL_SCM_BASE + SIZES.scmBytes,
+        NaN,
+      ]
+    ) assert.throws(() => map.physical(address), AddressFault, `${address}`);
+  });
+
+  it("knows DRAM and SCM apart", () => {
+    assert.ok(new AddressMap(SIZES).allocate(1).address === VIRTUAL_DRAM_BASE);
+    assert.equal(memoryOf(SIZES, { from: 0, length: SIZES.dramBytes }), "dram");
+    assert.equal(memoryOf(SIZES, { from: 1, length: SIZES.dramBytes }), undefined);
+    assert.equal(memoryOf(SIZES, { from: SCM_BASE, length: SIZES.scmBytes }), "scm");
+    assert.equal(memoryOf(SIZES, { from: SCM_BASE - 1, length: 1 }), undefined);
+    assert.equal(memoryOf(SIZES, { from: -1, length: 1 }), undefined);
+    assert.equal(memoryOf(SIZES, { from: SCM_BASE + 1, length: SIZES.scmBytes }), undefined);
+  });
+});
+
+describe("scmPageBytes", () => {
+  it("is the largest power of two up to 2 MiB that divides the size", () => {
+    assert.equal(scmPageBytes(64 << 20), 2 << 20);
+    assert.equal(scmPageBytes(3 << 20), 1 << 20);
+    assert.equal(scmPageBytes(12288), 4096);
+    assert.throws(() => scmPageBytes(2048), /4 KiB pages/);
+    const { scm } = new AddressMap({ dramBytes: 4096, scmBytes: 3 << 20 });
+    assert.deepEqual(scm.pages, [SCM_BASE, SCM_BASE + (1 << 20), SCM_BASE + (2 << 20)]);
+  });
+});

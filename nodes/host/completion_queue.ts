@@ -1,0 +1,265 @@
+/**
+ * Completion queues: `ibv_create_cq`, `ibv_poll_cq`, `ibv_req_notify_cq` and waiting for either. The
+ * RNIC writes entries by DMA; the host finds them by their owner bit and says rarely how far it is.
+ */
+import { NEVER, type Time } from "../../fabric/time/time.ts";
+import {
+  type Cqe,
+  CQE_BYTES,
+  CQE_INVALID,
+  type CqeOpcode,
+  decodeCqe,
+  type WcStatus,
+} from "../../fabric/wire/cqe.ts";
+import { CQ_ARM_OFFSET, encodeCqArm } from "../../fabric/wire/queue_information.ts";
+import type { WqeOpcode } from "../../fabric/wire/wqe.ts";
+import {
+  contiguous,
+  type Device,
+  expectReply,
+  failed,
+  powerOfTwo,
+  refuseStale,
+  storePointer,
+  type VerbError,
+  verbError,
+} from "./device.ts";
+import type { Source, Steps } from "./program.ts";
+import { retireRecv, retireSend } from "./queue_pair.ts";
+
+/** Most entries of one completion queue. */
+export const CQ_ENTRIES_MAX = 1 << 20;
+
+export interface Cq {
+  readonly device: Device;
+  readonly cqn: number;
+  readonly epoch: number;
+  /** Virtual address of the ring and its entries, a power of two. */
+  readonly address: number;
+  readonly entries: number;
+  /** MSI-X vector of its events, null where it has none. */
+  readonly vector: number | null;
+  readonly place: CqPlace;
+}
+
+/** How far the host is. */
+interface CqPlace {
+  readonly queue: number;
+  stamp: Time;
+  /** Entries taken since the queue was made, and the part of them that space 3 tells. */
+  taken: number;
+  told: number;
+  /** Queue pairs that complete here. */
+  users: number;
+}
+
+/** ibv_wc. After an error only wrId, status, opcode and qpNum mean anything. */
+export interface WorkCompletion {
+  readonly wrId: number;
+  readonly status: WcStatus;
+  /** What was asked for (a send's opcode), or what arrived. */
+  readonly opcode: WqeOpcode | Exclude<CqeOpcode, "requester" | "requester-error">;
+  readonly qpNum: number;
+  /** Of receives, READs and persisted ranges. */
+  readonly byteLen: number;
+  readonly immData: number;
+  /** P-25, P-26: PSN and destination VA of a persistent write, and of the RECV it consumed. */
+  readonly psn: number;
+  readonly va: number;
+  /** Source queue pair of a UD receive. */
+  readonly srcQp: number;
+}
+
+export interface CqOptions {
+  /** Completions that may wait at once, at least 1; rounded up. */
+  readonly entries: number;
+  /** False: this queue never raises an interrupt. */
+  readonly interrupts?: boolean;
+}
+
+/** Makes a completion queue that holds at least `entries` completions. */
+export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbError> {
+  const { entries: wanted } = options;
+  if (!Number.isInteger(wanted) || wanted < 1 || wanted > CQ_ENTRIES_MAX) {
+    return verbError("EINVAL", `Entries must be 1 to ${CQ_ENTRIES_MAX}: they are ${wanted}`);
+  }
+  // The host tells its place every quarter of the ring and one unit stays free: 3/4 − 1 can be used.
+  const entries = powerOfTwo(Math.ceil((wanted + 1) * 4 / 3));
+  const ring = device.cpu.allocateContiguous(entries * CQE_BYTES);
+  const fill = new Uint8Array(entries * CQE_BYTES);
+  for (let at = CQE_BYTES - 1; at < fill.length; at += CQE_BYTES) fill[at] = CQE_INVALID;
+  device.cpu.store(ring.address, fill);
+  yield* device.cpu.settle();
+  const vector = options.interrupts === false ? null : device.state.nextVector++;
+  const reply = expectReply(
+    "create-cq",
+    yield* device.cpu.command({
+      op: "create-cq",
+      ring: { address: contiguous(ring), units: entries },
+      vector,
+    }),
+  );
+  if (failed(reply)) return reply;
+  const place = { queue: reply.cqn, stamp: 0, taken: 0, told: 0, users: 0 };
+  storePointer(device, place, 0);
+  const { epoch } = device.state;
+  return { device, cqn: reply.cqn, epoch, address: ring.address, entries, vector, place };
+}
+
+/** EBUSY while queue pairs complete here. */
+export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
+  const stale = refuseStale(cq.device, cq.epoch);
+  if (stale !== undefined) return stale;
+  if (cq.place.users > 0) {
+    return verbError("EBUSY", `${cq.place.users} queue pairs complete here`);
+  }
+  const reply = expectReply(
+    "done",
+    yield* cq.device.cpu.command({ op: "destroy-cq", cqn: cq.cqn }),
+  );
+  return failed(reply) ? reply : undefined;
+}
+
+/** Virtual address of the entry that the RNIC fills next. */
+function nextEntry(cq: Cq): number {
+  return cq.address + (cq.place.taken % cq.entries) * CQE_BYTES;
+}
+
+/** Takes what is there, at most `most`, without letting time pass. */
+export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
+  const { cpu, state } = cq.device;
+  const { place } = cq;
+  const completions: WorkCompletion[] = [];
+  cpu.charge(state.timing.pollPs);
+  while (completions.length < most) {
+    const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
+    if (cqe === undefined) break;
+    place.taken++;
+    const completion = completionOf(cq.device, cqe);
+    if (completion !== undefined) completions.push(completion);
+  }
+  if (place.taken - place.told >= cq.entries / 4 && cq.epoch === state.epoch) {
+    place.told = place.taken;
+    storePointer(cq.device, place, place.taken % cq.entries);
+  }
+  return completions;
+}
+
+/** Undefined where its queue pair has been destroyed meanwhile: such completions are discarded. */
+function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefined {
+  const qp = device.state.queuePairs.get(cqe.qpn);
+  if (qp === undefined) return undefined;
+  if (cqe.status !== "SUCCESS") qp.life.state = "err";
+  const ofSend = cqe.opcode === "requester" || cqe.opcode === "requester-error";
+  const retired = ofSend ? retireSend(qp, cqe.wqeIndex) : retireRecv(qp, cqe.wqeIndex);
+  return {
+    wrId: retired.wrId,
+    status: cqe.status,
+    opcode: cqe.opcode === "requester" || cqe.opcode === "requester-error"
+      ? retired.opcode
+      : cqe.opcode,
+    qpNum: cqe.qpn,
+    byteLen: cqe.byteCount,
+    immData: cqe.immediate,
+    psn: cqe.psn,
+    va: Number(cqe.va),
+    srcQp: cqe.sourceQpn,
+  };
+}
+
+/** Takes up to `most` completions (ibv_poll_cq); none where there are none. */
+export function* pollCq(cq: Cq, most: number): Steps<WorkCompletion[]> {
+  const completions = takeCompletions(cq, most);
+  yield* cq.device.cpu.settle();
+  return completions;
+}
+
+/** Asks for one interrupt at the next completion (ibv_req_notify_cq). Poll again after it. */
+export function* reqNotifyCq(
+  cq: Cq,
+  options: { readonly solicitedOnly?: boolean } = {},
+): Steps<VerbError | undefined> {
+  if (cq.vector === null) return verbError("EINVAL", "This completion queue has no events");
+  const stale = refuseStale(cq.device, cq.epoch);
+  if (stale !== undefined) return stale;
+  const arm = {
+    cqn: cq.cqn,
+    position: cq.place.taken,
+    solicitedOnly: options.solicitedOnly ?? false,
+  };
+  yield* cq.device.cpu.registerWrite(CQ_ARM_OFFSET, encodeCqArm(arm));
+  return undefined;
+}
+
+/** Sleeps until the interrupt that {@link reqNotifyCq} asked for (ibv_get_cq_event). */
+export function* getCqEvent(
+  cq: Cq,
+  options: { readonly deadline?: Time } = {},
+): Steps<"event" | "timeout" | VerbError> {
+  if (cq.vector === null) return verbError("EINVAL", "This completion queue has no events");
+  const how = yield* cq.device.cpu.waitInterrupt(cq.vector, options.deadline ?? NEVER);
+  return how === "raised" ? "event" : "timeout";
+}
+
+export interface WaitOptions {
+  /** Spin on the next entry, or sleep until an interrupt. The host's default unless given. */
+  readonly mode?: "poll" | "interrupt";
+  /** Virtual time at which to give up; never by default. */
+  readonly deadline?: Time;
+  /** Most completions taken at once, 64 by default. */
+  readonly most?: number;
+  /**
+   * Return too, maybe with none, when another program of this host has signalled: `ready` says
+   * whether there is something to look for, since signals are not counted.
+   */
+  readonly also?: { readonly signal: string; readonly ready: () => boolean };
+}
+
+/** Waits for completions and takes them. Empty only at the deadline, or where `also` is ready. */
+export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCompletion[]> {
+  const { cpu } = cq.device;
+  const most = options.most ?? 64;
+  const deadline = options.deadline ?? NEVER;
+  const wanted = options.mode ?? cq.device.state.completion;
+  const vector = wanted === "interrupt" ? cq.vector : null;
+  for (;;) {
+    let completions = takeCompletions(cq, most);
+    if (completions.length === 0 && vector !== null) {
+      // Arm, then look again: what came between would raise no interrupt (`rocev2.md` §4.4).
+      yield* reqNotifyCq(cq);
+      completions = takeCompletions(cq, most);
+    }
+    if (completions.length > 0 || options.also?.ready()) {
+      yield* cpu.settle();
+      return completions;
+    }
+    const source: Source = vector === null
+      ? { kind: "memory", address: nextEntry(cq), length: CQE_BYTES }
+      : { kind: "interrupt", vector };
+    if (!(yield* waitFor(cq, { source, deadline, signal: options.also?.signal }))) return [];
+  }
+}
+
+/** @returns whether anything but the deadline ended the wait. */
+function* waitFor(
+  cq: Cq,
+  wait: {
+    readonly source: Source;
+    readonly deadline: Time;
+    readonly signal: string | undefined;
+  },
+): Steps<boolean> {
+  const { cpu } = cq.device;
+  const { source, deadline } = wait;
+  if (wait.signal !== undefined) {
+    const sources: Source[] = [source, { kind: "signal", name: wait.signal }];
+    return (yield* cpu.waitAny(sources, deadline)) === "happened";
+  }
+  if (source.kind === "memory") {
+    return (yield* cpu.waitMemory(source.address, source.length, deadline)) === "changed";
+  }
+  if (source.kind === "interrupt") {
+    return (yield* cpu.waitInterrupt(source.vector, deadline)) === "raised";
+  }
+  return (yield* cpu.waitSignal(source.name, deadline)) === "signaled";
+}

@@ -1,0 +1,274 @@
+/**
+ * A core as the program on it sees it: {@link Cpu} over one host's memory and bus. Loads and stores
+ * happen at once and are owed for; generators let time pass.
+ */
+import { NEVER, type Time, transferTime } from "../../fabric/time/time.ts";
+import { type Rng, rngFor } from "../../fabric/time/rng.ts";
+import type { HostTiming } from "../../fabric/rack/plan.ts";
+import type { TraceStep } from "../../fabric/node.ts";
+import type { RnicCommand, RnicReply } from "../../fabric/wire/rnic_command.ts";
+import type { AddressMap } from "./address_map.ts";
+import { copyBytes, takeBytes } from "./arena.ts";
+import { LINE_BYTES } from "./llc.ts";
+import type { MemorySystem } from "./memory_system.ts";
+import type { Account } from "./processor.ts";
+import type { Buffer, Cpu, Source, Steps, Wait } from "./program.ts";
+
+/** What a host lends to the programs on its cores. */
+export interface Machine {
+  readonly now: Time;
+  readonly name: string;
+  readonly addresses: Readonly<Record<string, number>>;
+  readonly inputs: Readonly<Record<string, Uint8Array>>;
+  readonly memory: MemorySystem;
+  readonly map: AddressMap;
+  readonly timing: HostTiming;
+  readonly processingPs: Time;
+  readonly seed: number;
+  readonly tracing: boolean;
+  /** Puts a register write on the bus; it departs `processingPs` from now. */
+  sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void;
+  /** Puts a command on the bus. @returns its id, or the answer at once where there is no device. */
+  sendCommand(command: RnicCommand): number | RnicReply;
+  signal(name: string): void;
+  report(topic: string, value: unknown): void;
+  trace(step: TraceStep): void;
+}
+
+function isMap(value: unknown): value is object {
+  return typeof value === "object" && value !== null &&
+    Object.getPrototypeOf(value) === Object.prototype;
+}
+
+/** Lets pass what is owed, and no more. */
+const PAY: Wait = { kind: "time", at: 0 };
+
+/**
+ * The core under one program.
+ * @param program names the program's own stream of randomness, the account it owes time to, and the
+ *   order by which it was started from outside, which its results carry.
+ */
+export function createCpu(
+  machine: Machine,
+  program: { stream: string; account: Account; order?: number },
+): Cpu {
+  return new ProgramCpu(machine, program);
+}
+
+class ProgramCpu implements Cpu {
+  readonly #machine: Machine;
+  readonly #account: Account;
+  readonly #stream: string;
+  readonly #order: number | undefined;
+  /** Bytes after which a flush or stream lets time pass, so that a power failure can tear it. */
+  readonly #chunkBytes: number;
+  #rng: Rng | undefined;
+
+  constructor(machine: Machine, program: { stream: string; account: Account; order?: number }) {
+    this.#machine = machine;
+    this.#account = program.account;
+    this.#stream = program.stream;
+    this.#order = program.order;
+    this.#chunkBytes = Math.ceil(machine.timing.iioDrainBytes / LINE_BYTES) * LINE_BYTES;
+  }
+
+  get now(): Time {
+    return this.#machine.now;
+  }
+
+  get host(): string {
+    return this.#machine.name;
+  }
+
+  get addresses(): Readonly<Record<string, number>> {
+    return this.#machine.addresses;
+  }
+
+  get scm(): Buffer {
+    return this.#machine.map.scm;
+  }
+
+  get tracing(): boolean {
+    return this.#machine.tracing;
+  }
+
+  random(): number {
+    this.#rng ??= rngFor(this.#machine.seed, this.#stream);
+    return this.#rng.unit();
+  }
+
+  load(address: number, length: number): Uint8Array<ArrayBuffer> {
+    const { map, memory } = this.#machine;
+    const bytes = takeBytes(length);
+    let done = 0;
+    while (done < length) {
+      const physical = map.physical(address + done);
+      const part = Math.min(map.run(address + done), length - done);
+      const target = part === length ? bytes : bytes.subarray(done, done + part);
+      this.#account.owed += memory.load(physical, target);
+      done += part;
+    }
+    return bytes;
+  }
+
+  store(address: number, bytes: Uint8Array): void {
+    const { map, memory } = this.#machine;
+    let done = 0;
+    while (done < bytes.length) {
+      const physical = map.physical(address + done);
+      const part = Math.min(map.run(address + done), bytes.length - done);
+      const source = part === bytes.length ? bytes : bytes.subarray(done, done + part);
+      this.#account.owed += memory.store(physical, source);
+      done += part;
+    }
+  }
+
+  charge(ps: Time): void {
+    if (!(ps >= 0 && ps < NEVER)) {
+      throw new RangeError(`Cannot charge ${ps} ps: it must be 0 or more`);
+    }
+    this.#account.owed += Math.ceil(ps);
+  }
+
+  get workPs(): Time {
+    return this.#account.paidPs + this.#account.owed;
+  }
+
+  *settle(): Steps<void> {
+    if (this.#account.owed > 0) yield PAY;
+  }
+
+  *flush(address: number, length: number): Steps<void> {
+    const { map, memory, timing } = this.#machine;
+    const first = address - address % LINE_BYTES;
+    const lines = Math.ceil((address + length - first) / LINE_BYTES);
+    yield* this.settle();
+    let at = first;
+    const end = length > 0 ? first + lines * LINE_BYTES : first;
+    while (at < end) {
+      const physical = map.physical(at);
+      const part = Math.min(this.#toChunkEnd(at), map.run(at), end - at);
+      const dirty = memory.dirtyLines(physical, part);
+      this.#account.owed += Math.max(
+        part / LINE_BYTES * timing.flushIssuePs,
+        transferTime(dirty * LINE_BYTES, timing.coreFlushBitsPerSecond),
+      );
+      if (dirty > 0) {
+        yield* this.#reserve(physical, part);
+        memory.writeBackRange(physical, part);
+      }
+      at += part;
+    }
+    this.#account.owed += timing.fencePs;
+    yield* this.settle();
+  }
+
+  *ntStore(address: number, bytes: Uint8Array): Steps<void> {
+    const { map, memory, timing } = this.#machine;
+    // Kept for the record of what is durable, and safe from the program while time passes.
+    const data = copyBytes(bytes);
+    yield* this.settle();
+    let done = 0;
+    while (done < data.length) {
+      const at = address + done;
+      const physical = map.physical(at);
+      const part = Math.min(this.#toChunkEnd(at), map.run(at), data.length - done);
+      const lines = Math.ceil((at % LINE_BYTES + part) / LINE_BYTES);
+      this.#account.owed += Math.max(
+        lines * timing.storePs,
+        transferTime(part, timing.coreFlushBitsPerSecond),
+      );
+      yield* this.#reserve(physical, part);
+      memory.writeThrough(physical, data.subarray(done, done + part));
+      done += part;
+    }
+    this.#account.owed += timing.fencePs;
+    yield* this.settle();
+  }
+
+  *registerWrite(offset: number, bytes: Uint8Array<ArrayBuffer>): Steps<void> {
+    const { timing, processingPs } = this.#machine;
+    // The message takes the store's last `processingPs` to leave, so that all leave in order.
+    this.#account.owed += timing.mmioPs - processingPs;
+    const data = copyBytes(bytes);
+    yield* this.settle();
+    this.#machine.sendRegister(offset, data);
+    this.#account.owed += processingPs;
+  }
+
+  *command(command: RnicCommand): Steps<RnicReply> {
+    const { timing, processingPs } = this.#machine;
+    this.#account.owed += Math.max(0, timing.commandPs - processingPs);
+    yield* this.settle();
+    const sent = this.#machine.sendCommand(command);
+    if (typeof sent !== "number") return sent;
+    const wake = yield { kind: "reply", id: sent };
+    return wake.reply!;
+  }
+
+  *sleep(ps: Time): Steps<void> {
+    if (!(ps >= 0)) throw new RangeError(`Cannot sleep ${ps} ps: it must be 0 or more`);
+    yield* this.settle();
+    yield { kind: "time", at: this.#machine.now + Math.ceil(ps) };
+  }
+
+  *waitMemory(address: number, length: number, deadline: Time): Steps<"changed" | "timeout"> {
+    const wake = yield { kind: "memory", address, length, deadline };
+    return wake.kind === "done" ? "changed" : "timeout";
+  }
+
+  *waitInterrupt(vector: number, deadline: Time): Steps<"raised" | "timeout"> {
+    const wake = yield { kind: "interrupt", vector, deadline };
+    return wake.kind === "done" ? "raised" : "timeout";
+  }
+
+  *waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout"> {
+    const wake = yield { kind: "signal", name, deadline };
+    return wake.kind === "done" ? "signaled" : "timeout";
+  }
+
+  *waitAny(sources: readonly Source[], deadline: Time): Steps<"happened" | "timeout"> {
+    const wake = yield { kind: "any", sources, deadline };
+    return wake.kind === "done" ? "happened" : "timeout";
+  }
+
+  signal(name: string): void {
+    this.#machine.signal(name);
+  }
+
+  allocate(bytes: number): Buffer {
+    return this.#machine.map.allocate(bytes);
+  }
+
+  allocateContiguous(bytes: number): Buffer {
+    return this.#machine.map.allocateContiguous(bytes);
+  }
+
+  input(path: string): Uint8Array | undefined {
+    return Object.hasOwn(this.#machine.inputs, path) ? this.#machine.inputs[path] : undefined;
+  }
+
+  report(topic: string, value: unknown): void {
+    const order = this.#order;
+    this.#machine.report(topic, order !== undefined && isMap(value) ? { ...value, order } : value);
+  }
+
+  trace(step: TraceStep): void {
+    this.#machine.trace(step);
+  }
+
+  #toChunkEnd(address: number): number {
+    return this.#chunkBytes - address % this.#chunkBytes;
+  }
+
+  /** Pays what is owed, then waits until the iMC has room for the range's lines. */
+  *#reserve(physical: number, length: number): Steps<void> {
+    yield* this.settle();
+    for (;;) {
+      const freeAt = this.#machine.memory.freeAt(physical, length);
+      if (freeAt <= this.#machine.now) return;
+      this.#account.owed += freeAt - this.#machine.now;
+      yield PAY;
+    }
+  }
+}

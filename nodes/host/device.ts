@@ -1,0 +1,209 @@
+/**
+ * The driver's view of the RNIC: queue information laid out in host memory (Q-04), and what all
+ * programs of the host share. Read `verbs.ts` for what a program calls.
+ */
+import { assert } from "../../fabric/assert.ts";
+import type { HostPlan, HostTiming } from "../../fabric/rack/plan.ts";
+import {
+  encodeSpace3,
+  SPACE1_BYTES,
+  SPACE2_BYTES,
+  SPACE3_BYTES,
+} from "../../fabric/wire/queue_information.ts";
+import type { PersistencePlan, RnicReply } from "../../fabric/wire/rnic_command.ts";
+import type { Time } from "../../fabric/time/time.ts";
+import type { CmAgent } from "./cm_agent.ts";
+import type { Gsi } from "./gsi.ts";
+import type { Buffer, Cpu, Steps } from "./program.ts";
+import type { Qp } from "./queue_pair.ts";
+import type { Verbs } from "./verbs.ts";
+
+/** errno names as libibverbs returns them. */
+export type Errno = "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT";
+
+/** "The verb said no": nothing has changed. `reason` says what was found and what was expected. */
+export interface VerbError {
+  readonly errno: Errno;
+  readonly reason: string;
+}
+
+export function verbError(errno: Errno, reason: string): VerbError {
+  return { errno, reason };
+}
+
+/** Whether a verb's answer is an error. */
+export function failed<T>(answer: T | VerbError): answer is VerbError {
+  return typeof answer === "object" && answer !== null && "errno" in answer;
+}
+
+/** A verb failed where the program had no other way on: ends the program, not the host. */
+export class ProgramError extends Error {
+  override readonly name = "ProgramError";
+}
+
+/** The answer, or a {@link ProgramError} with errno and reason: for programs that would give up. */
+export function must<T>(answer: T | VerbError): T {
+  if (failed(answer)) throw new ProgramError(`${answer.errno}: ${answer.reason}`);
+  return answer;
+}
+
+/** When data goes into the WQE itself instead of being fetched by DMA (Q-02). */
+export type InlineRule =
+  /** Every payload of at most `bytes`. */
+  | { readonly by: "size"; readonly bytes: number }
+  /** Payloads of these operations, of at most `bytes`. */
+  | { readonly by: "type"; readonly opcodes: readonly string[]; readonly bytes: number }
+  /** Only where the work request says so. */
+  | { readonly by: "program" };
+
+export interface DeviceOptions {
+  /** Q-06: a doorbell names the queue only, or carries the write pointer as well. */
+  readonly doorbell?: "number" | "pointer";
+  /** Q-02: what queue pairs do unless they say otherwise. Size threshold 220 B by default. */
+  readonly inline?: InlineRule;
+}
+
+/** What all programs of one host share. */
+export interface DeviceState {
+  readonly timing: HostTiming;
+  readonly completion: "poll" | "interrupt";
+  readonly doorbell: "number" | "pointer";
+  readonly inline: InlineRule;
+  /** Virtual addresses of the three spaces of queue information (Q-04). */
+  readonly space1: number;
+  readonly space2: number;
+  readonly space3: number;
+  readonly queues: number;
+  readonly persistence: PersistencePlan;
+  /** Whether a READ behind a WRITE makes it persistent: not where the WRITE stays in a volatile LLC. */
+  readonly readPersists: boolean;
+  /** IPv4 address, MAC and largest path MTU of the port. */
+  readonly address: number;
+  readonly mac: number;
+  readonly mtu: number;
+  readonly queuePairs: Map<number, Qp>;
+  readonly cm: CmAgent;
+  /** QP 1, once `openDevice` has made it. */
+  gsi: Gsi | undefined;
+  /** Counts how often the device was opened: what an earlier one made is gone. */
+  epoch: number;
+  nextPd: number;
+  nextVector: number;
+}
+
+/** An opened device, as one program sees it: what it does through it is paid by `cpu`. */
+export interface Device {
+  readonly cpu: Cpu;
+  readonly state: DeviceState;
+  /** Everything a program can call, so that its file need import types only. */
+  readonly verbs: Verbs;
+}
+
+/** The same device for a program on another core. */
+export function deviceOn(device: Device, cpu: Cpu): Device {
+  return { ...device, cpu };
+}
+
+/** Refuses what was made before the RNIC failed and came back: its numbers may be another's now. */
+export function refuseStale(device: Device, epoch: number): VerbError | undefined {
+  if (epoch === device.state.epoch) return undefined;
+  return verbError("ENOENT", "The RNIC has failed since this was made");
+}
+
+/** P-02: the flow that a persistent DMA write takes here, so who flushes it. */
+export function persistencePlan(plan: HostPlan): PersistencePlan {
+  const noSnoop = plan.architecture === "ddio+ns";
+  return { flow: plan.ddio && !noSnoop ? 2 : 1, noSnoop };
+}
+
+/**
+ * Lays out queue information for `plan.queues` queues (Q-04: K·R1, K·R2, K·R3 bytes) and hands the
+ * place to the RNIC.
+ */
+export function* initDevice(
+  cpu: Cpu,
+  plan: HostPlan,
+  options: DeviceOptions & { readonly cm: CmAgent },
+): Steps<DeviceState> {
+  const queues = plan.queues;
+  const space1 = cpu.allocateContiguous(queues * SPACE1_BYTES);
+  const space2 = cpu.allocateContiguous(queues * SPACE2_BYTES);
+  const space3 = cpu.allocateContiguous(queues * SPACE3_BYTES);
+  const persistence = persistencePlan(plan);
+  const spaces = {
+    queues,
+    space1: contiguous(space1),
+    space2: contiguous(space2),
+    space3: contiguous(space3),
+  };
+  const reply = expectReply("init", yield* cpu.command({ op: "init", spaces, persistence }));
+  if (failed(reply)) throw new ProgramError(`Cannot open the RNIC: ${reply.reason}`);
+  return {
+    timing: plan.timing,
+    completion: plan.completion,
+    doorbell: options.doorbell ?? "pointer",
+    inline: options.inline ?? { by: "size", bytes: 220 },
+    space1: space1.address,
+    space2: space2.address,
+    space3: space3.address,
+    queues,
+    persistence,
+    readPersists: persistence.flow === 1 || plan.domain === "eadr",
+    address: reply.address,
+    mac: reply.mac,
+    mtu: reply.mtu,
+    queuePairs: new Map(),
+    cm: options.cm,
+    gsi: undefined,
+    epoch: 0,
+    nextPd: 1,
+    nextVector: 0,
+  };
+}
+
+/** Physical address of a buffer that the RNIC takes as one piece: a ring, a space. */
+export function contiguous(buffer: Buffer): number {
+  const first = buffer.pages[0]!;
+  for (let i = 1; i < buffer.pages.length; i++) {
+    assert(
+      buffer.pages[i] === first + i * buffer.pageBytes,
+      `A ring of ${buffer.length} B lies in scattered pages`,
+    );
+  }
+  return first + buffer.address % buffer.pageBytes;
+}
+
+/** The next power of two. */
+export function powerOfTwo(least: number): number {
+  let size = 2;
+  while (size < least) size *= 2;
+  return size;
+}
+
+type ReplyTo<Op> = Extract<RnicReply, { status: "ok"; op: Op }>;
+
+/** The reply to a command with answer `op`, or the firmware's error. */
+export function expectReply<Op extends Extract<RnicReply, { status: "ok" }>["op"]>(
+  op: Op,
+  reply: RnicReply,
+): ReplyTo<Op> | VerbError {
+  if (reply.status === "error") return verbError(reply.errno, reply.reason);
+  assert(reply.op === op, `The firmware answered ${reply.op} where ${op} was expected`);
+  return reply as ReplyTo<Op>;
+}
+
+/**
+ * Stores the host's own pointer of a queue into space 3 with its time (Q-05, Q-08). Times of one queue
+ * rise strictly, so that the newer of two pointers can always be told.
+ * @returns the time stored.
+ */
+export function storePointer(
+  device: Device,
+  queue: { readonly queue: number; stamp: Time },
+  pointer: number,
+): Time {
+  queue.stamp = Math.max(device.cpu.now, queue.stamp + 1);
+  const address = device.state.space3 + queue.queue * SPACE3_BYTES;
+  device.cpu.store(address, encodeSpace3({ pointer, stamp: queue.stamp }));
+  return queue.stamp;
+}

@@ -1,0 +1,105 @@
+import { deepStrictEqual as same, ok, strictEqual as equal, throws } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { failed, ProgramError } from "./device.ts";
+import { allocPd, deregMr, regMr } from "./memory_region.ts";
+import { createCq } from "./completion_queue.ts";
+import { SIGNALS } from "./host.ts";
+import { handleEvent, openDevice, reopenDevice } from "./verbs.ts";
+import { VerbsRig } from "./verbs_testing.ts";
+
+describe("openDevice", () => {
+  it("Q-04: lays the three spaces out for K queues, each in one piece", () => {
+    const rig = new VerbsRig({ queues: 64 });
+    rig.run(openDevice(rig, rig.plan));
+    const { spaces } = rig.sent("init")[0]!;
+    equal(spaces.queues, 64);
+    ok(spaces.space2 - spaces.space1 >= 64 * 32 && spaces.space3 - spaces.space2 >= 64 * 16);
+  });
+
+  it("P-02: plans who flushes by architecture and DDIO", () => {
+    const plans = [
+      { architecture: "ddio", ddio: false },
+      { architecture: "ddio", ddio: true },
+      { architecture: "ddio+ns", ddio: false },
+      { architecture: "ddio+ns", ddio: true },
+    ] as const;
+    const found = plans.map((changes) => {
+      const rig = new VerbsRig(changes);
+      rig.run(openDevice(rig, rig.plan));
+      return rig.sent("init")[0]!.persistence;
+    });
+    same(found, [
+      { flow: 1, noSnoop: false },
+      { flow: 2, noSnoop: false },
+      { flow: 1, noSnoop: true },
+      { flow: 1, noSnoop: true },
+    ]);
+  });
+
+  it("makes QP 1 and posts its receives before it can receive", () => {
+    const rig = new VerbsRig();
+    const device = rig.run(openDevice(rig, rig.plan));
+    equal(rig.sent("create-qp")[0]!.qpn, 1);
+    equal(device.state.gsi!.qp.life.state, "rts");
+    ok(device.state.gsi!.qp.rq.requests > 64);
+    equal(rig.registers.length, 1);
+  });
+
+  it("ends the boot with a ProgramError where the firmware refuses", () => {
+    const rig = new VerbsRig();
+    rig.refuse = ({ op }) => {
+      return op === "init" ? { status: "error", errno: "EINVAL", reason: "too many" } : undefined;
+    };
+    throws(() => rig.run(openDevice(rig, rig.plan)), ProgramError);
+  });
+});
+
+describe("openDevice without a card", () => {
+  it("waits for the bus to come up, and opens then", () => {
+    const rig = new VerbsRig();
+    rig.refuse = () => ({ status: "error", errno: "EINVAL", reason: "the bus link is down" });
+    const steps = openDevice(rig, rig.plan);
+    const waits: string[] = [];
+    for (let step = steps.next({ kind: "done" });; step = steps.next({ kind: "done" })) {
+      if (step.done) {
+        equal(step.value.state.gsi!.qp.qpn, 1);
+        break;
+      }
+      waits.push(step.value.kind);
+      if (step.value.kind === "signal") {
+        equal(step.value.name, SIGNALS.busUp);
+        rig.refuse = () => undefined;
+      }
+    }
+    equal(waits.filter((kind) => kind === "signal").length, 1);
+  });
+});
+
+describe("reopenDevice", () => {
+  it("makes everything of before stale, so that its numbers cannot hurt what is new", () => {
+    const rig = new VerbsRig();
+    const device = rig.run(openDevice(rig, rig.plan));
+    const pd = allocPd(device);
+    const mr = rig.run(regMr(pd, rig.allocate(64), { access: [] }));
+    ok(!failed(mr));
+    rig.run(reopenDevice(device, rig.plan));
+    const sent = rig.commands.length;
+    const answer = rig.run(deregMr(mr));
+    ok(failed(answer) && answer.errno === "ENOENT");
+    equal(rig.commands.length, sent);
+    const again = rig.run(regMr(pd, rig.allocate(64), { access: [] }));
+    ok(failed(again) && again.errno === "ENOENT");
+    ok(!failed(rig.run(createCq(device, { entries: 4 }))));
+  });
+});
+
+describe("handleEvent", () => {
+  it("notes that a queue pair has failed", () => {
+    const rig = new VerbsRig();
+    const device = rig.run(openDevice(rig, rig.plan));
+    handleEvent(device, { type: "COMM_EST", qpn: 1 });
+    equal(device.state.queuePairs.get(1)!.life.state, "rts");
+    handleEvent(device, { type: "QP_FATAL", qpn: 1 });
+    equal(device.state.queuePairs.get(1)!.life.state, "err");
+  });
+});

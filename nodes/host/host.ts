@@ -1,0 +1,399 @@
+/**
+ * The host as a node: a machine of cores and memory on one bus to its RNIC. It boots, opens the
+ * device, runs its programs, and answers the device's DMA. Read `memory_system.ts`, `iio.ts` and
+ * `processor.ts` for the parts; here they are wired and told the time.
+ */
+import { fail, unreachable } from "../../fabric/assert.ts";
+import {
+  type DurableWrite,
+  type Input,
+  type Message,
+  type Node,
+  type Outputs,
+  PORTS,
+} from "../../fabric/node.ts";
+import type { HostPlan, ProgramPlan } from "../../fabric/rack/plan.ts";
+import { hostProcessingPs } from "../../fabric/rack/processing.ts";
+import type { Time } from "../../fabric/time/time.ts";
+import type { MemoryRead, MemoryWrite } from "../../fabric/wire/pcie.ts";
+import type { RnicCommand, RnicEvent, RnicReply } from "../../fabric/wire/rnic_command.ts";
+import { AddressMap, describePhysical, SCM_BASE } from "./address_map.ts";
+import { createCpu, type Machine } from "./cpu.ts";
+import { type Device, deviceOn } from "./device.ts";
+import { Iio } from "./iio.ts";
+import { MemorySystem } from "./memory_system.ts";
+import { type Account, Processor } from "./processor.ts";
+import type { Cpu, Program, Steps } from "./program.ts";
+import type { ImageReader } from "./sparse_bytes.ts";
+
+export interface HostOptions {
+  readonly seed: number;
+  /** Whether this is the host's first life: only services start again at later ones. */
+  readonly firstBoot: boolean;
+  /** Which life this is, from 0: programs draw other random numbers in each. */
+  readonly life?: number;
+  /** What an earlier life made persistent. Zeros without one. */
+  readonly image?: ImageReader;
+  readonly addresses: Readonly<Record<string, number>>;
+  /** Files that programs read, by the path that the scenario names. */
+  readonly inputs: Readonly<Record<string, Uint8Array>>;
+  /** Programs by the name or path that `ProgramPlan.run` gives. */
+  readonly programs: Readonly<Record<string, Program>>;
+  /** Programs that run from every boot on, before those of the plan. */
+  readonly services?: readonly string[];
+  /** Opens the device: runs at every boot, before any program. */
+  readonly boot: (cpu: Cpu) => Steps<Device>;
+  /** Opens it again when the RNIC is back after a failure under the living host. */
+  readonly reopen?: (cpu: Cpu, device: Device) => Steps<void>;
+  /** Driver's handler of the firmware's asynchronous events. */
+  readonly onEvent?: (device: Device, event: RnicEvent) => void;
+}
+
+/** Signals that programs may wait for. */
+export const SIGNALS = {
+  /** The RNIC failed, or came back. */
+  busDown: "bus-down",
+  busUp: "bus-up",
+  /** An asynchronous event of the firmware was handled. */
+  rnicEvent: "rnic-event",
+} as const;
+
+const NO_DEVICE: RnicReply = {
+  status: "error",
+  errno: "EINVAL",
+  reason: "Cannot reach the RNIC: the bus link is down",
+};
+
+/** A host without power. Its first input must be `power`. */
+export function createHost(name: string, plan: HostPlan, options: HostOptions): Node {
+  return new Host(name, plan, options);
+}
+
+class Host implements Node {
+  readonly name: string;
+  readonly kind = "host";
+  readonly processingPs: Time;
+  readonly #plan: HostPlan;
+  readonly #options: HostOptions;
+  readonly #map: AddressMap;
+  readonly #memory: MemorySystem;
+  readonly #iio: Iio;
+  readonly #processor: Processor;
+  readonly #machine: Machine;
+  #now: Time = 0;
+  /** The sink of the step that is under way. */
+  #out: Outputs | undefined;
+  #powered = false;
+  #linkUp = true;
+  #bootedAt: Time = 0;
+  #device: Device | undefined;
+  /** Programs asked for before the device is open. */
+  #early: { program: ProgramPlan; startAt: Time }[] = [];
+  #programs = 0;
+  #commands = 0;
+  #registerWrites = 0;
+  /** Messages that nobody waited for: replies to a driver that gave up. */
+  #strays = 0;
+
+  constructor(name: string, plan: HostPlan, options: HostOptions) {
+    const { timing } = plan;
+    this.name = name;
+    this.processingPs = hostProcessingPs(timing);
+    this.#plan = plan;
+    this.#options = options;
+    this.#map = new AddressMap(plan);
+    this.#memory = new MemorySystem(plan, options.image);
+    this.#processor = new Processor({
+      cores: plan.cores,
+      pollPs: timing.pollPs,
+      interruptPs: timing.interruptPs,
+      map: this.#map,
+    });
+    this.#iio = new Iio(plan, {
+      memory: this.#memory,
+      processingPs: this.processingPs,
+      sink: {
+        visible: (from, length) => this.#processor.memoryChanged({ from, length }, this.#now),
+        written: (write, flow) => this.#traceWritten(write, flow),
+        complete: (completion) => this.#send(completion),
+        interrupt: (vector) => this.#processor.raise(vector, this.#now),
+      },
+    });
+    this.#machine = this.#createMachine();
+  }
+
+  step(now: Time, input: Input, out: Outputs): void {
+    this.#now = now;
+    this.#out = out;
+    this.#memory.advance(now);
+    if (this.#powered === (input.kind === "power")) {
+      fail(`${this.name} got ${input.kind} out of turn`);
+    }
+    switch (input.kind) {
+      case "power":
+        this.#boot();
+        break;
+      case "run":
+        this.#schedule(input.program, now + input.program.at);
+        break;
+      case "link":
+        this.#linkChanged(input.up);
+        break;
+      case "message":
+        this.#receive(input.message);
+        break;
+      case "wake":
+        // What memory does at an instant comes before what programs find at it.
+        this.#iio.run(now);
+        this.#processor.run(now);
+        break;
+      default:
+        unreachable(input);
+    }
+    this.#out = undefined;
+  }
+
+  wakeAt(): Time {
+    return Math.min(this.#iio.nextAt, this.#processor.nextAt);
+  }
+
+  takeDurable(): DurableWrite[] {
+    return this.#memory.takeDurable();
+  }
+
+  statistics(): Record<string, number> {
+    const { llc, scmImc, dramImc, scm, dram } = this.#memory;
+    const iio = this.#iio, processor = this.#processor;
+    const cores = Object.fromEntries(
+      processor.cpuPs.map((cpuPs, core) => [`core${core}.cpuPs`, cpuPs]),
+    );
+    return {
+      cpuPs: processor.cpuPs.reduce((sum, cpuPs) => sum + cpuPs, 0),
+      pollPs: processor.pollPs,
+      ...cores,
+      interrupts: processor.interrupts,
+      programs: this.#programs,
+      programsRunning: processor.running,
+      registerWrites: this.#registerWrites,
+      commands: this.#commands,
+      strayReplies: this.#strays,
+      dmaReads: iio.reads,
+      dmaReadBytes: iio.readBytes,
+      dmaWrites: iio.writes,
+      dmaWriteBytes: iio.writeBytes,
+      dmaBadReads: iio.badReads,
+      dmaBadWrites: iio.badWrites,
+      iioBytesMax: iio.bytesMax,
+      iioBytes: iio.bufferedBytes,
+      llcHits: llc.hits,
+      llcMisses: llc.misses,
+      llcEvictions: llc.evictions,
+      wpqStalls: iio.stalls,
+      wpqStallPs: iio.stallPs,
+      scmWpqLines: scmImc.accepted,
+      scmWpqCombined: scmImc.combined,
+      scmWpqOverflows: scmImc.overflows,
+      scmWpqMax: scmImc.pendingMax,
+      dramWpqLines: dramImc.accepted,
+      dramWpqOverflows: dramImc.overflows,
+      dramWpqMax: dramImc.pendingMax,
+      scmResidentBytes: scm.residentBytes,
+      dramResidentBytes: dram.residentBytes,
+      dramAllocatedBytes: this.#map.allocatedBytes,
+    };
+  }
+
+  #createMachine(): Machine {
+    // deno-lint-ignore no-this-alias -- the getters below follow the host's state
+    const host = this;
+    return {
+      get now() {
+        return host.#now;
+      },
+      get tracing() {
+        return host.#out?.tracing ?? false;
+      },
+      name: this.name,
+      addresses: this.#options.addresses,
+      inputs: this.#options.inputs,
+      memory: this.#memory,
+      map: this.#map,
+      timing: this.#plan.timing,
+      processingPs: this.processingPs,
+      seed: this.#options.seed,
+      sendRegister(offset, data) {
+        host.#registerWrites++;
+        host.#send({ kind: "register-write", offset, data });
+      },
+      sendCommand: (command) => this.#command(command),
+      signal: (name) => this.#processor.signal(name, this.#now),
+      report: (topic, value) => this.#output().report(topic, value),
+      trace: (step) => this.#output().trace(step),
+    };
+  }
+
+  #output(): Outputs {
+    if (this.#out === undefined) fail(`${this.name} acts outside a step`);
+    return this.#out;
+  }
+
+  #send(message: Message): void {
+    this.#output().send(PORTS.hostBus, message, this.#now + this.processingPs);
+  }
+
+  #command(command: RnicCommand): number | RnicReply {
+    if (!this.#linkUp) return NO_DEVICE;
+    const id = this.#commands++;
+    this.#send({ kind: "command", id, command });
+    return id;
+  }
+
+  #boot(): void {
+    this.#powered = true;
+    this.#bootedAt = this.#now + this.#plan.timing.bootPs;
+    this.#processor.add({
+      name: "boot",
+      driver: true,
+      startAt: this.#bootedAt,
+      start: (account) => this.#options.boot(this.#cpu("boot", account)),
+      onReturn: (device) => this.#opened(device),
+      onFailure: (error) => this.#failed("boot", error),
+    });
+    for (const program of this.#plan.programs) {
+      if (!program.service && !this.#options.firstBoot) continue;
+      this.#early.push({ program, startAt: this.#bootedAt + program.at });
+    }
+  }
+
+  #opened(device: Device): void {
+    this.#device = device;
+    const early = this.#early;
+    this.#early = [];
+    for (const run of this.#options.services ?? []) {
+      this.#schedule({ run, at: 0, service: true, options: {} }, this.#now);
+    }
+    for (const { program, startAt } of early) this.#schedule(program, startAt);
+  }
+
+  #schedule(program: ProgramPlan, startAt: Time): void {
+    const device = this.#device;
+    if (device === undefined) {
+      this.#early.push({ program, startAt });
+      return;
+    }
+    const name = `${program.run}#${this.#programs++}`;
+    this.#processor.add({
+      name,
+      startAt: Math.max(startAt, this.#now),
+      start: (account) => {
+        const run = programOf(this.#options.programs, program.run);
+        const cpu = this.#cpu(name, account, program.order);
+        return run({ cpu, options: program.options, device: deviceOn(device, cpu) });
+      },
+      onReturn: () => this.#output().report("program-ended", { program: name }),
+      onFailure: (error) => this.#failed(name, error, program.order),
+    });
+  }
+
+  #cpu(name: string, account: Account, order?: number): Cpu {
+    const stream = `${this.name}/${this.#options.life ?? 0}/${name}`;
+    return createCpu(this.#machine, { stream, account, ...(order !== undefined && { order }) });
+  }
+
+  /** A program's end by its own mistake is a result of the run, not the end of the node. */
+  #failed(program: string, error: unknown, order?: number): void {
+    const { message, stack } = error instanceof Error ? error : new Error(String(error));
+    const report = { program, message, stack: stack ?? "" };
+    this.#output().report("program-failed", order === undefined ? report : { ...report, order });
+  }
+
+  #linkChanged(up: boolean): void {
+    if (up === this.#linkUp) return;
+    this.#linkUp = up;
+    if (!up) {
+      this.#iio.dropReads();
+      this.#processor.replyToAll(NO_DEVICE, this.#now);
+      this.#processor.signal(SIGNALS.busDown, this.#now);
+      return;
+    }
+    this.#processor.signal(SIGNALS.busUp, this.#now);
+    const device = this.#device, { reopen } = this.#options;
+    if (device === undefined || reopen === undefined) return;
+    this.#processor.add({
+      name: "reopen",
+      driver: true,
+      startAt: this.#now,
+      start: (account) => {
+        const cpu = this.#cpu("reopen", account);
+        return reopen(cpu, deviceOn(device, cpu));
+      },
+      onFailure: (error) => this.#failed("reopen", error),
+    });
+  }
+
+  #receive(message: Message): void {
+    switch (message.kind) {
+      case "memory-write":
+        return this.#iio.write(message, this.#now);
+      case "memory-read":
+        this.#traceRead(message);
+        return this.#iio.follow(message, this.#now);
+      case "interrupt":
+        return this.#iio.follow(message, this.#now);
+      case "reply":
+        if (!this.#processor.reply(message, this.#now)) this.#strays++;
+        return;
+      case "event":
+        return this.#event(message.event);
+      case "frame":
+      case "completion":
+      case "register-write":
+      case "command":
+        return fail(`${this.name} got a ${message.kind} on its bus`);
+      default:
+        unreachable(message);
+    }
+  }
+
+  #event(event: RnicEvent): void {
+    this.#output().report("rnic-event", event);
+    if (this.#device !== undefined) this.#options.onEvent?.(this.#device, event);
+    this.#processor.signal(SIGNALS.rnicEvent, this.#now);
+  }
+
+  #traceRead({ address, length, noSnoop }: MemoryRead): void {
+    const out = this.#output();
+    if (!out.tracing) return;
+    const behind = this.#iio.bufferedBytes;
+    const waits = behind > 0 ? `, behind ${behind} B in the IIO` : "";
+    const text = `DMA read of ${length} B at ${describePhysical(address)}${ns(noSnoop)}${waits}`;
+    out.trace({ step: "iio-read", text, ...scmRange(address, length) });
+  }
+
+  #traceWritten({ address, data, noSnoop }: MemoryWrite, flow: 1 | 2): void {
+    const out = this.#output();
+    if (!out.tracing) return;
+    const where = flow === 2 ? "is in the LLC" : "is accepted by the iMC";
+    const text = `${data.length} B at ${describePhysical(address)}${ns(noSnoop)} ${where}`;
+    out.trace({ step: flow === 2 ? "llc" : "imc", text, ...scmRange(address, data.length) });
+  }
+}
+
+/** Where the bytes lie in SCM, if they do. */
+function scmRange(address: number, length: number): { scm?: readonly [number, number] } {
+  const from = address - SCM_BASE;
+  return from >= 0 ? { scm: [from, from + length] } : {};
+}
+
+function ns(noSnoop: boolean): string {
+  return noSnoop ? " (NS)" : "";
+}
+
+function programOf(programs: Readonly<Record<string, Program>>, name: string): Program {
+  const program = Object.hasOwn(programs, name) ? programs[name] : undefined;
+  if (program === undefined) {
+    const known = Object.keys(programs).sort().join(", ");
+    throw new Error(`Cannot run ${name}: the host has the programs ${known}`);
+  }
+  return program;
+}

@@ -1,0 +1,369 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { InvariantError } from "../../fabric/assert.ts";
+import type { ProgramPlan } from "../../fabric/rack/plan.ts";
+import { hostProcessingPs } from "../../fabric/rack/processing.ts";
+import { NEVER } from "../../fabric/time/time.ts";
+import { SCM_BASE } from "./address_map.ts";
+import type { Device } from "./device.ts";
+import { createHost, SIGNALS } from "./host.ts";
+import { HostRig, noDriver, pattern, RIG_TIMING, rigPlan } from "./host_testing.ts";
+import type { Cpu, Program, Steps } from "./program.ts";
+
+const BOOT = RIG_TIMING.bootPs;
+const { mmioPs, commandPs } = RIG_TIMING;
+
+function plan(run: string, changes: Partial<ProgramPlan> = {}): ProgramPlan {
+  return { run, at: 0, service: false, options: {}, ...changes };
+}
+
+/** Says when it started and with which options. */
+// deno-lint-ignore require-yield -- it only reports
+const reporting: Program = function* ({ cpu, options }) {
+  cpu.report("started", [cpu.now, options]);
+};
+
+describe("Host, told to run a program by its number", () => {
+  it("has the number in what the program reports and in its failure, so that whoever asked knows", () => {
+    // deno-lint-ignore require-yield -- it only reports
+    const failing: Program = function* ({ cpu }) {
+      cpu.report("result", { n: 1 });
+      cpu.report("started", [1]);
+      throw new Error("no");
+    };
+    const rig = new HostRig({}, { options: { programs: { failing } } });
+    rig.run();
+    rig.step({ kind: "run", program: plan("failing", { order: 5 }) });
+    rig.run();
+    assert.deepEqual(rig.reported("result"), [{ n: 1, order: 5 }]);
+    assert.deepEqual(rig.reported("started"), [[1]]);
+    const [failure] = rig.reported("program-failed") as [{ order: number; message: string }];
+    assert.deepEqual([failure.order, failure.message], [5, "no"]);
+  });
+});
+
+describe("Host boot", () => {
+  it("opens the device, then starts each program at its time after the boot", () => {
+    const rig = new HostRig({
+      programs: [
+        plan("p", { at: 500, options: { n: 1 } }),
+        plan("p", { at: 30_000_000, options: { n: 2 } }),
+      ],
+    }, {
+      options: {
+        programs: { p: reporting },
+        *boot(cpu: Cpu): Steps<Device> {
+          cpu.report("booting", cpu.now);
+          yield* cpu.sleep(1_000_000);
+          return { cpu } as Device;
+        },
+      },
+    });
+    rig.run();
+    assert.deepEqual(rig.reported("booting"), [BOOT]);
+    assert.deepEqual(rig.reported("started"), [
+      [BOOT + 1_000_000, { n: 1 }],
+      [BOOT + 30_000_000, { n: 2 }],
+    ]);
+  });
+
+  it("starts services at every boot, other programs at the first only", () => {
+    for (const firstBoot of [true, false]) {
+      const rig = new HostRig({
+        programs: [plan("p", { options: { once: true } }), plan("p", { service: true })],
+      }, { options: { programs: { p: reporting }, firstBoot } });
+      rig.run();
+      assert.equal(rig.reported("started").length, firstBoot ? 2 : 1);
+    }
+  });
+
+  it("starts its own services first, at every boot", () => {
+    for (const firstBoot of [true, false]) {
+      const programs = { cm: reporting, p: reporting };
+      const rig = new HostRig({ programs: [plan("p", { options: { n: 1 } })] }, {
+        options: { programs, services: ["cm"], firstBoot },
+      });
+      rig.run();
+      const started = [[BOOT, {}], [BOOT, { n: 1 }]];
+      assert.deepEqual(rig.reported("started"), firstBoot ? started : started.slice(0, 1));
+    }
+  });
+
+  it("starts what it is asked to run, at once or when the device is open", () => {
+    const rig = new HostRig({}, { options: { programs: { p: reporting } } });
+    rig.step({ kind: "run", program: plan("p") });
+    rig.run(5_000_000);
+    rig.step({ kind: "run", program: plan("p", { at: 7 }) });
+    rig.run();
+    assert.deepEqual(rig.reported("started"), [[BOOT, {}], [5_000_007, {}]]);
+  });
+
+  it("gives each program the device over its own core", () => {
+    const rig = new HostRig({ programs: [plan("p"), plan("p")] }, {
+      options: {
+        programs: {
+          // deno-lint-ignore require-yield -- it only looks
+          *p({ cpu, device }) {
+            cpu.report("own", device.cpu === cpu);
+          },
+        },
+      },
+    });
+    rig.run();
+    assert.deepEqual(rig.reported("own"), [true, true]);
+  });
+
+  it("reports a program that is not there by name, and what there is", () => {
+    const rig = new HostRig({ programs: [plan("toString")] }, {
+      options: { programs: { put: reporting, get: reporting } },
+    });
+    rig.run();
+    const [failure] = rig.reported("program-failed") as { message: string }[];
+    assert.equal(failure!.message, "Cannot run toString: the host has the programs get, put");
+  });
+
+  it("P-05: finds in SCM what an earlier life left, and DRAM and LLC empty", () => {
+    const first = new HostRig({}, {
+      programs: {
+        *stores(cpu) {
+          const dram = cpu.allocate(8);
+          cpu.store(dram.address, pattern(8));
+          cpu.store(cpu.scm.address, pattern(8, 1));
+          cpu.store(cpu.scm.address + 64, pattern(8, 2));
+          yield* cpu.flush(cpu.scm.address, 8);
+        },
+      },
+    });
+    first.run();
+    const left = first.survivors;
+    const second = new HostRig({}, {
+      options: { image: (offset, length) => left.subarray(offset, offset + length) },
+      programs: {
+        // deno-lint-ignore require-yield -- it only looks
+        *looks(cpu) {
+          const dram = cpu.allocate(8);
+          const places = [dram.address, cpu.scm.address, cpu.scm.address + 64];
+          for (const place of places) cpu.report("found", [...cpu.load(place, 8)]);
+        },
+      },
+    });
+    second.run();
+    const zeros = Array(8).fill(0);
+    assert.deepEqual(second.reported("found"), [zeros, [...pattern(8, 1)], zeros]);
+  });
+
+  it("refuses inputs before power, and power twice", () => {
+    const out = { send: () => 0, tracing: false, trace() {}, report() {} };
+    const node = createHost("a", rigPlan(), {
+      seed: 1,
+      firstBoot: true,
+      addresses: {},
+      inputs: {},
+      programs: {},
+      boot: noDriver,
+    });
+    assert.throws(() => node.step(0, { kind: "wake" }, out), InvariantError);
+    node.step(0, { kind: "power" }, out);
+    assert.throws(() => node.step(0, { kind: "power" }, out), InvariantError);
+  });
+});
+
+describe("Host bus", () => {
+  it("sends a register write when what was owed is paid, and the core goes on when it has left", () => {
+    const times: number[] = [];
+    const rig = new HostRig({}, {
+      programs: {
+        *rings(cpu) {
+          const bytes = Uint8Array.of(1, 2, 3, 4);
+          cpu.charge(1000);
+          yield* cpu.registerWrite(0x800, bytes);
+          bytes.fill(9);
+          yield* cpu.settle();
+          times.push(cpu.now);
+        },
+      },
+    });
+    rig.run();
+    const data = Uint8Array.of(1, 2, 3, 4);
+    assert.equal(rig.sent[0]!.departAt, BOOT + 1000 + mmioPs);
+    assert.deepEqual({ ...rig.sent[0]!.message, data: new Uint8Array(data) }, {
+      kind: "register-write",
+      offset: 0x800,
+      data,
+    });
+    assert.deepEqual(times, [BOOT + 1000 + mmioPs]);
+  });
+
+  it("matches replies to commands by their id, in any order", () => {
+    function program(word: string) {
+      return function* (cpu: Cpu): Steps<void> {
+        cpu.report(word, yield* cpu.command({ op: "destroy-qp", qpn: word.length }));
+      };
+    }
+    const rig = new HostRig({}, { programs: { x: program("x"), yy: program("yy") } });
+    rig.run(BOOT + commandPs);
+    const ids = rig.sent.map(({ message }) => {
+      assert.ok(message.kind === "command" && message.command.op === "destroy-qp");
+      return [message.id, message.command.qpn];
+    });
+    assert.deepEqual(ids.map(([, qpn]) => qpn), [1, 2]);
+    assert.equal(rig.sent[0]!.departAt, BOOT + commandPs);
+    const refused = { status: "error", errno: "ENOENT", reason: "no such QP" } as const;
+    rig.arrive(BOOT + commandPs + 10, { kind: "reply", id: ids[1]![0]!, reply: refused });
+    rig.arrive(BOOT + commandPs + 20, {
+      kind: "reply",
+      id: ids[0]![0]!,
+      reply: { status: "ok", op: "done" },
+    });
+    rig.arrive(BOOT + commandPs + 30, {
+      kind: "reply",
+      id: 99,
+      reply: { status: "ok", op: "done" },
+    });
+    rig.run();
+    assert.deepEqual(rig.reports.slice(0, 1).map(({ topic, value }) => [topic, value]), [
+      ["yy", refused],
+    ]);
+    assert.deepEqual(rig.reported("x"), [{ status: "ok", op: "done" }]);
+    assert.equal(rig.node.statistics().strayReplies, 1);
+  });
+
+  it("keeps its promise about processing for every message it sends", () => {
+    const rig = new HostRig({}, {
+      programs: {
+        *busy(cpu) {
+          yield* cpu.registerWrite(0, Uint8Array.of(1));
+          yield* cpu.registerWrite(0, Uint8Array.of(2));
+          yield* cpu.command({ op: "query-statistics" });
+        },
+      },
+    });
+    assert.equal(rig.node.processingPs, hostProcessingPs(RIG_TIMING));
+    rig.arrive(BOOT, { kind: "memory-read", tag: 0, address: 0, length: 8, noSnoop: false });
+    // The rig checks each departure against the promise.
+    rig.run();
+    assert.equal(rig.sent.length, 4);
+  });
+
+  it("a failed RNIC ends commands with an error and its reads; what it has written stays", () => {
+    const rig = new HostRig({}, {
+      programs: {
+        *commands(cpu) {
+          cpu.report("first", yield* cpu.command({ op: "query-statistics" }));
+          cpu.report("second", yield* cpu.command({ op: "query-statistics" }));
+        },
+        *watches(cpu) {
+          cpu.report("down", [yield* cpu.waitSignal(SIGNALS.busDown, NEVER), cpu.now]);
+          cpu.report("up", [yield* cpu.waitSignal(SIGNALS.busUp, NEVER), cpu.now]);
+        },
+        *interrupted(cpu) {
+          cpu.report("interrupt", yield* cpu.waitInterrupt(1, NEVER));
+        },
+      },
+    });
+    const at = BOOT + commandPs + 1_000_000;
+    rig.arrive(at - 30, {
+      kind: "memory-write",
+      address: SCM_BASE,
+      data: pattern(64),
+      noSnoop: false,
+    });
+    rig.arrive(at - 20, {
+      kind: "memory-read",
+      tag: 1,
+      address: SCM_BASE,
+      length: 1,
+      noSnoop: false,
+    });
+    rig.arrive(at - 10, { kind: "interrupt", vector: 1 });
+    rig.run(at);
+    rig.step({ kind: "link", port: 0, up: false });
+    rig.run(at + 10_000_000);
+    assert.deepEqual(
+      [...rig.reported("first"), ...rig.reported("second")].map((reply) =>
+        (reply as { errno: string }).errno
+      ),
+      ["EINVAL", "EINVAL"],
+    );
+    assert.deepEqual(rig.reported("down"), [["signaled", at]]);
+    assert.deepEqual(rig.reported("interrupt"), ["raised"]);
+    assert.deepEqual([...rig.survivors.subarray(0, 64)], [...pattern(64)]);
+    assert.deepEqual(rig.sent.map(({ message }) => message.kind), ["command"]);
+    rig.step({ kind: "link", port: 0, up: true });
+    rig.run();
+    assert.deepEqual(rig.reported("up"), [["signaled", at + 10_000_000]]);
+  });
+
+  it("opens the device again when the RNIC is back", () => {
+    const rig = new HostRig({}, {
+      options: {
+        *reopen(cpu: Cpu, device: Device): Steps<void> {
+          cpu.report("reopened", [device.cpu === cpu, cpu.now]);
+          yield* cpu.command({ op: "query-statistics" });
+        },
+      },
+    });
+    rig.run(3_000_000);
+    rig.step({ kind: "link", port: 0, up: true });
+    assert.deepEqual(rig.reported("reopened"), [], "it was up");
+    rig.step({ kind: "link", port: 0, up: false });
+    rig.step({ kind: "link", port: 0, up: true });
+    rig.run();
+    assert.deepEqual(rig.reported("reopened"), [[true, 3_000_000]]);
+    assert.equal(rig.sent.length, 1);
+  });
+
+  it("hands the firmware's events to the driver, the report and who waits", () => {
+    const handled: unknown[] = [];
+    const rig = new HostRig({}, {
+      options: { onEvent: (_, event) => void handled.push(event) },
+      programs: {
+        *waits(cpu) {
+          cpu.report("woken", yield* cpu.waitSignal(SIGNALS.rnicEvent, NEVER));
+        },
+      },
+    });
+    const event = { type: "QP_FATAL", qpn: 5 } as const;
+    rig.run(BOOT);
+    rig.arrive(BOOT + 5, { kind: "event", event });
+    rig.run();
+    assert.deepEqual([handled, rig.reported("rnic-event")], [[event], [event]]);
+    assert.deepEqual(rig.reported("woken"), ["signaled"]);
+  });
+
+  it("shows DMA in the ladder: what waits, and where it went", () => {
+    const rig = new HostRig();
+    rig.arrive(BOOT, {
+      kind: "memory-write",
+      address: SCM_BASE + 64,
+      data: pattern(8),
+      noSnoop: true,
+    });
+    rig.arrive(BOOT, { kind: "memory-read", tag: 0, address: 0x40, length: 1, noSnoop: false });
+    rig.run();
+    assert.deepEqual(rig.traces.map(({ step, text }) => `${step}: ${text}`), [
+      "iio-read: DMA read of 1 B at DRAM+0x40, behind 8 B in the IIO",
+      "imc: 8 B at SCM+0x40 (NS) is accepted by the iMC",
+    ]);
+  });
+
+  it("counts what it does", () => {
+    const rig = new HostRig({ ddio: true });
+    rig.arrive(BOOT, { kind: "memory-write", address: 0, data: pattern(100), noSnoop: false });
+    rig.arrive(BOOT + 9, { kind: "memory-read", tag: 0, address: 0, length: 50, noSnoop: false });
+    rig.run();
+    const counted = rig.node.statistics();
+    for (const [name, value] of Object.entries(counted)) {
+      assert.ok(Number.isSafeInteger(value), `${name} is ${value}`);
+    }
+    const { dmaReads, dmaReadBytes, dmaWrites, dmaWriteBytes, iioBytesMax, llcMisses } = counted;
+    assert.deepEqual([dmaReads, dmaReadBytes, dmaWrites, dmaWriteBytes, iioBytesMax, llcMisses], [
+      1,
+      50,
+      1,
+      100,
+      100,
+      2,
+    ]);
+  });
+});

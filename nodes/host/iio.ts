@@ -1,0 +1,284 @@
+/**
+ * Integrated I/O: the buffer of posted writes between the bus and memory, and the ordering rule of
+ * the bus (P-03). A write waits here, then leaves piece by piece, into the LLC (flow 2) or the iMC
+ * (flow 1); each piece is an event, because that is when bytes become visible, and persistent.
+ *
+ * Reads and interrupts may not pass earlier writes. Writes never wait for reads.
+ */
+import { assert } from "../../fabric/assert.ts";
+import type { Architecture, HostPlan } from "../../fabric/rack/plan.ts";
+import { NEVER, type Time, transferTime } from "../../fabric/time/time.ts";
+import type { Completion, Interrupt, MemoryRead, MemoryWrite } from "../../fabric/wire/pcie.ts";
+import { LINE_BYTES } from "./llc.ts";
+import type { MemorySystem } from "./memory_system.ts";
+import { SCM_ATOMIC_BYTES } from "./scm.ts";
+
+/**
+ * P-02: which way a DMA write takes. 1: past the LLC into the iMC. 2: into the LLC. Only the
+ * architecture `ddio+ns` looks at the packet's NS bit.
+ */
+export function flowOf(
+  processor: { readonly architecture: Architecture; readonly ddio: boolean },
+  noSnoop: boolean,
+): 1 | 2 {
+  if (!processor.ddio) return 1;
+  return processor.architecture === "ddio+ns" && noSnoop ? 1 : 2;
+}
+
+/** What the IIO tells the rest of the host. */
+export interface IioSink {
+  /** A piece of a write is visible to cores, and to later reads. */
+  visible(address: number, length: number): void;
+  /** A whole write has left for `flow`. */
+  written(write: MemoryWrite, flow: 1 | 2): void;
+  /** A read is answered: the message is to leave now. */
+  complete(completion: Completion): void;
+  interrupt(vector: number): void;
+}
+
+interface Write {
+  readonly message: MemoryWrite;
+  readonly arrival: Time;
+}
+
+/** A read or interrupt behind writes: goes on when `after` writes have left since power-on. */
+interface Follower {
+  readonly message: MemoryRead | Interrupt;
+  readonly after: number;
+}
+
+/** A read that no write is ahead of any more; its data is taken at `at`. */
+interface StartedRead {
+  readonly message: MemoryRead;
+  readonly at: Time;
+}
+
+/** A list used from the front without moving what is in it for each taken. */
+class Fifo<T> {
+  #items: T[] = [];
+  #head = 0;
+
+  get size(): number {
+    return this.#items.length - this.#head;
+  }
+
+  get first(): T | undefined {
+    return this.#items[this.#head];
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  shift(): void {
+    if (++this.#head < 64 || this.#head * 2 < this.#items.length) return;
+    this.#items = this.#items.slice(this.#head);
+    this.#head = 0;
+  }
+}
+
+export class Iio {
+  reads = 0;
+  readBytes = 0;
+  writes = 0;
+  writeBytes = 0;
+  /** Writes to where there is no memory: dropped. */
+  badWrites = 0;
+  badReads = 0;
+  bytesMax = 0;
+  /** Pieces that had to wait for room in the write pending queue, and for how long in all. */
+  stalls = 0;
+  stallPs = 0;
+  readonly #plan: HostPlan;
+  readonly #memory: MemorySystem;
+  readonly #sink: IioSink;
+  readonly #processingPs: Time;
+  readonly #writes = new Fifo<Write>();
+  readonly #followers = new Fifo<Follower>();
+  /** By `at`; equal ones in order of arrival. */
+  readonly #started: StartedRead[] = [];
+  #arrived = 0;
+  #left = 0;
+  #buffered = 0;
+  /** Bytes of the first write that have left, and when its next piece does. */
+  #offset = 0;
+  #drainAt: Time = NEVER;
+
+  constructor(
+    plan: HostPlan,
+    host: { memory: MemorySystem; sink: IioSink; processingPs: Time },
+  ) {
+    const { iioDrainBytes, wpqLines } = plan.timing;
+    assert(
+      iioDrainBytes > 0 && iioDrainBytes % SCM_ATOMIC_BYTES === 0,
+      `Pieces of ${iioDrainBytes} B would tear ${SCM_ATOMIC_BYTES} B words (P-41)`,
+    );
+    assert(
+      wpqLines > Math.ceil(iioDrainBytes / LINE_BYTES),
+      `A write pending queue of ${wpqLines} lines never has room for ${iioDrainBytes} B`,
+    );
+    this.#plan = plan;
+    this.#memory = host.memory;
+    this.#sink = host.sink;
+    this.#processingPs = host.processingPs;
+  }
+
+  /** When something happens here next. */
+  get nextAt(): Time {
+    const read = this.#started[0];
+    return read === undefined ? this.#drainAt : Math.min(this.#drainAt, read.at);
+  }
+
+  /** Bytes that a power failure would lose here (P-05). */
+  get bufferedBytes(): number {
+    return this.#buffered;
+  }
+
+  /** A posted write arrives. */
+  write(message: MemoryWrite, now: Time): void {
+    const { length } = message.data;
+    this.writes++;
+    this.writeBytes += length;
+    if (length === 0) return;
+    if (this.#memory.memoryOf(message.address, length) === undefined) {
+      this.badWrites++;
+      return;
+    }
+    this.#arrived++;
+    this.#buffered += length;
+    this.bytesMax = Math.max(this.bytesMax, this.#buffered);
+    this.#writes.push({ message, arrival: now });
+    if (this.#writes.size === 1) this.#drainAt = this.#pieceAt(now);
+  }
+
+  /** A read or an interrupt arrives: it goes on when every earlier write has left (P-03). */
+  follow(message: MemoryRead | Interrupt, now: Time): void {
+    if (this.#left === this.#arrived) this.#proceed(message, now);
+    else this.#followers.push({ message, after: this.#arrived });
+  }
+
+  /** Does what is due at `now`. */
+  run(now: Time): void {
+    while (this.#drainAt <= now) this.#drain(now);
+    while (this.#started.length > 0 && this.#started[0]!.at <= now) {
+      this.#complete(this.#started.shift()!.message);
+    }
+  }
+
+  /** The device is gone: nobody wants answers. What it has written stays on its way. */
+  dropReads(): void {
+    this.#started.length = 0;
+    const kept: Follower[] = [];
+    for (; this.#followers.first !== undefined; this.#followers.shift()) {
+      if (this.#followers.first.message.kind === "interrupt") kept.push(this.#followers.first);
+    }
+    for (const follower of kept) this.#followers.push(follower);
+  }
+
+  /** When the next piece of the first write leaves, if nothing left after `from`. */
+  #pieceAt(from: Time): Time {
+    const { message, arrival } = this.#writes.first!;
+    const { iioPs, iioBitsPerSecond } = this.#plan.timing;
+    return Math.max(arrival + iioPs, from) +
+      transferTime(this.#pieceBytes(message), iioBitsPerSecond);
+  }
+
+  /** Pieces end on multiples of the drain size, so that none tears a word (P-41). */
+  #pieceBytes(message: MemoryWrite): number {
+    const { iioDrainBytes } = this.#plan.timing;
+    const inPiece = (message.address + this.#offset) % iioDrainBytes;
+    return Math.min(iioDrainBytes - inPiece, message.data.length - this.#offset);
+  }
+
+  #drain(now: Time): void {
+    const { message } = this.#writes.first!;
+    const length = this.#pieceBytes(message);
+    const address = message.address + this.#offset;
+    const whole = length === message.data.length;
+    const bytes = whole ? message.data : message.data.subarray(this.#offset, this.#offset + length);
+    const flow = flowOf(this.#plan, message.noSnoop);
+    if (flow === 2) {
+      this.#memory.dmaWriteCache(address, bytes);
+    } else {
+      const freeAt = this.#memory.freeAt(address, length);
+      if (freeAt > now) {
+        this.stalls++;
+        this.stallPs += freeAt - now;
+        this.#drainAt = freeAt;
+        return;
+      }
+      this.#memory.writeThrough(address, bytes);
+    }
+    this.#offset += length;
+    this.#buffered -= length;
+    if (this.#offset === message.data.length) this.#leave(message, flow);
+    this.#drainAt = this.#writes.first === undefined ? NEVER : this.#pieceAt(now);
+    this.#sink.visible(address, length);
+    if (this.#offset === 0) this.#release(now);
+  }
+
+  #leave(message: MemoryWrite, flow: 1 | 2): void {
+    this.#writes.shift();
+    this.#left++;
+    this.#offset = 0;
+    this.#sink.written(message, flow);
+  }
+
+  /** Lets go on what waited for the write that has just left. */
+  #release(now: Time): void {
+    for (;;) {
+      const follower = this.#followers.first;
+      if (follower === undefined || follower.after > this.#left) return;
+      this.#followers.shift();
+      this.#proceed(follower.message, now);
+    }
+  }
+
+  #proceed(message: MemoryRead | Interrupt, now: Time): void {
+    if (message.kind === "interrupt") {
+      this.#sink.interrupt(message.vector);
+      return;
+    }
+    this.reads++;
+    this.readBytes += message.length;
+    const at = now + this.#readPs(message) - this.#processingPs;
+    let place = this.#started.length;
+    while (place > 0 && this.#started[place - 1]!.at > at) place--;
+    this.#started.splice(place, 0, { message, at });
+  }
+
+  /** How long the host takes for a read that nothing is ahead of. */
+  #readPs({ address, length, noSnoop }: MemoryRead): Time {
+    const { timing } = this.#plan;
+    if (this.#memory.memoryOf(address, length) === undefined) return timing.dmaReadLlcPs;
+    const place = this.#memory.dmaReadPlace(address, this.#passesCache(noSnoop));
+    const first = place === "llc"
+      ? timing.dmaReadLlcPs
+      : place === "dram"
+      ? timing.dmaReadDramPs
+      : timing.dmaReadScmPs;
+    const rest = Math.max(0, length - LINE_BYTES);
+    return Math.max(first, this.#processingPs) + transferTime(rest, timing.dmaReadBitsPerSecond);
+  }
+
+  #passesCache(noSnoop: boolean): boolean {
+    return noSnoop && this.#plan.architecture === "ddio+ns";
+  }
+
+  #complete({ tag, address, length, noSnoop }: MemoryRead): void {
+    if (this.#memory.memoryOf(address, length) === undefined) {
+      this.badReads++;
+      this.#sink.complete({
+        kind: "completion",
+        tag,
+        status: "unsupported-request",
+        data: NO_DATA,
+      });
+      return;
+    }
+    const data = this.#memory.dmaRead(address, { length, noSnoop: this.#passesCache(noSnoop) });
+    this.#sink.complete({ kind: "completion", tag, status: "success", data });
+  }
+}
+
+const NO_DATA = new Uint8Array(0);

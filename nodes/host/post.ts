@@ -1,0 +1,292 @@
+/**
+ * The data path: `ibv_post_send`, `ibv_post_recv`. A post writes WQEs and the write pointer to host
+ * memory and rings one doorbell; the RNIC is never called (Q-05, Q-06).
+ */
+import { DOORBELL_OFFSET, encodeDoorbell } from "../../fabric/wire/queue_information.ts";
+import type { QpState, QpType } from "../../fabric/wire/rnic_command.ts";
+import {
+  encodeRecvWqe,
+  encodeSendWqe,
+  type SendWqe,
+  type Sge,
+  type UdAddress,
+  WQE_UNIT_BYTES,
+  type WqeOpcode,
+  wqeUnits,
+} from "../../fabric/wire/wqe.ts";
+import { type Device, storePointer, type VerbError, verbError } from "./device.ts";
+import type { Mr } from "./memory_region.ts";
+import type { Steps } from "./program.ts";
+import type { Qp, RecvRing, SendRing } from "./queue_pair.ts";
+
+/** ibv_send_wr. */
+export interface SendRequest {
+  readonly opcode: Exclude<WqeOpcode, "nop">;
+  /** Comes back in the completion; 0 by default. */
+  readonly wrId?: number;
+  /** Where the payload is, or where a READ or an atomic puts its answer. */
+  readonly sges?: readonly Sge[];
+  /** Q-02: data goes into the WQE (true), or is fetched by DMA (false), whatever the rule says. */
+  readonly inline?: boolean;
+  /** Whether success makes a completion; true by default. Failure always does. */
+  readonly signaled?: boolean;
+  readonly solicited?: boolean;
+  /** Waits for earlier READs and atomics of this queue pair. */
+  readonly fence?: boolean;
+  /** Immediate, key to invalidate, or, for `persistence-ack`, the PSN that is persistent (P-26). */
+  readonly immediate?: number;
+  readonly remote?: { readonly va: number; readonly rkey: number };
+  readonly atomic?: { readonly swapAdd: bigint; readonly compare: bigint };
+  readonly ud?: UdAddress;
+}
+
+/** ibv_recv_wr. */
+export interface RecvRequest {
+  readonly wrId?: number;
+  readonly sges: readonly Sge[];
+}
+
+/** The post stopped at request number `bad`; the earlier ones are posted (`rocev2.md` §4.3). */
+export interface PostError extends VerbError {
+  readonly bad: number;
+}
+
+/** The part of a region that a request uses. */
+export function sge(mr: Mr, offset = 0, length = mr.length - offset): Sge {
+  return { address: mr.address + offset, length, lkey: mr.lkey };
+}
+
+interface Shape {
+  readonly types: readonly QpType[];
+  readonly remote?: true;
+  readonly atomic?: true;
+  readonly inline?: true;
+}
+
+const RC: readonly QpType[] = ["rc"];
+const RC_UD: readonly QpType[] = ["rc", "ud"];
+
+/** What each operation needs, and on which queue pairs it exists (`rocev2.md` §4.3). */
+const SHAPES: Readonly<Record<SendRequest["opcode"], Shape>> = {
+  "send": { types: RC_UD, inline: true },
+  "send-immediate": { types: RC_UD, inline: true },
+  "send-invalidate": { types: RC, inline: true },
+  "write": { types: RC, remote: true, inline: true },
+  "write-immediate": { types: RC, remote: true, inline: true },
+  "write-persistence": { types: RC, remote: true, inline: true },
+  "write-persist-address": { types: RC, remote: true, inline: true },
+  "read": { types: RC, remote: true },
+  "compare-swap": { types: RC, remote: true, atomic: true },
+  "fetch-add": { types: RC, remote: true, atomic: true },
+  "persistence-ack": { types: RC },
+};
+
+const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"]);
+const MESSAGE_BYTES_MAX = 2 ** 31;
+const NO_SGES: readonly Sge[] = [];
+
+function payloadBytes(sges: readonly Sge[]): number {
+  let bytes = 0;
+  for (const each of sges) bytes += each.length;
+  return bytes;
+}
+
+function refuseSend(qp: Qp, request: SendRequest): string | undefined {
+  const shape = SHAPES[request.opcode];
+  const sges = request.sges ?? NO_SGES;
+  if (!shape.types.includes(qp.type)) return `${request.opcode} does not exist on ${qp.type}`;
+  if (sges.length > qp.caps.maxSendSge) {
+    return `${sges.length} elements, the queue pair takes ${qp.caps.maxSendSge}`;
+  }
+  if ((request.remote !== undefined) !== (shape.remote === true)) {
+    return `${request.opcode} ${shape.remote ? "needs" : "has no"} remote address`;
+  }
+  if ((request.atomic !== undefined) !== (shape.atomic === true)) {
+    return `${request.opcode} ${shape.atomic ? "needs" : "has no"} atomic operands`;
+  }
+  if ((request.ud !== undefined) !== (qp.type === "ud")) {
+    return qp.type === "ud" ? "A UD send needs an address" : "An RC send has no address";
+  }
+  const bytes = payloadBytes(sges);
+  if (bytes > MESSAGE_BYTES_MAX) return `A message has at most 2^31 B: this has ${bytes}`;
+  if (shape.atomic && bytes !== 8) return `An atomic's answer has 8 B: there is room for ${bytes}`;
+  if (request.inline && (!shape.inline || bytes > qp.caps.maxInline)) {
+    return `${request.opcode} of ${bytes} B cannot go inline: at most ${qp.caps.maxInline} B`;
+  }
+  return undefined;
+}
+
+/** Q-02: whether the payload goes into the WQE. */
+function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
+  if (request.inline !== undefined) return request.inline;
+  if (!SHAPES[request.opcode].inline || bytes === 0) return false;
+  const rule = qp.caps.inline;
+  if (rule.by === "program" || bytes > rule.bytes) return false;
+  return rule.by === "size" || rule.opcodes.includes(request.opcode);
+}
+
+function gather(device: Device, sges: readonly Sge[], bytes: number): Uint8Array<ArrayBuffer> {
+  const { cpu } = device;
+  if (sges.length === 1) return cpu.load(sges[0]!.address, bytes);
+  const data = new Uint8Array(bytes);
+  let at = 0;
+  for (const each of sges) {
+    data.set(cpu.load(each.address, each.length), at);
+    at += each.length;
+  }
+  return data;
+}
+
+function wqeOf(qp: Qp, request: SendRequest): SendWqe {
+  const sges = request.sges ?? NO_SGES;
+  const bytes = payloadBytes(sges);
+  const inline = goesInline(qp, request, bytes);
+  const { remote, atomic, ud } = request;
+  const wqe: { -readonly [Field in keyof SendWqe]: SendWqe[Field] } = {
+    opcode: request.opcode,
+    index: (qp.sq.write + 1) % qp.sq.depth,
+    qpn: qp.qpn,
+    signaled: request.signaled ?? true,
+    solicited: request.solicited ?? false,
+    fence: request.fence ?? false,
+    immediate: request.immediate ?? 0,
+    sges: inline ? NO_SGES : sges,
+  };
+  if (remote !== undefined) wqe.remote = { va: BigInt(remote.va), rkey: remote.rkey };
+  if (atomic !== undefined) wqe.atomic = atomic;
+  if (ud !== undefined) wqe.ud = ud;
+  if (inline) wqe.inline = gather(qp.device, sges, bytes);
+  return wqe;
+}
+
+/** Puts one WQE at the ring's end; the ring wraps inside a WQE too. */
+function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
+  const bytes = encodeSendWqe(wqe);
+  const units = bytes.length / WQE_UNIT_BYTES;
+  const first = wqe.index;
+  const straight = Math.min(units, sq.depth - first) * WQE_UNIT_BYTES;
+  if (straight === bytes.length) {
+    device.cpu.store(sq.address + first * WQE_UNIT_BYTES, bytes);
+  } else {
+    device.cpu.store(sq.address + first * WQE_UNIT_BYTES, bytes.subarray(0, straight));
+    device.cpu.store(sq.address, bytes.subarray(straight));
+  }
+  sq.units[first] = units;
+  sq.opcodes[first] = wqe.opcode;
+  sq.write = (first + units - 1) % sq.depth;
+  sq.used += units;
+  sq.requests++;
+}
+
+function traceWqe(qp: Qp, request: SendRequest, wqe: number): void {
+  const { opcode, wrId = 0 } = request;
+  const text = `WQE of ${opcode} at ${wqe} of the send queue`;
+  qp.device.cpu.trace({ step: "wqe", text, wrId, qpn: qp.qpn, wqe });
+}
+
+/** Positions of the receive WQEs that the next so many posts fill. */
+export function nextRecvs({ rq }: Qp, count: number): number[] {
+  return Array.from({ length: count }, (_, i) => (rq.write + 1 + i) % rq.depth);
+}
+
+function postError(error: VerbError, bad: number): PostError {
+  return { ...error, bad };
+}
+
+/** Puts one request into the ring, or says why not. */
+function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
+  const { sq, device } = qp;
+  if (!SENDING_STATES.has(qp.life.state)) {
+    return verbError("EINVAL", `A queue pair in ${qp.life.state} takes no sends`);
+  }
+  const refusal = refuseSend(qp, request);
+  if (refusal !== undefined) return verbError("EINVAL", refusal);
+  if (sq.requests >= sq.requestsMax) {
+    return verbError("ENOMEM", `${sq.requests} sends are outstanding, room is for no more`);
+  }
+  const wqe = wqeOf(qp, request);
+  if (sq.used + wqeUnits(wqe) > sq.depth - 1) {
+    return verbError("ENOMEM", `${sq.used} of ${sq.depth} units are filled, room is for no more`);
+  }
+  device.cpu.charge(device.state.timing.postPs);
+  sq.wrIds[wqe.index] = request.wrId ?? 0;
+  fill(device, sq, wqe);
+  if (device.cpu.tracing) traceWqe(qp, request, wqe.index);
+  return undefined;
+}
+
+/**
+ * Posts sends in order, with one doorbell for all. Stops at the first that cannot be posted: EINVAL
+ * where it is wrong in itself or the queue pair's state takes none, ENOMEM where the ring is full.
+ * @returns undefined where all are posted.
+ */
+export function* postSend(
+  qp: Qp,
+  requests: SendRequest | readonly SendRequest[],
+): Steps<PostError | undefined> {
+  const list = Array.isArray(requests) ? requests as readonly SendRequest[] : [requests];
+  let posted = 0;
+  let error: PostError | undefined;
+  for (const request of list as readonly SendRequest[]) {
+    const wrong = enqueueSend(qp, request);
+    if (wrong !== undefined) {
+      error = postError(wrong, posted);
+      break;
+    }
+    posted++;
+  }
+  if (posted > 0) yield* ring(qp.device, qp.sq);
+  return error;
+}
+
+/** The new write pointer in space 3, then the doorbell (`rocev2.md` §5.2: in this order). */
+function* ring(device: Device, queue: SendRing | RecvRing): Steps<void> {
+  const pointer = queue.write;
+  const stamp = storePointer(device, queue, pointer);
+  const doorbell = device.state.doorbell === "pointer"
+    ? { queue: queue.queue, write: { pointer, stamp } }
+    : { queue: queue.queue };
+  yield* device.cpu.registerWrite(DOORBELL_OFFSET, encodeDoorbell(doorbell));
+}
+
+function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
+  const { rq, device } = qp;
+  if (qp.life.state === "reset") {
+    return verbError("EINVAL", "A queue pair in reset takes no receives");
+  }
+  if (request.sges.length > qp.caps.maxRecvSge) {
+    const found = request.sges.length;
+    return verbError("EINVAL", `${found} elements, the queue pair takes ${qp.caps.maxRecvSge}`);
+  }
+  if (rq.requests >= rq.requestsMax || rq.used >= rq.depth - 1) {
+    return verbError("ENOMEM", `${rq.requests} receives are outstanding, room is for no more`);
+  }
+  device.cpu.charge(device.state.timing.postPs);
+  const at = (rq.write + 1) % rq.depth;
+  device.cpu.store(rq.address + at * rq.stride, encodeRecvWqe(request.sges, rq.stride));
+  rq.wrIds[at] = request.wrId ?? 0;
+  rq.write = at;
+  rq.used++;
+  rq.requests++;
+  return undefined;
+}
+
+/** Posts receives in order, with one doorbell; as {@link postSend}. */
+export function* postRecv(
+  qp: Qp,
+  requests: RecvRequest | readonly RecvRequest[],
+): Steps<PostError | undefined> {
+  const list = Array.isArray(requests) ? requests as readonly RecvRequest[] : [requests];
+  let posted = 0;
+  let error: PostError | undefined;
+  for (const request of list as readonly RecvRequest[]) {
+    const wrong = enqueueRecv(qp, request);
+    if (wrong !== undefined) {
+      error = postError(wrong, posted);
+      break;
+    }
+    posted++;
+  }
+  if (posted > 0) yield* ring(qp.device, qp.rq);
+  return error;
+}

@@ -1,0 +1,115 @@
+/**
+ * What runs on a core: a generator over a {@link Cpu}. Each `yield*` is a point at which virtual time
+ * may pass; between two of them a program's loads and stores happen at one instant and what they cost
+ * is owed, paid at the next yield. A program never touches the world: its input is given to it, its
+ * results are reported.
+ */
+import type { RnicCommand, RnicReply } from "../../fabric/wire/rnic_command.ts";
+import type { TraceStep } from "../../fabric/node.ts";
+import type { Time } from "../../fabric/time/time.ts";
+
+/** What a program waits for. Made by {@link Cpu}'s generators only; programs `yield*` those. */
+export type Wait =
+  | { readonly kind: "time"; readonly at: Time }
+  | {
+    readonly kind: "memory";
+    readonly address: number;
+    readonly length: number;
+    readonly deadline: Time;
+  }
+  | { readonly kind: "interrupt"; readonly vector: number; readonly deadline: Time }
+  | { readonly kind: "reply"; readonly id: number }
+  | { readonly kind: "signal"; readonly name: string; readonly deadline: Time }
+  | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time };
+
+/** One of the things that a program may wait for together with others. */
+export type Source =
+  | { readonly kind: "memory"; readonly address: number; readonly length: number }
+  | { readonly kind: "interrupt"; readonly vector: number }
+  | { readonly kind: "signal"; readonly name: string };
+
+/** Why a wait ended. */
+export type Wake = { readonly kind: "done" | "timeout"; readonly reply?: RnicReply };
+
+/** A step of a program: yields waits, returns T. */
+export type Steps<T> = Generator<Wait, T, Wake>;
+
+/** A stretch of virtual memory that a program was given; pages are physical addresses. */
+export interface Buffer {
+  readonly address: number;
+  readonly length: number;
+  readonly pageBytes: number;
+  readonly pages: readonly number[];
+}
+
+/** A core, as the program on it sees it. All addresses are virtual; costs go to this core. */
+export interface Cpu {
+  /** The instant of this core: now, without what is owed. */
+  readonly now: Time;
+  readonly host: string;
+  /** Name → IPv4 address, of every host in the rack. */
+  readonly addresses: Readonly<Record<string, number>>;
+  /** A number in [0, 1) of a seeded stream of this program's own. */
+  random(): number;
+
+  /** Reads through the LLC; the result is a copy (a view: mind its byteOffset with a DataView). */
+  load(address: number, length: number): Uint8Array<ArrayBuffer>;
+  /** Writes into the LLC, so it is volatile until flushed or evicted. */
+  store(address: number, bytes: Uint8Array): void;
+  /** Owes time for computing. */
+  charge(ps: Time): void;
+  /** Work done for this program so far, what is owed included; polling apart. */
+  readonly workPs: Time;
+  /** Lets the time pass that is owed. */
+  settle(): Steps<void>;
+
+  /** `clwb` of every line of the range, then `sfence`: returns when the iMC has accepted them. */
+  flush(address: number, length: number): Steps<void>;
+  /** Non-temporal store of the bytes, then `sfence`: past the LLC into the iMC. */
+  ntStore(address: number, bytes: Uint8Array): Steps<void>;
+  /** Uncached store into the RNIC's BAR: pays what is owed, then the message leaves. */
+  registerWrite(offset: number, bytes: Uint8Array<ArrayBuffer>): Steps<void>;
+  /** Control path: sends the command and waits for the firmware's answer. */
+  command(command: RnicCommand): Steps<RnicReply>;
+
+  sleep(ps: Time): Steps<void>;
+  /** Until a DMA write has become visible in the range (spinning: counted as polling, not work). */
+  waitMemory(address: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
+  /** Until MSI-X `vector` is raised (the core is idle meanwhile). */
+  waitInterrupt(vector: number, deadline: Time): Steps<"raised" | "timeout">;
+  /** Until another program of this host signals `name`. Signals are not counted: look, then wait. */
+  waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout">;
+  signal(name: string): void;
+  /**
+   * Until the first of several sources; which it was, the program finds by looking. As with the
+   * single waits, what happens after the call is not missed, though owed time is paid meanwhile: a
+   * program looks, finds nothing, waits. An interrupt is latched from its arm to the next wait for it.
+   */
+  waitAny(sources: readonly Source[], deadline: Time): Steps<"happened" | "timeout">;
+
+  /** DRAM, zeroed at boot; never given back (programs are few and short). */
+  allocate(bytes: number): Buffer;
+  /** The same, on pages that follow each other physically: for rings and queue information. */
+  allocateContiguous(bytes: number): Buffer;
+  /** The host's whole SCM, mapped once; what an earlier life made persistent is in it. */
+  readonly scm: Buffer;
+
+  /** Bytes of a file named in the scenario, loaded before the run. Undefined where there is none. */
+  input(path: string): Uint8Array | undefined;
+  /** Progress or a result, for whoever started the run. Plain data only. */
+  report(topic: string, value: unknown): void;
+  readonly tracing: boolean;
+  /** A line of the ladder, by this host (see fabric/node.ts TraceStep). */
+  trace(step: TraceStep): void;
+}
+
+/** What every program on a host shares: made by the driver at boot, used through `verbs.ts`. */
+export interface ProgramContext {
+  readonly cpu: Cpu;
+  readonly options: Readonly<Record<string, unknown>>;
+  /** Shared by all programs of the host: the opened device (see verbs.ts). */
+  readonly device: import("./verbs.ts").Device;
+}
+
+/** A program: `export default function* (context) { … }` in a user's file. */
+export type Program = (context: ProgramContext) => Steps<void>;

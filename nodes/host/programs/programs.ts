@@ -1,0 +1,16 @@
+/** Programs by the names that a scenario uses. */
+import { runCm } from "../cm.ts";
+import type { Program, ProgramContext, Steps } from "../program.ts";
+import { get } from "./get.ts";
+import { list } from "./list.ts";
+import { persistd } from "./persistd.ts";
+import { put } from "./put.ts";
+
+function cm({ device }: ProgramContext): Steps<void> {
+  return runCm(device);
+}
+
+export const PROGRAMS: Readonly<Record<string, Program>> = { cm, persistd, put, get, list };
+
+/** What every host runs from boot on, in this order, before the programs of the scenario. */
+export const SERVICES: readonly string[] = ["cm", "persistd"];

@@ -1,0 +1,327 @@
+/**
+ * Writes a file into an object of another host's SCM, message by message, by one of the methods of
+ * `put_methods.ts`, and reports what it was told is persistent, when, and how long it took.
+ */
+import { failed } from "../device.ts";
+import { regMr } from "../memory_region.ts";
+import { postSend, type SendRequest, sge } from "../post.ts";
+import type { Cpu, ProgramContext, Steps } from "../program.ts";
+import type { WorkCompletion } from "../completion_queue.ts";
+import {
+  countOption,
+  microsecondsOption,
+  type Options,
+  textOption,
+  wordOption,
+} from "./options.ts";
+import {
+  allocate,
+  closeClient,
+  type Failure,
+  isFailure,
+  nextCompletions,
+  openClient,
+  openObject,
+  type PersistClient,
+  postRecvs,
+  received,
+  type Region,
+} from "./persist_client.ts";
+import { encodeMessage, HEADER_BYTES, METHODS, POLICIES } from "./persist_protocol.ts";
+import { PERSISTED, type Put, type PutOptions, STAGES, WRITTEN } from "./put_job.ts";
+import { isPersistentWrite, methodPlan, type Stage } from "./put_methods.ts";
+import { madeUpBytes } from "./made_up.ts";
+import { reportProgress, resultOf, tracePosts, traceRecvs, traceStage } from "./put_report.ts";
+
+/** Stands for the file where there is none: data of {@link madeUpBytes}. */
+const MADE_UP = "made-up";
+
+function readOptions(options: Options): PutOptions {
+  const { inline } = options;
+  const file = options.file === undefined ? MADE_UP : textOption(options, "file");
+  return {
+    to: textOption(options, "to"),
+    file,
+    name: textOption(options, "name", file === MADE_UP ? "data" : file.split("/").at(-1)!),
+    method: wordOption(options, "method", { of: METHODS, otherwise: "persist-opcode" }),
+    messageBytes: countOption(options, "size", { least: 1, otherwise: 4096 }),
+    depth: countOption(options, "depth", { least: 1, otherwise: 16 }),
+    inline: typeof inline === "boolean" ? inline : undefined,
+  };
+}
+
+/** What is to be written: handed over with the order, made up, or a file of the scenario. */
+function dataOf(
+  cpu: Cpu,
+  from: { readonly options: PutOptions; readonly given: Options },
+): Uint8Array | undefined {
+  const { options, given } = from;
+  if (given.content instanceof Uint8Array) return given.content;
+  if (options.file !== MADE_UP) return cpu.input(options.file);
+  const bytes = countOption(given, "bytes", { least: 1, otherwise: 64 * 1024 });
+  return madeUpBytes(bytes, options.name);
+}
+
+/** What has gone over this host's cable so far, both ways, in frames and their captured bytes. */
+function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
+  const reply = yield* cpu.command({ op: "query-statistics" });
+  if (reply.status !== "ok" || reply.op !== "query-statistics") return { frames: 0, bytes: 0 };
+  const { framesIn = 0, framesOut = 0, bytesIn = 0, bytesOut = 0 } = reply.counters;
+  return { frames: framesIn + framesOut, bytes: bytesIn + bytesOut };
+}
+
+/**
+ * The program. Options: `to`; `file`, its `content` where the rack is up already, or `bytes` (64 KiB)
+ * of made-up data; `name` of the object (the file's); `method` (persist-opcode), `size` of a message
+ * (4096), `depth` (16), `policy` (auto), `completion` (the host's), `inline`, `attempts` (10), `pauseUs`
+ * (200), `idleUs` (50000). Reports `progress` and `result`.
+ */
+export function* put({ cpu, device, options: given }: ProgramContext): Steps<void> {
+  const options = readOptions(given);
+  const report = { program: "put", ...options, inline: undefined };
+  const data = dataOf(cpu, { options, given });
+  if (data === undefined || data.length === 0) {
+    cpu.report("result", { ...report, status: "failed", error: `No input ${options.file}` });
+    return;
+  }
+  const { method, messageBytes } = options;
+  // No more room is asked for, on either side, than there are messages.
+  const depth = Math.min(options.depth, Math.ceil(data.length / messageBytes));
+  const policy = wordOption(given, "policy", { of: POLICIES, otherwise: "auto" });
+  const mode = wordOption(given, "completion", {
+    of: ["poll", "interrupt"] as const,
+    otherwise: device.state.completion,
+  });
+  const persisting = method === "persist-opcode" || method === "persist-address";
+  const client = yield* openClient(device, {
+    to: options.to,
+    terms: { method, messageBytes, depth, policy: persisting ? policy : "persistence" },
+    mode,
+    attempts: countOption(given, "attempts", { least: 1, otherwise: 10 }),
+    pausePs: microsecondsOption(given, "pauseUs", 200),
+    idlePs: microsecondsOption(given, "idleUs", 50_000),
+  });
+  const object = { name: options.name, length: data.length };
+  const region = isFailure(client) ? client : yield* openObject(client, object);
+  const job = isFailure(client) || isFailure(region)
+    ? region as Failure
+    : yield* prepare(client, { options: { ...options, depth }, region, data });
+  if (isFailure(client) || isFailure(job)) {
+    cpu.report("result", { ...report, status: "failed", error: (job as Failure).error });
+    if (!isFailure(client)) yield* closeClient(client);
+    return;
+  }
+  const before = yield* takeFigures(cpu);
+  const startPs = cpu.now, workPs = cpu.workPs;
+  const failure = yield* transfer(job);
+  const endPs = cpu.now, cpuPs = cpu.workPs - workPs;
+  const after = yield* takeFigures(cpu);
+  const wire = { frames: after.frames - before.frames, bytes: after.bytes - before.bytes };
+  cpu.report("result", resultOf(job, { startPs, endPs, cpuPs, wire, error: failure?.error }));
+  yield* closeClient(client);
+}
+
+function* prepare(
+  client: PersistClient,
+  what: { readonly options: PutOptions; readonly region: Region; readonly data: Uint8Array },
+): Steps<Put | Failure> {
+  const { options, region, data } = what;
+  const { cpu } = client.device;
+  const plan = methodPlan(options.method, { flow: region.flow, policy: client.policy });
+  const slotBytes = options.messageBytes + (plan.first === "send" ? HEADER_BYTES : 0);
+  const buffer = allocate(cpu, options.depth * slotBytes);
+  const scratchBuffer = allocate(cpu, options.depth * HEADER_BYTES);
+  if (isFailure(buffer)) return buffer;
+  if (isFailure(scratchBuffer)) return scratchBuffer;
+  const slots = yield* regMr(client.pd, buffer, { access: [] });
+  const scratch = yield* regMr(client.pd, scratchBuffer, { access: ["localWrite"] });
+  if (failed(slots)) return { error: slots.reason };
+  if (failed(scratch)) return { error: scratch.reason };
+  const count = Math.ceil(data.length / options.messageBytes);
+  return {
+    cpu,
+    options,
+    client,
+    region,
+    plan,
+    data,
+    count,
+    slots,
+    slotBytes,
+    scratch,
+    freeSlots: Array.from({ length: options.depth }, (_, slot) => options.depth - 1 - slot),
+    slotOf: new Int32Array(count),
+    flags: new Uint8Array(count),
+    awaited: new Uint8Array(count),
+    postedAt: new Float64Array(count),
+    latency: new Float64Array(count).fill(-1),
+    byPsn: new Map(),
+    requests: { write: 0, read: 0, send: 0, recv: 0 },
+    recvsDue: [],
+    next: 0,
+    outstanding: 0,
+    written: 0,
+    persisted: 0,
+    unexpected: 0,
+    reportAt: Math.ceil(count / 100),
+  };
+}
+
+/** Writes all messages with `depth` outstanding. @returns why it stopped early. */
+function* transfer(put: Put): Steps<Failure | undefined> {
+  const { client, count, cpu } = put;
+  const { qp } = client.connection;
+  let followUps: SendRequest[] = [];
+  while (put.outstanding > 0 || put.next < count) {
+    const first = put.next;
+    const requests = followUps;
+    followUps = [];
+    while (put.freeSlots.length > 0 && put.next < count) requests.push(begin(put, put.next++));
+    if (requests.length > 0) {
+      yield* cpu.settle();
+      put.postedAt.fill(cpu.now, first, put.next);
+      if (cpu.tracing) tracePosts(put, requests);
+      const refusal = yield* postSend(qp, requests);
+      if (refusal !== undefined) return { error: `${refusal.errno}: ${refusal.reason}` };
+    }
+    const completions = yield* nextCompletions(client);
+    if (isFailure(completions)) return completions;
+    for (const completion of completions) {
+      if (completion.status !== "SUCCESS") return { error: completion.status };
+      const followUp = handle(put, completion);
+      if (followUp !== undefined) followUps.push(followUp);
+    }
+    const refusal = yield* postDueRecvs(put);
+    if (refusal !== undefined) return refusal;
+    reportProgress(put);
+  }
+  return undefined;
+}
+
+/** S317, S1012: receives for the answers to messages that have come so far. */
+function* postDueRecvs(put: Put): Steps<Failure | undefined> {
+  const messages = put.recvsDue.splice(0);
+  if (messages.length === 0) return undefined;
+  put.requests.recv += messages.length;
+  if (put.cpu.tracing) traceRecvs(put, messages);
+  return yield* postRecvs(put.client, messages.length);
+}
+
+function isReceive(completion: WorkCompletion): boolean {
+  return completion.opcode === "recv" || completion.opcode === "recv-persistence";
+}
+
+function lengthOf(put: Put, index: number): number {
+  const { messageBytes } = put.options;
+  return Math.min(messageBytes, put.data.length - index * messageBytes);
+}
+
+/** Where the message goes. */
+function destination(put: Put, index: number): number {
+  return put.region.va + index * put.options.messageBytes;
+}
+
+/** Requests carry their message in `wrId`: 2·message, +1 for the second request of it. */
+function begin(put: Put, index: number): SendRequest {
+  const { cpu, plan, slots, slotBytes, options } = put;
+  const slot = put.freeSlots.pop()!;
+  put.slotOf[index] = slot;
+  put.outstanding++;
+  const length = lengthOf(put, index);
+  const va = destination(put, index);
+  const from = index * options.messageBytes;
+  const payload = put.data.subarray(from, from + length);
+  const offset = slot * slotBytes;
+  put.awaited[index] = STAGES.first | (plan.second === undefined ? 0 : STAGES.second) |
+    (plan.recvAfter === undefined ? 0 : STAGES.reply);
+  const inline = options.inline === undefined ? {} : { inline: options.inline };
+  if (plan.first === "send") {
+    put.requests.send++;
+    cpu.store(slots.address + offset, encodeMessage({ type: "data", id: index, va, length }));
+    cpu.store(slots.address + offset + HEADER_BYTES, payload);
+    const sges = [sge(slots, offset, HEADER_BYTES + length)];
+    return { opcode: "send", wrId: 2 * index, sges, ...inline };
+  }
+  put.requests.write++;
+  cpu.store(slots.address + offset, payload);
+  return {
+    opcode: plan.first,
+    wrId: 2 * index,
+    sges: [sge(slots, offset, length)],
+    remote: { va, rkey: put.region.rkey },
+    ...inline,
+  };
+}
+
+/** The second request of a message whose first has completed. */
+function follow(put: Put, index: number): SendRequest {
+  const { cpu, scratch, requests } = put;
+  const va = destination(put, index);
+  const length = lengthOf(put, index);
+  const offset = put.slotOf[index]! * HEADER_BYTES;
+  const wrId = 2 * index + 1;
+  if (put.plan.second === "read") {
+    requests.read++;
+    const remote = { va: va + length - 1, rkey: put.region.rkey };
+    return { opcode: "read", wrId, sges: [sge(scratch, offset, 1)], remote };
+  }
+  requests.send++;
+  const mark = encodeMessage({ type: "persist-mark", id: index, va, length });
+  cpu.store(scratch.address + offset, mark);
+  return { opcode: "send", wrId, sges: [sge(scratch, offset, mark.length)] };
+}
+
+/** Takes a completion in; the request that it lets follow. */
+function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
+  const { plan } = put;
+  if (isReceive(completion)) {
+    put.client.freeRecvs.push(completion.wrId);
+    const index = repliedMessage(put, completion);
+    const awaited = index === undefined ? 0 : put.awaited[index] ?? 0;
+    if (awaited & STAGES.reply) note(put, index!, { stage: "reply", completion });
+    else put.unexpected++;
+    return undefined;
+  }
+  const index = Math.floor(completion.wrId / 2);
+  const stage = completion.wrId % 2 === 0 ? "first" : "second";
+  note(put, index, { stage, completion });
+  if (stage === plan.recvAfter) put.recvsDue.push(index);
+  if (stage === "first" && plan.second !== undefined) return follow(put, index);
+  if (plan.recvAfter !== undefined && isPersistentWrite(plan)) put.byPsn.set(completion.psn, index);
+  return undefined;
+}
+
+/** The message that an answer is about: by its number, or by the PSN of a persisted write (P-28). */
+function repliedMessage(put: Put, completion: WorkCompletion): number | undefined {
+  if (completion.opcode === "recv-persistence") {
+    const index = put.byPsn.get(completion.psn);
+    put.byPsn.delete(completion.psn);
+    return index;
+  }
+  const message = received(put.client, completion);
+  return message?.type === "flushed" ? message.id : undefined;
+}
+
+function note(
+  put: Put,
+  index: number,
+  what: { readonly stage: Stage; readonly completion: WorkCompletion },
+): void {
+  const { plan, cpu } = put;
+  const { stage } = what;
+  if (cpu.tracing) traceStage(put, index, what);
+  if (stage === plan.writtenBy) {
+    put.flags[index]! |= WRITTEN;
+    put.written++;
+  }
+  if (stage === plan.persistedBy) {
+    put.flags[index]! |= PERSISTED;
+    put.persisted++;
+    put.latency[index] = cpu.now - put.postedAt[index]!;
+  }
+  put.awaited[index]! &= ~STAGES[stage];
+  // An answer may overtake the completion of what it answers, whose data may have to be sent again.
+  if (put.awaited[index] !== 0) return;
+  put.outstanding--;
+  put.freeSlots.push(put.slotOf[index]!);
+}

@@ -1,0 +1,57 @@
+/** A `put` under way: what its parts share. */
+import type { Mr } from "../memory_region.ts";
+import type { Cpu } from "../program.ts";
+import type { PersistClient, Region } from "./persist_client.ts";
+import type { Method } from "./persist_protocol.ts";
+import type { MethodPlan, Stage } from "./put_methods.ts";
+
+export interface PutOptions {
+  readonly to: string;
+  /** What the data is called in reports. */
+  readonly file: string;
+  readonly name: string;
+  readonly method: Method;
+  readonly messageBytes: number;
+  readonly depth: number;
+  readonly inline: boolean | undefined;
+}
+
+/** Flags of a message. */
+export const WRITTEN = 1, PERSISTED = 2;
+
+export const STAGES: Readonly<Record<Stage, number>> = { first: 1, second: 2, reply: 4 };
+
+/** A put under way. Arrays are by message. */
+export interface Put {
+  readonly cpu: Cpu;
+  readonly options: PutOptions;
+  readonly client: PersistClient;
+  readonly region: Region;
+  readonly plan: MethodPlan;
+  readonly data: Uint8Array;
+  readonly count: number;
+  /** `depth` places for a message, its header included where it is a SEND. */
+  readonly slots: Mr;
+  readonly slotBytes: number;
+  /** A place each for the byte that is read back, or for the mark that is sent. */
+  readonly scratch: Mr;
+  readonly freeSlots: number[];
+  readonly slotOf: Int32Array;
+  readonly flags: Uint8Array;
+  /** What is still to come of a message, by {@link STAGES}: until nothing is, its place is in use. */
+  readonly awaited: Uint8Array;
+  readonly postedAt: Float64Array;
+  readonly latency: Float64Array;
+  /** Messages whose persistence will be told by PSN (P-28). */
+  readonly byPsn: Map<number, number>;
+  readonly requests: { write: number; read: number; send: number; recv: number };
+  /** Messages for which a receive is to be posted. */
+  readonly recvsDue: number[];
+  next: number;
+  outstanding: number;
+  written: number;
+  persisted: number;
+  /** Told twice, or told of nothing that is outstanding: must stay 0 (P-30). */
+  unexpected: number;
+  reportAt: number;
+}

@@ -1,0 +1,139 @@
+/**
+ * What a program can call, in one table: libibverbs' names, the connection manager's, and a few small
+ * helpers. A program is given it as `context.device.verbs`, so that its file imports types only.
+ */
+import { makeCmAgent, resetAgent } from "./cm_agent.ts";
+import { connect } from "./connect.ts";
+import { CM_SIGNAL, disconnect, noteActivity, refused } from "./connection.ts";
+import { accept, listen, listening, nextEvent, reject, waitEvent } from "./listen.ts";
+import {
+  createCq,
+  destroyCq,
+  getCqEvent,
+  pollCq,
+  reqNotifyCq,
+  waitCompletion,
+} from "./completion_queue.ts";
+import {
+  type Device,
+  type DeviceOptions,
+  failed,
+  initDevice,
+  must,
+  ProgramError,
+} from "./device.ts";
+import { openGsi } from "./gsi.ts";
+import { allocPd, deallocPd, deregMr, regMr } from "./memory_region.ts";
+import { postRecv, postSend, sge } from "./post.ts";
+import type { Cpu, Steps } from "./program.ts";
+import { storeSpace2, writeSpace2 } from "./space2.ts";
+import { createQp, destroyQp, modifyQp, queryQp } from "./queue_pair.ts";
+import { NEVER } from "../../fabric/time/time.ts";
+import type { HostPlan } from "../../fabric/rack/plan.ts";
+import type { RnicEvent } from "../../fabric/wire/rnic_command.ts";
+
+export type { Device, DeviceOptions } from "./device.ts";
+
+export const verbs = {
+  allocPd,
+  deallocPd,
+  regMr,
+  deregMr,
+  createCq,
+  destroyCq,
+  pollCq,
+  reqNotifyCq,
+  getCqEvent,
+  waitCompletion,
+  createQp,
+  modifyQp,
+  queryQp,
+  destroyQp,
+  postSend,
+  postRecv,
+  sge,
+  writeSpace2,
+  storeSpace2,
+  connect,
+  listen,
+  nextEvent,
+  waitEvent,
+  listening,
+  accept,
+  reject,
+  noteActivity,
+  disconnect,
+  failed,
+  refused,
+  must,
+} as const;
+
+export type Verbs = typeof verbs;
+
+/**
+ * Opens the RNIC at boot: queue information (Q-04), the persistence plan (P-02), QP 1 with its receives
+ * posted. Waits for a card that is not there. Throws ProgramError where the firmware refuses.
+ */
+export function* openDevice(
+  cpu: Cpu,
+  plan: HostPlan,
+  options: DeviceOptions = {},
+): Steps<Device> {
+  const cm = makeCmAgent();
+  // Not from 1 again after a reboot: a peer may remember a number of the life before.
+  cm.nextCommId = (Math.floor(cpu.random() * 2 ** 32) ^ Math.floor(cpu.now / 1000)) >>> 0;
+  for (;;) {
+    try {
+      const state = yield* initDevice(cpu, plan, { ...options, cm });
+      const opening: Device = { cpu, state, verbs };
+      state.gsi = yield* openGsi(opening);
+      return opening;
+    } catch (error) {
+      if (!(error instanceof ProgramError)) throw error;
+      if (yield* isReachable(cpu)) throw error;
+      yield* cpu.waitSignal(BUS_UP, NEVER);
+    }
+  }
+}
+
+/** The signal by which the host says that the bus to its RNIC is up again. */
+const BUS_UP = "bus-up";
+
+/** Whether the firmware answers now. Where it does not, no time has passed since the bus was looked at. */
+function* isReachable(cpu: Cpu): Steps<boolean> {
+  return (yield* cpu.command({ op: "query-statistics" })).status === "ok";
+}
+
+/**
+ * Opens the RNIC again after it failed under the living host. What was made before is gone; listeners
+ * are told so, connections are ended. Where it fails again meanwhile, nothing is opened: the next call
+ * does it.
+ */
+export function* reopenDevice(
+  device: Device,
+  plan: HostPlan,
+  options: DeviceOptions = {},
+): Steps<void> {
+  const { cpu, state } = device;
+  const signals = resetAgent(state.cm);
+  // Vectors of before may still be waited for.
+  const { nextVector, epoch } = state;
+  for (const qp of state.queuePairs.values()) qp.life.state = "reset";
+  try {
+    Object.assign(state, yield* initDevice(cpu, plan, { ...options, cm: state.cm }));
+    Object.assign(state, { nextVector, epoch: epoch + 1 });
+    state.gsi = yield* openGsi(device);
+  } catch (error) {
+    if (!(error instanceof ProgramError)) throw error;
+    if (yield* isReachable(cpu)) throw error;
+    return;
+  }
+  for (const signal of [...signals, CM_SIGNAL]) cpu.signal(signal);
+}
+
+/** Takes note of an asynchronous event of the firmware. */
+export function handleEvent(device: Device, event: RnicEvent): void {
+  if (event.type === "CQ_ERR" || event.type === "COMM_EST") return;
+  const qp = device.state.queuePairs.get(event.qpn);
+  if (qp !== undefined) qp.life.state = "err";
+}

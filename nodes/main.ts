@@ -1,0 +1,221 @@
+/**
+ * The process of a partition: `main.ts RUN_FILE PARTITION [INSTANCE]`. It brings the pure nodes
+ * together with what is of the world: the bus, the SCM files, inputs, outputs, traces.
+ */
+import { decode, encode } from "../fabric/bus/codec.ts";
+import { type Bus, BusError } from "../fabric/bus/bus.ts";
+import { connectNats } from "../fabric/bus/nats_bus.ts";
+import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
+import {
+  busAddressFrom,
+  busPatienceMs,
+  EXIT,
+  type FinalReply,
+  lookaheadOf,
+  type RunFile,
+} from "../fabric/rack/run_file.ts";
+import { endWithParent } from "../fabric/end_with_parent.ts";
+import { Runner } from "../fabric/runner.ts";
+import { rngFor } from "../fabric/time/rng.ts";
+import type { CreateNode } from "../fabric/partition.ts";
+import type { FactoryOptions } from "./factory.ts";
+import {
+  importPrograms,
+  InputError,
+  openStores,
+  readInputs,
+  traceWriter,
+  writeOutput,
+} from "./files.ts";
+import { ScmFileError } from "./host/scm_file.ts";
+
+/** Reports of these topics are kept for the end of the run: the bus may lose what passes by. */
+const KEPT_TOPICS: ReadonlySet<string> = new Set([
+  "result",
+  "served",
+  "program-failed",
+  "rnic-event",
+]);
+/** What a shell and a container say of a process that SIGKILL ended. */
+const EXIT_KILLED = 128 + 9;
+
+interface Arguments {
+  readonly runFile: RunFile;
+  readonly partition: string;
+  readonly instance: string;
+}
+
+/** How long closing the bus may take, in wall ms. */
+const CLOSE_MS = 1_000;
+
+async function main({ runFile, partition, instance }: Arguments): Promise<void> {
+  const { run, plan, partitions } = runFile;
+  const nodes = partitions.find(({ name }) => name === partition)?.nodes;
+  if (nodes === undefined) {
+    const known = partitions.map(({ name }) => name).join(", ");
+    throw new InputError(`No partition ${partition} in this run; there are ${known}`);
+  }
+  // Until there is something to be stopped in order, it just ends.
+  let end: () => void = () => Deno.exit(EXIT.done);
+  endWithParent(() => end());
+  const stores = openStores(runFile, nodes);
+  const inputs = readInputs(runFile, nodes);
+  const programs = await importPrograms(runFile);
+  const bus = await connect(run, partition);
+  const lookahead = lookaheadOf(runFile);
+  const index = new Map(partitions.map(({ name }, i) => [name, i]));
+  const reports: FinalReply["reports"][number][] = [];
+  const traces = runFile.trace
+    ? traceWriter(`${runFile.directory}/trace/${partition}.ndjson`)
+    : undefined;
+  const rng = rngFor(plan.seed, `delay/${instance}`);
+  const runner = new Runner({
+    run,
+    partition,
+    nodes,
+    plan,
+    partitionOf: new Map(
+      partitions.flatMap(({ name, nodes }) => nodes.map((node) => [node, name])),
+    ),
+    returnDelay: (peer) => lookahead[index.get(peer)!]![index.get(partition)!]!,
+    instance,
+    bus,
+    create: await factoryFor(nodes, {
+      plan,
+      image: (host) => {
+        const store = stores.get(host);
+        return store && ((offset, length) => store.readImage(offset, length));
+      },
+      inputs: (host) => inputs.get(host) ?? {},
+      programs,
+    }),
+    stores,
+    ...(traces && { onTrace: traces }),
+    onReport: (time, node, topic, value) => {
+      if (topic === "output") return writeOutput(runFile, value);
+      if (KEPT_TOPICS.has(topic)) reports.push({ time, node, topic, value });
+      bus.publish(subjectOf({ kind: "report", run, node }), encode([topic, value, time]));
+    },
+    onFatal: (error) => fail(error),
+    ...(runFile.delayMsMax > 0 && {
+      delay: () => new Promise((resolve) => setTimeout(resolve, rng.below(runFile.delayMsMax + 1))),
+    }),
+  });
+  answerFinal(bus, { run, partition, runner, reports });
+  obeyKill(bus, { run, instance });
+  runner.start();
+  const stop = async () => {
+    runner.stop();
+    // A broker that is gone too must not keep this process.
+    setTimeout(() => Deno.exit(EXIT.done), CLOSE_MS);
+    await bus.close();
+    Deno.exit(EXIT.done);
+  };
+  Deno.addSignalListener("SIGTERM", stop);
+  Deno.addSignalListener("SIGINT", stop);
+  end = () => void stop();
+  const reason = await bus.closed;
+  if (reason !== undefined) {
+    console.error(`${partition} stops: ${reason.message}`);
+    Deno.exit(EXIT.unclear);
+  }
+}
+
+/** Makes the one node of a device's process, whose kind alone is loaded; or several of any kind. */
+async function factoryFor(nodes: readonly string[], options: FactoryOptions): Promise<CreateNode> {
+  const node = options.plan.nodes.find(({ name }) => name === nodes[0]);
+  if (nodes.length > 1 || node === undefined) {
+    const { nodeFactory } = await import("./factory.ts");
+    return nodeFactory(options);
+  }
+  switch (node.kind) {
+    case "host": {
+      const { makeHost } = await import("./make_host.ts");
+      const { config } = node;
+      return (name, life, unsaved) => makeHost({ name, life, unsaved, config }, options);
+    }
+    case "rnic": {
+      const { createRnic } = await import("./rnic/rnic.ts");
+      return (name) => createRnic(name, node.config, { seed: options.plan.seed });
+    }
+    case "switch": {
+      const { createSwitch } = await import("./switch/switch.ts");
+      return (name) => createSwitch(name, node.config);
+    }
+  }
+}
+
+function connect(run: string, name: string): Promise<Bus> {
+  return connectNats({
+    ...busAddressFrom((variable) => Deno.env.get(variable)),
+    patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
+    run,
+    name,
+    onError: fail,
+  });
+}
+
+function answerFinal(
+  bus: Bus,
+  of: { run: string; partition: string; runner: Runner; reports: FinalReply["reports"][number][] },
+): void {
+  const { run, partition, runner, reports } = of;
+  bus.subscribe(
+    patternOf({ kind: "control", run, verb: `final-${partition}` }),
+    (payload, _, reply) => {
+      if (decode(payload) === undefined) return;
+      const final: FinalReply = {
+        partition,
+        statistics: runner.partition?.statistics() ?? {},
+        reports,
+        refused: runner.refusals.malformed + runner.refusals.stale,
+        sent: runner.sent,
+        residentBytes: Deno.memoryUsage().rss,
+      };
+      reply?.(encode(final));
+    },
+  );
+}
+
+/**
+ * The plan's power failure of this process: it dies as `kill -9` would have it, here where no
+ * supervisor may be (containers).
+ */
+function obeyKill(bus: Bus, of: { run: string; instance: string }): void {
+  bus.subscribe(patternOf({ kind: "control", run: of.run, verb: "order" }), (payload) => {
+    const order = decode(payload);
+    const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
+    if (verb !== "kill" || instance !== of.instance) return;
+    Deno.kill(Deno.pid, "SIGKILL");
+    // Process 1 of a container is spared by its own signals.
+    Deno.exit(EXIT_KILLED);
+  });
+}
+
+/** The one place where a failure of this process ends it. */
+function fail(error: unknown): never {
+  if (error instanceof ScmFileError || error instanceof InputError) {
+    console.error(error.message);
+    Deno.exit(error instanceof InputError ? EXIT.usage : EXIT.unclear);
+  }
+  if (error instanceof BusError && error.kind !== "handler") {
+    console.error(error.message);
+    Deno.exit(EXIT.unclear);
+  }
+  console.error(error);
+  Deno.exit(EXIT.internal);
+}
+
+if (import.meta.main) {
+  const [path, partition, instance] = Deno.args;
+  if (path === undefined || partition === undefined) {
+    console.error("Usage: main.ts RUN_FILE PARTITION [INSTANCE]");
+    Deno.exit(EXIT.usage);
+  }
+  try {
+    const runFile: RunFile = JSON.parse(Deno.readTextFileSync(path));
+    await main({ runFile, partition, instance: instance ?? crypto.randomUUID() });
+  } catch (error) {
+    fail(error);
+  }
+}

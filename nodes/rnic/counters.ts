@@ -1,0 +1,123 @@
+/** What the RNIC counts, for the run's report (P-40, Q-11). */
+
+export interface Counters {
+  framesIn: number;
+  framesOut: number;
+  bytesIn: number;
+  bytesOut: number;
+  /** Frames sent, by kind. */
+  sendFramesOut: number;
+  writeFramesOut: number;
+  persistWriteFramesOut: number;
+  readRequestsOut: number;
+  readResponsesOut: number;
+  acksOut: number;
+  naksOut: number;
+  rnrNaksOut: number;
+  persistAcksOut: number;
+  /** Packets taken, by kind. */
+  requestsIn: number;
+  acksIn: number;
+  naksIn: number;
+  rnrNaksIn: number;
+  persistAcksIn: number;
+  readResponsesIn: number;
+  duplicatesIn: number;
+  ignoredResponsesIn: number;
+  retransmissions: number;
+  timeouts: number;
+  persistProbes: number;
+  dmaReads: number;
+  dmaWrites: number;
+  dmaReadBytes: number;
+  dmaWriteBytes: number;
+  dmaErrors: number;
+  lsbReads: number;
+  /** Persistent messages that an LSB read covered; more than `lsbReads` where reads were shared. */
+  lsbPersisted: number;
+  recvPersisted: number;
+  doorbells: number;
+  doorbellsRefused: number;
+  /** DMA reads of queue information, those caused by doorbells apart. */
+  queueReads: number;
+  doorbellReads: number;
+  wqeReads: number;
+  cacheHits: number;
+  cacheMisses: number;
+  cacheEvictions: number;
+  cqes: number;
+  cqeErrors: number;
+  cqOverflows: number;
+  interrupts: number;
+  commands: number;
+}
+
+export function createCounters(): Counters {
+  return {
+    framesIn: 0,
+    framesOut: 0,
+    bytesIn: 0,
+    bytesOut: 0,
+    sendFramesOut: 0,
+    writeFramesOut: 0,
+    persistWriteFramesOut: 0,
+    readRequestsOut: 0,
+    readResponsesOut: 0,
+    acksOut: 0,
+    naksOut: 0,
+    rnrNaksOut: 0,
+    persistAcksOut: 0,
+    requestsIn: 0,
+    acksIn: 0,
+    naksIn: 0,
+    rnrNaksIn: 0,
+    persistAcksIn: 0,
+    readResponsesIn: 0,
+    duplicatesIn: 0,
+    ignoredResponsesIn: 0,
+    retransmissions: 0,
+    timeouts: 0,
+    persistProbes: 0,
+    dmaReads: 0,
+    dmaWrites: 0,
+    dmaReadBytes: 0,
+    dmaWriteBytes: 0,
+    dmaErrors: 0,
+    lsbReads: 0,
+    lsbPersisted: 0,
+    recvPersisted: 0,
+    doorbells: 0,
+    doorbellsRefused: 0,
+    queueReads: 0,
+    doorbellReads: 0,
+    wqeReads: 0,
+    cacheHits: 0,
+    cacheMisses: 0,
+    cacheEvictions: 0,
+    cqes: 0,
+    cqeErrors: 0,
+    cqOverflows: 0,
+    interrupts: 0,
+    commands: 0,
+  };
+}
+
+/** Why a frame was dropped without an answer, in the order of the checks (`rocev2.md` §3.4). */
+export type DropReason =
+  | "held-off"
+  | "receive-overrun"
+  | "undecodable"
+  | "foreign-mac"
+  | "foreign-address"
+  | "congestion-notification"
+  | "unknown-qp"
+  | "wrong-service"
+  | "wrong-state"
+  | "wrong-peer"
+  | "p-key"
+  | "q-key"
+  | "psn-ahead"
+  | "stalled-too-many"
+  | "stale-duplicate"
+  | "no-recv"
+  | "recv-too-small";

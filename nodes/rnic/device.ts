@@ -1,0 +1,113 @@
+/**
+ * The state of one RNIC, and what all its modules share. Modules are functions over it; nothing here
+ * decides anything.
+ */
+import type { Outputs } from "../../fabric/node.ts";
+import type { RnicPlan, RnicTiming } from "../../fabric/rack/plan.ts";
+import { Deadlines } from "../../fabric/time/deadlines.ts";
+import { rngFor } from "../../fabric/time/rng.ts";
+import type { Time } from "../../fabric/time/time.ts";
+import type { PersistencePlan, QueueSpaces } from "../../fabric/wire/rnic_command.ts";
+import type { CompletionQueue } from "./completion_queue.ts";
+import { type Counters, createCounters, type DropReason } from "./counters.ts";
+import { createDma, type Dma } from "./dma.ts";
+import type { Doorbell } from "../../fabric/wire/queue_information.ts";
+import { Fifo } from "./fifo.ts";
+import { createRegionTable, type RegionTable } from "./memory_region.ts";
+import { QueueCache } from "./queue_info/queue_cache.ts";
+import type { QueueLoad } from "./queue_info/queue_information.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import { createTransmitter, type Transmitter } from "./send.ts";
+
+/** Whose queue a queue number is. */
+export type QueueOwner =
+  | { readonly kind: "sq" | "rq"; readonly qp: QueuePair }
+  | { readonly kind: "cq"; readonly cq: CompletionQueue };
+
+export interface Device {
+  readonly name: string;
+  readonly plan: RnicPlan;
+  readonly timing: RnicTiming;
+  /** The instant of the current step, and where its outputs go. */
+  now: Time;
+  out: Outputs;
+  /** When the module that took this step's input has passed it on: outputs depart from then on. */
+  stageAt: Time;
+  /** Undefined until the driver has laid out queue information (Q-04). */
+  spaces: QueueSpaces | undefined;
+  persistence: PersistencePlan;
+  readonly counters: Counters;
+  readonly drops: Map<DropReason, number>;
+  readonly dma: Dma;
+  readonly transmitter: Transmitter;
+  readonly regions: RegionTable;
+  readonly queuePairs: Map<number, QueuePair>;
+  readonly completionQueues: Map<number, CompletionQueue>;
+  /** Queue number → its owner. */
+  readonly owners: (QueueOwner | undefined)[];
+  /** Q-06: doorbells not served yet. */
+  readonly doorbells: Fifo<Doorbell>;
+  readonly cache: QueueCache;
+  /** Q-07: reads of queue information under way, by queue number. */
+  readonly loads: Map<number, QueueLoad>;
+  /** Q-04: queues whose space 2 the host holds. */
+  readonly locked: Set<number>;
+  /** Queue pairs with something to send, in turn. */
+  readonly roundRobin: Fifo<QueuePair>;
+  /** Two per queue pair, see `timers.ts`. */
+  deadlines: Deadlines;
+  readonly slots: (QueuePair | undefined)[];
+  nextQpn: number;
+  /** IPv4 identification of the next frame. */
+  identification: number;
+}
+
+const NOWHERE: Outputs = {
+  send: (_port, _message, departAt) => departAt,
+  tracing: false,
+  trace() {},
+  report() {},
+};
+
+/** Queue pair numbers 0 and 1 have a meaning of their own. */
+const FIRST_QPN = 17;
+
+/** A card that has just got power. */
+export function createDevice(
+  name: string,
+  plan: RnicPlan,
+  options: { readonly seed: number },
+): Device {
+  return {
+    name,
+    plan,
+    timing: plan.timing,
+    now: 0,
+    out: NOWHERE,
+    stageAt: 0,
+    spaces: undefined,
+    persistence: { flow: 1, noSnoop: false },
+    counters: createCounters(),
+    drops: new Map(),
+    dma: createDma(plan.timing.dmaReadsMax),
+    transmitter: createTransmitter(),
+    regions: createRegionTable(),
+    queuePairs: new Map(),
+    completionQueues: new Map(),
+    owners: [],
+    doorbells: new Fifo(),
+    cache: new QueueCache(plan.queueCache, rngFor(options.seed, `${name}/queue-cache`)),
+    loads: new Map(),
+    locked: new Set(),
+    roundRobin: new Fifo(),
+    deadlines: new Deadlines(0),
+    slots: [],
+    nextQpn: FIRST_QPN,
+    identification: 0,
+  };
+}
+
+/** Counts a frame that is dropped without an answer (`rocev2.md` §3.4). */
+export function drop(device: Device, reason: DropReason): void {
+  device.drops.set(reason, (device.drops.get(reason) ?? 0) + 1);
+}

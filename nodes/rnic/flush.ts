@@ -1,0 +1,111 @@
+/**
+ * What happens to a queue pair that fails: it stops, and everything posted, on the chip or still in
+ * the rings, completes with WR_FLUSH_ERR in order (`rocev2.md` §4.1).
+ */
+import { PORTS } from "../../fabric/node.ts";
+import { filledUnits } from "../../fabric/wire/queue_information.ts";
+import type { RnicEvent } from "../../fabric/wire/rnic_command.ts";
+import { flushWork } from "./completer.ts";
+import { complete, type CompletionQueue, PLAIN_CQE } from "./completion_queue.ts";
+import type { Device } from "./device.ts";
+import type { QueueEntry } from "./queue_info/queue_cache.ts";
+import { writeState } from "./queue_info/install.ts";
+import { advanceRead, findQueue, rereadPointer } from "./queue_info/queue_information.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import { cancelLine } from "./send.ts";
+import { fetchWork } from "./send_queue.ts";
+import { clearTimer } from "./timers.ts";
+
+/** Takes the queue pair to ERR and flushes it. */
+export function enterError(device: Device, qp: QueuePair): void {
+  if (qp.state === "err" || qp.state === "reset") return;
+  qp.state = "err";
+  writeState(device, qp.sqQueue, "err");
+  writeState(device, qp.rqQueue, "err");
+  stopWork(device, qp);
+  // The WQE of a message that was coming in is the oldest receive.
+  const { open, granted } = qp.responder;
+  if (open?.recv !== undefined) flushOneReceive(device, qp, open.recv.position);
+  if (granted !== undefined) flushOneReceive(device, qp, granted.position);
+  qp.responder.open = undefined;
+  qp.responder.granted = undefined;
+  flushWork(device, qp);
+  qp.sq.mayHaveMore = true;
+  fetchWork(device, qp);
+  flushReceives(device, qp);
+}
+
+/** Gives up what is under way: frames, timers, packets that wait, answers that are owed. */
+export function stopWork(device: Device, qp: QueuePair): void {
+  const { requester, responder } = qp;
+  cancelLine(device, requester.line);
+  cancelLine(device, responder.line);
+  clearTimer(device, qp, "requester");
+  clearTimer(device, qp, "receive");
+  requester.persistWaiting.clear();
+  requester.probes.clear();
+  requester.rnrWaiting = false;
+  responder.stalled.clear();
+  responder.responses.clear();
+  responder.pendingAck = undefined;
+  qp.rq.waiters.clear();
+}
+
+/** Tells the host's driver about the queue pair. */
+export function raiseEvent(device: Device, event: RnicEvent): void {
+  device.out.send(PORTS.rnicBus, { kind: "event", event }, device.stageAt);
+}
+
+/** The RNIC cannot read what it needs of the queue pair: class of errors that no WQE can tell. */
+export function failFatally(device: Device, qp: QueuePair): void {
+  if (qp.state === "err" || qp.state === "reset") return;
+  raiseEvent(device, { type: "QP_FATAL", qpn: qp.qpn });
+  enterError(device, qp);
+}
+
+/** A full completion queue takes its queue pairs along (`rocev2.md` §4.4, class G). */
+export function failQueuePairsOf(device: Device, cq: CompletionQueue): void {
+  for (const qp of device.queuePairs.values()) {
+    if (qp.sendCq === cq.cqn || qp.recvCq === cq.cqn) failFatally(device, qp);
+  }
+}
+
+/** Flushes the receives on the chip, then those in the ring. */
+export function flushReceives(device: Device, qp: QueuePair): void {
+  const { rq } = qp;
+  rq.waiters.clear();
+  for (let recv = rq.fetched.shift(); recv !== undefined; recv = rq.fetched.shift()) {
+    flushOneReceive(device, qp, recv.position);
+  }
+  if (rq.busy) return;
+  const waiter = { kind: "recv", qp, life: qp.life, reread: false } as const;
+  const entry = findQueue(device, qp.rqQueue, waiter);
+  if (entry === undefined) rq.busy = true;
+  else flushReceiveRing(device, entry, waiter);
+}
+
+/** Flushes what the ring holds by the pointer known, then once more by the one in space 3. */
+export function flushReceiveRing(
+  device: Device,
+  entry: QueueEntry,
+  waiter: { readonly qp: QueuePair; readonly reread: boolean },
+): void {
+  const { qp } = waiter;
+  const filled = filledUnits(entry.own, entry.host, entry.depth);
+  for (let i = 0; i < filled; i++) flushOneReceive(device, qp, (entry.own + i) % entry.depth);
+  advanceRead(entry, filled);
+  qp.rq.busy = !waiter.reread;
+  if (!waiter.reread) {
+    rereadPointer(device, entry, { kind: "recv", qp, life: qp.life, reread: true });
+  }
+}
+
+function flushOneReceive(device: Device, qp: QueuePair, position: number): void {
+  complete(device, qp.recvCq, {
+    ...PLAIN_CQE,
+    opcode: "responder-error",
+    status: "WR_FLUSH_ERR",
+    qpn: qp.qpn,
+    wqeIndex: position & 0xffff,
+  });
+}

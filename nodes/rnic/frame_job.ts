@@ -1,0 +1,52 @@
+/** A data frame in the making: its payload is being fetched, then it waits for the transmitter. */
+import type { Time } from "../../fabric/time/time.ts";
+import type { OpcodeRow } from "../../fabric/wire/opcode.ts";
+import type { Reth } from "../../fabric/wire/reth.ts";
+import type { UdAddress } from "../../fabric/wire/wqe.ts";
+import { Fifo } from "./fifo.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import type { SendWork } from "./send_work.ts";
+import type { ReadService } from "./responder_state.ts";
+
+/** Frames of one direction of a queue pair leave in the order in which they were begun. */
+export interface FrameLine {
+  readonly jobs: Fifo<FrameJob>;
+  /** Frames begun in an earlier epoch never leave: go-back-N has begun anew. */
+  epoch: number;
+}
+
+export interface FrameJob {
+  readonly qp: QueuePair;
+  readonly line: FrameLine;
+  readonly life: number;
+  readonly epoch: number;
+  readonly row: OpcodeRow;
+  readonly psn: number;
+  readonly ackReq: boolean;
+  readonly solicited: boolean;
+  readonly reth: Reth | undefined;
+  readonly immediate: number | undefined;
+  readonly ud: UdAddress | undefined;
+  /** What the frame is part of: a WQE's message, or the answer to a READ. */
+  readonly work: SendWork | undefined;
+  readonly read: ReadService | undefined;
+  /** Last frame of its message. */
+  readonly last: boolean;
+  readonly payloadBytes: number;
+  payload: Uint8Array<ArrayBuffer>;
+  /** When the sending module may take it. */
+  readyAt: Time;
+  /** DMA reads that have not completed. */
+  missing: number;
+  /** A DMA read failed: the frame must not leave. */
+  failed: boolean;
+}
+
+export function createLine(): FrameLine {
+  return { jobs: new Fifo(), epoch: 0 };
+}
+
+/** Whether the frame was overtaken by a reset or a restart. */
+export function isStale(job: FrameJob): boolean {
+  return job.life !== job.qp.life || job.epoch !== job.line.epoch;
+}

@@ -1,0 +1,40 @@
+/** What the RNIC's on-chip resources allow, each with its name and reason. */
+import { PS_PER_NS, PS_PER_US, type Time } from "../../fabric/time/time.ts";
+
+export const LIMITS = {
+  /** Queue pairs and completion queues together; a queue number fits 16 bits of a doorbell. */
+  queues: 65_536,
+  regions: 65_536,
+  /** Entries of one completion queue or units of a ring (mlx5: log_max_cq_sz 22). */
+  ringUnits: 2 ** 22,
+  maxRdAtomic: 16,
+  /** WQEs of one queue pair that are on the chip: fetched and not yet completed. */
+  workPerQueuePair: 256,
+  /** Send and write packets that may be unacknowledged; then the queue pair waits (rxe: 128). */
+  windowPackets: 512,
+  /** A packet of a longer message asks for an ACK after so many, so that the window moves. */
+  ackEveryPackets: 64,
+  /** Persistent writes of one queue pair whose persistence ACK is not here yet. */
+  persistWaiting: 256,
+  /** Persistent messages a responder remembers: more than a requester has outstanding (P-30). */
+  persistRecords: 1024,
+  /** Messages of which a lost persistence ACK is asked for again at one time-out. */
+  persistProbes: 16,
+  /** Request packets of one queue pair that wait for its receive WQE. */
+  stalledPackets: 128,
+  /** Payload bytes fetched or being fetched that have not left yet: the transmit buffer. */
+  transmitBufferBytes: 64 * 1024,
+  /** READ requests that wait at a responder; beyond, they are dropped and come again. */
+  waitingReads: 64,
+} as const;
+
+/** How far ahead of the wire a frame is committed to the transmitter, where nothing else waits. */
+export const COMMIT_AHEAD_PS: Time = 500 * PS_PER_NS;
+/** Backlog of the bus at which received frames are dropped: the receive buffer is full. */
+export const BUS_BACKLOG_PS: Time = 20 * PS_PER_US;
+/** First wait before an empty receive queue is looked at again for a persistent message. */
+export const RECV_RETRY_PS: Time = 5 * PS_PER_US;
+/** The wait doubles as often as this, then only a doorbell or a duplicate asks again. */
+export const RECV_RETRIES = 16;
+/** Local ACK time-out of attribute value 0…31: 4.096 µs · 2^value, 0 is never (`rocev2.md` §3.3). */
+export const TIMEOUT_UNIT_PS: Time = 4_096 * PS_PER_NS;

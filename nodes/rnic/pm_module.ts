@@ -1,0 +1,224 @@
+/**
+ * Persistent memory module (P-23): decides from opcode or address whether data is to be persisted, and
+ * sees to it. Flow 1: a DMA LSB read behind the data (P-24). Flow 2: a receive WQE is consumed as
+ * though a SEND had come, so that the host's CPU flushes and posts a persistence ACK (P-26).
+ */
+import { ACCESS } from "../../fabric/wire/rnic_command.ts";
+import { ACK_SYNDROME } from "../../fabric/wire/aeth.ts";
+import type { OpcodeRow } from "../../fabric/wire/opcode.ts";
+import { complete, PLAIN_CQE } from "./completion_queue.ts";
+import type { Device } from "./device.ts";
+import { dmaRead, type LsbRead, waitingLsbRead } from "./dma.ts";
+import { LIMITS } from "./limits.ts";
+import { anyRegion, type Region } from "./memory_region.ts";
+import { psnDistance } from "./psn.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import { urgeReceives, wantRecv } from "./receive_queue.ts";
+import type { RecvWqe } from "./responder_state.ts";
+import { lastPsnOf, type SendWork } from "./send_work.ts";
+import { trace } from "./trace.ts";
+import { physicalAddress } from "./translation.ts";
+
+/** A message to be persisted, from its last packet on; kept for its duplicates (P-30). */
+export interface PersistRecord {
+  readonly firstPsn: number;
+  /** The PSN of both of its ACKs (P-28). */
+  readonly lastPsn: number;
+  readonly va: number;
+  readonly length: number;
+  /** `told`: the host's CPU knows and is to flush. */
+  state: "pending" | "told" | "persisted";
+}
+
+/** Whether the message's data is to be persisted: by opcode (P-21) or by its region (P-22). */
+export function wantsPersistence(row: OpcodeRow, region: Region | undefined): boolean {
+  return row.persistence ||
+    (region !== undefined && (region.access & ACCESS.remoteWritePersistence) !== 0);
+}
+
+/** NS bit of data that the peer writes: where the processor looks at it, flow 1 is asked for (P-02). */
+export function writesNoSnoop(device: Device): boolean {
+  return device.persistence.flow === 1 && device.persistence.noSnoop;
+}
+
+export interface ArrivedMessage {
+  readonly firstPsn: number;
+  readonly lastPsn: number;
+  readonly va: number;
+  readonly length: number;
+  readonly region: Region | undefined;
+}
+
+/** A persistent message is complete and its DMA writes are on the bus. */
+export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMessage): void {
+  const { firstPsn, lastPsn, va, length, region } = message;
+  const record: PersistRecord = { firstPsn, lastPsn, va, length, state: "pending" };
+  remember(qp, record);
+  if (device.persistence.flow === 1) flushByRead(device, qp, { record, region });
+  else wantRecv(device, qp, { kind: "persist", record });
+}
+
+/** Keeps the record; those that nobody can ask for any more go, but none that is not persisted. */
+function remember(qp: QueuePair, record: PersistRecord): void {
+  const { persists } = qp.responder;
+  persists.push(record);
+  while (persists.length > LIMITS.persistRecords && persists.peek()!.state === "persisted") {
+    persists.shift();
+  }
+}
+
+/** S905: joins an LSB read that is still on the chip, or puts one behind the data. */
+function flushByRead(
+  device: Device,
+  qp: QueuePair,
+  message: { readonly record: PersistRecord; readonly region: Region | undefined },
+): void {
+  const { record } = message;
+  if (device.out.tracing) {
+    const text = `LSB read queued behind ${record.length} B`;
+    trace(device, qp, { step: "S905", text, psn: record.firstPsn, inbound: true });
+  }
+  const waiting = waitingLsbRead(device.dma, qp);
+  if (waiting !== undefined) {
+    waiting.records.push(record);
+    return;
+  }
+  const region = message.region ?? anyRegion(device.regions);
+  // Without any region nothing was ever written, so there is nothing that is not persistent.
+  if (region === undefined) return markPersisted(device, qp, record);
+  dmaRead(device, {
+    address: physicalAddress(region, region.va),
+    length: 1,
+    noSnoop: device.persistence.noSnoop,
+    continuation: { kind: "lsb", qp, life: qp.life, records: [record] },
+  });
+}
+
+/** The LSB read is complete, so all earlier writes of this link are in the persistent domain. */
+export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): void {
+  // A refused read proves nothing: the requester will ask again and at last give up (P-30).
+  if (!succeeded) return;
+  for (const record of read.records) {
+    device.counters.lsbPersisted++;
+    markPersisted(device, read.qp, record);
+  }
+}
+
+function markPersisted(device: Device, qp: QueuePair, record: PersistRecord): void {
+  record.state = "persisted";
+  sendPersistenceAck(device, qp, record);
+}
+
+/** S907, S1016: the second ACK with this PSN. */
+function sendPersistenceAck(device: Device, qp: QueuePair, record: PersistRecord): void {
+  if (device.out.tracing) {
+    const step = device.persistence.flow === 1 ? "S907" : "S1016";
+    const text = `persistence ACK of ${record.length} B`;
+    trace(device, qp, { step, text, psn: record.firstPsn, inbound: true });
+  }
+  device.transmitter.control.push({
+    qp,
+    life: qp.life,
+    opcode: "VENDOR PERSISTENCE ACKNOWLEDGE",
+    ack: {
+      kind: "ack",
+      psn: record.lastPsn,
+      syndrome: ACK_SYNDROME,
+      msn: qp.responder.msn,
+      readyAt: device.stageAt,
+      queued: true,
+    },
+  });
+}
+
+/** S1006, S1007: the WQE gets its content from the data, is cleared, and its CQE tells the CPU. */
+export function deliverToHost(
+  device: Device,
+  qp: QueuePair,
+  delivery: { readonly record: PersistRecord; readonly recv: RecvWqe },
+): void {
+  const { record, recv } = delivery;
+  record.state = "told";
+  device.counters.recvPersisted++;
+  if (device.out.tracing) {
+    const keys = { psn: record.firstPsn, inbound: true, recvs: [recv.position] } as const;
+    const text = `RECV WQE at ${recv.position} names VA 0x${
+      record.va.toString(16)
+    }, ${record.length} B`;
+    trace(device, qp, { step: "S1006", text, ...keys });
+    trace(device, qp, { step: "S1007", text: "RECV WQE cleared, its CQE written", ...keys });
+  }
+  complete(device, qp.recvCq, {
+    ...PLAIN_CQE,
+    opcode: "recv-persistence",
+    qpn: qp.qpn,
+    wqeIndex: recv.position & 0xffff,
+    byteCount: record.length,
+    psn: record.lastPsn,
+    va: BigInt(record.va),
+    solicited: true,
+  });
+}
+
+/**
+ * The CPU says "flushed" (S1014). @returns false where no message with this PSN waits for it: what was
+ * not asked for must not be reported.
+ */
+export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number): boolean {
+  const record = findRecord(qp, psn);
+  if (record === undefined || record.state !== "told") return false;
+  markPersisted(device, qp, record);
+  return true;
+}
+
+/**
+ * A duplicate packet of a persistent message: answered again where it is persistent (P-30), looked
+ * after where it still waits for a receive WQE. The reception ACK is the caller's.
+ */
+export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number): void {
+  const record = findRecord(qp, psn);
+  if (record === undefined) return;
+  if (record.state === "persisted") sendPersistenceAck(device, qp, record);
+  else if (record.state === "pending" && device.persistence.flow === 2) urgeReceives(device, qp);
+}
+
+/** First PSN of the message that the CPU's persistence ACK with `psn` is about, for traces. */
+export function firstPsnOfMessage(qp: QueuePair, psn: number): number {
+  return findRecord(qp, psn)?.firstPsn ?? psn;
+}
+
+/** The message whose last packet has this PSN; newest first, as those are asked for. */
+function findRecord(qp: QueuePair, psn: number): PersistRecord | undefined {
+  const { persists } = qp.responder;
+  for (let number = persists.end - 1; number >= persists.first; number--) {
+    const record = persists.at(number)!;
+    if (record.lastPsn === psn) return record;
+    // Records are in PSN order: all others are older still.
+    if (psnDistance(record.lastPsn, psn) > 0) return undefined;
+  }
+  return undefined;
+}
+
+/** P-27: the persistence ACK completes the requester's next RECV (S1018). */
+export function confirmOnRecv(
+  device: Device,
+  qp: QueuePair,
+  confirmation: { readonly work: SendWork; readonly recv: RecvWqe },
+): void {
+  const { work, recv } = confirmation;
+  if (device.out.tracing) {
+    const keys = { psn: work.firstPsn, recvs: [recv.position] };
+    trace(device, qp, { step: "S1013", text: `RECV WQE at ${recv.position} taken`, ...keys });
+    trace(device, qp, { step: "S1018", text: "CQE of the RECV: persisted", ...keys });
+  }
+  complete(device, qp.recvCq, {
+    ...PLAIN_CQE,
+    opcode: "recv-persistence",
+    qpn: qp.qpn,
+    wqeIndex: recv.position & 0xffff,
+    byteCount: work.length,
+    psn: lastPsnOf(work),
+    va: work.wqe!.remote!.va,
+    solicited: true,
+  });
+}

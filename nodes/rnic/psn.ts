@@ -1,0 +1,17 @@
+/** Arithmetic of 24-bit sequence numbers: PSN, MSN (`rocev2.md` §3.1). */
+
+export const PSN_MASK = 0xff_ffff;
+
+export function psnAdd(psn: number, count: number): number {
+  return (psn + count) & PSN_MASK;
+}
+
+/** Signed distance from `from` to `to`, in [−2^23, 2^23): positive where `to` is later. */
+export function psnDistance(from: number, to: number): number {
+  return ((to - from) << 8) >> 8;
+}
+
+/** Packets of a message of `bytes`: at least one. */
+export function packetsOf(bytes: number, pathMtu: number): number {
+  return bytes <= pathMtu ? 1 : Math.ceil(bytes / pathMtu);
+}

@@ -1,0 +1,153 @@
+/**
+ * The responder's answers in order: ACKs and NAKs, and READ responses whose data comes by DMA. What
+ * stands behind a READ waits until its last frame has left (`rocev2.md` §3.6).
+ */
+import { ACK_SYNDROME, NAK_SYNDROMES } from "../../fabric/wire/aeth.ts";
+import { opcodeFor, positionOf } from "../../fabric/wire/opcode.ts";
+import type { Time } from "../../fabric/time/time.ts";
+import type { Device } from "./device.ts";
+import { enterError, raiseEvent } from "./flush.ts";
+import type { FrameJob } from "./frame_job.ts";
+import { psnAdd } from "./psn.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import type { AckService, ReadService } from "./responder_state.ts";
+import { schedule } from "./schedule.ts";
+import { fetchPayload, NO_BYTES } from "./send.ts";
+import { trace } from "./trace.ts";
+
+export interface Answer {
+  readonly psn: number;
+  readonly syndrome: number;
+  /** When what it acknowledges has been handed to the bus. */
+  readonly readyAt: Time;
+}
+
+/** Owes the requester an ACK or NAK. An ACK is merged into one that has not left yet. */
+export function answer(device: Device, qp: QueuePair, given: Answer): void {
+  const { responder } = qp;
+  const { psn, syndrome, readyAt } = given;
+  const isAck = syndrome === ACK_SYNDROME;
+  const waiting = responder.pendingAck;
+  if (isAck && waiting !== undefined) {
+    waiting.psn = psn;
+    waiting.msn = responder.msn;
+    waiting.readyAt = readyAt;
+    return;
+  }
+  const ack: AckService = {
+    kind: "ack",
+    psn,
+    syndrome,
+    msn: responder.msn,
+    readyAt,
+    queued: false,
+  };
+  // What comes behind a READ or a NAK must not be told by an ACK before it.
+  responder.pendingAck = isAck ? ack : undefined;
+  responder.responses.push(ack);
+  passAnswers(device, qp);
+}
+
+/** Begins to answer a READ, in its turn. */
+export function answerRead(device: Device, qp: QueuePair, read: ReadService): void {
+  qp.responder.pendingAck = undefined;
+  qp.responder.responses.push(read);
+  schedule(device, qp);
+}
+
+/** Hands answers to the transmitter up to the next READ that is not done. */
+export function passAnswers(device: Device, qp: QueuePair): void {
+  const { responses } = qp.responder;
+  for (let first = responses.peek(); first !== undefined; first = responses.peek()) {
+    if (first.kind === "read") {
+      if (!first.done) return schedule(device, qp);
+      responses.shift();
+      continue;
+    }
+    responses.shift();
+    first.queued = true;
+    device.transmitter.control.push({ qp, life: qp.life, opcode: "RC ACKNOWLEDGE", ack: first });
+    if (FATAL_SYNDROMES.has(first.syndrome)) return failAfterNak(device, qp, first.syndrome);
+  }
+}
+
+const FATAL_SYNDROMES: ReadonlySet<number> = new Set([
+  NAK_SYNDROMES["invalid-request"],
+  NAK_SYNDROMES["remote-access-error"],
+  NAK_SYNDROMES["remote-operational-error"],
+]);
+
+/** The NAK is on its way: the responder's queue pair goes to ERR (§3.4). */
+function failAfterNak(device: Device, qp: QueuePair, syndrome: number): void {
+  const type = syndrome === NAK_SYNDROMES["remote-access-error"] ? "QP_ACCESS_ERR" : "QP_REQ_ERR";
+  raiseEvent(device, { type, qpn: qp.qpn });
+  enterError(device, qp);
+}
+
+/** Begins the next frame of the READ whose turn it is. @returns whether there was one. */
+export function nextReadFrame(device: Device, qp: QueuePair): boolean {
+  const read = qp.responder.responses.peek();
+  if (read === undefined || read.kind === "ack" || read.next === read.packets) return false;
+  const { line } = qp.responder;
+  const mtu = qp.attributes.pathMtu;
+  const index = read.next++;
+  const offset = index * mtu;
+  const position = positionOf(index, read.packets);
+  const job: FrameJob = {
+    qp,
+    line,
+    life: qp.life,
+    epoch: line.epoch,
+    row: opcodeFor({ service: "rc", operation: "read-response" }, position),
+    psn: psnAdd(read.psn, index),
+    ackReq: false,
+    solicited: false,
+    reth: undefined,
+    immediate: undefined,
+    ud: undefined,
+    work: undefined,
+    read,
+    last: index === read.packets - 1,
+    payloadBytes: Math.min(mtu, read.length - offset),
+    payload: NO_BYTES,
+    readyAt: device.stageAt,
+    missing: 0,
+    failed: false,
+  };
+  fetchPayload(device, job, { stretches: read.stretches, offset });
+  return true;
+}
+
+/** A response frame has left; behind the last one the next answer may go. */
+export function readFrameSent(device: Device, qp: QueuePair, job: FrameJob): void {
+  const read = job.read!;
+  if (!job.last) return;
+  if (device.out.tracing) {
+    trace(device, qp, {
+      step: "S212",
+      text: `READ response of ${read.length} B`,
+      psn: read.psn,
+      inbound: true,
+    });
+  }
+  read.done = true;
+  passAnswers(device, qp);
+}
+
+/** The host refused a DMA read for the response: remote operational error. */
+export function readFrameFailed(device: Device, qp: QueuePair, read: ReadService): void {
+  if (read.done) return;
+  read.done = true;
+  read.next = read.packets;
+  const ack: AckService = {
+    kind: "ack",
+    psn: read.psn,
+    syndrome: NAK_SYNDROMES["remote-operational-error"],
+    msn: qp.responder.msn,
+    readyAt: device.stageAt,
+    queued: false,
+  };
+  qp.responder.responses.clear();
+  qp.responder.responses.push(ack);
+  passAnswers(device, qp);
+}

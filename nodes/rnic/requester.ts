@@ -1,0 +1,263 @@
+/**
+ * Requester: turns work into frames, in order, within window, READ limit and RNR waits
+ * (`rocev2.md` §3.2), and begins again where something was lost (go-back-N, §3.3).
+ */
+import { opcodeFor, positionOf } from "../../fabric/wire/opcode.ts";
+import type { WcStatus } from "../../fabric/wire/cqe.ts";
+import type { Reth } from "../../fabric/wire/reth.ts";
+import { completeWork } from "./completer.ts";
+import type { Device } from "./device.ts";
+import type { FrameJob } from "./frame_job.ts";
+import { rights } from "./life_cycle.ts";
+import { LIMITS } from "./limits.ts";
+import { lookUp } from "./memory_region.ts";
+import { cancelLine, fetchPayload, NO_BYTES } from "./send.ts";
+import { packetsOf, psnAdd, psnDistance } from "./psn.ts";
+import type { QueuePair, Requester } from "./queue_pair.ts";
+import { answerPersistenceAck } from "./pm_module.ts";
+import { fetchWork } from "./send_queue.ts";
+import { lastPsnOf, type SendWork } from "./send_work.ts";
+import { noteStart } from "./requester_trace.ts";
+import type { Stretch } from "./translation.ts";
+
+/** Largest message (`rocev2.md` §3.1). */
+const MESSAGE_BYTES_MAX = 2 ** 31;
+
+/** Begins the queue pair's next request frame. @returns whether there was one. */
+export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
+  const { requester } = qp;
+  if (!rights(qp.state).sends || requester.rnrWaiting) return false;
+  const probe = requester.probes.shift();
+  if (probe !== undefined) {
+    // Meanwhile its persistence ACK may have come, or it may have been restarted as a whole.
+    if (!probe.persisted && probe.acked) {
+      beginFrame(device, qp, { work: probe, index: probe.packets - 1 });
+    }
+    return true;
+  }
+  const work = requester.work.at(requester.cursor);
+  if (work === undefined) {
+    fetchWork(device, qp);
+    return false;
+  }
+  if (work.failure !== undefined) return false;
+  if (!work.started && !start(device, qp, work)) return false;
+  // A datagram that is too long is not sent and succeeds (C10-93.1.1, `rocev2.md` §3.8).
+  if (work.plan.wire === "none" || (qp.type === "ud" && work.length > device.plan.mtu)) {
+    passOver(device, qp, work);
+    return true;
+  }
+  return sendNext(device, qp, work);
+}
+
+/** The next packet of a started work, unless the window holds it back. */
+function sendNext(device: Device, qp: QueuePair, work: SendWork): boolean {
+  const { requester } = qp;
+  const index = requester.cursorPacket;
+  const psn = psnAdd(work.firstPsn, index);
+  const isRead = work.plan.wire === "read-request";
+  const ahead = psnDistance(requester.unacknowledged, psn);
+  if (qp.type === "rc" && !isRead && ahead >= LIMITS.windowPackets) return false;
+  const last = isRead || index === work.packets - 1;
+  beginFrame(device, qp, { work, index });
+  const end = isRead ? psnAdd(work.firstPsn, work.packets) : psnAdd(psn, 1);
+  if (psnDistance(requester.issuedEnd, end) > 0) requester.issuedEnd = end;
+  if (last) {
+    requester.cursor++;
+    requester.cursorPacket = 0;
+    fetchWork(device, qp);
+  } else {
+    requester.cursorPacket++;
+  }
+  return true;
+}
+
+/** Work that no frame is sent for: done as soon as its turn comes. */
+function passOver(device: Device, qp: QueuePair, work: SendWork): void {
+  const { requester } = qp;
+  const wqe = work.wqe!;
+  if (wqe.opcode === "persistence-ack") {
+    if (!answerPersistenceAck(device, qp, wqe.immediate)) {
+      fail(device, qp, { work, status: "LOC_QP_OP_ERR" });
+      return;
+    }
+  }
+  work.acked = true;
+  if (requester.ackCursor === requester.cursor) requester.ackCursor++;
+  requester.cursor++;
+  completeWork(device, qp);
+}
+
+/** Checks work and gives it its PSNs. @returns whether it may go: else it waits, or has failed. */
+function start(device: Device, qp: QueuePair, work: SendWork): boolean {
+  const { requester } = qp;
+  if (!rights(qp.state).startsWork) return false;
+  const { plan, wqe } = work;
+  if (wqe?.fence === true && requester.reads > 0) return false;
+  const isRead = plan.wire === "read-request";
+  if (isRead && requester.reads >= qp.attributes.maxRdAtomic && qp.attributes.maxRdAtomic > 0) {
+    return false;
+  }
+  if (plan.awaitsPersistence && requester.persistWaiting.size >= LIMITS.persistWaiting) {
+    return false;
+  }
+  const fault = checkWork(device, qp, work);
+  if (fault !== undefined) {
+    fail(device, qp, { work, status: fault });
+    return false;
+  }
+  work.started = true;
+  work.firstPsn = requester.nextPsn;
+  work.packets = plan.wire === "none"
+    ? 0
+    : qp.type === "ud"
+    ? 1
+    : packetsOf(work.length, mtuOf(device, qp));
+  requester.nextPsn = psnAdd(requester.nextPsn, work.packets);
+  if (isRead) requester.reads++;
+  if (plan.awaitsPersistence) requester.persistWaiting.set(lastPsnOf(work), work);
+  if (plan.wire === "write") qp.lastWrite = "out";
+  if (device.out.tracing) noteStart(device, qp, work);
+  return true;
+}
+
+/** What stands against the work on this side (§3.2 "local fault"); keys are looked at here. */
+function checkWork(device: Device, qp: QueuePair, work: SendWork): WcStatus | undefined {
+  const { wqe, plan } = work;
+  if (wqe === undefined || plan.wire === "unsupported") return "LOC_QP_OP_ERR";
+  if (qp.type === "ud") {
+    if (plan.wire !== "send" || wqe.ud === undefined) return "LOC_QP_OP_ERR";
+  } else if (plan.wire === "read-request" && qp.attributes.maxRdAtomic === 0) {
+    return "LOC_QP_OP_ERR";
+  }
+  if (plan.wire !== "none" && plan.wire !== "send" && wqe.remote === undefined) {
+    return "LOC_QP_OP_ERR";
+  }
+  if (work.length > MESSAGE_BYTES_MAX) return "LOC_LEN_ERR";
+  if (wqe.inline !== undefined) return plan.wire === "read-request" ? "LOC_QP_OP_ERR" : undefined;
+  const stretches: Stretch[] = [];
+  for (const { lkey, address, length } of wqe.sges) {
+    if (length === 0) continue;
+    const region = lookUp(device.regions, {
+      key: lkey,
+      pd: qp.pd,
+      va: address,
+      length,
+      need: plan.localNeed,
+    });
+    if (typeof region === "string") return "LOC_PROT_ERR";
+    stretches.push({ region, va: address, length });
+  }
+  work.stretches = stretches;
+  return undefined;
+}
+
+/** Marks work as failed; its error CQE comes when all before it has completed. */
+export function fail(
+  device: Device,
+  qp: QueuePair,
+  verdict: { readonly work: SendWork; readonly status: WcStatus },
+): void {
+  verdict.work.failure ??= verdict.status;
+  completeWork(device, qp);
+}
+
+/** Begins the frame of packet `index` of a work: headers now, payload by DMA or from the WQE. */
+function beginFrame(
+  device: Device,
+  qp: QueuePair,
+  packet: { readonly work: SendWork; readonly index: number },
+): void {
+  const { work, index } = packet;
+  const { requester } = qp;
+  const wqe = work.wqe!;
+  const isRead = work.plan.wire === "read-request";
+  const mtu = mtuOf(device, qp);
+  const offset = index * mtu;
+  const position = isRead ? "only" : positionOf(index, work.packets);
+  const last = position === "last" || position === "only";
+  const row = opcodeFor({
+    service: qp.type,
+    operation: work.plan.wire as "send" | "write" | "read-request",
+    immediate: work.plan.immediate,
+    persistence: work.plan.persistOpcode,
+  }, position);
+  const psn = psnAdd(work.firstPsn, index);
+  const isRepeat = psnDistance(requester.issuedEnd, psn) < 0;
+  if (isRepeat) device.counters.retransmissions++;
+  const payloadBytes = isRead ? 0 : Math.min(mtu, work.length - offset);
+  const job: FrameJob = {
+    qp,
+    line: requester.line,
+    life: qp.life,
+    epoch: requester.line.epoch,
+    row,
+    psn,
+    ackReq: qp.type === "rc" && asksForAck(requester, last || isRepeat),
+    solicited: last && wqe.solicited,
+    // A READ that goes on asks for what is missing only; all others start at 0 here.
+    reth: row.headers.includes("reth") ? rethOf(work, offset) : undefined,
+    immediate: row.immediate ? wqe.immediate : undefined,
+    ud: wqe.ud,
+    work,
+    read: undefined,
+    last,
+    payloadBytes,
+    payload: NO_BYTES,
+    readyAt: device.stageAt,
+    missing: 0,
+    failed: false,
+  };
+  if (wqe.inline !== undefined) job.payload = wqe.inline.subarray(offset, offset + payloadBytes);
+  fetchPayload(device, job, { stretches: work.stretches, offset });
+}
+
+function rethOf(work: SendWork, offset: number): Reth {
+  const { va, rkey } = work.wqe!.remote!;
+  return { va: offset === 0 ? va : va + BigInt(offset), rkey, length: work.length - offset };
+}
+
+function mtuOf(device: Device, qp: QueuePair): number {
+  return qp.type === "ud" ? device.plan.mtu : qp.attributes.pathMtu;
+}
+
+/** AckReq at the end of a message, on what is sent again, and now and then in between (§3.2). */
+function asksForAck(requester: Requester, needed: boolean): boolean {
+  requester.sinceAckReq++;
+  if (!needed && requester.sinceAckReq < LIMITS.ackEveryPackets) return false;
+  requester.sinceAckReq = 0;
+  return true;
+}
+
+/**
+ * Go-back-N: goes on from `psn`, which is not acknowledged, with what has not left yet given up. A
+ * READ goes on behind the last response that has come.
+ */
+export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
+  const { requester } = qp;
+  cancelLine(device, requester.line);
+  requester.probes.clear();
+  requester.sinceAckReq = 0;
+  for (let number = requester.ackCursor; number < requester.work.end; number++) {
+    const work = requester.work.at(number)!;
+    if (!work.started) break;
+    const index = psnDistance(work.firstPsn, psn);
+    if (index >= work.packets) continue;
+    const isRead = work.plan.wire === "read-request";
+    requester.cursor = number;
+    requester.cursorPacket = isRead ? work.responses : Math.max(0, index);
+    return;
+  }
+}
+
+/** P-30: asks again for persistence ACKs by sending messages' last packets once more. */
+export function probePersistence(device: Device, qp: QueuePair): void {
+  const { requester } = qp;
+  requester.probes.clear();
+  for (const work of requester.persistWaiting.values()) {
+    if (!work.acked || work.persisted) continue;
+    requester.probes.push(work);
+    device.counters.persistProbes++;
+    if (requester.probes.length >= LIMITS.persistProbes) break;
+  }
+}

@@ -1,0 +1,207 @@
+/**
+ * Responder: request packets of an RC queue pair, checked step by step in the order of `rocev2.md`
+ * §3.4. A check is a small function that answers "go on" (undefined) or a verdict; only
+ * {@link takeRequest} acts on verdicts.
+ */
+import { ACK_SYNDROME, NAK_SYNDROMES } from "../../fabric/wire/aeth.ts";
+import { type OpcodeRow, payloadFits } from "../../fabric/wire/opcode.ts";
+import type { Device } from "./device.ts";
+import { drop } from "./device.ts";
+import { executeRead, executeSend, executeWrite } from "./execute.ts";
+import { raiseEvent } from "./flush.ts";
+import { rights } from "./life_cycle.ts";
+import { lookUp, type Region } from "./memory_region.ts";
+import { LIMITS } from "./limits.ts";
+import { duplicateOfPersistent } from "./pm_module.ts";
+import { packetsOf, psnAdd, psnDistance } from "./psn.ts";
+import { permits, type QueuePair } from "./queue_pair.ts";
+import { answer, answerRead } from "./read_service.ts";
+import { wantRecv } from "./receive_queue.ts";
+import type { PacketIn, ReadRecord } from "./responder_state.ts";
+import { ACCESS } from "../../fabric/wire/rnic_command.ts";
+
+/** What a check found: a NAK's syndrome, or silence. */
+export type Verdict = number | "drop";
+
+/** A request packet for this queue pair; it waits behind one that waits for its receive WQE. */
+export function receiveRequest(device: Device, qp: QueuePair, input: PacketIn): void {
+  const { responder } = qp;
+  device.counters.requestsIn++;
+  if (!responder.established) {
+    responder.established = true;
+    if (qp.state === "rtr") raiseEvent(device, { type: "COMM_EST", qpn: qp.qpn });
+  }
+  if (responder.stalled.length === 0) takeRequest(device, qp, input);
+  else if (responder.stalled.length < LIMITS.stalledPackets) responder.stalled.push(input);
+  else drop(device, "stalled-too-many");
+}
+
+/** Takes the packet whose turn it is: PSN first, then the checks, then the effect. */
+export function takeRequest(device: Device, qp: QueuePair, input: PacketIn): void {
+  const { responder } = qp;
+  if (responder.failing || !rights(qp.state).takesRequests) return;
+  const { psn } = input.packet.bth;
+  const ahead = psnDistance(responder.expectedPsn, psn);
+  if (ahead > 0) return sequenceError(device, qp);
+  if (ahead < 0) return takeDuplicate(device, qp, input);
+  responder.gapNaked = false;
+  if (needsRecv(input.row) && responder.granted === undefined) {
+    // Cheap faults are found before a receive WQE is asked for; the rest when it is here.
+    const verdict = checkSequence(qp, input) ?? checkPermission(qp, input.row);
+    if (verdict !== undefined) return refuse(device, qp, { verdict, psn });
+    responder.stalled.push(input);
+    wantRecv(device, qp, { kind: "packet" });
+    return;
+  }
+  const verdict = checkSequence(qp, input) ?? checkPermission(qp, input.row) ??
+    checkLength(qp, input) ?? execute(device, qp, input);
+  if (verdict !== undefined) refuse(device, qp, { verdict, psn });
+}
+
+/** The packet's effect, with the checks of keys and receive memory that belong to it. */
+function execute(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {
+  switch (input.row.operation) {
+    case "send":
+      return executeSend(device, qp, input);
+    case "write":
+      return executeWrite(device, qp, input);
+    default:
+      return executeRead(device, qp, input);
+  }
+}
+
+/** One NAK per gap, then silence until the expected packet comes (§3.4). */
+function sequenceError(device: Device, qp: QueuePair): void {
+  const { responder } = qp;
+  drop(device, "psn-ahead");
+  if (responder.gapNaked) return;
+  responder.gapNaked = true;
+  const syndrome = NAK_SYNDROMES["psn-sequence-error"];
+  answer(device, qp, { psn: responder.expectedPsn, syndrome, readyAt: device.stageAt });
+}
+
+function refuse(device: Device, qp: QueuePair, refusal: { verdict: Verdict; psn: number }): void {
+  const { verdict, psn } = refusal;
+  if (verdict === "drop") return drop(device, "stale-duplicate");
+  qp.responder.failing = true;
+  answer(device, qp, { psn, syndrome: verdict, readyAt: device.stageAt });
+}
+
+/** Whether the packet takes a receive WQE: a SEND's first, a WRITE WITH IMM's last (§3.4). */
+function needsRecv(row: OpcodeRow): boolean {
+  if (row.operation === "send") return row.position === "first" || row.position === "only";
+  return row.operation === "write" && row.immediate;
+}
+
+const INVALID = NAK_SYNDROMES["invalid-request"];
+
+/** MIDDLE and LAST only inside a message of their kind, nothing else inside one. */
+function checkSequence(qp: QueuePair, { row }: PacketIn): Verdict | undefined {
+  const { open } = qp.responder;
+  const continues = row.position === "middle" || row.position === "last";
+  if (open === undefined) return continues ? INVALID : undefined;
+  const fits = continues && row.operation === open.operation && row.vendor === open.vendor;
+  return fits ? undefined : INVALID;
+}
+
+/**
+ * What the queue pair lets the peer do. Operations of the table that this responder does not have
+ * (atomics, FLUSH, ATOMIC WRITE, SEND WITH INVALIDATE) are refused as if not permitted.
+ */
+function checkPermission(qp: QueuePair, row: OpcodeRow): Verdict | undefined {
+  switch (row.operation) {
+    case "send":
+      return row.invalidate ? INVALID : undefined;
+    case "write":
+      return permits(qp, "remoteWrite") ? undefined : INVALID;
+    case "read-request":
+      if (qp.attributes.maxDestRdAtomic === 0) return INVALID;
+      return permits(qp, "remoteRead") ? undefined : INVALID;
+    default:
+      return INVALID;
+  }
+}
+
+const MESSAGE_BYTES_MAX = 2 ** 31;
+
+/** Payload by opcode and path MTU, and a WRITE's bytes against what it announced. */
+function checkLength(qp: QueuePair, { row, packet }: PacketIn): Verdict | undefined {
+  const bytes = packet.payload.length;
+  if (!payloadFits(row, { bytes, pathMtu: qp.attributes.pathMtu })) return INVALID;
+  if (packet.reth !== undefined && packet.reth.length > MESSAGE_BYTES_MAX) return INVALID;
+  if (row.operation !== "write") return undefined;
+  const { open } = qp.responder;
+  const length = packet.reth?.length ?? open!.length;
+  const received = (open?.received ?? 0) + bytes;
+  const isEnd = row.position === "last" || row.position === "only";
+  if (isEnd ? received !== length : received >= length) return INVALID;
+  return undefined;
+}
+
+/** The region a request names, or the NAK: key, domain, permission, range (§3.4, step 6). */
+export function remoteRegion(
+  device: Device,
+  qp: QueuePair,
+  range: {
+    readonly key: number;
+    readonly va: bigint;
+    readonly length: number;
+    readonly need: number;
+  },
+): Region | Verdict {
+  const { key, length, need } = range;
+  // Host addresses are below 2^53, so a VA above is out of every region's bounds.
+  const va = range.va > Number.MAX_SAFE_INTEGER ? Number.MAX_SAFE_INTEGER : Number(range.va);
+  const region = lookUp(device.regions, { key, pd: qp.pd, va, length, need });
+  return typeof region === "string" ? NAK_SYNDROMES["remote-access-error"] : region;
+}
+
+/** A packet from the past (§3.5): acknowledged or answered again, never executed again. */
+function takeDuplicate(device: Device, qp: QueuePair, input: PacketIn): void {
+  device.counters.duplicatesIn++;
+  const { operation } = input.row;
+  if (operation === "read-request") return repeatRead(device, qp, input);
+  if (operation !== "send" && operation !== "write") return drop(device, "stale-duplicate");
+  const psn = psnAdd(qp.responder.expectedPsn, -1);
+  answer(device, qp, { psn, syndrome: ACK_SYNDROME, readyAt: device.stageAt });
+  if (operation === "write") duplicateOfPersistent(device, qp, input.packet.bth.psn);
+}
+
+/** A READ again, whole or from the middle on: served from the memory of now, within its range. */
+function repeatRead(device: Device, qp: QueuePair, { packet }: PacketIn): void {
+  const { psn } = packet.bth;
+  const { va, rkey, length } = packet.reth!;
+  const record = qp.responder.reads.find((read) => isPartOf(read, psn));
+  const mtu = qp.attributes.pathMtu;
+  if (record === undefined || rkey !== record.key || waitingReads(qp) >= LIMITS.waitingReads) {
+    return drop(device, "stale-duplicate");
+  }
+  const skipped = psnDistance(record.psn, psn) * mtu;
+  if (va !== BigInt(record.va + skipped) || length !== record.length - skipped) {
+    return drop(device, "stale-duplicate");
+  }
+  const need = ACCESS.remoteRead;
+  const region = length === 0
+    ? undefined
+    : remoteRegion(device, qp, { key: rkey, va, length, need });
+  if (typeof region === "number" || region === "drop") return drop(device, "stale-duplicate");
+  answerRead(device, qp, {
+    kind: "read",
+    psn,
+    stretches: region === undefined ? [] : [{ region, va: Number(va), length }],
+    length,
+    packets: packetsOf(length, mtu),
+    msn: qp.responder.msn,
+    next: 0,
+    done: false,
+  });
+}
+
+function isPartOf(read: ReadRecord, psn: number): boolean {
+  const index = psnDistance(read.psn, psn);
+  return index >= 0 && index < read.packets;
+}
+
+function waitingReads(qp: QueuePair): number {
+  return qp.responder.responses.length;
+}

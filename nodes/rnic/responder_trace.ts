@@ -1,0 +1,48 @@
+/** The responder's lines of a ladder: which figure of the documents a message belongs to. */
+import type { Device } from "./device.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import type { OpenMessage } from "./responder_state.ts";
+import { trace } from "./trace.ts";
+
+/** A WRITE is complete: its last DMA write is on the bus and its ACK is owed. */
+export function noteArrival(device: Device, qp: QueuePair, message: OpenMessage): void {
+  const { firstPsn, length, va, persist } = message;
+  const flow = device.persistence.flow;
+  const step = persist ? (flow === 2 ? "S1004" : "S904") : (flow === 2 ? "S304" : "S204");
+  const ackStep = persist
+    ? (flow === 2 ? "S1009" : "reception-ack")
+    : (flow === 2 ? "S305" : "S205");
+  const place = `VA 0x${va.toString(16)}`;
+  const keys = { psn: firstPsn, inbound: true } as const;
+  trace(device, qp, { step, text: `DMA write of ${length} B at ${place}`, ...keys });
+  trace(device, qp, { step: ackStep, text: "reception ACK", ...keys });
+}
+
+/** A READ request is taken: its data is fetched from the host. */
+export function noteReadRequest(
+  device: Device,
+  qp: QueuePair,
+  request: { readonly psn: number; readonly length: number },
+): void {
+  const text = `DMA read of ${request.length} B`;
+  trace(device, qp, { step: "S211", text, psn: request.psn, inbound: true });
+}
+
+/**
+ * A SEND is complete. To the side that wrote last it is the answer of figure 3 (S318, S324), to the
+ * other its question (S312, S313, S314).
+ */
+export function noteReceive(device: Device, qp: QueuePair, message: OpenMessage): void {
+  const { firstPsn, received, recv } = message;
+  const isAnswer = qp.lastWrite === "out";
+  const place = `RECV WQE at ${recv!.position}`;
+  const text = `CQE of the RECV, ${received} B`;
+  const keys = { psn: firstPsn, inbound: true, recvs: [recv!.position] } as const;
+  trace(device, qp, { step: isAnswer ? "S318" : "S312", text: `${place} taken`, ...keys });
+  trace(device, qp, { step: isAnswer ? "S324" : "S313", text, ...keys });
+  trace(device, qp, {
+    step: isAnswer ? "send-ack" : "S314",
+    text: "ACK of the SEND",
+    ...keys,
+  });
+}

@@ -1,0 +1,199 @@
+/**
+ * The RNIC as a node: inputs go to the module that they concern, then the scheduling and the sending
+ * module do what can be done now. Read `device.ts` for the state, README.md for the map.
+ */
+import { fail } from "../../fabric/assert.ts";
+import { type Input, type Node, type Outputs, PORTS } from "../../fabric/node.ts";
+import type { RnicPlan } from "../../fabric/rack/plan.ts";
+import { rnicProcessingPs } from "../../fabric/rack/processing.ts";
+import { NEVER, type Time } from "../../fabric/time/time.ts";
+import type { Completion, PcieMessage } from "../../fabric/wire/pcie.ts";
+import { takeCommand } from "./command.ts";
+import { requesterTimer } from "./completer.ts";
+import { resumeCompletion } from "./completion_queue.ts";
+import { createDevice, type Device } from "./device.ts";
+import { type Continuation, takeCompletion } from "./dma.ts";
+import { writeRegister } from "./doorbell.ts";
+import { failFatally, failQueuePairsOf } from "./flush.ts";
+import { lsbReadDone } from "./pm_module.ts";
+import type { QueueEntry } from "./queue_info/queue_cache.ts";
+import {
+  finishLoad,
+  type QueueLoad,
+  takeSpace,
+  type Waiter,
+} from "./queue_info/queue_information.ts";
+import { receiveFrame } from "./receive.ts";
+import { resumeReceiveQueue, retryReceives, takeReceives } from "./receive_queue.ts";
+import { hasTurns, resumeDoorbell, runSchedule } from "./schedule.ts";
+import { runTransmitter, takePayload, transmitterWakeAt } from "./send.ts";
+import { resumeSendQueue, takeWork } from "./send_queue.ts";
+import { statisticsOf } from "./statistics.ts";
+import { timerOfSlot } from "./timers.ts";
+
+/**
+ * An RNIC. Ports: {@link PORTS.rnicBus} to its host, {@link PORTS.rnicNetwork} to the network.
+ * `seed` is the run's: only random eviction from the queue-information cache draws from it.
+ */
+export function createRnic(name: string, plan: RnicPlan, options: { readonly seed: number }): Node {
+  let device = createDevice(name, plan, options);
+  /** A card whose host has no power is held off, and pristine when it comes back. */
+  let isHeldOff = false;
+  function step(now: Time, input: Input, out: Outputs): void {
+    if (input.kind === "link" && input.port === PORTS.rnicBus) {
+      device = createDevice(name, plan, options);
+      isHeldOff = !input.up;
+    }
+    if (isHeldOff) return;
+    device.now = now;
+    device.out = out;
+    takeInput(device, input);
+    do {
+      runSchedule(device);
+      runTransmitter(device);
+      // A frame that has left makes room, and lets the answer behind it go: no input may follow.
+    } while (hasTurns(device));
+  }
+  return {
+    name,
+    kind: "rnic",
+    processingPs: rnicProcessingPs(plan.timing),
+    step,
+    wakeAt: () =>
+      isHeldOff ? NEVER : Math.min(device.deadlines.earliest, transmitterWakeAt(device)),
+    statistics: () => statisticsOf(device),
+  };
+}
+
+function takeInput(device: Device, input: Input): void {
+  const { now, timing } = device;
+  switch (input.kind) {
+    case "message":
+      if (input.message.kind !== "frame") return takeBusMessage(device, input.message);
+      device.stageAt = now + timing.receivePs;
+      if (input.port === PORTS.rnicNetwork) return receiveFrame(device, input.message);
+      return;
+    case "wake":
+      device.stageAt = now + timing.schedulePs;
+      return fireTimers(device);
+    case "link":
+    case "power":
+      return;
+  }
+}
+
+function takeBusMessage(device: Device, message: PcieMessage): void {
+  const { now, timing } = device;
+  device.stageAt = now + (message.kind === "command" ? timing.commandPs : timing.schedulePs);
+  switch (message.kind) {
+    case "completion":
+      return takeRead(device, message);
+    case "register-write":
+      return writeRegister(device, message);
+    case "command":
+      return takeCommand(device, message);
+    case "memory-read":
+    case "memory-write":
+    case "interrupt":
+    case "reply":
+    case "event":
+      // The card has no memory of its own on the bus, and only hosts are told these.
+      return;
+  }
+}
+
+/** A DMA read has completed: what it was for goes on. */
+function takeRead(device: Device, completion: Completion): void {
+  const request = takeCompletion(device, completion);
+  if (request === undefined) return;
+  const isGood = completion.status === "success" && completion.data.length === request.length;
+  if (!isGood) device.counters.dmaErrors++;
+  goOn(device, request.continuation, isGood ? completion.data : undefined);
+}
+
+function goOn(
+  device: Device,
+  continuation: Continuation,
+  data: Uint8Array<ArrayBuffer> | undefined,
+): void {
+  switch (continuation.kind) {
+    case "queue-space":
+      return takeQueueSpace(device, continuation, data);
+    case "payload":
+      return takePayload(device, continuation, data);
+    case "lsb":
+      if (continuation.life !== continuation.qp.life) return;
+      return lsbReadDone(device, continuation, data !== undefined);
+    case "send-wqes":
+    case "recv-wqes": {
+      const { qp, life, entry } = continuation;
+      entry.pins--;
+      if (life !== qp.life) return;
+      if (data === undefined) return failFatally(device, qp);
+      if (continuation.kind === "send-wqes") takeWork(device, continuation, data);
+      else takeReceives(device, continuation, data);
+    }
+  }
+}
+
+function takeQueueSpace(
+  device: Device,
+  read: { readonly load: QueueLoad; readonly space: 1 | 2 | 3 },
+  data: Uint8Array<ArrayBuffer> | undefined,
+): void {
+  const { load } = read;
+  const entry = takeSpace(device, read, data);
+  if (entry === undefined) return;
+  if (entry === "no queue") {
+    for (const waiter of [...load.waiters, ...load.late]) disappoint(device, waiter);
+    return;
+  }
+  for (const waiter of load.waiters) resume(device, entry, waiter);
+  finishLoad(device, load, entry);
+}
+
+function resume(device: Device, entry: QueueEntry, waiter: Waiter): void {
+  switch (waiter.kind) {
+    case "doorbell":
+      return resumeDoorbell(device, entry, waiter);
+    case "send":
+      if (waiter.life === waiter.qp.life) resumeSendQueue(device, entry, waiter.qp);
+      return;
+    case "recv":
+      if (waiter.life === waiter.qp.life) resumeReceiveQueue(device, entry, waiter);
+      return;
+    case "cq":
+      if (resumeCompletion(device, entry, waiter) === "overflow") {
+        failQueuePairsOf(device, waiter.cq);
+      }
+  }
+}
+
+/** The queue's information cannot be had: a doorbell is refused, a queue pair fails. */
+function disappoint(device: Device, waiter: Waiter): void {
+  switch (waiter.kind) {
+    case "doorbell":
+      device.counters.doorbellsRefused++;
+      return;
+    case "send":
+    case "recv":
+      if (waiter.life === waiter.qp.life) failFatally(device, waiter.qp);
+      return;
+    case "cq":
+      waiter.cq.overflowed = true;
+      failQueuePairsOf(device, waiter.cq);
+  }
+}
+
+function fireTimers(device: Device): void {
+  const { deadlines, now } = device;
+  while (deadlines.earliest <= now) {
+    const { slot } = deadlines;
+    deadlines.set(slot, NEVER);
+    const { qpSlot, timer } = timerOfSlot(slot);
+    const qp = device.slots[qpSlot];
+    if (qp === undefined) fail(`A timer of queue pair slot ${qpSlot} fires, which is empty`);
+    if (timer === "requester") requesterTimer(device, qp);
+    else retryReceives(device, qp);
+  }
+}

@@ -1,0 +1,76 @@
+/**
+ * Scheduling module: serves doorbells in order, and gives queue pairs with something to send their
+ * turn, one frame each (round robin), as long as DMA reads and the transmit buffer allow.
+ */
+import type { Doorbell } from "../../fabric/wire/queue_information.ts";
+import type { Device, QueueOwner } from "./device.ts";
+import { canRead } from "./dma.ts";
+import { LIMITS } from "./limits.ts";
+import type { QueueEntry } from "./queue_info/queue_cache.ts";
+import { acceptPointer, findQueue, rereadPointer } from "./queue_info/queue_information.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import { nextReadFrame } from "./read_service.ts";
+import { serveReceives } from "./receive_queue.ts";
+import { nextRequestFrame } from "./requester.ts";
+import { fetchWork } from "./send_queue.ts";
+
+/** Puts a queue pair into the round robin, where it is not. */
+export function schedule(device: Device, qp: QueuePair): void {
+  if (qp.scheduled) return;
+  qp.scheduled = true;
+  device.roundRobin.push(qp);
+}
+
+/** Serves what can be served now. Called at the end of every step, while {@link hasTurns}. */
+export function runSchedule(device: Device): void {
+  const { dma, doorbells, roundRobin } = device;
+  while (doorbells.length > 0 && canRead(dma)) serveDoorbell(device, doorbells.shift()!);
+  while (hasTurns(device)) {
+    const qp = roundRobin.shift()!;
+    qp.scheduled = false;
+    if (takeTurn(device, qp)) schedule(device, qp);
+  }
+}
+
+/** Whether a queue pair can have its turn now: a frame that leaves may make it so. */
+export function hasTurns({ dma, roundRobin, transmitter }: Device): boolean {
+  return roundRobin.length > 0 && canRead(dma) &&
+    transmitter.bufferedBytes < LIMITS.transmitBufferBytes;
+}
+
+/** @returns whether the queue pair had a frame to begin: then it may have another. */
+function takeTurn(device: Device, qp: QueuePair): boolean {
+  qp.answersNext = !qp.answersNext;
+  if (qp.answersNext) return nextReadFrame(device, qp) || nextRequestFrame(device, qp);
+  return nextRequestFrame(device, qp) || nextReadFrame(device, qp);
+}
+
+function serveDoorbell(device: Device, doorbell: Doorbell): void {
+  const owner = device.owners[doorbell.queue];
+  if (owner === undefined) {
+    device.counters.doorbellsRefused++;
+    return;
+  }
+  const waiter = { kind: "doorbell", write: doorbell.write } as const;
+  const entry = findQueue(device, doorbell.queue, waiter);
+  if (entry === undefined) return;
+  if (doorbell.write === undefined) rereadPointer(device, entry, waiter);
+  else resumeDoorbell(device, entry, waiter);
+}
+
+/** The doorbell's queue is known: takes over its pointer and looks for work. */
+export function resumeDoorbell(
+  device: Device,
+  entry: QueueEntry,
+  doorbell: { readonly write: Doorbell["write"] },
+): void {
+  if (doorbell.write !== undefined) acceptPointer(entry, doorbell.write);
+  const owner: QueueOwner | undefined = device.owners[entry.queue];
+  if (owner?.kind === "sq") {
+    owner.qp.sq.mayHaveMore = true;
+    fetchWork(device, owner.qp);
+    schedule(device, owner.qp);
+  } else if (owner?.kind === "rq") {
+    serveReceives(device, owner.qp);
+  }
+}

@@ -1,0 +1,93 @@
+/**
+ * Send queue: WQEs fetched by DMA, several units at once, put together across fetches and the ring's
+ * end (Q-01), and turned into work. The read pointer moves on with the fetch.
+ */
+import { filledUnits } from "../../fabric/wire/queue_information.ts";
+import { allocate, copyOf } from "../../fabric/wire/slab.ts";
+import { decodeSendWqe, unitsOfWqe, WQE_UNIT_BYTES } from "../../fabric/wire/wqe.ts";
+import type { Device } from "./device.ts";
+import { dmaRead } from "./dma.ts";
+import { rights } from "./life_cycle.ts";
+import { LIMITS } from "./limits.ts";
+import { flushWork } from "./completer.ts";
+import type { QueueEntry } from "./queue_info/queue_cache.ts";
+import { advanceRead, findQueue } from "./queue_info/queue_information.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import { schedule } from "./schedule.ts";
+import { createWork } from "./send_work.ts";
+
+/** Fetches the next WQEs where there are any and there is room; a fetch at a time. */
+export function fetchWork(device: Device, qp: QueuePair): void {
+  const { sq, requester } = qp;
+  const { startsWork, flushes } = rights(qp.state);
+  if (!sq.mayHaveMore || sq.busy || sq.paused || !(startsWork || flushes)) return;
+  if (requester.work.length >= LIMITS.workPerQueuePair) return;
+  const entry = findQueue(device, qp.sqQueue, { kind: "send", qp, life: qp.life });
+  if (entry === undefined) sq.busy = true;
+  else resumeSendQueue(device, entry, qp);
+}
+
+/** The queue's information is there: reads the units that are filled, up to the ring's end. */
+export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair): void {
+  qp.sq.busy = false;
+  if (qp.sq.paused) return;
+  const { own, depth, wqeAddress } = entry;
+  const filled = filledUnits(own, entry.host, depth);
+  qp.sq.mayHaveMore = filled > 0;
+  if (filled === 0) return;
+  const units = Math.min(filled, device.timing.wqeFetchUnits, depth - own);
+  qp.sq.busy = true;
+  entry.pins++;
+  device.counters.wqeReads++;
+  dmaRead(device, {
+    address: wqeAddress + own * WQE_UNIT_BYTES,
+    length: units * WQE_UNIT_BYTES,
+    noSnoop: false,
+    continuation: { kind: "send-wqes", qp, life: qp.life, entry, units },
+  });
+}
+
+/** Takes fetched units: complete WQEs become work, the rest waits for its other units. */
+export function takeWork(
+  device: Device,
+  fetch: { readonly qp: QueuePair; readonly entry: QueueEntry; readonly units: number },
+  data: Uint8Array<ArrayBuffer>,
+): void {
+  const { qp, entry, units } = fetch;
+  const { sq } = qp;
+  sq.busy = false;
+  const start = sq.partial === undefined ? entry.own : sq.partialPosition;
+  const bytes = sq.partial === undefined ? data : joined(sq.partial, data);
+  advanceRead(entry, units);
+  sq.partial = undefined;
+  let at = 0;
+  while (at < bytes.length) {
+    const position = (start + at / WQE_UNIT_BYTES) % entry.depth;
+    const taken = takeWqe(qp, bytes.subarray(at), position);
+    if (taken === 0) {
+      sq.partial = copyOf(bytes.subarray(at));
+      sq.partialPosition = position;
+      break;
+    }
+    at += taken * WQE_UNIT_BYTES;
+  }
+  if (rights(qp.state).flushes) flushWork(device, qp);
+  else schedule(device, qp);
+  fetchWork(device, qp);
+}
+
+/** @returns units of the WQE, 0 where some of them are missing. Bytes that are no WQE take one. */
+function takeWqe(qp: QueuePair, bytes: Uint8Array, position: number): number {
+  const units = unitsOfWqe(bytes);
+  if (units !== undefined && bytes.length < units * WQE_UNIT_BYTES) return 0;
+  const wqe = units === undefined ? undefined : decodeSendWqe(bytes);
+  qp.requester.work.push(createWork(wqe, position));
+  return units ?? 1;
+}
+
+function joined(head: Uint8Array, tail: Uint8Array): Uint8Array<ArrayBuffer> {
+  const bytes = allocate(head.length + tail.length);
+  bytes.set(head);
+  bytes.set(tail, head.length);
+  return bytes;
+}

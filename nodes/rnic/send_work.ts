@@ -1,0 +1,102 @@
+/** A send WQE on the chip, from its fetch to its completion. */
+import type { Operation } from "../../fabric/wire/opcode.ts";
+import { ACCESS } from "../../fabric/wire/rnic_command.ts";
+import type { WcStatus } from "../../fabric/wire/cqe.ts";
+import type { SendWqe, WqeOpcode } from "../../fabric/wire/wqe.ts";
+import type { Stretch } from "./translation.ts";
+
+/** What a WQE opcode asks of the requester. One row per opcode: the only place that knows. */
+export interface WorkPlan {
+  /** What crosses the wire; `none` where no request does. */
+  readonly wire: Extract<Operation, "send" | "write" | "read-request"> | "none" | "unsupported";
+  readonly immediate: boolean;
+  /** P-21: vendor opcode. */
+  readonly persistOpcode: boolean;
+  /** A persistence ACK is awaited (P-25, P-28), whichever form asks for it (P-21, P-22). */
+  readonly awaitsPersistence: boolean;
+  /** ACCESS bits that local memory needs. */
+  readonly localNeed: number;
+}
+
+const PLAIN: WorkPlan = {
+  wire: "send",
+  immediate: false,
+  persistOpcode: false,
+  awaitsPersistence: false,
+  localNeed: 0,
+};
+const NOTHING: WorkPlan = { ...PLAIN, wire: "none" };
+/** Refused with LOC_QP_OP_ERR. */
+const UNSUPPORTED: WorkPlan = { ...PLAIN, wire: "unsupported" };
+
+export const WORK_PLANS: Readonly<Record<WqeOpcode, WorkPlan>> = {
+  "nop": NOTHING,
+  "send": PLAIN,
+  "send-immediate": { ...PLAIN, immediate: true },
+  "send-invalidate": UNSUPPORTED,
+  "write": { ...PLAIN, wire: "write" },
+  "write-immediate": { ...PLAIN, wire: "write", immediate: true },
+  "read": { ...PLAIN, wire: "read-request", localNeed: ACCESS.localWrite },
+  "compare-swap": UNSUPPORTED,
+  "fetch-add": UNSUPPORTED,
+  "write-persistence": { ...PLAIN, wire: "write", persistOpcode: true, awaitsPersistence: true },
+  "write-persist-address": { ...PLAIN, wire: "write", awaitsPersistence: true },
+  "persistence-ack": NOTHING,
+};
+
+export interface SendWork {
+  /** Undefined where the fetched bytes are no WQE. */
+  readonly wqe: SendWqe | undefined;
+  readonly plan: WorkPlan;
+  /** Ring position of its first unit. */
+  readonly position: number;
+  readonly length: number;
+  /** Local memory, checked when the work is started; empty where the data is inline. */
+  stretches: readonly Stretch[];
+  started: boolean;
+  firstPsn: number;
+  packets: number;
+  /** READ: packets of the response that are here. */
+  responses: number;
+  /** READ: asked for again, and nothing has come since. */
+  rereadAsked: boolean;
+  /** The responder has received it all (reception ACK), or answered the READ. */
+  acked: boolean;
+  persisted: boolean;
+  /** Its CQE is written, or it needed none. */
+  completed: boolean;
+  /** Why it cannot succeed; completes when all before it has. */
+  failure: WcStatus | undefined;
+}
+
+export function createWork(wqe: SendWqe | undefined, position: number): SendWork {
+  let length = wqe?.inline?.length ?? 0;
+  if (wqe !== undefined && wqe.inline === undefined) {
+    for (const sge of wqe.sges) length += sge.length;
+  }
+  return {
+    wqe,
+    plan: wqe === undefined ? UNSUPPORTED : WORK_PLANS[wqe.opcode],
+    position,
+    length,
+    stretches: [],
+    started: false,
+    firstPsn: 0,
+    packets: 0,
+    responses: 0,
+    rereadAsked: false,
+    acked: false,
+    persisted: false,
+    completed: false,
+    failure: undefined,
+  };
+}
+
+export function lastPsnOf(work: SendWork): number {
+  return (work.firstPsn + work.packets - 1) & 0xff_ffff;
+}
+
+/** What the completion says it completes: ring position as the driver wrote it. */
+export function indexOf(work: SendWork): number {
+  return work.wqe?.index ?? work.position & 0xffff;
+}

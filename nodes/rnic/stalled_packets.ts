@@ -1,0 +1,46 @@
+/** Packets behind one that waits for its receive WQE: what happens when it gets one, or none. */
+import { rnrSyndrome } from "../../fabric/wire/aeth.ts";
+import { takeDatagram } from "./datagram.ts";
+import { type Device, drop } from "./device.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import { answer } from "./read_service.ts";
+import { takeRequest } from "./responder.ts";
+import type { RecvWqe } from "./responder_state.ts";
+
+/** The first stalled packet gets its receive WQE: it and those behind it go on. */
+export function grantRecv(device: Device, qp: QueuePair, recv: RecvWqe): void {
+  qp.responder.granted = recv;
+  goOn(device, qp);
+}
+
+/** Takes stalled packets in turn, until one has to wait again (it is put back at the end alone). */
+function goOn(device: Device, qp: QueuePair): void {
+  const { stalled } = qp.responder;
+  const waiting = stalled.length;
+  const inputs = [];
+  for (let i = 0; i < waiting; i++) inputs.push(stalled.shift()!);
+  for (const input of inputs) {
+    if (stalled.length > 0) stalled.push(input);
+    else if (qp.type === "ud") takeDatagram(device, qp, input);
+    else takeRequest(device, qp, input);
+  }
+}
+
+/** No receive WQE: RNR NAK, the PSN is not consumed; what came behind it comes again (§3.4). */
+export function refuseRecv(device: Device, qp: QueuePair): void {
+  const { responder } = qp;
+  const first = responder.stalled.shift();
+  if (first === undefined) return;
+  if (qp.type === "ud") {
+    drop(device, "no-recv");
+    return goOn(device, qp);
+  }
+  responder.stalled.clear();
+  // The followers' PSNs are ahead of the expected one: silence about them (IBA, qib).
+  responder.gapNaked = true;
+  answer(device, qp, {
+    psn: first.packet.bth.psn,
+    syndrome: rnrSyndrome(qp.attributes.minRnrTimer),
+    readyAt: device.stageAt,
+  });
+}

@@ -1,0 +1,82 @@
+/** Virtual to physical: a region's page list turned into stretches that one DMA request can take. */
+import type { Region } from "./memory_region.ts";
+
+/** Physical address of `va`, which lies in the region. */
+export function physicalAddress(region: Region, va: number): number {
+  const offset = va - region.pageBase;
+  const page = Math.floor(offset / region.pageBytes);
+  return region.pages[page]! + (offset - page * region.pageBytes);
+}
+
+/** How many of the `most` bytes at `va` lie physically in one piece. */
+export function contiguousBytes(region: Region, va: number, most: number): number {
+  const { pageBytes, pages } = region;
+  const offset = va - region.pageBase;
+  let page = Math.floor(offset / pageBytes);
+  let bytes = (page + 1) * pageBytes - offset;
+  while (bytes < most && pages[page + 1] === pages[page]! + pageBytes) {
+    bytes += pageBytes;
+    page++;
+  }
+  return bytes < most ? bytes : most;
+}
+
+/** A range of a region: what a scatter/gather element becomes once its key has been checked. */
+export interface Stretch {
+  readonly region: Region;
+  readonly va: number;
+  readonly length: number;
+}
+
+/**
+ * Walks a range of concatenated stretches as physical pieces, each for one DMA request: `start`, then
+ * `next` until it says false; the piece stands in `address`, `bytes` and `offset` (where in the range
+ * it begins). One walker serves all frames, so a frame costs no allocation.
+ */
+export class PieceWalker {
+  address = 0;
+  bytes = 0;
+  offset = 0;
+  #stretches: readonly Stretch[] = [];
+  #at = 0;
+  /** Bytes of the current stretch that are behind the walker. */
+  #within = 0;
+  #left = 0;
+  #most = 0;
+
+  /** Takes up `length` bytes from `offset` of the stretches, in pieces of at most `most` bytes. */
+  start(
+    stretches: readonly Stretch[],
+    range: { readonly offset: number; readonly length: number; readonly most: number },
+  ): void {
+    this.#stretches = stretches;
+    this.#left = range.length;
+    this.#most = range.most;
+    this.bytes = 0;
+    this.offset = 0;
+    let at = 0, within = range.offset;
+    while (at < stretches.length && within >= stretches[at]!.length) {
+      within -= stretches[at]!.length;
+      at++;
+    }
+    this.#at = at;
+    this.#within = within;
+  }
+
+  next(): boolean {
+    if (this.#left === 0) return false;
+    this.offset += this.bytes;
+    while (this.#within === this.#stretches[this.#at]!.length) {
+      this.#at++;
+      this.#within = 0;
+    }
+    const { region, va, length } = this.#stretches[this.#at]!;
+    const from = va + this.#within;
+    const most = Math.min(length - this.#within, this.#left, this.#most);
+    this.address = physicalAddress(region, from);
+    this.bytes = contiguousBytes(region, from, most);
+    this.#within += this.bytes;
+    this.#left -= this.bytes;
+    return true;
+  }
+}
