@@ -1,0 +1,343 @@
+/**
+ * Starts and ends a run's own nats-server: on loopback, on a port that the server picks, for one
+ * random user. It keeps nothing on disk but its log; what is lost with it is repaired by the clock.
+ */
+import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
+
+export interface NatsServer {
+  readonly address: NatsAddress;
+  /** Of the present process; changes with {@link restart}. */
+  readonly pid: number;
+  readonly logFile: string;
+  /** Settles when the present process has ended, by {@link stop} or by itself. */
+  readonly exited: Promise<void>;
+  /** SIGTERM, and SIGKILL where that does not help. Any number of times. */
+  stop(): Promise<void>;
+  /** Starts again, after {@link stop} or whatever else ended it: same port, same credential. */
+  restart(): Promise<void>;
+}
+
+export interface NatsServerOptions {
+  /** The program to run; default: the first found of {@link candidates}. */
+  readonly binary?: string;
+  /** An existing directory of the run, for the configuration and the log. */
+  readonly dir: string;
+  /** Default: one that is free. */
+  readonly port?: number;
+  readonly readyTimeoutMs?: number;
+  /** Start it again when it ends without being asked to, a few times if need be. Default: no. */
+  readonly keepUp?: boolean;
+}
+
+export type NatsServerErrorKind =
+  /** There is no nats-server; the message names where it was looked for. */
+  | "missing"
+  /** It ended, or said nothing, before it was ready; the message has its last words. */
+  | "not-ready"
+  /** The address of an existing server cannot be read. */
+  | "bad-address";
+
+export class NatsServerError extends Error {
+  override readonly name = "NatsServerError";
+
+  constructor(readonly kind: NatsServerErrorKind, message: string, options?: ErrorOptions) {
+    super(message, options);
+  }
+}
+
+/**
+ * Becomes the server, beside a shell that ends it when its standard input closes: the server would
+ * outlive a process that was killed with `kill -9`. That shell looks whether its parent still is the
+ * server: the number of a process may have been given to another since.
+ */
+const STARTER = `
+exec 3<&0 </dev/null
+sh -c '
+  while read -r _ <&3; do :; done
+  read -r _ _ _ parent _ </proc/$$/stat
+  [ "$parent" = "$PPID" ] && kill "$PPID"
+' 2>/dev/null &
+exec "$0" -c "$1" 3<&-
+`;
+
+/** How often, and after how long, a server that was kept up and will not start is tried again. */
+const KEEP_UP_ATTEMPTS = 10, KEEP_UP_WAIT_MS = 500;
+const STOP_TIMEOUT_MS = 2_000;
+const READY_TIMEOUT_MS = 10_000;
+const LAST_WORDS = 12;
+
+/**
+ * Starts a server and waits until it accepts connections.
+ * @throws NatsServerError `missing`, `not-ready`.
+ */
+export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
+  const binary = options.binary ?? await findNatsServer();
+  const server = new OwnServer({ ...options, binary });
+  await server.start();
+  return server;
+}
+
+/**
+ * Reads the address of a server that somebody else runs: `nats://user:password@host:port`,
+ * `nats://token@host:port`, `host:port`.
+ * @throws NatsServerError `bad-address`.
+ */
+export function useExisting(url: string): NatsAddress {
+  const full = url.includes("://") ? url : `nats://${url}`;
+  // As http, since URL does not take other schemes apart in the same way; 80 is then left out.
+  const parsed = URL.parse(full.replace(/^nats:/, "http:"));
+  if (!full.startsWith("nats://") || parsed === null || parsed.pathname !== "/") {
+    throw new NatsServerError(
+      "bad-address",
+      `Cannot use ${withoutCredential(url)}: expected nats://user:password@host:port`,
+    );
+  }
+  const port = parsed.port || (/:80\/?$/.test(full) ? "80" : "4222");
+  const user = decodeURIComponent(parsed.username);
+  const password = decodeURIComponent(parsed.password);
+  const address = `nats://${parsed.hostname}:${port}`;
+  if (user === "") return { url: address };
+  return password === "" ? { url: address, token: user } : { url: address, user, password };
+}
+
+function withoutCredential(url: string): string {
+  return url.replace(/[^/@]*@/, "…@");
+}
+
+/** Where a nats-server is looked for, best first. */
+export function candidates(): string[] {
+  const named = Deno.env.get("RACKMESH_NATS_SERVER");
+  if (named !== undefined && named !== "") return [named];
+  const path = (Deno.env.get("PATH") ?? "").split(":").filter((folder) => folder !== "");
+  // Debian's lies where an ordinary user's PATH does not lead.
+  const folders = [...path, "/usr/sbin", "/usr/local/sbin"];
+  return [...new Set(folders.map((folder) => `${folder}/nats-server`))];
+}
+
+/**
+ * The first of {@link candidates} that can be run.
+ * @throws NatsServerError `missing`.
+ */
+export async function findNatsServer(): Promise<string> {
+  const tried = candidates();
+  for (const path of tried) {
+    const info = await Deno.stat(path).catch(() => undefined);
+    if (info?.isFile && ((info.mode ?? 0) & 0o111) !== 0) return path;
+  }
+  throw new NatsServerError(
+    "missing",
+    `Cannot find nats-server: tried ${tried.join(", ")}. ` +
+      "Install it (Debian: apt install nats-server) or name it in RACKMESH_NATS_SERVER",
+  );
+}
+
+class OwnServer implements NatsServer {
+  readonly logFile: string;
+  readonly #binary: string;
+  readonly #configFile: string;
+  readonly #readyTimeoutMs: number;
+  readonly #user = "rackmesh";
+  readonly #password = randomHex(24);
+  readonly #keepUp: boolean;
+  #port: number | undefined;
+  /** Counts what was asked for, so that what is under way can see that it is not any more. */
+  #asked = 0;
+  #process: Deno.ChildProcess | undefined;
+  #exited: Promise<void> = Promise.resolve();
+
+  constructor(options: NatsServerOptions & { readonly binary: string }) {
+    this.#binary = options.binary;
+    this.#configFile = `${options.dir}/nats-server.conf`;
+    this.logFile = `${options.dir}/nats-server.log`;
+    this.#readyTimeoutMs = options.readyTimeoutMs ?? READY_TIMEOUT_MS;
+    this.#keepUp = options.keepUp === true;
+    this.#port = options.port;
+  }
+
+  get address(): NatsAddress {
+    return {
+      url: `nats://127.0.0.1:${this.#port}`,
+      user: this.#user,
+      password: this.#password,
+    };
+  }
+
+  get pid(): number {
+    return this.#process!.pid;
+  }
+
+  get exited(): Promise<void> {
+    return this.#exited;
+  }
+
+  async start(): Promise<void> {
+    const asked = ++this.#asked;
+    await this.#launch(asked);
+    if (this.#keepUp) void this.#launchAgain(asked);
+  }
+
+  /** Whenever it ends, until something else is asked for. */
+  async #launchAgain(asked: number): Promise<void> {
+    for (let attempt = 0; attempt < KEEP_UP_ATTEMPTS; attempt++) {
+      await this.#exited;
+      if (this.#asked !== asked) return;
+      try {
+        await this.#launch(asked);
+        attempt = -1;
+      } catch {
+        // What it said is in its log; those who use it find out by themselves that it is gone.
+        await sleep(KEEP_UP_WAIT_MS);
+      }
+    }
+  }
+
+  async #launch(asked: number): Promise<void> {
+    // New at every start: what answers on the port is this process only if it knows the name.
+    const name = `rackmesh-${randomHex(8)}`;
+    await this.#writeConfig(name);
+    const log = await Deno.open(this.logFile, { create: true, append: true, mode: 0o600 });
+    if (this.#asked !== asked) {
+      log.close();
+      return;
+    }
+    const process = this.#spawn(log);
+    const words: string[] = [];
+    const heard = Promise.withResolvers<number>();
+    const logged = this.#keepLog(process, { log, words, onPort: heard.resolve });
+    const status = process.status;
+    // The shell beside it has nobody to look after any more.
+    status.then(() => process.stdin.close()).catch(() => {});
+    this.#process = process;
+    this.#exited = Promise.all([status, logged]).then(() => {});
+
+    const limit = Promise.withResolvers<never>();
+    const timer = setTimeout(
+      () => limit.reject(this.#notReady("is not ready in time", words)),
+      this.#readyTimeoutMs,
+    );
+    const gone = this.#exited.then(async () => {
+      throw this.#notReady(`ended with code ${(await status).code}`, words);
+    });
+    try {
+      const port = await Promise.race([heard.promise, gone, limit.promise]);
+      await Promise.race([this.#greet(port, name), gone, limit.promise]);
+      this.#port = port;
+    } catch (error) {
+      await this.#end();
+      throw error;
+    } finally {
+      clearTimeout(timer);
+      gone.catch(() => {});
+    }
+  }
+
+  async restart(): Promise<void> {
+    await this.stop();
+    await this.start();
+  }
+
+  async stop(): Promise<void> {
+    this.#asked++;
+    await this.#end();
+  }
+
+  async #end(): Promise<void> {
+    const process = this.#process;
+    if (process === undefined) return;
+    signal(process, "SIGTERM");
+    const timer = setTimeout(() => signal(process, "SIGKILL"), STOP_TIMEOUT_MS);
+    await this.#exited;
+    clearTimeout(timer);
+  }
+
+  #spawn(log: Deno.FsFile): Deno.ChildProcess {
+    try {
+      return new Deno.Command("sh", {
+        args: ["-c", STARTER, this.#binary, this.#configFile],
+        // Closes with this process.
+        stdin: "piped",
+        stdout: "null",
+        stderr: "piped",
+      }).spawn();
+    } catch (cause) {
+      log.close();
+      const message = `Cannot start nats-server as ${this.#binary} does not run`;
+      throw new NatsServerError("missing", message, { cause });
+    }
+  }
+
+  /** A file of the owner's alone, as a command line can be read by everybody. */
+  async #writeConfig(name: string): Promise<void> {
+    const text = `# Written by rackmesh, anew at every start.
+server_name: "${name}"
+host: "127.0.0.1"
+port: ${this.#port ?? -1}
+max_payload: 8MB
+# A process that is gone without a word is cut off after 15 to 20 s.
+ping_interval: "5s"
+ping_max: 3
+authorization { user: "${this.#user}", password: "${this.#password}" }
+`;
+    await Deno.remove(this.#configFile).catch((error) => {
+      if (!(error instanceof Deno.errors.NotFound)) throw error;
+    });
+    await Deno.writeTextFile(this.#configFile, text, { createNew: true, mode: 0o600 });
+  }
+
+  /** Copies what the server says into the log file, keeps the last lines, spots the port. */
+  async #keepLog(
+    process: Deno.ChildProcess,
+    options: {
+      readonly log: Deno.FsFile;
+      readonly words: string[];
+      readonly onPort: (port: number) => void;
+    },
+  ): Promise<void> {
+    const { log, words, onPort } = options;
+    let rest = "";
+    for await (const text of process.stderr.pipeThrough(new TextDecoderStream())) {
+      await log.write(new TextEncoder().encode(text));
+      const lines = (rest + text).split("\n");
+      rest = lines.pop()!;
+      for (const line of lines) {
+        words.push(line);
+        const listening = /Listening for client connections on .*:(\d+)$/.exec(line);
+        if (listening !== null) onPort(Number(listening[1]));
+      }
+      words.splice(0, words.length - LAST_WORDS);
+    }
+    log.close();
+  }
+
+  /** Every NATS server opens the conversation with its INFO. */
+  async #greet(port: number, name: string): Promise<void> {
+    const connection = await Deno.connect({ hostname: "127.0.0.1", port });
+    try {
+      const buffer = new Uint8Array(4096);
+      const length = await connection.read(buffer);
+      const info = new TextDecoder().decode(buffer.subarray(0, length ?? 0));
+      if (info.startsWith("INFO ") && info.includes(`"${name}"`)) return;
+      throw new NatsServerError("not-ready", `Another server answers on port ${port}`);
+    } finally {
+      connection.close();
+    }
+  }
+
+  #notReady(what: string, words: readonly string[]): NatsServerError {
+    const said = words.length === 0 ? "It said nothing" : `It said:\n${words.join("\n")}`;
+    return new NatsServerError("not-ready", `${this.#binary} ${what}. ${said}`);
+  }
+}
+
+function signal(process: Deno.ChildProcess, name: Deno.Signal): void {
+  try {
+    process.kill(name);
+  } catch {
+    // It has ended already.
+  }
+}
+
+function randomHex(bytes: number): string {
+  return crypto.getRandomValues(new Uint8Array(bytes)).toHex();
+}

@@ -1,0 +1,252 @@
+#!/usr/bin/env bash
+# Proves on a machine with a Docker engine that a rack in containers is the same rack:
+#   - it runs a scenario to the digest that `rack run --pack all` gives, killed and started by the scenario or not;
+#   - nor does it matter that its timekeeper and its nats-server are killed and started;
+#   - `docker kill` of a host's container is its power failure, `docker start` its return: everything
+#     confirmed is in the SCM on its volume, the rest of the rack goes on, and the run can be replayed.
+# Takes away all that it made.  Exit code: 0 proved; 1 not; 2 there is nothing to prove it on.
+#   docker/prove.sh [--base IMAGE --nats-image IMAGE] [--keep]
+# --base, --nats-image: public images instead of a base made of this machine's files
+# --keep: leave the images
+set -uo pipefail
+root=$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")
+base='' nats_image='' keep=no
+while [ $# -gt 0 ]; do
+  case $1 in
+    --base) base=$2 && shift 2 ;;
+    --nats-image) nats_image=$2 && shift 2 ;;
+    --keep) keep=yes && shift ;;
+    *) echo "Usage: docker/prove.sh [--base IMAGE --nats-image IMAGE] [--keep]" >&2 && exit 64 ;;
+  esac
+done
+
+if ! why=$(docker info 2>&1 >/dev/null); then
+  echo "No Docker engine: ${why:-docker info failed}" >&2
+  exit 2
+fi
+if docker compose version >/dev/null 2>&1; then
+  compose_command=(docker compose)
+elif docker-compose version >/dev/null 2>&1; then
+  compose_command=(docker-compose)
+else
+  echo "No docker compose and no docker-compose" >&2
+  exit 2
+fi
+
+# shellcheck source=scripts/setup.sh
+. "$root/scripts/setup.sh"
+setup
+work=$(mktemp -d)
+image=rackmesh-prove:$$
+base_image=rackmesh-prove-base:$$
+failed=0
+projects=()
+
+compose() {
+  (cd "$project" && "${compose_command[@]}" "$@")
+}
+
+clean_up() {
+  local project
+  for project in ${projects[@]+"${projects[@]}"}; do
+    compose down --volumes --remove-orphans --timeout 5 >/dev/null 2>&1
+  done
+  if [ "$keep" = no ]; then
+    docker rmi --force "$image" >/dev/null 2>&1
+    [ -n "$base" ] || docker rmi --force "$base_image" >/dev/null 2>&1
+  fi
+  rm -rf "$work"
+}
+trap clean_up EXIT
+trap 'exit 130' INT TERM HUP
+
+die() {
+  echo "FAIL $*"
+  exit 1
+}
+
+# check WHAT FOUND EXPECTED
+check() {
+  if [ "$2" = "$3" ]; then
+    echo "ok   $1"
+  else
+    echo "FAIL $1: found $2, expected $3"
+    failed=1
+  fi
+}
+
+# An expression over the JSON document `r` in file $1.
+json() {
+  "$RACKMESH_DENO" eval "
+    const r = JSON.parse(Deno.readTextFileSync(Deno.args[0]));
+    console.log($2);" -- "$1"
+}
+
+rack() {
+  "$root/scripts/rack" "$@"
+}
+
+# make NAME SCENARIO OPTION…: a compose project, in $project.
+make() {
+  project=$work/$1
+  rack compose "$root/scripts/scenarios/$2.yaml" --out "$project" --image "$image" \
+    --nats-image "${nats_image:-$image}" "${@:3}" 2>"$work/$1.compose.log" ||
+    die "rack compose $2: $(cat "$work/$1.compose.log")"
+  projects+=("$project")
+}
+
+# Waits for the end of $project's run. The report is in $1.json, what people read in $1.log.
+report() {
+  (cd "$project" && exec timeout 240 "${compose_command[@]}" run --rm -T "${@:2}" report) \
+    </dev/null >"$1.json" 2>"$1.log"
+}
+
+container() {
+  compose ps -a -q "$1" 2>/dev/null || compose ps -q "$1"
+}
+
+# Every container of $project but that of $1 runs, and has never been started again.
+others() {
+  local service
+  for service in $(compose config --services); do
+    case $service in report | "$1") continue ;; esac
+    docker inspect --format '{{.State.Running}} {{.RestartCount}}' "$(container "$service")"
+  done | sort -u | tr '\n' ' '
+}
+
+# Whether the SCM of host $1, as it lies on the volume, holds the first $2 bytes of file $3.
+in_scm() {
+  compose stop --timeout 10 "$1" >/dev/null 2>&1
+  rm -rf "$work/scm"
+  docker cp "$(container "$1"):/var/lib/rackmesh/scm" "$work/scm" >/dev/null || return
+  "$RACKMESH_DENO" eval '
+    import { Buffer } from "node:buffer";
+    const [scm, bytes, file] = Deno.args;
+    const data = Deno.readFileSync(file).subarray(0, Number(bytes));
+    console.log(data.length > 0 && Buffer.from(Deno.readFileSync(scm)).includes(data));
+  ' -- "$work/scm/$1.scm" "$2" "$3"
+}
+
+take_down() {
+  compose down --volumes --timeout 5 >/dev/null 2>&1
+}
+
+# ── images ───────────────────────────────────────────────────────────────────────────────────────
+
+if [ -z "$base" ]; then
+  base_image=$("$root/docker/base.sh" "$base_image") || die "docker/base.sh"
+fi
+docker build --quiet --tag "$image" --file "$root/docker/Dockerfile" \
+  --build-arg BASE="${base:-$base_image}" "$root" >"$work/build.log" 2>&1 ||
+  die "docker build: $(tail -n 5 "$work/build.log")"
+echo "ok   image of $(docker image inspect --format '{{.Size}}' "$image" | numfmt --to=iec)B"
+
+readonly SIZE=4096
+head -c 300000 /dev/urandom >"$work/small.bin"
+head -c 4194304 /dev/urandom >"$work/middle.bin"
+head -c 33554432 /dev/urandom >"$work/large.bin"
+cell=(--method persist-opcode --ddio off --size "$SIZE")
+
+# ── the same digest ──────────────────────────────────────────────────────────────────────────────
+
+make plain persist_pair "${cell[@]}" --input "$work/small.bin"
+report "$work/plain" || die "the run in containers: $(tail -n 20 "$work/plain.log")"
+rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "$work/small.bin" \
+  --pack all --json >"$work/packed.json" || die "rack run --pack all"
+digest=$(json "$work/packed.json" r.digest)
+check "digest of the run in one process" "$(json "$work/plain.json" r.digest)" "$digest"
+check "the timekeeper's log has it" \
+  "$(compose logs timekeeper 2>&1 | grep -o "digest $digest")" "digest $digest"
+check "the file is on the volume" "$(in_scm b 300000 "$work/small.bin")" true
+take_down
+
+# ── a scripted power failure: the process dies by itself, the container comes back ───────────────
+
+make scripted persist_pair_kill "${cell[@]}" --input "$work/small.bin"
+report "$work/scripted" || die "the run with a scripted kill: $(tail -n 20 "$work/scripted.log")"
+rack run "$root/scripts/scenarios/persist_pair_kill.yaml" "${cell[@]}" --input "$work/small.bin" \
+  --pack all --json >"$work/packed_kill.json"
+check "digest with a scripted power failure" "$(json "$work/scripted.json" r.digest)" \
+  "$(json "$work/packed_kill.json" r.digest)"
+check "the scripted failure and return were recorded" \
+  "$(json "$work/scripted.json" 'r.faults.map((f) => f.action + f.scripted).join(" ")')" \
+  "killtrue starttrue"
+take_down
+
+# ── docker kill, in the middle ───────────────────────────────────────────────────────────────────
+
+# await WHAT LOG: until it stands in the log of the reporter, which must not end before.
+await() {
+  local deadline=$((SECONDS + 120))
+  until grep -q "$1" "$2" 2>/dev/null; do
+    kill -0 "$reporter" 2>/dev/null || die "the run ended before it could be broken: $(cat "$2")"
+    [ "$SECONDS" -lt "$deadline" ] || die "the run does not get on: $(cat "$2")"
+    sleep 0.05
+  done
+}
+
+# Runs $project in the background, with its report in $1, and returns when the first bytes are written.
+# b comes last, as nothing happens without it: somebody is to see how far the run is.
+run_until_writing() {
+  local others
+  others=$(compose config --services | grep -vxE 'b|report')
+  # shellcheck disable=SC2086  # names of services, several
+  compose up -d $others >/dev/null 2>&1 || die "docker-compose up"
+  report "$1" --no-deps &
+  reporter=$!
+  await 'Waiting for the end' "$1.log"
+  compose up -d --no-deps b >/dev/null 2>&1 || die "docker-compose up b"
+  await ' [0-9]* %' "$1.log"
+}
+
+# check_broken LOG KIND FAULTS: the report on a run in which b was killed.
+check_broken() {
+  local confirmed
+  confirmed=$(json "$1.json" 'r.methods[0].confirmed')
+  echo "     $confirmed of $(json "$1.json" 'r.methods[0].messages') messages were confirmed"
+  check "$2: some were confirmed, not all" \
+    "$(json "$1.json" 'r.methods[0].confirmed > 0 && r.methods[0].confirmed < r.methods[0].messages')" true
+  check "$2: everything confirmed survived" "$(json "$1.json" 'r.methods[0].loss')" null
+  check "$2: the record of it" \
+    "$(json "$1.json" 'r.faults.map((f) => f.action + " " + f.nodes).join(", ")')" "$3"
+  check "$2: nobody else died" "$(others b)" "true 0 "
+  json "$1.json" 'r.faults.map((f) => JSON.stringify(f)).join("\n")' >"$1.faults"
+  rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "$work/large.bin" \
+    --pack all --json --faults "$1.faults" >"$1.replay"
+  check "$2: replayed in one process, the same digest" "$(json "$1.json" r.digest)" \
+    "$(json "$1.replay" r.digest)"
+}
+
+make services persist_pair "${cell[@]}" --input "$work/middle.bin"
+run_until_writing "$work/services"
+for service in timekeeper nats; do
+  docker kill "$(container "$service")" >/dev/null || die "docker kill of $service"
+  docker start "$(container "$service")" >/dev/null || die "docker start of $service"
+done
+wait "$reporter" || die "the run after docker kill of its services: $(tail -n 20 "$work/services.log")"
+rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "$work/middle.bin" \
+  --pack all --json >"$work/packed_middle.json"
+check "digest with timekeeper and nats-server killed and started" \
+  "$(json "$work/services.json" r.digest)" "$(json "$work/packed_middle.json" r.digest)"
+take_down
+
+make return persist_pair "${cell[@]}" --input "$work/large.bin"
+run_until_writing "$work/return"
+docker kill "$(container b)" >/dev/null || die "docker kill"
+sleep 1
+docker start "$(container b)" >/dev/null || die "docker start"
+wait "$reporter" || die "the run after docker start: $(tail -n 20 "$work/return.log")"
+check_broken "$work/return" "docker kill and start" "kill b, start b"
+confirmed=$(json "$work/return.json" 'r.methods[0].confirmed')
+check "docker kill and start: what was confirmed is on the volume" \
+  "$(in_scm b $((confirmed * SIZE)) "$work/large.bin")" true
+take_down
+
+make gone persist_pair "${cell[@]}" --input "$work/large.bin"
+run_until_writing "$work/gone"
+docker kill "$(container b)" >/dev/null || die "docker kill"
+wait "$reporter" || die "the run without b: $(tail -n 20 "$work/gone.log")"
+check_broken "$work/gone" "docker kill for good" "kill b"
+take_down
+
+exit "$failed"

@@ -1,0 +1,243 @@
+/**
+ * The service `report` of a rack in containers: `report_main.ts RUN_FILE LABEL`. It waits for the run's
+ * end, asks every process for its last words, looks into the SCM files, and prints one JSON document on
+ * stdout, that of `rack run --json` with the power failures that happened. Exit code: 0 done; 1 a check
+ * failed; 2 it could not be told.
+ */
+import type { Bus } from "../fabric/bus/bus.ts";
+import { decode, encode } from "../fabric/bus/codec.ts";
+import { connectNats } from "../fabric/bus/nats_bus.ts";
+import { ANY, patternOf, subjectOf } from "../fabric/bus/subjects.ts";
+import { BUS_ENVIRONMENT, EXIT, type FinalReply, type RunFile } from "../fabric/rack/run_file.ts";
+import type { ClockStatus } from "../fabric/time/clock_service.ts";
+import { formatTime } from "../fabric/time/time.ts";
+import type { RecordedFault } from "../fabric/time/record.ts";
+import { explain } from "../scripts/commands/failure.ts";
+import { print, Progress, say } from "../scripts/commands/output.ts";
+import { summarise } from "../scripts/commands/run.ts";
+import { IN_CONTAINER } from "../scripts/compose_file.ts";
+import { type Ran, reportTable, rowsOf, type RunReport } from "../scripts/report.ts";
+import type { Outcome } from "../scripts/run_variant.ts";
+
+/** A power failure or return as it happened, and whether the scenario had asked for it. */
+interface Fault extends Pick<RecordedFault, "at" | "action" | "nodes"> {
+  readonly scripted: boolean;
+}
+
+interface ContainerReport extends RunReport {
+  readonly faults: readonly Fault[];
+}
+
+const POLL_MS = 250;
+const ASK_TIMEOUT_MS = 1_000;
+const FINAL_ATTEMPTS = 5;
+const CONNECT_TIMEOUT_MS = 30_000;
+/** A timekeeper that is silent, or a partition that was never there, for so long: given up. */
+const PATIENCE_MS = 60_000;
+const TELL_AGAIN_MS = 10_000;
+/** Where {@link linkState} puts the SCM files together. */
+const DIRECTORY = "/tmp/run";
+
+/** The run has no end that could be told of. */
+class UnclearError extends Error {
+  override readonly name = "UnclearError";
+}
+
+async function main(runFile: RunFile, label: string): Promise<number> {
+  const { run } = runFile;
+  const bus = await connect(run);
+  const progress = new Progress({ quiet: false });
+  bus.subscribe(patternOf({ kind: "report", run, node: ANY }), (payload) => {
+    const [topic, value] = (decode(payload) ?? []) as unknown[];
+    const { messages, written } = (value ?? {}) as { messages?: unknown; written?: unknown };
+    if (topic !== "progress" || typeof messages !== "number") return;
+    if (typeof written === "number" && messages > 0) progress.tell(label, written / messages);
+  });
+  say(`Waiting for the end of ${run}`);
+  const began = performance.now();
+  const status = await waitForEnd({ bus, run });
+  const wallMs = performance.now() - began;
+  const finals = await Promise.all(
+    status.why.filter((member) => member.status !== "dead")
+      .map(({ partition }) => askFinal({ bus, run }, partition)),
+  );
+  await bus.close();
+  progress.clear();
+  await linkState(runFile);
+  const outcome: Outcome = {
+    digest: status.digest,
+    virtualPs: status.now,
+    events: status.events,
+    wallMs,
+    processes: runFile.partitions.length + 1,
+    finals: finals.filter((final) => final !== undefined),
+    directory: DIRECTORY,
+  };
+  const report = await reportOn({ label, ...runFile }, outcome);
+  print(JSON.stringify(report));
+  tell(report);
+  return report.checks.every(({ holds }) => holds) ? EXIT.done : EXIT.failed;
+}
+
+function connect(run: string): Promise<Bus> {
+  const user = Deno.env.get(BUS_ENVIRONMENT.user);
+  const password = Deno.env.get(BUS_ENVIRONMENT.password);
+  return connectNats({
+    url: Deno.env.get(BUS_ENVIRONMENT.url) ?? "nats://nats:4222",
+    ...(user !== undefined && { user }),
+    ...(password !== undefined && { password }),
+    run,
+    name: "report",
+    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    onError: (error) => say(error.message),
+  });
+}
+
+interface Rack {
+  readonly bus: Bus;
+  readonly run: string;
+}
+
+/** @returns the answer; undefined where nobody is there just now, or the bus is away. */
+async function ask({ bus, run }: Rack, verb: string): Promise<unknown> {
+  try {
+    const subject = subjectOf({ kind: "control", run, verb });
+    return decode(await bus.request(subject, encode({}), { timeoutMs: ASK_TIMEOUT_MS }));
+  } catch {
+    return undefined;
+  }
+}
+
+/** Asks until the run has ended: a message that says so could be lost. @throws UnclearError */
+async function waitForEnd(rack: Rack): Promise<ClockStatus> {
+  const start = performance.now();
+  let heardMs = start, movedMs = start, toldMs = start;
+  let events = -1;
+  for (;; await sleep(POLL_MS)) {
+    const status = await ask(rack, "status") as ClockStatus | undefined;
+    const now = performance.now();
+    if (status?.finished) return status;
+    if (status !== undefined) heardMs = now;
+    else if (now - heardMs > PATIENCE_MS) {
+      throw new UnclearError(`The timekeeper has not answered for ${seconds(now - heardMs)}`);
+    }
+    if (status === undefined || status.paused || status.events !== events) {
+      movedMs = now;
+      events = status?.events ?? events;
+      continue;
+    }
+    const absent = status.why.filter((member) => member.status === "absent");
+    if (absent.length > 0 && now - movedMs > PATIENCE_MS) {
+      const names = absent.map(({ partition }) => partition).join(", ");
+      throw new UnclearError(`Not here for ${seconds(now - movedMs)}: ${names}; see their logs`);
+    }
+    if (now - movedMs < TELL_AGAIN_MS || now - toldMs < TELL_AGAIN_MS) continue;
+    toldMs = now;
+    say(`Time has not moved for ${seconds(now - movedMs)}:`);
+    for (const { partition, status: state, next, heldBy } of status.why) {
+      const holder = heldBy === "" ? "" : `, held by ${heldBy}`;
+      say(`  ${partition}: ${state}, next event ${formatTime(next)}${holder}`);
+    }
+  }
+}
+
+async function askFinal(rack: Rack, partition: string): Promise<FinalReply | undefined> {
+  for (let attempt = 0; attempt < FINAL_ATTEMPTS; attempt++) {
+    const final = await ask(rack, `final-${partition}`);
+    if (final !== undefined) return final as FinalReply;
+  }
+  say(`${partition} has not said its last words: the report is without them`);
+  return undefined;
+}
+
+/** Makes a run's directory, as everybody else knows it, of the volumes of several containers. */
+async function linkState({ plan, partitions }: RunFile): Promise<void> {
+  await Deno.mkdir(`${DIRECTORY}/scm`, { recursive: true });
+  await Deno.symlink(`${IN_CONTAINER.record}/faults.jsonl`, `${DIRECTORY}/faults.jsonl`);
+  for (const { name, kind } of plan.nodes) {
+    if (kind !== "host") continue;
+    const partition = partitions.find(({ nodes }) => nodes.includes(name))!.name;
+    for (const file of [`${name}.scm`, `${name}.scm.log`]) {
+      const state = `${IN_CONTAINER.states}/${partition}/scm`;
+      await Deno.symlink(`${state}/${file}`, `${DIRECTORY}/scm/${file}`);
+    }
+  }
+}
+
+async function reportOn(of: RunFile & Ran, outcome: Outcome): Promise<ContainerReport> {
+  const { run, plan } = of;
+  const summary = summarise({
+    id: run,
+    path: IN_CONTAINER.state,
+    wallMs: outcome.wallMs,
+    nats: true,
+    outcomes: [{ one: of, outcome, rows: await rowsOf(of, outcome) }],
+  });
+  const faults = (await readRecord()).map(({ at, action, nodes }): Fault => ({
+    at,
+    action,
+    nodes,
+    scripted: plan.faults.some((fault) =>
+      fault.at === at && fault.action === action && nodes.includes(fault.node)
+    ),
+  }));
+  return { ...summary, faults };
+}
+
+async function readRecord(): Promise<RecordedFault[]> {
+  try {
+    const lines = (await Deno.readTextFile(`${DIRECTORY}/faults.jsonl`)).split("\n");
+    return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as RecordedFault);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
+/** The report for people, on stderr. */
+function tell({ methods, results, checks, faults, virtualPs, events, digest }: ContainerReport) {
+  if (methods.length > 0) say(reportTable(methods));
+  for (const { error, confirmed, messages } of methods) {
+    if (error !== null) say(`${error}; ${confirmed} of ${messages} messages confirmed`);
+  }
+  for (const { node, value } of results) say(`${node}: ${JSON.stringify(value)}`);
+  for (const { at, action, nodes, scripted } of faults) {
+    const why = scripted ? "by the scenario" : "from outside, or a crash";
+    say(`${action} of ${nodes.join(", ")} at ${formatTime(at)}, ${why}`);
+  }
+  for (const { name, holds, detail } of checks) {
+    say(`${holds ? "ok  " : "FAIL"} ${name}${detail === "" ? "" : `: ${detail}`}`);
+  }
+  say(`${formatTime(virtualPs)} of virtual time, ${events} events, digest ${digest}`);
+}
+
+function sleep(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
+
+function seconds(ms: number): string {
+  return `${Math.round(ms / 1_000)} s`;
+}
+
+if (import.meta.main) {
+  const [path, label] = Deno.args;
+  if (path === undefined || label === undefined) {
+    say("Usage: report_main.ts RUN_FILE LABEL");
+    Deno.exit(EXIT.usage);
+  }
+  // Process 1 of a container ends on a signal only where it listens to it.
+  for (const signal of ["SIGTERM", "SIGINT"] as const) {
+    Deno.addSignalListener(signal, () => Deno.exit(EXIT.unclear));
+  }
+  try {
+    Deno.exit(await main(JSON.parse(await Deno.readTextFile(path)), label));
+  } catch (error) {
+    if (error instanceof UnclearError) {
+      say(error.message);
+      Deno.exit(EXIT.unclear);
+    }
+    const { message, code } = explain(error);
+    say(message);
+    Deno.exit(code);
+  }
+}

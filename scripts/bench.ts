@@ -1,0 +1,98 @@
+/**
+ * `deno task bench`: what the product costs in time and memory, against its targets. Figures only,
+ * never a test: a missed target is said and fails nothing, as a machine may be busy with something else.
+ */
+import { Command } from "commander";
+import { startNatsServer } from "../console/server/nats_server.ts";
+import { EXIT } from "../fabric/rack/run_file.ts";
+import { measureHops, measureStartUp } from "./bench/as_processes.ts";
+import { type Figure, figureRow, figureTable } from "./bench/figure.ts";
+import { measureGrowth, measureOneProcess } from "./bench/one_process.ts";
+import { explain } from "./commands/failure.ts";
+import { onInterrupt } from "./commands/interrupt.ts";
+import { print, say } from "./commands/output.ts";
+import { whole } from "./commands/run.ts";
+
+interface Flags {
+  readonly quick?: true;
+  readonly json?: true;
+  readonly seed: string;
+  readonly only?: string;
+}
+
+const GROUPS = ["a", "b", "c", "d"] as const;
+
+async function bench(flags: Flags): Promise<void> {
+  const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
+  const quick = flags.quick === true;
+  const wanted = new Set(flags.only ?? GROUPS);
+  const machine = machineNow();
+  const { cores, loadAverage, memoryGiB, deno } = machine;
+  say(
+    `seed ${seed}; ${cores} cores, ${memoryGiB} GiB, load ${loadAverage} before the start; Deno ${deno}`,
+  );
+  const figures: Figure[] = [];
+  if (wanted.has("a")) figures.push(...measureOneProcess({ seed, quick }));
+  if (wanted.has("b") || wanted.has("c")) {
+    figures.push(
+      ...await withServer(async (place) => [
+        ...(wanted.has("b") ? await measureHops({ ...place, seed, quick, say }) : []),
+        ...(wanted.has("c") ? await measureStartUp({ ...place, seed, quick, say }) : []),
+      ]),
+    );
+  }
+  if (wanted.has("d")) figures.push(...measureGrowth({ seed, quick }));
+  if (flags.json) print(JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow) }));
+  else print(figureTable(figures));
+}
+
+type InPlace<T> = (
+  place: {
+    readonly address: Awaited<ReturnType<typeof startNatsServer>>["address"];
+    readonly directory: string;
+  },
+) => Promise<T>;
+
+/** A server and a directory for as long as `use` takes. */
+async function withServer<T>(use: InPlace<T>): Promise<T> {
+  const directory = await Deno.makeTempDir({ prefix: "rackmesh-bench-" });
+  const remove = () => Deno.remove(directory, { recursive: true });
+  const server = await startNatsServer({ dir: directory });
+  onInterrupt("bench server", () => server.stop().then(remove), { says: "ending the bench" });
+  try {
+    return await use({ address: server.address, directory });
+  } finally {
+    await server.stop();
+    await remove();
+  }
+}
+
+/** What the figures depend on besides the code. */
+function machineNow() {
+  return {
+    cores: navigator.hardwareConcurrency,
+    memoryGiB: Math.round(Deno.systemMemoryInfo().total / 2 ** 30),
+    loadAverage: Number(Deno.loadavg()[0]!.toFixed(2)),
+    system: `${Deno.build.os} ${Deno.osRelease()} ${Deno.build.arch}`,
+    deno: Deno.version.deno,
+    v8: Deno.version.v8,
+  };
+}
+
+const command = new Command("bench")
+  .description("Measures the product against its targets; a missed one fails nothing.")
+  .option("--quick", "fewer and smaller runs: under a minute, less exact")
+  .option("--json", "one JSON document on stdout")
+  .option("--seed <n>", "of every rack", "7")
+  .option("--only <letters>", "some of a (one process), b (hops), c (start), d (growth): ad")
+  .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
+  .action(bench);
+
+try {
+  await command.parseAsync(Deno.args, { from: "user" });
+} catch (error) {
+  const { message, code } = explain(error);
+  say(message);
+  Deno.exit(code);
+}
+Deno.exit(EXIT.done);

@@ -1,0 +1,120 @@
+/** Measures of a rack as processes over a real nats-server, one node per process. */
+import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import type { BenchRack } from "./bench_rack.ts";
+import type { Figure } from "./figure.ts";
+import { type ProcessRun, runAsProcesses } from "./processes.ts";
+import { roundTripUs } from "./round_trip.ts";
+
+export interface Place {
+  readonly address: NatsAddress;
+  readonly directory: string;
+  readonly seed: number;
+  readonly quick: boolean;
+  readonly say: (what: string) => void;
+}
+
+const MIB = 2 ** 20;
+const TARGET_RATIO = { is: "at most", value: 1.5 } as const;
+
+/**
+ * (b) What a message between two processes takes on the wall, over what a request and its answer
+ * take on the same bus just before and after.
+ */
+export async function measureHops(place: Place): Promise<Figure[]> {
+  const { quick, seed } = place;
+  const one: BenchRack = {
+    hosts: 2,
+    writers: 1,
+    seed,
+    load: { writes: quick ? 500 : 2_000, bytes: 64, depth: 1 },
+  };
+  const many: BenchRack = {
+    hosts: 8,
+    writers: 8,
+    seed,
+    load: { writes: quick ? 100 : 400, bytes: 64, depth: 32 },
+  };
+  return [
+    ...await hopFigures(one, { place, label: "2 hosts, depth 1: a hop" }),
+    ...await hopFigures(many, { place, label: "8 hosts, depth 32: a packet" }),
+  ];
+}
+
+async function hopFigures(
+  rack: BenchRack,
+  { place, label }: { readonly place: Place; readonly label: string },
+): Promise<Figure[]> {
+  const { address, directory, quick, say } = place;
+  const trips: number[] = [], hops: number[] = [], ratios: number[] = [], grants: number[] = [];
+  const count = quick ? 1_000 : 4_000;
+  for (let i = 0; i < (quick ? 1 : 3); i++) {
+    say(`${label}, run ${i + 1}`);
+    const before = await roundTripUs(address, { directory, count });
+    const run = await runAsProcesses(rack, {
+      address,
+      directory,
+      run: `hops-${rack.hosts}-${i}`,
+    });
+    const after = await roundTripUs(address, { directory, count });
+    const trip = (before + after) / 2, hop = 1_000 * run.hopsMs / run.hops;
+    trips.push(trip);
+    hops.push(hop);
+    ratios.push(hop / trip);
+    grants.push(run.grants / run.allHops);
+  }
+  return [
+    { group: "b", what: `${label}`, unit: "µs", values: hops },
+    { group: "b", what: "NATS request and reply meanwhile", unit: "µs", values: trips },
+    { group: "b", what: "the one over the other", unit: "×", values: ratios, target: TARGET_RATIO },
+    { group: "b", what: "spans granted for each", unit: "", values: grants },
+  ];
+}
+
+/** (c) How long racks take to come up, and what their processes hold then. */
+export async function measureStartUp(place: Place): Promise<Figure[]> {
+  const { address, directory, seed, quick, say } = place;
+  const figures: Figure[] = [];
+  for (const hosts of quick ? [2, 8] : [2, 8, 32]) {
+    const runs: ProcessRun[] = [];
+    for (let i = 0; i < (quick ? 1 : 3); i++) {
+      say(`${hosts} hosts up, run ${i + 1}`);
+      const run = `up-${hosts}-${i}`;
+      runs.push(await runAsProcesses({ hosts, writers: 1, seed }, { address, directory, run }));
+    }
+    figures.push(...startUpFigures(hosts, runs));
+  }
+  return figures;
+}
+
+function startUpFigures(hosts: number, runs: readonly ProcessRun[]): Figure[] {
+  const what = `${hosts} hosts, ${runs[0]!.processes} processes`;
+  const resident = runs.map(({ residentBytes }) => residentBytes.map((bytes) => bytes / MIB));
+  return [
+    {
+      group: "c",
+      what: `${what}: all granted their first span`,
+      unit: "s",
+      values: runs.map(({ upMs }) => upMs / 1_000),
+    },
+    {
+      group: "c",
+      what: `${what}: all devices open`,
+      unit: "s",
+      values: runs.map(({ wholeMs }) => wholeMs / 1_000),
+      target: { is: "at most", value: 20 },
+    },
+    {
+      group: "c",
+      what: `${what}: resident, the largest process`,
+      unit: "MiB",
+      values: resident.map((sizes) => Math.max(...sizes)),
+      target: { is: "at most", value: 70 },
+    },
+    {
+      group: "c",
+      what: `${what}: resident, the mean`,
+      unit: "MiB",
+      values: resident.map((sizes) => sizes.reduce((sum, size) => sum + size, 0) / sizes.length),
+    },
+  ];
+}

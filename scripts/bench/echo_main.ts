@@ -1,0 +1,15 @@
+/** `echo_main.ts RUN`: answers requests with what they hold, for the round trip of the bus itself. */
+import { connectNats } from "../../fabric/bus/nats_bus.ts";
+import { subjectOf } from "../../fabric/bus/subjects.ts";
+import { busAddressFrom, EXIT } from "../../fabric/rack/run_file.ts";
+
+const [run] = Deno.args;
+if (run === undefined) {
+  console.error("Usage: echo_main.ts RUN");
+  Deno.exit(EXIT.usage);
+}
+const address = busAddressFrom((variable) => Deno.env.get(variable));
+const bus = await connectNats({ ...address, run, name: "echo", onError: console.error });
+const subject = subjectOf({ kind: "control", run, verb: "echo" });
+bus.subscribe(subject, (payload, _subject, reply) => reply?.(payload));
+await bus.closed;

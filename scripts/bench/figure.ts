@@ -1,0 +1,73 @@
+/** A measured number with what it is held against, and how a list of them is shown. */
+import { table } from "../commands/output.ts";
+
+export interface Figure {
+  /** The letter of the measure, a to d. */
+  readonly group: "a" | "b" | "c" | "d";
+  readonly what: string;
+  readonly unit: string;
+  /** One value per repetition. */
+  readonly values: readonly number[];
+  readonly target?: Target;
+}
+
+export interface Target {
+  readonly is: "at least" | "at most";
+  readonly value: number;
+}
+
+/** The value in the middle, the mean of two where there are two. */
+export function median(values: ArrayLike<number>): number {
+  const sorted = Float64Array.from(values).sort();
+  const half = sorted.length >> 1;
+  return sorted.length % 2 === 1 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
+}
+
+/** Whether the median reaches the target; null without one. */
+export function isReached({ values, target }: Figure): boolean | null {
+  if (target === undefined) return null;
+  const value = median(values);
+  return target.is === "at least" ? value >= target.value : value <= target.value;
+}
+
+/** A figure as `--json` has it. */
+export function figureRow(figure: Figure): Record<string, unknown> {
+  const { group, what, unit, values, target } = figure;
+  return {
+    group,
+    what,
+    unit,
+    median: median(values),
+    least: Math.min(...values),
+    most: Math.max(...values),
+    values,
+    target: target ?? null,
+    reached: isReached(figure),
+  };
+}
+
+export function figureTable(figures: readonly Figure[]): string {
+  const rows = figures.map((figure) => {
+    const { group, what, unit, values, target } = figure;
+    return [
+      group,
+      what,
+      short(median(values)),
+      unit,
+      values.length === 1 ? "" : `${short(Math.min(...values))} – ${short(Math.max(...values))}`,
+      target === undefined ? "" : `${target.is} ${short(target.value)}`,
+      verdictOf(isReached(figure)),
+    ];
+  });
+  return table(["", "measure", "median", "unit", "spread", "target", ""], rows);
+}
+
+function verdictOf(isReached: boolean | null): string {
+  return isReached === null ? "" : isReached ? "reached" : "missed";
+}
+
+/** Three digits that count: 0.914, 1.48, 57.2, 412, 20 300. */
+function short(value: number): string {
+  if (Math.abs(value) >= 1_000) return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, " ");
+  return String(Number(value.toPrecision(3)));
+}

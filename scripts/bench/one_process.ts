@@ -1,0 +1,129 @@
+/** Measures of a rack in one process, without files: what the models and the event loop cost. */
+import { Simulator } from "../../fabric/simulator.ts";
+import { NEVER, PS_PER_US } from "../../fabric/time/time.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
+import { MemoryScm } from "../../nodes/host/scm_store.ts";
+import { type BenchRack, benchRack } from "./bench_rack.ts";
+import type { Figure } from "./figure.ts";
+
+/** The first repetitions compile; what they measure is V8. */
+const WARM_UPS = 3;
+
+interface Simulated {
+  /** Once every writer writes: events, and wall ms for them. */
+  readonly events: number;
+  readonly ms: number;
+  /** Of the whole run, set-up included. */
+  readonly writes: number;
+  readonly wholeMs: number;
+  readonly wholeEvents: number;
+}
+
+function simulate(rack: BenchRack): Simulated {
+  const { plan } = benchRack(rack, "all");
+  const stores = new Map<string, MemoryScm>();
+  for (const node of plan.nodes) {
+    if (node.kind === "host") stores.set(node.name, new MemoryScm(node.config.scmBytes));
+  }
+  const writing = new Set<string>();
+  let writes = 0, span = 0;
+  const simulator = new Simulator({
+    plan,
+    create: nodeFactory({
+      plan,
+      image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
+      inputs: () => ({}),
+      programs: {},
+    }),
+    onDurable: (host, made) => stores.get(host)!.commit(span++, made),
+    onReport(_time, node, topic, value) {
+      if (topic === "progress") writing.add(node);
+      if (topic === "program-failed") throw new Error(`${node}: ${JSON.stringify(value)}`);
+      if (topic === "result") writes += (value as { confirmedMessages: number }).confirmedMessages;
+    },
+  });
+  const began = performance.now();
+  while (writing.size < rack.writers && simulator.next !== NEVER) {
+    simulator.run(simulator.next + PS_PER_US);
+  }
+  const setUpMs = performance.now() - began, setUpEvents = simulator.events;
+  simulator.run();
+  const wholeMs = performance.now() - began;
+  return {
+    events: simulator.events - setUpEvents,
+    ms: wholeMs - setUpMs,
+    writes,
+    wholeMs,
+    wholeEvents: simulator.events,
+  };
+}
+
+/** (a) Events and persistent writes of 64 B per second, two hosts, flow 1. */
+export function measureOneProcess(options: { readonly seed: number; readonly quick: boolean }) {
+  const { seed, quick } = options;
+  return [16, 1].flatMap((depth): Figure[] => {
+    const load = { writes: quick ? 5_000 : 20_000, bytes: 64, depth };
+    const runs = repeat(quick ? 3 : 7, () => simulate({ hosts: 2, writers: 1, seed, load }));
+    return [
+      {
+        group: "a",
+        what: `one process: events, depth ${depth}`,
+        unit: "M/s",
+        values: runs.map(({ wholeEvents, wholeMs }) => wholeEvents / wholeMs / 1_000),
+        target: { is: "at least", value: 1 },
+      },
+      {
+        group: "a",
+        what: `one process: persistent writes of 64 B, depth ${depth}`,
+        unit: "/s",
+        values: runs.map(({ writes, wholeMs }) => 1_000 * writes / wholeMs),
+        target: { is: "at least", value: 20_000 },
+      },
+    ];
+  });
+}
+
+function repeat(count: number, run: () => Simulated): Simulated[] {
+  for (let i = 0; i < WARM_UPS; i++) run();
+  return Array.from({ length: count }, run);
+}
+
+/** (d) What an event costs as hosts grow, every host writing to the next. */
+export function measureGrowth(
+  options: { readonly seed: number; readonly quick: boolean },
+): Figure[] {
+  const { seed, quick } = options;
+  const sizes = quick ? [2, 16] : [2, 4, 8, 16, 32, 64];
+  const load = { writes: quick ? 500 : 1_000, bytes: 64, depth: 16 };
+  const costs = new Map(sizes.map((hosts) => [hosts, [] as number[]]));
+  const rounds = quick ? 2 : 3;
+  for (let round = -1; round < rounds; round++) {
+    for (const hosts of sizes) {
+      // Small racks are over too soon to be timed, so they run more than once.
+      const runs = Array.from(
+        { length: Math.max(1, 8 / hosts) },
+        () => simulate({ hosts, writers: hosts, seed, load }),
+      );
+      const events = runs.reduce((sum, run) => sum + run.events, 0);
+      const ms = runs.reduce((sum, run) => sum + run.ms, 0);
+      if (round >= 0) costs.get(hosts)!.push(1e6 * ms / events);
+    }
+  }
+  const last = sizes.at(-1)!;
+  const growth = costs.get(last)!.map((cost, round) => cost / costs.get(2)![round]!);
+  return [
+    ...sizes.map((hosts): Figure => ({
+      group: "d",
+      what: `one process: an event with ${hosts} hosts`,
+      unit: "ns",
+      values: costs.get(hosts)!,
+    })),
+    {
+      group: "d",
+      what: `the same, ${last} hosts over 2`,
+      unit: "×",
+      values: growth,
+      target: { is: "at most", value: 1.2 },
+    },
+  ];
+}

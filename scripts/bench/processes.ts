@@ -1,0 +1,131 @@
+/** A rack as processes, measured from outside: when it is up, how long it runs, what it holds. */
+import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { decode } from "../../fabric/bus/codec.ts";
+import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
+import type { Bus } from "../../fabric/bus/bus.ts";
+import { Supervisor } from "../../console/server/supervisor.ts";
+import { writeRunFile } from "../../console/server/run_directory.ts";
+import { onInterrupt } from "../commands/interrupt.ts";
+import { runFileOf } from "../prepare.ts";
+import { type BenchRack, benchRack } from "./bench_rack.ts";
+
+export interface ProcessRun {
+  readonly processes: number;
+  /** From the first start of a process until every one was granted its first span. */
+  readonly upMs: number;
+  /** From the same moment to the end of the run. */
+  readonly wholeMs: number;
+  /** Messages between processes once a quarter of all writes was confirmed, and wall ms for them. */
+  readonly hops: number;
+  readonly hopsMs: number;
+  /** Messages of the whole run, and spans that were granted. */
+  readonly allHops: number;
+  readonly grants: number;
+  /** Of each process of the rack at the end. */
+  readonly residentBytes: readonly number[];
+}
+
+/** Brings the rack up, one node per process, lets it run to its end and takes it down. */
+export async function runAsProcesses(
+  rack: BenchRack,
+  at: { readonly address: NatsAddress; readonly directory: string; readonly run: string },
+): Promise<ProcessRun> {
+  const { address, directory, run } = at;
+  const runFile = runFileOf(benchRack(rack, "node"), {
+    run,
+    directory: `${directory}/${run}`,
+    stayUp: false,
+    livenessMs: 0,
+    trace: false,
+    delayMsMax: 0,
+  });
+  const runFilePath = await writeRunFile(runFile);
+  const bus = await connectNats({ ...address, run, name: "bench", onError: () => {} });
+  const progress = new Progress(rack);
+  const supervisor = new Supervisor({
+    runFile,
+    runFilePath,
+    address,
+    bus,
+    onReport: (node, topic, value) => progress.note(node, topic, value),
+  });
+  onInterrupt("bench rack", () => supervisor.down());
+  try {
+    const up = untilGranted(bus, { run, partitions: runFile.partitions.length });
+    const began = performance.now();
+    await supervisor.start();
+    const upAt = await up;
+    const warm = rack.load === undefined ? { hops: 0, at: upAt } : await progress.warm.then(
+      () => hopsSoFar(supervisor),
+    );
+    const summary = await supervisor.finished;
+    const endedAt = performance.now();
+    const { hops } = await hopsSoFar(supervisor);
+    const pids = supervisor.processes().map(({ pid }) => pid).filter((pid) => pid !== null);
+    return {
+      processes: pids.length,
+      upMs: upAt - began,
+      wholeMs: endedAt - began,
+      hops: hops - warm.hops,
+      hopsMs: endedAt - warm.at,
+      allHops: hops,
+      grants: summary.grants,
+      residentBytes: pids.map(residentBytes),
+    };
+  } finally {
+    await supervisor.down();
+    await bus.close();
+  }
+}
+
+/** Says when the programs have confirmed a quarter of what they write: by then, V8 has compiled. */
+class Progress {
+  readonly #confirmed = new Map<string, number>();
+  readonly #wanted: number;
+  readonly #warm = Promise.withResolvers<void>();
+
+  constructor({ load, writers }: BenchRack) {
+    this.#wanted = writers * (load?.writes ?? 0) / 4;
+  }
+
+  get warm(): Promise<void> {
+    return this.#warm.promise;
+  }
+
+  note(node: string, topic: string, value: unknown): void {
+    if (topic !== "progress") return;
+    this.#confirmed.set(node, (value as { confirmed: number }).confirmed);
+    const sum = [...this.#confirmed.values()].reduce((total, count) => total + count, 0);
+    if (sum >= this.#wanted) this.#warm.resolve();
+  }
+}
+
+async function hopsSoFar(supervisor: Supervisor): Promise<{ hops: number; at: number }> {
+  const at = performance.now();
+  const finals = await supervisor.finals();
+  return { hops: finals.reduce((sum, { sent }) => sum + sent, 0), at };
+}
+
+/** When every partition has been granted a span; listens no longer than that. */
+function untilGranted(bus: Bus, of: { run: string; partitions: number }): Promise<number> {
+  const { run, partitions } = of;
+  const granted = new Set<string>();
+  const { promise, resolve } = Promise.withResolvers<number>();
+  const pattern = patternOf({ kind: "clock.grant", run, partition: ANY });
+  const subscription = bus.subscribe(pattern, (payload, subject) => {
+    const name = parseSubject(subject);
+    const value = decode(payload);
+    if (name?.kind !== "clock.grant" || !Array.isArray(value) || value[0] !== "grant") return;
+    granted.add(name.partition);
+    if (granted.size < partitions) return;
+    subscription.close();
+    resolve(performance.now());
+  });
+  return promise;
+}
+
+/** What Linux says that a process holds in memory, shared pages of the program included. */
+function residentBytes(pid: number): number {
+  const status = Deno.readTextFileSync(`/proc/${pid}/status`);
+  return 1024 * Number(/^VmRSS:\s*(\d+) kB$/m.exec(status)?.[1] ?? NaN);
+}

@@ -1,0 +1,54 @@
+/** The measure for hops: how long a request and its answer take between two processes over the bus. */
+import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { subjectOf } from "../../fabric/bus/subjects.ts";
+import { busEnvironment } from "../../fabric/rack/run_file.ts";
+import { endChildren, startChild } from "../../console/server/children.ts";
+import { median } from "./figure.ts";
+
+/** About what a grant takes. */
+const PAYLOAD_BYTES = 64;
+const WARM_UP = 2_000;
+
+/** @returns the median wall time of a round trip in µs, each of `count` waiting for the one before. */
+export async function roundTripUs(
+  address: NatsAddress,
+  options: { readonly directory: string; readonly count: number },
+): Promise<number> {
+  const { directory, count } = options;
+  const run = "bench-echo";
+  const child = startChild({
+    name: "echo",
+    module: "scripts/bench/echo_main.ts",
+    args: [run],
+    env: busEnvironment(address),
+    logFile: `${directory}/echo.log`,
+  });
+  const bus = await connectNats({ ...address, run, name: "bench", onError: () => {} });
+  try {
+    const subject = subjectOf({ kind: "control", run, verb: "echo" });
+    const payload = new Uint8Array(PAYLOAD_BYTES);
+    await untilAnswered(() => bus.request(subject, payload, { timeoutMs: 100 }));
+    const times = new Float64Array(WARM_UP + count);
+    for (let i = 0; i < times.length; i++) {
+      const began = performance.now();
+      await bus.request(subject, payload, { timeoutMs: 5_000 });
+      times[i] = performance.now() - began;
+    }
+    return 1_000 * median(times.subarray(WARM_UP));
+  } finally {
+    await bus.close();
+    await endChildren([child], 1_000);
+  }
+}
+
+async function untilAnswered(ask: () => Promise<unknown>): Promise<void> {
+  for (let attempt = 0; attempt < 100; attempt++) {
+    try {
+      await ask();
+      return;
+    } catch {
+      await new Promise((resolve) => setTimeout(resolve, 50));
+    }
+  }
+  throw new Error("The echo process does not answer");
+}

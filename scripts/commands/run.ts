@@ -1,0 +1,303 @@
+/** `rack run`: up, run to the end, report, down. */
+import type { Command } from "commander";
+import { rackDigest } from "../../fabric/digest.ts";
+import { EXIT } from "../../fabric/rack/run_file.ts";
+import type { FaultPlan } from "../../fabric/rack/plan.ts";
+import { type Packing, PACKINGS } from "../../fabric/rack/topology.ts";
+import { type MethodName, METHODS } from "../../fabric/rack/vocabulary.ts";
+import { parseSize } from "../../fabric/rack/units.ts";
+import { formatTime } from "../../fabric/time/time.ts";
+import { createRunDirectory } from "../../console/server/run_directory.ts";
+import { type NatsServer, startNatsServer, useExisting } from "../../console/server/nats_server.ts";
+import { prepare, type Prepared, type PrepareOptions } from "../prepare.ts";
+import { type MethodRow, type Ran, reportTable, rowsOf, type RunReport } from "../report.ts";
+import { type Outcome, runProcesses, runSimulated } from "../run_variant.ts";
+import { isPutResult } from "../../tests/checkers/survival.ts";
+import { UsageError } from "./failure.ts";
+import { print, Progress, say } from "./output.ts";
+import { onInterrupt } from "./interrupt.ts";
+
+/** Options as commander gives them: text. */
+export interface RunFlags {
+  readonly input?: string;
+  readonly method?: string;
+  readonly ddio?: string;
+  readonly size?: string;
+  readonly depth?: string;
+  readonly seed?: string;
+  readonly pack: string;
+  readonly nats?: string;
+  readonly json?: boolean;
+  readonly trace?: boolean;
+  readonly delay?: string;
+  readonly faults?: string;
+}
+
+export function addVariantOptions(command: Command): Command {
+  return command
+    .option("--input <file>", "the file that `put` writes")
+    .option("--method <name>", `one of ${METHODS.join(", ")}; else as the scenario says`)
+    .option("--ddio <on|off>", "else as the scenario says")
+    .option("--size <bytes>", "bytes of a message, 64 to 1MiB")
+    .option("--depth <n>", "messages outstanding, 1 to 256")
+    .option("--seed <n>", "instead of the scenario's");
+}
+
+export function addRun(program: Command): void {
+  addVariantOptions(program.command("run <scenario>"))
+    .description("bring the rack up, run the scenario to its end, report, take it down")
+    .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "node")
+    .option("--nats <url>", "use this nats-server instead of starting one")
+    .option("--trace", "keep every step of every operation in the run's directory")
+    .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
+    .option("--faults <file>", "replay the power failures recorded in a run's faults.jsonl")
+    .option("--json", "one JSON document on stdout")
+    .addHelpText(
+      "after",
+      "\nExample:\n  rack run scripts/scenarios/persist_pair.yaml --input ./data.bin",
+    )
+    .action(async (scenario: string, flags: RunFlags) => {
+      Deno.exitCode = await run(scenario, flags);
+    });
+}
+
+/** Checks and converts what stands on the command line. @throws UsageError */
+export function prepareOptions(flags: Partial<RunFlags>, packing: Packing): PrepareOptions {
+  const { input, method, ddio, size, depth, seed } = flags;
+  if (method !== undefined && !(METHODS as readonly string[]).includes(method)) {
+    throw new UsageError(`--method is "${method}": expected one of ${METHODS.join(", ")}`);
+  }
+  if (ddio !== undefined && ddio !== "on" && ddio !== "off") {
+    throw new UsageError(`--ddio is "${ddio}": expected on or off`);
+  }
+  const bytes = size === undefined ? undefined : parseSize(size) ?? NaN;
+  if (bytes !== undefined && !(bytes >= 64 && bytes <= 2 ** 20)) {
+    throw new UsageError(`--size is "${size}": expected 64 to 1MiB`);
+  }
+  return {
+    packing,
+    ...(input !== undefined && { input }),
+    ...(method !== undefined && { method: method as MethodName }),
+    ...(ddio !== undefined && { ddio }),
+    ...(bytes !== undefined && { size: bytes }),
+    ...(depth !== undefined && { depth: whole("--depth", depth, { least: 1, most: 256 }) }),
+    ...(seed !== undefined &&
+      { seed: whole("--seed", seed, { least: 0, most: Number.MAX_SAFE_INTEGER }) }),
+  };
+}
+
+/** A whole number in a range. @throws UsageError */
+export function whole(
+  option: string,
+  text: string,
+  range: { least: number; most: number },
+): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= range.least && value <= range.most) return value;
+  throw new UsageError(
+    `${option} is "${text}": expected a whole number from ${range.least} to ${range.most}`,
+  );
+}
+
+async function run(scenario: string, flags: RunFlags): Promise<number> {
+  const packing = flags.pack as Packing;
+  if (!PACKINGS.includes(packing)) {
+    throw new UsageError(`--pack is "${flags.pack}": expected one of ${PACKINGS.join(", ")}`);
+  }
+  const faults = flags.faults === undefined ? undefined : await readFaults(flags.faults);
+  const prepared = await prepare(scenario, {
+    ...prepareOptions(flags, packing),
+    ...(faults && { faults }),
+  });
+  const report = await runAll(prepared, { flags, packing });
+  if (flags.json) print(JSON.stringify(report));
+  else printReport(report);
+  return report.checks.every(({ holds }) => holds) ? EXIT.done : EXIT.failed;
+}
+
+interface How {
+  readonly flags: RunFlags;
+  readonly packing: Packing;
+}
+
+async function runAll(prepared: readonly Prepared[], how: How): Promise<RunReport> {
+  const { flags, packing } = how;
+  const { variant } = prepared[0]!;
+  const { id, path } = await createRunDirectory(variant.name);
+  const say_ = flags.json ? () => {} : say;
+  say_(`seed ${variant.seed}, run ${id}`);
+  const server = packing === "all" ? undefined : await busFor(flags, path);
+  const progress = new Progress({ quiet: flags.json === true });
+  const outcomes: { one: Prepared; outcome: Outcome; rows: MethodRow[] }[] = [];
+  const began = performance.now();
+  try {
+    for (const [i, one] of prepared.entries()) {
+      const options = {
+        run: `${id}-${i}`,
+        directory: prepared.length === 1
+          ? path
+          : `${path}/${one.label.replaceAll(/[^\w-]+/g, "_")}`,
+        trace: flags.trace === true,
+        delayMsMax: flags.delay === undefined
+          ? 0
+          : whole("--delay", flags.delay, { least: 0, most: 1_000 }),
+        onProgress: (_node: string, topic: string, value: unknown) => {
+          if (topic === "progress") {
+            progress.tell(one.label, (i + shareOf(value)) / prepared.length);
+          }
+        },
+      };
+      progress.tell(one.label, i / prepared.length);
+      const outcome = server === undefined
+        ? await runSimulated(one, options)
+        : await runProcesses(one, {
+          ...options,
+          address: server.address,
+          onStart: (supervisor) => onInterrupt("rack", () => supervisor.down()),
+        });
+      outcomes.push({ one, outcome, rows: await rowsOf(one, outcome) });
+    }
+  } finally {
+    progress.clear();
+    await server?.stop();
+  }
+  const report = summarise({
+    id,
+    path,
+    wallMs: performance.now() - began,
+    outcomes,
+    nats: server !== undefined,
+  });
+  await Deno.writeTextFile(`${path}/report.json`, JSON.stringify(report, null, 2));
+  return report;
+}
+
+/** The server of a run: its own, or one that is there. */
+async function busFor(
+  flags: RunFlags,
+  path: string,
+): Promise<Pick<NatsServer, "address" | "stop">> {
+  if (flags.nats !== undefined) {
+    return { address: useExisting(flags.nats), stop: () => Promise.resolve() };
+  }
+  const server = await startNatsServer({ dir: path, keepUp: true });
+  onInterrupt("nats", () => server.stop());
+  return server;
+}
+
+/** The report on a scenario's runs. */
+export function summarise(
+  of: {
+    id: string;
+    path: string;
+    wallMs: number;
+    nats: boolean;
+    outcomes: readonly { one: Ran; outcome: Outcome; rows: MethodRow[] }[];
+  },
+): RunReport {
+  const { id, path, wallMs, outcomes } = of;
+  const { plan } = outcomes[0]!.one;
+  const methods = outcomes.flatMap(({ rows }) => rows);
+  const digests = outcomes.map(({ one, outcome }) => [one.label, outcome.digest] as const);
+  return {
+    run: id,
+    scenario: plan.scenario,
+    seed: plan.seed,
+    digest: digests.length === 1 ? digests[0]![1] : rackDigest(digests),
+    virtualPs: outcomes.reduce((sum, { outcome }) => sum + outcome.virtualPs, 0),
+    wallMs: Math.round(wallMs),
+    processes: Math.max(...outcomes.map(({ outcome }) => outcome.processes)) + (of.nats ? 1 : 0),
+    events: outcomes.reduce((sum, { outcome }) => sum + outcome.events, 0),
+    directory: path,
+    methods,
+    results: otherResults(outcomes),
+    checks: checksOf(outcomes, methods),
+  };
+}
+
+function otherResults(
+  outcomes: readonly { one: Ran; outcome: Outcome }[],
+): RunReport["results"] {
+  return outcomes.flatMap(({ one, outcome }) =>
+    outcome.finals.flatMap(({ reports }) =>
+      reports.filter(({ topic, value }) =>
+        topic === "program-failed" || (topic === "result" && !isPutResult(value))
+      ).map(({ node, value }) => ({ node, variant: one.label, value }))
+    )
+  );
+}
+
+function checksOf(
+  outcomes: readonly { one: Ran; outcome: Outcome }[],
+  methods: readonly MethodRow[],
+): RunReport["checks"] {
+  const checks: { name: string; holds: boolean; detail: string }[] = [];
+  const losses = methods.filter(({ loss }) => loss !== null);
+  checks.push({
+    name: "survives-what-was-reported",
+    holds: losses.length === 0,
+    detail: losses.map(({ method, ddio, loss }) =>
+      `${method}, ddio ${ddio}: byte ${loss!.offset} of ${loss!.object} on ${loss!.host} is ${
+        loss!.found
+      }, reported persisted as ${loss!.expected}`
+    ).join("; "),
+  });
+  const failures = outcomes.flatMap(({ one, outcome }) =>
+    outcome.finals.flatMap(({ reports }) =>
+      reports.flatMap(({ node, topic, value }) => {
+        const why = failureOf(topic, value);
+        return why === undefined ? [] : [`${one.label}: ${node}: ${why}`];
+      })
+    )
+  );
+  checks.push({
+    name: "programs-run-through",
+    holds: failures.length === 0,
+    detail: failures.join("; "),
+  });
+  return checks;
+}
+
+/**
+ * Why a program did not run through; undefined where it did. One that was cut off by what happened to
+ * the rack has run through: its result says how far it came.
+ */
+function failureOf(topic: string, value: unknown): string | undefined {
+  const { message, status, error } = value as Record<string, unknown>;
+  if (topic === "program-failed") return String(message);
+  const neverBegan = topic === "result" && status === "failed" && !isPutResult(value);
+  return neverBegan ? String(error) : undefined;
+}
+
+function printReport(report: RunReport): void {
+  if (report.methods.length > 0) print(reportTable(report.methods));
+  for (const { error, method, ddio, confirmed, messages } of report.methods) {
+    if (error !== null) {
+      print(`${method}, ddio ${ddio}: ${error}; ${confirmed} of ${messages} messages confirmed`);
+    }
+  }
+  for (const { node, variant, value } of report.results) {
+    print(`${variant}: ${node}: ${JSON.stringify(value)}`);
+  }
+  for (const { name, holds, detail } of report.checks) {
+    print(`${holds ? "ok  " : "FAIL"} ${name}${detail === "" ? "" : `: ${detail}`}`);
+  }
+  print(
+    `${formatTime(report.virtualPs)} of virtual time in ${(report.wallMs / 1_000).toFixed(2)} s, ` +
+      `${report.processes} processes, ${report.events} events`,
+  );
+  print(`digest ${report.digest}, seed ${report.seed}, kept in ${report.directory}`);
+}
+
+function shareOf(progress: unknown): number {
+  const { written, messages } = progress as { written?: unknown; messages?: unknown };
+  return typeof written === "number" && typeof messages === "number" ? written / messages : 0;
+}
+
+async function readFaults(path: string): Promise<FaultPlan[]> {
+  const lines = (await Deno.readTextFile(path)).split("\n").filter((line) => line !== "");
+  return lines.flatMap((line) => {
+    const { at, action, nodes } = JSON.parse(line);
+    return (nodes as string[]).map((node) => ({ at, action, node }));
+  });
+}

@@ -1,0 +1,31 @@
+/** Counts tests in a JUnit report of `deno test`. */
+
+export interface TestCount {
+  readonly passed: number;
+  readonly failed: number;
+}
+
+/** How Deno joins the names of nested suites and tests, escaped as in XML. */
+const NESTED = " &gt; ";
+
+/**
+ * Tests that passed and failed. Only the innermost count: a `describe` is reported as a test case
+ * too, and known by others being nested in it. Skipped ones count as neither.
+ */
+export function countTests(junit: string): TestCount {
+  const cases = [
+    ...junit.matchAll(/<testcase name="([^"]*)"([^>]*)>([^]*?)(?=<testcase |<\/testsuite>)/g),
+  ];
+  const suites = new Set<string>();
+  for (const [, name = ""] of cases) {
+    const parts = name.split(NESTED);
+    for (let i = 1; i < parts.length; i++) suites.add(parts.slice(0, i).join(NESTED));
+  }
+  let passed = 0, failed = 0;
+  for (const [, name = "", , body = ""] of cases) {
+    if (suites.has(name) || /<skipped\b/.test(body)) continue;
+    if (/<(failure|error)\b/.test(body)) failed++;
+    else passed++;
+  }
+  return { passed, failed };
+}

@@ -1,0 +1,187 @@
+/** From a scenario file and what the command line adds, to racks that can be run. */
+import {
+  lookahead,
+  makePlan,
+  type Packing,
+  type PartitionPlan,
+  partitionsOf,
+} from "../fabric/rack/topology.ts";
+import type { FaultPlan, RackPlan } from "../fabric/rack/plan.ts";
+import type { RunFile } from "../fabric/rack/run_file.ts";
+import {
+  isOwnProgram,
+  parseScenario,
+  type ProgramScenario,
+  type Scenario,
+} from "../fabric/rack/scenario.ts";
+import { type ScenarioVariant, type VariantChoices, variants } from "../fabric/rack/variants.ts";
+import { formatSize } from "../fabric/rack/units.ts";
+import { DIRECTORY_BYTES } from "../nodes/host/programs/scm_directory.ts";
+import { UsageError } from "./commands/failure.ts";
+
+/** One run to be made. */
+export interface Prepared {
+  readonly label: string;
+  readonly variant: ScenarioVariant;
+  readonly plan: RackPlan;
+  readonly partitions: readonly PartitionPlan[];
+  /** Host → name in the scenario → absolute path. */
+  readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly programs: Readonly<Record<string, string>>;
+}
+
+export interface PrepareOptions extends VariantChoices {
+  readonly packing: Packing;
+  readonly seed?: number;
+  /** Instead of the scenario's faults: to replay what happened. */
+  readonly faults?: readonly FaultPlan[];
+  /** Changes a program of the scenario, or leaves it out (undefined). */
+  readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
+}
+
+/** Reads and checks a scenario file. @throws ScenarioError, UsageError where there is no file. */
+export async function readScenario(path: string): Promise<Scenario> {
+  let text: string;
+  try {
+    text = await Deno.readTextFile(path);
+  } catch (cause) {
+    throw new UsageError(`Cannot read the scenario ${path}: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
+  return parseScenario(text, path);
+}
+
+/** The runs that a scenario stands for, with files found. @throws UsageError for a missing one. */
+export async function prepare(path: string, options: PrepareOptions): Promise<Prepared[]> {
+  const read = await readScenario(path);
+  const scenario = {
+    ...read,
+    ...(options.seed !== undefined && { seed: options.seed }),
+    programs: options.change === undefined
+      ? read.programs
+      : read.programs.flatMap((program) => options.change!(program) ?? []),
+  };
+  const base = await Deno.realPath(path).then((real) => real.replace(/\/[^/]*$/, ""));
+  const prepared: Prepared[] = [];
+  for (const variant of variants(scenario, options)) {
+    const made = makePlan(variant);
+    const plan = options.faults === undefined ? made : { ...made, faults: options.faults };
+    prepared.push({
+      label: variant.label,
+      variant,
+      plan,
+      partitions: partitionsOf(plan, options.packing),
+      inputs: await findInputs(plan, { base, given: options.input }),
+      programs: await findPrograms(variant, base),
+    });
+  }
+  return prepared;
+}
+
+/** Whether it is a `put` that has neither a file nor made-up bytes to write. */
+export function lacksInput({ run, options }: ProgramScenario, input: string | undefined): boolean {
+  return run === "put" && input === undefined && options["file"] === undefined &&
+    options["bytes"] === undefined;
+}
+
+/** The one run that a scenario stands for. @throws UsageError with what to choose, if several. */
+export function onlyOne(all: readonly Prepared[], scenario: string): Prepared {
+  if (all.length === 1) return all[0]!;
+  const methods = [...new Set(all.map(({ variant }) => variant.method))];
+  const ddios = [...new Set(all.map(({ variant }) => variant.ddio))];
+  const choices = [
+    ...(methods.length > 1 ? [`--method ${methods.join("|")}`] : []),
+    ...(ddios.length > 1 ? [`--ddio ${ddios.join("|")}`] : []),
+  ];
+  const choose = choices.join(" and ");
+  throw new UsageError(
+    `${scenario} stands for ${all.length} runs, of which one is wanted: choose ${choose}`,
+  );
+}
+
+/** What the processes of a run are started with. */
+export function runFileOf(
+  prepared: Prepared,
+  options: Omit<RunFile, "plan" | "partitions" | "lookahead" | "inputs" | "programs">,
+): RunFile {
+  const { plan, partitions, inputs, programs } = prepared;
+  const distances = lookahead(plan, partitions);
+  return {
+    ...options,
+    plan,
+    partitions,
+    lookahead: distances.map((row) => row.map((ps) => Number.isFinite(ps) ? ps : null)),
+    inputs,
+    programs,
+  };
+}
+
+/** A file named on the command line is found from the current directory, else from the scenario's. */
+async function findInputs(
+  plan: RackPlan,
+  from: { base: string; given: string | undefined },
+): Promise<Record<string, Record<string, string>>> {
+  const inputs: Record<string, Record<string, string>> = {};
+  for (const node of plan.nodes) {
+    if (node.kind !== "host") continue;
+    for (const { run, options } of node.config.programs) {
+      const file = options["file"];
+      if (run !== "put" && !isOwnProgram(run)) continue;
+      // `bytes` asks for made-up data of that size.
+      if (run === "put" && file === undefined && options["bytes"] === undefined) {
+        throw new UsageError(
+          `Program put on ${node.name} has no input: expected --input FILE, or "file:" or "bytes:" in the scenario`,
+        );
+      }
+      if (typeof file !== "string") continue;
+      const path = file === from.given
+        ? file
+        : file.startsWith("/")
+        ? file
+        : `${from.base}/${file}`;
+      const found = await findFile(path, `Input of ${run} on ${node.name}`);
+      if (run === "put") await checkRoom(plan, { path: found, to: String(options["to"]) });
+      (inputs[node.name] ??= {})[file] = found;
+    }
+  }
+  return inputs;
+}
+
+/** A file that cannot fit is refused before anything is started. */
+async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Promise<void> {
+  const { size } = await Deno.stat(put.path);
+  if (size === 0) {
+    throw new UsageError(`${put.path} is empty: expected a file with something in it`);
+  }
+  const host = plan.nodes.find(({ name }) => name === put.to);
+  if (host?.kind !== "host" || size <= host.config.scmBytes - DIRECTORY_BYTES) return;
+  throw new UsageError(
+    `${put.path} has ${size} B: expected at most ${host.config.scmBytes - DIRECTORY_BYTES}, what ` +
+      `host ${put.to} has room for with scm.size ${formatSize(host.config.scmBytes)}`,
+  );
+}
+
+async function findPrograms(
+  variant: ScenarioVariant,
+  base: string,
+): Promise<Record<string, string>> {
+  const programs: Record<string, string> = {};
+  for (const { run } of variant.programs) {
+    if (!isOwnProgram(run)) continue;
+    programs[run] = await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
+  }
+  return programs;
+}
+
+async function findFile(path: string, what: string): Promise<string> {
+  try {
+    const real = await Deno.realPath(path);
+    if ((await Deno.stat(real)).isFile) return real;
+  } catch (cause) {
+    throw new UsageError(`${what}: cannot find ${path}: expected a file that can be read`, {
+      cause,
+    });
+  }
+  throw new UsageError(`${what}: ${path} is not a file`);
+}

@@ -1,0 +1,50 @@
+/** The `rack` command. Each subcommand stands in a file of its own under `commands/`. */
+import { Command, CommanderError } from "commander";
+import { addCompose } from "./commands/compose.ts";
+import { explain } from "./commands/failure.ts";
+import { unlessInterrupted } from "./commands/interrupt.ts";
+import { say } from "./commands/output.ts";
+import { addRun } from "./commands/run.ts";
+import { addUp } from "./commands/up.ts";
+import { addDown } from "./commands/down.ts";
+import { addPs } from "./commands/ps.ts";
+import { addPower } from "./commands/power.ts";
+import { addClock } from "./commands/clock.ts";
+import { addLogs } from "./commands/logs.ts";
+import { addRuns } from "./commands/runs.ts";
+import { addTrace } from "./commands/trace.ts";
+import { addTransfer } from "./commands/transfer.ts";
+import { EXIT } from "../fabric/rack/run_file.ts";
+
+function rack(): Command {
+  const program = new Command("rack")
+    .description("A rack of RDMA machines made of real processes under one virtual clock.")
+    .exitOverride()
+    .showHelpAfterError("(rack --help shows what there is)");
+  addRun(program);
+  addUp(program);
+  addDown(program);
+  addPs(program);
+  addPower(program);
+  addClock(program);
+  addLogs(program);
+  addRuns(program);
+  addTransfer(program);
+  addTrace(program);
+  addCompose(program);
+  return program;
+}
+
+try {
+  await rack().parseAsync(Deno.args, { from: "user" });
+} catch (error) {
+  await unlessInterrupted();
+  if (error instanceof CommanderError) {
+    Deno.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
+  } else {
+    const { message, code } = explain(error);
+    say(message);
+    Deno.exitCode = code;
+  }
+}
+Deno.exit();

@@ -1,0 +1,149 @@
+/** Runs one rack to its end: as processes over the bus, or in this process (`--pack all`). */
+import { connectNats, type NatsAddress } from "../fabric/bus/nats_bus.ts";
+import { busPatienceMs, type FinalReply } from "../fabric/rack/run_file.ts";
+import { Simulator } from "../fabric/simulator.ts";
+import type { TraceStep } from "../fabric/node.ts";
+import type { Time } from "../fabric/time/time.ts";
+import { Supervisor, type SupervisorEvent } from "../console/server/supervisor.ts";
+import { writeRunFile } from "../console/server/run_directory.ts";
+import { nodeFactory } from "../nodes/factory.ts";
+import {
+  importPrograms,
+  openStores,
+  readInputs,
+  settleStores,
+  traceWriter,
+  writeOutput,
+} from "../nodes/files.ts";
+import { type Prepared, runFileOf } from "./prepare.ts";
+
+/** How a rack's run ended, whichever way it was run. */
+export interface Outcome {
+  readonly digest: string;
+  readonly virtualPs: Time;
+  readonly events: number;
+  readonly wallMs: number;
+  /** Operating system processes, nats-server and this one apart. */
+  readonly processes: number;
+  readonly finals: readonly FinalReply[];
+  /** Where the SCM files are. */
+  readonly directory: string;
+}
+
+export interface RunOptions {
+  readonly run: string;
+  readonly directory: string;
+  readonly trace: boolean;
+  readonly delayMsMax: number;
+  readonly onProgress?: (node: string, topic: string, value: unknown) => void;
+  readonly onEvent?: (event: SupervisorEvent) => void;
+  /** Called with the rack once it is started: tests break it, the command takes it down. */
+  readonly onStart?: (supervisor: Supervisor) => void;
+}
+
+/** Brings the rack up as processes, waits for its end, takes it down. @throws RackError, BusError. */
+export async function runProcesses(
+  prepared: Prepared,
+  options: RunOptions & { readonly address: NatsAddress },
+): Promise<Outcome> {
+  const began = performance.now();
+  const { run, directory, address, trace, delayMsMax, onEvent, onProgress } = options;
+  const runFile = runFileOf(prepared, {
+    run,
+    directory,
+    stayUp: false,
+    livenessMs: 0,
+    trace,
+    delayMsMax,
+  });
+  const runFilePath = await writeRunFile(runFile);
+  const bus = await connectNats({
+    ...address,
+    patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
+    run,
+    name: "command",
+    onError: () => {},
+  });
+  const supervisor = new Supervisor({
+    runFile,
+    runFilePath,
+    address,
+    bus,
+    ...(onEvent && { onEvent }),
+    ...(onProgress && { onReport: onProgress }),
+  });
+  try {
+    await supervisor.start();
+    options.onStart?.(supervisor);
+    const summary = await supervisor.finished;
+    const finals = await supervisor.finals();
+    const processes = supervisor.processes().length;
+    await supervisor.down();
+    settleStores(runFile);
+    const wallMs = performance.now() - began;
+    const { digest, virtualPs, events } = summary;
+    return { digest, virtualPs, events, wallMs, processes, finals, directory };
+  } finally {
+    await supervisor.down();
+    await bus.close();
+  }
+}
+
+/** Runs the rack in this process, without a bus. */
+export async function runSimulated(
+  prepared: Prepared,
+  options: RunOptions & { readonly onTrace?: (time: Time, node: string, step: TraceStep) => void },
+): Promise<Outcome> {
+  const began = performance.now();
+  const { run, directory, trace, delayMsMax } = options;
+  const { plan } = prepared;
+  const runFile = runFileOf(prepared, {
+    run,
+    directory,
+    stayUp: false,
+    livenessMs: 0,
+    trace,
+    delayMsMax,
+  });
+  await writeRunFile(runFile);
+  const hosts = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
+  const inputs = readInputs(runFile, hosts);
+  const stores = openStores(runFile, hosts);
+  for (const store of stores.values()) store.settle("unknown");
+  const reports: FinalReply["reports"][number][] = [];
+  const onTrace = options.onTrace ??
+    (trace ? traceWriter(`${directory}/trace/all.ndjson`) : undefined);
+  let span = 0;
+  try {
+    const simulator = new Simulator({
+      plan,
+      create: nodeFactory({
+        plan,
+        image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
+        inputs: (host) => inputs.get(host) ?? {},
+        programs: await importPrograms(runFile),
+      }),
+      onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),
+      ...(onTrace && { onTrace }),
+      onReport(time, node, topic, value) {
+        if (topic === "output") return writeOutput(runFile, value);
+        options.onProgress?.(node, topic, value);
+        if (topic !== "progress") reports.push({ time, node, topic, value });
+      },
+    });
+    simulator.run();
+    const final: FinalReply = {
+      partition: "all",
+      statistics: simulator.statistics(),
+      reports,
+      refused: 0,
+      sent: 0,
+      residentBytes: Deno.memoryUsage().rss,
+    };
+    const { digest, now, events } = simulator;
+    const wallMs = performance.now() - began;
+    return { digest, virtualPs: now, events, wallMs, processes: 1, finals: [final], directory };
+  } finally {
+    for (const store of stores.values()) store.close();
+  }
+}

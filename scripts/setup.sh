@@ -1,0 +1,311 @@
+# What scripts/rack and scripts/test need on a machine: Deno, nats-server, the npm packages of
+# deno.lock. Sourced by them, with `root` set to the repository. Uses what is installed; fetches what
+# is not, into one cache folder, and says so on stderr; silent where nothing is to be done.
+#
+# Exports RACKMESH_DENO and RACKMESH_NATS_SERVER, the paths of the two programs.
+# shellcheck shell=bash
+
+readonly DENO_VERSION=2.9.6
+# For machines without a packaged nats-server. Older ones do as well (Debian 12 has 2.9.10).
+readonly NATS_VERSION=2.10.22
+# EX_SOFTWARE of sysexits.h, which every entry point of ours uses for "this cannot work".
+readonly EXIT_SETUP=70
+
+readonly DENO_SITE=${RACKMESH_DENO_SITE:-https://dl.deno.land/release}
+readonly NATS_SITE=${RACKMESH_NATS_SITE:-https://github.com/nats-io/nats-server/releases/download}
+
+cache=${XDG_CACHE_HOME:-${HOME:?HOME is not set, so there is no place for a cache}/.cache}/rackmesh
+tried=()
+
+say() {
+  printf 'rackmesh: %s\n' "$*" >&2
+}
+
+# Ends with what was tried. $1: what is missing; $2: what a person can do.
+give_up() {
+  say "Cannot set up $1. Tried:"
+  local attempt
+  for attempt in "${tried[@]}"; do say "  - $attempt"; done
+  say "$2"
+  say "Details: $cache/setup.log"
+  exit "$EXIT_SETUP"
+}
+
+# Runs a command with its output in the log. $1: what it does, for the list of what was tried.
+attempt() {
+  local what=$1 status
+  shift
+  tried+=("$what")
+  say "$what"
+  printf '\n== %s\n' "$what" >>"$cache/setup.log"
+  "$@" </dev/null >>"$cache/setup.log" 2>&1
+  status=$?
+  if [ "$status" -ne 0 ]; then
+    tried[${#tried[@]} - 1]="$what: failed ($(tail -n 1 "$cache/setup.log" | cut -c 1-160))"
+  fi
+  return "$status"
+}
+
+have() {
+  command -v "$1" >/dev/null 2>&1
+}
+
+# Only one setup at a time: another invocation waits, then finds everything done. The lock is held by
+# an open file, so a setup that was killed leaves none behind. Without flock two of them do the same
+# work twice, each in its own folder, and move the result into place.
+lock_cache() {
+  if ! mkdir -p "$cache" 2>/dev/null || ! [ -w "$cache" ]; then
+    tried=("to write to $cache")
+    say "Cannot set up: $cache cannot be written to; set XDG_CACHE_HOME to a folder that can"
+    exit "$EXIT_SETUP"
+  fi
+  have flock || return 0
+  exec 9>"$cache/setup.lock"
+  if ! flock --nonblock 9; then
+    say "waiting for another setup on this machine"
+    flock 9
+  fi
+}
+
+unlock_cache() {
+  exec 9>&-
+}
+
+# Downloads $1 to $2 with whatever can.
+download() {
+  if have curl; then
+    curl --fail --silent --show-error --location --retry 2 --connect-timeout 20 --output "$2" "$1"
+  elif have wget; then
+    wget --quiet --timeout=20 --tries=3 --output-document="$2" "$1"
+  elif have python3; then
+    python3 -c 'import sys, urllib.request; urllib.request.urlretrieve(sys.argv[1], sys.argv[2])' \
+      "$1" "$2"
+  else
+    echo "there is no curl, wget or python3 to download with" >&2
+    return 1
+  fi
+}
+
+# Unpacks the zip file $1 into the folder $2.
+unzip_into() {
+  if have unzip; then
+    unzip -q -o "$1" -d "$2"
+  elif have python3; then
+    python3 -m zipfile -e "$1" "$2"
+  else
+    echo "there is no unzip or python3 to unpack with" >&2
+    return 1
+  fi
+}
+
+# Runs apt-get as root, or fails at once where that would ask for a password.
+apt_get() {
+  local as_root=()
+  if [ "$(id -u)" -ne 0 ]; then
+    have sudo && sudo -n true 2>/dev/null || {
+      echo "neither root nor sudo without a password" >&2
+      return 1
+    }
+    as_root=(sudo -n)
+  fi
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 "$@"
+}
+
+apt_updated=no
+apt_install() {
+  if [ "$apt_updated" = no ]; then
+    apt_get update || echo "apt-get update failed; going on with the lists there are"
+    apt_updated=yes
+  fi
+  apt_get install -y --no-install-recommends "$1"
+}
+
+# Prints the path of program $1, also where Debian hides daemons from ordinary users.
+# RACKMESH_PROGRAM_PATH replaces the folders that are looked in.
+find_program() {
+  local folder folders
+  IFS=: read -ra folders <<<"${RACKMESH_PROGRAM_PATH-$PATH:/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin}"
+  for folder in "${folders[@]}"; do
+    if [ -n "$folder" ] && [ -f "$folder/$1" ] && [ -x "$folder/$1" ]; then
+      printf '%s\n' "$folder/$1"
+      return 0
+    fi
+  done
+  return 1
+}
+
+# ensure_apt_tool NAME PACKAGE: the program NAME, from Debian's PACKAGE where it is missing.
+# Fails where it cannot be had; the caller says what for.
+ensure_apt_tool() {
+  find_program "$1" >/dev/null && return 0
+  if ! have apt-get; then
+    tried+=("apt-get install $2: there is no apt-get here")
+    return 1
+  fi
+  attempt "$1 is missing: installing Debian's package $2 with apt-get" apt_install "$2" &&
+    find_program "$1" >/dev/null
+}
+
+# ── Deno ─────────────────────────────────────────────────────────────────────────────────────────
+
+# True where $1 is a Deno we can run on: DENO_VERSION or newer, of the same major version.
+deno_fits() {
+  local version
+  version=$("$1" --version 2>/dev/null | sed -n '1s/^deno \([0-9.]*\).*/\1/p')
+  [ "${version%%.*}" = "${DENO_VERSION%%.*}" ] &&
+    [ "$(printf '%s\n' "$DENO_VERSION" "$version" | sort -V | head -n 1)" = "$DENO_VERSION" ]
+}
+
+# Moves the program $1 to its place in the cache, once it has shown that it runs.
+keep_deno() {
+  chmod +x "$1" && deno_fits "$1" && mkdir -p "$cache/deno-$DENO_VERSION" &&
+    mv -f "$1" "$cache/deno-$DENO_VERSION/deno"
+}
+
+# The npm package's own install script may not be allowed to run, so the program is taken from the
+# package of the platform, where it lies ready.
+deno_from_npm() {
+  local work=$1 platform program
+  case "$(uname -s)-$(uname -m)" in
+    Linux-x86_64) platform=linux-x64-glibc ;;
+    Linux-aarch64) platform=linux-arm64-glibc ;;
+    Darwin-x86_64) platform=darwin-x64 ;;
+    Darwin-arm64) platform=darwin-arm64 ;;
+    *) echo "no package for $(uname -sm)" && return 1 ;;
+  esac
+  npm install --prefix "$work" --ignore-scripts --no-audit --no-fund --no-save \
+    "deno@$DENO_VERSION" || return 1
+  program=$work/node_modules/@deno/$platform/deno
+  keep_deno "$program"
+}
+
+deno_from_release() {
+  local work=$1 target
+  case "$(uname -s)-$(uname -m)" in
+    Linux-x86_64) target=x86_64-unknown-linux-gnu ;;
+    Linux-aarch64) target=aarch64-unknown-linux-gnu ;;
+    Darwin-x86_64) target=x86_64-apple-darwin ;;
+    Darwin-arm64) target=aarch64-apple-darwin ;;
+    *) echo "no release for $(uname -sm)" && return 1 ;;
+  esac
+  download "$DENO_SITE/v$DENO_VERSION/deno-$target.zip" "$work/deno.zip" &&
+    unzip_into "$work/deno.zip" "$work" && keep_deno "$work/deno"
+}
+
+fetch_deno() {
+  local work=$cache/fetch.$$
+  rm -rf "$work" && mkdir -p "$work"
+  say "Deno $DENO_VERSION is missing; it goes to $cache"
+  tried=()
+  if have npm && attempt "fetching Deno with npm" deno_from_npm "$work"; then
+    rm -rf "$work"
+    return
+  fi
+  have npm || tried+=("npm: not installed")
+  if ! have curl && ! have wget && ! have python3; then ensure_apt_tool curl curl || true; fi
+  if ! have unzip && ! have python3; then ensure_apt_tool unzip unzip || true; fi
+  if attempt "fetching Deno from $DENO_SITE" deno_from_release "$work"; then
+    rm -rf "$work"
+    return
+  fi
+  rm -rf "$work"
+  give_up "Deno $DENO_VERSION" "Install it (https://docs.deno.com/runtime/) so that it is on PATH."
+}
+
+# Sets RACKMESH_DENO.
+find_deno() {
+  local installed
+  RACKMESH_DENO=$cache/deno-$DENO_VERSION/deno
+  [ -x "$RACKMESH_DENO" ] && return 0
+  if installed=$(find_program deno) && deno_fits "$installed"; then
+    RACKMESH_DENO=$installed
+    return 0
+  fi
+  return 1
+}
+
+# ── nats-server ──────────────────────────────────────────────────────────────────────────────────
+
+# Debian's package unpacked into the cache: no root needed, and no service started.
+nats_from_package() {
+  local work=$1
+  (cd "$work" && apt-get -q download nats-server) &&
+    dpkg-deb -x "$work"/nats-server_*.deb "$work/package" &&
+    keep_nats_server "$work/package/usr/sbin/nats-server"
+}
+
+nats_from_release() {
+  local work=$1 arch name
+  case $(uname -m) in
+    x86_64) arch=amd64 ;;
+    aarch64 | arm64) arch=arm64 ;;
+    *) echo "no release for $(uname -m)" && return 1 ;;
+  esac
+  name=nats-server-v$NATS_VERSION-$(uname -s | tr '[:upper:]' '[:lower:]')-$arch
+  download "$NATS_SITE/v$NATS_VERSION/$name.tar.gz" "$work/nats.tar.gz" &&
+    tar -xzf "$work/nats.tar.gz" -C "$work" && keep_nats_server "$work/$name/nats-server"
+}
+
+keep_nats_server() {
+  chmod +x "$1" && "$1" --version && mkdir -p "$cache/nats-server" &&
+    mv -f "$1" "$cache/nats-server/nats-server"
+}
+
+fetch_nats_server() {
+  local work=$cache/fetch.$$
+  rm -rf "$work" && mkdir -p "$work"
+  tried=()
+  ensure_apt_tool nats-server nats-server ||
+    { have apt-get && have dpkg-deb &&
+      attempt "unpacking Debian's nats-server into $cache" nats_from_package "$work"; } ||
+    attempt "fetching nats-server $NATS_VERSION from $NATS_SITE" nats_from_release "$work" || {
+    rm -rf "$work"
+    give_up nats-server "Install it (https://github.com/nats-io/nats-server) so that it is on PATH."
+  }
+  rm -rf "$work"
+}
+
+# Sets RACKMESH_NATS_SERVER; one that the caller named stays.
+find_nats_server() {
+  [ -x "${RACKMESH_NATS_SERVER:-}" ] && return 0
+  RACKMESH_NATS_SERVER=$(find_program nats-server) && return 0
+  RACKMESH_NATS_SERVER=$cache/nats-server/nats-server
+  [ -x "$RACKMESH_NATS_SERVER" ]
+}
+
+# ── npm packages ─────────────────────────────────────────────────────────────────────────────────
+
+# A mark in Deno's own cache says that the packages of this deno.lock are in it, so that it goes when
+# the cache goes.
+packages_mark() {
+  local deno_dir=${DENO_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/deno}
+  printf '%s/rackmesh-%s\n' "$deno_dir" "$(cksum <"$root/deno.lock" | tr ' ' -)"
+}
+
+fetch_packages() {
+  local mark
+  mark=$(packages_mark)
+  tried=()
+  attempt "fetching the npm packages of deno.lock" \
+    "$RACKMESH_DENO" install --config "$root/deno.json" --frozen ||
+    give_up "the npm packages" "Is the npm registry within reach? It is needed once."
+  mkdir -p "${mark%/*}" && : >"$mark"
+}
+
+# ── all of it ────────────────────────────────────────────────────────────────────────────────────
+
+setup() {
+  # Deno and npm bring their own lists of authorities; behind a company's proxy the machine's own is
+  # needed too.
+  export DENO_TLS_CA_STORE=${DENO_TLS_CA_STORE:-mozilla,system}
+  local authorities=/etc/ssl/certs/ca-certificates.crt
+  [ ! -r "$authorities" ] || export NODE_EXTRA_CA_CERTS=${NODE_EXTRA_CA_CERTS:-$authorities}
+  if ! { find_deno && find_nats_server && [ -e "$(packages_mark)" ]; }; then
+    lock_cache
+    find_deno || { fetch_deno && find_deno; }
+    find_nats_server || { fetch_nats_server && find_nats_server; }
+    [ -e "$(packages_mark)" ] || fetch_packages
+    unlock_cache
+  fi
+  export RACKMESH_DENO RACKMESH_NATS_SERVER
+}
