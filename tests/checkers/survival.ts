@@ -1,0 +1,109 @@
+/**
+ * P-41: *everything reported persisted survives*, and what goes with it. Looks at what programs
+ * reported and at what is in the SCM of the host they wrote to, and at nothing else.
+ */
+
+/** What `put` reports when it ends, as far as this checker needs it. */
+export interface PutResult {
+  readonly program: "put";
+  readonly status: "done" | "failed";
+  readonly error?: string;
+  readonly method: string;
+  readonly to: string;
+  readonly file: string;
+  readonly messages: number;
+  readonly bytes: number;
+  /** Whether the method's last completion promises persistence at this responder. */
+  readonly promises: boolean;
+  /** Byte ranges [from, to) of the file. */
+  readonly confirmed: ReadonlyArray<readonly [from: number, to: number]>;
+  readonly confirmedMessages: number;
+  /** The same, for what the requester took for written: no promise (P-12). */
+  readonly written: ReadonlyArray<readonly [from: number, to: number]>;
+  /** Completions of what was not outstanding. */
+  readonly unexpected: number;
+  readonly object: { readonly name: string; readonly scmOffset: number; readonly length: number };
+  readonly requests: Readonly<Record<string, number>>;
+  readonly latencyPs:
+    | { readonly median: number; readonly p99: number; readonly max: number }
+    | undefined;
+  readonly wire?: { readonly frames: number; readonly bytes: number };
+  readonly cpuPs: number;
+  readonly startPs: number;
+  readonly endPs: number;
+}
+
+/** True for the value of a `result` report by `put`. */
+export function isPutResult(value: unknown): value is PutResult {
+  return (value as Partial<PutResult> | null)?.program === "put" &&
+    (value as Partial<PutResult>).object !== undefined;
+}
+
+/** A byte that was reported persisted and is not there. */
+export interface Loss {
+  readonly host: string;
+  readonly object: string;
+  /** First byte of the file that differs. */
+  readonly offset: number;
+  readonly found: number;
+  readonly expected: number;
+}
+
+/**
+ * The first reported byte that did not survive, undefined if all did.
+ * @param survived what is in the SCM at the object's place, as many bytes as the file has.
+ */
+export function firstLoss(
+  result: PutResult,
+  file: Uint8Array,
+  survived: Uint8Array,
+): Loss | undefined {
+  for (const [from, to] of result.confirmed) {
+    for (let offset = from; offset < to; offset++) {
+      if (file[offset] === survived[offset]) continue;
+      const found = survived[offset]!, expected = file[offset]!;
+      return { host: result.to, object: result.object.name, offset, found, expected };
+    }
+  }
+  return undefined;
+}
+
+/** What the SCM writes whole or not at all, in bytes. */
+export const ATOMIC_BYTES = 8;
+
+/**
+ * P-41, third part: *what survives is never torn below the atomic unit of the SCM*. The offset in the
+ * SCM of the first unit that is neither the file's nor what was there before (zeros, as the file has
+ * none), undefined if none is torn.
+ */
+export function firstTorn(
+  result: PutResult,
+  file: Uint8Array,
+  survived: Uint8Array,
+): number | undefined {
+  const { scmOffset } = result.object;
+  const from = -scmOffset % ATOMIC_BYTES;
+  for (let unit = from; unit < file.length; unit += ATOMIC_BYTES) {
+    const begin = Math.max(0, unit), end = Math.min(file.length, unit + ATOMIC_BYTES);
+    let isNew = true, isOld = true;
+    for (let i = begin; i < end; i++) {
+      isNew &&= survived[i] === file[i];
+      isOld &&= survived[i] === 0;
+    }
+    if (!isNew && !isOld) return scmOffset + unit;
+  }
+  return undefined;
+}
+
+/** P-41, last part: *a message reported once is not reported twice*, nor one that was never sent. */
+export function isReportedOnce({ confirmed, confirmedMessages, unexpected }: PutResult): boolean {
+  const ascends = confirmed.every(([from, to], i) =>
+    from < to && (i === 0 || confirmed[i - 1]![1] < from)
+  );
+  return ascends && unexpected === 0 && (confirmed.length > 0) === (confirmedMessages > 0);
+}
+
+/** True where the whole file is there. */
+export function isIntact(file: Uint8Array, survived: Uint8Array): boolean {
+  return file.length === survived.length && file.every((byte, i) => byte === survived[i]);
+}

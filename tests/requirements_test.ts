@@ -1,0 +1,90 @@
+/**
+ * Every numbered requirement that the product claims so far is named by a test, so that anybody finds
+ * the proof of any line. A number's text stands in the documents that the requirements were taken from;
+ * what belongs to none of them yet is not in the list.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { fromFileUrl, projectFile } from "../console/server/paths.ts";
+import { isTest } from "../scripts/tree.ts";
+
+/** Remote persistence: host model, baselines, the write that persists, what a run reports. */
+const PERSISTENCE = [
+  ...["P-01", "P-02", "P-03", "P-04", "P-05"],
+  ...["P-10", "P-11", "P-12"],
+  ...[
+    "P-20",
+    "P-21",
+    "P-22",
+    "P-23",
+    "P-24",
+    "P-25",
+    "P-26",
+    "P-27",
+    "P-28",
+    "P-29",
+    "P-30",
+    "P-31",
+  ],
+  ...["P-40", "P-41"],
+];
+
+/** Queue information and write pointers, as far as every queue pair rests on them. */
+const QUEUES = ["Q-01", "Q-02", "Q-03", "Q-04", "Q-05", "Q-06", "Q-07", "Q-08", "Q-12"];
+
+const FOLDERS = ["fabric", "nodes", "tests"];
+
+/** `it("…")`, `describe("…")`, and the names in tables of cases. */
+const NAMES = /(?:\b(?:it|describe)\(\s*|\[\s*|name: )(["'`])((?:\\.|(?!\1)[^\\])*)\1/gs;
+
+/** Files of tests, suites and rigs, as paths from the top. */
+function* testFiles(folder: string): Generator<string> {
+  for (const { name, isDirectory } of Deno.readDirSync(projectFile(folder))) {
+    const path = `${folder}/${name}`;
+    if (isDirectory) yield* testFiles(path);
+    else if (/_(test|contract)\.ts$/.test(name) && isTest(path)) yield path;
+  }
+}
+
+/** Requirement → files with a test that names it. */
+function provenIn(): Map<string, Set<string>> {
+  const proven = new Map<string, Set<string>>();
+  for (const path of FOLDERS.flatMap((folder) => [...testFiles(folder)])) {
+    if (path === "tests/requirements_test.ts") continue;
+    const text = Deno.readTextFileSync(fromFileUrl(projectFile(path)));
+    for (const [, , name] of text.matchAll(NAMES)) {
+      for (const requirement of requirementsIn(name!)) {
+        const files = proven.get(requirement);
+        if (files === undefined) proven.set(requirement, new Set([path]));
+        else files.add(path);
+      }
+    }
+  }
+  return proven;
+}
+
+/** `P-01, P-24 to P-26: …` names P-01, P-24, P-25 and P-26. */
+function requirementsIn(name: string): string[] {
+  const found = [...name.matchAll(/\b([PQ])-(\d\d)(?:(?: to |–|-)(?:[PQ]-)?(\d\d)\b)?/g)];
+  return found.flatMap(([, letter, from, to]) => {
+    const count = to === undefined ? 1 : Number(to) - Number(from) + 1;
+    return Array.from(
+      { length: Math.max(1, count) },
+      (_, i) => `${letter}-${String(Number(from) + i).padStart(2, "0")}`,
+    );
+  });
+}
+
+describe("Requirements", () => {
+  it("are each named by a test", () => {
+    const proven = provenIn();
+    const missing = [...PERSISTENCE, ...QUEUES].filter((number) => !proven.has(number));
+    assert.deepEqual(missing, [], `No test names ${missing.join(", ")}`);
+  });
+
+  it("are found in the names of tests, alone, listed and as ranges", () => {
+    assert.deepEqual(requirementsIn("P-05: a host, see Q-12"), ["P-05", "Q-12"]);
+    assert.deepEqual(requirementsIn("P-24, P-26 to P-28: S901"), ["P-24", "P-26", "P-27", "P-28"]);
+    assert.deepEqual(requirementsIn("S901 to S909"), []);
+  });
+});

@@ -1,0 +1,13 @@
+/** Commits spans to the SCM file given until it is killed; prints each when it may be relied on. */
+import { ScmFile } from "../../nodes/host/scm_file.ts";
+import { SUITE_BYTES } from "../../nodes/host/scm_store_contract.ts";
+
+const file = ScmFile.open(Deno.args[0]!, { host: "b", bytes: SUITE_BYTES });
+file.settle("unknown");
+const encoder = new TextEncoder();
+for (let span = 1;; span++) {
+  const data = new Uint8Array(4);
+  new DataView(data.buffer).setUint32(0, span);
+  file.commit(span, [{ offset: 0, data }, { offset: SUITE_BYTES - 4, data }]);
+  Deno.stdout.writeSync(encoder.encode(`${span}\n`));
+}
