@@ -37,7 +37,9 @@ export interface RunOptions {
   readonly delayMsMax: number;
   readonly onProgress?: (node: string, topic: string, value: unknown) => void;
   readonly onEvent?: (event: SupervisorEvent) => void;
-  /** Called with the rack once it is started: tests break it, the command takes it down. */
+  /** Called with the rack before any process of it is started: whoever may take it down. */
+  readonly beforeStart?: (supervisor: Supervisor) => void;
+  /** Called with the rack once it is started: tests break it. */
   readonly onStart?: (supervisor: Supervisor) => void;
 }
 
@@ -72,6 +74,7 @@ export async function runProcesses(
     ...(onEvent && { onEvent }),
     ...(onProgress && { onReport: onProgress }),
   });
+  options.beforeStart?.(supervisor);
   try {
     await supervisor.start();
     options.onStart?.(supervisor);

@@ -28,6 +28,8 @@ export interface NatsServerOptions {
   readonly readyTimeoutMs?: number;
   /** Start it again when it ends without being asked to, a few times if need be. Default: no. */
   readonly keepUp?: boolean;
+  /** Called before there is a process: {@link NatsServer.stop} then also ends a start under way. */
+  readonly beforeStart?: (server: Pick<NatsServer, "stop">) => void;
 }
 
 export type NatsServerErrorKind =
@@ -74,6 +76,7 @@ const LAST_WORDS = 12;
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const binary = options.binary ?? await findNatsServer();
   const server = new OwnServer({ ...options, binary });
+  options.beforeStart?.(server);
   await server.start();
   return server;
 }
@@ -199,7 +202,7 @@ class OwnServer implements NatsServer {
     const log = await Deno.open(this.logFile, { create: true, append: true, mode: 0o600 });
     if (this.#asked !== asked) {
       log.close();
-      return;
+      throw new NatsServerError("not-ready", "nats-server was stopped before it was started");
     }
     const process = this.#spawn(log);
     const words: string[] = [];

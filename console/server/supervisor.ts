@@ -97,13 +97,14 @@ export class Supervisor {
     return this.#finished.promise;
   }
 
-  /** Starts the timekeeper and every partition. */
+  /** Starts the timekeeper and every partition. @throws RackError where {@link down} came first. */
   async start(): Promise<void> {
     this.#subscribe();
     this.#options.bus.closed.then((reason) => {
       if (reason !== undefined) this.#finished.reject(new RackError(reason.message));
     });
     await this.#options.bus.flush();
+    if (this.#down) throw new RackError("The rack was taken down before it was up");
     this.#startTimekeeper();
     for (const slot of this.#slots) this.#startPartition(slot);
   }

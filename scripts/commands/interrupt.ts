@@ -9,7 +9,10 @@ interface Cleanup {
 const cleanups = new Map<string, Cleanup>();
 let listening = false;
 
-/** Registers what to do when the command is interrupted, in place of the last one of that name. */
+/**
+ * Registers what to do when the command is interrupted, in place of the last one of that name. To be
+ * called before there is anything to take down: what is started a moment after a signal would be left.
+ */
 export function onInterrupt(
   name: string,
   run: () => Promise<unknown>,
@@ -30,8 +33,10 @@ async function takeDown(signal: Deno.Signal): Promise<void> {
   going = true;
   const says = new Set([...cleanups.values()].map((cleanup) => cleanup.says));
   say(`${signal}: ${[...says].join(", ")}`);
-  // The last first: a rack needs its broker to the end.
-  for (const { run } of [...cleanups.values()].reverse()) {
+  // The last first: a rack needs its broker to the end. What is registered meanwhile has its turn.
+  for (let name; (name = [...cleanups.keys()].at(-1)) !== undefined;) {
+    const { run } = cleanups.get(name)!;
+    cleanups.delete(name);
     await run().catch((error) => say(String(error)));
   }
   Deno.exit(signal === "SIGINT" ? 130 : 143);

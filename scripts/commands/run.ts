@@ -153,7 +153,7 @@ async function runAll(prepared: readonly Prepared[], how: How): Promise<RunRepor
         : await runProcesses(one, {
           ...options,
           address: server.address,
-          onStart: (supervisor) => onInterrupt("rack", () => supervisor.down()),
+          beforeStart: (supervisor) => onInterrupt("rack", () => supervisor.down()),
         });
       outcomes.push({ one, outcome, rows: await rowsOf(one, outcome) });
     }
@@ -180,9 +180,11 @@ async function busFor(
   if (flags.nats !== undefined) {
     return { address: useExisting(flags.nats), stop: () => Promise.resolve() };
   }
-  const server = await startNatsServer({ dir: path, keepUp: true });
-  onInterrupt("nats", () => server.stop());
-  return server;
+  return await startNatsServer({
+    dir: path,
+    keepUp: true,
+    beforeStart: (server) => onInterrupt("nats", () => server.stop()),
+  });
 }
 
 /** The report on a scenario's runs. */
