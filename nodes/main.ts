@@ -45,6 +45,8 @@ interface Arguments {
   readonly instance: string;
 }
 
+/** How long the broker may be away while this process starts, in wall ms. */
+const CONNECT_MS = 30_000;
 /** How long closing the bus may take, in wall ms. */
 const CLOSE_MS = 1_000;
 
@@ -148,6 +150,7 @@ async function factoryFor(nodes: readonly string[], options: FactoryOptions): Pr
 function connect(run: string, name: string): Promise<Bus> {
   return connectNats({
     ...busAddressFrom((variable) => Deno.env.get(variable)),
+    connectTimeoutMs: CONNECT_MS,
     patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
     run,
     name,

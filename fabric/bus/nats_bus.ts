@@ -44,8 +44,8 @@ export interface NatsOptions extends NatsAddress {
 }
 
 const RETRY_MS = 100;
-/** A server that accepts the connection and then says nothing is given up after this. */
-const DIAL_TIMEOUT_MS = 5_000;
+/** A server that accepts the connection and then says nothing is dialled again after this. */
+const DIAL_TIMEOUT_MS = 2_000;
 /** How long {@link Bus.close} waits for the server to have read what was published. */
 const CLOSE_FLUSH_MS = 1_000;
 

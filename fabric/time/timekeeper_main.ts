@@ -19,6 +19,8 @@ import { ClockService } from "./clock_service.ts";
 import { formatTime } from "./time.ts";
 import type { MemberStatus, RecordedFault } from "./record.ts";
 
+/** How long the broker may be away while this process starts, in wall ms. */
+const CONNECT_MS = 30_000;
 /** How long closing the bus may take, in wall ms. */
 const CLOSE_MS = 1_000;
 
@@ -30,6 +32,7 @@ async function main(runFilePath: string): Promise<void> {
   const term = nextTerm(`${file.directory}/timekeeper.term`);
   const bus = await connectNats({
     ...busAddressFrom((variable) => Deno.env.get(variable)),
+    connectTimeoutMs: CONNECT_MS,
     patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
     run: file.run,
     name: "timekeeper",
