@@ -35,6 +35,8 @@ export interface PrepareOptions extends VariantChoices {
   readonly seed?: number;
   /** Instead of the scenario's faults: to replay what happened. */
   readonly faults?: readonly FaultPlan[];
+  /** Instead of the scenario's: another use of its rack. */
+  readonly programs?: readonly ProgramScenario[];
   /** Changes a program of the scenario, or leaves it out (undefined). */
   readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
 }
@@ -55,12 +57,13 @@ export async function readScenario(path: string): Promise<Scenario> {
 /** The runs that a scenario stands for, with files found. @throws UsageError for a missing one. */
 export async function prepare(path: string, options: PrepareOptions): Promise<Prepared[]> {
   const read = await readScenario(path);
+  const programs = options.programs ?? read.programs;
   const scenario = {
     ...read,
     ...(options.seed !== undefined && { seed: options.seed }),
     programs: options.change === undefined
-      ? read.programs
-      : read.programs.flatMap((program) => options.change!(program) ?? []),
+      ? programs
+      : programs.flatMap((program) => options.change!(program) ?? []),
   };
   const base = await Deno.realPath(path).then((real) => real.replace(/\/[^/]*$/, ""));
   const prepared: Prepared[] = [];

@@ -7,6 +7,7 @@ import { say } from "./commands/output.ts";
 import { addRun } from "./commands/run.ts";
 import { addUp } from "./commands/up.ts";
 import { addDown } from "./commands/down.ts";
+import { addPerftest } from "./commands/perftest.ts";
 import { addPs } from "./commands/ps.ts";
 import { addPower } from "./commands/power.ts";
 import { addClock } from "./commands/clock.ts";
@@ -31,6 +32,7 @@ function rack(): Command {
   addRuns(program);
   addTransfer(program);
   addTrace(program);
+  addPerftest(program);
   addCompose(program);
   return program;
 }

@@ -79,6 +79,21 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   },
   /** Asks a host for the names it has. */
   list: { from: { kind: "host", required: true }, ...CLIENT },
+  /** A latency or bandwidth test under its name in perftest, against a host with `perftest-server`. */
+  perftest: {
+    to: { kind: "host", required: true },
+    test: { kind: "text", required: true },
+    size: { kind: "bytes" },
+    all: { kind: "switch" },
+    iterations: { kind: "count" },
+    depth: { kind: "count" },
+    qps: { kind: "count" },
+    mtu: { kind: "count" },
+    memory: { kind: "text" },
+    atomic: { kind: "text" },
+    completion: { kind: "completion" },
+  },
+  "perftest-server": {},
 };
 
 /** What runs on every host unless it says `services: none`. */

@@ -55,6 +55,14 @@ export interface ConnectOptions {
   readonly privateData?: Uint8Array;
   readonly transport?: Partial<Transport>;
   readonly retry?: Partial<CmRetry>;
+  /** Payload bytes of a packet; the port's MTU by default. */
+  readonly pathMtu?: PathMtu;
+}
+
+type PathMtu = 256 | 512 | 1024 | 2048 | 4096;
+
+function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
+  return options.pathMtu ?? qp.device.state.mtu as PathMtu;
 }
 
 function reqFor(
@@ -83,7 +91,7 @@ function reqFor(
     startingPsn: request.psn,
     localCmResponseTimeout: 7,
     retryCount: transport.retryCnt,
-    pathMtu: mtuCode(state.mtu as 256 | 512 | 1024 | 2048 | 4096),
+    pathMtu: mtuCode(pathMtuOf(qp, options)),
     rnrRetryCount: transport.rnrRetry,
     maxCmRetries: Math.min(15, request.endpoint.retry.tries),
     primaryLocalGid: gidOfAddress(state.address),
@@ -143,7 +151,7 @@ function* finishConnect(
       destQpn: rep.localQpn,
       rqPsn: rep.startingPsn,
       sqPsn: answer.psn,
-      pathMtu: device.state.mtu as 256 | 512 | 1024 | 2048 | 4096,
+      pathMtu: pathMtuOf(qp, options),
     }, options.transport)
     : verbError("EINVAL", "Q-01: a receive queue is smaller than the peer's send queue");
   if (wrong !== undefined || endpoint.phase !== "rep-received") {

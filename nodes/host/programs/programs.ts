@@ -3,6 +3,8 @@ import { runCm } from "../cm.ts";
 import type { Program, ProgramContext, Steps } from "../program.ts";
 import { get } from "./get.ts";
 import { list } from "./list.ts";
+import { perftest } from "./perftest/client.ts";
+import { perftestServer } from "./perftest/server.ts";
 import { persistd } from "./persistd.ts";
 import { put } from "./put.ts";
 
@@ -10,7 +12,15 @@ function cm({ device }: ProgramContext): Steps<void> {
   return runCm(device);
 }
 
-export const PROGRAMS: Readonly<Record<string, Program>> = { cm, persistd, put, get, list };
+export const PROGRAMS: Readonly<Record<string, Program>> = {
+  cm,
+  persistd,
+  put,
+  get,
+  list,
+  perftest,
+  "perftest-server": perftestServer,
+};
 
 /** What every host runs from boot on, in this order, before the programs of the scenario. */
 export const SERVICES: readonly string[] = ["cm", "persistd"];

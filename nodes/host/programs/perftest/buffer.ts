@@ -1,0 +1,54 @@
+/**
+ * Memory of one end of a perftest: for each queue pair a place to send from and, a cycle of lines on,
+ * a place to receive in.
+ */
+import { type Device, must } from "../../device.ts";
+import { allocPd, type Mr, type Pd, regMr } from "../../memory_region.ts";
+import { sge } from "../../post.ts";
+import type { Steps } from "../../program.ts";
+import type { Sge } from "../../../../fabric/wire/wqe.ts";
+import type { Memory, RemotePlace } from "./terms.ts";
+
+const LINE_BYTES = 64;
+
+export interface TestBuffer {
+  readonly pd: Pd;
+  readonly mr: Mr;
+  /** Bytes of one place, whole lines. */
+  readonly placeBytes: number;
+}
+
+const ACCESS = ["localWrite", "remoteWrite", "remoteRead", "remoteAtomic"] as const;
+
+/**
+ * Allocates and registers places for messages of `bytes` on `count` queue pairs; in SCM, at its end.
+ * Throws ProgramError where there is no room.
+ */
+export function* makeBuffer(
+  device: Device,
+  wanted: { readonly bytes: number; readonly count: number; readonly memory: Memory },
+): Steps<TestBuffer> {
+  const { cpu } = device;
+  const placeBytes = Math.ceil(wanted.bytes / LINE_BYTES) * LINE_BYTES;
+  const length = 2 * placeBytes * wanted.count;
+  const pd = allocPd(device);
+  const buffer = wanted.memory === "scm" ? cpu.scm : cpu.allocate(length);
+  const offset = wanted.memory === "scm" ? cpu.scm.length - length : 0;
+  const mr = must(yield* regMr(pd, buffer, { offset, length, access: ACCESS }));
+  return { pd, mr, placeBytes };
+}
+
+/** Where queue pair `index` sends from. */
+export function sendSge({ mr, placeBytes }: TestBuffer, index: number, bytes: number): Sge {
+  return sge(mr, 2 * index * placeBytes, bytes);
+}
+
+/** Where queue pair `index` receives. */
+export function recvSge({ mr, placeBytes }: TestBuffer, index: number, bytes: number): Sge {
+  return sge(mr, (2 * index + 1) * placeBytes, bytes);
+}
+
+/** The same, as the peer names it. */
+export function recvPlace(buffer: TestBuffer, index: number): RemotePlace {
+  return { va: recvSge(buffer, index, 0).address, rkey: buffer.mr.rkey };
+}

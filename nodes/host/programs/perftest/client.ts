@@ -1,0 +1,293 @@
+/**
+ * perftest's client: connects, runs a test for each size, reports a row for each. See `terms.ts` for
+ * what the tests are and `server.ts` for the other end.
+ */
+import { PS_PER_US } from "../../../../fabric/time/time.ts";
+import { type Connection, disconnect, refused, RETRY } from "../../connection.ts";
+import { connect } from "../../connect.ts";
+import { type Cq, createCq } from "../../completion_queue.ts";
+import { type Device, must, ProgramError } from "../../device.ts";
+import type { ProgramContext, Steps } from "../../program.ts";
+import { countOption, type Options, textOption, wordOption } from "../options.ts";
+import { makeBuffer, recvPlace, type TestBuffer } from "./buffer.ts";
+import {
+  type BandwidthFigures,
+  bandwidthFigures,
+  type LatencyFigures,
+  latencyFigures,
+} from "./figures.ts";
+import { postFirstRecvs, runLatency } from "./ping_pong.ts";
+import { runStream } from "./stream.ts";
+import {
+  BYTES_MAX,
+  decodePlace,
+  encodePerftestTerms,
+  MEMORIES,
+  type Memory,
+  PERFTEST,
+  type PerftestName,
+  PERFTESTS,
+  type RemotePlace,
+  RX_DEPTH,
+  SERVICE,
+} from "./terms.ts";
+
+/** What the client is asked to do. */
+interface Job {
+  readonly to: string;
+  readonly test: PerftestName;
+  readonly sizes: readonly number[];
+  readonly iterations: number;
+  readonly depth: number;
+  readonly qps: number;
+  readonly memory: Memory;
+  readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
+  readonly mode: "poll" | "interrupt";
+  readonly atomic: "fetch-add" | "compare-swap";
+}
+
+/** A size's result. */
+export type PerftestRow =
+  & { readonly bytes: number; readonly iterations: number }
+  & (
+    | ({ readonly measures: "latency" } & LatencyFigures)
+    | {
+      readonly measures: "bandwidth";
+    } & BandwidthFigures
+  );
+
+/** What the program reports as its `result`. */
+export interface PerftestResult {
+  readonly program: "perftest";
+  readonly status: "done" | "failed";
+  readonly error?: string;
+  readonly test: PerftestName;
+  readonly pathMtu: number;
+  readonly rows: readonly PerftestRow[];
+  /** The ends of the first queue pair, as perftest prints them. */
+  readonly ends: readonly PerftestEnd[];
+}
+
+export interface PerftestEnd {
+  readonly host: string;
+  readonly address: number;
+  readonly qpn: number;
+  readonly rkey: number;
+  readonly va: number;
+}
+
+/** How long nothing may come, in ps of virtual time. */
+export const IDLE_PS = 100_000 * PS_PER_US;
+const ATTEMPTS = 10, PAUSE_PS = 200 * PS_PER_US;
+
+/**
+ * The program. Options: `to`, `test`; `size` (bytes) or `all` (2 B to 8 MiB), `iterations`, `depth`,
+ * `qps`, `mtu`, `memory` (dram, scm), `completion`, `atomic`; defaults are perftest's. Reports `result`.
+ */
+export function* perftest({ cpu, device, options }: ProgramContext): Steps<void> {
+  const job = jobOf(device, options);
+  const rows: PerftestRow[] = [];
+  let ends: readonly PerftestEnd[] = [];
+  let error: string | undefined;
+  try {
+    const most = job.sizes.at(-1)!;
+    const buffer = yield* makeBuffer(device, { bytes: most, count: job.qps, memory: "dram" });
+    const room = job.depth * job.qps + RX_DEPTH;
+    const sendCq = must(yield* createCq(device, { entries: room }));
+    const recvCq = must(yield* createCq(device, { entries: room }));
+    for (const [i, bytes] of job.sizes.entries()) {
+      const lanes = yield* open(device, job, { bytes, buffer, sendCq, recvCq });
+      ends = endsOf(device, { buffer, lanes });
+      const begun = { job, bytes, buffer, sendCq, recvCq, lanes };
+      const tell = (share: number) => {
+        cpu.report("progress", { written: (i + share) / job.sizes.length, messages: 1 });
+      };
+      rows.push(yield* measure(device, begun, tell));
+      for (const { connection } of lanes) yield* disconnect(connection);
+    }
+  } catch (cause) {
+    if (!(cause instanceof ProgramError)) throw cause;
+    error = cause.message;
+  }
+  const result: PerftestResult = {
+    program: "perftest",
+    status: error === undefined ? "done" : "failed",
+    ...(error !== undefined && { error }),
+    test: job.test,
+    pathMtu: job.pathMtu,
+    rows,
+    ends,
+  };
+  cpu.report("result", result);
+}
+
+function jobOf(device: Device, options: Options): Job {
+  const test = wordOption(options, "test", { of: PERFTESTS });
+  const kind = PERFTEST[test];
+  const size = countOption(options, "size", { least: 1, otherwise: kind.bytes });
+  const all = options["all"] === true && kind.verb !== "atomic";
+  const qps = countOption(options, "qps", { least: 1, otherwise: 1 });
+  const mtu = countOption(options, "mtu", { least: 256, otherwise: device.state.mtu });
+  if (kind.verb === "atomic" && size !== 8) {
+    throw new ProgramError(`An atomic has 8 B: not ${size}`);
+  }
+  if (size > BYTES_MAX) throw new ProgramError(`size must be at most ${BYTES_MAX}: it is ${size}`);
+  if (kind.measures === "latency" && qps !== 1) {
+    throw new ProgramError(`${test} has one queue pair: not ${qps}`);
+  }
+  const least = kind.measures === "latency" ? 2 : 1;
+  return {
+    to: textOption(options, "to"),
+    test,
+    sizes: all ? Array.from({ length: 23 }, (_, i) => 2 ** (i + 1)) : [size],
+    iterations: countOption(options, "iterations", { least, otherwise: kind.iterations }),
+    depth: kind.measures === "latency"
+      ? 1
+      : countOption(options, "depth", { least: 1, otherwise: kind.depth }),
+    qps,
+    memory: wordOption(options, "memory", { of: MEMORIES, otherwise: "dram" }),
+    pathMtu: mtu as Job["pathMtu"],
+    mode: wordOption(options, "completion", {
+      of: ["poll", "interrupt"],
+      otherwise: device.state.completion,
+    }),
+    atomic: wordOption(options, "atomic", {
+      of: ["fetch-add", "compare-swap"],
+      otherwise: "fetch-add",
+    }),
+  };
+}
+
+interface Lane {
+  readonly connection: Connection;
+  readonly remote: RemotePlace;
+}
+
+/** What a size's test runs on. */
+interface Begun {
+  readonly job: Job;
+  readonly bytes: number;
+  readonly buffer: TestBuffer;
+  readonly sendCq: Cq;
+  readonly recvCq: Cq;
+  readonly lanes: readonly Lane[];
+}
+
+function* open(
+  device: Device,
+  job: Job,
+  of: Omit<Begun, "job" | "lanes">,
+): Steps<Lane[]> {
+  const lanes: Lane[] = [];
+  for (let index = 0; index < job.qps; index++) {
+    lanes.push(yield* openLane(device, job, { ...of, index }));
+  }
+  return lanes;
+}
+
+/** Connects a queue pair; a host that is booting still, or its server, is asked again. */
+function* openLane(
+  device: Device,
+  job: Job,
+  of: Omit<Begun, "job" | "lanes"> & { readonly index: number },
+): Steps<Lane> {
+  const { bytes, buffer, sendCq, recvCq, index } = of;
+  const { test, memory, iterations, pathMtu } = job;
+  const place = recvPlace(buffer, index);
+  const privateData = encodePerftestTerms({ test, memory, bytes, iterations, index, place });
+  const depth = Math.max(job.depth, 2);
+  const wantsRecvs = PERFTEST[test].verb === "send" && PERFTEST[test].pingPong;
+  for (let attempt = 1;; attempt++) {
+    const answer = yield* connect(device, {
+      to: job.to,
+      service: SERVICE,
+      privateData,
+      pathMtu,
+      retry: RETRY,
+      qp: { pd: buffer.pd, sendCq, recvCq, maxSendWr: depth, maxRecvWr: RX_DEPTH },
+    });
+    if (!refused(answer)) {
+      const remote = decodePlace(answer.privateData);
+      if (remote === undefined) throw new ProgramError(`${job.to} answers no perftest`);
+      if (wantsRecvs) yield* postFirstRecvs(answer.qp, { buffer, index, bytes });
+      return { connection: answer, remote };
+    }
+    const again = answer.refused === "timeout" || answer.refused === "no-service";
+    if (!again || attempt === ATTEMPTS) {
+      throw new ProgramError(`connect: ${answer.refused}: ${answer.reason}`);
+    }
+    yield* device.cpu.sleep(PAUSE_PS);
+  }
+}
+
+function* measure(
+  device: Device,
+  begun: Begun,
+  tell: (share: number) => void,
+): Steps<PerftestRow> {
+  const { job, bytes, buffer, sendCq, recvCq, lanes } = begun;
+  const { test, iterations, mode, depth } = job;
+  const kind = PERFTEST[test];
+  if (kind.measures === "bandwidth") {
+    const total = iterations * lanes.length;
+    const times = yield* runStream(device.cpu, {
+      test,
+      bytes,
+      iterations,
+      depth,
+      qps: lanes.map(({ connection: { qp }, remote }) => ({ qp, remote })),
+      sendCq,
+      buffer,
+      mode,
+      idlePs: IDLE_PS,
+      onProgress: everyTwentieth(total, tell),
+    });
+    const figures = bandwidthFigures(times, bytes);
+    return { measures: "bandwidth", bytes, iterations: total, ...figures };
+  }
+  const [lane] = lanes;
+  const posts: number[] = [];
+  const progress = everyTwentieth(iterations, tell);
+  yield* runLatency({
+    test,
+    bytes,
+    iterations,
+    qp: lane!.connection.qp,
+    sendCq,
+    recvCq,
+    buffer,
+    remote: lane!.remote,
+    mode,
+    idlePs: IDLE_PS,
+    atomic: job.atomic,
+    onPost: (now) => {
+      posts.push(now);
+      progress(posts.length);
+    },
+  }, "client");
+  const figures = latencyFigures(posts, kind.pingPong ? 2 : 1);
+  return { measures: "latency", bytes, iterations, ...figures };
+}
+
+/** Tells the share done, at most twenty times. */
+function everyTwentieth(total: number, tell: (share: number) => void): (done: number) => void {
+  let told = 0;
+  return (done) => {
+    const part = Math.floor(20 * done / total);
+    if (part === told) return;
+    told = part;
+    tell(done / total);
+  };
+}
+
+function endsOf(
+  { cpu, state }: Device,
+  of: { readonly buffer: TestBuffer; readonly lanes: readonly Lane[] },
+): PerftestEnd[] {
+  const { connection, remote } = of.lanes[0]!;
+  const here = recvPlace(of.buffer, 0);
+  return [
+    { host: cpu.host, address: state.address, qpn: connection.qp.qpn, ...here },
+    { ...connection.peer, ...remote },
+  ];
+}

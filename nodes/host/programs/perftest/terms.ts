@@ -1,0 +1,155 @@
+/**
+ * What the two ends of a perftest agree on: the test, as a table, and its terms as they travel in the
+ * private data of the connection's request and answer. Names, defaults and meanings are perftest's
+ * (linux-rdma/perftest: `perftest_parameters.h`).
+ */
+import type { WqeOpcode } from "../../../../fabric/wire/wqe.ts";
+
+export const PERFTESTS = [
+  "ib_write_lat",
+  "ib_read_lat",
+  "ib_send_lat",
+  "ib_atomic_lat",
+  "ib_write_bw",
+  "ib_read_bw",
+  "ib_send_bw",
+] as const;
+export type PerftestName = typeof PERFTESTS[number];
+
+export interface PerftestKind {
+  readonly title: string;
+  readonly measures: "latency" | "bandwidth";
+  readonly verb: Extract<WqeOpcode, "write" | "read" | "send"> | "atomic";
+  /** The peer answers each message with one of its own, and half of the round trip is reported. */
+  readonly pingPong: boolean;
+  /** Most bytes that go into the WQE. */
+  readonly inlineBytes: number;
+  /** Default bytes of a message, messages outstanding, and iterations. */
+  readonly bytes: number;
+  readonly depth: number;
+  readonly iterations: number;
+}
+
+const LATENCY = { measures: "latency", bytes: 2, depth: 1, iterations: 1000 } as const;
+const BANDWIDTH = {
+  measures: "bandwidth",
+  pingPong: false,
+  inlineBytes: 0,
+  bytes: 65_536,
+  depth: 128,
+  iterations: 5000,
+} as const;
+
+export const PERFTEST: Readonly<Record<PerftestName, PerftestKind>> = {
+  ib_write_lat: {
+    ...LATENCY,
+    title: "RDMA_Write Latency Test",
+    verb: "write",
+    pingPong: true,
+    inlineBytes: 220,
+  },
+  ib_read_lat: {
+    ...LATENCY,
+    title: "RDMA_Read Latency Test",
+    verb: "read",
+    pingPong: false,
+    inlineBytes: 0,
+  },
+  ib_send_lat: {
+    ...LATENCY,
+    title: "Send Latency Test",
+    verb: "send",
+    pingPong: true,
+    inlineBytes: 220,
+  },
+  ib_atomic_lat: {
+    ...LATENCY,
+    title: "Atomic Latency Test",
+    verb: "atomic",
+    pingPong: false,
+    inlineBytes: 0,
+    bytes: 8,
+  },
+  ib_write_bw: { ...BANDWIDTH, title: "RDMA_Write BW Test", verb: "write" },
+  ib_read_bw: { ...BANDWIDTH, title: "RDMA_Read BW Test", verb: "read" },
+  ib_send_bw: { ...BANDWIDTH, title: "Send BW Test", verb: "send" },
+};
+
+/** Service that the server listens for. */
+export const SERVICE = "perftest";
+/** Receives that an end of a SEND test has posted (perftest's default rx-depth). */
+export const RX_DEPTH = 512;
+/** perftest signals every so many messages of a bandwidth test. */
+export const CQ_MODERATION = 100;
+/** Largest message of `-a`, and of all. */
+export const BYTES_MAX = 8 * 2 ** 20;
+/** Where the server's buffer lies. */
+export const MEMORIES = ["dram", "scm"] as const;
+export type Memory = typeof MEMORIES[number];
+
+/** What the client tells the server with each connection. */
+export interface PerftestTerms {
+  readonly test: PerftestName;
+  readonly memory: Memory;
+  readonly bytes: number;
+  readonly iterations: number;
+  /** Which of the client's queue pairs this is: each has a buffer of its own. */
+  readonly index: number;
+  /** Where the client takes what the server writes to it. */
+  readonly place: RemotePlace;
+}
+
+export interface RemotePlace {
+  readonly va: number;
+  readonly rkey: number;
+}
+
+const TERMS_BYTES = 24, PLACE_BYTES = 12;
+
+/** The bytes of the terms; at most 88 fit a request. */
+export function encodePerftestTerms(terms: PerftestTerms): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(TERMS_BYTES);
+  const view = new DataView(bytes.buffer);
+  view.setUint8(0, PERFTESTS.indexOf(terms.test));
+  view.setUint8(1, MEMORIES.indexOf(terms.memory));
+  view.setUint16(2, terms.index);
+  view.setUint32(4, terms.bytes);
+  view.setUint32(8, terms.iterations);
+  bytes.set(encodePlace(terms.place), 12);
+  return bytes;
+}
+
+/** The terms; undefined where the bytes are none. */
+export function decodePerftestTerms(bytes: Uint8Array): PerftestTerms | undefined {
+  if (bytes.length < TERMS_BYTES) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const test = PERFTESTS[view.getUint8(0)];
+  const memory = MEMORIES[view.getUint8(1)];
+  const place = decodePlace(bytes.subarray(12));
+  const size = view.getUint32(4);
+  if (test === undefined || memory === undefined || place === undefined) return undefined;
+  if (size < 1 || size > BYTES_MAX) return undefined;
+  return {
+    test,
+    memory,
+    bytes: size,
+    iterations: view.getUint32(8),
+    index: view.getUint16(2),
+    place,
+  };
+}
+
+export function encodePlace({ va, rkey }: RemotePlace): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(PLACE_BYTES);
+  const view = new DataView(bytes.buffer);
+  view.setBigUint64(0, BigInt(va));
+  view.setUint32(8, rkey);
+  return bytes;
+}
+
+export function decodePlace(bytes: Uint8Array): RemotePlace | undefined {
+  if (bytes.length < PLACE_BYTES) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const va = Number(view.getBigUint64(0));
+  return Number.isSafeInteger(va) ? { va, rkey: view.getUint32(8) } : undefined;
+}
