@@ -15,7 +15,7 @@ import { Runner } from "./runner.ts";
 import { ClockService } from "./time/clock_service.ts";
 import { type Rng, rngFor } from "./time/rng.ts";
 import { NEVER, type Time } from "./time/time.ts";
-import type { RecordedFault, Summary } from "./time/record.ts";
+import type { RecordedFault, RecordedLinkFault, Summary } from "./time/record.ts";
 
 const PROCESSING_PS = 1_000;
 const TTL_OFFSET = 14;
@@ -157,6 +157,7 @@ export interface BusRunOptions {
   readonly broker?: MemoryBroker;
   readonly delay?: () => Promise<void>;
   readonly onRecord?: (fault: RecordedFault) => void;
+  readonly onRecordLink?: (order: RecordedLinkFault) => void;
   /** Called with the running rack, to break it. */
   readonly during?: (rack: BusRack) => void | Promise<void>;
 }
@@ -164,9 +165,13 @@ export interface BusRunOptions {
 /** A rack of runners over a memory bus, in one process. */
 export interface BusRack {
   readonly broker: MemoryBroker;
+  /** Whether every partition has joined: before that, to be killed is not to be switched on. */
+  readonly isUp: boolean;
+  /** What is done to it from then on is no part of the run. */
+  readonly finished: boolean;
   /** Kills the timekeeper and starts another, which knows the dead only. */
   restartTimekeeper(): void;
-  /** Stops a partition's runner for good, as SIGKILL would, and tells the timekeeper. */
+  /** Stops a partition's runner for good, as SIGKILL would, and tells the timekeeper until it is on record. */
   kill(partition: string): void;
   start(partition: string): void;
 }
@@ -188,7 +193,9 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
   };
   const runners = new Map<string, { runner: Runner; instance: string }>();
   const records: RecordedFault[] = [];
-  let term = 0;
+  const recordedLinks: RecordedLinkFault[] = [];
+  let deaths: { name: string; instance: string }[] = [];
+  let term = 0, inexact = false, finished = false;
   let clock: ClockService | undefined;
   let starts = 0;
   function startClock(): void {
@@ -200,6 +207,8 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
       lookahead,
       term: term++,
       recorded: records,
+      recordedLinks,
+      inexact,
       stayUp: false,
       livenessMs: 0,
       wallMs,
@@ -207,7 +216,15 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
         records.push(fault);
         options.onRecord?.(fault);
       },
-      onFinished: (summary) => done.resolve(summary),
+      onRecordLink: (order) => {
+        recordedLinks.push(order);
+        options.onRecordLink?.(order);
+      },
+      onInexact: () => inexact = true,
+      onFinished: (summary) => {
+        finished = true;
+        done.resolve(summary);
+      },
     });
   }
   function start(name: string): void {
@@ -235,7 +252,13 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
     if (victim === undefined) return;
     victim.runner.stop();
     runners.delete(name);
-    clock?.timekeeper.died(name, { instance: victim.instance, wallMs: wallMs() });
+    deaths.push({ name, instance: victim.instance });
+    tellDeaths();
+  }
+  function tellDeaths(): void {
+    deaths = deaths.filter(({ name, instance }) =>
+      clock?.timekeeper.died(name, { instance, wallMs: wallMs() }) !== true
+    );
   }
   const orders = connect();
   orders.subscribe(patternOf({ kind: "control", run: "toys", verb: "order" }), (payload) => {
@@ -250,11 +273,18 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
   for (const { name } of partitions) start(name);
   const during = options.during?.({
     broker,
+    get isUp() {
+      return clock!.timekeeper.why(wallMs()).every(({ status }) => status !== "absent");
+    },
+    get finished() {
+      return finished;
+    },
     kill,
     start,
     restartTimekeeper() {
       clock?.stop();
       startClock();
+      tellDeaths();
     },
   });
   Promise.resolve(during).catch(fatal);

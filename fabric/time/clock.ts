@@ -2,6 +2,7 @@
  * What the timekeeper and the partitions say to each other, as plain arrays for the bus. Everything
  * that comes from there is checked here once; what does not fit is refused by answering undefined.
  */
+import { isLinkFaultPlan, type LinkFaultPlan } from "../rack/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan.ts";
 import type { Time } from "./time.ts";
 
@@ -39,6 +40,8 @@ export interface Grant {
   readonly confirmed: ReadonlyArray<readonly [peer: string, count: number]>;
   readonly links: readonly LinkChange[];
   readonly runs: readonly RunOrder[];
+  /** Faults of cables that end in the partition, each of which it takes up once. */
+  readonly cables: readonly LinkFaultPlan[];
   /** Incarnations that died before what they sent was heard: what is not here will never come. */
   readonly lost: ReadonlyArray<readonly [peer: string, incarnation: number]>;
   /** End the span at the first trace step of this name (`S907`, or `b-rnic:S907`), "" for none. */
@@ -148,6 +151,7 @@ const GRANT: readonly Check[] = [
   listOf(isText, isCount),
   isLinks,
   isRuns,
+  (value) => isRow(value) && value.every(isLinkFaultPlan),
   listOf(isText, isCount),
   isText,
 ];
@@ -162,6 +166,7 @@ export function grantToArray(grant: Grant): unknown[] {
     grant.confirmed,
     grant.links.map((l) => [l.at, l.target, l.port, l.up, l.source, l.sourceLife]),
     grant.runs.map((r) => [r.at, r.host, r.counter, r.program]),
+    grant.cables,
     grant.lost,
     grant.stopOn,
   ];
@@ -169,7 +174,7 @@ export function grantToArray(grant: Grant): unknown[] {
 
 export function grantFromArray(value: unknown): Grant | undefined {
   if (!isTuple(value, GRANT)) return undefined;
-  const [term, incarnation, id, horizon, expect, confirmed, links, runs, lost, stopOn] = value as [
+  const row = value as [
     number,
     number,
     number,
@@ -178,9 +183,12 @@ export function grantFromArray(value: unknown): Grant | undefined {
     Grant["confirmed"],
     [Time, number, number, boolean, number, number][],
     [Time, string, number, ProgramPlan][],
+    Grant["cables"],
     Grant["lost"],
     string,
   ];
+  const [term, incarnation, id, horizon, expect, confirmed, links, runs, cables, lost, stopOn] =
+    row;
   return {
     term,
     incarnation,
@@ -197,6 +205,7 @@ export function grantFromArray(value: unknown): Grant | undefined {
       sourceLife,
     })),
     runs: runs.map(([at, host, counter, program]) => ({ at, host, counter, program })),
+    cables,
     lost,
     stopOn,
   };

@@ -5,6 +5,7 @@
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, encode } from "../bus/codec.ts";
 import { ANY, patternOf, subjectOf } from "../bus/subjects.ts";
+import { isLinkFaultRequest } from "../rack/link_plan.ts";
 import type { FaultPlan, ProgramPlan, RackPlan } from "../rack/plan.ts";
 import {
   grantToArray,
@@ -13,7 +14,7 @@ import {
   reportFromArray,
   welcomeToArray,
 } from "./clock.ts";
-import type { MemberStatus, RecordedFault, Summary } from "./record.ts";
+import type { MemberStatus, RecordedFault, RecordedLinkFault, Summary } from "./record.ts";
 import { type ClockOutputs, Timekeeper } from "./timekeeper.ts";
 import { NEVER, type Time } from "./time.ts";
 
@@ -25,6 +26,8 @@ export interface ClockServiceOptions {
   readonly lookahead: readonly (readonly number[])[];
   readonly term: number;
   readonly recorded: readonly RecordedFault[];
+  /** An earlier timekeeper found that the run cannot be replayed (see {@link onInexact}). */
+  readonly inexact: boolean;
   readonly stayUp: boolean;
   /** See `RunFile.livenessMs`. */
   readonly livenessMs: number;
@@ -34,8 +37,13 @@ export interface ClockServiceOptions {
   readonly paused?: boolean;
   /** Writes a power failure or return down; returns when it is written. */
   readonly onRecord?: (fault: RecordedFault) => void;
+  /** The same of a fault of a cable, which an earlier timekeeper of this run may have been told of. */
+  readonly onRecordLink?: (order: RecordedLinkFault) => void;
+  readonly recordedLinks?: readonly RecordedLinkFault[];
   /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
+  /** Writes down that the run cannot be replayed any more; returns when it is written. */
+  readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
   /** A wait has lasted: what everybody is doing. */
   readonly onStall?: (why: MemberStatus[]) => void;
@@ -76,8 +84,6 @@ export class ClockService {
   readonly #orders = new Map<string, Order>();
   /** Partition → its process, and when it was last heard of in wall ms. */
   readonly #heard = new Map<string, { instance: string; atMs: number }>();
-  /** Processes that were taken for dead because nothing was heard of them. */
-  readonly #silent = new Set<string>();
   #refused = 0;
   #lastProgressMs: number;
   #lastTickMs: number;
@@ -91,9 +97,10 @@ export class ClockService {
     this.#lastProgressMs = options.wallMs();
     this.#lastTickMs = this.#lastProgressMs;
     options.bus.onStatus(() => this.#lastTickMs = 0);
-    const { plan, partitions, lookahead, term, recorded, stayUp } = options;
+    const { plan, partitions, lookahead, term, recorded, inexact, stayUp } = options;
+    const { recordedLinks = [] } = options;
     this.timekeeper = new Timekeeper(
-      { plan, partitions, lookahead, term, recorded, stayUp },
+      { plan, partitions, lookahead, term, recorded, recordedLinks, inexact, stayUp },
       this.#outputs(),
     );
     if (options.paused) this.timekeeper.pause();
@@ -131,7 +138,7 @@ export class ClockService {
   }
 
   #outputs(): ClockOutputs {
-    const { bus, run, partitions, onRecord, onFinished } = this.#options;
+    const { bus, run, partitions, onRecord, onRecordLink, onInexact, onFinished } = this.#options;
     const subjects = new Map(
       partitions.map(({ name }) =>
         [name, subjectOf({ kind: "clock.grant", run, partition: name })] as const
@@ -150,6 +157,8 @@ export class ClockService {
       kill: (partition, instance, at) => this.#order(["kill", partition, at, instance]),
       start: (partition, at) => this.#order(["start", partition, at, ""]),
       record: (fault) => onRecord?.(fault),
+      recordLink: (order) => onRecordLink?.(order),
+      inexact: (why) => onInexact?.(why),
       finished: (summary) => {
         this.#finished = summary;
         this.#control("finished", { ...summary });
@@ -182,7 +191,7 @@ export class ClockService {
         return;
       }
       // It was asleep, and its power has failed meanwhile: it must not come back as it was.
-      if (this.#silent.has(alive.instance)) {
+      if (this.timekeeper.isGone(alive.instance)) {
         this.#control("order", ["kill", alive.partition, 0, alive.instance]);
         return;
       }
@@ -203,6 +212,7 @@ export class ClockService {
       death: (value) => this.#death(value),
       run: (value) => this.#run(value),
       fault: (value) => this.#fault(value),
+      link: (value) => this.#link(value),
     };
     for (const [verb, handle] of Object.entries(verbs)) {
       this.#on(patternOf({ kind: "control", run, verb }), (value, reply) => {
@@ -295,7 +305,6 @@ export class ClockService {
       if (now - heard.atMs < livenessMs) continue;
       this.#heard.delete(partition);
       const { instance } = heard;
-      if (instance !== "") this.#silent.add(instance);
       this.timekeeper.died(partition, { ...(instance !== "" && { instance }), wallMs: now });
     }
     this.#lastTickMs = now;
@@ -327,6 +336,16 @@ export class ClockService {
     if ("refusal" in answer) return { error: answer.refusal };
     this.#options.onPlanned?.(answer.added);
     return { ok: true };
+  }
+
+  /** `{ token, fault }`: a fault of a cable. To be repeated with the token until it is answered. */
+  #link(value: unknown): unknown {
+    const { token, fault } = (value ?? {}) as { token?: unknown; fault?: unknown };
+    if (typeof token !== "string" || !isLinkFaultRequest(fault)) return undefined;
+    const cable = this.#options.plan.cables[fault.cable];
+    if (cable?.kind !== "network") return { error: "there is no such network cable" };
+    const answer = this.timekeeper.orderLinkFault(token, fault);
+    return "refusal" in answer ? { error: answer.refusal } : answer;
   }
 
   #tick(): void {

@@ -36,6 +36,7 @@ describe("ClockService", () => {
       lookahead: [],
       term: 0,
       recorded: [],
+      inexact: false,
       stayUp: false,
       livenessMs: 0,
       wallMs: () => 0,
@@ -87,6 +88,7 @@ describe("ClockService", () => {
       lookahead: [[1]],
       term: 1,
       recorded: [],
+      inexact: false,
       stayUp: false,
       livenessMs: 100,
       wallMs: () => ms += 5,
@@ -100,6 +102,42 @@ describe("ClockService", () => {
       ]]);
     } finally {
       alone.stop();
+    }
+  });
+
+  it("has a process killed that was asleep while its power failed, also by an earlier timekeeper's word", async () => {
+    const broker = createMemoryBroker({ seed: 1 });
+    const onError = (error: Error) => assert.fail(error);
+    const asleep = broker.connect({ onError });
+    const orders: unknown[] = [];
+    asleep.subscribe(subjectOf({ kind: "control", run: "r", verb: "order" }), (payload) => {
+      orders.push(decode(payload));
+    });
+    const record = { partition: "a", nodes: [], digests: [], sent: [], settledSpan: 0 };
+    const alone = new ClockService({
+      run: "r",
+      bus: broker.connect({ onError }),
+      plan: EMPTY,
+      partitions: [{ name: "a", nodes: [] }],
+      lookahead: [[1]],
+      term: 1,
+      recorded: [
+        { ...record, at: 5, action: "kill", instance: "a1", incarnation: 0 },
+        { ...record, at: 6, action: "start", instance: "a2", incarnation: 1 },
+      ],
+      inexact: false,
+      stayUp: false,
+      livenessMs: 0,
+      wallMs: () => 0,
+    });
+    try {
+      const alive = subjectOf({ kind: "clock.alive", run: "r", partition: "a" });
+      for (const instance of ["a2", "a1"]) asleep.publish(alive, encode(["a", instance]));
+      await until(() => orders.length > 0);
+      assert.deepEqual(orders, [["kill", "a", 0, "a1"]]);
+    } finally {
+      alone.stop();
+      await asleep.close();
     }
   });
 });

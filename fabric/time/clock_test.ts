@@ -31,6 +31,7 @@ const GRANT: Grant = {
     counter: 0,
     program: { run: "get", at: 0, service: false, options: { from: "b" } },
   }],
+  cables: [{ id: 2, action: "cut", cable: 4, direction: "both", at: 9 }],
   lost: [["c", 0]],
   stopOn: "S907",
 };

@@ -23,6 +23,8 @@ export const EVENT_KINDS = {
   run: 3,
   message: 4,
   wake: 5,
+  /** A cable has held a frame back for long enough: no node hears of it. */
+  release: 6,
 } as const;
 
 /** One thing that happens to one node. `source` and `target` are node indexes of the rack's plan. */
@@ -51,23 +53,32 @@ export function compareEvents(x: Event, y: Event): number {
 /** Children of a place in the heap: four times lie in one or two lines of a processor's cache. */
 const ARITY = 4;
 const FIRST_CAPACITY = 64;
+/** Kind, source and counter as one whole number that orders like the three: 3 + 14 + 36 bits. */
+const SOURCES_MAX = 2 ** 14;
+const COUNTERS_MAX = 2 ** 36;
 
 /**
- * A heap of events that refuses to run back in time. Times stand by themselves in a row: nearly all
- * comparisons end with them, and an event that is not touched costs no cache miss.
+ * A heap of events that refuses to run back in time. Times and ranks stand by themselves in rows, so
+ * that looking for the first event touches no other: in a large rack those have left the processor's
+ * cache since they were made. Events stay where they were put, in `#events`, and the heap moves their
+ * places there, which are no pointers that a garbage collector has to be told of.
  */
 export class EventQueue {
   #times = new Float64Array(FIRST_CAPACITY);
-  readonly #events: Event[] = [];
+  #ranks = new Float64Array(FIRST_CAPACITY);
+  /** Places in `#events`: those of the heap, then those that are free. */
+  #places = Int32Array.from({ length: FIRST_CAPACITY }, (_, place) => place);
+  readonly #events: (Event | undefined)[] = [];
+  #size = 0;
   #now: Time = 0;
 
   get size(): number {
-    return this.#events.length;
+    return this.#size;
   }
 
   /** The time of the first event, {@link NEVER} when there is none. */
   get nextTime(): Time {
-    return this.#events.length === 0 ? NEVER : this.#times[0]!;
+    return this.#size === 0 ? NEVER : this.#times[0]!;
   }
 
   /** The time of the last event that was taken out: nothing earlier may be put in. */
@@ -78,64 +89,93 @@ export class EventQueue {
   push(event: Event): void {
     const { time } = event;
     if (!(time >= this.#now)) fail(`Event at ${time} ps is before ${this.#now} ps`);
-    const events = this.#events;
-    let at = events.length;
-    events.push(event);
-    if (at === this.#times.length) this.#grow();
-    const times = this.#times;
+    if (this.#size === this.#times.length) this.#grow();
+    const times = this.#times, ranks = this.#ranks, places = this.#places;
+    const rank = rankOf(event);
+    let at = this.#size++;
+    const place = places[at]!;
+    this.#events[place] = event;
     while (at > 0) {
       const parent = Math.floor((at - 1) / ARITY);
-      if (!isBefore(event, events[parent]!, time - times[parent]!)) break;
-      events[at] = events[parent]!;
+      if (times[parent]! < time) break;
+      if (times[parent] === time && this.#isBefore(parent, rank, place)) break;
       times[at] = times[parent]!;
+      ranks[at] = ranks[parent]!;
+      places[at] = places[parent]!;
       at = parent;
     }
-    events[at] = event;
     times[at] = time;
+    ranks[at] = rank;
+    places[at] = place;
   }
 
   /** Removes the first event. Asks for one only after looking at {@link nextTime}. */
   pop(): Event {
-    const events = this.#events;
-    const first = events[0];
-    assert(first !== undefined, "The event queue is empty");
+    assert(this.#size > 0, "The event queue is empty");
+    const place = this.#places[0]!;
+    const first = this.#events[place]!;
+    this.#events[place] = undefined;
     this.#now = this.#times[0]!;
-    const lastTime = this.#times[events.length - 1]!;
-    const last = events.pop()!;
-    if (events.length > 0) this.#sink(last, lastTime);
+    const last = --this.#size;
+    if (last > 0) this.#sink(this.#times[last]!, this.#ranks[last]!, this.#places[last]!);
+    this.#places[last] = place;
     return first;
   }
 
   /** Puts the event where the first one was, and down to where it belongs. */
-  #sink(event: Event, time: Time): void {
-    const events = this.#events, times = this.#times;
-    const size = events.length;
+  #sink(time: Time, rank: number, place: number): void {
+    const times = this.#times, ranks = this.#ranks, places = this.#places;
+    const size = this.#size;
     let at = 0;
     for (;;) {
       const first = ARITY * at + 1;
       if (first >= size) break;
       const end = first + ARITY < size ? first + ARITY : size;
-      let least = first;
+      let least = first, leastTime = times[first]!;
       for (let child = first + 1; child < end; child++) {
-        if (isBefore(events[child]!, events[least]!, times[child]! - times[least]!)) least = child;
+        const childTime = times[child]!;
+        if (childTime > leastTime) continue;
+        if (childTime === leastTime && !this.#isBefore(child, ranks[least]!, places[least]!)) {
+          continue;
+        }
+        least = child;
+        leastTime = childTime;
       }
-      if (isBefore(event, events[least]!, time - times[least]!)) break;
-      events[at] = events[least]!;
-      times[at] = times[least]!;
+      if (time < leastTime) break;
+      if (time === leastTime && !this.#isBefore(least, rank, place)) break;
+      times[at] = leastTime;
+      ranks[at] = ranks[least]!;
+      places[at] = places[least]!;
       at = least;
     }
-    events[at] = event;
     times[at] = time;
+    ranks[at] = rank;
+    places[at] = place;
+  }
+
+  /** Whether what stands at `at` in the heap comes before an event of the same time. */
+  #isBefore(at: number, rank: number, place: number): boolean {
+    const own = this.#ranks[at]!;
+    if (own !== rank) return own < rank;
+    return compareEvents(this.#events[this.#places[at]!]!, this.#events[place]!) < 0;
   }
 
   #grow(): void {
-    const times = new Float64Array(2 * this.#times.length);
+    const length = 2 * this.#times.length;
+    const times = new Float64Array(length), ranks = new Float64Array(length);
     times.set(this.#times);
+    ranks.set(this.#ranks);
+    const places = Int32Array.from({ length }, (_, place) => place);
+    places.set(this.#places);
     this.#times = times;
+    this.#ranks = ranks;
+    this.#places = places;
   }
 }
 
-/** Whether `x` comes before `y`, of whose times the difference is known already. */
-function isBefore(x: Event, y: Event, apart: number): boolean {
-  return apart !== 0 ? apart < 0 : compareEvents(x, y) < 0;
+function rankOf({ kind, source, counter }: Event): number {
+  if (source >= SOURCES_MAX || counter >= COUNTERS_MAX) {
+    fail(`Event ${counter} of node ${source} is beyond what the queue can order`);
+  }
+  return (kind * SOURCES_MAX + source) * COUNTERS_MAX + counter;
 }

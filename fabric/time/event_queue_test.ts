@@ -58,6 +58,37 @@ describe("EventQueue", () => {
     );
   });
 
+  it("orders events of one instant as compareEvents does, taken and put in by turns", () => {
+    const small = fc.nat(2);
+    const key = fc.record({ kind: fc.nat(6), source: small, counter: small, sourceLife: small });
+    fc.assert(
+      fc.property(
+        fc.uniqueArray(key, { selector: (k) => JSON.stringify(k), maxLength: 150 }),
+        (keys) => {
+          const queue = new EventQueue();
+          const waiting: Event[] = [];
+          for (const [i, each] of keys.entries()) {
+            const next = event(1, each);
+            queue.push(next);
+            waiting.push(next);
+            waiting.sort(compareEvents);
+            if (i % 3 === 2) assert.equal(queue.pop(), waiting.shift());
+          }
+          for (const next of waiting) assert.equal(queue.pop(), next);
+          assert.equal(queue.size, 0);
+        },
+      ),
+      { seed: 7 },
+    );
+  });
+
+  it("refuses an event whose source or counter it cannot order", () => {
+    const queue = new EventQueue();
+    queue.push(event(1, { source: 2 ** 14 - 1, counter: 2 ** 36 - 1 }));
+    assert.throws(() => queue.push(event(1, { source: 2 ** 14 })), /beyond/);
+    assert.throws(() => queue.push(event(1, { counter: 2 ** 36 })), /beyond/);
+  });
+
   it("refuses an event before the one taken last", () => {
     const queue = new EventQueue();
     queue.push(event(10));

@@ -2,7 +2,7 @@
  * How far each partition may run, and how early it can have died: arithmetic over what the timekeeper
  * knows of all of them, and the least delays between them.
  */
-import { effectiveNext, type Member } from "./member.ts";
+import { effectiveNext, type Member, openFrom } from "./member.ts";
 import { NEVER, type Time } from "./time.ts";
 
 export class Horizons {
@@ -69,14 +69,18 @@ export class Horizons {
     );
   }
 
-  /** When a partition can have failed at the earliest: at the latest just before its next event. */
+  /**
+   * When a partition can have failed at the earliest. A life that has done nothing yet failed as its
+   * power came, at the earliest: it never began. `effectiveNext` has no say: to a timekeeper that was
+   * started again it is but a lower bound, as it is told also of messages that have been taken.
+   */
   earliestFailure(member: Member): Time {
-    return Math.min(this.#earliestOf(member, member.ran + 1), effectiveNext(member));
+    return this.#earliestOf(member, openFrom(member));
   }
 
   /** When a partition that may be running can be made to fail at the earliest. */
   earliestChange(member: Member): Time {
-    return this.#earliestOf(member, member.grant?.horizon ?? member.ran + 1);
+    return this.#earliestOf(member, member.grant?.horizon ?? openFrom(member));
   }
 
   /** The earliest time from `own` on at which no other partition has run past the news of a failure. */

@@ -1,4 +1,5 @@
 /** What the timekeeper knows of one partition. */
+import type { LinkFaultPlan } from "../rack/link_plan.ts";
 import type { FaultPlan } from "../rack/plan.ts";
 import { type Grant, type LinkChange, type RunOrder, spanNumber } from "./clock.ts";
 import { formatTime, NEVER, type Time } from "./time.ts";
@@ -37,12 +38,19 @@ export interface Member {
   grant: Grant | undefined;
   sent: Map<string, number>;
   inbound: Inbound[];
+  /** What it had taken when it answered this timekeeper, by {@link lifeKey} of the sender. */
+  taken: Map<string, number>;
   links: LinkChange[];
   runs: RunOrder[];
+  /** Ordered faults of its cables that its process has not been told of, and all there are. */
+  cables: LinkFaultPlan[];
+  cableHistory: LinkFaultPlan[];
   toConfirm: Map<string, number>;
   events: number;
   /** When this incarnation's power came on. */
   bootAt: Time;
+  /** Counts the boots of all partitions; 0 where it has been up from the first. */
+  bootOrder: number;
   /** When its earlier incarnation's power failed. */
   failedAt: Time;
   /** Power returns at this time by the plan, NEVER where it does not; the process may not be here. */
@@ -78,11 +86,15 @@ export function newMember(
     grant: undefined,
     sent: new Map(),
     inbound: [],
+    taken: new Map(),
     links: [],
     runs: [],
+    cables: [],
+    cableHistory: [],
     toConfirm: new Map(),
     events: 0,
     bootAt: 0,
+    bootOrder: 0,
     failedAt: 0,
     startAt: NEVER,
     faults: alone ? options.faults.filter(({ node }) => node === nodes[0]) : [],
@@ -109,7 +121,16 @@ export function effectiveNext(member: Member): Time {
   for (const { earliest } of member.inbound) next = Math.min(next, earliest);
   for (const { at } of member.links) next = Math.min(next, at);
   for (const { at } of member.runs) next = Math.min(next, at);
+  for (const { at } of member.cables) {
+    // What was ordered before that, it can only have been told.
+    if (at > member.ran) next = Math.min(next, Math.max(at, member.bootAt));
+  }
   return next;
+}
+
+/** Spans that this life is known to have done; while there are none it has not even got power. */
+export function spansDone({ grants, grant }: Member): number {
+  return grant === undefined ? grants : grants - 1;
 }
 
 /** Of a process that nobody can say anything of, all spans count. */
@@ -124,18 +145,28 @@ export function settledSpanOf(member: Member): number {
   switch (member.status) {
     case "idle":
     case "running":
-    case "dying": {
-      const unreported = member.grant === undefined ? 0 : 1;
-      return spanNumber(member.incarnation, member.grants - unreported);
-    }
+    case "dying":
+      return spanNumber(member.incarnation, spansDone(member));
   }
   return ALL_SPANS;
 }
 
+/** The first instant that is still open to the partition: before it, all has happened. */
+export function openFrom(member: Member): Time {
+  return spansDone(member) === 0 ? member.bootAt : member.ran + 1;
+}
+
+/** Names one life of one partition. */
+export function lifeKey(partition: string, incarnation: number): string {
+  return `${partition}/${incarnation}`;
+}
+
 /** Takes in that `from` has sent `count` messages in all, the first not yet taken arriving at `earliest`. */
 export function noteInbound(member: Member, inbound: Inbound): void {
-  const at = member.inbound.findIndex(({ from, incarnation }) =>
-    from === inbound.from && incarnation === inbound.incarnation
+  const { from, incarnation, count } = inbound;
+  if (count <= (member.taken.get(lifeKey(from, incarnation)) ?? 0)) return;
+  const at = member.inbound.findIndex((known) =>
+    known.from === from && known.incarnation === incarnation
   );
   if (at < 0) {
     member.inbound.push(inbound);
@@ -143,6 +174,19 @@ export function noteInbound(member: Member, inbound: Inbound): void {
     const earliest = Math.min(member.inbound[at]!.earliest, inbound.earliest);
     member.inbound[at] = { ...inbound, earliest };
   }
+}
+
+/** Takes in what the partition says it has taken: of that nothing is inbound any more. */
+export function noteTaken(
+  member: Member,
+  taken: ReadonlyArray<readonly [peer: string, incarnation: number, count: number]>,
+): void {
+  for (const [peer, incarnation, count] of taken) {
+    member.taken.set(lifeKey(peer, incarnation), count);
+  }
+  const inbound = member.inbound;
+  member.inbound = [];
+  for (const each of inbound) noteInbound(member, each);
 }
 
 /** Adds a power failure at `at` to what is planned for the one node of a partition. */

@@ -3,7 +3,14 @@
  * process that comes and the far ends of its cables.
  */
 import type { Welcome } from "./clock.ts";
-import { dropPastFaults, type Member, setStatus, settledSpanOf } from "./member.ts";
+import {
+  dropPastFaults,
+  type Member,
+  noteInbound,
+  setStatus,
+  settledSpanOf,
+  spansDone,
+} from "./member.ts";
 import type { PowerLedger } from "./power.ts";
 import type { RecordedFault } from "./record.ts";
 import type { ClockOutputs } from "./timekeeper.ts";
@@ -13,19 +20,24 @@ export interface MortalityOptions {
   readonly members: readonly Member[];
   readonly power: PowerLedger;
   readonly term: number;
-  readonly out: Pick<ClockOutputs, "record" | "start" | "welcome">;
+  readonly out: Pick<ClockOutputs, "kill" | "record" | "start" | "welcome">;
   readonly wallMs: () => number;
 }
 
 export class Mortality {
   readonly #options: MortalityOptions;
+  #boots = 0;
 
   constructor(options: MortalityOptions) {
     this.#options = options;
   }
 
-  /** The power of a partition's nodes failed at `at`, with the process `instance`. */
-  fail(member: Member, { at, instance }: { at: Time; instance: string }): void {
+  /**
+   * The power of a partition's nodes failed at `at`, with the process `instance`.
+   * @param by.cause "plan" where the process does not know of it and has to be told.
+   */
+  fail(member: Member, by: { at: Time; instance: string; cause: "plan" | "death" }): void {
+    const { at, instance, cause } = by;
     const { out, power } = this.#options;
     member.settledSpan = settledSpanOf(member);
     out.record({
@@ -37,9 +49,27 @@ export class Mortality {
       incarnation: member.incarnation,
       settledSpan: member.settledSpan,
       digests: power.cut(member.nodes, at),
+      sent: [...member.sent],
     });
     this.#applyFailure(member, at);
+    if (cause === "plan") out.kill(member.name, instance, at);
     if (member.startAt !== NEVER) out.start(member.name, member.startAt);
+  }
+
+  /** An earlier timekeeper may have died between what it wrote down and what it had done about it. */
+  repeatOrders(member: Member, { at, instance }: Pick<RecordedFault, "at" | "instance">): void {
+    const { out } = this.#options;
+    if (instance !== "") out.kill(member.name, instance, at);
+    if (member.startAt !== NEVER) out.start(member.name, member.startAt);
+  }
+
+  /**
+   * Whether others, who came after it, were told of a life that has done nothing. Should it die now,
+   * it never began, and they know better.
+   */
+  isPresumed(member: Member): boolean {
+    return spansDone(member) === 0 &&
+      this.#options.members.some(({ bootOrder }) => bootOrder > member.bootOrder);
   }
 
   /** The power of a dead partition's nodes returns at `at`, and its process is here. */
@@ -53,6 +83,7 @@ export class Mortality {
       incarnation: member.incarnation + 1,
       settledSpan: member.settledSpan,
       digests: [],
+      sent: [],
     });
     this.#applyBoot(member, at);
     this.welcome(member);
@@ -100,6 +131,7 @@ export class Mortality {
     member.settledSpan = fault.settledSpan;
     if (fault.action === "kill") {
       power.note(fault.digests);
+      this.#recallSent(member, fault);
       // The far ends may have been told; they know what they have been told (Runner).
       this.#applyFailure(member, fault.at);
     } else {
@@ -109,13 +141,25 @@ export class Mortality {
     }
   }
 
+  /** The peers know what of it they have taken, not what is missing; when that arrives nobody knows. */
+  #recallSent(member: Member, { incarnation, sent }: RecordedFault): void {
+    for (const [peer, count] of sent) {
+      member.sent.set(peer, count);
+      const receiver = this.#options.members.find(({ name }) => name === peer);
+      if (receiver === undefined || receiver.status === "dead") continue;
+      noteInbound(receiver, { from: member.name, incarnation, count, earliest: 0 });
+    }
+  }
+
   #applyFailure(member: Member, at: Time): void {
     const { members, power } = this.#options;
     this.#setStatus(member, "dead");
     member.instance = "";
     member.inbound = [];
+    member.taken.clear();
     member.links = [];
     member.runs = [];
+    member.cables = [];
     member.grant = undefined;
     member.next = NEVER;
     member.failedAt = at;
@@ -134,12 +178,14 @@ export class Mortality {
     const { power } = this.#options;
     member.incarnation++;
     member.bootAt = at;
+    member.bootOrder = ++this.#boots;
     member.startAt = NEVER;
     member.sent.clear();
     member.toConfirm.clear();
     dropPastFaults(member, at);
     power.markUp(member.nodes, at);
     member.links = power.newsFor(member.nodes, at);
+    member.cables = [...member.cableHistory];
   }
 
   #setStatus(member: Member, status: Member["status"]): void {

@@ -82,6 +82,8 @@ export class PowerLedger {
   markDown(nodes: readonly string[], at: Time): void {
     for (const node of nodes) {
       const state = this.#lives.get(node)!;
+      // A life that ends as it begins has told nobody that it did.
+      if (state.up && state.since === at) this.#past.get(node)?.pop();
       state.up = false;
       state.since = at;
       this.#remember(node, state);

@@ -1,4 +1,5 @@
 /** What a run leaves of its clock: deaths as they happened, how it ended, who waits for whom. */
+import type { LinkFaultPlan } from "../rack/link_plan.ts";
 import type { Status } from "./member.ts";
 import type { DigestRow } from "./power.ts";
 import type { Time } from "./time.ts";
@@ -14,6 +15,20 @@ export interface RecordedFault {
   readonly incarnation: number;
   readonly settledSpan: number;
   readonly digests: readonly DigestRow[];
+  /** Messages that the dead life had sent to each peer in all, as it had reported. */
+  readonly sent: ReadonlyArray<readonly [peer: string, count: number]>;
+}
+
+/** A fault of a cable that was ordered while the rack ran. */
+export interface RecordedLinkFault {
+  readonly at: Time;
+  readonly action: "link";
+  /** It is no partition's. */
+  readonly partition: "";
+  readonly nodes: readonly [];
+  /** Tells the order from others: whoever gave it may have repeated it. */
+  readonly token: string;
+  readonly fault: LinkFaultPlan;
 }
 
 /** How a run ended. */

@@ -14,22 +14,24 @@
 import { assert } from "../assert.ts";
 import { rackDigest } from "../digest.ts";
 import type { FaultPlan, ProgramPlan, RackPlan } from "../rack/plan.ts";
+import type { LinkFaultRequest } from "../rack/link_plan.ts";
+import { Attendance } from "./attendance.ts";
+import { CableOrders, type OrderAnswer } from "./cable_orders.ts";
 import type { Grant, Join, Report, RunOrder, Welcome } from "./clock.ts";
+import { Grants } from "./grants.ts";
+import { Horizons } from "./horizon.ts";
 import {
   addFault,
-  ALL_SPANS,
   effectiveNext,
   type Member,
   newMember,
   noteInbound,
   refusePowerFailure,
   setStatus,
-  type Status,
 } from "./member.ts";
 import { Mortality } from "./mortality.ts";
-import { Horizons } from "./horizon.ts";
 import { PowerLedger } from "./power.ts";
-import type { MemberStatus, RecordedFault, Summary } from "./record.ts";
+import type { MemberStatus, RecordedFault, RecordedLinkFault, Summary } from "./record.ts";
 import { NEVER, type Time } from "./time.ts";
 
 /** What the timekeeper wants done. Implemented over the bus, or by tests. */
@@ -44,6 +46,10 @@ export interface ClockOutputs {
   start(partition: string, at: Time): void;
   /** Something to be written down before it takes effect. */
   record(fault: RecordedFault): void;
+  /** The same of a fault of a cable. */
+  recordLink?(order: RecordedLinkFault): void;
+  /** The run cannot be replayed any more; to be written down, as {@link TimekeeperOptions.inexact}. */
+  inexact(why: string): void;
   finished(summary: Summary): void;
 }
 
@@ -55,12 +61,12 @@ export interface TimekeeperOptions {
   readonly term: number;
   /** Faults that an earlier timekeeper of this run wrote down. */
   readonly recorded: readonly RecordedFault[];
+  readonly recordedLinks?: readonly RecordedLinkFault[];
+  /** An earlier timekeeper of this run found that it cannot be replayed. */
+  readonly inexact: boolean;
   /** A run that stays up is never finished by having nothing to do. */
   readonly stayUp: boolean;
 }
-
-/** How long a partition waits for messages of a dead one before they are given up, in wall ms. */
-const LOST_AFTER_MS = 2_000;
 
 /** More programs than anybody starts by hand. */
 const RUNS_PER_TERM = 2 ** 20;
@@ -72,11 +78,14 @@ export class Timekeeper {
   readonly #byName: Map<string, Member>;
   readonly #power: PowerLedger;
   readonly #horizons: Horizons;
+  readonly #grants: Grants;
   readonly #mortality: Mortality;
-  /** Dead, and not yet on record. */
-  readonly #unburied = new Set<Member>();
+  readonly #attendance: Attendance;
+  readonly #cables: CableOrders;
   /** What waits for a moment at which no partition is running, so that "now" is defined. */
   #atRest: ((now: Time) => void)[] = [];
+  /** That moment is now: nothing is granted before all of them have had their turn. */
+  #resting = false;
   /** Programs that wait to be started until "now" is defined. */
   readonly #orders: Omit<RunOrder, "at">[] = [];
   #paused = false;
@@ -84,14 +93,14 @@ export class Timekeeper {
   #stopOn = "";
   #finished = false;
   #wallMs = 0;
-  #totalGrants = 0;
-  #exact = true;
+  #exact: boolean;
   #runCounter: number;
 
   constructor(options: TimekeeperOptions, out: ClockOutputs) {
     this.#options = options;
     this.#out = out;
     this.#limit = options.plan.until ?? NEVER;
+    this.#exact = !options.inexact;
     // A partition does each of them once, so those of an earlier timekeeper must not come again.
     this.#runCounter = options.term * RUNS_PER_TERM;
     const { faults } = options.plan;
@@ -109,24 +118,31 @@ export class Timekeeper {
       out,
       wallMs: () => this.#wallMs,
     });
-    for (const fault of options.recorded) {
-      this.#mortality.replay(fault);
-      this.#exact &&= fault.settledSpan !== ALL_SPANS;
-    }
-    this.#repeatOrders(options.recorded);
+    this.#grants = new Grants({
+      byName: this.#byName,
+      term: options.term,
+      send: (partition, grant) => out.grant(partition, grant),
+      onLost: (why) => this.#noteInexact(why),
+    });
+    this.#attendance = new Attendance({
+      members: this.#members,
+      horizons: this.#horizons,
+      mortality: this.#mortality,
+      whenAtRest: (action) => this.#whenAtRest(action),
+      onUnseen: (why) => this.#noteInexact(why),
+      wallMs: () => this.#wallMs,
+    });
+    this.#attendance.recall(options.recorded);
+    this.#cables = new CableOrders({
+      plan: options.plan,
+      members: this.#members,
+      recorded: options.recordedLinks ?? [],
+      record: (order) => out.recordLink?.(order),
+      whenAtRest: (action) => this.#whenAtRest(action),
+    });
     if (options.term > 0) {
       for (const member of this.#members) if (member.status === "absent") member.status = "unknown";
       out.ask(options.term);
-    }
-  }
-
-  /** An earlier timekeeper may have died between what it wrote down and what it had done about it. */
-  #repeatOrders(recorded: readonly RecordedFault[]): void {
-    for (const member of this.#members) {
-      if (member.status !== "dead") continue;
-      const { at, instance } = recorded.findLast(({ partition }) => partition === member.name)!;
-      if (instance !== "") this.#out.kill(member.name, instance, at);
-      if (member.startAt !== NEVER) this.#out.start(member.name, member.startAt);
     }
   }
 
@@ -152,56 +168,9 @@ export class Timekeeper {
   join(join: Join, wallMs: number): void {
     this.#wallMs = wallMs;
     const member = this.#byName.get(join.partition);
-    if (member === undefined) return;
-    if (member.instance === join.instance && member.status !== "unknown") {
-      // It did not hear the answer. Once it has done a grant, this is a stray repetition.
-      if (member.status === "idle" && member.grants === 0) this.#mortality.sendWelcome(member);
-      return;
-    }
-    if (member.status === "idle" || member.status === "running") {
-      this.died(member.name, { instance: member.instance, wallMs });
-    }
-    member.instance = join.instance;
-    if (member.status === "absent") this.#mortality.welcome(member);
-    else if (member.status === "unknown") this.#setStatus(member, "joining");
-    else this.#bootAtRest(member);
+    if (member === undefined || this.#finished) return;
+    this.#attendance.join(member, join);
     this.schedule(wallMs);
-  }
-
-  #bootAtRest(member: Member): void {
-    if (member.status === "dead" && member.startAt !== NEVER) {
-      this.#mortality.boot(member, member.startAt);
-      return;
-    }
-    this.#whenAtRest((now) => {
-      // It may have died again, or have begun by an earlier one of these.
-      if (member.status !== "dead" || member.instance === "") return;
-      const at = member.startAt === NEVER ? Math.max(now, member.failedAt + 1) : member.startAt;
-      this.#mortality.boot(member, at);
-    });
-  }
-
-  /**
-   * Processes that know nothing have come while this timekeeper knew nothing either. Where nobody has
-   * run past the first thing such a partition can cause, it begins with the run; else its earlier
-   * process died unseen.
-   */
-  #settleJoining(): void {
-    for (const member of this.#members) {
-      if (member.status !== "joining") continue;
-      if (this.#horizons.mayBegin(member)) {
-        this.#mortality.welcome(member);
-        continue;
-      }
-      const { instance } = member;
-      this.#exact = false;
-      this.#setStatus(member, "dead");
-      this.#whenAtRest((at) => {
-        this.#mortality.fail(member, { at, instance: "" });
-        member.instance = instance;
-        this.#bootAtRest(member);
-      });
-    }
   }
 
   /** A partition did what it was granted, or answers `ask`. Stale and foreign reports change nothing. */
@@ -210,15 +179,15 @@ export class Timekeeper {
     const member = this.#byName.get(report.partition);
     if (member === undefined || report.incarnation !== member.incarnation) return;
     if (report.term !== this.#options.term || !isExpected(member, report)) return;
-    if (member.status === "unknown") this.#learn(member, report);
-    this.#setStatus(member, "idle");
+    if (member.status === "unknown") this.#grants.learn(member, report);
+    setStatus(member, { status: "idle", atMs: wallMs });
     member.next = report.next;
     member.reached = report.reached;
     member.now = report.now;
     member.ran = report.ran;
     member.events = report.events;
     this.#power.note(report.digests);
-    this.#settleGrant(member);
+    this.#grants.settle(member);
     for (const [peer, incarnation, count, earliest] of report.sent) {
       member.sent.set(peer, count);
       const receiver = this.#byName.get(peer);
@@ -237,61 +206,25 @@ export class Timekeeper {
    * having run past the news, at the latest just before its next event: what it had reported holds,
    * what it was in the middle of did not happen.
    * @param options.instance only this process's death counts; absent: whoever it was.
-   * @returns false while the death is not on record: with this timekeeper it would be forgotten.
+   * @returns false while the death is not on record: whoever saw it is to tell it again.
    */
   died(partition: string, options: { instance?: string; wallMs: number }): boolean {
     this.#wallMs = options.wallMs;
     const member = this.#byName.get(partition);
     if (member === undefined || this.#finished) return true;
-    if (member.status === "dead" || member.status === "dying") {
-      // It had come back and did not live to have power.
-      if (options.instance === member.instance) member.instance = "";
-      return !this.#unburied.has(member);
-    }
-    // A new timekeeper does not know the process yet: it is the only one there can be.
-    const isOther = member.instance !== "" && options.instance !== member.instance;
-    if (options.instance !== undefined && isOther) return true;
-    if (member.status === "absent") {
-      member.instance = "";
-      return true;
-    }
-    const dead = options.instance ?? member.instance;
-    if (member.status === "joining") {
-      const at = this.#horizons.earliestFailure(member);
-      this.#mortality.fail(member, { at, instance: dead });
-      this.schedule(options.wallMs);
-      return true;
-    }
-    this.#unburied.add(member);
-    if (member.status === "unknown") {
-      // Nobody is left who knows what it still had to do: it may have missed some of it.
-      this.#exact = false;
-      this.#setStatus(member, "dead");
-      this.#whenAtRest((now) => this.#bury(member, { at: now, instance: dead }));
-    } else {
-      // Once nobody runs, all that was sent to it is known, and so is the instant of its failure.
-      this.#setStatus(member, "dying");
-      this.#whenAtRest(() =>
-        this.#bury(member, { at: this.#horizons.earliestFailure(member), instance: dead })
-      );
-    }
-    return !this.#unburied.has(member);
+    return this.#attendance.died(member, options.instance);
   }
 
-  /** A process that has come back meanwhile stays in its place. */
-  #bury(member: Member, dead: { at: Time; instance: string }): void {
-    const { instance } = member;
-    this.#mortality.fail(member, dead);
-    this.#unburied.delete(member);
-    if (instance !== dead.instance) member.instance = instance;
+  /** Whether the power of this process has failed: it must not go on, had it only been asleep. */
+  isGone(instance: string): boolean {
+    return this.#attendance.isGone(instance);
   }
 
   /** A process says that it is there: news to a timekeeper that was started again. */
   heard(partition: string, instance: string): void {
     const member = this.#byName.get(partition);
     if (member === undefined || member.instance !== "") return;
-    if (member.status !== "idle" && member.status !== "running") return;
-    member.instance = instance;
+    this.#attendance.heard(member, instance);
     this.schedule(this.#wallMs);
   }
 
@@ -336,6 +269,13 @@ export class Timekeeper {
     return { added };
   }
 
+  /** Lets something go wrong with a cable, or heals it; may be repeated with the same token. */
+  orderLinkFault(token: string, request: LinkFaultRequest): OrderAnswer {
+    const answer = this.#cables.order(token, request);
+    this.schedule(this.#wallMs);
+    return answer;
+  }
+
   pause(): void {
     this.#paused = true;
   }
@@ -373,33 +313,16 @@ export class Timekeeper {
     for (const member of this.#members) {
       if (wallMs - member.sinceMs < ms) continue;
       if (member.status === "unknown") this.#out.ask(this.#options.term);
-      if (member.status !== "running" || member.grant === undefined) continue;
-      if (wallMs - member.sinceMs > LOST_AFTER_MS) this.#giveUpLost(member);
-      this.#out.grant(member.name, member.grant);
+      this.#grants.repeat(member, wallMs);
     }
-  }
-
-  /**
-   * A partition has waited for long, and some of what it waits for was sent by a process that is gone:
-   * if it is not there by now it was lost with that process, and the run is no longer exact.
-   */
-  #giveUpLost(member: Member): void {
-    const grant = member.grant!;
-    const lost = grant.expect.filter(([peer, incarnation]) => {
-      const sender = this.#byName.get(peer);
-      const isGone = sender?.status === "dead" || sender?.status === "dying";
-      return isGone || sender?.incarnation !== incarnation;
-    }).map(([peer, incarnation]) => [peer, incarnation] as const);
-    if (lost.length === 0) return;
-    this.#exact = false;
-    member.grant = { ...grant, lost };
   }
 
   /** Grants what can be granted. Called after everything that may have changed something. */
   schedule(wallMs: number): void {
     this.#wallMs = wallMs;
-    if (this.#finished || this.#members.some(({ status }) => status === "unknown")) return;
-    this.#settleJoining();
+    if (this.#finished || this.#resting) return;
+    if (this.#members.some(({ status }) => status === "unknown")) return;
+    this.#attendance.settleJoining();
     this.#horizons.refresh();
     while (this.#carryOutFault()) this.#horizons.refresh();
     if (this.#atRest.length > 0) {
@@ -407,7 +330,9 @@ export class Timekeeper {
       const now = Math.max(...this.#members.map((member) => member.ran)) + 1;
       const waiting = this.#atRest;
       this.#atRest = [];
+      this.#resting = true;
       for (const action of waiting) action(now);
+      this.#resting = false;
       this.schedule(wallMs);
       return;
     }
@@ -421,53 +346,13 @@ export class Timekeeper {
   }
 
   #grantIfPossible(member: Member): void {
-    const next = this.#horizons.next(member);
-    if (next === NEVER) return;
     const horizon = Math.min(this.#horizons.of(member), this.#limit);
-    if (next >= horizon) return;
-    const grant: Grant = {
-      term: this.#options.term,
-      incarnation: member.incarnation,
-      id: ++member.grants,
+    this.#grants.give(member, {
+      next: this.#horizons.next(member),
       horizon,
-      expect: member.inbound.map(({ from, incarnation, count }) =>
-        [from, incarnation, count] as const
-      ),
-      confirmed: [...member.toConfirm],
-      links: member.links,
-      runs: member.runs,
-      lost: [],
       stopOn: this.#stopOn,
-    };
-    this.#totalGrants++;
-    member.toConfirm.clear();
-    member.grant = grant;
-    // Until it reports, its next is what it was at the grant: nothing it sends can come sooner.
-    member.next = next;
-    member.inbound = [];
-    member.links = [];
-    member.runs = [];
-    this.#setStatus(member, "running");
-    this.#out.grant(member.name, grant);
-  }
-
-  /** What the grant named was taken: tell the senders, some day. */
-  #settleGrant(member: Member): void {
-    for (const [peer, incarnation, count] of member.grant?.expect ?? []) {
-      const sender = this.#byName.get(peer);
-      if (sender?.incarnation === incarnation) sender.toConfirm.set(member.name, count);
-    }
-    member.grant = undefined;
-  }
-
-  /** After a restart: what a partition says of itself replaces what is known. */
-  #learn(member: Member, report: Report): void {
-    member.grants = report.grant;
-    member.grant = undefined;
-    member.incarnation = report.incarnation;
-    for (const [peer, , count] of report.taken ?? []) {
-      this.#byName.get(peer)?.toConfirm.set(member.name, count);
-    }
+      wallMs: this.#wallMs,
+    });
   }
 
   /** Carries out one scripted power failure whose time has come. @returns whether there was one. */
@@ -478,8 +363,8 @@ export class Timekeeper {
       if (fault.action !== "kill" || this.#horizons.next(member) < fault.at) continue;
       if (this.#paused || fault.at >= this.#limit || member.instance === "") continue;
       if (this.#horizons.ofOthers(member) < fault.at) continue;
-      this.#out.kill(member.name, member.instance, fault.at);
-      this.#mortality.fail(member, { at: fault.at, instance: member.instance });
+      const { instance } = member;
+      this.#mortality.fail(member, { at: fault.at, instance, cause: "plan" });
       return true;
     }
     return false;
@@ -508,14 +393,15 @@ export class Timekeeper {
       digest: rackDigest(nodes),
       virtualPs: this.now,
       events: this.#power.events,
-      grants: this.#totalGrants,
+      grants: this.#grants.total,
       exact: this.#exact,
       nodes,
     };
   }
 
-  #setStatus(member: Member, status: Status): void {
-    setStatus(member, { status, atMs: this.#wallMs });
+  #noteInexact(why: string): void {
+    this.#exact = false;
+    this.#out.inexact(why);
   }
 }
 

@@ -1,8 +1,8 @@
 /**
  * The timekeeper's process: `timekeeper_main.ts RUN_FILE`. It keeps nothing but how often it was
- * started (`timekeeper.term`), the power failures that were added to the plan (`planned.jsonl`), and
- * the record of power failures and returns (`faults.jsonl`), from which a run is replayed and a
- * restarted timekeeper knows of the dead.
+ * started (`timekeeper.term`), the power failures that were added to the plan (`planned.jsonl`), why
+ * the run cannot be replayed if it cannot (`inexact.jsonl`), and the record of power failures and
+ * returns (`faults.jsonl`), from which a run is replayed and a restarted timekeeper knows of the dead.
  */
 import { connectNats } from "../bus/nats_bus.ts";
 import { BusError } from "../bus/bus.ts";
@@ -17,7 +17,7 @@ import {
 import type { FaultPlan } from "../rack/plan.ts";
 import { ClockService } from "./clock_service.ts";
 import { formatTime } from "./time.ts";
-import type { MemberStatus, RecordedFault } from "./record.ts";
+import type { MemberStatus, RecordedFault, RecordedLinkFault } from "./record.ts";
 
 /** How long the broker may be away while this process starts, in wall ms. */
 const CONNECT_MS = 30_000;
@@ -40,9 +40,11 @@ async function main(runFilePath: string): Promise<void> {
   });
   const recordFile = `${file.directory}/faults.jsonl`;
   const plannedFile = `${file.directory}/planned.jsonl`;
+  const inexactFile = `${file.directory}/inexact.jsonl`;
   const { run, partitions, stayUp, livenessMs } = file;
   const faults = [...file.plan.faults, ...readLines<FaultPlan>(plannedFile)];
   const plan = { ...file.plan, faults: faults.sort((x, y) => x.at - y.at) };
+  const recorded = readLines<RecordedFault | RecordedLinkFault>(recordFile);
   const service = new ClockService({
     run,
     bus,
@@ -50,12 +52,16 @@ async function main(runFilePath: string): Promise<void> {
     partitions,
     lookahead: lookaheadOf(file),
     term,
-    recorded: readLines<RecordedFault>(recordFile),
+    recorded: recorded.filter((line) => line.action !== "link"),
+    recordedLinks: recorded.filter((line) => line.action === "link"),
+    inexact: readLines<string>(inexactFile).length > 0,
     stayUp,
     livenessMs,
     wallMs: () => performance.now(),
     onRecord: (fault) => appendLine(recordFile, fault),
+    onRecordLink: (order) => appendLine(recordFile, order),
     onPlanned: (fault) => appendLine(plannedFile, fault),
+    onInexact: (why) => appendLine(inexactFile, why),
     onFinished: ({ digest, virtualPs, events, reason }) =>
       console.log(
         `finished (${reason}): ${formatTime(virtualPs)}, ${events} events, digest ${digest}`,
@@ -79,10 +85,11 @@ async function main(runFilePath: string): Promise<void> {
   }
 }
 
-/** How often a timekeeper of this run was started before. */
+/** How often a timekeeper of this run was started before. It may be killed at any point of this. */
 function nextTerm(path: string): number {
   const term = Number(readIfThere(path));
-  Deno.writeTextFileSync(path, String(term + 1));
+  Deno.writeTextFileSync(`${path}.next`, String(term + 1));
+  Deno.renameSync(`${path}.next`, path);
   return term;
 }
 
@@ -95,8 +102,15 @@ function readIfThere(path: string): string {
   }
 }
 
+/**
+ * The lines of a file that earlier timekeepers wrote. A last line without its end is of one that was
+ * killed over it: what it says has not taken effect, and what is written next must not join on to it.
+ */
 function readLines<T>(path: string): T[] {
-  const lines = readIfThere(path).split("\n").filter((line) => line !== "");
+  const text = readIfThere(path);
+  const whole = text.slice(0, text.lastIndexOf("\n") + 1);
+  if (whole !== text) Deno.truncateSync(path, new TextEncoder().encode(whole).length);
+  const lines = whole.split("\n").filter((line) => line !== "");
   return lines.map((line) => JSON.parse(line) as T);
 }
 

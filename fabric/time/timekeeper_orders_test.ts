@@ -40,6 +40,7 @@ class Rig {
       lookahead: LOOKAHEAD,
       term,
       recorded: [],
+      inexact: false,
       stayUp: true,
     }, {
       welcome: () => {},
@@ -48,6 +49,7 @@ class Rig {
       kill: (partition, _, at) => this.kills.push([partition, at]),
       start: () => {},
       record: () => {},
+      inexact: () => {},
       finished: () => {},
     });
     if (term > 0) {
