@@ -4,9 +4,21 @@
  * puts a partition on the bus, `simulator.ts` runs all of a rack as one.
  */
 import { assert, fail } from "./assert.ts";
+import { messageReceived, observedOutputs, type Observer } from "./capture/observation.ts";
 import { digestEvent, digestText, emptyDigest, type NodeDigest } from "./digest.ts";
+import { beginLife, countCutOff } from "./link/fault.ts";
 import { transmit } from "./link/link.ts";
-import type { DurableWrite, Input, Message, Node, TraceStep } from "./node.ts";
+import type { DurableWrite, Frame, Input, Message, Node, Outputs, TraceStep } from "./node.ts";
+import {
+  addFaultAt,
+  cableChange,
+  CableHistory,
+  countsOf,
+  foundAtPowerOn,
+  sendThrough,
+  takeHeld,
+} from "./faulty_cable.ts";
+import type { LinkFaultCount, LinkFaultPlan } from "./rack/link_plan.ts";
 import type { ProgramPlan, RackPlan } from "./rack/plan.ts";
 import { changeLink, linkCounter, type Port, portsOf, type Resident } from "./resident.ts";
 import { type Event, EVENT_KINDS, EventQueue } from "./time/event_queue.ts";
@@ -42,6 +54,8 @@ export interface PartitionOptions {
   readonly returnDelay: (partition: string) => Time;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
+  /** Told of what is to be captured. */
+  readonly observer?: Observer;
 }
 
 /** How far a call of {@link Partition.advance} got. */
@@ -60,7 +74,10 @@ export class Partition {
   readonly #residents = new Map<number, Resident>();
   readonly #bySlot: Resident[] = [];
   readonly #options: PartitionOptions;
+  readonly #observer: Observer | undefined;
   readonly #indexOf: ReadonlyMap<string, number>;
+  readonly #cables = new CableHistory();
+  #bootAt: Time = 0;
   #departures: Departure[] = [];
   /** Persistent bytes of hosts that lost power since {@link takeDurable} was last called. */
   readonly #unsaved = new Map<string, DurableWrite[]>();
@@ -72,6 +89,7 @@ export class Partition {
 
   constructor(options: PartitionOptions) {
     this.#options = options;
+    this.#observer = options.observer;
     this.#indexOf = new Map(options.plan.nodes.map((node, index) => [node.name, index]));
     this.#deadlines = new Deadlines(options.nodes.length);
     for (const name of options.nodes) {
@@ -106,6 +124,8 @@ export class Partition {
 
   /** Applies power to all nodes of the partition at `time`, as life `life` with digests taken up. */
   powerOn(time: Time, lives: ReadonlyMap<string, { life: number; digest?: NodeDigest }>): void {
+    this.#bootAt = time;
+    for (const fault of this.#options.plan.linkFaults ?? []) this.addLinkFault(fault);
     for (const resident of this.#residents.values()) {
       const start = lives.get(resident.name);
       if (start?.digest !== undefined) Object.assign(resident.digest, start.digest);
@@ -123,7 +143,8 @@ export class Partition {
         for (const port of ports) {
           if (port.peerIndex !== index) continue;
           port.peerLife = life;
-          port.up = up;
+          port.peerUp = up;
+          port.up = up && port.cutBy === undefined;
         }
       }
     }
@@ -139,6 +160,31 @@ export class Partition {
   /** Puts an event from outside (another partition, the timekeeper) into the queue. */
   accept(event: Event): void {
     this.#queue.push(event);
+  }
+
+  /**
+   * Lets something go wrong with a cable, or heals it: at those of its ends that live here, and to be
+   * called once for each. Nothing has happened here yet at its instant or later.
+   */
+  addLinkFault(fault: LinkFaultPlan): void {
+    for (const resident of this.#residents.values()) {
+      for (const [number, port] of resident.ports.entries()) {
+        if (port?.cable !== fault.cable) continue;
+        addFaultAt(this.#options.plan, { resident, port }, fault);
+        const change = cableChange({ resident, number }, fault);
+        if (change === undefined) continue;
+        // What happened before there was power is found when it comes.
+        if (change.time < this.#bootAt) this.#cables.recall(resident, change);
+        else this.#queue.push(change);
+      }
+    }
+  }
+
+  /** What cables have done wrong to what the nodes that have power sent. */
+  linkFaultCounts(): LinkFaultCount[] {
+    return [...this.#residents.values()].flatMap((resident) =>
+      resident.node === undefined ? [] : countsOf(resident)
+    );
   }
 
   /** Starts a program on a host of this partition at `time`. `counter` is unique in the run. */
@@ -230,15 +276,34 @@ export class Partition {
     if (event.kind === EVENT_KINDS.powerOn) return this.#applyPower(resident, event);
     if (event.kind === EVENT_KINDS.powerOff) return this.#cutPower(resident, event);
     // The state of a cable is known to a node that is off, too: it finds it when it comes back.
-    if (event.input.kind === "link") changeLink(resident, event);
-    else if (event.targetLife !== resident.life) return;
+    if (event.input.kind === "link") {
+      if (!changeLink(resident, event)) return;
+    } else if (event.targetLife !== resident.life) return;
+    if (event.kind === EVENT_KINDS.release) return this.#release(resident, event);
     const { node } = resident;
     if (node === undefined) return;
     if (event.input.kind === "message") {
       const port = resident.ports[event.input.port];
-      if (port === undefined || !port.up || port.peerLife !== event.sourceLife) return;
+      if (port === undefined || port.peerLife !== event.sourceLife) return;
+      if (!port.up) {
+        if (port.cutBy !== undefined) countCutOff(port.faults!.arriving, port.cutBy);
+        return;
+      }
+      if (this.#observer !== undefined) this.#noteReceived(event, event.input, port);
     }
     this.#step(resident, node, event);
+  }
+
+  #noteReceived(
+    event: Event,
+    input: Extract<Input, { readonly kind: "message" }>,
+    { link }: Port,
+  ): void {
+    const observer = this.#observer!;
+    if (observer.scope === "frames" && input.message.kind !== "frame") return;
+    const at = { time: event.time, node: event.target, event: this.#events + 1 };
+    // Both directions of a cable have one rate.
+    observer.see(messageReceived({ ...at, ...input }, link.bitsPerSecond));
   }
 
   #wake(resident: Resident, time: Time): void {
@@ -271,11 +336,17 @@ export class Partition {
     resident.life = event.targetLife;
     resident.messages = 0;
     resident.wakes = 0;
-    for (const { link } of resident.ports) link.freeAt = 0;
+    resident.releases = 0;
+    for (const { link, faults } of resident.ports) {
+      link.freeAt = 0;
+      if (faults !== undefined) beginLife(faults.leaving, resident.life);
+      faults?.arriving.cutOff.clear();
+    }
     const unsaved = this.#unsaved.get(resident.name) ?? [];
     const node = this.#options.create(resident.name, resident.life, unsaved);
     resident.node = node;
     if (resident.life > 0) this.#announce(resident, event.time, true);
+    for (const found of foundAtPowerOn(resident, event.time)) this.#queue.push(found);
     this.#step(resident, node, event);
   }
 
@@ -326,20 +397,63 @@ export class Partition {
     }
     const { link } = port;
     transmit(link, at.departAt, message);
-    if (port.up) {
-      const input: Input = { kind: "message", port: port.peerPort, message, tailPs: link.tailPs };
-      this.#dispatch(port, {
-        time: link.arrival,
-        kind: EVENT_KINDS.message,
-        source: resident.index,
-        counter: resident.messages++,
-        target: port.peerIndex,
-        sourceLife: resident.life,
-        targetLife: port.peerLife,
-        input,
-      });
+    if (!port.up) {
+      if (port.cutBy !== undefined) countCutOff(port.faults!.leaving, port.cutBy);
+    } else if (port.faults === undefined || message.kind !== "frame") {
+      this.#post(resident, port, { message, arrival: link.arrival, tailPs: link.tailPs });
+    } else {
+      this.#sendThrough(resident, port, message);
     }
     return link.freeAt;
+  }
+
+  /** Puts a message on its way to the other end of a cable. */
+  #post(
+    resident: Resident,
+    port: Port,
+    of: { readonly message: Message; readonly arrival: Time; readonly tailPs: Time },
+  ): void {
+    const { message, arrival, tailPs } = of;
+    this.#dispatch(port, {
+      time: arrival,
+      kind: EVENT_KINDS.message,
+      source: resident.index,
+      counter: resident.messages++,
+      target: port.peerIndex,
+      sourceLife: resident.life,
+      targetLife: port.peerLife,
+      input: { kind: "message", port: port.peerPort, message, tailPs },
+    });
+  }
+
+  #sendThrough(resident: Resident, port: Port, frame: Frame): void {
+    const { index, life } = resident;
+    const number = resident.releases;
+    const releaseAt = sendThrough(port, { now: this.#now, frame, number }, (passing) => {
+      this.#post(resident, port, passing);
+    });
+    if (releaseAt === undefined) return;
+    resident.releases++;
+    this.#queue.push({
+      time: releaseAt,
+      kind: EVENT_KINDS.release,
+      source: index,
+      counter: number,
+      target: index,
+      sourceLife: life,
+      targetLife: life,
+      input: WAKE_INPUT,
+    });
+  }
+
+  /** Nothing has overtaken a frame for as long as its cable holds it back: it goes on now. */
+  #release(resident: Resident, { time, counter }: Event): void {
+    const found = takeHeld(resident, counter);
+    if (found === undefined) return;
+    const { port, held } = found;
+    if (!port.up) return;
+    const arrival = Math.max(held.arrival, time + port.noticePs);
+    this.#post(resident, port, { message: held.frame, arrival, tailPs: held.tailPs });
   }
 
   #pushPower(resident: Resident, kind: number, time: Time, life: number): void {
@@ -373,6 +487,19 @@ export class Partition {
       this.#send(resident, { port, departAt }, message);
     const { onTrace, onReport } = this.#options;
     const stops = () => this.#stopOn !== undefined;
+    const outputs: Outputs = {
+      send,
+      // A step to stop at is looked for even where nobody reads the ladder.
+      get tracing() {
+        return onTrace !== undefined || stops();
+      },
+      trace: (step) => {
+        onTrace?.(this.#now, name, step);
+        if (this.#stopOn?.(name, step)) this.#limit = this.#now;
+      },
+      report: (topic, value) => onReport?.(this.#now, name, topic, value),
+    };
+    const observer = this.#observer;
     const resident: Resident = {
       name,
       index,
@@ -384,18 +511,13 @@ export class Partition {
       lifeCut: -1,
       messages: 0,
       wakes: 0,
-      outputs: {
-        send,
-        // A step to stop at is looked for even where nobody reads the ladder.
-        get tracing() {
-          return onTrace !== undefined || stops();
-        },
-        trace: (step) => {
-          onTrace?.(this.#now, name, step);
-          if (this.#stopOn?.(name, step)) this.#limit = this.#now;
-        },
-        report: (topic, value) => onReport?.(this.#now, name, topic, value),
-      },
+      releases: 0,
+      outputs: observer === undefined ? outputs : observedOutputs(outputs, observer, {
+        node: index,
+        ports: (port) => resident.ports[port]!,
+        time: () => this.#now,
+        event: () => this.#events,
+      }),
     };
     return resident;
   }

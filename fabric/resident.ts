@@ -1,6 +1,7 @@
 /** A node where it runs: its lives, its counters, and its ends of cables. */
 import { assert } from "./assert.ts";
 import type { NodeDigest } from "./digest.ts";
+import type { CableFaults } from "./faulty_cable.ts";
 import type { Link } from "./link/link.ts";
 import type { Node, Outputs } from "./node.ts";
 import { leastEffectPs, linkTo } from "./rack/cabling.ts";
@@ -24,6 +25,8 @@ export interface Resident {
   lifeCut: number;
   messages: number;
   wakes: number;
+  /** Frames that were held back. */
+  releases: number;
 }
 
 /** This end of a cable. */
@@ -31,12 +34,23 @@ export interface Port {
   readonly link: Link;
   /** How long the other end takes to notice that this one lost or got power. */
   readonly noticePs: Time;
+  /** How long this end takes to notice that the cable is cut or whole again. */
+  readonly carrierPs: Time;
+  /** Place of the cable in the plan, and which of its ends this is. */
+  readonly cable: number;
+  readonly end: "a" | "b";
   readonly peerIndex: number;
   readonly peerPort: number;
   /** Undefined where the other end is in this partition. */
   readonly peerPartition: string | undefined;
+  /** Whether what is sent gets anywhere: the other end has power and the cable is whole. */
   up: boolean;
-  /** When `up` was last told to have changed. */
+  peerUp: boolean;
+  /** The fault that cut the cable, as far as this end has noticed. */
+  cutBy: number | undefined;
+  /** What the cable does wrong, once anything does. */
+  faults: CableFaults | undefined;
+  /** When `peerUp` was last told to have changed. */
   changedAt: Time;
   /** Which life of the node at the other end this end talks to. */
   peerLife: number;
@@ -54,16 +68,22 @@ export function portsOf(
 ): Port[] {
   const { plan, nodes, partitionOf } = rack;
   const ports: Port[] = [];
-  for (const cable of plan.cables) {
-    for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
+  for (const [index, cable] of plan.cables.entries()) {
+    for (const [end, near, far] of [["a", cable.a, cable.b], ["b", cable.b, cable.a]] as const) {
       if (near.node !== name) continue;
       ports[near.port] = {
         link: linkTo(plan, cable, far),
         noticePs: leastEffectPs(plan, cable, { near, far }),
+        carrierPs: leastEffectPs(plan, cable, { near: far, far: near }),
+        cable: index,
+        end,
         peerIndex: plan.nodes.findIndex((node) => node.name === far.node),
         peerPort: far.port,
         peerPartition: nodes.includes(far.node) ? undefined : partitionOf.get(far.node)!,
         up: true,
+        peerUp: true,
+        cutBy: undefined,
+        faults: undefined,
         changedAt: 0,
         peerLife: 0,
       };
@@ -72,14 +92,43 @@ export function portsOf(
   return ports;
 }
 
-/** Takes up what a link event tells the node at this end. */
-export function changeLink(resident: Resident, event: Event): void {
+/**
+ * Takes up what a link event says of the other end, or (where it comes from the node itself) of the
+ * cable. @returns whether the node is to be told.
+ */
+export function changeLink(resident: Resident, event: Event): boolean {
   assert(event.input.kind === "link", "Only link events change links");
   const port = resident.ports[event.input.port];
-  if (port === undefined) return;
-  port.up = event.input.up;
+  if (port === undefined) return true;
+  if (event.source === event.target) return changeCable(port, event);
+  port.peerUp = event.input.up;
   port.changedAt = event.time;
   if (event.input.up) port.peerLife = event.sourceLife;
+  port.up = port.peerUp && port.cutBy === undefined;
+  // Over a cable that is cut nobody notices anything.
+  return port.cutBy === undefined;
+}
+
+/** A cut that finds the link down, or leaves it down when it ends, changes nothing for the node. */
+function changeCable(port: Port, { input, counter }: Event): boolean {
+  assert(input.kind === "link", "Only link events change links");
+  // What it finds when it gets power.
+  if (counter < CABLE_COUNTERS) return port.cutBy !== undefined;
+  const was = port.up;
+  port.cutBy = input.up ? undefined : port.cutBy ?? faultOfCounter(counter);
+  port.up = port.peerUp && port.cutBy === undefined;
+  return port.up !== was;
+}
+
+const CABLE_COUNTERS = 2 ** 16;
+
+/** Counter of the event by which a node notices that a fault began or, by a heal, ended. */
+export function cableCounter(fault: number, port: number): number {
+  return (fault + 1) * CABLE_COUNTERS + port;
+}
+
+function faultOfCounter(counter: number): number {
+  return Math.floor(counter / CABLE_COUNTERS) - 1;
 }
 
 /** Unique among the link events that one life of a node causes. */

@@ -2,12 +2,13 @@
  * What the values of a scenario have to agree on. Each check is a function that reports all it finds;
  * what is wrong in itself (`schema.ts`) is not here any more.
  */
-import { hostOfRnic, RNIC_SUFFIX, rnicName, SWITCH_NAME } from "./names.ts";
-import { createPowerTracker } from "./power.ts";
+import { checkCongestion } from "./congestion.ts";
+import { checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
+import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "./names.ts";
+import { switchNames } from "./network.ts";
 import { listOf, nearest, showFound } from "./problem.ts";
 import type { Draft, DraftProgram, HostScenario, Report } from "./scenario.ts";
 import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
-import { formatTime, type Time } from "../time/time.ts";
 import { formatSize } from "./units.ts";
 import type { Path } from "./yaml_source.ts";
 
@@ -30,6 +31,8 @@ export function checkScenario(draft: Draft, report: Report): void {
 }
 
 function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report): void {
+  const names = switchNames(fabric);
+  const reserved = [...RESERVED_NAMES, ...names.filter((name) => name !== SWITCH_NAME)];
   for (const [name, path] of hostPaths) {
     const found = showFound(name);
     if (!NAME_PATTERN.test(name)) {
@@ -37,8 +40,8 @@ function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report)
     } else if (name.endsWith(RNIC_SUFFIX)) {
       const expected = `a name that does not end in ${RNIC_SUFFIX}, as RNICs' names do`;
       report(path, { found, expected, key: true });
-    } else if (RESERVED_NAMES.includes(name)) {
-      const expected = `a name other than ${listOf(RESERVED_NAMES)}`;
+    } else if (reserved.includes(name)) {
+      const expected = `a name other than ${listOf(reserved)}`;
       report(path, { found, expected, key: true });
     }
   }
@@ -50,7 +53,10 @@ function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report)
   }
 }
 
-function checkFabric({ fabric, hasSwitchOptions }: Draft, report: Report): void {
+function checkFabric(draft: Draft, report: Report): void {
+  const { fabric, hasSwitchOptions } = draft;
+  checkLeafSpine(draft, report);
+  if (fabric.congestion !== undefined) checkCongestion(fabric.congestion, report);
   if (fabric.topology === "direct") {
     if (!hasSwitchOptions) return;
     const found = "options of a switch";
@@ -62,6 +68,23 @@ function checkFabric({ fabric, hasSwitchOptions }: Draft, report: Report): void 
   if (queueBytes < least) {
     const expected = `at least ${least} B, a frame of this MTU`;
     report(["fabric", "switch", "queue"], { found: formatSize(queueBytes), expected });
+  }
+}
+
+function checkLeafSpine(draft: Draft, report: Report): void {
+  const { fabric: { topology, leafSpine }, leafSpineKeys, hosts, hostPaths } = draft;
+  if (leafSpine === undefined) {
+    for (const key of leafSpineKeys) {
+      const found = `${key} of a ${topology}`;
+      report(["fabric", key], { found, expected: "it with topology: leaf-spine", key: true });
+    }
+  }
+  for (const { name, leaf } of hosts) {
+    if (leaf === undefined || leaf <= (leafSpine?.leaves ?? 0)) continue;
+    const expected = leafSpine === undefined
+      ? "none, as the topology has no leaves"
+      : `a leaf from 1 to ${leafSpine.leaves}`;
+    report([...hostPaths.get(name)!, "leaf"], { found: String(leaf), expected });
   }
 }
 
@@ -174,28 +197,13 @@ function methodsOf(program: DraftProgram): readonly unknown[] {
   return Array.isArray(program.options.method) ? program.options.method : [];
 }
 
-/** Power failures and returns, followed through time: what is dead cannot die. */
+/** Power failures, returns and cables: what they name is there. */
 function checkFaults(draft: Draft, report: Report): void {
   const nodes = draft.hostNames.flatMap((name) => [name, rnicName(name)]);
-  if (draft.fabric.topology === "star") nodes.push(SWITCH_NAME);
-  const known = draft.faults.filter(({ path, fault }) =>
+  nodes.push(...switchNames(draft.fabric));
+  const faults = draft.faults.filter(({ path, fault }) =>
     checkKnown(fault.node, { path: [...path, fault.action], known: nodes, kind: "a node" }, report)
   );
-  const power = createPowerTracker();
-  const last = new Map<string, Time>();
-  for (const { path, fault } of known.toSorted((x, y) => x.fault.at - y.fault.at)) {
-    if (draft.until !== null && fault.at >= draft.until) {
-      const expected = `a time before until, ${formatTime(draft.until)}`;
-      report([...path, "at"], { found: formatTime(fault.at), expected });
-    }
-    const machine = hostOfRnic(fault.node) ?? fault.node;
-    if (last.get(machine) === fault.at) {
-      const expected = `another time than the fault of ${machine} before`;
-      report([...path, "at"], { found: formatTime(fault.at), expected });
-    }
-    last.set(machine, fault.at);
-    const refusal = power.refusal(fault);
-    if (refusal === undefined) power.apply(fault);
-    else report([...path, fault.action], refusal);
-  }
+  checkPowerFaults({ faults, until: draft.until }, report);
+  checkLinkFaults(draft, report);
 }

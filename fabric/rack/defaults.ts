@@ -1,4 +1,5 @@
 /** What a scenario leaves open, filled in: the host's own word, then `defaults`, then the profile. */
+import { resolveCongestion } from "./congestion.ts";
 import type { RnicPlan } from "./plan.ts";
 import type { Profile } from "./profile.ts";
 import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
@@ -11,23 +12,34 @@ const DEFAULT_SCM_BYTES = 64 * 2 ** 20;
 const DEFAULT_DRAM_BYTES = 2 ** 30;
 const DEFAULT_QUEUES = 1024;
 const DEFAULT_CACHED_QUEUES = 256;
+/** A choice: between failover in hardware and a routing protocol with fast timers. */
+const CONVERGENCE_PS = 100 * PS_PER_US;
 const DEFAULT_CACHE_AGE_PS = 10 * PS_PER_US;
 
 export function resolveFabric(profile: Profile, section: FabricSection): FabricScenario {
+  const mtu = section.mtu ?? profile.mtu;
+  const queueBytes = section.switch?.queue ?? profile.switch.queueBytes;
+  const bufferBytes = section.switch?.buffer;
+  const congestion = resolveCongestion(section, { queueBytes, mtu });
+  const { leaves = 2, spines = 2, cables = 1, convergence = CONVERGENCE_PS } = section;
+  const leafSpine = { leaves, spines, cables, convergencePs: convergence };
   return {
     topology: section.topology ?? "star",
+    ...(section.topology === "leaf-spine" && { leafSpine }),
     bitsPerSecond: section.rate ?? profile.network.bitsPerSecond,
     latencyPs: section.latency ?? profile.network.latencyPs,
-    mtu: section.mtu ?? profile.mtu,
+    mtu,
     switch: {
       mode: section.switch?.mode ?? profile.switch.mode,
       latencyPs: section.switch?.latency ?? profile.switch.latencyPs,
-      queueBytes: section.switch?.queue ?? profile.switch.queueBytes,
+      queueBytes,
+      ...(bufferBytes !== undefined && { bufferBytes }),
     },
     bus: {
       latencyPs: section.bus?.latency ?? profile.bus.latencyPs,
       bitsPerSecond: section.bus?.rate ?? profile.bus.bitsPerSecond,
     },
+    ...(congestion !== undefined && { congestion }),
   };
 }
 
@@ -43,6 +55,7 @@ export function resolveHost(
   const scm = { ...defaults.scm, ...own.scm };
   const llc = { ...defaults.llc, ...own.llc };
   const services = own.services ?? defaults.services ?? SERVICES[0];
+  const leaf = own.leaf ?? defaults.leaf;
   return {
     name,
     ddio: own.ddio ?? defaults.ddio ?? "on",
@@ -61,6 +74,7 @@ export function resolveHost(
     },
     queueCache: queueCacheOf({ ...defaults.queueCache, ...own.queueCache }),
     services: services === "none" ? [] : [services],
+    ...(leaf !== undefined && { leaf }),
     timing: {
       host: { ...profile.host, ...defaults.timing?.host, ...own.timing?.host },
       rnic: { ...profile.rnic, ...defaults.timing?.rnic, ...own.timing?.rnic },

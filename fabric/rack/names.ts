@@ -13,3 +13,12 @@ export function rnicName(host: string): string {
 export function hostOfRnic(node: string): string | undefined {
   return node.endsWith(RNIC_SUFFIX) ? node.slice(0, -RNIC_SUFFIX.length) : undefined;
 }
+
+/** Switches of a leaf–spine network, numbered from 0 in the plan and from 1 in their names. */
+export function leafName(leaf: number): string {
+  return `leaf${leaf + 1}`;
+}
+
+export function spineName(spine: number): string {
+  return `spine${spine + 1}`;
+}

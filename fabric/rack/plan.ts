@@ -4,6 +4,8 @@
  * that survives JSON.
  */
 import type { Time } from "../time/time.ts";
+import type { LinkFaultPlan } from "./link_plan.ts";
+import type { RnicCongestionPlan, SwitchCongestionPlan } from "./congestion.ts";
 
 export interface RackPlan {
   readonly scenario: string;
@@ -13,6 +15,8 @@ export interface RackPlan {
   readonly cables: readonly CablePlan[];
   /** Scripted power failures and returns, by time. */
   readonly faults: readonly FaultPlan[];
+  /** What cables do wrong; absent: nothing. */
+  readonly linkFaults?: readonly LinkFaultPlan[];
   /** Stop here even if something would still happen. */
   readonly until: Time | null;
   /** IPv4 address of each host, as programs find each other by name. */
@@ -90,6 +94,7 @@ export interface RnicPlan {
     readonly amount: number;
   };
   readonly timing: RnicTiming;
+  readonly congestion?: RnicCongestionPlan;
 }
 
 export interface SwitchPlan {
@@ -98,8 +103,17 @@ export interface SwitchPlan {
   readonly latencyPs: Time;
   /** Bytes that may wait for one output port. */
   readonly queueBytes: number;
-  /** MAC address → output port, for every RNIC of the rack. */
+  /** Bytes that may wait for all ports together; absent: each port has its own. */
+  readonly bufferBytes?: number;
+  readonly congestion?: SwitchCongestionPlan;
+  /** MAC address → output port, for every RNIC of the rack that there is one way to. */
   readonly forwarding: ReadonlyArray<readonly [mac: number, port: number]>;
+  /** MAC addresses that several ports lead to equally well. */
+  readonly multipath?: ReadonlyArray<readonly [macs: readonly number[], ports: readonly number[]]>;
+  /** How long after a neighbour has lost its last way to an address this switch acts on the news. */
+  readonly convergencePs?: Time;
+  /** Ports that frames for all are sent on: a tree over all switches. Absent: every port. */
+  readonly flood?: readonly number[];
 }
 
 /** Durations of a host's parts in ps, rates in bit/s. Sources stand in `profile.ts`. */
@@ -158,8 +172,13 @@ export interface RnicTiming {
   readonly commandPs: Time;
   /** WQE units fetched by one DMA read. */
   readonly wqeFetchUnits: number;
-  /** Most bytes of one DMA read of payload. */
+  /**
+   * Most bytes of one DMA read for a peer (a READ's data), and how many of the bus's read requests are
+   * outstanding at most.
+   */
   readonly dmaReadBytes: number;
-  /** DMA reads outstanding at most. */
   readonly dmaReadsMax: number;
+  /** The same of what the RNIC fetches on its own account: payload of requests, WQEs, queues. */
+  readonly gatherReadBytes: number;
+  readonly gatherReadsMax: number;
 }

@@ -11,6 +11,9 @@ export function hostProcessingPs(timing: HostTiming): Time {
   return Math.min(timing.mmioPs, timing.dmaReadLlcPs);
 }
 
+/** How far ahead of the wire an RNIC commits a frame to its transmitter, where nothing else waits. */
+export const COMMIT_AHEAD_PS: Time = 500_000;
+
 /** An RNIC speaks after at least one of its modules has worked; the fastest of them, in ps. */
 export function rnicProcessingPs(timing: RnicTiming): Time {
   return Math.min(

@@ -120,11 +120,17 @@ const CLX_OPTANE_CX5: Profile = {
     commandPs: 1_000_000,
     // [choice] As many units as one bus packet's payload holds.
     wqeFetchUnits: 4,
-    // [choice] PCIe's usual largest read request.
+    // [choice] One read request of the bus (see `MAX_READ_REQUEST_BYTES`).
     dmaReadBytes: 512,
     // [derived] RPMA: large READs run at 87 Gb/s. A DMA read of 512 B from DRAM takes 500 + 67 (its
     // lines) + 30 (bus) = 597 ns, so 87 Gb/s need 6.5 kB = 13 of them in flight.
     dmaReadsMax: 13,
+    // [choice] A packet's largest payload: its read requests go out together.
+    gatherReadBytes: 4096,
+    // [choice] What PCIe's five bits of tag allow. WRITEs reach the rate of the port, unlike READs
+    // (perftest: 97–98 Gb/s on ConnectX-5), so what a sender fetches must not be what limits it. A read
+    // of 256 B takes 529 ns, so that packets of the least path MTU but 256 need 26 in flight for 100 Gb/s.
+    gatherReadsMax: 32,
   },
   bus: {
     // [choice] of the split of a measured round trip, see above.

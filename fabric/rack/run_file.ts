@@ -2,6 +2,8 @@
  * What the processes of one run are started with: a JSON file in the run's directory. Credentials of
  * the bus are not in it; they are handed over in the environment.
  */
+import type { ObservationScope } from "../capture/observation.ts";
+import type { LinkFaultCount } from "./link_plan.ts";
 import type { RackPlan } from "./plan.ts";
 
 export interface RunFile {
@@ -19,6 +21,10 @@ export interface RunFile {
   readonly programs: Readonly<Record<string, string>>;
   readonly stayUp: boolean;
   readonly trace: boolean;
+  /** What each process records for a capture; without it, nothing. */
+  readonly observe?: ObservationScope;
+  /** Where the captures of a rack in the background go when it is taken down. */
+  readonly captures?: CaptureFiles;
   /**
    * Nobody starts and watches the processes on the rack's behalf (containers): a partition that is
    * not heard of for so long is dead. 0: a supervisor sees deaths.
@@ -26,6 +32,14 @@ export interface RunFile {
   readonly livenessMs: number;
   /** For tests: the most ms that a process waits before each span. 0 is none. */
   readonly delayMsMax: number;
+}
+
+/** Captures that are wanted of a run, as absolute paths. */
+export interface CaptureFiles {
+  /** A folder for pcapng files, one for each variant. */
+  readonly pcap?: string;
+  /** One file for all variants. */
+  readonly perfetto?: string;
 }
 
 /** The lookahead with "never" as a number. */
@@ -37,6 +51,8 @@ export function lookaheadOf(file: RunFile): number[][] {
 export interface FinalReply {
   readonly partition: string;
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  /** What cables did wrong, as the ends in this partition know it: rows of one name add up. */
+  readonly linkFaults: readonly LinkFaultCount[];
   /** What programs reported for good (results, failures), oldest first. */
   readonly reports: ReadonlyArray<
     {

@@ -10,12 +10,17 @@ import type { Architecture, FaultPlan, HostPlan, HostTiming, PersistenceDomain }
 import type { RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../time/time.ts";
 import { checkScenario } from "./checks.ts";
+import type { CongestionScenario } from "./congestion.ts";
 import { resolveFabric, resolveHost } from "./defaults.ts";
+import { cutSchema, LINK_KEYS, linkFaultSchema, powerFaultSchema } from "./fault_schema.ts";
+import { type LinkFaultScenario, readLinkFault } from "./link_faults.ts";
+import type { LeafSpine } from "./network.ts";
 import { listOf, nearest, type Problem, ScenarioError, showFound } from "./problem.ts";
 import { PROFILE_NAMES, type ProfileName, PROFILES } from "./profile.ts";
 import {
+  captureSchema,
+  type CaptureSection,
   fabricSchema,
-  faultSchema,
   hostSchema,
   type HostSection,
   knownKeys,
@@ -39,20 +44,29 @@ export interface Scenario {
   readonly hosts: readonly HostScenario[];
   /** In the file's order, one for each host that runs it. */
   readonly programs: readonly ProgramScenario[];
-  /** By time. */
+  /** Power failures and returns, by time. */
   readonly faults: readonly FaultPlan[];
+  /** What goes wrong with cables, in the file's order. */
+  readonly linkFaults: readonly LinkFaultScenario[];
   readonly expect: readonly ExpectationName[];
   readonly until: Time | null;
+  readonly capture: CaptureScenario;
 }
 
+/** Captures that every run is to leave: in its directory, or where a path says. */
+export type CaptureScenario = CaptureSection;
+
 export interface FabricScenario {
-  readonly topology: "star" | "direct";
+  readonly topology: "star" | "direct" | "leaf-spine";
+  readonly leafSpine?: LeafSpine;
   readonly bitsPerSecond: number;
   /** Of each network cable. */
   readonly latencyPs: Time;
   readonly mtu: RnicPlan["mtu"];
-  readonly switch: Pick<SwitchPlan, "mode" | "latencyPs" | "queueBytes">;
+  readonly switch: Pick<SwitchPlan, "mode" | "latencyPs" | "queueBytes" | "bufferBytes">;
   readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
+  /** ECN, PFC and DCQCN; absent where all of it is off. */
+  readonly congestion?: CongestionScenario;
 }
 
 export interface HostScenario {
@@ -70,6 +84,8 @@ export interface HostScenario {
   readonly llc: HostPlan["llc"];
   readonly queueCache: RnicPlan["queueCache"];
   readonly services: readonly string[];
+  /** Its switch in a leaf–spine network, from 1; absent: where the fewest hosts are. */
+  readonly leaf?: number;
   readonly timing: { readonly host: HostTiming; readonly rnic: RnicTiming };
 }
 
@@ -96,10 +112,18 @@ export interface Draft {
   readonly hostPaths: ReadonlyMap<string, Path>;
   readonly fabric: FabricScenario;
   readonly hasSwitchOptions: boolean;
+  /** Keys of `fabric` that only a leaf–spine network has. */
+  readonly leafSpineKeys: readonly string[];
   readonly hosts: readonly HostScenario[];
   readonly programs: readonly { readonly path: Path; readonly program: DraftProgram }[];
   readonly faults: readonly { readonly path: Path; readonly fault: FaultPlan }[];
+  readonly linkFaults: readonly DraftLinkFault[];
   readonly until: Time | null;
+}
+
+export interface DraftLinkFault {
+  readonly path: Path;
+  readonly fault: LinkFaultScenario;
 }
 
 export interface DraftProgram extends Omit<ProgramScenario, "on"> {
@@ -155,9 +179,12 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     hostPaths: paths,
     fabric,
     hasSwitchOptions: fabricSection.switch !== undefined,
+    leafSpineKeys: (["leaves", "spines", "cables", "convergence"] as const).filter((key) =>
+      fabricSection[key] !== undefined
+    ),
     hosts,
     programs: readPrograms(reading),
-    faults: readFaults(reading),
+    ...readFaults(reading),
     until,
   };
   if (names.length > 0 || isMapping(data.hosts)) checkScenario(draft, report);
@@ -170,10 +197,12 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     hosts: hosts.toSorted((x, y) => x.name < y.name ? -1 : 1),
     programs: draft.programs.flatMap(({ program }) => expand(program, names)),
     faults: draft.faults.map(({ fault }) => fault).toSorted((x, y) => x.at - y.at),
+    linkFaults: draft.linkFaults.map(({ fault }) => fault),
     expect: readList(reading, ["expect"]).flatMap(({ path }) =>
       read(reading, path, SECTIONS.expectation) ?? []
     ),
     until,
+    capture: read(reading, ["capture"], captureSchema.nullish()) ?? {},
   };
 }
 
@@ -293,21 +322,65 @@ export function isOwnProgram(run: string): boolean {
   return /^(\.{0,2}\/).*\.[jt]s$/.test(run);
 }
 
-function readFaults(reading: Reading): Draft["faults"] {
-  return readList(reading, ["faults"]).flatMap(({ path }) => {
-    const section = read(reading, path, faultSchema);
-    if (section === undefined) return [];
-    const { at, kill, start } = section;
-    if ((kill === undefined) === (start === undefined)) {
-      const found = kill === undefined ? "neither kill nor start" : "both kill and start";
-      reading.report(path, { found, expected: "one of kill and start" });
-      return [];
+function readFaults(reading: Reading): Pick<Draft, "faults" | "linkFaults"> {
+  const faults: Draft["faults"][number][] = [], linkFaults: DraftLinkFault[] = [];
+  for (const { path } of readList(reading, ["faults"])) {
+    const item = valueAt(reading.source.data, path);
+    const has = (keys: readonly string[]) =>
+      isMapping(item) && keys.some((key) => Object.hasOwn(item, key));
+    if (has(LINK_KEYS) || has(["cut", "heal"])) {
+      const fault = has(LINK_KEYS) ? readImpairment(reading, path) : readCut(reading, path);
+      if (fault !== undefined) linkFaults.push({ path, fault });
+    } else {
+      const fault = readPowerFault(reading, path);
+      if (fault !== undefined) faults.push({ path, fault });
     }
-    const fault: FaultPlan = kill !== undefined
-      ? { at, action: "kill", node: kill }
-      : { at, action: "start", node: start! };
-    return [{ path, fault }];
+  }
+  return { faults, linkFaults };
+}
+
+function readPowerFault(reading: Reading, path: Path): FaultPlan | undefined {
+  const section = read(reading, path, powerFaultSchema);
+  if (section === undefined) return undefined;
+  const { at, kill, start } = section;
+  if ((kill === undefined) === (start === undefined)) {
+    const found = kill === undefined ? "no fault" : "both kill and start";
+    const expected = kill === undefined
+      ? "one of kill, start, cut and heal, or link"
+      : "one of kill and start";
+    reading.report(path, { found, expected });
+    return undefined;
+  }
+  return kill !== undefined
+    ? { at, action: "kill", node: kill }
+    : { at, action: "start", node: start! };
+}
+
+function readCut(reading: Reading, path: Path): LinkFaultScenario | undefined {
+  const section = read(reading, path, cutSchema);
+  if (section === undefined) return undefined;
+  const { at, cut, heal } = section;
+  if (cut !== undefined && heal !== undefined) {
+    reading.report(path, { found: "both cut and heal", expected: "one of cut and heal" });
+    return undefined;
+  }
+  return cut !== undefined
+    ? { target: cut, action: "cut", at }
+    : { target: heal!, action: "heal", at };
+}
+
+function readImpairment(reading: Reading, path: Path): LinkFaultScenario | undefined {
+  const section = read(reading, path, linkFaultSchema);
+  if (section === undefined) return undefined;
+  const fault = readLinkFault(section);
+  if (!("found" in fault)) return fault;
+  const { key, found, expected } = fault;
+  reading.report(key === undefined ? path : [...path, key], {
+    found,
+    expected,
+    ...(key !== undefined && { key: true }),
   });
+  return undefined;
 }
 
 /** Paths of the items of a list that may be left out. */

@@ -200,7 +200,7 @@ const WRONG: readonly (readonly [name: string, text: string, message: string])[]
       "  - { on: a, run: put, to: b, method: [write-read, write-send] }",
       "  - { on: b, run: put, to: a, method: all }",
     ),
-    "5: programs[1].method: found write-only, write-read, send-flush, write-send, persist-opcode, persist-address, expected write-read, write-send, as above",
+    "5: programs[1].method: found write-only, write-read, send-flush, write-send, write-flush, persist-opcode, persist-address, expected write-read, write-send, as above",
   ],
   [
     "an unknown node's fault",
@@ -215,7 +215,7 @@ const WRONG: readonly (readonly [name: string, text: string, message: string])[]
   [
     "a fault that does nothing",
     withLines("faults: [{ at: 1us }]"),
-    "3: faults[0]: found neither kill nor start, expected one of kill and start",
+    "3: faults[0]: found no fault, expected one of kill, start, cut and heal, or link",
   ],
   [
     "a fault without time",
@@ -226,6 +226,96 @@ const WRONG: readonly (readonly [name: string, text: string, message: string])[]
     "death of the dead",
     withLines("faults:", "  - { at: 1us, kill: b }", "  - { at: 2us, kill: b }"),
     "5: faults[1].kill: found kill of b, which is dead since 1 us, expected a start before it",
+  ],
+  [
+    "a cable that is not there",
+    withLines("faults: [{ at: 1us, cut: a-rnic/top }]"),
+    '3: faults[0].cut: found "a-rnic/top", expected a-rnic/tor, a cable',
+  ],
+  [
+    "a fault of a bus",
+    withLines("faults: [{ link: a/a-rnic, loss: 1% }]"),
+    '3: faults[0].link: found "a/a-rnic", expected a network cable: a and a-rnic are joined by a bus, which has no faults',
+  ],
+  [
+    "a share that is none",
+    withLines("faults: [{ link: a, loss: 110% }]"),
+    '3: faults[0].loss: found "110%", expected a share of the frames, like 1%, or all',
+  ],
+  [
+    "a fault without time or share",
+    withLines("faults: [{ link: a, loss: all }]"),
+    "3: faults[0]: found loss of all frames for good, expected a share below all, or from, until, count or nth",
+  ],
+  [
+    "a delay without time or share",
+    withLines("faults: [{ link: a, delay: 1us }]"),
+    "3: faults[0]: found delay of all frames for good, expected a share below all, or from, until, count or nth",
+  ],
+  [
+    "a cable without a fault",
+    withLines("faults: [{ link: a, from: 1us }]"),
+    "3: faults[0]: found a cable and no fault, expected one of loss, corrupt, duplicate, reorder or delay",
+  ],
+  [
+    "two faults in one",
+    withLines("faults: [{ link: a, loss: 1%, delay: 1us }]"),
+    "3: faults[0]: found loss and delay, expected one of loss, corrupt, duplicate, reorder or delay",
+  ],
+  [
+    "a fault without a cable",
+    withLines("faults: [{ loss: 1% }]"),
+    "3: faults[0].link: found nothing, expected a text",
+  ],
+  [
+    "a word of another fault",
+    withLines("faults: [{ link: a, loss: 1%, jitter: 1us }]"),
+    "3: faults[0].jitter: found jitter with loss, expected it with delay only",
+  ],
+  [
+    "packets that there are not",
+    withLines("faults: [{ link: a, loss: 1%, only: RC ACKNOWLEDG }]"),
+    '3: faults[0].only: found "RC ACKNOWLEDG", expected RC ACKNOWLEDGE',
+  ],
+  [
+    "an end before the beginning",
+    withLines("faults: [{ link: a, loss: 1%, from: 2us, until: 1us }]"),
+    "3: faults[0].until: found an end before the beginning, expected a time after from",
+  ],
+  [
+    "a cut of what is cut",
+    withLines("faults:", "  - { at: 1us, cut: a }", "  - { at: 2us, cut: a-rnic->tor }"),
+    "5: faults[1].cut: found a cut of what is cut already, expected a heal before it",
+  ],
+  [
+    "a heal of what is whole",
+    withLines("faults: [{ at: 1us, heal: a }]"),
+    "3: faults[0].heal: found a heal of what is whole, expected a fault before it",
+  ],
+  [
+    "a heal of one way of a cut of both",
+    withLines("faults:", "  - { at: 1us, cut: a }", "  - { at: 2us, heal: a-rnic->tor }"),
+    "5: faults[1].heal: found a heal of one way, expected both ways, as they were cut together",
+  ],
+  [
+    "a cut without a time",
+    withLines("faults: [{ cut: a }]"),
+    "3: faults[0].at: found nothing, expected a time > 0 with its unit, like 40us",
+  ],
+  [
+    "leaves of a star",
+    withLines("fabric: { leaves: 2 }"),
+    "3: fabric.leaves: found leaves of a star, expected it with topology: leaf-spine",
+  ],
+  [
+    "a leaf that is not there",
+    "name: x\nfabric: { topology: leaf-spine }\nhosts: { a: {}, b: { leaf: 3 } }",
+    "3: hosts.b.leaf: found 3, expected a leaf from 1 to 2",
+  ],
+  [
+    "a host called as a switch is",
+    "name: x\nfabric: { topology: leaf-spine }\nhosts: { a: {}, leaf1: {} }",
+    '3: hosts.leaf1: found "leaf1", expected a name other than all, next, tor, leaf1, leaf2, spine1 or spine2',
   ],
   [
     "a start of the living",

@@ -19,7 +19,7 @@ import {
 } from "./vocabulary.ts";
 
 /** A single value. `parse` answers undefined where the value is not what was `expected`. */
-function leaf<T>(expected: string, parse: (value: unknown) => T | undefined) {
+export function leaf<T>(expected: string, parse: (value: unknown) => T | undefined) {
   return z.unknown().transform((value, context): T => {
     const parsed = parse(value);
     if (parsed !== undefined) return parsed;
@@ -43,7 +43,7 @@ function nameOf<const T extends string>(words: readonly T[]) {
   });
 }
 
-function integer(least: number, most: number) {
+export function integer(least: number, most: number) {
   return leaf(
     most === Number.MAX_SAFE_INTEGER
       ? `a whole number ≥ ${least}`
@@ -52,7 +52,7 @@ function integer(least: number, most: number) {
   );
 }
 
-function parsePositiveDuration(value: unknown): Time | undefined {
+export function parsePositiveDuration(value: unknown): Time | undefined {
   const ps = parseDuration(value);
   return ps === 0 ? undefined : ps;
 }
@@ -81,7 +81,7 @@ const rate = leaf(
   "a rate > 0 with its unit, like 100Gbps",
   (value) => within(parseRate(value), 1, 1e13),
 );
-const text = leaf(
+export const text = leaf(
   "a text",
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
@@ -89,10 +89,10 @@ const text = leaf(
 /** Keys of a mapping in the message of its schema, so that a wrong one can be told from them. */
 const KEYS = "keys:";
 
-/** A mapping that has no other keys. */
-function mapping<const Shape extends z.ZodRawShape>(shape: Shape) {
+/** A mapping that has no other keys; `or` names what else may stand there. */
+export function mapping<const Shape extends z.ZodRawShape>(shape: Shape, or = "") {
   const keys = Object.keys(shape);
-  const expected = `a mapping with ${listOf(keys.slice(0, 4))}${keys.length > 4 ? " …" : ""}`;
+  const expected = `${or}a mapping with ${listOf(keys.slice(0, 4))}${keys.length > 4 ? " …" : ""}`;
   const error = (issue: { readonly code: string }) =>
     issue.code === "unrecognized_keys" ? `${KEYS}${keys.join(" ")}` : expected;
   return z.strictObject(shape, { error });
@@ -168,6 +168,7 @@ export const hostSchema = mapping({
     age: duration.optional(),
   }).optional(),
   services: oneOf([...SERVICES, "none"]).optional(),
+  leaf: integer(1, 64).optional(),
   timing: mapping({
     host: timing(HOST_TIMING_FIELDS).optional(),
     rnic: timing(RNIC_TIMING_FIELDS).optional(),
@@ -175,8 +176,25 @@ export const hostSchema = mapping({
 });
 export type HostSection = z.infer<typeof hostSchema>;
 
+/** `on` for all defaults, `off` for null, or a mapping. */
+function switchable<const Shape extends z.ZodRawShape>(shape: Shape) {
+  return z.preprocess(
+    (value) => value === "on" ? {} : value === "off" ? null : value,
+    mapping(shape, "on, off or ").nullable(),
+  );
+}
+
+const probability = leaf(
+  "a number from 0 to 1",
+  (value) => typeof value === "number" ? within(value, 0, 1) : undefined,
+);
+
 export const fabricSchema = mapping({
-  topology: oneOf(["star", "direct"]).optional(),
+  topology: oneOf(["star", "direct", "leaf-spine"]).optional(),
+  leaves: integer(1, 64).optional(),
+  spines: integer(1, 64).optional(),
+  cables: integer(1, 16).optional(),
+  convergence: duration.optional(),
   rate: rate.optional(),
   latency: latency.optional(),
   mtu: leaf(
@@ -187,6 +205,30 @@ export const fabricSchema = mapping({
     mode: oneOf(["cut-through", "store-and-forward"]).optional(),
     latency: latency.optional(),
     queue: size(0, GIB).optional(),
+    buffer: size(0, GIB).optional(),
+  }).optional(),
+  ecn: switchable({
+    kmin: size(0, GIB).optional(),
+    kmax: size(0, GIB).optional(),
+    pmax: probability.optional(),
+  }).optional(),
+  pfc: switchable({ xoff: size(0, GIB).optional(), xon: size(0, GIB).optional() }).optional(),
+  dcqcn: switchable({
+    g: probability.optional(),
+    cnpInterval: duration.optional(),
+    alphaTimer: latency.optional(),
+    rateTimer: latency.optional(),
+    byteCounter: size(1, GIB).optional(),
+    fastRecovery: integer(1, 100).optional(),
+    additive: rate.optional(),
+    hyper: rate.optional(),
+    minRate: rate.optional(),
+    decreaseInterval: duration.optional(),
+  }).optional(),
+  priorities: mapping({
+    dscp: integer(0, 63).optional(),
+    cnp: integer(0, 63).optional(),
+    lossless: z.array(integer(0, 7), { error: "a list of priorities from 0 to 7" }).optional(),
   }).optional(),
   bus: mapping({ latency: latency.optional(), rate: rate.optional() }).optional(),
 });
@@ -256,11 +298,16 @@ export const programSchema = z.preprocess(
   }, { error: "a mapping with on and run" }),
 );
 
-export const faultSchema = mapping({
-  at: leaf("a time > 0 with its unit, like 40us", parsePositiveDuration),
-  kill: text.optional(),
-  start: text.optional(),
+/** `true` is the run's own directory. */
+const captureTarget = leaf(
+  "true, or a path",
+  (value) => value === true || (typeof value === "string" && value !== "") ? value : undefined,
+);
+export const captureSchema = mapping({
+  pcap: captureTarget.optional(),
+  perfetto: captureTarget.optional(),
 });
+export type CaptureSection = z.infer<typeof captureSchema>;
 
 export const SECTIONS = {
   name,
@@ -282,4 +329,5 @@ export const SCENARIO_KEYS = [
   "faults",
   "expect",
   "until",
+  "capture",
 ] as const;

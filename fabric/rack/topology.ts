@@ -5,10 +5,12 @@
 import { PORTS } from "../node.ts";
 import type { Time } from "../time/time.ts";
 import { leastEffectPs } from "./cabling.ts";
-import { hostOfRnic, rnicName, SWITCH_NAME } from "./names.ts";
+import { withCongestion } from "./congestion.ts";
+import { resolveLinkFaults } from "./link_faults.ts";
+import { hostOfRnic, rnicName } from "./names.ts";
+import { macOf, type Network, networkOf, type SwitchShape } from "./network.ts";
 import type {
   CablePlan,
-  Endpoint,
   FaultPlan,
   HostPlan,
   NodePlan,
@@ -22,9 +24,8 @@ import type { ProgramScenario } from "./scenario.ts";
 import type { HostVariant, ScenarioVariant } from "./variants.ts";
 import { PROGRAMS } from "./vocabulary.ts";
 
-/** 10.0.0.0, and 02:00:00:00:00:00: a locally administered address. Hosts count from 1. */
+/** 10.0.0.0. Hosts count from 1. */
 const ADDRESS_BASE = 0x0a00_0000;
-const MAC_BASE = 0x0200_0000_0000;
 
 /** The rack of a variant. Same variant, same plan, to the byte. */
 export function makePlan(variant: ScenarioVariant): RackPlan {
@@ -34,18 +35,22 @@ export function makePlan(variant: ScenarioVariant): RackPlan {
     nodes.push({ name: host.name, kind: "host", config: hostPlan(host, variant) });
     nodes.push({ name: rnicName(host.name), kind: "rnic", config: rnicPlan(host, { variant, i }) });
   }
-  if (fabric.topology === "star") {
-    nodes.push({ name: SWITCH_NAME, kind: "switch", config: switchPlan(variant) });
+  const network = networkOf(fabric, hosts);
+  for (const shape of network.switches) {
+    nodes.push({ name: shape.name, kind: "switch", config: switchPlan(shape, variant) });
   }
-  return {
+  const cables = cablesOf(variant, network);
+  const linkFaults = resolveLinkFaults({ cables }, variant.linkFaults);
+  return withCongestion({
     scenario: variant.name,
     seed: variant.seed,
     nodes: nodes.sort((x, y) => x.name < y.name ? -1 : 1),
-    cables: cablesOf(variant),
+    cables,
     faults: faultsOf(variant),
+    ...(linkFaults.length > 0 && { linkFaults }),
     until: variant.until,
     addresses: Object.fromEntries(hosts.map(({ name }, i) => [name, ADDRESS_BASE + i + 1])),
-  };
+  }, fabric.congestion);
 }
 
 function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
@@ -93,22 +98,26 @@ function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }
   return {
     host: host.name,
     address: ADDRESS_BASE + at.i + 1,
-    mac: MAC_BASE + at.i + 1,
+    mac: macOf(at.i),
     mtu: at.variant.fabric.mtu,
     queueCache: host.queueCache,
     timing: host.timing.rnic,
   };
 }
 
-function switchPlan({ hosts, fabric }: ScenarioVariant): SwitchPlan {
+function switchPlan(shape: SwitchShape, { fabric }: ScenarioVariant): SwitchPlan {
+  const { ports, forwarding, multipath, flood, convergencePs } = shape;
   return {
-    ports: hosts.length,
+    ports,
     ...fabric.switch,
-    forwarding: hosts.map((_, port) => [MAC_BASE + port + 1, port] as const),
+    forwarding,
+    ...(multipath !== undefined && { multipath }),
+    ...(flood !== undefined && { flood }),
+    ...(convergencePs !== undefined && { convergencePs }),
   };
 }
 
-function cablesOf({ hosts, fabric }: ScenarioVariant): CablePlan[] {
+function cablesOf({ hosts, fabric }: ScenarioVariant, network: Network): CablePlan[] {
   const buses = hosts.map(({ name }): CablePlan => ({
     kind: "bus",
     a: { node: name, port: PORTS.hostBus },
@@ -116,16 +125,15 @@ function cablesOf({ hosts, fabric }: ScenarioVariant): CablePlan[] {
     ...fabric.bus,
   }));
   const { latencyPs, bitsPerSecond } = fabric;
-  const ends = hosts.map(({ name }): Endpoint => ({
-    node: rnicName(name),
-    port: PORTS.rnicNetwork,
-  }));
-  const network = fabric.topology === "direct"
-    ? [{ a: ends[0]!, b: ends[1]! }]
-    : ends.map((a, port) => ({ a, b: { node: SWITCH_NAME, port } }));
   return [
     ...buses,
-    ...network.map(({ a, b }) => ({ kind: "network" as const, a, b, latencyPs, bitsPerSecond })),
+    ...network.cables.map(({ a, b }) => ({
+      kind: "network" as const,
+      a,
+      b,
+      latencyPs,
+      bitsPerSecond,
+    })),
   ];
 }
 

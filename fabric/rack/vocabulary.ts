@@ -13,6 +13,8 @@ export const METHODS = [
   "send-flush",
   /** P-11: WRITE, then a SEND that has the CPU flush. */
   "write-send",
+  /** P-50: WRITE and, behind it, the standard's FLUSH to persistence. */
+  "write-flush",
   /** P-21: the write persistence operation code. */
   "persist-opcode",
   /** P-22: a WRITE into a region that persists. */
@@ -94,6 +96,14 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     completion: { kind: "completion" },
   },
   "perftest-server": {},
+  /** WRITEs for a while, into the buffer of a host with `sink`. */
+  bulk: {
+    to: { kind: "host", required: true },
+    begin: { kind: "microseconds", as: "beginUs" },
+    time: { kind: "microseconds", as: "timeUs" },
+    ...TRANSFER,
+  },
+  sink: { bytes: { kind: "bytes" } },
 };
 
 /** What runs on every host unless it says `services: none`. */

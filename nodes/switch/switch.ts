@@ -1,17 +1,36 @@
 /**
- * An Ethernet switch with output queues. Read `forwarding.ts` and `output_queue.ts` first.
+ * An Ethernet switch with output queues. Read `forwarding.ts`, `output_queue.ts`, `shared_buffer.ts` and
+ * `marking.ts` first.
  *
  * A frame that arrives is looked up at once and leaves `latencyPs` later at the soonest. The decision
- * which frame a port sends next falls `latencyPs` before it leaves, so that what a later mechanism
- * does to a queue (a pause, a mark) still reaches every frame that waits.
+ * which frame a port sends next falls `latencyPs` before it leaves, so that what is done to a queue
+ * (a pause, a mark) still reaches every frame that waits.
  */
 import { fail } from "../../fabric/assert.ts";
+import {
+  askPause,
+  askResume,
+  createPauseRequests,
+  createPauses,
+  endPauses,
+  forgetRequests,
+  pausedTime,
+  type PauseRequests,
+  takePfc,
+} from "../../fabric/link/pause.ts";
 import type { Frame, Input, Node, Outputs } from "../../fabric/node.ts";
+import type { EcnParameters } from "../../fabric/rack/congestion.ts";
 import type { SwitchPlan } from "../../fabric/rack/plan.ts";
 import { switchProcessingPs } from "../../fabric/rack/processing.ts";
+import { type Rng, rngFor } from "../../fabric/time/rng.ts";
 import { NEVER, type Time } from "../../fabric/time/time.ts";
+import { frameDscp, frameEcn, markCongestion } from "../../fabric/wire/frame_glance.ts";
+import { ECN } from "../../fabric/wire/ipv4.ts";
+import { decodePfc, isMacControl, PRIORITIES, priorityOfDscp } from "../../fabric/wire/pfc.ts";
+import { choosePort, createMultipath, type Multipath } from "./ecmp.ts";
 import {
   createForwardingTable,
+  destinationMac,
   ETHERNET_HEADER_BYTES,
   FLOOD,
   type ForwardingTable,
@@ -19,18 +38,46 @@ import {
   RESERVED,
   UNKNOWN,
 } from "./forwarding.ts";
+import { isMarked } from "./marking.ts";
+import { changeRoutes, createRoutes, isWithdrawn, type Routes, takeWithdrawal } from "./routes.ts";
 import {
-  clear,
   createOutputQueue,
   dequeue,
   enqueue,
+  laneBytes,
+  mayGoAt,
+  nextPriority,
   type OutputQueue,
-  queueLength,
 } from "./output_queue.ts";
+import {
+  createSharedBuffer,
+  hasRoom,
+  isLossless,
+  occupy,
+  type Passage,
+  type SharedBuffer,
+  vacate,
+} from "./shared_buffer.ts";
+import {
+  createGroupTable,
+  forgetPort,
+  groupPorts,
+  type GroupTable,
+  introduce,
+  type OwnFrame,
+  takeReport,
+} from "./snooping.ts";
 
-/** Makes a switch without power. Ports are up until it is told otherwise. */
-export function createSwitch(name: string, plan: SwitchPlan): Node {
-  return new Switch(name, plan);
+/**
+ * Makes a switch without power. Ports are up until it is told otherwise. `seed` is the run's: only
+ * marking draws from it.
+ */
+export function createSwitch(
+  name: string,
+  plan: SwitchPlan,
+  options: { readonly seed: number },
+): Node {
+  return new Switch(name, plan, options.seed);
 }
 
 class Switch implements Node {
@@ -39,42 +86,82 @@ class Switch implements Node {
   readonly processingPs: Time;
   readonly actsOnHead: boolean;
   readonly #table: ForwardingTable;
+  readonly #multipath: Multipath | undefined;
+  readonly #routes: Routes;
+  readonly #groups: GroupTable;
   readonly #queues: OutputQueue[];
+  readonly #buffer: SharedBuffer;
+  /** By port: what it has asked its other end to hold back; none where PFC is off. */
+  readonly #requests: PauseRequests[];
+  readonly #ecn: EcnParameters | null;
+  /** One stream for each port, so that no port's traffic shifts another's marks. */
+  readonly #rngs: Rng[];
+  /** Whether DSCPs are looked at: without congestion control all frames share one lane. */
+  readonly #hasPriorities: boolean;
+  #now: Time = 0;
   #wakeAt: Time = NEVER;
+  /** Sum of what waited for the port, itself included, over all frames that had to wait. */
+  #queueSeenBytes = 0;
   readonly #counters = {
     receivedFrames: 0,
     receivedBytes: 0,
     sentFrames: 0,
     sentBytes: 0,
+    /** Frames to group addresses, whichever ports they went to. */
     floodedFrames: 0,
+    snoopedReports: 0,
     queuedFrames: 0,
     droppedQueueFull: 0,
     droppedLinkDown: 0,
     droppedUnknown: 0,
     droppedReserved: 0,
+    /** Messages of neighbours about what they cannot reach. */
+    routeUpdates: 0,
     droppedReturn: 0,
     droppedRunt: 0,
+    /** Lossless frames beyond the headroom: a sender does not obey. */
+    droppedHeadroom: 0,
+    ecnMarked: 0,
+    pausesIn: 0,
+    pausesOut: 0,
+    resumesOut: 0,
   };
 
-  constructor(name: string, plan: SwitchPlan) {
+  constructor(name: string, plan: SwitchPlan, seed: number) {
     this.name = name;
     this.processingPs = switchProcessingPs(plan);
     this.actsOnHead = plan.mode === "cut-through";
     this.#table = createForwardingTable(plan);
-    this.#queues = Array.from({ length: plan.ports }, () => createOutputQueue(plan.queueBytes));
+    this.#multipath = createMultipath(name, plan, { seed });
+    this.#routes = createRoutes(plan);
+    this.#groups = createGroupTable(plan);
+    this.#buffer = createSharedBuffer(plan);
+    this.#hasPriorities = plan.congestion !== undefined;
+    const ports = Array.from({ length: plan.ports }, (_, port) => port);
+    const { ecn, pfc } = plan.congestion ?? { ecn: null, pfc: null };
+    this.#ecn = ecn;
+    this.#rngs = ecn === null ? [] : ports.map((port) => rngFor(seed, `${name}/ecn/${port}`));
+    this.#queues = ports.map((port) =>
+      createOutputQueue(pfc === null ? undefined : createPauses(pfc.ports[port]!.bitsPerSecond))
+    );
+    this.#requests = pfc === null
+      ? []
+      : ports.map((port) => createPauseRequests(pfc.mac, pfc.ports[port]!.bitsPerSecond));
   }
 
   step(now: Time, input: Input, out: Outputs): void {
+    this.#now = now;
     switch (input.kind) {
       case "message":
         if (input.message.kind !== "frame") fail(`A switch got a ${input.message.kind}`);
         this.#receive(now, { port: input.port, frame: input.message }, out);
         return;
       case "wake":
+        this.#refreshPauses(now, out);
         this.#serve(now, out);
         return;
       case "link":
-        this.#setLink(input.port, input.up);
+        this.#setLink(now, input, out);
         return;
       case "power":
       case "run":
@@ -87,9 +174,14 @@ class Switch implements Node {
   }
 
   statistics(): Record<string, number> {
-    let queuePeakBytes = 0;
-    for (const queue of this.#queues) queuePeakBytes = Math.max(queuePeakBytes, queue.peakBytes);
-    return { ...this.#counters, queuePeakBytes };
+    let queuePeakBytes = 0, pausedPs = 0;
+    for (const queue of this.#queues) {
+      queuePeakBytes = Math.max(queuePeakBytes, queue.peakBytes);
+      if (queue.pauses !== undefined) pausedPs += pausedTime(queue.pauses, this.#now);
+    }
+    const { queuedFrames } = this.#counters;
+    const queueMeanBytes = queuedFrames === 0 ? 0 : Math.round(this.#queueSeenBytes / queuedFrames);
+    return { ...this.#counters, queuePeakBytes, queueMeanBytes, pausedPs };
   }
 
   #receive(now: Time, from: { port: number; frame: Frame }, out: Outputs): void {
@@ -101,55 +193,160 @@ class Switch implements Node {
       counters.droppedRunt++;
       return;
     }
-    const verdict = lookUp(this.#table, frame.bytes);
+    const verdict = this.#wayOf(frame.bytes);
     switch (verdict) {
       case UNKNOWN:
         counters.droppedUnknown++;
         return;
       case RESERVED:
-        counters.droppedReserved++;
+        if (!this.#obey(now, from, out) && !this.#learn(now, from)) counters.droppedReserved++;
         return;
       case FLOOD:
-        counters.floodedFrames++;
-        for (let other = 0; other < this.#queues.length; other++) {
-          if (other !== port) this.#forward(now, { port: other, frame }, out);
-        }
-        return;
+        return this.#receiveGroup(now, from, out);
     }
     // A frame for the segment that it came from has reached its addressee already (IEEE 802.1D §7.7).
     if (verdict === port) counters.droppedReturn++;
-    else this.#forward(now, { port: verdict, frame }, out);
+    else this.#forward(now, { from: port, to: verdict, frame }, out);
   }
 
-  #forward(now: Time, to: { port: number; frame: Frame }, out: Outputs): void {
-    const queue = this.#queues[to.port];
-    if (queue === undefined) {
-      fail(`Switch ${this.name} forwards to port ${to.port}, which it lacks`);
+  #wayOf(bytes: Uint8Array): number {
+    const verdict = lookUp(this.#table, bytes);
+    if (verdict !== UNKNOWN || this.#multipath === undefined) return verdict;
+    const of = { mac: destinationMac(bytes), now: this.#now };
+    const leadsThere = (port: number) =>
+      this.#queues[port]!.up && !isWithdrawn(this.#routes, port, of);
+    return choosePort(this.#multipath, bytes, leadsThere) ?? UNKNOWN;
+  }
+
+  /** A frame to a group address: a membership report, or a copy for each port that gets one. */
+  #receiveGroup(now: Time, { port, frame }: { port: number; frame: Frame }, out: Outputs): void {
+    const reports = takeReport(this.#groups, port, frame.bytes);
+    if (reports !== undefined) {
+      this.#counters.snoopedReports++;
+      return this.#announce(now, reports, out);
     }
+    this.#counters.floodedFrames++;
+    for (const to of groupPorts(this.#groups, port, frame.bytes)) {
+      this.#forward(now, { from: port, to, frame }, out);
+    }
+  }
+
+  #announce(now: Time, frames: readonly OwnFrame[], out: Outputs): void {
+    for (const frame of frames) {
+      if (this.#queues[frame.port]!.up) this.#control(now, frame, out);
+    }
+  }
+
+  #learn(now: Time, { port, frame }: { port: number; frame: Frame }): boolean {
+    const isTaken = takeWithdrawal(this.#routes, { port, now }, frame.bytes);
+    if (isTaken) this.#counters.routeUpdates++;
+    return isTaken;
+  }
+
+  /** A frame of the cable itself. @returns whether it is one that this switch listens to. */
+  #obey(now: Time, { port, frame }: { port: number; frame: Frame }, out: Outputs): boolean {
+    const queue = this.#queues[port];
+    if (queue?.pauses === undefined || !isMacControl(frame.bytes)) return false;
+    const pfc = decodePfc(frame.bytes);
+    if (pfc === undefined) return false;
+    if (pfc.quanta.some((quanta) => quanta !== undefined && quanta > 0)) this.#counters.pausesIn++;
+    takePfc(queue.pauses, now, pfc);
+    this.#serve(now, out);
+    return true;
+  }
+
+  #forward(now: Time, way: { from: number; to: number; frame: Frame }, out: Outputs): void {
+    const { from, to, frame } = way;
+    const queue = this.#queues[to];
+    if (queue === undefined) fail(`Switch ${this.name} forwards to port ${to}, which it lacks`);
     if (!queue.up) {
       this.#counters.droppedLinkDown++;
       return;
     }
-    const decideAt = queue.freeAt - this.processingPs;
-    if (decideAt <= now && queueLength(queue) === 0) {
-      this.#send(now, to, out);
-    } else if (enqueue(queue, to.frame)) {
-      this.#counters.queuedFrames++;
-      if (decideAt < this.#wakeAt) this.#wakeAt = decideAt;
-    } else {
-      this.#counters.droppedQueueFull++;
+    const priority = this.#hasPriorities ? priorityOfDscp(frameDscp(frame.bytes)) : 0;
+    if (this.#isFree(queue, priority, now)) return this.#send(now, { port: to, frame }, out);
+    const passage: Passage = { from, to, priority, bytes: frame.bytes.length };
+    if (!hasRoom(this.#buffer, passage)) {
+      if (isLossless(this.#buffer, priority)) this.#counters.droppedHeadroom++;
+      else this.#counters.droppedQueueFull++;
+      return;
     }
+    enqueue(queue, priority, { frame: this.#mark(queue, passage, frame), from });
+    this.#counters.queuedFrames++;
+    this.#queueSeenBytes += queue.bytes;
+    if (occupy(this.#buffer, passage)) this.#pause(now, passage, out);
+    this.#wakeAt = Math.min(this.#wakeAt, this.#portWakeAt(queue, now));
+  }
+
+  /** Whether a frame can leave without having waited. */
+  #isFree(queue: OutputQueue, priority: number, now: Time): boolean {
+    if (queue.freeAt - this.processingPs > now) return false;
+    const { pauses } = queue;
+    if (pauses === undefined) return queue.frames === 0;
+    return pauses.until[priority]! <= now && nextPriority(queue, now) < 0;
+  }
+
+  /** The frame, or a copy that says "congestion experienced". */
+  #mark(queue: OutputQueue, { to, priority }: Passage, frame: Frame): Frame {
+    const ecn = this.#ecn;
+    if (ecn === null || frameEcn(frame.bytes) === ECN.notCapable) return frame;
+    if (!isMarked(ecn, laneBytes(queue, priority), this.#rngs[to]!)) return frame;
+    this.#counters.ecnMarked++;
+    return { kind: "frame", bytes: markCongestion(frame.bytes) };
+  }
+
+  /** Asks the other end of the cable that the frame came in by to hold its priority back. */
+  #pause(now: Time, { from, priority }: Passage, out: Outputs): void {
+    const requests = this.#requests[from]!;
+    if ((requests.asked & (1 << priority)) !== 0) return;
+    this.#counters.pausesOut++;
+    this.#control(now, { port: from, bytes: askPause(requests, now, 1 << priority) }, out);
+    this.#wakeAt = Math.min(this.#wakeAt, requests.refreshAt);
+  }
+
+  #resume(now: Time, { from, priority }: Passage, out: Outputs): void {
+    const requests = this.#requests[from]!;
+    if ((requests.asked & (1 << priority)) === 0) return;
+    this.#counters.resumesOut++;
+    this.#control(now, { port: from, bytes: askResume(requests, 1 << priority) }, out);
+  }
+
+  #refreshPauses(now: Time, out: Outputs): void {
+    for (const [port, requests] of this.#requests.entries()) {
+      if (requests.refreshAt > now) continue;
+      this.#counters.pausesOut++;
+      this.#control(now, { port, bytes: askPause(requests, now, requests.asked) }, out);
+    }
+  }
+
+  /** A frame of the switch's own: ahead of all that waits. */
+  #control(
+    now: Time,
+    to: { port: number; bytes: Uint8Array<ArrayBuffer> },
+    out: Outputs,
+  ): void {
+    const frame: Frame = { kind: "frame", bytes: to.bytes };
+    this.#queues[to.port]!.freeAt = out.send(to.port, frame, now + this.processingPs);
   }
 
   /** Gives every transmitter that is about to be free its next frame. */
   #serve(now: Time, out: Outputs): void {
     for (let port = 0; port < this.#queues.length; port++) {
       const queue = this.#queues[port]!;
-      while (queueLength(queue) > 0 && queue.freeAt - this.processingPs <= now) {
-        this.#send(now, { port, frame: dequeue(queue) }, out);
+      while (queue.frames > 0 && queue.freeAt - this.processingPs <= now) {
+        const priority = nextPriority(queue, now);
+        if (priority < 0) break;
+        const { frame, from } = dequeue(queue, priority);
+        this.#send(now, { port, frame }, out);
+        this.#leave(now, { from, to: port, priority, bytes: frame.bytes.length }, out);
       }
     }
-    this.#findWake();
+    this.#findWake(now);
+  }
+
+  /** The frame does not wait any more: its sender may have to be told. */
+  #leave(now: Time, passage: Passage, out: Outputs): void {
+    if (vacate(this.#buffer, passage)) this.#resume(now, passage, out);
   }
 
   #send(now: Time, to: { port: number; frame: Frame }, out: Outputs): void {
@@ -159,22 +356,47 @@ class Switch implements Node {
     this.#counters.sentBytes += to.frame.bytes.length;
   }
 
-  /** What waits for a cable that lost its other end is lost with it. */
-  #setLink(port: number, up: boolean): void {
+  /** What waits for a cable that lost its other end is lost with it, pauses too. */
+  #setLink(now: Time, link: { port: number; up: boolean }, out: Outputs): void {
+    const { port, up } = link;
     const queue = this.#queues[port];
     if (queue === undefined) return;
+    const wasUp = queue.up;
     queue.up = up;
-    if (up) return;
-    this.#counters.droppedLinkDown += clear(queue);
-    this.#findWake();
+    if (up !== wasUp) {
+      const isUp = (each: number) => this.#queues[each]!.up;
+      this.#announce(now, changeRoutes(this.#routes, { port, up }, isUp), out);
+    }
+    if (up) {
+      if (!wasUp) this.#announce(now, introduce(this.#groups, port), out);
+      return;
+    }
+    this.#announce(now, forgetPort(this.#groups, port), out);
+    if (queue.pauses !== undefined) {
+      endPauses(queue.pauses, now);
+      forgetRequests(this.#requests[port]!);
+    }
+    for (let priority = 0; priority < PRIORITIES; priority++) {
+      while (laneBytes(queue, priority) > 0) {
+        const { frame, from } = dequeue(queue, priority);
+        this.#counters.droppedLinkDown++;
+        this.#leave(now, { from, to: port, priority, bytes: frame.bytes.length }, out);
+      }
+    }
+    this.#findWake(now);
   }
 
-  #findWake(): void {
+  #findWake(now: Time): void {
     let wakeAt = NEVER;
     for (const queue of this.#queues) {
-      if (queueLength(queue) === 0) continue;
-      wakeAt = Math.min(wakeAt, queue.freeAt - this.processingPs);
+      if (queue.frames > 0) wakeAt = Math.min(wakeAt, this.#portWakeAt(queue, now));
     }
+    for (const { refreshAt } of this.#requests) wakeAt = Math.min(wakeAt, refreshAt);
     this.#wakeAt = wakeAt;
+  }
+
+  /** When the port's next frame is to be decided on. */
+  #portWakeAt(queue: OutputQueue, now: Time): Time {
+    return Math.max(queue.freeAt - this.processingPs, mayGoAt(queue, now));
   }
 }

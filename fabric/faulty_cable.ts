@@ -1,0 +1,193 @@
+/**
+ * Cables that do something wrong, at the ends of them that live in a partition: which frames of a
+ * sender go on their way when, and how both ends notice a cut. What a fault does to single frames is
+ * decided in `link/fault.ts`; the partition's queue and its peers are `partition.ts`'s.
+ */
+import {
+  addLinkFault,
+  createDirectionFaults,
+  decideFate,
+  type DirectionFaults,
+  faultCounts,
+  type HeldFrame,
+} from "./link/fault.ts";
+import type { Frame } from "./node.ts";
+import { directionName } from "./rack/cable_names.ts";
+import type { LinkFaultCount, LinkFaultPlan } from "./rack/link_plan.ts";
+import type { RackPlan } from "./rack/plan.ts";
+import { cableCounter, changeLink, type Port, type Resident } from "./resident.ts";
+import { compareEvents, type Event, EVENT_KINDS } from "./time/event_queue.ts";
+import type { Time } from "./time/time.ts";
+
+/** What both directions of a cable do wrong, as one of its ends knows it. */
+export interface CableFaults {
+  readonly leaving: DirectionFaults;
+  /** Of the other direction, only what a cut takes of it at this end. */
+  readonly arriving: DirectionFaults;
+}
+
+/** A frame on its way. */
+export interface Passing {
+  readonly message: Frame;
+  readonly arrival: Time;
+  readonly tailPs: Time;
+}
+
+/** Takes a fault or a heal up at one end of its cable. */
+export function addFaultAt(
+  plan: RackPlan,
+  at: { readonly resident: Resident; readonly port: Port },
+  fault: LinkFaultPlan,
+): void {
+  const { resident, port } = at;
+  const { seed } = plan;
+  const { cable, end } = port;
+  const other = end === "a" ? "b" : "a";
+  const faults = port.faults ??= {
+    leaving: createDirectionFaults({ seed, name: directionName(plan, { cable, from: end }) }),
+    arriving: createDirectionFaults({ seed, name: directionName(plan, { cable, from: other }) }),
+  };
+  if (fault.direction !== other) addLinkFault(faults.leaving, fault, resident.life);
+  if (isCutOfBoth(fault)) addLinkFault(faults.arriving, fault, resident.life);
+}
+
+function isCutOfBoth({ action, direction }: LinkFaultPlan): boolean {
+  return action === "cut" && direction === "both";
+}
+
+/**
+ * The event by which a node notices that its cable is cut or whole again, as late as it would notice
+ * that the other end lost power; undefined where it notices nothing. A cut of one way is silent.
+ */
+export function cableChange(
+  of: { readonly resident: Resident; readonly number: number },
+  fault: LinkFaultPlan,
+): Event | undefined {
+  const { resident, number } = of;
+  const isHeal = fault.action === "heal" && fault.direction === "both";
+  if (!isHeal && !isCutOfBoth(fault)) return undefined;
+  return linkEvent(resident, {
+    time: fault.at + resident.ports[number]!.carrierPs,
+    port: number,
+    counter: cableCounter(fault.id, number),
+    up: isHeal,
+  });
+}
+
+/** What a node finds of its cables when it gets power: those that are cut. */
+export function foundAtPowerOn(resident: Resident, time: Time): Event[] {
+  return resident.ports.flatMap((port, number) =>
+    port.cutBy === undefined
+      ? []
+      : [linkEvent(resident, { time, port: number, counter: number, up: false })]
+  );
+}
+
+function linkEvent(
+  { index }: Resident,
+  of: {
+    readonly time: Time;
+    readonly port: number;
+    readonly counter: number;
+    readonly up: boolean;
+  },
+): Event {
+  const { time, port, counter, up } = of;
+  return {
+    time,
+    kind: EVENT_KINDS.link,
+    source: index,
+    counter,
+    target: index,
+    sourceLife: 0,
+    targetLife: 0,
+    input: { kind: "link", port, up },
+  };
+}
+
+/** Cuts and heals from before a partition had power. They may be told in any order. */
+export class CableHistory {
+  readonly #changes = new Map<Port, Event[]>();
+
+  recall(resident: Resident, change: Event): void {
+    const { input } = change;
+    const port = input.kind === "link" ? resident.ports[input.port] : undefined;
+    if (port === undefined) return;
+    const changes = this.#changes.get(port) ?? [];
+    this.#changes.set(port, changes);
+    changes.push(change);
+    changes.sort(compareEvents);
+    port.cutBy = undefined;
+    for (const each of changes) changeLink(resident, each);
+  }
+}
+
+/**
+ * Sends a frame that the transmitter of `port` has just taken over a cable with faults: `post` puts on
+ * its way what arrives, and what has been overtaken by it.
+ * @param of.number of the frame, should it be held back.
+ * @returns when a frame that is held back goes on in any case; undefined where it is not.
+ */
+export function sendThrough(
+  port: Port,
+  of: { readonly now: Time; readonly frame: Frame; readonly number: number },
+  post: (passing: Passing) => void,
+): Time | undefined {
+  const { leaving } = port.faults!;
+  const { arrival: onTime, tailPs } = port.link;
+  const fate = decideFate(leaving, of.now, of.frame);
+  if (fate.lost) return undefined;
+  const message = fate.frame;
+  const late = onTime + fate.delayPs;
+  if (fate.overtakenBy > 0) {
+    const { number } = of;
+    leaving.held.push({
+      frame: message,
+      number,
+      arrival: late,
+      tailPs,
+      remaining: fate.overtakenBy,
+    });
+    return of.now + fate.holdPs;
+  }
+  const isReordered = fate.holdPs > 0;
+  const arrival = isReordered ? late + fate.holdPs : Math.max(late, leaving.orderedFrom);
+  if (!isReordered) leaving.orderedFrom = arrival;
+  post({ message, arrival, tailPs });
+  if (fate.doubled) post({ message, arrival: arrival + tailPs, tailPs });
+  if (!isReordered && leaving.held.length > 0) overtake(leaving, arrival + tailPs, post);
+  return undefined;
+}
+
+/** A frame that arrives whole at `from` has overtaken all that are held back. */
+function overtake(leaving: DirectionFaults, from: Time, post: (passing: Passing) => void): void {
+  const { held } = leaving;
+  for (const each of held) each.remaining--;
+  leaving.held = held.filter(({ remaining }) => remaining > 0);
+  for (const { frame, arrival, tailPs, remaining } of held) {
+    if (remaining > 0) continue;
+    post({ message: frame, arrival: Math.max(arrival, from), tailPs });
+  }
+}
+
+/** A frame that has been held back for long enough, and where; undefined where it has gone on. */
+export function takeHeld(
+  resident: Resident,
+  number: number,
+): { readonly port: Port; readonly held: HeldFrame } | undefined {
+  for (const port of resident.ports) {
+    const leaving = port.faults?.leaving;
+    const held = leaving?.held.find((each) => each.number === number);
+    if (leaving === undefined || held === undefined) continue;
+    leaving.held = leaving.held.filter((each) => each !== held);
+    return { port, held };
+  }
+  return undefined;
+}
+
+/** What was done to frames that the node sent, and to those that a cut kept from it. */
+export function countsOf(resident: Resident): LinkFaultCount[] {
+  return resident.ports.flatMap(({ faults }) =>
+    faults === undefined ? [] : [...faultCounts(faults.leaving), ...faultCounts(faults.arriving)]
+  );
+}

@@ -1,0 +1,159 @@
+/** Racks of toys whose cables do wrong at random: the same in any packing, and replayed from a record. */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { createMemoryBroker, type MemoryBroker } from "./bus/memory_bus.ts";
+import { decode, encode } from "./bus/codec.ts";
+import { subjectOf } from "./bus/subjects.ts";
+import { sleep } from "./bus/wall_time.ts";
+import { dealOut, randomRack, runOverBus, toyFactory } from "./clock_testing.ts";
+import { IMPAIRMENTS, type LinkFaultPlan, type LinkFaultRequest } from "./rack/link_plan.ts";
+import type { FaultPlan, RackPlan } from "./rack/plan.ts";
+import { Simulator } from "./simulator.ts";
+import { type Rng, rngFor } from "./time/rng.ts";
+
+const DIRECTIONS = ["a", "b", "both"] as const;
+
+/** A fault of any kind. Cuts and heals take turns for each cable elsewhere. */
+function randomImpairment(rng: Rng, plan: RackPlan): LinkFaultRequest {
+  const action = IMPAIRMENTS[rng.below(IMPAIRMENTS.length)]!;
+  const at = rng.below(200_000);
+  return {
+    action,
+    cable: rng.below(plan.cables.length),
+    direction: DIRECTIONS[rng.below(3)]!,
+    at,
+    ...(rng.below(2) === 0 && { until: at + 1 + rng.below(200_000) }),
+    ...(rng.below(2) === 0 ? { share: 0.1 + rng.unit() * 0.8 } : { nth: 1 + rng.below(3) }),
+    ...(action === "delay" && { delayPs: rng.below(50_000), jitterPs: rng.below(50_000) }),
+    ...(action === "reorder" && rng.below(2) === 0 && { overtakenBy: 1 + rng.below(2) }),
+    ...(action === "reorder" && { holdPs: 1 + rng.below(50_000) }),
+  };
+}
+
+function randomLinkFaults(plan: RackPlan): LinkFaultPlan[] {
+  const rng = rngFor(plan.seed, "link faults");
+  const faults: Omit<LinkFaultPlan, "id">[] = [];
+  for (let i = 1 + rng.below(5); i > 0; i--) {
+    const fault = randomImpairment(rng, plan);
+    faults.push({ ...fault, at: fault.at! });
+  }
+  for (const cable of plan.cables.keys()) {
+    if (rng.below(2) === 0) continue;
+    const direction = DIRECTIONS[rng.below(3)]!;
+    const at = 1 + rng.below(100_000);
+    faults.push({ action: "cut", cable, direction, at });
+    if (rng.below(3) > 0) {
+      faults.push({ action: "heal", cable, direction, at: at + 1 + rng.below(100_000) });
+    }
+  }
+  return faults.map((fault, id) => ({ id, ...fault }));
+}
+
+function inOneProcess(plan: RackPlan): Simulator {
+  const simulator = new Simulator({ plan, create: toyFactory(plan) });
+  simulator.run();
+  return simulator;
+}
+
+describe("cables that do wrong", () => {
+  it("give the same digest in one partition, in two and in one per node", async () => {
+    let hit = 0, different = 0;
+    for (let seed = 1; seed <= 60; seed++) {
+      const healthy = randomRack(seed, { count: 2 + (seed % 6) });
+      const plan = { ...healthy, linkFaults: randomLinkFaults(healthy) };
+      const simulator = inOneProcess(plan);
+      hit += simulator.linkFaultCounts().reduce((sum, each) => sum + each.hit, 0);
+      if (simulator.digest !== inOneProcess(healthy).digest) different++;
+      for (const partitions of [2, plan.nodes.length]) {
+        const summary = await runOverBus({ plan, partitions: dealOut(plan, partitions) });
+        assert.equal(summary.digest, simulator.digest, `seed ${seed}, ${partitions} partitions`);
+      }
+    }
+    assert.ok(hit > 200 && different > 40, `${hit} frames, ${different} racks`);
+  });
+
+  it("do so with power failures and returns, too", async () => {
+    for (let seed = 200; seed < 280; seed++) {
+      const healthy = randomRack(seed, { count: 3 + (seed % 4), faults: true });
+      const plan = { ...healthy, linkFaults: randomLinkFaults(healthy) };
+      const { digest } = inOneProcess(plan);
+      for (const partitions of [2, plan.nodes.length]) {
+        const summary = await runOverBus({ plan, partitions: dealOut(plan, partitions) });
+        assert.equal(summary.digest, digest, `seed ${seed}, ${partitions} partitions`);
+      }
+    }
+  });
+
+  it("know nothing of the order in which their faults were told", () => {
+    for (let seed = 300; seed < 330; seed++) {
+      const healthy = randomRack(seed, { count: 4, faults: true });
+      const linkFaults = randomLinkFaults(healthy);
+      const { digest } = inOneProcess({ ...healthy, linkFaults });
+      const turned = inOneProcess({ ...healthy, linkFaults: linkFaults.toReversed() });
+      assert.equal(turned.digest, digest, `seed ${seed}`);
+    }
+  });
+});
+
+/** Orders faults over the bus as a command does: again, until it is told what became of each. */
+async function order(
+  broker: MemoryBroker,
+  of: { token: string; fault: LinkFaultRequest; isOver: () => boolean },
+): Promise<void> {
+  const bus = broker.connect({ onError: () => {} });
+  const subject = subjectOf({ kind: "control", run: "toys", verb: "link" });
+  for (let i = 0; i < 100 && !of.isOver(); i++) {
+    const payload = encode({ token: of.token, fault: of.fault });
+    const answer = await bus.request(subject, payload, { timeoutMs: 50 }).then(decode, () => ({}));
+    const { at, error } = answer as { at?: number; error?: string };
+    if (at !== undefined || error !== undefined) break;
+    await sleep(1);
+  }
+  await bus.close();
+}
+
+describe("faults of cables ordered while a rack runs", () => {
+  it("are replayed by their record, over deaths and restarts of the timekeeper", async () => {
+    let ordered = 0, told = 0, different = 0;
+    for (let seed = 1; seed <= 10; seed++) {
+      const plan = randomRack(seed, { count: 4 });
+      const rng = rngFor(seed, "orders");
+      const faults: FaultPlan[] = [], linkFaults: LinkFaultPlan[] = [];
+      const broker = createMemoryBroker({ seed });
+      const summary = await runOverBus({
+        plan,
+        partitions: dealOut(plan, 4),
+        broker,
+        delay: () => sleep(1),
+        onRecord: ({ at, action, nodes }) => faults.push({ at, action, node: nodes[0]! }),
+        onRecordLink: ({ fault }) => linkFaults.push(fault),
+        async during(rack) {
+          const isOver = () => rack.finished;
+          for (let i = 0; i < 6 && !isOver(); i++) {
+            await sleep(2 + rng.below(4));
+            const { at: _, until: __, ...impairment } = randomImpairment(rng, plan);
+            const cable = rng.below(plan.cables.length);
+            const fault: LinkFaultRequest = i % 2 === 0
+              ? impairment
+              : { action: i === 3 ? "heal" : "cut", cable, direction: "both" };
+            const asked = order(broker, { token: `${seed}-${i}`, fault, isOver });
+            if (seed % 2 === 0 && i === 2) rack.restartTimekeeper();
+            if (seed % 3 === 0 && i === 4) {
+              rack.kill("p1");
+              rack.start("p1");
+            }
+            await asked;
+            told++;
+          }
+        },
+      });
+      ordered += linkFaults.length;
+      if (!summary.exact) continue;
+      const replayed = inOneProcess({ ...plan, faults, linkFaults });
+      assert.equal(replayed.digest, summary.digest, `seed ${seed}`);
+      if (inOneProcess({ ...plan, faults }).digest !== summary.digest) different++;
+    }
+    assert.ok(different > 2, `${different} runs were changed by their orders`);
+    assert.ok(ordered > 20, `${ordered} of ${told} were carried out`);
+  });
+});

@@ -1,0 +1,209 @@
+/**
+ * What one direction of a cable does wrong, at its sender: frames lost, damaged, doubled, overtaken,
+ * late. Pure and seeded: a fault draws from a stream of its own, named after run, fault, direction and
+ * life of the sender, and decides when the sender's device hands a frame to its transmitter. So the
+ * result knows nothing of packing, and no fault shifts what another draws.
+ *
+ * Nothing here makes a frame earlier: the lookahead of the clock holds with any faults.
+ */
+import type { Frame } from "../node.ts";
+import { type LinkFaultCount, type LinkFaultPlan, opcodesOf } from "../rack/link_plan.ts";
+import { type Rng, rngFor } from "../time/rng.ts";
+import { NEVER, type Time } from "../time/time.ts";
+import { frameOpcode } from "../wire/frame_glance.ts";
+import { copyOf } from "../wire/slab.ts";
+
+/** How many later frames overtake one that is held back, and how long it waits for them at most. */
+export const OVERTAKEN_BY = 3;
+export const HOLD_PS: Time = 100_000_000;
+
+/** Whose direction it is. */
+export interface DirectionOptions {
+  readonly seed: number;
+  /** `a-rnic->tor`, or `leaf1->spine1#2`: unique in the rack. */
+  readonly name: string;
+}
+
+interface ActiveFault {
+  readonly plan: LinkFaultPlan;
+  readonly opcodes: ReadonlySet<number> | undefined;
+  /** Its own end, or the first heal after its beginning. */
+  until: Time;
+  rng: Rng;
+  seen: number;
+  hit: number;
+}
+
+/** A frame that waits for others to overtake it. */
+export interface HeldFrame {
+  readonly frame: Frame;
+  readonly number: number;
+  readonly arrival: Time;
+  readonly tailPs: Time;
+  /** Frames that have yet to overtake it. */
+  remaining: number;
+}
+
+/** What one direction of a cable does wrong, with the state of it. */
+export interface DirectionFaults extends DirectionOptions {
+  /** By {@link LinkFaultPlan.id}. */
+  readonly active: ActiveFault[];
+  readonly heals: Time[];
+  held: HeldFrame[];
+  /** No frame arrives before this one, unless it was reordered: extra delay keeps the order. */
+  orderedFrom: Time;
+  /** Frames lost to a cut of both ways, by fault: only those that were on the cable. */
+  readonly cutOff: Map<number, number>;
+  /** What {@link decideFate} answered last. */
+  readonly fate: Fate;
+}
+
+/** What becomes of a frame. */
+export interface Fate {
+  lost: boolean;
+  /** The frame itself, or a damaged copy. */
+  frame: Frame;
+  doubled: boolean;
+  delayPs: Time;
+  /** Held back until so many have overtaken it; 0: not. */
+  overtakenBy: number;
+  /** With `overtakenBy`, the longest wait; alone, how long it is held back; 0: not. */
+  holdPs: Time;
+}
+
+const NO_FRAME: Frame = { kind: "frame", bytes: new Uint8Array(0) };
+
+export function createDirectionFaults(options: DirectionOptions): DirectionFaults {
+  return {
+    ...options,
+    active: [],
+    heals: [],
+    held: [],
+    orderedFrom: 0,
+    cutOff: new Map(),
+    fate: {
+      lost: false,
+      frame: NO_FRAME,
+      doubled: false,
+      delayPs: 0,
+      overtakenBy: 0,
+      holdPs: 0,
+    },
+  };
+}
+
+/** Adds a fault or a heal that concerns this direction. Any order of adding gives the same. */
+export function addLinkFault(faults: DirectionFaults, plan: LinkFaultPlan, life: number): void {
+  if (plan.action === "heal") {
+    faults.heals.push(plan.at);
+    for (const fault of faults.active) {
+      if (plan.at > fault.plan.at) fault.until = Math.min(fault.until, plan.at);
+    }
+    return;
+  }
+  const { heals } = faults;
+  const until = heals.reduce(
+    (least, at) => at > plan.at ? Math.min(least, at) : least,
+    plan.until ?? NEVER,
+  );
+  const opcodes = plan.only === undefined ? undefined : new Set(opcodesOf(plan.only));
+  const rng = streamOf(faults, { id: plan.id, life });
+  faults.active.push({ plan, opcodes, until, rng, seen: 0, hit: 0 });
+  faults.active.sort((x, y) => x.plan.id - y.plan.id);
+}
+
+function streamOf(of: DirectionOptions, which: { id: number; life: number }): Rng {
+  return rngFor(of.seed, `fault/${which.id}/${of.name}/${which.life}`);
+}
+
+/** The sender has power again: what a cable does to a later life depends on nothing earlier. */
+export function beginLife(faults: DirectionFaults, life: number): void {
+  for (const fault of faults.active) {
+    fault.rng = streamOf(faults, { id: fault.plan.id, life });
+    fault.seen = 0;
+    fault.hit = 0;
+  }
+  faults.held = [];
+  faults.orderedFrom = 0;
+  faults.cutOff.clear();
+}
+
+/** What becomes of a frame that is handed to the transmitter now. The answer holds until the next. */
+export function decideFate(faults: DirectionFaults, now: Time, frame: Frame): Fate {
+  const { fate } = faults;
+  fate.lost = false;
+  fate.frame = frame;
+  fate.doubled = false;
+  fate.delayPs = 0;
+  fate.overtakenBy = 0;
+  fate.holdPs = 0;
+  for (const fault of faults.active) {
+    if (!fate.lost && isTaken(fault, now, frame)) strike(fault, fate);
+  }
+  return fate;
+}
+
+function isTaken(fault: ActiveFault, now: Time, frame: Frame): boolean {
+  const { plan, opcodes } = fault;
+  // What a cut of both ways does is the cable's ends' to know.
+  if (plan.action === "cut" && plan.direction === "both") return false;
+  if (now < plan.at || now >= fault.until) return false;
+  if (opcodes !== undefined && !opcodes.has(frameOpcode(frame.bytes))) return false;
+  fault.seen++;
+  if (plan.nth !== undefined && fault.seen !== plan.nth) return false;
+  if (plan.count !== undefined && fault.hit >= plan.count) return false;
+  if (plan.share !== undefined && fault.rng.unit() >= plan.share) return false;
+  fault.hit++;
+  return true;
+}
+
+function strike({ plan, rng }: ActiveFault, fate: Fate): void {
+  switch (plan.action) {
+    case "loss":
+    case "cut":
+      fate.lost = true;
+      return;
+    case "corrupt":
+      fate.frame = withFlippedBit(fate.frame, rng);
+      return;
+    case "duplicate":
+      fate.doubled = true;
+      return;
+    case "reorder":
+      fate.overtakenBy = plan.overtakenBy ?? (plan.holdPs === undefined ? OVERTAKEN_BY : 0);
+      fate.holdPs = plan.holdPs ?? HOLD_PS;
+      return;
+    case "delay":
+      fate.delayPs += plan.delayPs ?? 0;
+      if (plan.jitterPs !== undefined) fate.delayPs += Math.floor(rng.unit() * (plan.jitterPs + 1));
+      return;
+  }
+}
+
+/**
+ * A copy with one bit of it turned over, anywhere from the destination address to the ICRC. Ethernet's
+ * FCS is taken to be right: damage on the cable itself is a loss, this is what happens inside a device.
+ */
+function withFlippedBit(frame: Frame, rng: Rng): Frame {
+  const { length } = frame.bytes;
+  if (length === 0) return frame;
+  const bytes = copyOf(frame.bytes);
+  const bit = rng.below(8 * length);
+  bytes[bit >>> 3]! ^= 1 << (bit & 7);
+  return { kind: "frame", bytes };
+}
+
+/** Counts a frame that was on the cable when it was cut. */
+export function countCutOff(faults: DirectionFaults, fault: number): void {
+  faults.cutOff.set(fault, (faults.cutOff.get(fault) ?? 0) + 1);
+}
+
+/** What each fault has done to frames of this direction since its sender has power. */
+export function faultCounts({ name, active, cutOff }: DirectionFaults): LinkFaultCount[] {
+  return active.map(({ plan: { id }, seen, hit }) => ({
+    fault: id,
+    direction: name,
+    seen: seen + (cutOff.get(id) ?? 0),
+    hit: hit + (cutOff.get(id) ?? 0),
+  }));
+}

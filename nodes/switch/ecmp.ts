@@ -1,0 +1,76 @@
+/**
+ * Equal-cost multipath: which of several ports that lead to an address a frame takes. A flow keeps its
+ * port, as RC takes packets that overtake each other for losses; flows are told apart by the 5-tuple,
+ * of which RoCEv2 leaves the UDP source port free for this (`rocev2.md` §1.1). Each switch hashes with
+ * a seed of its own, so that those of one tier do not all choose alike (polarisation).
+ *
+ * Ports that do not lead there just now are left out: their link is down, or `routes.ts` knows better.
+ */
+import type { SwitchPlan } from "../../fabric/rack/plan.ts";
+import { rngFor } from "../../fabric/time/rng.ts";
+import { destinationMac } from "./forwarding.ts";
+
+/** IPv4 protocol, addresses and UDP ports, after an Ethernet header and without IP options. */
+const PROTOCOL_AT = 23;
+const TUPLE_AT = 26;
+const TUPLE_END = 38;
+
+export interface Multipath {
+  /** MAC address → the ports that lead there. */
+  readonly ports: ReadonlyMap<number, readonly number[]>;
+  readonly seed: number;
+}
+
+/** The switch's choices; undefined where there is one way to everybody. */
+export function createMultipath(
+  name: string,
+  plan: SwitchPlan,
+  options: { readonly seed: number },
+): Multipath | undefined {
+  if (plan.multipath === undefined) return undefined;
+  const ports = plan.multipath.flatMap(([macs, ways]) => macs.map((mac) => [mac, ways] as const));
+  return { ports: new Map(ports), seed: rngFor(options.seed, `ecmp/${name}`).next() };
+}
+
+/**
+ * The port that a frame takes, out of those that are up; of those that lead there where none is up.
+ * Undefined where none leads there.
+ */
+export function choosePort(
+  { ports, seed }: Multipath,
+  bytes: Uint8Array,
+  isUp: (port: number) => boolean,
+): number | undefined {
+  const ways = ports.get(destinationMac(bytes));
+  if (ways === undefined || ways.length === 0) return undefined;
+  let best = ways[0]!, bestWeight = -1;
+  const hash = flowHash(bytes, seed);
+  for (const port of ways) {
+    if (!isUp(port)) continue;
+    // Rendezvous: when a port goes down only its own flows move, and they come back to it.
+    const weight = mix(hash, port + 1);
+    if (weight > bestWeight) [best, bestWeight] = [port, weight];
+  }
+  return best;
+}
+
+/** A hash of the 5-tuple, of both MAC addresses where the frame has none. 32 bits, not negative. */
+export function flowHash(bytes: Uint8Array, seed: number): number {
+  const isIpv4 = bytes[12] === 8 && bytes[13] === 0 && bytes.length >= TUPLE_END;
+  let hash = mix(seed, isIpv4 ? bytes[PROTOCOL_AT]! : 0);
+  const [from, to] = isIpv4 ? [TUPLE_AT, TUPLE_END] : [0, 12];
+  for (let at = from; at < to; at += 4) {
+    const word = (bytes[at]! << 24) | (bytes[at + 1]! << 16) | (bytes[at + 2]! << 8) |
+      bytes[at + 3]!;
+    hash = mix(hash, word);
+  }
+  return hash;
+}
+
+/** MurmurHash3's finalizer over the two words. */
+function mix(x: number, y: number): number {
+  let h = x ^ Math.imul(y, 0x9e3779b1);
+  h = Math.imul(h ^ (h >>> 16), 0x85ebca6b);
+  h = Math.imul(h ^ (h >>> 13), 0xc2b2ae35);
+  return (h ^ (h >>> 16)) >>> 0;
+}

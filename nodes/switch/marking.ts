@@ -1,0 +1,23 @@
+/**
+ * The congestion point (`rocev2.md` §3.9): whether a frame that finds so much waiting before it is
+ * marked "congestion experienced". Random early detection on the instantaneous length of the queue,
+ * as DCQCN asks for (Zhu et al., SIGCOMM'15, §3.1).
+ */
+import type { EcnParameters } from "../../fabric/rack/congestion.ts";
+import type { Rng } from "../../fabric/time/rng.ts";
+
+/** How many of 2^32 frames that find `queueBytes` waiting are to be marked. */
+export function markThreshold(ecn: EcnParameters, queueBytes: number): number {
+  const { kminBytes, kmaxBytes, pmax } = ecn;
+  if (queueBytes < kminBytes) return 0;
+  if (queueBytes >= kmaxBytes) return 2 ** 32;
+  const share = (queueBytes - kminBytes) / (kmaxBytes - kminBytes);
+  return Math.floor(share * pmax * 2 ** 32);
+}
+
+/** Draws only where the answer is open, so that an idle queue shifts nothing. */
+export function isMarked(ecn: EcnParameters, queueBytes: number, rng: Rng): boolean {
+  const threshold = markThreshold(ecn, queueBytes);
+  if (threshold === 0) return false;
+  return threshold === 2 ** 32 || rng.next() < threshold;
+}

@@ -1,0 +1,120 @@
+/**
+ * What a switch tells its neighbours of addresses that it has lost every way to, and what it has been
+ * told: as much of a routing protocol as static routes need. A switch that has lost its last cable to
+ * a leaf says so over its other trunks, and takes it back when a cable is whole again; who hears it
+ * acts on it `convergencePs` later, which stands for detection, processing and programming of tables
+ * together (choice: BGP with BFD takes milliseconds to seconds, a failover in hardware microseconds).
+ *
+ * A message is all that its sender has to say, so each takes the place of the one before.
+ */
+import type { SwitchPlan } from "../../fabric/rack/plan.ts";
+import type { Time } from "../../fabric/time/time.ts";
+import type { OwnFrame } from "./snooping.ts";
+
+/** To the nearest bridge, which never forwards it (IEEE 802.1AB §7.1), from nobody in particular. */
+const DESTINATION = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
+/** For experiments of one's own (IEEE Std 802, local experimental EtherType 1). */
+const ETHERTYPE = 0x88b5;
+const COUNT_AT = 14;
+const MACS_AT = 16;
+const MAC_BYTES = 6;
+
+/** What a neighbour has said that it cannot reach: from `at` on `told`, until then `before`. */
+interface Withdrawn {
+  before: ReadonlySet<number>;
+  told: ReadonlySet<number>;
+  at: Time;
+}
+
+export interface Routes {
+  readonly groups: NonNullable<SwitchPlan["multipath"]>;
+  /** Ports that lead to switches. */
+  readonly trunks: readonly number[];
+  readonly convergencePs: Time;
+  /** By port. */
+  readonly withdrawn: Map<number, Withdrawn>;
+}
+
+const NOTHING: ReadonlySet<number> = new Set();
+
+export function createRoutes(plan: SwitchPlan): Routes {
+  const groups = plan.multipath ?? [];
+  const trunks = [...new Set(groups.flatMap(([, ports]) => ports))];
+  return { groups, trunks, convergencePs: plan.convergencePs ?? 0, withdrawn: new Map() };
+}
+
+/** Whether the neighbour at `port` has said, long enough ago, that it does not reach the address. */
+export function isWithdrawn(routes: Routes, port: number, of: { mac: number; now: Time }): boolean {
+  const known = routes.withdrawn.get(port);
+  return known !== undefined && effective(known, of.now).has(of.mac);
+}
+
+function effective({ before, told, at }: Withdrawn, now: Time): ReadonlySet<number> {
+  return now >= at ? told : before;
+}
+
+/**
+ * The cable at `port` went down or came up: what the neighbours have to be told.
+ * @param isUp of every port, with the change made.
+ */
+export function changeRoutes(
+  routes: Routes,
+  change: { readonly port: number; readonly up: boolean },
+  isUp: (port: number) => boolean,
+): OwnFrame[] {
+  const { port, up } = change;
+  routes.withdrawn.delete(port);
+  const mine = routes.groups.filter(([, ports]) => ports.includes(port));
+  const isChanged = mine.some(([, ports]) => !ports.some((each) => each !== port && isUp(each)));
+  const audience = isChanged ? routes.trunks : up ? [port] : [];
+  return audience.filter(isUp).flatMap((to) => {
+    const lost = routes.groups.filter(([, ports]) => !ports.includes(to) && !ports.some(isUp));
+    // Who comes up has forgotten what it was told.
+    if (lost.length === 0 && to === port) return [];
+    return [{ port: to, bytes: encodeWithdrawal(lost.flatMap(([macs]) => macs)) }];
+  });
+}
+
+/** Takes in what the neighbour at `port` says. @returns false where the frame is no such message. */
+export function takeWithdrawal(
+  routes: Routes,
+  from: { readonly port: number; readonly now: Time },
+  bytes: Uint8Array,
+): boolean {
+  const { port, now } = from;
+  const macs = decodeWithdrawal(bytes);
+  if (macs === undefined || !routes.trunks.includes(port)) return false;
+  const known = routes.withdrawn.get(port);
+  routes.withdrawn.set(port, {
+    before: known === undefined ? NOTHING : effective(known, now),
+    told: new Set(macs),
+    at: now + routes.convergencePs,
+  });
+  return true;
+}
+
+function encodeWithdrawal(macs: readonly number[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(MACS_AT + MAC_BYTES * macs.length);
+  const view = new DataView(bytes.buffer);
+  bytes.set(DESTINATION);
+  view.setUint16(12, ETHERTYPE);
+  view.setUint16(COUNT_AT, macs.length);
+  macs.forEach((mac, i) => {
+    view.setUint16(MACS_AT + MAC_BYTES * i, Math.floor(mac / 2 ** 32));
+    view.setUint32(MACS_AT + MAC_BYTES * i + 2, mac % 2 ** 32);
+  });
+  return bytes;
+}
+
+function decodeWithdrawal(bytes: Uint8Array): number[] | undefined {
+  if (bytes.length < MACS_AT || DESTINATION.some((byte, i) => bytes[i] !== byte)) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const count = view.getUint16(COUNT_AT);
+  if (view.getUint16(12) !== ETHERTYPE || bytes.length < MACS_AT + MAC_BYTES * count) {
+    return undefined;
+  }
+  return Array.from({ length: count }, (_, i) => {
+    const at = MACS_AT + MAC_BYTES * i;
+    return view.getUint16(at) * 2 ** 32 + view.getUint32(at + 2);
+  });
+}

@@ -1,0 +1,138 @@
+/**
+ * Multicast in a switch: who wants a group is read off the membership reports that pass (IGMP
+ * snooping, RFC 4541). A group that nobody reported is flooded; so are 224.0.0.x and all that is not
+ * IPv4. Towards other switches it reports itself, for all who are behind it, from 0.0.0.0 (§2.1.1:
+ * proxy reporting). Where switches are several, group traffic keeps to a tree of cables.
+ */
+import type { SwitchPlan } from "../../fabric/rack/plan.ts";
+import {
+  decodeReport,
+  encodeReport,
+  isIgmp,
+  REPORT_RECORDS_MAX,
+  ROBUSTNESS,
+} from "../../fabric/wire/igmp.ts";
+import { isGroupAddress } from "../../fabric/wire/neighbour.ts";
+
+/** Groups that one switch remembers; more are flooded. */
+export const SNOOPED_GROUPS_MAX = 4096;
+/** Source of what a switch says itself: a locally administered address that no RNIC has. */
+const SWITCH_MAC = 0x02ff_ffff_ffff;
+/** Groups of the local network, 224.0.0.x: hosts need not report them (RFC 4541 §2.1.2). */
+const LOCAL_LAST = 0xe000_00ff;
+
+export interface GroupTable {
+  /** IPv4 group → ports that want it. A group without a port is not there. */
+  readonly members: Map<number, Set<number>>;
+  /** Ports that group traffic takes. */
+  readonly tree: readonly number[];
+  /** Of these the ones that lead to other switches. */
+  readonly trunks: readonly number[];
+}
+
+/** A frame of the switch's own. */
+export interface OwnFrame {
+  readonly port: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+export function createGroupTable(plan: SwitchPlan): GroupTable {
+  const tree = plan.flood ?? Array.from({ length: plan.ports }, (_, port) => port);
+  // Who is behind a switch can be reached by several cables, a host by its own only.
+  const uplinks = new Set(plan.multipath?.flatMap(([, ports]) => ports));
+  return { members: new Map(), tree, trunks: tree.filter((port) => uplinks.has(port)) };
+}
+
+/**
+ * Ports that a frame to a group address leaves by: those that want the group, or all of the tree.
+ * Never the one it came in by; none where that is not of the tree.
+ */
+export function groupPorts(table: GroupTable, from: number, bytes: Uint8Array): readonly number[] {
+  if (!table.tree.includes(from)) return [];
+  const wanted = table.members.get(groupOf(bytes));
+  return table.tree.filter((port) => port !== from && (wanted === undefined || wanted.has(port)));
+}
+
+/** The IPv4 group of a frame that is to be kept from ports that do not want it; else 0. */
+function groupOf(bytes: Uint8Array): number {
+  if (bytes.length < 34 || bytes[12] !== 0x08 || bytes[13] !== 0x00) return 0;
+  const group = ((bytes[30]! << 24) | (bytes[31]! << 16) | (bytes[32]! << 8) | bytes[33]!) >>> 0;
+  return isGroupAddress(group) && group > LOCAL_LAST ? group : 0;
+}
+
+/**
+ * Takes a membership report that came in by `from`; it goes no further itself. Undefined where the
+ * frame is no IGMP report, damaged ones included: it is forwarded as any other.
+ * @returns what the other switches must be told.
+ */
+export function takeReport(
+  table: GroupTable,
+  from: number,
+  bytes: Uint8Array<ArrayBuffer>,
+): OwnFrame[] | undefined {
+  if (!isIgmp(bytes)) return undefined;
+  const changes = decodeReport(bytes);
+  if (changes === undefined) return undefined;
+  const frames: OwnFrame[] = [];
+  if (!table.tree.includes(from)) return frames;
+  for (const { group, member } of changes) {
+    if (group <= LOCAL_LAST) continue;
+    frames.push(...setMember(table, group, { port: from, member }));
+  }
+  return frames;
+}
+
+/** The cable on `port` is gone: nobody is behind it any more. */
+export function forgetPort(table: GroupTable, port: number): OwnFrame[] {
+  const frames: OwnFrame[] = [];
+  for (const group of [...table.members.keys()]) {
+    frames.push(...setMember(table, group, { port, member: false }));
+  }
+  return frames;
+}
+
+/** The cable to another switch is up: says anew what is wanted behind this one. */
+export function introduce(table: GroupTable, port: number): OwnFrame[] {
+  if (!table.trunks.includes(port)) return [];
+  const groups = [...table.members.keys()].filter((group) => isWantedFor(table, group, port));
+  const frames: OwnFrame[] = [];
+  for (let at = 0; at < groups.length; at += REPORT_RECORDS_MAX) {
+    const part = groups.slice(at, at + REPORT_RECORDS_MAX);
+    frames.push(...report(port, part, true));
+  }
+  return frames;
+}
+
+function setMember(
+  table: GroupTable,
+  group: number,
+  change: { readonly port: number; readonly member: boolean },
+): OwnFrame[] {
+  const { members, trunks } = table;
+  const { port, member } = change;
+  const known = members.get(group);
+  if (member === (known?.has(port) ?? false)) return [];
+  if (known === undefined && members.size >= SNOOPED_GROUPS_MAX) return [];
+  const before = trunks.map((trunk) => isWantedFor(table, group, trunk));
+  const ports = known ?? new Set<number>();
+  if (member) ports.add(port);
+  else ports.delete(port);
+  if (ports.size > 0) members.set(group, ports);
+  else members.delete(group);
+  return trunks.flatMap((trunk, i) => {
+    const wanted = isWantedFor(table, group, trunk);
+    return wanted === before[i] ? [] : report(trunk, [group], wanted);
+  });
+}
+
+/** Whether somebody wants the group who is not behind `trunk`. */
+function isWantedFor({ members }: GroupTable, group: number, trunk: number): boolean {
+  const ports = members.get(group);
+  return ports !== undefined && ports.size > (ports.has(trunk) ? 1 : 0);
+}
+
+function report(port: number, groups: readonly number[], member: boolean): OwnFrame[] {
+  const changes = groups.map((group) => ({ group, member }));
+  const bytes = encodeReport({ mac: SWITCH_MAC, address: 0 }, changes);
+  return Array.from({ length: ROBUSTNESS }, () => ({ port, bytes }));
+}
