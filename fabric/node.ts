@@ -13,6 +13,11 @@ export interface Frame {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Content hash, computed once and carried along inside a process (see `digest.ts`). */
   hash?: number;
+  /**
+   * Its ICRC was computed over these very bytes in this process, so that it need not be again: whatever
+   * damages a frame on its way makes another one.
+   */
+  readonly sound?: true;
 }
 
 /** What crosses a cable. */
@@ -75,6 +80,8 @@ export interface TraceStep {
   readonly recvs?: readonly number[];
   /** Bytes [from, to) of this host's SCM (of the peer's, on a requester) that the line is about. */
   readonly scm?: readonly [from: number, to: number];
+  /** How long a part of the device is taken up: for a picture of the run, not a line of a ladder. */
+  readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }
 
 /** Where a node's step puts what it wants done. Calls take effect in the order they are made. */
@@ -88,6 +95,8 @@ export interface Outputs {
   send(port: number, message: Message, departAt: Time): Time;
   /** True where somebody wants {@link trace}: ask before building a text. */
   readonly tracing: boolean;
+  /** True where somebody wants steps that are `busy`. */
+  readonly timing?: boolean;
   trace(step: TraceStep): void;
   /** A program's progress or result, for whoever started the run. Plain data only. */
   report(topic: string, value: unknown): void;

@@ -8,6 +8,7 @@
 import { assert } from "./assert.ts";
 import { decode, encode } from "./bus/codec.ts";
 import type { Bus, Subscription } from "./bus/bus.ts";
+import type { Observer } from "./capture/observation.ts";
 import { ANY, parseSubject, patternOf, subjectOf } from "./bus/subjects.ts";
 import type { DurableWrite, TraceStep } from "./node.ts";
 import { type CreateNode, Partition } from "./partition.ts";
@@ -52,6 +53,8 @@ export interface RunnerOptions {
   readonly stores: ReadonlyMap<string, DurableStore>;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
+  /** Told of what is to be captured, and of the end of each span before anybody else sees the span. */
+  readonly observer?: Observer;
   /** Called with what makes this process useless: a broken invariant, a full disk. */
   readonly onFatal: (error: unknown) => void;
   /** For tests: waits before each span, to show that results do not depend on it. */
@@ -183,7 +186,8 @@ export class Runner {
     this.#term = welcome.term;
     this.#incarnation = welcome.incarnation;
     for (const store of this.#options.stores.values()) store.settle(welcome.settledSpan);
-    const { plan, nodes, partitionOf, create, returnDelay, onTrace, onReport } = this.#options;
+    const { plan, nodes, partitionOf, create, returnDelay } = this.#options;
+    const { onTrace, onReport, observer } = this.#options;
     const partition = new Partition({
       plan,
       nodes,
@@ -193,6 +197,7 @@ export class Runner {
       scriptedFaults: nodes.length > 1,
       ...(onTrace && { onTrace }),
       ...(onReport && { onReport }),
+      ...(observer && { observer }),
     });
     this.#partition = partition;
     this.#bootAt = welcome.bootAt;
@@ -288,6 +293,9 @@ export class Runner {
         });
       }
     }
+    for (const fault of grant.cables) {
+      if (this.#first(`cable ${fault.id}`)) partition.addLinkFault(fault);
+    }
     let stopped = false;
     const wanted = grant.stopOn;
     const advance = partition.advance(
@@ -304,6 +312,7 @@ export class Runner {
       assert(store !== undefined, `Host ${host} has no store for what became persistent`);
       store.commit(spanNumber(this.#incarnation, grant.id), writes);
     });
+    this.#options.observer?.commit(spanNumber(this.#incarnation, grant.id));
     this.#publishDepartures();
     this.#done = grant.id;
     this.#lastReport = this.#report({ grant: grant.id, all: false, stopped });
@@ -397,6 +406,8 @@ export class Runner {
     this.#term = value as number;
     this.#waiting = undefined;
     this.#lastReport = this.#report({ grant: this.#done, all: true, stopped: false });
+    // It knows no process by name yet, and is to take no earlier one's death for this one's.
+    this.#sayAlive();
     this.#publishReport(this.#lastReport);
   }
 

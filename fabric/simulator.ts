@@ -2,9 +2,11 @@
  * The rack in one process, with no bus: for tests, sweeps and `--pack all`. The same nodes, the same
  * order of events, so the same digest as fifty processes.
  */
+import type { Observer } from "./capture/observation.ts";
 import { rackDigest } from "./digest.ts";
 import type { DurableWrite, TraceStep } from "./node.ts";
 import { type CreateNode, Partition } from "./partition.ts";
+import type { LinkFaultCount } from "./rack/link_plan.ts";
 import type { RackPlan } from "./rack/plan.ts";
 import { NEVER, PS_PER_US, type Time } from "./time/time.ts";
 
@@ -15,6 +17,8 @@ export interface SimulatorOptions {
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
   /** Where what becomes persistent on a host goes, in order. */
   readonly onDurable?: (host: string, writes: DurableWrite[]) => void;
+  /** Told of what is to be captured; its spans are slices of the run, counted from 0. */
+  readonly observer?: Observer;
 }
 
 /** The name of the partition that holds everything. */
@@ -26,10 +30,11 @@ const SLICE_PS = 100 * PS_PER_US;
 export class Simulator {
   readonly #options: SimulatorOptions;
   readonly #partition: Partition;
+  #slices = 0;
 
   constructor(options: SimulatorOptions) {
     this.#options = options;
-    const { plan, create, onTrace, onReport } = options;
+    const { plan, create, onTrace, onReport, observer } = options;
     const nodes = plan.nodes.map(({ name }) => name);
     this.#partition = new Partition({
       plan,
@@ -40,6 +45,7 @@ export class Simulator {
       returnDelay: () => NEVER,
       ...(onTrace && { onTrace }),
       ...(onReport && { onReport }),
+      ...(observer && { observer }),
     });
     this.#partition.powerOn(0, new Map());
   }
@@ -47,12 +53,13 @@ export class Simulator {
   /** Lets happen what happens before `until` (and the plan's own end). @returns events. */
   run(until: Time = NEVER): number {
     const end = Math.min(until, this.#options.plan.until ?? NEVER);
-    const { onDurable } = this.#options;
+    const { onDurable, observer } = this.#options;
     let events = 0;
     while (this.#partition.next < end) {
       const slice = Math.min(end, this.#partition.next + SLICE_PS);
       events += this.#partition.advance(slice).events;
       this.#partition.takeDurable(onDurable ?? (() => {}));
+      observer?.commit(this.#slices++);
     }
     return events;
   }
@@ -81,5 +88,10 @@ export class Simulator {
 
   statistics(): Record<string, Record<string, number>> {
     return this.#partition.statistics();
+  }
+
+  /** What cables have done wrong, by fault and direction. */
+  linkFaultCounts(): LinkFaultCount[] {
+    return this.#partition.linkFaultCounts();
   }
 }

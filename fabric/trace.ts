@@ -95,12 +95,16 @@ export function readTrace(lines: readonly TraceLine[], plan: RackPlan): Trace {
   };
 }
 
-function addressText(address: number): string {
+/** `10.0.0.1` */
+export function addressText(address: number): string {
   return [24, 16, 8, 0].map((shift) => (address >>> shift) & 255).join(".");
 }
 
-/** The two ends of a connection, lower name first. */
-function endsOf(text: string, names: ReadonlyMap<string, string>): { host: string; qpn: string }[] {
+/** The two ends of a connection, lower name first; `names` has the host of each address. */
+export function endsOf(
+  text: string,
+  names: ReadonlyMap<string, string>,
+): { host: string; qpn: string }[] {
   const match = /^(.+):(\d+)-(.+):(\d+)$/.exec(text);
   if (match === null) return [];
   const [, here, qpn, there, farQpn] = match as unknown as [string, string, string, string, string];

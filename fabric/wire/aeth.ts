@@ -84,3 +84,13 @@ export function creditCode(receives: number): number {
   while (code + 1 < CREDITS.length && CREDITS[code + 1]! <= receives) code++;
   return code;
 }
+
+/** Syndrome of an ACK of a responder with so many posted receive WQEs; undefined: not known. */
+export function ackSyndrome(receives: number | undefined): number {
+  return receives === undefined ? ACK_SYNDROME : creditCode(receives);
+}
+
+/** Receive WQEs that a credit code promises; undefined where it sets no limit (§3.2). */
+export function creditsOf(code: number): number | undefined {
+  return CREDITS[code];
+}

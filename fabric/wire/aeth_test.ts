@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import {
+  ackSyndrome,
   creditCode,
   CREDITS,
+  creditsOf,
   NAK_SYNDROMES,
   parseSyndrome,
   rnrDelayPs,
@@ -67,5 +69,17 @@ describe("creditCode", () => {
       assert.ok(table[code]! <= receives);
       assert.ok(code === 30 || table[code + 1]! > receives);
     }
+  });
+});
+
+describe("ackSyndrome", () => {
+  it("§1.4: says 0x1F where the count is not known, else its code", () => {
+    assert.deepEqual([undefined, 0, 5, 6, 100_000].map(ackSyndrome), [0x1f, 0, 4, 5, 30]);
+  });
+});
+
+describe("creditsOf", () => {
+  it("§1.4: gives a code's receives, none of 0x1F", () => {
+    assert.deepEqual([0, 5, 30, 31].map(creditsOf), [0, 6, 32768, undefined]);
   });
 });

@@ -4,6 +4,9 @@
  */
 import { type HeaderOf, sizeOf } from "./fields.ts";
 
+/** Bytes of the memory that an atomic operation, ATOMIC WRITE included, is about. */
+export const ATOMIC_BYTES = 8;
+
 export const ATOMIC_ETH_FIELDS = [
   ["va", 64],
   ["rkey", 32],

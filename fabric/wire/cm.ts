@@ -3,7 +3,8 @@
  * between the QP 1 of two RNICs under the Q_Key `GSI_QKEY` (InfiniBand architecture, volume 1,
  * §12.6 and §13.4.3). Connecting is rare, so they are read and written by their tables.
  *
- *   requester  REQ →  ← REP  RTU →   … connection …   DREQ →  ← DREP      (REJ instead of any)
+ *   requester  REQ →  ← REP  RTU →   … connection …   DREQ →  ← DREP      (REJ instead of any, MRA
+ *   where REP or RTU takes long)
  */
 import { assert } from "../assert.ts";
 import { type HeaderOf, readFields, sizeOf, writeFields } from "./fields.ts";
@@ -134,6 +135,17 @@ const REJ_FIELDS = [
   ["", 576],
 ] as const;
 
+const MRA_FIELDS = [
+  ["localCommId", 32],
+  ["remoteCommId", 32],
+  /** What was received and is being thought about: 0 REQ, 1 REP. */
+  ["received", 2],
+  ["", 6],
+  /** How long that may take: {@link timeoutOfCode}. */
+  ["serviceTimeout", 5],
+  ["", 3],
+] as const;
+
 const DREQ_FIELDS = [
   ["localCommId", 32],
   ["remoteCommId", 32],
@@ -147,6 +159,7 @@ const DREP_FIELDS = RTU_FIELDS;
 /** Attribute number and layout of each message; what is left of the 256 bytes is private data. */
 export const CM_MESSAGES = {
   REQ: { attributeId: 0x0010, fields: REQ_FIELDS },
+  MRA: { attributeId: 0x0011, fields: MRA_FIELDS },
   REJ: { attributeId: 0x0012, fields: REJ_FIELDS },
   REP: { attributeId: 0x0013, fields: REP_FIELDS },
   RTU: { attributeId: 0x0014, fields: RTU_FIELDS },
@@ -169,10 +182,11 @@ type CmMessageOf<Type extends CmType> =
 export type CmReq = CmMessageOf<"REQ">;
 export type CmRep = CmMessageOf<"REP">;
 export type CmRtu = CmMessageOf<"RTU">;
+export type CmMra = CmMessageOf<"MRA">;
 export type CmRej = CmMessageOf<"REJ">;
 export type CmDreq = CmMessageOf<"DREQ">;
 export type CmDrep = CmMessageOf<"DREP">;
-export type CmMessage = CmReq | CmRep | CmRtu | CmRej | CmDreq | CmDrep;
+export type CmMessage = CmReq | CmMra | CmRep | CmRtu | CmRej | CmDreq | CmDrep;
 
 export const TRANSPORT_SERVICE = { rc: 0, uc: 1, rd: 2, extended: 3 } as const;
 
@@ -246,6 +260,11 @@ export function gidOfAddress(address: number): bigint {
 /** The IPv4 address in a GID, undefined where it is not IPv4-mapped. */
 export function addressOfGid(gid: bigint): number | undefined {
   return gid >> 32n === 0xffffn ? Number(gid & 0xffff_ffffn) : undefined;
+}
+
+/** Picoseconds of a time-out code: 4.096 µs · 2^code. */
+export function timeoutOfCode(code: number): number {
+  return 4_096_000 * 2 ** code;
 }
 
 /** 256 … 4096 bytes as the code 1 … 5. */

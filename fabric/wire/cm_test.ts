@@ -50,6 +50,7 @@ describe("CM_MESSAGES", () => {
     const rooms = Object.keys(CM_MESSAGES).map((type) => [type, privateDataBytes(type as CmType)]);
     assert.deepEqual(rooms, [
       ["REQ", 92],
+      ["MRA", 222],
       ["REJ", 148],
       ["REP", 196],
       ["RTU", 224],
@@ -104,7 +105,7 @@ describe("decodeCm", () => {
 
   it("gives undefined for other datagrams", () => {
     const good = encodeCm(REQ);
-    for (const [at, value] of [[0, 2], [1, 1], [2, 1], [3, 0x81], [17, 0x11], [16, 1]] as const) {
+    for (const [at, value] of [[0, 2], [1, 1], [2, 1], [3, 0x81], [17, 0x17], [16, 1]] as const) {
       assert.equal(decodeCm(good.with(at, value)), undefined, `byte ${at} = ${value}`);
     }
     assert.equal(decodeCm(good.slice(1)), undefined);
@@ -150,6 +151,11 @@ describe("REP_DEFAULTS", () => {
       reason: REJECT_REASON.consumer,
     };
     assert.equal(encodeCm(rej).subarray(24, 40).toHex(), "0000000100000002" + "0000001c00000000");
+    const mra: CmMessage = { ...ids, type: "MRA", received: 1, serviceTimeout: 10 };
+    assert.equal(
+      encodeCm(mra).subarray(16, 36).toHex(),
+      "0011" + "000000000000" + "0000000100000002" + "40500000",
+    );
   });
 });
 

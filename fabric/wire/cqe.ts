@@ -13,6 +13,8 @@ export const CQE_OPCODES = {
   "recv": 2,
   "recv-immediate": 3,
   "recv-invalidate": 4,
+  /** The queue has been resized: what follows is in the other ring. */
+  "resize": 5,
   "recv-persistence": 8,
   "requester-error": 13,
   "responder-error": 14,

@@ -7,10 +7,13 @@ import { type Aeth, parseSyndrome } from "./aeth.ts";
 import { type CmMessage, decodeCm } from "./cm.ts";
 import { GSI_QPN } from "./bth.ts";
 import { frameDestination, frameSource } from "./frame_glance.ts";
+import { decodeReport } from "./igmp.ts";
 import { ECN } from "./ipv4.ts";
 import { opcodeRow } from "./opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "./packet.ts";
 import type { PcieMessage } from "./pcie.ts";
+import type { RnicEvent } from "./rnic_command.ts";
+import { decodePfc, describePfc } from "./pfc.ts";
 
 /** Gives an IPv4 address the name by which a reader knows it. */
 export type Naming = (address: number) => string;
@@ -37,7 +40,14 @@ export function describeFrame(
 ): string {
   const packet = decodePacket(bytes);
   if (!isRefusal(packet)) return describePacket(packet, naming);
+  const changes = decodeReport(bytes);
+  if (changes !== undefined) {
+    const words = changes.map(({ group, member }) => (member ? "+" : "-") + formatAddress(group));
+    return `${formatMac(frameSource(bytes))} IGMP membership report ${words.join(" ")}`;
+  }
   const ends = `${formatMac(frameSource(bytes))}→${formatMac(frameDestination(bytes))}`;
+  const pfc = decodePfc(bytes);
+  if (pfc !== undefined) return `${ends} ${describePfc(pfc)}`;
   return `${ends} ${bytes.length} B refused: ${packet.refused}`;
 }
 
@@ -106,6 +116,10 @@ function describeCm(message: CmMessage): string {
         `first-psn=${message.startingPsn}`;
     case "REJ":
       return `${local} to=${hex(message.remoteCommId)} reason=${message.reason}`;
+    case "MRA":
+      return `${local} to=${hex(message.remoteCommId)} of=${
+        message.received === 0 ? "REQ" : "REP"
+      }`;
     case "RTU":
     case "DREQ":
     case "DREP":
@@ -136,10 +150,13 @@ export function describePcie(message: PcieMessage): string {
         ? `reply ${message.reply.op} id=${message.id}`
         : `reply ${message.reply.errno} id=${message.id}: ${message.reply.reason}`;
     case "event":
-      return "qpn" in message.event
-        ? `event ${message.event.type} qp=${hex(message.event.qpn)}`
-        : `event ${message.event.type} cq=${hex(message.event.cqn)}`;
+      return `event ${message.event.type} ${describeSource(message.event)}`;
   }
+}
+
+function describeSource(event: RnicEvent): string {
+  if ("qpn" in event) return `qp=${hex(event.qpn)}`;
+  return "srqn" in event ? `srq=${hex(event.srqn)}` : `cq=${hex(event.cqn)}`;
 }
 
 function snoop(message: { readonly noSnoop: boolean }): string {

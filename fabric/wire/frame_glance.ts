@@ -6,8 +6,13 @@ import { assert } from "../assert.ts";
 import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "./ethernet.ts";
 import { ECN, IPV4_BYTES } from "./ipv4.ts";
 import { copyOf } from "./slab.ts";
+import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 
 const IP_AT = ETHERNET_BYTES;
+/** Version 4, five words; UDP. */
+const IPV4_NO_OPTIONS = 0x45;
+const PROTOCOL_UDP = 17;
+const OPCODE_AT = IP_AT + IPV4_BYTES + UDP_BYTES;
 
 /** Destination MAC as a 48-bit number, 0 where the frame is too short. */
 export function frameDestination(bytes: Uint8Array): number {
@@ -59,4 +64,13 @@ export function markCongestion(bytes: Uint8Array<ArrayBuffer>): Uint8Array<Array
   sum = (sum & 0xffff) + (sum >>> 16);
   view.setUint16(IP_AT + 10, ~sum & 0xffff);
   return marked;
+}
+
+/** Opcode byte of a RoCEv2 frame (`rocev2.md` §1.1), −1 where the frame is none. */
+export function frameOpcode(bytes: Uint8Array): number {
+  if (bytes.length <= OPCODE_AT) return -1;
+  if (((bytes[12]! << 8) | bytes[13]!) !== ETHERTYPE_IPV4) return -1;
+  if (bytes[IP_AT] !== IPV4_NO_OPTIONS || bytes[IP_AT + 9] !== PROTOCOL_UDP) return -1;
+  const udp = IP_AT + IPV4_BYTES;
+  return ((bytes[udp + 2]! << 8) | bytes[udp + 3]!) === ROCE_PORT ? bytes[OPCODE_AT]! : -1;
 }

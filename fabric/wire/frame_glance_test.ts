@@ -6,6 +6,7 @@ import {
   frameDestination,
   frameDscp,
   frameEcn,
+  frameOpcode,
   frameSource,
   markCongestion,
 } from "./frame_glance.ts";
@@ -89,5 +90,25 @@ describe("markCongestion", () => {
 
   it("asserts that the frame is ECN-capable", () => {
     assert.throws(() => markCongestion(frame({ ecn: 0 })), /not ECN-capable/);
+  });
+});
+
+describe("frameOpcode", () => {
+  it("is the opcode of a RoCEv2 frame", () => {
+    assert.equal(frameOpcode(frame()), 4);
+    const middle = makeBth({ opcode: 1, destQpn: 2, psn: 3 });
+    assert.equal(frameOpcode(frame({ bth: middle })), 1);
+  });
+
+  it("is none of what is no RoCEv2 frame, and takes any bytes", () => {
+    for (const at of [12, 14, 23, 36, 37]) {
+      const bytes = frame();
+      bytes[at]! ^= 0x10;
+      assert.equal(frameOpcode(bytes), -1, `byte ${at}`);
+    }
+    assert.equal(frameOpcode(frame().slice(0, 42)), -1);
+    fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
+      assert.ok(frameOpcode(bytes) >= -1);
+    }));
   });
 });

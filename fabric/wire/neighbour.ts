@@ -5,8 +5,13 @@
  */
 import { multicastMac } from "./ethernet.ts";
 
+/** Whether an IPv4 address is a multicast group's, of 224/4. */
+export function isGroupAddress(address: number): boolean {
+  return address >>> 28 === 0xe;
+}
+
 /** 02:00:00 and the low 24 bits, or the group address of a multicast group, as a 48-bit number. */
 export function macOfAddress(address: number): number {
-  if (address >>> 28 === 0xe) return multicastMac(address);
+  if (isGroupAddress(address)) return multicastMac(address);
   return 0x0200_0000_0000 + (address & 0xff_ffff);
 }

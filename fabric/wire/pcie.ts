@@ -76,10 +76,20 @@ export type PcieMessage =
 
 /** Largest payload of one transaction-layer packet on the modelled bus. */
 export const MAX_PAYLOAD_BYTES = 256;
+/**
+ * Largest read request: PCIe's usual setting. A longer {@link MemoryRead} is several requests that the
+ * host serves side by side; their completions arrive as one message, with the last byte.
+ */
+export const MAX_READ_REQUEST_BYTES = 512;
 /** Framing, sequence number, header (4 DW) and LCRC of one TLP (PCIe base specification 3.0, §2–3). */
 const TLP_OVERHEAD_BYTES = 26;
 /** Size that a control message is given on the bus, whatever it carries: a mailbox line. */
 const CONTROL_BYTES = 64;
+
+/** Read requests of the bus that a read of `length` bytes takes. */
+export function readRequests(length: number): number {
+  return length <= MAX_READ_REQUEST_BYTES ? 1 : Math.ceil(length / MAX_READ_REQUEST_BYTES);
+}
 
 /** Bytes that the message takes on the bus, packet overhead included. */
 export function pcieWireBytes(message: PcieMessage): number {
@@ -92,7 +102,7 @@ export function pcieWireBytes(message: PcieMessage): number {
     case "register-write":
       return message.data.length + TLP_OVERHEAD_BYTES;
     case "memory-read":
-      return TLP_OVERHEAD_BYTES;
+      return TLP_OVERHEAD_BYTES * readRequests(message.length);
     case "interrupt":
       return TLP_OVERHEAD_BYTES + 4;
     case "command":

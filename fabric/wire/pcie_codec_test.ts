@@ -122,7 +122,7 @@ describe("pcieFromArray", () => {
 });
 
 /** The fields that may be absent. */
-const OPTIONAL = new Set(["qpn"]);
+const OPTIONAL = new Set(["qpn", "rq", "rqStride", "srq"]);
 
 /** The object with each of its fields dropped, replaced by what it cannot be, or with one more. */
 function damagesOf(original: object): object[] {

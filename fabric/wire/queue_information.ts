@@ -6,7 +6,7 @@
  *   space 2  RNIC reads, host writes through it: depth (changing it disturbs processing)
  *   space 3  host writes, RNIC reads:            the host's own pointer and when it was stored
  *
- * SQ and RQ: the RNIC's pointer is the *read pointer* (next unit to take), the host's the *write
+ * SQ, RQ and SRQ: the RNIC's pointer is the *read pointer* (next unit to take), the host's the *write
  * pointer* (last unit filled). CQ: the RNIC fills and the host takes, so the RNIC's pointer is the
  * last unit filled and the host's the next unit to take. Pointers are unit positions in the ring;
  * at most depth − 1 units are filled at a time, so that "empty" and "full" differ.
@@ -18,8 +18,8 @@ export const SPACE1_BYTES = 32;
 export const SPACE2_BYTES = 16;
 export const SPACE3_BYTES = 16;
 
-export type QueueKind = "sq" | "rq" | "cq";
-const KINDS: readonly QueueKind[] = ["sq", "rq", "cq"];
+export type QueueKind = "sq" | "rq" | "cq" | "srq";
+const KINDS: readonly QueueKind[] = ["sq", "rq", "cq", "srq"];
 const STATES = ["reset", "init", "rtr", "rts", "sqd", "sqe", "err"] as const;
 export type QueueState = typeof STATES[number];
 
@@ -30,7 +30,7 @@ export interface Space1 {
   readonly kind: QueueKind;
   readonly state: QueueState;
   readonly valid: boolean;
-  /** Queue pair or completion queue number the queue belongs to. */
+  /** Number of what the queue belongs to: a queue pair, a completion or shared receive queue. */
   readonly owner: number;
   /** The RNIC's own pointer. */
   readonly pointer: number;

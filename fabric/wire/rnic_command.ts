@@ -10,14 +10,20 @@ export const ACCESS = {
   remoteWrite: 2,
   remoteRead: 4,
   remoteAtomic: 8,
+  /** Memory windows may be bound to the region. */
+  mwBind: 16,
+  /** Of a window: its addresses count from 0. */
+  zeroBased: 32,
   flushGlobal: 256,
   flushPersistent: 512,
+  /** Writes into the region may pass each other; a completion still covers all before it (§3.7). */
+  relaxedOrdering: 1 << 20,
   /** P-22: a plain WRITE into this region is to be persisted. Above libibverbs' optional bits. */
   remoteWritePersistence: 1 << 30,
 } as const;
 
 export type QpState = "reset" | "init" | "rtr" | "rts" | "sqd" | "sqe" | "err";
-export type QpType = "rc" | "ud";
+export type QpType = "rc" | "uc" | "ud";
 
 /** Where queue information lives in host memory: three access classes (Q-04), K queues each. */
 export interface QueueSpaces {
@@ -44,13 +50,36 @@ export interface RingPlace {
 export type RnicCommand =
   | { readonly op: "init"; readonly spaces: QueueSpaces; readonly persistence: PersistencePlan }
   | { readonly op: "create-cq"; readonly ring: RingPlace; readonly vector: number | null }
+  /**
+   * ibv_resize_cq: completions go on in another ring, at the same positions. `taken` is how many the
+   * host has taken since the queue was made; pointers stored before `stamp` are about the old ring.
+   */
+  | {
+    readonly op: "resize-cq";
+    readonly cqn: number;
+    readonly ring: RingPlace;
+    readonly taken: number;
+    readonly stamp: number;
+  }
+  /** A shared receive queue: its WQEs have `stride` bytes. */
+  | {
+    readonly op: "create-srq";
+    readonly ring: RingPlace;
+    readonly stride: number;
+    readonly pd: number;
+  }
+  /** Arms SRQ_LIMIT_REACHED for fewer than `limit` WQEs; 0 disarms it. */
+  | { readonly op: "modify-srq"; readonly srqn: number; readonly limit: number }
+  | { readonly op: "query-srq"; readonly srqn: number }
+  | { readonly op: "destroy-srq"; readonly srqn: number }
   | {
     readonly op: "create-qp";
     readonly type: QpType;
     readonly sq: RingPlace;
-    readonly rq: RingPlace;
-    /** Bytes of one receive WQE. */
-    readonly rqStride: number;
+    /** Receive queue and bytes of one of its WQEs; neither with a shared receive queue. */
+    readonly rq?: RingPlace;
+    readonly rqStride?: number;
+    readonly srq?: number;
     readonly sendCq: number;
     readonly recvCq: number;
     readonly pd: number;
@@ -61,9 +90,16 @@ export type RnicCommand =
   }
   | { readonly op: "modify-qp"; readonly qpn: number; readonly attributes: QpAttributes }
   | { readonly op: "destroy-qp"; readonly qpn: number }
+  /** ibv_attach_mcast, ibv_detach_mcast: `group` is an IPv4 address in 224/4. */
+  | { readonly op: "attach-mcast"; readonly qpn: number; readonly group: number }
+  | { readonly op: "detach-mcast"; readonly qpn: number; readonly group: number }
   | { readonly op: "destroy-cq"; readonly cqn: number }
   | { readonly op: "register-mr"; readonly region: RegionPlan }
+  /** ibv_rereg_mr: what is named changes, the key stays. */
+  | { readonly op: "reregister-mr"; readonly key: number; readonly change: RegionChange }
   | { readonly op: "deregister-mr"; readonly key: number }
+  | { readonly op: "allocate-mw"; readonly type: WindowType; readonly pd: number }
+  | { readonly op: "deallocate-mw"; readonly rkey: number }
   /** Q-04: a write into space 2 by value, done by the RNIC. `offset` is within the queue's entry. */
   | {
     readonly op: "write-space2";
@@ -81,10 +117,22 @@ export type RnicCommand =
 /** A subset of ibv_qp_attr; which are needed at which transition is the life-cycle table's matter. */
 export interface QpAttributes {
   readonly state?: QpState;
+  /** What the caller takes the state for: another one refuses the change. */
+  readonly curState?: QpState;
+  /** At SQD: SQ_DRAINED is raised when all that was started has completed. */
+  readonly enSqdAsyncNotify?: boolean;
   readonly accessFlags?: number;
   readonly pathMtu?: 256 | 512 | 1024 | 2048 | 4096;
   /** Address vector: the peer's IPv4 address (the GID is its IPv4-mapped form). */
   readonly destAddress?: number;
+  /** Address vector: DSCP in the upper six bits; the RNIC itself says ECN-capable. 0 by default. */
+  readonly trafficClass?: number;
+  /** Address vector: time to live of what is sent. 64 by default. */
+  readonly hopLimit?: number;
+  /** Address vector: 20 bits that choose the UDP source port; 0, the default: the two QPNs do. */
+  readonly flowLabel?: number;
+  /** mlx5dv_modify_qp_udp_sport: UDP source port instead of the computed one; 0, the default: none. */
+  readonly udpSourcePort?: number;
   readonly destQpn?: number;
   readonly rqPsn?: number;
   readonly sqPsn?: number;
@@ -108,6 +156,22 @@ export interface RegionPlan {
   readonly pages: readonly number[];
 }
 
+/** Parts of a {@link RegionPlan} that a re-registration replaces; the place goes as a whole. */
+export interface RegionChange {
+  readonly pd?: number;
+  readonly access?: number;
+  readonly place?: Pick<RegionPlan, "va" | "length" | "pageBytes" | "pages">;
+}
+
+/** 1: bound by the verb, for any queue pair of its domain. 2: bound by a WQE, to its queue pair. */
+export type WindowType = 1 | 2;
+
+/** CQEs written so far into a queue pair's two completion queues, since those were made. */
+export interface CqesWritten {
+  readonly send: number;
+  readonly recv: number;
+}
+
 export type RnicReply =
   | {
     readonly status: "ok";
@@ -124,6 +188,7 @@ export type RnicReply =
     readonly qpn: number;
     /** Queue numbers by which doorbells and queue information name the two rings. */
     readonly sqQueue: number;
+    /** With a shared receive queue: that one's. */
     readonly rqQueue: number;
   }
   | {
@@ -137,6 +202,12 @@ export type RnicReply =
     readonly op: "query-statistics";
     readonly counters: Readonly<Record<string, number>>;
   }
+  /** A shared receive queue's number is its queue number too. */
+  | { readonly status: "ok"; readonly op: "create-srq"; readonly srqn: number }
+  | { readonly status: "ok"; readonly op: "query-srq"; readonly limit: number }
+  | { readonly status: "ok"; readonly op: "allocate-mw"; readonly rkey: number }
+  /** A queue pair was reset or destroyed: its CQEs up to there are of an earlier life. */
+  | { readonly status: "ok"; readonly op: "qp-emptied"; readonly written: CqesWritten }
   | { readonly status: "ok"; readonly op: "done" }
   /** errno names as libibverbs returns them; `reason` says what was found and what was expected. */
   | {
@@ -148,7 +219,14 @@ export type RnicReply =
 /** ibv_async_event, the ones that exist so far. */
 export type RnicEvent =
   | {
-    readonly type: "QP_FATAL" | "QP_REQ_ERR" | "QP_ACCESS_ERR" | "COMM_EST";
+    readonly type:
+      | "QP_FATAL"
+      | "QP_REQ_ERR"
+      | "QP_ACCESS_ERR"
+      | "COMM_EST"
+      | "SQ_DRAINED"
+      | "QP_LAST_WQE_REACHED";
     readonly qpn: number;
   }
+  | { readonly type: "SRQ_ERR" | "SRQ_LIMIT_REACHED"; readonly srqn: number }
   | { readonly type: "CQ_ERR"; readonly cqn: number };

@@ -4,9 +4,11 @@
  * every field.
  */
 import type {
+  CqesWritten,
   PersistencePlan,
   QpAttributes,
   QueueSpaces,
+  RegionChange,
   RegionPlan,
   RingPlace,
   RnicCommand,
@@ -47,11 +49,18 @@ function shaped<T>(shape: Shape<T>): Check {
 const ring = shaped<RingPlace>({ address: count, units: count });
 const spaces = shaped<QueueSpaces>({ queues: count, space1: count, space2: count, space3: count });
 const persistence = shaped<PersistencePlan>({ flow: oneOf(1, 2), noSnoop: flag });
+const qpState = oneOf("reset", "init", "rtr", "rts", "sqd", "sqe", "err");
 const attributes = shaped<QpAttributes>({
-  state: { optional: oneOf("reset", "init", "rtr", "rts", "sqd", "sqe", "err") },
+  state: { optional: qpState },
+  curState: { optional: qpState },
+  enSqdAsyncNotify: { optional: flag },
   accessFlags: { optional: u32 },
   pathMtu: { optional: oneOf(256, 512, 1024, 2048, 4096) },
   destAddress: { optional: u32 },
+  trafficClass: { optional: u8 },
+  hopLimit: { optional: u8 },
+  flowLabel: { optional: below(0x10_0000) },
+  udpSourcePort: { optional: below(0x1_0000) },
   destQpn: { optional: u24 },
   rqPsn: { optional: u24 },
   sqPsn: { optional: u24 },
@@ -72,16 +81,36 @@ const region = shaped<RegionPlan>({
   pages: counts,
 });
 
+const regionChange = shaped<RegionChange>({
+  pd: { optional: count },
+  access: { optional: u32 },
+  place: {
+    optional: shaped<NonNullable<RegionChange["place"]>>({
+      va: count,
+      length: count,
+      pageBytes: count,
+      pages: counts,
+    }),
+  },
+});
+const written = shaped<CqesWritten>({ send: count, recv: count });
+
 const COMMANDS: {
   readonly [Op in RnicCommand["op"]]: Shape<Omit<Extract<RnicCommand, { op: Op }>, "op">>;
 } = {
   "init": { spaces, persistence },
   "create-cq": { ring, vector: (value) => value === null || isCount(value) },
+  "resize-cq": { cqn: count, ring, taken: count, stamp: count },
+  "create-srq": { ring, stride: count, pd: count },
+  "modify-srq": { srqn: count, limit: count },
+  "query-srq": { srqn: count },
+  "destroy-srq": { srqn: count },
   "create-qp": {
-    type: oneOf("rc", "ud"),
+    type: oneOf("rc", "uc", "ud"),
     sq: ring,
-    rq: ring,
-    rqStride: count,
+    rq: { optional: ring },
+    rqStride: { optional: count },
+    srq: { optional: count },
     sendCq: count,
     recvCq: count,
     pd: count,
@@ -90,9 +119,14 @@ const COMMANDS: {
   },
   "modify-qp": { qpn: u24, attributes },
   "destroy-qp": { qpn: u24 },
+  "attach-mcast": { qpn: u24, group: u32 },
+  "detach-mcast": { qpn: u24, group: u32 },
   "destroy-cq": { cqn: count },
   "register-mr": { region },
+  "reregister-mr": { key: u32, change: regionChange },
   "deregister-mr": { key: u32 },
+  "allocate-mw": { type: oneOf(1, 2), pd: count },
+  "deallocate-mw": { rkey: u32 },
   "write-space2": { queue: count, offset: count, data: isPlainBytes },
   "lock-space2": { queue: count },
   "unlock-space2": { queue: count },
@@ -109,6 +143,10 @@ const OK_REPLIES: {
   "create-qp": { qpn: u24, sqQueue: count, rqQueue: count },
   "register-mr": { lkey: u32, rkey: u32 },
   "query-statistics": { counters },
+  "create-srq": { srqn: count },
+  "query-srq": { limit: count },
+  "allocate-mw": { rkey: u32 },
+  "qp-emptied": { written },
   "done": {},
 };
 const ERROR_REPLY: Shape<Omit<Extract<RnicReply, { status: "error" }>, "status">> = {
@@ -122,6 +160,10 @@ const EVENTS: { readonly [Type in RnicEvent["type"]]: Readonly<Record<string, Ch
   QP_REQ_ERR: QP_EVENT,
   QP_ACCESS_ERR: QP_EVENT,
   COMM_EST: QP_EVENT,
+  SQ_DRAINED: QP_EVENT,
+  QP_LAST_WQE_REACHED: QP_EVENT,
+  SRQ_ERR: { srqn: count },
+  SRQ_LIMIT_REACHED: { srqn: count },
   CQ_ERR: { cqn: count },
 };
 

@@ -44,7 +44,10 @@ export function sourcePortOfFlow(label: number): number {
   return ((label & 0x3fff) ^ (label >>> 14)) | 0xc000;
 }
 
-/** Source port of a connection, the same in both directions. */
-export function udpSourcePort(localQpn: number, remoteQpn: number): number {
-  return sourcePortOfFlow(flowLabel(localQpn, remoteQpn));
+/**
+ * Source port of a connection: of its address vector's flow label where that has one, else of the
+ * two QPNs and so the same in both directions.
+ */
+export function udpSourcePort(localQpn: number, remoteQpn: number, label = 0): number {
+  return sourcePortOfFlow(label === 0 ? flowLabel(localQpn, remoteQpn) : label);
 }

@@ -3,7 +3,8 @@
  * Modelled on mlx5's (`rocev2.md` §5.1): 64-byte units holding 16-byte segments, big-endian. A WQE
  * starts on a unit boundary, spans one unit or several (Q-01), and wraps at the ring's end.
  *
- *   control 16 | [address vector 16, UD] | [remote address 16, RDMA] | [atomic 16] | data 16… or inline
+ *   control 16 | [address vector 16, UD] | [remote address 16, RDMA] | [atomic 16] | [flush 16] |
+ *   [bind 32] | data 16… or inline
  */
 import { fail } from "../assert.ts";
 import { allocate, copyOf, viewOf } from "./slab.ts";
@@ -19,7 +20,8 @@ export const MAX_SGE = 4;
  * Operations a WQE can ask for, with mlx5's codes where it has one. The vendor's own begin at 0x40:
  * `write-persistence` carries the persist opcode on the wire (P-21), `write-persist-address` is a
  * plain WRITE that the requester knows to lie in a persistence region (P-22), `persistence-ack` is
- * the SEND by which the responder's CPU says "flushed" (P-26).
+ * the SEND by which the responder's CPU says "flushed" (P-26). `flush` and `atomic-write` are the
+ * memory placement extensions (P-50), for which mlx5 has no codes.
  */
 export const WQE_OPCODES = {
   "nop": 0x00,
@@ -31,9 +33,13 @@ export const WQE_OPCODES = {
   "read": 0x10,
   "compare-swap": 0x11,
   "fetch-add": 0x12,
+  "bind-mw": 0x18,
+  "local-invalidate": 0x1b,
   "write-persistence": 0x40,
   "write-persist-address": 0x41,
   "persistence-ack": 0x42,
+  "flush": 0x43,
+  "atomic-write": 0x44,
 } as const;
 export type WqeOpcode = keyof typeof WQE_OPCODES;
 
@@ -51,6 +57,8 @@ const REMOTE: ReadonlySet<WqeOpcode> = new Set(
     "fetch-add",
     "write-persistence",
     "write-persist-address",
+    "flush",
+    "atomic-write",
   ],
 );
 const ATOMIC: ReadonlySet<WqeOpcode> = new Set(["compare-swap", "fetch-add"]);
@@ -66,8 +74,36 @@ export interface Sge {
 export interface UdAddress {
   readonly qKey: number;
   readonly qpn: number;
-  /** IPv4 address as a number. */
+  /** IPv4 address as a number, a group's where `qpn` is 0xFFFFFF. */
   readonly address: number;
+  /** DSCP in the upper six bits. */
+  readonly trafficClass: number;
+  /** Time to live. */
+  readonly hopLimit: number;
+  /** 0: the two QPNs choose it (`rocev2.md` §1.1). */
+  readonly udpSourcePort: number;
+}
+
+/** What a FLUSH is about (`rocev2.md` §1.3): FETH's fields and the bytes of its range. */
+export interface FlushOperands {
+  /** FLUSH_SELECT: the remote range, or the whole region. */
+  readonly select: number;
+  /** Bits of FLUSH_PLACEMENT. */
+  readonly placement: number;
+  readonly length: number;
+}
+
+/** What a BIND_MW binds (`rocev2.md` §4.5): a range of a region to a window under a new key. */
+export interface BindOperands {
+  /** The window's new key: its index with another variant. */
+  readonly rkey: number;
+  /** The region's. */
+  readonly lkey: number;
+  /** Where in the region, by the region's addresses; 0 bytes unbind a window of type 1. */
+  readonly va: bigint;
+  readonly length: number;
+  /** ACCESS bits that the window grants. */
+  readonly access: number;
 }
 
 /** A decoded send WQE. Exactly one of `sges` and `inline` carries the payload. */
@@ -79,10 +115,12 @@ export interface SendWqe {
   readonly signaled: boolean;
   readonly solicited: boolean;
   readonly fence: boolean;
-  /** Immediate, key to invalidate, or, for `persistence-ack`, the PSN that is persistent. */
+  /** Immediate, key to invalidate (the peer's, or here), or, for `persistence-ack`, the PSN that is persistent. */
   readonly immediate: number;
   readonly remote?: { readonly va: bigint; readonly rkey: number };
   readonly atomic?: { readonly swapAdd: bigint; readonly compare: bigint };
+  readonly flush?: FlushOperands;
+  readonly bind?: BindOperands;
   readonly ud?: UdAddress;
   readonly sges: readonly Sge[];
   readonly inline?: Uint8Array<ArrayBuffer>;
@@ -94,6 +132,7 @@ const INLINE_BIT = 0x8000_0000;
 /** Units that the WQE takes. */
 export function wqeUnits(wqe: SendWqe): number {
   const bytes = 16 + (wqe.ud ? 16 : 0) + (wqe.remote ? 16 : 0) + (wqe.atomic ? 16 : 0) +
+    (wqe.flush ? 16 : 0) + (wqe.bind ? 32 : 0) +
     (wqe.inline === undefined ? 16 * wqe.sges.length : 4 + wqe.inline.length);
   return Math.max(1, Math.ceil(bytes / WQE_UNIT_BYTES));
 }
@@ -121,6 +160,9 @@ export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
     view.setUint32(at, wqe.ud.qKey);
     view.setUint32(at + 4, wqe.ud.qpn);
     view.setUint32(at + 8, wqe.ud.address);
+    view.setUint8(at + 12, wqe.ud.trafficClass);
+    view.setUint8(at + 13, wqe.ud.hopLimit);
+    view.setUint16(at + 14, wqe.ud.udpSourcePort);
     at += 16;
   }
   if (wqe.remote !== undefined) {
@@ -132,6 +174,19 @@ export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
     view.setBigUint64(at, wqe.atomic.swapAdd);
     view.setBigUint64(at + 8, wqe.atomic.compare);
     at += 16;
+  }
+  if (wqe.flush !== undefined) {
+    view.setUint32(at, (wqe.flush.select << 4) | wqe.flush.placement);
+    view.setUint32(at + 4, wqe.flush.length);
+    at += 16;
+  }
+  if (wqe.bind !== undefined) {
+    view.setBigUint64(at, wqe.bind.va);
+    view.setBigUint64(at + 8, BigInt(wqe.bind.length));
+    view.setUint32(at + 16, wqe.bind.rkey);
+    view.setUint32(at + 20, wqe.bind.lkey);
+    view.setUint32(at + 24, wqe.bind.access);
+    at += 32;
   }
   if (wqe.inline !== undefined) {
     view.setUint32(at, (wqe.inline.length | INLINE_BIT) >>> 0);
@@ -156,7 +211,8 @@ function unitsIn(view: DataView): number | undefined {
   let at = 16;
   if ((view.getUint8(11) & FLAG_UD) !== 0) at += 16;
   if (REMOTE.has(opcode)) at += 16;
-  if (ATOMIC.has(opcode)) at += 16;
+  if (ATOMIC.has(opcode) || opcode === "flush") at += 16;
+  if (opcode === "bind-mw") at += 32;
   const segments = view.getUint8(7);
   if (segments > MAX_SGE) return undefined;
   const bytes = at < WQE_UNIT_BYTES && segments === 0 && (view.getUint32(at) & INLINE_BIT) !== 0
@@ -189,6 +245,9 @@ export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
       qKey: view.getUint32(at),
       qpn: view.getUint32(at + 4),
       address: view.getUint32(at + 8),
+      trafficClass: view.getUint8(at + 12),
+      hopLimit: view.getUint8(at + 13),
+      udpSourcePort: view.getUint16(at + 14),
     };
     at += 16;
   }
@@ -199,6 +258,22 @@ export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
   if (ATOMIC.has(opcode)) {
     wqe.atomic = { swapAdd: view.getBigUint64(at), compare: view.getBigUint64(at + 8) };
     at += 16;
+  }
+  if (opcode === "flush") {
+    const word = view.getUint32(at);
+    const length = view.getUint32(at + 4);
+    wqe.flush = { select: (word >>> 4) & 3, placement: word & 0xf, length };
+    at += 16;
+  }
+  if (opcode === "bind-mw") {
+    wqe.bind = {
+      va: view.getBigUint64(at),
+      length: Number(view.getBigUint64(at + 8)),
+      rkey: view.getUint32(at + 16),
+      lkey: view.getUint32(at + 20),
+      access: view.getUint32(at + 24),
+    };
+    at += 32;
   }
   const segments = view.getUint8(7);
   const word = segments === 0 && at + 4 <= bytes.length ? view.getUint32(at) : 0;

@@ -34,6 +34,8 @@ const REMOTE: readonly WqeOpcode[] = [
   "fetch-add",
   "write-persistence",
   "write-persist-address",
+  "flush",
+  "atomic-write",
 ];
 
 /** Any WQE that a driver may write, with inline data or with elements. */
@@ -57,9 +59,25 @@ const anySendWqe: fc.Arbitrary<SendWqe> = fc.tuple(
       sges: inline ? fc.constant([]) : fc.array(anySge, { maxLength: MAX_SGE }),
       ...(REMOTE.includes(opcode) && { remote: record({ va: u64, rkey: u32 }) }),
       ...(atomic && { atomic: record({ swapAdd: u64, compare: u64 }) }),
+      ...(opcode === "flush" && {
+        flush: record({ select: fc.nat(3), placement: fc.nat(15), length: fc.nat(2 ** 31) }),
+      }),
+      ...(opcode === "bind-mw" && {
+        bind: record({ rkey: u32, lkey: u32, va: u64, length: fc.maxSafeNat(), access: u32 }),
+      }),
       ...(inline && { inline: payload }),
     }),
-    fc.option(record({ qKey: u32, qpn: u24, address: u32 }), { nil: undefined }),
+    fc.option(
+      record({
+        qKey: u32,
+        qpn: u24,
+        address: u32,
+        trafficClass: fc.nat(0xff),
+        hopLimit: fc.nat(0xff),
+        udpSourcePort: fc.nat(0xffff),
+      }),
+      { nil: undefined },
+    ),
   ).map(([wqe, ud]): SendWqe => opcode === "send" && ud ? { ...wqe, ud } : wqe);
 });
 

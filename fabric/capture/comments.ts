@@ -1,0 +1,179 @@
+/**
+ * Which steps of the document a captured frame carries out. Devices trace a step when they take it,
+ * which is not always when its frame leaves: an ACK that is owed waits for its turn, and one ACK
+ * answers several messages. A step that sends something waits here for its frame; any other belongs
+ * to the frame whose arrival caused it.
+ */
+import type { TraceStep } from "../node.ts";
+import type { RackPlan } from "../rack/plan.ts";
+import { addressText, endsOf } from "../trace.ts";
+import { arrowOf, documentText, type Figure, figureOfPost, stepIn } from "../trace_figures.ts";
+import { type OpcodeRow, opcodeRow, type Operation } from "../wire/opcode.ts";
+import { type BthGlance, glanceAtBth } from "./bth_glance.ts";
+import type { SeenEvent } from "./instants.ts";
+import type { MessageSeen } from "./observation.ts";
+
+/** What an operation of a program is: in which figure, and of which host. */
+interface Role {
+  readonly figure: Figure;
+  readonly host: string;
+}
+
+/** A step of an RNIC, with what it takes to know its frame. */
+interface Claim {
+  readonly step: TraceStep;
+  readonly psn: number;
+  /** Queue pair at the other end; undefined for datagrams. */
+  readonly farQpn: number | undefined;
+  readonly comment: string;
+}
+
+interface Packet extends BthGlance {
+  readonly row: OpcodeRow;
+}
+
+const HALF_OF_PSNS = 0x80_0000;
+const PSN_MASK = 0xff_ffff;
+/** Steps that never get a frame, as another answer has stood for theirs, are forgotten in the end. */
+const WAITING_MAX = 256;
+
+/** What the responder's steps send. */
+const ANSWERS: Readonly<Record<string, Operation>> = {
+  "S205": "acknowledge",
+  "S305": "acknowledge",
+  "S1009": "acknowledge",
+  "reception-ack": "acknowledge",
+  "S314": "acknowledge",
+  "send-ack": "acknowledge",
+  "S212": "read-response",
+  "S907": "persistence-acknowledge",
+  "S1016": "persistence-acknowledge",
+};
+
+export class Commentator {
+  readonly #plan: RackPlan;
+  readonly #hosts: ReadonlyMap<string, string>;
+  /** Hosts to whose LLC what is written goes: to them a plain WRITE is figure 3's, else figure 2's. */
+  readonly #withCache: ReadonlySet<string>;
+  /** By connection, as hosts name it: what its program was last at. */
+  readonly #roles = new Map<string, Role>();
+  /** By node: steps whose frame has not left. */
+  readonly #waiting = new Map<number, Claim[]>();
+
+  constructor(plan: RackPlan) {
+    this.#plan = plan;
+    this.#hosts = new Map(
+      Object.entries(plan.addresses).map(([host, address]) => [addressText(address), host]),
+    );
+    this.#withCache = new Set(plan.nodes.flatMap((node) => {
+      const isCached = node.kind === "host" && node.config.ddio &&
+        node.config.architecture === "ddio";
+      return isCached ? [node.name] : [];
+    }));
+  }
+
+  /**
+   * Comments on the frames of an event; those with nothing to say are not in it. Events must come in
+   * the order of {@link eventsOf}: a program's post before what comes of it.
+   */
+  commentsOn({ node, seen }: SeenEvent): ReadonlyMap<MessageSeen, string> {
+    const arrived: Claim[] = [];
+    for (const each of seen) {
+      if (each.kind !== "step") continue;
+      this.#noteRole(node, each.step);
+      const claim = this.#claimOf(node, each.step);
+      if (claim === undefined) continue;
+      if (arrowOf(each.step.step) === "peer") this.#wait(node, claim);
+      else arrived.push(claim);
+    }
+    const said = new Map<MessageSeen, string>();
+    for (const each of seen) {
+      if (each.kind === "step" || each.frame === undefined) continue;
+      const packet = packetOf(each.frame);
+      if (packet === undefined) continue;
+      const mine = each.kind === "sent"
+        ? this.#takeWaiting(node, packet)
+        : arrived.filter((claim) => isOfArrival(claim, packet));
+      if (mine.length > 0) said.set(each, mine.map(({ comment }) => comment).join("; "));
+    }
+    return said;
+  }
+
+  #noteRole(node: number, { step, connection, operation }: TraceStep): void {
+    const figure = figureOfPost(step);
+    if (figure === undefined || connection === undefined || operation === undefined) return;
+    this.#roles.set(this.#keyOf(connection), { figure, host: this.#plan.nodes[node]!.name });
+  }
+
+  #keyOf(connection: string): string {
+    return endsOf(connection, this.#hosts).map(({ host, qpn }) => `${host}:${qpn}`).join("-");
+  }
+
+  /** Undefined for a step that is about no packet. */
+  #claimOf(node: number, step: TraceStep): Claim | undefined {
+    const { psn, qpn, connection } = step;
+    const plan = this.#plan.nodes[node]!;
+    if (plan.kind !== "rnic" || psn === undefined) return undefined;
+    const ends = connection === undefined ? [] : endsOf(connection, this.#hosts);
+    const far = ends.find((end) => end.host !== plan.config.host || end.qpn !== String(qpn));
+    const name = this.#nameOf(step, { near: plan.config.host, far: far?.host });
+    const text = documentText(name) ?? step.text;
+    const farQpn = far === undefined ? undefined : Number(far.qpn);
+    return { step, psn, farQpn, comment: `${name} ${text}` };
+  }
+
+  /** The step's number in the figure that the connection's program is at. */
+  #nameOf(
+    { step, connection, inbound }: TraceStep,
+    ends: { readonly near: string; readonly far: string | undefined },
+  ): string {
+    const role = connection === undefined ? undefined : this.#roles.get(this.#keyOf(connection));
+    const requester = inbound ? ends.far : ends.near;
+    const isOwn = role === undefined || requester === role.host;
+    const responder = inbound ? ends.near : ends.far;
+    const write = this.#withCache.has(responder ?? "") ? 3 : 2;
+    return stepIn(role?.figure, { step, isOwn, write });
+  }
+
+  #wait(node: number, claim: Claim): void {
+    const waiting = this.#waiting.get(node) ?? [];
+    this.#waiting.set(node, waiting);
+    waiting.push(claim);
+    if (waiting.length > WAITING_MAX) waiting.shift();
+  }
+
+  /** The steps that this frame carries out. */
+  #takeWaiting(node: number, packet: Packet): readonly Claim[] {
+    const waiting = this.#waiting.get(node);
+    if (waiting === undefined) return [];
+    const mine = waiting.filter((claim) => isCarriedBy(claim, packet));
+    if (mine.length > 0) {
+      this.#waiting.set(node, waiting.filter((claim) => !mine.includes(claim)));
+    }
+    return mine;
+  }
+}
+
+function packetOf(frame: Uint8Array<ArrayBuffer>): Packet | undefined {
+  const bth = glanceAtBth(frame);
+  const row = bth && opcodeRow(bth.opcode);
+  return row && { ...bth, row };
+}
+
+/** Whether a frame that leaves carries out the step: the first of a request, or an answer to it. */
+function isCarriedBy({ step, psn, farQpn }: Claim, { row, ...bth }: Packet): boolean {
+  if (farQpn !== undefined && farQpn !== bth.destQpn) return false;
+  const answer = ANSWERS[step.step];
+  if (answer === undefined) return row.direction === "request" && bth.psn === psn;
+  return row.operation === answer && isAtOrAfter(bth.psn, psn);
+}
+
+/** Whether a frame that has arrived is what the step is about. */
+function isOfArrival({ step, psn }: Claim, { row, ...bth }: Packet): boolean {
+  const direction = step.inbound ? "request" : "response";
+  return bth.destQpn === step.qpn && row.direction === direction && isAtOrAfter(bth.psn, psn);
+}
+
+function isAtOrAfter(psn: number, first: number): boolean {
+  return ((psn - first) & PSN_MASK) < HALF_OF_PSNS;
+}

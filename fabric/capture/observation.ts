@@ -1,0 +1,127 @@
+/**
+ * What is seen of a run where a capture is wanted: messages at the ends of cables, steps that devices
+ * trace, and how long parts of them are busy. A partition tells an {@link Observer}; `recording.ts` is
+ * how observations outlive its process; `instants.ts` puts those of all partitions in one order.
+ */
+import { type Link, wireBytes } from "../link/link.ts";
+import type { Message, Outputs, TraceStep } from "../node.ts";
+import type { Port } from "../resident.ts";
+import { type Time, transferTime } from "../time/time.ts";
+import { describePcie } from "../wire/describe.ts";
+
+interface Seen {
+  /** When the event happened in which it was seen. */
+  readonly time: Time;
+  /** The node's index in the plan. */
+  readonly node: number;
+  /** Same for all that one event of this node did, different for the next event's. */
+  readonly event: number;
+}
+
+/** A message at this node's end of a cable. */
+export interface MessageSeen extends Seen {
+  readonly kind: "sent" | "received";
+  readonly port: number;
+  /** When its first and its last bit pass this end. */
+  readonly startPs: Time;
+  readonly endPs: Time;
+  /** Undefined for a message of the bus. */
+  readonly frame: Uint8Array<ArrayBuffer> | undefined;
+  /** What a message of the bus is, for people; "" for a frame, which tells by itself. */
+  readonly text: string;
+}
+
+export interface StepSeen extends Seen {
+  readonly kind: "step";
+  readonly step: TraceStep;
+}
+
+export type Observation = MessageSeen | StepSeen;
+
+/** Whom a partition tells what happens in it. */
+export interface Observer {
+  /** `frames` and steps make a capture; `all`: messages of the bus and busy parts as well. */
+  readonly scope: ObservationScope;
+  see(observation: Observation): void;
+  /** All that was seen since the last call happened in this span, which is about to be reported. */
+  commit(span: number): void;
+}
+
+export type ObservationScope = "frames" | "all";
+
+interface Passing extends Seen {
+  readonly port: number;
+  readonly message: Message;
+}
+
+/** Where outputs are: a node, its ports, and the event that it is at. */
+export interface Viewpoint {
+  readonly node: number;
+  readonly ports: (port: number) => Pick<Port, "link" | "up" | "cutBy">;
+  readonly time: () => Time;
+  readonly event: () => number;
+}
+
+/** A node's outputs, of which an observer is told what goes through them. */
+export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpoint): Outputs {
+  const { node } = at;
+  const { scope } = observer;
+  return {
+    send(port, message, departAt) {
+      const freeAt = outputs.send(port, message, departAt);
+      const { link, up, cutBy } = at.ports(port);
+      // Nothing leaves over a cable without another end; into one that is cut it does.
+      if ((up || cutBy !== undefined) && (scope === "all" || message.kind === "frame")) {
+        const of = { time: at.time(), node, event: at.event(), port, message };
+        observer.see(messageSent(of, link));
+      }
+      return freeAt;
+    },
+    tracing: true,
+    timing: scope === "all",
+    trace(step) {
+      observer.see({ kind: "step", time: at.time(), node, event: at.event(), step });
+      if (step.busy === undefined) outputs.trace(step);
+    },
+    report: outputs.report,
+  };
+}
+
+/** What is seen of a message that `link` has just taken: its transmitter is free when it has left. */
+function messageSent(of: Passing, link: Link): MessageSeen {
+  const endPs = link.freeAt;
+  const startPs = endPs - transferTime(wireBytes(of.message), link.bitsPerSecond);
+  return seen("sent", of, { startPs, endPs });
+}
+
+/**
+ * What is seen of a message that has arrived over a cable of this rate, `tailPs` before its last bit
+ * (see `Input` of `node.ts`). Both ends are stamped by a frame's first bit, as the clocks of network cards do,
+ * so that a cut-through switch does not seem to send what it has not got.
+ */
+export function messageReceived(
+  of: Passing & { readonly tailPs: Time },
+  bitsPerSecond: number,
+): MessageSeen {
+  const endPs = of.time + of.tailPs;
+  const startPs = endPs - transferTime(wireBytes(of.message), bitsPerSecond);
+  return seen("received", of, { startPs, endPs });
+}
+
+function seen(
+  kind: MessageSeen["kind"],
+  { time, node, event, port, message }: Passing,
+  span: { readonly startPs: Time; readonly endPs: Time },
+): MessageSeen {
+  const isFrame = message.kind === "frame";
+  return {
+    kind,
+    time,
+    node,
+    event,
+    port,
+    ...span,
+    frame: isFrame ? message.bytes : undefined,
+    text: isFrame ? "" : describePcie(message),
+  };
+}

@@ -1,0 +1,306 @@
+/**
+ * A run as a trace that ui.perfetto.dev opens, in Chrome's JSON trace event format: a process for each
+ * device, tracks for what can be busy in it (`tracks.ts`), and arrows from a work request through the
+ * RNICs to its completion. Times are microseconds with all picoseconds behind the point.
+ */
+import type { TraceStep } from "../node.ts";
+import type { RackPlan } from "../rack/plan.ts";
+import { PS_PER_US, type Time } from "../time/time.ts";
+import { addressText, endsOf } from "../trace.ts";
+import { describeFrame, formatAddress } from "../wire/describe.ts";
+import type { SeenEvent } from "./instants.ts";
+import type { MessageSeen } from "./observation.ts";
+import { type Lane, type Track, Tracks } from "./tracks.ts";
+import { opcodeRow } from "../wire/opcode.ts";
+import { glanceAtBth } from "./bth_glance.ts";
+
+/** One run: several may stand in one trace, below each other. */
+export interface TracedRun {
+  readonly label: string;
+  readonly plan: RackPlan;
+  readonly events: Iterable<SeenEvent>;
+}
+
+/** An event of the format, as far as it is used here. */
+export interface TraceEvent {
+  /** Complete slice, instant, flow start, step and end, metadata. */
+  readonly ph: "X" | "i" | "s" | "t" | "f" | "M";
+  readonly name: string;
+  readonly cat?: string;
+  readonly pid: number;
+  readonly tid: number;
+  /** In microseconds. */
+  readonly ts?: number;
+  readonly dur?: number;
+  readonly id?: number;
+  /** A flow's end belongs to the slice that it is in. */
+  readonly bp?: "e";
+  /** An instant is its thread's. */
+  readonly s?: "t";
+  readonly args?: Readonly<Record<string, unknown>>;
+}
+
+/** The text of a trace file, in parts. */
+export function* perfettoOf(runs: readonly TracedRun[]): Generator<string> {
+  yield '{"displayTimeUnit":"ns","traceEvents":[';
+  let separator = "\n";
+  const numbers = { pids: 0, flows: 0 };
+  for (const run of runs) {
+    const prefix = runs.length > 1 ? `${run.label}: ` : "";
+    for (const event of eventsOfRun(run, { prefix, numbers })) {
+      yield separator + JSON.stringify(event);
+      separator = ",\n";
+    }
+  }
+  yield "\n]}\n";
+}
+
+/** What is next to be given out, in the whole file. */
+interface Numbers {
+  pids: number;
+  flows: number;
+}
+
+function* eventsOfRun(
+  { plan, events }: TracedRun,
+  how: { readonly prefix: string; readonly numbers: Numbers },
+): Generator<TraceEvent> {
+  const { prefix, numbers } = how;
+  const writer = new RunWriter(plan, { firstPid: numbers.pids + 1, numbers });
+  for (const [index, { name, kind }] of plan.nodes.entries()) {
+    const pid = numbers.pids + 1 + index;
+    const args = { name: `${prefix}${name}` };
+    yield { ph: "M", name: "process_name", pid, tid: 0, args };
+    yield { ph: "M", name: "process_labels", pid, tid: 0, args: { labels: kind } };
+    yield { ph: "M", name: "process_sort_index", pid, tid: 0, args: { sort_index: pid } };
+  }
+  for (const event of events) {
+    writer.take(event);
+    yield* writer.drain();
+  }
+  writer.end();
+  yield* writer.drain();
+  numbers.pids += plan.nodes.length;
+}
+
+/** A work request on its way: from the WQE that the driver wrote to its CQE. */
+interface Request extends Open {
+  readonly host: number;
+  readonly flow: number;
+}
+
+/** A slice whose end is not known yet. */
+interface Open {
+  readonly lane: Lane;
+  readonly startPs: Time;
+  readonly name: string;
+  readonly args: Readonly<Record<string, unknown>>;
+}
+
+/** Steps by which a requester is done with a WQE. */
+const COMPLETIONS: ReadonlySet<string> = new Set(
+  "S206 S306 S213 S315 S908 S1010 S1017 send-complete complete".split(" "),
+);
+/** What the PM module begins with, and what it ends with. */
+const PM_BEGINS: ReadonlySet<string> = new Set(["S905", "S1006"]);
+const PM_ENDS: ReadonlySet<string> = new Set(["S907", "S1016"]);
+/** So that a slice that takes no time can be seen, and hit by an arrow. */
+const MOMENT_PS = 1_000;
+const UNFINISHED = { unfinished: true };
+
+class RunWriter {
+  readonly #plan: RackPlan;
+  readonly #tracks: Tracks;
+  readonly #numbers: Numbers;
+  readonly #hosts: ReadonlyMap<string, string>;
+  readonly #index: ReadonlyMap<string, number>;
+  /** `host:qpn:wqe` → the request whose WQE stands there. */
+  readonly #requests = new Map<string, Request>();
+  /** `rnic:qpn:wqe` → what the RNIC is doing for it. */
+  readonly #work = new Map<string, Open>();
+  /** `rnic:connection:psn` → what the PM module is doing. */
+  readonly #persists = new Map<string, Open>();
+  /** `connection:requester:psn` → flow, so that the responder's part can be joined. */
+  readonly #flows = new Map<string, number>();
+  #events: TraceEvent[] = [];
+  #now: Time = 0;
+
+  constructor(plan: RackPlan, of: { readonly firstPid: number; readonly numbers: Numbers }) {
+    this.#plan = plan;
+    this.#numbers = of.numbers;
+    this.#tracks = new Tracks(of.firstPid);
+    this.#hosts = new Map(
+      Object.entries(plan.addresses).map(([host, address]) => [addressText(address), host]),
+    );
+    this.#index = new Map(plan.nodes.map(({ name }, index) => [name, index]));
+  }
+
+  take({ time, node, seen }: SeenEvent): void {
+    this.#now = time;
+    for (const each of seen) {
+      if (each.kind === "sent") this.#message(node, each);
+      else if (each.kind === "step") this.#step(node, each.step);
+    }
+  }
+
+  /** What never ended is shown up to the end. */
+  end(): void {
+    for (const slices of [this.#work, this.#persists, this.#requests]) {
+      for (const open of slices.values()) this.#close(open, UNFINISHED);
+    }
+  }
+
+  *drain(): Generator<TraceEvent> {
+    const events = this.#events;
+    this.#events = [];
+    yield* this.#tracks.takeMetadata();
+    yield* events;
+  }
+
+  /** A cable is busy while a message's bits leave: a track for each direction, at its sender. */
+  #message(node: number, message: MessageSeen): void {
+    const { port, startPs, endPs, frame, text } = message;
+    const track = this.#tracks.find(node, `out ${port} to ${this.#farEnd(node, port)}`);
+    const name = frame === undefined ? text.split(" 0x")[0]! : frameName(frame);
+    const described = frame === undefined ? text : describeFrame(frame, this.#naming);
+    this.#slice(track, { startPs, endPs, name, args: { message: described } });
+  }
+
+  readonly #naming = (address: number): string =>
+    this.#hosts.get(addressText(address)) ?? formatAddress(address);
+
+  #farEnd(node: number, port: number): string {
+    const { name } = this.#plan.nodes[node]!;
+    for (const { a, b } of this.#plan.cables) {
+      if (a.node === name && a.port === port) return `${b.node}:${b.port}`;
+      if (b.node === name && b.port === port) return `${a.node}:${a.port}`;
+    }
+    return "nowhere";
+  }
+
+  #step(node: number, step: TraceStep): void {
+    if (step.busy !== undefined) {
+      const { track: name, fromPs, untilPs } = step.busy;
+      const lane = this.#tracks.take(node, name, fromPs);
+      this.#close({ lane, startPs: fromPs, name: step.text, args: {} }, {}, untilPs);
+      return;
+    }
+    const { step: name, text, qpn, psn, operation, wqe } = step;
+    const track = this.#tracks.find(node, "steps");
+    const args = { text, qpn, psn, wqe, operation, connection: step.connection };
+    this.#events.push({ ph: "i", s: "t", name, cat: "step", ...track, ts: us(this.#now), args });
+    if (this.#plan.nodes[node]!.kind === "host") {
+      if (step.step === "wqe") this.#posted(node, step);
+    } else if (step.wqe !== undefined) {
+      this.#requester(node, step);
+    } else {
+      this.#responder(node, step);
+    }
+  }
+
+  /** The driver has written a WQE. */
+  #posted(node: number, { text, qpn, wqe }: TraceStep): void {
+    const key = `${node}:${qpn}:${wqe}`;
+    const before = this.#requests.get(key);
+    // The ring has come round to a WQE that was never finished.
+    if (before !== undefined) this.#close(before, UNFINISHED);
+    const flow = ++this.#numbers.flows;
+    const request = { ...this.#open(node, `requests of QP ${hex(qpn!)}`, text), host: node, flow };
+    this.#requests.set(key, request);
+    this.#flow("s", flow, request.lane.track);
+  }
+
+  #requester(node: number, step: TraceStep): void {
+    const { qpn, wqe, text, connection, inbound } = step;
+    const key = `${node}:${qpn}:${wqe}`;
+    const hostKey = `${this.#hostOf(node)}:${qpn}:${wqe}`;
+    const request = this.#requests.get(hostKey);
+    let work = this.#work.get(key);
+    if (work === undefined) {
+      work = this.#open(node, `QP ${hex(qpn!)}`, text);
+      this.#work.set(key, work);
+      if (request !== undefined) {
+        this.#flow("t", request.flow, work.lane.track);
+        if (connection !== undefined && !inbound) {
+          this.#flows.set(this.#flowKey(node, step), request.flow);
+        }
+      }
+    }
+    if (!COMPLETIONS.has(step.step)) return;
+    this.#work.delete(key);
+    this.#close(work);
+    this.#flows.delete(this.#flowKey(node, step));
+    if (request === undefined) return;
+    this.#requests.delete(hostKey);
+    this.#close(request);
+    const completion = this.#open(request.host, "completions", text);
+    this.#close(completion);
+    this.#flow("f", request.flow, completion.lane.track);
+  }
+
+  #responder(node: number, step: TraceStep): void {
+    const { psn, connection, text, inbound } = step;
+    if (psn === undefined || connection === undefined || !inbound) return;
+    const key = `${node}:${connection}:${psn}`;
+    if (PM_BEGINS.has(step.step)) {
+      const open = this.#open(node, "PM module", text);
+      this.#persists.set(key, open);
+      const flow = this.#flows.get(this.#flowKey(node, step));
+      if (flow !== undefined) this.#flow("t", flow, open.lane.track);
+    }
+    const open = this.#persists.get(key);
+    if (!PM_ENDS.has(step.step) || open === undefined) return;
+    this.#persists.delete(key);
+    this.#close(open);
+  }
+
+  /** By what both ends know of a request: the connection, who asks, and its first PSN. */
+  #flowKey(node: number, { connection, psn, inbound }: TraceStep): string {
+    const near = this.#plan.nodes[this.#hostOf(node)]!.name;
+    const ends = endsOf(connection ?? "", this.#hosts);
+    const requester = inbound ? ends.find(({ host }) => host !== near)?.host : near;
+    return `${connection} ${requester} ${psn}`;
+  }
+
+  #hostOf(node: number): number {
+    const plan = this.#plan.nodes[node]!;
+    return plan.kind === "rnic" ? this.#index.get(plan.config.host)! : node;
+  }
+
+  #open(node: number, track: string, text: string): Open {
+    const lane = this.#tracks.take(node, track, this.#now);
+    return { lane, startPs: this.#now, name: text.split(":")[0]!, args: { text } };
+  }
+
+  #close(open: Open, more: Readonly<Record<string, unknown>> = {}, endPs = this.#now): void {
+    const { lane, startPs, name, args } = open;
+    lane.freeAt = Math.max(endPs, startPs + MOMENT_PS);
+    this.#slice(lane.track, { startPs, endPs, name, args: { ...args, ...more } });
+  }
+
+  #slice(track: Track, slice: Omit<Open, "lane"> & { readonly endPs: Time }): void {
+    const { startPs, endPs, name, args } = slice;
+    const dur = us(Math.max(endPs - startPs, MOMENT_PS));
+    this.#events.push({ ph: "X", name, ...track, ts: us(startPs), dur, args });
+  }
+
+  #flow(ph: "s" | "t" | "f", id: number, track: Track): void {
+    const bind = ph === "f" ? { bp: "e" as const } : {};
+    const ts = us(this.#now);
+    this.#events.push({ ph, name: "request", cat: "request", id, ...track, ts, ...bind });
+  }
+}
+
+function frameName(frame: Uint8Array<ArrayBuffer>): string {
+  const bth = glanceAtBth(frame);
+  if (bth === undefined) return "frame";
+  return `${opcodeRow(bth.opcode)?.name ?? `opcode ${hex(bth.opcode)}`} psn=${bth.psn}`;
+}
+
+function hex(value: number): string {
+  return `0x${value.toString(16)}`;
+}
+
+function us(ps: Time): number {
+  return ps / PS_PER_US;
+}

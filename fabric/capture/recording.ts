@@ -1,0 +1,94 @@
+/**
+ * Observations as bytes: a file of blocks, one for each span of a partition that did something. What
+ * follows the last whole block was being written when its process died. Pure; files are somebody
+ * else's.
+ *
+ *     block   length of the body u32, span f64, body: observations as CBOR rows, one array
+ */
+import { fail } from "../assert.ts";
+import { decode, encode } from "../bus/codec.ts";
+import type { TraceStep } from "../node.ts";
+import type { Observation, ObservationScope, Observer } from "./observation.ts";
+
+export const BLOCK_HEAD_BYTES = 12;
+
+/** An observer that hands blocks to `write`, one for each span in which something was seen. */
+export function recordTo(write: (block: Uint8Array) => void, scope: ObservationScope): Observer {
+  let rows: unknown[][] = [];
+  return {
+    scope,
+    see(observation) {
+      rows.push(rowOf(observation));
+    },
+    commit(span) {
+      if (rows.length === 0) return;
+      const body = encode(rows);
+      rows = [];
+      const block = new Uint8Array(BLOCK_HEAD_BYTES + body.length);
+      const view = new DataView(block.buffer);
+      view.setUint32(0, body.length);
+      view.setFloat64(4, span);
+      block.set(body, BLOCK_HEAD_BYTES);
+      write(block);
+    },
+  };
+}
+
+/** Reads the first bytes of a block: the length of its body, and its span. */
+export function readBlockHead(head: Uint8Array): { readonly bytes: number; readonly span: number } {
+  const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
+  return { bytes: view.getUint32(0), span: view.getFloat64(4) };
+}
+
+/** Which process of its partition has recorded the span (see `spanNumber` of `clock.ts`). */
+export function incarnationOf(span: number): number {
+  return Math.floor(span / 2 ** 32);
+}
+
+/** The observations of a block, in the order in which they were made. */
+export function readBlockBody(body: Uint8Array<ArrayBuffer>): Observation[] {
+  const rows = decode(body);
+  if (!Array.isArray(rows)) fail("A recording's block is not what was written");
+  return rows.map((row) => observationOf(row as Row));
+}
+
+type Row =
+  | readonly [
+    kind: 0 | 1,
+    time: number,
+    node: number,
+    event: number,
+    port: number,
+    startPs: number,
+    endPs: number,
+    frame: Uint8Array<ArrayBuffer> | null,
+    text: string,
+  ]
+  | readonly [kind: 2, time: number, node: number, event: number, step: TraceStep];
+
+function rowOf(seen: Observation): unknown[] {
+  const { time, node, event } = seen;
+  if (seen.kind === "step") return [2, time, node, event, seen.step];
+  const { port, startPs, endPs, frame, text } = seen;
+  const kind = seen.kind === "sent" ? 0 : 1;
+  return [kind, time, node, event, port, startPs, endPs, frame ?? null, text];
+}
+
+function observationOf(row: Row): Observation {
+  if (row[0] === 2) {
+    const [, time, node, event, step] = row;
+    return { kind: "step", time, node, event, step };
+  }
+  const [kind, time, node, event, port, startPs, endPs, frame, text] = row;
+  return {
+    kind: kind === 0 ? "sent" : "received",
+    time,
+    node,
+    event,
+    port,
+    startPs,
+    endPs,
+    frame: frame ?? undefined,
+    text,
+  };
+}

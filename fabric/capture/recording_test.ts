@@ -1,0 +1,44 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { Observation } from "./observation.ts";
+import {
+  BLOCK_HEAD_BYTES,
+  incarnationOf,
+  readBlockBody,
+  readBlockHead,
+  recordTo,
+} from "./recording.ts";
+import { spanNumber } from "../time/clock.ts";
+
+const AT = { time: 9_007_199_254_000_000, node: 3, event: 12 };
+const SEEN: Observation[] = [
+  {
+    ...AT,
+    kind: "sent",
+    port: 1,
+    startPs: 10,
+    endPs: 20,
+    frame: Uint8Array.of(1, 2, 3),
+    text: "",
+  },
+  { ...AT, kind: "received", port: 0, startPs: 5, endPs: 6, frame: undefined, text: "interrupt" },
+  { ...AT, kind: "step", step: { step: "S903", text: "sends", psn: 4, scm: [1, 2] } },
+];
+
+describe("a recording", () => {
+  it("gives back what was seen, in a block for each span that had something", () => {
+    const blocks: Uint8Array<ArrayBuffer>[] = [];
+    const observer = recordTo((block) => blocks.push(block.slice()), "all");
+    const span = spanNumber(2, 17);
+    observer.commit(span - 1);
+    for (const seen of SEEN) observer.see(seen);
+    observer.commit(span);
+    observer.commit(span + 1);
+    assert.equal(blocks.length, 1);
+    const [block] = blocks;
+    const head = readBlockHead(block!.subarray(0, BLOCK_HEAD_BYTES));
+    assert.deepEqual(head, { bytes: block!.length - BLOCK_HEAD_BYTES, span });
+    assert.equal(incarnationOf(span), 2);
+    assert.deepEqual(readBlockBody(block!.slice(BLOCK_HEAD_BYTES)), SEEN);
+  });
+});

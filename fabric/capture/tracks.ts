@@ -1,0 +1,75 @@
+/**
+ * Tracks of a trace: threads of the format, given out as they are needed. Slices of one track must not
+ * overlap, so what can happen several times at once (requests of a queue pair, writes in the IIO) has
+ * as many lanes as were ever needed at once.
+ */
+import { NEVER, type Time } from "../time/time.ts";
+import type { TraceEvent } from "./perfetto.ts";
+
+export interface Track {
+  readonly pid: number;
+  readonly tid: number;
+}
+
+/** One of the tracks of a name. */
+export interface Lane {
+  readonly track: Track;
+  /** NEVER while something is open on it. */
+  freeAt: Time;
+}
+
+export class Tracks {
+  readonly #firstPid: number;
+  /** By node and name. */
+  readonly #lanes = new Map<string, Lane[]>();
+  /** By node: threads so far. */
+  readonly #threads = new Map<number, number>();
+  #metadata: TraceEvent[] = [];
+
+  /** @param firstPid process of the plan's first node. */
+  constructor(firstPid: number) {
+    this.#firstPid = firstPid;
+  }
+
+  /** The track of this name, whatever else is on it. */
+  find(node: number, name: string): Track {
+    return (this.#lanesOf(node, name)[0] ?? this.#add(node, name)).track;
+  }
+
+  /** A lane that is free at `now`. It is taken until its `freeAt` is set. */
+  take(node: number, name: string, now: Time): Lane {
+    const free = this.#lanesOf(node, name).find(({ freeAt }) => freeAt <= now);
+    const lane = free ?? this.#add(node, name);
+    lane.freeAt = NEVER;
+    return lane;
+  }
+
+  /** Names of the tracks that were added since the last call. */
+  takeMetadata(): readonly TraceEvent[] {
+    const metadata = this.#metadata;
+    this.#metadata = [];
+    return metadata;
+  }
+
+  #lanesOf(node: number, name: string): Lane[] {
+    const key = `${node}:${name}`;
+    let lanes = this.#lanes.get(key);
+    if (lanes === undefined) this.#lanes.set(key, lanes = []);
+    return lanes;
+  }
+
+  #add(node: number, name: string): Lane {
+    const lanes = this.#lanesOf(node, name);
+    const pid = this.#firstPid + node;
+    const tid = (this.#threads.get(node) ?? 0) + 1;
+    this.#threads.set(node, tid);
+    const lane: Lane = { track: { pid, tid }, freeAt: 0 };
+    lanes.push(lane);
+    const shown = lanes.length === 1 ? name : `${name} (${lanes.length})`;
+    this.#metadata.push(
+      { ph: "M", name: "thread_name", pid, tid, args: { name: shown } },
+      { ph: "M", name: "thread_sort_index", pid, tid, args: { sort_index: tid } },
+    );
+    return lane;
+  }
+}
