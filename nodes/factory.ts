@@ -32,7 +32,7 @@ export function nodeFactory(options: FactoryOptions): CreateNode {
       case "rnic":
         return createRnic(name, node.config, { seed: plan.seed });
       case "switch":
-        return createSwitch(name, node.config);
+        return createSwitch(name, node.config, { seed: plan.seed });
     }
   };
 }

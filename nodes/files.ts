@@ -2,6 +2,8 @@
  * The files of the nodes in one process: SCM, inputs, outputs, the user's programs. One of the few
  * files of `nodes/` that does I/O; used by a partition's process and by the rack in one process.
  */
+import type { ObservationScope, Observer } from "../fabric/capture/observation.ts";
+import { recordTo } from "../fabric/capture/recording.ts";
 import type { TraceStep } from "../fabric/node.ts";
 import type { RunFile } from "../fabric/rack/run_file.ts";
 import type { Time } from "../fabric/time/time.ts";
@@ -52,6 +54,16 @@ export function reportedAtDeath(recordFile: string): Map<string, number> {
     }
   }
   return reported;
+}
+
+/** `partition incarnation` → the last span that this process had reported when it was killed. */
+export function recordedKills(recordFile: string): Map<string, number> {
+  const kills = new Map<string, number>();
+  for (const line of readLines(recordFile)) {
+    const { action, partition, incarnation, settledSpan } = JSON.parse(line) as RecordedFault;
+    if (action === "kill") kills.set(`${partition} ${incarnation}`, settledSpan);
+  }
+  return kills;
 }
 
 function readLines(path: string): string[] {
@@ -106,4 +118,12 @@ export function traceWriter(path: string): (time: Time, node: string, step: Trac
   return (time, node, step) => {
     file.writeSync(encoder.encode(JSON.stringify({ time, node, ...step }) + "\n"));
   };
+}
+
+/** Keeps what a process observes, as `recording.ts` says, in a file that is not there yet. */
+export function observationWriter(path: string, scope: ObservationScope): Observer {
+  const file = Deno.openSync(path, { createNew: true, write: true });
+  return recordTo((block) => {
+    for (let at = 0; at < block.length;) at += file.writeSync(block.subarray(at));
+  }, scope);
 }

@@ -22,6 +22,7 @@ import type { FactoryOptions } from "./factory.ts";
 import {
   importPrograms,
   InputError,
+  observationWriter,
   openStores,
   readInputs,
   traceWriter,
@@ -70,6 +71,11 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
   const traces = runFile.trace
     ? traceWriter(`${runFile.directory}/trace/${partition}.ndjson`)
     : undefined;
+  const observer = runFile.observe &&
+    observationWriter(
+      `${runFile.directory}/observed/${partition}.${instance}.seen`,
+      runFile.observe,
+    );
   const rng = rngFor(plan.seed, `delay/${instance}`);
   const runner = new Runner({
     run,
@@ -93,6 +99,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
     }),
     stores,
     ...(traces && { onTrace: traces }),
+    ...(observer && { observer }),
     onReport: (time, node, topic, value) => {
       if (topic === "output") return writeOutput(runFile, value);
       if (KEPT_TOPICS.has(topic)) reports.push({ time, node, topic, value });
@@ -142,7 +149,7 @@ async function factoryFor(nodes: readonly string[], options: FactoryOptions): Pr
     }
     case "switch": {
       const { createSwitch } = await import("./switch/switch.ts");
-      return (name) => createSwitch(name, node.config);
+      return (name) => createSwitch(name, node.config, { seed: options.plan.seed });
     }
   }
 }
@@ -170,6 +177,7 @@ function answerFinal(
       const final: FinalReply = {
         partition,
         statistics: runner.partition?.statistics() ?? {},
+        linkFaults: runner.partition?.linkFaultCounts() ?? [],
         reports,
         refused: runner.refusals.malformed + runner.refusals.stale,
         sent: runner.sent,

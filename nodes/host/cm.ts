@@ -26,7 +26,8 @@ export function* runCm(device: Device): Steps<void> {
       if (opcode !== "recv" || status !== "SUCCESS") continue;
       const received = receivedMessage(gsi, { slot: wrId, byteLen });
       slots.push(wrId);
-      if (received !== undefined) receive(agent, received.message, { from: received.from, output });
+      if (received === undefined) continue;
+      receive(agent, received.message, { from: received.from, now: cpu.now, output });
     }
     expire(agent, cpu.now, output);
     if (slots.length > 0) yield* recycleRecv(gsi, slots);

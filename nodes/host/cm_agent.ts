@@ -8,15 +8,18 @@
  * Every message that needs an answer is sent again a bounded number of times, so nobody waits for ever
  * on a peer that is dead; every answer is given again where its question comes again.
  */
+import { drepFor, giveUp, mraFor, RECEIVED, REJECTED, rejFor } from "./cm_messages.ts";
 import { NEVER, type Time } from "../../fabric/time/time.ts";
 import {
   addressOfGid,
   type CmMessage,
+  type CmMra,
   type CmRej,
   type CmRep,
   type CmReq,
-  type CmRtu,
   REJECT_REASON,
+  timeoutOfCode,
+  TRANSPORT_SERVICE,
 } from "../../fabric/wire/cm.ts";
 
 export type CmPhase =
@@ -52,6 +55,8 @@ export interface CmEndpoint {
   /** What was sent last: said again on time-out, or where the peer asks again. */
   said: CmMessage | undefined;
   triesLeft: number;
+  /** The peer has said once that its answer takes longer; it is believed once. */
+  isPatient: boolean;
   deadline: Time;
 }
 
@@ -82,6 +87,8 @@ export interface CmAgent {
   nextCommId: number;
   /** A deadline was set since the service last looked. */
   stirred: boolean;
+  /** Requests that are over, for copies of them that the network still holds; oldest first. */
+  readonly over: Map<string, { readonly said: CmRej | undefined; readonly until: Time }>;
 }
 
 /** What the machine wants done. */
@@ -90,10 +97,17 @@ export interface CmOutput {
   readonly signals: Set<string>;
 }
 
-const NO_DATA = new Uint8Array(0);
+/** Requests that are remembered when they are over. */
+const OVER_MAX = 1024;
 
 export function makeCmAgent(): CmAgent {
-  return { endpoints: new Map(), listeners: new Map(), nextCommId: 1, stirred: false };
+  return {
+    endpoints: new Map(),
+    listeners: new Map(),
+    nextCommId: 1,
+    stirred: false,
+    over: new Map(),
+  };
 }
 
 /** The signal of an endpoint that a program waits for. */
@@ -118,6 +132,7 @@ export function addEndpoint(
     rep: undefined,
     said: undefined,
     triesLeft: 0,
+    isPatient: false,
     deadline: NEVER,
   };
   agent.nextCommId = (agent.nextCommId + 1) >>> 0;
@@ -134,6 +149,7 @@ export function expectAnswer(
   endpoint.said = sent.message;
   endpoint.phase = sent.phase;
   endpoint.triesLeft = endpoint.retry.tries - 1;
+  endpoint.isPatient = false;
   endpoint.deadline = sent.now + endpoint.retry.timeoutPs;
   agent.stirred = true;
 }
@@ -145,12 +161,38 @@ export function establish(endpoint: CmEndpoint, said: CmMessage | undefined): vo
   if (said !== undefined) endpoint.said = said;
 }
 
-/** Forgets the endpoint. */
-export function closeEndpoint(agent: CmAgent, endpoint: CmEndpoint, end: CmEnd): void {
+/** Forgets the endpoint, but for a while not what was asked of it: a late copy makes no new one. */
+export function closeEndpoint(
+  agent: CmAgent,
+  endpoint: CmEndpoint,
+  how: { readonly end: CmEnd; readonly now: Time },
+): void {
+  const { end, now } = how;
+  const { req, retry } = endpoint;
   endpoint.phase = "closed";
   endpoint.end = end;
   endpoint.deadline = NEVER;
   agent.endpoints.delete(endpoint.commId);
+  if (req === undefined) return;
+  forgetOver(agent, now);
+  // As long as the peer would ask, and then as long as a frame may be on its way.
+  const until = now + 2 * retry.timeoutPs * (retry.tries + 1);
+  const said = end.kind === "rejected" && end.message.rejected === REJECTED.req
+    ? end.message
+    : undefined;
+  agent.over.set(exchangeOf(endpoint.peerAddress, req), { said, until });
+}
+
+/** Names a request whoever sends it again. */
+function exchangeOf(peerAddress: number, req: CmReq): string {
+  return `${peerAddress}/${req.localCommId}/${req.transactionId}`;
+}
+
+function forgetOver(agent: CmAgent, now: Time): void {
+  for (const [exchange, { until }] of agent.over) {
+    if (until > now && agent.over.size < OVER_MAX) break;
+    agent.over.delete(exchange);
+  }
 }
 
 export function nextDeadline(agent: CmAgent): Time {
@@ -170,7 +212,11 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
       endpoint.deadline = now + endpoint.retry.timeoutPs;
       output.send.push({ to: endpoint.peerAddress, message: endpoint.said });
     } else {
-      end(agent, endpoint, { end: { kind: "timeout" }, output });
+      // The peer may think that there is a connection, or still think about whether there should be.
+      if (endpoint.phase !== "dreq-sent") {
+        output.send.push({ to: endpoint.peerAddress, message: giveUp(endpoint) });
+      }
+      end(agent, endpoint, { end: { kind: "timeout" }, now, output });
     }
   }
 }
@@ -179,10 +225,10 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
 function end(
   agent: CmAgent,
   endpoint: CmEndpoint,
-  how: { readonly end: CmEnd; readonly output: CmOutput },
+  how: { readonly end: CmEnd; readonly now: Time; readonly output: CmOutput },
 ): void {
   const known = endpoint.phase !== "req-received";
-  closeEndpoint(agent, endpoint, how.end);
+  closeEndpoint(agent, endpoint, how);
   how.output.signals.add(endpointSignal(endpoint));
   if (known) tell(endpoint, "closed", how.output);
 }
@@ -201,16 +247,18 @@ function tell(
 export function receive(
   agent: CmAgent,
   message: CmMessage,
-  context: { readonly from: number; readonly output: CmOutput },
+  context: { readonly from: number; readonly now: Time; readonly output: CmOutput },
 ): void {
-  const { from, output } = context;
-  if (message.type === "REQ") return receiveReq(agent, message, output);
-  const endpoint = agent.endpoints.get(message.remoteCommId);
+  const { from, now, output } = context;
+  if (message.type === "REQ") return receiveReq(agent, message, context);
+  const endpoint = agent.endpoints.get(message.remoteCommId) ?? timedOut(agent, message, from);
   const known = endpoint !== undefined && endpoint.peerAddress === from &&
     endpoint.transactionId === message.transactionId &&
     (endpoint.peerCommId === message.localCommId || endpoint.phase === "req-sent");
   if (!known) return answerStranger(message, from, output);
   switch (message.type) {
+    case "MRA":
+      return receiveMra(agent, endpoint, { mra: message, now });
     case "REP":
       return receiveRep(endpoint, message, output);
     case "RTU":
@@ -218,20 +266,26 @@ export function receive(
       establish(endpoint, undefined);
       return tell(endpoint, "established", output);
     case "REJ":
-      if (endpoint.phase === "established") return;
-      return end(agent, endpoint, { end: { kind: "rejected", message }, output });
+      // Established, only "no RTU came" counts: a copy of a refusal is of an earlier message.
+      if (endpoint.phase === "established" && message.reason !== REJECT_REASON.timeout) return;
+      return end(agent, endpoint, { end: { kind: "rejected", message }, now, output });
     case "DREQ":
       output.send.push({ to: from, message: drepFor(message) });
-      return end(agent, endpoint, { end: { kind: "disconnected" }, output });
+      return end(agent, endpoint, { end: { kind: "disconnected" }, now, output });
     case "DREP":
       if (endpoint.phase !== "dreq-sent") return;
-      return end(agent, endpoint, { end: { kind: "disconnected" }, output });
+      return end(agent, endpoint, { end: { kind: "disconnected" }, now, output });
   }
 }
 
-function receiveReq(agent: CmAgent, req: CmReq, output: CmOutput): void {
-  const peerAddress = addressOfGid(req.primaryLocalGid);
-  if (peerAddress === undefined) return;
+function receiveReq(
+  agent: CmAgent,
+  req: CmReq,
+  context: { readonly from: number; readonly now: Time; readonly output: CmOutput },
+): void {
+  const { from: peerAddress, now, output } = context;
+  // Nobody asks in another's name.
+  if (addressOfGid(req.primaryLocalGid) !== peerAddress) return;
   for (const endpoint of agent.endpoints.values()) {
     if (endpoint.req === undefined || endpoint.peerAddress !== peerAddress) continue;
     if (endpoint.peerCommId !== req.localCommId) continue;
@@ -239,7 +293,20 @@ function receiveReq(agent: CmAgent, req: CmReq, output: CmOutput): void {
     // The same request again: its answer was lost or is still being thought about.
     if (endpoint.phase === "rep-sent") {
       output.send.push({ to: peerAddress, message: endpoint.said! });
+    } else if (endpoint.phase === "req-received") {
+      output.send.push({ to: peerAddress, message: mraFor(endpoint, RECEIVED.req) });
     }
+    return;
+  }
+  const over = agent.over.get(exchangeOf(peerAddress, req));
+  if (over !== undefined && over.until > now) {
+    if (over.said !== undefined) output.send.push({ to: peerAddress, message: over.said });
+    return;
+  }
+  const { rc, uc } = TRANSPORT_SERVICE;
+  if (req.transportService !== rc && req.transportService !== uc) {
+    const message = rejFor(req, { reason: REJECT_REASON.invalidTransport });
+    output.send.push({ to: peerAddress, message });
     return;
   }
   const listener = agent.listeners.get(req.serviceId);
@@ -261,9 +328,43 @@ function receiveRep(endpoint: CmEndpoint, rep: CmRep, output: CmOutput): void {
     endpoint.peerCommId = rep.localCommId;
     endpoint.deadline = NEVER;
     output.signals.add(endpointSignal(endpoint));
+  } else if (endpoint.phase === "rep-received") {
+    output.send.push({ to: endpoint.peerAddress, message: mraFor(endpoint, RECEIVED.rep) });
   } else if (endpoint.phase === "established" && endpoint.said?.type === "RTU") {
     output.send.push({ to: endpoint.peerAddress, message: endpoint.said });
   }
+}
+
+/**
+ * The peer has what was said and needs longer to answer it: it is not asked again before that. Believed
+ * once, so that a peer which only ever says so is given up all the same.
+ */
+function receiveMra(
+  agent: CmAgent,
+  endpoint: CmEndpoint,
+  told: { readonly mra: CmMra; readonly now: Time },
+): void {
+  const { mra, now } = told;
+  const asked = mra.received === RECEIVED.req ? "req-sent" : "rep-sent";
+  if (endpoint.phase !== asked || endpoint.isPatient) return;
+  endpoint.isPatient = true;
+  endpoint.deadline = now + timeoutOfCode(mra.serviceTimeout) + endpoint.retry.timeoutPs;
+  agent.stirred = true;
+}
+
+/** A peer that gave up for want of an answer may not know this end's number: its own must do. */
+function timedOut(
+  agent: CmAgent,
+  message: Exclude<CmMessage, CmReq>,
+  from: number,
+): CmEndpoint | undefined {
+  if (message.type !== "REJ" || message.reason !== REJECT_REASON.timeout) return undefined;
+  for (const endpoint of agent.endpoints.values()) {
+    if (endpoint.peerAddress === from && endpoint.peerCommId === message.localCommId) {
+      return endpoint;
+    }
+  }
+  return undefined;
 }
 
 /** The endpoint is gone, or never was: a REP is refused, a DREQ has its will. */
@@ -279,49 +380,11 @@ function answerStranger(
   }
 }
 
-function drepFor(dreq: Extract<CmMessage, { type: "DREQ" }>): CmMessage {
-  return {
-    type: "DREP",
-    transactionId: dreq.transactionId,
-    privateData: NO_DATA,
-    localCommId: dreq.remoteCommId,
-    remoteCommId: dreq.localCommId,
-  };
-}
-
-/** The refusal of a REQ or REP. */
-export function rejFor(
-  refused: CmReq | CmRep,
-  why: { readonly reason: number; readonly privateData?: Uint8Array<ArrayBuffer> },
-): CmRej {
-  return {
-    type: "REJ",
-    transactionId: refused.transactionId,
-    privateData: why.privateData ?? NO_DATA,
-    localCommId: refused.type === "REP" ? refused.remoteCommId : 0,
-    remoteCommId: refused.localCommId,
-    rejected: refused.type === "REQ" ? 0 : 1,
-    infoLength: 0,
-    reason: why.reason,
-  };
-}
-
-/** "Ready to use": the active side's last word. */
-export function rtuFor(endpoint: CmEndpoint): CmRtu {
-  return {
-    type: "RTU",
-    transactionId: endpoint.transactionId,
-    privateData: NO_DATA,
-    localCommId: endpoint.commId,
-    remoteCommId: endpoint.peerCommId,
-  };
-}
-
 /** The RNIC has lost everything: ends all endpoints and tells all listeners. @returns signals. */
 export function resetAgent(agent: CmAgent): Set<string> {
   const signals = new Set<string>();
   for (const endpoint of [...agent.endpoints.values()]) {
-    closeEndpoint(agent, endpoint, { kind: "disconnected" });
+    closeEndpoint(agent, endpoint, { end: { kind: "disconnected" }, now: 0 });
     signals.add(endpointSignal(endpoint));
   }
   for (const listener of agent.listeners.values()) {

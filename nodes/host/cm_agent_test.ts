@@ -29,10 +29,9 @@ import {
   makeCmAgent,
   nextDeadline,
   receive,
-  rejFor,
   resetAgent,
-  rtuFor,
 } from "./cm_agent.ts";
+import { rejFor, rtuFor } from "./cm_messages.ts";
 
 const A = 0x0a000001, B = 0x0a000002;
 const SERVICE_ID = 77n;
@@ -111,7 +110,7 @@ function startActive(): CmEndpoint {
 }
 
 function startPassive(): CmEndpoint {
-  receive(agent, reqFrom(40), { from: A, output });
+  receive(agent, reqFrom(40), { from: A, now: 0, output });
   const event = listener.events.shift()!;
   ok(event.kind === "request");
   return event.endpoint;
@@ -133,7 +132,7 @@ describe("the passive side", () => {
     const endpoint = startPassive();
     equal(endpoint.peerAddress, A);
     ok(output.signals.has("service"));
-    receive(agent, reqFrom(41, 78n), { from: A, output });
+    receive(agent, reqFrom(41, 78n), { from: A, now: 0, output });
     same(sentTypes(), ["REJ"]);
     const { message } = output.send[0]!;
     ok(message.type === "REJ" && message.reason === REJECT_REASON.invalidServiceId);
@@ -142,11 +141,11 @@ describe("the passive side", () => {
 
   it("makes one connection of a request that comes again, and answers it again", () => {
     const endpoint = startPassive();
-    receive(agent, reqFrom(40), { from: A, output });
-    same([listener.events.length, output.send.length], [0, 0]);
+    receive(agent, reqFrom(40), { from: A, now: 0, output });
+    same([listener.events.length, sentTypes()], [0, ["MRA"]], "it is being thought about");
     answer(endpoint);
-    receive(agent, reqFrom(40), { from: A, output });
-    same([listener.events.length, sentTypes()], [0, ["REP"]]);
+    receive(agent, reqFrom(40), { from: A, now: 0, output });
+    same([listener.events.length, sentTypes()], [0, ["MRA", "REP"]]);
   });
 
   it("is established by RTU", () => {
@@ -157,7 +156,7 @@ describe("the passive side", () => {
       localCommId: endpoint.peerCommId,
       remoteCommId: endpoint.commId,
     };
-    receive(agent, rtu, { from: A, output });
+    receive(agent, rtu, { from: A, now: 0, output });
     equal(endpoint.phase, "established");
     equal(endpoint.deadline, NEVER);
     equal(listener.events[0]?.kind, "established");
@@ -166,7 +165,7 @@ describe("the passive side", () => {
   it("says its REP three times to a peer that is dead, then tells the listener", () => {
     answer(startPassive());
     for (const now of [100, 200, 300]) expire(agent, now, output);
-    same(sentTypes(), ["REP", "REP"]);
+    same(sentTypes(), ["REP", "REP", "REJ"]);
     const event = listener.events[0]!;
     ok(event.kind === "closed");
     same(event.endpoint.end, { kind: "timeout" });
@@ -177,8 +176,8 @@ describe("the passive side", () => {
     const endpoint = startPassive();
     answer(endpoint);
     const dreq = dreqFor(endpoint);
-    receive(agent, dreq, { from: A, output });
-    receive(agent, dreq, { from: A, output });
+    receive(agent, dreq, { from: A, now: 0, output });
+    receive(agent, dreq, { from: A, now: 0, output });
     same(sentTypes(), ["DREP", "DREP"]);
     equal(listener.events.filter(({ kind }) => kind === "closed").length, 1);
   });
@@ -188,14 +187,14 @@ describe("the active side", () => {
   it("takes one REP, and repeats RTU for each later one", () => {
     const endpoint = startActive();
     const rep = { ...repFor(endpoint), localCommId: 90, remoteCommId: endpoint.commId };
-    receive(agent, rep, { from: B, output });
+    receive(agent, rep, { from: B, now: 0, output });
     equal(endpoint.phase, "rep-received");
     ok(output.signals.has(endpointSignal(endpoint)));
-    receive(agent, rep, { from: B, output });
-    same(output.send, []);
+    receive(agent, rep, { from: B, now: 0, output });
+    same(sentTypes(), ["MRA"], "the queue pair is being brought up");
     establish(endpoint, rtuFor(endpoint));
-    receive(agent, rep, { from: B, output });
-    same(sentTypes(), ["RTU"]);
+    receive(agent, rep, { from: B, now: 0, output });
+    same(sentTypes(), ["MRA", "RTU"]);
   });
 
   it("gives up after its tries: no wait for ever on a dead peer", () => {
@@ -213,7 +212,7 @@ describe("the active side", () => {
     const endpoint = startActive();
     const req = endpoint.said as CmReq;
     const rej = rejFor({ ...req, transactionId: 5n }, { reason: REJECT_REASON.consumer });
-    receive(agent, rej, { from: B, output });
+    receive(agent, rej, { from: B, now: 0, output });
     ok(endpoint.end?.kind === "rejected");
     equal(endpoint.end.message.reason, REJECT_REASON.consumer);
   });
@@ -223,15 +222,15 @@ describe("the active side", () => {
     const rep = { ...repFor(endpoint), localCommId: 90, remoteCommId: endpoint.commId };
     for (const now of [100, 200, 300]) expire(agent, now, output);
     output.send.length = 0;
-    receive(agent, rep, { from: B, output });
+    receive(agent, rep, { from: B, now: 0, output });
     same(sentTypes(), ["REJ"]);
   });
 
   it("ignores what comes from another address or another exchange", () => {
     const endpoint = startActive();
     const rep = { ...repFor(endpoint), localCommId: 90, remoteCommId: endpoint.commId };
-    receive(agent, rep, { from: 0x0a000009, output });
-    receive(agent, { ...rep, transactionId: 6n }, { from: B, output });
+    receive(agent, rep, { from: 0x0a000009, now: 0, output });
+    receive(agent, { ...rep, transactionId: 6n }, { from: B, now: 0, output });
     equal(endpoint.phase, "req-sent");
   });
 });

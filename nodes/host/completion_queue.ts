@@ -25,7 +25,9 @@ import {
   verbError,
 } from "./device.ts";
 import type { Source, Steps } from "./program.ts";
-import { retireRecv, retireSend } from "./queue_pair.ts";
+import type { CompChannel } from "./comp_channel.ts";
+import { type Qp, retireRecv, retireSend } from "./queue_pair.ts";
+import { retireSlot, type Srq } from "./shared_receive_queue.ts";
 
 /** Most entries of one completion queue. */
 export const CQ_ENTRIES_MAX = 1 << 20;
@@ -35,10 +37,13 @@ export interface Cq {
   readonly cqn: number;
   readonly epoch: number;
   /** Virtual address of the ring and its entries, a power of two. */
-  readonly address: number;
-  readonly entries: number;
+  address: number;
+  entries: number;
   /** MSI-X vector of its events, null where it has none. */
   readonly vector: number | null;
+  /** Other queues raise the same vector. */
+  readonly sharesVector: boolean;
+  readonly channel: CompChannel | undefined;
   readonly place: CqPlace;
 }
 
@@ -51,17 +56,40 @@ interface CqPlace {
   told: number;
   /** Queue pairs that complete here. */
   users: number;
+  /** What {@link reqNotifyCq} has asked for and no event has answered. */
+  armed: "no" | "solicited" | "any";
+  /** Events that were got and not acknowledged. */
+  unacknowledged: number;
+  /** Extended polling: whether a session is open, and its completion. */
+  polling: boolean;
+  current: WorkCompletion | undefined;
+  /** The ring is being replaced: nobody takes anything. */
+  resizing: boolean;
+  /** Queue pairs that were reset or destroyed, whose completions of before are to be passed over. */
+  readonly ended: Map<number, EndedLife>;
 }
+
+/** A life of a queue pair that has ended. */
+interface EndedLife {
+  /** Position from which on completions are of a later one. */
+  readonly before: number;
+  /** Where the slots of its receives go back to. */
+  readonly srq: Srq | undefined;
+}
+
+/** What a receive has completed with. */
+type ReceiveOpcode = Exclude<CqeOpcode, "requester" | "requester-error" | "resize">;
 
 /** ibv_wc. After an error only wrId, status, opcode and qpNum mean anything. */
 export interface WorkCompletion {
   readonly wrId: number;
   readonly status: WcStatus;
   /** What was asked for (a send's opcode), or what arrived. */
-  readonly opcode: WqeOpcode | Exclude<CqeOpcode, "requester" | "requester-error">;
+  readonly opcode: WqeOpcode | ReceiveOpcode;
   readonly qpNum: number;
   /** Of receives, READs and persisted ranges. */
   readonly byteLen: number;
+  /** Immediate data; of `recv-invalidate` the key that the peer has invalidated. */
   readonly immData: number;
   /** P-25, P-26: PSN and destination VA of a persistent write, and of the RECV it consumed. */
   readonly psn: number;
@@ -75,6 +103,35 @@ export interface CqOptions {
   readonly entries: number;
   /** False: this queue never raises an interrupt. */
   readonly interrupts?: boolean;
+  /** Its events come through this channel, with those of the channel's other queues. */
+  readonly channel?: CompChannel;
+  /** Which of the {@link COMP_VECTORS} its events use; without channel and number, one of its own. */
+  readonly compVector?: number;
+}
+
+/** Interrupt vectors that completion queues may be told to share (`num_comp_vectors`). */
+export const COMP_VECTORS = 64;
+/** They are numbered from here on; below are those of single queues and of channels. */
+const FIRST_COMP_VECTOR = 1 << 16;
+
+/**
+ * Entries of a ring that holds so many completions. The host tells its place every quarter of the ring
+ * and one unit stays free: 3/4 − 1 can be used.
+ */
+export function ringEntries(wanted: number): number {
+  return powerOfTwo(Math.ceil((wanted + 1) * 4 / 3));
+}
+
+/** Signalled when a resized queue can be looked at again. */
+export function resizedSignal(cq: Cq): string {
+  return `cq-resized-${cq.cqn}`;
+}
+
+function chooseVector(device: Device, options: CqOptions): number | null {
+  if (options.interrupts === false) return null;
+  if (options.channel !== undefined) return options.channel.vector;
+  if (options.compVector !== undefined) return FIRST_COMP_VECTOR + options.compVector;
+  return device.state.nextVector++;
 }
 
 /** Makes a completion queue that holds at least `entries` completions. */
@@ -83,14 +140,17 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   if (!Number.isInteger(wanted) || wanted < 1 || wanted > CQ_ENTRIES_MAX) {
     return verbError("EINVAL", `Entries must be 1 to ${CQ_ENTRIES_MAX}: they are ${wanted}`);
   }
-  // The host tells its place every quarter of the ring and one unit stays free: 3/4 − 1 can be used.
-  const entries = powerOfTwo(Math.ceil((wanted + 1) * 4 / 3));
+  const { compVector = 0, channel } = options;
+  if (!Number.isInteger(compVector) || compVector < 0 || compVector >= COMP_VECTORS) {
+    return verbError("EINVAL", `Vectors are 0 to ${COMP_VECTORS - 1}: it is ${compVector}`);
+  }
+  const entries = ringEntries(wanted);
   const ring = device.cpu.allocateContiguous(entries * CQE_BYTES);
   const fill = new Uint8Array(entries * CQE_BYTES);
   for (let at = CQE_BYTES - 1; at < fill.length; at += CQE_BYTES) fill[at] = CQE_INVALID;
   device.cpu.store(ring.address, fill);
   yield* device.cpu.settle();
-  const vector = options.interrupts === false ? null : device.state.nextVector++;
+  const vector = chooseVector(device, options);
   const reply = expectReply(
     "create-cq",
     yield* device.cpu.command({
@@ -100,24 +160,55 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
     }),
   );
   if (failed(reply)) return reply;
-  const place = { queue: reply.cqn, stamp: 0, taken: 0, told: 0, users: 0 };
-  storePointer(device, place, 0);
-  const { epoch } = device.state;
-  return { device, cqn: reply.cqn, epoch, address: ring.address, entries, vector, place };
+  const cq: Cq = {
+    device,
+    cqn: reply.cqn,
+    epoch: device.state.epoch,
+    address: ring.address,
+    entries,
+    vector,
+    sharesVector: channel !== undefined || options.compVector !== undefined,
+    channel,
+    place: emptyPlace(reply.cqn),
+  };
+  storePointer(device, cq.place, 0);
+  channel?.cqs.add(cq);
+  return cq;
 }
 
-/** EBUSY while queue pairs complete here. */
+function emptyPlace(queue: number): CqPlace {
+  return {
+    queue,
+    stamp: 0,
+    taken: 0,
+    told: 0,
+    users: 0,
+    armed: "no",
+    unacknowledged: 0,
+    polling: false,
+    current: undefined,
+    resizing: false,
+    ended: new Map(),
+  };
+}
+
+/** EBUSY while queue pairs complete here, or events are not acknowledged (ibv_destroy_cq waits). */
 export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   const stale = refuseStale(cq.device, cq.epoch);
   if (stale !== undefined) return stale;
   if (cq.place.users > 0) {
     return verbError("EBUSY", `${cq.place.users} queue pairs complete here`);
   }
+  if (cq.place.unacknowledged > 0) {
+    return verbError("EBUSY", `${cq.place.unacknowledged} events are not acknowledged`);
+  }
   const reply = expectReply(
     "done",
     yield* cq.device.cpu.command({ op: "destroy-cq", cqn: cq.cqn }),
   );
-  return failed(reply) ? reply : undefined;
+  if (failed(reply)) return reply;
+  cq.channel?.cqs.delete(cq);
+  return undefined;
 }
 
 /** Virtual address of the entry that the RNIC fills next. */
@@ -131,10 +222,11 @@ export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
   const { place } = cq;
   const completions: WorkCompletion[] = [];
   cpu.charge(state.timing.pollPs);
-  while (completions.length < most) {
+  while (completions.length < most && !place.resizing) {
     const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
     if (cqe === undefined) break;
-    place.taken++;
+    const position = place.taken++;
+    if (place.ended.size > 0 && isOfEndedLife(cq, cqe, position)) continue;
     const completion = completionOf(cq.device, cqe);
     if (completion !== undefined) completions.push(completion);
   }
@@ -145,19 +237,44 @@ export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
   return completions;
 }
 
+/** The queue pair's completions before `before` are not to be found any more (mlx5: cq_clean). */
+export function endLife(cq: Cq, qpn: number, life: EndedLife): void {
+  if (life.before > cq.place.taken) cq.place.ended.set(qpn, life);
+}
+
+function isOfEndedLife(cq: Cq, cqe: Cqe, position: number): boolean {
+  const { ended } = cq.place;
+  const life = ended.get(cqe.qpn);
+  if (life === undefined) return false;
+  if (position >= life.before) {
+    ended.delete(cqe.qpn);
+    return false;
+  }
+  if (life.srq !== undefined && !isOfSend(cqe)) retireSlot(life.srq, cqe.wqeIndex);
+  return true;
+}
+
+function isOfSend(cqe: Cqe): boolean {
+  return cqe.opcode === "requester" || cqe.opcode === "requester-error";
+}
+
+/** What an error completion tells of its queue pair's state (`rocev2.md` §4.1). */
+function noteError(qp: Qp, cqe: Cqe): void {
+  const { life, type } = qp;
+  if (type === "rc" || !isOfSend(cqe)) life.state = "err";
+  else if (life.state === "rts" || life.state === "sqd") life.state = "sqe";
+}
+
 /** Undefined where its queue pair has been destroyed meanwhile: such completions are discarded. */
 function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefined {
   const qp = device.state.queuePairs.get(cqe.qpn);
   if (qp === undefined) return undefined;
-  if (cqe.status !== "SUCCESS") qp.life.state = "err";
-  const ofSend = cqe.opcode === "requester" || cqe.opcode === "requester-error";
-  const retired = ofSend ? retireSend(qp, cqe.wqeIndex) : retireRecv(qp, cqe.wqeIndex);
+  if (cqe.status !== "SUCCESS") noteError(qp, cqe);
+  const retired = isOfSend(cqe) ? retireSend(qp, cqe.wqeIndex) : retireRecv(qp, cqe.wqeIndex);
   return {
     wrId: retired.wrId,
     status: cqe.status,
-    opcode: cqe.opcode === "requester" || cqe.opcode === "requester-error"
-      ? retired.opcode
-      : cqe.opcode,
+    opcode: isOfReceive(cqe.opcode) ? cqe.opcode : retired.opcode,
     qpNum: cqe.qpn,
     byteLen: cqe.byteCount,
     immData: cqe.immediate,
@@ -165,6 +282,10 @@ function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefined {
     va: Number(cqe.va),
     srcQp: cqe.sourceQpn,
   };
+}
+
+function isOfReceive(opcode: CqeOpcode): opcode is ReceiveOpcode {
+  return opcode !== "requester" && opcode !== "requester-error" && opcode !== "resize";
 }
 
 /** Takes up to `most` completions (ibv_poll_cq); none where there are none. */
@@ -187,18 +308,9 @@ export function* reqNotifyCq(
     position: cq.place.taken,
     solicitedOnly: options.solicitedOnly ?? false,
   };
+  cq.place.armed = arm.solicitedOnly ? "solicited" : "any";
   yield* cq.device.cpu.registerWrite(CQ_ARM_OFFSET, encodeCqArm(arm));
   return undefined;
-}
-
-/** Sleeps until the interrupt that {@link reqNotifyCq} asked for (ibv_get_cq_event). */
-export function* getCqEvent(
-  cq: Cq,
-  options: { readonly deadline?: Time } = {},
-): Steps<"event" | "timeout" | VerbError> {
-  if (cq.vector === null) return verbError("EINVAL", "This completion queue has no events");
-  const how = yield* cq.device.cpu.waitInterrupt(cq.vector, options.deadline ?? NEVER);
-  return how === "raised" ? "event" : "timeout";
 }
 
 export interface WaitOptions {
@@ -223,6 +335,7 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
   const wanted = options.mode ?? cq.device.state.completion;
   const vector = wanted === "interrupt" ? cq.vector : null;
   for (;;) {
+    while (cq.place.resizing) yield* cpu.waitSignal(resizedSignal(cq), NEVER);
     let completions = takeCompletions(cq, most);
     if (completions.length === 0 && vector !== null) {
       // Arm, then look again: what came between would raise no interrupt (`rocev2.md` §4.4).

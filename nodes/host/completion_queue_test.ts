@@ -5,11 +5,11 @@ import {
   type Cq,
   createCq,
   destroyCq,
-  getCqEvent,
   pollCq,
   reqNotifyCq,
   waitCompletion,
 } from "./completion_queue.ts";
+import { getCqEvent } from "./comp_channel.ts";
 import { type Device, failed, must, type VerbError } from "./device.ts";
 import { allocPd, type Mr, regMr } from "./memory_region.ts";
 import { postRecv, postSend, type SendRequest, sge } from "./post.ts";
@@ -48,7 +48,7 @@ describe("pollCq", () => {
     same(rig.run(pollCq(cq, 8)), []);
   });
 
-  it("§7.2 test 24: one signalled completion frees the unsignalled ones before it", () => {
+  it("§7 #24: one signalled completion frees the unsignalled ones before it", () => {
     rig.run(postSend(qp, Array.from({ length: 9 }, (_, i) => send(i, i === 8))));
     equal(rig.run(postSend(qp, send(9)))?.errno, "ENOMEM");
     rig.complete(cq, { qpn: qp.qpn, wqeIndex: 8 });
@@ -57,7 +57,7 @@ describe("pollCq", () => {
     equal(rig.run(postSend(qp, send(9))), undefined);
   });
 
-  it("§7.2 test 25: an unsignalled send that fails completes with its error", () => {
+  it("§7 #25: an unsignalled send that fails completes with its error", () => {
     rig.run(postSend(qp, send(5, false)));
     rig.complete(cq, { opcode: "requester-error", status: "RETRY_EXC_ERR", qpn: qp.qpn });
     same(rig.run(pollCq(cq, 8)).map(({ wrId, status }) => [wrId, status]), [[5, "RETRY_EXC_ERR"]]);
@@ -117,7 +117,7 @@ describe("waitCompletion", () => {
     same(decodeCqArm(rig.registers[0]!.bytes), { cqn: cq.cqn, position: 1, solicitedOnly: false });
   });
 
-  it("§7.2 test 23: finds what came between its last look and the arm", () => {
+  it("§7 #23: finds what came between its last look and the arm", () => {
     rig.run(postSend(qp, send(4)));
     const steps = waitCompletion(cq, { mode: "interrupt", deadline: 1e9 });
     const first = steps.next({ kind: "done" });
@@ -133,7 +133,7 @@ describe("waitCompletion", () => {
 });
 
 describe("createCq and destroyCq", () => {
-  it("§7.2 test 17: EINVAL for no entries or too many", () => {
+  it("§7 #17: EINVAL for no entries or too many", () => {
     for (const entries of [0, -1, 2.5, 2 ** 21]) {
       const answer = rig.run(createCq(device, { entries }));
       equal((answer as VerbError).errno, "EINVAL", `${entries}`);
@@ -154,7 +154,7 @@ describe("createCq and destroyCq", () => {
 });
 
 describe("modifyQp and queryQp", () => {
-  it("§7.1 test 6: a refused change never reaches the RNIC", () => {
+  it("§7 #6: a refused change never reaches the RNIC", () => {
     qp.life.state = "init";
     const sent = rig.commands.length;
     equal(rig.run(modifyQp(qp, { state: "rts" }))?.errno, "EINVAL");

@@ -14,9 +14,8 @@ import {
   type CmRetry,
   establish,
   expectAnswer,
-  rejFor,
-  rtuFor,
 } from "./cm_agent.ts";
+import { rejFor, rtuFor } from "./cm_messages.ts";
 import {
   bringUp,
   type Connection,
@@ -36,6 +35,7 @@ import {
   serviceIdOf,
   TRANSPORT,
   type Transport,
+  transportServiceOf,
   wakeCm,
   whileIn,
   withDepths,
@@ -43,7 +43,7 @@ import {
 import { type Device, failed, verbError } from "./device.ts";
 import { gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "./program.ts";
-import { RD_ATOMIC_MAX } from "./qp_life_cycle.ts";
+import { RD_ATOMIC_MAX } from "../../fabric/wire/qp_life_cycle.ts";
 import { destroyQp, type Qp } from "./queue_pair.ts";
 
 export interface ConnectOptions {
@@ -85,6 +85,7 @@ function reqFor(
     serviceId: request.serviceId,
     localCaGuid: BigInt(state.mac),
     localQpn: qp.qpn,
+    transportService: transportServiceOf(options.qp),
     responderResources: RD_ATOMIC_MAX,
     initiatorDepth: RD_ATOMIC_MAX,
     remoteCmResponseTimeout: 7,
@@ -156,7 +157,8 @@ function* finishConnect(
     : verbError("EINVAL", "Q-01: a receive queue is smaller than the peer's send queue");
   if (wrong !== undefined || endpoint.phase !== "rep-received") {
     const message = rejFor(rep, { reason: REJECT_REASON.noResources });
-    closeEndpoint(device.state.cm, endpoint, { kind: "rejected", message });
+    const { now } = device.cpu;
+    closeEndpoint(device.state.cm, endpoint, { end: { kind: "rejected", message }, now });
     yield* sendMessage(gsi, { to: endpoint.peerAddress, message });
     return refusal("local", wrong?.reason ?? "The peer took its answer back");
   }

@@ -2,6 +2,7 @@
  * What both ends of a connection have in common: its queue pair from RESET to RTS, and its end.
  * `connect.ts` and `listen.ts` are the two ends, `cm_agent.ts` the machine behind them.
  */
+import { TRANSPORT_SERVICE } from "../../fabric/wire/cm.ts";
 import { NEVER, PS_PER_US } from "../../fabric/time/time.ts";
 import { ACCESS, type QpAttributes } from "../../fabric/wire/rnic_command.ts";
 import {
@@ -16,7 +17,7 @@ import { type Device, failed, type VerbError } from "./device.ts";
 import { gsiOf, sendMessage } from "./gsi.ts";
 import type { Pd } from "./memory_region.ts";
 import type { Steps } from "./program.ts";
-import { RD_ATOMIC_MAX } from "./qp_life_cycle.ts";
+import { RD_ATOMIC_MAX } from "../../fabric/wire/qp_life_cycle.ts";
 import { createQp, destroyQp, modifyQp, type Qp, type QpOptions } from "./queue_pair.ts";
 
 /** Wakes the `cm` service. */
@@ -76,16 +77,27 @@ export function refusal(kind: Refusal["refused"], reason: string, privateData = 
 }
 
 /** A queue pair to be made for a connection. */
-export type ConnectionQp = Omit<QpOptions, "type" | "qpn"> & { readonly pd: Pd };
+export type ConnectionQp = Omit<QpOptions, "type" | "qpn"> & {
+  readonly pd: Pd;
+  /** Both ends must want the same; `rc` by default. */
+  readonly type?: "rc" | "uc";
+};
 
-/** The service's name as an identifier of 64 bits, legible in a capture. */
+/**
+ * Wireshark takes each connection to a service with this bit for Sockets Direct, and what is sent over
+ * it for malformed. In its place stands the highest bit, which no character of a name has.
+ */
+const SDP_BIT = 1n << 16n;
+const SDP_BIT_INSTEAD = 1n << 63n;
+
+/** The service's name as an identifier of 64 bits, nearly legible in a capture. */
 export function serviceIdOf(service: string): bigint | undefined {
   if (!/^[\x21-\x7e]{1,8}$/.test(service)) return undefined;
   let id = 0n;
   for (let i = 0; i < 8; i++) {
     id = (id << 8n) | BigInt(i < service.length ? service.charCodeAt(i) : 0);
   }
-  return id;
+  return (id & SDP_BIT) === 0n ? id : (id ^ SDP_BIT) | SDP_BIT_INSTEAD;
 }
 
 export function withDepths(qp: Qp, privateData: Uint8Array): Uint8Array<ArrayBuffer> {
@@ -113,11 +125,18 @@ export function depthsFit(qp: Qp, peer: PeerDepths): boolean {
 }
 
 /** All that a peer may do to a queue pair; its regions say more. */
-const ALL_ACCESS = Object.values(ACCESS).reduce((bits, bit) => bits | bit, 0);
+const ALL_ACCESS = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |
+  ACCESS.remoteAtomic | ACCESS.flushGlobal | ACCESS.flushPersistent |
+  ACCESS.remoteWritePersistence;
+
+/** How a REQ says the type of its queue pair. */
+export function transportServiceOf({ type = "rc" }: ConnectionQp): number {
+  return TRANSPORT_SERVICE[type];
+}
 
 /** A queue pair in INIT: it takes receives. */
 export function* prepareQp(options: ConnectionQp): Steps<Qp | VerbError> {
-  const qp = yield* createQp(options.pd, { ...options, type: "rc" });
+  const qp = yield* createQp(options.pd, { ...options, type: options.type ?? "rc" });
   if (failed(qp)) return qp;
   const wrong = yield* modifyQp(qp, { state: "init", accessFlags: ALL_ACCESS });
   return wrong ?? qp;
@@ -139,15 +158,19 @@ export function* bringUp(
 ): Steps<VerbError | undefined> {
   const { timeout, retryCnt, rnrRetry, minRnrTimer } = { ...TRANSPORT, ...transport };
   const { sqPsn, ...rest } = peer;
+  // UC acknowledges nothing, so it has no timers and nothing to answer.
+  const isReliable = qp.type === "rc";
   const rtr: QpAttributes = {
     state: "rtr",
     ...rest,
-    maxDestRdAtomic: RD_ATOMIC_MAX,
-    minRnrTimer,
+    ...(isReliable && { maxDestRdAtomic: RD_ATOMIC_MAX, minRnrTimer }),
   };
   const wrong = yield* modifyQp(qp, rtr);
   if (wrong !== undefined) return wrong;
-  const rts = { timeout, retryCnt, rnrRetry, sqPsn, maxRdAtomic: RD_ATOMIC_MAX };
+  const rts = {
+    sqPsn,
+    ...(isReliable && { timeout, retryCnt, rnrRetry, maxRdAtomic: RD_ATOMIC_MAX }),
+  };
   return yield* modifyQp(qp, { state: "rts", ...rts });
 }
 

@@ -10,16 +10,17 @@ import {
   SPACE2_BYTES,
   SPACE3_BYTES,
 } from "../../fabric/wire/queue_information.ts";
-import type { PersistencePlan, RnicReply } from "../../fabric/wire/rnic_command.ts";
+import type { PersistencePlan, RnicEvent, RnicReply } from "../../fabric/wire/rnic_command.ts";
 import type { Time } from "../../fabric/time/time.ts";
 import type { CmAgent } from "./cm_agent.ts";
 import type { Gsi } from "./gsi.ts";
+import type { Mr, Pd } from "./memory_region.ts";
 import type { Buffer, Cpu, Steps } from "./program.ts";
 import type { Qp } from "./queue_pair.ts";
 import type { Verbs } from "./verbs.ts";
 
 /** errno names as libibverbs returns them. */
-export type Errno = "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT";
+export type Errno = "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT" | "EFAULT";
 
 /** "The verb said no": nothing has changed. `reason` says what was found and what was expected. */
 export interface VerbError {
@@ -82,6 +83,11 @@ export interface DeviceState {
   readonly mac: number;
   readonly mtu: number;
   readonly queuePairs: Map<number, Qp>;
+  /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
+  readonly pds: Map<number, Pd>;
+  readonly regions: Map<number, Mr>;
+  /** Asynchronous events that no program has taken. */
+  readonly asyncEvents: RnicEvent[];
   readonly cm: CmAgent;
   /** QP 1, once `openDevice` has made it. */
   gsi: Gsi | undefined;
@@ -97,11 +103,13 @@ export interface Device {
   readonly state: DeviceState;
   /** Everything a program can call, so that its file need import types only. */
   readonly verbs: Verbs;
+  /** May give queue pairs controlled Q_Keys, those with bit 31 set: the driver may, programs may not. */
+  readonly privileged?: true;
 }
 
 /** The same device for a program on another core. */
 export function deviceOn(device: Device, cpu: Cpu): Device {
-  return { ...device, cpu };
+  return { cpu, state: device.state, verbs: device.verbs };
 }
 
 /** Refuses what was made before the RNIC failed and came back: its numbers may be another's now. */
@@ -153,6 +161,9 @@ export function* initDevice(
     mac: reply.mac,
     mtu: reply.mtu,
     queuePairs: new Map(),
+    pds: new Map(),
+    regions: new Map(),
+    asyncEvents: [],
     cm: options.cm,
     gsi: undefined,
     epoch: 0,

@@ -5,8 +5,9 @@
 import { assert } from "../../fabric/assert.ts";
 import { type CmMessage, decodeCm, encodeCm, MAD_BYTES } from "../../fabric/wire/cm.ts";
 import { GSI_QKEY } from "../../fabric/wire/deth.ts";
+import { createAh, destroyAh, GRH_BYTES, sourceInGrh } from "./address_handle.ts";
 import { type Cq, createCq } from "./completion_queue.ts";
-import { type Device, must } from "./device.ts";
+import { type Device, failed, must } from "./device.ts";
 import { allocPd, type Mr, regMr } from "./memory_region.ts";
 import { postRecv, postSend, sge } from "./post.ts";
 import type { Steps } from "./program.ts";
@@ -16,10 +17,6 @@ const GSI_QPN = 1;
 /** Datagrams that may wait to be sent, and that may arrive before the service looks. */
 const SEND_SLOTS = 32;
 const RECV_SLOTS = 128;
-/** A UD receive buffer begins with 40 bytes for the network header (`rocev2.md` §3.8). */
-const GRH_BYTES = 40;
-/** An IPv4 header lies in the last 20 of them; its source address is at 12. */
-const SOURCE_ADDRESS_AT = GRH_BYTES - 20 + 12;
 const RECV_SLOT_BYTES = 512;
 
 export interface Gsi {
@@ -31,7 +28,8 @@ export interface Gsi {
 }
 
 /** Makes QP 1 and posts its receives. */
-export function* openGsi(device: Device): Steps<Gsi> {
+export function* openGsi(program: Device): Steps<Gsi> {
+  const device: Device = { ...program, privileged: true };
   const { cpu } = device;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: SEND_SLOTS + RECV_SLOTS }));
@@ -80,8 +78,7 @@ export function receivedMessage(
   const message = decodeCm(bytes.slice(GRH_BYTES));
   if (message === undefined) return undefined;
   trace(gsi, "cm-receive", message);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
-  return { message, from: view.getUint32(SOURCE_ADDRESS_AT) };
+  return { message, from: sourceInGrh(bytes) };
 }
 
 /** The device's interface as a program's core sees it. */
@@ -110,6 +107,8 @@ export function* sendMessage(
 ): Steps<void> {
   if (gsi.qp.sq.requests >= SEND_SLOTS) return;
   trace(gsi, "cm-send", datagram.message);
+  const ah = createAh(gsi.qp.pd, { address: datagram.to });
+  if (failed(ah)) return;
   const slot = gsi.nextSlot;
   gsi.nextSlot = (slot + 1) % SEND_SLOTS;
   const at = gsi.sendMr.address + slot * MAD_BYTES;
@@ -118,6 +117,7 @@ export function* sendMessage(
     opcode: "send",
     wrId: slot,
     sges: [sge(gsi.sendMr, slot * MAD_BYTES, MAD_BYTES)],
-    ud: { qKey: GSI_QKEY, qpn: GSI_QPN, address: datagram.to },
+    ud: { qKey: GSI_QKEY, qpn: GSI_QPN, ah },
   });
+  destroyAh(ah);
 }

@@ -108,6 +108,7 @@ class Host implements Node {
       pollPs: timing.pollPs,
       interruptPs: timing.interruptPs,
       map: this.#map,
+      onBusy: (core, program) => this.#traceWork(core, program),
     });
     this.#iio = new Iio(plan, {
       memory: this.#memory,
@@ -370,9 +371,20 @@ class Host implements Node {
     out.trace({ step: "iio-read", text, ...scmRange(address, length) });
   }
 
+  #traceWork(core: { readonly index: number; readonly busyUntil: Time }, program: string): void {
+    const out = this.#output();
+    if (!out.timing) return;
+    const busy = { track: `core ${core.index}`, fromPs: this.#now, untilPs: core.busyUntil };
+    out.trace({ step: "busy", text: program, busy });
+  }
+
   #traceWritten({ address, data, noSnoop }: MemoryWrite, flow: 1 | 2): void {
     const out = this.#output();
     if (!out.tracing) return;
+    if (out.timing) {
+      const busy = { track: "IIO", fromPs: this.#iio.leftSince, untilPs: this.#now };
+      out.trace({ step: "busy", text: `DMA write of ${data.length} B`, busy });
+    }
     const where = flow === 2 ? "is in the LLC" : "is accepted by the iMC";
     const text = `${data.length} B at ${describePhysical(address)}${ns(noSnoop)} ${where}`;
     out.trace({ step: flow === 2 ? "llc" : "imc", text, ...scmRange(address, data.length) });

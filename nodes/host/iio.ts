@@ -8,7 +8,13 @@
 import { assert } from "../../fabric/assert.ts";
 import type { Architecture, HostPlan } from "../../fabric/rack/plan.ts";
 import { NEVER, type Time, transferTime } from "../../fabric/time/time.ts";
-import type { Completion, Interrupt, MemoryRead, MemoryWrite } from "../../fabric/wire/pcie.ts";
+import {
+  type Completion,
+  type Interrupt,
+  MAX_READ_REQUEST_BYTES,
+  type MemoryRead,
+  type MemoryWrite,
+} from "../../fabric/wire/pcie.ts";
 import { LINE_BYTES } from "./llc.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
@@ -89,6 +95,8 @@ export class Iio {
   /** Pieces that had to wait for room in the write pending queue, and for how long in all. */
   stalls = 0;
   stallPs = 0;
+  /** When the write that has just left (see {@link IioSink.written}) had come. */
+  leftSince: Time = 0;
   readonly #plan: HostPlan;
   readonly #memory: MemorySystem;
   readonly #sink: IioSink;
@@ -218,6 +226,7 @@ export class Iio {
   }
 
   #leave(message: MemoryWrite, flow: 1 | 2): void {
+    this.leftSince = this.#writes.first!.arrival;
     this.#writes.shift();
     this.#left++;
     this.#offset = 0;
@@ -247,7 +256,10 @@ export class Iio {
     this.#started.splice(place, 0, { message, at });
   }
 
-  /** How long the host takes for a read that nothing is ahead of. */
+  /**
+   * How long the host takes for a read that nothing is ahead of. The requests that make up a long one
+   * are served side by side: the bus puts their completions one behind the other.
+   */
   #readPs({ address, length, noSnoop }: MemoryRead): Time {
     const { timing } = this.#plan;
     if (this.#memory.memoryOf(address, length) === undefined) return timing.dmaReadLlcPs;
@@ -257,7 +269,7 @@ export class Iio {
       : place === "dram"
       ? timing.dmaReadDramPs
       : timing.dmaReadScmPs;
-    const rest = Math.max(0, length - LINE_BYTES);
+    const rest = Math.max(0, Math.min(length, MAX_READ_REQUEST_BYTES) - LINE_BYTES);
     return Math.max(first, this.#processingPs) + transferTime(rest, timing.dmaReadBitsPerSecond);
   }
 

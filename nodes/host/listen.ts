@@ -7,8 +7,8 @@ import {
   type CmListener,
   type CmRetry,
   expectAnswer,
-  rejFor,
 } from "./cm_agent.ts";
+import { rejFor } from "./cm_messages.ts";
 import {
   bringUp,
   type Connection,
@@ -27,13 +27,14 @@ import {
   serviceIdOf,
   TRANSPORT,
   type Transport,
+  transportServiceOf,
   wakeCm,
   withDepths,
 } from "./connection.ts";
 import { type Device, failed, type VerbError, verbError } from "./device.ts";
 import { gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "./program.ts";
-import { RD_ATOMIC_MAX } from "./qp_life_cycle.ts";
+import { RD_ATOMIC_MAX } from "../../fabric/wire/qp_life_cycle.ts";
 import { destroyQp, type Qp } from "./queue_pair.ts";
 
 /** What a service does with what it listens for. */
@@ -147,6 +148,10 @@ export function* accept(
     yield* rejectWith(listener, request, { reason: REJECT_REASON.invalidMtu });
     return refusal("mtu", `The peer's path MTU is ${pathMtu}, ours ${device.state.mtu}`);
   }
+  if (req.transportService !== transportServiceOf(options.qp)) {
+    yield* rejectWith(listener, request, { reason: REJECT_REASON.invalidTransport });
+    return refusal("local", "The peer wants another type of queue pair");
+  }
   const maxRecvWr = Math.max(options.qp.maxRecvWr, peerDepths.send);
   const qp = yield* prepareQp({ ...options.qp, maxRecvWr });
   if (failed(qp)) {
@@ -168,6 +173,10 @@ export function* accept(
     yield* rejectWith(listener, request, { reason: REJECT_REASON.noResources });
     yield* destroyQp(qp);
     return refusal("local", wrong.reason);
+  }
+  if (endpoint.phase !== "req-received") {
+    yield* destroyQp(qp);
+    return refusal("timeout", "The peer has given its request up meanwhile");
   }
   const message = repFor(qp, endpoint, { psn, privateData: options.privateData ?? NO_DATA });
   expectAnswer(device.state.cm, endpoint, { message, now: device.cpu.now, phase: "rep-sent" });
@@ -215,6 +224,7 @@ function* rejectWith(
   const { device } = listener;
   const { endpoint } = request;
   const message = rejFor(endpoint.req!, why);
-  closeEndpoint(device.state.cm, endpoint, { kind: "rejected", message });
+  const { now } = device.cpu;
+  closeEndpoint(device.state.cm, endpoint, { end: { kind: "rejected", message }, now });
   yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
 }

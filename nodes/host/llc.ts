@@ -34,7 +34,7 @@ export class Llc {
   misses = 0;
   evictions = 0;
   readonly data: Uint8Array;
-  readonly #sets: number;
+  readonly sets: number;
   readonly #ways: number;
   readonly #ddioWays: number;
   /** Line + 1; 0 is an empty slot. */
@@ -51,11 +51,11 @@ export class Llc {
       `DDIO has ${plan.ddioWays} of ${plan.ways} ways`,
     );
     assert(behind.lines < 2 ** 31 - 1, `${behind.lines} lines are more than the LLC has tags for`);
-    this.#sets = Math.floor(plan.bytes / (LINE_BYTES * plan.ways));
-    assert(this.#sets >= 1, `An LLC of ${plan.bytes} B has no room for ${plan.ways} ways`);
+    this.sets = Math.floor(plan.bytes / (LINE_BYTES * plan.ways));
+    assert(this.sets >= 1, `An LLC of ${plan.bytes} B has no room for ${plan.ways} ways`);
     this.#ways = plan.ways;
     this.#ddioWays = plan.ddioWays;
-    const slots = this.#sets * plan.ways;
+    const slots = this.sets * plan.ways;
     this.data = new Uint8Array(slots * LINE_BYTES);
     this.#tags = new Int32Array(slots);
     this.#dirty = new Uint8Array(slots);
@@ -67,7 +67,7 @@ export class Llc {
   /** The slot that holds the line, −1 where none does. Changes nothing. */
   find(line: number): number {
     const tags = this.#tags;
-    const first = (line % this.#sets) * this.#ways;
+    const first = (line % this.sets) * this.#ways;
     const tag = line + 1;
     for (let slot = first; slot < first + this.#ways; slot++) if (tags[slot] === tag) return slot;
     return -1;
@@ -85,7 +85,7 @@ export class Llc {
   /** Where in {@link data} the slot's bytes begin. */
   at(slot: number): number {
     const way = slot % this.#ways;
-    return (way * this.#sets + (slot - way) / this.#ways) * LINE_BYTES;
+    return (way * this.sets + (slot - way) / this.#ways) * LINE_BYTES;
   }
 
   /** The slot's bytes, in place. */
@@ -144,7 +144,7 @@ export class Llc {
   }
 
   #victim(line: number, ways: number): number {
-    const first = (line % this.#sets) * this.#ways;
+    const first = (line % this.sets) * this.#ways;
     let victim = first;
     for (let slot = first; slot < first + ways; slot++) {
       if (this.#tags[slot] === 0) return slot;

@@ -1,5 +1,6 @@
 /** Protection domains and memory regions: `ibv_alloc_pd`, `ibv_reg_mr` and their opposites. */
-import { ACCESS } from "../../fabric/wire/rnic_command.ts";
+import { ACCESS, type RegionChange } from "../../fabric/wire/rnic_command.ts";
+import type { Sge } from "../../fabric/wire/wqe.ts";
 import {
   type Device,
   expectReply,
@@ -21,15 +22,16 @@ export interface Pd {
   readonly uses: { count: number; alive: boolean };
 }
 
+/** What it says changes with {@link reregMr}; keys stay. */
 export interface Mr {
-  readonly pd: Pd;
+  pd: Pd;
   /** First byte, in the program's and (as VA) in the peer's view. */
-  readonly address: number;
-  readonly length: number;
+  address: number;
+  length: number;
   readonly lkey: number;
   readonly rkey: number;
   /** By {@link ACCESS}'s numbers. */
-  readonly access: number;
+  access: number;
 }
 
 export interface RegionOptions {
@@ -37,6 +39,8 @@ export interface RegionOptions {
   /** A part of the buffer; all of it by default. */
   readonly offset?: number;
   readonly length?: number;
+  /** ibv_reg_mr_iova: by which address its first byte goes instead of its own, alike within a page. */
+  readonly iova?: number;
 }
 
 /** ACCESS bits of the flags named. */
@@ -48,7 +52,10 @@ export function accessBits(flags: readonly Access[]): number {
 
 export function allocPd(device: Device): Pd {
   const { state } = device;
-  return { device, handle: state.nextPd++, epoch: state.epoch, uses: { count: 0, alive: true } };
+  const handle = state.nextPd++;
+  const pd: Pd = { device, handle, epoch: state.epoch, uses: { count: 0, alive: true } };
+  state.pds.set(handle, pd);
+  return pd;
 }
 
 /** EBUSY while a region or queue pair lives in it, EINVAL the second time. */
@@ -58,6 +65,7 @@ export function deallocPd(pd: Pd): VerbError | undefined {
     return verbError("EBUSY", `The protection domain has ${pd.uses.count} users`);
   }
   pd.uses.alive = false;
+  pd.device.state.pds.delete(pd.handle);
   return undefined;
 }
 
@@ -75,20 +83,22 @@ function checkRegion(
       `Region [${offset}, ${offset + length}) must lie in a buffer of ${buffer.length} B`,
     );
   }
+  const wrong = checkRights(access);
+  if (wrong !== undefined) return wrong;
+  if ((access & ACCESS.remoteWritePersistence) !== 0 && !isScm(pd.device, buffer)) {
+    return verbError("EINVAL", "Remote write persistence is granted on storage class memory only");
+  }
+  return undefined;
+}
+
+/** Rights that need others. */
+function checkRights(access: number): VerbError | undefined {
   const remoteChange = ACCESS.remoteWrite | ACCESS.remoteAtomic;
   if ((access & remoteChange) !== 0 && (access & ACCESS.localWrite) === 0) {
     return verbError("EINVAL", "Remote write or atomic access needs local write access");
   }
-  if ((access & ACCESS.remoteWritePersistence) !== 0) {
-    if ((access & ACCESS.remoteWrite) === 0) {
-      return verbError("EINVAL", "Remote write persistence needs remote write access");
-    }
-    if (!isScm(pd.device, buffer)) {
-      return verbError(
-        "EINVAL",
-        "Remote write persistence is granted on storage class memory only",
-      );
-    }
+  if ((access & ACCESS.remoteWritePersistence) !== 0 && (access & ACCESS.remoteWrite) === 0) {
+    return verbError("EINVAL", "Remote write persistence needs remote write access");
   }
   return undefined;
 }
@@ -114,20 +124,132 @@ export function* regMr(
   const wrong = refuseStale(pd.device, pd.epoch) ??
     checkRegion(pd, buffer, { offset, length, access });
   if (wrong !== undefined) return wrong;
-  const va = buffer.address + offset;
-  const { pageBytes } = buffer;
-  const base = buffer.address - buffer.address % pageBytes;
-  const first = Math.floor((va - base) / pageBytes);
-  const last = Math.floor((va + length - 1 - base) / pageBytes);
-  const pages = buffer.pages.slice(first, last + 1);
-  const region = { pd: pd.handle, va, length, access, pageBytes, pages };
+  const place = placeOf(buffer, { offset, length, iova: options.iova });
+  if (failed(place)) return place;
+  const region = { pd: pd.handle, access, ...place };
   const reply = expectReply(
     "register-mr",
     yield* pd.device.cpu.command({ op: "register-mr", region }),
   );
   if (failed(reply)) return reply;
   pd.uses.count++;
-  return { pd, address: va, length, lkey: reply.lkey, rkey: reply.rkey, access };
+  const { lkey, rkey } = reply;
+  const mr: Mr = { pd, address: place.va, length, lkey, rkey, access };
+  pd.device.state.regions.set(lkey, mr);
+  return mr;
+}
+
+/** Page table, first address and length of a part of a buffer. */
+function placeOf(
+  buffer: Buffer,
+  part: {
+    readonly offset: number;
+    readonly length: number;
+    readonly iova: number | undefined;
+  },
+): NonNullable<RegionChange["place"]> | VerbError {
+  const { offset, length } = part;
+  const start = buffer.address + offset;
+  const { pageBytes } = buffer;
+  const base = buffer.address - buffer.address % pageBytes;
+  const va = part.iova ?? start;
+  if (!Number.isSafeInteger(va + length) || va < 0 || va % pageBytes !== start % pageBytes) {
+    return verbError("EINVAL", `The address must lie in its page as ${start} does: it is ${va}`);
+  }
+  const first = Math.floor((start - base) / pageBytes);
+  const last = Math.floor((start + length - 1 - base) / pageBytes);
+  return { va, length, pageBytes, pages: buffer.pages.slice(first, last + 1) };
+}
+
+/** What a re-registration changes; what is not named stays. */
+export interface Reregistration {
+  /** IBV_REREG_MR_CHANGE_TRANSLATION: (a part of) this buffer instead. */
+  readonly place?: {
+    readonly buffer: Buffer;
+    readonly offset?: number;
+    readonly length?: number;
+  };
+  /** IBV_REREG_MR_CHANGE_PD. */
+  readonly pd?: Pd;
+  /** IBV_REREG_MR_CHANGE_ACCESS. */
+  readonly access?: readonly Access[];
+}
+
+/**
+ * Changes memory, domain or rights of a region; its keys stay. What is under way by the old ones fails
+ * as if it came later. EINVAL where windows are bound to it, or the outcome would not be legal: then
+ * the region is what it was.
+ */
+export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | undefined> {
+  const { device } = mr.pd;
+  const pd = change.pd ?? mr.pd;
+  const access = change.access === undefined ? mr.access : accessBits(change.access);
+  const stale = refuseStale(device, mr.pd.epoch) ?? refuseStale(device, pd.epoch);
+  if (stale !== undefined) return stale;
+  if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
+  const place = change.place === undefined ? undefined : placeAnew(pd, change.place, access);
+  if (place !== undefined && failed(place)) return place;
+  const wrong = checkRights(access);
+  if (wrong !== undefined) return wrong;
+  const persists = ACCESS.remoteWritePersistence;
+  if (place === undefined && (access & ~mr.access & persists) !== 0) {
+    return verbError("EINVAL", "Remote write persistence is granted with the memory only");
+  }
+  const reply = expectReply(
+    "done",
+    yield* device.cpu.command({
+      op: "reregister-mr",
+      key: mr.lkey,
+      change: { pd: pd.handle, access, ...(place !== undefined && { place }) },
+    }),
+  );
+  if (failed(reply)) return reply;
+  mr.pd.uses.count--;
+  pd.uses.count++;
+  Object.assign(mr, { pd, access });
+  if (place !== undefined) Object.assign(mr, { address: place.va, length: place.length });
+  return undefined;
+}
+
+function placeAnew(
+  pd: Pd,
+  place: NonNullable<Reregistration["place"]>,
+  access: number,
+): NonNullable<RegionChange["place"]> | VerbError {
+  const { buffer, offset = 0, length = buffer.length - offset } = place;
+  return checkRegion(pd, buffer, { offset, length, access }) ??
+    placeOf(buffer, { offset, length, iova: undefined });
+}
+
+export interface Advice {
+  readonly pd: Pd;
+  readonly sges: readonly Sge[];
+  /** `prefetchWrite` needs local write access. */
+  readonly advice: "prefetch" | "prefetchWrite" | "prefetchNoFault";
+}
+
+/**
+ * ibv_advise_mr. Registered memory is pinned (there is no on-demand paging), so advice about memory
+ * that is registered is followed already. ENOENT for an unknown key, EFAULT for what lies outside its
+ * region, EINVAL for another domain's, EPERM to write what may not be written.
+ */
+export function adviseMr({ pd, sges, advice }: Advice): VerbError | undefined {
+  if (sges.length === 0) return verbError("EINVAL", "Advice is about memory: none is named");
+  for (const { address, length, lkey } of sges) {
+    const mr = pd.device.state.regions.get(lkey);
+    if (mr === undefined) return verbError("ENOENT", `There is no region ${lkey}`);
+    if (mr.pd.handle !== pd.handle) return verbError("EINVAL", "The region is another domain's");
+    if (address < mr.address || address + length > mr.address + mr.length) {
+      return verbError(
+        "EFAULT",
+        `[${address}, ${address + length}) lies outside of region ${lkey}`,
+      );
+    }
+    if (advice === "prefetchWrite" && (mr.access & ACCESS.localWrite) === 0) {
+      return verbError("EPERM", `Region ${lkey} cannot be written`);
+    }
+  }
+  return undefined;
 }
 
 /** Takes the region back: later accesses by its keys are refused. */
@@ -140,5 +262,6 @@ export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
   );
   if (failed(reply)) return reply;
   mr.pd.uses.count--;
+  mr.pd.device.state.regions.delete(mr.lkey);
   return undefined;
 }

@@ -38,7 +38,7 @@ describe("regMr", () => {
     equal(mr.address, buffer.address + 4000);
   });
 
-  it("§7.3 test 31: refuses remote write or atomic access without local write", () => {
+  it("§7 #31: refuses remote write or atomic access without local write", () => {
     const buffer = rig.allocate(64);
     const lists: Access[][] = [["remoteWrite"], ["remoteAtomic"], ["remoteRead", "remoteWrite"]];
     const sent = rig.commands.length;
@@ -66,7 +66,7 @@ describe("regMr", () => {
 });
 
 describe("deallocPd", () => {
-  it("§7.1 test 16: EBUSY while a region lives in it, EINVAL the second time", () => {
+  it("§7 #16: EBUSY while a region lives in it, EINVAL the second time", () => {
     const mr = must(rig.run(regMr(pd, rig.allocate(64), { access: [] })));
     equal(errnoOf(deallocPd(pd)), "EBUSY");
     equal(rig.run(deregMr(mr)), undefined);

@@ -237,19 +237,33 @@ export class MemorySystem {
 
   #writeCache(address: number, bytes: Uint8Array, by: "core" | "dma"): void {
     const { llc } = this;
-    const [whole, part] = by === "core" ? [CORE_WHOLE, CORE_FILL] : [DMA_WHOLE, DMA_FILL];
+    const whole = by === "core" ? CORE_WHOLE : DMA_WHOLE;
+    const part = by === "core" ? CORE_FILL : DMA_FILL;
     let done = 0;
+    // Lines that lie one behind the other in the cache, too, are copied together, as long as they are of
+    // different sets: so none of them makes room for a later one before its bytes are there.
+    const most = (llc.sets - 2) * LINE_BYTES;
+    let from = 0, start = 0, end = 0;
     while (done < bytes.length) {
+      if (done - from > most) {
+        llc.data.set(bytes.subarray(from, done), start);
+        from = done;
+        end = -1;
+      }
       const inLine = (address + done) % LINE_BYTES;
       const length = Math.min(LINE_BYTES - inLine, bytes.length - done);
       const slot = llc.access(this.#lineOf(address + done), length === LINE_BYTES ? whole : part);
       llc.markDirty(slot);
-      llc.data.set(
-        length === bytes.length ? bytes : bytes.subarray(done, done + length),
-        llc.at(slot) + inLine,
-      );
+      const at = llc.at(slot) + inLine;
+      if (at !== end) {
+        if (done > from) llc.data.set(bytes.subarray(from, done), start);
+        from = done;
+        start = at;
+      }
+      end = at + length;
       done += length;
     }
+    if (done > from) llc.data.set(from === 0 ? bytes : bytes.subarray(from), start);
   }
 
   /** Bytes of one line for the iMC, over what the LLC has of the line. */

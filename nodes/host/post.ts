@@ -2,11 +2,15 @@
  * The data path: `ibv_post_send`, `ibv_post_recv`. A post writes WQEs and the write pointer to host
  * memory and rings one doorbell; the RNIC is never called (Q-05, Q-06).
  */
+import type { Time } from "../../fabric/time/time.ts";
+import { ATOMIC_BYTES } from "../../fabric/wire/atomic_eth.ts";
+import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth.ts";
 import { DOORBELL_OFFSET, encodeDoorbell } from "../../fabric/wire/queue_information.ts";
 import type { QpState, QpType } from "../../fabric/wire/rnic_command.ts";
 import {
   encodeRecvWqe,
   encodeSendWqe,
+  type FlushOperands,
   type SendWqe,
   type Sge,
   type UdAddress,
@@ -14,10 +18,12 @@ import {
   type WqeOpcode,
   wqeUnits,
 } from "../../fabric/wire/wqe.ts";
+import { type Ah, refuseAh } from "./address_handle.ts";
 import { type Device, storePointer, type VerbError, verbError } from "./device.ts";
 import type { Mr } from "./memory_region.ts";
+import { bindOperands, type MwBind, refuseBind } from "./memory_window.ts";
 import type { Steps } from "./program.ts";
-import type { Qp, RecvRing, SendRing } from "./queue_pair.ts";
+import type { Qp, SendRing } from "./queue_pair.ts";
 
 /** ibv_send_wr. */
 export interface SendRequest {
@@ -37,7 +43,30 @@ export interface SendRequest {
   readonly immediate?: number;
   readonly remote?: { readonly va: number; readonly rkey: number };
   readonly atomic?: { readonly swapAdd: bigint; readonly compare: bigint };
-  readonly ud?: UdAddress;
+  /** Of `flush` (ibv_wr_flush): what of the remote memory, and how far it is to come. */
+  readonly flush?: FlushRequest;
+  /** Of `bind-mw`: which part of which region gets which key. */
+  readonly bind?: MwBind;
+  readonly ud?: UdDestination;
+}
+
+/** Where a UD send goes: `wr.ud` of ibv_send_wr. */
+export interface UdDestination {
+  readonly ah: Ah;
+  /** 0xFFFFFF where the handle names a multicast group. */
+  readonly qpn: number;
+  /** The receiver's; with bit 31 set the sending queue pair's own Q_Key stands in for it. */
+  readonly qKey: number;
+}
+
+/** Arguments of ibv_wr_flush beside the remote address and its key. */
+export interface FlushRequest {
+  /** IBV_FLUSH_GLOBAL: visible to every observer there. IBV_FLUSH_PERSISTENT: survives power loss. */
+  readonly placement: readonly ("global" | "persistent")[];
+  /** IBV_FLUSH_RANGE: `length` bytes from the remote address. IBV_FLUSH_MR: all of its region. */
+  readonly selectivity: "range" | "mr";
+  /** Bytes of the range; 0 by default. */
+  readonly length?: number;
 }
 
 /** ibv_recv_wr. */
@@ -60,25 +89,33 @@ interface Shape {
   readonly types: readonly QpType[];
   readonly remote?: true;
   readonly atomic?: true;
-  readonly inline?: true;
+  readonly flush?: true;
+  readonly bind?: true;
+  /** `always`: the payload never is anywhere else (ibv_wr_atomic_write takes its 8 bytes along). */
+  readonly inline?: true | "always";
 }
 
 const RC: readonly QpType[] = ["rc"];
-const RC_UD: readonly QpType[] = ["rc", "ud"];
+const RC_UC: readonly QpType[] = ["rc", "uc"];
+const ALL: readonly QpType[] = ["rc", "uc", "ud"];
 
 /** What each operation needs, and on which queue pairs it exists (`rocev2.md` §4.3). */
 const SHAPES: Readonly<Record<SendRequest["opcode"], Shape>> = {
-  "send": { types: RC_UD, inline: true },
-  "send-immediate": { types: RC_UD, inline: true },
+  "send": { types: ALL, inline: true },
+  "send-immediate": { types: ALL, inline: true },
   "send-invalidate": { types: RC, inline: true },
-  "write": { types: RC, remote: true, inline: true },
-  "write-immediate": { types: RC, remote: true, inline: true },
+  "write": { types: RC_UC, remote: true, inline: true },
+  "write-immediate": { types: RC_UC, remote: true, inline: true },
   "write-persistence": { types: RC, remote: true, inline: true },
   "write-persist-address": { types: RC, remote: true, inline: true },
   "read": { types: RC, remote: true },
   "compare-swap": { types: RC, remote: true, atomic: true },
   "fetch-add": { types: RC, remote: true, atomic: true },
   "persistence-ack": { types: RC },
+  "flush": { types: RC, remote: true, flush: true },
+  "atomic-write": { types: RC, remote: true, inline: "always" },
+  "bind-mw": { types: RC_UC, bind: true },
+  "local-invalidate": { types: RC_UC },
 };
 
 const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"]);
@@ -105,19 +142,50 @@ function refuseSend(qp: Qp, request: SendRequest): string | undefined {
     return `${request.opcode} ${shape.atomic ? "needs" : "has no"} atomic operands`;
   }
   if ((request.ud !== undefined) !== (qp.type === "ud")) {
-    return qp.type === "ud" ? "A UD send needs an address" : "An RC send has no address";
+    return qp.type === "ud" ? "A UD send needs an address" : `A send on ${qp.type} has none`;
   }
+  const wrongAh = request.ud === undefined ? undefined : refuseAh(qp.pd, request.ud.ah);
+  if (wrongAh !== undefined) return wrongAh;
+  if ((request.flush !== undefined) !== (shape.flush === true)) {
+    return `${request.opcode} ${shape.flush ? "needs" : "has no"} flush arguments`;
+  }
+  if ((request.bind !== undefined) !== (shape.bind === true)) {
+    return `${request.opcode} ${shape.bind ? "needs" : "has nothing"} to bind`;
+  }
+  const wrongBind = request.bind === undefined ? undefined : refuseBind(request.bind);
+  if (wrongBind !== undefined) return wrongBind;
   const bytes = payloadBytes(sges);
+  if (shape.flush) return refuseFlush(request.flush!, bytes);
+  if (request.opcode === "atomic-write") return refuseAtomicWrite(request, bytes);
   if (bytes > MESSAGE_BYTES_MAX) return `A message has at most 2^31 B: this has ${bytes}`;
-  if (shape.atomic && bytes !== 8) return `An atomic's answer has 8 B: there is room for ${bytes}`;
+  if (shape.atomic && bytes !== ATOMIC_BYTES) {
+    return `An atomic's answer has 8 B: there is room for ${bytes}`;
+  }
   if (request.inline && (!shape.inline || bytes > qp.caps.maxInline)) {
     return `${request.opcode} of ${bytes} B cannot go inline: at most ${qp.caps.maxInline} B`;
   }
   return undefined;
 }
 
+function refuseFlush(flush: FlushRequest, bytes: number): string | undefined {
+  const { placement, length = 0 } = flush;
+  if (bytes > 0) return `A FLUSH carries no data: this has ${bytes} B`;
+  if (placement.length === 0) return "A FLUSH names a placement: this names none";
+  if (!Number.isInteger(length) || length < 0 || length > MESSAGE_BYTES_MAX) {
+    return `A FLUSH is about 0 to 2^31 B: this about ${length}`;
+  }
+  return undefined;
+}
+
+/** The queue pair's limit of inline data does not count: the 8 bytes have a place of their own. */
+function refuseAtomicWrite({ inline }: SendRequest, bytes: number): string | undefined {
+  if (bytes !== ATOMIC_BYTES) return `An ATOMIC WRITE has 8 B: this has ${bytes}`;
+  return inline === false ? "An ATOMIC WRITE's data is always inline" : undefined;
+}
+
 /** Q-02: whether the payload goes into the WQE. */
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
+  if (SHAPES[request.opcode].inline === "always") return true;
   if (request.inline !== undefined) return request.inline;
   if (!SHAPES[request.opcode].inline || bytes === 0) return false;
   const rule = qp.caps.inline;
@@ -137,6 +205,21 @@ function gather(device: Device, sges: readonly Sge[], bytes: number): Uint8Array
   return data;
 }
 
+function flushOperands({ placement, selectivity, length = 0 }: FlushRequest): FlushOperands {
+  const { globalVisibility, persistence } = FLUSH_PLACEMENT;
+  return {
+    select: selectivity === "range" ? FLUSH_SELECT.range : FLUSH_SELECT.region,
+    placement: (placement.includes("global") ? globalVisibility : 0) |
+      (placement.includes("persistent") ? persistence : 0),
+    length,
+  };
+}
+
+function udAddress({ ah, qpn, qKey }: UdDestination): UdAddress {
+  const { address, trafficClass, hopLimit, udpSourcePort } = ah;
+  return { qKey, qpn, address, trafficClass, hopLimit, udpSourcePort };
+}
+
 function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   const sges = request.sges ?? NO_SGES;
   const bytes = payloadBytes(sges);
@@ -154,7 +237,9 @@ function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   };
   if (remote !== undefined) wqe.remote = { va: BigInt(remote.va), rkey: remote.rkey };
   if (atomic !== undefined) wqe.atomic = atomic;
-  if (ud !== undefined) wqe.ud = ud;
+  if (request.flush !== undefined) wqe.flush = flushOperands(request.flush);
+  if (request.bind !== undefined) wqe.bind = bindOperands(request.bind);
+  if (ud !== undefined) wqe.ud = udAddress(ud);
   if (inline) wqe.inline = gather(qp.device, sges, bytes);
   return wqe;
 }
@@ -194,7 +279,7 @@ function postError(error: VerbError, bad: number): PostError {
 }
 
 /** Puts one request into the ring, or says why not. */
-function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
+export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   const { sq, device } = qp;
   if (!SENDING_STATES.has(qp.life.state)) {
     return verbError("EINVAL", `A queue pair in ${qp.life.state} takes no sends`);
@@ -211,6 +296,8 @@ function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   device.cpu.charge(device.state.timing.postPs);
   sq.wrIds[wqe.index] = request.wrId ?? 0;
   fill(device, sq, wqe);
+  // As ibv_bind_mw does: the key is the new one from now on.
+  if (request.bind !== undefined) request.bind.mw.rkey = request.bind.rkey;
   if (device.cpu.tracing) traceWqe(qp, request, wqe.index);
   return undefined;
 }
@@ -235,12 +322,15 @@ export function* postSend(
     }
     posted++;
   }
-  if (posted > 0) yield* ring(qp.device, qp.sq);
+  if (posted > 0) yield* ringDoorbell(qp.device, qp.sq);
   return error;
 }
 
 /** The new write pointer in space 3, then the doorbell (`rocev2.md` §5.2: in this order). */
-function* ring(device: Device, queue: SendRing | RecvRing): Steps<void> {
+export function* ringDoorbell(
+  device: Device,
+  queue: { readonly queue: number; readonly write: number; stamp: Time },
+): Steps<void> {
   const pointer = queue.write;
   const stamp = storePointer(device, queue, pointer);
   const doorbell = device.state.doorbell === "pointer"
@@ -253,6 +343,9 @@ function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
   const { rq, device } = qp;
   if (qp.life.state === "reset") {
     return verbError("EINVAL", "A queue pair in reset takes no receives");
+  }
+  if (qp.srq !== undefined) {
+    return verbError("EINVAL", "Receives of this queue pair are posted to its shared queue");
   }
   if (request.sges.length > qp.caps.maxRecvSge) {
     const found = request.sges.length;
@@ -287,6 +380,6 @@ export function* postRecv(
     }
     posted++;
   }
-  if (posted > 0) yield* ring(qp.device, qp.rq);
+  if (posted > 0) yield* ringDoorbell(qp.device, qp.rq);
   return error;
 }

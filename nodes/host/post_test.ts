@@ -6,6 +6,7 @@ import {
   DOORBELL_OFFSET,
 } from "../../fabric/wire/queue_information.ts";
 import { decodeRecvWqe, decodeSendWqe, WQE_UNIT_BYTES } from "../../fabric/wire/wqe.ts";
+import { createAh } from "./address_handle.ts";
 import { type Cq, createCq, pollCq } from "./completion_queue.ts";
 import { type Device, type DeviceOptions, must } from "./device.ts";
 import { allocPd, type Mr, type Pd, regMr } from "./memory_region.ts";
@@ -145,7 +146,7 @@ describe("postSend", () => {
     same([answer?.errno, answer?.bad], ["ENOMEM", 6]);
   });
 
-  it("§7.1 test 2: EINVAL in RESET, INIT and RTR, and nothing is rung", () => {
+  it("§7 #2: EINVAL in RESET, INIT and RTR, and nothing is rung", () => {
     for (const state of ["reset", "init", "rtr"] as const) {
       qp.life.state = state;
       equal(rig.run(postSend(qp, write(1)))?.errno, "EINVAL", state);
@@ -163,13 +164,65 @@ describe("postSend", () => {
       { opcode: "read", inline: true, sges: [part] },
       { opcode: "send" },
       { opcode: "fetch-add", sges: [part] },
-      { ud: { qKey: 1, qpn: 2, address: 3 } },
+      { ud: { qKey: 1, qpn: 2, ah: must(createAh(pd, { address: 3 })) } },
     ];
     for (const changes of wrong) {
-      equal(rig.run(postSend(qp, write(1, changes)))?.errno, "EINVAL", JSON.stringify(changes));
+      equal(rig.run(postSend(qp, write(1, changes)))?.errno, "EINVAL", Object.keys(changes).join());
     }
     open({}, { type: "ud" });
     equal(rig.run(postSend(qp, write(1)))?.errno, "EINVAL");
+  });
+});
+
+describe("postSend of what the standard's later issues added", () => {
+  function memory(opcode: "flush" | "atomic-write", changes: Partial<SendRequest>): SendRequest {
+    return { opcode, wrId: 1, remote: { va: 0x6000_0000_0000, rkey: 5 }, ...changes };
+  }
+
+  it("P-50: flush takes placement, selectivity and length along (ibv_wr_flush)", () => {
+    const cases: [NonNullable<SendRequest["flush"]>, object][] = [
+      [{ placement: ["global"], selectivity: "range", length: 600 }, {
+        select: 0,
+        placement: 1,
+        length: 600,
+      }],
+      [{ placement: ["persistent"], selectivity: "mr" }, { select: 1, placement: 2, length: 0 }],
+      [{ placement: ["global", "persistent"], selectivity: "range", length: 2 ** 31 }, {
+        select: 0,
+        placement: 3,
+        length: 2 ** 31,
+      }],
+    ];
+    for (const [flush, expected] of cases) {
+      open();
+      equal(rig.run(postSend(qp, memory("flush", { flush }))), undefined);
+      same(wqeAt(0)!.flush, expected);
+      same(wqeAt(0)!.remote, { va: 0x6000_0000_0000n, rkey: 5 });
+    }
+  });
+
+  it("P-50: atomic-write takes its eight bytes along, whatever the queue pair's inline limit", () => {
+    open({ inline: { by: "size", bytes: 0 } });
+    rig.store(mr.address, Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8));
+    equal(rig.run(postSend(qp, memory("atomic-write", { sges: [sge(mr, 0, 8)] }))), undefined);
+    same(wqeAt(0)!.inline, Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8));
+  });
+
+  it("§4.3: EINVAL for what makes no sense", () => {
+    const flush = { placement: ["global"], selectivity: "range", length: 8 } as const;
+    const wrong: SendRequest[] = [
+      memory("flush", {}),
+      memory("flush", { flush: { ...flush, placement: [] } }),
+      memory("flush", { flush: { ...flush, length: -1 } }),
+      memory("flush", { flush: { ...flush, length: 2 ** 31 + 1 } }),
+      memory("flush", { flush, sges: [sge(mr, 0, 8)] }),
+      memory("atomic-write", { sges: [sge(mr, 0, 4)] }),
+      memory("atomic-write", { sges: [sge(mr, 0, 8)], inline: false }),
+      write(1, { flush }),
+    ];
+    for (const request of wrong) {
+      equal(rig.run(postSend(qp, request))?.errno, "EINVAL", JSON.stringify(request));
+    }
   });
 });
 
@@ -182,7 +235,7 @@ describe("postRecv", () => {
     same(rig.registers.map(({ bytes }) => decodeDoorbell(bytes)!.queue), [qp.rq.queue]);
   });
 
-  it("§7.1 tests 1, 3, 4: EINVAL in RESET and for too many elements, ENOMEM when full", () => {
+  it("§7 #1 #3 #4: EINVAL in RESET and for too many elements, ENOMEM when full", () => {
     const part = sge(mr, 0, 8);
     equal(rig.run(postRecv(qp, { sges: [part, part] }))?.errno, "EINVAL");
     const answer = rig.run(postRecv(qp, Array.from({ length: 4 }, () => ({ sges: [part] }))));

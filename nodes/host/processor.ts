@@ -33,9 +33,12 @@ export interface ProcessorPlan {
   readonly pollPs: Time;
   readonly interruptPs: Time;
   readonly map: AddressMap;
+  /** Told of the program that a core is busy with from now on. */
+  readonly onBusy?: (core: Pick<Core, "index" | "busyUntil">, program: string) => void;
 }
 
 interface Core {
+  readonly index: number;
   busyUntil: Time;
   cpuPs: Time;
 }
@@ -86,7 +89,10 @@ export class Processor {
   constructor(plan: ProcessorPlan) {
     assert(plan.cores >= 1, "A host has at least one core");
     this.#plan = plan;
-    this.#cores = Array.from({ length: plan.cores }, () => ({ busyUntil: 0, cpuPs: 0 }));
+    this.#cores = Array.from(
+      { length: plan.cores },
+      (_, index) => ({ index, busyUntil: 0, cpuPs: 0 }),
+    );
   }
 
   /** When a program goes on next. */
@@ -163,6 +169,8 @@ export class Processor {
       }
       taken = true;
       task.core.cpuPs += this.#plan.interruptPs;
+      const busyUntil = now + this.#plan.interruptPs;
+      this.#plan.onBusy?.({ index: task.core.index, busyUntil }, "interrupt");
       task.account.paidPs += this.#plan.interruptPs;
       this.#end(task, now, this.#plan.interruptPs);
     }
@@ -263,6 +271,7 @@ export class Processor {
     core.cpuPs += account.owed;
     account.paidPs += account.owed;
     core.busyUntil = now + account.owed;
+    if (account.owed > 0) this.#plan.onBusy?.(core, task.plan.name);
     task.paidAt = core.busyUntil;
     account.owed = 0;
   }

@@ -5,14 +5,15 @@
 import { fail } from "../../fabric/assert.ts";
 import type { Time } from "../../fabric/time/time.ts";
 import { decodeSpace1, SPACE1_BYTES } from "../../fabric/wire/queue_information.ts";
-import type { QpAttributes, QpState, QpType } from "../../fabric/wire/rnic_command.ts";
+import { refuseModify } from "../../fabric/wire/qp_life_cycle.ts";
+import type { CqesWritten, QpAttributes, QpState, QpType } from "../../fabric/wire/rnic_command.ts";
 import {
   MAX_INLINE_BYTES,
   MAX_SGE,
   WQE_UNIT_BYTES,
   type WqeOpcode,
 } from "../../fabric/wire/wqe.ts";
-import type { Cq } from "./completion_queue.ts";
+import { type Cq, endLife } from "./completion_queue.ts";
 import {
   contiguous,
   type Device,
@@ -27,7 +28,7 @@ import {
 } from "./device.ts";
 import type { Pd } from "./memory_region.ts";
 import type { Steps } from "./program.ts";
-import { refuseTransition } from "./qp_life_cycle.ts";
+import { retireSlot, type Srq } from "./shared_receive_queue.ts";
 
 /** A WQE's position comes back in 16 bits. */
 const RING_UNITS_MAX = 1 << 16;
@@ -69,9 +70,11 @@ export interface Qp {
   readonly sendCq: Cq;
   readonly recvCq: Cq;
   readonly sq: SendRing;
+  /** Without a unit to fill where receives come from `srq`. */
   readonly rq: RecvRing;
+  readonly srq: Srq | undefined;
   /** As far as the driver has seen; {@link queryQp} looks. */
-  readonly life: { state: QpState };
+  readonly life: { state: QpState; attributes: QpAttributes };
   readonly caps: QpCaps;
 }
 
@@ -90,7 +93,10 @@ export interface QpOptions {
   readonly sendCq: Cq;
   readonly recvCq: Cq;
   readonly maxSendWr: number;
+  /** Of no meaning with `srq`. */
   readonly maxRecvWr: number;
+  /** Receives come from this shared queue. */
+  readonly srq?: Srq;
   readonly maxSendSge?: number;
   readonly maxRecvSge?: number;
   /** Q-02; the device's rule by default. */
@@ -104,7 +110,11 @@ export interface QpOptions {
 /** Units of the largest WQE that such a queue pair takes. */
 function largestUnits(type: QpType, maxSge: number, maxInline: number): number {
   const payload = Math.max(16 * maxSge, 4 + maxInline, 16);
-  const bytes = 16 + 16 + (type === "ud" ? 16 : 0) + payload;
+  const bytes = Math.max(
+    16 + 16 + (type === "ud" ? 16 : 0) + payload,
+    // An atomic has operands, and no data in the WQE.
+    16 + 16 + 16 + 16 * maxSge,
+  );
   return Math.ceil(bytes / WQE_UNIT_BYTES);
 }
 
@@ -112,7 +122,8 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
   const inline = options.inline ?? device.state.inline;
   return {
     maxSendWr: options.maxSendWr,
-    maxRecvWr: options.maxRecvWr,
+    // Q-01: what a peer may count on is what is shared.
+    maxRecvWr: options.srq?.caps.maxWr ?? options.maxRecvWr,
     maxSendSge: options.maxSendSge ?? 1,
     maxRecvSge: options.maxRecvSge ?? 1,
     maxInline: inline.by === "program" ? MAX_INLINE_BYTES : inline.bytes,
@@ -121,11 +132,14 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
   };
 }
 
-function refuseCaps(pd: Pd, caps: QpCaps): VerbError | undefined {
+function refuseCaps(pd: Pd, caps: QpCaps, srq: Srq | undefined): VerbError | undefined {
   const stale = refuseStale(pd.device, pd.epoch);
   if (stale !== undefined) return stale;
   if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
-  if (!(caps.maxSendWr >= 1) || !(caps.maxRecvWr >= 1)) {
+  if (srq !== undefined && !srq.uses.alive) {
+    return verbError("EINVAL", "The shared receive queue is gone");
+  }
+  if (!(caps.maxSendWr >= 1) || !(caps.maxRecvWr >= (srq === undefined ? 1 : 0))) {
     return verbError("EINVAL", "A queue pair needs room for one work request in each queue");
   }
   if (caps.maxSendSge > MAX_SGE || caps.maxRecvSge > MAX_SGE) {
@@ -141,25 +155,27 @@ function refuseCaps(pd: Pd, caps: QpCaps): VerbError | undefined {
 export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const { device } = pd;
   const caps = capsOf(device, options);
-  const wrong = refuseCaps(pd, caps);
+  const wrong = refuseCaps(pd, caps, options.srq);
   if (wrong !== undefined) return wrong;
   const unitsEach = largestUnits(options.type, caps.maxSendSge, caps.maxInline);
   const sqDepth = powerOfTwo(caps.maxSendWr * unitsEach + 1);
-  const rqDepth = powerOfTwo(caps.maxRecvWr + 1);
+  const { srq } = options;
+  const rqDepth = srq === undefined ? powerOfTwo(caps.maxRecvWr + 1) : 0;
   const stride = caps.maxRecvSge === 1 ? 16 : 16 * powerOfTwo(caps.maxRecvSge);
   if (sqDepth > RING_UNITS_MAX || rqDepth > RING_UNITS_MAX) {
     return verbError("ENOMEM", `A ring has at most ${RING_UNITS_MAX} units`);
   }
   const sqBuffer = device.cpu.allocateContiguous(sqDepth * WQE_UNIT_BYTES);
-  const rqBuffer = device.cpu.allocateContiguous(rqDepth * stride);
+  const rqBuffer = srq === undefined ? device.cpu.allocateContiguous(rqDepth * stride) : sqBuffer;
   const reply = expectReply(
     "create-qp",
     yield* device.cpu.command({
       op: "create-qp",
       type: options.type,
       sq: { address: contiguous(sqBuffer), units: sqDepth },
-      rq: { address: contiguous(rqBuffer), units: rqDepth },
-      rqStride: stride,
+      ...(srq === undefined
+        ? { rq: { address: contiguous(rqBuffer), units: rqDepth }, rqStride: stride }
+        : { srq: srq.srqn }),
       sendCq: options.sendCq.cqn,
       recvCq: options.recvCq.cqn,
       pd: pd.handle,
@@ -174,17 +190,21 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     opcodes: [],
   };
   const rq: RecvRing = {
-    ...emptyRing(reply.rqQueue, rqBuffer.address, { depth: rqDepth, requests: caps.maxRecvWr }),
+    ...emptyRing(reply.rqQueue, rqBuffer.address, {
+      depth: rqDepth,
+      requests: srq === undefined ? caps.maxRecvWr : 0,
+    }),
     stride,
   };
   const { sendCq, recvCq, type } = options;
-  const life: { state: QpState } = { state: "reset" };
-  const qp: Qp = { device, pd, qpn: reply.qpn, type, sendCq, recvCq, sq, rq, life, caps };
+  const life: Qp["life"] = { state: "reset", attributes: {} };
+  const qp: Qp = { device, pd, qpn: reply.qpn, type, sendCq, recvCq, sq, rq, srq, life, caps };
   emptyRings(qp);
   device.state.queuePairs.set(qp.qpn, qp);
   pd.uses.count++;
   sendCq.place.users++;
   recvCq.place.users++;
+  if (srq !== undefined) srq.uses.count++;
   return qp;
 }
 
@@ -198,9 +218,9 @@ function emptyRing(
   return { ...ring, write: depth - 1, tail: 0, used: 0, requests: 0, wrIds: [] };
 }
 
-/** Both rings from their beginning, as a queue pair in RESET has them. */
+/** Its own rings from their beginning, as a queue pair in RESET has them. */
 function emptyRings(qp: Qp): void {
-  for (const ring of [qp.sq, qp.rq]) {
+  for (const ring of qp.srq === undefined ? [qp.sq, qp.rq] : [qp.sq]) {
     ring.write = ring.depth - 1;
     ring.tail = ring.used = ring.requests = 0;
     storePointer(qp.device, ring, ring.write);
@@ -215,28 +235,64 @@ export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | u
   const { type, life, qpn, device } = qp;
   const stale = refuseStale(device, qp.pd.epoch);
   if (stale !== undefined) return stale;
-  const refusal = refuseTransition({ type, state: life.state, mtu: device.state.mtu }, attributes);
-  if (refusal !== undefined) return verbError("EINVAL", refusal);
-  const reply = expectReply(
-    "done",
-    yield* device.cpu.command({ op: "modify-qp", qpn, attributes }),
-  );
-  if (failed(reply)) return reply;
-  life.state = attributes.state ?? life.state;
-  if (life.state === "reset") emptyRings(qp);
+  // As the kernel does for processes without CAP_NET_RAW.
+  if ((attributes.qKey ?? 0) >= 0x8000_0000 && !device.privileged) {
+    return verbError("EPERM", `Q_Key ${attributes.qKey} is a controlled one`);
+  }
+  const refusal = refuseModify({ type, state: life.state, mtu: device.state.mtu }, attributes);
+  if (refusal !== undefined) {
+    return verbError("EINVAL", `Cannot modify QP ${qpn} as ${refusal}`);
+  }
+  const { state, curState: _, enSqdAsyncNotify: __, ...given } = attributes;
+  const command = { op: "modify-qp", qpn, attributes } as const;
+  if (state === "reset") {
+    const reply = expectReply("qp-emptied", yield* device.cpu.command(command));
+    if (failed(reply)) return reply;
+    endLives(qp, reply.written);
+    emptyRings(qp);
+    life.attributes = {};
+  } else {
+    const reply = expectReply("done", yield* device.cpu.command(command));
+    if (failed(reply)) return reply;
+    life.attributes = { ...life.attributes, ...given };
+  }
+  life.state = state ?? life.state;
   return undefined;
 }
 
-/** State and capacities (ibv_query_qp). The state is read from queue information, space 1 (Q-04). */
-export function* queryQp(qp: Qp): Steps<{ state: QpState; caps: QpCaps } | VerbError> {
+/** Completions of what was posted before are not to be found any more. */
+function endLives({ qpn, sendCq, recvCq, srq }: Qp, written: CqesWritten): void {
+  endLife(sendCq, qpn, { before: written.send, srq });
+  endLife(recvCq, qpn, { before: written.recv, srq });
+}
+
+/** What ibv_query_qp answers. */
+export interface QpInfo {
+  readonly state: QpState;
+  readonly caps: QpCaps;
+  /** As given by the modifies of this life. */
+  readonly attributes: QpAttributes;
+}
+
+/** State, capacities, attributes. The state is read from queue information, space 1 (Q-04). */
+export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
   const { cpu, state } = qp.device;
   const stale = refuseStale(qp.device, qp.pd.epoch);
   if (stale !== undefined) return stale;
   const address = state.space1 + qp.sq.queue * SPACE1_BYTES;
   const info = decodeSpace1(cpu.load(address, SPACE1_BYTES));
-  qp.life.state = info.state;
+  if (mayBecome(qp.life.state, info.state)) qp.life.state = info.state;
   yield* cpu.settle();
-  return { state: info.state, caps: qp.caps };
+  return { state: qp.life.state, caps: qp.caps, attributes: qp.life.attributes };
+}
+
+/**
+ * Whether the RNIC itself may have taken a queue pair from one state to another. What it cannot have
+ * done is older than what the driver knows: a reply may be here before the write in front of it.
+ */
+function mayBecome(known: QpState, found: QpState): boolean {
+  if (found === "err") return known !== "reset";
+  return found === "sqe" && (known === "rts" || known === "sqd");
 }
 
 /** Destroys it; completions of it that were not taken are lost. */
@@ -245,10 +301,12 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   const stale = refuseStale(device, qp.pd.epoch);
   if (stale !== undefined) return stale;
   const reply = expectReply(
-    "done",
+    "qp-emptied",
     yield* device.cpu.command({ op: "destroy-qp", qpn: qp.qpn }),
   );
   if (failed(reply)) return reply;
+  endLives(qp, reply.written);
+  if (qp.srq !== undefined) qp.srq.uses.count--;
   device.state.queuePairs.delete(qp.qpn);
   qp.pd.uses.count--;
   qp.sendCq.place.users--;
@@ -278,9 +336,10 @@ export function retireSend(qp: Qp, index: number): Retired {
   }
 }
 
-/** Frees the receive WQE at `index`: they complete in order. */
+/** Frees the receive WQE at `index`: they complete in order, those of a shared queue in any. */
 export function retireRecv(qp: Qp, index: number): Retired {
-  const { rq } = qp;
+  const { rq, srq } = qp;
+  if (srq !== undefined) return { wrId: retireSlot(srq, index), opcode: "nop" };
   if (rq.requests === 0 || rq.tail !== index) fail(`QP ${qp.qpn}: RECV ${index} is not the oldest`);
   rq.tail = (index + 1) % rq.depth;
   rq.used--;

@@ -2,18 +2,26 @@
  * What a program can call, in one table: libibverbs' names, the connection manager's, and a few small
  * helpers. A program is given it as `context.device.verbs`, so that its file imports types only.
  */
+import { createAh, createAhFromWc, destroyAh, modifyQpUdpSport } from "./address_handle.ts";
 import { makeCmAgent, resetAgent } from "./cm_agent.ts";
 import { connect } from "./connect.ts";
 import { CM_SIGNAL, disconnect, noteActivity, refused } from "./connection.ts";
 import { accept, listen, listening, nextEvent, reject, waitEvent } from "./listen.ts";
+import { createCq, destroyCq, pollCq, reqNotifyCq, waitCompletion } from "./completion_queue.ts";
+import { getAsyncEvent } from "./async_event.ts";
 import {
-  createCq,
-  destroyCq,
+  ackCqEvents,
+  createCompChannel,
+  destroyCompChannel,
+  getChannelEvent,
   getCqEvent,
-  pollCq,
-  reqNotifyCq,
-  waitCompletion,
-} from "./completion_queue.ts";
+} from "./comp_channel.ts";
+import { importMr, importPd, openContext } from "./context.ts";
+import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./extended_cq.ts";
+import { allocMw, bindMw, deallocMw, incRkey } from "./memory_window.ts";
+import { resizeCq } from "./resize_cq.ts";
+import { createSrq, destroySrq, modifySrq, postSrqRecv, querySrq } from "./shared_receive_queue.ts";
+import { wrAbort, wrAdd, wrComplete, wrStart } from "./work_batch.ts";
 import {
   type Device,
   type DeviceOptions,
@@ -23,7 +31,8 @@ import {
   ProgramError,
 } from "./device.ts";
 import { openGsi } from "./gsi.ts";
-import { allocPd, deallocPd, deregMr, regMr } from "./memory_region.ts";
+import { attachMcast, detachMcast } from "./multicast.ts";
+import { adviseMr, allocPd, deallocPd, deregMr, regMr, reregMr } from "./memory_region.ts";
 import { postRecv, postSend, sge } from "./post.ts";
 import type { Cpu, Steps } from "./program.ts";
 import { storeSpace2, writeSpace2 } from "./space2.ts";
@@ -37,13 +46,33 @@ export type { Device, DeviceOptions } from "./device.ts";
 export const verbs = {
   allocPd,
   deallocPd,
+  openContext,
+  importPd,
+  importMr,
   regMr,
+  reregMr,
+  adviseMr,
   deregMr,
+  allocMw,
+  bindMw,
+  incRkey,
+  deallocMw,
   createCq,
   destroyCq,
   pollCq,
   reqNotifyCq,
+  resizeCq,
+  startPoll,
+  nextPoll,
+  endPoll,
+  wcRead,
+  wcFlags,
+  createCompChannel,
+  destroyCompChannel,
+  getChannelEvent,
   getCqEvent,
+  ackCqEvents,
+  getAsyncEvent,
   waitCompletion,
   createQp,
   modifyQp,
@@ -51,7 +80,22 @@ export const verbs = {
   destroyQp,
   postSend,
   postRecv,
+  wrStart,
+  wrAdd,
+  wrComplete,
+  wrAbort,
+  createSrq,
+  modifySrq,
+  querySrq,
+  postSrqRecv,
+  destroySrq,
   sge,
+  createAh,
+  createAhFromWc,
+  destroyAh,
+  attachMcast,
+  detachMcast,
+  modifyQpUdpSport,
   writeSpace2,
   storeSpace2,
   connect,
@@ -131,9 +175,18 @@ export function* reopenDevice(
   for (const signal of [...signals, CM_SIGNAL]) cpu.signal(signal);
 }
 
+/** Events that tell that their queue pair is in ERR. */
+const ENDS_QUEUE_PAIR: ReadonlySet<RnicEvent["type"]> = new Set([
+  "QP_FATAL",
+  "QP_REQ_ERR",
+  "QP_ACCESS_ERR",
+  "QP_LAST_WQE_REACHED",
+]);
+
 /** Takes note of an asynchronous event of the firmware. */
 export function handleEvent(device: Device, event: RnicEvent): void {
-  if (event.type === "CQ_ERR" || event.type === "COMM_EST") return;
+  device.state.asyncEvents.push(event);
+  if (!ENDS_QUEUE_PAIR.has(event.type) || !("qpn" in event)) return;
   const qp = device.state.queuePairs.get(event.qpn);
   if (qp !== undefined) qp.life.state = "err";
 }

@@ -184,6 +184,16 @@ export class VerbsRig implements Cpu {
         const key = this.#numbers++ << 8;
         return { status: "ok", op: "register-mr", lkey: key, rkey: key };
       }
+      case "modify-qp":
+        return command.attributes.state === "reset"
+          ? { status: "ok", op: "qp-emptied", written: { send: 0, recv: 0 } }
+          : { status: "ok", op: "done" };
+      case "destroy-qp":
+        return { status: "ok", op: "qp-emptied", written: { send: 0, recv: 0 } };
+      case "create-srq":
+        return { status: "ok", op: "create-srq", srqn: this.#numbers++ };
+      case "allocate-mw":
+        return { status: "ok", op: "allocate-mw", rkey: this.#numbers++ << 8 };
       default:
         return { status: "ok", op: "done" };
     }

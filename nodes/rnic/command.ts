@@ -5,39 +5,32 @@
 import { PORTS } from "../../fabric/node.ts";
 import { Deadlines } from "../../fabric/time/deadlines.ts";
 import { GSI_QPN } from "../../fabric/wire/bth.ts";
-import { CQE_BYTES } from "../../fabric/wire/cqe.ts";
 import type { CommandMessage } from "../../fabric/wire/pcie.ts";
+import { refuseModify } from "../../fabric/wire/qp_life_cycle.ts";
 import { SPACE2_BYTES } from "../../fabric/wire/queue_information.ts";
-import type { RingPlace, RnicCommand, RnicReply } from "../../fabric/wire/rnic_command.ts";
+import type { RnicCommand, RnicReply } from "../../fabric/wire/rnic_command.ts";
 import { WQE_UNIT_BYTES } from "../../fabric/wire/wqe.ts";
-import { createCompletionQueue } from "./completion_queue.ts";
+import { forgetCompletions } from "./completion_queue.ts";
+import { executeCqCommand } from "./cq_command.ts";
 import type { Device } from "./device.ts";
-import { enterError, stopWork } from "./flush.ts";
-import { refuseModify } from "./life_cycle.ts";
+import { checkDrained } from "./drain.ts";
+import { announceState, enterError, skipFlushed, stopWork } from "./flush.ts";
 import { LIMITS } from "./limits.ts";
-import { addRegion, checkRegion, removeRegion } from "./memory_region.ts";
+import { executeMemoryCommand } from "./memory_command.ts";
+import { unbindWindowsOf } from "./memory_window.ts";
 import { applyAttributes, createQueuePair, type QueuePair, resetQueuePair } from "./queue_pair.ts";
-import {
-  freeQueues,
-  installQueue,
-  removeQueue,
-  writeSpace2,
-  writeState,
-} from "./queue_info/install.ts";
+import { freeQueues, installQueue, removeQueue, writeSpace2 } from "./queue_info/install.ts";
+import { DONE, noSuch, refusal } from "./reply.ts";
+import { ringFault } from "./ring_fault.ts";
+import { returnReceives } from "./shared_receive_queue.ts";
+import { executeSrqCommand } from "./srq_command.ts";
+import { attach, detach, groupsOf } from "./multicast.ts";
 import { schedule } from "./schedule.ts";
 import { fetchWork } from "./send_queue.ts";
 import { statisticsOf } from "./statistics.ts";
+import { TIMERS_PER_QUEUE_PAIR } from "./timers.ts";
 
 type Command<Op extends RnicCommand["op"]> = Extract<RnicCommand, { op: Op }>;
-
-const DONE: RnicReply = { status: "ok", op: "done" };
-
-function refusal(
-  errno: Extract<RnicReply, { status: "error" }>["errno"],
-  reason: string,
-): RnicReply {
-  return { status: "error", errno, reason };
-}
 
 /** Carries out a command; its reply leaves behind the writes that it caused. */
 export function takeCommand(device: Device, message: CommandMessage): void {
@@ -54,19 +47,29 @@ function execute(device: Device, command: RnicCommand): RnicReply {
     case "init":
       return init(device, command);
     case "create-cq":
-      return createCq(device, command);
+    case "resize-cq":
+    case "destroy-cq":
+      return executeCqCommand(device, command);
+    case "create-srq":
+    case "modify-srq":
+    case "query-srq":
+    case "destroy-srq":
+      return executeSrqCommand(device, command);
     case "create-qp":
       return createQp(device, command);
     case "modify-qp":
       return modifyQp(device, command);
     case "destroy-qp":
       return destroyQp(device, command);
-    case "destroy-cq":
-      return destroyCq(device, command);
+    case "attach-mcast":
+    case "detach-mcast":
+      return changeMembership(device, command);
     case "register-mr":
-      return registerMr(device, command);
+    case "reregister-mr":
     case "deregister-mr":
-      return removeRegion(device.regions, command.key) ? DONE : noSuch("region", command.key);
+    case "allocate-mw":
+    case "deallocate-mw":
+      return executeMemoryCommand(device, command);
     case "write-space2":
       return writeSpace2ByValue(device, command);
     case "lock-space2":
@@ -80,10 +83,6 @@ function execute(device: Device, command: RnicCommand): RnicReply {
   }
 }
 
-function noSuch(what: string, number: number): RnicReply {
-  return refusal("ENOENT", `There is no ${what} ${number}`);
-}
-
 function init(device: Device, { spaces, persistence }: Command<"init">): RnicReply {
   if (device.owners.some((owner) => owner !== undefined)) {
     return refusal("EBUSY", "Cannot lay out queue information as queues exist");
@@ -93,47 +92,32 @@ function init(device: Device, { spaces, persistence }: Command<"init">): RnicRep
   }
   device.spaces = spaces;
   device.persistence = persistence;
-  // A queue pair has two queues and two deadlines.
-  device.deadlines = new Deadlines(spaces.queues);
+  // A queue pair has two queues.
+  device.deadlines = new Deadlines(Math.ceil(spaces.queues / 2) * TIMERS_PER_QUEUE_PAIR);
   const { address, mac, mtu } = device.plan;
   return { status: "ok", op: "init", address, mac, mtu };
 }
 
-function ringFault(name: string, ring: RingPlace, most: number): string | undefined {
-  const { units } = ring;
-  const isPower = Number.isInteger(units) && units >= 2 && units <= most &&
-    (units & (units - 1)) === 0;
-  return isPower
-    ? undefined
-    : `${name} units must be a power of two from 2 to ${most}: they are ${units}`;
-}
+/** A WQE's position comes back in 16 bits. */
+const POSITIONS = 2 ** 16;
 
-function createCq(device: Device, { ring, vector }: Command<"create-cq">): RnicReply {
-  const fault = ringFault("CQ", ring, LIMITS.ringUnits);
-  if (fault !== undefined) return refusal("EINVAL", fault);
-  const queue = freeQueues(device, 1)?.[0];
-  if (queue === undefined) {
-    return refusal("ENOMEM", `All ${device.spaces!.queues} queues are taken`);
+/** What is wrong with where the queue pair's receives come from: a ring of its own, or a shared one. */
+function receiveFault({ rq, rqStride, srq }: Command<"create-qp">): string | undefined {
+  if (srq !== undefined) {
+    return rq === undefined ? undefined : "A queue pair has its own receive queue or a shared one";
   }
-  const cq = createCompletionQueue(queue, { ring, vector });
-  device.completionQueues.set(queue, cq);
-  installQueue(device, {
-    queue,
-    kind: "cq",
-    owner: queue,
-    ring,
-    unitBytes: CQE_BYTES,
-    state: "rts",
-  }, { kind: "cq", cq });
-  return { status: "ok", op: "create-cq", cqn: queue };
+  if (rq === undefined || rqStride === undefined) return "A queue pair needs a receive queue";
+  if (rqStride < 16 || rqStride % 16 !== 0) {
+    return `RQ stride must be a multiple of 16: it is ${rqStride}`;
+  }
+  return ringFault("RQ", rq, POSITIONS);
 }
 
 function refuseQp(device: Device, command: Command<"create-qp">): RnicReply | undefined {
-  // A WQE's position comes back in 16 bits.
-  const fault = ringFault("SQ", command.sq, 2 ** 16) ?? ringFault("RQ", command.rq, 2 ** 16);
+  const fault = ringFault("SQ", command.sq, POSITIONS) ?? receiveFault(command);
   if (fault !== undefined) return refusal("EINVAL", fault);
-  if (command.rqStride < 16 || command.rqStride % 16 !== 0) {
-    return refusal("EINVAL", `RQ stride must be a multiple of 16: it is ${command.rqStride}`);
+  if (command.srq !== undefined && !device.sharedReceiveQueues.has(command.srq)) {
+    return noSuch("shared receive queue", command.srq);
   }
   for (const cqn of [command.sendCq, command.recvCq]) {
     if (!device.completionQueues.has(cqn)) return noSuch("completion queue", cqn);
@@ -150,12 +134,14 @@ function refuseQp(device: Device, command: Command<"create-qp">): RnicReply | un
 function createQp(device: Device, command: Command<"create-qp">): RnicReply {
   const wrong = refuseQp(device, command);
   if (wrong !== undefined) return wrong;
-  const queues = freeQueues(device, 2);
+  const srq = command.srq === undefined ? undefined : device.sharedReceiveQueues.get(command.srq);
+  const queues = freeQueues(device, srq === undefined ? 2 : 1);
   if (queues === undefined) {
     return refusal("ENOMEM", `All ${device.spaces!.queues} queues are taken`);
   }
-  const [sqQueue, rqQueue] = queues as [number, number];
-  const { type, sq, rq, rqStride, sendCq, recvCq, pd, persistCompletion } = command;
+  const sqQueue = queues[0]!;
+  const rqQueue = srq?.srqn ?? queues[1]!;
+  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion } = command;
   const qpn = command.qpn ?? nextQpn(device);
   const qp = createQueuePair({
     qpn,
@@ -164,6 +150,7 @@ function createQp(device: Device, command: Command<"create-qp">): RnicReply {
     sqQueue,
     rqQueue,
     rqStride,
+    srq,
     rings: { sq, rq },
     sendCq,
     recvCq,
@@ -174,6 +161,7 @@ function createQp(device: Device, command: Command<"create-qp">): RnicReply {
   device.queuePairs.set(qpn, qp);
   device.completionQueues.get(sendCq)!.users++;
   device.completionQueues.get(recvCq)!.users++;
+  if (srq !== undefined) srq.users++;
   installRings(device, qp);
   return { status: "ok", op: "create-qp", qpn, sqQueue, rqQueue };
 }
@@ -195,7 +183,7 @@ function following(qpn: number): number {
   return qpn >= 0xff_fffe ? 2 : qpn + 1;
 }
 
-/** Both rings empty, as RESET has them. */
+/** Its own rings empty, as RESET has them. */
 function installRings(device: Device, qp: QueuePair): void {
   const { qpn, state, sqQueue, rqQueue, rings, rqStride } = qp;
   installQueue(device, {
@@ -206,6 +194,7 @@ function installRings(device: Device, qp: QueuePair): void {
     unitBytes: WQE_UNIT_BYTES,
     state,
   }, { kind: "sq", qp });
+  if (rings.rq === undefined) return;
   installQueue(device, {
     queue: rqQueue,
     kind: "rq",
@@ -223,23 +212,38 @@ function modifyQp(device: Device, { qpn, attributes }: Command<"modify-qp">): Rn
   const wrong = refuseModify({ type, state, mtu: device.plan.mtu }, attributes);
   if (wrong !== undefined) return refusal("EINVAL", `Cannot modify QP ${qpn} as ${wrong}`);
   if (attributes.state === "reset") {
-    stopWork(device, qp);
-    resetQueuePair(qp);
+    emptyQueuePair(device, qp);
     installRings(device, qp);
+    return emptied(device, qp);
   } else if (attributes.state === "err") {
     enterError(device, qp);
   } else {
     applyAttributes(qp, attributes);
-    if (attributes.state !== undefined && attributes.state !== state) announceState(device, qp);
+    if (state === "sqe" && qp.state === "rts") skipFlushed(qp);
+    if (qp.state !== state) announceState(device, qp);
+    if (qp.state === "rts" && state !== "rts") startWork(device, qp);
+    else checkDrained(device, qp);
   }
   return DONE;
 }
 
-/** The host sees the state in space 1; what was posted before RTS is looked at now. */
-function announceState(device: Device, qp: QueuePair): void {
-  writeState(device, qp.sqQueue, qp.state);
-  writeState(device, qp.rqQueue, qp.state);
-  if (qp.state !== "rts") return;
+/** RESET, silently: what was under way is void, receives of a shared queue go back to it. */
+function emptyQueuePair(device: Device, qp: QueuePair): void {
+  stopWork(device, qp);
+  returnReceives(device, qp);
+  forgetCompletions(device, qp);
+  resetQueuePair(qp);
+}
+
+/** How far the queue pair's completions of the life that has ended reach. */
+function emptied(device: Device, qp: QueuePair): RnicReply {
+  const send = device.completionQueues.get(qp.sendCq)!.written;
+  const recv = device.completionQueues.get(qp.recvCq)!.written;
+  return { status: "ok", op: "qp-emptied", written: { send, recv } };
+}
+
+/** What was posted before RTS is looked at now. */
+function startWork(device: Device, qp: QueuePair): void {
   qp.sq.mayHaveMore = true;
   fetchWork(device, qp);
   schedule(device, qp);
@@ -248,32 +252,29 @@ function announceState(device: Device, qp: QueuePair): void {
 function destroyQp(device: Device, { qpn }: Command<"destroy-qp">): RnicReply {
   const qp = device.queuePairs.get(qpn);
   if (qp === undefined) return noSuch("queue pair", qpn);
-  stopWork(device, qp);
-  resetQueuePair(qp);
+  const groups = groupsOf(device, qp);
+  if (groups > 0) return refusal("EBUSY", `QP ${qpn} is attached to ${groups} multicast groups`);
+  emptyQueuePair(device, qp);
+  unbindWindowsOf(device.regions, qp);
+  const reply = emptied(device, qp);
   device.queuePairs.delete(qpn);
   device.slots[qp.slot] = undefined;
   device.completionQueues.get(qp.sendCq)!.users--;
   device.completionQueues.get(qp.recvCq)!.users--;
   removeQueue(device, qp.sqQueue);
-  removeQueue(device, qp.rqQueue);
-  return DONE;
+  if (qp.srq === undefined) removeQueue(device, qp.rqQueue);
+  else qp.srq.users--;
+  return reply;
 }
 
-function destroyCq(device: Device, { cqn }: Command<"destroy-cq">): RnicReply {
-  const cq = device.completionQueues.get(cqn);
-  if (cq === undefined) return noSuch("completion queue", cqn);
-  if (cq.users > 0) return refusal("EBUSY", `${cq.users} queues complete into CQ ${cqn}`);
-  device.completionQueues.delete(cqn);
-  removeQueue(device, cqn);
-  return DONE;
-}
-
-function registerMr(device: Device, { region: plan }: Command<"register-mr">): RnicReply {
-  const wrong = checkRegion(plan);
-  if (wrong !== undefined) return refusal("EINVAL", `Cannot register region as ${wrong}`);
-  const region = addRegion(device.regions, plan);
-  if (region === undefined) return refusal("ENOMEM", `All ${LIMITS.regions} regions are taken`);
-  return { status: "ok", op: "register-mr", lkey: region.key, rkey: region.key };
+function changeMembership(
+  device: Device,
+  { op, qpn, group }: Command<"attach-mcast" | "detach-mcast">,
+): RnicReply {
+  const qp = device.queuePairs.get(qpn);
+  if (qp === undefined) return noSuch("queue pair", qpn);
+  const wrong = op === "attach-mcast" ? attach(device, qp, group) : detach(device, qp, group);
+  return wrong === undefined ? DONE : refusal(wrong.errno, wrong.reason);
 }
 
 /** Q-04: a breach of space 2's access rules is an error and changes nothing. */

@@ -7,7 +7,8 @@ import type { WcStatus } from "../../fabric/wire/cqe.ts";
 import { WQE_OPCODES } from "../../fabric/wire/wqe.ts";
 import { complete, PLAIN_CQE } from "./completion_queue.ts";
 import type { Device } from "./device.ts";
-import { enterError } from "./flush.ts";
+import { checkDrained } from "./drain.ts";
+import { enterError, failSends } from "./flush.ts";
 import { rights } from "./life_cycle.ts";
 import { psnAdd, psnDistance } from "./psn.ts";
 import { type QueuePair, reloadRetries, type Requester } from "./queue_pair.ts";
@@ -27,20 +28,21 @@ export function isOutstanding(qp: QueuePair, psn: number): boolean {
 }
 
 /**
- * Takes SEND and WRITE packets up to `psn` as received. An unanswered READ on the way stops it: its
- * response was lost, so it is asked for again, once (§3.3).
+ * Takes SEND and WRITE packets up to `psn` as received. What is unanswered on the way (a READ, an
+ * atomic …) stops it: its response was lost, so it is asked for again, once (§3.3).
  */
 export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
   const { requester } = qp;
   const before = requester.unacknowledged;
   if (psnDistance(before, psn) < 0) return;
+  let lost: SendWork | undefined;
   for (;;) {
     const work = requester.work.at(requester.ackCursor);
     if (work === undefined || !work.started) break;
     if (!work.acked && work.plan.wire !== "none") {
       if (psnDistance(work.firstPsn, psn) < 0) break;
-      if (work.plan.wire === "read-request") {
-        askAgain(device, qp, work);
+      if (work.plan.answered) {
+        lost = work;
         break;
       }
       requester.unacknowledged = psnAdd(
@@ -55,6 +57,7 @@ export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
     requester.ackCursor++;
   }
   if (requester.unacknowledged !== before) progress(device, qp);
+  if (lost !== undefined) askAgain(device, qp, lost);
   completeWork(device, qp);
 }
 
@@ -66,15 +69,20 @@ function skipAcknowledged(requester: Requester): void {
   }
   const work = requester.work.at(requester.cursor);
   if (work === undefined || !work.started || work.packets === 0) return;
-  const known = work.plan.wire === "read-request"
+  const known = work.plan.answered
     ? work.responses
     : psnDistance(work.firstPsn, requester.unacknowledged);
   if (known > requester.cursorPacket && known < work.packets) requester.cursorPacket = known;
 }
 
-/** A READ's response was lost: once per progress, as more responses will tell the same. */
+/**
+ * The answer of the oldest unacknowledged work was lost ("implied NAK"): asked for again once per
+ * progress, as more responses will tell the same. It costs a retry, as any loss does (§3.3).
+ */
 export function askAgain(device: Device, qp: QueuePair, work: SendWork): void {
-  if (work.rereadAsked) return;
+  if (work.rereadAsked || qp.requester.rnrWaiting) return;
+  if (qp.requester.retriesLeft === 0) return failUnacknowledged(device, qp, "RETRY_EXC_ERR");
+  qp.requester.retriesLeft--;
   work.rereadAsked = true;
   restartFrom(device, qp, psnAdd(work.firstPsn, work.responses));
   schedule(device, qp);
@@ -151,13 +159,17 @@ const NAK_STATUS: Readonly<Record<Exclude<NakCode, "psn-sequence-error">, WcStat
   "invalid-rd-request": "REM_INV_REQ_ERR",
 };
 
-/** A NAK that ends the queue pair: the work that holds `psn` fails, the rest is flushed. */
+/**
+ * A NAK that ends the queue pair: the work that holds `psn` fails, the rest is flushed. Where an
+ * answer before it was lost, that one is asked for; what it was will not be known (§3.3).
+ */
 export function takeFatalNak(
   device: Device,
   qp: QueuePair,
   nak: { readonly psn: number; readonly code: keyof typeof NAK_STATUS },
 ): void {
   acknowledge(device, qp, psnAdd(nak.psn, -1));
+  if (qp.requester.unacknowledged !== nak.psn) return;
   failUnacknowledged(device, qp, NAK_STATUS[nak.code]);
 }
 
@@ -220,7 +232,7 @@ export function completeWork(device: Device, qp: QueuePair): void {
     if (work.failure !== undefined) {
       requester.work.shift();
       completeSend(device, qp, { work, status: work.failure });
-      return enterError(device, qp);
+      return failSends(device, qp);
     }
     if (!isDone(qp, work)) break;
     requester.work.shift();
@@ -232,6 +244,7 @@ export function completeWork(device: Device, qp: QueuePair): void {
     }
     schedule(device, qp);
   }
+  checkDrained(device, qp);
 }
 
 /** Everything on the chip completes with WR_FLUSH_ERR, in order. */
@@ -256,7 +269,7 @@ function completeSend(
     status,
     qpn: qp.qpn,
     wqeIndex: indexOf(work),
-    byteCount: plan.wire === "read-request" ? work.length : 0,
+    byteCount: plan.localNeed === 0 ? 0 : work.length,
     wqeOpcode: wqe === undefined ? 0 : WQE_OPCODES[wqe.opcode],
     // P-25: the CQE names what was persisted.
     psn: plan.awaitsPersistence ? lastPsnOf(work) : 0,

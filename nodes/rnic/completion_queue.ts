@@ -4,18 +4,24 @@
  */
 import { PORTS } from "../../fabric/node.ts";
 import { type Cqe, CQE_BYTES, encodeCqe, ownerBit } from "../../fabric/wire/cqe.ts";
-import { type CqArm, ringDistance } from "../../fabric/wire/queue_information.ts";
+import {
+  type CqArm,
+  ringDistance,
+  type StampedPointer,
+} from "../../fabric/wire/queue_information.ts";
 import type { RingPlace } from "../../fabric/wire/rnic_command.ts";
 import type { Device } from "./device.ts";
+import type { QueuePair } from "./queue_pair.ts";
 import { dmaWrite } from "./dma.ts";
 import { Fifo } from "./fifo.ts";
 import type { QueueEntry } from "./queue_info/queue_cache.ts";
+import { installQueue } from "./queue_info/install.ts";
 import { findQueue, rereadPointer } from "./queue_info/queue_information.ts";
 
 export interface CompletionQueue {
   /** The queue's number as well. */
   readonly cqn: number;
-  readonly ring: RingPlace;
+  ring: RingPlace;
   readonly vector: number | null;
   /** Queue pairs that complete here. */
   users: number;
@@ -30,6 +36,8 @@ export interface CompletionQueue {
   busy: boolean;
   /** CQ_ERR has been raised: nothing is written any more (`rocev2.md` §4.4). */
   overflowed: boolean;
+  /** Of a resized queue: pointers that the host stored before are about the old ring. */
+  resized: StampedPointer;
 }
 
 export function createCompletionQueue(
@@ -46,6 +54,7 @@ export function createCompletionQueue(
     pending: new Fifo(),
     busy: false,
     overflowed: false,
+    resized: { pointer: 0, stamp: 0 },
   };
 }
 
@@ -90,6 +99,10 @@ export function resumeCompletion(
   const { cq } = waiter;
   cq.busy = false;
   if (cq.overflowed || device.completionQueues.get(cq.cqn) !== cq) return undefined;
+  if (entry.stamp < cq.resized.stamp) {
+    entry.host = cq.resized.pointer;
+    entry.stamp = cq.resized.stamp;
+  }
   let reread = waiter.reread;
   while (cq.pending.length > 0) {
     if (ringDistance(entry.host, (entry.own + 1) % entry.depth, entry.depth) === entry.depth - 1) {
@@ -132,6 +145,48 @@ function interrupt(device: Device, cq: CompletionQueue): void {
   device.counters.interrupts++;
   const message = { kind: "interrupt", vector: cq.vector } as const;
   device.out.send(PORTS.rnicBus, message, device.stageAt);
+}
+
+/**
+ * Goes on in another ring, at the same positions (`rocev2.md` §5.3): a last entry in the old one says
+ * so, where it has room. The host moves what it has not taken (mlx5).
+ */
+export function moveCompletions(
+  device: Device,
+  cq: CompletionQueue,
+  move: { readonly ring: RingPlace; readonly taken: number; readonly stamp: number },
+): void {
+  const { ring, taken, stamp } = move;
+  const { units, address } = cq.ring;
+  if (cq.written - taken < units) {
+    dmaWrite(device, {
+      address: address + (cq.written % units) * CQE_BYTES,
+      data: encodeCqe(
+        { ...PLAIN_CQE, opcode: "resize", qpn: 0, wqeIndex: 0 },
+        ownerBit(cq.written, units),
+      ),
+      noSnoop: false,
+      departAt: device.stageAt,
+    });
+  }
+  cq.ring = ring;
+  cq.resized = { pointer: taken % ring.units, stamp };
+  const plan = { queue: cq.cqn, kind: "cq", owner: cq.cqn, ring, unitBytes: CQE_BYTES } as const;
+  const own = (cq.written + ring.units - 1) % ring.units;
+  installQueue(device, { ...plan, state: "rts", own }, { kind: "cq", cq });
+  cq.busy = false;
+  if (cq.pending.length > 0) writePending(device, cq);
+}
+
+/** Completions of a queue pair that is being reset are not written any more. */
+export function forgetCompletions(device: Device, qp: QueuePair): void {
+  for (const cqn of new Set([qp.sendCq, qp.recvCq])) {
+    const { pending } = device.completionQueues.get(cqn)!;
+    for (let left = pending.length; left > 0; left--) {
+      const cqe = pending.shift()!;
+      if (cqe.qpn !== qp.qpn) pending.push(cqe);
+    }
+  }
 }
 
 /** Arms the queue for one interrupt; at once where the host has not taken what is there already. */

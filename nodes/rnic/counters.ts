@@ -10,19 +10,26 @@ export interface Counters {
   writeFramesOut: number;
   persistWriteFramesOut: number;
   readRequestsOut: number;
+  /** COMPARE & SWAP, FETCH & ADD, ATOMIC WRITE. */
+  atomicRequestsOut: number;
+  flushRequestsOut: number;
   readResponsesOut: number;
   acksOut: number;
+  atomicAcksOut: number;
   naksOut: number;
   rnrNaksOut: number;
   persistAcksOut: number;
   /** Packets taken, by kind. */
   requestsIn: number;
   acksIn: number;
+  atomicAcksIn: number;
   naksIn: number;
   rnrNaksIn: number;
   persistAcksIn: number;
   readResponsesIn: number;
   duplicatesIn: number;
+  /** Datagrams to a group of this port, its own loopback included. */
+  multicastIn: number;
   ignoredResponsesIn: number;
   retransmissions: number;
   timeouts: number;
@@ -36,6 +43,11 @@ export interface Counters {
   /** Persistent messages that an LSB read covered; more than `lsbReads` where reads were shared. */
   lsbPersisted: number;
   recvPersisted: number;
+  /** Executed as a responder; duplicates are answered and not counted. */
+  atomicsExecuted: number;
+  /** Of these the ones that had to wait for another one at the same address. */
+  atomicsHeld: number;
+  flushesExecuted: number;
   doorbells: number;
   doorbellsRefused: number;
   /** DMA reads of queue information, those caused by doorbells apart. */
@@ -62,18 +74,23 @@ export function createCounters(): Counters {
     writeFramesOut: 0,
     persistWriteFramesOut: 0,
     readRequestsOut: 0,
+    atomicRequestsOut: 0,
+    flushRequestsOut: 0,
     readResponsesOut: 0,
     acksOut: 0,
+    atomicAcksOut: 0,
     naksOut: 0,
     rnrNaksOut: 0,
     persistAcksOut: 0,
     requestsIn: 0,
     acksIn: 0,
+    atomicAcksIn: 0,
     naksIn: 0,
     rnrNaksIn: 0,
     persistAcksIn: 0,
     readResponsesIn: 0,
     duplicatesIn: 0,
+    multicastIn: 0,
     ignoredResponsesIn: 0,
     retransmissions: 0,
     timeouts: 0,
@@ -86,6 +103,9 @@ export function createCounters(): Counters {
     lsbReads: 0,
     lsbPersisted: 0,
     recvPersisted: 0,
+    atomicsExecuted: 0,
+    atomicsHeld: 0,
+    flushesExecuted: 0,
     doorbells: 0,
     doorbellsRefused: 0,
     queueReads: 0,
@@ -109,10 +129,13 @@ export type DropReason =
   | "undecodable"
   | "foreign-mac"
   | "foreign-address"
+  | "foreign-group"
+  | "group-qpn"
   | "congestion-notification"
   | "unknown-qp"
   | "wrong-service"
   | "wrong-state"
+  | "vendor-operation"
   | "wrong-peer"
   | "p-key"
   | "q-key"
@@ -120,4 +143,8 @@ export type DropReason =
   | "stalled-too-many"
   | "stale-duplicate"
   | "no-recv"
-  | "recv-too-small";
+  | "recv-too-small"
+  /** UC: what has no answer, §3.8. */
+  | "broken-message"
+  | "bad-length"
+  | "remote-access";

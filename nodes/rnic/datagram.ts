@@ -7,11 +7,13 @@ import { IPV4_BYTES } from "../../fabric/wire/ipv4.ts";
 import { complete, PLAIN_CQE } from "./completion_queue.ts";
 import { type Device, drop } from "./device.ts";
 import { placePayload, recvStretches } from "./execute.ts";
+import { enterError } from "./flush.ts";
+import { rights } from "./life_cycle.ts";
 import { LIMITS } from "./limits.ts";
 import { qKeyOf } from "./q_key.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import { wantRecv } from "./receive_queue.ts";
-import type { PacketIn } from "./responder_state.ts";
+import type { PacketIn, RecvWqe } from "./responder_state.ts";
 
 /** Area before the payload of a received datagram, for a global route header. */
 export const GRH_BYTES = 40;
@@ -29,6 +31,7 @@ export function receiveDatagram(device: Device, qp: QueuePair, input: PacketIn):
 /** Takes the datagram whose turn it is, once it has a receive WQE. */
 export function takeDatagram(device: Device, qp: QueuePair, input: PacketIn): void {
   const { responder } = qp;
+  if (!rights(qp.state).takesRequests) return;
   const recv = responder.granted;
   if (recv === undefined) {
     responder.stalled.push(input);
@@ -38,8 +41,9 @@ export function takeDatagram(device: Device, qp: QueuePair, input: PacketIn): vo
   const stretches = recvStretches(device, qp, recv);
   let room = 0;
   for (const stretch of stretches ?? []) room += stretch.length;
+  if (stretches === undefined) return failReceive(device, qp, recv);
   // The receive WQE stays for the next datagram (`rocev2.md` §7.5, test 79).
-  if (stretches === undefined || room < GRH_BYTES + packet.payload.length) {
+  if (room < GRH_BYTES + packet.payload.length) {
     return drop(device, "recv-too-small");
   }
   responder.granted = undefined;
@@ -59,4 +63,17 @@ export function takeDatagram(device: Device, qp: QueuePair, input: PacketIn): vo
     sourceQpn: packet.deth!.sourceQpn,
     solicited: packet.bth.solicited,
   });
+}
+
+/** Memory that a key does not grant is the queue pair's own fault (class A): it ends in ERR. */
+function failReceive(device: Device, qp: QueuePair, recv: RecvWqe): void {
+  qp.responder.granted = undefined;
+  complete(device, qp.recvCq, {
+    ...PLAIN_CQE,
+    opcode: "responder-error",
+    status: "LOC_PROT_ERR",
+    qpn: qp.qpn,
+    wqeIndex: recv.position & 0xffff,
+  });
+  enterError(device, qp);
 }

@@ -8,7 +8,9 @@ import { Deadlines } from "../../fabric/time/deadlines.ts";
 import { rngFor } from "../../fabric/time/rng.ts";
 import type { Time } from "../../fabric/time/time.ts";
 import type { PersistencePlan, QueueSpaces } from "../../fabric/wire/rnic_command.ts";
+import type { AtomicWords } from "./atomic.ts";
 import type { CompletionQueue } from "./completion_queue.ts";
+import { type Congestion, createCongestion } from "./congestion.ts";
 import { type Counters, createCounters, type DropReason } from "./counters.ts";
 import { createDma, type Dma } from "./dma.ts";
 import type { Doorbell } from "../../fabric/wire/queue_information.ts";
@@ -17,11 +19,13 @@ import { createRegionTable, type RegionTable } from "./memory_region.ts";
 import { QueueCache } from "./queue_info/queue_cache.ts";
 import type { QueueLoad } from "./queue_info/queue_information.ts";
 import type { QueuePair } from "./queue_pair.ts";
+import type { SharedReceiveQueue } from "./shared_receive_queue.ts";
 import { createTransmitter, type Transmitter } from "./send.ts";
 
 /** Whose queue a queue number is. */
 export type QueueOwner =
   | { readonly kind: "sq" | "rq"; readonly qp: QueuePair }
+  | { readonly kind: "srq"; readonly srq: SharedReceiveQueue }
   | { readonly kind: "cq"; readonly cq: CompletionQueue };
 
 export interface Device {
@@ -42,7 +46,10 @@ export interface Device {
   readonly transmitter: Transmitter;
   readonly regions: RegionTable;
   readonly queuePairs: Map<number, QueuePair>;
+  /** IPv4 group → its UD queue pairs in the order of attaching; no group without one. */
+  readonly multicast: Map<number, readonly QueuePair[]>;
   readonly completionQueues: Map<number, CompletionQueue>;
+  readonly sharedReceiveQueues: Map<number, SharedReceiveQueue>;
   /** Queue number → its owner. */
   readonly owners: (QueueOwner | undefined)[];
   /** Q-06: doorbells not served yet. */
@@ -52,9 +59,13 @@ export interface Device {
   readonly loads: Map<number, QueueLoad>;
   /** Q-04: queues whose space 2 the host holds. */
   readonly locked: Set<number>;
+  /** Words of host memory that atomics hold. */
+  readonly atomicWords: AtomicWords;
   /** Queue pairs with something to send, in turn. */
   readonly roundRobin: Fifo<QueuePair>;
-  /** Two per queue pair, see `timers.ts`. */
+  /** ECN, DCQCN, PFC; undefined where all of it is off. */
+  readonly congestion: Congestion | undefined;
+  /** Some per queue pair, see `timers.ts`. */
   deadlines: Deadlines;
   readonly slots: (QueuePair | undefined)[];
   nextQpn: number;
@@ -89,17 +100,21 @@ export function createDevice(
     persistence: { flow: 1, noSnoop: false },
     counters: createCounters(),
     drops: new Map(),
-    dma: createDma(plan.timing.dmaReadsMax),
+    dma: createDma({ responder: plan.timing.dmaReadsMax, gather: plan.timing.gatherReadsMax }),
     transmitter: createTransmitter(),
     regions: createRegionTable(),
     queuePairs: new Map(),
+    multicast: new Map(),
     completionQueues: new Map(),
+    sharedReceiveQueues: new Map(),
     owners: [],
     doorbells: new Fifo(),
     cache: new QueueCache(plan.queueCache, rngFor(options.seed, `${name}/queue-cache`)),
     loads: new Map(),
     locked: new Set(),
+    atomicWords: new Map(),
     roundRobin: new Fifo(),
+    congestion: createCongestion(plan),
     deadlines: new Deadlines(0),
     slots: [],
     nextQpn: FIRST_QPN,

@@ -1,16 +1,22 @@
 /**
- * DMA: tags, the limit of outstanding reads, and what to do when a read completes. What to do is data
+ * DMA: tags, the limits of outstanding reads, and what to do when a read completes. What to do is data
  * (a {@link Continuation}), so that a reset can look at it and nothing is captured.
+ *
+ * Two engines read, each with tags of its own: `gather` fetches what this card sends on its own
+ * account or needs to know (payload of requests, WQEs, queue information), `responder` what peers ask
+ * for (data of READs, words of atomics, LSB reads).
  */
 import { assert } from "../../fabric/assert.ts";
 import { PORTS } from "../../fabric/node.ts";
 import type { Time } from "../../fabric/time/time.ts";
-import type { Completion } from "../../fabric/wire/pcie.ts";
+import { type Completion, readRequests } from "../../fabric/wire/pcie.ts";
+import type { AtomicTurn } from "./atomic.ts";
 import type { Device } from "./device.ts";
 import { Fifo } from "./fifo.ts";
 import type { FrameJob } from "./frame_job.ts";
 import type { PersistRecord } from "./pm_module.ts";
 import type { QueuePair } from "./queue_pair.ts";
+import type { SharedReceiveQueue } from "./shared_receive_queue.ts";
 import { trace } from "./trace.ts";
 import type { QueueEntry } from "./queue_info/queue_cache.ts";
 import type { QueueLoad } from "./queue_info/queue_information.ts";
@@ -32,7 +38,14 @@ export type Continuation =
     readonly entry: QueueEntry;
     readonly units: number;
   }
+  | {
+    readonly kind: "srq-wqes";
+    readonly srq: SharedReceiveQueue;
+    readonly entry: QueueEntry;
+    readonly units: number;
+  }
   | { readonly kind: "payload"; readonly job: FrameJob; readonly offset: number }
+  | { readonly kind: "atomic"; readonly turn: AtomicTurn }
   | LsbRead;
 
 /** S905: the read that pushes this queue pair's earlier writes out (P-24), and whom it serves. */
@@ -50,38 +63,72 @@ export interface ReadRequest {
   readonly continuation: Continuation;
 }
 
-export interface Dma {
-  /** Requests on the bus, by tag. */
-  readonly outstanding: (ReadRequest | undefined)[];
+/** Reads of one kind, which share a limit. */
+export interface ReadEngine {
   readonly freeTags: number[];
-  /** Requests that wait for a tag. */
+  /** Read requests of the bus that may still go out: a long read is several. */
+  freeRequests: number;
+  /** Reads that wait until they can go out. */
   readonly waiting: Fifo<ReadRequest>;
+}
+
+export interface Dma {
+  readonly gather: ReadEngine;
+  readonly responder: ReadEngine;
+  /** Requests on the bus, by tag: the responder's tags come first. */
+  readonly outstanding: (ReadRequest | undefined)[];
+  readonly responderTags: number;
   /** When the bus has taken the last message handed to it. */
   busFreeAt: Time;
 }
 
-export function createDma(readsMax: number): Dma {
-  const freeTags: number[] = [];
-  for (let tag = readsMax - 1; tag >= 0; tag--) freeTags.push(tag);
+/** @param readsMax how many read requests each engine may have on the bus. */
+export function createDma(readsMax: { readonly responder: number; readonly gather: number }): Dma {
+  const { responder, gather } = readsMax;
   return {
-    outstanding: new Array(readsMax).fill(undefined),
-    freeTags,
-    waiting: new Fifo(),
+    responder: createEngine(0, responder),
+    gather: createEngine(responder, gather),
+    outstanding: new Array(responder + gather).fill(undefined),
+    responderTags: responder,
     busFreeAt: 0,
   };
 }
 
-/** Whether a read would go out at once. */
-export function canRead(dma: Dma): boolean {
-  return dma.freeTags.length > 0 && dma.waiting.length === 0;
+function createEngine(firstTag: number, requests: number): ReadEngine {
+  const freeTags: number[] = [];
+  for (let tag = firstTag + requests - 1; tag >= firstTag; tag--) freeTags.push(tag);
+  return { freeTags, freeRequests: requests, waiting: new Fifo() };
 }
 
-/** Reads `length` bytes (> 0) of host memory: at once, or when a tag is free, in call order. */
+/** Whether the engine would let a read go out at once. */
+export function canRead({ freeRequests, waiting }: ReadEngine): boolean {
+  return freeRequests > 0 && waiting.length === 0;
+}
+
+function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadEngine {
+  switch (continuation.kind) {
+    case "payload":
+      return continuation.job.read === undefined ? gather : responder;
+    case "lsb":
+    case "atomic":
+      return responder;
+    case "queue-space":
+    case "send-wqes":
+    case "recv-wqes":
+    case "srq-wqes":
+      return gather;
+  }
+}
+
+/**
+ * Reads `length` bytes (> 0) of host memory: at once, or when an earlier read of the engine has
+ * completed, in call order. The last read that goes out may exceed the limit by a part of itself.
+ */
 export function dmaRead(device: Device, request: ReadRequest): void {
   assert(request.length > 0, "Cannot read 0 bytes by DMA");
-  const { dma } = device;
-  if (canRead(dma)) issue(device, request);
-  else dma.waiting.push(request);
+  const engine = engineOf(device.dma, request.continuation);
+  if (canRead(engine)) issue(device, engine, request);
+  else engine.waiting.push(request);
 }
 
 /** Posted write. @returns when the bus has taken it. */
@@ -108,15 +155,18 @@ export function takeCompletion(device: Device, completion: Completion): ReadRequ
   const request = dma.outstanding[completion.tag];
   if (request === undefined) return undefined;
   dma.outstanding[completion.tag] = undefined;
-  dma.freeTags.push(completion.tag);
-  const next = dma.waiting.shift();
-  if (next !== undefined) issue(device, next);
+  const engine = completion.tag < dma.responderTags ? dma.responder : dma.gather;
+  engine.freeTags.push(completion.tag);
+  engine.freeRequests += readRequests(request.length);
+  while (engine.freeRequests > 0 && engine.waiting.length > 0) {
+    issue(device, engine, engine.waiting.shift()!);
+  }
   return request;
 }
 
 /** An LSB read of this queue pair that is still on the chip: later messages may join it (P-24). */
 export function waitingLsbRead(dma: Dma, qp: QueuePair): LsbRead | undefined {
-  const { waiting } = dma;
+  const { waiting } = dma.responder;
   for (let at = waiting.end - 1; at >= waiting.first; at--) {
     const { continuation } = waiting.at(at)!;
     if (continuation.kind === "lsb" && continuation.qp === qp && continuation.life === qp.life) {
@@ -126,11 +176,12 @@ export function waitingLsbRead(dma: Dma, qp: QueuePair): LsbRead | undefined {
   return undefined;
 }
 
-function issue(device: Device, request: ReadRequest): void {
+function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
   const { dma, counters } = device;
-  const tag = dma.freeTags.pop()!;
+  const tag = engine.freeTags.pop()!;
   dma.outstanding[tag] = request;
   const { address, length, noSnoop, continuation } = request;
+  engine.freeRequests -= readRequests(length);
   const isLsb = continuation.kind === "lsb";
   counters.dmaReads++;
   counters.dmaReadBytes += length;

@@ -1,12 +1,13 @@
 /** Effects of request packets that have passed their checks: DMA writes, CQEs, answers. */
 import { ACK_SYNDROME, NAK_SYNDROMES } from "../../fabric/wire/aeth.ts";
-import type { CqeOpcode } from "../../fabric/wire/cqe.ts";
+import type { CqeOpcode, WcStatus } from "../../fabric/wire/cqe.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import type { Time } from "../../fabric/time/time.ts";
 import { complete, PLAIN_CQE } from "./completion_queue.ts";
 import type { Device } from "./device.ts";
 import { dmaWrite } from "./dma.ts";
-import { findRegion, lookUp } from "./memory_region.ts";
+import { failFatally } from "./flush.ts";
+import { findRegion, invalidateKey, lookUp } from "./memory_region.ts";
 import { persistMessage, wantsPersistence, writesNoSnoop } from "./pm_module.ts";
 import { packetsOf, PSN_MASK, psnAdd } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
@@ -14,8 +15,8 @@ import { answer, answerRead } from "./read_service.ts";
 import { serveReceives } from "./receive_queue.ts";
 import { remoteRegion, type Verdict } from "./responder.ts";
 import { noteArrival, noteReadRequest, noteReceive } from "./responder_trace.ts";
-import type { OpenMessage, PacketIn, RecvWqe } from "./responder_state.ts";
-import { PieceWalker, type Stretch } from "./translation.ts";
+import type { OpenMessage, PacketIn, RecvWqe, Resource } from "./responder_state.ts";
+import { isLive, PieceWalker, type Stretch } from "./translation.ts";
 
 const walker = new PieceWalker();
 
@@ -54,6 +55,7 @@ export function executeWrite(device: Device, qp: QueuePair, input: PacketIn): Ve
   const { responder } = qp;
   const opened = isFirst(input) ? openWrite(device, qp, input) : responder.open!;
   if (typeof opened !== "object") return opened;
+  if (!isLive(opened.stretches)) return NAK_SYNDROMES["remote-access-error"];
   const readyAt = placePayload(device, packet.payload, {
     stretches: opened.stretches,
     offset: opened.received,
@@ -99,7 +101,8 @@ function openWrite(device: Device, qp: QueuePair, input: PacketIn): OpenMessage 
     stretches: region === undefined || length === 0 ? [] : [{ region, va: start, length }],
     length,
     recv: undefined,
-    persist: wantsPersistence(row, region),
+    // UC has no way to say that it is done.
+    persist: qp.type === "rc" && wantsPersistence(row, region),
     received: 0,
   };
 }
@@ -111,7 +114,7 @@ function acknowledgePacket(
   owed: { readonly input: PacketIn; readonly readyAt: Time },
 ): void {
   const { bth } = owed.input.packet;
-  if (!bth.ackReq) return;
+  if (!bth.ackReq || qp.type !== "rc") return;
   answer(device, qp, { psn: bth.psn, syndrome: ACK_SYNDROME, readyAt: owed.readyAt });
 }
 
@@ -137,6 +140,10 @@ export function executeSend(device: Device, qp: QueuePair, input: PacketIn): Ver
     failReceive(device, qp, { recv: opened.recv!, status: "LOC_LEN_ERR" });
     return NAK_SYNDROMES["invalid-request"];
   }
+  if (!isLive(opened.stretches)) {
+    failReceive(device, qp, { recv: opened.recv!, status: "LOC_PROT_ERR" });
+    return NAK_SYNDROMES["remote-operational-error"];
+  }
   const readyAt = placePayload(device, packet.payload, {
     stretches: opened.stretches,
     offset: opened.received,
@@ -151,12 +158,18 @@ export function executeSend(device: Device, qp: QueuePair, input: PacketIn): Ver
   }
   responder.open = undefined;
   responder.msn = (responder.msn + 1) & PSN_MASK;
+  if (row.invalidate && !invalidateKey(device, qp, packet.ieth!.rkey)) {
+    // Class J: no NAK, the requester finds out by its time-out.
+    failReceive(device, qp, { recv: opened.recv!, status: "REM_INV_REQ_ERR" });
+    failFatally(device, qp);
+    return undefined;
+  }
   if (device.out.tracing) noteReceive(device, qp, opened);
   completeReceive(device, qp, {
     recv: opened.recv!,
     input,
     byteCount: opened.received,
-    opcode: row.immediate ? "recv-immediate" : "recv",
+    opcode: row.immediate ? "recv-immediate" : row.invalidate ? "recv-invalidate" : "recv",
   });
   acknowledgePacket(device, qp, { input, readyAt });
   // Who had to wait for this receive to complete goes on.
@@ -191,10 +204,11 @@ function openSend(device: Device, qp: QueuePair, input: PacketIn): OpenMessage |
 /** The memory of a receive WQE, undefined where a key does not grant it. */
 export function recvStretches(device: Device, qp: QueuePair, recv: RecvWqe): Stretch[] | undefined {
   const stretches: Stretch[] = [];
+  const pd = qp.srq?.pd ?? qp.pd;
   for (const { lkey, address, length } of recv.sges) {
     if (length === 0) continue;
     const need = ACCESS.localWrite;
-    const region = lookUp(device.regions, { key: lkey, pd: qp.pd, va: address, length, need });
+    const region = lookUp(device.regions, { key: lkey, pd, va: address, length, need });
     if (typeof region === "string") return undefined;
     stretches.push({ region, va: address, length });
   }
@@ -218,7 +232,7 @@ function completeReceive(
     qpn: qp.qpn,
     wqeIndex: recv.position & 0xffff,
     byteCount,
-    immediate: input.packet.immdt?.immediate ?? 0,
+    immediate: input.packet.immdt?.immediate ?? input.packet.ieth?.rkey ?? 0,
     solicited: input.packet.bth.solicited,
   });
 }
@@ -227,7 +241,7 @@ function completeReceive(
 function failReceive(
   device: Device,
   qp: QueuePair,
-  fault: { readonly recv: RecvWqe; readonly status: "LOC_LEN_ERR" | "LOC_PROT_ERR" },
+  fault: { readonly recv: RecvWqe; readonly status: WcStatus },
 ): void {
   qp.responder.open = undefined;
   complete(device, qp.recvCq, {
@@ -237,6 +251,13 @@ function failReceive(
     qpn: qp.qpn,
     wqeIndex: fault.recv.position & 0xffff,
   });
+}
+
+/** Keeps what was asked for in the ring of max_dest_rd_atomic slots; the oldest goes (§3.5). */
+export function remember(qp: QueuePair, resource: Resource): void {
+  const { resources } = qp.responder;
+  resources.push(resource);
+  if (resources.length > qp.attributes.maxDestRdAtomic) resources.shift();
 }
 
 /** A READ request: takes as many PSNs as its response has packets, and is answered in its turn. */
@@ -253,8 +274,7 @@ export function executeRead(device: Device, qp: QueuePair, input: PacketIn): Ver
   const packets = packetsOf(length, attributes.pathMtu);
   responder.expectedPsn = psnAdd(psn, packets);
   responder.msn = (responder.msn + 1) & PSN_MASK;
-  responder.reads.push({ psn, packets, va: Number(va), length, key: rkey });
-  if (responder.reads.length > attributes.maxDestRdAtomic) responder.reads.shift();
+  remember(qp, { kind: "read-record", psn, packets, va: Number(va), length, key: rkey });
   if (device.out.tracing) noteReadRequest(device, qp, { psn, length });
   const { msn } = responder;
   answerRead(device, qp, {
@@ -264,6 +284,7 @@ export function executeRead(device: Device, qp: QueuePair, input: PacketIn): Ver
     length,
     packets,
     msn,
+    repeat: false,
     next: 0,
     done: false,
   });

@@ -14,14 +14,13 @@ import { advanceRead, findQueue, rereadPointer } from "./queue_info/queue_inform
 import type { QueuePair } from "./queue_pair.ts";
 import { cancelLine } from "./send.ts";
 import { fetchWork } from "./send_queue.ts";
-import { clearTimer } from "./timers.ts";
+import { clearTimers } from "./timers.ts";
 
 /** Takes the queue pair to ERR and flushes it. */
 export function enterError(device: Device, qp: QueuePair): void {
   if (qp.state === "err" || qp.state === "reset") return;
   qp.state = "err";
-  writeState(device, qp.sqQueue, "err");
-  writeState(device, qp.rqQueue, "err");
+  announceState(device, qp);
   stopWork(device, qp);
   // The WQE of a message that was coming in is the oldest receive.
   const { open, granted } = qp.responder;
@@ -33,6 +32,35 @@ export function enterError(device: Device, qp: QueuePair): void {
   qp.sq.mayHaveMore = true;
   fetchWork(device, qp);
   flushReceives(device, qp);
+  if (qp.srq !== undefined) raiseEvent(device, { type: "QP_LAST_WQE_REACHED", qpn: qp.qpn });
+}
+
+/** Tells the host the state by space 1; a shared receive queue has no queue pair's state. */
+export function announceState(device: Device, qp: QueuePair): void {
+  writeState(device, qp.sqQueue, qp.state);
+  if (qp.srq === undefined) writeState(device, qp.rqQueue, qp.state);
+}
+
+/**
+ * A send has failed. A connection ends with it; a queue pair that promises nothing goes to SQE, where
+ * it still receives and from where it can be taken back to RTS (`rocev2.md` §4.1).
+ */
+export function failSends(device: Device, qp: QueuePair): void {
+  if (qp.type === "rc") return enterError(device, qp);
+  if (qp.state !== "rts" && qp.state !== "sqd") return;
+  qp.state = "sqe";
+  announceState(device, qp);
+  cancelLine(device, qp.requester.line);
+  flushWork(device, qp);
+  qp.sq.mayHaveMore = true;
+  fetchWork(device, qp);
+}
+
+/** From SQE back to RTS: what was flushed is behind the requester's cursors. */
+export function skipFlushed({ requester }: QueuePair): void {
+  requester.cursor = requester.work.first;
+  requester.ackCursor = requester.work.first;
+  requester.cursorPacket = 0;
 }
 
 /** Gives up what is under way: frames, timers, packets that wait, answers that are owed. */
@@ -40,8 +68,7 @@ export function stopWork(device: Device, qp: QueuePair): void {
   const { requester, responder } = qp;
   cancelLine(device, requester.line);
   cancelLine(device, responder.line);
-  clearTimer(device, qp, "requester");
-  clearTimer(device, qp, "receive");
+  clearTimers(device, qp);
   requester.persistWaiting.clear();
   requester.probes.clear();
   requester.rnrWaiting = false;
@@ -74,6 +101,8 @@ export function failQueuePairsOf(device: Device, cq: CompletionQueue): void {
 export function flushReceives(device: Device, qp: QueuePair): void {
   const { rq } = qp;
   rq.waiters.clear();
+  // What is in a shared queue is for its other queue pairs.
+  if (qp.srq !== undefined) return;
   for (let recv = rq.fetched.shift(); recv !== undefined; recv = rq.fetched.shift()) {
     flushOneReceive(device, qp, recv.position);
   }

@@ -1,6 +1,7 @@
 /** A data frame in the making: its payload is being fetched, then it waits for the transmitter. */
 import type { Time } from "../../fabric/time/time.ts";
 import type { OpcodeRow } from "../../fabric/wire/opcode.ts";
+import type { RocePacket } from "../../fabric/wire/packet.ts";
 import type { Reth } from "../../fabric/wire/reth.ts";
 import type { UdAddress } from "../../fabric/wire/wqe.ts";
 import { Fifo } from "./fifo.ts";
@@ -15,6 +16,9 @@ export interface FrameLine {
   epoch: number;
 }
 
+/** Extension headers that few packets have. */
+export type RareHeaders = Pick<RocePacket, "atomicEth" | "feth" | "ieth">;
+
 export interface FrameJob {
   readonly qp: QueuePair;
   readonly line: FrameLine;
@@ -26,6 +30,7 @@ export interface FrameJob {
   readonly solicited: boolean;
   readonly reth: Reth | undefined;
   readonly immediate: number | undefined;
+  readonly rare: RareHeaders | undefined;
   readonly ud: UdAddress | undefined;
   /** What the frame is part of: a WQE's message, or the answer to a READ. */
   readonly work: SendWork | undefined;

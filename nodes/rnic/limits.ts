@@ -7,7 +7,6 @@ export const LIMITS = {
   regions: 65_536,
   /** Entries of one completion queue or units of a ring (mlx5: log_max_cq_sz 22). */
   ringUnits: 2 ** 22,
-  maxRdAtomic: 16,
   /** WQEs of one queue pair that are on the chip: fetched and not yet completed. */
   workPerQueuePair: 256,
   /** Send and write packets that may be unacknowledged; then the queue pair waits (rxe: 128). */
@@ -26,12 +25,17 @@ export const LIMITS = {
   transmitBufferBytes: 64 * 1024,
   /** READ requests that wait at a responder; beyond, they are dropped and come again. */
   waitingReads: 64,
+  /** Multicast groups of a port, and queue pairs of one group (ConnectX: log_max_qp_mcg 8). */
+  multicastGroups: 1024,
+  multicastMembers: 248,
 } as const;
 
-/** How far ahead of the wire a frame is committed to the transmitter, where nothing else waits. */
-export const COMMIT_AHEAD_PS: Time = 500 * PS_PER_NS;
+// The headroom of lossless buffers counts on it.
+export { COMMIT_AHEAD_PS } from "../../fabric/rack/processing.ts";
 /** Backlog of the bus at which received frames are dropped: the receive buffer is full. */
 export const BUS_BACKLOG_PS: Time = 20 * PS_PER_US;
+/** Backlog at which a pause that was asked for is taken back. */
+export const BUS_RESUME_PS: Time = 15 * PS_PER_US;
 /** First wait before an empty receive queue is looked at again for a persistent message. */
 export const RECV_RETRY_PS: Time = 5 * PS_PER_US;
 /** The wait doubles as often as this, then only a doorbell or a duplicate asks again. */

@@ -14,7 +14,9 @@ import { anyRegion, type Region } from "./memory_region.ts";
 import { psnDistance } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import { urgeReceives, wantRecv } from "./receive_queue.ts";
-import type { RecvWqe } from "./responder_state.ts";
+import { passAnswers } from "./read_service.ts";
+import { noteFlushed } from "./responder_trace.ts";
+import type { RecvWqe, SingleService } from "./responder_state.ts";
 import { lastPsnOf, type SendWork } from "./send_work.ts";
 import { trace } from "./trace.ts";
 import { physicalAddress } from "./translation.ts";
@@ -28,6 +30,8 @@ export interface PersistRecord {
   readonly length: number;
   /** `told`: the host's CPU knows and is to flush. */
   state: "pending" | "told" | "persisted";
+  /** A FLUSH: answered in its turn, where a persistent WRITE gets a persistence ACK (P-50). */
+  readonly service: SingleService | undefined;
 }
 
 /** Whether the message's data is to be persisted: by opcode (P-21) or by its region (P-22). */
@@ -52,10 +56,42 @@ export interface ArrivedMessage {
 /** A persistent message is complete and its DMA writes are on the bus. */
 export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMessage): void {
   const { firstPsn, lastPsn, va, length, region } = message;
-  const record: PersistRecord = { firstPsn, lastPsn, va, length, state: "pending" };
+  const service = undefined;
+  const record: PersistRecord = { firstPsn, lastPsn, va, length, state: "pending", service };
   remember(qp, record);
   if (device.persistence.flow === 1) flushByRead(device, qp, { record, region });
   else wantRecv(device, qp, { kind: "persist", record });
+}
+
+/**
+ * A FLUSH has come (P-50): as a message without data of its own. To make its range persistent the
+ * means are those of a persistent WRITE; to make it visible the read of flow 1 does in both flows.
+ */
+export function flushMessage(
+  device: Device,
+  qp: QueuePair,
+  flush: {
+    readonly service: SingleService;
+    readonly va: number;
+    readonly length: number;
+    readonly region: Region | undefined;
+    readonly persistent: boolean;
+  },
+): void {
+  const { service, va, length, region, persistent } = flush;
+  const { psn } = service;
+  const record: PersistRecord = {
+    firstPsn: psn,
+    lastPsn: psn,
+    va,
+    length,
+    state: "pending",
+    service,
+  };
+  remember(qp, record);
+  if (persistent && device.persistence.flow === 2) {
+    wantRecv(device, qp, { kind: "persist", record });
+  } else flushByRead(device, qp, { record, region });
 }
 
 /** Keeps the record; those that nobody can ask for any more go, but none that is not persisted. */
@@ -96,17 +132,32 @@ function flushByRead(
 
 /** The LSB read is complete, so all earlier writes of this link are in the persistent domain. */
 export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): void {
-  // A refused read proves nothing: the requester will ask again and at last give up (P-30).
-  if (!succeeded) return;
+  if (!succeeded) return refuseFlushes(device, read);
   for (const record of read.records) {
     device.counters.lsbPersisted++;
     markPersisted(device, read.qp, record);
   }
 }
 
+/**
+ * A refused read proves nothing. Who wrote will ask again and at last give up (P-30), a FLUSH is
+ * refused (§3.4: remote operational error).
+ */
+function refuseFlushes(device: Device, { qp, records }: LsbRead): void {
+  for (const { service } of records) {
+    if (service !== undefined) service.state = "failed";
+  }
+  passAnswers(device, qp);
+}
+
 function markPersisted(device: Device, qp: QueuePair, record: PersistRecord): void {
+  const { service } = record;
   record.state = "persisted";
-  sendPersistenceAck(device, qp, record);
+  if (service === undefined) return sendPersistenceAck(device, qp, record);
+  if (device.out.tracing) noteFlushed(device, qp, record);
+  service.state = "done";
+  service.readyAt = device.stageAt;
+  passAnswers(device, qp);
 }
 
 /** S907, S1016: the second ACK with this PSN. */
@@ -177,9 +228,21 @@ export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number)
  */
 export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number): void {
   const record = findRecord(qp, psn);
-  if (record === undefined) return;
+  if (record === undefined || record.service !== undefined) return;
   if (record.state === "persisted") sendPersistenceAck(device, qp, record);
   else if (record.state === "pending" && device.persistence.flow === 2) urgeReceives(device, qp);
+}
+
+/** A FLUSH again: looked after where it still waits for a receive WQE. @returns what it is. */
+export function duplicateOfFlush(
+  device: Device,
+  qp: QueuePair,
+  psn: number,
+): SingleService | undefined {
+  const record = findRecord(qp, psn);
+  if (record?.service === undefined) return undefined;
+  if (record.state === "pending" && device.persistence.flow === 2) urgeReceives(device, qp);
+  return record.service;
 }
 
 /** First PSN of the message that the CPU's persistence ACK with `psn` is about, for traces. */

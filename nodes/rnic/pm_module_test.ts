@@ -101,6 +101,9 @@ const ANY_REGION: Omit<Region, "access"> = {
   pageBytes: 4096,
   pages: [0],
   pageBase: 0,
+  alive: true,
+  windows: 0,
+  window: undefined,
   key: 256,
 };
 

@@ -10,15 +10,20 @@ import {
   type QpType,
   type RingPlace,
 } from "../../fabric/wire/rnic_command.ts";
+import { udpSourcePort } from "../../fabric/wire/udp.ts";
 import { Fifo } from "./fifo.ts";
 import { createLine, type FrameLine } from "./frame_job.ts";
 import { TIMEOUT_UNIT_PS } from "./limits.ts";
 import type { PersistRecord } from "./pm_module.ts";
 import { createResponder, type RecvWqe, type Responder } from "./responder_state.ts";
 import type { SendWork } from "./send_work.ts";
+import type { SharedReceiveQueue } from "./shared_receive_queue.ts";
 
 /** Attributes with a value at all times; the life cycle sees to it that used ones were given. */
-export type Attributes = { -readonly [Name in Exclude<keyof QpAttributes, "state">]-?: number };
+export type Attributes = { -readonly [Name in Exclude<keyof QpAttributes, Momentary>]-?: number };
+
+/** What a modify says about itself. */
+type Momentary = "state" | "curState" | "enSqdAsyncNotify";
 
 /** Who waits for a receive WQE, in turn. */
 export type RecvWaiter =
@@ -48,6 +53,8 @@ export interface SendQueue {
   partialPosition: number;
   /** Q-04, Q-09: nothing is fetched while the queue is locked or being moved. */
   paused: boolean;
+  /** The host is to be told when all that was started has completed. */
+  drainNotify: boolean;
 }
 
 export interface Requester {
@@ -63,8 +70,14 @@ export interface Requester {
   /** One past the highest PSN ever begun to be sent: an ACK beyond is no ACK. */
   issuedEnd: number;
   readonly line: FrameLine;
-  /** READs that are started and not complete. */
-  reads: number;
+  /** Work that is started and waits for an answer of its own: what a fence waits for. */
+  unanswered: number;
+  /** Of these what counts against max_rd_atomic: all but FLUSHes. */
+  slotsTaken: number;
+  /** SSN that the next message to be started gets: the first is 1. */
+  nextSsn: number;
+  /** SSN up to which the peer has receive WQEs; undefined where it does not tell (§3.2). */
+  creditLimit: number | undefined;
   retriesLeft: number;
   rnrRetriesLeft: number;
   /** An RNR NAK holds sending back until the timer fires. */
@@ -74,6 +87,8 @@ export interface Requester {
   readonly persistWaiting: Map<number, SendWork>;
   /** P-30: of these the last packet is to be sent again. */
   readonly probes: Fifo<SendWork>;
+  /** P-26: persistence ACKs of the CPU that have not been carried out. */
+  readonly cpuAcks: Fifo<SendWork>;
 }
 
 export interface QueuePair {
@@ -81,10 +96,13 @@ export interface QueuePair {
   readonly type: QpType;
   readonly pd: number;
   readonly sqQueue: number;
+  /** Its own, or the shared one's. */
   readonly rqQueue: number;
+  /** 0 with a shared receive queue. */
   readonly rqStride: number;
+  readonly srq: SharedReceiveQueue | undefined;
   /** The rings, as the driver laid them out. */
-  readonly rings: { sq: RingPlace; readonly rq: RingPlace };
+  readonly rings: { sq: RingPlace; readonly rq: RingPlace | undefined };
   readonly sendCq: number;
   readonly recvCq: number;
   readonly persistCompletion: "persistence" | "reception";
@@ -95,6 +113,8 @@ export interface QueuePair {
   life: number;
   attributes: Attributes;
   timeoutPs: Time;
+  /** Where its frames go and what they look like outside; of a connected queue pair from RTR on. */
+  path: Path;
   sq: SendQueue;
   rq: ReceiveQueue;
   requester: Requester;
@@ -111,6 +131,10 @@ const INITIAL: Attributes = {
   accessFlags: 0,
   pathMtu: 256,
   destAddress: 0,
+  trafficClass: 0,
+  hopLimit: 64,
+  flowLabel: 0,
+  udpSourcePort: 0,
   destQpn: 0,
   rqPsn: 0,
   sqPsn: 0,
@@ -123,6 +147,27 @@ const INITIAL: Attributes = {
   qKey: 0,
 };
 
+/** What a frame's outer headers say (`rocev2.md` §1.1). */
+export interface Path {
+  readonly address: number;
+  readonly destQpn: number;
+  readonly dscp: number;
+  readonly ttl: number;
+  readonly udpSourcePort: number;
+}
+
+/** The path of a connected queue pair: its own source port, else its flow label's, else the QPNs'. */
+function pathOf(qpn: number, attributes: Attributes): Path {
+  const { destAddress, destQpn, trafficClass, hopLimit, flowLabel } = attributes;
+  return {
+    address: destAddress >>> 0,
+    destQpn,
+    dscp: trafficClass >> 2,
+    ttl: hopLimit,
+    udpSourcePort: attributes.udpSourcePort || udpSourcePort(qpn, destQpn, flowLabel),
+  };
+}
+
 type Identity = Pick<
   QueuePair,
   | "qpn"
@@ -131,6 +176,7 @@ type Identity = Pick<
   | "sqQueue"
   | "rqQueue"
   | "rqStride"
+  | "srq"
   | "rings"
   | "sendCq"
   | "recvCq"
@@ -145,6 +191,7 @@ export function createQueuePair(identity: Identity): QueuePair {
     life: 0,
     attributes: { ...INITIAL },
     timeoutPs: 0,
+    path: pathOf(identity.qpn, INITIAL),
     sq: createSendQueue(),
     rq: createReceiveQueue(),
     requester: createRequester(0),
@@ -156,7 +203,14 @@ export function createQueuePair(identity: Identity): QueuePair {
 }
 
 function createSendQueue(): SendQueue {
-  return { busy: false, mayHaveMore: false, partial: undefined, partialPosition: 0, paused: false };
+  return {
+    busy: false,
+    mayHaveMore: false,
+    partial: undefined,
+    partialPosition: 0,
+    paused: false,
+    drainNotify: false,
+  };
 }
 
 function createReceiveQueue(): ReceiveQueue {
@@ -173,29 +227,35 @@ export function createRequester(sqPsn: number): Requester {
     ackCursor: 0,
     issuedEnd: sqPsn,
     line: createLine(),
-    reads: 0,
+    unanswered: 0,
+    slotsTaken: 0,
+    nextSsn: 1,
+    creditLimit: undefined,
     retriesLeft: 0,
     rnrRetriesLeft: 0,
     rnrWaiting: false,
     sinceAckReq: 0,
     persistWaiting: new Map(),
     probes: new Fifo(),
+    cpuAcks: new Fifo(),
   };
 }
 
 /** Takes attributes over; a transition to RTR or RTS starts the sequence numbers. */
 export function applyAttributes(qp: QueuePair, attributes: QpAttributes): void {
-  const { state, ...given } = attributes;
+  const { state, curState: _, enSqdAsyncNotify, ...given } = attributes;
   for (const [name, value] of Object.entries(given)) {
     if (value !== undefined) qp.attributes[name as keyof Attributes] = value;
   }
   const { timeout } = qp.attributes;
   qp.timeoutPs = timeout === 0 ? 0 : TIMEOUT_UNIT_PS * 2 ** timeout;
+  qp.path = pathOf(qp.qpn, qp.attributes);
   if (state === "rtr" && qp.state === "init") qp.responder = createResponder(qp.attributes.rqPsn);
   if (state === "rts" && qp.state === "rtr") {
     qp.requester = createRequester(qp.attributes.sqPsn);
     reloadRetries(qp);
   }
+  if (state === "sqd" && qp.state === "rts") qp.sq.drainNotify = enSqdAsyncNotify ?? false;
   if (state !== undefined) qp.state = state;
 }
 
@@ -211,6 +271,7 @@ export function resetQueuePair(qp: QueuePair): void {
   qp.state = "reset";
   qp.attributes = { ...INITIAL };
   qp.timeoutPs = 0;
+  qp.path = pathOf(qp.qpn, qp.attributes);
   const { paused } = qp.sq;
   qp.sq = createSendQueue();
   qp.sq.paused = paused;

@@ -256,7 +256,7 @@ describe("completion queue", () => {
     assert.deepEqual(rig.a.host.events, []);
   });
 
-  it("overflow: CQ_ERR, its queue pairs fail", () => {
+  it("§7 #19: overflow: CQ_ERR, its queue pairs fail", () => {
     const rig = new Rig();
     const p = pair(rig);
     const cq = rig.createCq(rig.a, { entries: 4 });
@@ -272,7 +272,7 @@ describe("completion queue", () => {
     assert.equal(space1(rig, rig.a, p.a.sq.queue).state, "rts");
   });
 
-  it("an armed queue interrupts once, behind the CQE; at once where one is there already", () => {
+  it("§7 #20: an armed queue interrupts once, behind the CQE; at once where one is there already", () => {
     const rig = new Rig();
     const p = pair(rig);
     const cq = rig.createCq(rig.a, { vector: 3 });
@@ -300,7 +300,7 @@ describe("completion queue", () => {
     assert.deepEqual(rig.a.host.interrupts, [3, 3]);
   });
 
-  it("armed for solicited events only, plain SENDs do not interrupt, a solicited one and errors do", () => {
+  it("§7 #21 #22: armed for solicited events only, plain SENDs do not interrupt, a solicited one and errors do", () => {
     const rig = new Rig();
     const p = pair(rig);
     const cq = rig.createCq(rig.b, { vector: 1 });

@@ -10,9 +10,11 @@ import { enterError, raiseEvent } from "./flush.ts";
 import type { FrameJob } from "./frame_job.ts";
 import { psnAdd } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
-import type { AckService, ReadService } from "./responder_state.ts";
+import { startAtomic } from "./atomic.ts";
+import type { AckService, ReadService, SingleService } from "./responder_state.ts";
 import { schedule } from "./schedule.ts";
 import { fetchPayload, NO_BYTES } from "./send.ts";
+import { resumeBehindAtomics } from "./stalled_packets.ts";
 import { trace } from "./trace.ts";
 
 export interface Answer {
@@ -55,20 +57,74 @@ export function answerRead(device: Device, qp: QueuePair, read: ReadService): vo
   schedule(device, qp);
 }
 
-/** Hands answers to the transmitter up to the next READ that is not done. */
+/** Answers an atomic or a FLUSH, in its turn. */
+export function answerSingle(device: Device, qp: QueuePair, service: SingleService): void {
+  qp.responder.pendingAck = undefined;
+  qp.responder.responses.push(service);
+  passAnswers(device, qp);
+}
+
+/**
+ * Hands answers to the transmitter up to the next one that is not done, and lets go on what waited
+ * for atomics.
+ */
 export function passAnswers(device: Device, qp: QueuePair): void {
+  const { responder } = qp;
+  while (passNext(device, qp));
+  if (responder.stalled.length > 0) resumeBehindAtomics(device, qp);
+}
+
+/** @returns whether the next answer's turn may have come. */
+function passNext(device: Device, qp: QueuePair): boolean {
   const { responses } = qp.responder;
-  for (let first = responses.peek(); first !== undefined; first = responses.peek()) {
-    if (first.kind === "read") {
-      if (!first.done) return schedule(device, qp);
+  const first = responses.peek();
+  if (first === undefined) return false;
+  switch (first.kind) {
+    case "read":
+      if (!first.done) {
+        schedule(device, qp);
+        return false;
+      }
       responses.shift();
-      continue;
-    }
-    responses.shift();
-    first.queued = true;
-    device.transmitter.control.push({ qp, life: qp.life, opcode: "RC ACKNOWLEDGE", ack: first });
-    if (FATAL_SYNDROMES.has(first.syndrome)) return failAfterNak(device, qp, first.syndrome);
+      return true;
+    case "single":
+      if (first.state === "waiting") startAtomic(device, qp, first);
+      if (first.state === "failed") {
+        const syndrome = NAK_SYNDROMES["remote-operational-error"];
+        failAnswer(device, qp, { psn: first.psn, syndrome });
+      }
+      if (first.state !== "done") return false;
+      responses.shift();
+      sendSingle(device, qp, first);
+      return true;
+    case "ack":
+      responses.shift();
+      first.queued = true;
+      device.transmitter.control.push({ qp, life: qp.life, opcode: "RC ACKNOWLEDGE", ack: first });
+      if (!FATAL_SYNDROMES.has(first.syndrome)) return true;
+      failAfterNak(device, qp, first.syndrome);
+      return false;
   }
+}
+
+/** An atomic's original value, or the empty READ response of FLUSH and ATOMIC WRITE (§2.2). */
+function sendSingle(device: Device, qp: QueuePair, service: SingleService): void {
+  const { operation, psn, msn, original, readyAt } = service;
+  const isAtomic = operation === "compare-swap" || operation === "fetch-add";
+  device.transmitter.control.push({
+    qp,
+    life: qp.life,
+    opcode: isAtomic ? "RC ATOMIC ACKNOWLEDGE" : "RC RDMA READ RESPONSE ONLY",
+    ack: {
+      kind: "ack",
+      psn,
+      syndrome: ACK_SYNDROME,
+      msn,
+      readyAt,
+      queued: true,
+      ...(isAtomic && { original }),
+    },
+  });
 }
 
 const FATAL_SYNDROMES: ReadonlySet<number> = new Set([
@@ -87,7 +143,7 @@ function failAfterNak(device: Device, qp: QueuePair, syndrome: number): void {
 /** Begins the next frame of the READ whose turn it is. @returns whether there was one. */
 export function nextReadFrame(device: Device, qp: QueuePair): boolean {
   const read = qp.responder.responses.peek();
-  if (read === undefined || read.kind === "ack" || read.next === read.packets) return false;
+  if (read?.kind !== "read" || read.next === read.packets) return false;
   const { line } = qp.responder;
   const mtu = qp.attributes.pathMtu;
   const index = read.next++;
@@ -104,6 +160,7 @@ export function nextReadFrame(device: Device, qp: QueuePair): boolean {
     solicited: false,
     reth: undefined,
     immediate: undefined,
+    rare: undefined,
     ud: undefined,
     work: undefined,
     read,
@@ -134,20 +191,32 @@ export function readFrameSent(device: Device, qp: QueuePair, job: FrameJob): voi
   passAnswers(device, qp);
 }
 
-/** The host refused a DMA read for the response: remote operational error. */
-export function readFrameFailed(device: Device, qp: QueuePair, read: ReadService): void {
+/** The host refused a DMA read for this frame of the response: remote operational error, from here. */
+export function readFrameFailed(device: Device, qp: QueuePair, job: FrameJob): void {
+  const read = job.read!;
   if (read.done) return;
   read.done = true;
   read.next = read.packets;
-  const ack: AckService = {
+  failAnswer(device, qp, { psn: job.psn, syndrome: NAK_SYNDROMES["remote-operational-error"] });
+}
+
+/** Answers what stands first with a NAK that ends the queue pair, and nothing behind it. */
+export function failAnswer(
+  device: Device,
+  qp: QueuePair,
+  nak: { readonly psn: number; readonly syndrome: number },
+): void {
+  const { responder } = qp;
+  responder.failing = true;
+  responder.responses.clear();
+  const { psn, syndrome } = nak;
+  responder.responses.push({
     kind: "ack",
-    psn: read.psn,
-    syndrome: NAK_SYNDROMES["remote-operational-error"],
-    msn: qp.responder.msn,
+    psn,
+    syndrome,
+    msn: responder.msn,
     readyAt: device.stageAt,
     queued: false,
-  };
-  qp.responder.responses.clear();
-  qp.responder.responses.push(ack);
+  });
   passAnswers(device, qp);
 }

@@ -13,6 +13,7 @@ import type { QueueEntry } from "./queue_info/queue_cache.ts";
 import { advanceRead, findQueue, rereadPointer } from "./queue_info/queue_information.ts";
 import type { QueuePair, RecvWaiter } from "./queue_pair.ts";
 import { flushReceiveRing, flushReceives } from "./flush.ts";
+import { serveShared } from "./shared_receive_queue.ts";
 import { grantRecv, refuseRecv } from "./stalled_packets.ts";
 import type { RecvWqe } from "./responder_state.ts";
 import { clearTimer, setTimer } from "./timers.ts";
@@ -27,12 +28,13 @@ export function wantRecv(device: Device, qp: QueuePair, waiter: RecvWaiter): voi
 /** Serves waiters from what is on the chip, and fetches where that does not suffice. */
 export function serveReceives(device: Device, qp: QueuePair): void {
   const { rq } = qp;
-  if (rights(qp.state).flushes) return flushReceives(device, qp);
+  if (rights(qp.state).flushesReceives) return flushReceives(device, qp);
+  if (qp.srq !== undefined) return serveShared(device, qp, qp.srq);
   while (rq.waiters.length > 0 && rq.fetched.length > 0) {
     if (mustHold(qp, rq.waiters.peek()!)) return;
     clearTimer(device, qp, "receive");
     rq.retries = 0;
-    give(device, qp, { waiter: rq.waiters.shift()!, recv: rq.fetched.shift()! });
+    giveReceive(device, qp, { waiter: rq.waiters.shift()!, recv: rq.fetched.shift()! });
   }
   if (rq.waiters.length === 0 || rq.busy) return;
   lookAtQueue(device, qp, false);
@@ -47,7 +49,8 @@ function mustHold(qp: QueuePair, waiter: RecvWaiter): boolean {
   return waiter.kind !== "packet" && (open?.recv !== undefined || granted !== undefined);
 }
 
-function give(
+/** Gives a receive WQE to who waited for it. */
+export function giveReceive(
   device: Device,
   qp: QueuePair,
   turn: { readonly waiter: RecvWaiter; readonly recv: RecvWqe },
@@ -78,7 +81,7 @@ export function resumeReceiveQueue(
 ): void {
   const { qp } = waiter;
   qp.rq.busy = false;
-  if (rights(qp.state).flushes) return flushReceiveRing(device, entry, waiter);
+  if (rights(qp.state).flushesReceives) return flushReceiveRing(device, entry, waiter);
   const { own, depth, wqeAddress, unitBytes } = entry;
   const filled = filledUnits(own, entry.host, depth);
   if (filled === 0 && waiter.reread) return tellEmpty(device, qp);
@@ -118,7 +121,7 @@ export function takeReceives(
  * No receive WQE is posted. A packet is refused (RNR NAK); what concerns persistence is never lost
  * (P-30) and looked after again, ever more rarely, until a doorbell or a duplicate asks anew.
  */
-function tellEmpty(device: Device, qp: QueuePair): void {
+export function tellEmpty(device: Device, qp: QueuePair): void {
   const { rq } = qp;
   // A packet does not wait behind persistent messages: it is refused wherever it stands.
   const kept: RecvWaiter[] = [];
@@ -138,6 +141,7 @@ function tellEmpty(device: Device, qp: QueuePair): void {
 
 /** The receive timer has fired: looks at the host's pointer again. */
 export function retryReceives(device: Device, qp: QueuePair): void {
+  if (qp.srq !== undefined) return serveReceives(device, qp);
   if (qp.rq.waiters.length > 0 && !qp.rq.busy) lookAtQueue(device, qp, false);
 }
 

@@ -13,7 +13,8 @@ import { setTimer, timerRuns } from "./timers.ts";
 export function requestSent(device: Device, qp: QueuePair, job: FrameJob): void {
   const work = job.work!;
   if (device.out.tracing && job.psn === work.firstPsn) noteSend(device, qp, work);
-  if (qp.type === "ud") {
+  if (qp.type !== "rc") {
+    if (!job.last) return;
     work.acked = true;
     completeWork(device, qp);
   } else if (!timerRuns(device, qp, "requester")) {

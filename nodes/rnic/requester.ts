@@ -2,21 +2,23 @@
  * Requester: turns work into frames, in order, within window, READ limit and RNR waits
  * (`rocev2.md` §3.2), and begins again where something was lost (go-back-N, §3.3).
  */
-import { opcodeFor, positionOf } from "../../fabric/wire/opcode.ts";
+import { ATOMIC_BYTES } from "../../fabric/wire/atomic_eth.ts";
+import { opcodeFor, type OpcodeRow, positionOf } from "../../fabric/wire/opcode.ts";
 import type { WcStatus } from "../../fabric/wire/cqe.ts";
 import type { Reth } from "../../fabric/wire/reth.ts";
 import { completeWork } from "./completer.ts";
 import type { Device } from "./device.ts";
-import type { FrameJob } from "./frame_job.ts";
+import { mayStart, mustPause } from "./credit.ts";
+import type { FrameJob, RareHeaders } from "./frame_job.ts";
 import { rights } from "./life_cycle.ts";
 import { LIMITS } from "./limits.ts";
+import { performLocal } from "./local_work.ts";
 import { lookUp } from "./memory_region.ts";
 import { cancelLine, fetchPayload, NO_BYTES } from "./send.ts";
-import { packetsOf, psnAdd, psnDistance } from "./psn.ts";
+import { packetsOf, PSN_WINDOW, psnAdd, psnDistance } from "./psn.ts";
 import type { QueuePair, Requester } from "./queue_pair.ts";
-import { answerPersistenceAck } from "./pm_module.ts";
 import { fetchWork } from "./send_queue.ts";
-import { lastPsnOf, type SendWork } from "./send_work.ts";
+import { lastPsnOf, type SendWork, type WireOperation } from "./send_work.ts";
 import { noteStart } from "./requester_trace.ts";
 import type { Stretch } from "./translation.ts";
 
@@ -25,6 +27,30 @@ const MESSAGE_BYTES_MAX = 2 ** 31;
 
 /** Begins the queue pair's next request frame. @returns whether there was one. */
 export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
+  const isBegun = nextInTurn(device, qp);
+  if (!isBegun && qp.requester.cpuAcks.length > 0) carryOutAhead(device, qp);
+  return isBegun;
+}
+
+/**
+ * What the CPU says of the peer's data (P-26) does not wait behind work that waits for the peer: the
+ * peer may be waiting for just this, and both would for ever. It still completes in its turn.
+ */
+function carryOutAhead(device: Device, qp: QueuePair): void {
+  const { cpuAcks } = qp.requester;
+  while (cpuAcks.length > 0 && rights(qp.state).startsWork) carryOut(device, qp, cpuAcks.shift()!);
+}
+
+/** Carries out, once, work that no frame is sent for; its completion comes in its turn. */
+function carryOut(device: Device, qp: QueuePair, work: SendWork): void {
+  // Go-back-N comes past it again (§3.3), and it may have been carried out ahead.
+  if (work.acked || work.failure !== undefined) return;
+  const fault = performLocal(device, qp, work.wqe!);
+  if (fault === undefined) work.acked = true;
+  else fail(device, qp, { work, status: fault });
+}
+
+function nextInTurn(device: Device, qp: QueuePair): boolean {
   const { requester } = qp;
   if (!rights(qp.state).sends || requester.rnrWaiting) return false;
   const probe = requester.probes.shift();
@@ -58,6 +84,7 @@ function sendNext(device: Device, qp: QueuePair, work: SendWork): boolean {
   const isRead = work.plan.wire === "read-request";
   const ahead = psnDistance(requester.unacknowledged, psn);
   if (qp.type === "rc" && !isRead && ahead >= LIMITS.windowPackets) return false;
+  if (index === 1 && mustPause(qp, work)) return false;
   const last = isRead || index === work.packets - 1;
   beginFrame(device, qp, { work, index });
   const end = isRead ? psnAdd(work.firstPsn, work.packets) : psnAdd(psn, 1);
@@ -75,14 +102,8 @@ function sendNext(device: Device, qp: QueuePair, work: SendWork): boolean {
 /** Work that no frame is sent for: done as soon as its turn comes. */
 function passOver(device: Device, qp: QueuePair, work: SendWork): void {
   const { requester } = qp;
-  const wqe = work.wqe!;
-  if (wqe.opcode === "persistence-ack") {
-    if (!answerPersistenceAck(device, qp, wqe.immediate)) {
-      fail(device, qp, { work, status: "LOC_QP_OP_ERR" });
-      return;
-    }
-  }
-  work.acked = true;
+  carryOut(device, qp, work);
+  if (work.failure !== undefined) return;
   if (requester.ackCursor === requester.cursor) requester.ackCursor++;
   requester.cursor++;
   completeWork(device, qp);
@@ -93,11 +114,12 @@ function start(device: Device, qp: QueuePair, work: SendWork): boolean {
   const { requester } = qp;
   if (!rights(qp.state).startsWork) return false;
   const { plan, wqe } = work;
-  if (wqe?.fence === true && requester.reads > 0) return false;
-  const isRead = plan.wire === "read-request";
-  if (isRead && requester.reads >= qp.attributes.maxRdAtomic && qp.attributes.maxRdAtomic > 0) {
-    return false;
-  }
+  if (wqe?.fence === true && requester.unanswered > 0) return false;
+  // LOCAL_INV waits for all before it: they may use the key (§3.2).
+  if (wqe?.opcode === "local-invalidate" && requester.work.peek() !== work) return false;
+  const { maxRdAtomic } = qp.attributes;
+  if (plan.takesSlot && requester.slotsTaken >= maxRdAtomic && maxRdAtomic > 0) return false;
+  if (plan.wire === "send" && !mayStart(qp)) return false;
   if (plan.awaitsPersistence && requester.persistWaiting.size >= LIMITS.persistWaiting) {
     return false;
   }
@@ -106,19 +128,36 @@ function start(device: Device, qp: QueuePair, work: SendWork): boolean {
     fail(device, qp, { work, status: fault });
     return false;
   }
-  work.started = true;
-  work.firstPsn = requester.nextPsn;
   work.packets = plan.wire === "none"
     ? 0
     : qp.type === "ud"
     ? 1
     : packetsOf(work.length, mtuOf(device, qp));
+  if (qp.type === "rc" && !fitsPsnWindow(device, qp, work)) return false;
+  work.started = true;
+  work.firstPsn = requester.nextPsn;
   requester.nextPsn = psnAdd(requester.nextPsn, work.packets);
-  if (isRead) requester.reads++;
+  if (work.packets > 0) {
+    work.ssn = requester.nextSsn;
+    requester.nextSsn = psnAdd(requester.nextSsn, 1);
+  }
+  if (plan.answered) requester.unanswered++;
+  if (plan.takesSlot) requester.slotsTaken++;
   if (plan.awaitsPersistence) requester.persistWaiting.set(lastPsnOf(work), work);
   if (plan.wire === "write") qp.lastWrite = "out";
   if (device.out.tracing) noteStart(device, qp, work);
   return true;
+}
+
+/**
+ * Half of all PSNs at most may be outstanding, else an answer could be taken for an older one (§3.1).
+ * A message that needs as many alone never fits, any other waits.
+ */
+function fitsPsnWindow(device: Device, qp: QueuePair, work: SendWork): boolean {
+  const { unacknowledged, nextPsn } = qp.requester;
+  if (psnDistance(unacknowledged, nextPsn) + work.packets < PSN_WINDOW) return true;
+  if (work.packets >= PSN_WINDOW) fail(device, qp, { work, status: "LOC_LEN_ERR" });
+  return false;
 }
 
 /** What stands against the work on this side (§3.2 "local fault"); keys are looked at here. */
@@ -127,14 +166,15 @@ function checkWork(device: Device, qp: QueuePair, work: SendWork): WcStatus | un
   if (wqe === undefined || plan.wire === "unsupported") return "LOC_QP_OP_ERR";
   if (qp.type === "ud") {
     if (plan.wire !== "send" || wqe.ud === undefined) return "LOC_QP_OP_ERR";
-  } else if (plan.wire === "read-request" && qp.attributes.maxRdAtomic === 0) {
+  } else if (plan.takesSlot && qp.attributes.maxRdAtomic === 0) {
     return "LOC_QP_OP_ERR";
   }
   if (plan.wire !== "none" && plan.wire !== "send" && wqe.remote === undefined) {
     return "LOC_QP_OP_ERR";
   }
   if (work.length > MESSAGE_BYTES_MAX) return "LOC_LEN_ERR";
-  if (wqe.inline !== undefined) return plan.wire === "read-request" ? "LOC_QP_OP_ERR" : undefined;
+  if (!isWellFormed(work)) return "LOC_QP_OP_ERR";
+  if (wqe.inline !== undefined) return undefined;
   const stretches: Stretch[] = [];
   for (const { lkey, address, length } of wqe.sges) {
     if (length === 0) continue;
@@ -150,6 +190,24 @@ function checkWork(device: Device, qp: QueuePair, work: SendWork): WcStatus | un
   }
   work.stretches = stretches;
   return undefined;
+}
+
+/** Whether the WQE carries what its operation needs (§3.2 "malformed WQE"). */
+function isWellFormed({ wqe, plan, length }: SendWork): boolean {
+  const isInline = wqe!.inline !== undefined;
+  switch (plan.wire) {
+    case "read-request":
+      return !isInline;
+    case "compare-swap":
+    case "fetch-add":
+      return !isInline && length === ATOMIC_BYTES;
+    case "atomic-write":
+      return isInline && length === ATOMIC_BYTES;
+    case "flush":
+      return length === 0;
+    default:
+      return true;
+  }
 }
 
 /** Marks work as failed; its error CQE comes when all before it has completed. */
@@ -171,21 +229,22 @@ function beginFrame(
   const { work, index } = packet;
   const { requester } = qp;
   const wqe = work.wqe!;
-  const isRead = work.plan.wire === "read-request";
+  const { plan } = work;
   const mtu = mtuOf(device, qp);
   const offset = index * mtu;
-  const position = isRead ? "only" : positionOf(index, work.packets);
+  const position = plan.answered ? "only" : positionOf(index, work.packets);
   const last = position === "last" || position === "only";
   const row = opcodeFor({
     service: qp.type,
-    operation: work.plan.wire as "send" | "write" | "read-request",
-    immediate: work.plan.immediate,
-    persistence: work.plan.persistOpcode,
+    operation: plan.wire as WireOperation,
+    immediate: plan.immediate,
+    invalidate: plan.invalidate,
+    persistence: plan.persistOpcode,
   }, position);
   const psn = psnAdd(work.firstPsn, index);
   const isRepeat = psnDistance(requester.issuedEnd, psn) < 0;
   if (isRepeat) device.counters.retransmissions++;
-  const payloadBytes = isRead ? 0 : Math.min(mtu, work.length - offset);
+  const payloadBytes = row.payload === 0 ? 0 : Math.min(mtu, work.length - offset);
   const job: FrameJob = {
     qp,
     line: requester.line,
@@ -193,11 +252,13 @@ function beginFrame(
     epoch: requester.line.epoch,
     row,
     psn,
-    ackReq: qp.type === "rc" && asksForAck(requester, last || isRepeat),
-    solicited: last && wqe.solicited,
+    ackReq: qp.type === "rc" &&
+      asksForAck(requester, last || isRepeat || (index === 0 && mustPause(qp, work))),
+    solicited: last && wqe.solicited && consumesRecv(row),
     // A READ that goes on asks for what is missing only; all others start at 0 here.
     reth: row.headers.includes("reth") ? rethOf(work, offset) : undefined,
     immediate: row.immediate ? wqe.immediate : undefined,
+    rare: rareHeaders(work, row),
     ud: wqe.ud,
     work,
     read: undefined,
@@ -212,8 +273,30 @@ function beginFrame(
   fetchPayload(device, job, { stretches: work.stretches, offset });
 }
 
+/** Solicited events are for who takes a receive WQE (§3.2): a SEND, a WRITE WITH IMM. */
+function consumesRecv({ operation, immediate }: OpcodeRow): boolean {
+  return operation === "send" || immediate;
+}
+
+function rareHeaders(work: SendWork, row: OpcodeRow): RareHeaders | undefined {
+  const { remote, atomic, flush, immediate } = work.wqe!;
+  if (row.invalidate) return { ieth: { rkey: immediate } };
+  switch (row.operation) {
+    case "compare-swap":
+      return { atomicEth: { ...remote!, ...atomic! } };
+    case "fetch-add":
+      return { atomicEth: { ...remote!, swapAdd: atomic!.swapAdd, compare: 0n } };
+    case "flush":
+      return { feth: { reserved: 0, select: flush!.select, placement: flush!.placement } };
+    default:
+      return undefined;
+  }
+}
+
 function rethOf(work: SendWork, offset: number): Reth {
   const { va, rkey } = work.wqe!.remote!;
+  const { flush } = work.wqe!;
+  if (flush !== undefined) return { va, rkey, length: flush.length };
   return { va: offset === 0 ? va : va + BigInt(offset), rkey, length: work.length - offset };
 }
 
@@ -230,8 +313,8 @@ function asksForAck(requester: Requester, needed: boolean): boolean {
 }
 
 /**
- * Go-back-N: goes on from `psn`, which is not acknowledged, with what has not left yet given up. A
- * READ goes on behind the last response that has come.
+ * Go-back-N: goes on from `psn`, which is not acknowledged, with what has not left yet given up.
+ * What is answered goes on behind the last response that has come (a READ; all others at its start).
  */
 export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
   const { requester } = qp;
@@ -243,9 +326,8 @@ export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
     if (!work.started) break;
     const index = psnDistance(work.firstPsn, psn);
     if (index >= work.packets) continue;
-    const isRead = work.plan.wire === "read-request";
     requester.cursor = number;
-    requester.cursorPacket = isRead ? work.responses : Math.max(0, index);
+    requester.cursorPacket = work.plan.answered ? work.responses : Math.max(0, index);
     return;
   }
 }

@@ -7,7 +7,9 @@ import { ACK_SYNDROME, NAK_SYNDROMES } from "../../fabric/wire/aeth.ts";
 import { type OpcodeRow, payloadFits } from "../../fabric/wire/opcode.ts";
 import type { Device } from "./device.ts";
 import { drop } from "./device.ts";
+import { executeAtomic, repeatAtomic } from "./atomic.ts";
 import { executeRead, executeSend, executeWrite } from "./execute.ts";
+import { executeFlush, isFlushable, repeatFlush } from "./placement.ts";
 import { raiseEvent } from "./flush.ts";
 import { rights } from "./life_cycle.ts";
 import { lookUp, type Region } from "./memory_region.ts";
@@ -17,7 +19,7 @@ import { packetsOf, psnAdd, psnDistance } from "./psn.ts";
 import { permits, type QueuePair } from "./queue_pair.ts";
 import { answer, answerRead } from "./read_service.ts";
 import { wantRecv } from "./receive_queue.ts";
-import type { PacketIn, ReadRecord } from "./responder_state.ts";
+import type { PacketIn, Resource } from "./responder_state.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 
 /** What a check found: a NAK's syndrome, or silence. */
@@ -45,17 +47,31 @@ export function takeRequest(device: Device, qp: QueuePair, input: PacketIn): voi
   if (ahead > 0) return sequenceError(device, qp);
   if (ahead < 0) return takeDuplicate(device, qp, input);
   responder.gapNaked = false;
+  if (responder.atomics > 0 && ordersBehindAtomics(input.row)) return stall(qp, input, "atomic");
   if (needsRecv(input.row) && responder.granted === undefined) {
     // Cheap faults are found before a receive WQE is asked for; the rest when it is here.
-    const verdict = checkSequence(qp, input) ?? checkPermission(qp, input.row);
+    const verdict = checkSequence(qp, input) ?? checkPermission(qp, input);
     if (verdict !== undefined) return refuse(device, qp, { verdict, psn });
-    responder.stalled.push(input);
+    stall(qp, input, "recv");
     wantRecv(device, qp, { kind: "packet" });
     return;
   }
-  const verdict = checkSequence(qp, input) ?? checkPermission(qp, input.row) ??
+  const verdict = checkSequence(qp, input) ?? checkPermission(qp, input) ??
     checkLength(qp, input) ?? execute(device, qp, input);
   if (verdict !== undefined) refuse(device, qp, { verdict, psn });
+}
+
+/**
+ * An atomic takes effect at its place among all requests (§3.7), but only after a DMA read: what
+ * takes effect at once has to wait for it. READs and atomics stand in line behind it anyway.
+ */
+function ordersBehindAtomics({ operation }: OpcodeRow): boolean {
+  return operation === "send" || operation === "write" || operation === "flush";
+}
+
+function stall({ responder }: QueuePair, input: PacketIn, reason: "recv" | "atomic"): void {
+  responder.stalled.push(input);
+  responder.stalledFor = reason;
 }
 
 /** The packet's effect, with the checks of keys and receive memory that belong to it. */
@@ -65,6 +81,12 @@ function execute(device: Device, qp: QueuePair, input: PacketIn): Verdict | unde
       return executeSend(device, qp, input);
     case "write":
       return executeWrite(device, qp, input);
+    case "compare-swap":
+    case "fetch-add":
+    case "atomic-write":
+      return executeAtomic(device, qp, input);
+    case "flush":
+      return executeFlush(device, qp, input);
     default:
       return executeRead(device, qp, input);
   }
@@ -88,7 +110,7 @@ function refuse(device: Device, qp: QueuePair, refusal: { verdict: Verdict; psn:
 }
 
 /** Whether the packet takes a receive WQE: a SEND's first, a WRITE WITH IMM's last (§3.4). */
-function needsRecv(row: OpcodeRow): boolean {
+export function needsRecv(row: OpcodeRow): boolean {
   if (row.operation === "send") return row.position === "first" || row.position === "only";
   return row.operation === "write" && row.immediate;
 }
@@ -104,28 +126,43 @@ function checkSequence(qp: QueuePair, { row }: PacketIn): Verdict | undefined {
   return fits ? undefined : INVALID;
 }
 
-/**
- * What the queue pair lets the peer do. Operations of the table that this responder does not have
- * (atomics, FLUSH, ATOMIC WRITE, SEND WITH INVALIDATE) are refused as if not permitted.
- */
-function checkPermission(qp: QueuePair, row: OpcodeRow): Verdict | undefined {
+/** What the queue pair lets the peer do, and whether a slot is left for what needs one. */
+function checkPermission(qp: QueuePair, { row, packet }: PacketIn): Verdict | undefined {
   switch (row.operation) {
     case "send":
-      return row.invalidate ? INVALID : undefined;
+      return undefined;
     case "write":
       return permits(qp, "remoteWrite") ? undefined : INVALID;
     case "read-request":
-      if (qp.attributes.maxDestRdAtomic === 0) return INVALID;
-      return permits(qp, "remoteRead") ? undefined : INVALID;
+      return permits(qp, "remoteRead") && hasSlot(qp) ? undefined : INVALID;
+    case "compare-swap":
+    case "fetch-add":
+      return permits(qp, "remoteAtomic") && hasSlot(qp) ? undefined : INVALID;
+    case "atomic-write":
+      return permits(qp, "remoteWrite") && hasSlot(qp) ? undefined : INVALID;
+    case "flush":
+      return isFlushable(qp, packet.feth!) ? undefined : INVALID;
     default:
       return INVALID;
   }
 }
 
+/** A requester that has more outstanding than it was granted is refused (§3.4, hardware's way). */
+function hasSlot({ responder, attributes }: QueuePair): boolean {
+  const { responses } = responder;
+  let taken = 0;
+  for (let number = responses.first; number < responses.end; number++) {
+    const response = responses.at(number)!;
+    if (response.kind === "ack" || response.repeat) continue;
+    if (response.kind === "read" || response.operation !== "flush") taken++;
+  }
+  return taken < attributes.maxDestRdAtomic;
+}
+
 const MESSAGE_BYTES_MAX = 2 ** 31;
 
 /** Payload by opcode and path MTU, and a WRITE's bytes against what it announced. */
-function checkLength(qp: QueuePair, { row, packet }: PacketIn): Verdict | undefined {
+export function checkLength(qp: QueuePair, { row, packet }: PacketIn): Verdict | undefined {
   const bytes = packet.payload.length;
   if (!payloadFits(row, { bytes, pathMtu: qp.attributes.pathMtu })) return INVALID;
   if (packet.reth !== undefined && packet.reth.length > MESSAGE_BYTES_MAX) return INVALID;
@@ -152,7 +189,7 @@ export function remoteRegion(
   const { key, length, need } = range;
   // Host addresses are below 2^53, so a VA above is out of every region's bounds.
   const va = range.va > Number.MAX_SAFE_INTEGER ? Number.MAX_SAFE_INTEGER : Number(range.va);
-  const region = lookUp(device.regions, { key, pd: qp.pd, va, length, need });
+  const region = lookUp(device.regions, { key, pd: qp.pd, va, length, need, qpn: qp.qpn });
   return typeof region === "string" ? NAK_SYNDROMES["remote-access-error"] : region;
 }
 
@@ -160,31 +197,42 @@ export function remoteRegion(
 function takeDuplicate(device: Device, qp: QueuePair, input: PacketIn): void {
   device.counters.duplicatesIn++;
   const { operation } = input.row;
-  if (operation === "read-request") return repeatRead(device, qp, input);
-  if (operation !== "send" && operation !== "write") return drop(device, "stale-duplicate");
+  if (operation !== "send" && operation !== "write") {
+    if (!repeatAnswer(device, qp, input)) drop(device, "stale-duplicate");
+    return;
+  }
   const psn = psnAdd(qp.responder.expectedPsn, -1);
   answer(device, qp, { psn, syndrome: ACK_SYNDROME, readyAt: device.stageAt });
   if (operation === "write") duplicateOfPersistent(device, qp, input.packet.bth.psn);
 }
 
+/** Answers again what has an answer of its own. @returns false where it is to be dropped. */
+function repeatAnswer(device: Device, qp: QueuePair, input: PacketIn): boolean {
+  if (qp.responder.responses.length >= LIMITS.waitingReads) return false;
+  switch (input.row.operation) {
+    case "read-request":
+      return repeatRead(device, qp, input);
+    case "flush":
+      return repeatFlush(device, qp, input.packet.bth.psn);
+    default:
+      return repeatAtomic(device, qp, input);
+  }
+}
+
 /** A READ again, whole or from the middle on: served from the memory of now, within its range. */
-function repeatRead(device: Device, qp: QueuePair, { packet }: PacketIn): void {
+function repeatRead(device: Device, qp: QueuePair, { packet }: PacketIn): boolean {
   const { psn } = packet.bth;
   const { va, rkey, length } = packet.reth!;
-  const record = qp.responder.reads.find((read) => isPartOf(read, psn));
+  const record = qp.responder.resources.find((resource) => isPartOf(resource, psn));
   const mtu = qp.attributes.pathMtu;
-  if (record === undefined || rkey !== record.key || waitingReads(qp) >= LIMITS.waitingReads) {
-    return drop(device, "stale-duplicate");
-  }
+  if (record?.kind !== "read-record" || rkey !== record.key) return false;
   const skipped = psnDistance(record.psn, psn) * mtu;
-  if (va !== BigInt(record.va + skipped) || length !== record.length - skipped) {
-    return drop(device, "stale-duplicate");
-  }
+  if (va !== BigInt(record.va + skipped) || length !== record.length - skipped) return false;
   const need = ACCESS.remoteRead;
   const region = length === 0
     ? undefined
     : remoteRegion(device, qp, { key: rkey, va, length, need });
-  if (typeof region === "number" || region === "drop") return drop(device, "stale-duplicate");
+  if (typeof region === "number" || region === "drop") return false;
   answerRead(device, qp, {
     kind: "read",
     psn,
@@ -192,16 +240,15 @@ function repeatRead(device: Device, qp: QueuePair, { packet }: PacketIn): void {
     length,
     packets: packetsOf(length, mtu),
     msn: qp.responder.msn,
+    repeat: true,
     next: 0,
     done: false,
   });
+  return true;
 }
 
-function isPartOf(read: ReadRecord, psn: number): boolean {
-  const index = psnDistance(read.psn, psn);
-  return index >= 0 && index < read.packets;
-}
-
-function waitingReads(qp: QueuePair): number {
-  return qp.responder.responses.length;
+function isPartOf(resource: Resource, psn: number): boolean {
+  if (resource.kind !== "read-record") return false;
+  const index = psnDistance(resource.psn, psn);
+  return index >= 0 && index < resource.packets;
 }

@@ -1,8 +1,9 @@
 /** What a responder knows: the message that is coming in, what it has to answer, what it remembers. */
-import type { OpcodeRow } from "../../fabric/wire/opcode.ts";
+import type { OpcodeRow, Operation } from "../../fabric/wire/opcode.ts";
 import type { RocePacket } from "../../fabric/wire/packet.ts";
 import type { Sge } from "../../fabric/wire/wqe.ts";
 import type { Time } from "../../fabric/time/time.ts";
+import type { AtomicTask } from "./atomic.ts";
 import { Fifo } from "./fifo.ts";
 import { createLine, type FrameLine } from "./frame_job.ts";
 import type { Region } from "./memory_region.ts";
@@ -48,9 +49,35 @@ export interface ReadService {
   readonly length: number;
   readonly packets: number;
   readonly msn: number;
+  /** Answers a duplicate: takes no slot of its own (§3.5). */
+  readonly repeat: boolean;
   next: number;
   /** Its last frame has left, or it failed: what is behind it may go. */
   done: boolean;
+}
+
+/** Requests whose answer is one packet without payload. */
+export type SingleOperation = Extract<
+  Operation,
+  "compare-swap" | "fetch-add" | "atomic-write" | "flush"
+>;
+
+/** An atomic, an ATOMIC WRITE or a FLUSH that is being answered. */
+export interface SingleService {
+  readonly kind: "single";
+  readonly operation: SingleOperation;
+  readonly psn: number;
+  readonly msn: number;
+  readonly repeat: boolean;
+  /** What an atomic does, when its turn has come; undefined for a FLUSH, which is begun at once. */
+  readonly task: AtomicTask | undefined;
+  /** Of an atomic: what granted its word. */
+  readonly region?: Region;
+  state: "waiting" | "running" | "done" | "failed";
+  /** The word as it was before the atomic: what its ACK carries, and its duplicates' too. */
+  original: bigint;
+  /** When what it acknowledges has been handed to the bus. */
+  readyAt: Time;
 }
 
 /** An ACK or NAK of its own packet. */
@@ -59,13 +86,21 @@ export interface AckService {
   psn: number;
   readonly syndrome: number;
   msn: number;
+  /** ATOMIC ACK: the value before. */
+  readonly original?: bigint;
   readyAt: Time;
   /** Handed to the transmitter's queue but not sent: may still be merged into. */
   queued: boolean;
 }
 
-/** A READ that was answered, for its duplicates (§3.5). */
+/**
+ * A responder resource: what was executed, for its duplicates (§3.5). A READ is executed again, an
+ * atomic is answered with what it found.
+ */
+export type Resource = ReadRecord | SingleService;
+
 export interface ReadRecord {
+  readonly kind: "read-record";
   readonly psn: number;
   readonly packets: number;
   readonly va: number;
@@ -81,13 +116,18 @@ export interface Responder {
   open: OpenMessage | undefined;
   /** Packets behind one that waits for its receive WQE, that one first. */
   readonly stalled: Fifo<PacketIn>;
+  /** What the first stalled packet waits for. */
+  stalledFor: "recv" | "atomic";
   /** The receive WQE that the first stalled packet waited for. */
   granted: RecvWqe | undefined;
-  readonly responses: Fifo<ReadService | AckService>;
+  readonly responses: Fifo<ReadService | SingleService | AckService>;
+  /** Of these the atomics and ATOMIC WRITEs that have not been executed. */
+  atomics: number;
   /** The ACK that waits for the transmitter: later ones are merged into it. */
   pendingAck: AckService | undefined;
   readonly line: FrameLine;
-  readonly reads: ReadRecord[];
+  /** A ring of max_dest_rd_atomic slots: the oldest goes. */
+  readonly resources: Resource[];
   readonly persists: Fifo<PersistRecord>;
   established: boolean;
   /** A NAK that ends the queue pair is owed: nothing more is taken. */
@@ -101,11 +141,13 @@ export function createResponder(rqPsn: number): Responder {
     gapNaked: false,
     open: undefined,
     stalled: new Fifo(),
+    stalledFor: "recv",
     granted: undefined,
     responses: new Fifo(),
+    atomics: 0,
     pendingAck: undefined,
     line: createLine(),
-    reads: [],
+    resources: [],
     persists: new Fifo(),
     established: false,
     failing: false,

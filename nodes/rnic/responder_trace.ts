@@ -1,5 +1,6 @@
 /** The responder's lines of a ladder: which figure of the documents a message belongs to. */
 import type { Device } from "./device.ts";
+import type { PersistRecord } from "./pm_module.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import type { OpenMessage } from "./responder_state.ts";
 import { trace } from "./trace.ts";
@@ -26,6 +27,32 @@ export function noteReadRequest(
 ): void {
   const text = `DMA read of ${request.length} B`;
   trace(device, qp, { step: "S211", text, psn: request.psn, inbound: true });
+}
+
+/** An atomic is taken: executed when its turn comes. */
+export function noteAtomic(
+  device: Device,
+  qp: QueuePair,
+  request: { readonly psn: number; readonly operation: string; readonly va: bigint },
+): void {
+  const { psn, operation, va } = request;
+  trace(device, qp, {
+    step: "atomic",
+    text: `${operation} at VA 0x${va.toString(16)}`,
+    psn,
+    inbound: true,
+  });
+}
+
+/** A FLUSH is done: what it names is where it asked for. */
+export function noteFlushed(device: Device, qp: QueuePair, record: PersistRecord): void {
+  const { firstPsn, length } = record;
+  trace(device, qp, {
+    step: "flush",
+    text: `READ response of the FLUSH of ${length} B`,
+    psn: firstPsn,
+    inbound: true,
+  });
 }
 
 /**

@@ -13,12 +13,15 @@ import {
   takeRnrNak,
   takeSequenceNak,
 } from "./completer.ts";
+import { wordOf } from "./atomic.ts";
+import { takeCredits } from "./credit.ts";
 import type { Device } from "./device.ts";
 import { placePayload } from "./execute.ts";
 import { psnAdd, psnDistance } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import { fail } from "./requester.ts";
 import type { SendWork } from "./send_work.ts";
+import { isLive } from "./translation.ts";
 
 interface Response {
   readonly packet: RocePacket;
@@ -33,13 +36,15 @@ export function receiveResponse(device: Device, qp: QueuePair, response: Respons
       return takeAcknowledge(device, qp, packet);
     case "read-response":
       device.counters.readResponsesIn++;
-      return takeReadResponse(device, qp, packet);
+      return takeAnswer(device, qp, response);
+    case "atomic-acknowledge":
+      device.counters.atomicAcksIn++;
+      return takeAnswer(device, qp, response);
     case "persistence-acknowledge":
       device.counters.persistAcksIn++;
       if (!takePersistenceAck(device, qp, psn)) device.counters.ignoredResponsesIn++;
       return;
     default:
-      // No atomic was asked for.
       device.counters.ignoredResponsesIn++;
   }
 }
@@ -52,10 +57,15 @@ function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): voi
   else if (syndrome.kind === "rnr-nak") counters.rnrNaksIn++;
   else counters.naksIn++;
   if (syndrome.kind === "reserved" || !isOutstanding(qp, psn)) {
+    // Of what was acknowledged last, an ACK may still bring new credits (§3.3 "ghost ACK").
+    if (psn === psnAdd(qp.requester.unacknowledged, -1)) takeCredits(device, qp, packet.aeth!);
     counters.ignoredResponsesIn++;
     return;
   }
-  if (syndrome.kind === "ack") return acknowledge(device, qp, psn);
+  if (syndrome.kind === "ack") {
+    takeCredits(device, qp, packet.aeth!);
+    return acknowledge(device, qp, psn);
+  }
   if (syndrome.kind === "rnr-nak") {
     return takeRnrNak(device, qp, { psn, timerCode: syndrome.timerCode });
   }
@@ -64,16 +74,20 @@ function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): voi
   takeFatalNak(device, qp, { psn, code });
 }
 
-/** A piece of a READ's data: it must be the next one, else what is missing is asked for again. */
-function takeReadResponse(device: Device, qp: QueuePair, packet: RocePacket): void {
+/**
+ * A packet of an answer: a READ's data, an atomic's value, or an empty READ response. It must be the
+ * next one, else what is missing is asked for again.
+ */
+function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
+  const { packet, row } = response;
   const { requester } = qp;
   const { psn } = packet.bth;
-  const work = readOf(qp, psn);
+  const work = answeredWork(qp, psn);
   if (work === undefined) {
     device.counters.ignoredResponsesIn++;
     return;
   }
-  // Responses come in order, so everything before the READ has been received.
+  // Responses come in order, so everything before has been received.
   if (psnDistance(requester.unacknowledged, work.firstPsn) > 0) {
     acknowledge(device, qp, psnAdd(work.firstPsn, -1));
     if (requester.work.at(requester.ackCursor) !== work) return;
@@ -84,11 +98,16 @@ function takeReadResponse(device: Device, qp: QueuePair, packet: RocePacket): vo
     device.counters.ignoredResponsesIn++;
     return;
   }
+  if (packet.aeth !== undefined) takeCredits(device, qp, packet.aeth);
+  const isAtomic = work.plan.wire === "compare-swap" || work.plan.wire === "fetch-add";
+  if (isAtomic !== (row.operation === "atomic-acknowledge")) {
+    return fail(device, qp, { work, status: "BAD_RESP_ERR" });
+  }
   placeResponse(device, qp, { work, packet });
 }
 
-/** The READ that a response PSN belongs to, among those without an answer. */
-function readOf(qp: QueuePair, psn: number): SendWork | undefined {
+/** The work that an answer's PSN belongs to, among those without one. */
+function answeredWork(qp: QueuePair, psn: number): SendWork | undefined {
   const { requester } = qp;
   if (!isOutstanding(qp, psn)) return undefined;
   for (let number = requester.ackCursor; number < requester.work.end; number++) {
@@ -96,7 +115,7 @@ function readOf(qp: QueuePair, psn: number): SendWork | undefined {
     if (work === undefined || !work.started) return undefined;
     const index = psnDistance(work.firstPsn, psn);
     if (index < 0) return undefined;
-    if (index < work.packets) return work.plan.wire === "read-request" ? work : undefined;
+    if (index < work.packets) return work.plan.answered ? work : undefined;
   }
   return undefined;
 }
@@ -108,18 +127,23 @@ function placeResponse(
 ): void {
   const { work, packet } = response;
   const { requester } = qp;
-  const offset = work.responses * qp.attributes.pathMtu;
-  const expected = Math.min(qp.attributes.pathMtu, work.length - offset);
+  const isRead = work.plan.wire === "read-request";
+  const offset = isRead ? work.responses * qp.attributes.pathMtu : 0;
+  const expected = isRead ? Math.min(qp.attributes.pathMtu, work.length - offset) : 0;
   if (packet.payload.length !== expected) return fail(device, qp, { work, status: "BAD_RESP_ERR" });
-  if (expected > 0) {
-    placePayload(device, packet.payload, { stretches: work.stretches, offset, noSnoop: false });
+  const { atomicAckEth } = packet;
+  const data = atomicAckEth === undefined ? packet.payload : wordOf(atomicAckEth.original);
+  if (data.length > 0) {
+    if (!isLive(work.stretches)) return fail(device, qp, { work, status: "LOC_PROT_ERR" });
+    placePayload(device, data, { stretches: work.stretches, offset, noSnoop: false });
   }
   work.responses++;
   work.rereadAsked = false;
   requester.unacknowledged = psnAdd(packet.bth.psn, 1);
   if (work.responses === work.packets) {
     work.acked = true;
-    requester.reads--;
+    requester.unanswered--;
+    if (work.plan.takesSlot) requester.slotsTaken--;
     requester.ackCursor++;
   }
   progress(device, qp);

@@ -8,14 +8,19 @@ import type { RnicPlan } from "../../fabric/rack/plan.ts";
 import { rnicProcessingPs } from "../../fabric/rack/processing.ts";
 import { NEVER, type Time } from "../../fabric/time/time.ts";
 import type { Completion, PcieMessage } from "../../fabric/wire/pcie.ts";
+import { takeWord } from "./atomic.ts";
 import { takeCommand } from "./command.ts";
 import { requesterTimer } from "./completer.ts";
 import { resumeCompletion } from "./completion_queue.ts";
+import { rateTimer } from "./congestion.ts";
 import { createDevice, type Device } from "./device.ts";
 import { type Continuation, takeCompletion } from "./dma.ts";
 import { writeRegister } from "./doorbell.ts";
 import { failFatally, failQueuePairsOf } from "./flush.ts";
+import { reportAll } from "./multicast.ts";
+import { forgetPauses, servePauses } from "./flow_control.ts";
 import { lsbReadDone } from "./pm_module.ts";
+import type { QueuePair } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_info/queue_cache.ts";
 import {
   finishLoad,
@@ -25,11 +30,12 @@ import {
 } from "./queue_info/queue_information.ts";
 import { receiveFrame } from "./receive.ts";
 import { resumeReceiveQueue, retryReceives, takeReceives } from "./receive_queue.ts";
-import { hasTurns, resumeDoorbell, runSchedule } from "./schedule.ts";
+import { hasTurns, resumeDoorbell, runSchedule, schedule } from "./schedule.ts";
 import { runTransmitter, takePayload, transmitterWakeAt } from "./send.ts";
 import { resumeSendQueue, takeWork } from "./send_queue.ts";
+import { failShared, resumeShared, takeShared } from "./shared_receive_queue.ts";
 import { statisticsOf } from "./statistics.ts";
-import { timerOfSlot } from "./timers.ts";
+import { type Timer, timerOfSlot } from "./timers.ts";
 
 /**
  * An RNIC. Ports: {@link PORTS.rnicBus} to its host, {@link PORTS.rnicNetwork} to the network.
@@ -77,6 +83,9 @@ function takeInput(device: Device, input: Input): void {
       device.stageAt = now + timing.schedulePs;
       return fireTimers(device);
     case "link":
+      device.stageAt = now + timing.schedulePs;
+      if (input.port === PORTS.rnicNetwork && input.up) reportAll(device);
+      return noteLink(device, input.up);
     case "power":
       return;
   }
@@ -102,6 +111,12 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
   }
 }
 
+/** The network cable has lost or found its other end: pauses end with it. */
+function noteLink(device: Device, up: boolean): void {
+  const flow = device.congestion?.flow;
+  if (flow !== undefined && !up) forgetPauses(device, flow);
+}
+
 /** A DMA read has completed: what it was for goes on. */
 function takeRead(device: Device, completion: Completion): void {
   const request = takeCompletion(device, completion);
@@ -121,9 +136,13 @@ function goOn(
       return takeQueueSpace(device, continuation, data);
     case "payload":
       return takePayload(device, continuation, data);
+    case "atomic":
+      return takeWord(device, continuation.turn, data);
     case "lsb":
       if (continuation.life !== continuation.qp.life) return;
       return lsbReadDone(device, continuation, data !== undefined);
+    case "srq-wqes":
+      return takeShared(device, continuation, data);
     case "send-wqes":
     case "recv-wqes": {
       const { qp, life, entry } = continuation;
@@ -162,6 +181,8 @@ function resume(device: Device, entry: QueueEntry, waiter: Waiter): void {
     case "recv":
       if (waiter.life === waiter.qp.life) resumeReceiveQueue(device, entry, waiter);
       return;
+    case "srq":
+      return resumeShared(device, entry, waiter);
     case "cq":
       if (resumeCompletion(device, entry, waiter) === "overflow") {
         failQueuePairsOf(device, waiter.cq);
@@ -179,13 +200,30 @@ function disappoint(device: Device, waiter: Waiter): void {
     case "recv":
       if (waiter.life === waiter.qp.life) failFatally(device, waiter.qp);
       return;
+    case "srq":
+      return failShared(device, waiter.srq);
     case "cq":
       waiter.cq.overflowed = true;
       failQueuePairsOf(device, waiter.cq);
   }
 }
 
+function fireTimer(device: Device, qp: QueuePair, timer: Timer): void {
+  switch (timer) {
+    case "requester":
+      return requesterTimer(device, qp);
+    case "receive":
+      return retryReceives(device, qp);
+    case "pace":
+      return schedule(device, qp);
+    case "rate":
+      return rateTimer(device, qp);
+  }
+}
+
 function fireTimers(device: Device): void {
+  const flow = device.congestion?.flow;
+  if (flow !== undefined) servePauses(device, flow);
   const { deadlines, now } = device;
   while (deadlines.earliest <= now) {
     const { slot } = deadlines;
@@ -193,7 +231,6 @@ function fireTimers(device: Device): void {
     const { qpSlot, timer } = timerOfSlot(slot);
     const qp = device.slots[qpSlot];
     if (qp === undefined) fail(`A timer of queue pair slot ${qpSlot} fires, which is empty`);
-    if (timer === "requester") requesterTimer(device, qp);
-    else retryReceives(device, qp);
+    fireTimer(device, qp, timer);
   }
 }

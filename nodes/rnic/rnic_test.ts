@@ -153,12 +153,15 @@ describe("responder refuses with NAK 0x61 and fails (rocev2.md §3.4)", () => {
     ["ONLY of another length than announced", OPCODE["RC RDMA WRITE ONLY"], {
       payload: new Uint8Array(12),
     }],
-    ["COMPARE & SWAP", OPCODE["RC COMPARE & SWAP"], {
+    ["COMPARE & SWAP that the queue pair does not permit", OPCODE["RC COMPARE & SWAP"], {
       atomicEth: { va: 0n, rkey: 0, swapAdd: 0n, compare: 0n },
     }],
-    ["FLUSH", OPCODE["RC FLUSH"], { feth: { reserved: 0, select: 0, placement: 2 } }],
-    ["ATOMIC WRITE", OPCODE["RC ATOMIC WRITE"], { payload: new Uint8Array(8) }],
-    ["SEND WITH INVALIDATE", OPCODE["RC SEND ONLY INVALIDATE"], { ieth: { rkey: 1 } }],
+    ["FLUSH that the queue pair does not permit", OPCODE["RC FLUSH"], {
+      feth: { reserved: 0, select: 0, placement: 2 },
+    }],
+    ["ATOMIC WRITE that announces another length", OPCODE["RC ATOMIC WRITE"], {
+      payload: new Uint8Array(8),
+    }],
   ];
   for (const [name, opcode, change] of wrong) {
     it(`${name}`, () => {
@@ -216,6 +219,8 @@ describe("responder refuses with NAK 0x61 and fails (rocev2.md §3.4)", () => {
   });
 });
 
+const ROUTE = { trafficClass: 0, hopLimit: 64, udpSourcePort: 0 };
+
 describe("UD", () => {
   function datagrams(qpn?: number): { rig: Rig; a: RigQp; b: RigQp; from: RigMr; to: RigMr } {
     const rig = new Rig();
@@ -237,7 +242,7 @@ describe("UD", () => {
     rig.recv(rig.b, b, [{ address: to.va, length: 300, lkey: to.key }]);
     rig.send(rig.a, a, {
       opcode: "send",
-      ud: { qKey: GSI_QKEY, qpn: 1, address: rig.b.plan.address },
+      ud: { qKey: GSI_QKEY, qpn: 1, address: rig.b.plan.address, ...ROUTE },
       sges: [{ address: from.va, length: 256, lkey: from.key }],
     });
     rig.run();
@@ -257,7 +262,7 @@ describe("UD", () => {
     function say(qKey: number): void {
       rig.send(rig.a, a, {
         opcode: "send",
-        ud: { qKey, qpn: b.qpn, address: rig.b.plan.address },
+        ud: { qKey, qpn: b.qpn, address: rig.b.plan.address, ...ROUTE },
         inline: new Uint8Array(100),
       });
       rig.run();
@@ -277,7 +282,7 @@ describe("UD", () => {
     const { rig, a, b, from } = datagrams();
     rig.send(rig.a, a, {
       opcode: "send",
-      ud: { qKey: 0x1234, qpn: b.qpn, address: rig.b.plan.address },
+      ud: { qKey: 0x1234, qpn: b.qpn, address: rig.b.plan.address, ...ROUTE },
       sges: [{ address: from.va, length: 4097, lkey: from.key }],
     });
     rig.run();

@@ -17,6 +17,7 @@ import type { RnicPlan } from "../../fabric/rack/plan.ts";
 import { NEVER, PS_PER_NS, type Time } from "../../fabric/time/time.ts";
 import { type Cqe, CQE_BYTES, decodeCqe } from "../../fabric/wire/cqe.ts";
 import { macOfAddress } from "../../fabric/wire/neighbour.ts";
+import { encodeSrqWqe } from "../../fabric/wire/srq_wqe.ts";
 import type { PcieMessage } from "../../fabric/wire/pcie.ts";
 import {
   CQ_ARM_OFFSET,
@@ -32,6 +33,7 @@ import {
   ACCESS,
   type PersistencePlan,
   type QpAttributes,
+  type QpType,
   type RnicCommand,
   type RnicEvent,
   type RnicReply,
@@ -79,6 +81,8 @@ export function rnicPlan(name: string, given: Partial<RnicPlan> = {}): RnicPlan 
       wqeFetchUnits: 4,
       dmaReadBytes: 512,
       dmaReadsMax: 13,
+      gatherReadBytes: 4096,
+      gatherReadsMax: 32,
     },
     ...given,
   };
@@ -92,8 +96,15 @@ interface Event {
   readonly input: Input;
 }
 
-/** What a test may do to a frame: let it pass, lose it, send it twice, or hold it back. */
-export type FrameFate = "pass" | "drop" | "twice" | { readonly delayPs: Time };
+/**
+ * What a test may do to a frame: let it pass, lose it, send it twice, hold it back, or damage one bit,
+ * counted from the first of the frame. With `againPs` another copy comes so long after the frame.
+ */
+export type FrameFate =
+  | "pass"
+  | "drop"
+  | "twice"
+  | { readonly delayPs?: Time; readonly flipBit?: number; readonly againPs?: Time };
 
 export interface RigOptions {
   readonly seed?: number;
@@ -137,6 +148,13 @@ export interface RigQp {
   readonly rq: Ring;
   readonly sendCq: RigCq;
   readonly recvCq: RigCq;
+}
+
+/** A shared receive queue: its WQEs have slots of the driver's, here in the order of posting. */
+export interface RigSrq {
+  readonly srqn: number;
+  readonly ring: Ring;
+  posted: number;
 }
 
 /** A region of the fake host's memory: virtual addresses are `va` on, physical from `address`. */
@@ -272,10 +290,18 @@ export class Rig {
     const to = side === this.a ? this.b : this.a;
     const input: Input = { kind: "message", port: PORTS.rnicNetwork, message, tailPs: 0 };
     if (fate === "drop") return freeAt;
-    const delay = typeof fate === "object" ? fate.delayPs : 0;
-    this.#put({ time: arrival + delay, to: "rnic", side: to, input });
-    if (fate === "twice") this.#put({ time: arrival + 1, to: "rnic", side: to, input });
+    const { delayPs = 0, flipBit, againPs = undefined } = typeof fate === "object" ? fate : {};
+    const time = arrival + delayPs;
+    this.#put({ time, to: "rnic", side: to, input: flipBit === undefined ? input : damaged() });
+    const again = fate === "twice" ? 1 : againPs;
+    if (again !== undefined) this.#put({ time: time + again, to: "rnic", side: to, input });
     return freeAt;
+
+    function damaged(): Input {
+      const bytes = (message as Frame).bytes.slice();
+      bytes[flipBit! >> 3]! ^= 0x80 >> (flipBit! & 7);
+      return { ...input, message: { kind: "frame", bytes } } as Input;
+    }
   }
 
   /** Puts any frame on the wire to a side, as a stranger would. */
@@ -328,6 +354,12 @@ export class Rig {
       this.#hostTakes(next.side, next.input.message as PcieMessage);
     }
     return true;
+  }
+
+  /** Whether nothing will happen any more unless a host does something. */
+  get isQuiet(): boolean {
+    return this.#queue.length === 0 && this.a.rnic.wakeAt() === NEVER &&
+      this.b.rnic.wakeAt() === NEVER;
   }
 
   /** Until nothing happens any more, or `until`. */
@@ -413,13 +445,14 @@ export class Rig {
   createQp(
     side: Side,
     options: {
-      type?: "rc" | "ud";
+      type?: QpType;
       depth?: number;
       rqDepth?: number;
       cq?: RigCq;
       recvCq?: RigCq;
       qpn?: number;
       pd?: number;
+      srq?: RigSrq;
       persistCompletion?: "persistence" | "reception";
     } = {},
   ): RigQp {
@@ -427,13 +460,15 @@ export class Rig {
     const sendCq = options.cq ?? this.createCq(side);
     const recvCq = options.recvCq ?? sendCq;
     const sq = side.host.allocate(depth * WQE_UNIT_BYTES);
-    const rq = side.host.allocate(rqDepth * RECV_STRIDE);
+    const { srq } = options;
+    const rq = srq === undefined ? side.host.allocate(rqDepth * RECV_STRIDE) : 0;
     const reply = this.command(side, {
       op: "create-qp",
       type: options.type ?? "rc",
       sq: { address: sq, units: depth },
-      rq: { address: rq, units: rqDepth },
-      rqStride: RECV_STRIDE,
+      ...(srq === undefined
+        ? { rq: { address: rq, units: rqDepth }, rqStride: RECV_STRIDE }
+        : { srq: srq.srqn }),
       sendCq: sendCq.cqn,
       recvCq: recvCq.cqn,
       pd: options.pd ?? 1,
@@ -447,10 +482,40 @@ export class Rig {
     return {
       qpn: reply.qpn,
       sq: { queue: reply.sqQueue, address: sq, depth, write: depth - 1, stamp: 0 },
-      rq: { queue: reply.rqQueue, address: rq, depth: rqDepth, write: rqDepth - 1, stamp: 0 },
+      rq: srq?.ring ??
+        { queue: reply.rqQueue, address: rq, depth: rqDepth, write: rqDepth - 1, stamp: 0 },
       sendCq,
       recvCq,
     };
+  }
+
+  createSrq(side: Side, options: { depth?: number; pd?: number } = {}): RigSrq {
+    const { depth = 64, pd = 1 } = options;
+    const address = side.host.allocate(depth * RECV_STRIDE);
+    const ring = { address, units: depth };
+    const reply = this.command(side, { op: "create-srq", ring, stride: RECV_STRIDE, pd });
+    assert(
+      reply.status === "ok" && reply.op === "create-srq",
+      `create-srq: ${JSON.stringify(reply)}`,
+    );
+    const { srqn } = reply;
+    return { srqn, ring: { queue: srqn, address, depth, write: depth - 1, stamp: 0 }, posted: 0 };
+  }
+
+  /** Posts to a shared receive queue. @returns the slot that its completion will name. */
+  recvShared(
+    side: Side,
+    srq: RigSrq,
+    sges: readonly Sge[],
+    bell: "pointer" | "number" | "none" = "none",
+  ): number {
+    const { ring } = srq;
+    const slot = srq.posted++;
+    ring.write = (ring.write + 1) % ring.depth;
+    const bytes = encodeSrqWqe({ slot, sges }, RECV_STRIDE);
+    side.host.memory.set(bytes, ring.address + ring.write * RECV_STRIDE);
+    this.ring(side, ring, bell);
+    return slot;
   }
 
   modify(side: Side, qp: RigQp, attributes: QpAttributes): RnicReply {
@@ -461,7 +526,8 @@ export class Rig {
   bringUp(side: Side, qp: RigQp, peer: { qpn: number; attributes?: QpAttributes }): void {
     const { attributes = {} } = peer;
     const other = side === this.a ? this.b : this.a;
-    const accessFlags = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead;
+    const accessFlags = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |
+      ACCESS.remoteWritePersistence;
     const steps: QpAttributes[] = [
       { state: "init", accessFlags: attributes.accessFlags ?? accessFlags },
       {
@@ -472,6 +538,7 @@ export class Rig {
         rqPsn: attributes.rqPsn ?? 0xff_fffe,
         maxDestRdAtomic: attributes.maxDestRdAtomic ?? 4,
         minRnrTimer: attributes.minRnrTimer ?? 1,
+        trafficClass: attributes.trafficClass ?? 0,
       },
       {
         state: "rts",

@@ -3,8 +3,10 @@
  * turn, one frame each (round robin), as long as DMA reads and the transmit buffer allow.
  */
 import type { Doorbell } from "../../fabric/wire/queue_information.ts";
+import { isHeldBack } from "./congestion.ts";
 import type { Device, QueueOwner } from "./device.ts";
 import { canRead } from "./dma.ts";
+import { unpark } from "./flow_control.ts";
 import { LIMITS } from "./limits.ts";
 import type { QueueEntry } from "./queue_info/queue_cache.ts";
 import { acceptPointer, findQueue, rereadPointer } from "./queue_info/queue_information.ts";
@@ -13,6 +15,7 @@ import { nextReadFrame } from "./read_service.ts";
 import { serveReceives } from "./receive_queue.ts";
 import { nextRequestFrame } from "./requester.ts";
 import { fetchWork } from "./send_queue.ts";
+import { serveWaiting } from "./shared_receive_queue.ts";
 
 /** Puts a queue pair into the round robin, where it is not. */
 export function schedule(device: Device, qp: QueuePair): void {
@@ -23,18 +26,22 @@ export function schedule(device: Device, qp: QueuePair): void {
 
 /** Serves what can be served now. Called at the end of every step, while {@link hasTurns}. */
 export function runSchedule(device: Device): void {
-  const { dma, doorbells, roundRobin } = device;
-  while (doorbells.length > 0 && canRead(dma)) serveDoorbell(device, doorbells.shift()!);
+  const { congestion, dma, doorbells, roundRobin } = device;
+  if (congestion?.flow !== undefined) unpark(device, congestion.flow);
+  while (doorbells.length > 0 && canRead(dma.gather)) serveDoorbell(device, doorbells.shift()!);
   while (hasTurns(device)) {
     const qp = roundRobin.shift()!;
     qp.scheduled = false;
+    // A queue pair that is slowed down or paused does not keep the others from their turns.
+    if (congestion !== undefined && isHeldBack(device, congestion, qp)) continue;
     if (takeTurn(device, qp)) schedule(device, qp);
   }
 }
 
 /** Whether a queue pair can have its turn now: a frame that leaves may make it so. */
 export function hasTurns({ dma, roundRobin, transmitter }: Device): boolean {
-  return roundRobin.length > 0 && canRead(dma) &&
+  // Requests and answers have turns in common, so both engines must be able to take one.
+  return roundRobin.length > 0 && canRead(dma.gather) && canRead(dma.responder) &&
     transmitter.bufferedBytes < LIMITS.transmitBufferBytes;
 }
 
@@ -72,5 +79,7 @@ export function resumeDoorbell(
     schedule(device, owner.qp);
   } else if (owner?.kind === "rq") {
     serveReceives(device, owner.qp);
+  } else if (owner?.kind === "srq") {
+    serveWaiting(device, owner.srq);
   }
 }

@@ -7,31 +7,45 @@ import { NEVER, type Time } from "../../fabric/time/time.ts";
 import { ACK_SYNDROME } from "../../fabric/wire/aeth.ts";
 import { DEFAULT_PKEY } from "../../fabric/wire/bth.ts";
 import { ECN } from "../../fabric/wire/ipv4.ts";
-import { macOfAddress } from "../../fabric/wire/neighbour.ts";
+import { isGroupAddress, macOfAddress } from "../../fabric/wire/neighbour.ts";
 import { OPCODE, type OpcodeName, type OpcodeRow, opcodeRow } from "../../fabric/wire/opcode.ts";
 import { encodePacket, type RocePacket } from "../../fabric/wire/packet.ts";
 import { PERSIST_ETH } from "../../fabric/wire/persist_eth.ts";
 import { allocate } from "../../fabric/wire/slab.ts";
 import { udpSourcePort } from "../../fabric/wire/udp.ts";
+import type { UdAddress } from "../../fabric/wire/wqe.ts";
+import { type Congestion, countFrame, type Notice } from "./congestion.ts";
+import { creditSyndrome } from "./credit.ts";
 import { qKeyOf } from "./q_key.ts";
 import type { Device } from "./device.ts";
 import { dmaRead } from "./dma.ts";
 import { Fifo } from "./fifo.ts";
+import { flowWakeAt, holdPaused, priorityOf, takeHeld } from "./flow_control.ts";
 import { type FrameJob, type FrameLine, isStale } from "./frame_job.ts";
 import { COMMIT_AHEAD_PS } from "./limits.ts";
-import type { QueuePair } from "./queue_pair.ts";
+import { loopBack } from "./multicast.ts";
+import type { Path, QueuePair } from "./queue_pair.ts";
 import { requestFailed, requestSent } from "./request_sent.ts";
 import { readFrameFailed, readFrameSent } from "./read_service.ts";
 import type { AckService } from "./responder_state.ts";
-import { PieceWalker, type Stretch } from "./translation.ts";
+import { isLive, PieceWalker, type Stretch } from "./translation.ts";
 
 export const NO_BYTES = new Uint8Array(0);
 
-/** An ACK, a NAK or a persistence ACK on its way out. */
+/** What answers without data, or with eight bytes in a header. */
+export type ControlOpcode = Extract<
+  OpcodeName,
+  | "RC ACKNOWLEDGE"
+  | "RC ATOMIC ACKNOWLEDGE"
+  | "RC RDMA READ RESPONSE ONLY"
+  | "VENDOR PERSISTENCE ACKNOWLEDGE"
+>;
+
+/** An ACK, a NAK, a persistence ACK or the answer to an atomic or a FLUSH on its way out. */
 export interface ControlFrame {
   readonly qp: QueuePair;
   readonly life: number;
-  readonly opcode: Extract<OpcodeName, "RC ACKNOWLEDGE" | "VENDOR PERSISTENCE ACKNOWLEDGE">;
+  readonly opcode: ControlOpcode;
   /** PSN, syndrome and MSN stand here, so that a waiting ACK can be merged into. */
   readonly ack: AckService;
 }
@@ -63,8 +77,14 @@ export function fetchPayload(
   const { stretches, offset } = source;
   job.line.jobs.push(job);
   device.transmitter.bufferedBytes += job.payloadBytes;
-  if (stretches.length === 0 || job.payloadBytes === 0) return passReady(device, job.line);
-  const most = device.timing.dmaReadBytes;
+  if (device.congestion !== undefined) countFrame(device, device.congestion, job);
+  // Memory that has been deregistered since its key was checked is not read any more.
+  job.failed = !isLive(stretches);
+  if (job.failed || stretches.length === 0 || job.payloadBytes === 0) {
+    return passReady(device, job.line);
+  }
+  const { dmaReadBytes, gatherReadBytes } = device.timing;
+  const most = job.read === undefined ? gatherReadBytes : dmaReadBytes;
   walker.start(stretches, { offset, length: job.payloadBytes, most });
   while (walker.next()) {
     job.missing++;
@@ -109,7 +129,7 @@ function passReady(device: Device, line: FrameLine): void {
     }
     device.transmitter.bufferedBytes -= job.payloadBytes;
     if (job.work !== undefined) requestFailed(device, job.qp, job.work);
-    else readFrameFailed(device, job.qp, job.read!);
+    else readFrameFailed(device, job.qp, job);
   }
 }
 
@@ -127,6 +147,7 @@ export function runTransmitter(device: Device): void {
   const { control, data } = transmitter;
   while (transmitter.freeAt <= now + COMMIT_AHEAD_PS) {
     dropStale(device);
+    if (device.congestion !== undefined && sendAhead(device, device.congestion)) continue;
     const ack = control.peek();
     const job = data.peek();
     // Where data waits, an ACK that is not ready yet must not hold it up.
@@ -141,6 +162,38 @@ export function runTransmitter(device: Device): void {
       return;
     }
   }
+}
+
+/**
+ * Congestion notifications go first, then what a pause has held back. What may not leave now is taken
+ * out of the way of the rest. @returns whether a frame was sent.
+ */
+function sendAhead(device: Device, congestion: Congestion): boolean {
+  const { transmitter, now } = device;
+  const { flow, notices } = congestion;
+  const notice = notices.peek();
+  if (notice !== undefined && noticeAt(device, congestion) <= now) {
+    notices.shift();
+    if (notice.life === notice.qp.life) sendNotice(device, congestion, notice);
+    return true;
+  }
+  if (flow === undefined) return false;
+  holdPaused(device, flow);
+  const held = takeHeld(flow, now);
+  if (held === undefined) return false;
+  if ("ack" in held) {
+    sendControl(device, held.ack);
+  } else {
+    transmitter.bufferedBytes += held.job.payloadBytes;
+    sendData(device, held.job);
+  }
+  return true;
+}
+
+/** When pauses let the next congestion notification leave; NEVER where there is none. */
+function noticeAt(device: Device, { plan, flow, notices }: Congestion): Time {
+  if (notices.length === 0) return NEVER;
+  return flow === undefined ? 0 : flow.pauses.until[priorityOf(device, plan.cnpDscp)]!;
 }
 
 function dropStale(device: Device): void {
@@ -160,10 +213,21 @@ function dropStale(device: Device): void {
 
 /** When {@link runTransmitter} has something to do that it could not do at the end of this step. */
 export function transmitterWakeAt(device: Device): Time {
-  const { transmitter, now } = device;
+  const { transmitter, now, congestion } = device;
+  const wireAt = transmitter.freeAt - COMMIT_AHEAD_PS;
+  if (congestion !== undefined) {
+    const aheadAt = Math.max(now, wireAt, noticeAt(device, congestion));
+    const { flow } = congestion;
+    const flowAt = flow === undefined ? NEVER : flowWakeAt(device, flow);
+    return Math.min(aheadAt, flowAt, queuedWakeAt(device, wireAt));
+  }
+  return queuedWakeAt(device, wireAt);
+}
+
+/** When an ACK or a complete frame may be given to a wire that is free from `wireAt` on. */
+function queuedWakeAt({ transmitter, now }: Device, wireAt: Time): Time {
   const ack = transmitter.control.peek();
   if (transmitter.data.length === 0 && ack === undefined) return NEVER;
-  const wireAt = transmitter.freeAt - COMMIT_AHEAD_PS;
   const readyAt = transmitter.data.length > 0 ? now : ack!.ack.readyAt - COMMIT_AHEAD_PS;
   return Math.max(now, wireAt, readyAt);
 }
@@ -176,32 +240,35 @@ function sendData(device: Device, job: FrameJob): void {
   if (operation === "send") counters.sendFramesOut++;
   else if (operation === "read-request") counters.readRequestsOut++;
   else if (operation === "read-response") counters.readResponsesOut++;
+  else if (operation === "flush") counters.flushRequestsOut++;
+  else if (operation !== "write") counters.atomicRequestsOut++;
   else if (row.persistence) counters.persistWriteFramesOut++;
   else counters.writeFramesOut++;
   const packet = packetOf(device, {
-    address: ud?.address ?? qp.attributes.destAddress,
-    localQpn: qp.qpn,
-    destQpn: ud?.qpn ?? qp.attributes.destQpn,
+    path: ud === undefined ? qp.path : datagramPath(qp, ud),
     row,
     psn: job.psn,
     ackReq: job.ackReq,
     solicited: job.solicited,
     payload: job.payload,
   });
-  extend(packet, job);
-  sendPacket(device, packet, job.readyAt);
+  extend(device, packet, job);
+  const frame = sendPacket(device, packet, job.readyAt);
+  if (ud !== undefined && isGroupAddress(ud.address)) loopBack(device, qp, { packet, row, frame });
   if (job.work !== undefined) requestSent(device, qp, job);
   else readFrameSent(device, qp, job);
 }
 
 /** The extension headers that the frame's opcode has (`rocev2.md` §1.3). */
-function extend(packet: Packet, { qp, row, reth, immediate, read, ud }: FrameJob): void {
+function extend(device: Device, packet: Packet, job: FrameJob): void {
+  const { qp, row, reth, immediate, rare, read, ud } = job;
   if (reth !== undefined) packet.reth = reth;
   if (row.headers.includes("persistEth")) packet.persistEth = PERSIST_ETH;
   if (immediate !== undefined) packet.immdt = { immediate };
   if (read !== undefined && row.headers.includes("aeth")) {
-    packet.aeth = { syndrome: ACK_SYNDROME, msn: read.msn };
+    packet.aeth = { syndrome: creditSyndrome(device, qp), msn: read.msn };
   }
+  if (rare !== undefined) Object.assign(packet, rare);
   if (ud !== undefined) {
     // A Q_Key with the top bit set stands for the queue pair's own.
     const qKey = ud.qKey >= 0x8000_0000 ? qKeyOf(qp) : ud.qKey;
@@ -211,6 +278,8 @@ function extend(packet: Packet, { qp, row, reth, immediate, read, ud }: FrameJob
 
 const ACK_ROWS = {
   "RC ACKNOWLEDGE": opcodeRow(OPCODE["RC ACKNOWLEDGE"])!,
+  "RC ATOMIC ACKNOWLEDGE": opcodeRow(OPCODE["RC ATOMIC ACKNOWLEDGE"])!,
+  "RC RDMA READ RESPONSE ONLY": opcodeRow(OPCODE["RC RDMA READ RESPONSE ONLY"])!,
   "VENDOR PERSISTENCE ACKNOWLEDGE": opcodeRow(OPCODE["VENDOR PERSISTENCE ACKNOWLEDGE"])!,
 } as const;
 
@@ -219,27 +288,47 @@ function sendControl(device: Device, frame: ControlFrame): void {
   const { counters } = device;
   if (qp.responder.pendingAck === ack) qp.responder.pendingAck = undefined;
   if (opcode === "VENDOR PERSISTENCE ACKNOWLEDGE") counters.persistAcksOut++;
+  else if (opcode === "RC ATOMIC ACKNOWLEDGE") counters.atomicAcksOut++;
+  else if (opcode === "RC RDMA READ RESPONSE ONLY") counters.readResponsesOut++;
   else if (ack.syndrome < 0x20) counters.acksOut++;
   else if (ack.syndrome < 0x40) counters.rnrNaksOut++;
   else counters.naksOut++;
   const packet = packetOf(device, {
-    address: qp.attributes.destAddress,
-    localQpn: qp.qpn,
-    destQpn: qp.attributes.destQpn,
+    path: qp.path,
     row: ACK_ROWS[opcode],
     psn: ack.psn,
     ackReq: false,
     solicited: false,
     payload: NO_BYTES,
   });
-  packet.aeth = { syndrome: ack.syndrome, msn: ack.msn };
+  // Credits are those of the moment, a persistence ACK (P-28) has none.
+  const credits = ack.syndrome === ACK_SYNDROME && opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE";
+  const syndrome = credits ? creditSyndrome(device, qp) : ack.syndrome;
+  packet.aeth = { syndrome, msn: ack.msn };
+  if (ack.original !== undefined) packet.atomicAckEth = { original: ack.original };
   sendPacket(device, packet, ack.readyAt);
 }
 
+const CNP_ROW = opcodeRow(OPCODE.CNP)!;
+const CNP_PAYLOAD = new Uint8Array(16);
+
+/** `rocev2.md` §3.9: BECN, no PSN, 16 reserved bytes, a priority of its own. */
+function sendNotice(device: Device, congestion: Congestion, notice: Notice): void {
+  congestion.counters.cnpsOut++;
+  const packet = packetOf(device, {
+    path: { ...notice.qp.path, dscp: congestion.plan.cnpDscp },
+    row: CNP_ROW,
+    psn: 0,
+    ackReq: false,
+    solicited: false,
+    payload: CNP_PAYLOAD,
+  });
+  packet.bth = { ...packet.bth, becn: true };
+  sendPacket(device, packet, notice.readyAt);
+}
+
 interface Outgoing {
-  readonly address: number;
-  readonly localQpn: number;
-  readonly destQpn: number;
+  readonly path: Path;
   readonly row: OpcodeRow;
   readonly psn: number;
   readonly ackReq: boolean;
@@ -250,22 +339,31 @@ interface Outgoing {
 /** A packet that is not finished yet. */
 type Packet = { -readonly [Field in keyof RocePacket]: RocePacket[Field] };
 
-/** Default hop limit of an address vector. */
-const TTL = 64;
+/** The path that a datagram's address vector names. */
+function datagramPath(qp: QueuePair, ud: UdAddress): Path {
+  return {
+    address: ud.address,
+    destQpn: ud.qpn,
+    dscp: ud.trafficClass >> 2,
+    ttl: ud.hopLimit,
+    udpSourcePort: ud.udpSourcePort || udpSourcePort(qp.qpn, ud.qpn),
+  };
+}
 
 function packetOf(device: Device, frame: Outgoing): Packet {
   const { plan } = device;
+  const { path } = frame;
   device.identification = (device.identification + 1) & 0xffff;
   return {
-    destinationMac: macOfAddress(frame.address),
+    destinationMac: macOfAddress(path.address),
     sourceMac: plan.mac,
     sourceAddress: plan.address,
-    destinationAddress: frame.address,
-    dscp: 0,
+    destinationAddress: path.address,
+    dscp: path.dscp || (device.congestion?.plan.dscp ?? 0),
     ecn: ECN.capable0,
-    ttl: TTL,
+    ttl: path.ttl,
     identification: device.identification,
-    udpSourcePort: udpSourcePort(frame.localQpn, frame.destQpn),
+    udpSourcePort: path.udpSourcePort,
     bth: {
       opcode: frame.row.code,
       solicited: frame.solicited,
@@ -276,7 +374,7 @@ function packetOf(device: Device, frame: Outgoing): Packet {
       fecn: false,
       becn: false,
       reserved6: 0,
-      destQpn: frame.destQpn,
+      destQpn: path.destQpn,
       ackReq: frame.ackReq,
       reserved7: 0,
       psn: frame.psn,
@@ -285,11 +383,17 @@ function packetOf(device: Device, frame: Outgoing): Packet {
   };
 }
 
-function sendPacket(device: Device, packet: RocePacket, readyAt: Time): void {
+function sendPacket(
+  device: Device,
+  packet: RocePacket,
+  readyAt: Time,
+): Uint8Array<ArrayBuffer> {
   const { counters, transmitter, timing } = device;
   const bytes = encodePacket(packet);
   counters.framesOut++;
   counters.bytesOut += bytes.length;
   const departAt = Math.max(device.now, readyAt) + timing.sendPs;
-  transmitter.freeAt = device.out.send(PORTS.rnicNetwork, { kind: "frame", bytes }, departAt);
+  const frame = { kind: "frame", bytes, sound: true } as const;
+  transmitter.freeAt = device.out.send(PORTS.rnicNetwork, frame, departAt);
+  return bytes;
 }

@@ -19,8 +19,8 @@ import { createWork } from "./send_work.ts";
 /** Fetches the next WQEs where there are any and there is room; a fetch at a time. */
 export function fetchWork(device: Device, qp: QueuePair): void {
   const { sq, requester } = qp;
-  const { startsWork, flushes } = rights(qp.state);
-  if (!sq.mayHaveMore || sq.busy || sq.paused || !(startsWork || flushes)) return;
+  const { startsWork, flushesSends } = rights(qp.state);
+  if (!sq.mayHaveMore || sq.busy || sq.paused || !(startsWork || flushesSends)) return;
   if (requester.work.length >= LIMITS.workPerQueuePair) return;
   const entry = findQueue(device, qp.sqQueue, { kind: "send", qp, life: qp.life });
   if (entry === undefined) sq.busy = true;
@@ -71,7 +71,7 @@ export function takeWork(
     }
     at += taken * WQE_UNIT_BYTES;
   }
-  if (rights(qp.state).flushes) flushWork(device, qp);
+  if (rights(qp.state).flushesSends) flushWork(device, qp);
   else schedule(device, qp);
   fetchWork(device, qp);
 }
@@ -81,7 +81,9 @@ function takeWqe(qp: QueuePair, bytes: Uint8Array, position: number): number {
   const units = unitsOfWqe(bytes);
   if (units !== undefined && bytes.length < units * WQE_UNIT_BYTES) return 0;
   const wqe = units === undefined ? undefined : decodeSendWqe(bytes);
-  qp.requester.work.push(createWork(wqe, position));
+  const work = createWork(wqe, position);
+  qp.requester.work.push(work);
+  if (wqe?.opcode === "persistence-ack") qp.requester.cpuAcks.push(work);
   return units ?? 1;
 }
 

@@ -8,8 +8,17 @@ import type { Stretch } from "./translation.ts";
 /** What a WQE opcode asks of the requester. One row per opcode: the only place that knows. */
 export interface WorkPlan {
   /** What crosses the wire; `none` where no request does. */
-  readonly wire: Extract<Operation, "send" | "write" | "read-request"> | "none" | "unsupported";
+  readonly wire: WireOperation | "none" | "unsupported";
   readonly immediate: boolean;
+  /** SEND WITH INVALIDATE: the immediate is a key of the peer's. */
+  readonly invalidate: boolean;
+  /**
+   * An answer of its own completes it, no ACK does, and a fence behind it waits (§3.2). These are
+   * what needs the host's memory at the peer before it can be answered.
+   */
+  readonly answered: boolean;
+  /** Counts against max_rd_atomic, as it takes a slot of the responder (§3.2, §3.5). */
+  readonly takesSlot: boolean;
   /** P-21: vendor opcode. */
   readonly persistOpcode: boolean;
   /** A persistence ACK is awaited (P-25, P-28), whichever form asks for it (P-21, P-22). */
@@ -18,30 +27,50 @@ export interface WorkPlan {
   readonly localNeed: number;
 }
 
+/** Operations of request packets. */
+export type WireOperation = Extract<
+  Operation,
+  "send" | "write" | "read-request" | "compare-swap" | "fetch-add" | "flush" | "atomic-write"
+>;
+
 const PLAIN: WorkPlan = {
   wire: "send",
   immediate: false,
+  invalidate: false,
+  answered: false,
+  takesSlot: false,
   persistOpcode: false,
   awaitsPersistence: false,
   localNeed: 0,
 };
 const NOTHING: WorkPlan = { ...PLAIN, wire: "none" };
-/** Refused with LOC_QP_OP_ERR. */
+/** Bytes that are no WQE: refused with LOC_QP_OP_ERR. */
 const UNSUPPORTED: WorkPlan = { ...PLAIN, wire: "unsupported" };
+const ANSWERED: WorkPlan = {
+  ...PLAIN,
+  answered: true,
+  takesSlot: true,
+  localNeed: ACCESS.localWrite,
+};
 
 export const WORK_PLANS: Readonly<Record<WqeOpcode, WorkPlan>> = {
   "nop": NOTHING,
   "send": PLAIN,
   "send-immediate": { ...PLAIN, immediate: true },
-  "send-invalidate": UNSUPPORTED,
+  "send-invalidate": { ...PLAIN, invalidate: true },
   "write": { ...PLAIN, wire: "write" },
   "write-immediate": { ...PLAIN, wire: "write", immediate: true },
-  "read": { ...PLAIN, wire: "read-request", localNeed: ACCESS.localWrite },
-  "compare-swap": UNSUPPORTED,
-  "fetch-add": UNSUPPORTED,
+  "read": { ...ANSWERED, wire: "read-request" },
+  "compare-swap": { ...ANSWERED, wire: "compare-swap" },
+  "fetch-add": { ...ANSWERED, wire: "fetch-add" },
   "write-persistence": { ...PLAIN, wire: "write", persistOpcode: true, awaitsPersistence: true },
   "write-persist-address": { ...PLAIN, wire: "write", awaitsPersistence: true },
   "persistence-ack": NOTHING,
+  "bind-mw": NOTHING,
+  "local-invalidate": NOTHING,
+  // As rxe has it: a FLUSH does not count, an ATOMIC WRITE does.
+  "flush": { ...ANSWERED, wire: "flush", takesSlot: false, localNeed: 0 },
+  "atomic-write": { ...ANSWERED, wire: "atomic-write", localNeed: 0 },
 };
 
 export interface SendWork {
@@ -56,11 +85,13 @@ export interface SendWork {
   started: boolean;
   firstPsn: number;
   packets: number;
-  /** READ: packets of the response that are here. */
+  /** What is answered: packets of the answer that are here. */
   responses: number;
-  /** READ: asked for again, and nothing has come since. */
+  /** What is answered: asked for again, and nothing has come since. */
   rereadAsked: boolean;
-  /** The responder has received it all (reception ACK), or answered the READ. */
+  /** Its place among the messages sent: SSN, compared with the credits' limit (§3.2). */
+  ssn: number;
+  /** The responder has received it all (reception ACK), or answered it. */
   acked: boolean;
   persisted: boolean;
   /** Its CQE is written, or it needed none. */
@@ -85,6 +116,7 @@ export function createWork(wqe: SendWqe | undefined, position: number): SendWork
     packets: 0,
     responses: 0,
     rereadAsked: false,
+    ssn: 0,
     acked: false,
     persisted: false,
     completed: false,

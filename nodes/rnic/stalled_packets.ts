@@ -1,4 +1,4 @@
-/** Packets behind one that waits for its receive WQE: what happens when it gets one, or none. */
+/** Packets behind one that has to wait: for its receive WQE, or for an atomic to be executed. */
 import { rnrSyndrome } from "../../fabric/wire/aeth.ts";
 import { takeDatagram } from "./datagram.ts";
 import { type Device, drop } from "./device.ts";
@@ -6,11 +6,18 @@ import type { QueuePair } from "./queue_pair.ts";
 import { answer } from "./read_service.ts";
 import { takeRequest } from "./responder.ts";
 import type { RecvWqe } from "./responder_state.ts";
+import { refuseUnreliable, takeUnreliable } from "./unreliable.ts";
 
 /** The first stalled packet gets its receive WQE: it and those behind it go on. */
 export function grantRecv(device: Device, qp: QueuePair, recv: RecvWqe): void {
   qp.responder.granted = recv;
   goOn(device, qp);
+}
+
+/** The atomic that the first stalled packet waited for is executed. */
+export function resumeBehindAtomics(device: Device, qp: QueuePair): void {
+  const { stalled, stalledFor, atomics } = qp.responder;
+  if (stalled.length > 0 && stalledFor === "atomic" && atomics === 0) goOn(device, qp);
 }
 
 /** Takes stalled packets in turn, until one has to wait again (it is put back at the end alone). */
@@ -22,6 +29,7 @@ function goOn(device: Device, qp: QueuePair): void {
   for (const input of inputs) {
     if (stalled.length > 0) stalled.push(input);
     else if (qp.type === "ud") takeDatagram(device, qp, input);
+    else if (qp.type === "uc") takeUnreliable(device, qp, input);
     else takeRequest(device, qp, input);
   }
 }
@@ -31,8 +39,9 @@ export function refuseRecv(device: Device, qp: QueuePair): void {
   const { responder } = qp;
   const first = responder.stalled.shift();
   if (first === undefined) return;
-  if (qp.type === "ud") {
-    drop(device, "no-recv");
+  if (qp.type !== "rc") {
+    if (qp.type === "ud") drop(device, "no-recv");
+    else refuseUnreliable(device, qp);
     return goOn(device, qp);
   }
   responder.stalled.clear();

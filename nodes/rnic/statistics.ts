@@ -1,4 +1,5 @@
 /** The RNIC's counters as the run's report shows them: plain numbers by name. */
+import { congestionStatistics } from "./congestion.ts";
 import type { Device } from "./device.ts";
 
 export function statisticsOf(device: Device): Record<string, number> {
@@ -10,5 +11,5 @@ export function statisticsOf(device: Device): Record<string, number> {
   for (const [reason, count] of [...device.drops].sort(([x], [y]) => (x < y ? -1 : 1))) {
     all[`drop-${reason}`] = count;
   }
-  return all;
+  return { ...all, ...congestionStatistics(device) };
 }

@@ -28,6 +28,12 @@ export interface Stretch {
   readonly length: number;
 }
 
+/** Whether all of the memory still is what its keys granted when they were checked. */
+export function isLive(stretches: readonly Stretch[]): boolean {
+  for (const { region } of stretches) if (!region.alive) return false;
+  return true;
+}
+
 /**
  * Walks a range of concatenated stretches as physical pieces, each for one DMA request: `start`, then
  * `next` until it says false; the piece stands in `address`, `bytes` and `offset` (where in the range

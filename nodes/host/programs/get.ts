@@ -3,7 +3,7 @@ import { failed } from "../device.ts";
 import { type Mr, regMr } from "../memory_region.ts";
 import { postSend, type SendRequest, sge } from "../post.ts";
 import type { ProgramContext, Steps } from "../program.ts";
-import { RD_ATOMIC_MAX } from "../qp_life_cycle.ts";
+import { RD_ATOMIC_MAX } from "../../../fabric/wire/qp_life_cycle.ts";
 import { countOption, microsecondsOption, textOption, wordOption } from "./options.ts";
 import {
   allocate,

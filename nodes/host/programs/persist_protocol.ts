@@ -2,7 +2,7 @@
  * What `put`, `get` and `list` say to `persistd`, and it to them. A connection's terms go in the
  * connection manager's private data; the rest are SENDs with a header of 32 bytes:
  *
- *   type 1, why or flow 1, name's bytes 2, id 4, va 8, length 8, rkey 4, access or next 4, tail …
+ *   type 1, why or flow 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
  */
 import type { Access } from "../memory_region.ts";
 import { ACCESS } from "../../../fabric/wire/rnic_command.ts";
@@ -17,6 +17,7 @@ export const METHODS = [
   "write-send",
   "persist-opcode",
   "persist-address",
+  "write-flush",
 ] as const;
 export type Method = typeof METHODS[number];
 
@@ -149,6 +150,16 @@ const TYPES: readonly PersistMessage["type"][] = [
   "data",
   "flushed",
 ];
+/**
+ * Types are counted from 'P' on: with 8 and three zeros in front, Wireshark would take an answer for
+ * Ethernet over InfiniBand, and find a bogus IPv4 packet in it (`rocev2.md` §6.2).
+ */
+const FIRST_TYPE = 0x50;
+/**
+ * Ids are sent with these bits turned: where they stand, Wireshark looks for the type of a message of RPC
+ * over RDMA, which is a number below 5, and then misses what such a message has.
+ */
+const ID_BITS = TERMS_MAGIC;
 const REFUSALS = ["no-space", "not-found", "bad-request"] as const;
 
 export const HEADER_BYTES = 32;
@@ -171,13 +182,13 @@ interface Fields {
 function encode(type: PersistMessage["type"], fields: Fields): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(HEADER_BYTES + (fields.tail?.length ?? 0));
   const view = new DataView(bytes.buffer);
-  view.setUint8(0, TYPES.indexOf(type));
+  view.setUint8(0, FIRST_TYPE + TYPES.indexOf(type));
   view.setUint8(1, fields.small ?? 0);
   view.setUint16(2, fields.nameBytes ?? 0);
-  view.setUint32(4, fields.id);
-  view.setBigUint64(8, BigInt(fields.va ?? 0));
-  view.setBigUint64(16, BigInt(fields.length ?? 0));
-  view.setUint32(24, fields.rkey ?? 0);
+  view.setBigUint64(4, BigInt(fields.va ?? 0));
+  view.setUint32(12, (fields.id ^ ID_BITS) >>> 0);
+  view.setUint32(16, fields.rkey ?? 0);
+  view.setBigUint64(20, BigInt(fields.length ?? 0));
   view.setUint32(28, fields.word ?? 0);
   if (fields.tail !== undefined) bytes.set(fields.tail, HEADER_BYTES);
   return bytes;
@@ -246,10 +257,10 @@ export function nameEntryBytes(name: string): number {
 export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const type = TYPES[view.getUint8(0)];
+  const type = TYPES[view.getUint8(0) - FIRST_TYPE];
   const small = view.getUint8(1);
-  const id = view.getUint32(4);
-  const va = Number(view.getBigUint64(8)), length = Number(view.getBigUint64(16));
+  const id = (view.getUint32(12) ^ ID_BITS) >>> 0;
+  const va = Number(view.getBigUint64(4)), length = Number(view.getBigUint64(20));
   const tail = bytes.subarray(HEADER_BYTES);
   const word = view.getUint32(28);
   switch (type) {
@@ -265,7 +276,7 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
     case "region": {
       if ((small !== 1 && small !== 2) || tail.length < 8) return undefined;
       const scmOffset = Number(view.getBigUint64(HEADER_BYTES));
-      const rkey = view.getUint32(24);
+      const rkey = view.getUint32(16);
       return { type, id, va, length, rkey, access: word, flow: small, scmOffset };
     }
     case "names":
@@ -291,6 +302,8 @@ export function accessFor(method: Terms["method"]): readonly Access[] {
       return ["localWrite"];
     case "persist-address":
       return ["localWrite", "remoteWrite", "remoteRead", "remoteWritePersistence"];
+    case "write-flush":
+      return ["localWrite", "remoteWrite", "remoteRead", "flushGlobal", "flushPersistent"];
     default:
       return ["localWrite", "remoteWrite", "remoteRead"];
   }

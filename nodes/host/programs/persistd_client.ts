@@ -175,7 +175,8 @@ function traceRecvs(
 ): void {
   if (!server.cpu.tracing) return;
   const { count, method } = posted;
-  const byRnic = method === "persist-opcode" || method === "persist-address";
+  const byRnic = method === "persist-opcode" || method === "persist-address" ||
+    method === "write-flush";
   const step = method === "write-send" ? "S311" : byRnic && server.terms.flow === 2 ? "S1005" : "";
   const text = `posts ${count} RECV`;
   const recvs = nextRecvs(qp, count);

@@ -1,6 +1,7 @@
 /** Programs by the names that a scenario uses. */
 import { runCm } from "../cm.ts";
 import type { Program, ProgramContext, Steps } from "../program.ts";
+import { bulk, sink } from "./bulk.ts";
 import { get } from "./get.ts";
 import { list } from "./list.ts";
 import { perftest } from "./perftest/client.ts";
@@ -18,6 +19,8 @@ export const PROGRAMS: Readonly<Record<string, Program>> = {
   put,
   get,
   list,
+  bulk,
+  sink,
   perftest,
   "perftest-server": perftestServer,
 };

@@ -156,7 +156,7 @@ function* prepare(
     postedAt: new Float64Array(count),
     latency: new Float64Array(count).fill(-1),
     byPsn: new Map(),
-    requests: { write: 0, read: 0, send: 0, recv: 0 },
+    requests: { write: 0, read: 0, send: 0, flush: 0, recv: 0 },
     recvsDue: [],
     next: 0,
     outstanding: 0,
@@ -176,7 +176,7 @@ function* transfer(put: Put): Steps<Failure | undefined> {
     const first = put.next;
     const requests = followUps;
     followUps = [];
-    while (put.freeSlots.length > 0 && put.next < count) requests.push(begin(put, put.next++));
+    while (put.freeSlots.length > 0 && put.next < count) requests.push(...begin(put, put.next++));
     if (requests.length > 0) {
       yield* cpu.settle();
       put.postedAt.fill(cpu.now, first, put.next);
@@ -222,7 +222,14 @@ function destination(put: Put, index: number): number {
 }
 
 /** Requests carry their message in `wrId`: 2·message, +1 for the second request of it. */
-function begin(put: Put, index: number): SendRequest {
+/** The requests with which a message starts. */
+function begin(put: Put, index: number): SendRequest[] {
+  const first = firstOf(put, index);
+  if (put.plan.together !== true) return [first];
+  return [{ ...first, signaled: false }, follow(put, index)];
+}
+
+function firstOf(put: Put, index: number): SendRequest {
   const { cpu, plan, slots, slotBytes, options } = put;
   const slot = put.freeSlots.pop()!;
   put.slotOf[index] = slot;
@@ -232,7 +239,8 @@ function begin(put: Put, index: number): SendRequest {
   const from = index * options.messageBytes;
   const payload = put.data.subarray(from, from + length);
   const offset = slot * slotBytes;
-  put.awaited[index] = STAGES.first | (plan.second === undefined ? 0 : STAGES.second) |
+  put.awaited[index] = (plan.together ? 0 : STAGES.first) |
+    (plan.second === undefined ? 0 : STAGES.second) |
     (plan.recvAfter === undefined ? 0 : STAGES.reply);
   const inline = options.inline === undefined ? {} : { inline: options.inline };
   if (plan.first === "send") {
@@ -253,7 +261,7 @@ function begin(put: Put, index: number): SendRequest {
   };
 }
 
-/** The second request of a message whose first has completed. */
+/** The second request of a message. */
 function follow(put: Put, index: number): SendRequest {
   const { cpu, scratch, requests } = put;
   const va = destination(put, index);
@@ -264,6 +272,12 @@ function follow(put: Put, index: number): SendRequest {
     requests.read++;
     const remote = { va: va + length - 1, rkey: put.region.rkey };
     return { opcode: "read", wrId, sges: [sge(scratch, offset, 1)], remote };
+  }
+  if (put.plan.second === "flush") {
+    requests.flush++;
+    const remote = { va, rkey: put.region.rkey };
+    const flush = { placement: ["persistent"], selectivity: "range", length } as const;
+    return { opcode: "flush", wrId, remote, flush };
   }
   requests.send++;
   const mark = encodeMessage({ type: "persist-mark", id: index, va, length });
@@ -286,7 +300,7 @@ function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
   const stage = completion.wrId % 2 === 0 ? "first" : "second";
   note(put, index, { stage, completion });
   if (stage === plan.recvAfter) put.recvsDue.push(index);
-  if (stage === "first" && plan.second !== undefined) return follow(put, index);
+  if (stage === "first" && plan.second !== undefined && !plan.together) return follow(put, index);
   if (plan.recvAfter !== undefined && isPersistentWrite(plan)) put.byPsn.set(completion.psn, index);
   return undefined;
 }

@@ -44,7 +44,7 @@ export interface Put {
   readonly latency: Float64Array;
   /** Messages whose persistence will be told by PSN (P-28). */
   readonly byPsn: Map<number, number>;
-  readonly requests: { write: number; read: number; send: number; recv: number };
+  readonly requests: { write: number; read: number; send: number; flush: number; recv: number };
   /** Messages for which a receive is to be posted. */
   readonly recvsDue: number[];
   next: number;

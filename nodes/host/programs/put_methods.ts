@@ -13,8 +13,9 @@ export interface MethodPlan {
     SendRequest["opcode"],
     "write" | "send" | "write-persistence" | "write-persist-address"
   >;
-  /** Posted when the first request has completed. */
-  readonly second?: "read" | "send";
+  /** Posted when the first request has completed, or `together` with it, which then is unsignalled. */
+  readonly second?: "read" | "send" | "flush";
+  readonly together?: true;
   /** Where an answer comes: after which completion the program posts a RECV for it. */
   readonly recvAfter?: "first" | "second";
   readonly writtenBy: Stage;
@@ -54,6 +55,20 @@ const PLANS: Readonly<Record<Exclude<Method, "persist-opcode" | "persist-address
     writtenBy: "reply",
     persistedBy: "reply",
     steps: { post: "post-send", first: "sent", recv: "post-recv", reply: "flushed" },
+  },
+  // P-50: in order behind the WRITE, so both go at once; the FLUSH's answer says "persistent".
+  "write-flush": {
+    first: "write",
+    second: "flush",
+    together: true,
+    writtenBy: "second",
+    persistedBy: "second",
+    steps: {
+      post: "post-write",
+      first: "written",
+      postSecond: "post-flush",
+      second: "flush-answered",
+    },
   },
   // P-11
   "write-send": {

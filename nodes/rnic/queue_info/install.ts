@@ -32,6 +32,8 @@ export interface NewQueue {
   readonly ring: RingPlace;
   readonly unitBytes: number;
   readonly state: QueueState;
+  /** The RNIC's own pointer; an empty ring's by default. */
+  readonly own?: number;
 }
 
 /** Lays out an empty queue: spaces 1 and 2 in host memory, and the entry in the cache. */
@@ -41,7 +43,7 @@ export function installQueue(device: Device, queue: NewQueue, owner: QueueOwner)
   const { ring, unitBytes, kind } = queue;
   const depth = ring.units;
   // The RNIC's own pointer: next to take of a send or receive queue, last filled of a CQ.
-  const own = kind === "cq" ? depth - 1 : 0;
+  const own = queue.own ?? (kind === "cq" ? depth - 1 : 0);
   const entry: QueueEntry = {
     queue: queue.queue,
     kind,

@@ -19,6 +19,7 @@ import type { CompletionQueue } from "../completion_queue.ts";
 import type { Device } from "../device.ts";
 import { dmaRead, dmaWrite } from "../dma.ts";
 import type { QueuePair } from "../queue_pair.ts";
+import type { SharedReceiveQueue } from "../shared_receive_queue.ts";
 import { isNewer } from "./pointer.ts";
 import type { QueueEntry } from "./queue_cache.ts";
 
@@ -33,6 +34,7 @@ export type Waiter =
     /** Space 3 has been read on purpose: what it says now is final. */
     readonly reread: boolean;
   }
+  | { readonly kind: "srq"; readonly srq: SharedReceiveQueue; readonly reread: boolean }
   | { readonly kind: "cq"; readonly cq: CompletionQueue; readonly reread: boolean };
 
 /** A look-up under way. */
@@ -166,7 +168,7 @@ export function takeSpace(
   if (entry === undefined) return "no queue";
   const owner = device.owners[load.queue];
   // The chip knows the state first; what memory says may be older.
-  if (owner !== undefined && owner.kind !== "cq") entry.state = owner.qp.state;
+  if (owner !== undefined && "qp" in owner) entry.state = owner.qp.state;
   if (load.known === undefined) {
     entry.pins++;
     writeBack(device, device.cache.insert(entry, device.now));

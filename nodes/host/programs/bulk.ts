@@ -1,0 +1,159 @@
+/**
+ * Bulk WRITEs between hosts, to load cables and switches: `bulk` writes into a buffer that `sink` offers
+ * on another host, for a while, with so many messages outstanding. What it reports is how fast each
+ * part of the while was, so that it can be seen whether flows come to share a cable fairly.
+ */
+import { PS_PER_S, type Time } from "../../../fabric/time/time.ts";
+import { connect } from "../connect.ts";
+import { type Connection, disconnect, refused } from "../connection.ts";
+import { accept, listen, waitEvent } from "../listen.ts";
+import { type Cq, createCq, waitCompletion } from "../completion_queue.ts";
+import { must } from "../device.ts";
+import { allocPd, regMr } from "../memory_region.ts";
+import { postSend, sge } from "../post.ts";
+import type { Mr } from "../memory_region.ts";
+import type { ProgramContext, Steps } from "../program.ts";
+import { countOption, microsecondsOption, textOption } from "./options.ts";
+import { summarize } from "./summary.ts";
+
+const SERVICE = "sink";
+/** Private data of an answer: VA 8 B, rkey 4 B, length 4 B. */
+const PLACE_BYTES = 16;
+/** Parts of the while whose rates are reported. */
+const PARTS = 10;
+
+interface Place {
+  readonly va: number;
+  readonly rkey: number;
+  readonly length: number;
+}
+
+/** The service. Option: `bytes` of the buffer that all writers share (256 KiB). */
+export function* sink({ cpu, device, options }: ProgramContext): Steps<void> {
+  const bytes = countOption(options, "bytes", { least: 64, otherwise: 256 * 1024 });
+  const listener = must(listen(device, SERVICE));
+  const pd = allocPd(device);
+  const cq = must(yield* createCq(device, { entries: 16 }));
+  const mr = must(yield* regMr(pd, cpu.allocate(bytes), { access: ["localWrite", "remoteWrite"] }));
+  const place = new DataView(new ArrayBuffer(PLACE_BYTES));
+  place.setBigUint64(0, BigInt(mr.address));
+  place.setUint32(8, mr.rkey);
+  place.setUint32(12, mr.length);
+  const privateData = new Uint8Array(place.buffer);
+  for (;;) {
+    const event = yield* waitEvent(listener);
+    if (event?.kind !== "request") continue;
+    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1 };
+    yield* accept(listener, event.request, { qp, privateData });
+  }
+}
+
+interface Bulk {
+  readonly cq: Cq;
+  readonly connection: Connection;
+  readonly mr: Mr;
+  readonly place: Place;
+  readonly messageBytes: number;
+  readonly depth: number;
+  readonly startPs: Time;
+  readonly endPs: Time;
+  /** Bytes completed in each part of the while. */
+  readonly parts: Float64Array;
+  readonly latencies: Time[];
+}
+
+/**
+ * The program. Options: `to`; `size` of a message (64 KiB), `depth` (8), `beginUs`: the virtual time of
+ * the first message (once connected), `timeUs` (1000): no message is posted later. Reports a `result` with rates in bit/s, in all and for each tenth of the time.
+ */
+export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
+  const to = textOption(options, "to");
+  const messageBytes = countOption(options, "size", { least: 1, otherwise: 64 * 1024 });
+  const depth = countOption(options, "depth", { least: 1, otherwise: 8 });
+  const timePs = microsecondsOption(options, "timeUs", 1_000);
+  const beginPs = microsecondsOption(options, "beginUs", 0);
+  const report = { program: "bulk", to, messageBytes, depth };
+  const pd = allocPd(device);
+  const cq = must(yield* createCq(device, { entries: 2 * depth }));
+  const mr = must(yield* regMr(pd, cpu.allocate(messageBytes), { access: [] }));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1 };
+  const connection = yield* connect(device, { to, service: SERVICE, qp });
+  if (refused(connection)) {
+    cpu.report("result", { ...report, status: "failed", error: connection.reason });
+    return;
+  }
+  // Connections are made while the cables are idle; then all begin at once.
+  if (cpu.now < beginPs) yield* cpu.sleep(beginPs - cpu.now);
+  const startPs = cpu.now;
+  const job: Bulk = {
+    cq,
+    connection,
+    mr,
+    place: placeIn(connection.privateData),
+    messageBytes,
+    depth,
+    startPs,
+    endPs: startPs + timePs,
+    parts: new Float64Array(PARTS),
+    latencies: [],
+  };
+  const error = yield* transfer(job, () => cpu.now);
+  const messages = job.latencies.length;
+  const seconds = (cpu.now - startPs) / PS_PER_S;
+  const partSeconds = timePs / PARTS / PS_PER_S;
+  cpu.report("result", {
+    ...report,
+    status: error === undefined ? "done" : "failed",
+    ...(error !== undefined && { error }),
+    messages,
+    bytes: messages * messageBytes,
+    throughputBps: seconds > 0 ? Math.round(messages * messageBytes * 8 / seconds) : 0,
+    partsBps: [...job.parts].map((bytes) => Math.round(bytes * 8 / partSeconds)),
+    latencyPs: summarize(Float64Array.from(job.latencies)),
+    startPs,
+    endPs: cpu.now,
+  });
+  yield* disconnect(connection);
+}
+
+function placeIn(privateData: Uint8Array): Place {
+  const { buffer, byteOffset } = privateData;
+  const view = new DataView(buffer, byteOffset);
+  return {
+    va: Number(view.getBigUint64(0)),
+    rkey: view.getUint32(8),
+    length: view.getUint32(12),
+  };
+}
+
+/** Keeps `depth` messages outstanding until the time is over. @returns why it ended early. */
+function* transfer(job: Bulk, now: () => Time): Steps<string | undefined> {
+  const { cq, connection, mr, place, messageBytes, depth, startPs, endPs, parts } = job;
+  const room = Math.max(1, Math.floor(place.length / messageBytes));
+  if (place.length < messageBytes) return `The sink has ${place.length} B only`;
+  const postedAt: Time[] = [];
+  let next = 0, outstanding = 0;
+  while (outstanding > 0 || now() < endPs) {
+    const requests = [];
+    while (outstanding < depth && now() < endPs) {
+      const va = place.va + (next % room) * messageBytes;
+      const remote = { va, rkey: place.rkey };
+      const sges = [sge(mr, 0, messageBytes)];
+      requests.push({ opcode: "write", wrId: next++, sges, remote } as const);
+      postedAt.push(now());
+      outstanding++;
+    }
+    if (requests.length > 0) {
+      const refusal = yield* postSend(connection.qp, requests);
+      if (refusal !== undefined) return `${refusal.errno}: ${refusal.reason}`;
+    }
+    for (const { status, wrId } of yield* waitCompletion(cq)) {
+      if (status !== "SUCCESS") return status;
+      outstanding--;
+      job.latencies.push(now() - postedAt[wrId]!);
+      const part = Math.floor((now() - startPs) * PARTS / (endPs - startPs));
+      if (part < PARTS) parts[part]! += messageBytes;
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,109 @@
+/**
+ * Small programs with one fault, or two, at every position: each frame of each kind of operation, requests
+ * and answers alike, is lost, doubled, late or damaged in turn, and the end is the one without faults.
+ */
+import { describe, it } from "@std/testing/bdd";
+import { checkSame, type Fault, withFaults } from "./program_check_testing.ts";
+import { play, prepare, type Run } from "./program_rig_testing.ts";
+import { runFaultless } from "./program_seed_testing.ts";
+import { type Op, opOf, type Program, programOf, type Verb, VERBS } from "./program_testing.ts";
+import type { FrameFate } from "./rnic_testing.ts";
+
+/** Three packets at a path MTU of 256. */
+const LONG = 600;
+
+/** What is done to one frame. A frame that comes long after is behind all the rest of its program. */
+const FATES: Readonly<Record<string, FrameFate>> = {
+  "lost": "drop",
+  "doubled": "twice",
+  "doubled later": { againPs: 3_000_000 },
+  "doubled long after": { againPs: 40_000_000 },
+  "overtaken": { delayPs: 1_500_000 },
+  "late": { delayPs: 20_000_000 },
+  "damaged in the opcode": { flipBit: 8 * 42 },
+  "damaged in the PSN": { flipBit: 8 * 53 + 7 },
+  "damaged at its end": { flipBit: 8 * 57 + 3 },
+};
+
+function isData(verb: Verb): boolean {
+  return verb === "read" || verb.startsWith("send") ||
+    (verb.startsWith("write") && verb !== "atomic-write");
+}
+
+/** The operation between two WRITEs, whose order it must not change. */
+function around(verb: Verb): Op[] {
+  const op = opOf(verb, isData(verb) ? { length: LONG } : verb === "flush" ? { length: 64 } : {});
+  return [
+    opOf("write", { length: 16, at: 64 }),
+    op,
+    opOf("write", { length: 8, at: 72, fence: true }),
+  ];
+}
+
+/** Frames of a run without faults, set-up apart. */
+function framesOf({ rig, setUpFrames }: { rig: Run["rig"]; setUpFrames: number }): number {
+  return rig.frames.length - setUpFrames;
+}
+
+function countFrames(program: Program): { readonly reference: Run; readonly frames: number } {
+  const setUpFrames = prepare(program).rig.frames.length;
+  const reference = runFaultless(program);
+  return { reference, frames: framesOf({ rig: reference.rig, setUpFrames }) };
+}
+
+/** Plays the program with these fates by position, and expects the reference's end. */
+function expectSame(reference: Run, fates: ReadonlyMap<number, FrameFate>): void {
+  const run = prepare(reference.program);
+  let position = 0;
+  const fault: Fault = () => fates.get(position++) ?? "pass";
+  withFaults(run, fault);
+  try {
+    play(run);
+    checkSame(run, reference);
+  } catch (cause) {
+    const where = [...fates].map(([at, fate]) => `frame ${at}: ${JSON.stringify(fate)}`).join(", ");
+    throw new Error(`${where}: ${String(cause)}`, { cause });
+  }
+}
+
+describe("one fault at each position", () => {
+  for (const verb of VERBS) {
+    for (const flow of [1, 2] as const) {
+      it(`P-28, P-30: ${verb}, flow ${flow}, ends as without it`, () => {
+        const { reference, frames } = countFrames(
+          programOf(around(verb), { flow: { a: flow, b: flow } }),
+        );
+        for (const fate of Object.values(FATES)) {
+          for (let at = 0; at < frames; at++) expectSame(reference, new Map([[at, fate]]));
+        }
+      });
+    }
+  }
+});
+
+/** The smallest programs that have each kind of answer. */
+const SMALLEST: readonly (readonly Op[])[] = [
+  [opOf("write", { length: LONG })],
+  [opOf("send", { length: 8 }), opOf("read", { length: LONG })],
+  [opOf("fetch-add"), opOf("write", { length: 8 })],
+  [opOf("flush", { length: 64 }), opOf("send-immediate", { length: 300 })],
+  [opOf("write-persistence", { length: 300 })],
+];
+
+describe("two faults at each pair of positions", () => {
+  for (const ops of SMALLEST) {
+    for (const flow of [1, 2] as const) {
+      it(`P-28, P-30: ${ops.map(({ verb }) => verb).join(", ")}, flow ${flow}, ends as without them`, () => {
+        const { reference, frames } = countFrames(programOf(ops, { flow: { a: flow, b: flow } }));
+        // Frames that are sent again have positions behind those of the run without faults.
+        for (let first = 0; first < frames; first++) {
+          for (let second = first + 1; second < frames + 4; second++) {
+            for (const fate of ["drop", { delayPs: 1_500_000 }] as const) {
+              expectSame(reference, new Map<number, FrameFate>([[first, "drop"], [second, fate]]));
+            }
+          }
+        }
+      });
+    }
+  }
+});

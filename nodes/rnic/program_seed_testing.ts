@@ -1,0 +1,45 @@
+/** One seed of the property test of the transport: a program, runs with faults, runs beyond the limits. */
+import { assert } from "../../fabric/assert.ts";
+import { checkBeyondLimits, checkByModel, checkSame, withFaults } from "./program_check_testing.ts";
+import { play, prepare, type Run } from "./program_rig_testing.ts";
+import { type Program, randomProgram } from "./program_testing.ts";
+import { faultsBeyondLimits, faultsWithinLimits } from "./wire_faults_testing.ts";
+
+/** Runs of one program with faults within the limits, and beyond them. */
+const WITHIN = 3;
+const BEYOND = 1;
+
+/** @returns how many runs there were. Throws where one is wrong, with the command that shows it again. */
+export function checkSeed(seed: number): number {
+  try {
+    const program = randomProgram(seed);
+    const reference = runFaultless(program);
+    for (let i = 0; i < WITHIN; i++) {
+      const run = prepare(program, 1 + i);
+      withFaults(run, faultsWithinLimits(WITHIN * seed + i));
+      play(run);
+      checkSame(run, reference);
+    }
+    for (let i = 0; i < BEYOND; i++) {
+      const run = prepare(program, 1 + WITHIN + i);
+      withFaults(run, faultsBeyondLimits(BEYOND * seed + i));
+      play(run);
+      checkBeyondLimits(run);
+    }
+    return 1 + WITHIN + BEYOND;
+  } catch (cause) {
+    const command = `RACKMESH_TEST_SEED=${seed} deno test --no-check --allow-env --allow-read` +
+      " tests/seeds/transport_test.ts";
+    throw new Error(`Seed ${seed} fails; again: ${command}\n${String(cause)}`, { cause });
+  }
+}
+
+/** The run that the others must end like; it is what the model says. */
+export function runFaultless(program: Program): Run {
+  const run = prepare(program);
+  withFaults(run, () => "pass");
+  play(run);
+  assert(run.rig.frames.length > 0, "A program sends something");
+  checkByModel(run);
+  return run;
+}

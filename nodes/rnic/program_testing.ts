@@ -1,0 +1,251 @@
+/**
+ * Random programs of RC work for the property tests: what each queue pair of two RNICs posts, in which
+ * environment, and what it must come to when it is executed in order. A program has one outcome only:
+ * what would depend on chance (a READ overtaken by a later WRITE, §3.7) has a fence.
+ *
+ * `program_rig_testing.ts` plays programs, `program_check_testing.ts` judges what came of them.
+ */
+import { type Rng, rngFor } from "../../fabric/time/rng.ts";
+import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth.ts";
+import { MAX_INLINE_BYTES, type WqeOpcode } from "../../fabric/wire/wqe.ts";
+
+/** What a program posts: all that crosses the wire on an RC queue pair. */
+export const VERBS = [
+  "write",
+  "write-immediate",
+  "read",
+  "send",
+  "send-immediate",
+  "send-invalidate",
+  "fetch-add",
+  "compare-swap",
+  "flush",
+  "atomic-write",
+  "write-persistence",
+  "write-persist-address",
+] as const satisfies readonly WqeOpcode[];
+export type Verb = typeof VERBS[number];
+
+export interface Op {
+  readonly verb: Verb;
+  /** Bytes of the message; of a READ, what it asks for; of a FLUSH, its range. */
+  readonly length: number;
+  /** Place in the line's area of the peer's memory; persistent WRITEs have a place each. */
+  readonly at: number;
+  /** An atomic's: on the words that all lines share instead. */
+  readonly shared: boolean;
+  readonly operand: bigint;
+  readonly immediate: number;
+  readonly inline: boolean;
+  readonly fence: boolean;
+  readonly signaled: boolean;
+  readonly solicited: boolean;
+  /** Elements that local memory is split into. */
+  readonly pieces: number;
+  /** FLUSH: bits of FLUSH_PLACEMENT, FLUSH_SELECT. */
+  readonly placement: number;
+  readonly select: number;
+}
+
+/** What one end of a connected pair posts to the other. */
+export interface Line {
+  readonly from: "a" | "b";
+  readonly pair: number;
+  readonly ops: readonly Op[];
+}
+
+export interface Program {
+  readonly seed: number;
+  readonly flow: { readonly a: 1 | 2; readonly b: 1 | 2 };
+  readonly policy: "persistence" | "reception";
+  readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
+  readonly firstPsn: number;
+  readonly maxRdAtomic: number;
+  readonly retryCnt: number;
+  readonly timeout: number;
+  readonly cacheEntries: number;
+  /** Whether the receives of all pairs come from shared queues. */
+  readonly srq: boolean;
+  readonly pairs: number;
+  readonly lines: readonly Line[];
+}
+
+/** Each line has an area of its peer's memory: first words for atomics, then plain bytes. */
+export const WORDS_BYTES = 64;
+/** Words on which the lines of all pairs add, at the end of an area's memory. */
+export const SHARED_WORDS = 2;
+
+/** Largest message of a program: three packets. */
+export function slotBytes({ pathMtu }: Pick<Program, "pathMtu">): number {
+  return 3 * pathMtu;
+}
+
+/** Bytes of a line's area. */
+export function areaBytes(program: Pick<Program, "pathMtu">): number {
+  return WORDS_BYTES + 2 * slotBytes(program);
+}
+
+export function isPersistentWrite({ verb }: Op): boolean {
+  return verb === "write-persistence" || verb === "write-persist-address";
+}
+
+/** Whether the operation ends in a receive completion of a message. */
+export function isMessage({ verb }: Op): boolean {
+  return verb.startsWith("send") || verb === "write-immediate";
+}
+
+export function isAnswered({ verb }: Op): boolean {
+  return verb === "read" || verb === "fetch-add" || verb === "compare-swap";
+}
+
+/** Whether the responder's CPU is told in flow 2 (P-26). */
+export function tellsCpu(op: Op): boolean {
+  if (isPersistentWrite(op)) return true;
+  if (op.verb !== "flush" || (op.placement & FLUSH_PLACEMENT.persistence) === 0) return false;
+  return op.select === FLUSH_SELECT.region || op.length > 0;
+}
+
+/** PSNs that the operation's request takes (`rocev2.md` §3.1). */
+export function packetsOfOp({ verb, length }: Op, pathMtu: number): number {
+  const isLong = verb === "read" || verb.startsWith("write") || verb.startsWith("send");
+  return isLong ? Math.max(1, Math.ceil(length / pathMtu)) : 1;
+}
+
+const PLAIN_OP: Op = {
+  verb: "write",
+  length: 0,
+  at: WORDS_BYTES,
+  shared: false,
+  operand: 1n,
+  immediate: 0,
+  inline: false,
+  fence: false,
+  signaled: true,
+  solicited: false,
+  pieces: 1,
+  placement: FLUSH_PLACEMENT.persistence,
+  select: FLUSH_SELECT.range,
+};
+
+/** An operation with what it needs, for programs that are written down. */
+export function opOf(verb: Verb, more: Partial<Op> = {}): Op {
+  const at = verb === "fetch-add" || verb === "compare-swap" || verb === "atomic-write"
+    ? 0
+    : WORDS_BYTES;
+  return { ...PLAIN_OP, verb, at, length: isWord(verb) ? 8 : 0, ...more };
+}
+
+/** A program of one pair, whose ops are all posted by `a`. */
+export function programOf(ops: readonly Op[], more: Partial<Program> = {}): Program {
+  return {
+    seed: 1,
+    flow: { a: 1, b: 1 },
+    policy: "persistence",
+    pathMtu: 256,
+    firstPsn: 0xff_fffe,
+    maxRdAtomic: 4,
+    retryCnt: 7,
+    timeout: 4,
+    cacheEntries: 16,
+    srq: false,
+    pairs: 1,
+    lines: [{ from: "a", pair: 0, ops }],
+    ...more,
+  };
+}
+
+function isWord(verb: Verb): boolean {
+  return verb === "fetch-add" || verb === "compare-swap" || verb === "atomic-write";
+}
+
+/** The program of a seed. */
+export function randomProgram(seed: number): Program {
+  const rng = rngFor(seed, "program");
+  const pathMtu = pick(rng, [256, 256, 256, 512, 1024, 2048, 4096] as const);
+  const pairs = 1 + rng.below(3);
+  const policy = rng.below(3) === 0 ? "reception" : "persistence";
+  const lines: Line[] = [];
+  // Small programs find as much, and more of them can be tried.
+  const most = pathMtu > 1024 ? 5 : 10;
+  for (let pair = 0; pair < pairs; pair++) {
+    lines.push({ from: "a", pair, ops: randomOps(rng, { count: 1 + rng.below(most), pathMtu }) });
+    if (rng.below(3) > 0) continue;
+    const ops = randomOps(rng, { count: 1 + rng.below(most / 2 | 0), pathMtu });
+    // A RECV that confirms (P-27) cannot be told from one that asks where both ends persist.
+    const kept = ops.filter((op) => policy === "persistence" || !tellsCpu(op));
+    lines.push({ from: "b", pair, ops: kept });
+  }
+  return {
+    seed,
+    flow: { a: pick(rng, [1, 2] as const), b: pick(rng, [1, 2] as const) },
+    policy,
+    pathMtu,
+    firstPsn: pick(rng, [0, 1, 0x7f_fffe, 0xff_fff0, 0xff_fffa, 0xff_ffff]),
+    maxRdAtomic: 1 + rng.below(4),
+    retryCnt: 7,
+    timeout: 4,
+    cacheEntries: 4 + rng.below(8),
+    srq: rng.below(3) === 0,
+    pairs,
+    lines: lines.map((line) => ({ ...line, ops: lastSignaled(line.ops) })),
+  };
+}
+
+/** How a test knows that a line is done. */
+function lastSignaled(ops: readonly Op[]): Op[] {
+  return ops.map((op, i) => i === ops.length - 1 ? { ...op, signaled: true } : op);
+}
+
+export function pick<T>(rng: Rng, values: readonly T[]): T {
+  return values[rng.below(values.length)]!;
+}
+
+function randomOps(rng: Rng, of: { count: number; pathMtu: Program["pathMtu"] }): Op[] {
+  const ops: Op[] = [];
+  for (let i = 0; i < of.count; i++) {
+    const op = randomOp(rng, of.pathMtu);
+    const fence = op.fence || ops.some((earlier) => isReadOf(earlier, op));
+    ops.push({ ...op, fence });
+  }
+  return ops;
+}
+
+function randomOp(rng: Rng, pathMtu: Program["pathMtu"]): Op {
+  const verb = pick(rng, VERBS);
+  const slot = slotBytes({ pathMtu });
+  const isAtomic = isWord(verb);
+  // Lengths around whole packets are where mistakes live.
+  const near = pathMtu * rng.below(4) + rng.below(3) - 1;
+  const length = isAtomic
+    ? 8
+    : Math.max(0, Math.min(slot, rng.below(2) === 0 ? near : rng.below(slot + 1)));
+  const mayInline = verb.startsWith("write") || verb.startsWith("send");
+  const shared = verb === "fetch-add" && rng.below(2) === 0;
+  const words = shared ? SHARED_WORDS : WORDS_BYTES / 8;
+  // READs look at the words too.
+  const from = verb === "read" && rng.below(2) === 0 ? 0 : WORDS_BYTES;
+  return {
+    verb,
+    length,
+    at: isAtomic ? 8 * rng.below(words) : from + 8 * rng.below(slot / 8),
+    shared,
+    operand: BigInt(1 + rng.below(4)),
+    immediate: rng.next(),
+    inline: verb === "atomic-write" ||
+      (mayInline && length <= MAX_INLINE_BYTES && rng.below(2) === 0),
+    fence: rng.below(8) === 0,
+    signaled: rng.below(4) > 0,
+    solicited: rng.below(4) === 0,
+    pieces: isAtomic ? 1 : 1 + rng.below(3),
+    placement: 1 + rng.below(3),
+    select: rng.below(2),
+  };
+}
+
+/** Whether `earlier` reads what `later` changes: it may be served again after it (§3.5). */
+function isReadOf(earlier: Op, later: Op): boolean {
+  if (earlier.verb !== "read" || later.shared) return false;
+  const changes = later.verb === "write" || later.verb === "write-immediate" || isWord(later.verb);
+  return changes &&
+    earlier.at < later.at + later.length && later.at < earlier.at + earlier.length;
+}

@@ -1,0 +1,66 @@
+/** Seeded faults for the wire of the rig: loss, duplication, reordering, delay, corruption. */
+import { type Rng, rngFor } from "../../fabric/time/rng.ts";
+import type { Time } from "../../fabric/time/time.ts";
+import type { Fault } from "./program_check_testing.ts";
+import { pick } from "./program_testing.ts";
+import type { FrameFate } from "./rnic_testing.ts";
+
+/** Longest delay: much less than the local ACK time-out of the programs, 65.5 µs. */
+const DELAY_MAX_PS: Time = 12_000_000;
+
+const KINDS = ["drop", "flip", "twice", "again", "delay", "late-again"] as const;
+
+/**
+ * Faults within the retry limits: either rare for all of the run, or frequent for so few frames that
+ * no message can meet eight in a row.
+ */
+export function faultsWithinLimits(seed: number): Fault {
+  const rng = rngFor(seed, "faults");
+  const isBurst = rng.below(2) === 0;
+  const share = isBurst ? 10 + rng.below(50) : 1 + rng.below(7);
+  let left = isBurst ? 7 : Infinity;
+  const from = rng.below(40);
+  // Some runs have one kind of fault only, some one direction only.
+  const kinds = rng.below(3) === 0 ? [pick(rng, KINDS)] : KINDS;
+  const only = pick(rng, [undefined, undefined, "a", "b"] as const);
+  let seen = 0;
+  return (side, frame): FrameFate => {
+    if (seen++ < from && isBurst) return "pass";
+    if (left === 0 || (only !== undefined && side !== only) || rng.below(100) >= share) {
+      return "pass";
+    }
+    left--;
+    return fateOf(rng, pick(rng, kinds), frame.bytes.length);
+  };
+}
+
+function fateOf(rng: Rng, kind: typeof KINDS[number], bytes: number): FrameFate {
+  switch (kind) {
+    case "drop":
+    case "twice":
+      return kind;
+    case "flip":
+      return { flipBit: rng.below(8 * bytes) };
+    case "again":
+      return { againPs: rng.below(2_000_000) };
+    case "late-again":
+      return { againPs: rng.below(8 * DELAY_MAX_PS) };
+    case "delay":
+      return { delayPs: rng.below(DELAY_MAX_PS) };
+  }
+}
+
+/** Faults beyond the limits: from some frame on one way, or both, loses much or everything. */
+export function faultsBeyondLimits(seed: number): Fault {
+  const rng = rngFor(seed, "cut");
+  const begin = rng.below(60);
+  const share = pick(rng, [100, 100, 100, 90, 60]);
+  const only = pick(rng, [undefined, "a", "b"] as const);
+  const milder = faultsWithinLimits(seed);
+  let seen = 0;
+  return (side, frame, count): FrameFate => {
+    const isCut = seen++ >= begin && (only === undefined || only === side);
+    if (isCut && rng.below(100) < share) return "drop";
+    return milder(side, frame, count);
+  };
+}
