@@ -169,7 +169,7 @@ rack run "$root/scripts/scenarios/persist_pair_kill.yaml" "${cell[@]}" --input "
 check "digest with a scripted power failure" "$(json "$work/scripted.json" r.digest)" \
   "$(json "$work/packed_kill.json" r.digest)"
 check "the scripted failure and return were recorded" \
-  "$(json "$work/scripted.json" 'r.faults.map((f) => f.action + f.scripted).join(" ")')" \
+  "$(json "$work/scripted.json" 'r.powerFailures.map((f) => f.action + f.scripted).join(" ")')" \
   "killtrue starttrue"
 take_down
 
@@ -208,9 +208,9 @@ check_broken() {
     "$(json "$1.json" 'r.methods[0].confirmed > 0 && r.methods[0].confirmed < r.methods[0].messages')" true
   check "$2: everything confirmed survived" "$(json "$1.json" 'r.methods[0].loss')" null
   check "$2: the record of it" \
-    "$(json "$1.json" 'r.faults.map((f) => f.action + " " + f.nodes).join(", ")')" "$3"
+    "$(json "$1.json" 'r.powerFailures.map((f) => f.action + " " + f.nodes).join(", ")')" "$3"
   check "$2: nobody else died" "$(others b)" "true 0 "
-  json "$1.json" 'r.faults.map((f) => JSON.stringify(f)).join("\n")' >"$1.faults"
+  json "$1.json" 'r.powerFailures.map((f) => JSON.stringify(f)).join("\n")' >"$1.faults"
   rack run "$root/scripts/scenarios/persist_pair.yaml" "${cell[@]}" --input "$work/large.bin" \
     --pack all --json --faults "$1.faults" >"$1.replay"
   check "$2: replayed in one process, the same digest" "$(json "$1.json" r.digest)" \

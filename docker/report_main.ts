@@ -11,10 +11,11 @@ import { ANY, patternOf, subjectOf } from "../fabric/bus/subjects.ts";
 import { BUS_ENVIRONMENT, EXIT, type FinalReply, type RunFile } from "../fabric/rack/run_file.ts";
 import type { ClockStatus } from "../fabric/time/clock_service.ts";
 import { formatTime } from "../fabric/time/time.ts";
-import type { RecordedFault } from "../fabric/time/record.ts";
+import type { RecordedFault, RecordedLinkFault } from "../fabric/time/record.ts";
 import { explain } from "../scripts/commands/failure.ts";
 import { print, Progress, say } from "../scripts/commands/output.ts";
 import { summarise } from "../scripts/commands/run.ts";
+import { faultTable } from "../scripts/fault_report.ts";
 import { IN_CONTAINER } from "../scripts/compose_file.ts";
 import { type Ran, reportTable, rowsOf, type RunReport } from "../scripts/report.ts";
 import type { Outcome } from "../scripts/run_variant.ts";
@@ -25,7 +26,7 @@ interface Fault extends Pick<RecordedFault, "at" | "action" | "nodes"> {
 }
 
 interface ContainerReport extends RunReport {
-  readonly faults: readonly Fault[];
+  readonly powerFailures: readonly Fault[];
 }
 
 const POLL_MS = 250;
@@ -173,7 +174,7 @@ async function reportOn(of: RunFile & Ran, outcome: Outcome): Promise<ContainerR
     nats: true,
     outcomes: [{ one: of, outcome, rows: await rowsOf(of, outcome) }],
   });
-  const faults = (await readRecord()).map(({ at, action, nodes }): Fault => ({
+  const powerFailures = (await readRecord()).map(({ at, action, nodes }): Fault => ({
     at,
     action,
     nodes,
@@ -181,13 +182,15 @@ async function reportOn(of: RunFile & Ran, outcome: Outcome): Promise<ContainerR
       fault.at === at && fault.action === action && nodes.includes(fault.node)
     ),
   }));
-  return { ...summary, faults };
+  return { ...summary, powerFailures };
 }
 
 async function readRecord(): Promise<RecordedFault[]> {
   try {
     const lines = (await Deno.readTextFile(`${DIRECTORY}/faults.jsonl`)).split("\n");
-    return lines.filter((line) => line !== "").map((line) => JSON.parse(line) as RecordedFault);
+    const record: (RecordedFault | RecordedLinkFault)[] = lines.filter((line) => line !== "")
+      .map((line) => JSON.parse(line));
+    return record.filter((each) => each.action !== "link");
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return [];
     throw error;
@@ -195,13 +198,15 @@ async function readRecord(): Promise<RecordedFault[]> {
 }
 
 /** The report for people, on stderr. */
-function tell({ methods, results, checks, faults, virtualPs, events, digest }: ContainerReport) {
+function tell(report: ContainerReport) {
+  const { methods, results, checks, faults, powerFailures, virtualPs, events, digest } = report;
   if (methods.length > 0) say(reportTable(methods));
   for (const { error, confirmed, messages } of methods) {
     if (error !== null) say(`${error}; ${confirmed} of ${messages} messages confirmed`);
   }
   for (const { node, value } of results) say(`${node}: ${JSON.stringify(value)}`);
-  for (const { at, action, nodes, scripted } of faults) {
+  if (faults.length > 0) say(faultTable(faults));
+  for (const { at, action, nodes, scripted } of powerFailures) {
     const why = scripted ? "by the scenario" : "from outside, or a crash";
     say(`${action} of ${nodes.join(", ")} at ${formatTime(at)}, ${why}`);
   }

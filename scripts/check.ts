@@ -44,7 +44,11 @@ const STAGES: readonly Stage[] = [
   { name: "unit tests", args: ["--parallel"], tests: ["fabric", "nodes"] },
   { name: "script tests", args: [], tests: ["scripts"] },
   { name: "console tests", args: RACK_PERMISSIONS, tests: ["console"] },
-  { name: "seeds", args: ["--parallel", "--allow-read"], tests: ["tests/seeds"] },
+  {
+    name: "seeds",
+    args: ["--parallel", "--allow-read", "--allow-env=RACKMESH_TEST_SEED"],
+    tests: ["tests/seeds"],
+  },
   {
     name: "rack tests",
     args: [...RACK_PERMISSIONS, "--ignore=tests/seeds"],

@@ -6,6 +6,7 @@ import {
   type PartitionPlan,
   partitionsOf,
 } from "../fabric/rack/topology.ts";
+import type { LinkFaultPlan } from "../fabric/rack/link_plan.ts";
 import type { FaultPlan, RackPlan } from "../fabric/rack/plan.ts";
 import type { RunFile } from "../fabric/rack/run_file.ts";
 import {
@@ -25,6 +26,8 @@ export interface Prepared {
   readonly variant: ScenarioVariant;
   readonly plan: RackPlan;
   readonly partitions: readonly PartitionPlan[];
+  /** The scenario's folder: paths in the scenario begin there. */
+  readonly base: string;
   /** Host → name in the scenario → absolute path. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
   readonly programs: Readonly<Record<string, string>>;
@@ -35,6 +38,8 @@ export interface PrepareOptions extends VariantChoices {
   readonly seed?: number;
   /** Instead of the scenario's faults: to replay what happened. */
   readonly faults?: readonly FaultPlan[];
+  /** Faults of cables that were ordered besides the scenario's; or none at all. */
+  readonly linkFaults?: readonly LinkFaultPlan[] | "none";
   /** Instead of the scenario's: another use of its rack. */
   readonly programs?: readonly ProgramScenario[];
   /** Changes a program of the scenario, or leaves it out (undefined). */
@@ -68,18 +73,24 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
   const base = await Deno.realPath(path).then((real) => real.replace(/\/[^/]*$/, ""));
   const prepared: Prepared[] = [];
   for (const variant of variants(scenario, options)) {
-    const made = makePlan(variant);
-    const plan = options.faults === undefined ? made : { ...made, faults: options.faults };
+    const plan = withFaults(makePlan(variant), options);
     prepared.push({
       label: variant.label,
       variant,
       plan,
       partitions: partitionsOf(plan, options.packing),
+      base,
       inputs: await findInputs(plan, { base, given: options.input }),
       programs: await findPrograms(variant, base),
     });
   }
   return prepared;
+}
+
+function withFaults(plan: RackPlan, { faults, linkFaults }: PrepareOptions): RackPlan {
+  const { linkFaults: planned = [], ...rest } = plan;
+  const all = linkFaults === "none" ? [] : [...planned, ...linkFaults ?? []];
+  return { ...rest, faults: faults ?? plan.faults, ...(all.length > 0 && { linkFaults: all }) };
 }
 
 /** Whether it is a `put` that has neither a file nor made-up bytes to write. */

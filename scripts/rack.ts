@@ -10,6 +10,7 @@ import { addDown } from "./commands/down.ts";
 import { addPerftest } from "./commands/perftest.ts";
 import { addPs } from "./commands/ps.ts";
 import { addPower } from "./commands/power.ts";
+import { addCables } from "./commands/cables.ts";
 import { addClock } from "./commands/clock.ts";
 import { addLogs } from "./commands/logs.ts";
 import { addRuns } from "./commands/runs.ts";
@@ -27,6 +28,7 @@ function rack(): Command {
   addDown(program);
   addPs(program);
   addPower(program);
+  addCables(program);
   addClock(program);
   addLogs(program);
   addRuns(program);

@@ -10,6 +10,8 @@ import {
 } from "../tests/checkers/survival.ts";
 import { madeUpBytes } from "../nodes/host/programs/made_up.ts";
 import { table } from "./commands/output.ts";
+import type { FaultRow } from "./fault_report.ts";
+import type { CongestionRow } from "./congestion_report.ts";
 import type { Prepared } from "./prepare.ts";
 import type { Outcome } from "./run_variant.ts";
 import { readSurvived } from "./survived.ts";
@@ -51,7 +53,13 @@ export interface RunReport {
   readonly processes: number;
   readonly events: number;
   readonly directory: string;
+  /** Captures that were asked for, as paths. */
+  readonly captures?: readonly string[];
   readonly methods: readonly MethodRow[];
+  /** Nodes at which congestion showed, with their counters. */
+  readonly congestion: readonly CongestionRow[];
+  /** What cables did wrong, and to how many frames. */
+  readonly faults: readonly FaultRow[];
   /** What programs that are not `put` reported, and failures of programs. */
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }

@@ -1,5 +1,6 @@
 /** Runs one rack to its end: as processes over the bus, or in this process (`--pack all`). */
 import { connectNats, type NatsAddress } from "../fabric/bus/nats_bus.ts";
+import type { ObservationScope } from "../fabric/capture/observation.ts";
 import { busPatienceMs, type FinalReply } from "../fabric/rack/run_file.ts";
 import { Simulator } from "../fabric/simulator.ts";
 import type { TraceStep } from "../fabric/node.ts";
@@ -9,6 +10,7 @@ import { writeRunFile } from "../console/server/run_directory.ts";
 import { nodeFactory } from "../nodes/factory.ts";
 import {
   importPrograms,
+  observationWriter,
   openStores,
   readInputs,
   settleStores,
@@ -34,6 +36,8 @@ export interface RunOptions {
   readonly run: string;
   readonly directory: string;
   readonly trace: boolean;
+  /** What is recorded for captures; nothing without it. */
+  readonly observe?: ObservationScope;
   readonly delayMsMax: number;
   readonly onProgress?: (node: string, topic: string, value: unknown) => void;
   readonly onEvent?: (event: SupervisorEvent) => void;
@@ -49,13 +53,14 @@ export async function runProcesses(
   options: RunOptions & { readonly address: NatsAddress },
 ): Promise<Outcome> {
   const began = performance.now();
-  const { run, directory, address, trace, delayMsMax, onEvent, onProgress } = options;
+  const { run, directory, address, trace, observe, delayMsMax, onEvent, onProgress } = options;
   const runFile = runFileOf(prepared, {
     run,
     directory,
     stayUp: false,
     livenessMs: 0,
     trace,
+    ...(observe && { observe }),
     delayMsMax,
   });
   const runFilePath = await writeRunFile(runFile);
@@ -98,7 +103,7 @@ export async function runSimulated(
   options: RunOptions & { readonly onTrace?: (time: Time, node: string, step: TraceStep) => void },
 ): Promise<Outcome> {
   const began = performance.now();
-  const { run, directory, trace, delayMsMax } = options;
+  const { run, directory, trace, observe, delayMsMax } = options;
   const { plan } = prepared;
   const runFile = runFileOf(prepared, {
     run,
@@ -106,6 +111,7 @@ export async function runSimulated(
     stayUp: false,
     livenessMs: 0,
     trace,
+    ...(observe && { observe }),
     delayMsMax,
   });
   await writeRunFile(runFile);
@@ -116,6 +122,7 @@ export async function runSimulated(
   const reports: FinalReply["reports"][number][] = [];
   const onTrace = options.onTrace ??
     (trace ? traceWriter(`${directory}/trace/all.ndjson`) : undefined);
+  const observer = observe && observationWriter(`${directory}/observed/all.here.seen`, observe);
   let span = 0;
   try {
     const simulator = new Simulator({
@@ -128,6 +135,7 @@ export async function runSimulated(
       }),
       onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),
       ...(onTrace && { onTrace }),
+      ...(observer && { observer }),
       onReport(time, node, topic, value) {
         if (topic === "output") return writeOutput(runFile, value);
         options.onProgress?.(node, topic, value);
@@ -138,6 +146,7 @@ export async function runSimulated(
     const final: FinalReply = {
       partition: "all",
       statistics: simulator.statistics(),
+      linkFaults: simulator.linkFaultCounts(),
       reports,
       refused: 0,
       sent: 0,

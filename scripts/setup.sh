@@ -273,6 +273,22 @@ find_nats_server() {
   [ -x "$RACKMESH_NATS_SERVER" ]
 }
 
+# ── tshark ───────────────────────────────────────────────────────────────────────────────────────
+
+# Only tests want it, and those that do say so where it cannot be had. Its package asks who may
+# capture on this machine's own network, which nobody is to answer here: see apt_get.
+ensure_tshark() {
+  find_program tshark >/dev/null && return 0
+  lock_cache
+  tried=()
+  ensure_apt_tool tshark tshark || {
+    local attempt
+    say "no tshark, so nothing tests how Wireshark reads our captures. Tried:"
+    for attempt in "${tried[@]}"; do say "  - $attempt"; done
+  }
+  unlock_cache
+}
+
 # ── npm packages ─────────────────────────────────────────────────────────────────────────────────
 
 # A mark in Deno's own cache says that the packages of this deno.lock are in it, so that it goes when

@@ -25,6 +25,9 @@ import {
 const FIRST_SEED = Number(Deno.env.get("RACKMESH_TEST_SEED") ?? 1);
 const RUNS = Number(Deno.env.get("RACKMESH_TEST_RUNS") ?? 6);
 
+/** For one run, which takes a second: a busy machine needs longer, a rack that waits for ever does not end. */
+const DEADLINE_MS = 30_000;
+
 const PARTITIONS = {
   node: ["a", "a-rnic", "b", "b-rnic", "tor"],
   machine: ["a", "b", "tor"],
@@ -58,6 +61,41 @@ async function strike(blow: Blow, on: { rack: Supervisor; bench: RackBench }): P
   else {
     await bench.killServer();
     await bench.server.restart();
+  }
+}
+
+/** Strikes until the run is over: what is done after that hits nothing, or what is no part of it. */
+async function strikeAll(
+  blows: readonly Blow[],
+  on: { rack: Supervisor; bench: RackBench },
+): Promise<void> {
+  let isOver = false;
+  const end = () => isOver = true;
+  on.rack.finished.then(end, end);
+  for (const blow of blows) {
+    if (isOver) return;
+    await strike(blow, on);
+    await sleep(blow.pauseMs);
+  }
+}
+
+/** Runs a rack; one that does not come to its end is taken down and fails with whom it waits for. */
+async function runInTime(bench: RackBench, run: RunOf): Promise<Ran> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  let late: string | undefined;
+  const onStart = (rack: Supervisor) => {
+    timer = setTimeout(async () => {
+      const status = await rack.status();
+      late = `No end after ${DEADLINE_MS} ms: ${JSON.stringify(status ?? "no timekeeper answers")}`;
+      await rack.down();
+    }, DEADLINE_MS);
+  };
+  try {
+    return await bench.run({ ...run, onStart });
+  } catch (error) {
+    throw late === undefined ? error : new Error(late, { cause: error });
+  } finally {
+    clearTimeout(timer);
   }
 }
 
@@ -108,17 +146,11 @@ describe("Chaos", () => {
     );
     it(`P-41: seed ${seed}: ${method}, DDIO ${ddio}, ${packing}: ${told.join(", ")}`, async () => {
       let struck: Promise<void> | undefined;
-      // What is left to be done when the run is over hits nothing, and that is no failure.
       const act = (rack: Supervisor) => {
-        struck = (async () => {
-          for (const blow of blows) {
-            await strike(blow, { rack, bench });
-            await sleep(blow.pauseMs);
-          }
-        })();
+        struck = strikeAll(blows, { rack, bench });
       };
-      const ran = await bench.run({ ...run, midway: { share, act } });
-      await struck;
+      const ran = await runInTime(bench, { ...run, midway: { share, act } })
+        .finally(() => struck);
       await assertSurvival(ran);
       if (!summaryOf(ran).exact) return;
       const faults = await recordedFaults(ran);

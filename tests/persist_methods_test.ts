@@ -66,30 +66,39 @@ function survivor(rack: SimulatedRack, result: PutResult): Uint8Array {
 
 /** Requests per message, CPU flush or not, promise or not: `persistence.md` P-10 to P-30. */
 const EXPECTED: Readonly<
-  Record<string, { write: number; read: number; send: number; recv: number }>
+  Record<string, { write: number; read: number; send: number; flush: number; recv: number }>
 > = {
-  "write-only off": { write: 1, read: 0, send: 0, recv: 0 },
-  "write-only on": { write: 1, read: 0, send: 0, recv: 0 },
-  "write-read off": { write: 1, read: 1, send: 0, recv: 0 },
-  "write-read on": { write: 1, read: 1, send: 0, recv: 0 },
-  "send-flush off": { write: 0, read: 0, send: 1, recv: 1 },
-  "send-flush on": { write: 0, read: 0, send: 1, recv: 1 },
-  "write-send off": { write: 1, read: 0, send: 1, recv: 1 },
-  "write-send on": { write: 1, read: 0, send: 1, recv: 1 },
-  "persist-opcode off": { write: 1, read: 0, send: 0, recv: 0 },
-  "persist-opcode on": { write: 1, read: 0, send: 0, recv: 1 },
-  "persist-address off": { write: 1, read: 0, send: 0, recv: 0 },
-  "persist-address on": { write: 1, read: 0, send: 0, recv: 1 },
+  "write-only off": { write: 1, read: 0, send: 0, flush: 0, recv: 0 },
+  "write-only on": { write: 1, read: 0, send: 0, flush: 0, recv: 0 },
+  "write-read off": { write: 1, read: 1, send: 0, flush: 0, recv: 0 },
+  "write-read on": { write: 1, read: 1, send: 0, flush: 0, recv: 0 },
+  "send-flush off": { write: 0, read: 0, send: 1, flush: 0, recv: 1 },
+  "send-flush on": { write: 0, read: 0, send: 1, flush: 0, recv: 1 },
+  "write-send off": { write: 1, read: 0, send: 1, flush: 0, recv: 1 },
+  "write-send on": { write: 1, read: 0, send: 1, flush: 0, recv: 1 },
+  "persist-opcode off": { write: 1, read: 0, send: 0, flush: 0, recv: 0 },
+  "persist-opcode on": { write: 1, read: 0, send: 0, flush: 0, recv: 1 },
+  "persist-address off": { write: 1, read: 0, send: 0, flush: 0, recv: 0 },
+  "persist-address on": { write: 1, read: 0, send: 0, flush: 0, recv: 1 },
+  "write-flush off": { write: 1, read: 0, send: 0, flush: 1, recv: 0 },
+  "write-flush on": { write: 1, read: 0, send: 0, flush: 1, recv: 0 },
+};
+
+/** Numbers of the methods that stand beside the document's own. */
+const NUMBERS: Readonly<Record<string, string>> = {
+  "write-read": "P-51, appliance: ",
+  "send-flush": "P-51, general purpose: ",
+  "write-flush": "P-50: ",
 };
 
 function promises(method: string, ddio: Switch): boolean {
   return method !== "write-only" && !(method === "write-read" && ddio === "on");
 }
 
-describe("put", () => {
+describe("P-40, P-50, P-51: put", () => {
   for (const method of METHODS) {
     for (const ddio of SWITCHES) {
-      it(`P-40: ${method}, DDIO ${ddio}: writes all, with the requests the document counts`, () => {
+      it(`${NUMBERS[method] ?? ""}P-40: ${method}, DDIO ${ddio}: writes all, with the requests counted`, () => {
         const { rack, file } = put({ method, ddio });
         const result = resultOf(rack);
         equal(result.status, "done", result.error);
@@ -211,6 +220,16 @@ describe("the write that persists", () => {
     };
     ok(median("persist-opcode", "off") < median("write-read", "off"));
     ok(median("persist-opcode", "on") < median("write-send", "on"));
+  });
+
+  it("P-50: takes one trip fewer than WRITE and READ, which wait for each other", () => {
+    for (const ddio of SWITCHES) {
+      const median = (method: string) => {
+        return resultOf(put({ method, ddio, depth: 1 }).rack).latencyPs!.median;
+      };
+      const other = ddio === "off" ? "write-read" : "write-send";
+      ok(median("write-flush") < median(other), `${other}, DDIO ${ddio}`);
+    }
   });
 
   it("P-29: may complete once, at persistence, in flow 2 as well (claim 9)", () => {

@@ -27,10 +27,14 @@ const PERSISTENCE = [
     "P-31",
   ],
   ...["P-40", "P-41"],
+  ...["P-50", "P-51"],
 ];
 
 /** Queue information and write pointers, as far as every queue pair rests on them. */
 const QUEUES = ["Q-01", "Q-02", "Q-03", "Q-04", "Q-05", "Q-06", "Q-07", "Q-08", "Q-12"];
+
+/** The conformance list of the transport: `rocev2.md` §7, as tests name its rows (`§7 #49`). */
+const CONFORMANCE = Array.from({ length: 90 }, (_, i) => `#${i + 1}`);
 
 const FOLDERS = ["fabric", "nodes", "tests"];
 
@@ -63,16 +67,18 @@ function provenIn(): Map<string, Set<string>> {
   return proven;
 }
 
-/** `P-01, P-24 to P-26: …` names P-01, P-24, P-25 and P-26. */
+/** `P-01, P-24 to P-26: …` names P-01, P-24, P-25 and P-26; `§7 #49 #50: …` rows 49 and 50. */
 function requirementsIn(name: string): string[] {
+  const rows = name.includes("§7 ") ? name.match(/#\d+/g) ?? [] : [];
   const found = [...name.matchAll(/\b([PQ])-(\d\d)(?:(?: to |–|-)(?:[PQ]-)?(\d\d)\b)?/g)];
-  return found.flatMap(([, letter, from, to]) => {
+  const numbers = found.flatMap(([, letter, from, to]) => {
     const count = to === undefined ? 1 : Number(to) - Number(from) + 1;
     return Array.from(
       { length: Math.max(1, count) },
       (_, i) => `${letter}-${String(Number(from) + i).padStart(2, "0")}`,
     );
   });
+  return [...rows, ...numbers];
 }
 
 describe("Requirements", () => {
@@ -82,9 +88,16 @@ describe("Requirements", () => {
     assert.deepEqual(missing, [], `No test names ${missing.join(", ")}`);
   });
 
+  it("of the transport are each named by a test", () => {
+    const proven = provenIn();
+    const missing = CONFORMANCE.filter((row) => !proven.has(row));
+    assert.deepEqual(missing, [], `No test names §7 ${missing.join(", ")}`);
+  });
+
   it("are found in the names of tests, alone, listed and as ranges", () => {
     assert.deepEqual(requirementsIn("P-05: a host, see Q-12"), ["P-05", "Q-12"]);
     assert.deepEqual(requirementsIn("P-24, P-26 to P-28: S901"), ["P-24", "P-26", "P-27", "P-28"]);
     assert.deepEqual(requirementsIn("S901 to S909"), []);
+    assert.deepEqual(requirementsIn("§7 #7 #12: flushed"), ["#7", "#12"]);
   });
 });

@@ -14,6 +14,8 @@ const FOLDER = new URL("../scripts/scenarios/", import.meta.url);
 const SHAPES: Readonly<Record<string, { readonly hosts: number; readonly runs: number }>> = {
   "persist_pair.yaml": { hosts: 2, runs: 2 * METHODS.length },
   "persist_pair_kill.yaml": { hosts: 2, runs: 2 * METHODS.length },
+  "lossy_pair.yaml": { hosts: 2, runs: 2 * METHODS.length },
+  "leaf_spine.yaml": { hosts: 4, runs: 1 },
   "rack_8.yaml": { hosts: 8, runs: 1 },
   "rack_32.yaml": { hosts: 32, runs: 1 },
 };

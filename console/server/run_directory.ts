@@ -29,7 +29,8 @@ export async function createRunDirectory(scenario: string): Promise<{ id: string
 
 /** Makes the directories that a variant's processes expect, and writes its run file. */
 export async function writeRunFile(runFile: RunFile): Promise<string> {
-  for (const part of ["scm", "logs", "outputs", "trace"]) {
+  const parts = ["scm", "logs", "outputs", "trace"];
+  for (const part of runFile.observe === undefined ? parts : [...parts, "observed"]) {
     await Deno.mkdir(`${runFile.directory}/${part}`, { recursive: true });
   }
   const path = `${runFile.directory}/run.json`;

@@ -8,6 +8,7 @@ import {
   signalProcess,
 } from "../../console/server/process_table.ts";
 import { listRuns, type RunRow } from "../../console/server/run_directory.ts";
+import { writeCapturesOf } from "../captures.ts";
 import { UsageError } from "./failure.ts";
 import { addRunOption, findRun, type RunFlag, sleep } from "./link.ts";
 import { print } from "./output.ts";
@@ -31,10 +32,14 @@ export function addDown(program: Command): void {
 async function down(flags: DownFlags): Promise<number> {
   const rows = await chosen(flags);
   const ended = [];
-  for (const { id, path } of rows) ended.push({ run: id, processes: await takeDown(path) });
+  for (const { id, path } of rows) {
+    const processes = await takeDown(path);
+    ended.push({ run: id, processes, captures: writeCapturesOf(path) });
+  }
   if (flags.json) print(JSON.stringify(ended));
-  else {for (const { run, processes } of ended) {
+  else {for (const { run, processes, captures } of ended) {
       print(`${run} is down: ${processes} processes ended`);
+      for (const path of captures) print(`capture ${path}`);
     }}
   return EXIT.done;
 }

@@ -103,6 +103,7 @@ async function perftest(test: string, path: string, flags: PerftestFlags): Promi
       }),
       programs: programsOf(ends, { test: name, ...options }),
       faults: [],
+      linkFaults: "none",
     }),
     path,
   );

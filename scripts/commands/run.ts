@@ -9,10 +9,14 @@ import { parseSize } from "../../fabric/rack/units.ts";
 import { formatTime } from "../../fabric/time/time.ts";
 import { createRunDirectory } from "../../console/server/run_directory.ts";
 import { type NatsServer, startNatsServer, useExisting } from "../../console/server/nats_server.ts";
+import { captureFiles, fileName, type RecordedRun, scopeFor, writeCaptures } from "../captures.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../prepare.ts";
+import { congestionRows, congestionTable } from "../congestion_report.ts";
 import { type MethodRow, type Ran, reportTable, rowsOf, type RunReport } from "../report.ts";
 import { type Outcome, runProcesses, runSimulated } from "../run_variant.ts";
 import { isPutResult } from "../../tests/checkers/survival.ts";
+import { faultRows, faultTable } from "../fault_report.ts";
+import { linkFaultsIn } from "./cables.ts";
 import { UsageError } from "./failure.ts";
 import { print, Progress, say } from "./output.ts";
 import { onInterrupt } from "./interrupt.ts";
@@ -29,6 +33,8 @@ export interface RunFlags {
   readonly nats?: string;
   readonly json?: boolean;
   readonly trace?: boolean;
+  readonly pcap?: string;
+  readonly perfetto?: string;
   readonly delay?: string;
   readonly faults?: string;
 }
@@ -43,14 +49,19 @@ export function addVariantOptions(command: Command): Command {
     .option("--seed <n>", "instead of the scenario's");
 }
 
+export const PCAP_HELP = "leave every frame at every port in this folder, for Wireshark";
+export const PERFETTO_HELP = "leave a picture of who was busy when, for ui.perfetto.dev";
+
 export function addRun(program: Command): void {
   addVariantOptions(program.command("run <scenario>"))
     .description("bring the rack up, run the scenario to its end, report, take it down")
     .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "node")
     .option("--nats <url>", "use this nats-server instead of starting one")
     .option("--trace", "keep every step of every operation in the run's directory")
+    .option("--pcap <dir>", PCAP_HELP)
+    .option("--perfetto <file>", PERFETTO_HELP)
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
-    .option("--faults <file>", "replay the power failures recorded in a run's faults.jsonl")
+    .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
@@ -107,7 +118,7 @@ async function run(scenario: string, flags: RunFlags): Promise<number> {
   const faults = flags.faults === undefined ? undefined : await readFaults(flags.faults);
   const prepared = await prepare(scenario, {
     ...prepareOptions(flags, packing),
-    ...(faults && { faults }),
+    ...faults,
   });
   const report = await runAll(prepared, { flags, packing });
   if (flags.json) print(JSON.stringify(report));
@@ -129,15 +140,21 @@ async function runAll(prepared: readonly Prepared[], how: How): Promise<RunRepor
   const server = packing === "all" ? undefined : await busFor(flags, path);
   const progress = new Progress({ quiet: flags.json === true });
   const outcomes: { one: Prepared; outcome: Outcome; rows: MethodRow[] }[] = [];
+  const { base } = prepared[0]!;
+  const files = captureFiles({ flags, scenario: variant.capture, base, directory: path });
+  const observe = scopeFor(files);
+  const recorded: RecordedRun[] = [];
+  let captures: string[] = [];
   const began = performance.now();
   try {
     for (const [i, one] of prepared.entries()) {
+      const directory = prepared.length === 1 ? path : `${path}/${fileName(one.label)}`;
+      recorded.push({ label: one.label, plan: one.plan, directory });
       const options = {
         run: `${id}-${i}`,
-        directory: prepared.length === 1
-          ? path
-          : `${path}/${one.label.replaceAll(/[^\w-]+/g, "_")}`,
+        directory,
         trace: flags.trace === true,
+        ...(observe && { observe }),
         delayMsMax: flags.delay === undefined
           ? 0
           : whole("--delay", flags.delay, { least: 0, most: 1_000 }),
@@ -160,14 +177,12 @@ async function runAll(prepared: readonly Prepared[], how: How): Promise<RunRepor
   } finally {
     progress.clear();
     await server?.stop();
+    // Also of a run that broke: that is when one wants to see.
+    captures = writeCaptures(recorded, files);
   }
-  const report = summarise({
-    id,
-    path,
-    wallMs: performance.now() - began,
-    outcomes,
-    nats: server !== undefined,
-  });
+  const wallMs = performance.now() - began;
+  const summary = summarise({ id, path, wallMs, outcomes, nats: server !== undefined });
+  const report = captures.length === 0 ? summary : { ...summary, captures };
   await Deno.writeTextFile(`${path}/report.json`, JSON.stringify(report, null, 2));
   return report;
 }
@@ -212,6 +227,10 @@ export function summarise(
     events: outcomes.reduce((sum, { outcome }) => sum + outcome.events, 0),
     directory: path,
     methods,
+    congestion: outcomes.flatMap(({ one, outcome }) => congestionRows(one.label, outcome)),
+    faults: outcomes.flatMap(({ one, outcome }) =>
+      faultRows(one.label, { plan: one.plan, finals: outcome.finals })
+    ),
     results: otherResults(outcomes),
     checks: checksOf(outcomes, methods),
   };
@@ -278,6 +297,8 @@ function printReport(report: RunReport): void {
       print(`${method}, ddio ${ddio}: ${error}; ${confirmed} of ${messages} messages confirmed`);
     }
   }
+  if (report.congestion.length > 0) print(congestionTable(report.congestion));
+  if (report.faults.length > 0) print(faultTable(report.faults));
   for (const { node, variant, value } of report.results) {
     print(`${variant}: ${node}: ${JSON.stringify(value)}`);
   }
@@ -288,6 +309,7 @@ function printReport(report: RunReport): void {
     `${formatTime(report.virtualPs)} of virtual time in ${(report.wallMs / 1_000).toFixed(2)} s, ` +
       `${report.processes} processes, ${report.events} events`,
   );
+  for (const path of report.captures ?? []) print(`capture ${path}`);
   print(`digest ${report.digest}, seed ${report.seed}, kept in ${report.directory}`);
 }
 
@@ -296,10 +318,11 @@ function shareOf(progress: unknown): number {
   return typeof written === "number" && typeof messages === "number" ? written / messages : 0;
 }
 
-async function readFaults(path: string): Promise<FaultPlan[]> {
+async function readFaults(path: string): Promise<Pick<PrepareOptions, "faults" | "linkFaults">> {
   const lines = (await Deno.readTextFile(path)).split("\n").filter((line) => line !== "");
-  return lines.flatMap((line) => {
+  const faults = lines.flatMap((line): FaultPlan[] => {
     const { at, action, nodes } = JSON.parse(line);
     return (nodes as string[]).map((node) => ({ at, action, node }));
   });
+  return { faults, linkFaults: linkFaultsIn(lines) };
 }

@@ -13,13 +13,20 @@ import {
   writeRunFile,
 } from "../../console/server/run_directory.ts";
 import { useExisting } from "../../console/server/nats_server.ts";
+import { captureFiles, scopeFor } from "../captures.ts";
 import { lacksInput, onlyOne, prepare, type Prepared, runFileOf } from "../prepare.ts";
 import { takeDown } from "./down.ts";
 import { ExitError, UsageError } from "./failure.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { connectRack, RackLink, type RackUp, sleep } from "./link.ts";
 import { print, Progress, say } from "./output.ts";
-import { addVariantOptions, prepareOptions, type RunFlags } from "./run.ts";
+import {
+  addVariantOptions,
+  PCAP_HELP,
+  PERFETTO_HELP,
+  prepareOptions,
+  type RunFlags,
+} from "./run.ts";
 
 interface UpFlags extends Partial<RunFlags> {
   readonly showCredentials?: boolean;
@@ -31,6 +38,8 @@ export function addUp(program: Command): void {
     .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "node")
     .option("--nats <url>", "use this nats-server instead of starting one")
     .option("--trace", "keep every step of every operation in the run's directory")
+    .option("--pcap <dir>", `${PCAP_HELP}; written by rack down`)
+    .option("--perfetto <file>", `${PERFETTO_HELP}; written by rack down`)
     .option("--show-credentials", "print user and password of the nats-server, too")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
@@ -54,12 +63,16 @@ async function up(scenario: string, flags: UpFlags): Promise<number> {
   }
   const prepared = await prepareOne(scenario, { flags, packing });
   const { id, path } = await createRunDirectory(prepared.variant.name);
+  const { base, variant } = prepared;
+  const captures = captureFiles({ flags, scenario: variant.capture, base, directory: path });
+  const observe = scopeFor(captures);
   const runFile = runFileOf(prepared, {
     run: id,
     directory: path,
     stayUp: true,
     livenessMs: 0,
     trace: flags.trace === true,
+    ...(observe && { observe, captures }),
     delayMsMax: 0,
   });
   const runFilePath = await writeRunFile(runFile);

@@ -6,6 +6,7 @@
 import assert from "node:assert/strict";
 import { type NatsServer, startNatsServer } from "../../console/server/nats_server.ts";
 import type { Supervisor, SupervisorEvent } from "../../console/server/supervisor.ts";
+import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import type { Packing } from "../../fabric/rack/topology.ts";
 import type { FaultPlan } from "../../fabric/rack/plan.ts";
 import type { RecordedFault, Summary } from "../../fabric/time/record.ts";
@@ -34,6 +35,8 @@ export interface RunOf extends Omit<PrepareOptions, "packing" | "input"> {
   readonly inputBytes?: number;
   readonly packing?: Packing;
   readonly delayMsMax?: number;
+  /** What is recorded for captures. */
+  readonly observe?: ObservationScope;
   readonly midway?: Midway;
   /** Called when the processes have been started. */
   readonly onStart?: (rack: Supervisor, prepared: Prepared) => Promise<void> | void;
@@ -128,6 +131,7 @@ export class RackBench {
       directory: `${this.directory}/${name}`,
       trace: false,
       delayMsMax: run.delayMsMax ?? 0,
+      ...(run.observe && { observe: run.observe }),
     };
     const events: SupervisorEvent[] = [];
     if (run.packing === "all") {

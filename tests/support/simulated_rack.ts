@@ -2,6 +2,7 @@
  * A rack in this process, made from the text of a scenario: what ran, what was reported, and what a
  * power failure at the end would leave in each host's SCM.
  */
+import type { Observer } from "../../fabric/capture/observation.ts";
 import type { TraceStep } from "../../fabric/node.ts";
 import type { RackPlan } from "../../fabric/rack/plan.ts";
 import { parseScenario } from "../../fabric/rack/scenario.ts";
@@ -29,6 +30,8 @@ export interface RackOptions {
   readonly inputs?: Readonly<Record<string, Uint8Array>>;
   readonly programs?: Readonly<Record<string, Program>>;
   readonly trace?: boolean;
+  /** Told of every frame, as a capture would be. */
+  readonly observer?: Observer;
   /** Changes the plan before anything runs: what a scenario cannot say. */
   readonly change?: (plan: RackPlan) => RackPlan;
 }
@@ -63,6 +66,7 @@ export class SimulatedRack {
       onReport: (time, node, topic, value) => {
         this.reports.push({ time, node, topic, value: value as Reported["value"] });
       },
+      ...(options.observer && { observer: options.observer }),
       ...(options.trace && {
         onTrace: (time, node, step) => void this.traces.push({ time, node, step }),
       }),

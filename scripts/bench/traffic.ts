@@ -1,0 +1,105 @@
+/**
+ * Traffic for the bench: WRITEs over many queue pairs of one connection of hosts, without the
+ * bookkeeping of latencies that perftest does. Both programs run on every host that takes part.
+ */
+import { type Cq, createCq, waitCompletion } from "../../nodes/host/completion_queue.ts";
+import { connect } from "../../nodes/host/connect.ts";
+import { type Connection, refused } from "../../nodes/host/connection.ts";
+import { type Device, must, ProgramError } from "../../nodes/host/device.ts";
+import { accept, listen, waitEvent } from "../../nodes/host/listen.ts";
+import { allocPd, type Mr, regMr } from "../../nodes/host/memory_region.ts";
+import { postSend, sge } from "../../nodes/host/post.ts";
+import type { Program, ProgramContext, Steps } from "../../nodes/host/program.ts";
+import type { Time } from "../../fabric/time/time.ts";
+
+const SERVICE = "traffic";
+
+/** What a host writes to another one. */
+export interface Traffic {
+  readonly to: string;
+  readonly qps: number;
+  /** Of each message, and how many there are. */
+  readonly bytes: number;
+  readonly messages: number;
+  /** Messages outstanding, over all queue pairs, which have their turns. */
+  readonly depth: number;
+  readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
+  /** When the first message is posted: by then every host has its connections. */
+  readonly startPs: Time;
+}
+
+export const TRAFFIC_PROGRAMS: Readonly<Record<string, Program>> = {
+  "traffic": traffic,
+  "traffic-sink": trafficSink,
+};
+
+/** Offers a buffer to whoever connects for such traffic. */
+function* trafficSink({ cpu, device, options }: ProgramContext): Steps<void> {
+  const job = options as unknown as Traffic;
+  const listener = must(listen(device, SERVICE));
+  const pd = allocPd(device);
+  const cq = must(yield* createCq(device, { entries: 16 }));
+  const mr = must(yield* regMr(pd, cpu.allocate(job.bytes), { access: ["localWrite", "remoteWrite"] }));
+  const place = new DataView(new ArrayBuffer(12));
+  place.setBigUint64(0, BigInt(mr.address));
+  place.setUint32(8, mr.rkey);
+  const privateData = new Uint8Array(place.buffer);
+  for (;;) {
+    const event = yield* waitEvent(listener);
+    if (event?.kind !== "request") continue;
+    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: job.depth };
+    yield* accept(listener, event.request, { qp, privateData });
+  }
+}
+
+/** Connects, says `progress`, and writes from `startPs` on. Throws where anything goes wrong. */
+function* traffic({ cpu, device, options }: ProgramContext): Steps<void> {
+  const job = options as unknown as Traffic;
+  const pd = allocPd(device);
+  const cq = must(yield* createCq(device, { entries: 2 * job.depth }));
+  const mr = must(yield* regMr(pd, cpu.allocate(job.bytes), { access: [] }));
+  const connections: Connection[] = [];
+  for (let i = 0; i < job.qps; i++) {
+    connections.push(yield* open(device, job, { pd, cq }));
+  }
+  cpu.report("progress", { connections: connections.length });
+  if (cpu.now >= job.startPs) throw new ProgramError(`${cpu.host}: connected too late`);
+  yield* cpu.sleep(job.startPs - cpu.now);
+  yield* write(job, { cq, mr, connections });
+  cpu.report("result", { messages: job.messages });
+}
+
+function* open(
+  device: Device,
+  job: Traffic,
+  { pd, cq }: { readonly pd: Mr["pd"]; readonly cq: Cq },
+): Steps<Connection> {
+  const { to, pathMtu, depth } = job;
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1 };
+  const connection = yield* connect(device, { to, service: SERVICE, pathMtu, qp });
+  if (refused(connection)) throw new ProgramError(`${to} refuses: ${connection.reason}`);
+  return connection;
+}
+
+function* write(
+  job: Traffic,
+  over: { readonly cq: Cq; readonly mr: Mr; readonly connections: readonly Connection[] },
+): Steps<void> {
+  const { bytes, messages, depth } = job;
+  const { cq, mr, connections } = over;
+  const { buffer, byteOffset } = connections[0]!.privateData;
+  const place = new DataView(buffer, byteOffset);
+  const remote = { va: Number(place.getBigUint64(0)), rkey: place.getUint32(8) };
+  const request = { opcode: "write", sges: [sge(mr, 0, bytes)], remote } as const;
+  let posted = 0, completed = 0;
+  while (completed < messages) {
+    while (posted < messages && posted - completed < depth) {
+      const { qp } = connections[posted++ % connections.length]!;
+      must(yield* postSend(qp, request));
+    }
+    for (const { status } of yield* waitCompletion(cq)) {
+      if (status !== "SUCCESS") throw new ProgramError(`Completed with ${status}`);
+      completed++;
+    }
+  }
+}

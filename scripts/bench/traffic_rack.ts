@@ -1,0 +1,120 @@
+/** Racks on which hosts write to each other, run in one process without files, and what they cost. */
+import { cpuUsage } from "node:process";
+import type { CreateNode } from "../../fabric/partition.ts";
+import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan.ts";
+import { parseScenario } from "../../fabric/rack/scenario.ts";
+import { makePlan } from "../../fabric/rack/topology.ts";
+import { variants } from "../../fabric/rack/variants.ts";
+import { Simulator } from "../../fabric/simulator.ts";
+import { PS_PER_US, type Time } from "../../fabric/time/time.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
+import { type Traffic, TRAFFIC_PROGRAMS } from "./traffic.ts";
+
+/** Every host writes to the next one, or the first one only. */
+export interface TrafficRack {
+  readonly hosts: number;
+  readonly writers: number;
+  readonly seed: number;
+  readonly load: Omit<Traffic, "to" | "startPs">;
+}
+
+export interface TrafficRun {
+  /** Packets that RNICs have taken, each once, where it was sent to: data and ACKs. */
+  readonly packets: number;
+  readonly events: number;
+  /** Processor time of this process, all its threads, in ms; and time on the wall. */
+  readonly cpuMs: number;
+  readonly wallMs: number;
+}
+
+/** Connecting a queue pair takes the two hosts less than this; the rest is boot. */
+const CONNECT_PS = 200 * PS_PER_US, BOOT_PS = 1_000 * PS_PER_US;
+
+/**
+ * Connects all queue pairs, then measures from the first message to the end.
+ * @param wrap looks over the shoulder of what makes the nodes.
+ */
+export function runTraffic(
+  rack: TrafficRack,
+  wrap: (create: CreateNode) => CreateNode = (create) => create,
+): TrafficRun {
+  const startPs = BOOT_PS + rack.load.qps * CONNECT_PS;
+  const plan = trafficPlan(rack, startPs);
+  let ready = 0, done = 0;
+  const simulator = new Simulator({
+    plan,
+    create: wrap(nodeFactory({
+      plan,
+      image: () => undefined,
+      inputs: () => ({}),
+      programs: TRAFFIC_PROGRAMS,
+    })),
+    onReport(_time, node, topic, value) {
+      if (topic === "program-failed") throw new Error(`${node}: ${JSON.stringify(value)}`);
+      if (topic === "progress") ready++;
+      if (topic === "result") done++;
+    },
+  });
+  simulator.run(startPs);
+  if (ready < rack.writers) throw new Error(`${ready} of ${rack.writers} hosts are connected`);
+  const before = { packets: packetsIn(simulator), events: simulator.events };
+  const cpuBefore = cpuMs(), wallBefore = performance.now();
+  simulator.run();
+  const run = { cpuMs: cpuMs() - cpuBefore, wallMs: performance.now() - wallBefore };
+  if (done < rack.writers) throw new Error(`${done} of ${rack.writers} hosts have written`);
+  return {
+    ...run,
+    packets: packetsIn(simulator) - before.packets,
+    events: simulator.events - before.events,
+  };
+}
+
+function cpuMs(): number {
+  const { user, system } = cpuUsage();
+  return (user + system) / 1_000;
+}
+
+function packetsIn(simulator: Simulator): number {
+  let packets = 0;
+  for (const { framesIn } of Object.values(simulator.statistics())) packets += framesIn ?? 0;
+  return packets;
+}
+
+function trafficPlan(rack: TrafficRack, startPs: Time): RackPlan {
+  const { hosts, seed, load, writers } = rack;
+  // A queue pair has two queues; both ends of a host's traffic lie on it.
+  const queues = Math.max(1024, 8 * load.qps);
+  const last = String(hosts).padStart(2, "0");
+  const scenario = parseScenario(
+    [
+      "name: traffic",
+      `seed: ${seed}`,
+      "profile: clx-optane-cx5",
+      "hosts:",
+      `  h01..h${last}: { dram: 1GiB, queues: ${queues}, services: none }`,
+    ].join("\n") + "\n",
+    "traffic.yaml",
+  );
+  const plan = makePlan(variants(scenario)[0]!);
+  const names = scenario.hosts.map(({ name }) => name);
+  return {
+    ...plan,
+    nodes: plan.nodes.map((node) => {
+      if (node.kind !== "host") return node;
+      const index = names.indexOf(node.name);
+      const to = names[(index + 1) % hosts]!;
+      const programs = [
+        program("traffic-sink", 0, { ...load }),
+        ...(index < writers ? [program("traffic", START_PS, { ...load, to, startPs })] : []),
+      ];
+      return { ...node, config: { ...node.config, programs } };
+    }),
+  };
+}
+
+/** After boot: by then all sinks listen. */
+const START_PS = 200 * PS_PER_US;
+
+function program(run: string, at: Time, options: ProgramPlan["options"]): ProgramPlan {
+  return { run, at, service: false, options };
+}

@@ -1,0 +1,201 @@
+/** From what the processes of a run have recorded to the captures that somebody asked for. */
+import { captureOf } from "../fabric/capture/capture.ts";
+import { eventsOf, type SeenEvent, type Source } from "../fabric/capture/instants.ts";
+import type { Observation, ObservationScope } from "../fabric/capture/observation.ts";
+import { perfettoOf } from "../fabric/capture/perfetto.ts";
+import {
+  BLOCK_HEAD_BYTES,
+  incarnationOf,
+  readBlockBody,
+  readBlockHead,
+} from "../fabric/capture/recording.ts";
+import type { RackPlan } from "../fabric/rack/plan.ts";
+import type { CaptureFiles, RunFile } from "../fabric/rack/run_file.ts";
+import type { CaptureScenario } from "../fabric/rack/scenario.ts";
+import { recordedKills } from "../nodes/files.ts";
+
+/** A run whose processes have recorded. */
+export interface RecordedRun {
+  /** What tells it from the other runs of its scenario. */
+  readonly label: string;
+  readonly plan: RackPlan;
+  readonly directory: string;
+}
+
+/** The recordings of a run, in its directory. */
+function recordingsIn(directory: string): string {
+  return `${directory}/observed`;
+}
+
+/** What has to be recorded for these captures; undefined where none is wanted. */
+export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | undefined {
+  return perfetto !== undefined ? "all" : pcap !== undefined ? "frames" : undefined;
+}
+
+/**
+ * Where captures go: as the command line says (paths from here), else as the scenario does (paths from
+ * its folder, or `true` for the run's directory).
+ */
+export function captureFiles(of: {
+  readonly flags: { readonly pcap?: string; readonly perfetto?: string };
+  readonly scenario: CaptureScenario;
+  /** The scenario's folder. */
+  readonly base: string;
+  /** The run's directory. */
+  readonly directory: string;
+}): CaptureFiles {
+  const { flags, scenario, base, directory } = of;
+  const place = (given: string | undefined, said: string | true | undefined, own: string) =>
+    given !== undefined
+      ? absolute(given, Deno.cwd())
+      : said === true
+      ? `${directory}/${own}`
+      : said && absolute(said, base);
+  const pcap = place(flags.pcap, scenario.pcap, "captures");
+  const perfetto = place(flags.perfetto, scenario.perfetto, "captures/perfetto.json");
+  return { ...(pcap && { pcap }), ...(perfetto && { perfetto }) };
+}
+
+function absolute(path: string, base: string): string {
+  return path.startsWith("/") ? path : `${base}/${path}`;
+}
+
+/**
+ * Writes the captures of these runs, and removes what they are made of.
+ * @returns the paths that were written.
+ */
+export function writeCaptures(all: readonly RecordedRun[], files: CaptureFiles): string[] {
+  const runs = all.filter(({ directory }) => isThere(recordingsIn(directory)));
+  if (runs.length === 0) return [];
+  const written: string[] = [];
+  if (files.pcap !== undefined) {
+    Deno.mkdirSync(files.pcap, { recursive: true });
+    for (const { label, plan, directory } of runs) {
+      const path = `${files.pcap}/${fileName(label)}.pcapng`;
+      writeAll(path, captureOf(plan, { label, events: eventsIn(directory) }));
+      written.push(path);
+    }
+  }
+  if (files.perfetto !== undefined) {
+    Deno.mkdirSync(files.perfetto.replace(/\/[^/]*$/, "") || "/", { recursive: true });
+    const encoder = new TextEncoder();
+    writeAll(
+      files.perfetto,
+      perfettoOf(runs.map(({ label, plan, directory }) => ({
+        label,
+        plan,
+        events: eventsIn(directory),
+      }))).map((text) => encoder.encode(text)),
+    );
+    written.push(files.perfetto);
+  }
+  for (const { directory } of runs) Deno.removeSync(recordingsIn(directory), { recursive: true });
+  return written;
+}
+
+/** The captures of a rack that was up in the background, if it has any. @returns their paths. */
+export function writeCapturesOf(directory: string): string[] {
+  if (!isThere(recordingsIn(directory))) return [];
+  const file: RunFile = JSON.parse(Deno.readTextFileSync(`${directory}/run.json`));
+  if (file.captures === undefined) return [];
+  return writeCaptures([{ label: file.plan.scenario, plan: file.plan, directory }], file.captures);
+}
+
+/** A label as part of a path. */
+export function fileName(label: string): string {
+  return label.replaceAll(/[^\w-]+/g, "_");
+}
+
+function isThere(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+function writeAll(path: string, parts: Iterable<Uint8Array>): void {
+  const file = Deno.openSync(path, { create: true, write: true, truncate: true });
+  try {
+    for (const chunk of chunksOf(parts)) {
+      for (let at = 0; at < chunk.length;) at += file.writeSync(chunk.subarray(at));
+    }
+  } finally {
+    file.close();
+  }
+}
+
+const CHUNK_BYTES = 2 ** 18;
+
+/** Fewer and larger parts: a system call for each block would take most of the time. */
+function* chunksOf(parts: Iterable<Uint8Array>): Generator<Uint8Array> {
+  let chunk = new Uint8Array(CHUNK_BYTES);
+  let used = 0;
+  for (const part of parts) {
+    if (used + part.length > chunk.length) {
+      yield chunk.subarray(0, used);
+      if (part.length > chunk.length) chunk = new Uint8Array(part.length);
+      used = 0;
+    }
+    chunk.set(part, used);
+    used += part.length;
+  }
+  yield chunk.subarray(0, used);
+}
+
+/** All that happened and was seen in a run. */
+export function eventsIn(directory: string): Iterable<SeenEvent> {
+  const kills = recordedKills(`${directory}/faults.jsonl`);
+  const folder = recordingsIn(directory);
+  const found = [...Deno.readDirSync(folder)].map(({ name }) => {
+    const path = `${folder}/${name}`;
+    return { partition: name.split(".")[0]!, path, firstSpan: firstSpanOf(path) };
+  });
+  // A partition's later life comes after its earlier one, also at one instant.
+  found.sort((x, y) => x.firstSpan - y.firstSpan || (x.path < y.path ? -1 : 1));
+  return eventsOf(found.map(({ partition, path }): Source => {
+    const lastSpan = (span: number) =>
+      kills.get(`${partition} ${incarnationOf(span)}`) ?? Number.POSITIVE_INFINITY;
+    // A span that was not reported when its process was killed did not happen.
+    return recording(path, (span) => span <= lastSpan(span));
+  }));
+}
+
+function firstSpanOf(path: string): number {
+  const file = Deno.openSync(path);
+  try {
+    const head = readWhole(file, BLOCK_HEAD_BYTES);
+    return head === undefined ? Number.POSITIVE_INFINITY : readBlockHead(head).span;
+  } finally {
+    file.close();
+  }
+}
+
+function* recording(path: string, counts: (span: number) => boolean): Generator<Observation> {
+  const file = Deno.openSync(path);
+  try {
+    for (;;) {
+      const head = readWhole(file, BLOCK_HEAD_BYTES);
+      if (head === undefined) return;
+      const { bytes, span } = readBlockHead(head);
+      const body = readWhole(file, bytes);
+      if (body === undefined) return;
+      if (counts(span)) yield* readBlockBody(body);
+    }
+  } finally {
+    file.close();
+  }
+}
+
+/** Undefined where the file ends before. */
+function readWhole(file: Deno.FsFile, bytes: number): Uint8Array<ArrayBuffer> | undefined {
+  const buffer = new Uint8Array(bytes);
+  for (let at = 0; at < bytes;) {
+    const count = file.readSync(buffer.subarray(at));
+    if (count === null) return undefined;
+    at += count;
+  }
+  return buffer;
+}

@@ -1,0 +1,244 @@
+/** `rack link`: lets cables of a rack that is up do wrong, at an instant of virtual time. */
+import type { Command } from "commander";
+import { parseTarget, targetName } from "../../fabric/rack/cable_names.ts";
+import { linkFaultSchema } from "../../fabric/rack/fault_schema.ts";
+import { readLinkFault } from "../../fabric/rack/link_faults.ts";
+import {
+  IMPAIRMENTS,
+  type LinkFaultPlan,
+  type LinkFaultRequest,
+} from "../../fabric/rack/link_plan.ts";
+import { EXIT, type FinalReply } from "../../fabric/rack/run_file.ts";
+import { showFound } from "../../fabric/rack/problem.ts";
+import type { RecordedLinkFault } from "../../fabric/time/record.ts";
+import { formatTime, parseTime, type Time } from "../../fabric/time/time.ts";
+import { faultRows, faultTable } from "../fault_report.ts";
+import { UsageError } from "./failure.ts";
+import { addRunOption, type RackLink, type RackUp, type RunFlag, sleep, withRack } from "./link.ts";
+import { print } from "./output.ts";
+
+interface LinkFlags extends RunFlag {
+  readonly at?: string;
+  readonly until?: string;
+  readonly for?: string;
+  readonly share?: string;
+  readonly count?: string;
+  readonly nth?: string;
+  readonly only?: string;
+  readonly jitter?: string;
+  readonly by?: string;
+  readonly hold?: string;
+  readonly json?: boolean;
+}
+
+/** What stands behind the target: a share, a time, or nothing. */
+const AMOUNTS = {
+  loss: "of the frames, this share (1%, or all) is lost",
+  corrupt: "of the frames, this share gets one bit turned over",
+  duplicate: "of the frames, this share arrives twice",
+  reorder: "of the frames, this share is held back until later ones have overtaken it",
+  delay: "frames take so much longer (5us)",
+} as const;
+
+const TARGETS = `
+TARGET is a cable (a-rnic/tor), one way of it (a-rnic->tor, in quotes), one of several between two
+switches (leaf1/spine1#2), or a host for the cable of its RNIC. A fault begins now, or --at a time yet to
+come, and lasts until it is healed, --until a time or --for a while.`;
+
+export function addCables(program: Command): void {
+  const link = program.command("link")
+    .description("cut and heal cables of a rack that is up, or let them lose and damage frames")
+    .addHelpText(
+      "after",
+      `${TARGETS}
+
+A cut is noticed at both ends; a cut of one way is silent. All of it is written to faults.jsonl, from
+which rack run … --pack all --faults FILE replays it. In a scenario, the same stands under faults:
+  - { link: a, loss: 1%, from: 10us, until: 2ms, only: "RC ACKNOWLEDGE" }
+  - { at: 40us, cut: a-rnic/tor }
+  - { at: 60us, heal: a-rnic/tor }
+
+Example:
+  rack link loss a 1% --for 2ms
+  rack link cut a-rnic/tor --at 5ms
+  rack link heal a-rnic/tor
+  rack link ls`,
+    );
+  addWhen(link.command("cut <target>"))
+    .description("nothing gets through any more; both ends notice, unless it is one way")
+    .action(async (target: string, flags: LinkFlags) => {
+      Deno.exitCode = await order({ target, action: "cut", flags });
+    });
+  addWhen(link.command("heal <target>"))
+    .description("the end of every fault that the cable, or this way of it, has")
+    .action(async (target: string, flags: LinkFlags) => {
+      Deno.exitCode = await order({ target, action: "heal", flags });
+    });
+  for (const action of IMPAIRMENTS) addImpairment(link, action);
+  addRunOption(link.command("ls"))
+    .description("what was ordered or planned, and how many frames it took so far")
+    .option("--json", "one JSON document on stdout")
+    .action(async (flags: LinkFlags) => {
+      Deno.exitCode = await list(flags);
+    });
+}
+
+function addWhen(command: Command): Command {
+  return addRunOption(command)
+    .option("--at <time>", "at this virtual time (40us), instead of now")
+    .option("--json", "one JSON document on stdout");
+}
+
+function addImpairment(link: Command, action: typeof IMPAIRMENTS[number]): void {
+  const amount = action === "delay" ? "time" : "share";
+  const command = addWhen(link.command(`${action} <target> <${amount}>`))
+    .description(AMOUNTS[action])
+    .option("--until <time>", "up to this virtual time")
+    .option("--for <time>", "for so long")
+    .option("--count <n>", "at most so many frames, in each direction")
+    .option("--nth <n>", "only this one of the frames, in each direction")
+    .option(
+      "--only <packets>",
+      'only these: an opcode\'s name ("RC ACKNOWLEDGE") or its beginning',
+    );
+  if (action === "delay") {
+    command.option("--jitter <time>", "and up to so much more")
+      .option("--share <share>", "only this share of the frames");
+  }
+  if (action === "reorder") {
+    command.option("--by <n>", "overtaken by so many")
+      .option("--hold <time>", "held back for so long, with --by at most");
+  }
+  command.action(async (target: string, value: string, flags: LinkFlags) => {
+    Deno.exitCode = await order({ target, action, value, flags });
+  });
+}
+
+interface Order {
+  readonly target: string;
+  readonly action: LinkFaultPlan["action"];
+  readonly value?: string;
+  readonly flags: LinkFlags;
+}
+
+async function order(given: Order): Promise<number> {
+  const { action, target, flags } = given;
+  return await withRack(flags, async (link) => {
+    const request = requestOf(link.rack, given);
+    const { at, fault } = await carryOut(link, action, request);
+    const name = targetName(link.rack.file.plan, request);
+    const document = { fault, action, target: name, atPs: at };
+    const what = action === "heal" || action === "cut" ? action : `${action} ${given.value}`;
+    print(flags.json ? JSON.stringify(document) : `${target}: ${what} from ${formatTime(at)} on`);
+    return EXIT.done;
+  });
+}
+
+const AGAIN_MS = 20;
+
+/** Says it until the timekeeper answers when it takes effect; a new one knows what the old one wrote. */
+async function carryOut(
+  link: RackLink,
+  action: string,
+  fault: LinkFaultRequest,
+): Promise<{ at: Time; fault: number }> {
+  const token = crypto.randomUUID();
+  for (;;) {
+    const answer = await link.ask("link", { token, fault }, { repeats: true }).catch((error) => {
+      if (!(error instanceof UsageError)) throw error;
+      throw new UsageError(error.message.replace(/^Cannot link/, `Cannot ${action}`));
+    });
+    const { at, fault: id } = answer;
+    if (typeof at === "number" && typeof id === "number") return { at, fault: id };
+    await sleep(AGAIN_MS);
+  }
+}
+
+/** Checks what stands on the command line as a scenario would be. @throws UsageError */
+function requestOf({ file }: RackUp, given: Order): LinkFaultRequest {
+  const { target, action, flags } = given;
+  const found = parseTarget(file.plan, target);
+  if ("expected" in found) {
+    throw new UsageError(`The target is ${showFound(target)}: expected ${found.expected}`);
+  }
+  const at = timeOf("--at", flags.at);
+  const when = at === undefined ? {} : { at };
+  if (action === "cut" || action === "heal") return { action, ...found, ...when };
+  const forPs = timeOf("--for", flags.for);
+  if (forPs !== undefined && flags.until !== undefined) {
+    throw new UsageError("--for and --until stand together: expected one of them");
+  }
+  const { target: _, at: __, ...terms } = termsFrom(given);
+  return { ...terms, ...found, ...when, ...(forPs !== undefined && { forPs }) };
+}
+
+function termsFrom({ target, action, value, flags }: Order) {
+  const { until, share, count, nth, only, jitter, by, hold } = flags;
+  const whole = (text: string | undefined) => text === undefined ? undefined : Number(text);
+  const given = { until, share, count: whole(count), nth: whole(nth), only, jitter, hold };
+  const said = Object.entries({ ...given, by: whole(by) }).filter(([, each]) => each !== undefined);
+  // It begins when it is ordered, so it is bounded in time.
+  const section = { link: target, from: 0, [action]: value, ...Object.fromEntries(said) };
+  const parsed = linkFaultSchema.safeParse(section);
+  if (!parsed.success) {
+    const { path, message } = parsed.error.issues[0]!;
+    const [key] = path;
+    const name = key === action ? `The ${action}` : `--${String(key)}`;
+    const found = showFound((section as Record<string, unknown>)[String(key)]);
+    throw new UsageError(`${name} is ${found}: expected ${message}`);
+  }
+  const fault = readLinkFault(parsed.data);
+  if ("found" in fault) {
+    throw new UsageError(`Found ${fault.found}: expected ${fault.expected}`);
+  }
+  return fault;
+}
+
+/** @throws UsageError */
+function timeOf(option: string, text: string | undefined): Time | undefined {
+  if (text === undefined) return undefined;
+  const time = parseTime(text);
+  if (time !== undefined && time > 0) return time;
+  throw new UsageError(`${option} is "${text}": expected a time > 0 such as 40us or 2.5ms`);
+}
+
+const FINAL_MS = 2_000;
+
+async function list(flags: LinkFlags): Promise<number> {
+  return await withRack(flags, async (link) => {
+    const { file, directory } = link.rack;
+    const finals = await Promise.all(
+      file.partitions.map(({ name }) =>
+        link.ask(`final-${name}`, {}, { repeats: true, forMs: FINAL_MS }).catch(() => undefined)
+      ),
+    );
+    const ordered = orderedFaults(directory);
+    const plan = { ...file.plan, linkFaults: [...file.plan.linkFaults ?? [], ...ordered] };
+    const rows = faultRows(file.plan.scenario, {
+      plan,
+      // Who has no power has no counts.
+      finals: finals.filter((final) => final !== undefined) as unknown as FinalReply[],
+    });
+    if (flags.json) print(JSON.stringify(rows));
+    else print(rows.length === 0 ? "No cable does anything wrong" : faultTable(rows));
+    return EXIT.done;
+  });
+}
+
+function orderedFaults(directory: string): LinkFaultPlan[] {
+  try {
+    const lines = Deno.readTextFileSync(`${directory}/faults.jsonl`).split("\n").slice(0, -1);
+    return linkFaultsIn(lines);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
+/** Faults of cables among the lines of a record. */
+export function linkFaultsIn(lines: readonly string[]): LinkFaultPlan[] {
+  return lines.flatMap((line) => {
+    const record: RecordedLinkFault | { readonly action: "kill" | "start" } = JSON.parse(line);
+    return record.action === "link" ? [record.fault] : [];
+  });
+}
