@@ -6,6 +6,7 @@ import type { Message } from "../node.ts";
 import { type Aeth, parseSyndrome } from "./aeth.ts";
 import { type CmMessage, decodeCm } from "./cm.ts";
 import { GSI_QPN } from "./bth.ts";
+import { describeCoherence, describeHintOf, describeVerify } from "./describe_vendor.ts";
 import { frameDestination, frameSource } from "./frame_glance.ts";
 import { decodeReport } from "./igmp.ts";
 import { ECN } from "./ipv4.ts";
@@ -69,6 +70,8 @@ export function describePacket(packet: RocePacket, naming: Naming = formatAddres
   if (packet.ecn === ECN.congestion) words.push("ce");
   const cm = bth.destQpn === GSI_QPN ? decodeCm(packet.payload) : undefined;
   if (cm !== undefined) words.push(describeCm(cm));
+  const hint = describeHintOf(packet);
+  if (hint !== undefined) words.push(hint);
   return words.join(" ");
 }
 
@@ -78,6 +81,7 @@ function extensionWords(packet: RocePacket): string[] {
   if (feth) words.push(`select=${feth.select} placement=${feth.placement}`);
   if (reth) words.push(`va=${hex(reth.va)} rkey=${hex(reth.rkey)} len=${reth.length}`);
   if (persistEth) words.push(`persist=v${persistEth.version}`);
+  words.push(...vendorWords(packet));
   if (aeth) words.push(describeAeth(aeth));
   if (deth) words.push(`from-qp=${hex(deth.sourceQpn)} qkey=${hex(deth.qKey)}`);
   if (atomicEth) {
@@ -87,6 +91,16 @@ function extensionWords(packet: RocePacket): string[] {
   if (atomicAckEth) words.push(`original=${atomicAckEth.original}`);
   if (immdt) words.push(`imm=${hex(immdt.immediate)}`);
   if (ieth) words.push(`invalidate=${hex(ieth.rkey)}`);
+  return words;
+}
+
+function vendorWords({ bth, verifyEth, digestEth, coherenceEth }: RocePacket): string[] {
+  const words: string[] = [];
+  if (verifyEth) words.push(describeVerify(verifyEth));
+  if (digestEth) words.push(`crc=${hex(digestEth.crc)}`);
+  if (coherenceEth) {
+    words.push(describeCoherence(coherenceEth, opcodeRow(bth.opcode)!.operation));
+  }
   return words;
 }
 

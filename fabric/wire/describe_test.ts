@@ -7,14 +7,18 @@ import { encodeCm } from "./cm.ts";
 import {
   describeFrame,
   describeMessage,
+  describePacket,
   describePcie,
   formatAddress,
   formatMac,
 } from "./describe.ts";
 import { OPCODE, type OpcodeName } from "./opcode.ts";
-import { encodePacket, type RocePacket } from "./packet.ts";
+import { decodePacket, encodePacket, isRefusal, type RocePacket } from "./packet.ts";
 import { anyPcieMessage } from "./pcie_testing.ts";
 import { PERSIST_ETH } from "./persist_eth.ts";
+import type { CoherenceEth } from "./coherence_eth.ts";
+import { attachHint, attachRange, encodeHint, type HintMessage, hintParts } from "./hint.ts";
+import { DOCUMENT_HINT, OWN_LINE, VENDOR_EXTENSIONS } from "./vendor_testing.ts";
 
 function frame(opcode: OpcodeName, change: Partial<RocePacket> = {}): Uint8Array<ArrayBuffer> {
   return encodePacket({
@@ -52,6 +56,90 @@ describe("describeFrame", () => {
       describeFrame(frame("VENDOR WRITE PERSISTENCE ONLY", change), naming),
       "a→b VENDOR WRITE PERSISTENCE ONLY qp=0x22 psn=7 va=0x7f0012345000 rkey=0x12a5c len=13 " +
         "persist=v1 data=13",
+    );
+  });
+
+  it("V-04, V-09: says of a write what is to be checked", () => {
+    const change = { reth, payload, ...VENDOR_EXTENSIONS };
+    assert.equal(
+      describeFrame(frame("VENDOR WRITE VERIFY ONLY", change), naming),
+      "a→b VENDOR WRITE VERIFY ONLY qp=0x22 psn=7 va=0x7f0012345000 rkey=0x12a5c len=13 " +
+        "verify=verify-crc persist crc=0xcbf43926 data=13",
+    );
+    const odd = { ...VENDOR_EXTENSIONS.verifyEth, level: 9, persist: false };
+    const line = describeFrame(
+      frame("VENDOR WRITE VERIFY FIRST", { reth, payload, verifyEth: odd }),
+    );
+    assert.match(line, / verify=9 data=13$/);
+  });
+
+  it("C-02: says which bus message it is", () => {
+    const line = (opcode: OpcodeName, change: Partial<CoherenceEth>) =>
+      describeFrame(frame(opcode, { coherenceEth: { ...OWN_LINE, ...change } }), naming).slice(4);
+    const rest = "va=0x7f0000000040 region=0x55aa len=64 transaction=9";
+    assert.equal(
+      line("VENDOR COHERENCE REQUEST", {}),
+      `VENDOR COHERENCE REQUEST qp=0x22 psn=7 own state=exclusive far ${rest}`,
+    );
+    assert.equal(
+      line("VENDOR COHERENCE SNOOP", { command: 0, state: 0, far: false }),
+      `VENDOR COHERENCE SNOOP qp=0x22 psn=7 change state=invalid home ${rest}`,
+    );
+    assert.equal(
+      line("VENDOR COHERENCE RESPONSE", { command: 0, state: 3, status: 1 }),
+      `VENDOR COHERENCE RESPONSE qp=0x22 psn=7 done retry state=modified far ${rest}`,
+    );
+    assert.match(
+      line("VENDOR COHERENCE RESPONSE", { command: 77, status: 88 }),
+      / command=77 status=88 /,
+    );
+  });
+
+  const HINT_WORDS = "hint announce sequence=5 answer " +
+    "[0xe→0x114; prefetch read va=0x1000 rkey=0x1e len=32768 psn=100; " +
+    "prefetch read va=0x50000 rkey=0x1e len=4096 psn=132] " +
+    "[0x11→0x117; prefetch write va=0x100000 rkey=0x28 len=12288 psn=200] " +
+    "[0x17→0x123; atomic fetch-add va=0x60000 rkey=0x32 len=8 psn=300]";
+
+  it("H-31: says the document's hint, in a packet of its own and in a group's datagram", () => {
+    assert.equal(
+      describeFrame(frame("VENDOR HINT", hintParts(DOCUMENT_HINT)), naming),
+      `a→b VENDOR HINT qp=0x22 psn=7 data=120 ${HINT_WORDS}`,
+    );
+    const deth = { qKey: 1, reserved: 0, sourceQpn: 2 };
+    const datagram = frame("UD SEND ONLY", { deth, payload: encodeHint(DOCUMENT_HINT) });
+    assert.equal(
+      describeFrame(datagram, naming),
+      `a→b UD SEND ONLY qp=0x22 psn=7 from-qp=0x2 qkey=0x1 data=136 ${HINT_WORDS}`,
+    );
+    const broken = frame("VENDOR HINT", { hintEth: VENDOR_EXTENSIONS.hintEth, payload });
+    assert.match(describeFrame(broken), / data=13 hint malformed$/);
+  });
+
+  it("H-22, H-07: says an answer, and a hint beside another packet's business", () => {
+    const refusal: HintMessage = {
+      ...DOCUMENT_HINT,
+      type: "refused",
+      reason: "quota",
+      answer: false,
+      groups: [],
+    };
+    assert.match(
+      describeFrame(frame("VENDOR HINT", hintParts(refusal))),
+      / hint refused sequence=5 reason=quota prefetch\+atomic$/,
+    );
+    const packet = decodePacket(frame("RC SEND ONLY", { payload }));
+    if (isRefusal(packet)) assert.fail(packet.refused);
+    const hinted = attachHint(packet, { form: "payload", message: DOCUMENT_HINT });
+    assert.equal(
+      describePacket(hinted, naming),
+      `a→b RC SEND ONLY qp=0x22 psn=7 data=153 beside=13 ${HINT_WORDS}`,
+    );
+    const read = decodePacket(frame("RC RDMA READ REQUEST", { reth: { ...reth, length: 0 } }));
+    if (isRefusal(read)) assert.fail(read.refused);
+    assert.match(
+      describePacket(attachRange(read, 5000)),
+      / len=0 hint prefetch read va=0x7f0012345000 rkey=0x12a5c len=8192 psn=7$/,
     );
   });
 

@@ -11,6 +11,7 @@ import {
   writeAtomicEth,
 } from "./atomic_eth.ts";
 import { BTH_FIELDS, makeBth, readBth, writeBth } from "./bth.ts";
+import { COHERENCE_ETH_FIELDS, readCoherenceEth, writeCoherenceEth } from "./coherence_eth.ts";
 import { DETH_FIELDS, readDeth, writeDeth } from "./deth.ts";
 import {
   ETHERNET_FIELDS,
@@ -21,6 +22,7 @@ import {
 } from "./ethernet.ts";
 import { FETH_FIELDS, readFeth, writeFeth } from "./feth.ts";
 import { type Field, readFields, sizeOf, writeFields } from "./fields.ts";
+import { HINT_ETH_FIELDS, readHintEth, writeHintEth } from "./hint_eth.ts";
 import { IETH_FIELDS, readIeth, writeIeth } from "./ieth.ts";
 import { IMMDT_FIELDS, readImmDt, writeImmDt } from "./immdt.ts";
 import { IPV4_FIELDS, ipv4Checksum, readIpv4, writeIpv4 } from "./ipv4.ts";
@@ -34,6 +36,14 @@ import {
   udpSourcePort,
   writeUdp,
 } from "./udp.ts";
+import {
+  DIGEST_ETH_FIELDS,
+  readDigestEth,
+  readVerifyEth,
+  VERIFY_ETH_FIELDS,
+  writeDigestEth,
+  writeVerifyEth,
+} from "./verify_eth.ts";
 
 interface Codec {
   readonly bytes: number;
@@ -71,6 +81,25 @@ const CODECS: Readonly<Record<string, Codec>> = {
     fields: PERSIST_ETH_FIELDS,
     read: readPersistEth,
     write: writePersistEth,
+  },
+  "V-04: VerifyETH": {
+    bytes: 4,
+    fields: VERIFY_ETH_FIELDS,
+    read: readVerifyEth,
+    write: writeVerifyEth,
+  },
+  "V-02: DigestETH": {
+    bytes: 4,
+    fields: DIGEST_ETH_FIELDS,
+    read: readDigestEth,
+    write: writeDigestEth,
+  },
+  "H-03: HintETH": { bytes: 16, fields: HINT_ETH_FIELDS, read: readHintEth, write: writeHintEth },
+  "C-02: CoherenceETH": {
+    bytes: 24,
+    fields: COHERENCE_ETH_FIELDS,
+    read: readCoherenceEth,
+    write: writeCoherenceEth,
   },
 };
 

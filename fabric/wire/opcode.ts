@@ -6,17 +6,24 @@
 import { assert } from "../assert.ts";
 import { AETH_BYTES } from "./aeth.ts";
 import { ATOMIC_ACK_ETH_BYTES, ATOMIC_ETH_BYTES } from "./atomic_eth.ts";
+import { COHERENCE_ETH_BYTES } from "./coherence_eth.ts";
 import { DETH_BYTES } from "./deth.ts";
 import { FETH_BYTES } from "./feth.ts";
+import { HINT_ETH_BYTES } from "./hint_eth.ts";
 import { IETH_BYTES } from "./ieth.ts";
 import { IMMDT_BYTES } from "./immdt.ts";
 import { PERSIST_ETH_BYTES } from "./persist_eth.ts";
 import { RETH_BYTES } from "./reth.ts";
+import { DIGEST_ETH_BYTES, VERIFY_ETH_BYTES } from "./verify_eth.ts";
 
 /** Extension headers by the name under which a packet carries them, with their size in bytes. */
 export const EXTENSION_BYTES = {
   reth: RETH_BYTES,
   persistEth: PERSIST_ETH_BYTES,
+  verifyEth: VERIFY_ETH_BYTES,
+  digestEth: DIGEST_ETH_BYTES,
+  hintEth: HINT_ETH_BYTES,
+  coherenceEth: COHERENCE_ETH_BYTES,
   aeth: AETH_BYTES,
   deth: DETH_BYTES,
   atomicEth: ATOMIC_ETH_BYTES,
@@ -41,6 +48,11 @@ export type Operation =
   | "flush"
   | "atomic-write"
   | "persistence-acknowledge"
+  | "write-verify"
+  | "hint"
+  | "coherence-request"
+  | "coherence-snoop"
+  | "coherence-response"
   | "congestion-notification";
 export type Position = "first" | "middle" | "last" | "only";
 /**
@@ -130,6 +142,9 @@ const CELLS = [
   [0x80, "CNP (IBA)",                    "any", "congestion-notification", "only", [], 16],
   [0x81, "CNP",                          "any", "congestion-notification", "only", [], 16],
 
+  // H-07: laid out as SEND ONLY 0x04, low four bits alike, but it takes no receive WQE.
+  [0xc4, "VENDOR HINT", "rc", "hint", "only", ["hintEth"], "0..mtu"],
+
   // P-21: copies of 0x06…0x0B, low four bits alike, with the vendor word behind the RETH.
   [0xc6, "VENDOR WRITE PERSISTENCE FIRST",    "rc", "write", "first",  ["reth", "persistEth"], "mtu"],
   [0xc7, "VENDOR WRITE PERSISTENCE MIDDLE",   "rc", "write", "middle", [], "mtu"],
@@ -137,8 +152,20 @@ const CELLS = [
   [0xc9, "VENDOR WRITE PERSISTENCE LAST IMM", "rc", "write", "last",   ["immdt"], "1..mtu"],
   [0xca, "VENDOR WRITE PERSISTENCE ONLY",     "rc", "write", "only",   ["reth", "persistEth"], "0..mtu"],
   [0xcb, "VENDOR WRITE PERSISTENCE ONLY IMM", "rc", "write", "only",   ["reth", "persistEth", "immdt"], "0..mtu"],
+
+  // V-06: what is to be checked behind the RETH, the data's CRC in the last packet. No IMM form: the
+  // document's write has one answer, and that is to its sender.
+  [0xcc, "VENDOR WRITE VERIFY FIRST",  "rc", "write-verify", "first",  ["reth", "verifyEth"], "mtu"],
+  [0xcd, "VENDOR WRITE VERIFY MIDDLE", "rc", "write-verify", "middle", [], "mtu"],
+  [0xce, "VENDOR WRITE VERIFY LAST",   "rc", "write-verify", "last",   ["digestEth"], "1..mtu"],
+  [0xcf, "VENDOR WRITE VERIFY ONLY",   "rc", "write-verify", "only",   ["reth", "verifyEth", "digestEth"], "0..mtu"],
+
+  // C-02: to the transport all three are requests, with a PSN and an ACK 0x11 of their own.
+  [0xd0, "VENDOR COHERENCE REQUEST", "rc", "coherence-request", "only", ["coherenceEth"], "0..mtu"],
   // P-25, P-28: the second ACK of a PSN, so not to be taken for a repeated first one.
   [0xd1, "VENDOR PERSISTENCE ACKNOWLEDGE",    "rc", "persistence-acknowledge", "only", ["aeth"], 0],
+  [0xd2, "VENDOR COHERENCE SNOOP",    "rc", "coherence-snoop",    "only", ["coherenceEth"], 0],
+  [0xd3, "VENDOR COHERENCE RESPONSE", "rc", "coherence-response", "only", ["coherenceEth"], "0..mtu"],
 ] as const satisfies readonly Cells[];
 
 export type OpcodeName = typeof CELLS[number][1];
@@ -221,6 +248,11 @@ const OPERATION_INDEX: Readonly<Record<Operation, number>> = {
   "atomic-write": 9,
   "persistence-acknowledge": 10,
   "congestion-notification": 11,
+  "write-verify": 12,
+  "hint": 13,
+  "coherence-request": 14,
+  "coherence-snoop": 15,
+  "coherence-response": 16,
 };
 
 /** A small integer for a shape and a position. */
@@ -237,7 +269,7 @@ const BY_SHAPE: readonly (OpcodeRow | undefined)[] = OPCODE_ROWS.reduce<(OpcodeR
     rows[shapeKey(row, row.position)] = row;
     return rows;
   },
-  new Array(12 << 7).fill(undefined),
+  new Array(Object.keys(OPERATION_INDEX).length << 7).fill(undefined),
 );
 
 /**

@@ -67,6 +67,42 @@ describe("OPCODE_ROWS", () => {
     assert.notEqual(second.operation, ack.operation);
   });
 
+  it("V-06: verified writes are RC's writes without immediate, a word and a CRC more", () => {
+    const positions = ["first", "middle", "last", "only"] as const;
+    for (const [i, position] of positions.entries()) {
+      const plain = opcodeFor({ service: "rc", operation: "write" }, position);
+      const verified = row(0xcc + i);
+      const word = position === "first" || position === "only" ? ["verifyEth" as const] : [];
+      const crc = position === "last" || position === "only" ? ["digestEth" as const] : [];
+      assert.deepEqual(verified, {
+        ...plain,
+        code: 0xcc + i,
+        name: plain.name.replace("RC RDMA WRITE", "VENDOR WRITE VERIFY"),
+        operation: "write-verify",
+        headers: [...plain.headers, ...word, ...crc],
+        headerBytes: plain.headerBytes + 4 * (word.length + crc.length),
+        vendor: true,
+      });
+    }
+  });
+
+  it("H-07, C-02: hints and coherence are requests of one packet, and no SENDs", () => {
+    for (const code of [0xc4, 0xd0, 0xd2, 0xd3]) {
+      const { direction, position, vendor, persistence, headers } = row(code);
+      assert.deepEqual({ direction, position, vendor, persistence }, {
+        direction: "request",
+        position: "only",
+        vendor: true,
+        persistence: false,
+      });
+      assert.deepEqual(headers, [code === 0xc4 ? "hintEth" : "coherenceEth"]);
+    }
+    assert.deepEqual([0, 1].map((bytes) => payloadFits(row(0xd2), { bytes, pathMtu: 256 })), [
+      true,
+      false,
+    ]);
+  });
+
   it("§1.3: AETH is in the answers, except a middle read response", () => {
     for (const { direction, position, headers, name } of OPCODE_ROWS) {
       assert.equal(
@@ -96,7 +132,23 @@ describe("OPCODE_ROWS", () => {
 describe("opcodeRow", () => {
   it("§2.3: knows none of the reserved codes", () => {
     for (
-      const code of [0x15, 0x18, 0x1b, 0x1e, 0x1f, 0x2c, 0x40, 0x66, 0x82, 0xa0, 0xff, 256, -1]
+      const code of [
+        0x15,
+        0x18,
+        0x1b,
+        0x1e,
+        0x1f,
+        0x2c,
+        0x40,
+        0x66,
+        0x82,
+        0xa0,
+        0xc0,
+        0xd4,
+        0xff,
+        256,
+        -1,
+      ]
     ) {
       assert.equal(opcodeRow(code), undefined, `opcode ${code}`);
     }

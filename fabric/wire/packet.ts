@@ -14,6 +14,7 @@ import {
   writeAtomicEth,
 } from "./atomic_eth.ts";
 import { type Bth, BTH_BYTES, readBth, writeBth } from "./bth.ts";
+import { type CoherenceEth, readCoherenceEth, writeCoherenceEth } from "./coherence_eth.ts";
 import { type Deth, readDeth, writeDeth } from "./deth.ts";
 import {
   ETHERNET_BYTES,
@@ -23,6 +24,7 @@ import {
   writeMac,
 } from "./ethernet.ts";
 import { type Feth, readFeth, writeFeth } from "./feth.ts";
+import { type HintEth, readHintEth, writeHintEth } from "./hint_eth.ts";
 import { ICRC_BYTES, icrcHolds, writeIcrc } from "./icrc.ts";
 import { type Ieth, readIeth, writeIeth } from "./ieth.ts";
 import { type ImmDt, readImmDt, writeImmDt } from "./immdt.ts";
@@ -32,11 +34,23 @@ import { type PersistEth, readPersistEth, writePersistEth } from "./persist_eth.
 import { readReth, type Reth, writeReth } from "./reth.ts";
 import { allocate, viewOf } from "./slab.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
+import {
+  type DigestEth,
+  readDigestEth,
+  readVerifyEth,
+  type VerifyEth,
+  writeDigestEth,
+  writeVerifyEth,
+} from "./verify_eth.ts";
 
 /** The extension headers of a packet: those, and only those, that its opcode's row names. */
 export interface Extensions {
   readonly reth?: Reth;
   readonly persistEth?: PersistEth;
+  readonly verifyEth?: VerifyEth;
+  readonly digestEth?: DigestEth;
+  readonly hintEth?: HintEth;
+  readonly coherenceEth?: CoherenceEth;
   readonly aeth?: Aeth;
   readonly deth?: Deth;
   readonly atomicEth?: AtomicEth;
@@ -173,6 +187,14 @@ function writeExtension(view: DataView, at: number, { packet, header }: PacketHe
       return writeIeth(view, at, required(packet.ieth, header));
     case "feth":
       return writeFeth(view, at, required(packet.feth, header));
+    case "verifyEth":
+      return writeVerifyEth(view, at, required(packet.verifyEth, header));
+    case "digestEth":
+      return writeDigestEth(view, at, required(packet.digestEth, header));
+    case "hintEth":
+      return writeHintEth(view, at, required(packet.hintEth, header));
+    case "coherenceEth":
+      return writeCoherenceEth(view, at, required(packet.coherenceEth, header));
   }
 }
 
@@ -321,6 +343,18 @@ function readExtension(view: DataView, at: number, { packet, header }: MutablePa
       return;
     case "feth":
       packet.feth = readFeth(view, at);
+      return;
+    case "verifyEth":
+      packet.verifyEth = readVerifyEth(view, at);
+      return;
+    case "digestEth":
+      packet.digestEth = readDigestEth(view, at);
+      return;
+    case "hintEth":
+      packet.hintEth = readHintEth(view, at);
+      return;
+    case "coherenceEth":
+      packet.coherenceEth = readCoherenceEth(view, at);
       return;
   }
 }

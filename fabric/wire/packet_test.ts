@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { type Rng, rngFor } from "../time/rng.ts";
-import { DEFAULT_PKEY, makeBth } from "./bth.ts";
+import { makeBth } from "./bth.ts";
 import { writeIcrc } from "./icrc.ts";
 import { ipv4Checksum } from "./ipv4.ts";
 import { OPCODE, OPCODE_ROWS } from "./opcode.ts";
@@ -14,7 +14,9 @@ import {
   isRefusal,
   type RocePacket,
 } from "./packet.ts";
+import { anyPacket } from "./packet_testing.ts";
 import { PERSIST_ETH } from "./persist_eth.ts";
+import { VENDOR_EXTENSIONS } from "./vendor_testing.ts";
 
 function fromHex(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
@@ -180,6 +182,28 @@ describe("encodePacket", () => {
     );
   });
 
+  it("V-04, V-09: makes WRITE VERIFY ONLY with its word and CRC between RETH and payload", () => {
+    const bth = { ...WRITE_ONLY.bth, opcode: OPCODE["VENDOR WRITE VERIFY ONLY"] };
+    const { verifyEth, digestEth } = VENDOR_EXTENSIONS;
+    const bytes = encodePacket({ ...WRITE_ONLY, bth, verifyEth, digestEth });
+    assert.equal(
+      bytes.subarray(42).toHex(),
+      "cf70ffff0000002280fffffe00007f001234500000012a5c0000000d01010380cbf43926" +
+        "68656c6c6f2c20726f63657632000000" + "90e4b59a",
+    );
+  });
+
+  it("C-02: makes a COHERENCE REQUEST for a line", () => {
+    const bth = { ...WRITE_ONLY.bth, opcode: OPCODE["VENDOR COHERENCE REQUEST"] };
+    const { coherenceEth } = VENDOR_EXTENSIONS;
+    const bytes = encodePacket({ ...WRITE_ONLY, bth, coherenceEth, payload: EMPTY });
+    assert.equal(
+      bytes.subarray(42).toHex(),
+      "d040ffff0000002280fffffe" +
+        "0103a000" + "000055aa" + "00000009" + "00000040" + "00007f0000000040" + "f327d726",
+    );
+  });
+
   it("§1.1: fills the shortest packet up to 60 bytes", () => {
     const bth = makeBth({ opcode: OPCODE["RC SEND ONLY"], destQpn: 2, psn: 0 });
     const bytes = encodePacket({ ...THERE, identification: 0, bth, payload: EMPTY });
@@ -191,68 +215,6 @@ describe("encodePacket", () => {
     const { reth: _, ...without } = WRITE_ONLY;
     assert.throws(() => encodePacket(without), /asks for reth/);
   });
-});
-
-/** As decoded objects are: with the ordinary prototype. */
-function record<T>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> {
-  return fc.record(model, { noNullPrototype: true }) as fc.Arbitrary<T>;
-}
-
-/** Any packet that can be sent: the fields of any row, at the limits of their widths. */
-const anyPacket: fc.Arbitrary<RocePacket> = fc.constantFrom(...OPCODE_ROWS).chain((row) => {
-  const u = (bits: number) => fc.oneof(fc.nat(2 ** bits - 1), fc.constant(2 ** bits - 1));
-  const u32 = u(31).map((n) => (2 * n + 1) % 2 ** 32);
-  const u64 = fc.bigInt(0n, (1n << 64n) - 1n);
-  const mac = fc.maxSafeNat().map((n) => n % 2 ** 48);
-  const extensions: { [H in keyof Extensions]-?: fc.Arbitrary<NonNullable<Extensions[H]>> } = {
-    reth: record({ va: u64, rkey: u32, length: u32 }),
-    persistEth: record({ flags: u(16), reserved: u(8), version: u(8) }),
-    aeth: record({ syndrome: u(8), msn: u(24) }),
-    deth: record({ qKey: u32, reserved: u(8), sourceQpn: u(24) }),
-    atomicEth: record({ va: u64, rkey: u32, swapAdd: u64, compare: u64 }),
-    atomicAckEth: record({ original: u64 }),
-    immdt: record({ immediate: u32 }),
-    ieth: record({ rkey: u32 }),
-    feth: record({ reserved: u(26), select: u(2), placement: u(4) }),
-  };
-  const size = typeof row.payload === "number" ? row.payload : undefined;
-  const payload = fc.uint8Array(
-    size === undefined ? { maxLength: 300 } : { minLength: size, maxLength: size },
-  ).map((bytes) => new Uint8Array(bytes));
-  const bth = record({
-    opcode: fc.constant(row.code),
-    solicited: fc.boolean(),
-    migReq: fc.boolean(),
-    tver: fc.constant(0),
-    pKey: fc.constantFrom(DEFAULT_PKEY, 0x7fff, 0),
-    fecn: fc.boolean(),
-    becn: fc.boolean(),
-    reserved6: u(6),
-    destQpn: u(24),
-    ackReq: fc.boolean(),
-    reserved7: u(7),
-    psn: u(24),
-  });
-  return fc.tuple(
-    record({
-      destinationMac: mac,
-      sourceMac: mac,
-      sourceAddress: u32,
-      destinationAddress: u32,
-      dscp: u(6),
-      ecn: u(2),
-      ttl: u(8),
-      identification: u(16),
-      udpSourcePort: u(16),
-      payload,
-    }),
-    bth,
-    record(Object.fromEntries(row.headers.map((name) => [name, extensions[name]]))),
-  ).map(([outer, header, inner]) => ({
-    ...outer,
-    ...inner,
-    bth: { ...header, padCount: -outer.payload.length & 3 },
-  }));
 });
 
 describe("decodePacket", () => {
@@ -322,6 +284,9 @@ describe("decodePacket", () => {
     assert.equal(refusal((v) => v.setUint16(38, 52), none), "bad-length");
     assert.equal(refusal((v) => v.setUint16(40, 1), none), "bad-udp-checksum");
     assert.equal(refusal((v) => v.setUint8(80, 0), none), "bad-icrc");
+    const unchecked = encodePacket(WRITE_ONLY);
+    unchecked[unchecked.length - 1]! ^= 1;
+    assert.ok(!isRefusal(decodePacket(unchecked, { sound: true })), "it is known to hold");
     assert.equal(refusal((v) => v.setUint8(43, 0x71), all), "bad-tver");
     assert.equal(refusal((v) => v.setUint8(42, 0x15), all), "unknown-opcode");
     assert.equal(refusal((v) => v.setUint8(85, 1), all), "bad-padding");

@@ -81,13 +81,25 @@ export const COMMANDS: readonly RnicCommand[] = [
   { op: "destroy-cq", cqn: 2 },
   {
     op: "register-mr",
-    region: { pd: 1, va: 2 ** 46, length: 8192, access: 7, pageBytes: 4096, pages: [0, 4096] },
+    region: {
+      pd: 1,
+      va: 2 ** 46,
+      length: 8192,
+      access: 7,
+      pageBytes: 4096,
+      pages: [0, 4096],
+      persistent: true,
+    },
   },
   { op: "reregister-mr", key: 0x12a5c, change: {} },
   {
     op: "reregister-mr",
     key: 0x12a5c,
-    change: { pd: 2, access: 1, place: { va: 0, length: 1, pageBytes: 4096, pages: [8192] } },
+    change: {
+      pd: 2,
+      access: 1,
+      place: { va: 0, length: 1, pageBytes: 4096, pages: [8192], persistent: false },
+    },
   },
   { op: "deregister-mr", key: 0x12a5c },
   { op: "allocate-mw", type: 2, pd: 1 },

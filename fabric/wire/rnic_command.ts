@@ -154,19 +154,24 @@ export interface RegionPlan {
   readonly pageBytes: number;
   /** Physical address of each page from the one that holds `va` on. */
   readonly pages: readonly number[];
+  /** Whether all of it is memory that outlives a power failure (SCM): only the driver knows (P-05). */
+  readonly persistent: boolean;
 }
 
 /** Parts of a {@link RegionPlan} that a re-registration replaces; the place goes as a whole. */
 export interface RegionChange {
   readonly pd?: number;
   readonly access?: number;
-  readonly place?: Pick<RegionPlan, "va" | "length" | "pageBytes" | "pages">;
+  readonly place?: Pick<RegionPlan, "va" | "length" | "pageBytes" | "pages" | "persistent">;
 }
 
 /** 1: bound by the verb, for any queue pair of its domain. 2: bound by a WQE, to its queue pair. */
 export type WindowType = 1 | 2;
 
-/** CQEs written so far into a queue pair's two completion queues, since those were made. */
+/**
+ * CQEs of a queue pair's two completion queues since those were made, up to the last that may be of
+ * the life that ends: it may be written after the reply.
+ */
 export interface CqesWritten {
   readonly send: number;
   readonly recv: number;

@@ -79,6 +79,7 @@ const region = shaped<RegionPlan>({
   access: u32,
   pageBytes: count,
   pages: counts,
+  persistent: flag,
 });
 
 const regionChange = shaped<RegionChange>({
@@ -90,6 +91,7 @@ const regionChange = shaped<RegionChange>({
       length: count,
       pageBytes: count,
       pages: counts,
+      persistent: flag,
     }),
   },
 });

@@ -9,22 +9,49 @@ local rows = {
   [0x1c] = { name = "RC FLUSH", headers = { "feth", "reth" } },
   [0x1d] = { name = "RC ATOMIC WRITE", headers = { "reth" } },
   [0x81] = { name = "CNP", headers = {  } },
+  [0xc4] = { name = "VENDOR HINT", headers = { "hintEth" } },
   [0xc6] = { name = "VENDOR WRITE PERSISTENCE FIRST", headers = { "reth", "persistEth" } },
   [0xc7] = { name = "VENDOR WRITE PERSISTENCE MIDDLE", headers = {  } },
   [0xc8] = { name = "VENDOR WRITE PERSISTENCE LAST", headers = {  } },
   [0xc9] = { name = "VENDOR WRITE PERSISTENCE LAST IMM", headers = { "immdt" } },
   [0xca] = { name = "VENDOR WRITE PERSISTENCE ONLY", headers = { "reth", "persistEth" } },
   [0xcb] = { name = "VENDOR WRITE PERSISTENCE ONLY IMM", headers = { "reth", "persistEth", "immdt" } },
+  [0xcc] = { name = "VENDOR WRITE VERIFY FIRST", headers = { "reth", "verifyEth" } },
+  [0xcd] = { name = "VENDOR WRITE VERIFY MIDDLE", headers = {  } },
+  [0xce] = { name = "VENDOR WRITE VERIFY LAST", headers = { "digestEth" } },
+  [0xcf] = { name = "VENDOR WRITE VERIFY ONLY", headers = { "reth", "verifyEth", "digestEth" } },
+  [0xd0] = { name = "VENDOR COHERENCE REQUEST", headers = { "coherenceEth" } },
   [0xd1] = { name = "VENDOR PERSISTENCE ACKNOWLEDGE", headers = { "aeth" } },
+  [0xd2] = { name = "VENDOR COHERENCE SNOOP", headers = { "coherenceEth" } },
+  [0xd3] = { name = "VENDOR COHERENCE RESPONSE", headers = { "coherenceEth" } },
 }
 
 -- Header: size in bytes, fields as name, first bit, bits.
 local headers = {
   aeth = { bytes = 4, fields = { { "syndrome", 0, 8 }, { "msn", 8, 24 } } },
+  coherenceEth = { bytes = 24, fields = { { "version", 0, 8 }, { "command", 8, 8 }, { "state", 16, 2 }, { "far", 18, 1 }, { "status", 24, 8 }, { "region", 32, 32 }, { "transaction", 64, 32 }, { "length", 96, 32 }, { "address", 128, 64 } } },
+  digestEth = { bytes = 4, fields = { { "crc", 0, 32 } } },
   feth = { bytes = 4, fields = { { "select", 26, 2 }, { "placement", 28, 4 } } },
+  hintEntry = { bytes = 24, fields = { { "kinds", 0, 8 }, { "operation", 8, 8 }, { "messages", 16, 16 }, { "objects", 32, 8 }, { "sequence", 40, 24 }, { "rkey", 64, 32 }, { "length", 96, 32 }, { "va", 128, 64 } } },
+  hintEth = { bytes = 16, fields = { { "magic", 0, 32 }, { "version", 32, 8 }, { "type", 40, 8 }, { "kinds", 48, 8 }, { "reason", 56, 8 }, { "sequence", 64, 32 }, { "answer", 96, 1 }, { "groups", 104, 8 }, { "bytes", 112, 16 } } },
+  hintGroup = { bytes = 8, fields = { { "destQpn", 0, 24 }, { "entries", 24, 8 }, { "sourceQpn", 32, 24 } } },
+  hintObject = { bytes = 8, fields = { { "identity", 0, 64 } } },
+  hintTrailer = { bytes = 4, fields = { { "bytes", 0, 16 } } },
   immdt = { bytes = 4, fields = { { "immediate", 0, 32 } } },
   persistEth = { bytes = 4, fields = { { "flags", 0, 16 }, { "version", 24, 8 } } },
   reth = { bytes = 16, fields = { { "va", 0, 64 }, { "rkey", 64, 32 }, { "length", 96, 32 } } },
+  verifyEth = { bytes = 4, fields = { { "version", 0, 8 }, { "algorithm", 8, 8 }, { "level", 16, 8 }, { "persist", 24, 1 } } },
+}
+
+-- Opcode: bytes of its extension headers.
+local extension_bytes = {
+  [0x0] = 0, [0x1] = 0, [0x2] = 0, [0x3] = 4, [0x4] = 0, [0x5] = 4, [0x6] = 16, [0x7] = 0,
+  [0x8] = 0, [0x9] = 4, [0xa] = 16, [0xb] = 20, [0xc] = 16, [0xd] = 4, [0xe] = 0, [0xf] = 4,
+  [0x10] = 4, [0x11] = 4, [0x12] = 12, [0x13] = 28, [0x14] = 28, [0x16] = 4, [0x17] = 4, [0x1c] = 20,
+  [0x1d] = 16, [0x20] = 0, [0x21] = 0, [0x22] = 0, [0x23] = 4, [0x24] = 0, [0x25] = 4, [0x26] = 16,
+  [0x27] = 0, [0x28] = 0, [0x29] = 4, [0x2a] = 16, [0x2b] = 20, [0x64] = 8, [0x65] = 12, [0x80] = 0,
+  [0x81] = 0, [0xc4] = 16, [0xc6] = 20, [0xc7] = 0, [0xc8] = 0, [0xc9] = 4, [0xca] = 20, [0xcb] = 24,
+  [0xcc] = 20, [0xcd] = 0, [0xce] = 4, [0xcf] = 24, [0xd0] = 24, [0xd1] = 4, [0xd2] = 24, [0xd3] = 24,
 }
 
 local names = {}
@@ -34,6 +61,8 @@ local fields = {
   opcode = ProtoField.uint8("rackmesh.opcode", "Opcode", base.HEX, names),
   payload = ProtoField.bytes("rackmesh.payload", "Payload"),
   icrc = ProtoField.uint32("rackmesh.icrc", "Invariant CRC", base.HEX),
+  form = ProtoField.uint8("rackmesh.hint.form", "Hint form", base.DEC, { [0] = "none", [1] = "header", [2] = "payload", [3] = "range" }),
+  range = ProtoField.uint32("rackmesh.hint.range", "Hint at a range of bytes", base.DEC),
 }
 for name, header in pairs(headers) do
   for _, field in ipairs(header.fields) do
@@ -44,6 +73,72 @@ for name, header in pairs(headers) do
 end
 rackmesh.fields = fields
 
+-- A header's fields. Returns where it ends and its values, nothing where that is after "last".
+local function add_header(tree, buffer, at, last, name)
+  local header = headers[name]
+  if last < at + header.bytes then return nil end
+  local values = {}
+  for _, field in ipairs(header.fields) do
+    local first = math.floor(field[2] / 8)
+    local bytes = math.floor((field[2] + field[3] - 1) / 8) - first + 1
+    local range = buffer(at + first, bytes)
+    local value = range:bitfield(field[2] - 8 * first, field[3])
+    values[field[1]] = value
+    tree:add(fields[name .. "." .. field[1]], range, value)
+  end
+  return at + header.bytes, values
+end
+
+-- What is behind a hint's header: queue pairs, each with entries, each with objects.
+local function add_groups(tree, buffer, at, last, groups)
+  for _ = 1, groups do
+    local group, entry
+    at, group = add_header(tree, buffer, at, last, "hintGroup")
+    if at == nil then return end
+    for _ = 1, group.entries do
+      at, entry = add_header(tree, buffer, at, last, "hintEntry")
+      if at == nil then return end
+      for _ = 1, entry.objects do
+        at = add_header(tree, buffer, at, last, "hintObject")
+        if at == nil then return end
+      end
+    end
+  end
+end
+
+local function add_carried(buffer, pinfo, tree, at, last)
+  local size = headers.hintEth.bytes
+  if at < 12 or last < at + size or buffer(at, 4):uint() ~= 0x68696e74 then return nil end
+  local subtree = tree:add(rackmesh, buffer(), "Rackmesh: hint")
+  local _, values = add_header(subtree, buffer, at, last, "hintEth")
+  add_groups(subtree, buffer, at + size, last, values.groups)
+  pinfo.cols.info:append(" hint")
+  return subtree
+end
+
+local function dissect_carried(buffer, pinfo, tree, last)
+  local opcode = buffer(0, 1):uint()
+  local bits = buffer(8, 1):bitfield(1, 7)
+  local form = bits % 4
+  local at = 12 + (extension_bytes[opcode] or 0)
+  local subtree
+  if form == 0 then
+    if opcode == 0x64 then add_carried(buffer, pinfo, tree, at, last) end
+  elseif form == 1 then
+    subtree = add_carried(buffer, pinfo, tree, at, last)
+  elseif form == 2 and last >= at + 4 then
+    local trailer = last - 4
+    local start = trailer - buffer(trailer, 2):uint()
+    if start < at then return end
+    subtree = add_carried(buffer, pinfo, tree, start, trailer)
+    if subtree then add_header(subtree, buffer, trailer, last, "hintTrailer") end
+  elseif form == 3 and (opcode == 0xc or opcode == 0xa) and last == at then
+    subtree = tree:add(rackmesh, buffer(), "Rackmesh: hint")
+    subtree:add(fields.range, buffer(8, 1), 2 ^ math.floor(bits / 4))
+  end
+  if subtree then subtree:add(fields.form, buffer(8, 1), form) end
+end
+
 -- Wireshark's own dissector goes first: it knows everything up to the end of the BTH.
 local roce = DissectorTable.get("udp.port"):get_dissector(4791)
 
@@ -51,25 +146,20 @@ function rackmesh.dissector(buffer, pinfo, tree)
   if roce then roce:call(buffer, pinfo, tree) end
   if buffer:len() < 16 then return end
   local row = rows[buffer(0, 1):uint()]
-  if row == nil then return end
+  local padding = buffer(1, 1):bitfield(2, 2)
+  local last = buffer:len() - 4 - padding
+  if row == nil then return dissect_carried(buffer, pinfo, tree, last) end
   local subtree = tree:add(rackmesh, buffer(), "Rackmesh: " .. row.name)
   subtree:add(fields.opcode, buffer(0, 1))
-  local at = 12
+  local at, values = 12, nil
   for _, name in ipairs(row.headers) do
-    local header = headers[name]
-    if buffer:len() < at + header.bytes + 4 then return end
-    for _, field in ipairs(header.fields) do
-      local first = math.floor(field[2] / 8)
-      local last = math.floor((field[2] + field[3] - 1) / 8)
-      local range = buffer(at + first, last - first + 1)
-      local value = range:bitfield(field[2] - 8 * first, field[3])
-      subtree:add(fields[name .. "." .. field[1]], range, value)
-    end
-    at = at + header.bytes
+    at, values = add_header(subtree, buffer, at, last, name)
+    if at == nil then return end
   end
-  local padding = buffer(1, 1):bitfield(2, 2)
-  local payload = buffer:len() - at - padding - 4
-  if payload > 0 then subtree:add(fields.payload, buffer(at, payload)) end
+  if last > at then
+    local payload = subtree:add(fields.payload, buffer(at, last - at))
+    if row.headers[1] == "hintEth" then add_groups(payload, buffer, at, last, values.groups) end
+  end
   subtree:add(fields.icrc, buffer(buffer:len() - 4, 4))
   local info = string.format("%s QP=0x%06x PSN=%d", row.name, buffer(5, 3):uint(), buffer(9, 3):uint())
   pinfo.cols.info:set(info)

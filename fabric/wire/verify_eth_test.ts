@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import fc from "fast-check";
+import {
+  decodeVerifyResult,
+  encodeVerifyResult,
+  makeVerifyEth,
+  VERIFY_ALGORITHM,
+  VERIFY_CHECKS,
+  VERIFY_LEVELS,
+  VERIFY_RESULT_BYTES,
+  VERIFY_STATUS,
+  VERIFY_VERSION,
+  type VerifyResult,
+  writeVerifyEth,
+} from "./verify_eth.ts";
+
+const RESULT: VerifyResult = {
+  version: VERIFY_VERSION,
+  status: VERIFY_STATUS.readBackDiffers,
+  checks: VERIFY_CHECKS.crcBefore | VERIFY_CHECKS.crcAfter,
+  reserved: 0,
+  crc: 0xcbf4_3926,
+};
+
+describe("makeVerifyEth", () => {
+  it("V-04, V-09: has a code for each level, and persistence beside it", () => {
+    const bytesOf = (index: number, persist: boolean) => {
+      const view = new DataView(new ArrayBuffer(4));
+      writeVerifyEth(view, 0, makeVerifyEth({ level: VERIFY_LEVELS[index]!, persist }));
+      return view.getUint32(0).toString(16).padStart(8, "0");
+    };
+    assert.deepEqual(
+      VERIFY_LEVELS.map((_, index) => bytesOf(index, false)),
+      ["01000000", "01010100", "01010200", "01010300"],
+    );
+    assert.equal(bytesOf(3, true), "01010380");
+  });
+
+  it("V-02: names no algorithm where nothing is checked", () => {
+    const { algorithm } = makeVerifyEth({ level: "none", persist: false });
+    assert.equal(algorithm, VERIFY_ALGORITHM.none);
+  });
+});
+
+describe("encodeVerifyResult", () => {
+  it("V-01, V-05: says what became of the write and what was checked, in 8 bytes", () => {
+    assert.equal(encodeVerifyResult(RESULT).toHex(), "01020500cbf43926");
+    const skipped = { ...RESULT, status: VERIFY_STATUS.written, checks: VERIFY_CHECKS.skipped };
+    assert.equal(encodeVerifyResult(skipped).toHex(), "01001000cbf43926");
+  });
+
+  it("is read back by decodeVerifyResult", () => {
+    assert.deepEqual(decodeVerifyResult(encodeVerifyResult(RESULT)), RESULT);
+  });
+});
+
+describe("decodeVerifyResult", () => {
+  it("refuses another size, version or status", () => {
+    const bytes = encodeVerifyResult(RESULT);
+    assert.equal(decodeVerifyResult(bytes.subarray(0, 7)), undefined);
+    assert.equal(decodeVerifyResult(new Uint8Array([...bytes, 0])), undefined);
+    assert.equal(decodeVerifyResult(new Uint8Array([2, ...bytes.subarray(1)])), undefined);
+    assert.equal(decodeVerifyResult(new Uint8Array([1, 4, ...bytes.subarray(2)])), undefined);
+  });
+
+  it("never throws, and what it takes is the same bytes again", () => {
+    const size = VERIFY_RESULT_BYTES;
+    const tail = fc.uint8Array({ minLength: size - 2, maxLength: size - 2 });
+    fc.assert(fc.property(tail, fc.nat(2), fc.nat(5), (rest, version, status) => {
+      const bytes = new Uint8Array([version, status, ...rest]);
+      const result = decodeVerifyResult(bytes);
+      assert.equal(result !== undefined, version === 1 && status <= 3);
+      if (result !== undefined) assert.deepEqual(new Uint8Array(encodeVerifyResult(result)), bytes);
+    }));
+  });
+});
