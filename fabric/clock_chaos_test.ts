@@ -7,12 +7,19 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { createMemoryBroker } from "./bus/memory_bus.ts";
 import { sleep } from "./bus/wall_time.ts";
-import { type BusRack, dealOut, randomRack, runOverBus, toyFactory } from "./clock_testing.ts";
-import type { FaultPlan, RackPlan } from "./rack/plan.ts";
+import {
+  type BusRack,
+  dealOut,
+  faultsOf,
+  randomRack,
+  runOverBus,
+  toyFactory,
+} from "./clock_testing.ts";
+import type { FaultPlan } from "./rack/plan.ts";
 import { Simulator } from "./simulator.ts";
 import { type Rng, rngFor } from "./time/rng.ts";
 
-const FIRST_SEED = 1, RUNS = 12;
+const FIRST_SEED = 1, RUNS = 24;
 
 /** Strikes a rack some times; an outage of the broker ends with the next blow. */
 async function chaos(rng: Rng, on: { rack: BusRack; names: readonly string[] }): Promise<void> {
@@ -35,19 +42,12 @@ async function chaos(rng: Rng, on: { rack: BusRack; names: readonly string[] }):
   rack.broker.start();
 }
 
-/** A welcome tells of neighbours by name: it cannot tell two cables to one neighbour apart. */
-function hasParallelCables({ cables }: RackPlan): boolean {
-  const pairs = cables.map(({ a, b }) => [a.node, b.node].sort().join());
-  return new Set(pairs).size < pairs.length;
-}
-
 describe("the clock, in chaos", () => {
   it("P-41: ends, and is replayed by its record where it says so", async () => {
     let exact = 0;
     for (let seed = FIRST_SEED; seed < FIRST_SEED + RUNS; seed++) {
       const plan = randomRack(seed, { count: 4 });
-      if (hasParallelCables(plan)) continue;
-      const partitions = dealOut(plan, 4);
+      const partitions = dealOut(plan, 2 + seed % 3);
       const names = partitions.map(({ name }) => name);
       const faults: FaultPlan[] = [];
       const summary = await runOverBus({
@@ -55,7 +55,7 @@ describe("the clock, in chaos", () => {
         partitions,
         broker: createMemoryBroker({ seed }),
         delay: () => sleep(1),
-        onRecord: ({ at, action, nodes }) => faults.push({ at, action, node: nodes[0]! }),
+        onRecord: (fault) => faults.push(...faultsOf(fault)),
         during: (rack) => chaos(rngFor(seed, "chaos"), { rack, names }),
       });
       if (!summary.exact) continue;

@@ -77,19 +77,42 @@ export function randomRack(seed: number, options: { count: number; faults?: bool
     const a = rng.below(names.length), b = rng.below(names.length);
     if (a !== b) connect(names[a]!, names[b]!);
   }
+  const rack = toyRack(seed, {
+    names,
+    cables,
+    mode: () => rng.below(2) === 0 ? "cut-through" : "store-and-forward",
+  });
+  return { ...rack, faults: options.faults ? randomFaults(rng, names) : [] };
+}
+
+/** A rack of toys over these cables, whose ports are numbered from 0 for each node. */
+export function toyRack(
+  seed: number,
+  of: {
+    readonly names: readonly string[];
+    readonly cables: readonly CablePlan[];
+    readonly mode?: (name: string) => "cut-through" | "store-and-forward";
+  },
+): RackPlan {
+  const { names, cables, mode = () => "store-and-forward" } = of;
+  const ends = cables.flatMap(({ a, b }) => [a, b]);
   const nodes = names.map((name): NodePlan => ({
     name,
     kind: "switch",
     config: {
-      ports: ports.get(name)!,
-      mode: rng.below(2) === 0 ? "cut-through" : "store-and-forward",
+      ports: ends.filter(({ node }) => node === name).length,
+      mode: mode(name),
       latencyPs: PROCESSING_PS,
       queueBytes: 1,
       forwarding: [],
     },
   }));
-  const faults = options.faults ? randomFaults(rng, names) : [];
-  return { scenario: "toys", seed, nodes, cables, faults, until: null, addresses: {} };
+  return { scenario: "toys", seed, nodes, cables, faults: [], until: null, addresses: {} };
+}
+
+/** A recorded power failure or return, with a line's node each: to replay it. */
+export function faultsOf({ at, action, nodes }: RecordedFault): FaultPlan[] {
+  return nodes.map((node) => ({ at, action, node }));
 }
 
 function randomFaults(rng: Rng, names: readonly string[]): FaultPlan[] {

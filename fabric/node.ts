@@ -1,7 +1,7 @@
 /**
  * What a node is: a pure machine. It is told what happens and when, and says what it sends and when
  * it wants to be woken. It never does I/O, never asks the time, never draws an unseeded number.
- * `partition.ts` is the one loop that drives every kind of node.
+ * `partition/partition.ts` is the one loop that drives every kind of node.
  */
 import type { PcieMessage } from "./wire/pcie.ts";
 import type { ProgramPlan } from "./rack/plan.ts";
@@ -80,6 +80,8 @@ export interface TraceStep {
   readonly recvs?: readonly number[];
   /** Bytes [from, to) of this host's SCM (of the peer's, on a requester) that the line is about. */
   readonly scm?: readonly [from: number, to: number];
+  /** PCIe tag of the DMA read that goes out (RNIC), or that has come (host). */
+  readonly tag?: number;
   /** How long a part of the device is taken up: for a picture of the run, not a line of a ladder. */
   readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }
@@ -115,13 +117,20 @@ export interface Node {
   step(now: Time, input: Input, out: Outputs): void;
   /** The earliest deadline, NEVER without one. Must not be before the last `now`. */
   wakeAt(): Time;
+  /**
+   * When something next becomes persistent without an event, as nobody here can tell the difference;
+   * NEVER, or absent, where nothing does. A node that dies without having been asked for what is
+   * persistent must die before it, so the clock counts it as something that happens.
+   */
+  changesAt?(): Time;
   /** Counters for the run's report, plain numbers by name. */
   statistics(): Record<string, number>;
   /**
-   * What has become persistent since the last call, oldest first: only hosts have it. The runner
-   * writes it to the SCM file before anything the node sent becomes visible (output commit).
+   * What has become persistent since the last call and before `before`, oldest first: only hosts have
+   * it. The runner writes it to the SCM file before anything the node sent becomes visible (output
+   * commit). No event of the node is before `before` that has not happened.
    */
-  takeDurable?(): DurableWrite[];
+  takeDurable?(before: Time): DurableWrite[];
 }
 
 /** Bytes that would survive a power failure, at an offset into the host's SCM. */

@@ -1,6 +1,7 @@
 /**
  * Puts a partition on the bus: takes grants, gets what a grant says was sent, lets the partition run,
  * makes what became persistent durable, and only then lets anybody see what was sent (output commit).
+ * How events cross the bus is in `wire_exchange.ts`.
  *
  * Nothing here decides a result: when, in which order and how often messages of the bus come changes
  * how long a run takes and nothing else. One of the few files of `fabric/` with a timer.
@@ -9,26 +10,25 @@ import { assert } from "./assert.ts";
 import { decode, encode } from "./bus/codec.ts";
 import type { Bus, Subscription } from "./bus/bus.ts";
 import type { Observer } from "./capture/observation.ts";
-import { ANY, parseSubject, patternOf, subjectOf } from "./bus/subjects.ts";
+import { ANY, patternOf, subjectOf } from "./bus/subjects.ts";
 import type { DurableWrite, TraceStep } from "./node.ts";
-import { type CreateNode, Partition } from "./partition.ts";
-import { PostOffice } from "./post_office.ts";
+import { type CreateNode, Partition } from "./partition/partition.ts";
+import type { PostOffice } from "./post_office.ts";
 import type { RackPlan } from "./rack/plan.ts";
-import { linkCounter } from "./resident.ts";
+import { noticeOf } from "./partition/resident.ts";
 import {
   type Grant,
   grantFromArray,
   joinToArray,
-  type LinkChange,
   type Report,
   reportToArray,
   spanNumber,
   type Welcome,
   welcomeFromArray,
 } from "./time/clock.ts";
-import { type Event, EVENT_KINDS } from "./time/event_queue.ts";
+import type { Event } from "./time/event_queue.ts";
 import type { Time } from "./time/time.ts";
-import { batchFromValue, eventToRow } from "./wire_batch.ts";
+import { WireExchange } from "./wire_exchange.ts";
 
 /** Where a host's persistent bytes outlive its process: one all-or-nothing write per span. */
 export interface DurableStore {
@@ -76,14 +76,10 @@ export interface Refusals {
 
 export class Runner {
   readonly #options: RunnerOptions;
-  readonly #nodeIndex: ReadonlyMap<string, number>;
-  readonly #residentIndexes: ReadonlySet<number>;
   readonly #reportSubject: string;
-  /** Subject of what goes to each peer, and peer by the subject of what comes from it. */
-  readonly #wireSubjects = new Map<string, string>();
-  readonly #wirePeers = new Map<string, string>();
+  readonly #wires: WireExchange;
+  readonly #post: PostOffice;
   readonly #refusals: Refusals = { malformed: 0, stale: 0 };
-  #post = new PostOffice();
   #partition: Partition | undefined;
   #subscriptions: Subscription[] = [];
   #term = 0;
@@ -102,14 +98,10 @@ export class Runner {
 
   constructor(options: RunnerOptions) {
     this.#options = options;
-    this.#nodeIndex = new Map(options.plan.nodes.map(({ name }, index) => [name, index]));
-    this.#residentIndexes = new Set(options.nodes.map((name) => this.#nodeIndex.get(name)!));
-    const { run, partition, partitionOf } = options;
+    const { run, partition } = options;
     this.#reportSubject = subjectOf({ kind: "clock.report", run, partition });
-    for (const peer of new Set(partitionOf.values())) {
-      this.#wireSubjects.set(peer, subjectOf({ kind: "wire", run, from: partition, to: peer }));
-      this.#wirePeers.set(subjectOf({ kind: "wire", run, from: peer, to: partition }), peer);
-    }
+    this.#wires = new WireExchange(options);
+    this.#post = this.#wires.post;
   }
 
   get refusals(): Readonly<Refusals> {
@@ -202,7 +194,7 @@ export class Runner {
     this.#partition = partition;
     this.#bootAt = welcome.bootAt;
     this.#reached = welcome.bootAt;
-    partition.setNeighbours(welcome.neighbours);
+    for (const change of welcome.noticed) partition.noteLink(noticeOf(change));
     for (const [peer, incarnation, count] of welcome.sentSoFar) {
       this.#post.skip(peer, incarnation, count);
     }
@@ -252,12 +244,7 @@ export class Runner {
       return;
     }
     this.#resendTimer = setTimeout(() => {
-      const { bus, run, partition } = this.#options;
-      for (const [peer, incarnation, count] of missing) {
-        const from = this.#post.have(peer, incarnation, count);
-        const subject = subjectOf({ kind: "again", run, asker: partition, of: peer });
-        bus.publish(subject, encode([incarnation, from]));
-      }
+      this.#wires.askFor(missing);
       this.#tryGrant(RESEND_AGAIN_MS);
     }, patienceMs);
   }
@@ -283,7 +270,7 @@ export class Runner {
     for (const [peer, incarnation, count] of grant.expect) {
       for (const event of this.#post.take(peer, incarnation, count)) this.#accept(event);
     }
-    for (const change of grant.links) this.#accept(linkEvent(change));
+    for (const change of grant.links) this.#accept(noticeOf(change));
     for (const order of grant.runs) {
       if (this.#first(`run ${order.counter}`)) {
         partition.run(order.host, {
@@ -313,7 +300,7 @@ export class Runner {
       store.commit(spanNumber(this.#incarnation, grant.id), writes);
     });
     this.#options.observer?.commit(spanNumber(this.#incarnation, grant.id));
-    this.#publishDepartures();
+    this.#wires.publish(this.#incarnation, partition.takeDepartures());
     this.#done = grant.id;
     this.#lastReport = this.#report({ grant: grant.id, all: false, stopped });
     this.#publishReport(this.#lastReport);
@@ -338,34 +325,6 @@ export class Runner {
     if (this.#carriedOut.has(key)) return false;
     this.#carriedOut.add(key);
     return true;
-  }
-
-  #publishDepartures(): void {
-    const fresh = new Map<string, { first: number; events: Event[] }>();
-    for (const { to, event } of this.#partition!.takeDepartures()) {
-      let batch = fresh.get(to);
-      if (batch === undefined) {
-        const { first, events } = this.#post.keptFor(to, 0);
-        fresh.set(to, batch = { first: first + events.length, events: [] });
-      }
-      batch.events.push(event);
-      this.#post.post(to, event);
-    }
-    for (const [to, { first, events }] of fresh) this.#publishEvents(to, first, events);
-  }
-
-  /** Publishes events in as many batches as the bus's largest payload asks for. */
-  #publishEvents(to: string, first: number, events: readonly Event[]): void {
-    const { bus } = this.#options;
-    const subject = this.#wireSubjects.get(to)!;
-    const payload = encode([this.#incarnation, first, events.map(eventToRow)]);
-    if (payload.length <= bus.maxPayload || events.length === 1) {
-      bus.publish(subject, payload);
-      return;
-    }
-    const half = events.length >> 1;
-    this.#publishEvents(to, first, events.slice(0, half));
-    this.#publishEvents(to, first + half, events.slice(half));
   }
 
   #report(options: { grant: number; all: boolean; stopped: boolean }): Report {
@@ -412,46 +371,12 @@ export class Runner {
   }
 
   #onWire(value: unknown, subject: string): void {
-    const peer = this.#wirePeers.get(subject);
-    const batch = batchFromValue(value);
-    if (
-      peer === undefined || batch === undefined || !batch.events.every((e) => this.#isOurs(e))
-    ) {
-      this.#refusals.malformed++;
-      return;
-    }
-    this.#post.receive(peer, batch);
-    this.#tryGrant(RESEND_FIRST_MS);
-  }
-
-  #isOurs(event: Event): boolean {
-    return this.#residentIndexes.has(event.target) && event.source < this.#nodeIndex.size;
+    if (this.#wires.receive(value, subject)) this.#tryGrant(RESEND_FIRST_MS);
+    else this.#refusals.malformed++;
   }
 
   #onAgain(value: unknown, subject: string): void {
-    const name = parseSubject(subject);
-    const [incarnation, from] = Array.isArray(value) ? value as unknown[] : [];
-    if (name?.kind !== "again" || !Number.isSafeInteger(from)) {
-      this.#refusals.malformed++;
-      return;
-    }
-    if (incarnation !== this.#incarnation || this.#partition === undefined) return;
-    const { first, events } = this.#post.keptFor(name.asker, from as number);
-    if (events.length > 0) this.#publishEvents(name.asker, first, events);
+    const incarnation = this.#partition === undefined ? undefined : this.#incarnation;
+    if (!this.#wires.sendAgain(value, { subject, incarnation })) this.#refusals.malformed++;
   }
-}
-
-/** The event by which a node learns of a power failure that no process was left to announce. */
-function linkEvent(change: LinkChange): Event {
-  const { at, source, target, sourceLife, port, up } = change;
-  return {
-    time: at,
-    kind: EVENT_KINDS.link,
-    source,
-    counter: linkCounter(sourceLife, port, up),
-    target,
-    sourceLife,
-    targetLife: 0,
-    input: { kind: "link", port, up },
-  };
 }

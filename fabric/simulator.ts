@@ -5,7 +5,7 @@
 import type { Observer } from "./capture/observation.ts";
 import { rackDigest } from "./digest.ts";
 import type { DurableWrite, TraceStep } from "./node.ts";
-import { type CreateNode, Partition } from "./partition.ts";
+import { type CreateNode, Partition } from "./partition/partition.ts";
 import type { LinkFaultCount } from "./rack/link_plan.ts";
 import type { RackPlan } from "./rack/plan.ts";
 import { NEVER, PS_PER_US, type Time } from "./time/time.ts";

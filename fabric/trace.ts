@@ -1,10 +1,11 @@
 /**
  * Ladders: the lines that belong to one operation of a program, out of all that a rack has traced.
  * Pure. A line names what it knows: the program its operation and work request, the driver the WQE,
- * RNICs the PSN, memory the bytes of SCM. What joins them is written here and nowhere else.
+ * RNICs the PSN, memory the bytes of SCM and the tag of a read. What joins them is written here and nowhere else.
  *
  *     operation ─ program's lines ─ wrId → WQE ─ start of the WQE → PSNs ─ all lines of these PSNs
  *                                                receive WQEs they take → who posted them
+ *                 tags of DMA reads in these lines ─ the same reads as they come to the host
  *                 bytes of SCM ─ what the responder's memory did with them meanwhile
  */
 import type { TraceStep } from "./node.ts";
@@ -174,6 +175,7 @@ export function ladderOf(trace: Trace, operation: Operation): Ladder {
     if (isOfSpan(lines[i]!, operation.connection, spans)) chosen.add(i);
   }
   addReceives(trace, chosen);
+  addReads(trace, operation, chosen);
   addMemory(trace, operation, chosen);
   const picked = [...chosen].sort((x, y) => x - y).map((i) => lines[i]!);
   const figure = picked.map(({ step }) => figureOfPost(step)).find((each) => each !== undefined);
@@ -268,7 +270,32 @@ function addReceives({ lines }: Trace, chosen: Set<number>): void {
   }
 }
 
-/** Adds what the responder's memory did with the operation's bytes. */
+/**
+ * Adds the operation's DMA reads as they came to the host. A tag is given again only when its read has
+ * completed, so a read that comes is that of its tag's latest use: of several messages where they share
+ * an LSB read (P-24).
+ */
+function addReads({ lines, cards }: Trace, operation: Operation, chosen: Set<number>): void {
+  let last = 0;
+  for (const i of chosen) last = Math.max(last, i);
+  const endPs = lines[last]!.time;
+  /** By RNIC and tag: when it was last used, and whether by this operation. */
+  const uses = new Map<string, { readonly time: Time; readonly isOwn: boolean }>();
+  for (let i = operation.from; i < lines.length && lines[i]!.time <= endPs; i++) {
+    const { tag, node, host, time } = lines[i]!;
+    if (tag === undefined || host === undefined) continue;
+    const key = `${cards.get(host)} ${tag}`;
+    const use = uses.get(key);
+    if (node === host) {
+      if (use?.isOwn) chosen.add(i);
+    } else {
+      const isOwn = chosen.has(i) || (use !== undefined && use.time === time && use.isOwn);
+      uses.set(key, { time, isOwn });
+    }
+  }
+}
+
+/** Adds what else the responder's memory did with the operation's bytes. */
 function addMemory(trace: Trace, operation: Operation, chosen: Set<number>): void {
   const { lines } = trace;
   const indexes = [...chosen].sort((x, y) => x - y);
@@ -277,8 +304,8 @@ function addMemory(trace: Trace, operation: Operation, chosen: Set<number>): voi
   if (range === undefined) return;
   const endPs = lines[indexes.at(-1)!]!.time;
   for (let i = operation.from; i < lines.length && lines[i]!.time <= endPs; i++) {
-    const { node, scm, operation: number } = lines[i]!;
-    if (node !== peer || scm === undefined || number !== undefined) continue;
+    const { node, scm, tag, operation: number } = lines[i]!;
+    if (node !== peer || scm === undefined || number !== undefined || tag !== undefined) continue;
     if (scm[0] < range[1] && scm[1] > range[0]) chosen.add(i);
   }
 }

@@ -107,6 +107,57 @@ describe("ladderOf", () => {
     same(stepsIn(ladder([...persist(0), others])), ONE);
   });
 
+  describe("DMA reads", () => {
+    const TAG = 5;
+    const use = (n: number, time: number): TraceLine => ({
+      ...persist(n).find(({ step }) => step === "S904")!,
+      time,
+      step: "S906",
+      text: `LSB read for ${n}`,
+      tag: TAG,
+    });
+    // All of the same byte, which is the first message's, as those of a real PM module are.
+    const come = (time: number, text: string, tag = TAG): TraceLine => {
+      return { time, node: "b-2", step: "iio-read", text, scm: [0, 1], tag };
+    };
+    const readsOf = (lines: TraceLine[], index: number) =>
+      ladder([0, 1].flatMap(persist).concat(lines), index).rows
+        .filter(({ step }) => step === "iio-read").map(({ text }) => text);
+
+    it("are the operation's whose line has the tag as its latest use, whatever their address", () => {
+      const lines = [use(0, 3), come(4, "of 0"), use(1, 1_003), come(1_004, "of 1")];
+      same([0, 1].map((index) => readsOf(lines, index)), [["of 0"], ["of 1"]]);
+    });
+
+    it("are no more the operation's when its tag is another's", () => {
+      const late = persist(0).at(-1)!;
+      const lines = [use(0, 3), come(4, "of 0"), use(1, 1_003), come(1_004, "of 1")];
+      const longer = [...lines, { ...late, time: 3_000 }];
+      same([0, 1].map((index) => readsOf(longer, index)), [["of 0"], ["of 1"]]);
+    });
+
+    it("P-24: are each message's that shares them, in whichever order it is named", () => {
+      const late = persist(0).at(-1)!;
+      for (const order of [[0, 1], [1, 0]]) {
+        const lines = order.map((n) => use(n, 1_003));
+        lines.push(come(1_004, "of both"), { ...late, time: 3_000 });
+        same([0, 1].map((index) => readsOf(lines, index)), [["of both"], ["of both"]]);
+      }
+    });
+
+    it("are nobody's where no line of the RNIC has their tag: a WQE's, say", () => {
+      const foreign = { ...use(0, 3), node: "a-rnic", inbound: undefined, step: "elsewhere" };
+      const { inbound: _, ...elsewhere } = foreign;
+      same(readsOf([elsewhere, come(4, "of a WQE"), come(5, "of another", 6)], 0), []);
+    });
+
+    it("go by their address in a trace without tags", () => {
+      const { tag: _, ...untagged } = come(4, "by address");
+      same(readsOf([untagged], 0), ["by address"]);
+      same(readsOf([untagged], 1), []);
+    });
+  });
+
   it("adds whoever posted the receive that was taken", () => {
     const post: TraceLine = {
       time: 0,

@@ -90,14 +90,22 @@ function dial(options: NatsOptions): Promise<NatsConnection> {
 
 function connectError(cause: unknown, { url, name }: NatsOptions): BusError {
   if (cause instanceof errors.AuthorizationError) {
-    return new BusError("refused", `Cannot connect ${name} as ${url} refuses its credential`, {
-      cause,
-    });
+    return new BusError(
+      "refused",
+      `Cannot connect ${name} to the bus: ${url} refuses its credential`,
+      {
+        cause,
+      },
+    );
   }
   const why = cause instanceof Error ? cause.message : String(cause);
-  return new BusError("unreachable", `Cannot connect ${name} as ${url} does not answer: ${why}`, {
-    cause,
-  });
+  return new BusError(
+    "unreachable",
+    `Cannot connect ${name} to the bus: ${url} does not answer: ${why}`,
+    {
+      cause,
+    },
+  );
 }
 
 class NatsBus implements Bus {

@@ -114,6 +114,8 @@ export class Commentator {
     const { psn, qpn, connection } = step;
     const plan = this.#plan.nodes[node]!;
     if (plan.kind !== "rnic" || psn === undefined) return undefined;
+    // It goes out when the engine has room: a frame that comes just then has nothing to do with it.
+    if (step.step === "dma-read") return undefined;
     const ends = connection === undefined ? [] : endsOf(connection, this.#hosts);
     const far = ends.find((end) => end.host !== plan.config.host || end.qpn !== String(qpn));
     const name = this.#nameOf(step, { near: plan.config.host, far: far?.host });

@@ -5,7 +5,7 @@
  */
 import { type Link, wireBytes } from "../link/link.ts";
 import type { Message, Outputs, TraceStep } from "../node.ts";
-import type { Port } from "../resident.ts";
+import type { Port } from "../partition/resident.ts";
 import { type Time, transferTime } from "../time/time.ts";
 import { describePcie } from "../wire/describe.ts";
 

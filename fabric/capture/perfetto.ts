@@ -10,6 +10,7 @@ import { addressText, endsOf } from "../trace.ts";
 import { describeFrame, formatAddress } from "../wire/describe.ts";
 import type { SeenEvent } from "./instants.ts";
 import type { MessageSeen } from "./observation.ts";
+import type { TraceEvent } from "./trace_event.ts";
 import { type Lane, type Track, Tracks } from "./tracks.ts";
 import { opcodeRow } from "../wire/opcode.ts";
 import { glanceAtBth } from "./bth_glance.ts";
@@ -19,25 +20,6 @@ export interface TracedRun {
   readonly label: string;
   readonly plan: RackPlan;
   readonly events: Iterable<SeenEvent>;
-}
-
-/** An event of the format, as far as it is used here. */
-export interface TraceEvent {
-  /** Complete slice, instant, flow start, step and end, metadata. */
-  readonly ph: "X" | "i" | "s" | "t" | "f" | "M";
-  readonly name: string;
-  readonly cat?: string;
-  readonly pid: number;
-  readonly tid: number;
-  /** In microseconds. */
-  readonly ts?: number;
-  readonly dur?: number;
-  readonly id?: number;
-  /** A flow's end belongs to the slice that it is in. */
-  readonly bp?: "e";
-  /** An instant is its thread's. */
-  readonly s?: "t";
-  readonly args?: Readonly<Record<string, unknown>>;
 }
 
 /** The text of a trace file, in parts. */

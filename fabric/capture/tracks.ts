@@ -4,7 +4,7 @@
  * as many lanes as were ever needed at once.
  */
 import { NEVER, type Time } from "../time/time.ts";
-import type { TraceEvent } from "./perfetto.ts";
+import type { TraceEvent } from "./trace_event.ts";
 
 export interface Track {
   readonly pid: number;

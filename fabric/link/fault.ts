@@ -14,8 +14,8 @@ import { frameOpcode } from "../wire/frame_glance.ts";
 import { copyOf } from "../wire/slab.ts";
 
 /** How many later frames overtake one that is held back, and how long it waits for them at most. */
-export const OVERTAKEN_BY = 3;
-export const HOLD_PS: Time = 100_000_000;
+const OVERTAKEN_BY = 3;
+const HOLD_PS: Time = 100_000_000;
 
 /** Whose direction it is. */
 export interface DirectionOptions {
@@ -56,6 +56,13 @@ export interface DirectionFaults extends DirectionOptions {
   readonly cutOff: Map<number, number>;
   /** What {@link decideFate} answered last. */
   readonly fate: Fate;
+}
+
+/** What both directions of a cable do wrong, as one of its ends knows it. */
+export interface CableFaults {
+  readonly leaving: DirectionFaults;
+  /** Of the other direction, only what a cut takes of it at this end. */
+  readonly arriving: DirectionFaults;
 }
 
 /** What becomes of a frame. */

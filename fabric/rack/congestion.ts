@@ -8,7 +8,7 @@ import { COMMIT_AHEAD_PS } from "./processing.ts";
 import { PS_PER_S, PS_PER_US, type Time, transferTime } from "../time/time.ts";
 import { priorityOfDscp } from "../wire/pfc.ts";
 import type { CablePlan, Endpoint, NodePlan, RackPlan, RnicPlan, SwitchPlan } from "./plan.ts";
-import type { Report } from "./scenario.ts";
+import type { Report } from "./reading.ts";
 import type { FabricSection } from "./schema.ts";
 import { formatSize } from "./units.ts";
 

@@ -5,7 +5,8 @@ import { hostOfRnic, rnicName } from "./names.ts";
 import { networkOf } from "./network.ts";
 import { createPowerTracker } from "./power.ts";
 import { showFound } from "./problem.ts";
-import type { Draft, DraftLinkFault, Report } from "./scenario.ts";
+import type { Draft, DraftLinkFault } from "./draft.ts";
+import type { Report } from "./reading.ts";
 import { formatTime, type Time } from "../time/time.ts";
 
 type PowerFaults = Draft["faults"];

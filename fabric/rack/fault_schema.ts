@@ -21,7 +21,7 @@ export const powerFaultSchema = mapping({
 export const cutSchema = mapping({ at: instant, cut: text.optional(), heal: text.optional() });
 
 /** `1%`, `0.01`, or `all`. @returns a share > 0 and ≤ 1, or undefined. */
-export function parseShare(value: unknown): number | undefined {
+function parseShare(value: unknown): number | undefined {
   if (value === "all") return 1;
   const match = typeof value === "string" ? /^(\d+(?:\.\d+)?) ?%$/.exec(value.trim()) : null;
   const share = match === null ? Number(value === "" ? NaN : value) : Number(match[1]) / 100;

@@ -5,17 +5,17 @@
  * Read `schema.ts` for the shape, `checks.ts` for what several values have to agree on, `variants.ts`
  * for what `all` and `both` stand for, `topology.ts` for what becomes of it.
  */
-import type { z } from "zod";
 import type { Architecture, FaultPlan, HostPlan, HostTiming, PersistenceDomain } from "./plan.ts";
 import type { RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../time/time.ts";
 import { checkScenario } from "./checks.ts";
 import type { CongestionScenario } from "./congestion.ts";
 import { resolveFabric, resolveHost } from "./defaults.ts";
-import { cutSchema, LINK_KEYS, linkFaultSchema, powerFaultSchema } from "./fault_schema.ts";
-import { type LinkFaultScenario, readLinkFault } from "./link_faults.ts";
+import type { Draft, DraftProgram } from "./draft.ts";
+import { readFaults } from "./fault_reading.ts";
+import type { LinkFaultScenario } from "./link_faults.ts";
 import type { LeafSpine } from "./network.ts";
-import { listOf, nearest, type Problem, ScenarioError, showFound } from "./problem.ts";
+import { nearest, type Problem, ScenarioError, showFound } from "./problem.ts";
 import { PROFILE_NAMES, type ProfileName, PROFILES } from "./profile.ts";
 import {
   captureSchema,
@@ -23,14 +23,22 @@ import {
   fabricSchema,
   hostSchema,
   type HostSection,
-  knownKeys,
   OPTION_SCHEMAS,
   programSchema,
   SCENARIO_KEYS,
   SECTIONS,
 } from "./schema.ts";
 import { type ExpectationName, PROGRAMS } from "./vocabulary.ts";
-import { formatPath, type Path, readYaml, type YamlSource } from "./yaml_source.ts";
+import {
+  checkKeys,
+  isMapping,
+  read,
+  type Reading,
+  readList,
+  type Report,
+  valueAt,
+} from "./reading.ts";
+import { formatPath, type Path, readYaml } from "./yaml_source.ts";
 
 /** A scenario in which `method` may still be several and `ddio` may still be both. Plain data. */
 export interface Scenario {
@@ -104,43 +112,6 @@ export interface ProgramScenario {
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-/** What was read so far, for the checks: each part with its place in the file. */
-export interface Draft {
-  /** Every name in the file's order, also of hosts whose options are wrong. */
-  readonly hostNames: readonly string[];
-  /** Where the file says it. */
-  readonly hostPaths: ReadonlyMap<string, Path>;
-  readonly fabric: FabricScenario;
-  readonly hasSwitchOptions: boolean;
-  /** Keys of `fabric` that only a leaf–spine network has. */
-  readonly leafSpineKeys: readonly string[];
-  readonly hosts: readonly HostScenario[];
-  readonly programs: readonly { readonly path: Path; readonly program: DraftProgram }[];
-  readonly faults: readonly { readonly path: Path; readonly fault: FaultPlan }[];
-  readonly linkFaults: readonly DraftLinkFault[];
-  readonly until: Time | null;
-}
-
-export interface DraftLinkFault {
-  readonly path: Path;
-  readonly fault: LinkFaultScenario;
-}
-
-export interface DraftProgram extends Omit<ProgramScenario, "on"> {
-  readonly on: readonly string[];
-}
-
-/** Says that the value (or, with `key`, the key) at `path` is wrong. */
-export type Report = (
-  path: Path,
-  problem: { readonly found: string; readonly expected: string; readonly key?: boolean },
-) => void;
-
-interface Reading {
-  readonly source: YamlSource;
-  readonly report: Report;
-}
-
 /**
  * Reads a scenario.
  * @param file its name, for messages.
@@ -204,35 +175,6 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     until,
     capture: read(reading, ["capture"], captureSchema.nullish()) ?? {},
   };
-}
-
-/** The value at `path` by its schema; undefined where it is wrong, which is reported. */
-function read<T>(reading: Reading, path: Path, schema: z.ZodType<T>): T | undefined {
-  const result = schema.safeParse(valueAt(reading.source.data, path));
-  if (result.success) return result.data;
-  for (const issue of result.error.issues) {
-    const at = [...path, ...issue.path.map((part) => typeof part === "symbol" ? "" : part)];
-    if (issue.code === "unrecognized_keys") {
-      checkKeys(reading, at, { found: issue.keys, known: knownKeys(issue.message) });
-    } else {
-      const found = showFound(valueAt(reading.source.data, at));
-      reading.report(at, { found, expected: issue.message });
-    }
-  }
-  return undefined;
-}
-
-/** Reports the keys that are not known, each with the one that was probably meant. */
-function checkKeys(
-  { report }: Reading,
-  path: Path,
-  keys: { readonly found: readonly string[]; readonly known: readonly string[] },
-): void {
-  for (const key of keys.found) {
-    if (keys.known.includes(key)) continue;
-    const expected = nearest(key, keys.known) ?? listOf(keys.known);
-    report([...path, key], { found: "an unknown key", expected, key: true });
-  }
 }
 
 function readHosts(
@@ -322,76 +264,6 @@ export function isOwnProgram(run: string): boolean {
   return /^(\.{0,2}\/).*\.[jt]s$/.test(run);
 }
 
-function readFaults(reading: Reading): Pick<Draft, "faults" | "linkFaults"> {
-  const faults: Draft["faults"][number][] = [], linkFaults: DraftLinkFault[] = [];
-  for (const { path } of readList(reading, ["faults"])) {
-    const item = valueAt(reading.source.data, path);
-    const has = (keys: readonly string[]) =>
-      isMapping(item) && keys.some((key) => Object.hasOwn(item, key));
-    if (has(LINK_KEYS) || has(["cut", "heal"])) {
-      const fault = has(LINK_KEYS) ? readImpairment(reading, path) : readCut(reading, path);
-      if (fault !== undefined) linkFaults.push({ path, fault });
-    } else {
-      const fault = readPowerFault(reading, path);
-      if (fault !== undefined) faults.push({ path, fault });
-    }
-  }
-  return { faults, linkFaults };
-}
-
-function readPowerFault(reading: Reading, path: Path): FaultPlan | undefined {
-  const section = read(reading, path, powerFaultSchema);
-  if (section === undefined) return undefined;
-  const { at, kill, start } = section;
-  if ((kill === undefined) === (start === undefined)) {
-    const found = kill === undefined ? "no fault" : "both kill and start";
-    const expected = kill === undefined
-      ? "one of kill, start, cut and heal, or link"
-      : "one of kill and start";
-    reading.report(path, { found, expected });
-    return undefined;
-  }
-  return kill !== undefined
-    ? { at, action: "kill", node: kill }
-    : { at, action: "start", node: start! };
-}
-
-function readCut(reading: Reading, path: Path): LinkFaultScenario | undefined {
-  const section = read(reading, path, cutSchema);
-  if (section === undefined) return undefined;
-  const { at, cut, heal } = section;
-  if (cut !== undefined && heal !== undefined) {
-    reading.report(path, { found: "both cut and heal", expected: "one of cut and heal" });
-    return undefined;
-  }
-  return cut !== undefined
-    ? { target: cut, action: "cut", at }
-    : { target: heal!, action: "heal", at };
-}
-
-function readImpairment(reading: Reading, path: Path): LinkFaultScenario | undefined {
-  const section = read(reading, path, linkFaultSchema);
-  if (section === undefined) return undefined;
-  const fault = readLinkFault(section);
-  if (!("found" in fault)) return fault;
-  const { key, found, expected } = fault;
-  reading.report(key === undefined ? path : [...path, key], {
-    found,
-    expected,
-    ...(key !== undefined && { key: true }),
-  });
-  return undefined;
-}
-
-/** Paths of the items of a list that may be left out. */
-function readList(reading: Reading, path: Path): { path: Path }[] {
-  const value = valueAt(reading.source.data, path);
-  if (value === undefined || value === null) return [];
-  if (Array.isArray(value)) return value.map((_, i) => ({ path: [...path, i] }));
-  reading.report(path, { found: showFound(value), expected: "a list" });
-  return [];
-}
-
 /** One program for each of its hosts; `next` is the host after it, by name and around. */
 function expand(program: DraftProgram, names: readonly string[]): ProgramScenario[] {
   const sorted = names.toSorted();
@@ -404,19 +276,4 @@ function expand(program: DraftProgram, names: readonly string[]): ProgramScenari
     );
     return { on: host, run, at, options: Object.fromEntries(resolved) };
   });
-}
-
-function isMapping(value: unknown): value is Record<string, unknown> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
-
-function valueAt(data: unknown, path: Path): unknown {
-  let value = data;
-  for (const part of path) {
-    if (typeof value !== "object" || value === null || !Object.hasOwn(value, part)) {
-      return undefined;
-    }
-    value = (value as Record<string | number, unknown>)[part];
-  }
-  return value;
 }

@@ -109,7 +109,7 @@ const KIB = 2 ** 10, MIB = 2 ** 20, GIB = 2 ** 30, PAGE = 4096;
  * `receivePs` is `receive` in a scenario, `iioBitsPerSecond` is `iioRate`: units are written with the
  * value. Counts and sizes keep their names.
  */
-export function timingName(field: string): string {
+function timingName(field: string): string {
   return field.replace(/Ps$/, "").replace(/BitsPerSecond$/, "Rate");
 }
 

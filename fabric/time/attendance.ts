@@ -140,7 +140,13 @@ export class Attendance {
   /** A process that has come back meanwhile stays in its place, and begins when all the dead are buried. */
   #bury(member: Member, dead: { at: Time; instance: string }): void {
     const { instance } = member;
-    this.#options.mortality.fail(member, { ...dead, cause: "death" });
+    const { mortality, onUnseen } = this.#options;
+    if (mortality.isUnrecorded) {
+      onUnseen(
+        `${member.name} died, and the plan's power failures within a process are not on record`,
+      );
+    }
+    mortality.fail(member, { ...dead, cause: "death" });
     this.#unburied.delete(member);
     if (instance === dead.instance || instance === "") return;
     member.instance = instance;

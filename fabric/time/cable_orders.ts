@@ -11,7 +11,7 @@ import {
   refuseLinkFault,
 } from "../rack/link_plan.ts";
 import type { RackPlan } from "../rack/plan.ts";
-import type { Member } from "./member.ts";
+import { afterAllOf, type Member } from "./member.ts";
 import type { RecordedLinkFault } from "./record.ts";
 import { formatTime, NEVER, type Time } from "./time.ts";
 
@@ -77,11 +77,8 @@ export class CableOrders {
   /** The first instant that no partition can have come to. */
   #earliest(): Time {
     return this.#options.members.reduce(
-      (most, { status, grant, ran, failedAt }) =>
-        Math.max(
-          most,
-          status === "running" ? grant!.horizon : status === "dead" ? failedAt : ran + 1,
-        ),
+      (most, member) =>
+        Math.max(most, member.status === "running" ? member.grant!.horizon : afterAllOf(member)),
       1,
     );
   }

@@ -98,8 +98,8 @@ export interface Welcome {
   readonly lives: ReadonlyArray<
     readonly [node: string, life: number, high: number, low: number, events: number]
   >;
-  /** Life and power of every other node at the far end of one of the partition's cables. */
-  readonly neighbours: ReadonlyArray<readonly [node: string, life: number, up: boolean]>;
+  /** What was last noticed at each end of the partition's cables while it had no power. */
+  readonly noticed: readonly LinkChange[];
   /** Messages that the peers have sent so far to this partition's earlier life: begin after them. */
   readonly sentSoFar: ReadonlyArray<readonly [peer: string, incarnation: number, count: number]>;
 }
@@ -142,6 +142,24 @@ const isLinks = listOf(isTime, isCount, isCount, isFlag, isCount, isCount);
 const isRuns = listOf(isTime, isText, isCount, isProgram);
 const isDigests = listOf(isText, isInt, isInt, isCount);
 
+type LinkRow = [
+  at: Time,
+  target: number,
+  port: number,
+  up: boolean,
+  source: number,
+  sourceLife: number,
+];
+
+function linkToRow(change: LinkChange): LinkRow {
+  const { at, target, port, up, source, sourceLife } = change;
+  return [at, target, port, up, source, sourceLife];
+}
+
+function linkFromRow([at, target, port, up, source, sourceLife]: LinkRow): LinkChange {
+  return { at, target, port, up, source, sourceLife };
+}
+
 const GRANT: readonly Check[] = [
   isCount,
   isCount,
@@ -164,7 +182,7 @@ export function grantToArray(grant: Grant): unknown[] {
     grant.horizon,
     grant.expect,
     grant.confirmed,
-    grant.links.map((l) => [l.at, l.target, l.port, l.up, l.source, l.sourceLife]),
+    grant.links.map(linkToRow),
     grant.runs.map((r) => [r.at, r.host, r.counter, r.program]),
     grant.cables,
     grant.lost,
@@ -181,7 +199,7 @@ export function grantFromArray(value: unknown): Grant | undefined {
     Time,
     Grant["expect"],
     Grant["confirmed"],
-    [Time, number, number, boolean, number, number][],
+    LinkRow[],
     [Time, string, number, ProgramPlan][],
     Grant["cables"],
     Grant["lost"],
@@ -196,14 +214,7 @@ export function grantFromArray(value: unknown): Grant | undefined {
     horizon,
     expect,
     confirmed,
-    links: links.map(([at, target, port, up, source, sourceLife]) => ({
-      at,
-      target,
-      port,
-      up,
-      source,
-      sourceLife,
-    })),
+    links: links.map(linkFromRow),
     runs: runs.map(([at, host, counter, program]) => ({ at, host, counter, program })),
     cables,
     lost,
@@ -296,7 +307,7 @@ const WELCOME: readonly Check[] = [
   isTime,
   isCount,
   listOf(isText, isCount, isInt, isInt, isCount),
-  listOf(isText, isCount, isFlag),
+  isLinks,
   isPeerCounts,
 ];
 
@@ -308,7 +319,7 @@ export function welcomeToArray(welcome: Welcome): unknown[] {
     welcome.bootAt,
     welcome.settledSpan,
     welcome.lives,
-    welcome.neighbours,
+    welcome.noticed.map(linkToRow),
     welcome.sentSoFar,
   ];
 }
@@ -322,7 +333,7 @@ export function welcomeFromArray(value: unknown): Welcome | undefined {
     Time,
     number,
     Welcome["lives"],
-    Welcome["neighbours"],
+    LinkRow[],
     Welcome["sentSoFar"],
   ];
   return {
@@ -332,7 +343,7 @@ export function welcomeFromArray(value: unknown): Welcome | undefined {
     bootAt: row[3],
     settledSpan: row[4],
     lives: row[5],
-    neighbours: row[6],
+    noticed: row[6].map(linkFromRow),
     sentSoFar: row[7],
   };
 }

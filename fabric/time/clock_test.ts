@@ -59,7 +59,7 @@ const WELCOME: Welcome = {
   bootAt: 5,
   settledSpan: 4,
   lives: [["a", 1, -2, 3, 4]],
-  neighbours: [["b", 1, false]],
+  noticed: [{ at: 90, target: 0, port: 2, up: false, source: 1, sourceLife: 1 }],
   sentSoFar: [["b", 0, 2]],
 };
 

@@ -2,7 +2,7 @@
  * How far each partition may run, and how early it can have died: arithmetic over what the timekeeper
  * knows of all of them, and the least delays between them.
  */
-import { effectiveNext, type Member, openFrom } from "./member.ts";
+import { effectiveNext, type Member, openFrom, unseenBy } from "./member.ts";
 import { NEVER, type Time } from "./time.ts";
 
 export class Horizons {
@@ -65,7 +65,7 @@ export class Horizons {
   mayBegin(member: Member): boolean {
     return this.#members.every((other) =>
       other === member ||
-      other.ran < member.bootAt + this.#lookahead[member.index]![other.index]!
+      unseenBy(other) <= member.bootAt + this.#lookahead[member.index]![other.index]!
     );
   }
 
@@ -88,12 +88,8 @@ export class Horizons {
     let at = own;
     for (const other of this.#members) {
       if (other === member) continue;
-      const ran = other.status === "dead"
-        ? other.failedAt
-        : other.status === "running"
-        ? other.grant!.horizon
-        : other.ran + 1;
-      at = Math.max(at, ran - this.#lookahead[member.index]![other.index]!);
+      const unseen = other.status === "running" ? other.grant!.horizon : unseenBy(other);
+      at = Math.max(at, unseen - this.#lookahead[member.index]![other.index]!);
     }
     return at;
   }

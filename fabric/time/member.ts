@@ -156,6 +156,20 @@ export function openFrom(member: Member): Time {
   return spansDone(member) === 0 ? member.bootAt : member.ran + 1;
 }
 
+/**
+ * The first instant whose news the partition can still take in; it must not be running. With power
+ * that it has done nothing with, it has seen what its earlier life had, whose end the record knows.
+ */
+export function unseenBy(member: Member): Time {
+  const isOff = member.status === "dead" || spansDone(member) === 0;
+  return isOff ? member.failedAt : member.ran + 1;
+}
+
+/** The first instant that is after all that has happened to the partition; it must not be running. */
+export function afterAllOf(member: Member): Time {
+  return Math.max(1, unseenBy(member), member.status === "dead" ? 0 : openFrom(member));
+}
+
 /** Names one life of one partition. */
 export function lifeKey(partition: string, incarnation: number): string {
   return `${partition}/${incarnation}`;

@@ -56,6 +56,11 @@ export class Mortality {
     if (member.startAt !== NEVER) out.start(member.name, member.startAt);
   }
 
+  /** Whether processes carry out power failures by themselves: then the record does not hold them all. */
+  get isUnrecorded(): boolean {
+    return this.#options.power.isUnrecorded;
+  }
+
   /** An earlier timekeeper may have died between what it wrote down and what it had done about it. */
   repeatOrders(member: Member, { at, instance }: Pick<RecordedFault, "at" | "instance">): void {
     const { out } = this.#options;
@@ -110,7 +115,7 @@ export class Mortality {
       bootAt: member.bootAt,
       settledSpan: member.settledSpan,
       lives: power.lives(member.nodes),
-      neighbours: power.neighbours(member.nodes, member.bootAt),
+      noticed: power.noticed(member.nodes, member.bootAt),
       sentSoFar: this.#sentToEarlierLife(member),
     });
   }

@@ -79,9 +79,18 @@ export class PowerLedger {
     });
   }
 
+  /** Whether nodes have lost or get power by the plan without anybody writing it down. */
+  get isUnrecorded(): boolean {
+    return this.#faults.length > 0;
+  }
+
   markDown(nodes: readonly string[], at: Time): void {
     for (const node of nodes) {
       const state = this.#lives.get(node)!;
+      const returns = this.#faults.filter((fault) =>
+        fault.node === node && fault.action === "start" && fault.at > state.since && fault.at <= at
+      );
+      state.life += returns.length;
       // A life that ends as it begins has told nobody that it did.
       if (state.up && state.since === at) this.#past.get(node)?.pop();
       state.up = false;
@@ -115,33 +124,47 @@ export class PowerLedger {
     }));
   }
 
-  /** What nodes that get power at `at` will yet notice of their neighbours' earlier changes. */
+  /** What nodes that get power at `at` will yet notice of earlier changes at their cables' other ends. */
   newsFor(nodes: readonly string[], at: Time): LinkChange[] {
-    return this.#cablesFrom(nodes).flatMap((direction) =>
-      this.#history(direction.near.node).map((life) =>
-        this.#change(direction.near, direction, life)
-      )
-        .filter((change) => change.at >= at)
+    return this.#newsOver(nodes, at).flatMap((changes) => changes.filter((each) => each.at >= at));
+  }
+
+  /**
+   * What nodes that get power at `at` find at each end of their cables: the last that could be noticed
+   * there before. Two cables to one neighbour may differ, as one is longer.
+   */
+  noticed(nodes: readonly string[], at: Time): LinkChange[] {
+    return this.#newsOver(nodes, at).flatMap((changes) =>
+      changes.filter((each) => each.at < at).slice(-1)
     );
   }
 
-  /** Life and power of the nodes' neighbours as far as it can be noticed at `at`. */
-  neighbours(nodes: readonly string[], at: Time): (readonly [string, number, boolean])[] {
-    return this.#cablesFrom(nodes).map(({ near, noticePs }) => {
-      const noticed = this.#history(near.node).filter(({ since }) => since + noticePs < at).at(-1);
-      return [near.node, noticed?.life ?? 0, noticed?.up ?? true] as const;
+  /**
+   * By cable that leads to the nodes: all that its other end has to tell, oldest first. Between two of
+   * them, what went with their process: that they have power again at `at` they tell each other.
+   */
+  #newsOver(nodes: readonly string[], at: Time): LinkChange[][] {
+    return this.#directions.filter(({ far }) => nodes.includes(far.node)).map((direction) => {
+      const { near } = direction;
+      const isWithin = nodes.includes(near.node);
+      return this.#history(near.node).filter(({ since }) => !isWithin || since < at)
+        .map((life) => this.#change(near, direction, life));
     });
   }
 
-  /** A node's power failures and returns so far, oldest first; of a scripted one, all in the plan. */
+  /**
+   * A node's power failures and returns so far, oldest first; of a scripted one, all in the plan, or
+   * what befell its process.
+   */
   #history(node: string): readonly Life[] {
+    const past = this.#past.get(node);
+    if (past !== undefined) return past;
     let life = 0;
-    const scripted = this.#faults.filter((fault) => fault.node === node).map(({ at, action }) => {
+    return this.#faults.filter((fault) => fault.node === node).map(({ at, action }) => {
       const up = action === "start";
       if (up) life++;
       return { life, up, since: at };
     });
-    return scripted.length > 0 ? scripted : this.#past.get(node) ?? [];
   }
 
   #change(near: Endpoint, to: { far: Endpoint; noticePs: Time }, of: Life): LinkChange {
@@ -160,13 +183,6 @@ export class PowerLedger {
   #cables(nodes: readonly string[]): Direction[] {
     return this.#directions.filter(({ near, far }) =>
       nodes.includes(near.node) && !nodes.includes(far.node)
-    );
-  }
-
-  /** The directions of cables that lead from others to the nodes. */
-  #cablesFrom(nodes: readonly string[]): Direction[] {
-    return this.#directions.filter(({ near, far }) =>
-      !nodes.includes(near.node) && nodes.includes(far.node)
     );
   }
 

@@ -22,6 +22,7 @@ import { Grants } from "./grants.ts";
 import { Horizons } from "./horizon.ts";
 import {
   addFault,
+  afterAllOf,
   effectiveNext,
   type Member,
   newMember,
@@ -327,7 +328,7 @@ export class Timekeeper {
     while (this.#carryOutFault()) this.#horizons.refresh();
     if (this.#atRest.length > 0) {
       if (this.#members.some(({ status }) => status === "running")) return;
-      const now = Math.max(...this.#members.map((member) => member.ran)) + 1;
+      const now = Math.max(...this.#members.map(afterAllOf));
       const waiting = this.#atRest;
       this.#atRest = [];
       this.#resting = true;

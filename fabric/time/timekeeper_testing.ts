@@ -1,6 +1,7 @@
 /** A timekeeper over three partitions in a row that are played by hand, and what it said. */
 import { emptyDigest } from "../digest.ts";
 import type { NodePlan, RackPlan } from "../rack/plan.ts";
+import type { PartitionPlan } from "../rack/topology.ts";
 import type { Grant, Report, Welcome } from "./clock.ts";
 import type { RecordedFault, Summary } from "./record.ts";
 import { NEVER, type Time } from "./time.ts";
@@ -54,11 +55,12 @@ export class Rig {
       term?: number;
       recorded?: RecordedFault[];
       inexact?: boolean;
+      partitions?: readonly PartitionPlan[];
     } = {},
   ) {
     this.keeper = new Timekeeper({
       plan: options.plan ?? planWith(),
-      partitions: NAMES.map((name) => ({ name, nodes: [name] })),
+      partitions: options.partitions ?? NAMES.map((name) => ({ name, nodes: [name] })),
       lookahead: LOOKAHEAD,
       term: options.term ?? 0,
       recorded: options.recorded ?? [],

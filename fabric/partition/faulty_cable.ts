@@ -10,21 +10,14 @@ import {
   type DirectionFaults,
   faultCounts,
   type HeldFrame,
-} from "./link/fault.ts";
-import type { Frame } from "./node.ts";
-import { directionName } from "./rack/cable_names.ts";
-import type { LinkFaultCount, LinkFaultPlan } from "./rack/link_plan.ts";
-import type { RackPlan } from "./rack/plan.ts";
+} from "../link/fault.ts";
+import type { Frame } from "../node.ts";
+import { directionName } from "../rack/cable_names.ts";
+import type { LinkFaultCount, LinkFaultPlan } from "../rack/link_plan.ts";
+import type { RackPlan } from "../rack/plan.ts";
 import { cableCounter, changeLink, type Port, type Resident } from "./resident.ts";
-import { compareEvents, type Event, EVENT_KINDS } from "./time/event_queue.ts";
-import type { Time } from "./time/time.ts";
-
-/** What both directions of a cable do wrong, as one of its ends knows it. */
-export interface CableFaults {
-  readonly leaving: DirectionFaults;
-  /** Of the other direction, only what a cut takes of it at this end. */
-  readonly arriving: DirectionFaults;
-}
+import { compareEvents, type Event, EVENT_KINDS } from "../time/event_queue.ts";
+import type { Time } from "../time/time.ts";
 
 /** A frame on its way. */
 export interface Passing {
@@ -74,10 +67,13 @@ export function cableChange(
   });
 }
 
-/** What a node finds of its cables when it gets power: those that are cut. */
+/**
+ * What a node finds of its network cables when it gets power: those that are cut, or have nobody with
+ * power at their other end. Not of a bus: host and RNIC get power together, and are ready when they are.
+ */
 export function foundAtPowerOn(resident: Resident, time: Time): Event[] {
   return resident.ports.flatMap((port, number) =>
-    port.cutBy === undefined
+    port.up || port.link.kind === "bus"
       ? []
       : [linkEvent(resident, { time, port: number, counter: number, up: false })]
   );

@@ -1,35 +1,23 @@
 /**
  * A partition: some nodes of the rack, one event queue, and the cables that leave them. The one loop
- * that drives every kind of node is {@link Partition.advance}. No clock, no I/O, no async: `runner.ts`
- * puts a partition on the bus, `simulator.ts` runs all of a rack as one.
+ * that drives every kind of node is {@link Partition.advance}; what they send is `outgoing.ts`'s. No
+ * clock, no I/O, no async: `runner.ts` puts a partition on the bus, `simulator.ts` runs all of a rack
+ * as one.
  */
-import { assert, fail } from "./assert.ts";
-import { messageReceived, observedOutputs, type Observer } from "./capture/observation.ts";
-import { digestEvent, digestText, emptyDigest, type NodeDigest } from "./digest.ts";
-import { beginLife, countCutOff } from "./link/fault.ts";
-import { transmit } from "./link/link.ts";
-import type { DurableWrite, Frame, Input, Message, Node, Outputs, TraceStep } from "./node.ts";
-import {
-  addFaultAt,
-  cableChange,
-  CableHistory,
-  countsOf,
-  foundAtPowerOn,
-  sendThrough,
-  takeHeld,
-} from "./faulty_cable.ts";
-import type { LinkFaultCount, LinkFaultPlan } from "./rack/link_plan.ts";
-import type { ProgramPlan, RackPlan } from "./rack/plan.ts";
-import { changeLink, linkCounter, type Port, portsOf, type Resident } from "./resident.ts";
-import { type Event, EVENT_KINDS, EventQueue } from "./time/event_queue.ts";
-import { Deadlines } from "./time/deadlines.ts";
-import { NEVER, type Time } from "./time/time.ts";
-
-/** An event on its way to another partition. */
-export interface Departure {
-  readonly to: string;
-  readonly event: Event;
-}
+import { assert, fail } from "../assert.ts";
+import { messageReceived, observedOutputs, type Observer } from "../capture/observation.ts";
+import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../digest.ts";
+import { addFaultAt, cableChange, CableHistory, countsOf, foundAtPowerOn } from "./faulty_cable.ts";
+import { beginLife, countCutOff } from "../link/fault.ts";
+import type { DurableWrite, Input, Message, Node, Outputs, TraceStep } from "../node.ts";
+import { type Departure, Outgoing } from "./outgoing.ts";
+import type { LinkFaultCount, LinkFaultPlan } from "../rack/link_plan.ts";
+import type { ProgramPlan, RackPlan } from "../rack/plan.ts";
+import { changeLink, type Port, portsOf, type Resident } from "./resident.ts";
+import { powerEvent, scriptedPower } from "./scripted_power.ts";
+import { type Event, EVENT_KINDS, EventQueue } from "../time/event_queue.ts";
+import { Deadlines } from "../time/deadlines.ts";
+import { NEVER, type Time } from "../time/time.ts";
 
 /**
  * Makes a node for its life number `life`, counted from 0. `unsaved` is what its earlier life made
@@ -66,10 +54,10 @@ export interface Advance {
 }
 
 const WAKE_INPUT: Input = { kind: "wake" };
-const POWER_INPUT: Input = { kind: "power" };
 
 export class Partition {
   readonly #queue = new EventQueue();
+  readonly #outgoing: Outgoing;
   readonly #deadlines: Deadlines;
   readonly #residents = new Map<number, Resident>();
   readonly #bySlot: Resident[] = [];
@@ -78,11 +66,10 @@ export class Partition {
   readonly #indexOf: ReadonlyMap<string, number>;
   readonly #cables = new CableHistory();
   #bootAt: Time = 0;
-  #departures: Departure[] = [];
   /** Persistent bytes of hosts that lost power since {@link takeDurable} was last called. */
   readonly #unsaved = new Map<string, DurableWrite[]>();
-  /** No event from here on may happen: an answer to what was sent could come first. */
-  #limit: Time = NEVER;
+  /** Every event before this has happened. */
+  #reached: Time = 0;
   #now: Time = 0;
   #stopOn: ((node: string, step: TraceStep) => boolean) | undefined;
   #events = 0;
@@ -90,6 +77,7 @@ export class Partition {
   constructor(options: PartitionOptions) {
     this.#options = options;
     this.#observer = options.observer;
+    this.#outgoing = new Outgoing({ queue: this.#queue, returnDelay: options.returnDelay });
     this.#indexOf = new Map(options.plan.nodes.map((node, index) => [node.name, index]));
     this.#deadlines = new Deadlines(options.nodes.length);
     for (const name of options.nodes) {
@@ -99,7 +87,6 @@ export class Partition {
       this.#bySlot.push(resident);
       this.#residents.set(index, resident);
     }
-    if (options.scriptedFaults) this.#scheduleFaults();
   }
 
   /** The time of the last event that happened. */
@@ -112,9 +99,13 @@ export class Partition {
     return Math.max(this.#now, this.#queue.now);
   }
 
-  /** The time of the next event, NEVER without one. */
+  /** The time of the next event, or of what happens without one; NEVER where nothing does. */
   get next(): Time {
-    return Math.min(this.#queue.nextTime, this.#deadlines.earliest);
+    let next = Math.min(this.#queue.nextTime, this.#deadlines.earliest);
+    for (const { node } of this.#bySlot) {
+      if (node?.changesAt !== undefined) next = Math.min(next, node.changesAt());
+    }
+    return next;
   }
 
   /** Events that have happened. */
@@ -126,27 +117,14 @@ export class Partition {
   powerOn(time: Time, lives: ReadonlyMap<string, { life: number; digest?: NodeDigest }>): void {
     this.#bootAt = time;
     for (const fault of this.#options.plan.linkFaults ?? []) this.addLinkFault(fault);
+    if (this.#options.scriptedFaults) this.#scheduleFaults(time, lives);
     for (const resident of this.#residents.values()) {
       const start = lives.get(resident.name);
       if (start?.digest !== undefined) Object.assign(resident.digest, start.digest);
-      this.#pushPower(resident, EVENT_KINDS.powerOn, time, start?.life ?? 0);
-    }
-  }
-
-  /** What the ends of this partition's cables are like, for a partition that begins in mid-run. */
-  setNeighbours(
-    neighbours: ReadonlyArray<readonly [node: string, life: number, up: boolean]>,
-  ): void {
-    for (const [node, life, up] of neighbours) {
-      const index = this.#indexOf.get(node);
-      for (const { ports } of this.#residents.values()) {
-        for (const port of ports) {
-          if (port.peerIndex !== index) continue;
-          port.peerLife = life;
-          port.peerUp = up;
-          port.up = up && port.cutBy === undefined;
-        }
-      }
+      // What is ordered of it before its power is on is meant for this life.
+      resident.life = start?.life ?? 0;
+      const { index, life } = resident;
+      this.#queue.push(powerEvent(index, { kind: EVENT_KINDS.powerOn, time, life }));
     }
   }
 
@@ -211,7 +189,8 @@ export class Partition {
    * @param stopOn ends the advance after the event in which a trace step satisfies it.
    */
   advance(horizon: Time, stopOn?: (node: string, step: TraceStep) => boolean): Advance {
-    this.#limit = NEVER;
+    const outgoing = this.#outgoing;
+    outgoing.limit = NEVER;
     this.#stopOn = stopOn;
     const before = this.#events;
     const queue = this.#queue;
@@ -221,30 +200,29 @@ export class Partition {
       const wakeAt = deadlines.earliest;
       // A message comes before a deadline of the same instant (see EVENT_KINDS).
       const time = wakeAt < messageAt ? wakeAt : messageAt;
-      if (time >= horizon || time >= this.#limit) break;
+      if (time >= horizon || time >= outgoing.limit) break;
       if (wakeAt < messageAt) this.#wake(this.#bySlot[deadlines.slot]!, wakeAt);
       else this.#deliver(queue.pop());
     }
     this.#stopOn = undefined;
-    return { events: this.#events - before, reached: Math.min(horizon, this.#limit) };
+    this.#reached = Math.min(horizon, outgoing.limit);
+    return { events: this.#events - before, reached: this.#reached };
   }
 
   /** What was sent to other partitions since the last call, in the order of sending. */
   takeDepartures(): Departure[] {
-    const departures = this.#departures;
-    this.#departures = [];
-    return departures;
+    return this.#outgoing.takeDepartures();
   }
 
   /** What has become persistent since the last call, for each host that lives here. */
   takeDurable(visit: (host: string, writes: DurableWrite[]) => void): void {
-    for (const resident of this.#residents.values()) this.#saveDurable(resident);
+    for (const resident of this.#residents.values()) this.#saveDurable(resident, this.#reached);
     for (const [host, writes] of this.#unsaved) visit(host, writes);
     this.#unsaved.clear();
   }
 
-  #saveDurable({ name, node }: Resident): void {
-    const writes = node?.takeDurable?.();
+  #saveDurable({ name, node }: Resident, before: Time): void {
+    const writes = node?.takeDurable?.(before);
     if (writes === undefined || writes.length === 0) return;
     const unsaved = this.#unsaved.get(name);
     if (unsaved === undefined) this.#unsaved.set(name, writes);
@@ -270,6 +248,13 @@ export class Partition {
     return all;
   }
 
+  #scheduleFaults(bootAt: Time, begun: ReadonlyMap<string, { life: number }>): void {
+    const { plan, nodes } = this.#options;
+    const faults = plan.faults.filter(({ node }) => nodes.includes(node));
+    const of = { indexOf: this.#indexOf, bootAt, begun };
+    for (const event of scriptedPower(faults, of)) this.#queue.push(event);
+  }
+
   #deliver(event: Event): void {
     const resident = this.#residents.get(event.target);
     if (resident === undefined) fail(`Event for node ${event.target}, which does not live here`);
@@ -279,7 +264,7 @@ export class Partition {
     if (event.input.kind === "link") {
       if (!changeLink(resident, event)) return;
     } else if (event.targetLife !== resident.life) return;
-    if (event.kind === EVENT_KINDS.release) return this.#release(resident, event);
+    if (event.kind === EVENT_KINDS.release) return this.#outgoing.release(resident, event);
     const { node } = resident;
     if (node === undefined) return;
     if (event.input.kind === "message") {
@@ -345,7 +330,7 @@ export class Partition {
     const unsaved = this.#unsaved.get(resident.name) ?? [];
     const node = this.#options.create(resident.name, resident.life, unsaved);
     resident.node = node;
-    if (resident.life > 0) this.#announce(resident, event.time, true);
+    if (resident.life > 0) this.#outgoing.announce(resident, event.time, true);
     for (const found of foundAtPowerOn(resident, event.time)) this.#queue.push(found);
     this.#step(resident, node, event);
   }
@@ -357,134 +342,15 @@ export class Partition {
     resident.lifeCut = event.targetLife;
     this.#events++;
     digestEvent(resident.digest, event);
-    this.#saveDurable(resident);
+    this.#saveDurable(resident, event.time);
     resident.node = undefined;
     this.#deadlines.set(resident.slot, NEVER);
-    this.#announce(resident, event.time, false);
-  }
-
-  /** The other ends of a node's cables learn that it is gone or back. */
-  #announce(resident: Resident, time: Time, up: boolean): void {
-    for (const port of resident.ports) {
-      this.#dispatch(port, {
-        time: time + port.noticePs,
-        kind: EVENT_KINDS.link,
-        source: resident.index,
-        counter: linkCounter(resident.life, port.peerPort, up),
-        target: port.peerIndex,
-        sourceLife: resident.life,
-        targetLife: 0,
-        input: { kind: "link", port: port.peerPort, up },
-      });
-    }
-  }
-
-  #dispatch(port: Port, event: Event): void {
-    if (port.peerPartition === undefined) {
-      this.#queue.push(event);
-      return;
-    }
-    this.#departures.push({ to: port.peerPartition, event });
-    this.#limit = Math.min(this.#limit, event.time + this.#options.returnDelay(port.peerPartition));
-  }
-
-  #send(resident: Resident, at: { port: number; departAt: Time }, message: Message): Time {
-    const port = resident.ports[at.port];
-    if (port === undefined) fail(`${resident.name} has no port ${at.port}`);
-    const node = resident.node!;
-    if (!(at.departAt >= this.#now + node.processingPs)) {
-      fail(`${resident.name} sends at ${at.departAt} ps, sooner than its processing delay allows`);
-    }
-    const { link } = port;
-    transmit(link, at.departAt, message);
-    if (!port.up) {
-      if (port.cutBy !== undefined) countCutOff(port.faults!.leaving, port.cutBy);
-    } else if (port.faults === undefined || message.kind !== "frame") {
-      this.#post(resident, port, { message, arrival: link.arrival, tailPs: link.tailPs });
-    } else {
-      this.#sendThrough(resident, port, message);
-    }
-    return link.freeAt;
-  }
-
-  /** Puts a message on its way to the other end of a cable. */
-  #post(
-    resident: Resident,
-    port: Port,
-    of: { readonly message: Message; readonly arrival: Time; readonly tailPs: Time },
-  ): void {
-    const { message, arrival, tailPs } = of;
-    this.#dispatch(port, {
-      time: arrival,
-      kind: EVENT_KINDS.message,
-      source: resident.index,
-      counter: resident.messages++,
-      target: port.peerIndex,
-      sourceLife: resident.life,
-      targetLife: port.peerLife,
-      input: { kind: "message", port: port.peerPort, message, tailPs },
-    });
-  }
-
-  #sendThrough(resident: Resident, port: Port, frame: Frame): void {
-    const { index, life } = resident;
-    const number = resident.releases;
-    const releaseAt = sendThrough(port, { now: this.#now, frame, number }, (passing) => {
-      this.#post(resident, port, passing);
-    });
-    if (releaseAt === undefined) return;
-    resident.releases++;
-    this.#queue.push({
-      time: releaseAt,
-      kind: EVENT_KINDS.release,
-      source: index,
-      counter: number,
-      target: index,
-      sourceLife: life,
-      targetLife: life,
-      input: WAKE_INPUT,
-    });
-  }
-
-  /** Nothing has overtaken a frame for as long as its cable holds it back: it goes on now. */
-  #release(resident: Resident, { time, counter }: Event): void {
-    const found = takeHeld(resident, counter);
-    if (found === undefined) return;
-    const { port, held } = found;
-    if (!port.up) return;
-    const arrival = Math.max(held.arrival, time + port.noticePs);
-    this.#post(resident, port, { message: held.frame, arrival, tailPs: held.tailPs });
-  }
-
-  #pushPower(resident: Resident, kind: number, time: Time, life: number): void {
-    const { index } = resident;
-    this.#queue.push({
-      time,
-      kind,
-      source: index,
-      counter: life,
-      target: index,
-      sourceLife: life,
-      targetLife: life,
-      input: POWER_INPUT,
-    });
-  }
-
-  #scheduleFaults(): void {
-    const lives = new Map<string, number>();
-    for (const fault of this.#options.plan.faults) {
-      const resident = this.#residents.get(this.#indexOf.get(fault.node)!);
-      if (resident === undefined) continue;
-      const life = (lives.get(fault.node) ?? 0) + (fault.action === "start" ? 1 : 0);
-      lives.set(fault.node, life);
-      const kind = fault.action === "kill" ? EVENT_KINDS.powerOff : EVENT_KINDS.powerOn;
-      this.#pushPower(resident, kind, fault.at, life);
-    }
+    this.#outgoing.announce(resident, event.time, false);
   }
 
   #resident(name: string, index: number): Resident {
     const send = (port: number, message: Message, departAt: Time) =>
-      this.#send(resident, { port, departAt }, message);
+      this.#outgoing.send(resident, { port, departAt, now: this.#now }, message);
     const { onTrace, onReport } = this.#options;
     const stops = () => this.#stopOn !== undefined;
     const outputs: Outputs = {
@@ -495,7 +361,7 @@ export class Partition {
       },
       trace: (step) => {
         onTrace?.(this.#now, name, step);
-        if (this.#stopOn?.(name, step)) this.#limit = this.#now;
+        if (this.#stopOn?.(name, step)) this.#outgoing.limit = this.#now;
       },
       report: (topic, value) => onReport?.(this.#now, name, topic, value),
     };

@@ -1,13 +1,14 @@
 /** A node where it runs: its lives, its counters, and its ends of cables. */
-import { assert } from "./assert.ts";
-import type { NodeDigest } from "./digest.ts";
-import type { CableFaults } from "./faulty_cable.ts";
-import type { Link } from "./link/link.ts";
-import type { Node, Outputs } from "./node.ts";
-import { leastEffectPs, linkTo } from "./rack/cabling.ts";
-import type { RackPlan } from "./rack/plan.ts";
-import type { Event } from "./time/event_queue.ts";
-import type { Time } from "./time/time.ts";
+import { assert } from "../assert.ts";
+import type { NodeDigest } from "../digest.ts";
+import type { CableFaults } from "../link/fault.ts";
+import type { Link } from "../link/link.ts";
+import type { Node, Outputs } from "../node.ts";
+import { leastEffectPs, linkTo } from "../rack/cabling.ts";
+import type { RackPlan } from "../rack/plan.ts";
+import type { LinkChange } from "../time/clock.ts";
+import { type Event, EVENT_KINDS } from "../time/event_queue.ts";
+import type { Time } from "../time/time.ts";
 
 /** What is known of a node that runs here. */
 export interface Resident {
@@ -103,8 +104,8 @@ export function changeLink(resident: Resident, event: Event): boolean {
   if (event.source === event.target) return changeCable(port, event);
   port.peerUp = event.input.up;
   port.changedAt = event.time;
-  if (event.input.up) port.peerLife = event.sourceLife;
-  port.up = port.peerUp && port.cutBy === undefined;
+  port.peerLife = event.sourceLife;
+  noteCarrier(port);
   // Over a cable that is cut nobody notices anything.
   return port.cutBy === undefined;
 }
@@ -113,11 +114,17 @@ export function changeLink(resident: Resident, event: Event): boolean {
 function changeCable(port: Port, { input, counter }: Event): boolean {
   assert(input.kind === "link", "Only link events change links");
   // What it finds when it gets power.
-  if (counter < CABLE_COUNTERS) return port.cutBy !== undefined;
+  if (counter < CABLE_COUNTERS) return !port.up;
   const was = port.up;
   port.cutBy = input.up ? undefined : port.cutBy ?? faultOfCounter(counter);
-  port.up = port.peerUp && port.cutBy === undefined;
+  noteCarrier(port);
   return port.up !== was;
+}
+
+/** Whether the link is up, after a change. What it held back for others to overtake goes down with it. */
+function noteCarrier(port: Port): void {
+  port.up = port.peerUp && port.cutBy === undefined;
+  if (!port.up && port.faults !== undefined) port.faults.leaving.held = [];
 }
 
 const CABLE_COUNTERS = 2 ** 16;
@@ -131,7 +138,22 @@ function faultOfCounter(counter: number): number {
   return Math.floor(counter / CABLE_COUNTERS) - 1;
 }
 
+/** The event by which one end of a cable learns that the other end lost or got power. */
+export function noticeOf(change: LinkChange): Event {
+  const { at, source, target, sourceLife, port, up } = change;
+  return {
+    time: at,
+    kind: EVENT_KINDS.link,
+    source,
+    counter: linkCounter(sourceLife, port, up),
+    target,
+    sourceLife,
+    targetLife: 0,
+    input: { kind: "link", port, up },
+  };
+}
+
 /** Unique among the link events that one life of a node causes. */
-export function linkCounter(life: number, port: number, up: boolean): number {
+function linkCounter(life: number, port: number, up: boolean): number {
   return (2 * life + (up ? 1 : 0)) * 2 ** 16 + port;
 }

@@ -1,0 +1,159 @@
+/**
+ * What leaves the nodes of a partition: messages over its cables, and the news that a node lost or got
+ * power. What stays in the partition goes into its queue, the rest is kept for `runner.ts` to publish.
+ * What a cable with faults does to a frame is `faulty_cable.ts`'s.
+ */
+import { fail } from "../assert.ts";
+import { sendThrough, takeHeld } from "./faulty_cable.ts";
+import { countCutOff } from "../link/fault.ts";
+import { transmit } from "../link/link.ts";
+import type { Frame, Input, Message } from "../node.ts";
+import { noticeOf, type Port, type Resident } from "./resident.ts";
+import { type Event, EVENT_KINDS, type EventQueue } from "../time/event_queue.ts";
+import { NEVER, type Time } from "../time/time.ts";
+
+/** An event on its way to another partition. */
+export interface Departure {
+  readonly to: string;
+  readonly event: Event;
+}
+
+export interface OutgoingOptions {
+  /** The partition's own. */
+  readonly queue: EventQueue;
+  /** Least delay in ps from another partition back to this one. */
+  readonly returnDelay: (partition: string) => Time;
+}
+
+/** No node hears of a release, so it needs no input of its own. */
+const RELEASE_INPUT: Input = { kind: "wake" };
+
+export class Outgoing {
+  /**
+   * No event from here on may happen: an answer to what was sent could come first. The partition
+   * resets it when it advances, and lowers it to stop.
+   */
+  limit: Time = NEVER;
+  readonly #queue: EventQueue;
+  readonly #returnDelay: (partition: string) => Time;
+  #departures: Departure[] = [];
+
+  constructor({ queue, returnDelay }: OutgoingOptions) {
+    this.#queue = queue;
+    this.#returnDelay = returnDelay;
+  }
+
+  /** What was sent to other partitions since the last call, in the order of sending. */
+  takeDepartures(): Departure[] {
+    const departures = this.#departures;
+    this.#departures = [];
+    return departures;
+  }
+
+  /**
+   * Hands a message to the transmitter of a port, in the step that `resident` takes at `now`.
+   * @returns when the transmitter is free again, in ps.
+   * @throws where the node breaks its promise of `processingPs`, or has no such port.
+   */
+  send(
+    resident: Resident,
+    at: { readonly port: number; readonly departAt: Time; readonly now: Time },
+    message: Message,
+  ): Time {
+    const { departAt, now } = at;
+    const port = resident.ports[at.port];
+    if (port === undefined) fail(`${resident.name} has no port ${at.port}`);
+    const node = resident.node!;
+    if (!(departAt >= now + node.processingPs)) {
+      fail(`${resident.name} sends at ${departAt} ps, sooner than its processing delay allows`);
+    }
+    const { link } = port;
+    transmit(link, departAt, message);
+    if (!port.up) {
+      if (port.cutBy !== undefined) countCutOff(port.faults!.leaving, port.cutBy);
+    } else if (port.faults === undefined || message.kind !== "frame") {
+      this.#post(resident, port, { message, arrival: link.arrival, tailPs: link.tailPs });
+    } else {
+      this.#sendThrough(resident, port, { frame: message, now });
+    }
+    return link.freeAt;
+  }
+
+  /** Nothing has overtaken a frame for as long as its cable holds it back: it goes on now. */
+  release(resident: Resident, { time, counter }: Event): void {
+    const found = takeHeld(resident, counter);
+    if (found === undefined) return;
+    const { port, held } = found;
+    if (!port.up) return;
+    const arrival = Math.max(held.arrival, time + port.noticePs);
+    this.#post(resident, port, { message: held.frame, arrival, tailPs: held.tailPs });
+  }
+
+  /** The other ends of a node's cables learn that it is gone or back. */
+  announce(resident: Resident, time: Time, up: boolean): void {
+    for (const port of resident.ports) {
+      const change = {
+        at: time + port.noticePs,
+        source: resident.index,
+        sourceLife: resident.life,
+        target: port.peerIndex,
+        port: port.peerPort,
+        up,
+      };
+      this.#dispatch(port, noticeOf(change));
+    }
+  }
+
+  #sendThrough(
+    resident: Resident,
+    port: Port,
+    of: { readonly frame: Frame; readonly now: Time },
+  ): void {
+    const { index, life } = resident;
+    const { frame, now } = of;
+    const number = resident.releases;
+    const releaseAt = sendThrough(port, { now, frame, number }, (passing) => {
+      this.#post(resident, port, passing);
+    });
+    if (releaseAt === undefined) return;
+    resident.releases++;
+    this.#queue.push({
+      time: releaseAt,
+      kind: EVENT_KINDS.release,
+      source: index,
+      counter: number,
+      target: index,
+      sourceLife: life,
+      targetLife: life,
+      input: RELEASE_INPUT,
+    });
+  }
+
+  /** Puts a message on its way to the other end of a cable. */
+  #post(
+    resident: Resident,
+    port: Port,
+    of: { readonly message: Message; readonly arrival: Time; readonly tailPs: Time },
+  ): void {
+    const { message, arrival, tailPs } = of;
+    this.#dispatch(port, {
+      time: arrival,
+      kind: EVENT_KINDS.message,
+      source: resident.index,
+      counter: resident.messages++,
+      target: port.peerIndex,
+      sourceLife: resident.life,
+      targetLife: port.peerLife,
+      input: { kind: "message", port: port.peerPort, message, tailPs },
+    });
+  }
+
+  #dispatch({ peerPartition }: Port, event: Event): void {
+    if (peerPartition === undefined) {
+      this.#queue.push(event);
+      return;
+    }
+    this.#departures.push({ to: peerPartition, event });
+    this.limit = Math.min(this.limit, event.time + this.#returnDelay(peerPartition));
+  }
+}

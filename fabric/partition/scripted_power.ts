@@ -1,0 +1,56 @@
+/** Power of the nodes of a partition, as events of its queue: by the plan, and at its beginning. */
+import { assert } from "../assert.ts";
+import type { Input } from "../node.ts";
+import type { FaultPlan } from "../rack/plan.ts";
+import { type Event, EVENT_KINDS } from "../time/event_queue.ts";
+import type { Time } from "../time/time.ts";
+
+const POWER_INPUT: Input = { kind: "power" };
+
+/** The event by which power of node number `index` comes on, or goes, for its life `life`. */
+export function powerEvent(
+  index: number,
+  of: { readonly kind: number; readonly time: Time; readonly life: number },
+): Event {
+  const { kind, time, life } = of;
+  return {
+    time,
+    kind,
+    source: index,
+    counter: life,
+    target: index,
+    sourceLife: life,
+    targetLife: life,
+    input: POWER_INPUT,
+  };
+}
+
+/**
+ * Power failures and returns that the plan has for the nodes of a partition. A later process has
+ * nothing to do with what was planned for before, nor needs power again.
+ * @param of.begun the life in which each node begins, at `bootAt`.
+ */
+export function scriptedPower(
+  faults: readonly FaultPlan[],
+  of: {
+    readonly indexOf: ReadonlyMap<string, number>;
+    readonly bootAt: Time;
+    readonly begun: ReadonlyMap<string, { readonly life: number }>;
+  },
+): Event[] {
+  const { indexOf, bootAt, begun } = of;
+  const events: Event[] = [];
+  const lives = new Map<string, number>();
+  for (const { node, action, at } of faults) {
+    const index = indexOf.get(node);
+    assert(index !== undefined, `Node ${node} is not in the plan`);
+    const first = begun.get(node)?.life ?? 0;
+    const isPast = first > 0 && (at <= bootAt || (action === "start" && !lives.has(node)));
+    if (isPast) continue;
+    const life = (lives.get(node) ?? first) + (action === "start" ? 1 : 0);
+    lives.set(node, life);
+    const kind = action === "kill" ? EVENT_KINDS.powerOff : EVENT_KINDS.powerOn;
+    events.push(powerEvent(index, { kind, time: at, life }));
+  }
+  return events;
+}
