@@ -2,7 +2,7 @@
  * Makes the nodes of a plan, of all three kinds: for a rack in one process. Pure; whoever uses it brings
  * files or memory. A process that is one device loads its own kind only (`main.ts`).
  */
-import type { CreateNode } from "../fabric/partition.ts";
+import type { CreateNode } from "../fabric/partition/partition.ts";
 import type { RackPlan } from "../fabric/rack/plan.ts";
 import type { Program } from "./host/program.ts";
 import type { ImageReader } from "./host/sparse_bytes.ts";

@@ -95,13 +95,23 @@ export function readInputs(
 export async function importPrograms(runFile: RunFile): Promise<Record<string, Program>> {
   const programs: Record<string, Program> = {};
   for (const [name, path] of Object.entries(runFile.programs)) {
-    const module = await import(new URL(path, "file:///").href);
+    const module = await importProgram(path);
     if (typeof module.default !== "function") {
       throw new InputError(`${path} has no default export that is a function: expected a program`);
     }
     programs[name] = module.default as Program;
   }
   return programs;
+}
+
+/** @throws InputError with what is wrong with it, where it cannot be loaded or ends while it is. */
+async function importProgram(path: string): Promise<{ readonly default?: unknown }> {
+  try {
+    return await import(new URL(path, "file:///").href);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new InputError(`Cannot load ${path}: ${why}`, { cause: error });
+  }
 }
 
 /** Writes a file that a program made: `{ path, bytes }`, under the run's `outputs/`. */

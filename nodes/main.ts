@@ -17,7 +17,7 @@ import {
 import { endWithParent } from "../fabric/end_with_parent.ts";
 import { Runner } from "../fabric/runner.ts";
 import { rngFor } from "../fabric/time/rng.ts";
-import type { CreateNode } from "../fabric/partition.ts";
+import type { CreateNode } from "../fabric/partition/partition.ts";
 import type { FactoryOptions } from "./factory.ts";
 import {
   importPrograms,

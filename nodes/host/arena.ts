@@ -4,9 +4,9 @@
  * lives as long as one of its pieces is held.
  */
 
-const SLAB_BYTES = 32 * 1024;
+const SLAB_BYTES = 64 * 1024;
 /** From here on, an array of its own costs little beside its bytes. */
-const OWN_BYTES = 4 * 1024;
+const OWN_BYTES = 8 * 1024;
 
 let slab = new Uint8Array(SLAB_BYTES);
 let used = 0;

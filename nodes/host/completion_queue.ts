@@ -14,6 +14,7 @@ import {
 import { CQ_ARM_OFFSET, encodeCqArm } from "../../fabric/wire/queue_information.ts";
 import type { WqeOpcode } from "../../fabric/wire/wqe.ts";
 import {
+  allocated,
   contiguous,
   type Device,
   expectReply,
@@ -145,7 +146,8 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
     return verbError("EINVAL", `Vectors are 0 to ${COMP_VECTORS - 1}: it is ${compVector}`);
   }
   const entries = ringEntries(wanted);
-  const ring = device.cpu.allocateContiguous(entries * CQE_BYTES);
+  const ring = allocated(() => device.cpu.allocateContiguous(entries * CQE_BYTES));
+  if (failed(ring)) return ring;
   const fill = new Uint8Array(entries * CQE_BYTES);
   for (let at = CQE_BYTES - 1; at < fill.length; at += CQE_BYTES) fill[at] = CQE_INVALID;
   device.cpu.store(ring.address, fill);
@@ -335,7 +337,9 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
   const wanted = options.mode ?? cq.device.state.completion;
   const vector = wanted === "interrupt" ? cq.vector : null;
   for (;;) {
-    while (cq.place.resizing) yield* cpu.waitSignal(resizedSignal(cq), NEVER);
+    while (cq.place.resizing) {
+      if ((yield* cpu.waitSignal(resizedSignal(cq), deadline)) === "timeout") return [];
+    }
     let completions = takeCompletions(cq, most);
     if (completions.length === 0 && vector !== null) {
       // Arm, then look again: what came between would raise no interrupt (`rocev2.md` §4.4).

@@ -59,7 +59,9 @@ export interface ConnectOptions {
   readonly pathMtu?: PathMtu;
 }
 
-type PathMtu = 256 | 512 | 1024 | 2048 | 4096;
+/** Payload bytes that a path's packets may have (`ibv_mtu`). */
+export const PATH_MTUS = [256, 512, 1024, 2048, 4096] as const;
+export type PathMtu = typeof PATH_MTUS[number];
 
 function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
   return options.pathMtu ?? qp.device.state.mtu as PathMtu;
@@ -113,6 +115,12 @@ export function* connect(device: Device, options: ConnectOptions): Steps<Connect
   const serviceId = serviceIdOf(options.service);
   if (serviceId === undefined || (options.privateData?.length ?? 0) > PRIVATE_DATA_BYTES) {
     return refusal("local", "A service has 1 to 8 ASCII characters, private data at most 88 B");
+  }
+  const { mtu } = device.state;
+  const { pathMtu = mtu } = options;
+  if (pathMtu > mtu || !PATH_MTUS.some((each) => each === pathMtu)) {
+    const expected = `${PATH_MTUS.join(", ")}, at most the port's ${mtu}`;
+    return refusal("mtu", `The path MTU is ${pathMtu}: expected one of ${expected}`);
   }
   const qp = yield* prepareQp(options.qp);
   if (failed(qp)) return refusal("local", qp.reason);

@@ -12,6 +12,7 @@ import {
 } from "../../fabric/wire/queue_information.ts";
 import type { PersistencePlan, RnicEvent, RnicReply } from "../../fabric/wire/rnic_command.ts";
 import type { Time } from "../../fabric/time/time.ts";
+import { OutOfMemory } from "./address_map.ts";
 import type { CmAgent } from "./cm_agent.ts";
 import type { Gsi } from "./gsi.ts";
 import type { Mr, Pd } from "./memory_region.ts";
@@ -182,6 +183,16 @@ export function contiguous(buffer: Buffer): number {
     );
   }
   return first + buffer.address % buffer.pageBytes;
+}
+
+/** What `allocate` returns, or ENOMEM where the host's memory is used up. */
+export function allocated(allocate: () => Buffer): Buffer | VerbError {
+  try {
+    return allocate();
+  } catch (error) {
+    if (!(error instanceof OutOfMemory)) throw error;
+    return verbError("ENOMEM", error.message);
+  }
 }
 
 /** The next power of two. */

@@ -24,7 +24,8 @@ export interface Gsi {
   readonly cq: Cq;
   readonly sendMr: Mr;
   readonly recvMr: Mr;
-  nextSlot: number;
+  /** Where the next datagram is put: one count for all programs, which each see a Gsi of their own. */
+  readonly sending: { nextSlot: number };
 }
 
 /** Makes QP 1 and posts its receives. */
@@ -49,7 +50,7 @@ export function* openGsi(program: Device): Steps<Gsi> {
     }),
   );
   must(yield* modifyQp(qp, { state: "init", qKey: GSI_QKEY }));
-  const gsi = { qp, cq, sendMr, recvMr, nextSlot: 0 };
+  const gsi = { qp, cq, sendMr, recvMr, sending: { nextSlot: 0 } };
   must(
     yield* postRecv(qp, Array.from({ length: RECV_SLOTS }, (_, slot) => recvRequest(gsi, slot))),
   );
@@ -109,8 +110,8 @@ export function* sendMessage(
   trace(gsi, "cm-send", datagram.message);
   const ah = createAh(gsi.qp.pd, { address: datagram.to });
   if (failed(ah)) return;
-  const slot = gsi.nextSlot;
-  gsi.nextSlot = (slot + 1) % SEND_SLOTS;
+  const slot = gsi.sending.nextSlot;
+  gsi.sending.nextSlot = (slot + 1) % SEND_SLOTS;
   const at = gsi.sendMr.address + slot * MAD_BYTES;
   gsi.qp.device.cpu.store(at, encodeCm(datagram.message));
   yield* postSend(gsi.qp, {

@@ -20,6 +20,7 @@ import type { RnicCommand, RnicEvent, RnicReply } from "../../fabric/wire/rnic_c
 import { AddressMap, describePhysical, SCM_BASE } from "./address_map.ts";
 import { createCpu, type Machine } from "./cpu.ts";
 import { type Device, deviceOn } from "./device.ts";
+import { hostStatistics } from "./host_statistics.ts";
 import { Iio } from "./iio.ts";
 import { MemorySystem } from "./memory_system.ts";
 import { type Account, Processor } from "./processor.ts";
@@ -115,6 +116,7 @@ class Host implements Node {
       processingPs: this.processingPs,
       sink: {
         visible: (from, length) => this.#processor.memoryChanged({ from, length }, this.#now),
+        isWatched: (from, length) => this.#processor.isWatched({ from, length }),
         written: (write, flow) => this.#traceWritten(write, flow),
         complete: (completion) => this.#send(completion),
         interrupt: (vector) => this.#processor.raise(vector, this.#now),
@@ -126,6 +128,7 @@ class Host implements Node {
   step(now: Time, input: Input, out: Outputs): void {
     this.#now = now;
     this.#out = out;
+    this.#iio.catchUp(now);
     this.#memory.advance(now);
     if (this.#powered === (input.kind === "power")) {
       fail(`${this.name} got ${input.kind} out of turn`);
@@ -158,50 +161,25 @@ class Host implements Node {
     return Math.min(this.#iio.nextAt, this.#processor.nextAt);
   }
 
-  takeDurable(): DurableWrite[] {
+  changesAt(): Time {
+    return this.#iio.changesAt;
+  }
+
+  takeDurable(before: Time): DurableWrite[] {
+    this.#iio.catchUp(before);
     return this.#memory.takeDurable();
   }
 
   statistics(): Record<string, number> {
-    const { llc, scmImc, dramImc, scm, dram } = this.#memory;
-    const iio = this.#iio, processor = this.#processor;
-    const cores = Object.fromEntries(
-      processor.cpuPs.map((cpuPs, core) => [`core${core}.cpuPs`, cpuPs]),
+    return hostStatistics(
+      { processor: this.#processor, iio: this.#iio, memory: this.#memory, map: this.#map },
+      {
+        programs: this.#programs,
+        registerWrites: this.#registerWrites,
+        commands: this.#commands,
+        strayReplies: this.#strays,
+      },
     );
-    return {
-      cpuPs: processor.cpuPs.reduce((sum, cpuPs) => sum + cpuPs, 0),
-      pollPs: processor.pollPs,
-      ...cores,
-      interrupts: processor.interrupts,
-      programs: this.#programs,
-      programsRunning: processor.running,
-      registerWrites: this.#registerWrites,
-      commands: this.#commands,
-      strayReplies: this.#strays,
-      dmaReads: iio.reads,
-      dmaReadBytes: iio.readBytes,
-      dmaWrites: iio.writes,
-      dmaWriteBytes: iio.writeBytes,
-      dmaBadReads: iio.badReads,
-      dmaBadWrites: iio.badWrites,
-      iioBytesMax: iio.bytesMax,
-      iioBytes: iio.bufferedBytes,
-      llcHits: llc.hits,
-      llcMisses: llc.misses,
-      llcEvictions: llc.evictions,
-      wpqStalls: iio.stalls,
-      wpqStallPs: iio.stallPs,
-      scmWpqLines: scmImc.accepted,
-      scmWpqCombined: scmImc.combined,
-      scmWpqOverflows: scmImc.overflows,
-      scmWpqMax: scmImc.pendingMax,
-      dramWpqLines: dramImc.accepted,
-      dramWpqOverflows: dramImc.overflows,
-      dramWpqMax: dramImc.pendingMax,
-      scmResidentBytes: scm.residentBytes,
-      dramResidentBytes: dram.residentBytes,
-      dramAllocatedBytes: this.#map.allocatedBytes,
-    };
   }
 
   #createMachine(): Machine {
@@ -362,13 +340,13 @@ class Host implements Node {
     this.#processor.signal(SIGNALS.rnicEvent, this.#now);
   }
 
-  #traceRead({ address, length, noSnoop }: MemoryRead): void {
+  #traceRead({ tag, address, length, noSnoop }: MemoryRead): void {
     const out = this.#output();
     if (!out.tracing) return;
     const behind = this.#iio.bufferedBytes;
     const waits = behind > 0 ? `, behind ${behind} B in the IIO` : "";
     const text = `DMA read of ${length} B at ${describePhysical(address)}${ns(noSnoop)}${waits}`;
-    out.trace({ step: "iio-read", text, ...scmRange(address, length) });
+    out.trace({ step: "iio-read", text, tag, ...scmRange(address, length) });
   }
 
   #traceWork(core: { readonly index: number; readonly busyUntil: Time }, program: string): void {

@@ -339,8 +339,9 @@ describe("Host bus", () => {
       data: pattern(8),
       noSnoop: true,
     });
-    rig.arrive(BOOT, { kind: "memory-read", tag: 0, address: 0x40, length: 1, noSnoop: false });
+    rig.arrive(BOOT, { kind: "memory-read", tag: 7, address: 0x40, length: 1, noSnoop: false });
     rig.run();
+    assert.deepEqual(rig.traces.map(({ tag }) => tag), [7, undefined]);
     assert.deepEqual(rig.traces.map(({ step, text }) => `${step}: ${text}`), [
       "iio-read: DMA read of 1 B at DRAM+0x40, behind 8 B in the IIO",
       "imc: 8 B at SCM+0x40 (NS) is accepted by the iMC",

@@ -150,14 +150,20 @@ export class HostRig {
   /** Lets everything happen that happens at `until` or before, and makes that now. */
   run(until: Time = NEVER): void {
     while (this.nextAt <= until && this.next());
-    if (until !== NEVER) this.now = until;
+    if (until === NEVER) return;
+    this.now = until;
+    this.#takeDurable(until + 1);
   }
 
   step(input: Parameters<Node["step"]>[1]): void {
     this.steps++;
     this.node.step(this.now, input, this.#out);
     assert(this.node.wakeAt() >= this.now, `wakes at ${this.node.wakeAt()} ps, before now`);
-    for (const write of this.node.takeDurable!()) {
+    this.#takeDurable(this.now);
+  }
+
+  #takeDurable(before: Time): void {
+    for (const write of this.node.takeDurable!(before)) {
       this.durable.push(write);
       this.survivors.set(write.data, write.offset);
     }

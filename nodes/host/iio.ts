@@ -1,7 +1,10 @@
 /**
  * Integrated I/O: the buffer of posted writes between the bus and memory, and the ordering rule of
  * the bus (P-03). A write waits here, then leaves piece by piece, into the LLC (flow 2) or the iMC
- * (flow 1); each piece is an event, because that is when bytes become visible, and persistent.
+ * (flow 1): that is when bytes become visible, and persistent.
+ *
+ * A write's last piece is an event. The others are one only where a program waits for what they bring;
+ * else they are made up for, each with its own time, before anybody can look ({@link Iio.catchUp}).
  *
  * Reads and interrupts may not pass earlier writes. Writes never wait for reads.
  */
@@ -35,6 +38,8 @@ export function flowOf(
 export interface IioSink {
   /** A piece of a write is visible to cores, and to later reads. */
   visible(address: number, length: number): void;
+  /** Whether a program waits for something to change in this range. */
+  isWatched(address: number, length: number): boolean;
   /** A whole write has left for `flow`. */
   written(write: MemoryWrite, flow: 1 | 2): void;
   /** A read is answered: the message is to leave now. */
@@ -108,9 +113,10 @@ export class Iio {
   #arrived = 0;
   #left = 0;
   #buffered = 0;
-  /** Bytes of the first write that have left, and when its next piece does. */
+  /** Bytes of the first write that have left, when its next piece does, and, at the soonest, its last. */
   #offset = 0;
   #drainAt: Time = NEVER;
+  #lastAt: Time = NEVER;
 
   constructor(
     plan: HostPlan,
@@ -133,8 +139,19 @@ export class Iio {
 
   /** When something happens here next. */
   get nextAt(): Time {
-    const read = this.#started[0];
-    return read === undefined ? this.#drainAt : Math.min(this.#drainAt, read.at);
+    const read = this.#started[0], writeAt = this.#writeAt();
+    return read === undefined ? writeAt : Math.min(writeAt, read.at);
+  }
+
+  /** When the next piece leaves, with an event or without. */
+  get changesAt(): Time {
+    return this.#drainAt;
+  }
+
+  #writeAt(): Time {
+    if (this.#drainAt === this.#lastAt) return this.#lastAt;
+    const { address, data } = this.#writes.first!.message;
+    return this.#sink.isWatched(address, data.length) ? this.#drainAt : this.#lastAt;
   }
 
   /** Bytes that a power failure would lose here (P-05). */
@@ -156,7 +173,7 @@ export class Iio {
     this.#buffered += length;
     this.bytesMax = Math.max(this.bytesMax, this.#buffered);
     this.#writes.push({ message, arrival: now });
-    if (this.#writes.size === 1) this.#drainAt = this.#pieceAt(now);
+    if (this.#writes.size === 1) this.#setDrain(this.#pieceAt(now));
   }
 
   /** A read or an interrupt arrives: it goes on when every earlier write has left (P-03). */
@@ -167,10 +184,45 @@ export class Iio {
 
   /** Does what is due at `now`. */
   run(now: Time): void {
-    while (this.#drainAt <= now) this.#drain(now);
+    while (this.#drainAt <= now) {
+      const { message } = this.#writes.first!;
+      const offset = this.#offset, left = this.#left;
+      if (!this.#drain(now)) continue;
+      const end = this.#left > left ? message.data.length : this.#offset;
+      this.#sink.visible(message.address + offset, end - offset);
+      if (this.#offset === 0) this.#release(now);
+    }
     while (this.#started.length > 0 && this.#started[0]!.at <= now) {
       this.#complete(this.#started.shift()!.message);
     }
+  }
+
+  /**
+   * Lets the pieces leave whose time was before `before` and that had no event. Called before anybody
+   * looks into memory, the record of what is persistent included.
+   */
+  catchUp(before: Time): void {
+    const end = Math.min(before, this.#lastAt);
+    if (this.#drainAt >= end) return;
+    if (flowOf(this.#plan, this.#writes.first!.message.noSnoop) === 2) return this.#fillCache(end);
+    while (this.#drainAt < before && this.#drainAt < this.#lastAt) {
+      this.#memory.advance(this.#drainAt);
+      this.#drain(this.#drainAt);
+    }
+  }
+
+  /** {@link catchUp} for flow 2, where it makes no difference when a piece leaves: all at once. */
+  #fillCache(before: Time): void {
+    const { message } = this.#writes.first!;
+    const { iioDrainBytes, iioBitsPerSecond } = this.#plan.timing;
+    const piecePs = transferTime(iioDrainBytes, iioBitsPerSecond);
+    const later = Math.floor((before - 1 - this.#drainAt) / piecePs);
+    const end = this.#offset + this.#pieceBytes(message) + later * iioDrainBytes;
+    const bytes = message.data.subarray(this.#offset, end);
+    this.#memory.dmaWriteCache(message.address + this.#offset, bytes);
+    this.#buffered -= bytes.length;
+    this.#offset = end;
+    this.#setDrain(this.#pieceAt(this.#drainAt + later * piecePs));
   }
 
   /** The device is gone: nobody wants answers. What it has written stays on its way. */
@@ -198,7 +250,22 @@ export class Iio {
     return Math.min(iioDrainBytes - inPiece, message.data.length - this.#offset);
   }
 
-  #drain(now: Time): void {
+  /** Says when the next piece of the first write leaves. */
+  #setDrain(at: Time): void {
+    this.#drainAt = at;
+    this.#lastAt = at;
+    const write = this.#writes.first;
+    if (write === undefined) return;
+    const { iioDrainBytes, iioBitsPerSecond } = this.#plan.timing;
+    const rest = write.message.data.length - this.#offset - this.#pieceBytes(write.message);
+    if (rest === 0) return;
+    const whole = Math.floor(rest / iioDrainBytes), part = rest % iioDrainBytes;
+    this.#lastAt += whole * transferTime(iioDrainBytes, iioBitsPerSecond) +
+      transferTime(part, iioBitsPerSecond);
+  }
+
+  /** @returns whether a piece has left: not where the iMC has no room. */
+  #drain(now: Time): boolean {
     const { message } = this.#writes.first!;
     const length = this.#pieceBytes(message);
     const address = message.address + this.#offset;
@@ -212,17 +279,16 @@ export class Iio {
       if (freeAt > now) {
         this.stalls++;
         this.stallPs += freeAt - now;
-        this.#drainAt = freeAt;
-        return;
+        this.#setDrain(freeAt);
+        return false;
       }
       this.#memory.writeThrough(address, bytes);
     }
     this.#offset += length;
     this.#buffered -= length;
     if (this.#offset === message.data.length) this.#leave(message, flow);
-    this.#drainAt = this.#writes.first === undefined ? NEVER : this.#pieceAt(now);
-    this.#sink.visible(address, length);
-    if (this.#offset === 0) this.#release(now);
+    this.#setDrain(this.#writes.first === undefined ? NEVER : this.#pieceAt(now));
+    return true;
   }
 
   #leave(message: MemoryWrite, flow: 1 | 2): void {

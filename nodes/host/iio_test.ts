@@ -69,10 +69,48 @@ describe("Iio", () => {
     assert.equal(host.node.statistics().iioBytes, 100);
     host.run(START + iioPs + PIECE_PS);
     assert.deepEqual(host.durable.map(({ offset, data }) => [offset, data.length]), [[100, 28]]);
-    assert.equal(host.nextAt, START + iioPs + 1750 + 4000, "28 B, then 64 B up to the next 64");
+    assert.equal(host.node.changesAt!(), START + iioPs + 1750 + 4000, "64 B up to the next 64");
     host.run();
     assert.deepEqual([...host.survivors.subarray(100, 200)], [...pattern(100)]);
     assert.deepEqual(host.durable.map(({ offset }) => offset), [100, 128, 192]);
+  });
+
+  it("P-41: a power failure between two pieces leaves what had left, though only the last is an event", () => {
+    for (const hasEvents of [false, true]) {
+      const host = rig();
+      host.arrive(START, write(SCM_BASE + 100, pattern(412)));
+      // A read that comes in between changes nothing, and sees what has left.
+      if (hasEvents) {
+        for (let at = 1; at < 6; at++) {
+          host.arrive(START + iioPs + at * 3_000, read(at, 0, 64));
+        }
+      }
+      const ends = [28, 92, 156, 220, 284, 348];
+      for (const [i, left] of ends.entries()) {
+        const before = START + iioPs + 1750 + i * PIECE_PS;
+        host.run(before - 1);
+        assert.equal(
+          host.durable.reduce((sum, { data }) => sum + data.length, 0),
+          ends[i - 1] ?? 0,
+        );
+        host.run(before);
+        assert.equal(host.durable.reduce((sum, { data }) => sum + data.length, 0), left);
+      }
+      host.run();
+      assert.deepEqual([...host.survivors.subarray(100, 512)], [...pattern(412)]);
+      if (!hasEvents) assert.equal(host.now, START + iioPs + 1750 + 6 * PIECE_PS);
+    }
+  });
+
+  it("has an event for the last piece of a write alone, in either flow", () => {
+    for (const ddio of [false, true]) {
+      const host = rig({ ddio });
+      host.arrive(START, write(0, pattern(4096)));
+      const { steps } = host;
+      host.run();
+      assert.equal(host.steps - steps, 2, "it comes, it has left");
+      assert.equal(host.node.changesAt!(), Infinity);
+    }
   });
 
   it("P-04: flow 2 leaves data in the LLC, where a power failure loses it", () => {

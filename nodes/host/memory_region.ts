@@ -69,6 +69,9 @@ export function deallocPd(pd: Pd): VerbError | undefined {
   return undefined;
 }
 
+/** Rights that let a peer rely on persistence: of SCM alone (P-22; FLUSH: §4.5, as rxe). */
+const PERSISTENCE = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
+
 /** ibv_reg_mr's rules (`rocev2.md` §4.5) and P-22's; undefined where the request obeys them. */
 function checkRegion(
   pd: Pd,
@@ -85,8 +88,9 @@ function checkRegion(
   }
   const wrong = checkRights(access);
   if (wrong !== undefined) return wrong;
-  if ((access & ACCESS.remoteWritePersistence) !== 0 && !isScm(pd.device, buffer)) {
-    return verbError("EINVAL", "Remote write persistence is granted on storage class memory only");
+  const place = { address: buffer.address + offset, length };
+  if ((access & PERSISTENCE) !== 0 && !isScm(pd.device, place)) {
+    return verbError("EINVAL", "Persistence is granted on storage class memory only");
   }
   return undefined;
 }
@@ -103,15 +107,15 @@ function checkRights(access: number): VerbError | undefined {
   return undefined;
 }
 
-function isScm(device: Device, buffer: Buffer): boolean {
-  const scm = device.cpu.scm;
-  return buffer.address >= scm.address &&
-    buffer.address + buffer.length <= scm.address + scm.length;
+/** Whether all of the place is storage class memory. */
+function isScm(device: Device, place: Pick<Buffer, "address" | "length">): boolean {
+  const { scm } = device.cpu;
+  return place.address >= scm.address && place.address + place.length <= scm.address + scm.length;
 }
 
 /**
  * Registers (a part of) a buffer at processor and RNIC alike (P-22): page table VA → PA, first VA,
- * length, access flags.
+ * length, access flags, and whether it outlives a power failure, which the RNIC cannot see.
  */
 export function* regMr(
   pd: Pd,
@@ -124,7 +128,7 @@ export function* regMr(
   const wrong = refuseStale(pd.device, pd.epoch) ??
     checkRegion(pd, buffer, { offset, length, access });
   if (wrong !== undefined) return wrong;
-  const place = placeOf(buffer, { offset, length, iova: options.iova });
+  const place = placeOf(pd.device, { buffer, offset, length, iova: options.iova });
   if (failed(place)) return place;
   const region = { pd: pd.handle, access, ...place };
   const reply = expectReply(
@@ -139,16 +143,17 @@ export function* regMr(
   return mr;
 }
 
-/** Page table, first address and length of a part of a buffer. */
+/** Page table, first address, length and kind of memory of a part of a buffer. */
 function placeOf(
-  buffer: Buffer,
+  device: Device,
   part: {
+    readonly buffer: Buffer;
     readonly offset: number;
     readonly length: number;
     readonly iova: number | undefined;
   },
 ): NonNullable<RegionChange["place"]> | VerbError {
-  const { offset, length } = part;
+  const { buffer, offset, length } = part;
   const start = buffer.address + offset;
   const { pageBytes } = buffer;
   const base = buffer.address - buffer.address % pageBytes;
@@ -158,7 +163,8 @@ function placeOf(
   }
   const first = Math.floor((start - base) / pageBytes);
   const last = Math.floor((start + length - 1 - base) / pageBytes);
-  return { va, length, pageBytes, pages: buffer.pages.slice(first, last + 1) };
+  const persistent = isScm(device, { address: start, length });
+  return { va, length, pageBytes, pages: buffer.pages.slice(first, last + 1), persistent };
 }
 
 /** What a re-registration changes; what is not named stays. */
@@ -191,9 +197,8 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   if (place !== undefined && failed(place)) return place;
   const wrong = checkRights(access);
   if (wrong !== undefined) return wrong;
-  const persists = ACCESS.remoteWritePersistence;
-  if (place === undefined && (access & ~mr.access & persists) !== 0) {
-    return verbError("EINVAL", "Remote write persistence is granted with the memory only");
+  if (place === undefined && (access & ~mr.access & PERSISTENCE) !== 0) {
+    return verbError("EINVAL", "Persistence is granted with the memory only");
   }
   const reply = expectReply(
     "done",
@@ -218,7 +223,7 @@ function placeAnew(
 ): NonNullable<RegionChange["place"]> | VerbError {
   const { buffer, offset = 0, length = buffer.length - offset } = place;
   return checkRegion(pd, buffer, { offset, length, access }) ??
-    placeOf(buffer, { offset, length, iova: undefined });
+    placeOf(pd.device, { buffer, offset, length, iova: undefined });
 }
 
 export interface Advice {

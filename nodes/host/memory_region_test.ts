@@ -2,7 +2,15 @@ import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/s
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import { type Device, failed, must, type VerbError } from "./device.ts";
-import { type Access, allocPd, deallocPd, deregMr, type Pd, regMr } from "./memory_region.ts";
+import {
+  type Access,
+  allocPd,
+  deallocPd,
+  deregMr,
+  type Pd,
+  regMr,
+  reregMr,
+} from "./memory_region.ts";
 import { openDevice } from "./verbs.ts";
 import { VerbsRig } from "./verbs_testing.ts";
 
@@ -34,8 +42,20 @@ describe("regMr", () => {
       access: ACCESS.localWrite | ACCESS.remoteRead,
       pageBytes: 4096,
       pages: buffer.pages.slice(0, 2),
+      persistent: false,
     });
     equal(mr.address, buffer.address + 4000);
+  });
+
+  it("P-05: says of each region, and of its new place, whether it is storage class memory", () => {
+    const access: Access[] = ["localWrite", "remoteWrite"];
+    const part = { offset: 65536, length: 256 };
+    const mr = must(rig.run(regMr(pd, rig.scm, { access, ...part })));
+    equal(rig.sent("register-mr").at(-1)!.region.persistent, true);
+    equal(rig.run(reregMr(mr, { place: { buffer: rig.allocate(64) } })), undefined);
+    equal(rig.sent("reregister-mr").at(-1)!.change.place!.persistent, false);
+    equal(rig.run(reregMr(mr, { place: { buffer: rig.scm, ...part } })), undefined);
+    equal(rig.sent("reregister-mr").at(-1)!.change.place!.persistent, true);
   });
 
   it("§7 #31: refuses remote write or atomic access without local write", () => {
@@ -53,6 +73,16 @@ describe("regMr", () => {
     ok(!failed(rig.run(regMr(pd, rig.scm, { access: all, ...scm }))));
     const access: Access[] = ["localWrite", "remoteWritePersistence"];
     equal(errnoOf(rig.run(regMr(pd, rig.scm, { access, ...scm }))), "EINVAL");
+  });
+
+  it("§4.5: grants FLUSH to persistence on SCM only, to visibility anywhere", () => {
+    const persistent: Access[] = ["localWrite", "remoteWrite", "flushPersistent"];
+    equal(errnoOf(rig.run(regMr(pd, rig.allocate(64), { access: persistent }))), "EINVAL");
+    const visible: Access[] = ["localWrite", "remoteWrite", "flushGlobal"];
+    const mr = must(rig.run(regMr(pd, rig.allocate(64), { access: visible })));
+    equal(errnoOf(rig.run(reregMr(mr, { access: persistent }))), "EINVAL");
+    const scm = { offset: 65536, length: 256 };
+    ok(!failed(rig.run(regMr(pd, rig.scm, { access: persistent, ...scm }))));
   });
 
   it("refuses what does not lie in the buffer", () => {

@@ -299,15 +299,24 @@ export class MemorySystem {
   #overlayCache(address: number, data: Uint8Array): void {
     const first = this.#lineOf(address), last = this.#lineOf(address + data.length - 1);
     if (this.llc.isAbsent(first, last)) return;
-    const start = this.#addressOf(first);
+    const { llc } = this;
+    const start = this.#addressOf(first) - address;
+    // As in #writeCache, lines that lie one behind the other are copied together: `shift` leads from
+    // their place in `data` to that in the cache, and those before `done` are copied.
+    let done = 0, end = 0, shift = 0;
     for (let line = first; line <= last; line++) {
-      const slot = this.llc.find(line);
-      if (slot < 0 || !this.llc.isDirty(slot)) continue;
-      const lineStart = start + (line - first) * LINE_BYTES - address;
-      const from = Math.max(0, lineStart), to = Math.min(data.length, lineStart + LINE_BYTES);
-      const at = this.llc.at(slot) - lineStart;
-      data.set(this.llc.data.subarray(at + from, at + to), from);
+      const slot = llc.find(line);
+      const isDirty = slot >= 0 && llc.isDirty(slot);
+      const from = start + (line - first) * LINE_BYTES;
+      const at = isDirty ? llc.at(slot) - from : NaN;
+      if (at !== shift) {
+        if (end > done) data.set(llc.data.subarray(done + shift, end + shift), done);
+        done = Math.max(0, from);
+        shift = at;
+      }
+      end = isDirty ? Math.min(data.length, from + LINE_BYTES) : 0;
     }
+    if (end > done) data.set(llc.data.subarray(done + shift, end + shift), done);
   }
 
   /** `data` is kept as it is until it is taken. */

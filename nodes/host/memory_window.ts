@@ -73,7 +73,8 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
 /** Why a bind cannot be posted; the rest is the RNIC's to find (MW_BIND_ERR). */
 export function refuseBind(bind: MwBind): string | undefined {
   const { mw, rkey } = bind;
-  if (!mw.uses.alive) return "The memory window is gone";
+  const { device, epoch } = mw.pd;
+  if (!mw.uses.alive || refuseStale(device, epoch)) return "The memory window is gone";
   return rkey >>> 8 === mw.rkey >>> 8 ? undefined : "A window's key keeps its index";
 }
 

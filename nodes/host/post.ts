@@ -274,10 +274,6 @@ export function nextRecvs({ rq }: Qp, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (rq.write + 1 + i) % rq.depth);
 }
 
-function postError(error: VerbError, bad: number): PostError {
-  return { ...error, bad };
-}
-
 /** Puts one request into the ring, or says why not. */
 export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   const { sq, device } = qp;
@@ -307,22 +303,36 @@ export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined
  * where it is wrong in itself or the queue pair's state takes none, ENOMEM where the ring is full.
  * @returns undefined where all are posted.
  */
-export function* postSend(
+export function postSend(
   qp: Qp,
   requests: SendRequest | readonly SendRequest[],
 ): Steps<PostError | undefined> {
-  const list = Array.isArray(requests) ? requests as readonly SendRequest[] : [requests];
+  const { device, sq } = qp;
+  return postAll(requests, { device, ring: sq, enqueue: (request) => enqueueSend(qp, request) });
+}
+
+/** Puts requests into a ring up to the first that is refused, and rings once for those before it. */
+export function* postAll<Request extends object>(
+  requests: Request | readonly Request[],
+  to: {
+    readonly device: Device;
+    readonly ring: Parameters<typeof ringDoorbell>[1];
+    readonly enqueue: (request: Request) => VerbError | undefined;
+  },
+): Steps<PostError | undefined> {
+  const { device, ring, enqueue } = to;
+  const list = Array.isArray(requests) ? requests as readonly Request[] : [requests as Request];
   let posted = 0;
   let error: PostError | undefined;
-  for (const request of list as readonly SendRequest[]) {
-    const wrong = enqueueSend(qp, request);
+  for (const request of list) {
+    const wrong = enqueue(request);
     if (wrong !== undefined) {
-      error = postError(wrong, posted);
+      error = { ...wrong, bad: posted };
       break;
     }
     posted++;
   }
-  if (posted > 0) yield* ringDoorbell(qp.device, qp.sq);
+  if (posted > 0) yield* ringDoorbell(device, ring);
   return error;
 }
 
@@ -365,21 +375,14 @@ function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
 }
 
 /** Posts receives in order, with one doorbell; as {@link postSend}. */
-export function* postRecv(
+export function postRecv(
   qp: Qp,
   requests: RecvRequest | readonly RecvRequest[],
 ): Steps<PostError | undefined> {
-  const list = Array.isArray(requests) ? requests as readonly RecvRequest[] : [requests];
-  let posted = 0;
-  let error: PostError | undefined;
-  for (const request of list as readonly RecvRequest[]) {
-    const wrong = enqueueRecv(qp, request);
-    if (wrong !== undefined) {
-      error = postError(wrong, posted);
-      break;
-    }
-    posted++;
-  }
-  if (posted > 0) yield* ringDoorbell(qp.device, qp.rq);
-  return error;
+  const { device, rq } = qp;
+  return postAll(requests, {
+    device,
+    ring: rq,
+    enqueue: (request) => enqueueRecv(qp, request),
+  });
 }

@@ -145,6 +145,18 @@ export class Processor {
     }
   }
 
+  /** Whether a program waits for a change in a physical range. */
+  isWatched(range: { readonly from: number; readonly length: number }): boolean {
+    if (this.#watching === 0) return false;
+    const { from } = range, to = range.from + range.length;
+    for (const { ranges } of this.#tasks) {
+      for (let i = 0; i < ranges.length; i += 2) {
+        if (ranges[i]! < to && ranges[i + 1]! > from) return true;
+      }
+    }
+    return false;
+  }
+
   /** A DMA write has become visible in a physical range. */
   memoryChanged(range: { from: number; length: number }, now: Time): void {
     if (this.#watching === 0) return;

@@ -15,6 +15,7 @@ import {
 } from "../../fabric/wire/wqe.ts";
 import { type Cq, endLife } from "./completion_queue.ts";
 import {
+  allocated,
   contiguous,
   type Device,
   expectReply,
@@ -132,8 +133,11 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
   };
 }
 
-function refuseCaps(pd: Pd, caps: QpCaps, srq: Srq | undefined): VerbError | undefined {
-  const stale = refuseStale(pd.device, pd.epoch);
+function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefined {
+  const { device } = pd;
+  const { sendCq, recvCq, srq } = options;
+  const stale = refuseStale(device, pd.epoch) ?? refuseStale(device, sendCq.epoch) ??
+    refuseStale(device, recvCq.epoch) ?? (srq && refuseStale(device, srq.pd.epoch));
   if (stale !== undefined) return stale;
   if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
   if (srq !== undefined && !srq.uses.alive) {
@@ -155,7 +159,7 @@ function refuseCaps(pd: Pd, caps: QpCaps, srq: Srq | undefined): VerbError | und
 export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const { device } = pd;
   const caps = capsOf(device, options);
-  const wrong = refuseCaps(pd, caps, options.srq);
+  const wrong = refuseQp(pd, caps, options);
   if (wrong !== undefined) return wrong;
   const unitsEach = largestUnits(options.type, caps.maxSendSge, caps.maxInline);
   const sqDepth = powerOfTwo(caps.maxSendWr * unitsEach + 1);
@@ -165,8 +169,12 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   if (sqDepth > RING_UNITS_MAX || rqDepth > RING_UNITS_MAX) {
     return verbError("ENOMEM", `A ring has at most ${RING_UNITS_MAX} units`);
   }
-  const sqBuffer = device.cpu.allocateContiguous(sqDepth * WQE_UNIT_BYTES);
-  const rqBuffer = srq === undefined ? device.cpu.allocateContiguous(rqDepth * stride) : sqBuffer;
+  const sqBuffer = allocated(() => device.cpu.allocateContiguous(sqDepth * WQE_UNIT_BYTES));
+  if (failed(sqBuffer)) return sqBuffer;
+  const rqBuffer = srq === undefined
+    ? allocated(() => device.cpu.allocateContiguous(rqDepth * stride))
+    : sqBuffer;
+  if (failed(rqBuffer)) return rqBuffer;
   const reply = expectReply(
     "create-qp",
     yield* device.cpu.command({

@@ -2,7 +2,7 @@
  * `ibv_resize_cq`: a completion queue goes on in another ring. The RNIC closes the old ring with an
  * entry of its own kind (`rocev2.md` §5.3, opcode 5); what stands before it is moved over (mlx5).
  */
-import { NEVER } from "../../fabric/time/time.ts";
+import { PS_PER_US, type Time } from "../../fabric/time/time.ts";
 import {
   type Cqe,
   CQE_BYTES,
@@ -13,6 +13,7 @@ import {
 } from "../../fabric/wire/cqe.ts";
 import { type Cq, CQ_ENTRIES_MAX, resizedSignal, ringEntries } from "./completion_queue.ts";
 import {
+  allocated,
   contiguous,
   expectReply,
   failed,
@@ -23,9 +24,13 @@ import {
 } from "./device.ts";
 import type { Buffer, Steps } from "./program.ts";
 
+/** The closing entry is behind the firmware's reply by one write's way to memory, some microseconds. */
+const CLOSE_PATIENCE_PS: Time = 1_000 * PS_PER_US;
+
 /**
- * Makes room for at least `entries` completions. EINVAL for none, too many, or fewer than the queue
- * holds; then nothing has changed. Completions keep their order. Meanwhile nobody can take any.
+ * Makes room for at least `wanted` completions. EINVAL for none, too many, or fewer than the queue
+ * holds; ENOENT where the RNIC fails on the way. Then nothing has changed. Completions keep their
+ * order. Meanwhile nobody can take any.
  */
 export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> {
   const { device, place, cqn } = cq;
@@ -39,9 +44,10 @@ export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> 
   if (wanted < held) {
     return verbError("EINVAL", `The queue holds ${held} completions: ${wanted} are too few`);
   }
-  place.resizing = true;
   const entries = ringEntries(wanted);
-  const ring = device.cpu.allocateContiguous(entries * CQE_BYTES);
+  const ring = allocated(() => device.cpu.allocateContiguous(entries * CQE_BYTES));
+  if (failed(ring)) return ring;
+  place.resizing = true;
   fillInvalid(cq, ring);
   yield* device.cpu.settle();
   const stamp = Math.max(device.cpu.now, place.stamp + 1);
@@ -50,10 +56,10 @@ export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> 
     "done",
     yield* device.cpu.command({ op: "resize-cq", cqn, ring: where, taken: place.taken, stamp }),
   );
-  if (!failed(reply)) yield* move(cq, { ring, entries, stamp });
+  const wrong = failed(reply) ? reply : yield* move(cq, { ring, entries, stamp });
   place.resizing = false;
   device.cpu.signal(resizedSignal(cq));
-  return failed(reply) ? reply : undefined;
+  return wrong;
 }
 
 /** Every entry as it is before the RNIC has written it. */
@@ -80,15 +86,20 @@ function heldEntries(cq: Cq): Cqe[] {
 function* move(
   cq: Cq,
   to: { readonly ring: Buffer; readonly entries: number; readonly stamp: number },
-): Steps<void> {
+): Steps<VerbError | undefined> {
   const { device, place } = cq;
   const { cpu } = device;
+  const deadline = cpu.now + CLOSE_PATIENCE_PS;
   let held = heldEntries(cq);
   while (held.at(-1)?.opcode !== "resize") {
     const next = cq.address + ((place.taken + held.length) % cq.entries) * CQE_BYTES;
-    yield* cpu.waitMemory(next, CQE_BYTES, NEVER);
+    if ((yield* cpu.waitMemory(next, CQE_BYTES, deadline)) === "timeout") {
+      return verbError("ENOENT", "The RNIC has failed before it closed the old ring");
+    }
     held = heldEntries(cq);
   }
+  const stale = refuseStale(device, cq.epoch);
+  if (stale !== undefined) return stale;
   held.pop();
   for (const [index, cqe] of held.entries()) {
     const position = place.taken + index;
@@ -100,4 +111,5 @@ function* move(
   place.stamp = to.stamp;
   place.told = place.taken;
   storePointer(device, place, place.taken % to.entries);
+  return undefined;
 }

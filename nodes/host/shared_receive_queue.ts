@@ -9,6 +9,7 @@ import type { Time } from "../../fabric/time/time.ts";
 import { encodeSrqWqe, SRQ_SEGMENT_BYTES } from "../../fabric/wire/srq_wqe.ts";
 import { MAX_SGE } from "../../fabric/wire/wqe.ts";
 import {
+  allocated,
   contiguous,
   type Device,
   expectReply,
@@ -20,11 +21,11 @@ import {
   verbError,
 } from "./device.ts";
 import type { Pd } from "./memory_region.ts";
-import { type PostError, type RecvRequest, ringDoorbell } from "./post.ts";
+import { postAll, type PostError, type RecvRequest } from "./post.ts";
 import type { Steps } from "./program.ts";
 
 /** Most WQEs of one queue: a slot has 16 bits and the ring is a power of two. */
-export const SRQ_WR_MAX = 2 ** 15;
+const SRQ_WR_MAX = 2 ** 15;
 
 export interface SrqOptions {
   /** Receives that may be posted and not completed. */
@@ -68,12 +69,13 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
   if (!Number.isInteger(maxWr) || maxWr < 1 || maxWr >= SRQ_WR_MAX) {
     return verbError("EINVAL", `Receives must be 1 to ${SRQ_WR_MAX - 1}: they are ${maxWr}`);
   }
-  if (!(maxSge >= 1) || maxSge > MAX_SGE) {
+  if (!Number.isInteger(maxSge) || maxSge < 1 || maxSge > MAX_SGE) {
     return verbError("EINVAL", `A receive has 1 to ${MAX_SGE} elements: it has ${maxSge}`);
   }
   const depth = powerOfTwo(maxWr + 1);
   const stride = SRQ_SEGMENT_BYTES + (maxSge === 1 ? 16 : 16 * powerOfTwo(maxSge));
-  const buffer = device.cpu.allocateContiguous(depth * stride);
+  const buffer = allocated(() => device.cpu.allocateContiguous(depth * stride));
+  if (failed(buffer)) return buffer;
   const place = { address: contiguous(buffer), units: depth };
   const reply = expectReply(
     "create-srq",
@@ -152,7 +154,8 @@ export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
 function enqueue(srq: Srq, request: RecvRequest): VerbError | undefined {
   const { device, ring, caps } = srq;
   const { sges } = request;
-  if (!srq.uses.alive) return verbError("EINVAL", "The shared receive queue is gone");
+  const wrong = refuseUse(srq);
+  if (wrong !== undefined) return wrong;
   if (sges.length > caps.maxSge) {
     return verbError("EINVAL", `${sges.length} elements, the queue takes ${caps.maxSge}`);
   }
@@ -169,23 +172,12 @@ function enqueue(srq: Srq, request: RecvRequest): VerbError | undefined {
 }
 
 /** Posts receives for whichever queue pair needs one, with one doorbell; as `postRecv`. */
-export function* postSrqRecv(
+export function postSrqRecv(
   srq: Srq,
   requests: RecvRequest | readonly RecvRequest[],
 ): Steps<PostError | undefined> {
-  const list = Array.isArray(requests) ? requests as readonly RecvRequest[] : [requests];
-  let posted = 0;
-  let error: PostError | undefined;
-  for (const request of list as readonly RecvRequest[]) {
-    const wrong = enqueue(srq, request);
-    if (wrong !== undefined) {
-      error = { ...wrong, bad: posted };
-      break;
-    }
-    posted++;
-  }
-  if (posted > 0) yield* ringDoorbell(srq.device, srq.ring);
-  return error;
+  const { device, ring } = srq;
+  return postAll(requests, { device, ring, enqueue: (request) => enqueue(srq, request) });
 }
 
 /** A completion has brought the slot back. @returns the receive's number. */

@@ -29,11 +29,15 @@ export function* wrComplete(batch: WorkBatch): Steps<VerbError | undefined> {
   batch.open = false;
   const { qp, requests } = batch;
   const undo = snapshot(qp.sq);
+  const keys = requests.flatMap(({ bind }) =>
+    bind === undefined ? [] : [[bind.mw, bind.mw.rkey] as const]
+  );
   for (const request of requests) {
     const wrong = enqueueSend(qp, request);
     if (wrong === undefined) continue;
     // What stands behind the write pointer is not posted.
     Object.assign(qp.sq, undo);
+    for (const [mw, rkey] of keys) mw.rkey = rkey;
     yield* qp.device.cpu.settle();
     return wrong;
   }

@@ -38,6 +38,7 @@ function registerHuge(p: Pair): number {
     access: EVERY_ACCESS,
     pageBytes: length,
     pages: [0],
+    persistent: true,
   };
   const reply = p.rig.command(p.rig.a, { op: "register-mr", region });
   assert.ok(reply.status === "ok" && reply.op === "register-mr");

@@ -23,17 +23,21 @@ import { noteAtomic } from "./responder_trace.ts";
 import type { PacketIn, SingleService } from "./responder_state.ts";
 import { physicalAddress } from "./translation.ts";
 
+/** Eight bytes of host memory. */
+export interface AtomicWord {
+  /** Physical. */
+  readonly address: number;
+  /** As its region is: decides how its new value is written (P-02). */
+  readonly persistent: boolean;
+}
+
+export type AtomicOperation =
+  | { readonly kind: "fetch-add"; readonly add: bigint }
+  | { readonly kind: "compare-swap"; readonly compare: bigint; readonly swap: bigint }
+  | { readonly kind: "atomic-write"; readonly data: Uint8Array<ArrayBuffer> };
+
 /** What is done to a word of host memory. */
-export type AtomicTask =
-  & {
-    /** Physical address of the word. */
-    readonly address: number;
-  }
-  & (
-    | { readonly kind: "fetch-add"; readonly add: bigint }
-    | { readonly kind: "compare-swap"; readonly compare: bigint; readonly swap: bigint }
-    | { readonly kind: "atomic-write"; readonly data: Uint8Array<ArrayBuffer> }
-  );
+export type AtomicTask = AtomicWord & AtomicOperation;
 
 /** An atomic that has, or waits for, its word. */
 export interface AtomicTurn {
@@ -57,7 +61,10 @@ export function executeAtomic(device: Device, qp: QueuePair, input: PacketIn): V
   const region = remoteRegion(device, qp, { key: rkey, va, length: ATOMIC_BYTES, need });
   if (typeof region !== "object") return region;
   if (va % BigInt(ATOMIC_BYTES) !== 0n) return NAK_SYNDROMES["invalid-request"];
-  const task = taskOf(input, physicalAddress(region, Number(va)));
+  const task = taskOf(input, {
+    address: physicalAddress(region, Number(va)),
+    persistent: region.persistent,
+  });
   const { psn } = packet.bth;
   responder.expectedPsn = psnAdd(psn, 1);
   responder.msn = (responder.msn + 1) & PSN_MASK;
@@ -80,14 +87,14 @@ export function executeAtomic(device: Device, qp: QueuePair, input: PacketIn): V
   return undefined;
 }
 
-function taskOf({ packet, row }: PacketIn, address: number): AtomicTask {
+function taskOf({ packet, row }: PacketIn, word: AtomicWord): AtomicTask {
   if (row.operation === "atomic-write") {
-    return { kind: "atomic-write", address, data: packet.payload };
+    return { kind: "atomic-write", ...word, data: packet.payload };
   }
   const { swapAdd, compare } = packet.atomicEth!;
   return row.operation === "fetch-add"
-    ? { kind: "fetch-add", address, add: swapAdd }
-    : { kind: "compare-swap", address, compare, swap: swapAdd };
+    ? { kind: "fetch-add", ...word, add: swapAdd }
+    : { kind: "compare-swap", ...word, compare, swap: swapAdd };
 }
 
 /** Its turn among the answers has come: takes the word, or waits for it. */
@@ -116,7 +123,7 @@ function runTurn(device: Device, turn: AtomicTurn): void {
       return release(device, task.address);
     }
     // One write of eight aligned bytes: nothing between host and wire takes it apart (P-41).
-    finish(turn, { original: 0n, readyAt: writeWord(device, task.address, task.data) });
+    finish(turn, { original: 0n, readyAt: writeWord(device, task, task.data) });
     device.counters.atomicsExecuted++;
     release(device, task.address);
     return;
@@ -145,7 +152,7 @@ export function takeWord(
       const result = compute(task, original);
       const readyAt = result === undefined
         ? device.stageAt
-        : writeWord(device, task.address, wordOf(result));
+        : writeWord(device, task, wordOf(result));
       device.counters.atomicsExecuted++;
       finish(turn, { original, readyAt });
     }
@@ -155,7 +162,7 @@ export function takeWord(
 }
 
 /** The word's new value; undefined where it stays. Sums wrap (§1.3: 64 bits). */
-export function compute(task: AtomicTask, original: bigint): bigint | undefined {
+export function compute(task: AtomicOperation, original: bigint): bigint | undefined {
   switch (task.kind) {
     case "fetch-add":
       return BigInt.asUintN(64, original + task.add);
@@ -173,9 +180,9 @@ export function wordOf(value: bigint): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-function writeWord(device: Device, address: number, data: Uint8Array<ArrayBuffer>): Time {
-  const noSnoop = writesNoSnoop(device);
-  return dmaWrite(device, { address, data, noSnoop, departAt: device.stageAt });
+function writeWord(device: Device, word: AtomicWord, data: Uint8Array<ArrayBuffer>): Time {
+  const noSnoop = writesNoSnoop(device, word);
+  return dmaWrite(device, { address: word.address, data, noSnoop, departAt: device.stageAt });
 }
 
 function finish(

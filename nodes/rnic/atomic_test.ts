@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { OPCODE } from "../../fabric/wire/opcode.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import type { SendWqe } from "../../fabric/wire/wqe.ts";
-import { type AtomicTask, compute, wordOf } from "./atomic.ts";
+import { type AtomicOperation, compute, wordOf } from "./atomic.ts";
 import {
   answerAt,
   changed,
@@ -38,25 +38,24 @@ function compareSwap(p: Pair, at: number, operands: { compare: bigint; swap: big
 }
 
 describe("compute", () => {
-  const address = 0;
-  const cases: [string, AtomicTask, bigint, bigint | undefined][] = [
-    ["FETCH & ADD adds", { kind: "fetch-add", address, add: 5n }, 37n, 42n],
-    ["FETCH & ADD wraps at 2^64", { kind: "fetch-add", address, add: 2n }, MAX, 1n],
+  const cases: [string, AtomicOperation, bigint, bigint | undefined][] = [
+    ["FETCH & ADD adds", { kind: "fetch-add", add: 5n }, 37n, 42n],
+    ["FETCH & ADD wraps at 2^64", { kind: "fetch-add", add: 2n }, MAX, 1n],
     [
       "COMPARE & SWAP stores where equal",
-      { kind: "compare-swap", address, compare: 42n, swap: 99n },
+      { kind: "compare-swap", compare: 42n, swap: 99n },
       42n,
       99n,
     ],
     [
       "COMPARE & SWAP leaves what differs",
-      { kind: "compare-swap", address, compare: 42n, swap: 99n },
+      { kind: "compare-swap", compare: 42n, swap: 99n },
       41n,
       undefined,
     ],
     [
       "ATOMIC WRITE reads nothing",
-      { kind: "atomic-write", address, data: new Uint8Array(8) },
+      { kind: "atomic-write", data: new Uint8Array(8) },
       1n,
       undefined,
     ],

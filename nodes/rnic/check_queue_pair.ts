@@ -13,13 +13,17 @@ export function checkQueuePair(
   if (row.service !== qp.type) return "wrong-service";
   const { takesRequests, takesResponses } = rights(qp.state);
   if (!(row.direction === "response" ? takesResponses : takesRequests)) return "wrong-state";
-  // The manufacturer's operations are agreed on out of band; who has not agreed does not know them
-  // (§2.3: a standard card drops them in silence).
+  // The manufacturer's operations are agreed on out of band, each for itself; who has not agreed does
+  // not know them (§2.3: a standard card drops them in silence).
   const isVendorRequest = row.vendor && row.direction === "request";
-  if (isVendorRequest && !permits(qp, "remoteWritePersistence")) return "vendor-operation";
+  if (isVendorRequest && !isAgreedOn(qp, row)) return "vendor-operation";
   // A connected queue pair has one peer.
   if (qp.type !== "ud" && packet.sourceAddress !== qp.path.address) return "wrong-peer";
   return partitionMatches(packet.bth.pKey) ? undefined : "p-key";
+}
+
+function isAgreedOn(qp: QueuePair, row: OpcodeRow): boolean {
+  return row.persistence && permits(qp, "remoteWritePersistence");
 }
 
 /** The only partition is the default one, of which every port is a full member. */

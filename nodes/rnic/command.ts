@@ -10,7 +10,7 @@ import { refuseModify } from "../../fabric/wire/qp_life_cycle.ts";
 import { SPACE2_BYTES } from "../../fabric/wire/queue_information.ts";
 import type { RnicCommand, RnicReply } from "../../fabric/wire/rnic_command.ts";
 import { WQE_UNIT_BYTES } from "../../fabric/wire/wqe.ts";
-import { forgetCompletions } from "./completion_queue.ts";
+import { completionsEnd } from "./completion_queue.ts";
 import { executeCqCommand } from "./cq_command.ts";
 import type { Device } from "./device.ts";
 import { checkDrained } from "./drain.ts";
@@ -92,8 +92,8 @@ function init(device: Device, { spaces, persistence }: Command<"init">): RnicRep
   }
   device.spaces = spaces;
   device.persistence = persistence;
-  // A queue pair has two queues.
-  device.deadlines = new Deadlines(Math.ceil(spaces.queues / 2) * TIMERS_PER_QUEUE_PAIR);
+  // A queue pair has a send queue of its own, its receive queue may be shared.
+  device.deadlines = new Deadlines(spaces.queues * TIMERS_PER_QUEUE_PAIR);
   const { address, mac, mtu } = device.plan;
   return { status: "ok", op: "init", address, mac, mtu };
 }
@@ -231,14 +231,13 @@ function modifyQp(device: Device, { qpn, attributes }: Command<"modify-qp">): Rn
 function emptyQueuePair(device: Device, qp: QueuePair): void {
   stopWork(device, qp);
   returnReceives(device, qp);
-  forgetCompletions(device, qp);
   resetQueuePair(qp);
 }
 
 /** How far the queue pair's completions of the life that has ended reach. */
 function emptied(device: Device, qp: QueuePair): RnicReply {
-  const send = device.completionQueues.get(qp.sendCq)!.written;
-  const recv = device.completionQueues.get(qp.recvCq)!.written;
+  const send = completionsEnd(device.completionQueues.get(qp.sendCq)!);
+  const recv = completionsEnd(device.completionQueues.get(qp.recvCq)!);
   return { status: "ok", op: "qp-emptied", written: { send, recv } };
 }
 

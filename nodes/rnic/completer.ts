@@ -27,22 +27,42 @@ export function isOutstanding(qp: QueuePair, psn: number): boolean {
     psnDistance(requester.unacknowledged, psn) >= 0;
 }
 
+/** The work that a PSN belongs to, among those that are neither received nor answered. */
+export function workOf(qp: QueuePair, psn: number): SendWork | undefined {
+  const { requester } = qp;
+  for (let number = requester.ackCursor; number < requester.work.end; number++) {
+    const work = requester.work.at(number);
+    if (work === undefined || !work.started) return undefined;
+    const index = psnDistance(work.firstPsn, psn);
+    if (index < 0) return undefined;
+    if (index < work.packets) return work;
+  }
+  return undefined;
+}
+
 /**
  * Takes SEND and WRITE packets up to `psn` as received. What is unanswered on the way (a READ, an
  * atomic …) stops it: its response was lost, so it is asked for again, once (§3.3).
  */
 export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
+  const lost = takeReceived(device, qp, psn);
+  if (lost !== undefined) askAgain(device, qp, lost);
+  completeWork(device, qp);
+}
+
+/** @returns what is unanswered at or before `psn`: the oldest of it. */
+function takeReceived(device: Device, qp: QueuePair, psn: number): SendWork | undefined {
   const { requester } = qp;
   const before = requester.unacknowledged;
-  if (psnDistance(before, psn) < 0) return;
-  let lost: SendWork | undefined;
+  if (psnDistance(before, psn) < 0) return undefined;
+  let unanswered: SendWork | undefined;
   for (;;) {
     const work = requester.work.at(requester.ackCursor);
     if (work === undefined || !work.started) break;
     if (!work.acked && work.plan.wire !== "none") {
       if (psnDistance(work.firstPsn, psn) < 0) break;
       if (work.plan.answered) {
-        lost = work;
+        unanswered = work;
         break;
       }
       requester.unacknowledged = psnAdd(
@@ -57,8 +77,7 @@ export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
     requester.ackCursor++;
   }
   if (requester.unacknowledged !== before) progress(device, qp);
-  if (lost !== undefined) askAgain(device, qp, lost);
-  completeWork(device, qp);
+  return unanswered;
 }
 
 /** What a restart was to send again and has been acknowledged meanwhile need not go out. */
@@ -108,8 +127,9 @@ export function takePersistenceAck(device: Device, qp: QueuePair, psn: number): 
   const { requester } = qp;
   const work = requester.persistWaiting.get(psn);
   if (work === undefined || psnDistance(psn, requester.issuedEnd) <= 0) return false;
-  // Only what was received can be persistent, so it stands in for a lost reception ACK.
-  if (isOutstanding(qp, psn)) acknowledge(device, qp, psn);
+  // Only what was received can be persistent, so it stands in for a lost reception ACK. It does not
+  // wait for answers before it, as a reception ACK does: one that is missing need not be lost.
+  if (isOutstanding(qp, psn)) takeReceived(device, qp, psn);
   requester.persistWaiting.delete(psn);
   work.persisted = true;
   progress(device, qp);
@@ -168,8 +188,11 @@ export function takeFatalNak(
   qp: QueuePair,
   nak: { readonly psn: number; readonly code: keyof typeof NAK_STATUS },
 ): void {
-  acknowledge(device, qp, psnAdd(nak.psn, -1));
-  if (qp.requester.unacknowledged !== nak.psn) return;
+  const work = workOf(qp, nak.psn);
+  if (work === undefined) return;
+  // An answer that is refused in the middle is refused as a whole.
+  acknowledge(device, qp, psnAdd(work.plan.answered ? work.firstPsn : nak.psn, -1));
+  if (qp.requester.work.at(qp.requester.ackCursor) !== work) return;
   failUnacknowledged(device, qp, NAK_STATUS[nak.code]);
 }
 
@@ -236,7 +259,11 @@ export function completeWork(device: Device, qp: QueuePair): void {
     }
     if (!isDone(qp, work)) break;
     requester.work.shift();
-    if (requester.ackCursor < requester.work.first) requester.ackCursor = requester.work.first;
+    if (requester.ackCursor < requester.work.first) {
+      // Work that crosses no wire completes although a restart has yet to come past it again.
+      requester.ackCursor = requester.work.first;
+      skipAcknowledged(requester);
+    }
     work.completed = true;
     if (work.wqe!.signaled) completeSend(device, qp, { work, status: "SUCCESS" });
     if (work.plan.awaitsPersistence && qp.persistCompletion === "reception" && work.persisted) {

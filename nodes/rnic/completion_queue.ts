@@ -11,7 +11,6 @@ import {
 } from "../../fabric/wire/queue_information.ts";
 import type { RingPlace } from "../../fabric/wire/rnic_command.ts";
 import type { Device } from "./device.ts";
-import type { QueuePair } from "./queue_pair.ts";
 import { dmaWrite } from "./dma.ts";
 import { Fifo } from "./fifo.ts";
 import type { QueueEntry } from "./queue_info/queue_cache.ts";
@@ -178,15 +177,12 @@ export function moveCompletions(
   if (cq.pending.length > 0) writePending(device, cq);
 }
 
-/** Completions of a queue pair that is being reset are not written any more. */
-export function forgetCompletions(device: Device, qp: QueuePair): void {
-  for (const cqn of new Set([qp.sendCq, qp.recvCq])) {
-    const { pending } = device.completionQueues.get(cqn)!;
-    for (let left = pending.length; left > 0; left--) {
-      const cqe = pending.shift()!;
-      if (cqe.qpn !== qp.qpn) pending.push(cqe);
-    }
-  }
+/**
+ * Position behind all completions so far, those included that wait for queue information: the slots
+ * of a shared receive queue that they name must come back to the driver.
+ */
+export function completionsEnd(cq: CompletionQueue): number {
+  return cq.written + cq.pending.length;
 }
 
 /** Arms the queue for one interrupt; at once where the host has not taken what is there already. */

@@ -23,6 +23,7 @@ import type { Device } from "./device.ts";
 import { Fifo } from "./fifo.ts";
 import { createFlowControl, type FlowControl, parkWherePaused } from "./flow_control.ts";
 import type { FrameJob } from "./frame_job.ts";
+import { rights } from "./life_cycle.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import { clearTimer, setTimer } from "./timers.ts";
 
@@ -123,6 +124,8 @@ export function takeCnp(device: Device, packet: RocePacket): boolean {
   if (congestion === undefined || dcqcn === undefined || dcqcn === null) return false;
   const qp = device.queuePairs.get(packet.bth.destQpn);
   if (qp === undefined || qp.type === "ud") return false;
+  // One that has failed sends nothing more, and its timers have ended.
+  if (!rights(qp.state).takesRequests) return false;
   if (packet.sourceAddress !== qp.attributes.destAddress >>> 0) return false;
   congestion.counters.cnpsIn++;
   const reaction = reactionFor(congestion, qp);

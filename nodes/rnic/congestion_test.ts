@@ -13,7 +13,8 @@ import {
 } from "../../fabric/wire/packet.ts";
 import { encodePfc } from "../../fabric/wire/pfc.ts";
 import { COMMIT_AHEAD_PS } from "./limits.ts";
-import { Rig, type RigMr, type RigQp } from "./rnic_testing.ts";
+import type { Pair } from "./pair_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 const LINE = 100e9;
 const DSCP = 26, CNP_DSCP = 48, PRIORITY = 3;
@@ -36,14 +37,6 @@ function congestion(given: Partial<RnicCongestionPlan> = {}): RnicCongestionPlan
 }
 
 const PFC = { lossless: 1 << PRIORITY, headroomPs: 5 * PS_PER_US };
-
-interface Pair {
-  readonly rig: Rig;
-  readonly a: RigQp;
-  readonly b: RigQp;
-  readonly from: RigMr;
-  readonly to: RigMr;
-}
 
 function pair(plan: Partial<RnicCongestionPlan> = {}): Pair {
   const both = { congestion: congestion(plan) };
@@ -238,6 +231,20 @@ describe("reaction point (rocev2.md §3.9)", () => {
       assert.equal(p.rig.a.rnic.statistics()["cnpsIn"], 0);
     });
   }
+
+  // Found by random programs (seed 7006799): its timers were started anew at an instant long past.
+  it("does not listen for a queue pair that has failed", () => {
+    const p = pair();
+    const { rig } = p;
+    rig.inject(rig.a, notice(p));
+    rig.run(() => rig.a.rnic.statistics()["cnpsIn"] === 1);
+    assert.equal(rig.modify(rig.a, p.a, { state: "err" }).status, "ok");
+    rig.runFor(100 * PS_PER_US);
+    rig.inject(rig.a, notice(p));
+    rig.run();
+    const { cnpsIn, "drop-congestion-notification": dropped } = rig.a.rnic.statistics();
+    assert.deepEqual([cnpsIn, dropped], [1, 1]);
+  });
 
   it("does not keep other queue pairs from the wire", () => {
     const p = pair();

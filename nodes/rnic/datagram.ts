@@ -49,9 +49,9 @@ export function takeDatagram(device: Device, qp: QueuePair, input: PacketIn): vo
   responder.granted = undefined;
   const grh = new Uint8Array(GRH_BYTES);
   grh.set(frame.subarray(ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES), GRH_BYTES - IPV4_BYTES);
-  placePayload(device, grh, { stretches, offset: 0, noSnoop: false });
+  placePayload(device, grh, { stretches, offset: 0 });
   if (packet.payload.length > 0) {
-    placePayload(device, packet.payload, { stretches, offset: GRH_BYTES, noSnoop: false });
+    placePayload(device, packet.payload, { stretches, offset: GRH_BYTES });
   }
   complete(device, qp.recvCq, {
     ...PLAIN_CQE,

@@ -185,20 +185,40 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
   const isLsb = continuation.kind === "lsb";
   counters.dmaReads++;
   counters.dmaReadBytes += length;
-  if (isLsb) {
-    counters.lsbReads++;
-    noteLsbRead(device, continuation);
-  }
+  if (isLsb) counters.lsbReads++;
+  if (device.out.tracing) noteRead(device, request, tag);
   // S905: the PM module has decided that it is needed.
   const departAt = device.stageAt + (isLsb ? device.timing.persistPs : 0);
   const message = { kind: "memory-read", tag, address, length, noSnoop } as const;
   dma.busFreeAt = device.out.send(PORTS.rnicBus, message, departAt);
 }
 
-function noteLsbRead(device: Device, read: LsbRead): void {
-  if (!device.out.tracing) return;
-  for (const { firstPsn } of read.records) {
-    const text = "DMA LSB read to the host";
-    trace(device, read.qp, { step: "S906", text, psn: firstPsn, inbound: true });
+/**
+ * Each read of the responder's engine gets its line, as the tag in it says whose the host's line is:
+ * one that got none would leave its tag to the message that had it before.
+ */
+function noteRead(device: Device, { continuation, length }: ReadRequest, tag: number): void {
+  const text = `DMA read of ${length} B to the host`;
+  switch (continuation.kind) {
+    case "lsb":
+      for (const { firstPsn: psn } of continuation.records) {
+        const lsb = { step: "S906", text: "DMA LSB read to the host", psn, tag } as const;
+        trace(device, continuation.qp, { ...lsb, inbound: true });
+      }
+      return;
+    case "payload": {
+      const { qp, read } = continuation.job;
+      if (read === undefined) return;
+      return trace(device, qp, { step: "dma-read", text, psn: read.psn, inbound: true, tag });
+    }
+    case "atomic": {
+      const { qp, service: { psn } } = continuation.turn;
+      return trace(device, qp, { step: "dma-read", text, psn, inbound: true, tag });
+    }
+    case "queue-space":
+    case "send-wqes":
+    case "recv-wqes":
+    case "srq-wqes":
+      return;
   }
 }

@@ -4,7 +4,8 @@
  */
 import { describe, it } from "@std/testing/bdd";
 import { checkSame, type Fault, withFaults } from "./program_check_testing.ts";
-import { play, prepare, type Run } from "./program_rig_testing.ts";
+import { play } from "./program_play_testing.ts";
+import { prepare, type Run } from "./program_rig_testing.ts";
 import { runFaultless } from "./program_seed_testing.ts";
 import { type Op, opOf, type Program, programOf, type Verb, VERBS } from "./program_testing.ts";
 import type { FrameFate } from "./rnic_testing.ts";

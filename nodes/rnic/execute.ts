@@ -24,18 +24,15 @@ const walker = new PieceWalker();
 export function placePayload(
   device: Device,
   payload: Uint8Array<ArrayBuffer>,
-  place: {
-    readonly stretches: readonly Stretch[];
-    readonly offset: number;
-    readonly noSnoop: boolean;
-  },
+  place: { readonly stretches: readonly Stretch[]; readonly offset: number },
 ): Time {
-  const { stretches, offset, noSnoop } = place;
+  const { stretches, offset } = place;
   const departAt = device.stageAt;
   let freeAt: Time = departAt;
   walker.start(stretches, { offset, length: payload.length, most: payload.length });
   while (walker.next()) {
     const data = payload.subarray(walker.offset, walker.offset + walker.bytes);
+    const noSnoop = writesNoSnoop(device, walker);
     freeAt = dmaWrite(device, { address: walker.address, data, noSnoop, departAt });
   }
   return freeAt;
@@ -59,19 +56,11 @@ export function executeWrite(device: Device, qp: QueuePair, input: PacketIn): Ve
   const readyAt = placePayload(device, packet.payload, {
     stretches: opened.stretches,
     offset: opened.received,
-    noSnoop: writesNoSnoop(device),
   });
   qp.lastWrite = "in";
-  opened.received += packet.payload.length;
-  responder.expectedPsn = psnAdd(responder.expectedPsn, 1);
-  if (!isLast(input)) {
-    responder.open = opened;
-    acknowledgePacket(device, qp, { input, readyAt });
-    return undefined;
-  }
-  responder.open = undefined;
-  responder.msn = (responder.msn + 1) & PSN_MASK;
+  const ends = takePlaced(qp, opened, input);
   acknowledgePacket(device, qp, { input, readyAt });
+  if (!ends) return undefined;
   if (device.out.tracing) noteArrival(device, qp, opened);
   if (input.row.immediate) completeImmediate(device, qp, { input, length: opened.length });
   if (opened.persist) {
@@ -79,6 +68,16 @@ export function executeWrite(device: Device, qp: QueuePair, input: PacketIn): Ve
     persistMessage(device, qp, { firstPsn, lastPsn: packet.bth.psn, va, length, region });
   }
   return undefined;
+}
+
+/** The packet's data is placed: its PSN is taken. @returns whether the message is complete with it. */
+function takePlaced({ responder }: QueuePair, opened: OpenMessage, input: PacketIn): boolean {
+  opened.received += input.packet.payload.length;
+  responder.expectedPsn = psnAdd(responder.expectedPsn, 1);
+  const ends = isLast(input);
+  responder.open = ends ? undefined : opened;
+  if (ends) responder.msn = (responder.msn + 1) & PSN_MASK;
+  return ends;
 }
 
 function openWrite(device: Device, qp: QueuePair, input: PacketIn): OpenMessage | Verdict {
@@ -89,6 +88,10 @@ function openWrite(device: Device, qp: QueuePair, input: PacketIn): OpenMessage 
   if (length > 0) {
     const found = remoteRegion(device, qp, { key: rkey, va, length, need: ACCESS.remoteWrite });
     if (typeof found !== "object") return found;
+    // P-21: the opcode asks what only persistent memory can give. P-22 refuses such a region when it is
+    // registered; here it is known with the key, so what cannot be promised is refused as a right that
+    // the region has not got.
+    if (row.persistence && !found.persistent) return NAK_SYNDROMES["remote-access-error"];
     region = found;
   }
   const start = length > 0 ? Number(va) : 0;
@@ -147,17 +150,11 @@ export function executeSend(device: Device, qp: QueuePair, input: PacketIn): Ver
   const readyAt = placePayload(device, packet.payload, {
     stretches: opened.stretches,
     offset: opened.received,
-    noSnoop: false,
   });
-  opened.received += packet.payload.length;
-  responder.expectedPsn = psnAdd(responder.expectedPsn, 1);
-  if (!isLast(input)) {
-    responder.open = opened;
+  if (!takePlaced(qp, opened, input)) {
     acknowledgePacket(device, qp, { input, readyAt });
     return undefined;
   }
-  responder.open = undefined;
-  responder.msn = (responder.msn + 1) & PSN_MASK;
   if (row.invalidate && !invalidateKey(device, qp, packet.ieth!.rkey)) {
     // Class J: no NAK, the requester finds out by its time-out.
     failReceive(device, qp, { recv: opened.recv!, status: "REM_INV_REQ_ERR" });
@@ -274,7 +271,7 @@ export function executeRead(device: Device, qp: QueuePair, input: PacketIn): Ver
   const packets = packetsOf(length, attributes.pathMtu);
   responder.expectedPsn = psnAdd(psn, packets);
   responder.msn = (responder.msn + 1) & PSN_MASK;
-  remember(qp, { kind: "read-record", psn, packets, va: Number(va), length, key: rkey });
+  remember(qp, { kind: "read-record", psn, packets, va, length, key: rkey });
   if (device.out.tracing) noteReadRequest(device, qp, { psn, length });
   const { msn } = responder;
   answerRead(device, qp, {

@@ -14,10 +14,11 @@ import { OPCODE_ROWS } from "../../fabric/wire/opcode.ts";
 import { decodePacket, encodePacket, isRefusal } from "../../fabric/wire/packet.ts";
 import { SPACE1_BYTES, SPACE2_BYTES } from "../../fabric/wire/queue_information.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
+import { VENDOR_EXTENSIONS } from "../../fabric/wire/vendor_testing.ts";
 import type { SendWqe } from "../../fabric/wire/wqe.ts";
 import { wordOf } from "./atomic.ts";
 import { EVERY_ACCESS } from "./pair_testing.ts";
-import { pick } from "./program_testing.ts";
+import { CONGESTION } from "./program_rig_testing.ts";
 import { Rig, type RigMr, type RigQp, type Side } from "./rnic_testing.ts";
 import { connectUc, createUd, Q_KEY, sayTo, udAddress } from "./unreliable_testing.ts";
 
@@ -58,8 +59,9 @@ const RC_PATH = {
 
 function createWorld(seed: number): World {
   const rng = rngFor(seed, "fuzz");
-  const persistence = { flow: pick(rng, [1, 2] as const), noSnoop: false };
-  const rig = new Rig({ seed, persistence: { a: persistence, b: persistence } });
+  // Every other one has congestion control, so that it can be told of congestion.
+  const plan = seed % 2 === 0 ? { congestion: CONGESTION } : {};
+  const rig = new Rig({ seed, plans: { a: plan, b: plan } });
   const rc = rig.connect({ attributes: RC_PATH });
   const uc = connectUc(rig);
   const ud = { a: createUd(rig, rig.a), b: createUd(rig, rig.b) };
@@ -134,6 +136,7 @@ function busy({ rig, rng, homes }: World): void {
       { opcode: "atomic-write", remote, inline: wordOf(7n) },
       { opcode: "write-immediate", remote, immediate: 5, sges: some(100) },
       { opcode: "flush", remote, flush },
+      { opcode: "write-persistence", remote, sges: some(600) },
       { opcode: "send-immediate", immediate: 6, sges: some(20) },
     ];
     for (let i = rng.below(work.length); i > 0; i--) {
@@ -185,6 +188,7 @@ function randomFrame({ rng, homes }: World, to: 0 | 1): Uint8Array<ArrayBuffer> 
       length: rng.below(2) === 0 ? 256 : rng.below(2 ** 32),
     },
     persistEth: { flags: rng.below(9), reserved: rng.below(9), version: rng.below(9) },
+    ...VENDOR_EXTENSIONS,
     aeth: { syndrome: rng.below(256), msn: rng.below(5) },
     deth: { qKey: Q_KEY + rng.below(2), reserved: 0, sourceQpn: rng.below(99) },
     atomicEth: {
@@ -238,6 +242,7 @@ const TAKEN = [
   "atomicAcksIn",
   "readResponsesIn",
   "persistAcksIn",
+  "cnpsIn",
 ];
 const REFUSED = [
   "undecodable",
@@ -259,7 +264,7 @@ function checkCounters({ homes }: World): void {
   for (const { side } of homes) {
     const counters = side.rnic.statistics();
     let sum = 0;
-    for (const name of TAKEN) sum += counters[name]!;
+    for (const name of TAKEN) sum += counters[name] ?? 0;
     for (const reason of REFUSED) sum += counters[`drop-${reason}`] ?? 0;
     assert.equal(sum, counters["framesIn"], `${side.name}: each frame is counted once`);
   }

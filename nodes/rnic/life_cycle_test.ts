@@ -89,7 +89,7 @@ describe("ERR", () => {
     assert.deepEqual([...ack.subarray(-7, -4)], [0, 0, 2]);
   });
 
-  it("completions that waited when it is reset are not written any more", () => {
+  it("what is under way when it is reset never completes", () => {
     rig.fate = () => "drop";
     post(9);
     rig.runFor(1_500_000);

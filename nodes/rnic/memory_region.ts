@@ -105,6 +105,11 @@ export function checkRegion(plan: RegionPlan): string | undefined {
   if ((access & ACCESS.remoteWritePersistence) !== 0 && (access & ACCESS.remoteWrite) === 0) {
     return "remote write persistence needs remote write access";
   }
+  // P-22, P-50: what nothing can make persistent must not be promised, whoever the driver is.
+  const persisting = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
+  if ((access & persisting) !== 0 && !plan.persistent) {
+    return "persistence is granted on storage class memory only";
+  }
   return undefined;
 }
 
@@ -123,9 +128,9 @@ export function changeRegion(
   region: Region,
   change: RegionChange,
 ): string | undefined {
-  const { va, length, pageBytes, pages } = change.place ?? region;
+  const { va, length, pageBytes, pages, persistent } = change.place ?? region;
   const { pd = region.pd, access = region.access } = change;
-  const plan: RegionPlan = { pd, va, length, access, pageBytes, pages };
+  const plan: RegionPlan = { pd, va, length, access, pageBytes, pages, persistent };
   const wrong = checkRegion(plan);
   if (wrong !== undefined) return wrong;
   region.alive = false;
@@ -161,9 +166,4 @@ export function lookUp(table: RegionTable, access: Access): Region | AccessFault
   // `length - offset` cannot overflow: all are below 2^53.
   if (offset < 0 || access.length > region.length - offset) return "out of bounds";
   return region;
-}
-
-/** The lowest region there is: an LSB read may go to any registered address (S905). */
-export function anyRegion(table: RegionTable): Region | undefined {
-  return table.slots.find((region) => region !== undefined);
 }

@@ -45,7 +45,7 @@ function change(change: RegionChange, key = target.key): void {
 function elsewhere(): NonNullable<RegionChange["place"]> {
   const address = rig.b.host.allocate(BYTES);
   const va = target.va + BYTES;
-  return { va, length: BYTES, pageBytes: 4096, pages: [address, address + 4096] };
+  return { va, length: BYTES, pageBytes: 4096, pages: [address, address + 4096], persistent: true };
 }
 
 describe("a region that is registered anew", () => {

@@ -38,7 +38,7 @@ export function addWindow(
 }
 
 /** The window of this key, bound or not. */
-export function findWindow(table: RegionTable, key: number): Window | undefined {
+function findWindow(table: RegionTable, key: number): Window | undefined {
   const window = table.windows.get(key >>> 8);
   return window?.key === key ? window : undefined;
 }
@@ -116,12 +116,22 @@ function rangeOf(
     access: operands.access | (parent.access & ACCESS.remoteWritePersistence),
     pageBytes: parent.pageBytes,
     pages: parent.pages,
+    persistent: parent.persistent,
     pageBase: isZeroBased ? parent.pageBase - start : parent.pageBase,
     key: window.key,
     alive: true,
     windows: 0,
     window,
   };
+}
+
+/**
+ * The address by which programs of the host know what a peer calls `va`: only in a zero-based window
+ * is it another one. Without a region (a request of no bytes) there is nothing to be known.
+ */
+export function hostAddress(region: Region | undefined, va: number): number {
+  const parent = region?.window?.binding?.parent;
+  return region === undefined || parent === undefined ? va : va - region.pageBase + parent.pageBase;
 }
 
 function unbind(table: RegionTable, window: Window): void {

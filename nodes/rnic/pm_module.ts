@@ -10,7 +10,8 @@ import { complete, PLAIN_CQE } from "./completion_queue.ts";
 import type { Device } from "./device.ts";
 import { dmaRead, type LsbRead, waitingLsbRead } from "./dma.ts";
 import { LIMITS } from "./limits.ts";
-import { anyRegion, type Region } from "./memory_region.ts";
+import type { Region } from "./memory_region.ts";
+import { hostAddress } from "./memory_window.ts";
 import { psnDistance } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import { urgeReceives, wantRecv } from "./receive_queue.ts";
@@ -26,6 +27,7 @@ export interface PersistRecord {
   readonly firstPsn: number;
   /** The PSN of both of its ACKs (P-28). */
   readonly lastPsn: number;
+  /** As the host's CPU knows the memory, whatever key was used. */
   readonly va: number;
   readonly length: number;
   /** `told`: the host's CPU knows and is to flush. */
@@ -40,9 +42,15 @@ export function wantsPersistence(row: OpcodeRow, region: Region | undefined): bo
     (region !== undefined && (region.access & ACCESS.remoteWritePersistence) !== 0);
 }
 
-/** NS bit of data that the peer writes: where the processor looks at it, flow 1 is asked for (P-02). */
-export function writesNoSnoop(device: Device): boolean {
-  return device.persistence.flow === 1 && device.persistence.noSnoop;
+/**
+ * NS bit of what is written into a region. Where the processor looks at it, flow 1 is asked for (P-02)
+ * for all that goes to persistent memory, by whichever operation: an LSB read behind it flushes what
+ * waits in the IIO, never the LLC (P-03, P-04, P-24), and a FLUSH or a READ names memory, not writes
+ * (P-10, P-50). What lies in DRAM nobody can make persistent: it stays where cores find it soonest.
+ */
+export function writesNoSnoop(device: Device, memory: Pick<Region, "persistent">): boolean {
+  const { flow, noSnoop } = device.persistence;
+  return noSnoop && flow === 1 && memory.persistent;
 }
 
 export interface ArrivedMessage {
@@ -55,7 +63,8 @@ export interface ArrivedMessage {
 
 /** A persistent message is complete and its DMA writes are on the bus. */
 export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMessage): void {
-  const { firstPsn, lastPsn, va, length, region } = message;
+  const { firstPsn, lastPsn, length, region } = message;
+  const va = hostAddress(region, message.va);
   const service = undefined;
   const record: PersistRecord = { firstPsn, lastPsn, va, length, state: "pending", service };
   remember(qp, record);
@@ -78,7 +87,8 @@ export function flushMessage(
     readonly persistent: boolean;
   },
 ): void {
-  const { service, va, length, region, persistent } = flush;
+  const { service, length, region, persistent } = flush;
+  const va = hostAddress(region, flush.va);
   const { psn } = service;
   const record: PersistRecord = {
     firstPsn: psn,
@@ -119,11 +129,12 @@ function flushByRead(
     waiting.records.push(record);
     return;
   }
-  const region = message.region ?? anyRegion(device.regions);
-  // Without any region nothing was ever written, so there is nothing that is not persistent.
-  if (region === undefined) return markPersisted(device, qp, record);
+  const { region } = message;
+  // Any registered address will do (P-24): where no data names one, queue information's, which there
+  // is even when the regions that were written are no more.
+  const address = region === undefined ? device.spaces!.space1 : physicalAddress(region, region.va);
   dmaRead(device, {
-    address: physicalAddress(region, region.va),
+    address,
     length: 1,
     noSnoop: device.persistence.noSnoop,
     continuation: { kind: "lsb", qp, life: qp.life, records: [record] },
@@ -199,16 +210,8 @@ export function deliverToHost(
     trace(device, qp, { step: "S1006", text, ...keys });
     trace(device, qp, { step: "S1007", text: "RECV WQE cleared, its CQE written", ...keys });
   }
-  complete(device, qp.recvCq, {
-    ...PLAIN_CQE,
-    opcode: "recv-persistence",
-    qpn: qp.qpn,
-    wqeIndex: recv.position & 0xffff,
-    byteCount: record.length,
-    psn: record.lastPsn,
-    va: BigInt(record.va),
-    solicited: true,
-  });
+  const { length: byteCount, lastPsn: psn, va } = record;
+  completePersistence(device, qp, { recv, byteCount, psn, va: BigInt(va) });
 }
 
 /**
@@ -274,14 +277,34 @@ export function confirmOnRecv(
     trace(device, qp, { step: "S1013", text: `RECV WQE at ${recv.position} taken`, ...keys });
     trace(device, qp, { step: "S1018", text: "CQE of the RECV: persisted", ...keys });
   }
+  completePersistence(device, qp, {
+    recv,
+    byteCount: work.length,
+    psn: lastPsnOf(work),
+    va: work.wqe!.remote!.va,
+  });
+}
+
+/** The CQE of a RECV that no SEND has taken: it names the range (P-26, P-27). */
+function completePersistence(
+  device: Device,
+  qp: QueuePair,
+  done: {
+    readonly recv: RecvWqe;
+    readonly byteCount: number;
+    readonly psn: number;
+    readonly va: bigint;
+  },
+): void {
+  const { recv, byteCount, psn, va } = done;
   complete(device, qp.recvCq, {
     ...PLAIN_CQE,
     opcode: "recv-persistence",
     qpn: qp.qpn,
     wqeIndex: recv.position & 0xffff,
-    byteCount: work.length,
-    psn: lastPsnOf(work),
-    va: work.wqe!.remote!.va,
+    byteCount,
+    psn,
+    va,
     solicited: true,
   });
 }

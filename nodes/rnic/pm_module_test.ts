@@ -6,21 +6,14 @@ import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/pack
 import { ACCESS, type PersistencePlan } from "../../fabric/wire/rnic_command.ts";
 import type { Region } from "./memory_region.ts";
 import { wantsPersistence } from "./pm_module.ts";
-import { type FrameFate, Rig, type RigMr, type RigQp } from "./rnic_testing.ts";
+import type { Pair } from "./pair_testing.ts";
+import { type FrameFate, Rig } from "./rnic_testing.ts";
 
 const PERSIST_ACK = OPCODE["VENDOR PERSISTENCE ACKNOWLEDGE"];
 const ACK = OPCODE["RC ACKNOWLEDGE"];
 const REGION = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead;
 const FLOW_1: PersistencePlan = { flow: 1, noSnoop: false };
 const FLOW_2: PersistencePlan = { flow: 2, noSnoop: false };
-
-interface Pair {
-  readonly rig: Rig;
-  readonly a: RigQp;
-  readonly b: RigQp;
-  readonly from: RigMr;
-  readonly to: RigMr;
-}
 
 function pair(
   flow: PersistencePlan,
@@ -100,6 +93,7 @@ const ANY_REGION: Omit<Region, "access"> = {
   length: 4096,
   pageBytes: 4096,
   pages: [0],
+  persistent: true,
   pageBase: 0,
   alive: true,
   windows: 0,
@@ -554,7 +548,7 @@ describe("ladders of the baselines", () => {
     p.rig.run();
     assert.deepEqual(steps(p), [
       ...["a S202", "a S203", "b S204", "b S205", "a S206"],
-      ...["a S209", "a S210", "b S211", "b S212", "a S213"],
+      ...["a S209", "a S210", "b S211", "b dma-read", "b S212", "a S213"],
     ]);
   });
 

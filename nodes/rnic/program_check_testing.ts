@@ -8,12 +8,11 @@ import { FLUSH_PLACEMENT } from "../../fabric/wire/feth.ts";
 import { OPCODE } from "../../fabric/wire/opcode.ts";
 import { compute, wordOf } from "./atomic.ts";
 import { packetOf } from "./pair_testing.ts";
+import { answerOf, placeOf } from "./program_play_testing.ts";
 import {
-  answerOf,
   areaPattern,
   type Completion,
   type End,
-  placeOf,
   type Run,
   type RunLine,
   sourcePattern,

@@ -1,22 +1,19 @@
 /**
- * Plays a program (`program_testing.ts`) on the rig of two RNICs: lays out memory, posts work and
- * receives at the hosts' leisure, lets the CPUs of flow 2 flush, and collects what came of it.
+ * Lays a program (`program_testing.ts`) out on the rig of two RNICs: queue pairs, memory, windows,
+ * receives. `program_play_testing.ts` plays it.
  */
-import { assert } from "../../fabric/assert.ts";
+import type { RnicCongestionPlan } from "../../fabric/rack/congestion.ts";
 import { type Rng, rngFor } from "../../fabric/time/rng.ts";
-import type { Time } from "../../fabric/time/time.ts";
+import { PS_PER_US } from "../../fabric/time/time.ts";
 import type { Cqe } from "../../fabric/wire/cqe.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
-import type { SendWqe, Sge } from "../../fabric/wire/wqe.ts";
-import { wordOf } from "./atomic.ts";
+import { allocateMw, createSrq } from "./objects_testing.ts";
 import { EVERY_ACCESS } from "./pair_testing.ts";
 import {
   areaBytes,
-  isAnswered,
   isMessage,
   isPersistentWrite,
   type Line,
-  type Op,
   packetsOfOp,
   type Program,
   SHARED_WORDS,
@@ -24,6 +21,9 @@ import {
   tellsCpu,
 } from "./program_testing.ts";
 import { Rig, type RigMr, type RigQp, type RigSrq, type Side } from "./rnic_testing.ts";
+
+/** Priority of DSCP 26. */
+export const LOSSLESS_PRIORITY = 3;
 
 /** A line with what it needs in the rig. */
 export interface RunLine extends Line {
@@ -120,14 +120,36 @@ export function areaPattern(line: Line, program: Program): Uint8Array<ArrayBuffe
   return pattern(areaBytes(program), seed);
 }
 
+/** DCQCN and PFC. No rate is so low that time-outs run out, and the line rate is soon back: all gets quiet. */
+export const CONGESTION: RnicCongestionPlan = {
+  dscp: 26,
+  cnpDscp: 48,
+  bitsPerSecond: 100e9,
+  pfc: { lossless: 1 << LOSSLESS_PRIORITY, headroomPs: 5 * PS_PER_US },
+  dcqcn: {
+    g: 1 / 16,
+    cnpIntervalPs: 10 * PS_PER_US,
+    alphaTimerPs: 55 * PS_PER_US,
+    rateTimerPs: 55 * PS_PER_US,
+    byteCounterBytes: 10_000_000,
+    fastRecovery: 5,
+    additiveBps: 10e9,
+    hyperBps: 20e9,
+    minBps: 20e9,
+    decreaseIntervalPs: 4 * PS_PER_US,
+  },
+};
+
 /** `hostSeed` is about the hosts' leisure only: it changes no outcome. */
 export function prepare(program: Program, hostSeed = 0): Run {
   const { flow, cacheEntries } = program;
   const queueCache = { entries: cacheEntries, evict: "random", amount: 1 } as const;
+  const plan = { queueCache, ...(program.congested && { congestion: CONGESTION }) };
   const rig = new Rig({
     seed: program.seed,
     persistence: { a: { flow: flow.a, noSnoop: false }, b: { flow: flow.b, noSnoop: false } },
-    plans: { a: { queueCache }, b: { queueCache } },
+    plans: { a: plan, b: plan },
+    memoryBytes: memoryBytes(program),
   });
   const ends = createEnds(rig, program);
   const inboxes = new Map<End, Inbox>();
@@ -158,6 +180,18 @@ export function prepare(program: Program, hostSeed = 0): Run {
   return run;
 }
 
+/** Enough for either host: rings and queue information, and the memory of all lines. */
+function memoryBytes(program: Program): number {
+  const slot = slotBytes(program);
+  const page = 4096;
+  let bytes = 64 * page + 16 * page * program.pairs;
+  for (const { ops } of program.lines) {
+    // Source, or area and what persists; a slot to receive in for each, and to confirm in.
+    bytes += areaBytes(program) + 4 * ops.length * slot + 8 * page;
+  }
+  return bytes;
+}
+
 function createEnds(rig: Rig, program: Program): End[] {
   const { pathMtu, firstPsn, maxRdAtomic, retryCnt, timeout, policy } = program;
   const attributes = {
@@ -171,7 +205,7 @@ function createEnds(rig: Rig, program: Program): End[] {
     timeout,
   };
   const options = { depth: 128, rqDepth: 64, persistCompletion: policy };
-  const srqs = program.srq ? [rig.createSrq(rig.a), rig.createSrq(rig.b)] : [];
+  const srqs = program.srq ? [rig.a, rig.b].map((side) => createSrq(rig, side, { depth: 64 })) : [];
   const ends: End[] = [];
   for (let pair = 0; pair < program.pairs; pair++) {
     const [a, b] = [rig.a, rig.b].map((side, i): End => {
@@ -257,10 +291,9 @@ function bindWindows(
   const windows = new Map<number, number>();
   line.ops.forEach(({ verb }, i) => {
     if (verb !== "send-invalidate") return;
-    const reply = rig.command(target.side, { op: "allocate-mw", type: 2, pd: 1 });
-    assert(reply.status === "ok" && reply.op === "allocate-mw", "allocate-mw failed");
+    const key = allocateMw(rig, target.side, 2);
     const bind = {
-      rkey: (reply.rkey & ~0xff) | ((reply.rkey + 1) & 0xff),
+      rkey: (key & ~0xff) | ((key + 1) & 0xff),
       lkey: area.key,
       va: BigInt(area.va),
       length: 8,
@@ -300,167 +333,4 @@ function recvsNeededOf(program: Program, { side: { name }, pair }: End): number 
     }
   }
   return count;
-}
-
-/** Longest virtual time that a program may take: far beyond all retries. */
-const TIME_MAX: Time = 50_000_000_000;
-
-/** Plays the program to the point where nothing will happen any more. */
-export function play(run: Run): void {
-  const { rig, rng, lines, ends } = run;
-  const start = rig.now;
-  for (;;) {
-    for (const line of lines) if (rng.below(3) === 0) postSome(run, line);
-    for (const end of ends) {
-      for (let i = rng.below(4); i > 0 && end.posted < end.needed; i--) postRecv(run, end);
-    }
-    const isPosted = lines.every(({ posted, ops }) => posted === ops.length) &&
-      ends.every(({ posted, needed }) => posted === needed);
-    rig.runFor(isPosted ? 8_000_000 : rng.below(8) * 500_000);
-    const isIdle = !collect(run);
-    if (isPosted && isIdle && rig.isQuiet) return;
-    assert(rig.now - start < TIME_MAX, "The program does not come to an end");
-  }
-}
-
-function postSome(run: Run, line: RunLine): void {
-  const { rig, rng } = run;
-  const count = Math.min(line.ops.length - line.posted, 1 + rng.below(4));
-  for (let i = 0; i < count; i++) postOp(run, line);
-  if (count > 0) rig.ring(line.side, line.qp.sq, rng.below(2) === 0 ? "pointer" : "number");
-}
-
-function postOp({ rig, program }: Run, line: RunLine): void {
-  const index = line.posted++;
-  const op = line.ops[index]!;
-  const { verb, length, operand, fence, signaled, solicited } = op;
-  const place = placeOf(program, line, index);
-  const key = place.mr.key;
-  const remote = { va: BigInt(place.mr.va + place.at), rkey: key };
-  const local = { address: line.source.va + index * slotBytes(program), length };
-  const bytes = rig.bytes(line.side, line.source, index * slotBytes(program), length);
-  const isSend = verb.startsWith("send");
-  const wqe: Partial<SendWqe> & Pick<SendWqe, "opcode"> = {
-    opcode: verb,
-    fence,
-    signaled,
-    solicited,
-    immediate: line.windows.get(index) ?? op.immediate,
-    ...(!isSend && { remote }),
-    ...(verb === "flush"
-      ? { flush: { select: op.select, placement: op.placement, length } }
-      : verb === "atomic-write"
-      ? { inline: wordOf(operand) }
-      : op.inline
-      ? { inline: new Uint8Array(bytes) }
-      : { sges: split({ ...local, lkey: line.source.key }, op.pieces) }),
-    ...((verb === "fetch-add" || verb === "compare-swap") &&
-      // What is compared with is right about every other time.
-      { atomic: { swapAdd: operand, compare: operand - 1n } }),
-  };
-  line.positions.set(rig.enqueueSend(line.side, line.qp, wqe), index);
-}
-
-/** The op's remote memory. */
-export function placeOf(
-  program: Program,
-  line: RunLine,
-  index: number,
-): { readonly mr: RigMr; readonly at: number } {
-  const op = line.ops[index]!;
-  if (op.verb === "write-persistence") return { mr: line.kept, at: index * slotBytes(program) };
-  if (op.verb === "write-persist-address") return { mr: line.scm, at: index * slotBytes(program) };
-  return { mr: op.shared ? line.shared : line.area, at: op.at };
-}
-
-/** The same memory in several elements, some of them empty. */
-function split(whole: Sge, pieces: number): Sge[] {
-  const sges: Sge[] = [];
-  let left = whole;
-  for (let i = pieces; i > 1; i--) {
-    const length = Math.floor(left.length / i);
-    sges.push({ ...left, length });
-    left = { ...left, address: left.address + length, length: left.length - length };
-  }
-  return [...sges, left];
-}
-
-function postRecv(run: Run, end: End): void {
-  const { rig, rng, program } = run;
-  const inbox = run.inboxes.get(end)!;
-  const slot = slotBytes(program);
-  const address = inbox.mr.va + inbox.next * slot;
-  const sges = split({ address, length: slot, lkey: inbox.mr.key }, 1 + rng.below(2));
-  const bell = rng.below(2) === 0 ? "none" : "pointer";
-  const index = end.srq === undefined
-    ? rig.recv(end.side, end.qp, sges, bell)
-    : rig.recvShared(end.side, end.srq, sges, bell);
-  assert(index === inbox.next, "The n-th receive lands in the n-th slot");
-  inbox.next++;
-  end.posted++;
-}
-
-/** Takes all completions. @returns whether there was any. */
-function collect(run: Run): boolean {
-  const { rig, ends } = run;
-  let any = false;
-  for (const end of ends) {
-    for (const cqe of rig.poll(end.side, end.qp.sendCq)) {
-      any = true;
-      if (cqe.opcode.startsWith("requester")) takeSend(run, end, cqe);
-      else takeRecv(run, end, cqe);
-    }
-  }
-  return any;
-}
-
-function takeSend(run: Run, end: End, cqe: Cqe): void {
-  const line = run.lines.find(({ qp }) => qp === end.qp);
-  const op = line?.positions.get(cqe.wqeIndex);
-  if (op !== undefined) line!.completions.push({ op, cqe });
-  // A CPU's own work fails with its queue pair, and only then.
-  else if (cqe.status !== "WR_FLUSH_ERR") run.strays.push(cqe);
-}
-
-function takeRecv(run: Run, end: End, cqe: Cqe): void {
-  const { rig, program, inboxes } = run;
-  end.recvs.push(cqe);
-  if (cqe.opcode === "responder-error") {
-    if (cqe.status !== "WR_FLUSH_ERR") run.strays.push(cqe);
-    return;
-  }
-  if (cqe.opcode !== "recv-persistence") {
-    const { mr } = inboxes.get(end)!;
-    const length = cqe.opcode === "recv-write-immediate" ? 0 : cqe.byteCount;
-    const data = rig.bytes(end.side, mr, cqe.wqeIndex * slotBytes(program), length);
-    end.messages.push({ cqe, data });
-    return;
-  }
-  const isConfirmed = run.lines.some(({ qp, ops, firstPsns }) =>
-    program.policy === "reception" && qp === end.qp &&
-    ops.some((op, i) => isPersistentWrite(op) && lastPsn(op, firstPsns[i]!) === cqe.psn)
-  );
-  if (isConfirmed) {
-    end.confirmed.push(cqe);
-    return;
-  }
-  end.told.push(cqe);
-  end.flushed.add(cqe.psn);
-  rig.enqueueSend(end.side, end.qp, {
-    opcode: "persistence-ack",
-    immediate: cqe.psn,
-    signaled: false,
-  });
-  rig.ring(end.side, end.qp.sq);
-
-  function lastPsn(op: Op, first: number): number {
-    return (first + packetsOfOp(op, program.pathMtu) - 1) & 0xff_ffff;
-  }
-}
-
-/** What landed in the requester's memory for an op that is answered. */
-export function answerOf(run: Run, line: RunLine, index: number): Uint8Array {
-  const op = line.ops[index]!;
-  const length = isAnswered(op) ? op.length : 0;
-  return run.rig.bytes(line.side, line.source, index * slotBytes(run.program), length);
 }

@@ -1,9 +1,16 @@
 /** One seed of the property test of the transport: a program, runs with faults, runs beyond the limits. */
 import { assert } from "../../fabric/assert.ts";
-import { checkBeyondLimits, checkByModel, checkSame, withFaults } from "./program_check_testing.ts";
-import { play, prepare, type Run } from "./program_rig_testing.ts";
+import {
+  checkBeyondLimits,
+  checkByModel,
+  checkSame,
+  type Fault,
+  withFaults,
+} from "./program_check_testing.ts";
+import { play } from "./program_play_testing.ts";
+import { prepare, type Run } from "./program_rig_testing.ts";
 import { type Program, randomProgram } from "./program_testing.ts";
-import { faultsBeyondLimits, faultsWithinLimits } from "./wire_faults_testing.ts";
+import { faultsBeyondLimits, faultsWithinLimits, withCongestion } from "./wire_faults_testing.ts";
 
 /** Runs of one program with faults within the limits, and beyond them. */
 const WITHIN = 3;
@@ -16,13 +23,13 @@ export function checkSeed(seed: number): number {
     const reference = runFaultless(program);
     for (let i = 0; i < WITHIN; i++) {
       const run = prepare(program, 1 + i);
-      withFaults(run, faultsWithinLimits(WITHIN * seed + i));
+      withFaults(run, spoiled(run, faultsWithinLimits(WITHIN * seed + i)));
       play(run);
       checkSame(run, reference);
     }
     for (let i = 0; i < BEYOND; i++) {
       const run = prepare(program, 1 + WITHIN + i);
-      withFaults(run, faultsBeyondLimits(BEYOND * seed + i));
+      withFaults(run, spoiled(run, faultsBeyondLimits(BEYOND * seed + i)));
       play(run);
       checkBeyondLimits(run);
     }
@@ -32,6 +39,10 @@ export function checkSeed(seed: number): number {
       " tests/seeds/transport_test.ts";
     throw new Error(`Seed ${seed} fails; again: ${command}\n${String(cause)}`, { cause });
   }
+}
+
+function spoiled(run: Run, fault: Fault): Fault {
+  return run.program.congested ? withCongestion(run, fault) : fault;
 }
 
 /** The run that the others must end like; it is what the model says. */

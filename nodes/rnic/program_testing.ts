@@ -3,7 +3,7 @@
  * environment, and what it must come to when it is executed in order. A program has one outcome only:
  * what would depend on chance (a READ overtaken by a later WRITE, §3.7) has a fence.
  *
- * `program_rig_testing.ts` plays programs, `program_check_testing.ts` judges what came of them.
+ * `program_play_testing.ts` plays programs, `program_check_testing.ts` judges what came of them.
  */
 import { type Rng, rngFor } from "../../fabric/time/rng.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth.ts";
@@ -59,11 +59,15 @@ export interface Program {
   readonly flow: { readonly a: 1 | 2; readonly b: 1 | 2 };
   readonly policy: "persistence" | "reception";
   readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
+  /** Packets of the largest message: mostly three, now and then more than are sent without an ACK. */
+  readonly packetsMax: number;
   readonly firstPsn: number;
   readonly maxRdAtomic: number;
   readonly retryCnt: number;
   readonly timeout: number;
   readonly cacheEntries: number;
+  /** Whether DCQCN and PFC are on, and switches mark and pause. */
+  readonly congested: boolean;
   /** Whether the receives of all pairs come from shared queues. */
   readonly srq: boolean;
   readonly pairs: number;
@@ -75,13 +79,16 @@ export const WORDS_BYTES = 64;
 /** Words on which the lines of all pairs add, at the end of an area's memory. */
 export const SHARED_WORDS = 2;
 
-/** Largest message of a program: three packets. */
-export function slotBytes({ pathMtu }: Pick<Program, "pathMtu">): number {
-  return 3 * pathMtu;
+/** Sizes that a program's memory is laid out by. */
+export type Sizes = Pick<Program, "pathMtu" | "packetsMax">;
+
+/** Bytes of a program's largest message. */
+export function slotBytes({ pathMtu, packetsMax }: Sizes): number {
+  return packetsMax * pathMtu;
 }
 
 /** Bytes of a line's area. */
-export function areaBytes(program: Pick<Program, "pathMtu">): number {
+export function areaBytes(program: Sizes): number {
   return WORDS_BYTES + 2 * slotBytes(program);
 }
 
@@ -142,11 +149,13 @@ export function programOf(ops: readonly Op[], more: Partial<Program> = {}): Prog
     flow: { a: 1, b: 1 },
     policy: "persistence",
     pathMtu: 256,
+    packetsMax: 3,
     firstPsn: 0xff_fffe,
     maxRdAtomic: 4,
     retryCnt: 7,
     timeout: 4,
     cacheEntries: 16,
+    congested: false,
     srq: false,
     pairs: 1,
     lines: [{ from: "a", pair: 0, ops }],
@@ -161,30 +170,37 @@ function isWord(verb: Verb): boolean {
 /** The program of a seed. */
 export function randomProgram(seed: number): Program {
   const rng = rngFor(seed, "program");
-  const pathMtu = pick(rng, [256, 256, 256, 512, 1024, 2048, 4096] as const);
-  const pairs = 1 + rng.below(3);
+  const isLong = rng.below(16) === 0;
+  const pathMtu = isLong ? 256 : pick(rng, [256, 256, 256, 512, 1024, 2048, 4096] as const);
+  const packetsMax = isLong ? 100 : 3;
+  const sizes = { pathMtu, packetsMax };
+  const pairs = isLong ? 1 : 1 + rng.below(3);
   const policy = rng.below(3) === 0 ? "reception" : "persistence";
   const lines: Line[] = [];
   // Small programs find as much, and more of them can be tried.
-  const most = pathMtu > 1024 ? 5 : 10;
+  const most = isLong ? 4 : pathMtu > 1024 ? 5 : 10;
   for (let pair = 0; pair < pairs; pair++) {
-    lines.push({ from: "a", pair, ops: randomOps(rng, { count: 1 + rng.below(most), pathMtu }) });
+    lines.push({ from: "a", pair, ops: randomOps(rng, 1 + rng.below(most), sizes) });
     if (rng.below(3) > 0) continue;
-    const ops = randomOps(rng, { count: 1 + rng.below(most / 2 | 0), pathMtu });
+    const ops = randomOps(rng, 1 + rng.below(most >> 1), sizes);
     // A RECV that confirms (P-27) cannot be told from one that asks where both ends persist.
     const kept = ops.filter((op) => policy === "persistence" || !tellsCpu(op));
     lines.push({ from: "b", pair, ops: kept });
   }
+  const flow = { a: pick(rng, [1, 2] as const), b: pick(rng, [1, 2] as const) };
   return {
     seed,
-    flow: { a: pick(rng, [1, 2] as const), b: pick(rng, [1, 2] as const) },
+    flow,
     policy,
     pathMtu,
+    packetsMax,
     firstPsn: pick(rng, [0, 1, 0x7f_fffe, 0xff_fff0, 0xff_fffa, 0xff_ffff]),
     maxRdAtomic: 1 + rng.below(4),
     retryCnt: 7,
-    timeout: 4,
+    // A CPU is slower than a card: what it is waited for must not cost all retries.
+    timeout: pick(rng, flow.a === 1 && flow.b === 1 ? [3, 4, 5] : [4, 5]),
     cacheEntries: 4 + rng.below(8),
+    congested: rng.below(4) === 0,
     srq: rng.below(3) === 0,
     pairs,
     lines: lines.map((line) => ({ ...line, ops: lastSignaled(line.ops) })),
@@ -200,34 +216,37 @@ export function pick<T>(rng: Rng, values: readonly T[]): T {
   return values[rng.below(values.length)]!;
 }
 
-function randomOps(rng: Rng, of: { count: number; pathMtu: Program["pathMtu"] }): Op[] {
+function randomOps(rng: Rng, count: number, sizes: Sizes): Op[] {
   const ops: Op[] = [];
-  for (let i = 0; i < of.count; i++) {
-    const op = randomOp(rng, of.pathMtu);
+  for (let i = 0; i < count; i++) {
+    const op = randomOp(rng, sizes);
     const fence = op.fence || ops.some((earlier) => isReadOf(earlier, op));
     ops.push({ ...op, fence });
   }
   return ops;
 }
 
-function randomOp(rng: Rng, pathMtu: Program["pathMtu"]): Op {
+function randomOp(rng: Rng, sizes: Sizes): Op {
+  const { pathMtu, packetsMax } = sizes;
   const verb = pick(rng, VERBS);
-  const slot = slotBytes({ pathMtu });
+  const slot = slotBytes(sizes);
   const isAtomic = isWord(verb);
   // Lengths around whole packets are where mistakes live.
-  const near = pathMtu * rng.below(4) + rng.below(3) - 1;
+  const near = pathMtu * rng.below(packetsMax + 1) + rng.below(3) - 1;
   const length = isAtomic
     ? 8
     : Math.max(0, Math.min(slot, rng.below(2) === 0 ? near : rng.below(slot + 1)));
   const mayInline = verb.startsWith("write") || verb.startsWith("send");
   const shared = verb === "fetch-add" && rng.below(2) === 0;
+  // READs and WRITEs are about the words of atomics, too.
   const words = shared ? SHARED_WORDS : WORDS_BYTES / 8;
-  // READs look at the words too.
-  const from = verb === "read" && rng.below(2) === 0 ? 0 : WORDS_BYTES;
+  const at = isAtomic || rng.below(2) === 0
+    ? 8 * rng.below(words)
+    : WORDS_BYTES + 8 * rng.below(slot / 8);
   return {
     verb,
     length,
-    at: isAtomic ? 8 * rng.below(words) : from + 8 * rng.below(slot / 8),
+    at,
     shared,
     operand: BigInt(1 + rng.below(4)),
     immediate: rng.next(),

@@ -1,6 +1,8 @@
 /** Arithmetic of 24-bit sequence numbers: PSN, MSN (`rocev2.md` §3.1). */
 
 export const PSN_MASK = 0xff_ffff;
+/** Bytes of the largest message (§3.1). */
+export const MESSAGE_BYTES_MAX = 2 ** 31;
 /** PSNs are later or earlier than one within this distance (§3.1). */
 export const PSN_WINDOW = 2 ** 23;
 

@@ -217,7 +217,7 @@ function createReceiveQueue(): ReceiveQueue {
   return { busy: false, fetched: new Fifo(), waiters: new Fifo(), retries: 0 };
 }
 
-export function createRequester(sqPsn: number): Requester {
+function createRequester(sqPsn: number): Requester {
   return {
     work: new Fifo(),
     cursor: 0,
@@ -253,13 +253,13 @@ export function applyAttributes(qp: QueuePair, attributes: QpAttributes): void {
   if (state === "rtr" && qp.state === "init") qp.responder = createResponder(qp.attributes.rqPsn);
   if (state === "rts" && qp.state === "rtr") {
     qp.requester = createRequester(qp.attributes.sqPsn);
-    reloadRetries(qp);
   }
+  if (given.retryCnt !== undefined || given.rnrRetry !== undefined) reloadRetries(qp);
   if (state === "sqd" && qp.state === "rts") qp.sq.drainNotify = enSqdAsyncNotify ?? false;
   if (state !== undefined) qp.state = state;
 }
 
-/** Progress was acknowledged: both retry counters start anew (§3.3). */
+/** Progress was acknowledged, or the attributes are new: both retry counters start anew (§3.3). */
 export function reloadRetries(qp: QueuePair): void {
   qp.requester.retriesLeft = qp.attributes.retryCnt;
   qp.requester.rnrRetriesLeft = qp.attributes.rnrRetry;

@@ -7,15 +7,8 @@ import {
   SPACE2_BYTES,
 } from "../../fabric/wire/queue_information.ts";
 import { PORTS } from "../../fabric/node.ts";
-import { Rig, type RigMr, type RigQp, type Side } from "./rnic_testing.ts";
-
-interface Pair {
-  readonly rig: Rig;
-  readonly a: RigQp;
-  readonly b: RigQp;
-  readonly from: RigMr;
-  readonly to: RigMr;
-}
+import type { Pair } from "./pair_testing.ts";
+import { Rig, type Side } from "./rnic_testing.ts";
 
 function pair(rig = new Rig(), qp: Parameters<Rig["connect"]>[0] = {}): Pair {
   const from = rig.register(rig.a, { length: 65536 });

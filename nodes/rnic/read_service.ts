@@ -201,7 +201,7 @@ export function readFrameFailed(device: Device, qp: QueuePair, job: FrameJob): v
 }
 
 /** Answers what stands first with a NAK that ends the queue pair, and nothing behind it. */
-export function failAnswer(
+function failAnswer(
   device: Device,
   qp: QueuePair,
   nak: { readonly psn: number; readonly syndrome: number },

@@ -5,7 +5,7 @@
 import { filledUnits } from "../../fabric/wire/queue_information.ts";
 import { decodeRecvWqe } from "../../fabric/wire/wqe.ts";
 import type { Device } from "./device.ts";
-import { dmaRead } from "./dma.ts";
+import { fetchWqes } from "./fetch_wqes.ts";
 import { rights } from "./life_cycle.ts";
 import { RECV_RETRIES, RECV_RETRY_PS } from "./limits.ts";
 import { confirmOnRecv, deliverToHost } from "./pm_module.ts";
@@ -82,23 +82,15 @@ export function resumeReceiveQueue(
   const { qp } = waiter;
   qp.rq.busy = false;
   if (rights(qp.state).flushesReceives) return flushReceiveRing(device, entry, waiter);
-  const { own, depth, wqeAddress, unitBytes } = entry;
-  const filled = filledUnits(own, entry.host, depth);
+  const filled = filledUnits(entry.own, entry.host, entry.depth);
   if (filled === 0 && waiter.reread) return tellEmpty(device, qp);
   qp.rq.busy = true;
   if (filled === 0) {
     rereadPointer(device, entry, { kind: "recv", qp, life: qp.life, reread: true });
     return;
   }
-  const units = Math.min(filled, device.timing.wqeFetchUnits, depth - own);
-  entry.pins++;
-  device.counters.wqeReads++;
-  dmaRead(device, {
-    address: wqeAddress + own * unitBytes,
-    length: units * unitBytes,
-    noSnoop: false,
-    continuation: { kind: "recv-wqes", qp, life: qp.life, entry, units },
-  });
+  const owner = { kind: "recv-wqes", qp, life: qp.life } as const;
+  fetchWqes(device, entry, { unitBytes: entry.unitBytes, owner });
 }
 
 /** Takes fetched receive WQEs and serves who waits. */

@@ -2,10 +2,10 @@
  * Requester: turns work into frames, in order, within window, READ limit and RNR waits
  * (`rocev2.md` §3.2), and begins again where something was lost (go-back-N, §3.3).
  */
-import { ATOMIC_BYTES } from "../../fabric/wire/atomic_eth.ts";
 import { opcodeFor, type OpcodeRow, positionOf } from "../../fabric/wire/opcode.ts";
 import type { WcStatus } from "../../fabric/wire/cqe.ts";
 import type { Reth } from "../../fabric/wire/reth.ts";
+import { checkWork } from "./check_work.ts";
 import { completeWork } from "./completer.ts";
 import type { Device } from "./device.ts";
 import { mayStart, mustPause } from "./credit.ts";
@@ -13,17 +13,12 @@ import type { FrameJob, RareHeaders } from "./frame_job.ts";
 import { rights } from "./life_cycle.ts";
 import { LIMITS } from "./limits.ts";
 import { performLocal } from "./local_work.ts";
-import { lookUp } from "./memory_region.ts";
 import { cancelLine, fetchPayload, NO_BYTES } from "./send.ts";
 import { packetsOf, PSN_WINDOW, psnAdd, psnDistance } from "./psn.ts";
 import type { QueuePair, Requester } from "./queue_pair.ts";
 import { fetchWork } from "./send_queue.ts";
 import { lastPsnOf, type SendWork, type WireOperation } from "./send_work.ts";
 import { noteStart } from "./requester_trace.ts";
-import type { Stretch } from "./translation.ts";
-
-/** Largest message (`rocev2.md` §3.1). */
-const MESSAGE_BYTES_MAX = 2 ** 31;
 
 /** Begins the queue pair's next request frame. @returns whether there was one. */
 export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
@@ -44,9 +39,9 @@ function carryOutAhead(device: Device, qp: QueuePair): void {
 /** Carries out, once, work that no frame is sent for; its completion comes in its turn. */
 function carryOut(device: Device, qp: QueuePair, work: SendWork): void {
   // Go-back-N comes past it again (§3.3), and it may have been carried out ahead.
-  if (work.acked || work.failure !== undefined) return;
+  if (work.carriedOut || work.failure !== undefined) return;
   const fault = performLocal(device, qp, work.wqe!);
-  if (fault === undefined) work.acked = true;
+  if (fault === undefined) work.carriedOut = true;
   else fail(device, qp, { work, status: fault });
 }
 
@@ -104,6 +99,7 @@ function passOver(device: Device, qp: QueuePair, work: SendWork): void {
   const { requester } = qp;
   carryOut(device, qp, work);
   if (work.failure !== undefined) return;
+  work.acked = true;
   if (requester.ackCursor === requester.cursor) requester.ackCursor++;
   requester.cursor++;
   completeWork(device, qp);
@@ -158,56 +154,6 @@ function fitsPsnWindow(device: Device, qp: QueuePair, work: SendWork): boolean {
   if (psnDistance(unacknowledged, nextPsn) + work.packets < PSN_WINDOW) return true;
   if (work.packets >= PSN_WINDOW) fail(device, qp, { work, status: "LOC_LEN_ERR" });
   return false;
-}
-
-/** What stands against the work on this side (§3.2 "local fault"); keys are looked at here. */
-function checkWork(device: Device, qp: QueuePair, work: SendWork): WcStatus | undefined {
-  const { wqe, plan } = work;
-  if (wqe === undefined || plan.wire === "unsupported") return "LOC_QP_OP_ERR";
-  if (qp.type === "ud") {
-    if (plan.wire !== "send" || wqe.ud === undefined) return "LOC_QP_OP_ERR";
-  } else if (plan.takesSlot && qp.attributes.maxRdAtomic === 0) {
-    return "LOC_QP_OP_ERR";
-  }
-  if (plan.wire !== "none" && plan.wire !== "send" && wqe.remote === undefined) {
-    return "LOC_QP_OP_ERR";
-  }
-  if (work.length > MESSAGE_BYTES_MAX) return "LOC_LEN_ERR";
-  if (!isWellFormed(work)) return "LOC_QP_OP_ERR";
-  if (wqe.inline !== undefined) return undefined;
-  const stretches: Stretch[] = [];
-  for (const { lkey, address, length } of wqe.sges) {
-    if (length === 0) continue;
-    const region = lookUp(device.regions, {
-      key: lkey,
-      pd: qp.pd,
-      va: address,
-      length,
-      need: plan.localNeed,
-    });
-    if (typeof region === "string") return "LOC_PROT_ERR";
-    stretches.push({ region, va: address, length });
-  }
-  work.stretches = stretches;
-  return undefined;
-}
-
-/** Whether the WQE carries what its operation needs (§3.2 "malformed WQE"). */
-function isWellFormed({ wqe, plan, length }: SendWork): boolean {
-  const isInline = wqe!.inline !== undefined;
-  switch (plan.wire) {
-    case "read-request":
-      return !isInline;
-    case "compare-swap":
-    case "fetch-add":
-      return !isInline && length === ATOMIC_BYTES;
-    case "atomic-write":
-      return isInline && length === ATOMIC_BYTES;
-    case "flush":
-      return length === 0;
-    default:
-      return true;
-  }
 }
 
 /** Marks work as failed; its error CQE comes when all before it has completed. */

@@ -15,7 +15,7 @@ import { rights } from "./life_cycle.ts";
 import { lookUp, type Region } from "./memory_region.ts";
 import { LIMITS } from "./limits.ts";
 import { duplicateOfPersistent } from "./pm_module.ts";
-import { packetsOf, psnAdd, psnDistance } from "./psn.ts";
+import { MESSAGE_BYTES_MAX, packetsOf, psnAdd, psnDistance } from "./psn.ts";
 import { permits, type QueuePair } from "./queue_pair.ts";
 import { answer, answerRead } from "./read_service.ts";
 import { wantRecv } from "./receive_queue.ts";
@@ -159,8 +159,6 @@ function hasSlot({ responder, attributes }: QueuePair): boolean {
   return taken < attributes.maxDestRdAtomic;
 }
 
-const MESSAGE_BYTES_MAX = 2 ** 31;
-
 /** Payload by opcode and path MTU, and a WRITE's bytes against what it announced. */
 export function checkLength(qp: QueuePair, { row, packet }: PacketIn): Verdict | undefined {
   const bytes = packet.payload.length;
@@ -227,7 +225,7 @@ function repeatRead(device: Device, qp: QueuePair, { packet }: PacketIn): boolea
   const mtu = qp.attributes.pathMtu;
   if (record?.kind !== "read-record" || rkey !== record.key) return false;
   const skipped = psnDistance(record.psn, psn) * mtu;
-  if (va !== BigInt(record.va + skipped) || length !== record.length - skipped) return false;
+  if (va !== record.va + BigInt(skipped) || length !== record.length - skipped) return false;
   const need = ACCESS.remoteRead;
   const region = length === 0
     ? undefined

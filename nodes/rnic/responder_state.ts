@@ -103,7 +103,7 @@ export interface ReadRecord {
   readonly kind: "read-record";
   readonly psn: number;
   readonly packets: number;
-  readonly va: number;
+  readonly va: bigint;
   readonly length: number;
   readonly key: number;
 }

@@ -12,6 +12,7 @@ import {
   takePersistenceAck,
   takeRnrNak,
   takeSequenceNak,
+  workOf,
 } from "./completer.ts";
 import { wordOf } from "./atomic.ts";
 import { takeCredits } from "./credit.ts";
@@ -108,16 +109,9 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
 
 /** The work that an answer's PSN belongs to, among those without one. */
 function answeredWork(qp: QueuePair, psn: number): SendWork | undefined {
-  const { requester } = qp;
   if (!isOutstanding(qp, psn)) return undefined;
-  for (let number = requester.ackCursor; number < requester.work.end; number++) {
-    const work = requester.work.at(number);
-    if (work === undefined || !work.started) return undefined;
-    const index = psnDistance(work.firstPsn, psn);
-    if (index < 0) return undefined;
-    if (index < work.packets) return work.plan.answered ? work : undefined;
-  }
-  return undefined;
+  const work = workOf(qp, psn);
+  return work?.plan.answered === true ? work : undefined;
 }
 
 function placeResponse(
@@ -135,7 +129,7 @@ function placeResponse(
   const data = atomicAckEth === undefined ? packet.payload : wordOf(atomicAckEth.original);
   if (data.length > 0) {
     if (!isLive(work.stretches)) return fail(device, qp, { work, status: "LOC_PROT_ERR" });
-    placePayload(device, data, { stretches: work.stretches, offset, noSnoop: false });
+    placePayload(device, data, { stretches: work.stretches, offset });
   }
   work.responses++;
   work.rereadAsked = false;

@@ -17,7 +17,6 @@ import type { RnicPlan } from "../../fabric/rack/plan.ts";
 import { NEVER, PS_PER_NS, type Time } from "../../fabric/time/time.ts";
 import { type Cqe, CQE_BYTES, decodeCqe } from "../../fabric/wire/cqe.ts";
 import { macOfAddress } from "../../fabric/wire/neighbour.ts";
-import { encodeSrqWqe } from "../../fabric/wire/srq_wqe.ts";
 import type { PcieMessage } from "../../fabric/wire/pcie.ts";
 import {
   CQ_ARM_OFFSET,
@@ -62,7 +61,8 @@ const WIRE = {
 /** How long the fake host takes to answer a DMA read. */
 const MEMORY_PS = 200 * PS_PER_NS;
 const MEMORY_BYTES = 1 << 22;
-const RECV_STRIDE = 64;
+const PAGE_BYTES = 4096;
+export const RECV_STRIDE = 64;
 
 export function rnicPlan(name: string, given: Partial<RnicPlan> = {}): RnicPlan {
   const address = name === "a" ? 0x0a00_0001 : 0x0a00_0002;
@@ -97,20 +97,27 @@ interface Event {
 }
 
 /**
- * What a test may do to a frame: let it pass, lose it, send it twice, hold it back, or damage one bit,
- * counted from the first of the frame. With `againPs` another copy comes so long after the frame.
+ * What a test may do to a frame: let it pass, lose it, send it twice, hold it back, replace it, or damage
+ * one bit, counted from the first of the frame. With `againPs` a copy comes so long after the frame.
  */
 export type FrameFate =
   | "pass"
   | "drop"
   | "twice"
-  | { readonly delayPs?: Time; readonly flipBit?: number; readonly againPs?: Time };
+  | {
+    readonly delayPs?: Time;
+    readonly replaceBy?: Uint8Array<ArrayBuffer>;
+    readonly flipBit?: number;
+    readonly againPs?: Time;
+  };
 
 export interface RigOptions {
   readonly seed?: number;
   readonly plans?: { readonly a?: Partial<RnicPlan>; readonly b?: Partial<RnicPlan> };
   readonly persistence?: { readonly a?: PersistencePlan; readonly b?: PersistencePlan };
   readonly fate?: (from: "a" | "b", frame: Frame, count: number) => FrameFate;
+  /** Bytes of each host's memory: a rig costs mostly them. */
+  readonly memoryBytes?: number;
 }
 
 /** One machine of the rig. */
@@ -150,11 +157,10 @@ export interface RigQp {
   readonly recvCq: RigCq;
 }
 
-/** A shared receive queue: its WQEs have slots of the driver's, here in the order of posting. */
+/** A shared receive queue (`objects_testing.ts`). */
 export interface RigSrq {
   readonly srqn: number;
   readonly ring: Ring;
-  posted: number;
 }
 
 /** A region of the fake host's memory: virtual addresses are `va` on, physical from `address`. */
@@ -165,8 +171,14 @@ export interface RigMr {
   readonly length: number;
 }
 
+function flipped(bytes: Uint8Array<ArrayBuffer>, bit: number): Uint8Array<ArrayBuffer> {
+  const damaged = bytes.slice();
+  damaged[bit >> 3]! ^= 0x80 >> (bit & 7);
+  return damaged;
+}
+
 export class FakeHost {
-  readonly memory = new Uint8Array(MEMORY_BYTES);
+  readonly memory: Uint8Array<ArrayBuffer>;
   readonly replies = new Map<number, RnicReply>();
   readonly events: RnicEvent[] = [];
   readonly interrupts: number[] = [];
@@ -183,12 +195,16 @@ export class FakeHost {
   refuseReads = false;
   spaces = { queues: 64, space1: 0, space2: 0, space3: 0 };
   nextCommand = 1;
-  #top = 4096;
+  #top = PAGE_BYTES;
+
+  constructor(memoryBytes: number) {
+    this.memory = new Uint8Array(memoryBytes);
+  }
 
   allocate(bytes: number): number {
     const at = this.#top;
-    this.#top += Math.ceil(bytes / 4096) * 4096;
-    assert(this.#top <= MEMORY_BYTES, "The fake host is out of memory");
+    this.#top += Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES;
+    assert(this.#top <= this.memory.length, "The fake host is out of memory");
     return at;
   }
 }
@@ -237,7 +253,7 @@ export class Rig {
       name,
       plan,
       rnic,
-      host: new FakeHost(),
+      host: new FakeHost(options.memoryBytes ?? MEMORY_BYTES),
       toHost: createLink(BUS),
       toRnic: createLink(BUS),
       toWire: createLink(WIRE),
@@ -288,20 +304,21 @@ export class Rig {
     this.frames.push({ from: side.name, bytes: message.bytes, time: at.departAt });
     const fate = this.fate(side.name, message, side.framesSent++);
     const to = side === this.a ? this.b : this.a;
-    const input: Input = { kind: "message", port: PORTS.rnicNetwork, message, tailPs: 0 };
+    const input = { kind: "message", port: PORTS.rnicNetwork, message, tailPs: 0 } as const;
     if (fate === "drop") return freeAt;
-    const { delayPs = 0, flipBit, againPs = undefined } = typeof fate === "object" ? fate : {};
+    const { delayPs = 0, replaceBy, flipBit, againPs = undefined } = typeof fate === "object"
+      ? fate
+      : {};
+    const bytes = replaceBy ??
+      (flipBit === undefined ? undefined : flipped(message.bytes, flipBit));
+    const first: Input = bytes === undefined
+      ? input
+      : { ...input, message: { kind: "frame", bytes } };
     const time = arrival + delayPs;
-    this.#put({ time, to: "rnic", side: to, input: flipBit === undefined ? input : damaged() });
+    this.#put({ time, to: "rnic", side: to, input: first });
     const again = fate === "twice" ? 1 : againPs;
     if (again !== undefined) this.#put({ time: time + again, to: "rnic", side: to, input });
     return freeAt;
-
-    function damaged(): Input {
-      const bytes = (message as Frame).bytes.slice();
-      bytes[flipBit! >> 3]! ^= 0x80 >> (flipBit! & 7);
-      return { ...input, message: { kind: "frame", bytes } } as Input;
-    }
   }
 
   /** Puts any frame on the wire to a side, as a stranger would. */
@@ -399,7 +416,7 @@ export class Rig {
         host.buffered.splice(0, host.arrived);
         host.arrived = 0;
         const { tag, address, length } = message;
-        const refused = host.refuseReads || address + length > MEMORY_BYTES;
+        const refused = host.refuseReads || address + length > host.memory.length;
         const data = refused ? new Uint8Array(0) : host.memory.slice(address, address + length);
         const status = refused ? "unsupported-request" : "success";
         // The answer is on its way to the bus: a core's doorbell may still come before it.
@@ -489,35 +506,6 @@ export class Rig {
     };
   }
 
-  createSrq(side: Side, options: { depth?: number; pd?: number } = {}): RigSrq {
-    const { depth = 64, pd = 1 } = options;
-    const address = side.host.allocate(depth * RECV_STRIDE);
-    const ring = { address, units: depth };
-    const reply = this.command(side, { op: "create-srq", ring, stride: RECV_STRIDE, pd });
-    assert(
-      reply.status === "ok" && reply.op === "create-srq",
-      `create-srq: ${JSON.stringify(reply)}`,
-    );
-    const { srqn } = reply;
-    return { srqn, ring: { queue: srqn, address, depth, write: depth - 1, stamp: 0 }, posted: 0 };
-  }
-
-  /** Posts to a shared receive queue. @returns the slot that its completion will name. */
-  recvShared(
-    side: Side,
-    srq: RigSrq,
-    sges: readonly Sge[],
-    bell: "pointer" | "number" | "none" = "none",
-  ): number {
-    const { ring } = srq;
-    const slot = srq.posted++;
-    ring.write = (ring.write + 1) % ring.depth;
-    const bytes = encodeSrqWqe({ slot, sges }, RECV_STRIDE);
-    side.host.memory.set(bytes, ring.address + ring.write * RECV_STRIDE);
-    this.ring(side, ring, bell);
-    return slot;
-  }
-
   modify(side: Side, qp: RigQp, attributes: QpAttributes): RnicReply {
     return this.command(side, { op: "modify-qp", qpn: qp.qpn, attributes });
   }
@@ -567,10 +555,20 @@ export class Rig {
     return { a, b };
   }
 
-  /** Registers memory in pages of 4 KiB that lie in reverse order, so that translation matters. */
+  /**
+   * Registers memory in pages of 4 KiB that lie in reverse order, so that translation matters. It is
+   * persistent, as all of the rig's memory is there after a power failure, unless a test says otherwise.
+   */
   register(
     side: Side,
-    options: { length: number; access?: number; pd?: number; va?: number; scattered?: boolean },
+    options: {
+      length: number;
+      access?: number;
+      pd?: number;
+      va?: number;
+      scattered?: boolean;
+      persistent?: boolean;
+    },
   ): RigMr {
     const { length } = options;
     const va = options.va ?? 0x1_0000_0000;
@@ -582,7 +580,8 @@ export class Rig {
       (_, i) => address + pageBytes * (options.scattered === true ? count - 1 - i : i),
     );
     const access = options.access ?? ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead;
-    const region = { pd: options.pd ?? 1, va, length, access, pageBytes, pages };
+    const { pd = 1, persistent = true } = options;
+    const region = { pd, va, length, access, pageBytes, pages, persistent };
     const reply = this.command(side, { op: "register-mr", region });
     assert(
       reply.status === "ok" && reply.op === "register-mr",

@@ -6,7 +6,7 @@ import { filledUnits } from "../../fabric/wire/queue_information.ts";
 import { allocate, copyOf } from "../../fabric/wire/slab.ts";
 import { decodeSendWqe, unitsOfWqe, WQE_UNIT_BYTES } from "../../fabric/wire/wqe.ts";
 import type { Device } from "./device.ts";
-import { dmaRead } from "./dma.ts";
+import { fetchWqes } from "./fetch_wqes.ts";
 import { rights } from "./life_cycle.ts";
 import { LIMITS } from "./limits.ts";
 import { flushWork } from "./completer.ts";
@@ -31,20 +31,11 @@ export function fetchWork(device: Device, qp: QueuePair): void {
 export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair): void {
   qp.sq.busy = false;
   if (qp.sq.paused) return;
-  const { own, depth, wqeAddress } = entry;
-  const filled = filledUnits(own, entry.host, depth);
-  qp.sq.mayHaveMore = filled > 0;
-  if (filled === 0) return;
-  const units = Math.min(filled, device.timing.wqeFetchUnits, depth - own);
+  qp.sq.mayHaveMore = filledUnits(entry.own, entry.host, entry.depth) > 0;
+  if (!qp.sq.mayHaveMore) return;
   qp.sq.busy = true;
-  entry.pins++;
-  device.counters.wqeReads++;
-  dmaRead(device, {
-    address: wqeAddress + own * WQE_UNIT_BYTES,
-    length: units * WQE_UNIT_BYTES,
-    noSnoop: false,
-    continuation: { kind: "send-wqes", qp, life: qp.life, entry, units },
-  });
+  const owner = { kind: "send-wqes", qp, life: qp.life } as const;
+  fetchWqes(device, entry, { unitBytes: WQE_UNIT_BYTES, owner });
 }
 
 /** Takes fetched units: complete WQEs become work, the rest waits for its other units. */

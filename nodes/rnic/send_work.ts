@@ -53,7 +53,7 @@ const ANSWERED: WorkPlan = {
   localNeed: ACCESS.localWrite,
 };
 
-export const WORK_PLANS: Readonly<Record<WqeOpcode, WorkPlan>> = {
+const WORK_PLANS: Readonly<Record<WqeOpcode, WorkPlan>> = {
   "nop": NOTHING,
   "send": PLAIN,
   "send-immediate": { ...PLAIN, immediate: true },
@@ -93,6 +93,8 @@ export interface SendWork {
   ssn: number;
   /** The responder has received it all (reception ACK), or answered it. */
   acked: boolean;
+  /** What crosses no wire: done, maybe ahead of its turn, in which it is `acked`. */
+  carriedOut: boolean;
   persisted: boolean;
   /** Its CQE is written, or it needed none. */
   completed: boolean;
@@ -118,6 +120,7 @@ export function createWork(wqe: SendWqe | undefined, position: number): SendWork
     rereadAsked: false,
     ssn: 0,
     acked: false,
+    carriedOut: false,
     persisted: false,
     completed: false,
     failure: undefined,

@@ -7,7 +7,7 @@ import { filledUnits } from "../../fabric/wire/queue_information.ts";
 import type { RingPlace } from "../../fabric/wire/rnic_command.ts";
 import { decodeSrqWqe } from "../../fabric/wire/srq_wqe.ts";
 import type { Device } from "./device.ts";
-import { dmaRead } from "./dma.ts";
+import { fetchWqes } from "./fetch_wqes.ts";
 import { Fifo } from "./fifo.ts";
 import { failFatally, raiseEvent } from "./flush.ts";
 import type { QueueEntry } from "./queue_info/queue_cache.ts";
@@ -106,22 +106,10 @@ export function resumeShared(
   if (srq.waiting.size === 0) return;
   if (!isWanted) serveWaiting(device, srq);
   else if (filled === 0) tellAllEmpty(device, srq);
-  else fetch(device, entry, srq);
-}
-
-function fetch(device: Device, entry: QueueEntry, srq: SharedReceiveQueue): void {
-  const { own, host, depth, wqeAddress, unitBytes } = entry;
-  const filled = filledUnits(own, host, depth);
-  const units = Math.min(filled, device.timing.wqeFetchUnits, depth - own);
-  srq.busy = true;
-  entry.pins++;
-  device.counters.wqeReads++;
-  dmaRead(device, {
-    address: wqeAddress + own * unitBytes,
-    length: units * unitBytes,
-    noSnoop: false,
-    continuation: { kind: "srq-wqes", srq, entry, units },
-  });
+  else {
+    srq.busy = true;
+    fetchWqes(device, entry, { unitBytes: entry.unitBytes, owner: { kind: "srq-wqes", srq } });
+  }
 }
 
 /** Takes fetched WQEs and serves who waits; `data` is undefined where the host refused the read. */

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import type { RnicEvent } from "../../fabric/wire/rnic_command.ts";
-import { createSrq, createSrqQp, postShared, type RigSrq } from "./objects_testing.ts";
-import { Rig, type RigCq, type RigMr, type RigQp } from "./rnic_testing.ts";
+import { createSrq, createSrqQp, postShared } from "./objects_testing.ts";
+import { Rig, type RigCq, type RigMr, type RigQp, type RigSrq } from "./rnic_testing.ts";
 
 /** Two connections of `a` whose other ends at `b` share one receive queue. */
 interface Shared {
@@ -40,7 +40,7 @@ beforeEach(() => shared = share());
 
 function post({ rig, srq, target }: Shared, slot: number, bell = true): void {
   const sge = { address: target.va + slot * SLOT_BYTES, length: SLOT_BYTES, lkey: target.key };
-  postShared(rig, rig.b, { srq, slot, sge, bell });
+  postShared(rig, rig.b, { srq, slot, sges: [sge], bell });
 }
 
 function send({ rig, senders, source }: Shared, which: 0 | 1, length = 100): void {
@@ -185,7 +185,7 @@ describe("shared receive queue", () => {
     rig.bringUp(rig.b, receiver, { qpn: sender.qpn });
     const target = rig.register(rig.b, { length: 64, pd: 5 });
     const sge = { address: target.va, length: 64, lkey: target.key };
-    postShared(rig, rig.b, { srq, slot: 0, sge });
+    postShared(rig, rig.b, { srq, slot: 0, sges: [sge] });
     rig.send(rig.a, sender, { opcode: "send", inline: Uint8Array.of(1, 2, 3) });
     rig.run();
     assert.deepEqual(rig.poll(rig.b, cq).map(({ status }) => status), ["SUCCESS"]);

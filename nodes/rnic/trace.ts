@@ -12,7 +12,7 @@ export function addressText(address: number): string {
 }
 
 /** `10.0.0.1:17-10.0.0.2:18`: an RNIC knows addresses, not names; the lower address comes first. */
-export function connectionText(device: Device, qp: QueuePair): string {
+function connectionText(device: Device, qp: QueuePair): string {
   const here = device.plan.address >>> 0, there = qp.attributes.destAddress >>> 0;
   const near = `${addressText(here)}:${qp.qpn}`;
   const far = `${addressText(there)}:${qp.attributes.destQpn}`;

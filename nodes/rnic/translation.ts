@@ -9,7 +9,7 @@ export function physicalAddress(region: Region, va: number): number {
 }
 
 /** How many of the `most` bytes at `va` lie physically in one piece. */
-export function contiguousBytes(region: Region, va: number, most: number): number {
+function contiguousBytes(region: Region, va: number, most: number): number {
   const { pageBytes, pages } = region;
   const offset = va - region.pageBase;
   let page = Math.floor(offset / pageBytes);
@@ -36,13 +36,14 @@ export function isLive(stretches: readonly Stretch[]): boolean {
 
 /**
  * Walks a range of concatenated stretches as physical pieces, each for one DMA request: `start`, then
- * `next` until it says false; the piece stands in `address`, `bytes` and `offset` (where in the range
- * it begins). One walker serves all frames, so a frame costs no allocation.
+ * `next` until it says false; the piece stands in `address`, `bytes`, `persistent` (as its region is)
+ * and `offset` (where in the range it begins). One walker serves all frames, so a frame costs no allocation.
  */
 export class PieceWalker {
   address = 0;
   bytes = 0;
   offset = 0;
+  persistent = false;
   #stretches: readonly Stretch[] = [];
   #at = 0;
   /** Bytes of the current stretch that are behind the walker. */
@@ -81,6 +82,7 @@ export class PieceWalker {
     const most = Math.min(length - this.#within, this.#left, this.#most);
     this.address = physicalAddress(region, from);
     this.bytes = contiguousBytes(region, from, most);
+    this.persistent = region.persistent;
     this.#within += this.bytes;
     this.#left -= this.bytes;
     return true;

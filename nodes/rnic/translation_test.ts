@@ -25,6 +25,7 @@ describe("PieceWalker", () => {
               access: 0,
               pageBytes: 256,
               pages: pages.map((page) => page * 256),
+              persistent: false,
             })!
           );
           const stretches = regions.map((region) => ({ region, va: region.va + 1, length: 400 }));
@@ -50,7 +51,8 @@ describe("PieceWalker", () => {
 describe("lookUp", () => {
   it("P-22: grants exactly the region's range, key, domain and permissions", () => {
     const table = createRegionTable();
-    const plan = { pd: 1, va: 1000, length: 100, access: 3, pageBytes: 4096, pages: [0] };
+    const page = { pageBytes: 4096, pages: [0], persistent: false };
+    const plan = { pd: 1, va: 1000, length: 100, access: 3, ...page };
     const region = addRegion(table, plan)!;
     const access = { key: region.key, pd: 1, va: 1000, length: 100, need: 2 };
     assert.equal(lookUp(table, access), region);

@@ -4,7 +4,8 @@ import { PS_PER_US } from "../../fabric/time/time.ts";
 import { OPCODE, opcodeRow } from "../../fabric/wire/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/packet.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
-import { Rig, type RigMr, type RigQp } from "./rnic_testing.ts";
+import type { Pair } from "./pair_testing.ts";
+import { Rig, type RigMr } from "./rnic_testing.ts";
 
 function packets(rig: Rig, from: "a" | "b"): RocePacket[] {
   const all: RocePacket[] = [];
@@ -19,14 +20,6 @@ function packets(rig: Rig, from: "a" | "b"): RocePacket[] {
 
 function names(rig: Rig, from: "a" | "b"): string[] {
   return packets(rig, from).map(({ bth }) => opcodeRow(bth.opcode)!.name);
-}
-
-interface Pair {
-  readonly rig: Rig;
-  readonly a: RigQp;
-  readonly b: RigQp;
-  readonly from: RigMr;
-  readonly to: RigMr;
 }
 
 function pair(

@@ -1,7 +1,11 @@
 /** Seeded faults for the wire of the rig: loss, duplication, reordering, delay, corruption. */
 import { type Rng, rngFor } from "../../fabric/time/rng.ts";
 import type { Time } from "../../fabric/time/time.ts";
+import { frameEcn, markCongestion } from "../../fabric/wire/frame_glance.ts";
+import { ECN } from "../../fabric/wire/ipv4.ts";
+import { encodePfc } from "../../fabric/wire/pfc.ts";
 import type { Fault } from "./program_check_testing.ts";
+import { LOSSLESS_PRIORITY, type Run } from "./program_rig_testing.ts";
 import { pick } from "./program_testing.ts";
 import type { FrameFate } from "./rnic_testing.ts";
 
@@ -48,6 +52,23 @@ function fateOf(rng: Rng, kind: typeof KINDS[number], bytes: number): FrameFate 
     case "delay":
       return { delayPs: rng.below(DELAY_MAX_PS) };
   }
+}
+
+/** A switch in front of both ends marks a tenth of the frames, and asks for short pauses now and then. */
+export function withCongestion(run: Run, fault: Fault): Fault {
+  const rng = rngFor(run.program.seed, "congestion");
+  const { a, b } = run.rig;
+  return (side, frame, count): FrameFate => {
+    const fate = fault(side, frame, count);
+    const luck = rng.below(100);
+    if (luck < 5) {
+      const priorities = 1 << LOSSLESS_PRIORITY;
+      const pause = encodePfc({ sourceMac: 0x0200_ff00_0001, priorities, quanta: rng.below(600) });
+      run.rig.inject(rng.below(2) === 0 ? a : b, pause);
+    }
+    const isMarkable = fate === "pass" && frameEcn(frame.bytes) !== ECN.notCapable;
+    return luck >= 90 && isMarkable ? { replaceBy: markCongestion(frame.bytes) } : fate;
+  };
 }
 
 /** Faults beyond the limits: from some frame on one way, or both, loses much or everything. */

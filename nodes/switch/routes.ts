@@ -19,11 +19,10 @@ const COUNT_AT = 14;
 const MACS_AT = 16;
 const MAC_BYTES = 6;
 
-/** What a neighbour has said that it cannot reach: from `at` on `told`, until then `before`. */
+/** What a neighbour has said that it cannot reach: so it is from `at` on, until the next one's. */
 interface Withdrawn {
-  before: ReadonlySet<number>;
-  told: ReadonlySet<number>;
-  at: Time;
+  readonly macs: ReadonlySet<number>;
+  readonly at: Time;
 }
 
 export interface Routes {
@@ -31,11 +30,9 @@ export interface Routes {
   /** Ports that lead to switches. */
   readonly trunks: readonly number[];
   readonly convergencePs: Time;
-  /** By port. */
-  readonly withdrawn: Map<number, Withdrawn>;
+  /** By port, oldest first: the last that is in effect, and what is yet to be. */
+  readonly withdrawn: Map<number, readonly Withdrawn[]>;
 }
-
-const NOTHING: ReadonlySet<number> = new Set();
 
 export function createRoutes(plan: SwitchPlan): Routes {
   const groups = plan.multipath ?? [];
@@ -45,12 +42,14 @@ export function createRoutes(plan: SwitchPlan): Routes {
 
 /** Whether the neighbour at `port` has said, long enough ago, that it does not reach the address. */
 export function isWithdrawn(routes: Routes, port: number, of: { mac: number; now: Time }): boolean {
-  const known = routes.withdrawn.get(port);
-  return known !== undefined && effective(known, of.now).has(of.mac);
+  const said = routes.withdrawn.get(port);
+  if (said === undefined) return false;
+  return said[lastInEffect(said, of.now)]?.macs.has(of.mac) ?? false;
 }
 
-function effective({ before, told, at }: Withdrawn, now: Time): ReadonlySet<number> {
-  return now >= at ? told : before;
+/** Its place, −1 where none is in effect yet. */
+function lastInEffect(said: readonly Withdrawn[], now: Time): number {
+  return said.findLastIndex(({ at }) => at <= now);
 }
 
 /**
@@ -84,12 +83,10 @@ export function takeWithdrawal(
   const { port, now } = from;
   const macs = decodeWithdrawal(bytes);
   if (macs === undefined || !routes.trunks.includes(port)) return false;
-  const known = routes.withdrawn.get(port);
-  routes.withdrawn.set(port, {
-    before: known === undefined ? NOTHING : effective(known, now),
-    told: new Set(macs),
-    at: now + routes.convergencePs,
-  });
+  const said = routes.withdrawn.get(port) ?? [];
+  const rest = said.slice(Math.max(0, lastInEffect(said, now)));
+  const told = { macs: new Set(macs), at: now + routes.convergencePs };
+  routes.withdrawn.set(port, [...rest, told]);
   return true;
 }
 

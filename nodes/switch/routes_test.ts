@@ -59,6 +59,16 @@ describe("changeRoutes", () => {
 });
 
 describe("takeWithdrawal", () => {
+  it("lets each message take effect in its own time, however soon the next one comes", () => {
+    const leaf = createRoutes(LEAF);
+    const spine = createRoutes(SPINE);
+    const lost = changeRoutes(spine, { port: 0, up: false }, (port) => port >= 2)[0]!.bytes;
+    for (let now = 0; now < 5 * CONVERGENCE_PS; now += CONVERGENCE_PS / 4) {
+      takeWithdrawal(leaf, { port: 1, now }, lost);
+      assert.equal(isWithdrawn(leaf, 1, { mac: NEAR, now }), now >= CONVERGENCE_PS, `at ${now}`);
+    }
+  });
+
   it("takes none from a host, and refuses any other bytes", () => {
     const told = changeRoutes(createRoutes(SPINE), { port: 0, up: false }, (port) => port >= 2);
     assert.equal(takeWithdrawal(createRoutes(LEAF), { port: 0, now: 0 }, told[0]!.bytes), false);

@@ -15,7 +15,7 @@ import {
 import { isGroupAddress } from "../../fabric/wire/neighbour.ts";
 
 /** Groups that one switch remembers; more are flooded. */
-export const SNOOPED_GROUPS_MAX = 4096;
+const SNOOPED_GROUPS_MAX = 4096;
 /** Source of what a switch says itself: a locally administered address that no RNIC has. */
 const SWITCH_MAC = 0x02ff_ffff_ffff;
 /** Groups of the local network, 224.0.0.x: hosts need not report them (RFC 4541 §2.1.2). */

@@ -5,7 +5,6 @@
  *   type 1, why or flow 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
  */
 import type { Access } from "../memory_region.ts";
-import { ACCESS } from "../../../fabric/wire/rnic_command.ts";
 
 export const SERVICE = "persist";
 
@@ -307,9 +306,4 @@ export function accessFor(method: Terms["method"]): readonly Access[] {
     default:
       return ["localWrite", "remoteWrite", "remoteRead"];
   }
-}
-
-/** Whether a region's access lets a WRITE there be persisted by its address. */
-export function persistsByAddress(access: number): boolean {
-  return (access & ACCESS.remoteWritePersistence) !== 0;
 }

@@ -186,13 +186,16 @@ export function finishLoad(device: Device, load: QueueLoad, entry: QueueEntry): 
   device.loads.get(load.queue)!.waiters.push(...others);
 }
 
+/** WQEs and CQEs of every queue are made of segments of so many bytes (`rocev2.md` §5). */
+const UNIT_GRAIN_BYTES = 16;
+
 function entryOf(device: Device, load: QueueLoad): QueueEntry | undefined {
   const { space1, space2 } = load;
   if (load.failed || space1 === undefined || space2 === undefined || !space1.valid) {
     return undefined;
   }
   const { depth, unitBytes } = space2;
-  if (depth < 2 || unitBytes === 0) return undefined;
+  if (depth < 2 || unitBytes === 0 || unitBytes % UNIT_GRAIN_BYTES !== 0) return undefined;
   return {
     queue: load.queue,
     ...space1,

@@ -2,7 +2,7 @@
  * Memory of one end of a perftest: for each queue pair a place to send from and, a cycle of lines on,
  * a place to receive in.
  */
-import { type Device, must } from "../../device.ts";
+import { allocated, type Device, must, ProgramError } from "../../device.ts";
 import { allocPd, type Mr, type Pd, regMr } from "../../memory_region.ts";
 import { sge } from "../../post.ts";
 import type { Steps } from "../../program.ts";
@@ -31,9 +31,14 @@ export function* makeBuffer(
   const { cpu } = device;
   const placeBytes = Math.ceil(wanted.bytes / LINE_BYTES) * LINE_BYTES;
   const length = 2 * placeBytes * wanted.count;
-  const pd = allocPd(device);
-  const buffer = wanted.memory === "scm" ? cpu.scm : cpu.allocate(length);
+  if (wanted.memory === "scm" && length > cpu.scm.length) {
+    throw new ProgramError(
+      `The test needs ${length} B of SCM: ${cpu.host} has ${cpu.scm.length} B`,
+    );
+  }
+  const buffer = wanted.memory === "scm" ? cpu.scm : must(allocated(() => cpu.allocate(length)));
   const offset = wanted.memory === "scm" ? cpu.scm.length - length : 0;
+  const pd = allocPd(device);
   const mr = must(yield* regMr(pd, buffer, { offset, length, access: ACCESS }));
   return { pd, mr, placeBytes };
 }

@@ -4,7 +4,7 @@
  */
 import { PS_PER_US } from "../../../../fabric/time/time.ts";
 import { type Connection, disconnect, refused, RETRY } from "../../connection.ts";
-import { connect } from "../../connect.ts";
+import { connect, PATH_MTUS, type PathMtu } from "../../connect.ts";
 import { type Cq, createCq } from "../../completion_queue.ts";
 import { type Device, must, ProgramError } from "../../device.ts";
 import type { ProgramContext, Steps } from "../../program.ts";
@@ -21,12 +21,14 @@ import { runStream } from "./stream.ts";
 import {
   BYTES_MAX,
   decodePlace,
+  decodeReason,
   encodePerftestTerms,
   MEMORIES,
   type Memory,
   PERFTEST,
   type PerftestName,
   PERFTESTS,
+  QPS_MAX,
   type RemotePlace,
   RX_DEPTH,
   SERVICE,
@@ -41,7 +43,7 @@ interface Job {
   readonly depth: number;
   readonly qps: number;
   readonly memory: Memory;
-  readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
+  readonly pathMtu: PathMtu;
   readonly mode: "poll" | "interrupt";
   readonly atomic: "fetch-add" | "compare-swap";
 }
@@ -78,6 +80,8 @@ export interface PerftestEnd {
 
 /** How long nothing may come, in ps of virtual time. */
 export const IDLE_PS = 100_000 * PS_PER_US;
+/** What outstanding messages may take is added to it, in ps a byte: cables have 1 Gb/s at least. */
+const BYTE_PS = 8_000;
 const ATTEMPTS = 10, PAUSE_PS = 200 * PS_PER_US;
 
 /**
@@ -128,6 +132,11 @@ function jobOf(device: Device, options: Options): Job {
   const all = options["all"] === true && kind.verb !== "atomic";
   const qps = countOption(options, "qps", { least: 1, otherwise: 1 });
   const mtu = countOption(options, "mtu", { least: 256, otherwise: device.state.mtu });
+  const pathMtu = PATH_MTUS.find((each) => each === mtu);
+  if (pathMtu === undefined) {
+    throw new ProgramError(`mtu must be one of ${PATH_MTUS.join(", ")}: it is ${mtu}`);
+  }
+  if (qps > QPS_MAX) throw new ProgramError(`qps must be at most ${QPS_MAX}: it is ${qps}`);
   if (kind.verb === "atomic" && size !== 8) {
     throw new ProgramError(`An atomic has 8 B: not ${size}`);
   }
@@ -146,7 +155,7 @@ function jobOf(device: Device, options: Options): Job {
       : countOption(options, "depth", { least: 1, otherwise: kind.depth }),
     qps,
     memory: wordOption(options, "memory", { of: MEMORIES, otherwise: "dram" }),
-    pathMtu: mtu as Job["pathMtu"],
+    pathMtu,
     mode: wordOption(options, "completion", {
       of: ["poll", "interrupt"],
       otherwise: device.state.completion,
@@ -194,7 +203,8 @@ function* openLane(
   const { bytes, buffer, sendCq, recvCq, index } = of;
   const { test, memory, iterations, pathMtu } = job;
   const place = recvPlace(buffer, index);
-  const privateData = encodePerftestTerms({ test, memory, bytes, iterations, index, place });
+  const { qps } = job;
+  const privateData = encodePerftestTerms({ test, memory, bytes, iterations, index, qps, place });
   const depth = Math.max(job.depth, 2);
   const wantsRecvs = PERFTEST[test].verb === "send" && PERFTEST[test].pingPong;
   for (let attempt = 1;; attempt++) {
@@ -214,7 +224,8 @@ function* openLane(
     }
     const again = answer.refused === "timeout" || answer.refused === "no-service";
     if (!again || attempt === ATTEMPTS) {
-      throw new ProgramError(`connect: ${answer.refused}: ${answer.reason}`);
+      const why = decodeReason(answer.privateData) || answer.reason;
+      throw new ProgramError(`connect: ${answer.refused}: ${why}`);
     }
     yield* device.cpu.sleep(PAUSE_PS);
   }
@@ -239,7 +250,7 @@ function* measure(
       sendCq,
       buffer,
       mode,
-      idlePs: IDLE_PS,
+      idlePs: IDLE_PS + BYTE_PS * bytes * depth * lanes.length,
       onProgress: everyTwentieth(total, tell),
     });
     const figures = bandwidthFigures(times, bytes);

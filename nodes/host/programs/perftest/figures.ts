@@ -14,29 +14,33 @@ export interface LatencyFigures {
   readonly p999Ps: number;
 }
 
+/** perftest leaves the longest out of all figures but `t_max`, which is the shorter of these two. */
+const LATENCY_TAIL = 2;
+
 /**
- * Latencies between consecutive posts, as perftest measures: n posts give n − 1 of them.
- * @param posts in ps; at least two.
+ * Latencies between consecutive posts, as perftest measures: n posts give n − 1 of them. Which of them
+ * a figure is, is perftest's `print_report_lat` to the index; only its standard deviation is not, as
+ * that drops fractions of a microsecond.
+ * @param posts in ps; at least two. Where they give no more than the tail, nothing is left out.
  * @param trips one-way trips in each: 2 in a ping-pong, of which half is reported.
  */
 export function latencyFigures(posts: readonly Time[], trips: 1 | 2): LatencyFigures {
-  const latencies = posts.slice(1).map((post, i) => (post - posts[i]!) / trips);
-  latencies.sort((x, y) => x - y);
-  const count = latencies.length;
-  const at = (share: number) => latencies[Math.max(0, Math.ceil(share * count) - 1)]!;
-  const averagePs = latencies.reduce((sum, each) => sum + each, 0) / count;
-  const variance = latencies.reduce((sum, each) => sum + (each - averagePs) ** 2, 0) / count;
+  const sorted = posts.slice(1).map((post, i) => (post - posts[i]!) / trips);
+  sorted.sort((x, y) => x - y);
+  const kept = sorted.slice(0, sorted.length > LATENCY_TAIL ? -LATENCY_TAIL : undefined);
+  const count = kept.length;
+  const at = (index: number) => sorted[Math.min(index, sorted.length - 1)]!;
+  const averagePs = kept.reduce((sum, each) => sum + each, 0) / count;
+  const variance = kept.reduce((sum, each) => sum + (each - averagePs) ** 2, 0) / count;
   const middle = count >> 1;
   return {
-    minPs: latencies[0]!,
-    maxPs: latencies[count - 1]!,
-    typicalPs: count % 2 === 1
-      ? latencies[middle]!
-      : (latencies[middle - 1]! + latencies[middle]!) / 2,
+    minPs: at(0),
+    maxPs: at(count),
+    typicalPs: count % 2 === 1 ? kept[middle]! : (kept[middle - 1]! + kept[middle]!) / 2,
     averagePs,
     stdevPs: Math.sqrt(variance),
-    p99Ps: at(0.99),
-    p999Ps: at(0.999),
+    p99Ps: at(Math.ceil(0.99 * count)),
+    p999Ps: at(Math.ceil(0.999 * count)),
   };
 }
 
@@ -48,7 +52,7 @@ export interface BandwidthFigures {
   readonly messagesPerSecond: number;
 }
 
-/** The peak looks at all pairs of messages: perftest does without beyond so many, too. */
+/** The peak looks at all pairs of messages: beyond so many there is none (perftest: on a queue pair). */
 const PEAK_MESSAGES_MAX = 20_000;
 
 /**

@@ -119,12 +119,14 @@ function* sent(end: LatencyEnd): Steps<void> {
 function* takeOne({ qp, mode, idlePs }: LatencyEnd, cq: Cq) {
   const { cpu } = qp.device;
   const deadline = cpu.now + idlePs;
-  const [completion] = yield* waitCompletion(cq, { mode, deadline, most: 1 });
-  if (completion === undefined) throw nothingCame(cpu, idlePs);
-  if (completion.status !== "SUCCESS") {
+  for (;;) {
+    const [completion] = yield* waitCompletion(cq, { mode, deadline, most: 1 });
+    if (completion === undefined) throw nothingCame(cpu, idlePs);
+    // Of a test before this one, whose client has died.
+    if (completion.qpNum !== qp.qpn) continue;
+    if (completion.status === "SUCCESS") return completion;
     throw new ProgramError(`Completed with ${completion.status}`);
   }
-  return completion;
 }
 
 function nothingCame(cpu: Cpu, idlePs: Time): ProgramError {

@@ -5,17 +5,26 @@
 import type { Connection } from "../../connection.ts";
 import { disconnect, refused } from "../../connection.ts";
 import { type Cq, createCq, waitCompletion } from "../../completion_queue.ts";
-import { type Device, must, ProgramError } from "../../device.ts";
+import {
+  type Device,
+  failed,
+  must,
+  ProgramError,
+  type VerbError,
+  verbError,
+} from "../../device.ts";
 import { accept, listen, type Listener, listening, nextEvent, reject } from "../../listen.ts";
 import type { ConnectRequest } from "../../listen.ts";
 import { postRecv } from "../../post.ts";
 import type { ProgramContext, Steps } from "../../program.ts";
+import { resizeCq } from "../../resize_cq.ts";
 import { makeBuffer, recvPlace, recvSge, type TestBuffer } from "./buffer.ts";
 import { IDLE_PS } from "./client.ts";
 import { postFirstRecvs, runLatency } from "./ping_pong.ts";
 import {
   decodePerftestTerms,
   encodePlace,
+  encodeReason,
   type Memory,
   PERFTEST,
   type PerftestTerms,
@@ -23,14 +32,16 @@ import {
   SERVICE,
 } from "./terms.ts";
 
-/** Queue pairs that a client may have at once. */
-const QPS_MAX = 128;
-
 interface Server {
   readonly device: Device;
   readonly listener: Listener;
   readonly sendCq: Cq;
+  /** Of streams of SENDs, also of several clients at once. */
   readonly recvCq: Cq;
+  /** Of the ping-pong that runs: there is one at a time. */
+  readonly pingPongCq: Cq;
+  /** Completions that {@link recvCq} has room for. */
+  room: number;
   /** The largest so far of each kind of memory: what was allocated is not given back. */
   readonly buffers: Map<Memory, TestBuffer & { readonly count: number }>;
   readonly sessions: Map<number, Session>;
@@ -48,7 +59,9 @@ export function* perftestServer({ device }: ProgramContext): Steps<void> {
     device,
     listener: must(listen(device, SERVICE)),
     sendCq: must(yield* createCq(device, { entries: 2 * RX_DEPTH })),
-    recvCq: must(yield* createCq(device, { entries: 8 * RX_DEPTH })),
+    recvCq: must(yield* createCq(device, { entries: RX_DEPTH })),
+    pingPongCq: must(yield* createCq(device, { entries: 2 * RX_DEPTH })),
+    room: RX_DEPTH,
     buffers: new Map(),
     sessions: new Map(),
   };
@@ -71,12 +84,18 @@ function recvSgeOf({ buffer, terms }: Session) {
 }
 
 function* take(server: Server, request: ConnectRequest): Steps<void> {
-  const { device, listener, sendCq, recvCq, sessions } = server;
+  const { device, listener, sessions } = server;
   const terms = decodePerftestTerms(request.privateData);
-  if (terms === undefined || terms.index >= QPS_MAX) return yield* reject(listener, request);
+  if (terms === undefined) return yield* reject(listener, request);
   const buffer = yield* bufferFor(server, terms);
+  if (failed(buffer)) {
+    return yield* reject(listener, request, { privateData: encodeReason(buffer.reason) });
+  }
   const kind = PERFTEST[terms.test];
   const { index, bytes } = terms;
+  if (!kind.pingPong && kind.verb === "send") yield* makeRoom(server);
+  const { sendCq } = server;
+  const recvCq = kind.pingPong ? server.pingPongCq : server.recvCq;
   const connection = yield* accept(listener, request, {
     qp: { pd: buffer.pd, sendCq, recvCq, maxSendWr: RX_DEPTH, maxRecvWr: RX_DEPTH },
     privateData: encodePlace(recvPlace(buffer, index)),
@@ -105,17 +124,27 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
 
 function* nothing(): Steps<void> {}
 
-function* bufferFor(server: Server, terms: PerftestTerms): Steps<TestBuffer> {
+/** Room for what another queue pair may have completed before the server looks (perftest: rx-depth each). */
+function* makeRoom(server: Server): Steps<void> {
+  const wanted = (server.sessions.size + 1) * RX_DEPTH;
+  if (wanted <= server.room) return;
+  must(yield* resizeCq(server.recvCq, 2 * wanted));
+  server.room = 2 * wanted;
+}
+
+function* bufferFor(server: Server, terms: PerftestTerms): Steps<TestBuffer | VerbError> {
   const { device, buffers } = server;
-  const { memory, bytes, index } = terms;
+  const { memory, bytes, qps } = terms;
   const known = buffers.get(memory);
-  if (known !== undefined && known.placeBytes >= bytes && known.count > index) return known;
-  // Rather too much than again and again.
-  const count = Math.max(known?.count ?? 1, index + 1 > 1 ? 2 * (index + 1) : 1);
-  const most = Math.max(known?.placeBytes ?? 0, bytes);
-  const buffer = { ...(yield* makeBuffer(device, { bytes: most, count, memory })), count };
-  buffers.set(memory, buffer);
-  return buffer;
+  if (known !== undefined && known.placeBytes >= bytes && known.count >= qps) return known;
+  try {
+    const made = yield* makeBuffer(device, { bytes, count: qps, memory });
+    buffers.set(memory, { ...made, count: qps });
+    return made;
+  } catch (error) {
+    if (!(error instanceof ProgramError)) throw error;
+    return verbError("ENOMEM", error.message);
+  }
 }
 
 function* close(server: Server, endpoint: Connection["endpoint"]): Steps<void> {

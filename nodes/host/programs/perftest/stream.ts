@@ -79,10 +79,13 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes> {
 }
 
 function requestOf(stream: Stream, lane: Lane, signaled: boolean): SendRequest {
-  const { verb } = PERFTEST[stream.test];
+  const { verb, inlineBytes } = PERFTEST[stream.test];
   const sges = [sendSge(stream.buffer, lane.index, stream.bytes)];
   // The completion tells how many messages of its queue pair are done.
   const wrId = lane.posted;
-  if (verb === "send") return { opcode: "send", wrId, sges, signaled };
-  return { opcode: verb === "read" ? "read" : "write", wrId, sges, remote: lane.remote, signaled };
+  if (verb === "read") return { opcode: "read", wrId, sges, remote: lane.remote, signaled };
+  // As its header says; else the driver's own rule would decide.
+  const inline = stream.bytes <= inlineBytes;
+  if (verb === "send") return { opcode: "send", wrId, sges, inline, signaled };
+  return { opcode: "write", wrId, sges, remote: lane.remote, inline, signaled };
 }

@@ -81,6 +81,8 @@ export const SERVICE = "perftest";
 export const RX_DEPTH = 512;
 /** perftest signals every so many messages of a bandwidth test. */
 export const CQ_MODERATION = 100;
+/** Queue pairs that a client may have at once. */
+export const QPS_MAX = 128;
 /** Largest message of `-a`, and of all. */
 export const BYTES_MAX = 8 * 2 ** 20;
 /** Where the server's buffer lies. */
@@ -93,8 +95,9 @@ export interface PerftestTerms {
   readonly memory: Memory;
   readonly bytes: number;
   readonly iterations: number;
-  /** Which of the client's queue pairs this is: each has a buffer of its own. */
+  /** Which of the client's so many queue pairs this is: each has a place of its own. */
   readonly index: number;
+  readonly qps: number;
   /** Where the client takes what the server writes to it. */
   readonly place: RemotePlace;
 }
@@ -104,7 +107,8 @@ export interface RemotePlace {
   readonly rkey: number;
 }
 
-const TERMS_BYTES = 24, PLACE_BYTES = 12;
+const PLACE_AT = 14, PLACE_BYTES = 12;
+const TERMS_BYTES = PLACE_AT + PLACE_BYTES;
 
 /** The bytes of the terms; at most 88 fit a request. */
 export function encodePerftestTerms(terms: PerftestTerms): Uint8Array<ArrayBuffer> {
@@ -115,7 +119,8 @@ export function encodePerftestTerms(terms: PerftestTerms): Uint8Array<ArrayBuffe
   view.setUint16(2, terms.index);
   view.setUint32(4, terms.bytes);
   view.setUint32(8, terms.iterations);
-  bytes.set(encodePlace(terms.place), 12);
+  view.setUint16(12, terms.qps);
+  bytes.set(encodePlace(terms.place), PLACE_AT);
   return bytes;
 }
 
@@ -125,16 +130,18 @@ export function decodePerftestTerms(bytes: Uint8Array): PerftestTerms | undefine
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const test = PERFTESTS[view.getUint8(0)];
   const memory = MEMORIES[view.getUint8(1)];
-  const place = decodePlace(bytes.subarray(12));
+  const place = decodePlace(bytes.subarray(PLACE_AT));
   const size = view.getUint32(4);
+  const index = view.getUint16(2), qps = view.getUint16(12);
   if (test === undefined || memory === undefined || place === undefined) return undefined;
-  if (size < 1 || size > BYTES_MAX) return undefined;
+  if (size < 1 || size > BYTES_MAX || qps > QPS_MAX || index >= qps) return undefined;
   return {
     test,
     memory,
     bytes: size,
     iterations: view.getUint32(8),
-    index: view.getUint16(2),
+    index,
+    qps,
     place,
   };
 }
@@ -152,4 +159,17 @@ export function decodePlace(bytes: Uint8Array): RemotePlace | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const va = Number(view.getBigUint64(0));
   return Number.isSafeInteger(va) ? { va, rkey: view.getUint32(8) } : undefined;
+}
+
+/** Most characters of a server's reason that fit a rejection beside what else it says. */
+const REASON_CHARACTERS = 80;
+
+/** Why a server will not: in the private data of its rejection, in ASCII. */
+export function encodeReason(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text.slice(0, REASON_CHARACTERS));
+}
+
+/** The reason, "" where none was given: what follows the text is padding. */
+export function decodeReason(bytes: Uint8Array): string {
+  return new TextDecoder().decode(bytes).replace(/\0[^]*$/, "");
 }

@@ -8,6 +8,7 @@ import {
   MEMORIES,
   PERFTESTS,
   type PerftestTerms,
+  QPS_MAX,
 } from "./terms.ts";
 
 describe("PerftestTerms", () => {
@@ -17,6 +18,7 @@ describe("PerftestTerms", () => {
     bytes: 64,
     iterations: 1000,
     index: 3,
+    qps: 4,
     place: { va: 0x7f00_0000_1234, rkey: 0x301 },
   };
 
@@ -31,11 +33,13 @@ describe("PerftestTerms", () => {
 
   it("are not read from too few bytes, or bytes that are none", () => {
     const good = encodePerftestTerms(terms);
-    assert.equal(decodePerftestTerms(good.subarray(0, 23)), undefined);
+    assert.equal(decodePerftestTerms(good.subarray(0, 25)), undefined);
     assert.equal(decodePerftestTerms(good.with(0, PERFTESTS.length)), undefined);
     assert.equal(decodePerftestTerms(good.with(1, MEMORIES.length)), undefined);
     assert.equal(decodePerftestTerms(good.with(4, 0xff)), undefined);
-    assert.equal(decodePerftestTerms(encodePerftestTerms({ ...terms, bytes: 0 })), undefined);
+    for (const wrong of [{ bytes: 0 }, { index: 4 }, { qps: QPS_MAX + 1 }]) {
+      assert.equal(decodePerftestTerms(encodePerftestTerms({ ...terms, ...wrong })), undefined);
+    }
   });
 });
 

@@ -1,0 +1,64 @@
+/** A host's counters, by the names that reports and tests know. Times end in Ps, sizes in Bytes. */
+import type { AddressMap } from "./address_map.ts";
+import type { Iio } from "./iio.ts";
+import type { MemorySystem } from "./memory_system.ts";
+import type { Processor } from "./processor.ts";
+
+/** The parts of a host that count. */
+interface Parts {
+  readonly processor: Processor;
+  readonly iio: Iio;
+  readonly memory: MemorySystem;
+  readonly map: AddressMap;
+}
+
+/** What the host itself counts. */
+interface Counts {
+  readonly programs: number;
+  readonly registerWrites: number;
+  readonly commands: number;
+  readonly strayReplies: number;
+}
+
+/** Counters since power came on. */
+export function hostStatistics(parts: Parts, counts: Counts): Record<string, number> {
+  const { processor, iio, memory, map } = parts;
+  const { llc, scmImc, dramImc, scm, dram } = memory;
+  const cores = Object.fromEntries(
+    processor.cpuPs.map((cpuPs, core) => [`core${core}.cpuPs`, cpuPs]),
+  );
+  return {
+    cpuPs: processor.cpuPs.reduce((sum, cpuPs) => sum + cpuPs, 0),
+    pollPs: processor.pollPs,
+    ...cores,
+    interrupts: processor.interrupts,
+    programs: counts.programs,
+    programsRunning: processor.running,
+    registerWrites: counts.registerWrites,
+    commands: counts.commands,
+    strayReplies: counts.strayReplies,
+    dmaReads: iio.reads,
+    dmaReadBytes: iio.readBytes,
+    dmaWrites: iio.writes,
+    dmaWriteBytes: iio.writeBytes,
+    dmaBadReads: iio.badReads,
+    dmaBadWrites: iio.badWrites,
+    iioBytesMax: iio.bytesMax,
+    iioBytes: iio.bufferedBytes,
+    llcHits: llc.hits,
+    llcMisses: llc.misses,
+    llcEvictions: llc.evictions,
+    wpqStalls: iio.stalls,
+    wpqStallPs: iio.stallPs,
+    scmWpqLines: scmImc.accepted,
+    scmWpqCombined: scmImc.combined,
+    scmWpqOverflows: scmImc.overflows,
+    scmWpqMax: scmImc.pendingMax,
+    dramWpqLines: dramImc.accepted,
+    dramWpqOverflows: dramImc.overflows,
+    dramWpqMax: dramImc.pendingMax,
+    scmResidentBytes: scm.residentBytes,
+    dramResidentBytes: dram.residentBytes,
+    dramAllocatedBytes: map.allocatedBytes,
+  };
+}
