@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Proves on a machine with a Docker engine that a rack in containers is the same rack:
-#   - it runs a scenario to the digest that `rack run --pack all` gives, killed and started by the scenario or not;
+#   - it runs a scenario to the digest that `rack run --pack all` gives, killed and started by the scenario,
+#     over cables that do wrong, or not;
 #   - nor does it matter that its timekeeper and its nats-server are killed and started;
 #   - `docker kill` of a host's container is its power failure, `docker start` its return: everything
 #     confirmed is in the SCM on its volume, the rest of the rack goes on, and the run can be replayed.
@@ -160,6 +161,19 @@ check "the timekeeper's log has it" \
 check "the file is on the volume" "$(in_scm b 300000 "$work/small.bin")" true
 take_down
 
+# ── cables that do wrong: the same draws, whoever draws ─────────────────────────────────────────────
+
+make lossy lossy_pair "${cell[@]}" --input "$work/small.bin"
+report "$work/lossy" || die "the run over bad cables: $(tail -n 20 "$work/lossy.log")"
+rack run "$root/scripts/scenarios/lossy_pair.yaml" "${cell[@]}" --input "$work/small.bin" \
+  --pack all --json >"$work/packed_lossy.json" || die "rack run --pack all of lossy_pair"
+check "digest over cables with faults" "$(json "$work/lossy.json" r.digest)" \
+  "$(json "$work/packed_lossy.json" r.digest)"
+counted='JSON.stringify(r.faults) + r.faults.some(({ hit }) => hit > 0)'
+check "what they did to how many frames" "$(json "$work/lossy.json" "$counted")" \
+  "$(json "$work/packed_lossy.json" "$counted" | sed 's/false$/true/')"
+take_down
+
 # ── a scripted power failure: the process dies by itself, the container comes back ───────────────
 
 make scripted persist_pair_kill "${cell[@]}" --input "$work/small.bin"
@@ -230,7 +244,8 @@ check "digest with timekeeper and nats-server killed and started" \
   "$(json "$work/services.json" r.digest)" "$(json "$work/packed_middle.json" r.digest)"
 take_down
 
-make return persist_pair "${cell[@]}" --input "$work/large.bin"
+# The rack is to wait for it, however long a busy machine takes to start a container.
+make return persist_pair "${cell[@]}" --liveness 120000 --input "$work/large.bin"
 run_until_writing "$work/return"
 docker kill "$(container b)" >/dev/null || die "docker kill"
 sleep 1

@@ -8,6 +8,7 @@ import { EXIT } from "../fabric/rack/run_file.ts";
 import { measureHops, measureStartUp } from "./bench/as_processes.ts";
 import { type Figure, figureRow, figureTable } from "./bench/figure.ts";
 import { measureGrowth, measureOneProcess } from "./bench/one_process.ts";
+import { measureLine, measurePackets, measureQueuePairs } from "./bench/packets.ts";
 import { explain } from "./commands/failure.ts";
 import { onInterrupt } from "./commands/interrupt.ts";
 import { print, say } from "./commands/output.ts";
@@ -20,7 +21,7 @@ interface Flags {
   readonly only?: string;
 }
 
-const GROUPS = ["a", "b", "c", "d"] as const;
+const GROUPS = ["a", "b", "c", "d", "e", "g", "h"] as const;
 
 async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
@@ -42,6 +43,9 @@ async function bench(flags: Flags): Promise<void> {
     );
   }
   if (wanted.has("d")) figures.push(...measureGrowth({ seed, quick }));
+  if (wanted.has("e") || wanted.has("f")) figures.push(...measurePackets({ seed, quick }));
+  if (wanted.has("g")) figures.push(...measureLine({ seed, quick }));
+  if (wanted.has("h")) figures.push(...measureQueuePairs({ seed, quick }));
   if (flags.json) print(JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow) }));
   else print(figureTable(figures));
 }
@@ -84,7 +88,10 @@ const command = new Command("bench")
   .option("--quick", "fewer and smaller runs: under a minute, less exact")
   .option("--json", "one JSON document on stdout")
   .option("--seed <n>", "of every rack", "7")
-  .option("--only <letters>", "some of a (one process), b (hops), c (start), d (growth): ad")
+  .option(
+    "--only <letters>",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs): ad",
+  )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);
 

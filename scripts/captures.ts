@@ -1,4 +1,5 @@
 /** From what the processes of a run have recorded to the captures that somebody asked for. */
+import { sleep } from "../fabric/bus/wall_time.ts";
 import { captureOf } from "../fabric/capture/capture.ts";
 import { eventsOf, type SeenEvent, type Source } from "../fabric/capture/instants.ts";
 import type { Observation, ObservationScope } from "../fabric/capture/observation.ts";
@@ -13,6 +14,7 @@ import type { RackPlan } from "../fabric/rack/plan.ts";
 import type { CaptureFiles, RunFile } from "../fabric/rack/run_file.ts";
 import type { CaptureScenario } from "../fabric/rack/scenario.ts";
 import { recordedKills } from "../nodes/files.ts";
+import { isInterrupted } from "./commands/interrupt.ts";
 
 /** A run whose processes have recorded. */
 export interface RecordedRun {
@@ -61,25 +63,29 @@ function absolute(path: string, base: string): string {
 }
 
 /**
- * Writes the captures of these runs, and removes what they are made of.
+ * Writes the captures of these runs, and removes what they are made of. It lets an
+ * interruption through (see {@link removeHalfWritten}); once that is under way, all is written.
  * @returns the paths that were written.
  */
-export function writeCaptures(all: readonly RecordedRun[], files: CaptureFiles): string[] {
+export async function writeCaptures(
+  all: readonly RecordedRun[],
+  files: CaptureFiles,
+): Promise<string[]> {
   const runs = all.filter(({ directory }) => isThere(recordingsIn(directory)));
   if (runs.length === 0) return [];
   const written: string[] = [];
   if (files.pcap !== undefined) {
     Deno.mkdirSync(files.pcap, { recursive: true });
     for (const { label, plan, directory } of runs) {
-      const path = `${files.pcap}/${fileName(label)}.pcapng`;
-      writeAll(path, captureOf(plan, { label, events: eventsIn(directory) }));
+      const path = pcapOf(files.pcap, label);
+      await writeAll(path, captureOf(plan, { label, events: eventsIn(directory) }));
       written.push(path);
     }
   }
   if (files.perfetto !== undefined) {
     Deno.mkdirSync(files.perfetto.replace(/\/[^/]*$/, "") || "/", { recursive: true });
     const encoder = new TextEncoder();
-    writeAll(
+    await writeAll(
       files.perfetto,
       perfettoOf(runs.map(({ label, plan, directory }) => ({
         label,
@@ -93,12 +99,26 @@ export function writeCaptures(all: readonly RecordedRun[], files: CaptureFiles):
   return written;
 }
 
+/** Removes what {@link writeCaptures} was in the middle of when it was interrupted. */
+export function removeHalfWritten(all: readonly RecordedRun[], files: CaptureFiles): void {
+  const { pcap, perfetto } = files;
+  const paths = pcap === undefined ? [] : all.map(({ label }) => pcapOf(pcap, label));
+  for (const path of perfetto === undefined ? paths : [...paths, perfetto]) {
+    if (isThere(halfOf(path))) Deno.removeSync(halfOf(path));
+  }
+}
+
+function pcapOf(folder: string, label: string): string {
+  return `${folder}/${fileName(label)}.pcapng`;
+}
+
 /** The captures of a rack that was up in the background, if it has any. @returns their paths. */
-export function writeCapturesOf(directory: string): string[] {
+export async function writeCapturesOf(directory: string): Promise<string[]> {
   if (!isThere(recordingsIn(directory))) return [];
   const file: RunFile = JSON.parse(Deno.readTextFileSync(`${directory}/run.json`));
   if (file.captures === undefined) return [];
-  return writeCaptures([{ label: file.plan.scenario, plan: file.plan, directory }], file.captures);
+  const { plan, captures } = file;
+  return await writeCaptures([{ label: plan.scenario, plan, directory }], captures);
 }
 
 /** A label as part of a path. */
@@ -116,15 +136,23 @@ function isThere(path: string): boolean {
   }
 }
 
-function writeAll(path: string, parts: Iterable<Uint8Array>): void {
-  const file = Deno.openSync(path, { create: true, write: true, truncate: true });
+/** Until it is whole, a file has another name. */
+async function writeAll(path: string, parts: Iterable<Uint8Array>): Promise<void> {
+  const file = Deno.openSync(halfOf(path), { create: true, write: true, truncate: true });
   try {
     for (const chunk of chunksOf(parts)) {
       for (let at = 0; at < chunk.length;) at += file.writeSync(chunk.subarray(at));
+      // Signals are heard only where this waits.
+      if (!isInterrupted()) await sleep(0);
     }
+    Deno.renameSync(halfOf(path), path);
   } finally {
     file.close();
   }
+}
+
+function halfOf(path: string): string {
+  return `${path}.part`;
 }
 
 const CHUNK_BYTES = 2 ** 18;

@@ -110,6 +110,7 @@ async function rowOf(
   const responder = prepared.plan.nodes.find(({ name }) => name === result.to);
   const ddio = responder?.kind === "host" ? responder.config.ddio ? "on" : "off" : "mixed";
   const seconds = (endPs - startPs) / PS_PER_S;
+  const bytes = result.written.reduce((sum, [first, end]) => sum + end - first, 0);
   return {
     method: result.method,
     ddio,
@@ -122,7 +123,7 @@ async function rowOf(
     packetsPerMessage: round((result.wire?.frames ?? 0) / messages),
     bytesPerMessage: round((result.wire?.bytes ?? 0) / messages),
     latencyPs: result.latencyPs ?? { median: 0, p99: 0, max: 0 },
-    throughputBps: seconds > 0 ? Math.round(result.bytes * 8 / seconds) : 0,
+    throughputBps: seconds > 0 ? Math.round(bytes * 8 / seconds) : 0,
     cpuPs: { requester: result.cpuPs, responder: servedPs(outcome.finals, result) },
     intact: isIntact(file, survived),
     loss: firstLoss(result, file, survived) ?? null,
@@ -147,7 +148,10 @@ const round = (value: number) => Math.round(value * 1_000) / 1_000;
 
 /** The comparison as a table for people. */
 export function reportTable(rows: readonly MethodRow[]): string {
+  // Where one host writes to one other, nobody asks which.
+  const hasHosts = new Set(rows.map(({ from, to }) => `${from} ${to}`)).size > 1;
   const header = [
+    ...(hasHosts ? ["from", "to"] : []),
     "method",
     "ddio",
     "requests",
@@ -165,6 +169,7 @@ export function reportTable(rows: readonly MethodRow[]): string {
   return table(
     header,
     rows.map((row) => [
+      ...(hasHosts ? [row.from, row.to] : []),
       row.method,
       row.ddio,
       row.requestsPerMessage.toFixed(2),

@@ -14,6 +14,7 @@ import { type ProcessEntry, writeProcesses } from "../console/server/process_tab
 import { writeEnd, writeSupervisor } from "../console/server/run_directory.ts";
 import { Supervisor, type SupervisorEvent } from "../console/server/supervisor.ts";
 import { explain } from "./commands/failure.ts";
+import { stallText } from "./stall_text.ts";
 
 /** A broker that was killed stays away for so long, so that a person can see what that does. */
 const BROKER_PAUSE_MS = 300;
@@ -121,7 +122,7 @@ function eventText(event: SupervisorEvent): string {
     case "died":
       return `${event.name} died (${event.detail}), pid ${event.pid}`;
     case "stalled":
-      return `time is not moving: ${event.why.map((row) => `${row.partition} ${row.status}`)}`;
+      return stallText(event.why);
     case "finished":
       return `finished: ${event.summary.reason}, digest ${event.summary.digest}`;
   }

@@ -6,7 +6,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { type NatsServer, startNatsServer } from "../console/server/nats_server.ts";
 import { contentOf } from "./support/process_rack.ts";
-import { CommandRig, type Ended } from "./support/command.ts";
+import { CommandRig, type Ended, forEachAtOnce } from "./support/command.ts";
 
 const PAIR = new URL("../scripts/scenarios/persist_pair.yaml", import.meta.url).pathname;
 const ONE = ["--method", "persist-opcode", "--ddio", "off"];
@@ -66,13 +66,30 @@ describe("Bad input", () => {
   }
 
   it("in a scenario: file, line, what was found and what was expected", async () => {
-    for (const [name, text, said] of SCENARIOS) {
-      const path = await rig.file("bad.yaml", text);
+    await forEachAtOnce(SCENARIOS, async ([name, text, said], place) => {
+      const path = await rig.file(`bad-${place}.yaml`, text);
       const ended = await rig.run(["run", path, "--input", input]);
       assertRefused(ended, 64);
       assert.ok(ended.stderr.includes(`${path}${said}`), `${name}: ${ended.stderr}`);
       assert.deepEqual(rig.runs(), [], name);
-    }
+    });
+  });
+
+  it("of a record of faults: which file and line, and what was expected", async () => {
+    const record = await rig.file("faults.jsonl", '{"at":1,"action":"kill","nodes":[]}\nrubbish\n');
+    const foreign = await rig.file("foreign.jsonl", '{"at":1,"action":"kill","nodes":["zz"]}\n');
+    const cases: readonly (readonly [file: string, said: RegExp])[] = [
+      [record, /faults\.jsonl:2: expected a line of a run's faults\.jsonl/],
+      [PAIR, /persist_pair\.yaml:1: expected a line/],
+      [foreign, /foreign\.jsonl: found zz, expected a node of this rack/],
+      [rig.cache, /Cannot read --faults /],
+      [`${rig.cache}/nowhere`, /Cannot read --faults .*nowhere/],
+    ];
+    await forEachAtOnce(cases, async ([file, said]) => {
+      const ended = await rig.run(["run", PAIR, "--input", input, ...ONE, "--faults", file]);
+      assertRefused(ended, 64);
+      assert.match(ended.stderr, said);
+    });
   });
 
   it("of a command line: what was found and what was expected", async () => {
@@ -91,11 +108,11 @@ describe("Bad input", () => {
       [["run", PAIR, "--input", input, "--quickly"], /unknown option '--quickly'/],
       [["fly"], /unknown command 'fly'/],
     ];
-    for (const [args, said] of cases) {
+    await forEachAtOnce(cases, async ([args, said]) => {
       const ended = await rig.run(args);
       assertRefused(ended, /nats:/.test(said.source) ? 2 : 64);
       assert.match(ended.stderr, said);
-    }
+    });
   });
 
   it("without a nats-server: names what was tried and what to do", async () => {
@@ -152,6 +169,13 @@ describe("Bad input", () => {
     for (const pack of ["node", "all"]) {
       const { code, stderr } = await rig.run(["run", path, "--pack", pack]);
       assert.match(stderr, /mine\.ts has no default export that is a function/);
+      assert.equal(code, 64, stderr);
+      assert.deepEqual(rig.processes(), []);
+    }
+    await rig.file("mine.ts", "syntax error here(\n");
+    for (const pack of ["node", "all"]) {
+      const { code, stderr } = await rig.run(["run", path, "--pack", pack]);
+      assert.match(stderr, /Cannot load .*mine\.ts: .*Expected ';'/);
       assert.equal(code, 64, stderr);
       assert.deepEqual(rig.processes(), []);
     }

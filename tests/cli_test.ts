@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { afterAll, afterEach, beforeAll, describe, it } from "@std/testing/bdd";
+import { sleep } from "../fabric/bus/wall_time.ts";
 import { readProcesses } from "../console/server/process_table.ts";
 import { fromFileUrl, projectFile } from "../console/server/paths.ts";
 import { CommandRig, type Ended } from "./support/command.ts";
@@ -100,6 +101,16 @@ describe("rack up", () => {
     assert.deepEqual(rig.processes(), []);
   });
 
+  it("P-05: start says why a host with a torn SCM file ends, and the file stays as it is", async () => {
+    const { directory } = await up();
+    await rack("kill", "b");
+    const torn = contentOf(1_000);
+    await Deno.writeFile(`${directory}/scm/b.scm`, torn);
+    await refused(2, /has just gone down: b ended .*\n.*the file has 1000 B/, "start", "b");
+    assert.deepEqual(await Deno.readFile(`${directory}/scm/b.scm`), torn);
+    await rig.gone(2_000);
+  });
+
   it("goes on when timekeeper and nats are killed: the supervisor starts them again", async () => {
     const it = await up();
     await rig.file("data.bin", contentOf(30_000));
@@ -174,6 +185,23 @@ describe("rack up", () => {
 });
 
 describe("a rack command with something wrong", () => {
+  it("says by itself whom time waits for when it does not move", async () => {
+    await rig.file("busy.ts", "export default function* () { while (true); }\n");
+    const scenario = await rig.file(
+      "busy.yaml",
+      "name: busy\nhosts: { a: {} }\nprograms: [{ on: a, run: ./busy.ts }]\n",
+    );
+    const command = rig.start(["run", scenario]);
+    await rig.up(5);
+    // Time has stood still for 3 s before that is said.
+    await sleep(6_000);
+    command.kill("SIGTERM");
+    const { code, stderr } = await command.ended;
+    assert.equal(code, 143);
+    assert.match(stderr, /time is not moving: it waits for a, busy for \d/);
+    await rig.gone(2_000);
+  });
+
   it("says what was found and what was expected, with exit code 64", async () => {
     await refused(64, /No rack is up: rack up SCENARIO/, "ps");
     await refused(64, /stands for 2 runs.*choose --ddio off\|on/, "up", PAIR);

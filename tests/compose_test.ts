@@ -129,6 +129,15 @@ describe("rack compose", () => {
     assert.match(error, /called nats, as a container of the rack's own is/);
   });
 
+  it("refuses captures, which containers do not record", async () => {
+    await scenario("run: put, to: b, method: persist-opcode, bytes: 4KiB");
+    const file = `${folder}/scenario.yaml`;
+    await Deno.writeTextFile(file, "capture: { pcap: true }\n", { append: true });
+    const { code, error } = await compose("scenario.yaml", "--out", "out");
+    assert.equal(code, 64);
+    assert.match(error, /asks for captures \(pcap\), which containers do not record.*rack run/);
+  });
+
   function scenario(program: string, second = "b"): Promise<void> {
     return Deno.writeTextFile(
       `${folder}/scenario.yaml`,

@@ -157,6 +157,18 @@ describe("a leaf–spine fabric", () => {
     }
   });
 
+  it("goes around a spine without power, also from a leaf that comes back while it is off", () => {
+    const single = "{ topology: leaf-spine, leaves: 2, spines: 2 }";
+    for (const spine of ["spine1", "spine2"]) {
+      const faults = [
+        `{ at: 1us, kill: ${spine} }`,
+        "{ at: 2us, kill: leaf1 }",
+        "{ at: 50us, start: leaf1 }",
+      ];
+      isWell(run({ method: "write-send", fabric: single, faults }));
+    }
+  });
+
   it("goes on when a cable of a spine is cut in the middle, whichever it is", () => {
     let longest = 0;
     for (const trunk of trunks) {

@@ -93,18 +93,18 @@ describe("A rack's trace for Perfetto", () => {
   beforeAll(async () => {
     bench = await RackBench.open();
     ran = await bench.run(PAIR);
-    read = traceOf("one", [ran]);
+    read = await traceOf("one", [ran]);
   });
   afterAll(() => bench.close());
 
-  function traceOf(name: string, runs: readonly Ran[]): ReadTrace {
+  async function traceOf(name: string, runs: readonly Ran[]): Promise<ReadTrace> {
     const perfetto = `${bench.directory}/${name}.json`;
     const recorded = runs.map(({ prepared: { plan, label }, outcome: { directory } }) => ({
       plan,
       label,
       directory,
     }));
-    writeCaptures(recorded, { perfetto });
+    await writeCaptures(recorded, { perfetto });
     return new ReadTrace(perfetto);
   }
 
@@ -198,7 +198,7 @@ describe("A rack's trace for Perfetto", () => {
 
   it("holds several runs below each other, each with its own processes and arrows", async () => {
     const runs = [await bench.run(PAIR), await bench.run({ ...PAIR, ddio: "on" })];
-    const both = traceOf("both", runs);
+    const both = await traceOf("both", runs);
     const tracks = [...both.slices().keys()];
     for (const { prepared: { label } } of runs) {
       assert.ok(tracks.includes(`${label}: b-rnic | PM module`), label);

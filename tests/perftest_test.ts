@@ -77,6 +77,21 @@ describe("perftest", () => {
     assert.equal(row.iterations, 200);
   });
 
+  it("waits for as long as many large messages take", () => {
+    const options = ", iterations: 2, depth: 2, size: 8MiB";
+    const row = onlyRow<Bandwidth>(run("ib_read_bw", options, ", rate: 1Gbps"));
+    // Both complete together, after 134 ms of virtual time.
+    assert.ok(row.averageBytesPerSecond > 0.9 * 1e9 / 8);
+  });
+
+  it("puts no data into the WQEs of a bandwidth test, as its header says", () => {
+    const rates = [16, 32, 128].map((size) =>
+      onlyRow<Bandwidth>(run("ib_write_bw", `, iterations: 400, size: ${size}`)).messagesPerSecond
+    );
+    // A WQE with data in it is longer from 32 B on, and takes the core twice as long to hand over.
+    assert.ok(Math.min(...rates) > 0.9 * Math.max(...rates), rates.join(", "));
+  });
+
   it("takes a path MTU: smaller packets carry less", () => {
     const large = onlyRow<Bandwidth>(run("ib_write_bw", ", iterations: 50"));
     const result = run("ib_write_bw", ", iterations: 50, mtu: 256");

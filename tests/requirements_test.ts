@@ -39,7 +39,7 @@ const CONFORMANCE = Array.from({ length: 90 }, (_, i) => `#${i + 1}`);
 const FOLDERS = ["fabric", "nodes", "tests"];
 
 /** `it("…")`, `describe("…")`, and the names in tables of cases. */
-const NAMES = /(?:\b(?:it|describe)\(\s*|\[\s*|name: )(["'`])((?:\\.|(?!\1)[^\\])*)\1/gs;
+const NAMES = /(?:\b(?:it|describe|withTshark)\(\s*|\[\s*|name: )(["'`])((?:\\.|(?!\1)[^\\])*)\1/gs;
 
 /** Files of tests, suites and rigs, as paths from the top. */
 function* testFiles(folder: string): Generator<string> {

@@ -142,6 +142,85 @@ describe("the ladder of a message", () => {
   });
 });
 
+describe("DMA reads of many messages at once", () => {
+  const DEPTH = 16, PUTS = 48;
+
+  /** Each ladder's steps and the host's lines of reads in it, and how many LSB reads there were. */
+  function readsOf(method: string, { dmaReadsMax }: { readonly dmaReadsMax?: number } = {}) {
+    const options = `bytes: ${PUTS * 4096}, method: ${method}, size: 4096, depth: ${DEPTH}`;
+    const rack = new SimulatedRack(
+      `
+name: reads
+seed: 7
+hosts: { a: {}, b: { ddio: off, scm: { size: 1MiB } } }
+programs: [{ on: a, run: put, to: b, ${options} }]
+`,
+      {
+        trace: true,
+        change: (plan) => ({
+          ...plan,
+          nodes: plan.nodes.map((node) =>
+            node.kind !== "rnic" || dmaReadsMax === undefined ? node : {
+              ...node,
+              config: { ...node.config, timing: { ...node.config.timing, dmaReadsMax } },
+            }
+          ),
+        }),
+      },
+    ).run();
+    const trace = readTrace(
+      rack.traces.map(({ time, node, step }) => ({ time, node, ...step })),
+      rack.plan,
+    );
+    const all = operationsOf(trace).map((operation) => ladderOf(trace, operation));
+    equal(all.length, PUTS);
+    return {
+      reads: all.map(({ rows }) => rows.filter(({ step }) => step === "iio-read")),
+      steps: all.map(({ rows }) => rows.map(({ step }) => step)),
+      count: rack.simulator.statistics()["b-rnic"]!["lsbReads"]!,
+    };
+  }
+
+  for (const method of ["persist-opcode", "write-flush"]) {
+    it(`S906: ${method} has the LSB read of its own message, and no other's`, () => {
+      const { reads, steps, count } = readsOf(method);
+      same(reads.map(({ length }) => length), new Array(PUTS).fill(1));
+      equal(new Set(reads.map(([read]) => read!.time)).size, count);
+      equal(count, PUTS);
+      for (const each of steps) {
+        const [sent, came] = [each.indexOf("S906"), each.indexOf("iio-read")];
+        ok(sent >= 0 && sent < came && came < each.indexOf("imc"), each.join(" "));
+      }
+    });
+  }
+
+  it("P-24: an LSB read that several messages share is in the ladder of each", () => {
+    const { reads, steps, count } = readsOf("persist-opcode", { dmaReadsMax: 1 });
+    ok(count < PUTS, `${count} reads for ${PUTS} messages`);
+    same(reads.map(({ length }) => length), new Array(PUTS).fill(1));
+    equal(new Set(reads.map(([read]) => read!.time)).size, count);
+    for (const each of steps) ok(each.indexOf("S906") < each.indexOf("iio-read"), each.join(" "));
+  });
+
+  it("P-10: a READ has the reads of its own data", () => {
+    const { reads, steps } = readsOf("write-read");
+    same(reads.map(({ length }) => length), new Array(PUTS).fill(1));
+    same(
+      // What else it has waited for in the IIO is not the point here.
+      reads.map(([read]) => read!.text.split(",")[0]),
+      reads.map((_, message) => {
+        const last = 0x10000 + (message + 1) * 4096 - 1;
+        return `DMA read of 1 B at SCM+0x${last.toString(16)}`;
+      }),
+    );
+    for (const each of steps) {
+      const chain = ["S211", "dma-read", "iio-read", "S212"].map((step) => each.indexOf(step));
+      same(chain, chain.toSorted((x, y) => x - y), each.join(" "));
+      ok(chain[0]! >= 0, each.join(" "));
+    }
+  });
+});
+
 function byNumber(x: string, y: string): number {
   return Number(x.slice(1)) - Number(y.slice(1));
 }

@@ -5,14 +5,35 @@
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { interfaceBlock, packetBlock, sectionBlock } from "../fabric/capture/pcapng.ts";
-import { makeBth } from "../fabric/wire/bth.ts";
+import { makeBth, MULTICAST_QPN } from "../fabric/wire/bth.ts";
 import { describeFrame } from "../fabric/wire/describe.ts";
 import { markCongestion } from "../fabric/wire/frame_glance.ts";
+import {
+  attachHint,
+  attachRange,
+  encodeHint,
+  type HintGroup,
+  hintParts,
+} from "../fabric/wire/hint.ts";
+import { HINT_KINDS } from "../fabric/wire/hint_eth.ts";
 import { ipv4Checksum } from "../fabric/wire/ipv4.ts";
-import { OPCODE, OPCODE_ROWS, type OpcodeRow } from "../fabric/wire/opcode.ts";
-import { decodePacket, encodePacket, type Extensions, isRefusal } from "../fabric/wire/packet.ts";
+import {
+  OPCODE,
+  OPCODE_ROWS,
+  type OpcodeName,
+  type OpcodeRow,
+  opcodeRow,
+} from "../fabric/wire/opcode.ts";
+import {
+  decodePacket,
+  encodePacket,
+  type Extensions,
+  isRefusal,
+  type RocePacket,
+} from "../fabric/wire/packet.ts";
 import { PERSIST_ETH } from "../fabric/wire/persist_eth.ts";
-import { dissectedRows, dissectorText } from "../scripts/wireshark/dissector.ts";
+import { DOCUMENT_HINT, VENDOR_EXTENSIONS } from "../fabric/wire/vendor_testing.ts";
+import { dissectedRows, dissectorText, HEADERS } from "../scripts/wireshark/dissector.ts";
 import { complaints, tsharkFields, tsharkMissing } from "./support/tshark.ts";
 
 const missing = tsharkMissing();
@@ -29,6 +50,22 @@ const EXTENSIONS: Required<Extensions> = {
   immdt: { immediate: 0xdead_beef },
   ieth: { rkey: 0xabcd },
   feth: { reserved: 0, select: 0, placement: 2 },
+  ...VENDOR_EXTENSIONS,
+};
+/** H-03: twelve messages are coming that name no memory, for one object. */
+const UNTAGGED: HintGroup = {
+  destQpn: 0x222,
+  sourceQpn: 99,
+  entries: [{
+    kinds: HINT_KINDS.receive,
+    operation: "send",
+    messages: 12,
+    sequence: 1,
+    rkey: 0,
+    length: 0,
+    va: 0n,
+    objects: [7n],
+  }],
 };
 /** No payload that Wireshark takes for another protocol (`rocev2.md` §6.2). */
 const TEXT = new TextEncoder().encode("thirty-two bytes, that is enough");
@@ -51,6 +88,11 @@ function frameOf(row: OpcodeRow): Uint8Array<ArrayBuffer> {
     payload: TEXT.slice(0, bytes),
     ...extensions,
   });
+}
+
+/** A number as Wireshark prints it: with as many digits as the text that is to be equal has. */
+function hexText(value: bigint, like: string): string {
+  return `0x${value.toString(16).padStart(like.length - 2, "0")}`;
 }
 
 function changed(
@@ -132,6 +174,89 @@ describe("Wireshark", () => {
       const end = 14 + new DataView(frame.buffer, frame.byteOffset).getUint16(16);
       assert.equal(read["rackmesh.icrc"], `0x${frame.slice(end - 4, end).toHex()}`);
     }
+  });
+
+  withTshark("reads every field of every header of ours by its name", async () => {
+    const known = dissectedRows();
+    const path = written("headers", known.map(frameOf));
+    const cells = known.flatMap(({ headers }, row) =>
+      headers.flatMap((header) =>
+        HEADERS[header].filter(([name]) => name !== "reserved").map(([name]) => {
+          const values = EXTENSIONS[header] as unknown as Record<string, bigint | number | boolean>;
+          return { row, field: `rackmesh.${header}.${name}`, value: BigInt(values[name]!) };
+        })
+      )
+    );
+    const fields = [...new Set(cells.map(({ field }) => field))];
+    const rows = await tsharkFields(path, { fields, lua: true });
+    for (const { row, field, value } of cells) {
+      assert.equal(rows[row]![field], hexText(value, rows[row]![field]!), field);
+    }
+    assert.ok(cells.length > 40, `${cells.length} fields`);
+  });
+
+  withTshark("H-07, H-31: reads the document's hint in each packet that can carry it", async () => {
+    const carrier = (opcode: OpcodeName, change: Partial<RocePacket> = {}): RocePacket => {
+      const row = opcodeRow(OPCODE[opcode])!;
+      const packet = decodePacket(frameOf(row));
+      if (isRefusal(packet)) assert.fail(packet.refused);
+      return { ...packet, ...change };
+    };
+    const message = DOCUMENT_HINT;
+    const send = carrier("RC SEND ONLY"), payload = encodeHint(message);
+    const bth = makeBth({ opcode: OPCODE["UD SEND ONLY"], destQpn: MULTICAST_QPN, psn: 1 });
+    const noBytes = { reth: { ...EXTENSIONS.reth, length: 0 }, payload: new Uint8Array() };
+    const read = carrier("RC RDMA READ REQUEST", noBytes);
+    const write = carrier("RC RDMA WRITE ONLY", noBytes);
+    const packets = [
+      send,
+      carrier("VENDOR HINT", hintParts(message)),
+      carrier("UD SEND ONLY", { bth, payload }),
+      attachHint(send, { form: "header", message }),
+      attachHint(send, { form: "payload", message }),
+      attachHint(carrier("RC RDMA WRITE ONLY"), { form: "header", message }),
+      attachRange(read, 4096),
+      attachRange(write, 1 << 20),
+      carrier("VENDOR HINT", hintParts({ ...message, groups: [UNTAGGED] })),
+    ];
+    const path = written("hints", packets.map(encodePacket));
+    assert.deepEqual(await complaints(path), []);
+    assert.deepEqual(await complaints(path, true), []);
+    const framesWith = async (filter: string) =>
+      (await tsharkFields(path, { fields: ["frame.number"], lua: true, filter }))
+        .map((row) => Number(row["frame.number"]));
+    const all = [2, 3, 4, 5, 6];
+    for (const { sourceQpn, destQpn, entries } of message.groups) {
+      const group = `rackmesh.hintGroup.sourceQpn == ${sourceQpn}`;
+      assert.deepEqual(
+        await framesWith(`${group} and rackmesh.hintGroup.destQpn == ${destQpn}`),
+        all,
+      );
+      for (const { va, rkey, length, sequence } of entries) {
+        const words = { va, rkey, length, sequence };
+        const filter = Object.entries(words).map(([name, value]) =>
+          `rackmesh.hintEntry.${name} == ${value}`
+        );
+        assert.deepEqual(await framesWith(filter.join(" and ")), all);
+      }
+    }
+    const untagged = "rackmesh.hintEntry.messages == 12 and rackmesh.hintEntry.operation == 2";
+    assert.deepEqual(await framesWith(`${untagged} and rackmesh.hintObject.identity == 7`), [9]);
+    assert.deepEqual(await framesWith(`rackmesh.hintTrailer.bytes == ${payload.length}`), [5]);
+    const fields = [
+      "rackmesh.hint.form",
+      "rackmesh.hint.range",
+      "rackmesh.hintEth.sequence",
+    ] as const;
+    const rows = await tsharkFields(path, { fields, lua: true });
+    assert.deepEqual(rows.map((row) => row["rackmesh.hint.form"]), [
+      ...["", "", "", "1", "2", "1", "3", "3", ""],
+    ]);
+    assert.deepEqual(rows.slice(6, 8).map((row) => row["rackmesh.hint.range"]), [
+      "4096",
+      "1048576",
+    ]);
+    assert.equal(Number(rows[1]!["rackmesh.hintEth.sequence"]), message.sequence);
   });
 
   it("has a dissector that is made from the tables", async () => {

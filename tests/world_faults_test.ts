@@ -12,6 +12,7 @@ import { connectNats } from "../fabric/bus/nats_bus.ts";
 import { canMount } from "./support/can_mount.ts";
 import { CommandRig, rackArguments } from "./support/command.ts";
 import { eventually } from "./support/eventually.ts";
+import { readCapture } from "./support/pcapng_reader.ts";
 import { contentOf, killFromOutside, lifeLine, RackBench } from "./support/process_rack.ts";
 
 const PAIR = new URL("../scripts/scenarios/persist_pair.yaml", import.meta.url);
@@ -66,6 +67,23 @@ describe("A rack run from the command line", () => {
       assert.deepEqual(rig.processes(), []);
       assert.equal(ended.code, 143, ended.stderr);
     }
+  });
+
+  it("leaves a capture whole or not at all when it is interrupted over writing it", async () => {
+    const input = await rig.file("more.bin", contentOf(512 * 1024));
+    const pcap = `${rig.cache}/pcap`, capture = `${pcap}/persist-opcode_ddio_off.pcapng`;
+    const command = rig.start(["run", PAIR.pathname, "--input", input, ...ONE, "--pcap", pcap]);
+    await eventually("it is being written", () => exists(`${capture}.part`) || exists(capture), {
+      withinMs: 30_000,
+    });
+    command.kill("SIGINT");
+    const { code, stderr } = await command.ended;
+    assert.deepEqual(rig.processes(), []);
+    assert.ok(!exists(`${capture}.part`));
+    // The signal may have come when all was written.
+    if (code !== 0) assert.equal(code, 130, stderr);
+    if (exists(capture)) assert.ok(readCapture(Deno.readFileSync(capture)).frames.length > 0);
+    else assert.match(stderr, /SIGINT: .*leaving the captures/);
   });
 
   it("ends by itself when the command is killed with kill -9, the broker included", async () => {
@@ -199,7 +217,10 @@ describe("A rack that runs", () => {
           for (const [subject, payload] of nonsense(run)) bus.publish(subject, payload);
           await bus.flush();
           await bus.close();
-          refusedByTimekeeper = (await rack.status())!.refused;
+          // It has much to refuse first, and may be gone when it has: then this came too late.
+          for (let attempt = 0; attempt < 20 && refusedByTimekeeper === 0; attempt++) {
+            refusedByTimekeeper = (await rack.status())?.refused ?? 0;
+          }
         },
       },
     });

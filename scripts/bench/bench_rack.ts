@@ -27,7 +27,7 @@ export function benchRack(rack: BenchRack, packing: Packing): Prepared {
   const plan = makePlan(variant!);
   const { label } = variant!;
   const partitions = partitionsOf(plan, packing);
-  return { label, variant: variant!, plan, partitions, inputs: {}, programs: {} };
+  return { label, variant: variant!, plan, partitions, base: ".", inputs: {}, programs: {} };
 }
 
 function scenarioText({ hosts, seed, load, writers }: BenchRack): string {

@@ -2,8 +2,8 @@
 import { table } from "../commands/output.ts";
 
 export interface Figure {
-  /** The letter of the measure, a to d. */
-  readonly group: "a" | "b" | "c" | "d";
+  /** The letter of the measure. */
+  readonly group: "a" | "b" | "c" | "d" | "e" | "f" | "g" | "h";
   readonly what: string;
   readonly unit: string;
   /** One value per repetition. */

@@ -28,6 +28,12 @@ export interface Traffic {
   readonly startPs: Time;
 }
 
+/** What `traffic` reports at its end. */
+export interface TrafficResult {
+  /** From the first post to the last completion. */
+  readonly virtualPs: Time;
+}
+
 export const TRAFFIC_PROGRAMS: Readonly<Record<string, Program>> = {
   "traffic": traffic,
   "traffic-sink": trafficSink,
@@ -39,7 +45,9 @@ function* trafficSink({ cpu, device, options }: ProgramContext): Steps<void> {
   const listener = must(listen(device, SERVICE));
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 16 }));
-  const mr = must(yield* regMr(pd, cpu.allocate(job.bytes), { access: ["localWrite", "remoteWrite"] }));
+  const mr = must(
+    yield* regMr(pd, cpu.allocate(job.bytes), { access: ["localWrite", "remoteWrite"] }),
+  );
   const place = new DataView(new ArrayBuffer(12));
   place.setBigUint64(0, BigInt(mr.address));
   place.setUint32(8, mr.rkey);
@@ -66,7 +74,8 @@ function* traffic({ cpu, device, options }: ProgramContext): Steps<void> {
   if (cpu.now >= job.startPs) throw new ProgramError(`${cpu.host}: connected too late`);
   yield* cpu.sleep(job.startPs - cpu.now);
   yield* write(job, { cq, mr, connections });
-  cpu.report("result", { messages: job.messages });
+  const result: TrafficResult = { virtualPs: cpu.now - job.startPs };
+  cpu.report("result", result);
 }
 
 function* open(

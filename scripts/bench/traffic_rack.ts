@@ -1,6 +1,6 @@
 /** Racks on which hosts write to each other, run in one process without files, and what they cost. */
 import { cpuUsage } from "node:process";
-import type { CreateNode } from "../../fabric/partition.ts";
+import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan.ts";
 import { parseScenario } from "../../fabric/rack/scenario.ts";
 import { makePlan } from "../../fabric/rack/topology.ts";
@@ -8,7 +8,7 @@ import { variants } from "../../fabric/rack/variants.ts";
 import { Simulator } from "../../fabric/simulator.ts";
 import { PS_PER_US, type Time } from "../../fabric/time/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
-import { type Traffic, TRAFFIC_PROGRAMS } from "./traffic.ts";
+import { type Traffic, TRAFFIC_PROGRAMS, type TrafficResult } from "./traffic.ts";
 
 /** Every host writes to the next one, or the first one only. */
 export interface TrafficRack {
@@ -25,6 +25,8 @@ export interface TrafficRun {
   /** Processor time of this process, all its threads, in ms; and time on the wall. */
   readonly cpuMs: number;
   readonly wallMs: number;
+  /** Virtual time from the first post to the last completion of the slowest writer. */
+  readonly virtualPs: Time;
 }
 
 /** Connecting a queue pair takes the two hosts less than this; the rest is boot. */
@@ -40,7 +42,7 @@ export function runTraffic(
 ): TrafficRun {
   const startPs = BOOT_PS + rack.load.qps * CONNECT_PS;
   const plan = trafficPlan(rack, startPs);
-  let ready = 0, done = 0;
+  let ready = 0, done = 0, virtualPs = 0;
   const simulator = new Simulator({
     plan,
     create: wrap(nodeFactory({
@@ -52,7 +54,9 @@ export function runTraffic(
     onReport(_time, node, topic, value) {
       if (topic === "program-failed") throw new Error(`${node}: ${JSON.stringify(value)}`);
       if (topic === "progress") ready++;
-      if (topic === "result") done++;
+      if (topic !== "result") return;
+      done++;
+      virtualPs = Math.max(virtualPs, (value as TrafficResult).virtualPs);
     },
   });
   simulator.run(startPs);
@@ -64,12 +68,14 @@ export function runTraffic(
   if (done < rack.writers) throw new Error(`${done} of ${rack.writers} hosts have written`);
   return {
     ...run,
+    virtualPs,
     packets: packetsIn(simulator) - before.packets,
     events: simulator.events - before.events,
   };
 }
 
-function cpuMs(): number {
+/** Processor time that this process has taken, all its threads together, in ms. */
+export function cpuMs(): number {
   const { user, system } = cpuUsage();
   return (user + system) / 1_000;
 }

@@ -61,6 +61,7 @@ async function compose(scenario: string, flags: ComposeFlags): Promise<number> {
   const livenessMs = whole("--liveness", flags.liveness, { least: 1_500, most: 3_600_000 });
   const one = onlyRun(await prepare(scenario, prepareOptions(flags, packing)));
   refuseNames(one);
+  refuseCaptures(one);
   await makeFolder(flags.out);
   const { inputs, programs, mounts } = await takeFiles(one, flags.out);
   const run = `${projectName(one.plan.scenario)}-${randomHex(ID_BYTES)}`;
@@ -105,6 +106,16 @@ function refuseNames({ partitions }: Prepared): void {
       }`,
     );
   }
+}
+
+/** What is recorded for a capture would have to be gathered from volumes of containers that have none. */
+function refuseCaptures({ variant: { capture } }: Prepared): void {
+  const asked = Object.keys(capture).filter((key) => capture[key as keyof typeof capture]);
+  if (asked.length === 0) return;
+  throw new UsageError(
+    `The scenario asks for captures (${asked.join(", ")}), which containers do not record: leave ` +
+      "capture: out, and take them with rack run, whose run is the same to the bit",
+  );
 }
 
 /** The folder is the user's alone; what is in it may be read by whatever user a container has. */

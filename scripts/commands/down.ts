@@ -34,7 +34,7 @@ async function down(flags: DownFlags): Promise<number> {
   const ended = [];
   for (const { id, path } of rows) {
     const processes = await takeDown(path);
-    ended.push({ run: id, processes, captures: writeCapturesOf(path) });
+    ended.push({ run: id, processes, captures: await writeCapturesOf(path) });
   }
   if (flags.json) print(JSON.stringify(ended));
   else {for (const { run, processes, captures } of ended) {

@@ -42,6 +42,11 @@ async function takeDown(signal: Deno.Signal): Promise<void> {
   Deno.exit(signal === "SIGINT" ? 130 : 143);
 }
 
+/** Whether an interruption is under way. */
+export function isInterrupted(): boolean {
+  return going;
+}
+
 /**
  * Returns at once, but never where an interruption is under way: what it takes down lets the command
  * fail, and the interruption has the last word.

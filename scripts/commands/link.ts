@@ -8,11 +8,12 @@ import type { RunFile } from "../../fabric/rack/run_file.ts";
 import type { ClockStatus } from "../../fabric/time/clock_service.ts";
 import {
   listRuns,
+  readEnd,
   readSupervisor,
   type RunRow,
   type SupervisorFile,
 } from "../../console/server/run_directory.ts";
-import { UsageError } from "./failure.ts";
+import { ExitError, UsageError } from "./failure.ts";
 
 /** What every command on a rack takes. */
 export interface RunFlag {
@@ -60,9 +61,16 @@ export async function findUp({ run }: RunFlag): Promise<RackUp> {
 
 async function openRack(row: RunRow): Promise<RackUp> {
   const supervisor = await readSupervisor(row.path);
-  if (supervisor === undefined) throw new UsageError(`${row.id} has just gone down`);
+  if (supervisor === undefined) throw goneDown(row.id, row.path);
   const file: RunFile = JSON.parse(await Deno.readTextFile(`${row.path}/run.json`));
   return { id: row.id, directory: row.path, file, supervisor };
+}
+
+/** A rack that was up a moment ago; with the reason, where it ended by itself. */
+export function goneDown(id: string, directory: string): Error {
+  const end = readEnd(directory);
+  if (end === undefined) return new UsageError(`${id} has just gone down`);
+  return new ExitError(`${id} has just gone down: ${end.message}`, end.code);
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;

@@ -175,7 +175,11 @@ function endsOf(scenario: Scenario, flags: PerftestFlags): { from: string; to: s
   const from = flags.from ?? names.find((name) => name !== flags.to)!;
   const to = flags.to ?? names.find((name) => name !== from);
   if (to === undefined || to === from) {
-    throw new UsageError(`perftest needs two hosts: the scenario has ${names.join(", ")}`);
+    throw new UsageError(
+      names.length < 2
+        ? `perftest needs two hosts: the scenario has ${names.join(", ")}`
+        : `--from and --to are both "${from}": expected two of ${names.join(", ")}`,
+    );
   }
   return { from, to };
 }

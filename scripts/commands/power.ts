@@ -13,6 +13,7 @@ import { UsageError } from "./failure.ts";
 import {
   addRunOption,
   findUp,
+  goneDown,
   type RackLink,
   type RackUp,
   type RunFlag,
@@ -156,7 +157,7 @@ async function nextFault(
     );
     if (fault !== undefined) return fault;
     if (!isProcessOf(rack.directory, rack.supervisor.pid)) {
-      throw new UsageError(`${rack.id} has just gone down`);
+      throw goneDown(rack.id, rack.directory);
     }
     await sleep(LOOK_AGAIN_MS);
   }

@@ -9,11 +9,20 @@ import { parseSize } from "../../fabric/rack/units.ts";
 import { formatTime } from "../../fabric/time/time.ts";
 import { createRunDirectory } from "../../console/server/run_directory.ts";
 import { type NatsServer, startNatsServer, useExisting } from "../../console/server/nats_server.ts";
-import { captureFiles, fileName, type RecordedRun, scopeFor, writeCaptures } from "../captures.ts";
+import {
+  captureFiles,
+  fileName,
+  type RecordedRun,
+  removeHalfWritten,
+  scopeFor,
+  writeCaptures,
+} from "../captures.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../prepare.ts";
 import { congestionRows, congestionTable } from "../congestion_report.ts";
 import { type MethodRow, type Ran, reportTable, rowsOf, type RunReport } from "../report.ts";
 import { type Outcome, runProcesses, runSimulated } from "../run_variant.ts";
+import { programText } from "../program_report.ts";
+import { stallText } from "../stall_text.ts";
 import { isPutResult } from "../../tests/checkers/survival.ts";
 import { faultRows, faultTable } from "../fault_report.ts";
 import { linkFaultsIn } from "./cables.ts";
@@ -120,6 +129,13 @@ async function run(scenario: string, flags: RunFlags): Promise<number> {
     ...prepareOptions(flags, packing),
     ...faults,
   });
+  const nodes = new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)));
+  const stranger = faults?.faults?.find(({ node }) => !nodes.has(node));
+  if (stranger !== undefined) {
+    throw new UsageError(
+      `${flags.faults}: found ${stranger.node}, expected a node of this rack (${[...nodes]})`,
+    );
+  }
   const report = await runAll(prepared, { flags, packing });
   if (flags.json) print(JSON.stringify(report));
   else printReport(report);
@@ -170,6 +186,11 @@ async function runAll(prepared: readonly Prepared[], how: How): Promise<RunRepor
         : await runProcesses(one, {
           ...options,
           address: server.address,
+          onEvent: (event) => {
+            if (event.kind !== "stalled") return;
+            progress.clear();
+            say(stallText(event.why));
+          },
           beforeStart: (supervisor) => onInterrupt("rack", () => supervisor.down()),
         });
       outcomes.push({ one, outcome, rows: await rowsOf(one, outcome) });
@@ -178,7 +199,11 @@ async function runAll(prepared: readonly Prepared[], how: How): Promise<RunRepor
     progress.clear();
     await server?.stop();
     // Also of a run that broke: that is when one wants to see.
-    captures = writeCaptures(recorded, files);
+    if (observe !== undefined) {
+      const leave = () => Promise.resolve(removeHalfWritten(recorded, files));
+      onInterrupt("captures", leave, { says: "leaving the captures" });
+    }
+    captures = await writeCaptures(recorded, files);
   }
   const wallMs = performance.now() - began;
   const summary = summarise({ id, path, wallMs, outcomes, nats: server !== undefined });
@@ -299,18 +324,20 @@ function printReport(report: RunReport): void {
   }
   if (report.congestion.length > 0) print(congestionTable(report.congestion));
   if (report.faults.length > 0) print(faultTable(report.faults));
-  for (const { node, variant, value } of report.results) {
-    print(`${variant}: ${node}: ${JSON.stringify(value)}`);
-  }
+  for (const text of programText(report.results)) print(text);
   for (const { name, holds, detail } of report.checks) {
     print(`${holds ? "ok  " : "FAIL"} ${name}${detail === "" ? "" : `: ${detail}`}`);
   }
   print(
     `${formatTime(report.virtualPs)} of virtual time in ${(report.wallMs / 1_000).toFixed(2)} s, ` +
-      `${report.processes} processes, ${report.events} events`,
+      `${count(report.processes, "process", "processes")}, ${count(report.events, "event")}`,
   );
   for (const path of report.captures ?? []) print(`capture ${path}`);
   print(`digest ${report.digest}, seed ${report.seed}, kept in ${report.directory}`);
+}
+
+function count(what: number, one: string, many = `${one}s`): string {
+  return `${what} ${what === 1 ? one : many}`;
 }
 
 function shareOf(progress: unknown): number {
@@ -319,10 +346,37 @@ function shareOf(progress: unknown): number {
 }
 
 async function readFaults(path: string): Promise<Pick<PrepareOptions, "faults" | "linkFaults">> {
-  const lines = (await Deno.readTextFile(path)).split("\n").filter((line) => line !== "");
-  const faults = lines.flatMap((line): FaultPlan[] => {
-    const { at, action, nodes } = JSON.parse(line);
-    return (nodes as string[]).map((node) => ({ at, action, node }));
+  const lines = (await readFaultsText(path)).split("\n").filter((line) => line !== "");
+  const faults = lines.flatMap((line, i): FaultPlan[] => {
+    const { at, action, nodes } = recordedFault(line, `${path}:${i + 1}`);
+    return nodes.map((node) => ({ at, action, node }));
   });
   return { faults, linkFaults: linkFaultsIn(lines) };
+}
+
+async function readFaultsText(path: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new UsageError(`Cannot read --faults ${path}: ${why}`);
+  }
+}
+
+/** A line of `faults.jsonl`. @throws UsageError naming the place, where it is none. */
+function recordedFault(
+  line: string,
+  place: string,
+): { at: number; action: FaultPlan["action"]; nodes: readonly string[] } {
+  let found: unknown;
+  try {
+    found = JSON.parse(line);
+  } catch {
+    // Not JSON: said below.
+  }
+  const { at, action, nodes } = (found ?? {}) as Record<string, unknown>;
+  if (typeof at !== "number" || typeof action !== "string" || !Array.isArray(nodes)) {
+    throw new UsageError(`${place}: expected a line of a run's faults.jsonl`);
+  }
+  return found as ReturnType<typeof recordedFault>;
 }

@@ -7,7 +7,7 @@ import { checkSeed } from "../../nodes/rnic/program_seed_testing.ts";
 import { ROOT } from "../../scripts/tree.ts";
 
 /** Seeds that follow the one drawn. */
-const SEEDS = 50;
+const SEEDS = 100;
 
 function readText(path: string): string | undefined {
   try {

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { fromFileUrl, projectFile } from "../../console/server/paths.ts";
 import { eventually } from "./eventually.ts";
+import { removeUnlessKept } from "./leavings.ts";
 
 /** A command that has ended. */
 export interface Ended {
@@ -43,7 +44,7 @@ export class CommandRig {
   }
 
   async close(): Promise<void> {
-    await Deno.remove(this.cache, { recursive: true });
+    await removeUnlessKept(this.cache);
   }
 
   start(args: readonly string[], options: StartOptions = {}): RunningCommand {
@@ -108,6 +109,18 @@ export class CommandRig {
     while (this.processes().length > 0 && performance.now() < deadline) await sleep(50);
     assert.deepEqual(this.processes(), []);
   }
+}
+
+/** Does something with each, as many at a time as there are cores. */
+export async function forEachAtOnce<T>(
+  items: readonly T[],
+  act: (item: T, place: number) => Promise<void>,
+): Promise<void> {
+  const left = items.entries();
+  async function work(): Promise<void> {
+    for (const [place, item] of left) await act(item, place);
+  }
+  await Promise.all(Array.from({ length: navigator.hardwareConcurrency }, work));
 }
 
 export class RunningCommand {

@@ -2,6 +2,7 @@
  * Whole racks for tests: as real processes over a nats-server of their own, or packed into this
  * process, all below one temporary directory. A test may do something to a rack midway through a
  * transfer; that it was midway is seen to here, as a test of a run that was over proves nothing.
+ * `RACKMESH_KEEP_RUNS=1` keeps the directory (see `leavings.ts`).
  */
 import assert from "node:assert/strict";
 import { type NatsServer, startNatsServer } from "../../console/server/nats_server.ts";
@@ -14,6 +15,7 @@ import { prepare, type Prepared, type PrepareOptions } from "../../scripts/prepa
 import { type MethodRow, rowsOf } from "../../scripts/report.ts";
 import { type Outcome, runProcesses, runSimulated } from "../../scripts/run_variant.ts";
 import { isPutResult, type PutResult } from "../checkers/survival.ts";
+import { removeUnlessKept } from "./leavings.ts";
 
 /** What is done to a rack when `put` has written `share` of its messages. */
 export interface Midway {
@@ -80,7 +82,7 @@ export class RackBench {
 
   async close(): Promise<void> {
     await this.server.stop();
-    await Deno.remove(this.directory, { recursive: true });
+    await removeUnlessKept(this.directory);
   }
 
   /** `kill -9`; returns when it is gone. */

@@ -1,0 +1,56 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { programText } from "./program_report.ts";
+
+function bulk(node: string, to: string): Parameters<typeof programText>[0][number] {
+  const latencyPs = { count: 2, min: 1e6, median: 2e6, p99: 3e6, max: 3e6, mean: 2e6 };
+  const value = {
+    program: "bulk",
+    status: "done",
+    to,
+    messageBytes: 32_768,
+    depth: 8,
+    messages: 12,
+    throughputBps: 12.5e9,
+    partsBps: [10e9, 15e9],
+    latencyPs,
+  };
+  return { node, variant: "x", value };
+}
+
+describe("programText", () => {
+  it("shows bulk transfers as a table, hosts in the order of their numbers", () => {
+    const [text, ...more] = programText([bulk("s10", "r"), bulk("s2", "v"), bulk("s2", "r")]);
+    assert.deepEqual(more, []);
+    const [, , ...rows] = text!.split("\n");
+    assert.deepEqual(rows.map((row) => row.split(/ +/).slice(0, 2)), [
+      ["s2", "r"],
+      ["s2", "v"],
+      ["s10", "r"],
+    ]);
+    assert.match(rows[0]!, /32768 +8 +12 +12\.50 +10\.00 +15\.00 +2 us +3 us +3 us +done$/);
+  });
+
+  it("shows what another program reported as JSON", () => {
+    const results = [{ node: "a", variant: "x", value: { program: "mine", records: 3 } }];
+    assert.deepEqual(programText(results), ['x: a: {"program":"mine","records":3}']);
+  });
+
+  it("shows a failure as its message and the program's own frames", () => {
+    const stack = [
+      "Error: out of ideas",
+      "    at think (file:///home/me/mine.ts:7:3)",
+      "    at mine.next (<anonymous>)",
+      "    at Processor.run (file:///rack/nodes/host/processor.ts:144:24)",
+    ].join("\n");
+    const results = [{ node: "a", variant: "x", value: { message: "out of ideas", stack } }];
+    assert.deepEqual(programText(results), [
+      "x: a: out of ideas\n    at think (file:///home/me/mine.ts:7:3)",
+    ]);
+  });
+
+  it("shows a bulk transfer that never began as what it reported", () => {
+    const value = { program: "bulk", status: "failed", to: "r", error: "no-service" };
+    assert.match(programText([{ node: "a", variant: "x", value }])[0]!, /no-service/);
+  });
+});
