@@ -167,6 +167,18 @@ describe("rack perftest", () => {
     assert.deepEqual(rig.processes(), []);
   });
 
+  it("leaves a capture and a picture where it is told to", async () => {
+    const folder = `${rig.cache}/perftest`;
+    const picture = `${folder}/picture.json`;
+    const args = ["perftest", "ib_write_lat", PAIR, "-n", "3", "--pcap", folder, "--json"];
+    const ended = await rig.run([...args, "--perfetto", picture]);
+    assert.equal(ended.code, 0, ended.stderr);
+    const { captures } = JSON.parse(ended.stdout) as { captures: string[] };
+    assert.equal(captures.length, 2);
+    assert.ok(captures.every((path) => Deno.statSync(path).size > 1000));
+    assert.ok(Array.isArray(JSON.parse(await Deno.readTextFile(picture)).traceEvents));
+  });
+
   it("prints a table", async () => {
     const { code, stdout } = await rig.run(["perftest", "ib_write_bw", PAIR, "-n", "20"]);
     assert.equal(code, 0);

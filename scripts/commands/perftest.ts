@@ -14,13 +14,15 @@ import {
 } from "../../nodes/host/programs/perftest/terms.ts";
 import { createRunDirectory } from "../../console/server/run_directory.ts";
 import { startNatsServer, useExisting } from "../../console/server/nats_server.ts";
+import { captureFiles, scopeFor } from "../captures.ts";
 import { perftestText } from "../perftest_table.ts";
 import { onlyOne, prepare, type Prepared, readScenario } from "../prepare.ts";
 import { type Outcome, runProcesses, runSimulated } from "../run_variant.ts";
 import { UsageError } from "./failure.ts";
 import { onInterrupt } from "./interrupt.ts";
+import { leaveCaptures } from "./leave_captures.ts";
 import { print, Progress, say } from "./output.ts";
-import { whole } from "./run.ts";
+import { PCAP_HELP, PERFETTO_HELP, whole } from "./run.ts";
 
 interface PerftestFlags {
   readonly size?: string;
@@ -39,6 +41,8 @@ interface PerftestFlags {
   readonly seed?: string;
   readonly pack: string;
   readonly nats?: string;
+  readonly pcap?: string;
+  readonly perfetto?: string;
   readonly json?: boolean;
 }
 
@@ -70,6 +74,8 @@ export function addPerftest(program: Command): void {
     .option("--seed <n>", "instead of the scenario's")
     .addOption(new Option("--pack <how>", "nodes to processes").choices(PACKINGS).default("all"))
     .option("--nats <url>", "use this nats-server instead of starting one")
+    .option("--pcap <dir>", PCAP_HELP)
+    .option("--perfetto <file>", PERFETTO_HELP)
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
@@ -107,17 +113,19 @@ async function perftest(test: string, path: string, flags: PerftestFlags): Promi
     }),
     path,
   );
-  const outcome = await runOne(prepared, flags);
+  const { outcome, captures } = await runOne(prepared, flags);
   const result = resultOf(outcome);
   if (flags.json) {
     const { seed } = prepared.plan;
     const { digest, virtualPs } = outcome;
-    print(JSON.stringify({ scenario: scenario.name, seed, digest, virtualPs, ...result }));
+    const left = captures.length === 0 ? {} : { captures };
+    print(JSON.stringify({ scenario: scenario.name, seed, digest, virtualPs, ...result, ...left }));
   } else {
     const { qps = 1, depth = PERFTEST[name].depth } = options;
     const mtu = result.pathMtu;
     const gbits = flags.report_gbits === true;
     print(perftestText(result, { qps, depth, mtu, gbits }));
+    for (const file of captures) say(`capture ${file}`);
     say(`digest ${outcome.digest}, seed ${prepared.plan.seed}, kept in ${outcome.directory}`);
   }
   if (result.error !== undefined) say(`${name} failed: ${result.error}`);
@@ -198,13 +206,43 @@ function programsOf(
   ];
 }
 
-async function runOne(prepared: Prepared, flags: PerftestFlags): Promise<Outcome> {
-  const { id, path } = await createRunDirectory(prepared.plan.scenario);
+/** An outcome, and the captures that were asked for. */
+interface Captured {
+  readonly outcome: Outcome;
+  readonly captures: readonly string[];
+}
+
+async function runOne(prepared: Prepared, flags: PerftestFlags): Promise<Captured> {
+  const { variant, base, plan, label } = prepared;
+  const { id, path } = await createRunDirectory(plan.scenario);
+  const files = captureFiles({ flags, scenario: variant.capture, base, directory: path });
+  let outcome: Outcome;
+  let captures: string[] = [];
+  try {
+    outcome = await runIn({ id, path, observe: scopeFor(files) }, prepared, flags);
+  } finally {
+    captures = await leaveCaptures([{ label, plan, directory: path }], files);
+  }
+  return { outcome, captures };
+}
+
+interface Place {
+  readonly id: string;
+  readonly path: string;
+  readonly observe: ReturnType<typeof scopeFor>;
+}
+
+async function runIn(
+  { id, path, observe }: Place,
+  prepared: Prepared,
+  flags: PerftestFlags,
+): Promise<Outcome> {
   const progress = new Progress({ quiet: flags.json === true });
   const options = {
     run: id,
     directory: path,
     trace: false,
+    ...(observe && { observe }),
     delayMsMax: 0,
     onProgress: (_node: string, topic: string, value: unknown) => {
       if (topic === "progress") progress.tell("perftest", (value as { written: number }).written);

@@ -9,14 +9,7 @@ import { parseSize } from "../../fabric/rack/units.ts";
 import { formatTime } from "../../fabric/time/time.ts";
 import { createRunDirectory } from "../../console/server/run_directory.ts";
 import { type NatsServer, startNatsServer, useExisting } from "../../console/server/nats_server.ts";
-import {
-  captureFiles,
-  fileName,
-  type RecordedRun,
-  removeHalfWritten,
-  scopeFor,
-  writeCaptures,
-} from "../captures.ts";
+import { captureFiles, fileName, type RecordedRun, scopeFor } from "../captures.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../prepare.ts";
 import { congestionRows, congestionTable } from "../congestion_report.ts";
 import { type MethodRow, type Ran, reportTable, rowsOf, type RunReport } from "../report.ts";
@@ -27,6 +20,7 @@ import { isPutResult } from "../../tests/checkers/survival.ts";
 import { faultRows, faultTable } from "../fault_report.ts";
 import { linkFaultsIn } from "./cables.ts";
 import { UsageError } from "./failure.ts";
+import { leaveCaptures } from "./leave_captures.ts";
 import { print, Progress, say } from "./output.ts";
 import { onInterrupt } from "./interrupt.ts";
 
@@ -199,11 +193,7 @@ async function runAll(prepared: readonly Prepared[], how: How): Promise<RunRepor
     progress.clear();
     await server?.stop();
     // Also of a run that broke: that is when one wants to see.
-    if (observe !== undefined) {
-      const leave = () => Promise.resolve(removeHalfWritten(recorded, files));
-      onInterrupt("captures", leave, { says: "leaving the captures" });
-    }
-    captures = await writeCaptures(recorded, files);
+    captures = await leaveCaptures(recorded, files);
   }
   const wallMs = performance.now() - began;
   const summary = summarise({ id, path, wallMs, outcomes, nats: server !== undefined });
