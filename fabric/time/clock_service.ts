@@ -15,7 +15,8 @@ import {
   welcomeToArray,
 } from "./clock.ts";
 import type { MemberStatus, RecordedFault, RecordedLinkFault, Summary } from "./record.ts";
-import { type ClockOutputs, Timekeeper } from "./timekeeper.ts";
+import type { ClockOutputs } from "./clock_outputs.ts";
+import { Timekeeper } from "./timekeeper.ts";
 import { NEVER, type Time } from "./time.ts";
 
 export interface ClockServiceOptions {

@@ -13,7 +13,7 @@ import {
 } from "./member.ts";
 import type { PowerLedger } from "./power.ts";
 import type { RecordedFault } from "./record.ts";
-import type { ClockOutputs } from "./timekeeper.ts";
+import type { ClockOutputs } from "./clock_outputs.ts";
 import { NEVER, type Time } from "./time.ts";
 
 export interface MortalityOptions {

@@ -17,7 +17,8 @@ import type { FaultPlan, ProgramPlan, RackPlan } from "../rack/plan.ts";
 import type { LinkFaultRequest } from "../rack/link_plan.ts";
 import { Attendance } from "./attendance.ts";
 import { CableOrders, type OrderAnswer } from "./cable_orders.ts";
-import type { Grant, Join, Report, RunOrder, Welcome } from "./clock.ts";
+import type { Join, Report, RunOrder } from "./clock.ts";
+import type { ClockOutputs } from "./clock_outputs.ts";
 import { Grants } from "./grants.ts";
 import { Horizons } from "./horizon.ts";
 import {
@@ -34,25 +35,6 @@ import { Mortality } from "./mortality.ts";
 import { PowerLedger } from "./power.ts";
 import type { MemberStatus, RecordedFault, RecordedLinkFault, Summary } from "./record.ts";
 import { NEVER, type Time } from "./time.ts";
-
-/** What the timekeeper wants done. Implemented over the bus, or by tests. */
-export interface ClockOutputs {
-  welcome(partition: string, welcome: Welcome): void;
-  grant(partition: string, grant: Grant): void;
-  /** Every partition is to answer with a report that tells all it knows. */
-  ask(term: number): void;
-  /** This process of this partition must die now: its power failed at virtual time `at`. */
-  kill(partition: string, instance: string, at: Time): void;
-  /** The process of this partition must be started: its power returns at `at`. */
-  start(partition: string, at: Time): void;
-  /** Something to be written down before it takes effect. */
-  record(fault: RecordedFault): void;
-  /** The same of a fault of a cable. */
-  recordLink?(order: RecordedLinkFault): void;
-  /** The run cannot be replayed any more; to be written down, as {@link TimekeeperOptions.inexact}. */
-  inexact(why: string): void;
-  finished(summary: Summary): void;
-}
 
 export interface TimekeeperOptions {
   readonly plan: RackPlan;

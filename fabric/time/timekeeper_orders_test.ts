@@ -1,11 +1,11 @@
 /** What people order of a running rack: programs, power failures at a time, steps. */
 import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
-import { emptyDigest } from "../digest.ts";
 import type { NodePlan, ProgramPlan, RackPlan } from "../rack/plan.ts";
 import type { Grant, Report } from "./clock.ts";
 import { NEVER, type Time } from "./time.ts";
 import { Timekeeper } from "./timekeeper.ts";
+import { reportOf } from "./timekeeper_testing.ts";
 
 const PARTITIONS = [
   { name: "a", nodes: ["a"] },
@@ -62,23 +62,8 @@ class Rig {
   }
 
   report(partition: string, report: Partial<Report> = {}): void {
-    const { high, low } = emptyDigest();
-    this.keeper.report({
-      term: 0,
-      partition,
-      incarnation: 0,
-      grant: this.grants.get(partition)?.id ?? 0,
-      reached: 0,
-      next: NEVER,
-      now: 0,
-      ran: 0,
-      events: 0,
-      sent: [],
-      digests: [[partition, high, low, 0]],
-      stopped: false,
-      taken: null,
-      ...report,
-    }, 0);
+    const grant = this.grants.get(partition)?.id ?? 0;
+    this.keeper.report(reportOf(partition, { grant, ...report }), 0);
   }
 }
 

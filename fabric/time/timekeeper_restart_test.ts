@@ -6,6 +6,19 @@ import type { RecordedFault } from "./record.ts";
 import { NEVER } from "./time.ts";
 import { planWith, Rig } from "./timekeeper_testing.ts";
 
+/** The record of a partition that died with all told. */
+const DEAD: RecordedFault = {
+  at: 700,
+  action: "kill",
+  partition: "c",
+  nodes: ["c"],
+  instance: "c1",
+  incarnation: 0,
+  settledSpan: 3,
+  digests: [["c", 1, 2, 3]],
+  sent: [],
+};
+
 describe("Timekeeper, restarted", () => {
   it("P-41: keeps all that a process had written that died before it could answer", () => {
     const rig = new Rig({ term: 1 });
@@ -20,18 +33,7 @@ describe("Timekeeper, restarted", () => {
   });
 
   it("grants nothing before every partition has told what it knows, the dead apart", () => {
-    const dead: RecordedFault = {
-      at: 700,
-      action: "kill",
-      partition: "c",
-      nodes: ["c"],
-      instance: "c1",
-      incarnation: 0,
-      settledSpan: 3,
-      digests: [["c", 1, 2, 3]],
-      sent: [],
-    };
-    const rig = new Rig({ term: 1, recorded: [dead] });
+    const rig = new Rig({ term: 1, recorded: [DEAD] });
     assert.equal(rig.asked, 1);
     const state = { term: 1, grant: 5, taken: [] as Report["taken"] };
     rig.report("a", { ...state, next: 1_000, sent: [["b", 0, 4, 1_050]] });
@@ -53,18 +55,7 @@ describe("Timekeeper, restarted", () => {
       { at: 700, action: "kill" as const, node: "c" },
       { at: 900, action: "start" as const, node: "c" },
     ];
-    const dead: RecordedFault = {
-      at: 700,
-      action: "kill",
-      partition: "c",
-      nodes: ["c"],
-      instance: "c1",
-      incarnation: 0,
-      settledSpan: 3,
-      digests: [["c", 1, 2, 3]],
-      sent: [],
-    };
-    const rig = new Rig({ plan: planWith({ faults }), term: 1, recorded: [dead] });
+    const rig = new Rig({ plan: planWith({ faults }), term: 1, recorded: [DEAD] });
     assert.deepEqual(rig.kills, [["c", 700]]);
     assert.deepEqual(rig.starts, [["c", 900]]);
   });

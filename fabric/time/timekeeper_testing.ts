@@ -97,23 +97,7 @@ export class Rig {
   }
 
   report(partition: string, report: Partial<Report>): void {
-    const { high, low } = emptyDigest();
-    this.keeper.report({
-      term: 0,
-      partition,
-      incarnation: 0,
-      grant: 1,
-      reached: 0,
-      next: NEVER,
-      now: 0,
-      ran: 0,
-      events: 0,
-      sent: [],
-      digests: [[partition, high, low, 0]],
-      stopped: false,
-      taken: null,
-      ...report,
-    }, 0);
+    this.keeper.report(reportOf(partition, { grant: 1, ...report }), 0);
   }
 
   /** Everybody does what was granted, and has nothing more to do. */
@@ -135,3 +119,24 @@ export class Rig {
 /** How far each was granted. */
 export const horizons = (grants: readonly [string, Grant][]) =>
   Object.fromEntries(grants.map(([name, { horizon }]) => [name, horizon]));
+
+/** A report in which nothing has happened but what is named. */
+export function reportOf(partition: string, report: Partial<Report>): Report {
+  const { high, low } = emptyDigest();
+  return {
+    term: 0,
+    partition,
+    incarnation: 0,
+    grant: 0,
+    reached: 0,
+    next: NEVER,
+    now: 0,
+    ran: 0,
+    events: 0,
+    sent: [],
+    digests: [[partition, high, low, 0]],
+    stopped: false,
+    taken: null,
+    ...report,
+  };
+}

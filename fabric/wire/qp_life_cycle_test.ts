@@ -4,44 +4,21 @@ import type { QpAttributes, QpState, QpType } from "./rnic_command.ts";
 import { type AttributeName, refuseModify, transition } from "./qp_life_cycle.ts";
 
 const STATES: readonly QpState[] = ["reset", "init", "rtr", "rts", "sqd", "sqe", "err"];
+const ANY_TYPE = [
+  "reset>init",
+  "init>init",
+  "init>rtr",
+  "rtr>rts",
+  "rts>rts",
+  "rts>sqd",
+  "sqd>rts",
+  "sqd>sqd",
+];
 /** rocev2.md §4.1: what there is besides "any → RESET" and "any but RESET → ERR". */
 const LEGAL: Readonly<Record<QpType, readonly string[]>> = {
-  rc: [
-    "reset>init",
-    "init>init",
-    "init>rtr",
-    "rtr>rts",
-    "rts>rts",
-    "rts>sqd",
-    "sqd>rts",
-    "sqd>sqd",
-  ],
-  uc: [
-    ...[
-      "reset>init",
-      "init>init",
-      "init>rtr",
-      "rtr>rts",
-      "rts>rts",
-      "rts>sqd",
-      "sqd>rts",
-      "sqd>sqd",
-    ],
-    "sqe>rts",
-  ],
-  ud: [
-    ...[
-      "reset>init",
-      "init>init",
-      "init>rtr",
-      "rtr>rts",
-      "rts>rts",
-      "rts>sqd",
-      "sqd>rts",
-      "sqd>sqd",
-    ],
-    "sqe>rts",
-  ],
+  rc: ANY_TYPE,
+  uc: [...ANY_TYPE, "sqe>rts"],
+  ud: [...ANY_TYPE, "sqe>rts"],
 };
 
 describe("life cycle of a queue pair", () => {

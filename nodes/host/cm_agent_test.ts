@@ -10,11 +10,8 @@ import {
   type CmMessage,
   type CmRep,
   type CmReq,
-  gidOfAddress,
-  mtuCode,
   REJECT_REASON,
   REP_DEFAULTS,
-  REQ_DEFAULTS,
 } from "../../fabric/wire/cm.ts";
 import {
   addEndpoint,
@@ -31,6 +28,7 @@ import {
   receive,
   resetAgent,
 } from "./cm_agent.ts";
+import { reqOf } from "./cm_loss_testing.ts";
 import { rejFor, rtuFor } from "./cm_messages.ts";
 
 const A = 0x0a000001, B = 0x0a000002;
@@ -39,28 +37,7 @@ const RETRY = { timeoutPs: 100, tries: 3 };
 const NO_DATA = new Uint8Array(0);
 
 function reqFrom(commId: number, serviceId = SERVICE_ID): CmReq {
-  return {
-    type: "REQ",
-    ...REQ_DEFAULTS,
-    transactionId: BigInt(commId) + 1000n,
-    privateData: NO_DATA,
-    localCommId: commId,
-    serviceId,
-    localCaGuid: 1n,
-    localQpn: 17,
-    responderResources: 16,
-    initiatorDepth: 16,
-    remoteCmResponseTimeout: 7,
-    startingPsn: 3,
-    localCmResponseTimeout: 7,
-    retryCount: 7,
-    pathMtu: mtuCode(4096),
-    rnrRetryCount: 7,
-    maxCmRetries: 3,
-    primaryLocalGid: gidOfAddress(A),
-    primaryRemoteGid: gidOfAddress(B),
-    primaryLocalAckTimeout: 8,
-  };
+  return { ...reqOf({ commId, transactionId: BigInt(commId) + 1000n }), serviceId };
 }
 
 function repFor(endpoint: CmEndpoint): CmRep {

@@ -196,7 +196,7 @@ export class World {
   }
 }
 
-export function reqOf(endpoint: CmEndpoint): CmReq {
+export function reqOf(endpoint: Pick<CmEndpoint, "transactionId" | "commId">): CmReq {
   return {
     type: "REQ",
     ...REQ_DEFAULTS,

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { CQE_BYTES, decodeCqe, encodeCqe, ownerBit } from "../../fabric/wire/cqe.ts";
 import { encodeSpace3, SPACE3_BYTES } from "../../fabric/wire/queue_information.ts";
-import { Rig, type RigCq, type RigQp } from "./rnic_testing.ts";
+import type { RigCq, RigQp } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 /** A queue of 16 entries at `a`, and a queue pair that completes there. */
 function small(): { rig: Rig; cq: RigCq; qp: RigQp } {

@@ -6,7 +6,7 @@ import { OPCODE } from "../../fabric/wire/opcode.ts";
 import { mayStart, mustPause, postedReceives, takeCredits } from "./credit.ts";
 import { createDevice } from "./device.ts";
 import { createQueuePair, type QueuePair } from "./queue_pair.ts";
-import { rnicPlan } from "./rnic_testing.ts";
+import { rnicPlan } from "./rig_parts_testing.ts";
 import { createWork } from "./send_work.ts";
 import {
   changed,

@@ -9,7 +9,7 @@ import type { FrameJob } from "./frame_job.ts";
 import type { PersistRecord } from "./pm_module.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import type { SingleService } from "./responder_state.ts";
-import { rnicPlan } from "./rnic_testing.ts";
+import { rnicPlan } from "./rig_parts_testing.ts";
 
 const PAYLOAD = { kind: "payload", job: { read: undefined } as FrameJob, offset: 0 } as const;
 const READ_DATA = { ...PAYLOAD, job: { read: {} } as FrameJob };

@@ -8,7 +8,7 @@ import { play } from "./program_play_testing.ts";
 import { prepare, type Run } from "./program_rig_testing.ts";
 import { runFaultless } from "./program_seed_testing.ts";
 import { type Op, opOf, type Program, programOf, type Verb, VERBS } from "./program_testing.ts";
-import type { FrameFate } from "./rnic_testing.ts";
+import type { FrameFate } from "./rig_parts_testing.ts";
 
 /** Three packets at a path MTU of 256. */
 const LONG = 600;

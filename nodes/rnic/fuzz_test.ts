@@ -19,7 +19,8 @@ import type { SendWqe } from "../../fabric/wire/wqe.ts";
 import { wordOf } from "./atomic.ts";
 import { EVERY_ACCESS } from "./pair_testing.ts";
 import { CONGESTION } from "./program_rig_testing.ts";
-import { Rig, type RigMr, type RigQp, type Side } from "./rnic_testing.ts";
+import type { RigMr, RigQp, Side } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 import { connectUc, createUd, Q_KEY, sayTo, udAddress } from "./unreliable_testing.ts";
 
 /** Frames of one test, in rounds: after each of them all queue pairs start anew. */

@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import type { RnicEvent } from "../../fabric/wire/rnic_command.ts";
-import { Rig, type RigMr, type RigQp } from "./rnic_testing.ts";
+import type { RigMr, RigQp } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 let rig: Rig, qp: { a: RigQp; b: RigQp }, source: RigMr, target: RigMr;
 

@@ -4,7 +4,8 @@ import { beforeEach, describe, it } from "@std/testing/bdd";
 import type { WcStatus } from "../../fabric/wire/cqe.ts";
 import { ACCESS, type RegionChange, type WindowType } from "../../fabric/wire/rnic_command.ts";
 import { allocateMw } from "./objects_testing.ts";
-import { Rig, type RigMr, type RigQp, type Side } from "./rnic_testing.ts";
+import type { RigMr, RigQp, Side } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 const { localWrite, remoteWrite, remoteRead, remoteAtomic, mwBind, zeroBased } = ACCESS;
 const ALL = localWrite | remoteWrite | remoteRead | mwBind;

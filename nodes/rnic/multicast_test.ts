@@ -5,7 +5,8 @@ import { MULTICAST_QPN } from "../../fabric/wire/bth.ts";
 import { decodeReport } from "../../fabric/wire/igmp.ts";
 import { encodePacket } from "../../fabric/wire/packet.ts";
 import type { RnicReply } from "../../fabric/wire/rnic_command.ts";
-import { Rig, type RigMr, type RigQp } from "./rnic_testing.ts";
+import type { RigMr, RigQp } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 import { createUd, packetsFrom, Q_KEY, sayTo, statuses, udAddress } from "./unreliable_testing.ts";
 
 const GROUP = 0xef01_0203;

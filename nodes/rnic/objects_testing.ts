@@ -5,12 +5,12 @@ import { encodeSrqWqe } from "../../fabric/wire/srq_wqe.ts";
 import type { Sge } from "../../fabric/wire/wqe.ts";
 import {
   RECV_STRIDE,
-  type Rig,
   type RigCq,
   type RigQp,
   type RigSrq,
   type Side,
-} from "./rnic_testing.ts";
+} from "./rig_parts_testing.ts";
+import type { Rig } from "./rnic_testing.ts";
 
 export function createSrq(
   rig: Rig,

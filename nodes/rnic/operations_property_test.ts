@@ -9,7 +9,8 @@ import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth.ts";
 import { OPCODE } from "../../fabric/wire/opcode.ts";
 import { wordOf } from "./atomic.ts";
 import { EVERY_ACCESS, packetOf } from "./pair_testing.ts";
-import { type FrameFate, Rig, type RigMr, type RigQp } from "./rnic_testing.ts";
+import type { FrameFate, RigMr, RigQp } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 const VERBS = [
   "write",

@@ -12,7 +12,8 @@ import {
 } from "../../fabric/wire/packet.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import type { SendWqe } from "../../fabric/wire/wqe.ts";
-import { type FrameFate, Rig, type RigMr, type RigQp } from "./rnic_testing.ts";
+import type { FrameFate, RigMr, RigQp } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 /** Everything that a peer may be allowed to do. */
 export const EVERY_ACCESS = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import { udpSourcePort } from "../../fabric/wire/udp.ts";
-import { Rig, type RigMr, type RigQp } from "./rnic_testing.ts";
+import type { RigMr, RigQp } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 import {
   connectUc,
   createUd,

@@ -7,7 +7,8 @@ import { ACCESS, type PersistencePlan } from "../../fabric/wire/rnic_command.ts"
 import type { Region } from "./memory_region.ts";
 import { wantsPersistence } from "./pm_module.ts";
 import type { Pair } from "./pair_testing.ts";
-import { type FrameFate, Rig } from "./rnic_testing.ts";
+import type { FrameFate } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 const PERSIST_ACK = OPCODE["VENDOR PERSISTENCE ACKNOWLEDGE"];
 const ACK = OPCODE["RC ACKNOWLEDGE"];

@@ -17,7 +17,7 @@ import {
   type Program,
   slotBytes,
 } from "./program_testing.ts";
-import type { RigMr } from "./rnic_testing.ts";
+import type { RigMr } from "./rig_parts_testing.ts";
 
 /** Longest virtual time that a program may take: far beyond all retries. */
 const TIME_MAX: Time = 50_000_000_000;

@@ -20,7 +20,8 @@ import {
   slotBytes,
   tellsCpu,
 } from "./program_testing.ts";
-import { Rig, type RigMr, type RigQp, type RigSrq, type Side } from "./rnic_testing.ts";
+import type { RigMr, RigQp, RigSrq, Side } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 /** Priority of DSCP 26. */
 export const LOSSLESS_PRIORITY = 3;

@@ -8,7 +8,8 @@ import {
 } from "../../fabric/wire/queue_information.ts";
 import { PORTS } from "../../fabric/node.ts";
 import type { Pair } from "./pair_testing.ts";
-import { Rig, type Side } from "./rnic_testing.ts";
+import type { Side } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 function pair(rig = new Rig(), qp: Parameters<Rig["connect"]>[0] = {}): Pair {
   const from = rig.register(rig.a, { length: 65536 });

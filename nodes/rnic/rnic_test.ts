@@ -10,7 +10,8 @@ import {
 } from "../../fabric/wire/packet.ts";
 import { makeBth } from "../../fabric/wire/bth.ts";
 import type { QpAttributes } from "../../fabric/wire/rnic_command.ts";
-import { Rig, type RigMr, type RigQp } from "./rnic_testing.ts";
+import type { RigMr, RigQp } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 function frameTo(
   rig: Rig,

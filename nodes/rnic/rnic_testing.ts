@@ -3,20 +3,10 @@
  * lines. Nothing of `nodes/host` is used, so what is tested here is the RNIC alone.
  */
 import { assert } from "../../fabric/assert.ts";
-import { createLink, type Link, transmit } from "../../fabric/link/link.ts";
-import {
-  type Frame,
-  type Input,
-  type Message,
-  type Node,
-  type Outputs,
-  PORTS,
-  type TraceStep,
-} from "../../fabric/node.ts";
-import type { RnicPlan } from "../../fabric/rack/plan.ts";
-import { NEVER, PS_PER_NS, type Time } from "../../fabric/time/time.ts";
-import { type Cqe, CQE_BYTES, decodeCqe } from "../../fabric/wire/cqe.ts";
-import { macOfAddress } from "../../fabric/wire/neighbour.ts";
+import { createLink, transmit } from "../../fabric/link/link.ts";
+import { type Frame, type Input, type Message, PORTS, type TraceStep } from "../../fabric/node.ts";
+import { NEVER, type Time } from "../../fabric/time/time.ts";
+import { type Cqe, CQE_BYTES } from "../../fabric/wire/cqe.ts";
 import type { PcieMessage } from "../../fabric/wire/pcie.ts";
 import {
   CQ_ARM_OFFSET,
@@ -24,190 +14,39 @@ import {
   encodeCqArm,
   encodeDoorbell,
   encodeSpace3,
-  SPACE1_BYTES,
-  SPACE2_BYTES,
   SPACE3_BYTES,
 } from "../../fabric/wire/queue_information.ts";
 import {
   ACCESS,
-  type PersistencePlan,
   type QpAttributes,
   type QpType,
   type RnicCommand,
-  type RnicEvent,
   type RnicReply,
 } from "../../fabric/wire/rnic_command.ts";
-import {
-  encodeRecvWqe,
-  encodeSendWqe,
-  type SendWqe,
-  type Sge,
-  WQE_UNIT_BYTES,
-} from "../../fabric/wire/wqe.ts";
+import { encodeRecvWqe, type Sge, WQE_UNIT_BYTES } from "../../fabric/wire/wqe.ts";
 import { createRnic } from "./rnic.ts";
-
-const BUS = {
-  latencyPs: 150 * PS_PER_NS,
-  bitsPerSecond: 126e9,
-  kind: "bus",
-  headOnly: false,
-} as const;
-const WIRE = {
-  latencyPs: 200 * PS_PER_NS,
-  bitsPerSecond: 100e9,
-  kind: "network",
-  headOnly: false,
-} as const;
-/** How long the fake host takes to answer a DMA read. */
-const MEMORY_PS = 200 * PS_PER_NS;
-const MEMORY_BYTES = 1 << 22;
-const PAGE_BYTES = 4096;
-export const RECV_STRIDE = 64;
-
-export function rnicPlan(name: string, given: Partial<RnicPlan> = {}): RnicPlan {
-  const address = name === "a" ? 0x0a00_0001 : 0x0a00_0002;
-  return {
-    host: name,
-    address,
-    mac: macOfAddress(address),
-    mtu: 4096,
-    queueCache: { entries: 64, evict: "oldest", amount: 1 },
-    timing: {
-      receivePs: 70_000,
-      schedulePs: 30_000,
-      sendPs: 60_000,
-      persistPs: 30_000,
-      commandPs: 1_000_000,
-      wqeFetchUnits: 4,
-      dmaReadBytes: 512,
-      dmaReadsMax: 13,
-      gatherReadBytes: 4096,
-      gatherReadsMax: 32,
-    },
-    ...given,
-  };
-}
-
-interface Event {
-  readonly time: Time;
-  readonly order: number;
-  readonly to: "rnic" | "host";
-  readonly side: Side;
-  readonly input: Input;
-}
-
-/**
- * What a test may do to a frame: let it pass, lose it, send it twice, hold it back, replace it, or damage
- * one bit, counted from the first of the frame. With `againPs` a copy comes so long after the frame.
- */
-export type FrameFate =
-  | "pass"
-  | "drop"
-  | "twice"
-  | {
-    readonly delayPs?: Time;
-    readonly replaceBy?: Uint8Array<ArrayBuffer>;
-    readonly flipBit?: number;
-    readonly againPs?: Time;
-  };
-
-export interface RigOptions {
-  readonly seed?: number;
-  readonly plans?: { readonly a?: Partial<RnicPlan>; readonly b?: Partial<RnicPlan> };
-  readonly persistence?: { readonly a?: PersistencePlan; readonly b?: PersistencePlan };
-  readonly fate?: (from: "a" | "b", frame: Frame, count: number) => FrameFate;
-  /** Bytes of each host's memory: a rig costs mostly them. */
-  readonly memoryBytes?: number;
-}
-
-/** One machine of the rig. */
-export interface Side {
-  readonly name: "a" | "b";
-  readonly plan: RnicPlan;
-  readonly rnic: Node;
-  readonly host: FakeHost;
-  readonly outputs: Outputs;
-  readonly toHost: Link;
-  readonly toRnic: Link;
-  readonly toWire: Link;
-  framesSent: number;
-}
-
-/** A ring as the fake driver keeps it. */
-interface Ring {
-  readonly queue: number;
-  readonly address: number;
-  readonly depth: number;
-  write: number;
-  stamp: number;
-}
-
-export interface RigCq {
-  readonly cqn: number;
-  readonly address: number;
-  readonly entries: number;
-  taken: number;
-}
-
-export interface RigQp {
-  readonly qpn: number;
-  readonly sq: Ring;
-  readonly rq: Ring;
-  readonly sendCq: RigCq;
-  readonly recvCq: RigCq;
-}
-
-/** A shared receive queue (`objects_testing.ts`). */
-export interface RigSrq {
-  readonly srqn: number;
-  readonly ring: Ring;
-}
-
-/** A region of the fake host's memory: virtual addresses are `va` on, physical from `address`. */
-export interface RigMr {
-  readonly key: number;
-  readonly va: number;
-  readonly address: number;
-  readonly length: number;
-}
-
-function flipped(bytes: Uint8Array<ArrayBuffer>, bit: number): Uint8Array<ArrayBuffer> {
-  const damaged = bytes.slice();
-  damaged[bit >> 3]! ^= 0x80 >> (bit & 7);
-  return damaged;
-}
-
-export class FakeHost {
-  readonly memory: Uint8Array<ArrayBuffer>;
-  readonly replies = new Map<number, RnicReply>();
-  readonly events: RnicEvent[] = [];
-  readonly interrupts: number[] = [];
-  /**
-   * DMA writes that no DMA read has pushed out yet, from the moment the RNIC hands them to the bus:
-   * on the cable and in the IIO of flow 1.
-   */
-  buffered: { readonly address: number; readonly length: number }[] = [];
-  /** Of these the ones that have arrived: a read pushes out no more. */
-  arrived = 0;
-  /** Every DMA read and write in the order of arrival. */
-  readonly log: PcieMessage[] = [];
-  /** Reads answered "unsupported request". */
-  refuseReads = false;
-  spaces = { queues: 64, space1: 0, space2: 0, space3: 0 };
-  nextCommand = 1;
-  #top = PAGE_BYTES;
-
-  constructor(memoryBytes: number) {
-    this.memory = new Uint8Array(memoryBytes);
-  }
-
-  allocate(bytes: number): number {
-    const at = this.#top;
-    this.#top += Math.ceil(bytes / PAGE_BYTES) * PAGE_BYTES;
-    assert(this.#top <= this.memory.length, "The fake host is out of memory");
-    return at;
-  }
-}
+import {
+  BUS,
+  copiesOf,
+  FakeHost,
+  granted,
+  insert,
+  MEMORY_BYTES,
+  MEMORY_PS,
+  RECV_STRIDE,
+  type RigCq,
+  type RigEvent,
+  type RigMr,
+  type RigOptions,
+  type RigQp,
+  type RigSrq,
+  type RigWqe,
+  type Ring,
+  rnicPlan,
+  type Side,
+  stepsToRts,
+  WIRE,
+} from "./rig_parts_testing.ts";
 
 export class Rig {
   now: Time = 0;
@@ -221,7 +60,7 @@ export class Rig {
   }[] = [];
   tracing = false;
   fate: NonNullable<RigOptions["fate"]>;
-  #queue: Event[] = [];
+  #queue: RigEvent[] = [];
   #order = 0;
   steps = 0;
 
@@ -234,12 +73,7 @@ export class Rig {
     }
     for (const side of [this.a, this.b]) {
       const { host } = side;
-      host.spaces = {
-        queues: 64,
-        space1: host.allocate(64 * SPACE1_BYTES),
-        space2: host.allocate(64 * SPACE2_BYTES),
-        space3: host.allocate(64 * SPACE3_BYTES),
-      };
+      host.layOutSpaces();
       const persistence = options.persistence?.[side.name] ?? { flow: 1, noSnoop: false };
       const reply = this.command(side, { op: "init", spaces: host.spaces, persistence });
       assert(reply.status === "ok", "init failed");
@@ -270,18 +104,8 @@ export class Rig {
     return side;
   }
 
-  #put(event: Omit<Event, "order">): void {
-    const full = { ...event, order: this.#order++ };
-    let low = 0, high = this.#queue.length;
-    // Latest first, so that the next event is popped off the end.
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      const other = this.#queue[middle]!;
-      if (other.time > full.time || (other.time === full.time && other.order > full.order)) {
-        low = middle + 1;
-      } else high = middle;
-    }
-    this.#queue.splice(low, 0, full);
+  #put(event: Omit<RigEvent, "order">): void {
+    insert(this.#queue, { ...event, order: this.#order++ });
   }
 
   #send(side: Side, at: { port: number; departAt: Time }, message: Message): Time {
@@ -304,20 +128,15 @@ export class Rig {
     this.frames.push({ from: side.name, bytes: message.bytes, time: at.departAt });
     const fate = this.fate(side.name, message, side.framesSent++);
     const to = side === this.a ? this.b : this.a;
-    const input = { kind: "message", port: PORTS.rnicNetwork, message, tailPs: 0 } as const;
-    if (fate === "drop") return freeAt;
-    const { delayPs = 0, replaceBy, flipBit, againPs = undefined } = typeof fate === "object"
-      ? fate
-      : {};
-    const bytes = replaceBy ??
-      (flipBit === undefined ? undefined : flipped(message.bytes, flipBit));
-    const first: Input = bytes === undefined
-      ? input
-      : { ...input, message: { kind: "frame", bytes } };
-    const time = arrival + delayPs;
-    this.#put({ time, to: "rnic", side: to, input: first });
-    const again = fate === "twice" ? 1 : againPs;
-    if (again !== undefined) this.#put({ time: time + again, to: "rnic", side: to, input });
+    for (const { frame, afterPs } of copiesOf(message, fate)) {
+      const input: Input = {
+        kind: "message",
+        port: PORTS.rnicNetwork,
+        message: frame,
+        tailPs: 0,
+      };
+      this.#put({ time: arrival + afterPs, to: "rnic", side: to, input });
+    }
     return freeAt;
   }
 
@@ -403,37 +222,12 @@ export class Rig {
   }
 
   #hostTakes(side: Side, message: PcieMessage): void {
-    const { host } = side;
     if (message.kind === "completion") return this.toRnic(side, message);
-    host.log.push(message);
-    switch (message.kind) {
-      case "memory-write":
-        host.memory.set(message.data, message.address);
-        host.arrived++;
-        return;
-      case "memory-read": {
-        // P-03: the read completes behind all earlier writes, which are pushed out by it.
-        host.buffered.splice(0, host.arrived);
-        host.arrived = 0;
-        const { tag, address, length } = message;
-        const refused = host.refuseReads || address + length > host.memory.length;
-        const data = refused ? new Uint8Array(0) : host.memory.slice(address, address + length);
-        const status = refused ? "unsupported-request" : "success";
-        // The answer is on its way to the bus: a core's doorbell may still come before it.
-        const answer = { kind: "completion", tag, status, data } as const;
-        const input: Input = { kind: "message", port: PORTS.rnicBus, message: answer, tailPs: 0 };
-        this.#put({ time: this.now + MEMORY_PS, to: "host", side, input });
-        return;
-      }
-      case "interrupt":
-        host.interrupts.push(message.vector);
-        return;
-      case "reply":
-        host.replies.set(message.id, message.reply);
-        return;
-      case "event":
-        host.events.push(message.event);
-    }
+    const answer = side.host.take(message);
+    if (answer === undefined) return;
+    // The answer is on its way to the bus: a core's doorbell may still come before it.
+    const input: Input = { kind: "message", port: PORTS.rnicBus, message: answer, tailPs: 0 };
+    this.#put({ time: this.now + MEMORY_PS, to: "host", side, input });
   }
 
   command(side: Side, command: RnicCommand): RnicReply {
@@ -451,11 +245,8 @@ export class Rig {
     const address = side.host.allocate(entries * CQE_BYTES);
     side.host.memory.fill(0xf1, address, address + entries * CQE_BYTES);
     const ring = { address, units: entries };
-    const reply = this.command(side, { op: "create-cq", ring, vector: options.vector ?? null });
-    assert(
-      reply.status === "ok" && reply.op === "create-cq",
-      `create-cq: ${JSON.stringify(reply)}`,
-    );
+    const vector = options.vector ?? null;
+    const reply = granted(this.command(side, { op: "create-cq", ring, vector }), "create-cq");
     return { cqn: reply.cqn, address, entries, taken: 0 };
   }
 
@@ -479,7 +270,7 @@ export class Rig {
     const sq = side.host.allocate(depth * WQE_UNIT_BYTES);
     const { srq } = options;
     const rq = srq === undefined ? side.host.allocate(rqDepth * RECV_STRIDE) : 0;
-    const reply = this.command(side, {
+    const answer = this.command(side, {
       op: "create-qp",
       type: options.type ?? "rc",
       sq: { address: sq, units: depth },
@@ -492,10 +283,7 @@ export class Rig {
       persistCompletion: options.persistCompletion ?? "persistence",
       ...(options.qpn !== undefined && { qpn: options.qpn }),
     });
-    assert(
-      reply.status === "ok" && reply.op === "create-qp",
-      `create-qp: ${JSON.stringify(reply)}`,
-    );
+    const reply = granted(answer, "create-qp");
     return {
       qpn: reply.qpn,
       sq: { queue: reply.sqQueue, address: sq, depth, write: depth - 1, stamp: 0 },
@@ -512,32 +300,8 @@ export class Rig {
 
   /** Takes a queue pair to RTS, with `peer` as its other end. */
   bringUp(side: Side, qp: RigQp, peer: { qpn: number; attributes?: QpAttributes }): void {
-    const { attributes = {} } = peer;
     const other = side === this.a ? this.b : this.a;
-    const accessFlags = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |
-      ACCESS.remoteWritePersistence;
-    const steps: QpAttributes[] = [
-      { state: "init", accessFlags: attributes.accessFlags ?? accessFlags },
-      {
-        state: "rtr",
-        destAddress: other.plan.address,
-        pathMtu: attributes.pathMtu ?? 1024,
-        destQpn: peer.qpn,
-        rqPsn: attributes.rqPsn ?? 0xff_fffe,
-        maxDestRdAtomic: attributes.maxDestRdAtomic ?? 4,
-        minRnrTimer: attributes.minRnrTimer ?? 1,
-        trafficClass: attributes.trafficClass ?? 0,
-      },
-      {
-        state: "rts",
-        timeout: attributes.timeout ?? 4,
-        retryCnt: attributes.retryCnt ?? 7,
-        rnrRetry: attributes.rnrRetry ?? 7,
-        sqPsn: attributes.sqPsn ?? 0xff_fffe,
-        maxRdAtomic: attributes.maxRdAtomic ?? 4,
-      },
-    ];
-    for (const step of steps) {
+    for (const step of stepsToRts(other.plan.address, peer)) {
       const reply = this.modify(side, qp, step);
       assert(reply.status === "ok", `modify: ${JSON.stringify(reply)}`);
     }
@@ -572,46 +336,17 @@ export class Rig {
   ): RigMr {
     const { length } = options;
     const va = options.va ?? 0x1_0000_0000;
-    const pageBytes = 4096;
-    const count = Math.floor((va + length - 1) / pageBytes) - Math.floor(va / pageBytes) + 1;
-    const address = side.host.allocate(count * pageBytes);
-    const pages = Array.from(
-      { length: count },
-      (_, i) => address + pageBytes * (options.scattered === true ? count - 1 - i : i),
-    );
+    const { pageBytes, pages } = side.host.allocatePages({ ...options, va });
     const access = options.access ?? ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead;
     const { pd = 1, persistent = true } = options;
     const region = { pd, va, length, access, pageBytes, pages, persistent };
-    const reply = this.command(side, { op: "register-mr", region });
-    assert(
-      reply.status === "ok" && reply.op === "register-mr",
-      `register: ${JSON.stringify(reply)}`,
-    );
+    const reply = granted(this.command(side, { op: "register-mr", region }), "register-mr");
     return { key: reply.rkey, va, address: pages[0]! + va % pageBytes, length };
   }
 
   /** Writes a send WQE into the ring; {@link ring} tells the RNIC. @returns its position. */
-  enqueueSend(side: Side, qp: RigQp, wqe: Partial<SendWqe> & Pick<SendWqe, "opcode">): number {
-    const { sq } = qp;
-    const position = (sq.write + 1) % sq.depth;
-    const bytes = encodeSendWqe({
-      index: position,
-      qpn: qp.qpn,
-      signaled: true,
-      solicited: false,
-      fence: false,
-      immediate: 0,
-      sges: [],
-      ...wqe,
-    });
-    for (let at = 0; at < bytes.length; at += WQE_UNIT_BYTES) {
-      sq.write = (sq.write + 1) % sq.depth;
-      side.host.memory.set(
-        bytes.subarray(at, at + WQE_UNIT_BYTES),
-        sq.address + sq.write * WQE_UNIT_BYTES,
-      );
-    }
-    return position;
+  enqueueSend(side: Side, qp: RigQp, wqe: RigWqe): number {
+    return side.host.enqueueSend(qp, wqe);
   }
 
   /** Space 3, then (unless `bell` is "none") the doorbell. */
@@ -626,7 +361,7 @@ export class Rig {
     this.toRnic(side, { kind: "register-write", offset: DOORBELL_OFFSET, data });
   }
 
-  send(side: Side, qp: RigQp, wqe: Partial<SendWqe> & Pick<SendWqe, "opcode">): number {
+  send(side: Side, qp: RigQp, wqe: RigWqe): number {
     const position = this.enqueueSend(side, qp, wqe);
     this.ring(side, qp.sq);
     return position;
@@ -652,18 +387,7 @@ export class Rig {
 
   /** Takes what has completed, and tells the RNIC by space 3. */
   poll(side: Side, cq: RigCq): Cqe[] {
-    const taken: Cqe[] = [];
-    for (;;) {
-      const at = cq.address + (cq.taken % cq.entries) * CQE_BYTES;
-      const cqe = decodeCqe(side.host.memory.subarray(at, at + CQE_BYTES), cq.taken, cq.entries);
-      if (cqe === undefined) break;
-      taken.push(cqe);
-      cq.taken++;
-    }
-    const pointer = cq.taken % cq.entries;
-    const at = side.host.spaces.space3 + cq.cqn * SPACE3_BYTES;
-    side.host.memory.set(encodeSpace3({ pointer, stamp: this.now }), at);
-    return taken;
+    return side.host.takeCqes(cq, this.now);
   }
 
   fill(side: Side, mr: RigMr, bytes: (index: number) => number): void {

@@ -26,7 +26,7 @@ import {
   recvs,
   statuses,
 } from "./pair_testing.ts";
-import type { RigMr } from "./rnic_testing.ts";
+import type { RigMr } from "./rig_parts_testing.ts";
 import { connectUc, createUd, namesFrom, sayTo, udAddress } from "./unreliable_testing.ts";
 
 const THIRD_HOST = 0x0a00_0009;

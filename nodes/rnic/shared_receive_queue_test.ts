@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import type { RnicEvent } from "../../fabric/wire/rnic_command.ts";
 import { createSrq, createSrqQp, postShared } from "./objects_testing.ts";
-import { Rig, type RigCq, type RigMr, type RigQp, type RigSrq } from "./rnic_testing.ts";
+import type { RigCq, RigMr, RigQp, RigSrq } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 /** Two connections of `a` whose other ends at `b` share one receive queue. */
 interface Shared {

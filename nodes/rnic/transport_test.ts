@@ -5,7 +5,8 @@ import { OPCODE, opcodeRow } from "../../fabric/wire/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/packet.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import type { Pair } from "./pair_testing.ts";
-import { Rig, type RigMr } from "./rnic_testing.ts";
+import type { RigMr } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 
 function packets(rig: Rig, from: "a" | "b"): RocePacket[] {
   const all: RocePacket[] = [];

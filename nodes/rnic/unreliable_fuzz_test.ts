@@ -8,7 +8,8 @@ import { macOfAddress } from "../../fabric/wire/neighbour.ts";
 import { OPCODE_ROWS } from "../../fabric/wire/opcode.ts";
 import { encodePacket } from "../../fabric/wire/packet.ts";
 import { SPACE1_BYTES, SPACE2_BYTES } from "../../fabric/wire/queue_information.ts";
-import { Rig, type RigMr, type RigQp } from "./rnic_testing.ts";
+import type { RigMr, RigQp } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 import { connectUc, createUd, Q_KEY } from "./unreliable_testing.ts";
 
 const GROUP = 0xef01_0203, FRAMES = 1200, RECEIVES = 8;

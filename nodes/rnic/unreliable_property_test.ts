@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
-import { Rig, type RigQp } from "./rnic_testing.ts";
+import type { RigQp } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 import { connectUc, createUd, udAddress } from "./unreliable_testing.ts";
 
 const SLOT_BYTES = 2048, MESSAGES_MAX = 12, GRH_BYTES = 40;

@@ -3,7 +3,8 @@ import { describe, it } from "@std/testing/bdd";
 import type { Frame } from "../../fabric/node.ts";
 import { decodePacket, encodePacket, isRefusal } from "../../fabric/wire/packet.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
-import { Rig, type RigMr, type RigQp } from "./rnic_testing.ts";
+import type { RigMr, RigQp } from "./rig_parts_testing.ts";
+import { Rig } from "./rnic_testing.ts";
 import { connectUc, namesFrom, packetsFrom, statuses } from "./unreliable_testing.ts";
 
 const MTU = 256;

@@ -4,7 +4,8 @@ import { opcodeRow } from "../../fabric/wire/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/packet.ts";
 import { ACCESS, type QpAttributes } from "../../fabric/wire/rnic_command.ts";
 import type { SendWqe, UdAddress } from "../../fabric/wire/wqe.ts";
-import type { Rig, RigMr, RigQp } from "./rnic_testing.ts";
+import type { RigMr, RigQp } from "./rig_parts_testing.ts";
+import type { Rig } from "./rnic_testing.ts";
 
 type Side = Rig["a"];
 

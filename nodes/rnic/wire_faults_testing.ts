@@ -7,7 +7,7 @@ import { encodePfc } from "../../fabric/wire/pfc.ts";
 import type { Fault } from "./program_check_testing.ts";
 import { LOSSLESS_PRIORITY, type Run } from "./program_rig_testing.ts";
 import { pick } from "./program_testing.ts";
-import type { FrameFate } from "./rnic_testing.ts";
+import type { FrameFate } from "./rig_parts_testing.ts";
 
 /** Longest delay: much less than the local ACK time-out of the programs, 65.5 µs. */
 const DELAY_MAX_PS: Time = 12_000_000;

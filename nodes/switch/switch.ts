@@ -27,6 +27,7 @@ import { NEVER, type Time } from "../../fabric/time/time.ts";
 import { frameDscp, frameEcn, markCongestion } from "../../fabric/wire/frame_glance.ts";
 import { ECN } from "../../fabric/wire/ipv4.ts";
 import { decodePfc, isMacControl, PRIORITIES, priorityOfDscp } from "../../fabric/wire/pfc.ts";
+import { createCounters } from "./counters.ts";
 import { choosePort, createMultipath, type Multipath } from "./ecmp.ts";
 import {
   createForwardingTable,
@@ -102,30 +103,7 @@ class Switch implements Node {
   #wakeAt: Time = NEVER;
   /** Sum of what waited for the port, itself included, over all frames that had to wait. */
   #queueSeenBytes = 0;
-  readonly #counters = {
-    receivedFrames: 0,
-    receivedBytes: 0,
-    sentFrames: 0,
-    sentBytes: 0,
-    /** Frames to group addresses, whichever ports they went to. */
-    floodedFrames: 0,
-    snoopedReports: 0,
-    queuedFrames: 0,
-    droppedQueueFull: 0,
-    droppedLinkDown: 0,
-    droppedUnknown: 0,
-    droppedReserved: 0,
-    /** Messages of neighbours about what they cannot reach. */
-    routeUpdates: 0,
-    droppedReturn: 0,
-    droppedRunt: 0,
-    /** Lossless frames beyond the headroom: a sender does not obey. */
-    droppedHeadroom: 0,
-    ecnMarked: 0,
-    pausesIn: 0,
-    pausesOut: 0,
-    resumesOut: 0,
-  };
+  readonly #counters = createCounters();
 
   constructor(name: string, plan: SwitchPlan, seed: number) {
     this.name = name;
