@@ -3,6 +3,7 @@
  * it wants to be woken. It never does I/O, never asks the time, never draws an unseeded number.
  * `partition/partition.ts` is the one loop that drives every kind of node.
  */
+import type { RocePacket } from "./wire/packet.ts";
 import type { PcieMessage } from "./wire/pcie.ts";
 import type { ProgramPlan } from "./rack/plan.ts";
 import type { Time } from "./time/time.ts";
@@ -12,12 +13,12 @@ export interface Frame {
   readonly kind: "frame";
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Content hash, computed once and carried along inside a process (see `digest.ts`). */
-  hash?: number;
+  hash?: number | undefined;
   /**
-   * Its ICRC was computed over these very bytes in this process, so that it need not be again: whatever
-   * damages a frame on its way makes another one.
+   * What the bytes say, where they were made of it in this process: it need not be decoded again.
+   * Whatever damages or marks a frame on its way makes another one, which knows nothing.
    */
-  readonly sound?: true;
+  readonly packet?: RocePacket | undefined;
 }
 
 /** What crosses a cable. */

@@ -32,7 +32,10 @@ describe("the process table", () => {
   });
 
   /** A process with this word on its command line. It ends on SIGTERM unless it is stubborn. */
-  function sleeper(word: string, options: { stubborn?: true } = {}): Deno.ChildProcess {
+  async function sleeper(
+    word: string,
+    options: { stubborn?: true } = {},
+  ): Promise<Deno.ChildProcess> {
     const trap = options.stubborn ? "trap '' TERM; " : "";
     const process = new Deno.Command("sh", {
       args: ["-c", `${trap}while :; do sleep 0.05; done`, word],
@@ -41,6 +44,10 @@ describe("the process table", () => {
       stderr: "null",
     }).spawn();
     sleepers.push(process);
+    // Until it is a shell, its command line is the one of this process.
+    while (!Deno.readTextFileSync(`/proc/${process.pid}/cmdline`).includes(word)) {
+      await new Promise((resolve) => setTimeout(resolve, 1));
+    }
     return process;
   }
 
@@ -66,10 +73,10 @@ describe("the process table", () => {
     assert.deepEqual(readProcesses(directory), []);
   });
 
-  it("takes a process for ours only if it was started for this very directory", () => {
-    const ours = sleeper(`${directory}/run.json`);
-    const theirs = sleeper(`${directory}-2/run.json`);
-    const reader = sleeper(`${directory}/logs/b.log`);
+  it("takes a process for ours only if it was started for this very directory", async () => {
+    const ours = await sleeper(`${directory}/run.json`);
+    const theirs = await sleeper(`${directory}-2/run.json`);
+    const reader = await sleeper(`${directory}/logs/b.log`);
     assert.equal(isProcessOf(directory, ours.pid), true);
     assert.ok(residentBytes(ours.pid) > 0);
     for (const { pid } of [theirs, reader]) {
@@ -82,10 +89,10 @@ describe("the process table", () => {
 
   it("ends all that are ours, those that do not listen too, and nobody else", async () => {
     const ours = [
-      sleeper(`${directory}/run.json`),
-      sleeper(`${directory}/nats-server.conf`, { stubborn: true }),
+      await sleeper(`${directory}/run.json`),
+      await sleeper(`${directory}/nats-server.conf`, { stubborn: true }),
     ];
-    const theirs = sleeper("/elsewhere/run.json");
+    const theirs = await sleeper("/elsewhere/run.json");
     await ignoresSigterm(ours[1]!.pid);
     const entries = [...ours, theirs].map(({ pid }) => entry(pid));
     assert.equal(await endProcesses(directory, { entries, graceMs: 200 }), 2);

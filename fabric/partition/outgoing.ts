@@ -6,7 +6,7 @@
 import { fail } from "../assert.ts";
 import { sendThrough, takeHeld } from "./faulty_cable.ts";
 import { countCutOff } from "../link/fault.ts";
-import { transmit } from "../link/link.ts";
+import { type Link, transmit } from "../link/link.ts";
 import type { Frame, Input, Message } from "../node.ts";
 import { noticeOf, type Port, type Resident } from "./resident.ts";
 import { type Event, EVENT_KINDS, type EventQueue } from "../time/event_queue.ts";
@@ -34,6 +34,8 @@ export class Outgoing {
    * resets it when it advances, and lowers it to stop.
    */
   limit: Time = NEVER;
+  /** When the step under way happens: the partition says so before each. */
+  now: Time = 0;
   readonly #queue: EventQueue;
   readonly #returnDelay: (partition: string) => Time;
   #departures: Departure[] = [];
@@ -51,20 +53,15 @@ export class Outgoing {
   }
 
   /**
-   * Hands a message to the transmitter of a port, in the step that `resident` takes at `now`.
+   * Hands a message to the transmitter of one of the resident's ports, in the step that it takes now.
    * @returns when the transmitter is free again, in ps.
    * @throws where the node breaks its promise of `processingPs`, or has no such port.
    */
-  send(
-    resident: Resident,
-    at: { readonly port: number; readonly departAt: Time; readonly now: Time },
-    message: Message,
-  ): Time {
-    const { departAt, now } = at;
-    const port = resident.ports[at.port];
-    if (port === undefined) fail(`${resident.name} has no port ${at.port}`);
+  send(resident: Resident, number: number, message: Message, departAt: Time): Time {
+    const port = resident.ports[number];
+    if (port === undefined) fail(`${resident.name} has no port ${number}`);
     const node = resident.node!;
-    if (!(departAt >= now + node.processingPs)) {
+    if (!(departAt >= this.now + node.processingPs)) {
       fail(`${resident.name} sends at ${departAt} ps, sooner than its processing delay allows`);
     }
     const { link } = port;
@@ -72,9 +69,9 @@ export class Outgoing {
     if (!port.up) {
       if (port.cutBy !== undefined) countCutOff(port.faults!.leaving, port.cutBy);
     } else if (port.faults === undefined || message.kind !== "frame") {
-      this.#post(resident, port, { message, arrival: link.arrival, tailPs: link.tailPs });
+      this.#post(resident, port, message, link);
     } else {
-      this.#sendThrough(resident, port, { frame: message, now });
+      this.#sendThrough(resident, port, message);
     }
     return link.freeAt;
   }
@@ -86,7 +83,7 @@ export class Outgoing {
     const { port, held } = found;
     if (!port.up) return;
     const arrival = Math.max(held.arrival, time + port.noticePs);
-    this.#post(resident, port, { message: held.frame, arrival, tailPs: held.tailPs });
+    this.#post(resident, port, held.frame, { arrival, tailPs: held.tailPs });
   }
 
   /** The other ends of a node's cables learn that it is gone or back. */
@@ -104,16 +101,12 @@ export class Outgoing {
     }
   }
 
-  #sendThrough(
-    resident: Resident,
-    port: Port,
-    of: { readonly frame: Frame; readonly now: Time },
-  ): void {
+  #sendThrough(resident: Resident, port: Port, frame: Frame): void {
     const { index, life } = resident;
-    const { frame, now } = of;
+    const { now } = this;
     const number = resident.releases;
     const releaseAt = sendThrough(port, { now, frame, number }, (passing) => {
-      this.#post(resident, port, passing);
+      this.#post(resident, port, passing.message, passing);
     });
     if (releaseAt === undefined) return;
     resident.releases++;
@@ -133,9 +126,9 @@ export class Outgoing {
   #post(
     resident: Resident,
     port: Port,
-    of: { readonly message: Message; readonly arrival: Time; readonly tailPs: Time },
+    message: Message,
+    { arrival, tailPs }: Pick<Link, "arrival" | "tailPs">,
   ): void {
-    const { message, arrival, tailPs } = of;
     this.#dispatch(port, {
       time: arrival,
       kind: EVENT_KINDS.message,

@@ -9,7 +9,7 @@ import { messageReceived, observedOutputs, type Observer } from "../capture/obse
 import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../digest.ts";
 import { addFaultAt, cableChange, CableHistory, countsOf, foundAtPowerOn } from "./faulty_cable.ts";
 import { beginLife, countCutOff } from "../link/fault.ts";
-import type { DurableWrite, Input, Message, Node, Outputs, TraceStep } from "../node.ts";
+import type { DurableWrite, Input, Node, Outputs, TraceStep } from "../node.ts";
 import { type Departure, Outgoing } from "./outgoing.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/link_plan.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan.ts";
@@ -53,7 +53,21 @@ export interface Advance {
   readonly reached: Time;
 }
 
-const WAKE_INPUT: Input = { kind: "wake" };
+type Mutable<T> = { -readonly [Field in keyof T]: T[Field] };
+
+function createWake(): Mutable<Event> {
+  const input: Input = { kind: "wake" };
+  return {
+    time: 0,
+    kind: EVENT_KINDS.wake,
+    source: 0,
+    counter: 0,
+    target: 0,
+    sourceLife: 0,
+    targetLife: 0,
+    input,
+  };
+}
 
 export class Partition {
   readonly #queue = new EventQueue();
@@ -65,12 +79,13 @@ export class Partition {
   readonly #observer: Observer | undefined;
   readonly #indexOf: ReadonlyMap<string, number>;
   readonly #cables = new CableHistory();
+  /** A wake never stands in the queue, so one event serves for all. */
+  readonly #wakeEvent = createWake();
   #bootAt: Time = 0;
   /** Persistent bytes of hosts that lost power since {@link takeDurable} was last called. */
   readonly #unsaved = new Map<string, DurableWrite[]>();
   /** Every event before this has happened. */
   #reached: Time = 0;
-  #now: Time = 0;
   #stopOn: ((node: string, step: TraceStep) => boolean) | undefined;
   #events = 0;
 
@@ -91,12 +106,12 @@ export class Partition {
 
   /** The time of the last event that happened. */
   get now(): Time {
-    return this.#now;
+    return this.#outgoing.now;
   }
 
   /** The time of the last event that was looked at, also where it was for a node without power. */
   get ran(): Time {
-    return Math.max(this.#now, this.#queue.now);
+    return Math.max(this.#outgoing.now, this.#queue.now);
   }
 
   /** The time of the next event, or of what happens without one; NEVER where nothing does. */
@@ -293,20 +308,18 @@ export class Partition {
 
   #wake(resident: Resident, time: Time): void {
     const { index, life } = resident;
-    this.#step(resident, resident.node!, {
-      time,
-      kind: EVENT_KINDS.wake,
-      source: index,
-      counter: resident.wakes++,
-      target: index,
-      sourceLife: life,
-      targetLife: life,
-      input: WAKE_INPUT,
-    });
+    const event = this.#wakeEvent;
+    event.time = time;
+    event.source = index;
+    event.counter = resident.wakes++;
+    event.target = index;
+    event.sourceLife = life;
+    event.targetLife = life;
+    this.#step(resident, resident.node!, event);
   }
 
   #step(resident: Resident, node: Node, event: Event): void {
-    this.#now = event.time;
+    this.#outgoing.now = event.time;
     this.#events++;
     digestEvent(resident.digest, event);
     node.step(event.time, event.input, resident.outputs);
@@ -337,7 +350,7 @@ export class Partition {
 
   /** Also of a life that was to begin at this instant: it never does. */
   #cutPower(resident: Resident, event: Event): void {
-    this.#now = event.time;
+    this.#outgoing.now = event.time;
     resident.life = event.targetLife;
     resident.lifeCut = event.targetLife;
     this.#events++;
@@ -349,21 +362,20 @@ export class Partition {
   }
 
   #resident(name: string, index: number): Resident {
-    const send = (port: number, message: Message, departAt: Time) =>
-      this.#outgoing.send(resident, { port, departAt, now: this.#now }, message);
+    const outgoing = this.#outgoing;
     const { onTrace, onReport } = this.#options;
     const stops = () => this.#stopOn !== undefined;
     const outputs: Outputs = {
-      send,
+      send: (port, message, departAt) => outgoing.send(resident, port, message, departAt),
       // A step to stop at is looked for even where nobody reads the ladder.
       get tracing() {
         return onTrace !== undefined || stops();
       },
       trace: (step) => {
-        onTrace?.(this.#now, name, step);
-        if (this.#stopOn?.(name, step)) this.#outgoing.limit = this.#now;
+        onTrace?.(this.#outgoing.now, name, step);
+        if (this.#stopOn?.(name, step)) this.#outgoing.limit = this.#outgoing.now;
       },
-      report: (topic, value) => onReport?.(this.#now, name, topic, value),
+      report: (topic, value) => onReport?.(this.#outgoing.now, name, topic, value),
     };
     const observer = this.#observer;
     const resident: Resident = {
@@ -381,7 +393,7 @@ export class Partition {
       outputs: observer === undefined ? outputs : observedOutputs(outputs, observer, {
         node: index,
         ports: (port) => resident.ports[port]!,
-        time: () => this.#now,
+        time: () => this.#outgoing.now,
         event: () => this.#events,
       }),
     };

@@ -11,17 +11,17 @@ import { bufferViewOf } from "./slab.ts";
 // Odd constants of xxHash32 and MurmurHash3.
 const PRIME1 = 0x9e37_79b1, PRIME2 = 0x85eb_ca6b, PRIME3 = 0xc2b2_ae35, PRIME4 = 0x27d4_eb2f;
 
-/** Content hash of a message, an integer in [0, 2^32); a frame keeps its own. */
+/** Content hash of a message, of 32 bits with a sign; a frame keeps its own. */
 export function hashMessage(message: Message): number {
   if (message.kind === "frame") {
     let hash = message.hash;
     if (hash === undefined) {
-      hash = hashBytes(message.bytes, PRIME1);
+      hash = hashBytes(message.bytes, PRIME1) | 0;
       message.hash = hash;
     }
     return hash;
   }
-  return hashPcie(message) >>> 0;
+  return hashPcie(message) | 0;
 }
 
 /** Hash of bytes, an integer in [0, 2^32). Four lanes of four bytes, so that steps can overlap. */

@@ -32,7 +32,7 @@ import { IPV4_BYTES, ipv4Checksum, PROTOCOL_UDP } from "./ipv4.ts";
 import { EXTENSION_BYTES, type ExtensionHeader, type OpcodeRow, opcodeRow } from "./opcode.ts";
 import { type PersistEth, readPersistEth, writePersistEth } from "./persist_eth.ts";
 import { readReth, type Reth, writeReth } from "./reth.ts";
-import { allocate, viewOf } from "./slab.ts";
+import { allocate, bufferViewOf, viewOf } from "./slab.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 import {
   type DigestEth,
@@ -127,39 +127,47 @@ export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
   const ipBytes = end + ICRC_BYTES - IP_AT;
   if (ipBytes > 0xffff) fail(`A payload of ${payloadBytes} B does not fit an IPv4 packet`);
   const bytes = allocate(Math.max(LEAST_FRAME_BYTES, end + ICRC_BYTES));
-  const view = viewOf(bytes);
-  writeOuterHeaders(view, packet, ipBytes);
-  writeBth(view, BTH_AT, packet.bth);
-  view.setUint8(BTH_AT + 1, (view.getUint8(BTH_AT + 1) & ~0x30) | (pad << 4));
-  let at = EXTENSIONS_AT;
+  // A view of its own for each frame would cost as much as writing the headers.
+  const view = bufferViewOf(bytes), base = bytes.byteOffset;
+  writeOuterHeaders(view, base, { packet, ipBytes });
+  const bthAt = base + BTH_AT;
+  writeBth(view, bthAt, packet.bth);
+  view.setUint8(bthAt + 1, (view.getUint8(bthAt + 1) & ~0x30) | (pad << 4));
+  let at = base + EXTENSIONS_AT;
   for (let i = 0; i < row.headers.length; i++) {
     const header = row.headers[i]!;
     writeExtension(view, at, { packet, header });
     at += EXTENSION_BYTES[header];
   }
-  if (payloadBytes > 0) bytes.set(packet.payload, at);
-  writeIcrc(view, { from: IP_AT, end });
+  if (payloadBytes > 0) bytes.set(packet.payload, at - base);
+  writeIcrc(view, { from: base + IP_AT, end: base + end });
   return bytes;
 }
 
 /** Ethernet, IPv4 and UDP as `ethernet.ts`, `ipv4.ts` and `udp.ts` lay them out, constants merged. */
-function writeOuterHeaders(view: DataView, packet: RocePacket, ipBytes: number): void {
-  writeMac(view, 0, packet.destinationMac);
-  writeMac(view, 6, packet.sourceMac);
-  view.setUint16(12, ETHERTYPE_IPV4);
-  view.setUint8(IP_AT, VERSION_AND_WORDS);
-  view.setUint8(IP_AT + 1, (packet.dscp << 2) | packet.ecn);
-  view.setUint16(IP_AT + 2, ipBytes);
-  view.setUint16(IP_AT + 4, packet.identification);
-  view.setUint16(IP_AT + 6, FRAGMENT_WORD);
-  view.setUint8(IP_AT + 8, packet.ttl);
-  view.setUint8(IP_AT + 9, PROTOCOL_UDP);
-  view.setUint32(IP_AT + 12, packet.sourceAddress);
-  view.setUint32(IP_AT + 16, packet.destinationAddress);
-  view.setUint16(IP_AT + 10, ipv4Checksum(view, IP_AT));
-  view.setUint16(UDP_AT, packet.udpSourcePort);
-  view.setUint16(UDP_AT + 2, ROCE_PORT);
-  view.setUint16(UDP_AT + 4, ipBytes - IPV4_BYTES);
+function writeOuterHeaders(
+  view: DataView,
+  base: number,
+  of: { readonly packet: RocePacket; readonly ipBytes: number },
+): void {
+  const { packet, ipBytes } = of;
+  const ip = base + IP_AT, udp = base + UDP_AT;
+  writeMac(view, base, packet.destinationMac);
+  writeMac(view, base + 6, packet.sourceMac);
+  view.setUint16(base + 12, ETHERTYPE_IPV4);
+  view.setUint8(ip, VERSION_AND_WORDS);
+  view.setUint8(ip + 1, (packet.dscp << 2) | packet.ecn);
+  view.setUint16(ip + 2, ipBytes);
+  view.setUint16(ip + 4, packet.identification);
+  view.setUint16(ip + 6, FRAGMENT_WORD);
+  view.setUint8(ip + 8, packet.ttl);
+  view.setUint8(ip + 9, PROTOCOL_UDP);
+  view.setUint32(ip + 12, packet.sourceAddress);
+  view.setUint32(ip + 16, packet.destinationAddress);
+  view.setUint16(ip + 10, ipv4Checksum(view, ip));
+  view.setUint16(udp, packet.udpSourcePort);
+  view.setUint16(udp + 2, ROCE_PORT);
+  view.setUint16(udp + 4, ipBytes - IPV4_BYTES);
 }
 
 interface PacketHeader {
@@ -216,23 +224,17 @@ const REFUSALS: Readonly<Record<RefusalReason, Refusal>> = {
   "bad-padding": { refused: "bad-padding" },
 };
 
-const CHECKED = { sound: false } as const;
-
 /**
  * The packet in a frame, or why there is none. Never throws, whatever the bytes. The ICRC is checked
  * before anything behind UDP is believed. A request's payload is not held against its opcode's
  * rule: that is the responder's check, which answers a NAK (`payloadFits`).
- * @param how `sound`: the ICRC is known to hold (see `Frame` of `node.ts`).
  */
-export function decodePacket(
-  bytes: Uint8Array<ArrayBuffer>,
-  how: { readonly sound: boolean } = CHECKED,
-): RocePacket | Refusal {
+export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | Refusal {
   const view = viewOf(bytes);
   const outer = checkOuterHeaders(view);
   if (outer !== undefined) return REFUSALS[outer];
   const end = IP_AT + view.getUint16(IP_AT + 2) - ICRC_BYTES;
-  if (!how.sound && !icrcHolds(view, { from: IP_AT, end })) return REFUSALS["bad-icrc"];
+  if (!icrcHolds(view, { from: IP_AT, end })) return REFUSALS["bad-icrc"];
   const bth = readBth(view, BTH_AT);
   if (bth.tver !== 0) return REFUSALS["bad-tver"];
   const row = opcodeRow(bth.opcode);

@@ -284,9 +284,6 @@ describe("decodePacket", () => {
     assert.equal(refusal((v) => v.setUint16(38, 52), none), "bad-length");
     assert.equal(refusal((v) => v.setUint16(40, 1), none), "bad-udp-checksum");
     assert.equal(refusal((v) => v.setUint8(80, 0), none), "bad-icrc");
-    const unchecked = encodePacket(WRITE_ONLY);
-    unchecked[unchecked.length - 1]! ^= 1;
-    assert.ok(!isRefusal(decodePacket(unchecked, { sound: true })), "it is known to hold");
     assert.equal(refusal((v) => v.setUint8(43, 0x71), all), "bad-tver");
     assert.equal(refusal((v) => v.setUint8(42, 0x15), all), "unknown-opcode");
     assert.equal(refusal((v) => v.setUint8(85, 1), all), "bad-padding");

@@ -13,7 +13,7 @@ import { type Completion, readRequests } from "../../fabric/wire/pcie.ts";
 import type { AtomicTurn } from "./atomic.ts";
 import type { Device } from "./device.ts";
 import { Fifo } from "./fifo.ts";
-import type { FrameJob } from "./frame_job.ts";
+import type { Gather } from "./frame_job.ts";
 import type { PersistRecord } from "./pm_module.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import type { SharedReceiveQueue } from "./shared_receive_queue.ts";
@@ -44,7 +44,7 @@ export type Continuation =
     readonly entry: QueueEntry;
     readonly units: number;
   }
-  | { readonly kind: "payload"; readonly job: FrameJob; readonly offset: number }
+  | { readonly kind: "payload"; readonly gather: Gather; readonly offset: number }
   | { readonly kind: "atomic"; readonly turn: AtomicTurn }
   | LsbRead;
 
@@ -108,7 +108,7 @@ export function canRead({ freeRequests, waiting }: ReadEngine): boolean {
 function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadEngine {
   switch (continuation.kind) {
     case "payload":
-      return continuation.job.read === undefined ? gather : responder;
+      return continuation.gather.jobs[0]!.read === undefined ? gather : responder;
     case "lsb":
     case "atomic":
       return responder;
@@ -207,7 +207,7 @@ function noteRead(device: Device, { continuation, length }: ReadRequest, tag: nu
       }
       return;
     case "payload": {
-      const { qp, read } = continuation.job;
+      const { qp, read } = continuation.gather.jobs[0]!;
       if (read === undefined) return;
       return trace(device, qp, { step: "dma-read", text, psn: read.psn, inbound: true, tag });
     }

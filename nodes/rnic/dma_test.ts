@@ -5,14 +5,19 @@ import type { MemoryRead } from "../../fabric/wire/pcie.ts";
 import type { AtomicTurn } from "./atomic.ts";
 import { createDevice, type Device } from "./device.ts";
 import { canRead, type Continuation, dmaRead, takeCompletion } from "./dma.ts";
-import type { FrameJob } from "./frame_job.ts";
+import type { FrameJob, Gather } from "./frame_job.ts";
 import type { PersistRecord } from "./pm_module.ts";
 import type { QueuePair } from "./queue_pair.ts";
+import { NO_BYTES } from "./send.ts";
 import type { SingleService } from "./responder_state.ts";
 import { rnicPlan } from "./rig_parts_testing.ts";
 
-const PAYLOAD = { kind: "payload", job: { read: undefined } as FrameJob, offset: 0 } as const;
-const READ_DATA = { ...PAYLOAD, job: { read: {} } as FrameJob };
+const PAYLOAD = { kind: "payload", gather: gatherFor({ read: undefined }), offset: 0 } as const;
+const READ_DATA = { ...PAYLOAD, gather: gatherFor({ read: {} }) };
+
+function gatherFor(job: object): Gather {
+  return { jobs: [job as FrameJob], bytes: 0, missing: 0, data: NO_BYTES, failed: false };
+}
 
 function rig(limits: { readonly dmaReadsMax: number; readonly gatherReadsMax: number }) {
   const { timing } = rnicPlan("a");
@@ -82,7 +87,7 @@ describe("dmaRead", () => {
     const records = [{ firstPsn: 5 }, { firstPsn: 7 }] as PersistRecord[];
     read(device, { kind: "lsb", qp, life: 0, records }, 1);
     read(device, PAYLOAD, 64);
-    read(device, { ...PAYLOAD, job: { qp, read: { psn: 8 } } as FrameJob }, 512);
+    read(device, { ...PAYLOAD, gather: gatherFor({ qp, read: { psn: 8 } }) }, 512);
     const service = { psn: 9 } as SingleService;
     read(device, { kind: "atomic", turn: { qp, service } as AtomicTurn }, 8);
     const seen = () => traces.map(({ step, psn, tag, inbound }) => [step, psn, tag, inbound]);

@@ -31,7 +31,9 @@ export function placePayload(
   let freeAt: Time = departAt;
   walker.start(stretches, { offset, length: payload.length, most: payload.length });
   while (walker.next()) {
-    const data = payload.subarray(walker.offset, walker.offset + walker.bytes);
+    const { bytes } = walker;
+    const whole = bytes === payload.length;
+    const data = whole ? payload : payload.subarray(walker.offset, walker.offset + bytes);
     const noSnoop = writesNoSnoop(device, walker);
     freeAt = dmaWrite(device, { address: walker.address, data, noSnoop, departAt });
   }

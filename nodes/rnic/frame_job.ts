@@ -41,9 +41,23 @@ export interface FrameJob {
   payload: Uint8Array<ArrayBuffer>;
   /** When the sending module may take it. */
   readyAt: Time;
-  /** DMA reads that have not completed. */
+  /** The payload is still being fetched. */
+  fetching: boolean;
+  /** It could not be fetched: the frame must not leave. */
+  failed: boolean;
+}
+
+/**
+ * The DMA reads that fetch one stretch of a message's memory, for one frame or for several that follow
+ * each other: short packets share what one read request of the bus can bring.
+ */
+export interface Gather {
+  readonly jobs: readonly FrameJob[];
+  readonly bytes: number;
+  /** Reads that have not completed. */
   missing: number;
-  /** A DMA read failed: the frame must not leave. */
+  /** All of it, once nothing is missing. */
+  data: Uint8Array<ArrayBuffer>;
   failed: boolean;
 }
 

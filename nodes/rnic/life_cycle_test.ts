@@ -113,7 +113,7 @@ describe("SQD", () => {
     const later = [enqueueWrite(), enqueueWrite()];
     const before = rig.a.framesSent;
     rig.ring(rig.a, qp.a.sq);
-    rig.run(() => rig.a.framesSent === before + 2);
+    rig.run(() => rig.a.framesSent >= before + 2);
     assert.equal(rig.modify(rig.a, qp.a, sqd).status, "ok");
     rig.run();
     assert.deepEqual(completions(), [[long, "SUCCESS"]]);

@@ -168,10 +168,10 @@ export function nextReadFrame(device: Device, qp: QueuePair): boolean {
     payloadBytes: Math.min(mtu, read.length - offset),
     payload: NO_BYTES,
     readyAt: device.stageAt,
-    missing: 0,
+    fetching: false,
     failed: false,
   };
-  fetchPayload(device, job, { stretches: read.stretches, offset });
+  fetchPayload(device, [job], { stretches: read.stretches, offset });
   return true;
 }
 

@@ -24,7 +24,7 @@ export function receiveFrame(device: Device, frame: Frame): void {
   counters.bytesIn += frame.bytes.length;
   if (device.congestion !== undefined && obeyPause(device, frame)) return;
   if (isOverrun(device)) return drop(device, "receive-overrun");
-  const packet = decodePacket(frame.bytes, { sound: frame.sound === true });
+  const packet = frame.packet ?? decodePacket(frame.bytes);
   if (isRefusal(packet)) return drop(device, "undecodable");
   const row = opcodeRow(packet.bth.opcode)!;
   if (row.operation === "congestion-notification") return receiveNotice(device, packet);

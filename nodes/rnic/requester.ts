@@ -52,7 +52,10 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
   if (probe !== undefined) {
     // Meanwhile its persistence ACK may have come, or it may have been restarted as a whole.
     if (!probe.persisted && probe.acked) {
-      beginFrame(device, qp, { work: probe, index: probe.packets - 1 });
+      const index = probe.packets - 1;
+      const job = beginFrame(device, qp, { work: probe, index });
+      const offset = index * mtuOf(device, qp);
+      fetchPayload(device, [job], { stretches: probe.stretches, offset });
     }
     return true;
   }
@@ -71,27 +74,53 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
   return sendNext(device, qp, work);
 }
 
-/** The next packet of a started work, unless the window holds it back. */
+/** The next packets of a started work, as many as share a DMA read, unless the window holds them back. */
 function sendNext(device: Device, qp: QueuePair, work: SendWork): boolean {
   const { requester } = qp;
+  if (isHeldByWindow(qp, work)) return false;
   const index = requester.cursorPacket;
-  const psn = psnAdd(work.firstPsn, index);
-  const isRead = work.plan.wire === "read-request";
+  const jobs = [nextFrame(device, qp, work)];
+  // What has its rate limited is paced frame by frame.
+  const most = device.congestion === undefined ? framesPerRead(device, qp, work) : 1;
+  while (jobs.length < most && requester.cursorPacket > 0 && !isHeldByWindow(qp, work)) {
+    jobs.push(nextFrame(device, qp, work));
+  }
+  fetchPayload(device, jobs, { stretches: work.stretches, offset: index * mtuOf(device, qp) });
+  if (requester.cursorPacket === 0) fetchWork(device, qp);
+  return true;
+}
+
+function framesPerRead(device: Device, qp: QueuePair, work: SendWork): number {
+  return work.stretches.length === 0
+    ? 1
+    : Math.floor(device.timing.gatherReadBytes / mtuOf(device, qp));
+}
+
+/** Whether the next packet of the work has to wait for acknowledgements, or for credit (§3.2). */
+function isHeldByWindow(qp: QueuePair, work: SendWork): boolean {
+  const { requester } = qp;
+  const psn = psnAdd(work.firstPsn, requester.cursorPacket);
   const ahead = psnDistance(requester.unacknowledged, psn);
-  if (qp.type === "rc" && !isRead && ahead >= LIMITS.windowPackets) return false;
-  if (index === 1 && mustPause(qp, work)) return false;
-  const last = isRead || index === work.packets - 1;
-  beginFrame(device, qp, { work, index });
-  const end = isRead ? psnAdd(work.firstPsn, work.packets) : psnAdd(psn, 1);
+  const isRead = work.plan.wire === "read-request";
+  if (qp.type === "rc" && !isRead && ahead >= LIMITS.windowPackets) return true;
+  return requester.cursorPacket === 1 && mustPause(qp, work);
+}
+
+/** Begins the frame at the cursor, which goes on: to 0 behind the last of a message. */
+function nextFrame(device: Device, qp: QueuePair, work: SendWork): FrameJob {
+  const { requester } = qp;
+  const index = requester.cursorPacket;
+  const isRead = work.plan.wire === "read-request";
+  const job = beginFrame(device, qp, { work, index });
+  const end = psnAdd(work.firstPsn, isRead ? work.packets : index + 1);
   if (psnDistance(requester.issuedEnd, end) > 0) requester.issuedEnd = end;
-  if (last) {
+  if (isRead || index === work.packets - 1) {
     requester.cursor++;
     requester.cursorPacket = 0;
-    fetchWork(device, qp);
   } else {
     requester.cursorPacket++;
   }
-  return true;
+  return job;
 }
 
 /** Work that no frame is sent for: done as soon as its turn comes. */
@@ -166,12 +195,12 @@ export function fail(
   completeWork(device, qp);
 }
 
-/** Begins the frame of packet `index` of a work: headers now, payload by DMA or from the WQE. */
+/** Begins the frame of packet `index` of a work: its payload is in the WQE, or is to be fetched. */
 function beginFrame(
   device: Device,
   qp: QueuePair,
   packet: { readonly work: SendWork; readonly index: number },
-): void {
+): FrameJob {
   const { work, index } = packet;
   const { requester } = qp;
   const wqe = work.wqe!;
@@ -212,11 +241,11 @@ function beginFrame(
     payloadBytes,
     payload: NO_BYTES,
     readyAt: device.stageAt,
-    missing: 0,
+    fetching: false,
     failed: false,
   };
   if (wqe.inline !== undefined) job.payload = wqe.inline.subarray(offset, offset + payloadBytes);
-  fetchPayload(device, job, { stretches: work.stretches, offset });
+  return job;
 }
 
 /** Solicited events are for who takes a receive WQE (§3.2): a SEND, a WRITE WITH IMM. */

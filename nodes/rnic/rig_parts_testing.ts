@@ -2,6 +2,7 @@
  * Parts of the RNICs' test rig (`rnic_testing.ts`): a fake host that is memory, rings and a record of
  * what it was told; what may happen to a frame; plans and attributes that a test does not name.
  */
+import { deepEqual } from "node:assert/strict";
 import { assert } from "../../fabric/assert.ts";
 import type { Link } from "../../fabric/link/link.ts";
 import type { Frame, Input, Node, Outputs } from "../../fabric/node.ts";
@@ -9,6 +10,7 @@ import type { RnicPlan } from "../../fabric/rack/plan.ts";
 import { PS_PER_NS, type Time } from "../../fabric/time/time.ts";
 import { type Cqe, CQE_BYTES, decodeCqe } from "../../fabric/wire/cqe.ts";
 import { macOfAddress } from "../../fabric/wire/neighbour.ts";
+import { decodePacket } from "../../fabric/wire/packet.ts";
 import type { Completion, MemoryRead, PcieMessage } from "../../fabric/wire/pcie.ts";
 import {
   encodeSpace3,
@@ -307,6 +309,11 @@ export function insert(queue: RigEvent[], event: RigEvent): void {
     } else high = middle;
   }
   queue.splice(low, 0, event);
+}
+
+/** Fails where a card thinks that a frame of its says something else than its bytes do. */
+export function checkKnown({ bytes, packet }: Frame): void {
+  if (packet !== undefined) deepEqual(decodePacket(bytes), packet);
 }
 
 /** What arrives of a frame, and how much later. What is not damaged is the frame itself. */

@@ -27,6 +27,7 @@ import { encodeRecvWqe, type Sge, WQE_UNIT_BYTES } from "../../fabric/wire/wqe.t
 import { createRnic } from "./rnic.ts";
 import {
   BUS,
+  checkKnown,
   copiesOf,
   FakeHost,
   granted,
@@ -124,6 +125,7 @@ export class Rig {
       return freeAt;
     }
     assert(message.kind === "frame", "Only frames go to the network");
+    checkKnown(message);
     const { arrival, freeAt } = transmit(side.toWire, at.departAt, message);
     this.frames.push({ from: side.name, bytes: message.bytes, time: at.departAt });
     const fate = this.fate(side.name, message, side.framesSent++);

@@ -1,6 +1,7 @@
 /**
  * Scheduling module: serves doorbells in order, and gives queue pairs with something to send their
- * turn, one frame each (round robin), as long as DMA reads and the transmit buffer allow.
+ * turn (round robin) of one frame, or of the short ones of a message that share a DMA read, as long as
+ * DMA reads and the transmit buffer allow.
  */
 import type { Doorbell } from "../../fabric/wire/queue_information.ts";
 import { isHeldBack } from "./congestion.ts";

@@ -21,7 +21,7 @@ import type { Device } from "./device.ts";
 import { dmaRead } from "./dma.ts";
 import { Fifo } from "./fifo.ts";
 import { flowWakeAt, holdPaused, priorityOf, takeHeld } from "./flow_control.ts";
-import { type FrameJob, type FrameLine, isStale } from "./frame_job.ts";
+import { type FrameJob, type FrameLine, type Gather, isStale } from "./frame_job.ts";
 import { COMMIT_AHEAD_PS } from "./limits.ts";
 import { loopBack } from "./multicast.ts";
 import type { Path, QueuePair } from "./queue_pair.ts";
@@ -66,38 +66,41 @@ export function createTransmitter(): Transmitter {
 const walker = new PieceWalker();
 
 /**
- * Fetches a begun frame's payload: `payloadBytes` from `offset` of the message's memory. Without
- * memory (inline data, no payload) the frame is complete at once.
+ * Fetches the payload of begun frames that follow each other in one message, from `offset` of the
+ * message's memory. Without memory (inline data, no payload) they are complete at once.
  */
 export function fetchPayload(
   device: Device,
-  job: FrameJob,
+  jobs: readonly FrameJob[],
   source: { readonly stretches: readonly Stretch[]; readonly offset: number },
 ): void {
   const { stretches, offset } = source;
-  job.line.jobs.push(job);
-  device.transmitter.bufferedBytes += job.payloadBytes;
-  if (device.congestion !== undefined) countFrame(device, device.congestion, job);
+  const { line, read } = jobs[0]!;
   // Memory that has been deregistered since its key was checked is not read any more.
-  job.failed = !isLive(stretches);
-  if (job.failed || stretches.length === 0 || job.payloadBytes === 0) {
-    return passReady(device, job.line);
+  const failed = !isLive(stretches);
+  let bytes = 0;
+  for (const job of jobs) {
+    line.jobs.push(job);
+    job.failed = failed;
+    bytes += job.payloadBytes;
+    if (device.congestion !== undefined) countFrame(device, device.congestion, job);
   }
+  device.transmitter.bufferedBytes += bytes;
+  if (failed || stretches.length === 0 || bytes === 0) return passReady(device, line);
+  for (const job of jobs) job.fetching = true;
+  const gather: Gather = { jobs, bytes, missing: 0, data: NO_BYTES, failed };
   const { dmaReadBytes, gatherReadBytes } = device.timing;
-  const most = job.read === undefined ? gatherReadBytes : dmaReadBytes;
-  walker.start(stretches, { offset, length: job.payloadBytes, most });
+  const most = read === undefined ? gatherReadBytes : dmaReadBytes;
+  walker.start(stretches, { offset, length: bytes, most });
   while (walker.next()) {
-    job.missing++;
-    // A piece that is the whole payload is used as it comes; pieces are put together.
-    const { address, bytes } = walker;
-    if (job.missing === 1 && bytes < job.payloadBytes) {
-      job.payload = allocate(job.payloadBytes);
-    }
+    gather.missing++;
+    // A piece that is all of it is used as it comes; pieces are put together.
+    if (gather.missing === 1 && walker.bytes < bytes) gather.data = allocate(bytes);
     dmaRead(device, {
-      address,
-      length: bytes,
+      address: walker.address,
+      length: walker.bytes,
       noSnoop: false,
-      continuation: { kind: "payload", job, offset: walker.offset },
+      continuation: { kind: "payload", gather, offset: walker.offset },
     });
   }
 }
@@ -105,23 +108,35 @@ export function fetchPayload(
 /** Takes a piece of payload; `data` is undefined where the read failed. */
 export function takePayload(
   device: Device,
-  piece: { readonly job: FrameJob; readonly offset: number },
+  piece: { readonly gather: Gather; readonly offset: number },
   data: Uint8Array<ArrayBuffer> | undefined,
 ): void {
-  const { job, offset } = piece;
-  job.missing--;
-  if (data === undefined) job.failed = true;
-  else if (data.length === job.payloadBytes) job.payload = data;
-  else job.payload.set(data, offset);
-  if (job.missing > 0) return;
-  job.readyAt = device.now;
-  if (isStale(job)) device.transmitter.bufferedBytes -= job.payloadBytes;
-  else passReady(device, job.line);
+  const { gather, offset } = piece;
+  gather.missing--;
+  if (data === undefined) gather.failed = true;
+  else if (data.length === gather.bytes) gather.data = data;
+  else gather.data.set(data, offset);
+  if (gather.missing === 0) handOut(device, gather);
+}
+
+/** All of the payload is here: each frame gets its own. */
+function handOut(device: Device, { jobs, data, failed }: Gather): void {
+  let at = 0;
+  for (const job of jobs) {
+    job.fetching = false;
+    job.failed = failed;
+    job.payload = jobs.length === 1 ? data : data.subarray(at, at + job.payloadBytes);
+    job.readyAt = device.now;
+    at += job.payloadBytes;
+    if (isStale(job)) device.transmitter.bufferedBytes -= job.payloadBytes;
+  }
+  // They are of one epoch: where one is stale, all are.
+  if (!isStale(jobs[0]!)) passReady(device, jobs[0]!.line);
 }
 
 /** Hands complete frames from the head of a line to the transmitter. */
 function passReady(device: Device, line: FrameLine): void {
-  for (let job = line.jobs.peek(); job !== undefined && job.missing === 0; job = line.jobs.peek()) {
+  for (let job = line.jobs.peek(); job !== undefined && !job.fetching; job = line.jobs.peek()) {
     line.jobs.shift();
     if (!job.failed) {
       device.transmitter.data.push(job);
@@ -137,7 +152,7 @@ function passReady(device: Device, line: FrameLine): void {
 export function cancelLine(device: Device, line: FrameLine): void {
   line.epoch++;
   for (let job = line.jobs.shift(); job !== undefined; job = line.jobs.shift()) {
-    if (job.missing === 0) device.transmitter.bufferedBytes -= job.payloadBytes;
+    if (!job.fetching) device.transmitter.bufferedBytes -= job.payloadBytes;
   }
 }
 
@@ -357,8 +372,8 @@ function packetOf(device: Device, frame: Outgoing): Packet {
   return {
     destinationMac: macOfAddress(path.address),
     sourceMac: plan.mac,
-    sourceAddress: plan.address,
-    destinationAddress: path.address,
+    sourceAddress: plan.address >>> 0,
+    destinationAddress: path.address >>> 0,
     dscp: path.dscp || (device.congestion?.plan.dscp ?? 0),
     ecn: ECN.capable0,
     ttl: path.ttl,
@@ -368,7 +383,7 @@ function packetOf(device: Device, frame: Outgoing): Packet {
       opcode: frame.row.code,
       solicited: frame.solicited,
       migReq: true,
-      padCount: 0,
+      padCount: -frame.payload.length & 3,
       tver: 0,
       pKey: DEFAULT_PKEY,
       fecn: false,
@@ -393,7 +408,7 @@ function sendPacket(
   counters.framesOut++;
   counters.bytesOut += bytes.length;
   const departAt = Math.max(device.now, readyAt) + timing.sendPs;
-  const frame = { kind: "frame", bytes, sound: true } as const;
+  const frame = { kind: "frame", bytes, hash: undefined, packet } as const;
   transmitter.freeAt = device.out.send(PORTS.rnicNetwork, frame, departAt);
   return bytes;
 }
