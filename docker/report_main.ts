@@ -15,8 +15,11 @@ import type { RecordedFault, RecordedLinkFault } from "../fabric/time/record.ts"
 import { explain } from "../scripts/commands/failure.ts";
 import { print, Progress, say } from "../scripts/commands/output.ts";
 import { summarise } from "../scripts/commands/run.ts";
+import { deviceFaultTable } from "../scripts/device_fault_report.ts";
 import { faultTable } from "../scripts/fault_report.ts";
+import { verifiedTable } from "../scripts/verified_report.ts";
 import { IN_CONTAINER } from "../scripts/compose_file.ts";
+import { checkProtocols } from "../scripts/protocol_checks.ts";
 import { type Ran, reportTable, rowsOf, type RunReport } from "../scripts/report.ts";
 import type { Outcome } from "../scripts/run_variant.ts";
 
@@ -172,7 +175,12 @@ async function reportOn(of: RunFile & Ran, outcome: Outcome): Promise<ContainerR
     path: IN_CONTAINER.state,
     wallMs: outcome.wallMs,
     nats: true,
-    outcomes: [{ one: of, outcome, rows: await rowsOf(of, outcome) }],
+    outcomes: [{
+      one: of,
+      outcome,
+      rows: await rowsOf(of, outcome),
+      protocols: outcome.record === undefined ? [] : await checkProtocols(of, outcome.record),
+    }],
   });
   const powerFailures = (await readRecord()).map(({ at, action, nodes }): Fault => ({
     at,
@@ -206,6 +214,8 @@ function tell(report: ContainerReport) {
   }
   for (const { node, value } of results) say(`${node}: ${JSON.stringify(value)}`);
   if (faults.length > 0) say(faultTable(faults));
+  if (report.deviceFaults.length > 0) say(deviceFaultTable(report.deviceFaults));
+  if (methods.some(({ verified }) => verified !== undefined)) say(verifiedTable(methods));
   for (const { at, action, nodes, scripted } of powerFailures) {
     const why = scripted ? "by the scenario" : "from outside, or a crash";
     say(`${action} of ${nodes.join(", ")} at ${formatTime(at)}, ${why}`);

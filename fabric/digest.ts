@@ -47,6 +47,8 @@ function inputHash(input: Input): number {
       return (input.port << 1) | (input.up ? 1 : 0);
     case "run":
       return hashPlain(input.program);
+    case "writeback":
+      return Math.imul(input.from, 0x85ebca6b) ^ input.to;
     case "wake":
     case "power":
       return 0;

@@ -6,6 +6,7 @@
 import type { RocePacket } from "./wire/packet.ts";
 import type { PcieMessage } from "./wire/pcie.ts";
 import type { ProgramPlan } from "./rack/plan.ts";
+import type { Note } from "./note.ts";
 import type { Time } from "./time/time.ts";
 
 /** An Ethernet frame without FCS, as a capture shows it. The bytes never change once sent. */
@@ -43,7 +44,14 @@ export type Input =
   /** Power is applied: the first thing that happens to a node, at 0 or when it is started again. */
   | { readonly kind: "power" }
   /** Somebody outside starts a program on this host. */
-  | { readonly kind: "run"; readonly program: ProgramPlan };
+  | { readonly kind: "run"; readonly program: ProgramPlan }
+  /** Bytes [from, to) of this host's SCM are there from now on (see `WritebackPlan`). */
+  | {
+    readonly kind: "writeback";
+    readonly from: number;
+    readonly to: number;
+    readonly buffered: boolean;
+  };
 
 /** Port numbers with a fixed meaning. Switch ports are numbered from 0 in the plan's order. */
 export const PORTS = {
@@ -103,6 +111,10 @@ export interface Outputs {
   trace(step: TraceStep): void;
   /** A program's progress or result, for whoever started the run. Plain data only. */
   report(topic: string, value: unknown): void;
+  /** True where somebody wants {@link note}: ask before building one. */
+  readonly noting?: boolean;
+  /** What program `by` was told, or did: the record that a run is judged by. */
+  note?(by: string, note: Note): void;
 }
 
 export type NodeKind = "host" | "rnic" | "switch";

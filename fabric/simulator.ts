@@ -5,7 +5,7 @@
 import type { Observer } from "./capture/observation.ts";
 import { rackDigest } from "./digest.ts";
 import type { DurableWrite, TraceStep } from "./node.ts";
-import { type CreateNode, Partition } from "./partition/partition.ts";
+import { type CreateNode, type OnNote, Partition } from "./partition/partition.ts";
 import type { LinkFaultCount } from "./rack/link_plan.ts";
 import type { RackPlan } from "./rack/plan.ts";
 import { NEVER, PS_PER_US, type Time } from "./time/time.ts";
@@ -15,6 +15,8 @@ export interface SimulatorOptions {
   readonly create: CreateNode;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
+  /** Told what programs were told, at once: see `note.ts`. */
+  readonly onNote?: OnNote;
   /** Where what becomes persistent on a host goes, in order. */
   readonly onDurable?: (host: string, writes: DurableWrite[]) => void;
   /** Told of what is to be captured; its spans are slices of the run, counted from 0. */
@@ -34,7 +36,7 @@ export class Simulator {
 
   constructor(options: SimulatorOptions) {
     this.#options = options;
-    const { plan, create, onTrace, onReport, observer } = options;
+    const { plan, create, onTrace, onReport, onNote, observer } = options;
     const nodes = plan.nodes.map(({ name }) => name);
     this.#partition = new Partition({
       plan,
@@ -45,6 +47,7 @@ export class Simulator {
       returnDelay: () => NEVER,
       ...(onTrace && { onTrace }),
       ...(onReport && { onReport }),
+      ...(onNote && { onNote }),
       ...(observer && { observer }),
     });
     this.#partition.powerOn(0, new Map());

@@ -1,11 +1,12 @@
 /**
- * The steps that have a number in the document (`persistence.md`): S201–S214 and S301–S325, the two
- * baselines; S901–S909 and S1001–S1019, the write that persists. What an RNIC does of a plain WRITE or a
+ * The steps that have a number in the documents: of `persistence.md` S201–S214 and S301–S325, the two
+ * baselines, and S901–S909 and S1001–S1019, the write that persists; of `write-verify.md` 4501–4505, the
+ * verified write, and 4601–4608, the one that is read back. What an RNIC does of a plain WRITE or a
  * SEND is the same in several figures, and it cannot know in which it plays: here the operation tells.
  */
 
-/** The document's figures by what their steps begin with. */
-export type Figure = 2 | 3 | 9 | 10;
+/** The documents' figures by what their steps begin with: the second document's are 45 and 46. */
+export type Figure = 2 | 3 | 9 | 10 | 45 | 46;
 
 /** Steps that are the same thing under several numbers. */
 type Part =
@@ -81,6 +82,9 @@ const NUMBERS: Readonly<Record<Figure, Names>> = {
   9: { "persist-start": "S902", "persist-send": "S903", "persist-cqe": "S908" },
   // P-29, complete at persistence only: the one CQE is that of the persistence ACK.
   10: { "persist-start": "S1002", "persist-send": "S1003", "persist-cqe": "S1018" },
+  // Both ends know the level, so that they name their steps themselves.
+  45: {},
+  46: {},
 };
 
 /** The responder's SEND in figure 3, whose ACK and CQE the document does not number. */
@@ -91,7 +95,14 @@ const ANSWER: Names = {
   "recv-cqe": "S324",
 };
 
-const POSTS: Readonly<Record<string, Figure>> = { S201: 2, S301: 3, S901: 9, S1001: 10 };
+const POSTS: Readonly<Record<string, Figure>> = {
+  S201: 2,
+  S301: 3,
+  S901: 9,
+  S1001: 10,
+  4501: 45,
+  4601: 46,
+};
 
 /** The figure that a program begins with this step; undefined where it begins none. */
 export function figureOfPost(step: string): Figure | undefined {
@@ -126,12 +137,12 @@ export type Arrow = "host" | "card" | "peer";
 
 const ARROWS: Readonly<Record<Arrow, string>> = {
   card: "S201 S208 S301 S308 S311 S317 S321 S901 S1001 S1005 S1012 S1014 " +
-    "wqe post-write post-send post-recv post-answer",
+    "4501 4601 wqe post-write post-send post-recv post-answer",
   host:
     "S204 S206 S211 S213 S304 S306 S313 S315 S324 S904 S906 S908 S1004 S1007 S1010 S1017 S1018 " +
-    "recv-cqe send-cqe complete dma-read",
+    "4503 4505 4603 4604 4608 recv-cqe send-cqe complete dma-read",
   peer: "S203 S205 S210 S212 S303 S305 S310 S314 S323 S903 S907 S1003 S1009 S1016 " +
-    "send send-send send-ack reception-ack",
+    "4502 4504 4602 4607 send send-send send-ack reception-ack",
 };
 
 const ARROW_OF: ReadonlyMap<string, Arrow> = new Map(
@@ -213,6 +224,19 @@ const DOCUMENT: Readonly<Record<string, string>> = {
   S1017: "clears that WQE, generates its CQE",
   S1018: "generates the CQE of the second RDMA receive request",
   S1019: "acquires the CQE of the second RDMA receive request",
+  4501: "generates the write request and hands it to its RNIC",
+  4502: "transmits the write request",
+  4503: "checks the CRC, writes the data into memory by DMA",
+  4504: "sends the response with the request completion status",
+  4505: "notifies the application that the write is complete, with the status",
+  4601: "generates the write request and hands it to its RNIC",
+  4602: "transmits the write request",
+  4603: "checks the CRC, writes the data into memory by DMA",
+  4604: "reads the data from where it was written by DMA",
+  4605: "computes the CRC of the data read",
+  4606: "compares that CRC with the one in the write request",
+  4607: "sends the response with the request completion status",
+  4608: "notifies the application that the write is complete, with the status",
 };
 
 /** The document's words for a step; undefined where it has no number. */
@@ -222,5 +246,7 @@ export function documentText(step: string): string | undefined {
 
 /** Numbers of all steps of a figure, in the document's order. */
 export function stepsOf(figure: Figure): string[] {
-  return Object.keys(DOCUMENT).filter((step) => Math.floor(Number(step.slice(1)) / 100) === figure);
+  const number = (step: string) => Number(step.replace("S", ""));
+  return Object.keys(DOCUMENT).filter((step) => Math.floor(number(step) / 100) === figure)
+    .sort((x, y) => number(x) - number(y));
 }

@@ -4,7 +4,9 @@
  */
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import type { RackPlan } from "../fabric/rack/plan.ts";
+import type { MemoryLog } from "./host/memory_log.ts";
 import type { Program } from "./host/program.ts";
+import type { Recover } from "./host/protocol.ts";
 import type { ImageReader } from "./host/sparse_bytes.ts";
 import { makeHost } from "./make_host.ts";
 import { createRnic } from "./rnic/rnic.ts";
@@ -18,6 +20,10 @@ export interface FactoryOptions {
   readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
   /** The user's own programs, by the path the scenario gives them. */
   readonly programs: Readonly<Record<string, Program>>;
+  /** How hosts of these programs find their way back after a power failure (see `host/protocol.ts`). */
+  readonly recoveries?: Readonly<Record<string, Recover>>;
+  /** Who is told what becomes of a host's SCM in one of its lives, from 0; absent: nobody. */
+  readonly memoryLog?: (host: string, life: number) => MemoryLog | undefined;
 }
 
 /** Makes each node of the plan when it gets power. */

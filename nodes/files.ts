@@ -9,11 +9,18 @@ import type { RunFile } from "../fabric/rack/run_file.ts";
 import type { Time } from "../fabric/time/time.ts";
 import type { RecordedFault } from "../fabric/time/record.ts";
 import type { Program } from "./host/program.ts";
+import type { Check, Recover } from "./host/protocol.ts";
 import { ScmFile } from "./host/scm_file.ts";
+import type { Settled } from "./host/scm_store.ts";
 
 /** A file that was named is not what it should be. */
 export class InputError extends Error {
   override readonly name = "InputError";
+}
+
+/** A file of a run cannot be written, as a disk is full. */
+export class OutputError extends Error {
+  override readonly name = "OutputError";
 }
 
 /** Opens the SCM file of each host among `nodes`. `settle` must follow. @throws ScmFileError */
@@ -22,9 +29,33 @@ export function openStores(runFile: RunFile, nodes: readonly string[]): Map<stri
   for (const node of runFile.plan.nodes) {
     if (node.kind !== "host" || !nodes.includes(node.name)) continue;
     const path = `${runFile.directory}/scm/${node.name}.scm`;
-    stores.set(node.name, ScmFile.open(path, { host: node.name, bytes: node.config.scmBytes }));
+    const onSettled = (fate: Settled) => recordSettled(runFile, { host: node.name, fate });
+    const plan = { host: node.name, bytes: node.config.scmBytes, onSettled };
+    stores.set(node.name, ScmFile.open(path, plan));
   }
   return stores;
+}
+
+/** What became of the last span of a host that came back, or whose file was read when all was over. */
+export interface SettledRecord {
+  readonly host: string;
+  readonly fate: Settled;
+}
+
+/** A line in `settled.jsonl` of the run's directory, where there was something to decide. */
+function recordSettled({ directory }: RunFile, record: SettledRecord): void {
+  if (record.fate === "none") return;
+  const line = JSON.stringify(record) + "\n";
+  try {
+    Deno.writeTextFileSync(`${directory}/settled.jsonl`, line, { append: true });
+  } catch {
+    // Only chaos asks for it; a full disk shows where something depends on it.
+  }
+}
+
+/** What this run's SCM files decided so far, in order. */
+export function readSettled(directory: string): SettledRecord[] {
+  return readLines(`${directory}/settled.jsonl`).map((line) => JSON.parse(line));
 }
 
 /**
@@ -91,21 +122,50 @@ export function readInputs(
   return inputs;
 }
 
-/** Imports the user's own programs: each is its module's default export. */
-export async function importPrograms(runFile: RunFile): Promise<Record<string, Program>> {
+/** What the files of the user's own programs export, by the name the scenario gives them. */
+export interface OwnPrograms {
+  readonly programs: Readonly<Record<string, Program>>;
+  readonly recoveries: Readonly<Record<string, Recover>>;
+  readonly checks: Readonly<Record<string, Check>>;
+}
+
+/**
+ * Imports the user's own programs: each is its module's default export. `recover` and `check` are what
+ * else a protocol may have (see `host/protocol.ts`).
+ * @throws InputError
+ */
+export async function importPrograms(
+  { programs: paths }: Pick<RunFile, "programs">,
+): Promise<OwnPrograms> {
   const programs: Record<string, Program> = {};
-  for (const [name, path] of Object.entries(runFile.programs)) {
-    const module = await importProgram(path);
-    if (typeof module.default !== "function") {
+  const recoveries: Record<string, Recover> = {}, checks: Record<string, Check> = {};
+  for (const [name, path] of Object.entries(paths)) {
+    const { default: program, recover, check } = await importProgram(path);
+    if (typeof program !== "function") {
       throw new InputError(`${path} has no default export that is a function: expected a program`);
     }
-    programs[name] = module.default as Program;
+    programs[name] = program as Program;
+    if (recover !== undefined) recoveries[name] = hook(path, { recover }) as Recover;
+    if (check !== undefined) checks[name] = hook(path, { check }) as Check;
   }
-  return programs;
+  return { programs, recoveries, checks };
+}
+
+function hook(path: string, named: Readonly<Record<string, unknown>>): unknown {
+  const [[name, value]] = Object.entries(named) as [[string, unknown]];
+  if (typeof value === "function") return value;
+  throw new InputError(`${path} exports ${name} as a ${typeof value}: expected a function`);
+}
+
+/** What a module of the user's may export. */
+interface OwnModule {
+  readonly default?: unknown;
+  readonly recover?: unknown;
+  readonly check?: unknown;
 }
 
 /** @throws InputError with what is wrong with it, where it cannot be loaded or ends while it is. */
-async function importProgram(path: string): Promise<{ readonly default?: unknown }> {
+async function importProgram(path: string): Promise<OwnModule> {
   try {
     return await import(new URL(path, "file:///").href);
   } catch (error) {
@@ -126,14 +186,25 @@ export function traceWriter(path: string): (time: Time, node: string, step: Trac
   const file = Deno.openSync(path, { create: true, append: true });
   const encoder = new TextEncoder();
   return (time, node, step) => {
-    file.writeSync(encoder.encode(JSON.stringify({ time, node, ...step }) + "\n"));
+    const line = encoder.encode(JSON.stringify({ time, node, ...step }) + "\n");
+    writeWhole(file, { path, bytes: line });
   };
 }
 
 /** Keeps what a process observes, as `recording.ts` says, in a file that is not there yet. */
 export function observationWriter(path: string, scope: ObservationScope): Observer {
   const file = Deno.openSync(path, { createNew: true, write: true });
-  return recordTo((block) => {
-    for (let at = 0; at < block.length;) at += file.writeSync(block.subarray(at));
-  }, scope);
+  return recordTo((bytes) => writeWhole(file, { path, bytes }), scope);
+}
+
+/** @throws OutputError */
+function writeWhole(
+  file: Deno.FsFile,
+  { path, bytes }: { readonly path: string; readonly bytes: Uint8Array },
+): void {
+  try {
+    for (let at = 0; at < bytes.length;) at += file.writeSync(bytes.subarray(at));
+  } catch (cause) {
+    throw new OutputError(`Cannot write ${path}: ${(cause as Error).message}`, { cause });
+  }
 }

@@ -24,6 +24,7 @@ import {
   InputError,
   observationWriter,
   openStores,
+  OutputError,
   readInputs,
   traceWriter,
   writeOutput,
@@ -33,9 +34,11 @@ import { ScmFileError } from "./host/scm_file.ts";
 /** Reports of these topics are kept for the end of the run: the bus may lose what passes by. */
 const KEPT_TOPICS: ReadonlySet<string> = new Set([
   "result",
+  "recovered",
   "served",
   "program-failed",
   "rnic-event",
+  "held",
 ]);
 /** What a shell and a container say of a process that SIGKILL ended. */
 const EXIT_KILLED = 128 + 9;
@@ -63,7 +66,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
   endWithParent(() => end());
   const stores = openStores(runFile, nodes);
   const inputs = readInputs(runFile, nodes);
-  const programs = await importPrograms(runFile);
+  const { programs, recoveries } = await importPrograms(runFile);
   const bus = await connect(run, partition);
   const lookahead = lookaheadOf(runFile);
   const index = new Map(partitions.map(({ name }, i) => [name, i]));
@@ -96,6 +99,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       },
       inputs: (host) => inputs.get(host) ?? {},
       programs,
+      recoveries,
     }),
     stores,
     ...(traces && { onTrace: traces }),
@@ -205,7 +209,9 @@ function obeyKill(bus: Bus, of: { run: string; instance: string }): void {
 
 /** The one place where a failure of this process ends it. */
 function fail(error: unknown): never {
-  if (error instanceof ScmFileError || error instanceof InputError) {
+  if (
+    error instanceof ScmFileError || error instanceof InputError || error instanceof OutputError
+  ) {
     console.error(error.message);
     Deno.exit(error instanceof InputError ? EXIT.usage : EXIT.unclear);
   }

@@ -5,7 +5,10 @@
 import type { DurableWrite, Node } from "../fabric/node.ts";
 import type { HostPlan } from "../fabric/rack/plan.ts";
 import type { FactoryOptions } from "./factory.ts";
+import type { Device } from "./host/device.ts";
 import { createHost } from "./host/host.ts";
+import type { Cpu, Steps } from "./host/program.ts";
+import type { Recover } from "./host/protocol.ts";
 import { PROGRAMS } from "./host/programs/programs.ts";
 import { overlay } from "./host/scm_store.ts";
 import type { ImageReader } from "./host/sparse_bytes.ts";
@@ -23,19 +26,41 @@ export function makeHost(host: HostLife, options: FactoryOptions): Node {
   const { name, life, unsaved, config } = host;
   const saved = options.image(name);
   const image = unsaved.length === 0 ? saved : overlaid(saved, unsaved);
+  const memoryLog = options.memoryLog?.(name, life);
   return createHost(name, config, {
     seed: options.plan.seed,
     firstBoot: life === 0,
     life,
     ...(image && { image }),
+    ...(memoryLog && { memoryLog }),
     addresses: options.plan.addresses,
     inputs: options.inputs(name),
     programs: { ...PROGRAMS, ...options.programs },
     services: ["cm"],
-    boot: (cpu) => openDevice(cpu, config),
+    boot: (cpu) => boot(cpu, host, options.recoveries ?? {}),
     reopen: (_cpu, device) => reopenDevice(device, config),
     onEvent: handleEvent,
   });
+}
+
+/** Opens the device; at every boot after a power failure, lets the host's protocols recover first. */
+function* boot(
+  cpu: Cpu,
+  { life, config }: HostLife,
+  recoveries: Readonly<Record<string, Recover>>,
+): Steps<Device> {
+  const device = yield* openDevice(cpu, config);
+  if (life === 0) return device;
+  const done = new Set<string>();
+  for (const { run, options } of config.programs) {
+    const recover = Object.hasOwn(recoveries, run) ? recoveries[run] : undefined;
+    // Roles of one protocol on one host share what is to be recovered.
+    if (recover === undefined || done.has(run)) continue;
+    done.add(run);
+    const recovered = yield* recover({ cpu, host: cpu.host, options });
+    cpu.report("recovered", { program: run, recovered });
+  }
+  return device;
 }
 
 /** What was saved, with what was not yet saved on top. */

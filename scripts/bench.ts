@@ -7,8 +7,11 @@ import { startNatsServer } from "../console/server/nats_server.ts";
 import { EXIT } from "../fabric/rack/run_file.ts";
 import { measureHops, measureStartUp } from "./bench/as_processes.ts";
 import { type Figure, figureRow, figureTable } from "./bench/figure.ts";
+import { measureExplorer } from "./bench/explore.ts";
 import { measureGrowth, measureOneProcess } from "./bench/one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./bench/packets.ts";
+import { measureMethods, methodsText, writeMethods } from "./bench/methods.ts";
+import { measureVerified, verifiedText, writeVerified } from "./bench/verified.ts";
 import { explain } from "./commands/failure.ts";
 import { onInterrupt } from "./commands/interrupt.ts";
 import { print, say } from "./commands/output.ts";
@@ -19,9 +22,10 @@ interface Flags {
   readonly json?: true;
   readonly seed: string;
   readonly only?: string;
+  readonly write?: true;
 }
 
-const GROUPS = ["a", "b", "c", "d", "e", "g", "h"] as const;
+const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "m"] as const;
 
 async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
@@ -46,8 +50,22 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("e") || wanted.has("f")) figures.push(...measurePackets({ seed, quick }));
   if (wanted.has("g")) figures.push(...measureLine({ seed, quick }));
   if (wanted.has("h")) figures.push(...measureQueuePairs({ seed, quick }));
-  if (flags.json) print(JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow) }));
-  else print(figureTable(figures));
+  if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
+  const methods = wanted.has("m") ? measureMethods(seed) : [];
+  const verified = wanted.has("m") ? measureVerified(seed) : [];
+  if (flags.write) {
+    await writeMethods(methods);
+    await writeVerified(verified);
+  }
+  if (flags.json) {
+    print(
+      JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow), methods, verified }),
+    );
+    return;
+  }
+  if (figures.length > 0) print(figureTable(figures));
+  if (methods.length > 0) print(methodsText(methods));
+  if (verified.length > 0) print(verifiedText(verified));
 }
 
 type InPlace<T> = (
@@ -88,9 +106,10 @@ const command = new Command("bench")
   .option("--quick", "fewer and smaller runs: under a minute, less exact")
   .option("--json", "one JSON document on stdout")
   .option("--seed <n>", "of every rack", "7")
+  .option("--write", "put the table of (m) into the README, with --only m")
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), m (methods, exact): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

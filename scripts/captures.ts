@@ -95,8 +95,15 @@ export async function writeCaptures(
     );
     written.push(files.perfetto);
   }
-  for (const { directory } of runs) Deno.removeSync(recordingsIn(directory), { recursive: true });
+  for (const { directory } of runs) removeRecordings(directory);
   return written;
+}
+
+/** Removes what the processes of a run have recorded, if they have. */
+export function removeRecordings(directory: string): void {
+  if (isThere(recordingsIn(directory))) {
+    Deno.removeSync(recordingsIn(directory), { recursive: true });
+  }
 }
 
 /** Removes what {@link writeCaptures} was in the middle of when it was interrupted. */
@@ -177,6 +184,7 @@ function* chunksOf(parts: Iterable<Uint8Array>): Generator<Uint8Array> {
 export function eventsIn(directory: string): Iterable<SeenEvent> {
   const kills = recordedKills(`${directory}/faults.jsonl`);
   const folder = recordingsIn(directory);
+  if (!isThere(folder)) return [];
   const found = [...Deno.readDirSync(folder)].map(({ name }) => {
     const path = `${folder}/${name}`;
     return { partition: name.split(".")[0]!, path, firstSpan: firstSpanOf(path) };

@@ -24,6 +24,28 @@ interface Outcome extends TestCount {
 /** Tests of the whole rack start, watch and end processes; `/proc` asks for all or nothing. */
 const RACK_PERMISSIONS: readonly string[] = ["--allow-all"];
 
+/** Tests of whole racks that start nothing, and so may run side by side: much computing in each. */
+const IN_ONE_PROCESS: readonly string[] = [
+  "tests/crash",
+  ...[
+    "compound",
+    "flush_on_fail",
+    "memory_log",
+    "message_sizes",
+    "methods_table",
+    "mixed_writes",
+    "persist_methods",
+    "persistence_promises",
+    "receive_buffers",
+    "replicated_log",
+    "several_requesters",
+    "unreliable_rack",
+    "verbs",
+    "verify_verbs",
+    "write_amplification",
+  ].map((name) => `tests/${name}_test.ts`),
+];
+
 const STAGES: readonly Stage[] = [
   { name: "format", args: ["fmt", "--check"] },
   { name: "lint", args: ["lint", "--quiet"] },
@@ -50,16 +72,23 @@ const STAGES: readonly Stage[] = [
     tests: ["tests/seeds"],
   },
   {
+    name: "racks in one process",
+    args: ["--parallel", ...RACK_PERMISSIONS],
+    tests: IN_ONE_PROCESS,
+    slow: true,
+  },
+  {
     name: "rack tests",
-    args: [...RACK_PERMISSIONS, "--ignore=tests/seeds"],
+    args: [...RACK_PERMISSIONS, `--ignore=tests/seeds,${IN_ONE_PROCESS.join(",")}`],
     tests: ["tests"],
     slow: true,
   },
 ];
 
-function isFolder(path: string): boolean {
+function isThere(path: string): boolean {
   try {
-    return Deno.statSync(`${ROOT}/${path}`).isDirectory;
+    Deno.statSync(`${ROOT}/${path}`);
+    return true;
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return false;
     throw error;
@@ -100,7 +129,7 @@ async function runTests(stage: Stage, folders: readonly string[]): Promise<TestC
 }
 
 async function runStage(stage: Stage): Promise<Outcome | null> {
-  const folders = stage.tests?.filter(isFolder);
+  const folders = stage.tests?.filter(isThere);
   if (folders?.length === 0) return null;
   console.log(`── ${stage.name}`);
   const start = performance.now();
@@ -113,7 +142,7 @@ async function runStage(stage: Stage): Promise<Outcome | null> {
 function lineOf({ stage, seconds, passed, failed }: Outcome): string {
   const tests = passed > 0 ? `  ${passed} tests` : "";
   const verdict = failed === 0 ? "ok    " : "FAILED";
-  return `${verdict}  ${stage.padEnd(14)} ${seconds.toFixed(1).padStart(6)} s${tests}`;
+  return `${verdict}  ${stage.padEnd(20)} ${seconds.toFixed(1).padStart(6)} s${tests}`;
 }
 
 async function main(args: readonly string[]): Promise<number> {

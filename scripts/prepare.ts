@@ -7,7 +7,7 @@ import {
   partitionsOf,
 } from "../fabric/rack/topology.ts";
 import type { LinkFaultPlan } from "../fabric/rack/link_plan.ts";
-import type { FaultPlan, RackPlan } from "../fabric/rack/plan.ts";
+import type { FaultPlan, RackPlan, WritebackPlan } from "../fabric/rack/plan.ts";
 import type { RunFile } from "../fabric/rack/run_file.ts";
 import {
   isOwnProgram,
@@ -38,6 +38,8 @@ export interface PrepareOptions extends VariantChoices {
   readonly seed?: number;
   /** Instead of the scenario's faults: to replay what happened. */
   readonly faults?: readonly FaultPlan[];
+  /** What caches give up early (see `WritebackPlan`). */
+  readonly writebacks?: readonly WritebackPlan[];
   /** Faults of cables that were ordered besides the scenario's; or none at all. */
   readonly linkFaults?: readonly LinkFaultPlan[] | "none";
   /** Instead of the scenario's: another use of its rack. */
@@ -87,10 +89,16 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
   return prepared;
 }
 
-function withFaults(plan: RackPlan, { faults, linkFaults }: PrepareOptions): RackPlan {
+function withFaults(plan: RackPlan, options: PrepareOptions): RackPlan {
+  const { faults, writebacks = [], linkFaults } = options;
   const { linkFaults: planned = [], ...rest } = plan;
   const all = linkFaults === "none" ? [] : [...planned, ...linkFaults ?? []];
-  return { ...rest, faults: faults ?? plan.faults, ...(all.length > 0 && { linkFaults: all }) };
+  return {
+    ...rest,
+    faults: faults ?? plan.faults,
+    ...(writebacks.length > 0 && { writebacks }),
+    ...(all.length > 0 && { linkFaults: all }),
+  };
 }
 
 /** Whether it is a `put` that has neither a file nor made-up bytes to write. */
@@ -141,7 +149,7 @@ async function findInputs(
     if (node.kind !== "host") continue;
     for (const { run, options } of node.config.programs) {
       const file = options["file"];
-      if (run !== "put" && !isOwnProgram(run)) continue;
+      if (run !== "put" && run !== "log" && !isOwnProgram(run)) continue;
       // `bytes` asks for made-up data of that size.
       if (run === "put" && file === undefined && options["bytes"] === undefined) {
         throw new UsageError(

@@ -1,5 +1,6 @@
 /** The `rack` command. Each subcommand stands in a file of its own under `commands/`. */
 import { Command, CommanderError } from "commander";
+import { addChaos } from "./commands/chaos.ts";
 import { addCompose } from "./commands/compose.ts";
 import { explain } from "./commands/failure.ts";
 import { unlessInterrupted } from "./commands/interrupt.ts";
@@ -7,6 +8,7 @@ import { say } from "./commands/output.ts";
 import { addRun } from "./commands/run.ts";
 import { addUp } from "./commands/up.ts";
 import { addDown } from "./commands/down.ts";
+import { addExplore } from "./commands/explore.ts";
 import { addPerftest } from "./commands/perftest.ts";
 import { addPs } from "./commands/ps.ts";
 import { addPower } from "./commands/power.ts";
@@ -34,7 +36,9 @@ function rack(): Command {
   addRuns(program);
   addTransfer(program);
   addTrace(program);
+  addExplore(program);
   addPerftest(program);
+  addChaos(program);
   addCompose(program);
   return program;
 }

@@ -1,4 +1,5 @@
 /** What a run says of the methods it compared: one row per method and flow, as data and as a table. */
+import type { DurableWrite } from "../fabric/node.ts";
 import type { FinalReply } from "../fabric/rack/run_file.ts";
 import { formatTime, PS_PER_S, type Time } from "../fabric/time/time.ts";
 import {
@@ -8,13 +9,16 @@ import {
   type Loss,
   type PutResult,
 } from "../tests/checkers/survival.ts";
+import { countVerified, type VerifiedCounts } from "../tests/checkers/verified.ts";
+import { withReceived } from "../tests/checkers/received.ts";
 import { madeUpBytes } from "../nodes/host/programs/made_up.ts";
 import { table } from "./commands/output.ts";
+import type { DeviceFaultRow } from "./device_fault_report.ts";
 import type { FaultRow } from "./fault_report.ts";
 import type { CongestionRow } from "./congestion_report.ts";
 import type { Prepared } from "./prepare.ts";
 import type { Outcome } from "./run_variant.ts";
-import { readSurvived } from "./survived.ts";
+import { heldFor, readSurvived, survivedView } from "./survived.ts";
 
 /** One `put` of one variant. Times in ps, per message where the name says so. */
 export interface MethodRow {
@@ -34,10 +38,17 @@ export interface MethodRow {
   readonly throughputBps: number;
   /** Work of the program on each side between first post and last completion, spinning apart. */
   readonly cpuPs: { readonly requester: Time; readonly responder: Time };
+  /**
+   * Bytes that the responder's SCM medium is written, in blocks of 256 B, for each byte of SCM that its
+   * controller was given since power-on; null where it is dead, or was given none.
+   */
+  readonly scmAmplification: number | null;
   /** Whether the SCM file holds the whole file when the power is gone. */
   readonly intact: boolean;
   /** P-41: the first byte reported persisted that is not there. */
   readonly loss: Loss | null;
+  /** V-10: of a method that has its writes checked. */
+  readonly verified?: VerifiedCounts;
   readonly error: string | null;
   readonly digest: string;
 }
@@ -60,12 +71,22 @@ export interface RunReport {
   readonly congestion: readonly CongestionRow[];
   /** What cables did wrong, and to how many frames. */
   readonly faults: readonly FaultRow[];
+  /** What was broken inside machines, and how much data it damaged. */
+  readonly deviceFaults: readonly DeviceFaultRow[];
   /** What programs that are not `put` reported, and failures of programs. */
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }
   >;
   readonly checks: ReadonlyArray<
-    { readonly name: string; readonly holds: boolean; readonly detail: string }
+    {
+      readonly name: string;
+      readonly promise: string;
+      /** How much there was to look at, by variant. */
+      readonly looked: readonly string[];
+      readonly holds: boolean;
+      /** What is wrong; "" where it holds. */
+      readonly detail: string;
+    }
   >;
 }
 
@@ -98,15 +119,16 @@ async function rowOf(
   const file = path === undefined
     ? madeUpBytes(result.bytes, result.object.name)
     : await Deno.readFile(path);
-  const survived = await readSurvived(outcome.directory, {
-    host: result.to,
-    range: result.object,
-  });
+  const held = heldFor(result.to, outcome.finals.flatMap(({ reports }) => reports));
+  const survived = result.method === "send-read"
+    ? readReceived(prepared, { directory: outcome.directory, result, held })
+    : await readSurvived(outcome.directory, { host: result.to, range: result.object, held });
   const requests = Object.entries(result.requests).reduce(
     (sum, [kind, count]) => kind === "recv" ? sum : sum + count,
     0,
   );
   const { messages, startPs, endPs } = result;
+  const verified = countVerified(result, { file, survived });
   const responder = prepared.plan.nodes.find(({ name }) => name === result.to);
   const ddio = responder?.kind === "host" ? responder.config.ddio ? "on" : "off" : "mixed";
   const seconds = (endPs - startPs) / PS_PER_S;
@@ -125,11 +147,29 @@ async function rowOf(
     latencyPs: result.latencyPs ?? { median: 0, p99: 0, max: 0 },
     throughputBps: seconds > 0 ? Math.round(bytes * 8 / seconds) : 0,
     cpuPs: { requester: result.cpuPs, responder: servedPs(outcome.finals, result) },
+    scmAmplification: amplificationOf(outcome.finals, result.to),
     intact: isIntact(file, survived),
     loss: firstLoss(result, file, survived) ?? null,
+    ...(verified && { verified }),
     error: result.error ?? null,
     digest: outcome.digest,
   };
+}
+
+/** The object as the responder's next life has it, with what lies in its receive buffers. */
+function readReceived(
+  { plan }: Ran,
+  from: {
+    readonly directory: string;
+    readonly result: PutResult;
+    readonly held: readonly DurableWrite[];
+  },
+): Uint8Array {
+  const { directory, result: { to: host, object }, held } = from;
+  const image = survivedView(directory, host, { held });
+  if (image === undefined) return new Uint8Array(object.length);
+  const { scmOffset, length } = object;
+  return withReceived(plan, { host, image }).read(scmOffset, scmOffset + length);
 }
 
 /** What the responder's CPU did for this object, as its service reported; 0 if it died before. */
@@ -144,12 +184,20 @@ function servedPs(finals: readonly FinalReply[], { to, object }: PutResult): Tim
   return 0;
 }
 
+function amplificationOf(finals: readonly FinalReply[], host: string): number | null {
+  const { scmBytesIn = 0, scmBytesOut = 0 } =
+    finals.find(({ statistics }) => statistics[host] !== undefined)?.statistics[host] ?? {};
+  return scmBytesIn > 0 ? round(scmBytesOut / scmBytesIn) : null;
+}
+
 const round = (value: number) => Math.round(value * 1_000) / 1_000;
 
 /** The comparison as a table for people. */
 export function reportTable(rows: readonly MethodRow[]): string {
   // Where one host writes to one other, nobody asks which.
   const hasHosts = new Set(rows.map(({ from, to }) => `${from} ${to}`)).size > 1;
+  // Data in whole blocks costs the medium what came: nothing to see then.
+  const hasAmplification = rows.some(({ scmAmplification }) => (scmAmplification ?? 1) >= 1.1);
   const header = [
     ...(hasHosts ? ["from", "to"] : []),
     "method",
@@ -163,6 +211,7 @@ export function reportTable(rows: readonly MethodRow[]): string {
     "Gb/s",
     "cpu req",
     "cpu resp",
+    ...(hasAmplification ? ["scm write"] : []),
     "promises",
     "intact",
   ];
@@ -181,6 +230,7 @@ export function reportTable(rows: readonly MethodRow[]): string {
       (row.throughputBps / 1e9).toFixed(2),
       formatTime(row.cpuPs.requester),
       formatTime(row.cpuPs.responder),
+      ...(hasAmplification ? [row.scmAmplification?.toFixed(2) ?? "-"] : []),
       row.promises ? "persisted" : "nothing",
       row.loss !== null ? "LOST" : row.intact ? "yes" : "no",
     ]),

@@ -1,11 +1,12 @@
 /** Runs one rack to its end: as processes over the bus, or in this process (`--pack all`). */
 import { connectNats, type NatsAddress } from "../fabric/bus/nats_bus.ts";
 import type { ObservationScope } from "../fabric/capture/observation.ts";
+import { teeOf, widestOf } from "../fabric/capture/tee.ts";
 import { busPatienceMs, type FinalReply } from "../fabric/rack/run_file.ts";
 import { Simulator } from "../fabric/simulator.ts";
 import type { TraceStep } from "../fabric/node.ts";
-import type { Time } from "../fabric/time/time.ts";
-import { Supervisor, type SupervisorEvent } from "../console/server/supervisor.ts";
+import { formatTime, NEVER, PS_PER_US, type Time } from "../fabric/time/time.ts";
+import { RackError, Supervisor, type SupervisorEvent } from "../console/server/supervisor.ts";
 import { writeRunFile } from "../console/server/run_directory.ts";
 import { nodeFactory } from "../nodes/factory.ts";
 import {
@@ -17,7 +18,10 @@ import {
   traceWriter,
   writeOutput,
 } from "../nodes/files.ts";
+import type { RunRecord } from "../tests/checkers/run_record.ts";
+import { eventsIn, removeRecordings } from "./captures.ts";
 import { type Prepared, runFileOf } from "./prepare.ts";
+import { recordOfProcesses, recordOfWatched, watchRun } from "./run_record.ts";
 
 /** How a rack's run ended, whichever way it was run. */
 export interface Outcome {
@@ -30,6 +34,8 @@ export interface Outcome {
   readonly finals: readonly FinalReply[];
   /** Where the SCM files are. */
   readonly directory: string;
+  /** What checkers look at, where that was asked for. */
+  readonly record?: RunRecord;
 }
 
 export interface RunOptions {
@@ -38,7 +44,11 @@ export interface RunOptions {
   readonly trace: boolean;
   /** What is recorded for captures; nothing without it. */
   readonly observe?: ObservationScope;
+  /** What is seen for checkers: what programs were told, and frames too; nothing without it. */
+  readonly check?: "notes" | "wire";
   readonly delayMsMax: number;
+  /** In this process: give up after so many wall ms, and let others have their turn. Default: neither. */
+  readonly limitMs?: number;
   readonly onProgress?: (node: string, topic: string, value: unknown) => void;
   readonly onEvent?: (event: SupervisorEvent) => void;
   /** Called with the rack before any process of it is started: whoever may take it down. */
@@ -54,13 +64,15 @@ export async function runProcesses(
 ): Promise<Outcome> {
   const began = performance.now();
   const { run, directory, address, trace, observe, delayMsMax, onEvent, onProgress } = options;
+  const { check } = options;
+  const scope = widestOf([observe, check]);
   const runFile = runFileOf(prepared, {
     run,
     directory,
     stayUp: false,
     livenessMs: 0,
     trace,
-    ...(observe && { observe }),
+    ...(scope && { observe: scope }),
     delayMsMax,
   });
   const runFilePath = await writeRunFile(runFile);
@@ -90,7 +102,18 @@ export async function runProcesses(
     settleStores(runFile);
     const wallMs = performance.now() - began;
     const { digest, virtualPs, events } = summary;
-    return { digest, virtualPs, events, wallMs, processes, finals, directory };
+    const { plan, partitions } = prepared;
+    const record = check && recordOfProcesses({
+      plan,
+      directory,
+      finals,
+      partitions,
+      events: eventsIn(directory),
+      hasWire: check === "wire",
+    });
+    if (observe === undefined && scope !== undefined) removeRecordings(directory);
+    const outcome = { digest, virtualPs, events, wallMs, processes, finals, directory };
+    return record === undefined ? outcome : { ...outcome, record };
   } finally {
     await supervisor.down();
     await bus.close();
@@ -117,12 +140,17 @@ export async function runSimulated(
   await writeRunFile(runFile);
   const hosts = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
   const inputs = readInputs(runFile, hosts);
+  const { programs, recoveries } = await importPrograms(runFile);
   const stores = openStores(runFile, hosts);
   for (const store of stores.values()) store.settle("unknown");
   const reports: FinalReply["reports"][number][] = [];
   const onTrace = options.onTrace ??
     (trace ? traceWriter(`${directory}/trace/all.ndjson`) : undefined);
-  const observer = observe && observationWriter(`${directory}/observed/all.here.seen`, observe);
+  const watch = options.check && watchRun(plan);
+  const observer = teeOf([
+    observe && observationWriter(`${directory}/observed/all.here.seen`, observe),
+    options.check === "wire" ? watch?.observer : undefined,
+  ]);
   let span = 0;
   try {
     const simulator = new Simulator({
@@ -131,18 +159,21 @@ export async function runSimulated(
         plan,
         image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
         inputs: (host) => inputs.get(host) ?? {},
-        programs: await importPrograms(runFile),
+        programs,
+        recoveries,
       }),
       onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),
       ...(onTrace && { onTrace }),
       ...(observer && { observer }),
+      ...(watch && { onNote: watch.onNote }),
       onReport(time, node, topic, value) {
         if (topic === "output") return writeOutput(runFile, value);
         options.onProgress?.(node, topic, value);
         if (topic !== "progress") reports.push({ time, node, topic, value });
       },
     });
-    simulator.run();
+    if (options.limitMs === undefined) simulator.run();
+    else await runWithin(simulator, { until: plan.until ?? NEVER, limitMs: options.limitMs });
     const final: FinalReply = {
       partition: "all",
       statistics: simulator.statistics(),
@@ -154,8 +185,31 @@ export async function runSimulated(
     };
     const { digest, now, events } = simulator;
     const wallMs = performance.now() - began;
-    return { digest, virtualPs: now, events, wallMs, processes: 1, finals: [final], directory };
+    const finals = [final];
+    const outcome = { digest, virtualPs: now, events, wallMs, processes: 1, finals, directory };
+    if (watch === undefined) return outcome;
+    return { ...outcome, record: recordOfWatched({ plan, directory, finals }, watch) };
   } finally {
     for (const store of stores.values()) store.close();
+  }
+}
+
+const SLICE_PS = 100 * PS_PER_US;
+const TURN_MS = 50;
+
+/** Runs to the end, with a turn for others (Ctrl-C) now and then. @throws RackError after `limitMs`. */
+async function runWithin(
+  simulator: Simulator,
+  { until, limitMs }: { readonly until: Time; readonly limitMs: number },
+): Promise<void> {
+  const deadline = performance.now() + limitMs;
+  let turnAt = performance.now() + TURN_MS;
+  while (simulator.next < until) {
+    simulator.run(simulator.next + SLICE_PS);
+    if (performance.now() < turnAt) continue;
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    turnAt = performance.now() + TURN_MS;
+    if (turnAt < deadline) continue;
+    throw new RackError(`No end after ${limitMs} ms, at ${formatTime(simulator.now)}`);
   }
 }

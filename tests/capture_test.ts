@@ -30,14 +30,19 @@ const missing = tsharkMissing();
 if (missing !== undefined) console.log(`what Wireshark reads is SKIPPED: ${missing}`);
 const withTshark = missing === undefined ? it : it.skip;
 
+/** The first document's: `tests/verify_test.ts` has the second's. */
+type PersistFigure = Exclude<Figure, 45 | 46>;
+
 /** Steps of a figure that a frame carries out, or that the arrival of one sets off. */
-const CARRIED: Readonly<Record<Figure, readonly string[]>> = {
+const CARRIED: Readonly<Record<PersistFigure, readonly string[]>> = {
   2: ["S203", "S204", "S205", "S206", "S210", "S211", "S212", "S213"],
   3: ["S303", "S304", "S305", "S306", "S310", "S312", "S313", "S314", "S315", "S323", "S324"],
   9: ["S903", "S904", "S905", "S906", "S907", "S908"],
   10: ["S1003", "S1004", "S1006", "S1007", "S1009", "S1010", "S1013", "S1016", "S1018"],
 };
-const FIGURES: ReadonlyArray<readonly [method: RunOf["method"] & string, "off" | "on", Figure]> = [
+const FIGURES: ReadonlyArray<
+  readonly [method: RunOf["method"] & string, "off" | "on", PersistFigure]
+> = [
   ["write-read", "off", 2],
   ["write-send", "off", 3],
   ["persist-opcode", "off", 9],

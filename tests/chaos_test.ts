@@ -1,161 +1,192 @@
 /**
- * Processes, timekeeper and broker killed and started at random in the middle of a transfer. Whatever
- * comes of it: the run ends, what was reported persisted is there, and the record of power failures
- * replays the run in one process, unless the run itself says that it cannot.
+ * Rounds of `rack chaos` on shipped scenarios, and the command itself. Whatever is done to a rack, it
+ * comes to its end, keeps its promises, and its record replays it in one process; and whatever happens to
+ * the command, it leaves nothing behind.
  *
- * `RACKMESH_TEST_SEED=17 RACKMESH_TEST_RUNS=1 deno test -A tests/chaos_test.ts` repeats one. What is
- * done follows from the seed; when it hits, from the machine.
+ * `RACKMESH_CHAOS=10m deno test -A tests/chaos_test.ts` goes on for so long with each scenario, in the
+ * place of a few rounds; `RACKMESH_TEST_SEED=17` is another campaign. What is done follows from the
+ * seed; where it hits, from the machine.
  */
 import assert from "node:assert/strict";
-import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
-import type { Supervisor } from "../console/server/supervisor.ts";
-import { sleep } from "../fabric/bus/wall_time.ts";
-import { METHODS } from "../fabric/rack/vocabulary.ts";
-import { type Rng, rngFor } from "../fabric/time/rng.ts";
-import { firstLoss, firstTorn, isReportedOnce } from "./checkers/survival.ts";
-import {
-  RackBench,
-  type Ran,
-  recordedFaults,
-  type RunOf,
-  summaryOf,
-  survivorOf,
-} from "./support/process_rack.ts";
+import { afterAll, afterEach, beforeAll, describe, it } from "@std/testing/bdd";
+import { fromFileUrl, projectFile } from "../console/server/paths.ts";
+import { CommandRig, processesNaming } from "./support/command.ts";
+import { eventually } from "./support/eventually.ts";
+import { contentOf } from "./support/process_rack.ts";
+import type { CampaignReport } from "../scripts/chaos/campaign.ts";
 
-const FIRST_SEED = Number(Deno.env.get("RACKMESH_TEST_SEED") ?? 1);
-const RUNS = Number(Deno.env.get("RACKMESH_TEST_RUNS") ?? 6);
+const SEED = Deno.env.get("RACKMESH_TEST_SEED") ?? "1";
+const LENGTH = Deno.env.get("RACKMESH_CHAOS");
 
-/** For one run, which takes a second: a busy machine needs longer, a rack that waits for ever does not end. */
-const DEADLINE_MS = 30_000;
+/** Shipped scenarios, and how many rounds of each are played with every change. */
+const SCENARIOS = [
+  ["persist_pair", 8],
+  ["persist_pair_kill", 2],
+  ["lossy_pair", 4],
+  ["my_protocol", 2],
+  ["replicated_log", 3],
+  ["leaf_spine", 1],
+] as const;
 
-const PARTITIONS = {
-  node: ["a", "a-rnic", "b", "b-rnic", "tor"],
-  machine: ["a", "b", "tor"],
-} as const;
+/** What the log's client appends here: the scenario's half a megabyte would take a minute. */
+const LOG_BYTES = 32 * 1024;
 
-/** What is done to a rack, and how long to wait after it in ms. */
-interface Blow {
-  readonly what: "kill" | "start" | "restart broker";
-  readonly process: string;
-  readonly pauseMs: number;
+/** Within a few rounds somebody is stopped; a round takes seconds, or many on a busy machine. */
+const STOPPED_WITHIN_MS = 180_000;
+
+let rig: CommandRig;
+
+beforeAll(async () => {
+  rig = await CommandRig.open();
+});
+
+afterEach(() => rig.gone(10_000));
+
+afterAll(() => rig.close());
+
+function shipped(name: string): string {
+  return fromFileUrl(projectFile(`scripts/scenarios/${name}.yaml`));
 }
 
-function pick<T>(rng: Rng, from: readonly T[]): T {
-  return from[rng.below(from.length)]!;
+/** What is wrong with a campaign, with all it takes to look into it. */
+function failuresOf(report: CampaignReport): string {
+  return report.failures.map(({ round, what, blows, findings, untold, command }) =>
+    [
+      `round ${round} of seed ${report.seed}: ${what}`,
+      ...blows.map((blow) => `  ${blow.what}`),
+      ...findings.map(({ check, text }) => `  ${check}: ${text}`),
+      ...(untold === null ? [] : [`  cannot be told: ${untold}`]),
+      `  ${command}`,
+    ].join("\n")
+  ).join("\n");
 }
 
-/** One to four blows, of which a start of what lives and a kill of what is dead do nothing. */
-function blowsOf(rng: Rng, processes: readonly string[]): Blow[] {
-  return Array.from({ length: 1 + rng.below(4) }, (): Blow => {
-    const what = pick(rng, ["kill", "kill", "kill", "start", "restart broker"] as const);
-    // The timekeeper comes back by itself.
-    const process = pick(rng, what === "kill" ? [...processes, "timekeeper"] : processes);
-    return { what, process, pauseMs: rng.below(60) };
-  });
-}
-
-async function strike(blow: Blow, on: { rack: Supervisor; bench: RackBench }): Promise<void> {
-  const { rack, bench } = on;
-  if (blow.what === "kill") rack.kill(blow.process);
-  else if (blow.what === "start") rack.startPartition(blow.process);
-  else {
-    await bench.killServer();
-    await bench.server.restart();
-  }
-}
-
-/** Strikes until the run is over: what is done after that hits nothing, or what is no part of it. */
-async function strikeAll(
-  blows: readonly Blow[],
-  on: { rack: Supervisor; bench: RackBench },
-): Promise<void> {
-  let isOver = false;
-  const end = () => isOver = true;
-  on.rack.finished.then(end, end);
-  for (const blow of blows) {
-    if (isOver) return;
-    await strike(blow, on);
-    await sleep(blow.pauseMs);
-  }
-}
-
-/** Runs a rack; one that does not come to its end is taken down and fails with whom it waits for. */
-async function runInTime(bench: RackBench, run: RunOf): Promise<Ran> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  let late: string | undefined;
-  const onStart = (rack: Supervisor) => {
-    timer = setTimeout(async () => {
-      const status = await rack.status();
-      late = `No end after ${DEADLINE_MS} ms: ${JSON.stringify(status ?? "no timekeeper answers")}`;
-      await rack.down();
-    }, DEADLINE_MS);
-  };
-  try {
-    return await bench.run({ ...run, onStart });
-  } catch (error) {
-    throw late === undefined ? error : new Error(late, { cause: error });
-  } finally {
-    clearTimeout(timer);
-  }
-}
-
-function runOf(seed: number): { run: RunOf; blows: readonly Blow[]; share: number } {
-  const rng = rngFor(seed, "chaos");
-  const packing = pick(rng, ["node", "node", "machine"] as const);
-  const run: RunOf = {
-    scenario: new URL("../scripts/scenarios/persist_pair.yaml", import.meta.url),
-    method: pick(rng, METHODS),
-    ddio: pick(rng, ["off", "on"] as const),
-    packing,
-    seed,
-    inputBytes: 24 * 1024 - rng.below(1000),
-    size: 1024,
-    depth: 1 + rng.below(6),
-    delayMsMax: 1 + rng.below(3),
-  };
-  return {
-    run,
-    blows: blowsOf(rng, PARTITIONS[packing]),
-    share: 0.05 + 0.5 * rng.below(100) / 100,
-  };
-}
-
-describe("Chaos", () => {
-  let bench: RackBench;
-
-  beforeAll(async () => {
-    bench = await RackBench.open();
-  });
-
-  afterAll(() => bench.close());
-
-  async function assertSurvival(ran: Ran): Promise<void> {
-    for (const put of ran.puts) {
-      const survived = await survivorOf(ran, put);
-      assert.equal(firstLoss(put, ran.file, survived), undefined);
-      assert.equal(firstTorn(put, ran.file, survived), undefined);
-      assert.ok(isReportedOnce(put));
-    }
-  }
-
-  for (let seed = FIRST_SEED; seed < FIRST_SEED + RUNS; seed++) {
-    const { run, blows, share } = runOf(seed);
-    const { method, ddio, packing } = run;
-    const told = blows.map(({ what, process }) =>
-      what === "restart broker" ? what : `${what} ${process}`
-    );
-    it(`P-41: seed ${seed}: ${method}, DDIO ${ddio}, ${packing}: ${told.join(", ")}`, async () => {
-      let struck: Promise<void> | undefined;
-      const act = (rack: Supervisor) => {
-        struck = strikeAll(blows, { rack, bench });
-      };
-      const ran = await runInTime(bench, { ...run, midway: { share, act } })
-        .finally(() => struck);
-      await assertSurvival(ran);
-      if (!summaryOf(ran).exact) return;
-      const faults = await recordedFaults(ran);
-      const replayed = await bench.run({ ...run, faults, packing: "all" });
-      assert.equal(replayed.outcome.digest, ran.outcome.digest, JSON.stringify(faults));
+describe("rack chaos", () => {
+  for (const [scenario, rounds] of SCENARIOS) {
+    it(`P-41: seed ${SEED}: ${scenario} keeps its promises, comes to its end, and replays`, async () => {
+      const bounds = LENGTH === undefined
+        ? ["--for", "10m", "--rounds", String(rounds)]
+        : ["--for", LENGTH];
+      const input = scenario === "replicated_log"
+        ? ["--input", await rig.file("log.bin", contentOf(LOG_BYTES))]
+        : [];
+      const args = ["chaos", shipped(scenario), "--seed", SEED, ...bounds, ...input, "--json"];
+      const { code, stdout, stderr } = await rig.run(args);
+      assert.ok(stdout !== "", stderr);
+      const report: CampaignReport = JSON.parse(stdout);
+      assert.equal(failuresOf(report), "");
+      assert.equal(code, 0);
+      assert.ok(report.rounds > 0 && report.hits > 0);
+      assert.equal(report.replayed + report.inexact, report.rounds);
     });
   }
+
+  it("finds a promise that is not kept, and prints the command that shows it", async () => {
+    const scenario = await liarScenario(rig);
+    // In one of them its host is killed before it can lie.
+    const ended = await rig.run(["chaos", scenario, "--rounds", "3", "--seed", "3", "--json"]);
+    assert.equal(ended.code, 1, ended.stderr);
+    const report: CampaignReport = JSON.parse(ended.stdout);
+    const [failure] = report.failures;
+    assert.ok(failure !== undefined);
+    assert.deepEqual([...new Set(failure.findings.map(({ check }) => check))], [
+      "survives-what-was-reported",
+    ]);
+    assert.deepEqual([failure.replay, failure.replayShows], ["same", true]);
+    assert.deepEqual(JSON.parse(Deno.readTextFileSync(`${report.directory}/chaos.json`)), report);
+    assert.ok(failure.directory !== null && Deno.statSync(failure.directory).isDirectory);
+    const [, ...args] = failure.command.split(" ");
+    const again = await rig.run([...args, "--json"]);
+    assert.equal(JSON.parse(again.stdout).digest, failure.digest);
+  });
+
+  it("refuses what it cannot do, before anything is started", async () => {
+    const pair = shipped("persist_pair");
+    const cases: [args: string[], message: RegExp][] = [
+      [["--for", "soon"], /--for is "soon": expected a time > 0/],
+      [["--rounds", "0"], /--rounds is "0": expected a whole number from 1/],
+      [["--pack", "all"], /--pack is "all": expected node or machine/],
+      [["--method", "magic"], /--method is "magic"/],
+    ];
+    for (const [args, message] of cases) {
+      const { code, stderr } = await rig.run(["chaos", pair, ...args]);
+      assert.equal(code, 64, stderr);
+      assert.match(stderr, message);
+    }
+    const kill = ["chaos", shipped("persist_pair_kill"), "--pack", "machine"];
+    const { code, stderr } = await rig.run(kill);
+    assert.equal(code, 64, stderr);
+    assert.match(stderr, /expected node, as .* has power failures of its own/);
+  });
+
+  it("takes everything down when it is interrupted, stopped processes included", async () => {
+    const command = rig.start(["chaos", shipped("persist_pair"), "--for", "5m", "--seed", "5"], {
+      detached: true,
+    });
+    await somebodyIsStopped();
+    command.interrupt();
+    const { code, stderr } = await command.ended;
+    assert.equal(code, 130, stderr);
+    await rig.gone(5_000);
+    assert.deepEqual(wakersLeft(), []);
+  });
+
+  it("leaves nothing when it is killed itself, stopped processes included", async () => {
+    const command = rig.start(["chaos", shipped("persist_pair"), "--for", "5m", "--seed", "6"]);
+    await somebodyIsStopped();
+    command.kill("SIGKILL");
+    await command.ended;
+    await rig.gone(15_000);
+    assert.deepEqual(wakersLeft(), []);
+  });
 });
+
+/** Waits until a process of a run is stopped, as chaos does it in one of a few rounds. */
+async function somebodyIsStopped(): Promise<void> {
+  await eventually(
+    "a process is stopped",
+    () => rig.processes().some((line) => isStopped(Number(line.split(":")[0]))),
+    {
+      withinMs: STOPPED_WITHIN_MS,
+    },
+  );
+}
+
+function isStopped(pid: number): boolean {
+  try {
+    const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
+    return stat.slice(stat.lastIndexOf(")") + 2).startsWith("T");
+  } catch {
+    // It has ended meanwhile.
+    return false;
+  }
+}
+
+/** Shells that look after stopped processes name the run's file, too. */
+function wakersLeft(): string[] {
+  return processesNaming(`${rig.cache}/runs/`);
+}
+
+/** A program that says of what it never wrote that it is persistent. */
+async function liarScenario(of: CommandRig): Promise<string> {
+  await of.file(
+    "liar.ts",
+    `export default function* ({ cpu }) {
+      const startPs = cpu.now;
+      yield* cpu.sleep(1_000_000);
+      const bytes = new Uint8Array(64).fill(7);
+      cpu.note({ kind: "writes", id: 0, on: "b", at: 1 << 20, bytes });
+      cpu.note({ kind: "visible", id: 0 });
+      cpu.note({ kind: "persistent", id: 0, promised: true });
+      yield* cpu.sleep(50_000_000);
+      cpu.report("result", { program: "liar", startPs });
+    }\n`,
+  );
+  return await of.file(
+    "liar.yaml",
+    `name: liar
+hosts: { a: {}, b: { scm: { size: 4MiB } } }
+programs: [{ on: a, program: ./liar.ts }]
+`,
+  );
+}

@@ -48,6 +48,17 @@ describe("startNatsServer", () => {
     }
   });
 
+  it("ends all the same when it is stopped (SIGSTOP), with its process or without", async () => {
+    const server = await start();
+    server.signal("SIGSTOP");
+    const { pid } = server;
+    await server.stop();
+    assert.throws(() => Deno.statSync(`/proc/${pid}`), Deno.errors.NotFound);
+    server.signal("SIGSTOP");
+    await server.restart();
+    assert.notEqual(server.pid, pid);
+  });
+
   it("shows its credential to nobody but the owner", async () => {
     const server = await start();
     const password = server.address.password!;

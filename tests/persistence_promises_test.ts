@@ -1,8 +1,9 @@
 /**
- * No promise of persistence without the means, over the whole rack. P-02, P-24: with the architecture
- * `ddio+ns` the RNIC itself sees to persistence, so nothing that it puts into the peer's SCM may be left
- * in the LLC: whatever was written by whichever operation is there after a power failure right behind
- * the completion of the FLUSH or of the persistent WRITE. P-21, P-22: DRAM promises nothing at all.
+ * No promise of persistence without the means, over the whole rack: whatever was written by whichever
+ * operation is there after a power failure right behind the completion of the FLUSH or of the persistent
+ * WRITE. P-02, P-24: with the architecture `ddio+ns` the RNIC itself sees to it, so nothing that it puts
+ * into the peer's SCM may be left in the LLC. P-26, P-31: with DDIO alone the peer's CPU does, and is told
+ * all that it has to flush. P-21, P-22: DRAM promises nothing at all.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
@@ -78,7 +79,16 @@ const FLAGS = [
   "flushPersistent",
 ] as const;
 
-function serverOf(each: Case, table: Table): Program {
+/** What flushes at `b`: its RNIC; its CPU; a CPU that looks at the message's own range only. */
+type Flusher = "rnic" | "cpu" | "deaf cpu";
+
+/** Memory of a RECV that persistence consumes. */
+const RECV_BYTES = 128;
+
+function serverOf(
+  each: Case,
+  { table, flusher }: { readonly table: Table; readonly flusher: Flusher },
+): Program {
   return function* ({ cpu, device }): Steps<void> {
     const v = device.verbs;
     const pd = v.allocPd(device);
@@ -95,8 +105,21 @@ function serverOf(each: Case, table: Table): Program {
       const sges = each.opcode.startsWith("send") ? [v.sge(log, START, LENGTH)] : [];
       v.must(yield* v.postRecv(connection.qp, { sges }));
     }
+    const buffer = cpu.allocate(RECV_BYTES);
+    const inbox = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
+    v.must(yield* v.postRecv(connection.qp, { sges: [v.sge(inbox, 0, RECV_BYTES)] }));
     table.server = { va: log.address, rkey: log.rkey };
-    yield* cpu.sleep(1e9);
+    if (flusher === "rnic") return yield* cpu.sleep(1e9);
+    for (;;) {
+      for (const completion of yield* v.waitCompletion(cq)) {
+        if (completion.opcode !== "recv-persistence") continue;
+        const ranges = v.persistRanges(cpu, completion, buffer.address);
+        const own = ranges.filter(() => completion.byteLen > 0).slice(-1);
+        for (const { va, length } of flusher === "cpu" ? ranges : own) yield* cpu.flush(va, length);
+        const immediate = completion.psn;
+        v.must(yield* v.postSend(connection.qp, { opcode: "persistence-ack", immediate }));
+      }
+    }
   };
 }
 
@@ -133,16 +156,24 @@ function contentOf({ word }: Case): Uint8Array {
   return Uint8Array.from({ length: LENGTH }, (_, i) => (i * 131 + 7) % 255 + 1);
 }
 
-function rack(each: Case, { means, faults }: { means: Means; faults: string }): SimulatedRack {
+interface Setting {
+  readonly means: Means;
+  readonly faults: string;
+  readonly flusher: Flusher;
+}
+
+function rack(each: Case, { means, faults, flusher }: Setting): SimulatedRack {
   const table: Table = {};
   const programs = {
-    "./server.ts": serverOf(each, table),
+    "./server.ts": serverOf(each, { table, flusher }),
     "./client.ts": clientOf(each, { means, table }),
   };
   return new SimulatedRack(
     `
 name: promises
-hosts: { a: {}, b: { ddio: on, architecture: ddio+ns, scm: { size: 1MiB } } }
+hosts:
+  a: {}
+  b: { ddio: on, architecture: ${flusher === "rnic" ? "ddio+ns" : "ddio"}, scm: { size: 1MiB } }
 programs: [{ on: b, run: ./server.ts }, { on: a, run: ./client.ts, at: 200us }]
 faults: ${faults}
 `,
@@ -150,23 +181,43 @@ faults: ${faults}
   ).run(1e10);
 }
 
-describe("architecture ddio+ns", () => {
-  for (const each of CASES) {
-    for (const means of MEANS) {
-      it(`P-02, P-41: ${each.opcode}, ${means}: what it promises survives`, () => {
-        const undisturbed = rack(each, { means, faults: "[]" });
-        assert.deepEqual(undisturbed.reported("program-failed"), []);
-        const [promise] = undisturbed.reports.filter(({ topic }) => topic === "promised");
-        assert.equal(promise?.value["status"], "SUCCESS");
-        const faults = `[{ at: ${promise.time + 1}ps, kill: b }]`;
-        const cut = rack(each, { means, faults });
-        assert.deepEqual(cut.reported("promised"), [promise.value]);
-        const expected = contentOf(each);
-        const from = OFFSET + START;
-        assert.deepEqual(cut.scm.get("b")!.slice(from, from + expected.length), expected);
-      });
+/** What is in place of the data after a power failure right behind the promise. */
+function survivors(each: Case, setting: Omit<Setting, "faults">): Uint8Array {
+  const undisturbed = rack(each, { ...setting, faults: "[]" });
+  assert.deepEqual(undisturbed.reported("program-failed"), []);
+  const [promise] = undisturbed.reports.filter(({ topic }) => topic === "promised");
+  assert.equal(promise?.value["status"], "SUCCESS");
+  const cut = rack(each, { ...setting, faults: `[{ at: ${promise.time + 1}ps, kill: b }]` });
+  assert.deepEqual(cut.reported("promised"), [promise.value]);
+  const from = OFFSET + START;
+  return cut.scm.get("b")!.slice(from, from + contentOf(each).length);
+}
+
+for (
+  const [name, flusher, proves] of [
+    ["ddio+ns", "rnic", "P-02, P-41"],
+    ["ddio", "cpu", "P-26, P-31, P-41"],
+  ] as const
+) {
+  describe(`architecture ${name}`, () => {
+    for (const each of CASES) {
+      for (const means of MEANS) {
+        it(`${proves}: ${each.opcode}, ${means}: what it promises survives`, () => {
+          assert.deepEqual(survivors(each, { means, flusher }), contentOf(each));
+        });
+      }
     }
-  }
+  });
+}
+
+describe("a CPU that flushes the message's own range only", () => {
+  it("P-31: says of earlier plain WRITEs what is not true", () => {
+    const found = survivors({ opcode: "write" }, {
+      means: "empty persistent WRITE",
+      flusher: "deaf cpu",
+    });
+    assert.ok(found.every((byte) => byte === 0), "all of it was in the LLC");
+  });
 });
 
 describe("a region in DRAM", () => {

@@ -8,6 +8,7 @@ import type { Supervisor } from "../console/server/supervisor.ts";
 import { type MethodName, METHODS } from "../fabric/rack/vocabulary.ts";
 import { rngFor } from "../fabric/time/rng.ts";
 import { ScmFile } from "../nodes/host/scm_file.ts";
+import { heldFor, readSurvived } from "../scripts/survived.ts";
 import { firstLoss, firstTorn, isReportedOnce, type PutResult } from "./checkers/survival.ts";
 import { eventually } from "./support/eventually.ts";
 import {
@@ -37,9 +38,13 @@ const PAIR: RunOf = {
   delayMsMax: 2,
 };
 
-/** WRITE alone promises nothing, nor does the READ behind it where DDIO keeps the data in the LLC. */
+/**
+ * WRITE alone promises nothing, nor does the READ behind it where DDIO keeps the data in the LLC, nor a
+ * SEND into receive buffers in DRAM.
+ */
 function promises(method: MethodName, ddio: Switch): boolean {
-  return method !== "write-only" && !(method === "write-read" && ddio === "on");
+  return method !== "write-only" && method !== "send-read" &&
+    !(method === "write-read" && ddio === "on");
 }
 
 /** Which of its flows a method is tried in, where it promises something in both. */
@@ -135,6 +140,33 @@ describe("Power failure of real processes", () => {
     const atDeath = await readObject(copy, put.object);
     assert.equal(firstLoss(put, ran.file, atDeath), undefined, "right after death as well");
     assert.deepEqual(await survivorOf(ran, put), atDeath, "nobody has written to it since");
+    await assertReplays(run, ran);
+  });
+
+  const ddio = DDIO[SEED % DDIO.length]!;
+  it(`P-01, P-41: kill -9 of a host that loses nothing: its card has what is missing, DDIO ${ddio}`, async () => {
+    const share = 0.25 + 0.5 * rngFor(SEED, `wsp ${ddio}`).below(100) / 100;
+    const run: RunOf = {
+      scenario: `
+name: whole-system
+hosts: { a: {}, b: { ddio: ${ddio}, domain: wsp, scm: { size: 1MiB } } }
+programs: [{ on: a, run: put, to: b, method: write-only, size: 1KiB, depth: 8 }]
+`,
+      inputBytes: 24 * 1024 - 100,
+      delayMsMax: 2,
+      midway: { share, act: (rack) => killFromOutside(rack, "b") },
+    };
+    const ran = await bench.run(run);
+    assert.deepEqual(lifeLine(ran), ["b died"]);
+    const put = onlyPut(ran);
+    assert.equal(put.promises, true);
+    assert.ok(put.confirmedMessages > 0 && put.confirmedMessages < put.messages);
+    const reports = ran.outcome.finals.flatMap((final) => final.reports);
+    assert.ok(reports.some(({ topic }) => topic === "held"), "the card says what it holds");
+    const { directory } = ran.outcome;
+    const of = { host: "b", range: put.object, held: heldFor("b", reports) };
+    assert.equal(firstLoss(put, ran.file, await readSurvived(directory, of)), undefined);
+    for (const row of ran.rows) assert.equal(row.loss, null, "the report agrees");
     await assertReplays(run, ran);
   });
 

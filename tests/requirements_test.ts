@@ -30,6 +30,9 @@ const PERSISTENCE = [
   ...["P-50", "P-51"],
 ];
 
+/** Write with verification. */
+const VERIFY = Array.from({ length: 10 }, (_, i) => `V-${String(i + 1).padStart(2, "0")}`);
+
 /** Queue information and write pointers, as far as every queue pair rests on them. */
 const QUEUES = ["Q-01", "Q-02", "Q-03", "Q-04", "Q-05", "Q-06", "Q-07", "Q-08", "Q-12"];
 
@@ -70,7 +73,7 @@ function provenIn(): Map<string, Set<string>> {
 /** `P-01, P-24 to P-26: …` names P-01, P-24, P-25 and P-26; `§7 #49 #50: …` rows 49 and 50. */
 function requirementsIn(name: string): string[] {
   const rows = name.includes("§7 ") ? name.match(/#\d+/g) ?? [] : [];
-  const found = [...name.matchAll(/\b([PQ])-(\d\d)(?:(?: to |–|-)(?:[PQ]-)?(\d\d)\b)?/g)];
+  const found = [...name.matchAll(/\b([PQV])-(\d\d)(?:(?: to |–|-)(?:[PQV]-)?(\d\d)\b)?/g)];
   const numbers = found.flatMap(([, letter, from, to]) => {
     const count = to === undefined ? 1 : Number(to) - Number(from) + 1;
     return Array.from(
@@ -84,7 +87,7 @@ function requirementsIn(name: string): string[] {
 describe("Requirements", () => {
   it("are each named by a test", () => {
     const proven = provenIn();
-    const missing = [...PERSISTENCE, ...QUEUES].filter((number) => !proven.has(number));
+    const missing = [...PERSISTENCE, ...VERIFY, ...QUEUES].filter((number) => !proven.has(number));
     assert.deepEqual(missing, [], `No test names ${missing.join(", ")}`);
   });
 
@@ -96,6 +99,12 @@ describe("Requirements", () => {
 
   it("are found in the names of tests, alone, listed and as ranges", () => {
     assert.deepEqual(requirementsIn("P-05: a host, see Q-12"), ["P-05", "Q-12"]);
+    assert.deepEqual(requirementsIn("V-01, V-04 to V-06: a write"), [
+      "V-01",
+      "V-04",
+      "V-05",
+      "V-06",
+    ]);
     assert.deepEqual(requirementsIn("P-24, P-26 to P-28: S901"), ["P-24", "P-26", "P-27", "P-28"]);
     assert.deepEqual(requirementsIn("S901 to S909"), []);
     assert.deepEqual(requirementsIn("§7 #7 #12: flushed"), ["#7", "#12"]);

@@ -83,6 +83,19 @@ describe("ScmFile", () => {
     file.close();
   });
 
+  it("says that the record it found was torn", () => {
+    const file = settled(path);
+    file.commit(1, [{ offset: 0, data: pattern(64, 1) }]);
+    const copy = copyAfterKill(path);
+    Deno.truncateSync(`${copy}.log`, Deno.statSync(`${copy}.log`).size - 1);
+    const fates: string[] = [];
+    const next = ScmFile.open(copy, { ...PLAN, onSettled: (fate) => fates.push(fate) });
+    assert.equal(next.settle("unknown"), "torn");
+    assert.deepEqual(fates, ["torn"]);
+    next.close();
+    file.close();
+  });
+
   it("P-05: kill -9 of the process at any moment loses no reported span, and tears none", async () => {
     const child = new Deno.Command(Deno.execPath(), {
       args: [

@@ -4,7 +4,15 @@ import { describe, it } from "@std/testing/bdd";
 import { parseScenario } from "../fabric/rack/scenario.ts";
 import { lookahead, makePlan, PACKINGS, partitionsOf } from "../fabric/rack/topology.ts";
 import { variants } from "../fabric/rack/variants.ts";
-import { METHODS, POLICIES, PROGRAMS, SERVICES } from "../fabric/rack/vocabulary.ts";
+import {
+  METHODS,
+  POLICIES,
+  PROGRAMS,
+  SERVICES,
+  UPDATES,
+  VERIFY_METHODS,
+} from "../fabric/rack/vocabulary.ts";
+import * as compound from "../nodes/host/programs/compound_methods.ts";
 import * as protocol from "../nodes/host/programs/persist_protocol.ts";
 import { PROGRAMS as SHIPPED } from "../nodes/host/programs/programs.ts";
 
@@ -14,7 +22,10 @@ const FOLDER = new URL("../scripts/scenarios/", import.meta.url);
 const SHAPES: Readonly<Record<string, { readonly hosts: number; readonly runs: number }>> = {
   "persist_pair.yaml": { hosts: 2, runs: 2 * METHODS.length },
   "persist_pair_kill.yaml": { hosts: 2, runs: 2 * METHODS.length },
+  "append_pair.yaml": { hosts: 2, runs: 2 * METHODS.length },
   "lossy_pair.yaml": { hosts: 2, runs: 2 * METHODS.length },
+  "verify_pair.yaml": { hosts: 2, runs: 2 * VERIFY_METHODS.length },
+  "verify_faults.yaml": { hosts: 2, runs: 2 },
   "leaf_spine.yaml": { hosts: 4, runs: 1 },
   "rack_8.yaml": { hosts: 8, runs: 1 },
   "rack_32.yaml": { hosts: 32, runs: 1 },
@@ -56,6 +67,11 @@ describe("vocabulary", () => {
 
   it("names the methods and policies that put knows", () => {
     assert.deepEqual(METHODS.toSorted(), protocol.METHODS.toSorted());
+    assert.deepEqual(VERIFY_METHODS.toSorted(), protocol.VERIFY_METHODS.toSorted());
     assert.deepEqual(POLICIES.toSorted(), protocol.POLICIES.toSorted());
+  });
+
+  it("names the updates that append knows", () => {
+    assert.deepEqual(UPDATES.toSorted(), compound.UPDATES.toSorted());
   });
 });

@@ -1,8 +1,9 @@
 /** What a report finds in the SCM of a host whose process has not put its last span into the content. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import { SCM_BASE } from "../nodes/host/address_map.ts";
 import { ScmFile } from "../nodes/host/scm_file.ts";
-import { readSurvived } from "../scripts/survived.ts";
+import { heldFor, readSurvived } from "../scripts/survived.ts";
 
 const BYTES = 1 << 20;
 const RANGE = { scmOffset: 4096, length: 16 };
@@ -58,6 +59,20 @@ describe("readSurvived", () => {
       { action: "kill", settledSpan: 1, node: "a" },
     );
     assert.deepEqual(await read(), both);
+  });
+
+  it("P-05: has what its card held for the host last, over all else, and of this host only", async () => {
+    const write = { address: SCM_BASE + 4110, data: "0304" };
+    const reports = [
+      { topic: "held", value: { host: "b", writes: [{ ...write, data: "ffffffff" }] } },
+      { topic: "held", value: { host: "b", writes: [write, { ...write, data: "05" }] } },
+      { topic: "held", value: { host: "a", writes: [{ ...write, data: "ee" }] } },
+    ];
+    const held = heldFor("b", reports);
+    const survived = await readSurvived(directory, { host: "b", range: RANGE, held });
+    assert.deepEqual([...survived], [...both.slice(0, 14), 5, 4]);
+    const back = { topic: "held", value: { host: "b", writes: [] } };
+    assert.deepEqual(heldFor("b", [...reports, back]), [], "the host has it again");
   });
 
   it("has all of a process that ended in order", async () => {

@@ -96,9 +96,12 @@ async function keepLog(
   file?.close();
 }
 
-/** SIGTERM, then SIGKILL to whoever is still there after `graceMs`. */
+/** SIGTERM, then SIGKILL to whoever is still there after `graceMs`. Who is stopped hears it, too. */
 export async function endChildren(children: readonly Child[], graceMs: number): Promise<void> {
-  for (const child of children) child.kill("SIGTERM");
+  for (const child of children) {
+    child.kill("SIGTERM");
+    child.kill("SIGCONT");
+  }
   const all = Promise.all(children.map((child) => child.exited));
   let timer: ReturnType<typeof setTimeout> | undefined;
   const grace = new Promise<void>((resolve) => timer = setTimeout(resolve, graceMs));

@@ -12,6 +12,8 @@ export interface NatsServer {
   readonly logFile: string;
   /** Settles when the present process has ended, by {@link stop} or by itself. */
   readonly exited: Promise<void>;
+  /** To the present process, if it is there: SIGKILL, or SIGSTOP and SIGCONT (it is ended all the same). */
+  signal(name: Deno.Signal): void;
   /** SIGTERM, and SIGKILL where that does not help. Any number of times. */
   stop(): Promise<void>;
   /** Starts again, after {@link stop} or whatever else ended it: same port, same credential. */
@@ -58,7 +60,7 @@ exec 3<&0 </dev/null
 sh -c '
   while read -r _ <&3; do :; done
   read -r _ _ _ parent _ </proc/$$/stat
-  [ "$parent" = "$PPID" ] && kill "$PPID"
+  [ "$parent" = "$PPID" ] && kill "$PPID" && kill -CONT "$PPID"
 ' 2>/dev/null &
 exec "$0" -c "$1" 3<&-
 `;
@@ -235,6 +237,10 @@ class OwnServer implements NatsServer {
     }
   }
 
+  signal(name: Deno.Signal): void {
+    if (this.#process !== undefined) signal(this.#process, name);
+  }
+
   async restart(): Promise<void> {
     await this.stop();
     await this.start();
@@ -249,6 +255,7 @@ class OwnServer implements NatsServer {
     const process = this.#process;
     if (process === undefined) return;
     signal(process, "SIGTERM");
+    signal(process, "SIGCONT");
     const timer = setTimeout(() => signal(process, "SIGKILL"), STOP_TIMEOUT_MS);
     await this.#exited;
     clearTimeout(timer);

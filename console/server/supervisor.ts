@@ -11,6 +11,7 @@ import { busEnvironment, EXIT, type FinalReply, type RunFile } from "../../fabri
 import type { ClockStatus } from "../../fabric/time/clock_service.ts";
 import type { MemberStatus, Summary } from "../../fabric/time/record.ts";
 import { type Child, endChildren, startChild } from "./children.ts";
+import { Waker } from "./waker.ts";
 
 export interface SupervisorOptions {
   readonly runFile: RunFile;
@@ -72,6 +73,7 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #slots: Slot[];
   readonly #subscriptions: Subscription[] = [];
+  readonly #waker: Waker;
   #timekeeper: Child | undefined;
   #down = false;
   #hasFinished = false;
@@ -81,6 +83,7 @@ export class Supervisor {
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
+    this.#waker = new Waker(options.runFilePath);
     this.#slots = options.runFile.partitions.map(({ name, nodes }) => ({
       name,
       nodes,
@@ -111,19 +114,38 @@ export class Supervisor {
 
   /** SIGKILL: the power of this partition's nodes fails. @returns false where it has no process. */
   kill(name: string): boolean {
-    if (name === TIMEKEEPER) {
-      this.#timekeeper?.kill("SIGKILL");
-      return this.#timekeeper !== undefined;
-    }
-    const child = this.#slot(name)?.child;
+    const child = this.#child(name);
     child?.kill("SIGKILL");
+    return child !== undefined;
+  }
+
+  /**
+   * SIGSTOP: the process does nothing until {@link resume}; nothing of the rack fails by it, all of it
+   * waits. Where this process is killed meanwhile, it goes on by itself, to see that and end.
+   * @returns false where the name has no process.
+   */
+  async pause(name: string): Promise<boolean> {
+    const child = this.#child(name);
+    if (child === undefined || this.#down) return false;
+    await this.#waker.watch(child.pid);
+    // It may have ended, or the rack been taken down meanwhile: nobody would let it go on.
+    if (this.#down || this.#child(name) !== child) return false;
+    child.kill("SIGSTOP");
+    return true;
+  }
+
+  /** SIGCONT. @returns false where the name has no process. */
+  resume(name: string): boolean {
+    const child = this.#child(name);
+    child?.kill("SIGCONT");
     return child !== undefined;
   }
 
   /** Starts the process of a partition that has none. @returns false where it has one. */
   startPartition(name: string): boolean {
     const slot = this.#slot(name);
-    if (slot === undefined || slot.child !== undefined) return false;
+    // What was started now, nobody would end.
+    if (this.#down || slot === undefined || slot.child !== undefined) return false;
     this.#startPartition(slot);
     return true;
   }
@@ -171,7 +193,23 @@ export class Supervisor {
 
   /** Whom time waits for; undefined while there is no timekeeper to ask. */
   async status(): Promise<ClockStatus | undefined> {
-    return await this.#ask("status", {}) as ClockStatus | undefined;
+    return await this.ask("status", {}) as ClockStatus | undefined;
+  }
+
+  /**
+   * Asks the timekeeper, or whoever answers this verb (`control.<verb>`).
+   * @returns undefined where nobody does within `timeoutMs`: it may have been heard all the same.
+   */
+  async ask(verb: string, body: unknown, timeoutMs = NOTICE_TIMEOUT_MS): Promise<unknown> {
+    const { bus, runFile: { run } } = this.#options;
+    try {
+      return decode(
+        await bus.request(subjectOf({ kind: "control", run, verb }), encode(body), { timeoutMs }),
+      );
+    } catch {
+      // Nobody there just now, or the bus is away: whoever needs the answer asks again.
+      return undefined;
+    }
   }
 
   /** What every living partition has to say at the end. */
@@ -191,7 +229,12 @@ export class Supervisor {
       this.#timekeeper === undefined ? children : [...children, this.#timekeeper],
       GRACE_MS,
     );
+    await this.#waker.close();
     this.#finished.reject(new RackError("The rack was taken down"));
+  }
+
+  #child(name: string): Child | undefined {
+    return name === TIMEKEEPER ? this.#timekeeper : this.#slot(name)?.child;
   }
 
   #slot(name: string): Slot | undefined {
@@ -249,7 +292,7 @@ export class Supervisor {
   async #noticeDeath(partition: string, instance: string): Promise<void> {
     this.#dead.add(instance);
     while (!this.#down && !this.#hasFinished) {
-      const reply = await this.#ask("death", { partition, instance });
+      const reply = await this.ask("death", { partition, instance });
       if ((reply as { settled?: unknown } | undefined)?.settled === true) return;
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
@@ -308,27 +351,15 @@ export class Supervisor {
     // A repeated order must not hit the process that came after; who repeats it does not know of it.
     const slot = this.#slot(partition);
     if (slot?.child !== undefined && slot.instance === instance) this.kill(partition);
-    else if (this.#dead.has(instance)) void this.#ask("death", { partition, instance });
+    else if (this.#dead.has(instance)) void this.ask("death", { partition, instance });
   }
 
   async #final(partition: string): Promise<FinalReply | undefined> {
     for (let attempt = 0; attempt < 5 && !this.#down; attempt++) {
-      const reply = await this.#ask(`final-${partition}`, {}, FINAL_TIMEOUT_MS);
+      const reply = await this.ask(`final-${partition}`, {}, FINAL_TIMEOUT_MS);
       if (reply !== undefined) return reply as FinalReply;
     }
     return undefined;
-  }
-
-  async #ask(verb: string, body: unknown, timeoutMs = NOTICE_TIMEOUT_MS): Promise<unknown> {
-    const { bus, runFile: { run } } = this.#options;
-    try {
-      return decode(
-        await bus.request(subjectOf({ kind: "control", run, verb }), encode(body), { timeoutMs }),
-      );
-    } catch {
-      // Nobody there just now, or the bus is away: whoever needs the answer asks again.
-      return undefined;
-    }
   }
 }
 

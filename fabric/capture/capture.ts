@@ -7,6 +7,7 @@ import type { Endpoint, RackPlan } from "../rack/plan.ts";
 import { NEVER, type Time, transferTime } from "../time/time.ts";
 import { Commentator } from "./comments.ts";
 import type { SeenEvent } from "./instants.ts";
+import { isMessageSeen } from "./observation.ts";
 import {
   type CapturedFrame,
   type CaptureInterface,
@@ -65,7 +66,7 @@ export function* captureOf(
     const comments = commentator.commentsOn(event);
     yield* sorter.before(event.time);
     for (const seen of event.seen) {
-      if (seen.kind === "step" || seen.frame === undefined) continue;
+      if (!isMessageSeen(seen) || seen.frame === undefined) continue;
       sorter.add({
         interface: places.get(`${event.node}:${seen.port}`)!,
         time: seen.startPs,

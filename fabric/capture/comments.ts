@@ -11,7 +11,7 @@ import { arrowOf, documentText, type Figure, figureOfPost, stepIn } from "../tra
 import { type OpcodeRow, opcodeRow, type Operation } from "../wire/opcode.ts";
 import { type BthGlance, glanceAtBth } from "./bth_glance.ts";
 import type { SeenEvent } from "./instants.ts";
-import type { MessageSeen } from "./observation.ts";
+import { isMessageSeen, type MessageSeen } from "./observation.ts";
 
 /** What an operation of a program is: in which figure, and of which host. */
 interface Role {
@@ -88,7 +88,7 @@ export class Commentator {
     }
     const said = new Map<MessageSeen, string>();
     for (const each of seen) {
-      if (each.kind === "step" || each.frame === undefined) continue;
+      if (!isMessageSeen(each) || each.frame === undefined) continue;
       const packet = packetOf(each.frame);
       if (packet === undefined) continue;
       const mine = each.kind === "sent"

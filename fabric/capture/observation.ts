@@ -5,6 +5,7 @@
  */
 import { type Link, wireBytes } from "../link/link.ts";
 import type { Message, Outputs, TraceStep } from "../node.ts";
+import type { Note } from "../note.ts";
 import type { Port } from "../partition/resident.ts";
 import { type Time, transferTime } from "../time/time.ts";
 import { describePcie } from "../wire/describe.ts";
@@ -36,18 +37,33 @@ export interface StepSeen extends Seen {
   readonly step: TraceStep;
 }
 
-export type Observation = MessageSeen | StepSeen;
+export interface NoteSeen extends Seen {
+  readonly kind: "note";
+  /** The program that made it. */
+  readonly by: string;
+  readonly note: Note;
+}
+
+export type Observation = MessageSeen | StepSeen | NoteSeen;
+
+/** Whether it is of a message at an end of a cable. */
+export function isMessageSeen(seen: Observation): seen is MessageSeen {
+  return seen.kind === "sent" || seen.kind === "received";
+}
 
 /** Whom a partition tells what happens in it. */
 export interface Observer {
-  /** `frames` and steps make a capture; `all`: messages of the bus and busy parts as well. */
+  /**
+   * `notes`: what programs were told, which each scope has. `wire`: frames as well. `frames`: steps as
+   * well, which makes a capture. `all`: messages of the bus and busy parts as well.
+   */
   readonly scope: ObservationScope;
   see(observation: Observation): void;
   /** All that was seen since the last call happened in this span, which is about to be reported. */
   commit(span: number): void;
 }
 
-export type ObservationScope = "frames" | "all";
+export type ObservationScope = "notes" | "wire" | "frames" | "all";
 
 interface Passing extends Seen {
   readonly port: number;
@@ -66,7 +82,16 @@ export interface Viewpoint {
 export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpoint): Outputs {
   const { node } = at;
   const { scope } = observer;
+  const noting = {
+    noting: true,
+    note(by: string, note: Note) {
+      observer.see({ kind: "note", time: at.time(), node, event: at.event(), by, note });
+      outputs.note?.(by, note);
+    },
+  };
+  if (scope === "notes") return withNotes(outputs, noting);
   return {
+    ...noting,
     send(port, message, departAt) {
       const freeAt = outputs.send(port, message, departAt);
       const { link, up, cutBy } = at.ports(port);
@@ -77,12 +102,29 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
       }
       return freeAt;
     },
-    tracing: true,
+    get tracing() {
+      return scope !== "wire" || outputs.tracing;
+    },
     timing: scope === "all",
     trace(step) {
-      observer.see({ kind: "step", time: at.time(), node, event: at.event(), step });
+      if (scope !== "wire") {
+        observer.see({ kind: "step", time: at.time(), node, event: at.event(), step });
+      }
       if (step.busy === undefined) outputs.trace(step);
     },
+    report: outputs.report,
+  };
+}
+
+/** The outputs, whose `tracing` stays what it is from call to call. */
+function withNotes(outputs: Outputs, noting: Pick<Outputs, "noting" | "note">): Outputs {
+  return {
+    ...noting,
+    send: outputs.send,
+    get tracing() {
+      return outputs.tracing;
+    },
+    trace: outputs.trace,
     report: outputs.report,
   };
 }

@@ -8,6 +8,7 @@
 import { fail } from "../assert.ts";
 import { decode, encode } from "../bus/codec.ts";
 import type { TraceStep } from "../node.ts";
+import type { Note } from "../note.ts";
 import type { Observation, ObservationScope, Observer } from "./observation.ts";
 
 export const BLOCK_HEAD_BYTES = 12;
@@ -64,11 +65,13 @@ type Row =
     frame: Uint8Array<ArrayBuffer> | null,
     text: string,
   ]
-  | readonly [kind: 2, time: number, node: number, event: number, step: TraceStep];
+  | readonly [kind: 2, time: number, node: number, event: number, step: TraceStep]
+  | readonly [kind: 3, time: number, node: number, event: number, by: string, note: Note];
 
 function rowOf(seen: Observation): unknown[] {
   const { time, node, event } = seen;
   if (seen.kind === "step") return [2, time, node, event, seen.step];
+  if (seen.kind === "note") return [3, time, node, event, seen.by, seen.note];
   const { port, startPs, endPs, frame, text } = seen;
   const kind = seen.kind === "sent" ? 0 : 1;
   return [kind, time, node, event, port, startPs, endPs, frame ?? null, text];
@@ -78,6 +81,10 @@ function observationOf(row: Row): Observation {
   if (row[0] === 2) {
     const [, time, node, event, step] = row;
     return { kind: "step", time, node, event, step };
+  }
+  if (row[0] === 3) {
+    const [, time, node, event, by, note] = row;
+    return { kind: "note", time, node, event, by, note };
   }
   const [kind, time, node, event, port, startPs, endPs, frame, text] = row;
   return {

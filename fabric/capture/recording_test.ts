@@ -23,6 +23,13 @@ const SEEN: Observation[] = [
   },
   { ...AT, kind: "received", port: 0, startPs: 5, endPs: 6, frame: undefined, text: "interrupt" },
   { ...AT, kind: "step", step: { step: "S903", text: "sends", psn: 4, scm: [1, 2] } },
+  {
+    ...AT,
+    kind: "note",
+    by: "a/0/put#0",
+    note: { kind: "writes", id: 7, on: "b", at: 4096, bytes: Uint8Array.of(9, 8), after: [6] },
+  },
+  { ...AT, kind: "note", by: "a/0/put#0", note: { kind: "persistent", id: 7, promised: true } },
 ];
 
 describe("a recording", () => {

@@ -10,7 +10,7 @@ import type { Frame } from "../node.ts";
 import { type LinkFaultCount, type LinkFaultPlan, opcodesOf } from "../rack/link_plan.ts";
 import { type Rng, rngFor } from "../time/rng.ts";
 import { NEVER, type Time } from "../time/time.ts";
-import { frameOpcode } from "../wire/frame_glance.ts";
+import { frameOpcode, framePayload, sealFrame } from "../wire/frame_glance.ts";
 import { copyOf } from "../wire/slab.ts";
 
 /** How many later frames overtake one that is held back, and how long it waits for them at most. */
@@ -156,6 +156,7 @@ function isTaken(fault: ActiveFault, now: Time, frame: Frame): boolean {
   if (plan.action === "cut" && plan.direction === "both") return false;
   if (now < plan.at || now >= fault.until) return false;
   if (opcodes !== undefined && !opcodes.has(frameOpcode(frame.bytes))) return false;
+  if (plan.sealed && framePayload(frame.bytes) === undefined) return false;
   fault.seen++;
   if (plan.nth !== undefined && fault.seen !== plan.nth) return false;
   if (plan.count !== undefined && fault.hit >= plan.count) return false;
@@ -171,7 +172,9 @@ function strike({ plan, rng }: ActiveFault, fate: Fate): void {
       fate.lost = true;
       return;
     case "corrupt":
-      fate.frame = withFlippedBit(fate.frame, rng);
+      fate.frame = plan.sealed
+        ? withFlippedPayload(fate.frame, rng)
+        : withFlippedBit(fate.frame, rng);
       return;
     case "duplicate":
       fate.doubled = true;
@@ -197,6 +200,17 @@ function withFlippedBit(frame: Frame, rng: Rng): Frame {
   const bytes = copyOf(frame.bytes);
   const bit = rng.below(8 * length);
   bytes[bit >>> 3]! ^= 1 << (bit & 7);
+  return { kind: "frame", bytes };
+}
+
+/** A copy with one bit of its payload turned over, and an ICRC that is true of it (V-08). */
+function withFlippedPayload(frame: Frame, rng: Rng): Frame {
+  const payload = framePayload(frame.bytes);
+  if (payload === undefined) return frame;
+  const bytes = copyOf(frame.bytes);
+  const bit = rng.below(8 * (payload.to - payload.from));
+  bytes[payload.from + (bit >>> 3)]! ^= 1 << (bit & 7);
+  sealFrame(bytes);
   return { kind: "frame", bytes };
 }
 

@@ -3,7 +3,8 @@ import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import type { Frame } from "../node.ts";
 import type { LinkFaultPlan } from "../rack/link_plan.ts";
-import type { RocePacket } from "../wire/packet.ts";
+import { makeBth } from "../wire/bth.ts";
+import { decodePacket, encodePacket, isRefusal, type RocePacket } from "../wire/packet.ts";
 import { OPCODE } from "../wire/opcode.ts";
 import {
   addLinkFault,
@@ -31,6 +32,20 @@ function packet(opcode: number, length = 60): Frame {
   bytes[42] = opcode;
   return { kind: "frame", bytes };
 }
+
+/** A whole packet, but for its payload. */
+const HEADERS = {
+  destinationMac: 0x0200_0000_0002,
+  sourceMac: 0x0200_0000_0001,
+  sourceAddress: 0x0a00_0001,
+  destinationAddress: 0x0a00_0002,
+  dscp: 26,
+  ecn: 2,
+  ttl: 64,
+  identification: 1,
+  udpSourcePort: 0xc242,
+  bth: makeBth({ opcode: OPCODE["RC RDMA WRITE MIDDLE"], destQpn: 2, psn: 3 }),
+};
 
 const ACK = packet(OPCODE["RC ACKNOWLEDGE"]);
 const WRITE = packet(OPCODE["RC RDMA WRITE ONLY"]);
@@ -104,6 +119,39 @@ describe("decideFate", () => {
     }
     assert.equal(seen.size, 8 * 64);
     assert.deepEqual(frame.bytes, before, "a frame that was sent never changes");
+  });
+
+  it("V-08: of sealed damage turns over one bit of the payload, and no receiver notices", () => {
+    const payload = Uint8Array.from({ length: 21 }, (_, i) => i);
+    const bytes = encodePacket({ ...HEADERS, payload });
+    const before = bytes.slice();
+    const faults = direction({ action: "corrupt", sealed: true });
+    const seen = new Set<number>();
+    for (let i = 0; i < 5_000; i++) {
+      const arrived = decodePacket(decideFate(faults, i, { kind: "frame", bytes }).frame.bytes);
+      if (isRefusal(arrived)) assert.fail(arrived.refused);
+      const { payload: found, ...headers } = arrived;
+      assert.deepEqual(headers.bth, { ...HEADERS.bth, padCount: 3 });
+      const changed = [...found].flatMap((byte, at) => byte === payload[at] ? [] : [at]);
+      assert.equal(changed.length, 1);
+      const flipped = found[changed[0]!]! ^ payload[changed[0]!]!;
+      assert.equal(flipped & (flipped - 1), 0);
+      seen.add(8 * changed[0]! + Math.log2(flipped));
+    }
+    assert.equal(seen.size, 8 * payload.length);
+    assert.deepEqual(bytes, before, "a frame that was sent never changes");
+  });
+
+  it("V-08: sealed damage is of what has a payload: other frames do not count", () => {
+    const faults = direction({ action: "corrupt", sealed: true, nth: 2 });
+    const full: Frame = {
+      kind: "frame",
+      bytes: encodePacket({ ...HEADERS, payload: new Uint8Array(8) }),
+    };
+    const frames = [ACK, full, ACK, full, full];
+    const hit = frames.map((frame, i) => decideFate(faults, i, frame).frame !== frame);
+    assert.deepEqual(hit, [false, false, false, true, false]);
+    assert.deepEqual(faultCounts(faults).map(({ seen, hit }) => [seen, hit]), [[3, 1]]);
   });
 
   it("delays by what it was told and up to its jitter more", () => {

@@ -12,9 +12,10 @@ import { beginLife, countCutOff } from "../link/fault.ts";
 import type { DurableWrite, Input, Node, Outputs, TraceStep } from "../node.ts";
 import { type Departure, Outgoing } from "./outgoing.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/link_plan.ts";
+import type { Note } from "../note.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan.ts";
-import { changeLink, type Port, portsOf, type Resident } from "./resident.ts";
-import { powerEvent, scriptedPower } from "./scripted_power.ts";
+import { changeLink, createWake, type Port, portsOf, type Resident } from "./resident.ts";
+import { powerEvent, scriptedPower, writebackEvents } from "./scripted_power.ts";
 import { type Event, EVENT_KINDS, EventQueue } from "../time/event_queue.ts";
 import { Deadlines } from "../time/deadlines.ts";
 import { NEVER, type Time } from "../time/time.ts";
@@ -42,31 +43,20 @@ export interface PartitionOptions {
   readonly returnDelay: (partition: string) => Time;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
+  /** Told what programs were told, at once: see `note.ts`. */
+  readonly onNote?: OnNote;
   /** Told of what is to be captured. */
   readonly observer?: Observer;
 }
+
+/** Takes a note that program `by` of a node made. */
+export type OnNote = (time: Time, node: string, by: string, note: Note) => void;
 
 /** How far a call of {@link Partition.advance} got. */
 export interface Advance {
   readonly events: number;
   /** Every event before this has happened: the horizon, or less where a sent message may be answered. */
   readonly reached: Time;
-}
-
-type Mutable<T> = { -readonly [Field in keyof T]: T[Field] };
-
-function createWake(): Mutable<Event> {
-  const input: Input = { kind: "wake" };
-  return {
-    time: 0,
-    kind: EVENT_KINDS.wake,
-    source: 0,
-    counter: 0,
-    target: 0,
-    sourceLife: 0,
-    targetLife: 0,
-    input,
-  };
 }
 
 export class Partition {
@@ -141,6 +131,9 @@ export class Partition {
       const { index, life } = resident;
       this.#queue.push(powerEvent(index, { kind: EVENT_KINDS.powerOn, time, life }));
     }
+    const { nodes, plan: { writebacks = [] } } = this.#options;
+    const own = writebacks.filter(({ node, at }) => at >= time && nodes.includes(node));
+    for (const event of writebackEvents(own, this.#indexOf)) this.#queue.push(event);
   }
 
   /** Takes up a change of a cable that happened before this partition had power. */
@@ -278,8 +271,9 @@ export class Partition {
     // The state of a cable is known to a node that is off, too: it finds it when it comes back.
     if (event.input.kind === "link") {
       if (!changeLink(resident, event)) return;
-    } else if (event.targetLife !== resident.life) return;
+    } else if (event.targetLife !== resident.life && event.kind !== EVENT_KINDS.writeback) return;
     if (event.kind === EVENT_KINDS.release) return this.#outgoing.release(resident, event);
+    if (event.kind === EVENT_KINDS.writeback) this.#wakeAllAt(event.time);
     const { node } = resident;
     if (node === undefined) return;
     if (event.input.kind === "message") {
@@ -289,7 +283,9 @@ export class Partition {
         if (port.cutBy !== undefined) countCutOff(port.faults!.arriving, port.cutBy);
         return;
       }
-      if (this.#observer !== undefined) this.#noteReceived(event, event.input, port);
+      if (this.#observer !== undefined && this.#observer.scope !== "notes") {
+        this.#noteReceived(event, event.input, port);
+      }
     }
     this.#step(resident, node, event);
   }
@@ -300,10 +296,16 @@ export class Partition {
     { link }: Port,
   ): void {
     const observer = this.#observer!;
-    if (observer.scope === "frames" && input.message.kind !== "frame") return;
+    if (observer.scope !== "all" && input.message.kind !== "frame") return;
     const at = { time: event.time, node: event.target, event: this.#events + 1 };
     // Both directions of a cable have one rate.
     observer.see(messageReceived({ ...at, ...input }, link.bitsPerSecond));
+  }
+
+  /** Serves the deadlines of this instant, which stand in no queue, for what comes at its very end. */
+  #wakeAllAt(time: Time): void {
+    const deadlines = this.#deadlines;
+    while (deadlines.earliest <= time) this.#wake(this.#bySlot[deadlines.slot]!, time);
   }
 
   #wake(resident: Resident, time: Time): void {
@@ -363,7 +365,7 @@ export class Partition {
 
   #resident(name: string, index: number): Resident {
     const outgoing = this.#outgoing;
-    const { onTrace, onReport } = this.#options;
+    const { onTrace, onReport, onNote } = this.#options;
     const stops = () => this.#stopOn !== undefined;
     const outputs: Outputs = {
       send: (port, message, departAt) => outgoing.send(resident, port, message, departAt),
@@ -376,6 +378,8 @@ export class Partition {
         if (this.#stopOn?.(name, step)) this.#outgoing.limit = this.#outgoing.now;
       },
       report: (topic, value) => onReport?.(this.#outgoing.now, name, topic, value),
+      noting: onNote !== undefined,
+      note: (by, note) => onNote?.(this.#outgoing.now, name, by, note),
     };
     const observer = this.#observer;
     const resident: Resident = {

@@ -4,14 +4,17 @@ import { describe, it } from "@std/testing/bdd";
 import { toyRack } from "../clock_testing.ts";
 import type { Node } from "../node.ts";
 import { Partition } from "./partition.ts";
-import type { CablePlan, FaultPlan, ProgramPlan } from "../rack/plan.ts";
+import type { CablePlan, FaultPlan, ProgramPlan, WritebackPlan } from "../rack/plan.ts";
 import { NEVER, type Time } from "../time/time.ts";
 
 const PROGRAM: ProgramPlan = { run: "get", at: 0, service: false, options: {} };
 const BOOT: Time = 50_000;
 
 /** a and b are one process, c is elsewhere; what happens to the two is kept. */
-function returned(faults: readonly FaultPlan[] = []): { partition: Partition; seen: string[] } {
+function returned(
+  faults: readonly FaultPlan[] = [],
+  writebacks: readonly WritebackPlan[] = [],
+): { partition: Partition; seen: string[] } {
   const seen: string[] = [];
   const create = (name: string, life: number): Node => ({
     name,
@@ -26,7 +29,7 @@ function returned(faults: readonly FaultPlan[] = []): { partition: Partition; se
     { ...cable, a: { node: "a", port: 0 }, b: { node: "b", port: 0 } },
     { ...cable, a: { node: "b", port: 1 }, b: { node: "c", port: 0 } },
   ];
-  const plan = { ...toyRack(1, { names: ["a", "b", "c"], cables }), faults };
+  const plan = { ...toyRack(1, { names: ["a", "b", "c"], cables }), faults, writebacks };
   const partitionOf = new Map([["a", "ab"], ["b", "ab"], ["c", "c"]]);
   const partition = new Partition({
     plan,
@@ -63,5 +66,17 @@ describe("A partition that has power again", () => {
     partition.advance(NEVER);
     const ofA = seen.filter((line) => line.startsWith("a") && line.includes("power"));
     assert.deepEqual(ofA, [`a 1: power at ${BOOT}`, "a 2: power at 90000"]);
+  });
+
+  it("is told of what caches give up early in whichever life it is, of its own nodes only", () => {
+    const at = BOOT + 5;
+    const early = { from: 64, to: 72, buffered: false };
+    const { partition, seen } = returned([], [
+      { ...early, node: "b", at },
+      { ...early, node: "c", at },
+      { ...early, node: "b", at: BOOT - 1 },
+    ]);
+    partition.advance(at + 1);
+    assert.deepEqual(seen.slice(2), [`b 1: writeback at ${at}`]);
   });
 });

@@ -157,3 +157,17 @@ export function noticeOf(change: LinkChange): Event {
 function linkCounter(life: number, port: number, up: boolean): number {
   return (2 * life + (up ? 1 : 0)) * 2 ** 16 + port;
 }
+
+/** An event of which only the fields of a wake change: one serves for all wakes of a partition. */
+export function createWake(): { -readonly [Field in keyof Event]: Event[Field] } {
+  return {
+    time: 0,
+    kind: EVENT_KINDS.wake,
+    source: 0,
+    counter: 0,
+    target: 0,
+    sourceLife: 0,
+    targetLife: 0,
+    input: { kind: "wake" },
+  };
+}

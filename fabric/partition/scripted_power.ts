@@ -1,7 +1,10 @@
-/** Power of the nodes of a partition, as events of its queue: by the plan, and at its beginning. */
+/**
+ * Power of the nodes of a partition, as events of its queue: by the plan, and at its beginning. And what
+ * a power failure is to find persistent early.
+ */
 import { assert } from "../assert.ts";
 import type { Input } from "../node.ts";
-import type { FaultPlan } from "../rack/plan.ts";
+import type { FaultPlan, WritebackPlan } from "../rack/plan.ts";
 import { type Event, EVENT_KINDS } from "../time/event_queue.ts";
 import type { Time } from "../time/time.ts";
 
@@ -53,4 +56,25 @@ export function scriptedPower(
     events.push(powerEvent(index, { kind, time: at, life }));
   }
   return events;
+}
+
+/** The events by which bytes of hosts' SCM get there early, for whichever life a host is in then. */
+export function writebackEvents(
+  writebacks: readonly WritebackPlan[],
+  indexOf: ReadonlyMap<string, number>,
+): Event[] {
+  return writebacks.map(({ at, node, from, to, buffered }, number) => {
+    const index = indexOf.get(node);
+    assert(index !== undefined, `Node ${node} is not in the plan`);
+    return {
+      time: at,
+      kind: EVENT_KINDS.writeback,
+      source: index,
+      counter: number,
+      target: index,
+      sourceLife: 0,
+      targetLife: 0,
+      input: { kind: "writeback", from, to, buffered },
+    };
+  });
 }

@@ -3,7 +3,7 @@
  * what is wrong in itself (`schema.ts`) is not here any more.
  */
 import { checkCongestion } from "./congestion.ts";
-import { checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
+import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "./names.ts";
 import { switchNames } from "./network.ts";
 import { listOf, nearest, showFound } from "./problem.ts";
@@ -149,20 +149,32 @@ function checkProgram(
     });
   }
   for (const key of ["to", "from"]) {
-    const peer = options[key];
-    if (typeof peer !== "string") continue;
-    if (peer === "next") {
-      if (hostNames.length > 1) continue;
-      report([...path, key], { found: '"next"', expected: "a second host to be next" });
-      continue;
-    }
-    const at = { path: [...path, key], known: hostNames, kind: "a host" };
-    if (!checkKnown(peer, at, report)) continue;
-    const runsThere = on.includes(peer) || on[0] === "all";
-    if (runsThere) {
-      report(at.path, { found: showFound(peer), expected: "another host than the one it runs on" });
+    const given = options[key];
+    const peers: readonly unknown[] = Array.isArray(given) ? given : [given];
+    for (const [i, peer] of peers.entries()) {
+      const at = Array.isArray(given) ? [...path, key, i] : [...path, key];
+      if (typeof peer === "string") checkPeer({ path: at, peer, on, hostNames }, report);
     }
   }
+}
+
+/** The other host that a program names. */
+function checkPeer(
+  { path, peer, on, hostNames }: {
+    readonly path: Path;
+    readonly peer: string;
+    readonly on: readonly string[];
+    readonly hostNames: readonly string[];
+  },
+  report: Report,
+): void {
+  if (peer === "next") {
+    if (hostNames.length > 1) return;
+    return report(path, { found: '"next"', expected: "a second host to be next" });
+  }
+  if (!checkKnown(peer, { path, known: hostNames, kind: "a host" }, report)) return;
+  if (!on.includes(peer) && on[0] !== "all") return;
+  report(path, { found: showFound(peer), expected: "another host than the one it runs on" });
 }
 
 /** Whether the name is known; reported where it is not. */
@@ -208,4 +220,5 @@ function checkFaults(draft: Draft, report: Report): void {
   );
   checkPowerFaults({ faults, until: draft.until }, report);
   checkLinkFaults(draft, report);
+  checkDeviceFaults(draft, report);
 }

@@ -1,6 +1,6 @@
 /** What a scenario leaves open, filled in: the host's own word, then `defaults`, then the profile. */
 import { resolveCongestion } from "./congestion.ts";
-import type { RnicPlan } from "./plan.ts";
+import type { RnicPlan, VerifyHistoryPlan } from "./plan.ts";
 import type { Profile } from "./profile.ts";
 import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
 import type { FabricSection, HostSection } from "./schema.ts";
@@ -56,11 +56,15 @@ export function resolveHost(
   const llc = { ...defaults.llc, ...own.llc };
   const services = own.services ?? defaults.services ?? SERVICES[0];
   const leaf = own.leaf ?? defaults.leaf;
+  const verifyHistory = own.verifyHistory === undefined
+    ? defaults.verifyHistory
+    : own.verifyHistory;
   return {
     name,
     ddio: own.ddio ?? defaults.ddio ?? "on",
     architecture: own.architecture ?? defaults.architecture ?? "ddio",
     domain: own.domain ?? defaults.domain ?? "adr",
+    receive: own.receive ?? defaults.receive ?? "dram",
     scmBytes: scm.size ?? DEFAULT_SCM_BYTES,
     regions: regionsOf(scm),
     dramBytes: own.dram ?? defaults.dram ?? DEFAULT_DRAM_BYTES,
@@ -71,8 +75,10 @@ export function resolveHost(
       bytes: llc.size ?? profile.llc.bytes,
       ways: llc.ways ?? profile.llc.ways,
       ddioWays: llc.ddioWays ?? profile.llc.ddioWays,
+      ...(llc.evict === "random" && { evict: llc.evict }),
     },
     queueCache: queueCacheOf({ ...defaults.queueCache, ...own.queueCache }),
+    ...(verifyHistory && { verifyHistory: historyOf(verifyHistory) }),
     services: services === "none" ? [] : [services],
     ...(leaf !== undefined && { leaf }),
     timing: {
@@ -89,6 +95,12 @@ function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {
     bytes: size,
   }));
   return regions.sort((x, y) => x.at - y.at || (x.name < y.name ? -1 : 1));
+}
+
+/** A choice: one failure among the last 64 checks is above 1 in 1 000, so it stops the skipping. */
+function historyOf(section: NonNullable<HostSection["verifyHistory"]>): VerifyHistoryPlan {
+  const { threshold = 999_000, samples = 64, sample = 16 } = section;
+  return { thresholdPpm: threshold, samples, sampleOneIn: sample };
 }
 
 function queueCacheOf(section: NonNullable<HostSection["queueCache"]>): RnicPlan["queueCache"] {

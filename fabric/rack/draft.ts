@@ -1,4 +1,5 @@
 /** A scenario as far as it is read, each part with its place in the file, for the checks. */
+import type { DeviceFaultScenario } from "./device_faults.ts";
 import type { FaultPlan } from "./plan.ts";
 import type { LinkFaultScenario } from "./link_faults.ts";
 import type { FabricScenario, HostScenario, ProgramScenario } from "./scenario.ts";
@@ -18,6 +19,10 @@ export interface Draft {
   readonly programs: readonly { readonly path: Path; readonly program: DraftProgram }[];
   readonly faults: readonly { readonly path: Path; readonly fault: FaultPlan }[];
   readonly linkFaults: readonly DraftLinkFault[];
+  readonly deviceFaults: readonly {
+    readonly path: Path;
+    readonly fault: DeviceFaultScenario;
+  }[];
   readonly until: Time | null;
 }
 

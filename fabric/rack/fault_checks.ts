@@ -4,9 +4,10 @@ import { type LinkFaultPlan, refuseLinkFault } from "./link_plan.ts";
 import { hostOfRnic, rnicName } from "./names.ts";
 import { networkOf } from "./network.ts";
 import { createPowerTracker } from "./power.ts";
-import { showFound } from "./problem.ts";
+import { listOf, showFound } from "./problem.ts";
 import type { Draft, DraftLinkFault } from "./draft.ts";
 import type { Report } from "./reading.ts";
+import { formatSize } from "./units.ts";
 import { formatTime, type Time } from "../time/time.ts";
 
 type PowerFaults = Draft["faults"];
@@ -58,6 +59,26 @@ export function checkLinkFaults(draft: Draft, report: Report): void {
     const refusal = refuseLinkFault(known, plan);
     if (refusal === undefined) known.push(plan);
     else report([...path, key], refusal);
+  }
+}
+
+/** Faults inside machines: the hosts are there, and so is the memory. */
+export function checkDeviceFaults(draft: Draft, report: Report): void {
+  const sizes = new Map(draft.hosts.map(({ name, scmBytes }) => [name, scmBytes]));
+  for (const { path, fault } of draft.deviceFaults) {
+    const key = fault.kind === "flip" ? "rnic" : "scm";
+    if (!draft.hostNames.includes(fault.host)) {
+      const hosts = listOf(draft.hostNames.slice(0, 8));
+      report([...path, key], {
+        found: showFound(fault.host),
+        expected: `a host of this rack (${hosts})`,
+      });
+      continue;
+    }
+    const scmBytes = sizes.get(fault.host);
+    if (fault.kind === "flip" || scmBytes === undefined || fault.bit.offset < scmBytes) continue;
+    const expected = `an offset into the SCM of ${fault.host}, below ${formatSize(scmBytes)}`;
+    report([...path, "stuck"], { found: String(fault.bit.offset), expected });
   }
 }
 

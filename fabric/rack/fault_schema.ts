@@ -6,7 +6,8 @@ import { z } from "zod";
 import { parseDuration } from "./units.ts";
 import { IMPAIRMENTS, opcodesOf, PACKET_CLASSES } from "./link_plan.ts";
 import { listOf, nearest } from "./problem.ts";
-import { integer, leaf, mapping, parsePositiveDuration, text } from "./schema.ts";
+import { FLIP_PLACES } from "./plan.ts";
+import { integer, leaf, mapping, oneOf, parsePositiveDuration, size, text } from "./schema.ts";
 import { OPCODE_ROWS } from "../wire/opcode.ts";
 
 const instant = leaf("a time > 0 with its unit, like 40us", parsePositiveDuration);
@@ -59,12 +60,38 @@ export const linkFaultSchema = mapping({
   jitter: latencyOf("a time > 0 with its unit, like 1us").optional(),
   by: integer(1, 1_000).optional(),
   hold: latencyOf("a time > 0 with its unit, like 10us").optional(),
+  past: oneOf(["icrc"]).optional(),
 });
 export type LinkFaultSection = z.infer<typeof linkFaultSchema>;
+
+/** V-08: inside a card, on a write's data. */
+export const flipSchema = mapping({
+  rnic: text,
+  flip: share,
+  where: oneOf(FLIP_PLACES).optional(),
+  from: duration.optional(),
+  until: instant.optional(),
+  count: integer(1, MANY).optional(),
+  nth: integer(1, MANY).optional(),
+});
+export type FlipSection = z.infer<typeof flipSchema>;
+
+/** V-08: a cell of SCM. */
+export const stuckSchema = mapping({
+  scm: text,
+  stuck: size(0, MANY),
+  bit: integer(0, 7).optional(),
+  value: integer(0, 1).optional(),
+});
+export type StuckSection = z.infer<typeof stuckSchema>;
 
 function latencyOf(expected: string) {
   return leaf(expected, parsePositiveDuration);
 }
+
+/** Keys that make an item of `faults` one about the inside of a card, or of memory. */
+export const FLIP_KEYS = ["rnic", "flip"] as const;
+export const STUCK_KEYS = ["scm", "stuck"] as const;
 
 /** Keys that make an item of `faults` one about frames of a cable. */
 export const LINK_KEYS = ["link", ...IMPAIRMENTS] as const;

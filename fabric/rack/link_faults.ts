@@ -57,6 +57,7 @@ export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | Li
     ...(jitter !== undefined && { jitterPs: jitter }),
     ...(by !== undefined && { overtakenBy: by }),
     ...(section.hold !== undefined && { holdPs: section.hold }),
+    ...(section.past !== undefined && { sealed: true as const }),
   };
 }
 
@@ -66,6 +67,7 @@ const OWNERS = [
   ["jitter", "delay"],
   ["by", "reorder"],
   ["hold", "reorder"],
+  ["past", "corrupt"],
 ] as const;
 
 /** Faults of a plan's cables, numbered by their place. Their targets have been checked. */

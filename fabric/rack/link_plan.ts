@@ -33,6 +33,11 @@ export interface LinkFaultPlan {
   readonly nth?: number;
   /** At most so many, in each direction. */
   readonly count?: number;
+  /**
+   * `corrupt`: what sent the frame on made its ICRC anew over the damage, which is in the payload, so
+   * that no receiver notices (V-08).
+   */
+  readonly sealed?: true;
   /** Only packets of these opcodes (see {@link opcodesOf}). */
   readonly only?: string;
   /** `delay`: how much longer, and up to how much more than that. */
@@ -155,6 +160,7 @@ const MEMBERS: Readonly<Record<string, Check>> = {
   share: (value) => typeof value === "number" && value > 0 && value <= 1,
   nth: isAtLeastOne,
   count: isAtLeastOne,
+  sealed: (value) => value === true,
   only: (value) => typeof value === "string" && opcodesOf(value).length > 0,
   delayPs: isCount,
   jitterPs: isCount,

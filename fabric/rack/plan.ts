@@ -15,6 +15,8 @@ export interface RackPlan {
   readonly cables: readonly CablePlan[];
   /** Scripted power failures and returns, by time. */
   readonly faults: readonly FaultPlan[];
+  /** What caches give up early, so that a power failure finds it in SCM; absent: nothing. */
+  readonly writebacks?: readonly WritebackPlan[];
   /** What cables do wrong; absent: nothing. */
   readonly linkFaults?: readonly LinkFaultPlan[];
   /** Stop here even if something would still happen. */
@@ -48,8 +50,23 @@ export interface FaultPlan {
   readonly node: string;
 }
 
+/**
+ * Bytes [from, to) of a host's SCM, whole 8 B words, that are in SCM from `at` on as cores and devices see
+ * them then: a cache may evict a line, and a buffer let go of a write, sooner than the model does (P-04).
+ * Nothing else notices: the crash explorer names by it what a counterexample's power failure found.
+ */
+export interface WritebackPlan {
+  readonly at: Time;
+  readonly node: string;
+  readonly from: number;
+  readonly to: number;
+  /** With what the first write in the I/O controller's buffer is about to bring: part of it got through. */
+  readonly buffered: boolean;
+}
+
 export type Architecture = "ddio" | "ddio+ns";
-export type PersistenceDomain = "adr" | "eadr";
+/** What the power that is left saves: the controllers' queues, the caches too, or all of the system. */
+export type PersistenceDomain = "adr" | "eadr" | "wsp";
 
 export interface HostPlan {
   readonly rnic: string;
@@ -59,13 +76,28 @@ export interface HostPlan {
   readonly domain: PersistenceDomain;
   readonly dramBytes: number;
   readonly scmBytes: number;
-  readonly llc: { readonly bytes: number; readonly ways: number; readonly ddioWays: number };
+  readonly llc: {
+    readonly bytes: number;
+    readonly ways: number;
+    readonly ddioWays: number;
+    /** Which line of a full set makes room: the one least recently used, unless said. */
+    readonly evict?: "random";
+  };
   /** Queues that queue information is laid out for (Q-04). */
   readonly queues: number;
   /** How programs learn of completions unless they say otherwise. */
   readonly completion: "poll" | "interrupt";
   readonly timing: HostTiming;
   readonly programs: readonly ProgramPlan[];
+  /** V-08: cells of SCM that hold one value whatever is written to them; absent: none. */
+  readonly stuckBits?: readonly StuckBit[];
+}
+
+/** A cell of SCM that has been broken since before the run: bit `bit` (0 the lowest) of a byte. */
+export interface StuckBit {
+  readonly offset: number;
+  readonly bit: number;
+  readonly value: 0 | 1;
 }
 
 /** A program on a core: a shipped one by name, or the user's own by path (`./my_protocol.ts`). */
@@ -95,6 +127,49 @@ export interface RnicPlan {
   };
   readonly timing: RnicTiming;
   readonly congestion?: RnicCongestionPlan;
+  /**
+   * The card's writes into persistent memory survive a power failure of its host (domain `wsp`): it
+   * keeps those that may be on the bus, of which it knows the latency, and how much later than it
+   * happens it notices the failure. Absent: they are lost.
+   */
+  readonly flushOnFail?: { readonly busLatencyPs: Time; readonly noticePs: Time };
+  /** V-08: damage inside this card; absent: none. */
+  readonly flips?: readonly FlipPlan[];
+  /** V-05: absent: every verified write is read back. */
+  readonly verifyHistory?: VerifyHistoryPlan;
+}
+
+/**
+ * Where in an RNIC a write's data is damaged: in the receive buffer before its CRC is checked, there
+ * afterwards, or on the bus to memory.
+ */
+export const FLIP_PLACES = ["buffer", "checked", "bus"] as const;
+export type FlipPlace = typeof FLIP_PLACES[number];
+
+/** A fault inside an RNIC that turns over one bit of data on its way into memory (V-08). */
+export interface FlipPlan {
+  /** Its place among the scenario's faults: counters and random streams are named after it. */
+  readonly id: number;
+  readonly where: FlipPlace;
+  readonly at: Time;
+  readonly until?: Time;
+  /** Probability for each piece of data, 0 to 1; absent: every one. */
+  readonly share?: number;
+  /** Only the nth piece since `at`, counted from 1. */
+  readonly nth?: number;
+  /** At most so many pieces. */
+  readonly count?: number;
+}
+
+/**
+ * V-05: when a sender's past stands for a read-back: of its last `samples` checks a share above the
+ * threshold succeeded. One in `sampleOneIn` writes is read back all the same.
+ */
+export interface VerifyHistoryPlan {
+  /** Successes per million that must be exceeded. */
+  readonly thresholdPpm: number;
+  readonly samples: number;
+  readonly sampleOneIn: number;
 }
 
 export interface SwitchPlan {

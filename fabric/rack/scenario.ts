@@ -6,13 +6,14 @@
  * for what `all` and `both` stand for, `topology.ts` for what becomes of it.
  */
 import type { Architecture, FaultPlan, HostPlan, HostTiming, PersistenceDomain } from "./plan.ts";
-import type { RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
+import type { RnicPlan, RnicTiming, SwitchPlan, VerifyHistoryPlan } from "./plan.ts";
 import type { Time } from "../time/time.ts";
 import { checkScenario } from "./checks.ts";
 import type { CongestionScenario } from "./congestion.ts";
 import { resolveFabric, resolveHost } from "./defaults.ts";
 import type { Draft, DraftProgram } from "./draft.ts";
 import { readFaults } from "./fault_reading.ts";
+import type { DeviceFaultScenario } from "./device_faults.ts";
 import type { LinkFaultScenario } from "./link_faults.ts";
 import type { LeafSpine } from "./network.ts";
 import { nearest, type Problem, ScenarioError, showFound } from "./problem.ts";
@@ -56,6 +57,8 @@ export interface Scenario {
   readonly faults: readonly FaultPlan[];
   /** What goes wrong with cables, in the file's order. */
   readonly linkFaults: readonly LinkFaultScenario[];
+  /** What is broken inside machines, in the file's order. */
+  readonly deviceFaults: readonly DeviceFaultScenario[];
   readonly expect: readonly ExpectationName[];
   readonly until: Time | null;
   readonly capture: CaptureScenario;
@@ -82,6 +85,8 @@ export interface HostScenario {
   readonly ddio: "on" | "off" | "both";
   readonly architecture: Architecture;
   readonly domain: PersistenceDomain;
+  /** Where the receive buffers of `persistd` are. */
+  readonly receive: "dram" | "scm";
   readonly scmBytes: number;
   /** Named stretches of SCM, by where they begin. They do not overlap. */
   readonly regions: readonly RegionScenario[];
@@ -91,6 +96,8 @@ export interface HostScenario {
   readonly queues: number;
   readonly llc: HostPlan["llc"];
   readonly queueCache: RnicPlan["queueCache"];
+  /** V-05: a sender's past may stand for a read-back; absent: never. */
+  readonly verifyHistory?: VerifyHistoryPlan;
   readonly services: readonly string[];
   /** Its switch in a leaf–spine network, from 1; absent: where the fewest hosts are. */
   readonly leaf?: number;
@@ -108,6 +115,8 @@ export interface ProgramScenario {
   readonly run: string;
   /** After the host's boot. */
   readonly at: Time;
+  /** Whether it starts again at every later boot of its host. Absent: no. */
+  readonly restart?: boolean;
   /** By the scenario's words; `method` of a shipped program is a list. */
   readonly options: Readonly<Record<string, unknown>>;
 }
@@ -169,6 +178,7 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     programs: draft.programs.flatMap(({ program }) => expand(program, names)),
     faults: draft.faults.map(({ fault }) => fault).toSorted((x, y) => x.at - y.at),
     linkFaults: draft.linkFaults.map(({ fault }) => fault),
+    deviceFaults: draft.deviceFaults.map(({ fault }) => fault),
     expect: readList(reading, ["expect"]).flatMap(({ path }) =>
       read(reading, path, SECTIONS.expectation) ?? []
     ),
@@ -225,9 +235,10 @@ function readPrograms(reading: Reading): Draft["programs"] {
   return readList(reading, ["programs"]).flatMap(({ path }) => {
     const section = read(reading, path, programSchema);
     if (section === undefined) return [];
-    const { on, run, at, ...options } = section;
+    const { on, run, at, restart = false, ...options } = section;
     const checked = readOptions(reading, path, { run, options });
-    return [{ path, program: { on, run, at: at ?? 0, options: checked } }];
+    const again = restart ? { restart } : {};
+    return [{ path, program: { on, run, at: at ?? 0, ...again, options: checked } }];
   });
 }
 
@@ -248,7 +259,7 @@ function readOptions(
   }
   checkKeys(reading, path, {
     found: Object.keys(options),
-    known: ["on", "run", "at", ...Object.keys(words)],
+    known: ["on", "run", "at", "restart", ...Object.keys(words)],
   });
   const checked: Record<string, unknown> = {};
   for (const [key, { kind, required }] of Object.entries(words)) {
@@ -267,13 +278,19 @@ export function isOwnProgram(run: string): boolean {
 /** One program for each of its hosts; `next` is the host after it, by name and around. */
 function expand(program: DraftProgram, names: readonly string[]): ProgramScenario[] {
   const sorted = names.toSorted();
-  const { on, run, at, options } = program;
+  const { on, run, at, restart, options } = program;
   const hosts = on.length === 1 && on[0] === "all" ? sorted : on;
   return hosts.map((host) => {
     const next = sorted[(sorted.indexOf(host) + 1) % sorted.length];
     const resolved = Object.entries(options).map(([key, value]) =>
       [key, value === "next" && (key === "to" || key === "from") ? next : value] as const
     );
-    return { on: host, run, at, options: Object.fromEntries(resolved) };
+    return {
+      on: host,
+      run,
+      at,
+      ...(restart && { restart }),
+      options: Object.fromEntries(resolved),
+    };
   });
 }

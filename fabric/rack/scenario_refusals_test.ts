@@ -156,7 +156,7 @@ const WRONG: readonly (readonly [name: string, text: string, message: string])[]
   [
     "an option of another program",
     withLines("programs: [{ on: a, run: list, from: b, dept: 1 }]"),
-    "3: programs[0].dept: found an unknown key, expected on, run, at, from, completion, attempts, pause or idle",
+    "3: programs[0].dept: found an unknown key, expected on, run, at, restart, from, completion, attempts, pause or idle",
   ],
   [
     "an unknown method",
@@ -184,14 +184,14 @@ const WRONG: readonly (readonly [name: string, text: string, message: string])[]
     "3: programs[0].depth: found 257, expected a whole number from 1 to 256",
   ],
   [
-    "a message below 64 B",
-    withLines("programs: [{ on: a, run: put, to: b, size: 63 }]"),
-    "3: programs[0].size: found 63, expected a size from 64 B to 1 MiB, like 64MiB",
+    "a message below 8 B",
+    withLines("programs: [{ on: a, run: put, to: b, size: 7 }]"),
+    "3: programs[0].size: found 7, expected a size from 8 B to 1 MiB, like 64MiB",
   ],
   [
     "a message above 1 MiB",
     withLines("programs: [{ on: a, run: put, to: b, size: 2MiB }]"),
-    '3: programs[0].size: found "2MiB", expected a size from 64 B to 1 MiB, like 64MiB',
+    '3: programs[0].size: found "2MiB", expected a size from 8 B to 1 MiB, like 64MiB',
   ],
   [
     "programs that vary methods differently",
@@ -200,7 +200,7 @@ const WRONG: readonly (readonly [name: string, text: string, message: string])[]
       "  - { on: a, run: put, to: b, method: [write-read, write-send] }",
       "  - { on: b, run: put, to: a, method: all }",
     ),
-    "5: programs[1].method: found write-only, write-read, send-flush, write-send, write-flush, persist-opcode, persist-address, expected write-read, write-send, as above",
+    "5: programs[1].method: found write-only, write-read, send-flush, write-send, write-flush, persist-opcode, persist-address, send-read, expected write-read, write-send, as above",
   ],
   [
     "an unknown node's fault",
@@ -215,7 +215,7 @@ const WRONG: readonly (readonly [name: string, text: string, message: string])[]
   [
     "a fault that does nothing",
     withLines("faults: [{ at: 1us }]"),
-    "3: faults[0]: found no fault, expected one of kill, start, cut and heal, or link",
+    "3: faults[0]: found no fault, expected one of kill, start, cut and heal, or link, rnic or scm",
   ],
   [
     "a fault without time",
@@ -281,6 +281,91 @@ const WRONG: readonly (readonly [name: string, text: string, message: string])[]
     "an end before the beginning",
     withLines("faults: [{ link: a, loss: 1%, from: 2us, until: 1us }]"),
     "3: faults[0].until: found an end before the beginning, expected a time after from",
+  ],
+  [
+    "V-08: a seal of what is no damage",
+    withLines("faults: [{ link: a, loss: 1%, past: icrc }]"),
+    "3: faults[0].past: found past with loss, expected it with corrupt only",
+  ],
+  [
+    "V-08: a CRC that there is not",
+    withLines("faults: [{ link: a, corrupt: 1%, past: fcs }]"),
+    '3: faults[0].past: found "fcs", expected icrc',
+  ],
+  [
+    "V-08: damage in a place that a card has not",
+    withLines("faults: [{ rnic: b, flip: 1%, where: cable }]"),
+    '3: faults[0].where: found "cable", expected buffer, checked or bus',
+  ],
+  [
+    "V-08: damage in the card of nobody",
+    withLines("faults: [{ rnic: c, flip: 1% }]"),
+    '3: faults[0].rnic: found "c", expected a host of this rack (a or b)',
+  ],
+  [
+    "V-08: damage in no card",
+    withLines("faults: [{ flip: 1% }]"),
+    "3: faults[0].rnic: found nothing, expected a text",
+  ],
+  [
+    "V-08: a card without damage",
+    withLines("faults: [{ rnic: b, where: bus }]"),
+    "3: faults[0].flip: found nothing, expected a share of the frames, like 1%, or all",
+  ],
+  [
+    "V-08: one piece of data and a share of them",
+    withLines("faults: [{ rnic: b, flip: 1%, nth: 2 }]"),
+    "3: faults[0].nth: found nth and a share or count, expected nth alone, with all",
+  ],
+  [
+    "V-08: one piece of data and so many of them",
+    withLines("faults: [{ rnic: b, flip: all, nth: 2, count: 2 }]"),
+    "3: faults[0].nth: found nth and a share or count, expected nth alone, with all",
+  ],
+  [
+    "V-08: damage that ends before it begins",
+    withLines("faults: [{ rnic: b, flip: 1%, from: 2us, until: 1us }]"),
+    "3: faults[0].until: found an end before the beginning, expected a time after from",
+  ],
+  [
+    "V-08: a cell behind the end of the SCM",
+    "name: x\nhosts: { a: {}, b: { scm: { size: 4KiB } } }\nfaults: [{ scm: b, stuck: 4096 }]",
+    "3: faults[0].stuck: found 4096, expected an offset into the SCM of b, below 4 KiB",
+  ],
+  [
+    "V-08: a cell of nobody",
+    withLines("faults: [{ scm: c, stuck: 0 }]"),
+    '3: faults[0].scm: found "c", expected a host of this rack (a or b)',
+  ],
+  [
+    "V-08: a ninth bit",
+    withLines("faults: [{ scm: b, stuck: 0, bit: 8 }]"),
+    "3: faults[0].bit: found 8, expected a whole number from 0 to 7",
+  ],
+  [
+    "V-08: a bit that is neither",
+    withLines("faults: [{ scm: b, stuck: 0, value: 2 }]"),
+    "3: faults[0].value: found 2, expected a whole number from 0 to 1",
+  ],
+  [
+    "V-05: a threshold that nobody gets above",
+    hostWith("{ verifyHistory: { threshold: 100% } }"),
+    '4: hosts.b.verifyHistory.threshold: found "100%", expected a share below 100%, like 99.9%',
+  ],
+  [
+    "V-05: a history without samples",
+    hostWith("{ verifyHistory: { samples: 0 } }"),
+    "4: hosts.b.verifyHistory.samples: found 0, expected a whole number from 1 to 65536",
+  ],
+  [
+    "V-04: a level that there is not",
+    withLines("programs: [{ on: a, run: put, to: b, method: write-verify, level: crc }]"),
+    '3: programs[0].level: found "crc", expected none, check, verify or verify-crc',
+  ],
+  [
+    "V-01: a method that only put has",
+    withLines("programs: [{ on: a, run: append, to: b, method: write-verify }]"),
+    '3: programs[0].method: found "write-verify", expected write-only, write-read, send-flush, write-send, write-flush, persist-opcode, persist-address or send-read',
   ],
   [
     "a cut of what is cut",

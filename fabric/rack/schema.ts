@@ -8,6 +8,7 @@ import type { HostTiming, RnicTiming } from "./plan.ts";
 import { PS_PER_US, type Time } from "../time/time.ts";
 import { listOf, nearest } from "./problem.ts";
 import { PROFILE_NAMES, PROFILES } from "./profile.ts";
+import { VERIFY_LEVELS } from "../wire/verify_eth.ts";
 import { formatSize, parseDuration, parseRate, parseSize } from "./units.ts";
 import {
   EXPECTATIONS,
@@ -15,7 +16,9 @@ import {
   METHODS,
   type OptionKind,
   POLICIES,
+  PUT_METHODS,
   SERVICES,
+  UPDATES,
 } from "./vocabulary.ts";
 
 /** A single value. `parse` answers undefined where the value is not what was `expected`. */
@@ -28,7 +31,7 @@ export function leaf<T>(expected: string, parse: (value: unknown) => T | undefin
   });
 }
 
-function oneOf<const T extends string>(words: readonly T[]) {
+export function oneOf<const T extends string>(words: readonly T[]) {
   return leaf(listOf(words), (value) => words.find((word) => word === value));
 }
 
@@ -61,7 +64,7 @@ function within(value: number | undefined, least: number, most: number): number 
   return value !== undefined && value >= least && value <= most ? value : undefined;
 }
 
-function size(least: number, most: number, step = 1) {
+export function size(least: number, most: number, step = 1) {
   const steps = step === 1 ? "" : ` in steps of ${formatSize(step)}`;
   return leaf(
     `a size from ${formatSize(least)} to ${formatSize(most)}${steps}, like 64MiB`,
@@ -85,6 +88,14 @@ export const text = leaf(
   "a text",
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
+
+/** `on` for all defaults, `off` for null, or a mapping. */
+function switchable<const Shape extends z.ZodRawShape>(shape: Shape) {
+  return z.preprocess(
+    (value) => value === "on" ? {} : value === "off" ? null : value,
+    mapping(shape, "on, off or ").nullable(),
+  );
+}
 
 /** Keys of a mapping in the message of its schema, so that a wrong one can be told from them. */
 const KEYS = "keys:";
@@ -146,11 +157,20 @@ const scmMapping = mapping({
   regions: z.record(z.string(), region, { error: "a mapping of names to regions" }).optional(),
 });
 
+/** `99.9%`, in successes per million: whole numbers, as something is decided by them (V-05). */
+const successRate = leaf("a share below 100%, like 99.9%", (value) => {
+  const match = typeof value === "string"
+    ? /^(\d{1,2})(?:\.(\d{1,4}))? ?%$/.exec(value.trim())
+    : null;
+  return match === null ? undefined : Number(match[1]! + (match[2] ?? "").padEnd(4, "0"));
+});
+
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
   ddio: oneOf(["on", "off", "both"]).optional(),
   architecture: oneOf(["ddio", "ddio+ns"]).optional(),
-  domain: oneOf(["adr", "eadr"]).optional(),
+  domain: oneOf(["adr", "eadr", "wsp"]).optional(),
+  receive: oneOf(["dram", "scm"]).optional(),
   scm: scmMapping.optional(),
   dram: size(MIB, 64 * GIB, PAGE).optional(),
   cores: integer(1, 64).optional(),
@@ -160,12 +180,18 @@ export const hostSchema = mapping({
     size: size(4 * KIB, GIB).optional(),
     ways: integer(1, 64).optional(),
     ddioWays: integer(1, 64).optional(),
+    evict: oneOf(["lru", "random"]).optional(),
   }).optional(),
   queueCache: mapping({
     entries: integer(1, 2 ** 18).optional(),
     evict: oneOf(["oldest", "several-oldest", "older-than", "random"]).optional(),
     count: integer(1, 2 ** 18).optional(),
     age: duration.optional(),
+  }).optional(),
+  verifyHistory: switchable({
+    threshold: successRate.optional(),
+    samples: integer(1, 65_536).optional(),
+    sample: integer(1, 1_000_000).optional(),
   }).optional(),
   services: oneOf([...SERVICES, "none"]).optional(),
   leaf: integer(1, 64).optional(),
@@ -175,14 +201,6 @@ export const hostSchema = mapping({
   }).optional(),
 });
 export type HostSection = z.infer<typeof hostSchema>;
-
-/** `on` for all defaults, `off` for null, or a mapping. */
-function switchable<const Shape extends z.ZodRawShape>(shape: Shape) {
-  return z.preprocess(
-    (value) => value === "on" ? {} : value === "off" ? null : value,
-    mapping(shape, "on, off or ").nullable(),
-  );
-}
 
 const probability = leaf(
   "a number from 0 to 1",
@@ -247,33 +265,42 @@ const hostNames = leaf("a host's name, a list of them, or all", (value) => {
   return isList && value.every((each) => typeof each === "string") ? value as string[] : undefined;
 });
 
-const method = nameOf(METHODS);
-/** One method, several, or all: always a list of at least one. */
-const methods = z.unknown().transform((value, context): readonly MethodName[] => {
-  if (value === "all") return METHODS;
-  const list: readonly unknown[] = Array.isArray(value) ? value : [value];
-  if (list.length === 0 || new Set(list).size < list.length) {
-    context.addIssue({ code: "custom", message: "a method, a list of different ones, or all" });
-    return z.NEVER;
-  }
-  return list.map((each, i) => {
-    const parsed = method.safeParse(each);
-    if (parsed.success) return parsed.data;
-    const path = Array.isArray(value) ? [i] : [];
-    context.addIssue({ code: "custom", message: parsed.error.issues[0]!.message, path });
-    return z.NEVER;
+/** One method, several, or all, which are those that persist: always a list of at least one. */
+const methodsOf = (names: readonly MethodName[]) =>
+  z.unknown().transform((value, context): readonly MethodName[] => {
+    const method = nameOf(names);
+    if (value === "all") return METHODS;
+    const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+    if (list.length === 0 || new Set(list).size < list.length) {
+      context.addIssue({ code: "custom", message: "a method, a list of different ones, or all" });
+      return z.NEVER;
+    }
+    return list.map((each, i) => {
+      const parsed = method.safeParse(each);
+      if (parsed.success) return parsed.data;
+      const path = Array.isArray(value) ? [i] : [];
+      context.addIssue({ code: "custom", message: parsed.error.issues[0]!.message, path });
+      return z.NEVER;
+    });
   });
-});
 
 /** What an option of a shipped program may be. */
 export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "host": text,
-  "method": methods,
+  "hosts": leaf("a list of different hosts' names", (value) => {
+    const list: readonly unknown[] = Array.isArray(value) ? value : [value];
+    const isRight = list.length > 0 && new Set(list).size === list.length;
+    return isRight && list.every((each) => typeof each === "string") ? list : undefined;
+  }),
+  "method": methodsOf(METHODS),
+  "put-method": methodsOf(PUT_METHODS),
+  "verify-level": oneOf(VERIFY_LEVELS),
   "policy": oneOf(POLICIES),
+  "update": oneOf(UPDATES),
   "completion": oneOf(["poll", "interrupt"]),
   "switch": leaf("true or false", (value) => typeof value === "boolean" ? value : undefined),
   "depth": integer(1, 256),
-  "message-bytes": size(64, MIB),
+  "message-bytes": size(8, MIB),
   "bytes": size(1, GIB),
   "count": integer(1, Number.MAX_SAFE_INTEGER),
   "microseconds": leaf("a time with its unit, like 200us", (value) => {
@@ -295,6 +322,8 @@ export const programSchema = z.preprocess(
     on: hostNames,
     run: text,
     at: duration.optional(),
+    restart: leaf("true or false", (value) => typeof value === "boolean" ? value : undefined)
+      .optional(),
   }, { error: "a mapping with on and run" }),
 );
 

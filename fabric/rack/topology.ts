@@ -2,6 +2,7 @@
  * A scenario's variant as a rack: nodes, cables, addresses; then the rack as partitions, and how far
  * apart in time those are.
  */
+import { leastDelay } from "../link/link.ts";
 import { PORTS } from "../node.ts";
 import type { Time } from "../time/time.ts";
 import { leastEffectPs } from "./cabling.ts";
@@ -20,6 +21,8 @@ import type {
   SwitchPlan,
 } from "./plan.ts";
 import { createPowerTracker } from "./power.ts";
+import { hostProcessingPs } from "./processing.ts";
+import { flipsOf, stuckBitsOf } from "./device_faults.ts";
 import type { ProgramScenario } from "./scenario.ts";
 import type { HostVariant, ScenarioVariant } from "./variants.ts";
 import { PROGRAMS } from "./vocabulary.ts";
@@ -62,12 +65,12 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     run,
     at: 0,
     service: true,
-    options: regions,
+    options: { ...regions, ...(host.receive === "scm" && { receive: host.receive }) },
   }));
   const programs = variant.programs.filter(({ on }) => on === name).map((program): ProgramPlan => ({
     run: program.run,
     at: program.at,
-    service: false,
+    service: program.restart === true,
     options: { ...regions, ...inItsOwnWords(program) },
   }));
   return {
@@ -82,6 +85,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     queues,
     completion,
     timing: host.timing.host,
+    ...stuckBitsOf(variant.deviceFaults, name),
     programs: [...services, ...programs],
   };
 }
@@ -94,14 +98,31 @@ function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknow
   );
 }
 
+/** What a card whose buffers survive its host's power failure knows of the bus between them. */
+function flushOnFail(
+  host: HostVariant,
+  { bus }: ScenarioVariant["fabric"],
+): NonNullable<RnicPlan["flushOnFail"]> {
+  const delayPs = leastDelay({ ...bus, kind: "bus", headOnly: false });
+  return {
+    busLatencyPs: bus.latencyPs,
+    // What `leastEffectPs` says of this cable.
+    noticePs: hostProcessingPs(host.timing.host) + delayPs,
+  };
+}
+
 function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }): RnicPlan {
+  const { fabric } = at.variant;
   return {
     host: host.name,
     address: ADDRESS_BASE + at.i + 1,
     mac: macOf(at.i),
-    mtu: at.variant.fabric.mtu,
+    mtu: fabric.mtu,
     queueCache: host.queueCache,
     timing: host.timing.rnic,
+    ...flipsOf(at.variant.deviceFaults, host.name),
+    ...(host.verifyHistory && { verifyHistory: host.verifyHistory }),
+    ...(host.domain === "wsp" && { flushOnFail: flushOnFail(host, fabric) }),
   };
 }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import { leastDelay } from "../link/link.ts";
+import { leastEffectPs } from "./cabling.ts";
 import type { NodePlan, RackPlan } from "./plan.ts";
 import { hostProcessingPs, processingPs, rnicProcessingPs } from "./processing.ts";
 import { parseScenario } from "./scenario.ts";
@@ -86,6 +87,27 @@ describe("makePlan", () => {
     assert.deepEqual(node(plan, "b", "host").config.programs, []);
   });
 
+  it("P-01: tells cards of whole-system persistence of their bus, and how late they hear of a failure", () => {
+    const plan = planOf("name: x\nhosts: { a: {}, b: { domain: wsp }, c: { domain: eadr } }");
+    const bus = plan.cables.find(({ kind, a }) => kind === "bus" && a.node === "b")!;
+    const noticePs = leastEffectPs(plan, bus, { near: bus.a, far: bus.b });
+    const flushOnFail = { busLatencyPs: bus.latencyPs, noticePs };
+    const found = ["a", "b", "c"].map((host) => {
+      return node(plan, `${host}-rnic`, "rnic").config.flushOnFail;
+    });
+    assert.deepEqual(found, [undefined, flushOnFail, undefined]);
+  });
+
+  it("P-04: tells a host that its cache gives up any line, and says nothing where it is as ever", () => {
+    const hosts =
+      "{ a: {}, b: { llc: { evict: lru } }, c: { llc: { size: 8KiB, ways: 4, evict: random } } }";
+    const plan = planOf(`name: x\nhosts: ${hosts}`);
+    const [a, b, c] = ["a", "b", "c"].map((host) => node(plan, host, "host").config.llc);
+    assert.deepEqual(a, b);
+    assert.equal(JSON.stringify(a).includes("evict"), false);
+    assert.deepEqual(c, { bytes: 8192, ways: 4, ddioWays: 2, evict: "random" });
+  });
+
   it("tells programs the regions of their host's SCM", () => {
     const plan = planOf(
       "name: x\nhosts: { a: { scm: { regions: { log: { at: 1MiB, size: 4KiB } } } } }\n" +
@@ -111,6 +133,55 @@ describe("makePlan", () => {
     assert.deepEqual(JSON.parse(JSON.stringify(plan)), plan);
     assert.equal(JSON.stringify(star(3, "until: 1ms\nseed: 3")), JSON.stringify(plan));
     assert.deepEqual([plan.until, plan.seed, plan.scenario], [1_000_000_000, 3, "x"]);
+  });
+});
+
+describe("faults inside machines", () => {
+  const FAULTS = `faults:
+  - { scm: b, stuck: 64KiB, bit: 3, value: 0 }
+  - { rnic: b, flip: 1%, where: bus, from: 1us, until: 2us, count: 4 }
+  - { at: 5us, kill: a }
+  - { rnic: b, flip: all, nth: 3 }
+  - { scm: b, stuck: 9 }
+  - { link: a, corrupt: 1%, past: icrc }
+`;
+  const plan = planOf(`name: x\nhosts: { a: {}, b: {} }\n${FAULTS}`);
+
+  it("V-08: are part of their machine's plan alone, numbered by their places among each other", () => {
+    assert.deepEqual(node(plan, "b-rnic", "rnic").config.flips, [
+      { id: 1, where: "bus", at: 1e6, until: 2e6, share: 0.01, count: 4 },
+      { id: 2, where: "buffer", at: 0, nth: 3 },
+    ]);
+    assert.deepEqual(node(plan, "b", "host").config.stuckBits, [
+      { offset: 65_536, bit: 3, value: 0 },
+      { offset: 9, bit: 0, value: 1 },
+    ]);
+    assert.ok(!("flips" in node(plan, "a-rnic", "rnic").config));
+    assert.ok(!("stuckBits" in node(plan, "a", "host").config));
+  });
+
+  it("V-08: leave the faults of cables and power as they are", () => {
+    assert.deepEqual(plan.linkFaults?.map(({ id, action, sealed }) => [id, action, sealed]), [
+      [0, "corrupt", true],
+    ]);
+    assert.deepEqual(plan.faults.map(({ action, node }) => [action, node]), [["kill", "a"]]);
+  });
+
+  it("V-05: a host's history is its card's, on, off or in the scenario's words", () => {
+    const history = (own: string, defaults = "{}") => {
+      const text = `name: x\ndefaults: ${defaults}\nhosts: { a: {}, b: ${own} }\n`;
+      return node(planOf(text), "b-rnic", "rnic").config.verifyHistory;
+    };
+    const usual = { thresholdPpm: 999_000, samples: 64, sampleOneIn: 16 };
+    assert.equal(history("{}"), undefined);
+    assert.deepEqual(history("{ verifyHistory: on }"), usual);
+    assert.deepEqual(history("{ verifyHistory: { threshold: 99.95%, sample: 4 } }"), {
+      ...usual,
+      thresholdPpm: 999_500,
+      sampleOneIn: 4,
+    });
+    assert.deepEqual(history("{}", "{ verifyHistory: on }"), usual);
+    assert.equal(history("{ verifyHistory: off }", "{ verifyHistory: on }"), undefined);
   });
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { parseScenario } from "./scenario.ts";
 import { type VariantChoices, variants } from "./variants.ts";
-import { METHODS } from "./vocabulary.ts";
+import { METHODS, VERIFY_METHODS } from "./vocabulary.ts";
 
 function variantsOf(text: string, choices?: VariantChoices) {
   return variants(parseScenario(text, "x.yaml"), choices);
@@ -37,6 +37,16 @@ describe("variants", () => {
     assert.deepEqual(all[1]!.hosts.map(({ ddio }) => ddio), [true, true]);
     assert.equal(all[0]!.label, "write-only, ddio off");
     assert.equal(new Set(all.map(({ label }) => label)).size, all.length);
+  });
+
+  it("V-10: may be of methods that check, which all does not stand for, and of one by choice", () => {
+    const some = variantsOf(pair("method: [write-compare, write-verify, verify-persist]"));
+    assert.deepEqual(some.map(({ method }) => method), [...VERIFY_METHODS]);
+    const [chosen] = variantsOf(pair("method: all, level: check"), { method: "write-verify" });
+    assert.deepEqual(
+      [chosen!.programs[0]!.options.method, chosen!.programs[0]!.options.level],
+      ["write-verify", "check"],
+    );
   });
 
   it("makes a chosen cell the same run as the matrix has it", () => {

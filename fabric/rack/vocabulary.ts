@@ -19,17 +19,42 @@ export const METHODS = [
   "persist-opcode",
   /** P-22: a WRITE into a region that persists. */
   "persist-address",
+  /** P-10, P-51: a SEND into receive buffers, then a READ: persistent where those survive. */
+  "send-read",
 ] as const;
-export type MethodName = typeof METHODS[number];
+
+/** How a program has it checked that its data has arrived (V-01); of a `put`, besides {@link METHODS}. */
+export const VERIFY_METHODS = [
+  /** V-10, the baseline: a WRITE and a READ of all of it, which the program compares. */
+  "write-compare",
+  /** V-01: a verified write. */
+  "write-verify",
+  /** V-09: one that is persistent, too. */
+  "verify-persist",
+] as const;
+
+/** What a `put` may do: {@link METHODS}, which `all` stands for, and {@link VERIFY_METHODS}. */
+export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
+export type MethodName = typeof PUT_METHODS[number];
 
 /** P-29: when a persistent write completes at its requester. */
 export const POLICIES = ["persistence", "reception", "auto"] as const;
 
-/** What an option of a shipped program holds. `host` is another host's name, or `next`. */
+/** How `append` makes a compound update; all but the first are wrong on purpose. */
+export const UPDATES = ["ordered", "pipelined", "one-flush", "tail-first"] as const;
+
+/**
+ * What an option of a shipped program holds. `host` is another host's name, or `next`; `hosts` a list of
+ * other hosts' names.
+ */
 export type OptionKind =
   | "host"
+  | "hosts"
   | "method"
+  | "put-method"
+  | "verify-level"
   | "policy"
+  | "update"
   | "completion"
   | "switch"
   | "depth"
@@ -66,9 +91,22 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     file: { kind: "text" },
     bytes: { kind: "bytes" },
     name: { kind: "text" },
-    method: { kind: "method" },
+    method: { kind: "put-method" },
     policy: { kind: "policy" },
+    level: { kind: "verify-level" },
+    rewrites: { kind: "count" },
     inline: { kind: "switch" },
+    ...TRANSFER,
+    ...CLIENT,
+  },
+  /** Appends records to a log in another host's SCM: each a record, then the tail that counts it. */
+  append: {
+    to: { kind: "host", required: true },
+    name: { kind: "text" },
+    records: { kind: "count" },
+    method: { kind: "method" },
+    update: { kind: "update" },
+    policy: { kind: "policy" },
     ...TRANSFER,
     ...CLIENT,
   },
@@ -81,6 +119,28 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   },
   /** Asks a host for the names it has. */
   list: { from: { kind: "host", required: true }, ...CLIENT },
+  /** Appends a file, or so many `bytes` of its own, record by record to a log that hosts keep together. */
+  log: {
+    to: { kind: "hosts", required: true },
+    quorum: { kind: "count" },
+    file: { kind: "text" },
+    bytes: { kind: "bytes" },
+    name: { kind: "text" },
+    record: { kind: "bytes" },
+    method: { kind: "method" },
+    depth: { kind: "depth" },
+    patience: { kind: "microseconds", as: "patienceUs" },
+    linger: { kind: "microseconds", as: "lingerUs" },
+    ...CLIENT,
+  },
+  /** Reads such a log back. */
+  "log-read": {
+    from: { kind: "hosts", required: true },
+    quorum: { kind: "count" },
+    name: { kind: "text" },
+    record: { kind: "bytes" },
+    ...CLIENT,
+  },
   /** A latency or bandwidth test under its name in perftest, against a host with `perftest-server`. */
   perftest: {
     to: { kind: "host", required: true },
@@ -109,6 +169,12 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
 /** What runs on every host unless it says `services: none`. */
 export const SERVICES = ["persistd"] as const;
 
-/** Promises that a run can be held to; the first part of P-41. */
-export const EXPECTATIONS = ["survives-what-was-reported"] as const;
+/** Promises that every run is held to: the parts of P-41, as `tests/checkers/all.ts` checks them. */
+export const EXPECTATIONS = [
+  "survives-what-was-reported",
+  "completes-once-in-order",
+  "frames-are-conserved",
+  "silent-without-power",
+  "durable-records-are-kept",
+] as const;
 export type ExpectationName = typeof EXPECTATIONS[number];

@@ -25,6 +25,8 @@ export const EVENT_KINDS = {
   wake: 5,
   /** A cable has held a frame back for long enough: no node hears of it. */
   release: 6,
+  /** Bytes of a host's SCM get there early, as they are at the end of this instant: nobody notices. */
+  writeback: 7,
 } as const;
 
 /** One thing that happens to one node. `source` and `target` are node indexes of the rack's plan. */

@@ -21,7 +21,11 @@ export const CQE_OPCODES = {
 } as const;
 export type CqeOpcode = keyof typeof CQE_OPCODES;
 
-/** ibv_wc_status with its numbers, the ones an RC or UD queue pair can report. */
+/**
+ * ibv_wc_status with its numbers, the ones an RC or UD queue pair can report; VERIFY_ERR is the vendor's
+ * own, behind libibverbs' last (V-01): the write was answered, and the answer is not "written". The
+ * queue pair goes on.
+ */
 export const WC_STATUS = {
   SUCCESS: 0,
   LOC_LEN_ERR: 1,
@@ -38,6 +42,7 @@ export const WC_STATUS = {
   RNR_RETRY_EXC_ERR: 13,
   FATAL_ERR: 19,
   GENERAL_ERR: 21,
+  VERIFY_ERR: 24,
 } as const;
 export type WcStatus = keyof typeof WC_STATUS;
 
@@ -58,6 +63,8 @@ export interface Cqe {
   readonly va: bigint;
   /** Source queue pair of a UD receive. */
   readonly sourceQpn: number;
+  /** V-01: what a verified write was answered, see {@link encodeVerdict}; 0 of all else. */
+  readonly verify: number;
   readonly solicited: boolean;
 }
 
@@ -83,6 +90,7 @@ export function encodeCqe(cqe: Cqe, owner: 0 | 1): Uint8Array<ArrayBuffer> {
   view.setBigUint64(0, cqe.va);
   view.setUint32(8, cqe.psn);
   view.setUint32(12, cqe.sourceQpn);
+  view.setUint16(16, cqe.verify);
   view.setUint32(36, cqe.immediate);
   view.setUint32(44, cqe.byteCount);
   view.setUint8(55, WC_STATUS[cqe.status]);
@@ -110,6 +118,7 @@ export function decodeCqe(bytes: Uint8Array, position: number, entries: number):
     psn: view.getUint32(8),
     va: view.getBigUint64(0),
     sourceQpn: view.getUint32(12),
+    verify: view.getUint16(16),
     solicited: (last & SOLICITED_BIT) !== 0,
   };
 }

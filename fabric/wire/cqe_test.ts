@@ -27,6 +27,7 @@ const anyCqe = fc.record({
   psn: u24,
   va: fc.bigInt(0n, (1n << 64n) - 1n),
   sourceQpn: u24,
+  verify: fc.nat(0xffff),
   solicited: fc.boolean(),
 }, { noNullPrototype: true }) as fc.Arbitrary<Cqe>;
 
@@ -36,7 +37,7 @@ const anyPlace = fc.tuple(fc.nat(2 ** 24), fc.nat(10)).map(([position, log]) => 
 }));
 
 describe("decodeCqe", () => {
-  it("P-25, P-26: gives back every entry in the pass in which it was written", () => {
+  it("P-25, P-26, V-01: gives back every entry in the pass in which it was written", () => {
     fc.assert(fc.property(anyCqe, anyPlace, (cqe, { position, entries }) => {
       const bytes = encodeCqe(cqe, ownerBit(position, entries));
       assert.equal(bytes.length, CQE_BYTES);

@@ -5,6 +5,9 @@
 import { assert } from "../assert.ts";
 import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "./ethernet.ts";
 import { ECN, IPV4_BYTES } from "./ipv4.ts";
+import { BTH_BYTES } from "./bth.ts";
+import { ICRC_BYTES, writeIcrc } from "./icrc.ts";
+import { opcodeRow } from "./opcode.ts";
 import { copyOf } from "./slab.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 
@@ -64,6 +67,32 @@ export function markCongestion(bytes: Uint8Array<ArrayBuffer>): Uint8Array<Array
   sum = (sum & 0xffff) + (sum >>> 16);
   view.setUint16(IP_AT + 10, ~sum & 0xffff);
   return marked;
+}
+
+/** Where the payload of a RoCEv2 frame with a known opcode is; undefined where it has none. */
+export function framePayload(
+  bytes: Uint8Array,
+): { readonly from: number; readonly to: number } | undefined {
+  const code = frameOpcode(bytes);
+  const row = code < 0 ? undefined : opcodeRow(code);
+  if (row === undefined) return undefined;
+  const pad = (bytes[OPCODE_AT + 1]! >> 4) & 3;
+  const from = OPCODE_AT + BTH_BYTES + row.headerBytes;
+  const to = frameEnd(bytes) - pad;
+  return to > from && to <= bytes.length - ICRC_BYTES ? { from, to } : undefined;
+}
+
+/** Makes the ICRC of a RoCEv2 frame true of its bytes. */
+export function sealFrame(bytes: Uint8Array): void {
+  writeIcrc(new DataView(bytes.buffer, bytes.byteOffset, bytes.length), {
+    from: IP_AT,
+    end: frameEnd(bytes),
+  });
+}
+
+/** Where the ICRC begins, by the length that the IPv4 header says. */
+function frameEnd(bytes: Uint8Array): number {
+  return IP_AT + ((bytes[IP_AT + 2]! << 8) | bytes[IP_AT + 3]!) - ICRC_BYTES;
 }
 
 /** Opcode byte of a RoCEv2 frame (`rocev2.md` §1.1), −1 where the frame is none. */

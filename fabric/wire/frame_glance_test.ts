@@ -1,16 +1,22 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { makeBth } from "./bth.ts";
+import { BTH_BYTES, makeBth } from "./bth.ts";
 import {
   frameDestination,
   frameDscp,
   frameEcn,
   frameOpcode,
+  framePayload,
   frameSource,
   markCongestion,
+  sealFrame,
 } from "./frame_glance.ts";
+import { OPCODE_ROWS } from "./opcode.ts";
 import { decodePacket, encodePacket, isRefusal, type RocePacket } from "./packet.ts";
+
+/** Behind Ethernet, IPv4 and UDP. */
+const OPCODE_AT = 42;
 
 function frame(change: Partial<RocePacket> = {}): Uint8Array<ArrayBuffer> {
   return encodePacket({
@@ -110,5 +116,61 @@ describe("frameOpcode", () => {
     fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
       assert.ok(frameOpcode(bytes) >= -1);
     }));
+  });
+});
+
+describe("framePayload", () => {
+  it("V-08: is where the payload is, whatever headers and padding are around it", () => {
+    fc.assert(
+      fc.property(
+        fc.constantFrom(...OPCODE_ROWS),
+        fc.integer({ min: 1, max: 64 }),
+        (row, bytes) => {
+          const payload = new Uint8Array(bytes).fill(0xa5);
+          const headers = new Uint8Array(OPCODE_AT + BTH_BYTES + row.headerBytes + bytes + 7);
+          const pad = -bytes & 3;
+          const end = OPCODE_AT + BTH_BYTES + row.headerBytes + bytes + pad + 4;
+          const made = headers.subarray(0, end);
+          made.set([8, 0, 0x45], 12);
+          made.set([(end - 14) >> 8, (end - 14) & 0xff], 16);
+          made[23] = 17;
+          made.set([0x12, 0xb7], 36);
+          made[OPCODE_AT] = row.code;
+          made[OPCODE_AT + 1] = pad << 4;
+          const from = OPCODE_AT + BTH_BYTES + row.headerBytes;
+          made.set(payload, from);
+          assert.deepEqual(framePayload(made), { from, to: from + bytes });
+        },
+      ),
+    );
+  });
+
+  it("V-08: is where decoding finds it", () => {
+    const bytes = frame({ payload: Uint8Array.from({ length: 21 }, (_, i) => i + 1) });
+    const { from, to } = framePayload(bytes)!;
+    assert.deepEqual(bytes.slice(from, to), packetOf(bytes).payload);
+  });
+
+  it("V-08: is none of a packet without one, of other frames, and of any bytes cut short", () => {
+    assert.equal(framePayload(frame({ payload: new Uint8Array(0) })), undefined);
+    const other = frame();
+    other[12] = 0x88;
+    assert.equal(framePayload(other), undefined);
+    const bytes = frame();
+    for (let length = 0; length < bytes.length; length++) {
+      assert.equal(framePayload(bytes.slice(0, length)), undefined, `${length} bytes`);
+    }
+  });
+});
+
+describe("sealFrame", () => {
+  it("V-08: makes a damaged frame one that every receiver takes", () => {
+    const bytes = frame();
+    const { from } = framePayload(bytes)!;
+    bytes[from]! ^= 1;
+    assert.deepEqual(decodePacket(bytes), { refused: "bad-icrc" });
+    sealFrame(bytes);
+    assert.equal(packetOf(bytes).payload[0], 6);
+    assert.deepEqual(encodePacket(packetOf(bytes)), bytes);
   });
 });

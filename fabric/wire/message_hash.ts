@@ -76,7 +76,8 @@ function hashPcie(message: PcieMessage): number {
         mixNumber(mix(1, message.noSnoop ? 1 : 0), message.address),
       );
     case "memory-read": {
-      const hash = mixNumber(mix(2, message.noSnoop ? 1 : 0), message.address);
+      const flags = (message.noSnoop ? 1 : 0) | (message.medium ? 2 : 0);
+      const hash = mixNumber(mix(2, flags), message.address);
       return finish(mixNumber(mixNumber(hash, message.tag), message.length));
     }
     case "completion":

@@ -21,6 +21,11 @@ export interface MemoryRead {
   readonly address: number;
   readonly length: number;
   readonly noSnoop: boolean;
+  /**
+   * The data is taken when everything written there before has reached the medium: a read-back is to see
+   * the cells and not a queue in front of them (V-03, V-08).
+   */
+  readonly medium?: true;
 }
 
 /** Answer to a {@link MemoryRead}. `data` is empty unless `status` is `success`. */

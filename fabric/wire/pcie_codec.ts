@@ -26,8 +26,10 @@ export function pcieToArray(message: PcieMessage): unknown[] {
   switch (message.kind) {
     case "memory-write":
       return [code, message.address, message.data, message.noSnoop];
-    case "memory-read":
-      return [code, message.tag, message.address, message.length, message.noSnoop];
+    case "memory-read": {
+      const fields = [code, message.tag, message.address, message.length, message.noSnoop];
+      return message.medium ? [...fields, true] : fields;
+    }
     case "completion":
       return [code, message.tag, message.status === "success", message.data];
     case "interrupt":
@@ -73,12 +75,12 @@ function memoryWrite(fields: readonly unknown[]): PcieMessage | undefined {
 }
 
 function memoryRead(fields: readonly unknown[]): PcieMessage | undefined {
-  const [, tag, address, length, noSnoop] = fields;
-  if (fields.length !== 5 || !isCount(tag) || !isCount(address) || !isCount(length)) {
-    return undefined;
-  }
+  const [, tag, address, length, noSnoop, medium] = fields;
+  if (!isCount(tag) || !isCount(address) || !isCount(length)) return undefined;
   if (typeof noSnoop !== "boolean") return undefined;
-  return { kind: "memory-read", tag, address, length, noSnoop };
+  const read = { kind: "memory-read", tag, address, length, noSnoop } as const;
+  if (fields.length === 5) return read;
+  return fields.length === 6 && medium === true ? { ...read, medium } : undefined;
 }
 
 function completion(fields: readonly unknown[]): PcieMessage | undefined {

@@ -68,6 +68,16 @@ describe("pcieFromArray", () => {
     }
   });
 
+  it("V-03: knows a read of the medium itself, which only says so where it is one", () => {
+    const read = { kind: "memory-read", tag: 1, address: 2, length: 3, noSnoop: true } as const;
+    assert.equal(pcieToArray(read).length, 5);
+    assert.deepEqual(pcieFromArray([1, 1, 2, 3, true, true]), { ...read, medium: true });
+    for (const bad of [false, 1, null, undefined]) {
+      assert.equal(pcieFromArray([1, 1, 2, 3, true, bad]), undefined);
+    }
+    assert.equal(pcieFromArray([1, 1, 2, 3, true, true, true]), undefined);
+  });
+
   it("refuses bytes that are none, shared, too many, or where there must be none", () => {
     const shared = new Uint8Array(new SharedArrayBuffer(1));
     for (const bad of [[1], "a", null, new Uint16Array(1), shared]) {

@@ -9,7 +9,7 @@ export const COMMANDS: readonly RnicCommand[] = [
   {
     op: "init",
     spaces: { queues: 8, space1: 0, space2: 4096, space3: 8192 },
-    persistence: { flow: 2, noSnoop: true },
+    persistence: { flow: 2, flush: "cpu", noSnoop: true },
   },
   { op: "create-cq", ring, vector: null },
   { op: "create-cq", ring, vector: 3 },
@@ -160,6 +160,14 @@ export const anyPcieMessage: fc.Arbitrary<PcieMessage> = fc.oneof(
     address: count,
     length: count,
     noSnoop: fc.boolean(),
+  }),
+  record<PcieMessage>({
+    kind: is("memory-read"),
+    tag: count,
+    address: count,
+    length: count,
+    noSnoop: fc.boolean(),
+    medium: is(true),
   }),
   record<PcieMessage>({
     kind: is("completion"),

@@ -18,6 +18,8 @@ export const ACCESS = {
   flushPersistent: 512,
   /** Writes into the region may pass each other; a completion still covers all before it (§3.7). */
   relaxedOrdering: 1 << 20,
+  /** V-06: of a queue pair: its peer may send verified writes. A region grants them as any WRITE. */
+  remoteWriteVerify: 1 << 29,
   /** P-22: a plain WRITE into this region is to be persisted. Above libibverbs' optional bits. */
   remoteWritePersistence: 1 << 30,
 } as const;
@@ -33,10 +35,16 @@ export interface QueueSpaces {
   readonly space3: number;
 }
 
-/** Which of the two data flows this host's processor gives a DMA write, so how to flush (P-02). */
+/** Which of the two data flows this host's processor gives a DMA write, and so how to flush (P-02). */
 export interface PersistencePlan {
-  /** 1: LSB read flushes (P-24). 2: the CPU flushes (P-26). */
+  /** 1: posted writes go to the iMC. 2: they stay in the LLC. */
   readonly flow: 1 | 2;
+  /**
+   * What makes a write persistent that the bus has taken. `read`: an LSB read behind it, in flow 1
+   * (P-24), and in flow 2 where the LLC is in the persistence domain. `cpu`: the host's, told by a RECV
+   * (P-26). `none`: it is, as all buffers are in the domain.
+   */
+  readonly flush: "read" | "cpu" | "none";
   /** Whether the architecture looks at the NS bit (`ddio+ns`). */
   readonly noSnoop: boolean;
 }

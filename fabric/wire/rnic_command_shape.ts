@@ -48,7 +48,11 @@ function shaped<T>(shape: Shape<T>): Check {
 
 const ring = shaped<RingPlace>({ address: count, units: count });
 const spaces = shaped<QueueSpaces>({ queues: count, space1: count, space2: count, space3: count });
-const persistence = shaped<PersistencePlan>({ flow: oneOf(1, 2), noSnoop: flag });
+const persistence = shaped<PersistencePlan>({
+  flow: oneOf(1, 2),
+  flush: oneOf("read", "cpu", "none"),
+  noSnoop: flag,
+});
 const qpState = oneOf("reset", "init", "rtr", "rts", "sqd", "sqe", "err");
 const attributes = shaped<QpAttributes>({
   state: { optional: qpState },

@@ -33,6 +33,11 @@ export const VERIFY_ALGORITHM = { none: 0, crc32: 1 } as const;
 export const VERIFY_LEVELS = ["none", "check", "verify", "verify-crc"] as const;
 export type VerifyLevel = typeof VERIFY_LEVELS[number];
 
+/** Whether a write of this level is read back after it has been written (V-03). */
+export function readsBack(level: VerifyLevel): boolean {
+  return level === "verify" || level === "verify-crc";
+}
+
 export function readVerifyEth(view: DataView, at: number): VerifyEth {
   const flags = view.getUint8(at + 3);
   return {
@@ -109,6 +114,17 @@ export const VERIFY_CHECKS = {
   skipped: 16,
 } as const;
 
+/**
+ * Longest message that is checked, in bytes: its data waits in the card until the CRC behind it has
+ * come (V-02). A message of level `none` may be as long as any.
+ */
+export const VERIFY_BYTES_MAX = 2 ** 20;
+
+/** Whether a write of so many bytes can be checked to this level. */
+export function isVerifiable(level: VerifyLevel, bytes: number): boolean {
+  return level === "none" || bytes <= VERIFY_BYTES_MAX;
+}
+
 /** Payload of the answer. */
 export function encodeVerifyResult(result: VerifyResult): Uint8Array<ArrayBuffer> {
   const bytes = allocate(VERIFY_RESULT_BYTES);
@@ -125,4 +141,36 @@ export function decodeVerifyResult(payload: Uint8Array<ArrayBuffer>): VerifyResu
   const result = readFields(VERIFY_RESULT_FIELDS, { view: viewOf(payload), at: 0 });
   const isKnown = result.version === VERIFY_VERSION && result.status <= VERIFY_STATUS.readFailed;
   return isKnown ? result : undefined;
+}
+
+const VERDICT_PRESENT = 0x80, STATUS_BITS = 0x7f;
+
+/** An answer as a completion carries it: 16 bits, never 0, so that 0 can say "no answer". */
+export function encodeVerdict({ status, checks }: Pick<VerifyResult, "status" | "checks">): number {
+  return (checks << 8) | VERDICT_PRESENT | status;
+}
+
+/** What became of a verified write, in words: statuses are V-01 to V-03's, checks are what was done. */
+export interface VerifyVerdict {
+  readonly status: "written" | "crc-mismatch" | "read-back-differs" | "read-failed";
+  readonly checks: readonly VerifyCheck[];
+}
+export type VerifyCheck = "crc-before" | "compared" | "crc-after" | "persisted" | "skipped";
+
+/** By their numbers in {@link VERIFY_STATUS}. */
+const STATUS_NAMES = ["written", "crc-mismatch", "read-back-differs", "read-failed"] as const;
+const CHECK_NAMES: readonly (readonly [bit: number, name: VerifyCheck])[] = [
+  [VERIFY_CHECKS.crcBefore, "crc-before"],
+  [VERIFY_CHECKS.compared, "compared"],
+  [VERIFY_CHECKS.crcAfter, "crc-after"],
+  [VERIFY_CHECKS.persisted, "persisted"],
+  [VERIFY_CHECKS.skipped, "skipped"],
+];
+
+/** What a completion's 16 bits say; undefined where they hold no answer. */
+export function decodeVerdict(bits: number): VerifyVerdict | undefined {
+  const status = STATUS_NAMES[bits & STATUS_BITS];
+  if ((bits & VERDICT_PRESENT) === 0 || status === undefined) return undefined;
+  const checks = CHECK_NAMES.filter(([bit]) => ((bits >>> 8) & bit) !== 0).map(([, name]) => name);
+  return { status, checks };
 }

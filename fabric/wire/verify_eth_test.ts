@@ -2,10 +2,15 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import {
+  decodeVerdict,
   decodeVerifyResult,
+  encodeVerdict,
   encodeVerifyResult,
+  isVerifiable,
   makeVerifyEth,
+  readsBack,
   VERIFY_ALGORITHM,
+  VERIFY_BYTES_MAX,
   VERIFY_CHECKS,
   VERIFY_LEVELS,
   VERIFY_RESULT_BYTES,
@@ -73,5 +78,49 @@ describe("decodeVerifyResult", () => {
       assert.equal(result !== undefined, version === 1 && status <= 3);
       if (result !== undefined) assert.deepEqual(new Uint8Array(encodeVerifyResult(result)), bytes);
     }));
+  });
+});
+
+describe("isVerifiable", () => {
+  it("V-02: sets a limit to what waits for its CRC, and to nothing else", () => {
+    const longest = VERIFY_LEVELS.map((level) => [
+      isVerifiable(level, VERIFY_BYTES_MAX),
+      isVerifiable(level, VERIFY_BYTES_MAX + 1),
+    ]);
+    assert.deepEqual(longest, [[true, true], [true, false], [true, false], [true, false]]);
+  });
+});
+
+describe("readsBack", () => {
+  it("V-03, V-04: is of the two levels that look at memory", () => {
+    assert.deepEqual(VERIFY_LEVELS.filter(readsBack), ["verify", "verify-crc"]);
+  });
+});
+
+describe("decodeVerdict", () => {
+  it("V-01, V-05: says in words what an answer's status and checks are, never by 0", () => {
+    const words = Object.values(VERIFY_STATUS).map((status) => {
+      const bits = encodeVerdict({ status, checks: 0 });
+      assert.ok(bits > 0);
+      return decodeVerdict(bits);
+    });
+    assert.deepEqual(
+      words.map((verdict) => verdict?.status),
+      ["written", "crc-mismatch", "read-back-differs", "read-failed"],
+    );
+    const checks = Object.values(VERIFY_CHECKS).map((bit) =>
+      decodeVerdict(encodeVerdict({ status: 0, checks: bit }))?.checks
+    );
+    assert.deepEqual(
+      checks,
+      [["crc-before"], ["compared"], ["crc-after"], ["persisted"], ["skipped"]],
+    );
+    assert.deepEqual(decodeVerdict(encodeVerdict(RESULT))?.checks, ["crc-before", "crc-after"]);
+  });
+
+  it("finds no answer in 0, nor in a status that is not known", () => {
+    assert.equal(decodeVerdict(0), undefined);
+    assert.equal(decodeVerdict(0x1f00), undefined);
+    assert.equal(decodeVerdict(0x84), undefined);
   });
 });

@@ -4,10 +4,11 @@
  * starts on a unit boundary, spans one unit or several (Q-01), and wraps at the ring's end.
  *
  *   control 16 | [address vector 16, UD] | [remote address 16, RDMA] | [atomic 16] | [flush 16] |
- *   [bind 32] | data 16… or inline
+ *   [verify 16] | [bind 32] | data 16… or inline
  */
 import { fail } from "../assert.ts";
 import { allocate, copyOf, viewOf } from "./slab.ts";
+import { VERIFY_LEVELS, type VerifyLevel } from "./verify_eth.ts";
 
 /** Bytes of one unit of a send queue (mlx5's WQEBB). */
 export const WQE_UNIT_BYTES = 64;
@@ -21,7 +22,8 @@ export const MAX_SGE = 4;
  * `write-persistence` carries the persist opcode on the wire (P-21), `write-persist-address` is a
  * plain WRITE that the requester knows to lie in a persistence region (P-22), `persistence-ack` is
  * the SEND by which the responder's CPU says "flushed" (P-26). `flush` and `atomic-write` are the
- * memory placement extensions (P-50), for which mlx5 has no codes.
+ * memory placement extensions (P-50), for which mlx5 has no codes. `write-verify` is a write that the
+ * receiver checks, and answers with what became of it (V-01).
  */
 export const WQE_OPCODES = {
   "nop": 0x00,
@@ -40,6 +42,7 @@ export const WQE_OPCODES = {
   "persistence-ack": 0x42,
   "flush": 0x43,
   "atomic-write": 0x44,
+  "write-verify": 0x45,
 } as const;
 export type WqeOpcode = keyof typeof WQE_OPCODES;
 
@@ -59,6 +62,7 @@ const REMOTE: ReadonlySet<WqeOpcode> = new Set(
     "write-persist-address",
     "flush",
     "atomic-write",
+    "write-verify",
   ],
 );
 const ATOMIC: ReadonlySet<WqeOpcode> = new Set(["compare-swap", "fetch-add"]);
@@ -93,6 +97,18 @@ export interface FlushOperands {
   readonly length: number;
 }
 
+/** How a verified write is to be checked (V-04, V-09). */
+export interface VerifyOperands {
+  readonly level: VerifyLevel;
+  /** V-09: verified and persisted in one request. */
+  readonly persist: boolean;
+  /**
+   * CRC-32 of the message's data as the program had it, so that the way to the RNIC is covered too.
+   * Without it the RNIC computes one of what it has fetched (V-02).
+   */
+  readonly crc?: number;
+}
+
 /** What a BIND_MW binds (`rocev2.md` §4.5): a range of a region to a window under a new key. */
 export interface BindOperands {
   /** The window's new key: its index with another variant. */
@@ -120,6 +136,7 @@ export interface SendWqe {
   readonly remote?: { readonly va: bigint; readonly rkey: number };
   readonly atomic?: { readonly swapAdd: bigint; readonly compare: bigint };
   readonly flush?: FlushOperands;
+  readonly verify?: VerifyOperands;
   readonly bind?: BindOperands;
   readonly ud?: UdAddress;
   readonly sges: readonly Sge[];
@@ -128,11 +145,13 @@ export interface SendWqe {
 
 const FLAG_FENCE = 0x80, FLAG_SIGNALED = 0x08, FLAG_SOLICITED = 0x02, FLAG_UD = 0x01;
 const INLINE_BIT = 0x8000_0000;
+/** Second byte of a verify segment. */
+const VERIFY_PERSIST = 1, VERIFY_HAS_CRC = 2;
 
 /** Units that the WQE takes. */
 export function wqeUnits(wqe: SendWqe): number {
   const bytes = 16 + (wqe.ud ? 16 : 0) + (wqe.remote ? 16 : 0) + (wqe.atomic ? 16 : 0) +
-    (wqe.flush ? 16 : 0) + (wqe.bind ? 32 : 0) +
+    (wqe.flush ? 16 : 0) + (wqe.verify ? 16 : 0) + (wqe.bind ? 32 : 0) +
     (wqe.inline === undefined ? 16 * wqe.sges.length : 4 + wqe.inline.length);
   return Math.max(1, Math.ceil(bytes / WQE_UNIT_BYTES));
 }
@@ -180,6 +199,10 @@ export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
     view.setUint32(at + 4, wqe.flush.length);
     at += 16;
   }
+  if (wqe.verify !== undefined) {
+    writeVerify(view, at, wqe.verify);
+    at += 16;
+  }
   if (wqe.bind !== undefined) {
     view.setBigUint64(at, wqe.bind.va);
     view.setBigUint64(at + 8, BigInt(wqe.bind.length));
@@ -211,7 +234,7 @@ function unitsIn(view: DataView): number | undefined {
   let at = 16;
   if ((view.getUint8(11) & FLAG_UD) !== 0) at += 16;
   if (REMOTE.has(opcode)) at += 16;
-  if (ATOMIC.has(opcode) || opcode === "flush") at += 16;
+  if (ATOMIC.has(opcode) || opcode === "flush" || opcode === "write-verify") at += 16;
   if (opcode === "bind-mw") at += 32;
   const segments = view.getUint8(7);
   if (segments > MAX_SGE) return undefined;
@@ -265,6 +288,12 @@ export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
     wqe.flush = { select: (word >>> 4) & 3, placement: word & 0xf, length };
     at += 16;
   }
+  if (opcode === "write-verify") {
+    const verify = readVerify(view, at);
+    if (verify === undefined) return undefined;
+    wqe.verify = verify;
+    at += 16;
+  }
   if (opcode === "bind-mw") {
     wqe.bind = {
       va: view.getBigUint64(at),
@@ -280,6 +309,26 @@ export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
   if ((word & INLINE_BIT) === 0) wqe.sges = readSges(view, at, segments);
   else wqe.inline = copyOf(bytes.subarray(at + 4, at + 4 + (word & ~INLINE_BIT)));
   return wqe;
+}
+
+function writeVerify(view: DataView, at: number, verify: VerifyOperands): void {
+  const { level, persist, crc } = verify;
+  view.setUint8(at, VERIFY_LEVELS.indexOf(level));
+  view.setUint8(
+    at + 1,
+    (persist ? VERIFY_PERSIST : 0) | (crc === undefined ? 0 : VERIFY_HAS_CRC),
+  );
+  view.setUint32(at + 4, crc ?? 0);
+}
+
+/** Undefined where the level is none that is known: the requester cannot ask for it. */
+function readVerify(view: DataView, at: number): VerifyOperands | undefined {
+  const level = VERIFY_LEVELS[view.getUint8(at)];
+  if (level === undefined) return undefined;
+  const flags = view.getUint8(at + 1);
+  const persist = (flags & VERIFY_PERSIST) !== 0;
+  const hasCrc = (flags & VERIFY_HAS_CRC) !== 0;
+  return hasCrc ? { level, persist, crc: view.getUint32(at + 4) } : { level, persist };
 }
 
 /** lkey that ends a receive WQE before its stride does (`rocev2.md` §5.2). */

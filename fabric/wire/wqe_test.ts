@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
+import { VERIFY_LEVELS } from "./verify_eth.ts";
 import {
   decodeRecvWqe,
   decodeSendWqe,
@@ -12,6 +13,7 @@ import {
   type SendWqe,
   type Sge,
   unitsOfWqe,
+  type VerifyOperands,
   WQE_OPCODES,
   WQE_UNIT_BYTES,
   type WqeOpcode,
@@ -36,7 +38,14 @@ const REMOTE: readonly WqeOpcode[] = [
   "write-persist-address",
   "flush",
   "atomic-write",
+  "write-verify",
 ];
+
+const anyVerify: fc.Arbitrary<VerifyOperands> = fc.tuple(
+  fc.constantFrom(...VERIFY_LEVELS),
+  fc.boolean(),
+  fc.option(u32, { nil: undefined }),
+).map(([level, persist, crc]) => crc === undefined ? { level, persist } : { level, persist, crc });
 
 /** Any WQE that a driver may write, with inline data or with elements. */
 const anySendWqe: fc.Arbitrary<SendWqe> = fc.tuple(
@@ -62,6 +71,7 @@ const anySendWqe: fc.Arbitrary<SendWqe> = fc.tuple(
       ...(opcode === "flush" && {
         flush: record({ select: fc.nat(3), placement: fc.nat(15), length: fc.nat(2 ** 31) }),
       }),
+      ...(opcode === "write-verify" && { verify: anyVerify }),
       ...(opcode === "bind-mw" && {
         bind: record({ rkey: u32, lkey: u32, va: u64, length: fc.maxSafeNat(), access: u32 }),
       }),
@@ -114,6 +124,24 @@ describe("decodeSendWqe", () => {
       }),
       { numRuns: 500 },
     );
+  });
+
+  it("V-04: gives undefined where the level of a verified write is none that is known", () => {
+    const bytes = encodeSendWqe({
+      opcode: "write-verify",
+      index: 3,
+      qpn: 17,
+      signaled: true,
+      solicited: false,
+      fence: false,
+      immediate: 0,
+      remote: { va: 4096n, rkey: 5 },
+      verify: { level: "verify-crc", persist: true, crc: 0x1234_5678 },
+      sges: [{ address: 0, length: 64, lkey: 1 }],
+    });
+    assert.equal(bytes[32], VERIFY_LEVELS.indexOf("verify-crc"));
+    assert.deepEqual(decodeSendWqe(bytes)?.verify?.crc, 0x1234_5678);
+    assert.equal(decodeSendWqe(bytes.with(32, VERIFY_LEVELS.length)), undefined);
   });
 
   it("gives undefined where a unit is missing", () => {

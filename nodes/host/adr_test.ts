@@ -2,33 +2,34 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PLACES, survives } from "./adr.ts";
 
+/** Each contains the one before it. */
+const DOMAINS = ["adr", "eadr", "wsp"] as const;
+
 describe("survives", () => {
-  it("P-05: answers for every place and domain: the IIO, the LLC and DRAM are lost, eADR keeps the LLC", () => {
+  it("P-05: answers for every place and domain: eADR adds the LLC, wsp all that is on its way", () => {
     const expected = {
-      "iio/adr": false,
-      "iio/eadr": false,
-      "llc/adr": false,
-      "llc/eadr": true,
-      "wpq/adr": true,
-      "wpq/eadr": true,
-      "scm/adr": true,
-      "scm/eadr": true,
-      "dram/adr": false,
-      "dram/eadr": false,
+      rnic: [false, false, true],
+      bus: [false, false, true],
+      iio: [false, false, true],
+      llc: [false, true, true],
+      wcb: [false, false, true],
+      wpq: [true, true, true],
+      scm: [true, true, true],
+      dram: [false, false, false],
     };
     const found = Object.fromEntries(
-      PLACES.flatMap((place) =>
-        (["adr", "eadr"] as const).map((
-          domain,
-        ) => [`${place}/${domain}`, survives(place, domain)])
-      ),
+      PLACES.map((place) => [place, DOMAINS.map((domain) => survives(place, domain))]),
     );
     assert.deepEqual(found, expected);
   });
 
   it("P-01: a wider domain never loses what a narrower one keeps", () => {
     for (const place of PLACES) {
-      if (survives(place, "adr")) assert.ok(survives(place, "eadr"), place);
+      for (const [i, domain] of DOMAINS.entries()) {
+        for (const wider of DOMAINS.slice(i + 1)) {
+          if (survives(place, domain)) assert.ok(survives(place, wider), `${place} under ${wider}`);
+        }
+      }
     }
   });
 });

@@ -12,6 +12,7 @@ import {
   type WcStatus,
 } from "../../fabric/wire/cqe.ts";
 import { CQ_ARM_OFFSET, encodeCqArm } from "../../fabric/wire/queue_information.ts";
+import type { VerifyVerdict } from "../../fabric/wire/verify_eth.ts";
 import type { WqeOpcode } from "../../fabric/wire/wqe.ts";
 import {
   allocated,
@@ -27,7 +28,7 @@ import {
 } from "./device.ts";
 import type { Source, Steps } from "./program.ts";
 import type { CompChannel } from "./comp_channel.ts";
-import { type Qp, retireRecv, retireSend } from "./queue_pair.ts";
+import { completionOf, isOfSend } from "./completion_of.ts";
 import { retireSlot, type Srq } from "./shared_receive_queue.ts";
 
 /** Most entries of one completion queue. */
@@ -79,9 +80,12 @@ interface EndedLife {
 }
 
 /** What a receive has completed with. */
-type ReceiveOpcode = Exclude<CqeOpcode, "requester" | "requester-error" | "resize">;
+export type ReceiveOpcode = Exclude<CqeOpcode, "requester" | "requester-error" | "resize">;
 
-/** ibv_wc. After an error only wrId, status, opcode and qpNum mean anything. */
+/**
+ * ibv_wc. After an error only wrId, status, opcode and qpNum mean anything; of VERIFY_ERR, after which
+ * the queue pair goes on, `verify` too.
+ */
 export interface WorkCompletion {
   readonly wrId: number;
   readonly status: WcStatus;
@@ -97,6 +101,8 @@ export interface WorkCompletion {
   readonly va: number;
   /** Source queue pair of a UD receive. */
   readonly srcQp: number;
+  /** V-01: what became of a verified write; absent of all else, and where no answer has come. */
+  readonly verify?: VerifyVerdict;
 }
 
 export interface CqOptions {
@@ -254,40 +260,6 @@ function isOfEndedLife(cq: Cq, cqe: Cqe, position: number): boolean {
   }
   if (life.srq !== undefined && !isOfSend(cqe)) retireSlot(life.srq, cqe.wqeIndex);
   return true;
-}
-
-function isOfSend(cqe: Cqe): boolean {
-  return cqe.opcode === "requester" || cqe.opcode === "requester-error";
-}
-
-/** What an error completion tells of its queue pair's state (`rocev2.md` §4.1). */
-function noteError(qp: Qp, cqe: Cqe): void {
-  const { life, type } = qp;
-  if (type === "rc" || !isOfSend(cqe)) life.state = "err";
-  else if (life.state === "rts" || life.state === "sqd") life.state = "sqe";
-}
-
-/** Undefined where its queue pair has been destroyed meanwhile: such completions are discarded. */
-function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefined {
-  const qp = device.state.queuePairs.get(cqe.qpn);
-  if (qp === undefined) return undefined;
-  if (cqe.status !== "SUCCESS") noteError(qp, cqe);
-  const retired = isOfSend(cqe) ? retireSend(qp, cqe.wqeIndex) : retireRecv(qp, cqe.wqeIndex);
-  return {
-    wrId: retired.wrId,
-    status: cqe.status,
-    opcode: isOfReceive(cqe.opcode) ? cqe.opcode : retired.opcode,
-    qpNum: cqe.qpn,
-    byteLen: cqe.byteCount,
-    immData: cqe.immediate,
-    psn: cqe.psn,
-    va: Number(cqe.va),
-    srcQp: cqe.sourceQpn,
-  };
-}
-
-function isOfReceive(opcode: CqeOpcode): opcode is ReceiveOpcode {
-  return opcode !== "requester" && opcode !== "requester-error" && opcode !== "resize";
 }
 
 /** Takes up to `most` completions (ibv_poll_cq); none where there are none. */

@@ -127,7 +127,7 @@ export function depthsFit(qp: Qp, peer: PeerDepths): boolean {
 /** All that a peer may do to a queue pair; its regions say more. */
 const ALL_ACCESS = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |
   ACCESS.remoteAtomic | ACCESS.flushGlobal | ACCESS.flushPersistent |
-  ACCESS.remoteWritePersistence;
+  ACCESS.remoteWritePersistence | ACCESS.remoteWriteVerify;
 
 /** How a REQ says the type of its queue pair. */
 export function transportServiceOf({ type = "rc" }: ConnectionQp): number {

@@ -2,17 +2,18 @@
  * A core as the program on it sees it: {@link Cpu} over one host's memory and bus. Loads and stores
  * happen at once and are owed for; generators let time pass.
  */
-import { NEVER, type Time, transferTime } from "../../fabric/time/time.ts";
+import { NEVER, type Time } from "../../fabric/time/time.ts";
 import { type Rng, rngFor } from "../../fabric/time/rng.ts";
 import type { HostTiming } from "../../fabric/rack/plan.ts";
 import type { TraceStep } from "../../fabric/node.ts";
+import type { Note } from "../../fabric/note.ts";
 import type { RnicCommand, RnicReply } from "../../fabric/wire/rnic_command.ts";
 import type { AddressMap } from "./address_map.ts";
 import { copyBytes, takeBytes } from "./arena.ts";
-import { LINE_BYTES } from "./llc.ts";
+import { CoreWrites, PAY } from "./core_writes.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import type { Account } from "./processor.ts";
-import type { Buffer, Cpu, Source, Steps, Wait } from "./program.ts";
+import type { Buffer, Cpu, Source, Steps, ThreadContext } from "./program.ts";
 
 /** What a host lends to the programs on its cores. */
 export interface Machine {
@@ -26,6 +27,7 @@ export interface Machine {
   readonly processingPs: Time;
   readonly seed: number;
   readonly tracing: boolean;
+  readonly noting: boolean;
   /** Puts a register write on the bus; it departs `processingPs` from now. */
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void;
   /** Puts a command on the bus. @returns its id, or the answer at once where there is no device. */
@@ -33,15 +35,17 @@ export interface Machine {
   signal(name: string): void;
   report(topic: string, value: unknown): void;
   trace(step: TraceStep): void;
+  note(by: string, note: Note): void;
+  spawn(
+    thread: { readonly name: string; readonly order: number | undefined },
+    run: (context: ThreadContext) => Steps<void>,
+  ): void;
 }
 
 function isMap(value: unknown): value is object {
   return typeof value === "object" && value !== null &&
     Object.getPrototypeOf(value) === Object.prototype;
 }
-
-/** Lets pass what is owed, and no more. */
-const PAY: Wait = { kind: "time", at: 0 };
 
 /**
  * The core under one program.
@@ -60,8 +64,7 @@ class ProgramCpu implements Cpu {
   readonly #account: Account;
   readonly #stream: string;
   readonly #order: number | undefined;
-  /** Bytes after which a flush or stream lets time pass, so that a power failure can tear it. */
-  readonly #chunkBytes: number;
+  readonly #writes: CoreWrites;
   #rng: Rng | undefined;
 
   constructor(machine: Machine, program: { stream: string; account: Account; order?: number }) {
@@ -69,7 +72,7 @@ class ProgramCpu implements Cpu {
     this.#account = program.account;
     this.#stream = program.stream;
     this.#order = program.order;
-    this.#chunkBytes = Math.ceil(machine.timing.iioDrainBytes / LINE_BYTES) * LINE_BYTES;
+    this.#writes = new CoreWrites(machine, program.account);
   }
 
   get now(): Time {
@@ -138,52 +141,24 @@ class ProgramCpu implements Cpu {
     if (this.#account.owed > 0) yield PAY;
   }
 
-  *flush(address: number, length: number): Steps<void> {
-    const { map, memory, timing } = this.#machine;
-    const first = address - address % LINE_BYTES;
-    const lines = Math.ceil((address + length - first) / LINE_BYTES);
-    yield* this.settle();
-    let at = first;
-    const end = length > 0 ? first + lines * LINE_BYTES : first;
-    while (at < end) {
-      const physical = map.physical(at);
-      const part = Math.min(this.#toChunkEnd(at), map.run(at), end - at);
-      const dirty = memory.dirtyLines(physical, part);
-      this.#account.owed += Math.max(
-        part / LINE_BYTES * timing.flushIssuePs,
-        transferTime(dirty * LINE_BYTES, timing.coreFlushBitsPerSecond),
-      );
-      if (dirty > 0) {
-        yield* this.#reserve(physical, part);
-        memory.writeBackRange(physical, part);
-      }
-      at += part;
-    }
-    this.#account.owed += timing.fencePs;
-    yield* this.settle();
+  clwb(address: number, length: number): void {
+    this.#writes.clwb(address, length);
   }
 
-  *ntStore(address: number, bytes: Uint8Array): Steps<void> {
-    const { map, memory, timing } = this.#machine;
-    // Kept for the record of what is durable, and safe from the program while time passes.
-    const data = copyBytes(bytes);
-    yield* this.settle();
-    let done = 0;
-    while (done < data.length) {
-      const at = address + done;
-      const physical = map.physical(at);
-      const part = Math.min(this.#toChunkEnd(at), map.run(at), data.length - done);
-      const lines = Math.ceil((at % LINE_BYTES + part) / LINE_BYTES);
-      this.#account.owed += Math.max(
-        lines * timing.storePs,
-        transferTime(part, timing.coreFlushBitsPerSecond),
-      );
-      yield* this.#reserve(physical, part);
-      memory.writeThrough(physical, data.subarray(done, done + part));
-      done += part;
-    }
-    this.#account.owed += timing.fencePs;
-    yield* this.settle();
+  ntstore(address: number, bytes: Uint8Array): void {
+    this.#writes.ntstore(address, bytes);
+  }
+
+  sfence(): Steps<void> {
+    return this.#writes.sfence();
+  }
+
+  flush(address: number, length: number): Steps<void> {
+    return this.#writes.flush(address, length);
+  }
+
+  ntStore(address: number, bytes: Uint8Array): Steps<void> {
+    return this.#writes.ntStore(address, bytes);
   }
 
   *registerWrite(offset: number, bytes: Uint8Array<ArrayBuffer>): Steps<void> {
@@ -244,6 +219,12 @@ class ProgramCpu implements Cpu {
     return this.#machine.map.allocateContiguous(bytes);
   }
 
+  spawn(name: string, thread: (context: ThreadContext) => Steps<void>): void {
+    // The stream is host, life and program: a thread's is its parent's and its own name.
+    const own = this.#stream.split("/").slice(2).join("/");
+    this.#machine.spawn({ name: `${own}/${name}`, order: this.#order }, thread);
+  }
+
   input(path: string): Uint8Array | undefined {
     return Object.hasOwn(this.#machine.inputs, path) ? this.#machine.inputs[path] : undefined;
   }
@@ -257,18 +238,13 @@ class ProgramCpu implements Cpu {
     this.#machine.trace(step);
   }
 
-  #toChunkEnd(address: number): number {
-    return this.#chunkBytes - address % this.#chunkBytes;
+  get noting(): boolean {
+    return this.#machine.noting;
   }
 
-  /** Pays what is owed, then waits until the iMC has room for the range's lines. */
-  *#reserve(physical: number, length: number): Steps<void> {
-    yield* this.settle();
-    for (;;) {
-      const freeAt = this.#machine.memory.freeAt(physical, length);
-      if (freeAt <= this.#machine.now) return;
-      this.#account.owed += freeAt - this.#machine.now;
-      yield PAY;
-    }
+  note(note: Note): void {
+    if (!this.#machine.noting) return;
+    const kept = note.kind === "writes" ? { ...note, bytes: copyBytes(note.bytes) } : note;
+    this.#machine.note(this.#stream, kept);
   }
 }

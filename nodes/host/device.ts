@@ -13,6 +13,7 @@ import {
 import type { PersistencePlan, RnicEvent, RnicReply } from "../../fabric/wire/rnic_command.ts";
 import type { Time } from "../../fabric/time/time.ts";
 import { OutOfMemory } from "./address_map.ts";
+import { survives } from "./adr.ts";
 import type { CmAgent } from "./cm_agent.ts";
 import type { Gsi } from "./gsi.ts";
 import type { Mr, Pd } from "./memory_region.ts";
@@ -77,8 +78,6 @@ export interface DeviceState {
   readonly space3: number;
   readonly queues: number;
   readonly persistence: PersistencePlan;
-  /** Whether a READ behind a WRITE makes it persistent: not where the WRITE stays in a volatile LLC. */
-  readonly readPersists: boolean;
   /** IPv4 address, MAC and largest path MTU of the port. */
   readonly address: number;
   readonly mac: number;
@@ -119,10 +118,17 @@ export function refuseStale(device: Device, epoch: number): VerbError | undefine
   return verbError("ENOENT", "The RNIC has failed since this was made");
 }
 
-/** P-02: the flow that a persistent DMA write takes here, so who flushes it. */
+/** P-02: the flow that a persistent DMA write takes here, and so who flushes it. */
 export function persistencePlan(plan: HostPlan): PersistencePlan {
   const noSnoop = plan.architecture === "ddio+ns";
-  return { flow: plan.ddio && !noSnoop ? 2 : 1, noSnoop };
+  const flow = plan.ddio && !noSnoop ? 2 : 1;
+  return { flow, flush: flushOf(plan, flow), noSnoop };
+}
+
+/** A read behind a write pushes it out of the IIO, and only a CPU out of the LLC: where it must (P-01). */
+function flushOf({ domain }: HostPlan, flow: 1 | 2): PersistencePlan["flush"] {
+  if (survives("iio", domain)) return "none";
+  return flow === 1 || survives("llc", domain) ? "read" : "cpu";
 }
 
 /**
@@ -157,7 +163,6 @@ export function* initDevice(
     space3: space3.address,
     queues,
     persistence,
-    readPersists: persistence.flow === 1 || plan.domain === "eadr",
     address: reply.address,
     mac: reply.mac,
     mtu: reply.mtu,

@@ -22,6 +22,9 @@ describe("openDevice", () => {
       { architecture: "ddio", ddio: true },
       { architecture: "ddio+ns", ddio: false },
       { architecture: "ddio+ns", ddio: true },
+      { architecture: "ddio", ddio: true, domain: "eadr" },
+      { architecture: "ddio", ddio: true, domain: "wsp" },
+      { architecture: "ddio", ddio: false, domain: "wsp" },
     ] as const;
     const found = plans.map((changes) => {
       const rig = new VerbsRig(changes);
@@ -29,10 +32,13 @@ describe("openDevice", () => {
       return rig.sent("init")[0]!.persistence;
     });
     same(found, [
-      { flow: 1, noSnoop: false },
-      { flow: 2, noSnoop: false },
-      { flow: 1, noSnoop: true },
-      { flow: 1, noSnoop: true },
+      { flow: 1, flush: "read", noSnoop: false },
+      { flow: 2, flush: "cpu", noSnoop: false },
+      { flow: 1, flush: "read", noSnoop: true },
+      { flow: 1, flush: "read", noSnoop: true },
+      { flow: 2, flush: "read", noSnoop: false },
+      { flow: 2, flush: "none", noSnoop: false },
+      { flow: 1, flush: "none", noSnoop: false },
     ]);
   });
 

@@ -38,12 +38,15 @@ export function wcRead(cq: Cq): WorkCompletion | VerbError {
   return cq.place.current ?? verbError("EINVAL", "No completion is current");
 }
 
+/** An optional field of a completion; `verify` is the vendor's (V-01). */
+export type WcFlag = "grh" | "with-imm" | "with-inv" | "verify";
+
 /** ibv_wc_read_wc_flags: which optional fields mean something. */
-export function wcFlags(
-  completion: WorkCompletion,
-): readonly ("grh" | "with-imm" | "with-inv")[] {
-  const flags: ("grh" | "with-imm" | "with-inv")[] = [];
-  const { opcode, status, srcQp } = completion;
+export function wcFlags(completion: WorkCompletion): readonly WcFlag[] {
+  const flags: WcFlag[] = [];
+  const { opcode, status, srcQp, verify } = completion;
+  // Not with success alone: it says why a write has failed.
+  if (verify !== undefined) flags.push("verify");
   if (status !== "SUCCESS") return flags;
   // Only datagrams name their sender, and they alone have a global route header.
   if (srcQp !== 0) flags.push("grh");

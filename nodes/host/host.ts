@@ -14,14 +14,16 @@ import {
 } from "../../fabric/node.ts";
 import type { HostPlan, ProgramPlan } from "../../fabric/rack/plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/processing.ts";
+import { rngFor } from "../../fabric/time/rng.ts";
 import type { Time } from "../../fabric/time/time.ts";
-import type { MemoryRead, MemoryWrite } from "../../fabric/wire/pcie.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "../../fabric/wire/rnic_command.ts";
-import { AddressMap, describePhysical, SCM_BASE } from "./address_map.ts";
+import { AddressMap, SCM_BASE } from "./address_map.ts";
 import { createCpu, type Machine } from "./cpu.ts";
 import { type Device, deviceOn } from "./device.ts";
 import { hostStatistics } from "./host_statistics.ts";
+import { traceRead, traceWork, traceWritten } from "./host_trace.ts";
 import { Iio } from "./iio.ts";
+import type { MemoryLog } from "./memory_log.ts";
 import { MemorySystem } from "./memory_system.ts";
 import { type Account, Processor } from "./processor.ts";
 import type { Cpu, Program, Steps } from "./program.ts";
@@ -35,6 +37,8 @@ export interface HostOptions {
   readonly life?: number;
   /** What an earlier life made persistent. Zeros without one. */
   readonly image?: ImageReader;
+  /** Told what becomes of SCM, and when. Changes nothing else. */
+  readonly memoryLog?: MemoryLog;
   readonly addresses: Readonly<Record<string, number>>;
   /** Files that programs read, by the path that the scenario names. */
   readonly inputs: Readonly<Record<string, Uint8Array>>;
@@ -103,13 +107,18 @@ class Host implements Node {
     this.#plan = plan;
     this.#options = options;
     this.#map = new AddressMap(plan);
-    this.#memory = new MemorySystem(plan, options.image);
+    const { image, memoryLog, seed, life = 0 } = options;
+    const random = plan.llc.evict === "random" ? rngFor(seed, `${name}/${life}/llc`) : undefined;
+    this.#memory = new MemorySystem(plan, image, { log: memoryLog, random });
     this.#processor = new Processor({
       cores: plan.cores,
       pollPs: timing.pollPs,
       interruptPs: timing.interruptPs,
       map: this.#map,
-      onBusy: (core, program) => this.#traceWork(core, program),
+      onBusy: ({ index, busyUntil }, program) => {
+        const times = { fromPs: this.#now, untilPs: busyUntil };
+        traceWork(this.#output(), { core: index, program, ...times });
+      },
     });
     this.#iio = new Iio(plan, {
       memory: this.#memory,
@@ -117,7 +126,10 @@ class Host implements Node {
       sink: {
         visible: (from, length) => this.#processor.memoryChanged({ from, length }, this.#now),
         isWatched: (from, length) => this.#processor.isWatched({ from, length }),
-        written: (write, flow) => this.#traceWritten(write, flow),
+        written: (write, flow) => {
+          const times = { fromPs: this.#iio.leftSince, untilPs: this.#now };
+          traceWritten(this.#output(), write, { flow, ...times });
+        },
         complete: (completion) => this.#send(completion),
         interrupt: (vector) => this.#processor.raise(vector, this.#now),
       },
@@ -151,10 +163,23 @@ class Host implements Node {
         this.#iio.run(now);
         this.#processor.run(now);
         break;
+      case "writeback":
+        // It comes at the end of its instant: after pieces of a DMA write that leave then, too.
+        this.#iio.catchUp(now + 1);
+        this.#keep(input);
+        break;
       default:
         unreachable(input);
     }
     this.#out = undefined;
+  }
+
+  /** See `WritebackPlan`: what cores see there, or what a device's write is about to bring, survives. */
+  #keep({ from, to, buffered }: Extract<Input, { readonly kind: "writeback" }>): void {
+    const address = SCM_BASE + from;
+    const bytes = this.#memory.peek(address, to - from);
+    if (buffered) this.#iio.overlay(address, bytes);
+    this.#memory.keep(from, bytes);
   }
 
   wakeAt(): Time {
@@ -192,6 +217,9 @@ class Host implements Node {
       get tracing() {
         return host.#out?.tracing ?? false;
       },
+      get noting() {
+        return host.#out?.noting ?? false;
+      },
       name: this.name,
       addresses: this.#options.addresses,
       inputs: this.#options.inputs,
@@ -208,6 +236,17 @@ class Host implements Node {
       signal: (name) => this.#processor.signal(name, this.#now),
       report: (topic, value) => this.#output().report(topic, value),
       trace: (step) => this.#output().trace(step),
+      note: (by, note) => this.#output().note?.(by, note),
+      spawn: ({ name, order }, run) =>
+        this.#processor.add({
+          name,
+          startAt: this.#now,
+          start: (account) => {
+            const cpu = this.#cpu(name, account, order);
+            return run({ cpu, device: deviceOn(this.#device!, cpu) });
+          },
+          onFailure: (error) => this.#failed(name, error, order),
+        }),
     };
   }
 
@@ -315,7 +354,7 @@ class Host implements Node {
       case "memory-write":
         return this.#iio.write(message, this.#now);
       case "memory-read":
-        this.#traceRead(message);
+        traceRead(this.#output(), message, this.#iio.bufferedBytes);
         return this.#iio.follow(message, this.#now);
       case "interrupt":
         return this.#iio.follow(message, this.#now);
@@ -339,44 +378,6 @@ class Host implements Node {
     if (this.#device !== undefined) this.#options.onEvent?.(this.#device, event);
     this.#processor.signal(SIGNALS.rnicEvent, this.#now);
   }
-
-  #traceRead({ tag, address, length, noSnoop }: MemoryRead): void {
-    const out = this.#output();
-    if (!out.tracing) return;
-    const behind = this.#iio.bufferedBytes;
-    const waits = behind > 0 ? `, behind ${behind} B in the IIO` : "";
-    const text = `DMA read of ${length} B at ${describePhysical(address)}${ns(noSnoop)}${waits}`;
-    out.trace({ step: "iio-read", text, tag, ...scmRange(address, length) });
-  }
-
-  #traceWork(core: { readonly index: number; readonly busyUntil: Time }, program: string): void {
-    const out = this.#output();
-    if (!out.timing) return;
-    const busy = { track: `core ${core.index}`, fromPs: this.#now, untilPs: core.busyUntil };
-    out.trace({ step: "busy", text: program, busy });
-  }
-
-  #traceWritten({ address, data, noSnoop }: MemoryWrite, flow: 1 | 2): void {
-    const out = this.#output();
-    if (!out.tracing) return;
-    if (out.timing) {
-      const busy = { track: "IIO", fromPs: this.#iio.leftSince, untilPs: this.#now };
-      out.trace({ step: "busy", text: `DMA write of ${data.length} B`, busy });
-    }
-    const where = flow === 2 ? "is in the LLC" : "is accepted by the iMC";
-    const text = `${data.length} B at ${describePhysical(address)}${ns(noSnoop)} ${where}`;
-    out.trace({ step: flow === 2 ? "llc" : "imc", text, ...scmRange(address, data.length) });
-  }
-}
-
-/** Where the bytes lie in SCM, if they do. */
-function scmRange(address: number, length: number): { scm?: readonly [number, number] } {
-  const from = address - SCM_BASE;
-  return from >= 0 ? { scm: [from, from + length] } : {};
-}
-
-function ns(noSnoop: boolean): string {
-  return noSnoop ? " (NS)" : "";
 }
 
 function programOf(programs: Readonly<Record<string, Program>>, name: string): Program {

@@ -23,7 +23,7 @@ interface Counts {
 /** Counters since power came on. */
 export function hostStatistics(parts: Parts, counts: Counts): Record<string, number> {
   const { processor, iio, memory, map } = parts;
-  const { llc, scmImc, dramImc, scm, dram } = memory;
+  const { llc, scmImc, scmBuffer, dramImc, scm, dram } = memory;
   const cores = Object.fromEntries(
     processor.cpuPs.map((cpuPs, core) => [`core${core}.cpuPs`, cpuPs]),
   );
@@ -54,6 +54,12 @@ export function hostStatistics(parts: Parts, counts: Counts): Record<string, num
     scmWpqCombined: scmImc.combined,
     scmWpqOverflows: scmImc.overflows,
     scmWpqMax: scmImc.pendingMax,
+    // What the controller was given, and what the medium is written for it (P-01: 256 B at once).
+    scmBytesIn: scmImc.acceptedBytes,
+    scmLinesOut: scmBuffer.lines,
+    scmBlocksOut: scmBuffer.blocksOut,
+    scmBytesOut: scmBuffer.bytesOut,
+    scmReadModifyWrites: scmBuffer.readModifyWrites,
     dramWpqLines: dramImc.accepted,
     dramWpqOverflows: dramImc.overflows,
     dramWpqMax: dramImc.pendingMax,

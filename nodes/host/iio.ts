@@ -173,6 +173,7 @@ export class Iio {
     this.#buffered += length;
     this.bytesMax = Math.max(this.bytesMax, this.#buffered);
     this.#writes.push({ message, arrival: now });
+    this.#memory.postedArrived(message.address, message.data);
     if (this.#writes.size === 1) this.#setDrain(this.#pieceAt(now));
   }
 
@@ -204,14 +205,20 @@ export class Iio {
   catchUp(before: Time): void {
     const end = Math.min(before, this.#lastAt);
     if (this.#drainAt >= end) return;
-    if (flowOf(this.#plan, this.#writes.first!.message.noSnoop) === 2) return this.#fillCache(end);
+    const flow = flowOf(this.#plan, this.#writes.first!.message.noSnoop);
+    if (flow === 2 && !this.#memory.isLogged) return this.#fillCache(end);
     while (this.#drainAt < before && this.#drainAt < this.#lastAt) {
-      this.#memory.advance(this.#drainAt);
+      // Flow 2 leaves the controllers' time alone, as #fillCache does: a log must change nothing.
+      if (flow === 2) this.#memory.date(this.#drainAt);
+      else this.#memory.advance(this.#drainAt);
       this.#drain(this.#drainAt);
     }
   }
 
-  /** {@link catchUp} for flow 2, where it makes no difference when a piece leaves: all at once. */
+  /**
+   * {@link catchUp} for flow 2, where it makes no difference when a piece leaves, unless somebody keeps
+   * a log: all at once.
+   */
   #fillCache(before: Time): void {
     const { message } = this.#writes.first!;
     const { iioDrainBytes, iioBitsPerSecond } = this.#plan.timing;
@@ -219,10 +226,22 @@ export class Iio {
     const later = Math.floor((before - 1 - this.#drainAt) / piecePs);
     const end = this.#offset + this.#pieceBytes(message) + later * iioDrainBytes;
     const bytes = message.data.subarray(this.#offset, end);
-    this.#memory.dmaWriteCache(message.address + this.#offset, bytes);
+    const address = message.address + this.#offset;
+    this.#memory.dmaWriteCache(address, bytes);
+    this.#memory.postedLeft(address, bytes.length);
     this.#buffered -= bytes.length;
     this.#offset = end;
     this.#setDrain(this.#pieceAt(this.#drainAt + later * piecePs));
+  }
+
+  /** Puts what the first write has still to bring over bytes that memory has from `address` on. */
+  overlay(address: number, bytes: Uint8Array): void {
+    const write = this.#writes.first;
+    if (write === undefined) return;
+    const { address: at, data } = write.message;
+    const from = Math.max(at + this.#offset, address);
+    const to = Math.min(at + data.length, address + bytes.length);
+    if (from < to) bytes.set(data.subarray(from - at, to - at), from - address);
   }
 
   /** The device is gone: nobody wants answers. What it has written stays on its way. */
@@ -284,6 +303,7 @@ export class Iio {
       }
       this.#memory.writeThrough(address, bytes);
     }
+    this.#memory.postedLeft(address, length);
     this.#offset += length;
     this.#buffered -= length;
     if (this.#offset === message.data.length) this.#leave(message, flow);
@@ -316,7 +336,8 @@ export class Iio {
     }
     this.reads++;
     this.readBytes += message.length;
-    const at = now + this.#readPs(message) - this.#processingPs;
+    let at = now + this.#readPs(message) - this.#processingPs;
+    if (message.medium) at = Math.max(at, this.#mediumAt(message));
     let place = this.#started.length;
     while (place > 0 && this.#started[place - 1]!.at > at) place--;
     this.#started.splice(place, 0, { message, at });
@@ -337,6 +358,12 @@ export class Iio {
       : timing.dmaReadScmPs;
     const rest = Math.max(0, Math.min(length, MAX_READ_REQUEST_BYTES) - LINE_BYTES);
     return Math.max(first, this.#processingPs) + transferTime(rest, timing.dmaReadBitsPerSecond);
+  }
+
+  /** When the medium has what a read-back asks for; memory that is not there has nothing to wait for. */
+  #mediumAt({ address, length }: MemoryRead): Time {
+    if (this.#memory.memoryOf(address, length) === undefined) return 0;
+    return this.#memory.mediumAt(address, length);
   }
 
   #passesCache(noSnoop: boolean): boolean {

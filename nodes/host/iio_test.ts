@@ -133,6 +133,65 @@ describe("Iio", () => {
     assert.deepEqual([...host.survivors.subarray(0, 64)], [...pattern(64)]);
   });
 
+  it("P-05: under wsp a write is durable as a whole when it has come, wherever it goes", () => {
+    for (const ddio of [false, true]) {
+      const host = rig({ ddio, domain: "wsp" });
+      host.arrive(START, write(SCM_BASE + 100, pattern(412)));
+      host.arrive(START + 1, write(SCM_BASE + 200, pattern(8, 2)));
+      host.arrive(START + 2, write(0, pattern(64)));
+      const expected = pattern(412);
+      host.run(START);
+      assert.deepEqual(host.survivors.subarray(100, 512), expected);
+      expected.set(pattern(8, 2), 100);
+      // The pieces that go to memory afterwards take nothing back.
+      for (let at = START + 1; at < START + 200_000; at += 1000) {
+        host.run(at);
+        assert.deepEqual(host.survivors.subarray(100, 512), expected, `${at - START} ps later`);
+      }
+      assert.deepEqual(host.durable.map(({ offset, data }) => [offset, data.length]), [
+        [100, 412],
+        [200, 8],
+      ]);
+      host.arrive(host.now, read(1, SCM_BASE + 100, 412));
+      host.run();
+      assert.deepEqual(completions(host.sent)[0]![2], [...expected], "and memory has it");
+    }
+  });
+
+  it("V-03: a read of the medium takes its data when the write pending queue has let go of it", () => {
+    // A block takes 2.048 µs, so that the queue keeps what a read soon asks for.
+    const timing = { scmWriteBitsPerSecond: 1e9 };
+    const stuckBits = [{ offset: 256, bit: 0, value: 1 }, {
+      offset: 300,
+      bit: 7,
+      value: 0,
+    }] as const;
+    const data = new Uint8Array(64).fill(0xfe);
+    const seen = data.slice();
+    seen[0] = 0xff;
+    seen[44] = 0x7e;
+    const host = rig({ timing, stuckBits });
+    host.arrive(START, write(SCM_BASE + 256, data));
+    host.arrive(START, read(1, SCM_BASE + 256, 64));
+    host.arrive(START, { ...read(2, SCM_BASE + 256, 64), medium: true });
+    host.arrive(START, { ...read(3, SCM_BASE + 1024, 64), medium: true });
+    host.arrive(START, { ...read(4, SCM_BASE - 1, 64), medium: true });
+    host.run();
+    const accepted = START + iioPs + PIECE_PS;
+    const [bad, ...good] = host.sent;
+    assert.ok(bad?.message.kind === "completion" && bad.message.status === "unsupported-request");
+    assert.deepEqual(completions(good), [
+      [1, accepted + dmaReadScmPs, [...data]],
+      [3, accepted + dmaReadScmPs, Array(64).fill(0)],
+      [2, accepted + 256 * 8000 + host.node.processingPs, [...seen]],
+    ]);
+    assert.deepEqual(
+      host.survivors.subarray(256, 320),
+      seen,
+      "what survives is what the cells hold",
+    );
+  });
+
   it("P-03: a read completes only after earlier writes have left, wherever they go", () => {
     const host = rig();
     host.arrive(START, write(SCM_BASE, pattern(256)));

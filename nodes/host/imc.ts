@@ -9,6 +9,7 @@ import { assert, fail } from "../../fabric/assert.ts";
 import { type Time, transferTime } from "../../fabric/time/time.ts";
 import { LINE_BYTES } from "./llc.ts";
 import type { SparseBytes } from "./sparse_bytes.ts";
+import type { XpBuffer } from "./xp_buffer.ts";
 
 export interface ImcPlan {
   readonly medium: SparseBytes;
@@ -18,16 +19,21 @@ export interface ImcPlan {
   readonly bitsPerSecond: number;
   /** Bytes that the medium takes at once; lines of one block that follow each other share a write. */
   readonly blockBytes: number;
+  /** Counts what the medium is written, where lines gather in front of it (SCM). */
+  readonly buffer?: XpBuffer;
 }
 
 export class Imc {
   /** Lines accepted, and those of them that were written into a line still pending. */
   accepted = 0;
   combined = 0;
+  /** Bytes of those lines that were given, the rest being as it was. */
+  acceptedBytes = 0;
   /** Evictions that found the queue full and went past it. */
   overflows = 0;
   pendingMax = 0;
   readonly #medium: SparseBytes;
+  readonly #buffer: XpBuffer | undefined;
   readonly #blockBytes: number;
   readonly #blockPs: Time;
   /** A ring of pending lines, oldest at `head`; an offset occurs at most once. */
@@ -46,6 +52,7 @@ export class Imc {
   constructor(plan: ImcPlan) {
     assert(plan.lines >= 1, "A write pending queue holds at least one line");
     this.#medium = plan.medium;
+    this.#buffer = plan.buffer;
     this.#blockBytes = plan.blockBytes;
     this.#blockPs = transferTime(plan.blockBytes, plan.bitsPerSecond);
     this.#capacity = plan.lines;
@@ -77,6 +84,7 @@ export class Imc {
 
   /** Accepts bytes, in lines whose rest is as it was. The caller has asked {@link freeAt}. */
   accept(offset: number, bytes: Uint8Array): void {
+    this.acceptedBytes += bytes.length;
     let done = 0;
     while (done < bytes.length) {
       const from = offset + done;
@@ -91,9 +99,11 @@ export class Imc {
   /**
    * Takes a whole line from the LLC, at once even if the queue is full: the cache's own write-back
    * buffers are not modelled, so such a line is put on the medium and the time it takes delays those
-   * after it.
+   * after it. A write-combining buffer of a core that has to go is taken the same way.
+   * @param bytes how many of the line are new.
    */
-  acceptEvicted(offset: number, line: Uint8Array): void {
+  acceptEvicted(offset: number, line: Uint8Array, bytes: number = LINE_BYTES): void {
+    this.acceptedBytes += bytes;
     if (this.#count < this.#capacity || this.#slotOf(offset) >= 0) {
       this.#write(offset, line, 0);
       return;
@@ -116,6 +126,19 @@ export class Imc {
       const at = slot * LINE_BYTES - line;
       target.set(this.#data.subarray(at + from, at + to), from - offset);
     }
+  }
+
+  /** When nothing of the range is pending any more: not later than now if nothing is (V-03). */
+  drainedAt(offset: number, length: number): Time {
+    let at = this.#now;
+    for (let i = 0; i < this.#count; i++) {
+      const slot = (this.#head + i) % this.#capacity;
+      const line = this.#offsets[slot]!;
+      if (line < offset + length && line + LINE_BYTES > offset) {
+        at = Math.max(at, this.#drainAt[slot]!);
+      }
+    }
+    return at;
   }
 
   #slotOf(offset: number): number {
@@ -149,6 +172,7 @@ export class Imc {
 
   /** Gives the medium one more line. @returns when it is done with it. */
   #occupy(offset: number): Time {
+    this.#buffer?.take(offset);
     const block = Math.floor(offset / this.#blockBytes);
     const cost = block === this.#lastBlock ? 0 : this.#blockPs;
     this.#lastBlock = block;

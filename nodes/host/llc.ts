@@ -1,10 +1,11 @@
 /**
  * Last-level cache: set-associative, lines of 64 B with their real bytes, least recently used line
- * evicted first. Cores may allocate in every way; inbound DMA (DDIO) only in the first `ddioWays`,
+ * evicted first, or any (a cache promises no order: campaigns draw one). Cores may allocate in every way; inbound DMA (DDIO) only in the first `ddioWays`,
  * but updates a line in place wherever it hits. Lines are counted over DRAM, then SCM (see
  * `memory_system.ts`).
  */
 import { assert, fail } from "../../fabric/assert.ts";
+import type { Rng } from "../../fabric/time/rng.ts";
 
 export const LINE_BYTES = 64;
 /** Lines whose presence is counted together, so that ranges that are not cached are found fast. */
@@ -22,6 +23,8 @@ export interface LlcPlan {
   readonly bytes: number;
   readonly ways: number;
   readonly ddioWays: number;
+  /** Chooses the line of a full set that makes room; absent: the least recently used makes room. */
+  readonly random?: Rng | undefined;
 }
 
 /**
@@ -43,6 +46,7 @@ export class Llc {
   readonly #used: Float64Array;
   readonly #inGroup: Uint8Array;
   readonly #memory: LineMemory;
+  readonly #random: Rng | undefined;
   #clock = 0;
 
   constructor(plan: LlcPlan, behind: { readonly lines: number; readonly memory: LineMemory }) {
@@ -62,6 +66,7 @@ export class Llc {
     this.#used = new Float64Array(slots);
     this.#inGroup = new Uint8Array(Math.ceil(behind.lines / GROUP_LINES));
     this.#memory = behind.memory;
+    this.#random = plan.random;
   }
 
   /** The slot that holds the line, −1 where none does. Changes nothing. */
@@ -150,7 +155,7 @@ export class Llc {
       if (this.#tags[slot] === 0) return slot;
       if (this.#used[slot]! < this.#used[victim]!) victim = slot;
     }
-    return victim;
+    return this.#random === undefined ? victim : first + this.#random.below(ways);
   }
 
   #evict(slot: number): void {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
+import { rngFor } from "../../fabric/time/rng.ts";
 import { LINE_BYTES, Llc } from "./llc.ts";
 
 const CORE = { by: "core", fill: true } as const;
@@ -45,6 +46,29 @@ describe("Llc", () => {
     assert.deepEqual(evicted, [[2, 2]], "a clean line goes without a trace");
     assert.equal(llc.find(4), -1);
     assert.ok(llc.find(1) < 0 && llc.find(0) >= 0);
+  });
+
+  it("P-04: may give up any line of a full set, by its own seeded draw, within the ways allowed", () => {
+    const orders = [1, 1, 2].map((seed) => {
+      const order: number[] = [];
+      const random = rngFor(seed, "llc");
+      const drawn = new Llc({ bytes: 8 * LINE_BYTES, ways: 4, ddioWays: 2, random }, {
+        lines: 1000,
+        memory: { fetch: () => {}, evict: (line) => void order.push(line) },
+      });
+      for (let line = 0; line < 400; line += 2) drawn.markDirty(drawn.access(line, CORE));
+      assert.equal(order.length, 200 - 4, "free slots are taken first");
+      for (const line of [1, 3, 5, 7]) drawn.markDirty(drawn.access(line, CORE));
+      const allowed = new Set([drawn.find(1), drawn.find(3)]);
+      for (let line = 9; line < 200; line += 2) {
+        assert.ok(allowed.has(drawn.access(line, DMA)), "DDIO has the first two ways");
+      }
+      return order;
+    });
+    assert.deepEqual(orders[0], orders[1]);
+    assert.notDeepEqual(orders[0], orders[2]);
+    const inOrder = orders[0]!.slice(0, 40).map((line, i) => line === 2 * i);
+    assert.ok(inOrder.includes(false), "not in the order of their use");
   });
 
   it("P-02: DDIO allocates in its ways only, and leaves the cores' lines alone", () => {

@@ -8,15 +8,21 @@
 import { assert } from "../../fabric/assert.ts";
 import type { DurableWrite } from "../../fabric/node.ts";
 import type { HostPlan } from "../../fabric/rack/plan.ts";
+import type { Rng } from "../../fabric/time/rng.ts";
 import type { Time } from "../../fabric/time/time.ts";
-import { type Memory, memoryOf, SCM_BASE } from "./address_map.ts";
+import { type Memory, SCM_BASE } from "./address_map.ts";
 import { survives } from "./adr.ts";
 import { copyBytes, takeBytes } from "./arena.ts";
-import { createDram, DRAM_BLOCK_BYTES } from "./dram.ts";
-import { Imc } from "./imc.ts";
+import { CORE_FILL, overlayDirty, writeIntoCache } from "./cache_copy.ts";
+import { DurableRecord, wordsOf } from "./durable_record.ts";
+import type { Imc } from "./imc.ts";
 import { LINE_BYTES, Llc } from "./llc.ts";
-import { createScm, SCM_BLOCK_BYTES } from "./scm.ts";
-import type { ImageReader, SparseBytes } from "./sparse_bytes.ts";
+import type { MemoryLog } from "./memory_log.ts";
+import { offsetOf, PhysicalMemory } from "./physical_memory.ts";
+import { stickTo } from "./scm.ts";
+import type { ImageReader, SparseBytes, Stick } from "./sparse_bytes.ts";
+import { type CombiningBuffer, WriteCombining } from "./write_combining.ts";
+import type { XpBuffer } from "./xp_buffer.ts";
 
 /**
  * A core has this many line fill buffers (Intel optimisation manual, Skylake server): that many
@@ -24,61 +30,86 @@ import type { ImageReader, SparseBytes } from "./sparse_bytes.ts";
  */
 const LINE_FILL_BUFFERS = 10;
 
+export interface MemoryOptions {
+  /** Told what becomes of SCM, and when. Changes nothing else. */
+  readonly log?: MemoryLog | undefined;
+  /** Draws which line of a full set makes room, where the plan says `random`. */
+  readonly random?: Rng | undefined;
+}
+
 export class MemorySystem {
   readonly llc: Llc;
+  /** What each core is streaming to memory at this moment and the iMC has no room for yet. */
+  readonly streams = new Map<object, { readonly address: number; readonly data: Uint8Array }>();
   readonly dram: SparseBytes;
   readonly scm: SparseBytes;
   readonly dramImc: Imc;
   readonly scmImc: Imc;
+  readonly scmBuffer: XpBuffer;
   readonly #plan: HostPlan;
-  readonly #dramLines: number;
+  readonly #physical: PhysicalMemory;
   readonly #llcSurvives: boolean;
+  readonly #combiningSurvives: boolean;
+  readonly #postedSurvives: boolean;
+  readonly #stick: Stick | undefined;
+  readonly #durable: DurableRecord;
+  readonly #combining: WriteCombining;
   readonly #line = new Uint8Array(LINE_BYTES);
-  #durable: DurableWrite[] = [];
 
-  constructor(plan: HostPlan, image?: ImageReader) {
-    const { timing } = plan;
+  constructor(plan: HostPlan, image?: ImageReader, options: MemoryOptions = {}) {
     this.#plan = plan;
-    this.#dramLines = plan.dramBytes / LINE_BYTES;
     this.#llcSurvives = survives("llc", plan.domain);
+    this.#combiningSurvives = survives("wcb", plan.domain);
+    this.#postedSurvives = survives("iio", plan.domain);
     assert(survives("wpq", plan.domain), "What the iMC accepts is recorded as persistent (P-01)");
-    this.dram = createDram(plan.dramBytes);
-    this.scm = createScm(plan.scmBytes, image);
-    this.dramImc = new Imc({
-      medium: this.dram,
-      lines: timing.wpqLines,
-      bitsPerSecond: timing.dramWriteBitsPerSecond,
-      blockBytes: DRAM_BLOCK_BYTES,
-    });
-    this.scmImc = new Imc({
-      medium: this.scm,
-      lines: timing.wpqLines,
-      bitsPerSecond: timing.scmWriteBitsPerSecond,
-      blockBytes: SCM_BLOCK_BYTES,
-    });
-    this.llc = new Llc(plan.llc, {
-      lines: this.#dramLines + plan.scmBytes / LINE_BYTES,
+    this.#stick = stickTo(plan.stuckBits);
+    const physical = new PhysicalMemory(plan, { image, stick: this.#stick });
+    this.#physical = physical;
+    this.dram = physical.dram;
+    this.scm = physical.scm;
+    this.dramImc = physical.dramImc;
+    this.scmImc = physical.scmImc;
+    this.scmBuffer = physical.scmBuffer;
+    this.#durable = new DurableRecord(this.scm, { log: options.log, stick: this.#stick });
+    this.llc = new Llc({ ...plan.llc, random: options.random }, {
+      lines: physical.lines,
       memory: {
-        fetch: (line, target) => this.#readMemory(this.#addressOf(line), target),
+        fetch: (line, target) => physical.read(physical.addressOf(line), target),
         evict: (line, bytes) => this.#writeBack(line, bytes),
       },
+    });
+    this.#combining = new WriteCombining({
+      memory: physical,
+      durable: this.#durable,
+      survives: this.#combiningSurvives,
+      giveUp: (address) => this.#giveUp(address),
     });
   }
 
   /** Says what time it is, before anything else at that time. */
   advance(now: Time): void {
-    this.dramImc.advance(now);
-    this.scmImc.advance(now);
+    this.#durable.now = now;
+    this.#physical.advance(now);
+  }
+
+  /** Whether somebody keeps a {@link MemoryLog}, so that what makes no difference has its time too. */
+  get isLogged(): boolean {
+    return this.#durable.isLogged;
+  }
+
+  /** Says at what time the log is to have what comes next; the memory controllers do not notice. */
+  date(at: Time): void {
+    this.#durable.now = at;
   }
 
   /** Which memory holds the whole range; undefined where none does. */
   memoryOf(address: number, length: number): Memory | undefined {
-    const { dramBytes, scmBytes } = this.#plan;
-    return memoryOf({ dramBytes, scmBytes }, { from: address, length });
+    return this.#physical.memoryOf(address, length);
   }
 
   /** A core's load of consecutive bytes into `target`. @returns its cost. */
   load(address: number, target: Uint8Array): Time {
+    this.#combining.letGo(address, target.length);
     const { timing } = this.#plan;
     const missPs = address >= SCM_BASE ? timing.scmLoadPs : timing.dramLoadPs;
     const { llc } = this;
@@ -88,7 +119,7 @@ export class MemorySystem {
       const inLine = (address + done) % LINE_BYTES;
       const length = Math.min(LINE_BYTES - inLine, target.length - done);
       const misses = llc.misses;
-      const slot = llc.access(this.#lineOf(address + done), CORE_FILL);
+      const slot = llc.access(this.#physical.lineOf(address + done), CORE_FILL);
       const from = llc.at(slot) + inLine;
       target.set(llc.data.subarray(from, from + length), done);
       const latency = llc.misses === misses ? timing.llcHitPs : missPs;
@@ -107,6 +138,38 @@ export class MemorySystem {
     return bytes.length === 0 ? 0 : (last - first + 1) * this.#plan.timing.storePs;
   }
 
+  /**
+   * A core's non-temporal store: its bytes wait in the core's write-combining buffers, where it loses
+   * them at a power failure. They hide a line from the LLC: it gives the line up first.
+   * @param core whose buffers.
+   * @returns bytes that left for memory, as a buffer had to be had.
+   */
+  ntstore(core: object, address: number, bytes: Uint8Array): number {
+    return this.#combining.store(core, address, bytes);
+  }
+
+  /** The oldest of a core's write-combining buffers that is in use. */
+  combined(core: object): CombiningBuffer | undefined {
+    return this.#combining.oldestOf(core);
+  }
+
+  /** Lets a write-combining buffer go to the iMC, which has room, unless it has gone meanwhile. */
+  release(buffer: CombiningBuffer): void {
+    this.#combining.release(buffer);
+  }
+
+  /** A posted write has come into the IIO; {@link postedLeft} says how much of it is in memory. */
+  postedArrived(address: number, bytes: Uint8Array): void {
+    if (this.#postedSurvives && address >= SCM_BASE) {
+      this.#durable.addPosted(address - SCM_BASE, bytes);
+    }
+  }
+
+  /** So many bytes more of the oldest posted write have been written from `address` on. */
+  postedLeft(address: number, length: number): void {
+    if (this.#postedSurvives && address >= SCM_BASE) this.#durable.posted.leave(length);
+  }
+
   /** Flow 2: a DMA write into the LLC (P-02, P-04). `bytes` must not change any more. */
   dmaWriteCache(address: number, bytes: Uint8Array): void {
     this.#writeCache(address, bytes, "dma");
@@ -118,9 +181,11 @@ export class MemorySystem {
    * the line in the LLC is merged and given up. `bytes` must not change any more.
    */
   writeThrough(address: number, bytes: Uint8Array): void {
-    const imc = this.#imcOf(address);
+    this.#combining.letGo(address, bytes.length);
+    const imc = this.#physical.imcOf(address);
     const base = address >= SCM_BASE ? SCM_BASE : 0;
-    const first = this.#lineOf(address), last = this.#lineOf(address + bytes.length - 1);
+    const first = this.#physical.lineOf(address),
+      last = this.#physical.lineOf(address + bytes.length - 1);
     if (this.llc.isAbsent(first, last)) {
       imc.accept(address - base, bytes);
       if (base !== 0) this.#record(address, bytes);
@@ -138,7 +203,9 @@ export class MemorySystem {
 
   /** Dirty lines of the LLC among the lines that the range touches. */
   dirtyLines(address: number, length: number): number {
-    const first = this.#lineOf(address), last = this.#lineOf(address + length - 1);
+    this.#combining.letGo(address, length);
+    const first = this.#physical.lineOf(address),
+      last = this.#physical.lineOf(address + length - 1);
     if (this.llc.isAbsent(first, last)) return 0;
     let count = 0;
     for (let line = first; line <= last; line++) {
@@ -150,15 +217,18 @@ export class MemorySystem {
 
   /** `clwb` of the range's lines: dirty ones go to the iMC, which has room, and stay clean. */
   writeBackRange(address: number, length: number): void {
-    const first = this.#lineOf(address), last = this.#lineOf(address + length - 1);
+    const first = this.#physical.lineOf(address),
+      last = this.#physical.lineOf(address + length - 1);
     for (let line = first; line <= last; line++) {
       const slot = this.llc.find(line);
       if (slot < 0 || !this.llc.isDirty(slot)) continue;
-      const lineAddress = this.#addressOf(line);
+      const lineAddress = this.#physical.addressOf(line);
       const scm = lineAddress >= SCM_BASE;
       const bytes = this.llc.bytes(slot);
-      this.#imcOf(lineAddress).accept(lineAddress - (scm ? SCM_BASE : 0), bytes);
-      if (scm && !this.#llcSurvives) this.#record(lineAddress, copyBytes(bytes));
+      this.#physical.imcOf(lineAddress).accept(lineAddress - (scm ? SCM_BASE : 0), bytes);
+      if (scm && !this.#llcSurvives) {
+        this.#durable.addLine(lineAddress - SCM_BASE, copyBytes(bytes));
+      }
       this.llc.markClean(slot);
     }
   }
@@ -167,7 +237,13 @@ export class MemorySystem {
   freeAt(address: number, length: number): Time {
     const lines = Math.floor((address + length - 1) / LINE_BYTES) -
       Math.floor(address / LINE_BYTES) + 1;
-    return this.#imcOf(address).freeAt(lines);
+    return this.#physical.imcOf(address).freeAt(lines);
+  }
+
+  /** When the medium itself has what was written to the range so far: not later than now if it has. */
+  mediumAt(address: number, length: number): Time {
+    this.#combining.letGo(address, length);
+    return this.#physical.imcOf(address).drainedAt(offsetOf(address), length);
   }
 
   /**
@@ -177,23 +253,47 @@ export class MemorySystem {
   dmaRead(address: number, how: { length: number; noSnoop: boolean }): Uint8Array<ArrayBuffer> {
     const data = takeBytes(how.length);
     if (how.length > 0) {
-      this.#readMemory(address, data);
-      if (!how.noSnoop) this.#overlayCache(address, data);
+      this.#combining.letGo(address, how.length);
+      this.#physical.read(address, data);
+      if (!how.noSnoop) overlayDirty(this.llc, this.#rangeOf(address), data);
+    }
+    return data;
+  }
+
+  /**
+   * The newest bytes of the range wherever they are in this host's cores and caches, those that a core
+   * is just streaming out included. Looking changes nothing.
+   */
+  peek(address: number, length: number): Uint8Array<ArrayBuffer> {
+    const data = new Uint8Array(length);
+    if (length === 0) return data;
+    this.#physical.read(address, data);
+    overlayDirty(this.llc, this.#rangeOf(address), data);
+    this.#combining.overlay(address, data);
+    for (const { address: at, data: chunk } of this.streams.values()) {
+      const from = Math.max(at, address), to = Math.min(at + chunk.length, address + length);
+      if (from < to) data.set(chunk.subarray(from - at, to - at), from - address);
     }
     return data;
   }
 
   /** Where a DMA read finds its first byte now. */
   dmaReadPlace(address: number, noSnoop: boolean): "llc" | Memory {
-    if (!noSnoop && this.llc.find(this.#lineOf(address)) >= 0) return "llc";
+    if (!noSnoop && this.llc.find(this.#physical.lineOf(address)) >= 0) return "llc";
     return address >= SCM_BASE ? "scm" : "dram";
+  }
+
+  /**
+   * Bytes of SCM survive from now on though they have not left where they are: a cache may write a line
+   * back sooner than this one does (P-04). Nothing else notices.
+   */
+  keep(offset: number, bytes: Uint8Array): void {
+    this.#durable.add(offset, bytes);
   }
 
   /** What became persistent since the last call, oldest first: Node.takeDurable. */
   takeDurable(): DurableWrite[] {
-    const durable = this.#durable;
-    if (durable.length > 0) this.#durable = [];
-    return durable;
+    return this.#durable.take();
   }
 
   /**
@@ -205,72 +305,50 @@ export class MemorySystem {
     this.scmImc.read(offset, bytes);
     if (this.#llcSurvives) {
       this.llc.forEachDirty((line, dirty) => {
-        const from = this.#addressOf(line) - SCM_BASE;
+        const from = this.#physical.addressOf(line) - SCM_BASE;
         if (from < 0) return;
         const lower = Math.max(from, offset), upper = Math.min(from + LINE_BYTES, offset + length);
         if (lower < upper) bytes.set(dirty.subarray(lower - from, upper - from), lower - offset);
       });
     }
+    if (this.#combiningSurvives) this.#combining.overlay(SCM_BASE + offset, bytes);
+    this.#durable.posted.overlay(offset, bytes);
+    bytes.set(this.#stick?.(offset, bytes) ?? bytes);
     return bytes;
   }
 
-  #lineOf(address: number): number {
-    return address >= SCM_BASE
-      ? this.#dramLines + Math.floor((address - SCM_BASE) / LINE_BYTES)
-      : Math.floor(address / LINE_BYTES);
-  }
-
-  #addressOf(line: number): number {
-    return line >= this.#dramLines
-      ? SCM_BASE + (line - this.#dramLines) * LINE_BYTES
-      : line * LINE_BYTES;
-  }
-
-  #imcOf(address: number): Imc {
-    return address >= SCM_BASE ? this.scmImc : this.dramImc;
-  }
-
-  #readMemory(address: number, target: Uint8Array): void {
-    if (address >= SCM_BASE) this.scmImc.read(address - SCM_BASE, target);
-    else this.dramImc.read(address, target);
+  #rangeOf(address: number): { line: number; inLine: number } {
+    return { line: this.#physical.lineOf(address), inLine: address % LINE_BYTES };
   }
 
   #writeCache(address: number, bytes: Uint8Array, by: "core" | "dma"): void {
-    const { llc } = this;
-    const whole = by === "core" ? CORE_WHOLE : DMA_WHOLE;
-    const part = by === "core" ? CORE_FILL : DMA_FILL;
-    let done = 0;
-    // Lines that lie one behind the other in the cache, too, are copied together, as long as they are of
-    // different sets: so none of them makes room for a later one before its bytes are there.
-    const most = (llc.sets - 2) * LINE_BYTES;
-    let from = 0, start = 0, end = 0;
-    while (done < bytes.length) {
-      if (done - from > most) {
-        llc.data.set(bytes.subarray(from, done), start);
-        from = done;
-        end = -1;
-      }
-      const inLine = (address + done) % LINE_BYTES;
-      const length = Math.min(LINE_BYTES - inLine, bytes.length - done);
-      const slot = llc.access(this.#lineOf(address + done), length === LINE_BYTES ? whole : part);
-      llc.markDirty(slot);
-      const at = llc.at(slot) + inLine;
-      if (at !== end) {
-        if (done > from) llc.data.set(bytes.subarray(from, done), start);
-        from = done;
-        start = at;
-      }
-      end = at + length;
-      done += length;
+    this.#combining.letGo(address, bytes.length);
+    writeIntoCache(this.llc, this.#rangeOf(address), { bytes, by });
+    if (this.#durable.isLogged) this.#logDirty(address, bytes.length, by);
+  }
+
+  /** Tells the log of the lines that a write into the LLC has just left there, with all their bytes. */
+  #logDirty(address: number, length: number, by: "core" | "dma"): void {
+    if (address < SCM_BASE || this.#llcSurvives) return;
+    const end = address + length;
+    for (let at = address - address % LINE_BYTES; at < end; at += LINE_BYTES) {
+      const slot = this.llc.find(this.#physical.lineOf(at));
+      // A write larger than a set makes room for its end by its begin, which is durable then.
+      if (slot < 0) continue;
+      const from = Math.max(0, address - at), to = Math.min(LINE_BYTES, end - at);
+      this.#durable.dirty(
+        at - SCM_BASE,
+        this.llc.bytes(slot),
+        by === "core" ? wordsOf(from, to) : 0,
+      );
     }
-    if (done > from) llc.data.set(from === 0 ? bytes : bytes.subarray(from), start);
   }
 
   /** Bytes of one line for the iMC, over what the LLC has of the line. */
   #mergeThrough(address: number, bytes: Uint8Array, imc: Imc): void {
     const scm = address >= SCM_BASE;
     const base = scm ? SCM_BASE : 0;
-    const slot = this.llc.find(this.#lineOf(address));
+    const slot = this.llc.find(this.#physical.lineOf(address));
     if (slot < 0 || !this.llc.isDirty(slot)) {
       if (slot >= 0) this.llc.remove(slot);
       imc.accept(address - base, bytes);
@@ -282,53 +360,31 @@ export class MemorySystem {
     this.#line.set(bytes, inLine);
     this.llc.remove(slot);
     imc.accept(address - inLine - base, this.#line);
-    if (scm) this.#record(address - inLine, copyBytes(this.#line));
+    if (scm) this.#durable.addLine(address - inLine - SCM_BASE, copyBytes(this.#line));
   }
 
   /** A dirty line that the LLC gives up: under `adr`, this is when it becomes persistent (P-04). */
   #writeBack(line: number, bytes: Uint8Array): void {
-    const address = this.#addressOf(line);
+    const address = this.#physical.addressOf(line);
     if (address < SCM_BASE) {
       this.dramImc.acceptEvicted(address, bytes);
       return;
     }
     this.scmImc.acceptEvicted(address - SCM_BASE, bytes);
-    if (!this.#llcSurvives) this.#record(address, copyBytes(bytes));
+    if (!this.#llcSurvives) this.#durable.addLine(address - SCM_BASE, copyBytes(bytes));
   }
 
-  #overlayCache(address: number, data: Uint8Array): void {
-    const first = this.#lineOf(address), last = this.#lineOf(address + data.length - 1);
-    if (this.llc.isAbsent(first, last)) return;
-    const { llc } = this;
-    const start = this.#addressOf(first) - address;
-    // As in #writeCache, lines that lie one behind the other are copied together: `shift` leads from
-    // their place in `data` to that in the cache, and those before `done` are copied.
-    let done = 0, end = 0, shift = 0;
-    for (let line = first; line <= last; line++) {
-      const slot = llc.find(line);
-      const isDirty = slot >= 0 && llc.isDirty(slot);
-      const from = start + (line - first) * LINE_BYTES;
-      const at = isDirty ? llc.at(slot) - from : NaN;
-      if (at !== shift) {
-        if (end > done) data.set(llc.data.subarray(done + shift, end + shift), done);
-        done = Math.max(0, from);
-        shift = at;
-      }
-      end = isDirty ? Math.min(data.length, from + LINE_BYTES) : 0;
-    }
-    if (end > done) data.set(llc.data.subarray(done + shift, end + shift), done);
+  /** The LLC forgets the line at `address`; what of it is dirty goes to memory. */
+  #giveUp(address: number): void {
+    const line = this.#physical.lineOf(address);
+    const slot = this.llc.find(line);
+    if (slot < 0) return;
+    if (this.llc.isDirty(slot)) this.#writeBack(line, this.llc.bytes(slot));
+    this.llc.remove(slot);
   }
 
   /** `data` is kept as it is until it is taken. */
   #record(address: number, data: Uint8Array): void {
-    const offset = address - SCM_BASE;
-    // Output commit will change the file that untouched chunks are read from.
-    this.scm.touch(offset, data.length);
-    this.#durable.push({ offset, data });
+    this.#durable.add(address - SCM_BASE, data);
   }
 }
-
-const CORE_FILL = { by: "core", fill: true } as const;
-const CORE_WHOLE = { by: "core", fill: false } as const;
-const DMA_FILL = { by: "dma", fill: true } as const;
-const DMA_WHOLE = { by: "dma", fill: false } as const;

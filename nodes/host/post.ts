@@ -3,10 +3,10 @@
  * memory and rings one doorbell; the RNIC is never called (Q-05, Q-06).
  */
 import type { Time } from "../../fabric/time/time.ts";
-import { ATOMIC_BYTES } from "../../fabric/wire/atomic_eth.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth.ts";
 import { DOORBELL_OFFSET, encodeDoorbell } from "../../fabric/wire/queue_information.ts";
-import type { QpState, QpType } from "../../fabric/wire/rnic_command.ts";
+import type { QpState } from "../../fabric/wire/rnic_command.ts";
+import type { VerifyLevel } from "../../fabric/wire/verify_eth.ts";
 import {
   encodeRecvWqe,
   encodeSendWqe,
@@ -14,16 +14,18 @@ import {
   type SendWqe,
   type Sge,
   type UdAddress,
+  type VerifyOperands,
   WQE_UNIT_BYTES,
   type WqeOpcode,
   wqeUnits,
 } from "../../fabric/wire/wqe.ts";
-import { type Ah, refuseAh } from "./address_handle.ts";
+import type { Ah } from "./address_handle.ts";
 import { type Device, storePointer, type VerbError, verbError } from "./device.ts";
 import type { Mr } from "./memory_region.ts";
-import { bindOperands, type MwBind, refuseBind } from "./memory_window.ts";
+import { bindOperands, type MwBind } from "./memory_window.ts";
 import type { Steps } from "./program.ts";
 import type { Qp, SendRing } from "./queue_pair.ts";
+import { NO_SGES, payloadBytes, refuseSend, SHAPES } from "./refuse_send.ts";
 
 /** ibv_send_wr. */
 export interface SendRequest {
@@ -45,6 +47,8 @@ export interface SendRequest {
   readonly atomic?: { readonly swapAdd: bigint; readonly compare: bigint };
   /** Of `flush` (ibv_wr_flush): what of the remote memory, and how far it is to come. */
   readonly flush?: FlushRequest;
+  /** Of `write-verify`: how far its data is to be checked. */
+  readonly verify?: VerifyRequest;
   /** Of `bind-mw`: which part of which region gets which key. */
   readonly bind?: MwBind;
   readonly ud?: UdDestination;
@@ -69,6 +73,19 @@ export interface FlushRequest {
   readonly length?: number;
 }
 
+/** How a `write-verify` is to be checked; the peer must let it (`remoteWriteVerify`). */
+export interface VerifyRequest {
+  /**
+   * V-04: `none` answers when the data has been written; `check` writes nothing whose CRC is wrong;
+   * `verify` also reads back and compares; `verify-crc` compares by the CRC of what it has read.
+   */
+  readonly level: VerifyLevel;
+  /** V-09: the answer also says that the data survives a power failure; false by default. */
+  readonly persist?: boolean;
+  /** CRC-32 of the data as the program has it; the RNIC computes one unless given. */
+  readonly crc?: number;
+}
+
 /** ibv_recv_wr. */
 export interface RecvRequest {
   readonly wrId?: number;
@@ -85,103 +102,7 @@ export function sge(mr: Mr, offset = 0, length = mr.length - offset): Sge {
   return { address: mr.address + offset, length, lkey: mr.lkey };
 }
 
-interface Shape {
-  readonly types: readonly QpType[];
-  readonly remote?: true;
-  readonly atomic?: true;
-  readonly flush?: true;
-  readonly bind?: true;
-  /** `always`: the payload never is anywhere else (ibv_wr_atomic_write takes its 8 bytes along). */
-  readonly inline?: true | "always";
-}
-
-const RC: readonly QpType[] = ["rc"];
-const RC_UC: readonly QpType[] = ["rc", "uc"];
-const ALL: readonly QpType[] = ["rc", "uc", "ud"];
-
-/** What each operation needs, and on which queue pairs it exists (`rocev2.md` §4.3). */
-const SHAPES: Readonly<Record<SendRequest["opcode"], Shape>> = {
-  "send": { types: ALL, inline: true },
-  "send-immediate": { types: ALL, inline: true },
-  "send-invalidate": { types: RC, inline: true },
-  "write": { types: RC_UC, remote: true, inline: true },
-  "write-immediate": { types: RC_UC, remote: true, inline: true },
-  "write-persistence": { types: RC, remote: true, inline: true },
-  "write-persist-address": { types: RC, remote: true, inline: true },
-  "read": { types: RC, remote: true },
-  "compare-swap": { types: RC, remote: true, atomic: true },
-  "fetch-add": { types: RC, remote: true, atomic: true },
-  "persistence-ack": { types: RC },
-  "flush": { types: RC, remote: true, flush: true },
-  "atomic-write": { types: RC, remote: true, inline: "always" },
-  "bind-mw": { types: RC_UC, bind: true },
-  "local-invalidate": { types: RC_UC },
-};
-
 const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"]);
-const MESSAGE_BYTES_MAX = 2 ** 31;
-const NO_SGES: readonly Sge[] = [];
-
-function payloadBytes(sges: readonly Sge[]): number {
-  let bytes = 0;
-  for (const each of sges) bytes += each.length;
-  return bytes;
-}
-
-function refuseSend(qp: Qp, request: SendRequest): string | undefined {
-  const shape = SHAPES[request.opcode];
-  const sges = request.sges ?? NO_SGES;
-  if (!shape.types.includes(qp.type)) return `${request.opcode} does not exist on ${qp.type}`;
-  if (sges.length > qp.caps.maxSendSge) {
-    return `${sges.length} elements, the queue pair takes ${qp.caps.maxSendSge}`;
-  }
-  if ((request.remote !== undefined) !== (shape.remote === true)) {
-    return `${request.opcode} ${shape.remote ? "needs" : "has no"} remote address`;
-  }
-  if ((request.atomic !== undefined) !== (shape.atomic === true)) {
-    return `${request.opcode} ${shape.atomic ? "needs" : "has no"} atomic operands`;
-  }
-  if ((request.ud !== undefined) !== (qp.type === "ud")) {
-    return qp.type === "ud" ? "A UD send needs an address" : `A send on ${qp.type} has none`;
-  }
-  const wrongAh = request.ud === undefined ? undefined : refuseAh(qp.pd, request.ud.ah);
-  if (wrongAh !== undefined) return wrongAh;
-  if ((request.flush !== undefined) !== (shape.flush === true)) {
-    return `${request.opcode} ${shape.flush ? "needs" : "has no"} flush arguments`;
-  }
-  if ((request.bind !== undefined) !== (shape.bind === true)) {
-    return `${request.opcode} ${shape.bind ? "needs" : "has nothing"} to bind`;
-  }
-  const wrongBind = request.bind === undefined ? undefined : refuseBind(request.bind);
-  if (wrongBind !== undefined) return wrongBind;
-  const bytes = payloadBytes(sges);
-  if (shape.flush) return refuseFlush(request.flush!, bytes);
-  if (request.opcode === "atomic-write") return refuseAtomicWrite(request, bytes);
-  if (bytes > MESSAGE_BYTES_MAX) return `A message has at most 2^31 B: this has ${bytes}`;
-  if (shape.atomic && bytes !== ATOMIC_BYTES) {
-    return `An atomic's answer has 8 B: there is room for ${bytes}`;
-  }
-  if (request.inline && (!shape.inline || bytes > qp.caps.maxInline)) {
-    return `${request.opcode} of ${bytes} B cannot go inline: at most ${qp.caps.maxInline} B`;
-  }
-  return undefined;
-}
-
-function refuseFlush(flush: FlushRequest, bytes: number): string | undefined {
-  const { placement, length = 0 } = flush;
-  if (bytes > 0) return `A FLUSH carries no data: this has ${bytes} B`;
-  if (placement.length === 0) return "A FLUSH names a placement: this names none";
-  if (!Number.isInteger(length) || length < 0 || length > MESSAGE_BYTES_MAX) {
-    return `A FLUSH is about 0 to 2^31 B: this about ${length}`;
-  }
-  return undefined;
-}
-
-/** The queue pair's limit of inline data does not count: the 8 bytes have a place of their own. */
-function refuseAtomicWrite({ inline }: SendRequest, bytes: number): string | undefined {
-  if (bytes !== ATOMIC_BYTES) return `An ATOMIC WRITE has 8 B: this has ${bytes}`;
-  return inline === false ? "An ATOMIC WRITE's data is always inline" : undefined;
-}
 
 /** Q-02: whether the payload goes into the WQE. */
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
@@ -215,6 +136,10 @@ function flushOperands({ placement, selectivity, length = 0 }: FlushRequest): Fl
   };
 }
 
+function verifyOperands({ level, persist = false, crc }: VerifyRequest): VerifyOperands {
+  return crc === undefined ? { level, persist } : { level, persist, crc };
+}
+
 function udAddress({ ah, qpn, qKey }: UdDestination): UdAddress {
   const { address, trafficClass, hopLimit, udpSourcePort } = ah;
   return { qKey, qpn, address, trafficClass, hopLimit, udpSourcePort };
@@ -238,6 +163,7 @@ function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   if (remote !== undefined) wqe.remote = { va: BigInt(remote.va), rkey: remote.rkey };
   if (atomic !== undefined) wqe.atomic = atomic;
   if (request.flush !== undefined) wqe.flush = flushOperands(request.flush);
+  if (request.verify !== undefined) wqe.verify = verifyOperands(request.verify);
   if (request.bind !== undefined) wqe.bind = bindOperands(request.bind);
   if (ud !== undefined) wqe.ud = udAddress(ud);
   if (inline) wqe.inline = gather(qp.device, sges, bytes);
@@ -269,6 +195,11 @@ function traceWqe(qp: Qp, request: SendRequest, wqe: number): void {
   qp.device.cpu.trace({ step: "wqe", text, wrId, qpn: qp.qpn, wqe });
 }
 
+function notePosted({ device, qpn, sq }: Qp, wqe: number, signaled: boolean): void {
+  const wrId = sq.wrIds[wqe] ?? 0;
+  device.cpu.note({ kind: "posted", queue: "send", qpn, wqe, wrId, signaled });
+}
+
 /** Positions of the receive WQEs that the next so many posts fill. */
 export function nextRecvs({ rq }: Qp, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (rq.write + 1 + i) % rq.depth);
@@ -295,6 +226,7 @@ export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined
   // As ibv_bind_mw does: the key is the new one from now on.
   if (request.bind !== undefined) request.bind.mw.rkey = request.bind.rkey;
   if (device.cpu.tracing) traceWqe(qp, request, wqe.index);
+  if (device.cpu.noting) notePosted(qp, wqe.index, wqe.signaled);
   return undefined;
 }
 
@@ -371,6 +303,10 @@ function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
   rq.write = at;
   rq.used++;
   rq.requests++;
+  if (device.cpu.noting) {
+    const { qpn } = qp, wrId = rq.wrIds[at] ?? 0;
+    device.cpu.note({ kind: "posted", queue: "recv", qpn, wqe: at, wrId, signaled: true });
+  }
   return undefined;
 }
 

@@ -6,6 +6,7 @@
  */
 import type { RnicCommand, RnicReply } from "../../fabric/wire/rnic_command.ts";
 import type { TraceStep } from "../../fabric/node.ts";
+import type { Note } from "../../fabric/note.ts";
 import type { Time } from "../../fabric/time/time.ts";
 
 /** What a program waits for. Made by {@link Cpu}'s generators only; programs `yield*` those. */
@@ -63,6 +64,15 @@ export interface Cpu {
   /** Lets the time pass that is owed. */
   settle(): Steps<void>;
 
+  /** Has the lines of the range written back: they are persistent after the next {@link sfence}. */
+  clwb(address: number, length: number): void;
+  /**
+   * Non-temporal store: past the LLC, into this core's write-combining buffers and from there to memory
+   * in any order; persistent after the next {@link sfence}.
+   */
+  ntstore(address: number, bytes: Uint8Array): void;
+  /** Returns when the iMC has accepted what {@link clwb} and {@link ntstore} were told before. */
+  sfence(): Steps<void>;
   /** `clwb` of every line of the range, then `sfence`: returns when the iMC has accepted them. */
   flush(address: number, length: number): Steps<void>;
   /** Non-temporal store of the bytes, then `sfence`: past the LLC into the iMC. */
@@ -94,10 +104,23 @@ export interface Cpu {
   /** The host's whole SCM, mapped once; what an earlier life made persistent is in it. */
   readonly scm: Buffer;
 
+  /**
+   * Starts another thread of this program, now, on the next core in turn. It has a {@link Cpu} of its own;
+   * memory and queues are the host's. A thread that fails is a failed program, and its parent goes on.
+   * @param name unique among the threads of this program.
+   */
+  spawn(name: string, thread: (context: ThreadContext) => Steps<void>): void;
   /** Bytes of a file named in the scenario, loaded before the run. Undefined where there is none. */
   input(path: string): Uint8Array | undefined;
   /** Progress or a result, for whoever started the run. Plain data only. */
   report(topic: string, value: unknown): void;
+  /** True where somebody wants notes: ask before building one. */
+  readonly noting: boolean;
+  /**
+   * What this program is about to write into somebody's SCM and what it was told of it: the record by
+   * which `rack run` judges whether promises were kept (see fabric/note.ts). Bytes are copied.
+   */
+  note(note: Note): void;
   readonly tracing: boolean;
   /** A line of the ladder, by this host (see fabric/node.ts TraceStep). */
   trace(step: TraceStep): void;
@@ -110,6 +133,9 @@ export interface ProgramContext {
   /** Shared by all programs of the host: the opened device (see verbs.ts). */
   readonly device: import("./verbs.ts").Device;
 }
+
+/** What a thread is given: its own core, and the device as it sees it. */
+export type ThreadContext = Pick<ProgramContext, "cpu" | "device">;
 
 /** A program: `export default function* (context) { … }` in a user's file. */
 export type Program = (context: ProgramContext) => Steps<void>;

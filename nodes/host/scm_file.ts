@@ -9,10 +9,11 @@ import type { DurableWrite } from "../../fabric/node.ts";
 import {
   decodeRecord,
   encodeRecord,
-  isReported,
+  fateOf,
   overlay,
   type ScmRecord,
   type ScmStore,
+  type Settled,
 } from "./scm_store.ts";
 
 /** The file system said no. `cause` is its error, where there was one. */
@@ -24,6 +25,8 @@ export class ScmFileError extends Error {
 export interface ScmFilePlan {
   readonly host: string;
   readonly bytes: number;
+  /** Told what {@link ScmFile.settle} did: whoever calls that may not be who wants to know. */
+  readonly onSettled?: (fate: Settled) => void;
 }
 
 export class ScmFile implements ScmStore {
@@ -31,14 +34,20 @@ export class ScmFile implements ScmStore {
   readonly bytes: number;
   readonly #main: Deno.FsFile;
   readonly #log: Deno.FsFile;
+  readonly #onSettled: ScmFilePlan["onSettled"];
   /** The record in the log that is not in the content yet. */
   #pending: ScmRecord | undefined;
   #settled = false;
   #lastSpan = -1;
 
-  private constructor(path: string, bytes: number, files: { main: Deno.FsFile; log: Deno.FsFile }) {
+  private constructor(
+    path: string,
+    { bytes, onSettled }: ScmFilePlan,
+    files: { main: Deno.FsFile; log: Deno.FsFile },
+  ) {
     this.path = path;
     this.bytes = bytes;
+    this.#onSettled = onSettled;
     this.#main = files.main;
     this.#log = files.log;
   }
@@ -51,7 +60,7 @@ export class ScmFile implements ScmStore {
     const main = openMain(path, plan);
     try {
       const log = attempt(`open ${path}.log`, () => openFile(`${path}.log`));
-      return new ScmFile(path, plan.bytes, { main, log });
+      return new ScmFile(path, plan, { main, log });
     } catch (error) {
       main.close();
       throw error;
@@ -77,18 +86,23 @@ export class ScmFile implements ScmStore {
     this.#pending = { span, writes: record.writes };
   }
 
-  settle(lastReported: number | "unknown"): void {
+  settle(lastReported: number | "unknown"): Settled {
     assert(!this.#settled, "An SCM file is settled once, after it is opened");
     this.#settled = true;
-    const record = attempt(`read ${this.path}.log`, () => {
+    const log = attempt(`read ${this.path}.log`, () => {
       const length = this.#log.statSync().size;
-      return decodeRecord(readAt(this.#log, { offset: 0, length }));
+      return readAt(this.#log, { offset: 0, length });
     });
-    if (record !== undefined && isReported(record.span, lastReported)) {
+    const record = decodeRecord(log);
+    const whenNot = log.length === 0 ? "none" : "torn";
+    const fate = record === undefined ? whenNot : fateOf(record.span, lastReported);
+    if (record !== undefined && fate !== "undone") {
       this.#pending = record;
       this.#apply();
     }
     this.#truncateLog();
+    this.#onSettled?.(fate);
+    return fate;
   }
 
   close(): void {

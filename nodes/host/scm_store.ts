@@ -12,6 +12,13 @@ import type { DurableWrite } from "../../fabric/node.ts";
 import { crc32 } from "../../fabric/wire/icrc.ts";
 import { SparseBytes } from "./sparse_bytes.ts";
 
+/**
+ * What became of the last span of the life before, when its store was opened again. `kept`: it had been
+ * reported; `undone`: it had not; `assumed`: it is whole, nobody knows, and it is kept; `torn`: the
+ * process died while it wrote it down, so before anybody could be told; `none`: nothing was left to decide.
+ */
+export type Settled = "none" | "torn" | "kept" | "undone" | "assumed";
+
 export interface ScmStore {
   readonly bytes: number;
   /**
@@ -28,7 +35,7 @@ export interface ScmStore {
    * After opening, before anything else: keeps the last span if it was reported, undoes it if not.
    * @param lastReported `unknown` where nobody is left who knows: a whole record is kept then.
    */
-  settle(lastReported: number | "unknown"): void;
+  settle(lastReported: number | "unknown"): Settled;
   /** Gives the store up; the last span is kept. */
   close(): void;
 }
@@ -111,6 +118,12 @@ export function isReported(span: number, lastReported: number | "unknown"): bool
   return lastReported === "unknown" || span <= lastReported;
 }
 
+/** What becomes of a whole record that is found at opening. */
+export function fateOf(span: number, lastReported: number | "unknown"): Settled {
+  if (!isReported(span, lastReported)) return "undone";
+  return lastReported === "unknown" ? "assumed" : "kept";
+}
+
 /** Puts the bytes of `writes` that lie in the image of `[offset, offset + image.length)` into it. */
 export function overlay(
   image: Uint8Array,
@@ -158,9 +171,11 @@ export class MemoryScm implements ScmStore {
     return next;
   }
 
-  settle(lastReported: number | "unknown"): void {
-    if (this.#log !== undefined && isReported(this.#log.span, lastReported)) this.#apply();
+  settle(lastReported: number | "unknown"): Settled {
+    const fate = this.#log === undefined ? "none" : fateOf(this.#log.span, lastReported);
+    if (fate !== "undone") this.#apply();
     this.#log = undefined;
+    return fate;
   }
 
   close(): void {

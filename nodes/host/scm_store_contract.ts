@@ -93,6 +93,22 @@ export function describeScmStore(name: string, rig: StoreRig): void {
       next.close();
     });
 
+    it("says what it decided about the last span, and that there was nothing to decide", () => {
+      const store = rig.create();
+      assert.equal(store.settle("unknown"), "none");
+      store.commit(5, [{ offset: 0, data: x }]);
+      const lives = [store];
+      for (
+        const [reported, fate] of [[5, "kept"], [6, "undone"], ["unknown", "assumed"]] as const
+      ) {
+        const next = rig.reopenAfterKill(lives.at(-1)!);
+        assert.equal(next.settle(reported), fate);
+        next.commit(7, [{ offset: 0, data: y }]);
+        lives.push(next);
+      }
+      for (const open of lives) open.close();
+    });
+
     it("applies writes in their order, contiguous or over each other", () => {
       const store = fresh(rig);
       store.commit(1, [

@@ -10,6 +10,9 @@ export const CHUNK_BYTES = 64 * 1024;
 /** Initial content: exactly `length` bytes from `offset`. Called once for each chunk. */
 export type ImageReader = (offset: number, length: number) => Uint8Array;
 
+/** What broken cells make of bytes at an offset: the same array where they agree with them, else a copy. */
+export type Stick = (offset: number, bytes: Uint8Array) => Uint8Array;
+
 /** Stands for every chunk that is known to be all zeros and was not written yet. */
 const ZEROS = new Uint8Array(CHUNK_BYTES);
 
@@ -17,13 +20,15 @@ export class SparseBytes {
   readonly bytes: number;
   readonly #chunks = new Map<number, Uint8Array>();
   readonly #image: ImageReader | undefined;
+  readonly #stick: Stick | undefined;
   /** The chunk of the last access, as the next one is mostly its neighbour. */
   #lastIndex = -1;
   #last: Uint8Array = ZEROS;
 
-  constructor(bytes: number, image?: ImageReader) {
+  constructor(bytes: number, image?: ImageReader, stick?: Stick) {
     this.bytes = bytes;
     this.#image = image;
+    this.#stick = stick;
   }
 
   /** Bytes that are held, for the report. */
@@ -46,9 +51,10 @@ export class SparseBytes {
     }
   }
 
-  /** Puts `source` at `offset`. */
-  write(offset: number, source: Uint8Array): void {
-    this.#check(offset, source.length);
+  /** Puts `given` at `offset`. */
+  write(offset: number, given: Uint8Array): void {
+    this.#check(offset, given.length);
+    const source = this.#stick?.(offset, given) ?? given;
     let done = 0;
     while (done < source.length) {
       const index = Math.floor((offset + done) / CHUNK_BYTES);

@@ -34,6 +34,7 @@ import { openGsi } from "./gsi.ts";
 import { attachMcast, detachMcast } from "./multicast.ts";
 import { adviseMr, allocPd, deallocPd, deregMr, regMr, reregMr } from "./memory_region.ts";
 import { postRecv, postSend, sge } from "./post.ts";
+import { persistRanges } from "./persist_ranges.ts";
 import type { Cpu, Steps } from "./program.ts";
 import { storeSpace2, writeSpace2 } from "./space2.ts";
 import { createQp, destroyQp, modifyQp, queryQp } from "./queue_pair.ts";
@@ -98,6 +99,7 @@ export const verbs = {
   modifyQpUdpSport,
   writeSpace2,
   storeSpace2,
+  persistRanges,
   connect,
   listen,
   nextEvent,

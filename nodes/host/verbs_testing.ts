@@ -3,7 +3,7 @@
  * firmware that grants everything, and completions that the test writes. Time passes only by what is
  * owed and by deadlines.
  */
-import { assert } from "../../fabric/assert.ts";
+import { assert, fail } from "../../fabric/assert.ts";
 import type { HostPlan } from "../../fabric/rack/plan.ts";
 import { NEVER, type Time } from "../../fabric/time/time.ts";
 import { rngFor } from "../../fabric/time/rng.ts";
@@ -36,6 +36,7 @@ const PLAIN_CQE: Cqe = {
   psn: 0,
   va: 0n,
   sourceQpn: 0,
+  verify: 0,
   solicited: false,
 };
 
@@ -44,6 +45,7 @@ export class VerbsRig implements Cpu {
   readonly host = "a";
   readonly addresses = { a: 0x0a00_0001, b: 0x0a00_0002 };
   readonly tracing = true;
+  readonly noting = false;
   readonly scm: Buffer;
   readonly commands: RnicCommand[] = [];
   readonly registers: RegisterWrite[] = [];
@@ -63,6 +65,7 @@ export class VerbsRig implements Cpu {
   readonly #dram = new Uint8Array(DRAM_BYTES);
   readonly #scm = new Uint8Array(SCM_BYTES);
   readonly #rng = rngFor(7, "verbs");
+  readonly #unfenced: { address: number; length: number }[] = [];
   readonly #written = new Map<number, number>();
   #owed: Time = 0;
   workPs: Time = 0;
@@ -131,6 +134,20 @@ export class VerbsRig implements Cpu {
     if (this.#owed > 0) yield { kind: "time", at: 0 };
   }
 
+  clwb(address: number, length: number): void {
+    this.#unfenced.push({ address, length });
+  }
+
+  ntstore(address: number, bytes: Uint8Array): void {
+    this.store(address, bytes);
+    this.clwb(address, bytes.length);
+  }
+
+  *sfence(): Steps<void> {
+    for (const { address, length } of this.#unfenced.splice(0)) yield* this.flush(address, length);
+    yield* this.settle();
+  }
+
   *flush(address: number, length: number): Steps<void> {
     const at = address - SCM_BASE;
     const words: number[] = [];
@@ -147,6 +164,14 @@ export class VerbsRig implements Cpu {
   *ntStore(address: number, bytes: Uint8Array): Steps<void> {
     this.store(address, bytes);
     yield* this.flush(address, bytes.length);
+  }
+
+  note(): void {
+    fail("Nobody wants notes here");
+  }
+
+  spawn(): void {
+    fail("A rig has one program");
   }
 
   *registerWrite(offset: number, bytes: Uint8Array<ArrayBuffer>): Steps<void> {

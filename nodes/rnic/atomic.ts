@@ -14,7 +14,9 @@ import { dmaRead, dmaWrite } from "./dma.ts";
 import { remember } from "./execute.ts";
 import { Fifo } from "./fifo.ts";
 import { rights } from "./life_cycle.ts";
+import { hostAddress } from "./memory_window.ts";
 import { writesNoSnoop } from "./pm_module.ts";
+import { noteWrittenAt } from "./pm_ranges.ts";
 import { PSN_MASK, psnAdd } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import { answerSingle, passAnswers } from "./read_service.ts";
@@ -29,6 +31,8 @@ export interface AtomicWord {
   readonly address: number;
   /** As its region is: decides how its new value is written (P-02). */
   readonly persistent: boolean;
+  /** As the host's programs know it. */
+  readonly va: number;
 }
 
 export type AtomicOperation =
@@ -64,6 +68,7 @@ export function executeAtomic(device: Device, qp: QueuePair, input: PacketIn): V
   const task = taskOf(input, {
     address: physicalAddress(region, Number(va)),
     persistent: region.persistent,
+    va: hostAddress(region, Number(va)),
   });
   const { psn } = packet.bth;
   responder.expectedPsn = psnAdd(psn, 1);
@@ -123,7 +128,7 @@ function runTurn(device: Device, turn: AtomicTurn): void {
       return release(device, task.address);
     }
     // One write of eight aligned bytes: nothing between host and wire takes it apart (P-41).
-    finish(turn, { original: 0n, readyAt: writeWord(device, task, task.data) });
+    finish(turn, { original: 0n, readyAt: writeWord(device, turn, task.data) });
     device.counters.atomicsExecuted++;
     release(device, task.address);
     return;
@@ -152,7 +157,7 @@ export function takeWord(
       const result = compute(task, original);
       const readyAt = result === undefined
         ? device.stageAt
-        : writeWord(device, task, wordOf(result));
+        : writeWord(device, turn, wordOf(result));
       device.counters.atomicsExecuted++;
       finish(turn, { original, readyAt });
     }
@@ -180,9 +185,15 @@ export function wordOf(value: bigint): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-function writeWord(device: Device, word: AtomicWord, data: Uint8Array<ArrayBuffer>): Time {
-  const noSnoop = writesNoSnoop(device, word);
-  return dmaWrite(device, { address: word.address, data, noSnoop, departAt: device.stageAt });
+function writeWord(
+  device: Device,
+  { qp, task }: AtomicTurn,
+  data: Uint8Array<ArrayBuffer>,
+): Time {
+  const { address, persistent } = task;
+  const noSnoop = writesNoSnoop(device, task);
+  noteWrittenAt(device, qp, { ...task, length: ATOMIC_BYTES });
+  return dmaWrite(device, { address, data, noSnoop, persistent, departAt: device.stageAt });
 }
 
 function finish(

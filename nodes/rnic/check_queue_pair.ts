@@ -23,6 +23,7 @@ export function checkQueuePair(
 }
 
 function isAgreedOn(qp: QueuePair, row: OpcodeRow): boolean {
+  if (row.operation === "write-verify") return permits(qp, "remoteWriteVerify");
   return row.persistence && permits(qp, "remoteWritePersistence");
 }
 

@@ -1,6 +1,7 @@
 /** What a requester finds wrong with work before it sends any of it (`rocev2.md` §3.2, §4.3). */
 import { ATOMIC_BYTES } from "../../fabric/wire/atomic_eth.ts";
 import type { WcStatus } from "../../fabric/wire/cqe.ts";
+import { isVerifiable } from "../../fabric/wire/verify_eth.ts";
 import type { SendWqe } from "../../fabric/wire/wqe.ts";
 import type { Device } from "./device.ts";
 import { lookUp } from "./memory_region.ts";
@@ -16,6 +17,9 @@ export function checkWork(device: Device, qp: QueuePair, work: SendWork): WcStat
   if (plan.takesSlot && qp.attributes.maxRdAtomic === 0) return "LOC_QP_OP_ERR";
   if (work.length > MESSAGE_BYTES_MAX) return "LOC_LEN_ERR";
   if (!isWellFormed(work)) return "LOC_QP_OP_ERR";
+  // What is checked has to find room at the receiver as a whole (V-02).
+  const { verify } = wqe;
+  if (verify !== undefined && !isVerifiable(verify.level, work.length)) return "LOC_LEN_ERR";
   if (wqe.inline !== undefined) return undefined;
   const stretches: Stretch[] = [];
   for (const { lkey, address, length } of wqe.sges) {
@@ -58,6 +62,8 @@ function isWellFormed({ wqe, plan, length }: SendWork): boolean {
       return isInline && length === ATOMIC_BYTES;
     case "flush":
       return length === 0;
+    case "write-verify":
+      return wqe!.remote !== undefined && wqe!.verify !== undefined;
     default:
       return true;
   }

@@ -4,6 +4,7 @@
 import { rnrDelayPs } from "../../fabric/wire/aeth.ts";
 import type { NakCode } from "../../fabric/wire/aeth.ts";
 import type { WcStatus } from "../../fabric/wire/cqe.ts";
+import { encodeVerdict, VERIFY_STATUS } from "../../fabric/wire/verify_eth.ts";
 import { WQE_OPCODES } from "../../fabric/wire/wqe.ts";
 import { complete, PLAIN_CQE } from "./completion_queue.ts";
 import type { Device } from "./device.ts";
@@ -42,7 +43,8 @@ export function workOf(qp: QueuePair, psn: number): SendWork | undefined {
 
 /**
  * Takes SEND and WRITE packets up to `psn` as received. What is unanswered on the way (a READ, an
- * atomic …) stops it: its response was lost, so it is asked for again, once (§3.3).
+ * atomic, a verified write as a whole …) stops it: its response was lost, so it is asked for again,
+ * once (§3.3).
  */
 export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
   const lost = takeReceived(device, qp, psn);
@@ -62,7 +64,8 @@ function takeReceived(device: Device, qp: QueuePair, psn: number): SendWork | un
     if (!work.acked && work.plan.wire !== "none") {
       if (psnDistance(work.firstPsn, psn) < 0) break;
       if (work.plan.answered) {
-        unanswered = work;
+        if (work.plan.streams) takeReception(requester, work, psn);
+        if (!work.plan.streams || psnDistance(lastPsnOf(work), psn) >= 0) unanswered = work;
         break;
       }
       requester.unacknowledged = psnAdd(
@@ -80,6 +83,15 @@ function takeReceived(device: Device, qp: QueuePair, psn: number): SendWork | un
   return unanswered;
 }
 
+/**
+ * An ACK within a verified write says that packets have come, so that the window moves; its last one is
+ * never acknowledged, but answered (V-01).
+ */
+function takeReception(requester: Requester, work: SendWork, psn: number): void {
+  const last = lastPsnOf(work);
+  requester.unacknowledged = psnDistance(psn, last) > 0 ? psnAdd(psn, 1) : last;
+}
+
 /** What a restart was to send again and has been acknowledged meanwhile need not go out. */
 function skipAcknowledged(requester: Requester): void {
   if (requester.cursor < requester.ackCursor) {
@@ -88,7 +100,7 @@ function skipAcknowledged(requester: Requester): void {
   }
   const work = requester.work.at(requester.cursor);
   if (work === undefined || !work.started || work.packets === 0) return;
-  const known = work.plan.answered
+  const known = work.plan.answered && !work.plan.streams
     ? work.responses
     : psnDistance(work.firstPsn, requester.unacknowledged);
   if (known > requester.cursorPacket && known < work.packets) requester.cursorPacket = known;
@@ -103,7 +115,9 @@ export function askAgain(device: Device, qp: QueuePair, work: SendWork): void {
   if (qp.requester.retriesLeft === 0) return failUnacknowledged(device, qp, "RETRY_EXC_ERR");
   qp.requester.retriesLeft--;
   work.rereadAsked = true;
-  restartFrom(device, qp, psnAdd(work.firstPsn, work.responses));
+  // Of a verified write all is received: its last packet brings the answer.
+  const next = work.plan.streams ? lastPsnOf(work) : psnAdd(work.firstPsn, work.responses);
+  restartFrom(device, qp, next);
   schedule(device, qp);
 }
 
@@ -265,13 +279,20 @@ export function completeWork(device: Device, qp: QueuePair): void {
       skipAcknowledged(requester);
     }
     work.completed = true;
-    if (work.wqe!.signaled) completeSend(device, qp, { work, status: "SUCCESS" });
+    const status = statusOf(work);
+    if (work.wqe!.signaled || status !== "SUCCESS") completeSend(device, qp, { work, status });
     if (work.plan.awaitsPersistence && qp.persistCompletion === "reception" && work.persisted) {
       wantRecv(device, qp, { kind: "confirmed", work });
     }
     schedule(device, qp);
   }
   checkDrained(device, qp);
+}
+
+/** V-01: a write that is not in memory as it was sent says so, signalled or not. Nothing else fails by it. */
+function statusOf({ verdict }: SendWork): WcStatus {
+  const isGood = verdict === undefined || verdict.status === VERIFY_STATUS.written;
+  return isGood ? "SUCCESS" : "VERIFY_ERR";
 }
 
 /** Everything on the chip completes with WR_FLUSH_ERR, in order. */
@@ -288,18 +309,21 @@ function completeSend(
   result: { readonly work: SendWork; readonly status: WcStatus },
 ): void {
   const { work, status } = result;
-  const { wqe, plan } = work;
-  if (device.out.tracing && status === "SUCCESS") noteComplete(device, qp, work);
+  const { wqe, plan, verdict } = work;
+  const isDone = status === "SUCCESS" || status === "VERIFY_ERR";
+  if (device.out.tracing && isDone) noteComplete(device, qp, work);
+  const persists = plan.awaitsPersistence || wqe?.verify?.persist === true;
   complete(device, qp.sendCq, {
     ...PLAIN_CQE,
-    opcode: status === "SUCCESS" ? "requester" : "requester-error",
+    opcode: isDone ? "requester" : "requester-error",
     status,
     qpn: qp.qpn,
     wqeIndex: indexOf(work),
     byteCount: plan.localNeed === 0 ? 0 : work.length,
     wqeOpcode: wqe === undefined ? 0 : WQE_OPCODES[wqe.opcode],
     // P-25: the CQE names what was persisted.
-    psn: plan.awaitsPersistence ? lastPsnOf(work) : 0,
-    va: plan.awaitsPersistence ? wqe!.remote!.va : 0n,
+    psn: persists ? lastPsnOf(work) : 0,
+    va: persists ? wqe!.remote!.va : 0n,
+    verify: isDone && verdict !== undefined ? encodeVerdict(verdict) : 0,
   });
 }

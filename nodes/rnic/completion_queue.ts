@@ -66,6 +66,7 @@ export const PLAIN_CQE = {
   psn: 0,
   va: 0n,
   sourceQpn: 0,
+  verify: 0,
   solicited: false,
 } as const;
 

@@ -9,6 +9,7 @@ export interface Counters {
   sendFramesOut: number;
   writeFramesOut: number;
   persistWriteFramesOut: number;
+  verifyWriteFramesOut: number;
   readRequestsOut: number;
   /** COMPARE & SWAP, FETCH & ADD, ATOMIC WRITE. */
   atomicRequestsOut: number;
@@ -48,6 +49,17 @@ export interface Counters {
   /** Of these the ones that had to wait for another one at the same address. */
   atomicsHeld: number;
   flushesExecuted: number;
+  /** Verified writes that were answered (V-01), and of these what was not "written" (V-02, V-03). */
+  verifyWritesIn: number;
+  verifyCrcFailures: number;
+  verifyReadBackFailures: number;
+  verifyReadErrors: number;
+  /** Answers to duplicates of these. */
+  verifyRepeats: number;
+  /** Looks at memory, all of their time, and those that a sender's history saved (V-05). */
+  verifyReadBacks: number;
+  verifyReadBackPs: number;
+  verifySkipped: number;
   doorbells: number;
   doorbellsRefused: number;
   /** DMA reads of queue information, those caused by doorbells apart. */
@@ -73,6 +85,7 @@ export function createCounters(): Counters {
     sendFramesOut: 0,
     writeFramesOut: 0,
     persistWriteFramesOut: 0,
+    verifyWriteFramesOut: 0,
     readRequestsOut: 0,
     atomicRequestsOut: 0,
     flushRequestsOut: 0,
@@ -106,6 +119,14 @@ export function createCounters(): Counters {
     atomicsExecuted: 0,
     atomicsHeld: 0,
     flushesExecuted: 0,
+    verifyWritesIn: 0,
+    verifyCrcFailures: 0,
+    verifyReadBackFailures: 0,
+    verifyReadErrors: 0,
+    verifyRepeats: 0,
+    verifyReadBacks: 0,
+    verifyReadBackPs: 0,
+    verifySkipped: 0,
     doorbells: 0,
     doorbellsRefused: 0,
     queueReads: 0,

@@ -15,12 +15,15 @@ import { type Counters, createCounters, type DropReason } from "./counters.ts";
 import { createDma, type Dma } from "./dma.ts";
 import type { Doorbell } from "../../fabric/wire/queue_information.ts";
 import { Fifo } from "./fifo.ts";
+import { createFlips, type Flip } from "./flips.ts";
 import { createRegionTable, type RegionTable } from "./memory_region.ts";
 import { QueueCache } from "./queue_info/queue_cache.ts";
+import type { Journal } from "./journal.ts";
 import type { QueueLoad } from "./queue_info/queue_information.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import type { SharedReceiveQueue } from "./shared_receive_queue.ts";
 import { createTransmitter, type Transmitter } from "./send.ts";
+import { createVerifyState, type VerifyState } from "./verify_state.ts";
 
 /** Whose queue a queue number is. */
 export type QueueOwner =
@@ -40,6 +43,8 @@ export interface Device {
   /** Undefined until the driver has laid out queue information (Q-04). */
   spaces: QueueSpaces | undefined;
   persistence: PersistencePlan;
+  /** Where the card's buffers survive a power failure of its host; else undefined. */
+  journal: Journal | undefined;
   readonly counters: Counters;
   readonly drops: Map<DropReason, number>;
   readonly dma: Dma;
@@ -61,10 +66,14 @@ export interface Device {
   readonly locked: Set<number>;
   /** Words of host memory that atomics hold. */
   readonly atomicWords: AtomicWords;
+  /** Verified writes under way, and what senders' earlier ones were like. */
+  readonly verify: VerifyState;
   /** Queue pairs with something to send, in turn. */
   readonly roundRobin: Fifo<QueuePair>;
   /** ECN, DCQCN, PFC; undefined where all of it is off. */
   readonly congestion: Congestion | undefined;
+  /** V-08: what damages data inside the card; empty where the plan has none. */
+  readonly flips: readonly Flip[];
   /** Some per queue pair, see `timers.ts`. */
   deadlines: Deadlines;
   readonly slots: (QueuePair | undefined)[];
@@ -97,7 +106,8 @@ export function createDevice(
     out: NOWHERE,
     stageAt: 0,
     spaces: undefined,
-    persistence: { flow: 1, noSnoop: false },
+    persistence: { flow: 1, flush: "read", noSnoop: false },
+    journal: undefined,
     counters: createCounters(),
     drops: new Map(),
     dma: createDma({ responder: plan.timing.dmaReadsMax, gather: plan.timing.gatherReadsMax }),
@@ -113,8 +123,10 @@ export function createDevice(
     loads: new Map(),
     locked: new Set(),
     atomicWords: new Map(),
+    verify: createVerifyState({ name, seed: options.seed }),
     roundRobin: new Fifo(),
     congestion: createCongestion(plan),
+    flips: createFlips(plan, { name, seed: options.seed }),
     deadlines: new Deadlines(0),
     slots: [],
     nextQpn: FIRST_QPN,

@@ -14,8 +14,10 @@ import type { AtomicTurn } from "./atomic.ts";
 import type { Device } from "./device.ts";
 import { Fifo } from "./fifo.ts";
 import type { Gather } from "./frame_job.ts";
+import { noteInJournal } from "./journal.ts";
 import type { PersistRecord } from "./pm_module.ts";
 import type { QueuePair } from "./queue_pair.ts";
+import { noteOverlaps, type ReadBack } from "./read_back.ts";
 import type { SharedReceiveQueue } from "./shared_receive_queue.ts";
 import { trace } from "./trace.ts";
 import type { QueueEntry } from "./queue_info/queue_cache.ts";
@@ -46,6 +48,7 @@ export type Continuation =
   }
   | { readonly kind: "payload"; readonly gather: Gather; readonly offset: number }
   | { readonly kind: "atomic"; readonly turn: AtomicTurn }
+  | { readonly kind: "read-back"; readonly readBack: ReadBack; readonly offset: number }
   | LsbRead;
 
 /** S905: the read that pushes this queue pair's earlier writes out (P-24), and whom it serves. */
@@ -60,6 +63,8 @@ export interface ReadRequest {
   readonly address: number;
   readonly length: number;
   readonly noSnoop: boolean;
+  /** What the medium holds is wanted, not what is on its way there (V-08). */
+  readonly medium?: boolean;
   readonly continuation: Continuation;
 }
 
@@ -111,6 +116,7 @@ function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadE
       return continuation.gather.jobs[0]!.read === undefined ? gather : responder;
     case "lsb":
     case "atomic":
+    case "read-back":
       return responder;
     case "queue-space":
     case "send-wqes":
@@ -138,14 +144,18 @@ export function dmaWrite(
     readonly address: number;
     readonly data: Uint8Array<ArrayBuffer>;
     readonly noSnoop: boolean;
+    /** Into persistent memory: as its region is. */
+    readonly persistent?: boolean;
     readonly departAt: Time;
   },
 ): Time {
-  const { address, data, noSnoop, departAt } = write;
+  const { address, data, noSnoop, persistent = false, departAt } = write;
   device.counters.dmaWrites++;
   device.counters.dmaWriteBytes += data.length;
+  noteOverlaps(device, { address, length: data.length });
   const message = { kind: "memory-write", address, data, noSnoop } as const;
   device.dma.busFreeAt = device.out.send(PORTS.rnicBus, message, departAt);
+  if (persistent) noteInJournal(device, message, device.dma.busFreeAt);
   return device.dma.busFreeAt;
 }
 
@@ -180,16 +190,18 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
   const { dma, counters } = device;
   const tag = engine.freeTags.pop()!;
   dma.outstanding[tag] = request;
-  const { address, length, noSnoop, continuation } = request;
+  const { address, length, noSnoop, medium = false, continuation } = request;
   engine.freeRequests -= readRequests(length);
   const isLsb = continuation.kind === "lsb";
   counters.dmaReads++;
   counters.dmaReadBytes += length;
   if (isLsb) counters.lsbReads++;
   if (device.out.tracing) noteRead(device, request, tag);
-  // S905: the PM module has decided that it is needed.
-  const departAt = device.stageAt + (isLsb ? device.timing.persistPs : 0);
-  const message = { kind: "memory-read", tag, address, length, noSnoop } as const;
+  // S905: the PM module has decided that it is needed; a read-back is decided on in the same way.
+  const isDecidedOn = isLsb || continuation.kind === "read-back";
+  const departAt = device.stageAt + (isDecidedOn ? device.timing.persistPs : 0);
+  const plain = { kind: "memory-read", tag, address, length, noSnoop } as const;
+  const message = medium ? { ...plain, medium } as const : plain;
   dma.busFreeAt = device.out.send(PORTS.rnicBus, message, departAt);
 }
 
@@ -214,6 +226,10 @@ function noteRead(device: Device, { continuation, length }: ReadRequest, tag: nu
     case "atomic": {
       const { qp, service: { psn } } = continuation.turn;
       return trace(device, qp, { step: "dma-read", text, psn, inbound: true, tag });
+    }
+    case "read-back": {
+      const { qp, firstPsn } = continuation.readBack;
+      return trace(device, qp, { step: "4604", text, psn: firstPsn, inbound: true, tag });
     }
     case "queue-space":
     case "send-wqes":

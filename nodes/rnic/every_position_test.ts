@@ -3,7 +3,9 @@
  * and answers alike, is lost, doubled, late or damaged in turn, and the end is the one without faults.
  */
 import { describe, it } from "@std/testing/bdd";
-import { checkSame, type Fault, withFaults } from "./program_check_testing.ts";
+import { VERIFY_LEVELS } from "../../fabric/wire/verify_eth.ts";
+import { checkSame } from "./program_check_testing.ts";
+import { type Fault, withFaults } from "./program_flush_testing.ts";
 import { play } from "./program_play_testing.ts";
 import { prepare, type Run } from "./program_rig_testing.ts";
 import { runFaultless } from "./program_seed_testing.ts";
@@ -32,8 +34,9 @@ function isData(verb: Verb): boolean {
 }
 
 /** The operation between two WRITEs, whose order it must not change. */
-function around(verb: Verb): Op[] {
-  const op = opOf(verb, isData(verb) ? { length: LONG } : verb === "flush" ? { length: 64 } : {});
+function around(verb: Verb, more: Partial<Op> = {}): Op[] {
+  const length = isData(verb) ? { length: LONG } : verb === "flush" ? { length: 64 } : {};
+  const op = opOf(verb, { ...length, ...more });
   return [
     opOf("write", { length: 16, at: 64 }),
     op,
@@ -67,17 +70,27 @@ function expectSame(reference: Run, fates: ReadonlyMap<number, FrameFate>): void
   }
 }
 
+function oneFaultAtEach(ops: readonly Op[], flow: 1 | 2): void {
+  const { reference, frames } = countFrames(programOf(ops, { flow: { a: flow, b: flow } }));
+  for (const fate of Object.values(FATES)) {
+    for (let at = 0; at < frames; at++) expectSame(reference, new Map([[at, fate]]));
+  }
+}
+
 describe("one fault at each position", () => {
-  for (const verb of VERBS) {
-    for (const flow of [1, 2] as const) {
+  for (const flow of [1, 2] as const) {
+    for (const verb of VERBS) {
       it(`P-28, P-30: ${verb}, flow ${flow}, ends as without it`, () => {
-        const { reference, frames } = countFrames(
-          programOf(around(verb), { flow: { a: flow, b: flow } }),
-        );
-        for (const fate of Object.values(FATES)) {
-          for (let at = 0; at < frames; at++) expectSame(reference, new Map([[at, fate]]));
-        }
+        oneFaultAtEach(around(verb), flow);
       });
+    }
+    for (const level of VERIFY_LEVELS) {
+      for (const persist of [false, true]) {
+        const what = `${level}${persist ? ", persistent" : ""}, flow ${flow}`;
+        it(`V-01, V-08, V-09: a verified write, ${what}, ends as without it`, () => {
+          oneFaultAtEach(around("write-verify", { level, persist }), flow);
+        });
+      }
     }
   }
 });
@@ -89,6 +102,8 @@ const SMALLEST: readonly (readonly Op[])[] = [
   [opOf("fetch-add"), opOf("write", { length: 8 })],
   [opOf("flush", { length: 64 }), opOf("send-immediate", { length: 300 })],
   [opOf("write-persistence", { length: 300 })],
+  [opOf("write-verify", { length: LONG, level: "verify-crc" }), opOf("write", { length: 8 })],
+  [opOf("write-verify", { length: 300, persist: true })],
 ];
 
 describe("two faults at each pair of positions", () => {

@@ -6,9 +6,11 @@ import type { Time } from "../../fabric/time/time.ts";
 import { complete, PLAIN_CQE } from "./completion_queue.ts";
 import type { Device } from "./device.ts";
 import { dmaWrite } from "./dma.ts";
+import { flipped } from "./flips.ts";
 import { failFatally } from "./flush.ts";
 import { findRegion, invalidateKey, lookUp } from "./memory_region.ts";
 import { persistMessage, wantsPersistence, writesNoSnoop } from "./pm_module.ts";
+import { noteWritten } from "./pm_ranges.ts";
 import { packetsOf, PSN_MASK, psnAdd } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import { answer, answerRead } from "./read_service.ts";
@@ -24,18 +26,25 @@ const walker = new PieceWalker();
 export function placePayload(
   device: Device,
   payload: Uint8Array<ArrayBuffer>,
-  place: { readonly stretches: readonly Stretch[]; readonly offset: number },
+  place: {
+    readonly stretches: readonly Stretch[];
+    readonly offset: number;
+    /** A peer's WRITE, not a SEND: what V-08's faults of the bus concern. */
+    readonly isWrite?: boolean;
+  },
 ): Time {
-  const { stretches, offset } = place;
+  const { stretches, offset, isWrite = false } = place;
   const departAt = device.stageAt;
   let freeAt: Time = departAt;
   walker.start(stretches, { offset, length: payload.length, most: payload.length });
   while (walker.next()) {
     const { bytes } = walker;
     const whole = bytes === payload.length;
-    const data = whole ? payload : payload.subarray(walker.offset, walker.offset + bytes);
+    const piece = whole ? payload : payload.subarray(walker.offset, walker.offset + bytes);
+    const data = isWrite ? flipped(device, "bus", piece) : piece;
     const noSnoop = writesNoSnoop(device, walker);
-    freeAt = dmaWrite(device, { address: walker.address, data, noSnoop, departAt });
+    const { address, persistent } = walker;
+    freeAt = dmaWrite(device, { address, data, noSnoop, persistent, departAt });
   }
   return freeAt;
 }
@@ -55,10 +64,11 @@ export function executeWrite(device: Device, qp: QueuePair, input: PacketIn): Ve
   const opened = isFirst(input) ? openWrite(device, qp, input) : responder.open!;
   if (typeof opened !== "object") return opened;
   if (!isLive(opened.stretches)) return NAK_SYNDROMES["remote-access-error"];
-  const readyAt = placePayload(device, packet.payload, {
-    stretches: opened.stretches,
-    offset: opened.received,
-  });
+  // Nothing is checked in between (V-08): the faults of a verified write's buffer are one place here.
+  const data = flipped(device, "checked", flipped(device, "buffer", packet.payload));
+  const { stretches, received: offset } = opened;
+  const readyAt = placePayload(device, data, { stretches, offset, isWrite: true });
+  if (!opened.persist) noteWritten(device, qp, { opened, length: packet.payload.length });
   qp.lastWrite = "in";
   const ends = takePlaced(qp, opened, input);
   acknowledgePacket(device, qp, { input, readyAt });
@@ -73,7 +83,11 @@ export function executeWrite(device: Device, qp: QueuePair, input: PacketIn): Ve
 }
 
 /** The packet's data is placed: its PSN is taken. @returns whether the message is complete with it. */
-function takePlaced({ responder }: QueuePair, opened: OpenMessage, input: PacketIn): boolean {
+export function takePlaced(
+  { responder }: QueuePair,
+  opened: OpenMessage,
+  input: PacketIn,
+): boolean {
   opened.received += input.packet.payload.length;
   responder.expectedPsn = psnAdd(responder.expectedPsn, 1);
   const ends = isLast(input);
@@ -113,7 +127,7 @@ function openWrite(device: Device, qp: QueuePair, input: PacketIn): OpenMessage 
 }
 
 /** The ACK that AckReq asks for; it waits until the DMA writes are with the bus. */
-function acknowledgePacket(
+export function acknowledgePacket(
   device: Device,
   qp: QueuePair,
   owed: { readonly input: PacketIn; readonly readyAt: Time },
@@ -153,6 +167,7 @@ export function executeSend(device: Device, qp: QueuePair, input: PacketIn): Ver
     stretches: opened.stretches,
     offset: opened.received,
   });
+  noteWritten(device, qp, { opened, length: packet.payload.length });
   if (!takePlaced(qp, opened, input)) {
     acknowledgePacket(device, qp, { input, readyAt });
     return undefined;
@@ -236,8 +251,8 @@ function completeReceive(
   });
 }
 
-/** The receive WQE's own CQE of a SEND that it could not take. */
-function failReceive(
+/** The receive WQE's own CQE of what it could not take. */
+export function failReceive(
   device: Device,
   qp: QueuePair,
   fault: { readonly recv: RecvWqe; readonly status: WcStatus },

@@ -15,6 +15,7 @@ import type { QueuePair } from "./queue_pair.ts";
 import { cancelLine } from "./send.ts";
 import { fetchWork } from "./send_queue.ts";
 import { clearTimers } from "./timers.ts";
+import { forgetVerified } from "./verify_state.ts";
 
 /** Takes the queue pair to ERR and flushes it. */
 export function enterError(device: Device, qp: QueuePair): void {
@@ -72,6 +73,7 @@ export function stopWork(device: Device, qp: QueuePair): void {
   requester.persistWaiting.clear();
   requester.probes.clear();
   requester.rnrWaiting = false;
+  forgetVerified(device, qp);
   responder.stalled.clear();
   responder.responses.clear();
   responder.pendingAck = undefined;

@@ -17,7 +17,7 @@ export interface FrameLine {
 }
 
 /** Extension headers that few packets have. */
-export type RareHeaders = Pick<RocePacket, "atomicEth" | "feth" | "ieth">;
+export type RareHeaders = Pick<RocePacket, "atomicEth" | "feth" | "ieth" | "verifyEth">;
 
 export interface FrameJob {
   readonly qp: QueuePair;

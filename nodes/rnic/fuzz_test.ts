@@ -9,18 +9,21 @@ import { type Rng, rngFor } from "../../fabric/time/rng.ts";
 import { makeBth } from "../../fabric/wire/bth.ts";
 import { CQE_BYTES } from "../../fabric/wire/cqe.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth.ts";
+import { crc32 } from "../../fabric/wire/icrc.ts";
 import { mutate } from "../../fabric/wire/mutation_testing.ts";
 import { OPCODE_ROWS } from "../../fabric/wire/opcode.ts";
 import { decodePacket, encodePacket, isRefusal } from "../../fabric/wire/packet.ts";
 import { SPACE1_BYTES, SPACE2_BYTES } from "../../fabric/wire/queue_information.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import { VENDOR_EXTENSIONS } from "../../fabric/wire/vendor_testing.ts";
+import { VERIFY_LEVELS } from "../../fabric/wire/verify_eth.ts";
 import type { SendWqe } from "../../fabric/wire/wqe.ts";
 import { wordOf } from "./atomic.ts";
 import { EVERY_ACCESS } from "./pair_testing.ts";
 import { CONGESTION } from "./program_rig_testing.ts";
 import type { RigMr, RigQp, Side } from "./rig_parts_testing.ts";
 import { Rig } from "./rnic_testing.ts";
+import { VERIFIED_ACCESS } from "./verify_testing.ts";
 import { connectUc, createUd, Q_KEY, sayTo, udAddress } from "./unreliable_testing.ts";
 
 /** Frames of one test, in rounds: after each of them all queue pairs start anew. */
@@ -50,7 +53,7 @@ interface World {
 const BYTES = 32_768;
 const PD = 1, OTHER_PD = 2;
 const RC_PATH = {
-  accessFlags: EVERY_ACCESS | ACCESS.remoteWritePersistence,
+  accessFlags: VERIFIED_ACCESS,
   pathMtu: 256,
   // Whatever is lost ends soon.
   timeout: 1,
@@ -140,6 +143,10 @@ function busy({ rig, rng, homes }: World): void {
       { opcode: "write-persistence", remote, sges: some(600) },
       { opcode: "send-immediate", immediate: 6, sges: some(20) },
     ];
+    for (const level of VERIFY_LEVELS) {
+      const verify = { level, persist: rng.below(2) === 0 };
+      work.push({ opcode: "write-verify", remote, verify, sges: some(1 + rng.below(600)) });
+    }
     for (let i = rng.below(work.length); i > 0; i--) {
       const other = rng.below(work.length);
       [work[i], work[other]] = [work[other]!, work[i]!];
@@ -166,6 +173,7 @@ function randomFrame({ rng, homes }: World, to: 0 | 1): Uint8Array<ArrayBuffer> 
   const home = homes[to], peer = homes[1 - to]!;
   const row = OPCODE_ROWS[rng.below(OPCODE_ROWS.length)]!;
   const { open: mr } = home;
+  const payload = new Uint8Array(rng.below(2) === 0 ? 256 : rng.below(1100)).fill(0xab);
   const qp = row.service === "ud" ? home.ud : row.service === "uc" ? home.uc : home.rc;
   return encodePacket({
     destinationMac: home.side.plan.mac,
@@ -186,10 +194,18 @@ function randomFrame({ rng, homes }: World, to: 0 | 1): Uint8Array<ArrayBuffer> 
     reth: {
       va: rng.below(8) === 0 ? 2n ** 64n - 1n : BigInt(mr.va + rng.below(BYTES + 4096)),
       rkey: mr.key + rng.below(2),
-      length: rng.below(2) === 0 ? 256 : rng.below(2 ** 32),
+      length: rng.below(2) === 0 ? 256 : rng.below(rng.below(2) === 0 ? 2 ** 32 : 1100),
     },
     persistEth: { flags: rng.below(9), reserved: rng.below(9), version: rng.below(9) },
     ...VENDOR_EXTENSIONS,
+    verifyEth: {
+      version: rng.below(8) === 0 ? 2 : 1,
+      algorithm: rng.below(8) === 0 ? 0 : 1,
+      level: rng.below(5),
+      persist: rng.below(2) === 0,
+      reserved: rng.below(9),
+    },
+    digestEth: { crc: rng.below(2) === 0 ? crc32(payload) : rng.next() },
     aeth: { syndrome: rng.below(256), msn: rng.below(5) },
     deth: { qKey: Q_KEY + rng.below(2), reserved: 0, sourceQpn: rng.below(99) },
     atomicEth: {
@@ -202,7 +218,7 @@ function randomFrame({ rng, homes }: World, to: 0 | 1): Uint8Array<ArrayBuffer> 
     immdt: { immediate: 3 },
     ieth: { rkey: mr.key },
     feth: { reserved: 0, select: rng.below(3), placement: rng.below(4) },
-    payload: new Uint8Array(rng.below(2) === 0 ? 256 : rng.below(1100)).fill(0xab),
+    payload,
   });
 }
 

@@ -22,7 +22,7 @@ import {
 import { Rig } from "./rnic_testing.ts";
 import { connectUc, createUd, udAddress } from "./unreliable_testing.ts";
 
-const FLOW_2: PersistencePlan = { flow: 2, noSnoop: false };
+const FLOW_2: PersistencePlan = { flow: 2, flush: "cpu", noSnoop: false };
 const PERSIST_ACCESS = EVERY_ACCESS | ACCESS.remoteWritePersistence | ACCESS.mwBind;
 
 /** A pair that takes persistent WRITEs and windows. */

@@ -17,12 +17,16 @@ export const LIMITS = {
   persistWaiting: 256,
   /** Persistent messages a responder remembers: more than a requester has outstanding (P-30). */
   persistRecords: 1024,
+  /** Ranges of a queue pair's plain WRITEs that the CPU of flow 2 is to flush (P-31). */
+  dirtySpans: 64,
   /** Messages of which a lost persistence ACK is asked for again at one time-out. */
   persistProbes: 16,
   /** Request packets of one queue pair that wait for its receive WQE. */
   stalledPackets: 128,
   /** Payload bytes fetched or being fetched that have not left yet: the transmit buffer. */
   transmitBufferBytes: 64 * 1024,
+  /** Data of verified writes that waits for the CRC behind it, or is being looked at (V-02). */
+  verifyStagingBytes: 8 * 1024 * 1024,
   /** READ requests that wait at a responder; beyond, they are dropped and come again. */
   waitingReads: 64,
   /** Multicast groups of a port, and queue pairs of one group (ConnectX: log_max_qp_mcg 8). */
@@ -36,6 +40,9 @@ export { COMMIT_AHEAD_PS } from "../../fabric/rack/processing.ts";
 export const BUS_BACKLOG_PS: Time = 20 * PS_PER_US;
 /** Backlog at which a pause that was asked for is taken back. */
 export const BUS_RESUME_PS: Time = 15 * PS_PER_US;
+/** Backlog up to which data that was checked in the card goes to the bus, and from which on again (V-02). */
+export const STAGED_BACKLOG_PS: Time = 2 * PS_PER_US;
+export const STAGED_RESUME_PS: Time = 1 * PS_PER_US;
 /** First wait before an empty receive queue is looked at again for a persistent message. */
 export const RECV_RETRY_PS: Time = 5 * PS_PER_US;
 /** The wait doubles as often as this, then only a doorbell or a duplicate asks again. */

@@ -35,7 +35,7 @@ describe("work that crosses no wire", () => {
 
   // Found by random programs (seed 2002536): each CPU's word stood behind work that waited for the other's.
   it("P-26: what the CPU has flushed is told although work before it waits for the peer", () => {
-    const persistence = { flow: 2, noSnoop: false } as const;
+    const persistence = { flow: 2, flush: "cpu", noSnoop: false } as const;
     const p = pair({ persistence: { a: persistence, b: persistence } });
     recvs(p, 1);
     p.rig.recv(p.rig.a, p.a, []);

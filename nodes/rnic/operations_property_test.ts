@@ -74,7 +74,7 @@ function stepsOf(rng: Rng): Step[] {
 function prepare(seed: number): Run {
   const rng = rngFor(seed, "operations");
   const flow = rng.below(2) === 0 ? 1 : 2;
-  const persistence = { flow, noSnoop: false } as const;
+  const persistence = { flow, flush: flow === 1 ? "read" : "cpu", noSnoop: false } as const;
   const queueCache = { entries: 2 + rng.below(8), evict: "random", amount: 1 } as const;
   const rig = new Rig({ seed, persistence: { b: persistence }, plans: { b: { queueCache } } });
   const length = BULK_AT + 2 * STEPS * SLOT;

@@ -18,14 +18,14 @@ import {
   statuses,
 } from "./pair_testing.ts";
 
-const FLOW_1: PersistencePlan = { flow: 1, noSnoop: false };
-const FLOW_2: PersistencePlan = { flow: 2, noSnoop: false };
-const NO_SNOOP: PersistencePlan = { flow: 1, noSnoop: true };
+const FLOW_1: PersistencePlan = { flow: 1, flush: "read", noSnoop: false };
+const FLOW_2: PersistencePlan = { flow: 2, flush: "cpu", noSnoop: false };
+const NO_SNOOP: PersistencePlan = { flow: 1, flush: "read", noSnoop: true };
 const PLANS: readonly [string, PersistencePlan][] = [
   ["flow 1", FLOW_1],
   ["flow 2", FLOW_2],
   ["flow 1 by the NS bit", NO_SNOOP],
-  ["flow 2 with the NS bit", { flow: 2, noSnoop: true }],
+  ["flow 2 with the NS bit", { flow: 2, flush: "cpu", noSnoop: true }],
 ];
 const DRAM_ACCESS = (EVERY_ACCESS & ~ACCESS.flushPersistent) | ACCESS.mwBind;
 

@@ -9,7 +9,7 @@ import { type Feth, FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import type { Device } from "./device.ts";
 import { findRegion, type Region } from "./memory_region.ts";
-import { duplicateOfFlush, flushMessage } from "./pm_module.ts";
+import { duplicateOfService, flushMessage } from "./pm_module.ts";
 import { PSN_MASK, psnAdd } from "./psn.ts";
 import { permits, type QueuePair } from "./queue_pair.ts";
 import { answerSingle } from "./read_service.ts";
@@ -54,8 +54,13 @@ export function executeFlush(device: Device, qp: QueuePair, input: PacketIn): Ve
   };
   device.counters.flushesExecuted++;
   answerSingle(device, qp, service);
-  const isPersistent = (packet.feth!.placement & persistence) !== 0;
-  flushMessage(device, qp, { ...range, service, persistent: isPersistent && range.length > 0 });
+  const { placement } = packet.feth!;
+  flushMessage(device, qp, {
+    ...range,
+    service,
+    persistent: (placement & persistence) !== 0 && range.length > 0,
+    visible: (placement & globalVisibility) !== 0,
+  });
   return undefined;
 }
 
@@ -87,8 +92,8 @@ function rangeOf(device: Device, qp: QueuePair, { packet }: PacketIn): FlushRang
  * will be answered. @returns false where nothing is known of it: it is dropped.
  */
 export function repeatFlush(device: Device, qp: QueuePair, psn: number): boolean {
-  const service = duplicateOfFlush(device, qp, psn);
-  if (service === undefined) return false;
+  const service = duplicateOfService(device, qp, psn);
+  if (service?.operation !== "flush") return false;
   if (service.state !== "done") return true;
   answerSingle(device, qp, { ...service, repeat: true, readyAt: device.stageAt });
   return true;

@@ -25,8 +25,8 @@ import { needOf } from "./placement.ts";
 
 const { globalVisibility: GLOBAL, persistence: PERSISTENT } = FLUSH_PLACEMENT;
 const { range: RANGE, region: REGION } = FLUSH_SELECT;
-const FLOW_1: PersistencePlan = { flow: 1, noSnoop: false };
-const FLOW_2: PersistencePlan = { flow: 2, noSnoop: false };
+const FLOW_1: PersistencePlan = { flow: 1, flush: "read", noSnoop: false };
+const FLOW_2: PersistencePlan = { flow: 2, flush: "cpu", noSnoop: false };
 
 function onFlow(flow: PersistencePlan, ...rest: [Parameters<typeof pair>[1]?, number?]): Pair {
   return pair({ persistence: { a: flow, b: flow } }, ...rest);

@@ -1,26 +1,33 @@
 /**
  * Persistent memory module (P-23): decides from opcode or address whether data is to be persisted, and
- * sees to it. Flow 1: a DMA LSB read behind the data (P-24). Flow 2: a receive WQE is consumed as
- * though a SEND had come, so that the host's CPU flushes and posts a persistence ACK (P-26).
+ * sees to it, by the means that the host's driver has named. `read`: a DMA LSB read behind the data
+ * (P-24). `cpu`: a receive WQE is consumed as though a SEND had come, so that the host's CPU flushes and
+ * posts a persistence ACK (P-26). `none`: what the bus has taken is persistent.
  */
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
+import type { Time } from "../../fabric/time/time.ts";
 import { ACK_SYNDROME } from "../../fabric/wire/aeth.ts";
 import type { OpcodeRow } from "../../fabric/wire/opcode.ts";
 import { complete, PLAIN_CQE } from "./completion_queue.ts";
 import type { Device } from "./device.ts";
+import { type Span, takeDirty } from "./dirty_ranges.ts";
 import { dmaRead, type LsbRead, waitingLsbRead } from "./dma.ts";
-import { LIMITS } from "./limits.ts";
+import { failReceive } from "./execute.ts";
+import { failFatally } from "./flush.ts";
+import { rights } from "./life_cycle.ts";
 import type { Region } from "./memory_region.ts";
 import { hostAddress } from "./memory_window.ts";
-import { psnDistance } from "./psn.ts";
+import { findRecord, remember } from "./persist_records.ts";
+import { tellRanges } from "./pm_ranges.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import { urgeReceives, wantRecv } from "./receive_queue.ts";
 import { passAnswers } from "./read_service.ts";
-import { noteFlushed } from "./responder_trace.ts";
+import { noteFlushed, noteTold } from "./responder_trace.ts";
 import type { RecvWqe, SingleService } from "./responder_state.ts";
 import { lastPsnOf, type SendWork } from "./send_work.ts";
 import { trace } from "./trace.ts";
 import { physicalAddress } from "./translation.ts";
+import { verifiedPersisted, verifiedUnproven } from "./write_verify.ts";
 
 /** A message to be persisted, from its last packet on; kept for its duplicates (P-30). */
 export interface PersistRecord {
@@ -30,9 +37,17 @@ export interface PersistRecord {
   /** As the host's CPU knows the memory, whatever key was used. */
   readonly va: number;
   readonly length: number;
-  /** `told`: the host's CPU knows and is to flush. */
-  state: "pending" | "told" | "persisted";
-  /** A FLUSH: answered in its turn, where a persistent WRITE gets a persistence ACK (P-50). */
+  /** What was written plainly before it, and is to be flushed with it (P-31). */
+  readonly spans: readonly Span[];
+  /**
+   * `told`: the host's CPU knows and is to flush. `flushed`: it has, and waits for earlier messages,
+   * whose ranges may cover what was written before this one (P-31).
+   */
+  state: "pending" | "told" | "flushed" | "persisted";
+  /**
+   * A FLUSH or verified write: answered in its turn, where a persistent WRITE gets a persistence ACK
+   * (P-50, V-09).
+   */
   readonly service: SingleService | undefined;
 }
 
@@ -59,22 +74,44 @@ export interface ArrivedMessage {
   readonly va: number;
   readonly length: number;
   readonly region: Region | undefined;
+  /** V-09: a verified write, whose answer is the only word of it. */
+  readonly service?: SingleService;
 }
 
 /** A persistent message is complete and its DMA writes are on the bus. */
 export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMessage): void {
-  const { firstPsn, lastPsn, length, region } = message;
+  const { firstPsn, lastPsn, length, region, service } = message;
   const va = hostAddress(region, message.va);
-  const service = undefined;
-  const record: PersistRecord = { firstPsn, lastPsn, va, length, state: "pending", service };
+  // Its own range is told in any case.
+  takeDirty(qp.responder.dirty, { va, length });
+  const spans = takeDirty(qp.responder.dirty);
+  const record: PersistRecord = { firstPsn, lastPsn, va, length, spans, state: "pending", service };
   remember(qp, record);
-  if (device.persistence.flow === 1) flushByRead(device, qp, { record, region });
-  else wantRecv(device, qp, { kind: "persist", record });
+  persistRecord(device, qp, { record, region });
+}
+
+/** Has the record's data flushed, by the means that there are. */
+function persistRecord(
+  device: Device,
+  qp: QueuePair,
+  message: { readonly record: PersistRecord; readonly region: Region | undefined },
+): void {
+  const { record } = message;
+  switch (device.persistence.flush) {
+    case "read":
+      return flushByRead(device, qp, message);
+    case "cpu":
+      return wantRecv(device, qp, { kind: "persist", record });
+    case "none":
+      // Buffers of card and host survive alike, and the bus has taken the data by then.
+      return markPersisted(device, qp, { record, at: device.dma.busFreeAt });
+  }
 }
 
 /**
  * A FLUSH has come (P-50): as a message without data of its own. To make its range persistent the
- * means are those of a persistent WRITE; to make it visible the read of flow 1 does in both flows.
+ * means are those of a persistent WRITE; to make it visible a read behind the data does everywhere. It
+ * names memory, so nothing beside its range is flushed with it.
  */
 export function flushMessage(
   device: Device,
@@ -85,9 +122,10 @@ export function flushMessage(
     readonly length: number;
     readonly region: Region | undefined;
     readonly persistent: boolean;
+    readonly visible: boolean;
   },
 ): void {
-  const { service, length, region, persistent } = flush;
+  const { service, length, region, persistent, visible } = flush;
   const va = hostAddress(region, flush.va);
   const { psn } = service;
   const record: PersistRecord = {
@@ -95,22 +133,16 @@ export function flushMessage(
     lastPsn: psn,
     va,
     length,
+    spans: [],
     state: "pending",
     service,
   };
   remember(qp, record);
-  if (persistent && device.persistence.flow === 2) {
-    wantRecv(device, qp, { kind: "persist", record });
-  } else flushByRead(device, qp, { record, region });
-}
-
-/** Keeps the record; those that nobody can ask for any more go, but none that is not persisted. */
-function remember(qp: QueuePair, record: PersistRecord): void {
-  const { persists } = qp.responder;
-  persists.push(record);
-  while (persists.length > LIMITS.persistRecords && persists.peek()!.state === "persisted") {
-    persists.shift();
+  if (!persistent || (visible && device.persistence.flush === "none")) {
+    return flushByRead(device, qp, { record, region });
   }
+  takeDirty(qp.responder.dirty, { va, length });
+  persistRecord(device, qp, { record, region });
 }
 
 /** S905: joins an LSB read that is still on the chip, or puts one behind the data. */
@@ -141,40 +173,58 @@ function flushByRead(
   });
 }
 
-/** The LSB read is complete, so all earlier writes of this link are in the persistent domain. */
+/**
+ * The LSB read is complete, so all earlier writes of this link are in the persistent domain. A queue
+ * pair that has failed meanwhile says nothing any more: its peer has been told that it failed.
+ */
 export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): void {
+  if (!rights(read.qp.state).takesRequests) return;
   if (!succeeded) return refuseFlushes(device, read);
   for (const record of read.records) {
     device.counters.lsbPersisted++;
-    markPersisted(device, read.qp, record);
+    markPersisted(device, read.qp, { record, at: device.stageAt });
   }
+  // A FLUSH to visibility may stand before what the CPU has flushed.
+  if (device.persistence.flush === "cpu") passFlushed(device, read.qp);
 }
 
 /**
  * A refused read proves nothing. Who wrote will ask again and at last give up (P-30), a FLUSH is
- * refused (§3.4: remote operational error).
+ * refused (§3.4: remote operational error), a verified write is answered with that.
  */
 function refuseFlushes(device: Device, { qp, records }: LsbRead): void {
   for (const { service } of records) {
-    if (service !== undefined) service.state = "failed";
+    if (service?.operation === "write-verify") verifiedUnproven(device, qp, service);
+    else if (service !== undefined) service.state = "failed";
   }
   passAnswers(device, qp);
 }
 
-function markPersisted(device: Device, qp: QueuePair, record: PersistRecord): void {
+/** Says so, not before `at`. */
+function markPersisted(
+  device: Device,
+  qp: QueuePair,
+  persisted: { readonly record: PersistRecord; readonly at: Time },
+): void {
+  const { record, at } = persisted;
   const { service } = record;
   record.state = "persisted";
-  if (service === undefined) return sendPersistenceAck(device, qp, record);
+  if (service === undefined) return sendPersistenceAck(device, qp, persisted);
+  if (service.operation === "write-verify") return verifiedPersisted(device, qp, { service, at });
   if (device.out.tracing) noteFlushed(device, qp, record);
   service.state = "done";
-  service.readyAt = device.stageAt;
+  service.readyAt = at;
   passAnswers(device, qp);
 }
 
 /** S907, S1016: the second ACK with this PSN. */
-function sendPersistenceAck(device: Device, qp: QueuePair, record: PersistRecord): void {
+function sendPersistenceAck(
+  device: Device,
+  qp: QueuePair,
+  { record, at }: { readonly record: PersistRecord; readonly at: Time },
+): void {
   if (device.out.tracing) {
-    const step = device.persistence.flow === 1 ? "S907" : "S1016";
+    const step = device.persistence.flush === "cpu" ? "S1016" : "S907";
     const text = `persistence ACK of ${record.length} B`;
     trace(device, qp, { step, text, psn: record.firstPsn, inbound: true });
   }
@@ -187,7 +237,7 @@ function sendPersistenceAck(device: Device, qp: QueuePair, record: PersistRecord
       psn: record.lastPsn,
       syndrome: ACK_SYNDROME,
       msn: qp.responder.msn,
-      readyAt: device.stageAt,
+      readyAt: at,
       queued: true,
     },
   });
@@ -200,18 +250,17 @@ export function deliverToHost(
   delivery: { readonly record: PersistRecord; readonly recv: RecvWqe },
 ): void {
   const { record, recv } = delivery;
+  const { spans } = record;
+  const told = tellRanges(device, qp, { own: record, spans, recv });
+  if (told === undefined) {
+    failReceive(device, qp, { recv, status: "LOC_LEN_ERR" });
+    return failFatally(device, qp);
+  }
   record.state = "told";
   device.counters.recvPersisted++;
-  if (device.out.tracing) {
-    const keys = { psn: record.firstPsn, inbound: true, recvs: [recv.position] } as const;
-    const text = `RECV WQE at ${recv.position} names VA 0x${
-      record.va.toString(16)
-    }, ${record.length} B`;
-    trace(device, qp, { step: "S1006", text, ...keys });
-    trace(device, qp, { step: "S1007", text: "RECV WQE cleared, its CQE written", ...keys });
-  }
-  const { length: byteCount, lastPsn: psn, va } = record;
-  completePersistence(device, qp, { recv, byteCount, psn, va: BigInt(va) });
+  if (device.out.tracing) noteTold(device, qp, { record, recv, told });
+  const { va, byteCount, more } = told;
+  completePersistence(device, qp, { recv, byteCount, psn: record.lastPsn, va: BigInt(va), more });
 }
 
 /**
@@ -221,8 +270,25 @@ export function deliverToHost(
 export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number): boolean {
   const record = findRecord(qp, psn);
   if (record === undefined || record.state !== "told") return false;
-  markPersisted(device, qp, record);
+  record.state = "flushed";
+  // A FLUSH is about its range alone, which the CPU has flushed, and is answered in its turn anyway.
+  const isFlush = record.service?.operation === "flush";
+  if (isFlush) markPersisted(device, qp, { record, at: device.stageAt });
+  passFlushed(device, qp);
   return true;
+}
+
+/** Persistence ACKs leave in the order of the messages: what an earlier one covers, it must (P-31). */
+function passFlushed(device: Device, qp: QueuePair): void {
+  const { responder } = qp;
+  responder.persistHead = Math.max(responder.persistHead, responder.persists.first);
+  for (;;) {
+    const record = responder.persists.at(responder.persistHead);
+    if (record === undefined) return;
+    if (record.state === "flushed") markPersisted(device, qp, { record, at: device.stageAt });
+    if (record.state !== "persisted") return;
+    responder.persistHead++;
+  }
 }
 
 /**
@@ -232,37 +298,26 @@ export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number)
 export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number): void {
   const record = findRecord(qp, psn);
   if (record === undefined || record.service !== undefined) return;
-  if (record.state === "persisted") sendPersistenceAck(device, qp, record);
-  else if (record.state === "pending" && device.persistence.flow === 2) urgeReceives(device, qp);
+  if (record.state === "persisted") {
+    sendPersistenceAck(device, qp, { record, at: device.stageAt });
+  } else if (record.state === "pending" && device.persistence.flush === "cpu") {
+    urgeReceives(device, qp);
+  }
 }
 
-/** A FLUSH again: looked after where it still waits for a receive WQE. @returns what it is. */
-export function duplicateOfFlush(
+/**
+ * A FLUSH or verified write again: looked after where it still waits for a receive WQE. @returns what it
+ * is; undefined where it is none, or was persisted by other means.
+ */
+export function duplicateOfService(
   device: Device,
   qp: QueuePair,
   psn: number,
 ): SingleService | undefined {
   const record = findRecord(qp, psn);
   if (record?.service === undefined) return undefined;
-  if (record.state === "pending" && device.persistence.flow === 2) urgeReceives(device, qp);
+  if (record.state === "pending" && device.persistence.flush === "cpu") urgeReceives(device, qp);
   return record.service;
-}
-
-/** First PSN of the message that the CPU's persistence ACK with `psn` is about, for traces. */
-export function firstPsnOfMessage(qp: QueuePair, psn: number): number {
-  return findRecord(qp, psn)?.firstPsn ?? psn;
-}
-
-/** The message whose last packet has this PSN; newest first, as those are asked for. */
-function findRecord(qp: QueuePair, psn: number): PersistRecord | undefined {
-  const { persists } = qp.responder;
-  for (let number = persists.end - 1; number >= persists.first; number--) {
-    const record = persists.at(number)!;
-    if (record.lastPsn === psn) return record;
-    // Records are in PSN order: all others are older still.
-    if (psnDistance(record.lastPsn, psn) > 0) return undefined;
-  }
-  return undefined;
 }
 
 /** P-27: the persistence ACK completes the requester's next RECV (S1018). */
@@ -282,6 +337,7 @@ export function confirmOnRecv(
     byteCount: work.length,
     psn: lastPsnOf(work),
     va: work.wqe!.remote!.va,
+    more: 0,
   });
 }
 
@@ -294,15 +350,18 @@ function completePersistence(
     readonly byteCount: number;
     readonly psn: number;
     readonly va: bigint;
+    /** Further ranges, in the RECV's memory. */
+    readonly more: number;
   },
 ): void {
-  const { recv, byteCount, psn, va } = done;
+  const { recv, byteCount, psn, va, more } = done;
   complete(device, qp.recvCq, {
     ...PLAIN_CQE,
     opcode: "recv-persistence",
     qpn: qp.qpn,
     wqeIndex: recv.position & 0xffff,
     byteCount,
+    immediate: more,
     psn,
     va,
     solicited: true,

@@ -13,8 +13,8 @@ import { Rig } from "./rnic_testing.ts";
 const PERSIST_ACK = OPCODE["VENDOR PERSISTENCE ACKNOWLEDGE"];
 const ACK = OPCODE["RC ACKNOWLEDGE"];
 const REGION = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead;
-const FLOW_1: PersistencePlan = { flow: 1, noSnoop: false };
-const FLOW_2: PersistencePlan = { flow: 2, noSnoop: false };
+const FLOW_1: PersistencePlan = { flow: 1, flush: "read", noSnoop: false };
+const FLOW_2: PersistencePlan = { flow: 2, flush: "cpu", noSnoop: false };
 
 function pair(
   flow: PersistencePlan,
@@ -178,7 +178,7 @@ describe("PM module, flow 1", () => {
 
   it("P-24: LSB read and data carry NS = 1 where the processor looks at it, else 0", () => {
     for (const noSnoop of [true, false]) {
-      const p = pair({ flow: 1, noSnoop });
+      const p = pair({ flow: 1, flush: "read", noSnoop });
       post(p, { length: 100, opcode: "write" });
       post(p, { length: 100, at: 200 });
       const before = p.rig.b.host.log.length;

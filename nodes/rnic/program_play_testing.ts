@@ -5,12 +5,14 @@
 import { assert } from "../../fabric/assert.ts";
 import type { Time } from "../../fabric/time/time.ts";
 import type { Cqe } from "../../fabric/wire/cqe.ts";
+import { decodePersistRanges, PERSIST_RANGE_BYTES } from "../../fabric/wire/persist_ranges.ts";
 import type { SendWqe, Sge } from "../../fabric/wire/wqe.ts";
 import { wordOf } from "./atomic.ts";
 import { postShared } from "./objects_testing.ts";
-import type { End, Run, RunLine } from "./program_rig_testing.ts";
+import type { End, Flushed, Run, RunLine } from "./program_rig_testing.ts";
 import {
   isAnswered,
+  isKept,
   isPersistentWrite,
   type Op,
   packetsOfOp,
@@ -71,6 +73,7 @@ function postOp({ rig, program }: Run, line: RunLine): void {
       : op.inline
       ? { inline: new Uint8Array(bytes) }
       : { sges: split({ ...local, lkey: line.source.key }, op.pieces) }),
+    ...(verb === "write-verify" && { verify: { level: op.level, persist: op.persist } }),
     ...((verb === "fetch-add" || verb === "compare-swap") &&
       // What is compared with is right about every other time.
       { atomic: { swapAdd: operand, compare: operand - 1n } }),
@@ -85,7 +88,7 @@ export function placeOf(
   index: number,
 ): { readonly mr: RigMr; readonly at: number } {
   const op = line.ops[index]!;
-  if (op.verb === "write-persistence") return { mr: line.kept, at: index * slotBytes(program) };
+  if (isKept(op)) return { mr: line.kept, at: index * slotBytes(program) };
   if (op.verb === "write-persist-address") return { mr: line.scm, at: index * slotBytes(program) };
   return { mr: op.shared ? line.shared : line.area, at: op.at };
 }
@@ -163,7 +166,7 @@ function takeRecv(run: Run, end: End, cqe: Cqe): void {
     return;
   }
   end.told.push(cqe);
-  end.flushed.add(cqe.psn);
+  end.flushed.set(cqe.psn, toldRanges(run, end, cqe));
   rig.enqueueSend(end.side, end.qp, {
     opcode: "persistence-ack",
     immediate: cqe.psn,
@@ -174,6 +177,22 @@ function takeRecv(run: Run, end: End, cqe: Cqe): void {
   function lastPsn(op: Op, first: number): number {
     return (first + packetsOfOp(op, program.pathMtu) - 1) & 0xff_ffff;
   }
+}
+
+/** What a CPU flushes for a RECV that persistence has consumed: nothing beside (P-26, P-31). */
+function toldRanges({ rig, program, inboxes }: Run, end: End, cqe: Cqe): Flushed[] {
+  const { va, byteCount, immediate: more, wqeIndex } = cqe;
+  const { mr } = inboxes.get(end)!;
+  const told = rig.bytes(
+    end.side,
+    mr,
+    wqeIndex * slotBytes(program),
+    more * PERSIST_RANGE_BYTES,
+  );
+  const others = decodePersistRanges(told).map((range) => {
+    return { va: Number(range.va), length: Number(range.length) };
+  });
+  return [...others, { va: Number(va), length: byteCount }];
 }
 
 /** What landed in the requester's memory for an op that is answered. */

@@ -6,7 +6,7 @@ import type { RnicCongestionPlan } from "../../fabric/rack/congestion.ts";
 import { type Rng, rngFor } from "../../fabric/time/rng.ts";
 import { PS_PER_US } from "../../fabric/time/time.ts";
 import type { Cqe } from "../../fabric/wire/cqe.ts";
-import { ACCESS } from "../../fabric/wire/rnic_command.ts";
+import { ACCESS, type PersistencePlan } from "../../fabric/wire/rnic_command.ts";
 import { allocateMw, createSrq } from "./objects_testing.ts";
 import { EVERY_ACCESS } from "./pair_testing.ts";
 import {
@@ -22,6 +22,7 @@ import {
 } from "./program_testing.ts";
 import type { RigMr, RigQp, RigSrq, Side } from "./rig_parts_testing.ts";
 import { Rig } from "./rnic_testing.ts";
+import { VERIFIED_ACCESS } from "./verify_testing.ts";
 
 /** Priority of DSCP 26. */
 export const LOSSLESS_PRIORITY = 3;
@@ -61,6 +62,12 @@ export interface Received {
   readonly data: Uint8Array;
 }
 
+/** Host memory that a CPU has flushed. */
+export interface Flushed {
+  readonly va: number;
+  readonly length: number;
+}
+
 /** One end of a pair, as a receiver. */
 export interface End {
   readonly side: Side;
@@ -74,8 +81,8 @@ export interface End {
   /** RECVs that were consumed for persistence: told (P-26), or confirmed (P-27). */
   readonly told: Cqe[];
   readonly confirmed: Cqe[];
-  /** PSNs that the CPU has said to be persistent. */
-  readonly flushed: Set<number>;
+  /** What the CPU has flushed, by the PSN of the message that it then said to be persistent. */
+  readonly flushed: Map<number, readonly Flushed[]>;
   /** All receive completions in their order, flushed ones included. */
   readonly recvs: Cqe[];
 }
@@ -148,7 +155,7 @@ export function prepare(program: Program, hostSeed = 0): Run {
   const plan = { queueCache, ...(program.congested && { congestion: CONGESTION }) };
   const rig = new Rig({
     seed: program.seed,
-    persistence: { a: { flow: flow.a, noSnoop: false }, b: { flow: flow.b, noSnoop: false } },
+    persistence: { a: planOf(flow.a), b: planOf(flow.b) },
     plans: { a: plan, b: plan },
     memoryBytes: memoryBytes(program),
   });
@@ -181,6 +188,10 @@ export function prepare(program: Program, hostSeed = 0): Run {
   return run;
 }
 
+function planOf(flow: 1 | 2): PersistencePlan {
+  return { flow, flush: flow === 1 ? "read" : "cpu", noSnoop: false };
+}
+
 /** Enough for either host: rings and queue information, and the memory of all lines. */
 function memoryBytes(program: Program): number {
   const slot = slotBytes(program);
@@ -196,7 +207,7 @@ function memoryBytes(program: Program): number {
 function createEnds(rig: Rig, program: Program): End[] {
   const { pathMtu, firstPsn, maxRdAtomic, retryCnt, timeout, policy } = program;
   const attributes = {
-    accessFlags: EVERY_ACCESS | ACCESS.remoteWritePersistence,
+    accessFlags: VERIFIED_ACCESS,
     pathMtu,
     sqPsn: firstPsn,
     rqPsn: firstPsn,
@@ -222,7 +233,7 @@ function createEnds(rig: Rig, program: Program): End[] {
         messages: [],
         told: [],
         confirmed: [],
-        flushed: new Set(),
+        flushed: new Map(),
         recvs: [],
       };
     }) as [End, End];

@@ -1,25 +1,23 @@
 /** One seed of the property test of the transport: a program, runs with faults, runs beyond the limits. */
 import { assert } from "../../fabric/assert.ts";
-import {
-  checkBeyondLimits,
-  checkByModel,
-  checkSame,
-  type Fault,
-  withFaults,
-} from "./program_check_testing.ts";
+import { checkBeyondLimits, checkByModel, checkSame } from "./program_check_testing.ts";
+import { type Fault, withFaults } from "./program_flush_testing.ts";
 import { play } from "./program_play_testing.ts";
 import { prepare, type Run } from "./program_rig_testing.ts";
-import { type Program, randomProgram } from "./program_testing.ts";
+import { type Program, randomProgram, type Verb, VERBS } from "./program_testing.ts";
 import { faultsBeyondLimits, faultsWithinLimits, withCongestion } from "./wire_faults_testing.ts";
 
 /** Runs of one program with faults within the limits, and beyond them. */
 const WITHIN = 3;
 const BEYOND = 1;
 
-/** @returns how many runs there were. Throws where one is wrong, with the command that shows it again. */
-export function checkSeed(seed: number): number {
+/**
+ * @param verbs what its program is made of.
+ * @returns how many runs there were. Throws where one is wrong, with the command that shows it again.
+ */
+export function checkSeed(seed: number, verbs: readonly Verb[] = VERBS): number {
   try {
-    const program = randomProgram(seed);
+    const program = randomProgram(seed, verbs);
     const reference = runFaultless(program);
     for (let i = 0; i < WITHIN; i++) {
       const run = prepare(program, 1 + i);

@@ -7,6 +7,7 @@
  */
 import { type Rng, rngFor } from "../../fabric/time/rng.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth.ts";
+import { VERIFY_LEVELS, type VerifyLevel } from "../../fabric/wire/verify_eth.ts";
 import { MAX_INLINE_BYTES, type WqeOpcode } from "../../fabric/wire/wqe.ts";
 
 /** What a program posts: all that crosses the wire on an RC queue pair. */
@@ -23,6 +24,7 @@ export const VERBS = [
   "atomic-write",
   "write-persistence",
   "write-persist-address",
+  "write-verify",
 ] as const satisfies readonly WqeOpcode[];
 export type Verb = typeof VERBS[number];
 
@@ -45,6 +47,9 @@ export interface Op {
   /** FLUSH: bits of FLUSH_PLACEMENT, FLUSH_SELECT. */
   readonly placement: number;
   readonly select: number;
+  /** A verified write: what is checked (V-04), and whether it is persisted too (V-09). */
+  readonly level: VerifyLevel;
+  readonly persist: boolean;
 }
 
 /** What one end of a connected pair posts to the other. */
@@ -96,6 +101,11 @@ export function isPersistentWrite({ verb }: Op): boolean {
   return verb === "write-persistence" || verb === "write-persist-address";
 }
 
+/** Whether it goes where persistent WRITEs go, each to a place of its own. */
+export function isKept(op: Op): boolean {
+  return op.verb === "write-persistence" || (op.verb === "write-verify" && op.persist);
+}
+
 /** Whether the operation ends in a receive completion of a message. */
 export function isMessage({ verb }: Op): boolean {
   return verb.startsWith("send") || verb === "write-immediate";
@@ -107,7 +117,7 @@ export function isAnswered({ verb }: Op): boolean {
 
 /** Whether the responder's CPU is told in flow 2 (P-26). */
 export function tellsCpu(op: Op): boolean {
-  if (isPersistentWrite(op)) return true;
+  if (isPersistentWrite(op) || isKept(op)) return true;
   if (op.verb !== "flush" || (op.placement & FLUSH_PLACEMENT.persistence) === 0) return false;
   return op.select === FLUSH_SELECT.region || op.length > 0;
 }
@@ -132,6 +142,8 @@ const PLAIN_OP: Op = {
   pieces: 1,
   placement: FLUSH_PLACEMENT.persistence,
   select: FLUSH_SELECT.range,
+  level: "verify",
+  persist: false,
 };
 
 /** An operation with what it needs, for programs that are written down. */
@@ -167,13 +179,16 @@ function isWord(verb: Verb): boolean {
   return verb === "fetch-add" || verb === "compare-swap" || verb === "atomic-write";
 }
 
+/** What there was before verified writes: for seeds that were found then, whose programs shall stay. */
+export const UNVERIFIED_VERBS: readonly Verb[] = VERBS.filter((verb) => verb !== "write-verify");
+
 /** The program of a seed. */
-export function randomProgram(seed: number): Program {
+export function randomProgram(seed: number, verbs: readonly Verb[] = VERBS): Program {
   const rng = rngFor(seed, "program");
   const isLong = rng.below(16) === 0;
   const pathMtu = isLong ? 256 : pick(rng, [256, 256, 256, 512, 1024, 2048, 4096] as const);
   const packetsMax = isLong ? 100 : 3;
-  const sizes = { pathMtu, packetsMax };
+  const sizes = { pathMtu, packetsMax, verbs };
   const pairs = isLong ? 1 : 1 + rng.below(3);
   const policy = rng.below(3) === 0 ? "reception" : "persistence";
   const lines: Line[] = [];
@@ -216,20 +231,23 @@ export function pick<T>(rng: Rng, values: readonly T[]): T {
   return values[rng.below(values.length)]!;
 }
 
-function randomOps(rng: Rng, count: number, sizes: Sizes): Op[] {
+/** What random operations are made of. */
+type Parts = Sizes & { readonly verbs: readonly Verb[] };
+
+function randomOps(rng: Rng, count: number, parts: Parts): Op[] {
   const ops: Op[] = [];
   for (let i = 0; i < count; i++) {
-    const op = randomOp(rng, sizes);
+    const op = randomOp(rng, parts);
     const fence = op.fence || ops.some((earlier) => isReadOf(earlier, op));
     ops.push({ ...op, fence });
   }
   return ops;
 }
 
-function randomOp(rng: Rng, sizes: Sizes): Op {
-  const { pathMtu, packetsMax } = sizes;
-  const verb = pick(rng, VERBS);
-  const slot = slotBytes(sizes);
+function randomOp(rng: Rng, parts: Parts): Op {
+  const { pathMtu, packetsMax, verbs } = parts;
+  const verb = pick(rng, verbs);
+  const slot = slotBytes(parts);
   const isAtomic = isWord(verb);
   // Lengths around whole packets are where mistakes live.
   const near = pathMtu * rng.below(packetsMax + 1) + rng.below(3) - 1;
@@ -258,13 +276,16 @@ function randomOp(rng: Rng, sizes: Sizes): Op {
     pieces: isAtomic ? 1 : 1 + rng.below(3),
     placement: 1 + rng.below(3),
     select: rng.below(2),
+    level: verb === "write-verify" ? pick(rng, VERIFY_LEVELS) : "none",
+    persist: verb === "write-verify" && rng.below(2) === 0,
   };
 }
 
 /** Whether `earlier` reads what `later` changes: it may be served again after it (§3.5). */
 function isReadOf(earlier: Op, later: Op): boolean {
   if (earlier.verb !== "read" || later.shared) return false;
-  const changes = later.verb === "write" || later.verb === "write-immediate" || isWord(later.verb);
+  const changes = later.verb === "write" || later.verb === "write-immediate" ||
+    (later.verb === "write-verify" && !later.persist) || isWord(later.verb);
   return changes &&
     earlier.at < later.at + later.length && later.at < earlier.at + earlier.length;
 }

@@ -5,6 +5,7 @@
 import { ACK_SYNDROME, NAK_SYNDROMES } from "../../fabric/wire/aeth.ts";
 import { opcodeFor, positionOf } from "../../fabric/wire/opcode.ts";
 import type { Time } from "../../fabric/time/time.ts";
+import { encodeVerifyResult } from "../../fabric/wire/verify_eth.ts";
 import type { Device } from "./device.ts";
 import { enterError, raiseEvent } from "./flush.ts";
 import type { FrameJob } from "./frame_job.ts";
@@ -107,9 +108,12 @@ function passNext(device: Device, qp: QueuePair): boolean {
   }
 }
 
-/** An atomic's original value, or the empty READ response of FLUSH and ATOMIC WRITE (§2.2). */
+/**
+ * An atomic's original value, the empty READ response of FLUSH and ATOMIC WRITE (§2.2), or one that says
+ * what became of a verified write (V-01).
+ */
 function sendSingle(device: Device, qp: QueuePair, service: SingleService): void {
-  const { operation, psn, msn, original, readyAt } = service;
+  const { operation, psn, msn, original, readyAt, result } = service;
   const isAtomic = operation === "compare-swap" || operation === "fetch-add";
   device.transmitter.control.push({
     qp,
@@ -123,6 +127,7 @@ function sendSingle(device: Device, qp: QueuePair, service: SingleService): void
       readyAt,
       queued: true,
       ...(isAtomic && { original }),
+      ...(result !== undefined && { payload: encodeVerifyResult(result) }),
     },
   });
 }

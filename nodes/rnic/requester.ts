@@ -5,6 +5,7 @@
 import { opcodeFor, type OpcodeRow, positionOf } from "../../fabric/wire/opcode.ts";
 import type { WcStatus } from "../../fabric/wire/cqe.ts";
 import type { Reth } from "../../fabric/wire/reth.ts";
+import { makeVerifyEth } from "../../fabric/wire/verify_eth.ts";
 import { checkWork } from "./check_work.ts";
 import { completeWork } from "./completer.ts";
 import type { Device } from "./device.ts";
@@ -169,7 +170,7 @@ function start(device: Device, qp: QueuePair, work: SendWork): boolean {
   if (plan.answered) requester.unanswered++;
   if (plan.takesSlot) requester.slotsTaken++;
   if (plan.awaitsPersistence) requester.persistWaiting.set(lastPsnOf(work), work);
-  if (plan.wire === "write") qp.lastWrite = "out";
+  if (plan.wire === "write" || plan.wire === "write-verify") qp.lastWrite = "out";
   if (device.out.tracing) noteStart(device, qp, work);
   return true;
 }
@@ -207,7 +208,7 @@ function beginFrame(
   const { plan } = work;
   const mtu = mtuOf(device, qp);
   const offset = index * mtu;
-  const position = plan.answered ? "only" : positionOf(index, work.packets);
+  const position = plan.answered && !plan.streams ? "only" : positionOf(index, work.packets);
   const last = position === "last" || position === "only";
   const row = opcodeFor({
     service: qp.type,
@@ -254,7 +255,7 @@ function consumesRecv({ operation, immediate }: OpcodeRow): boolean {
 }
 
 function rareHeaders(work: SendWork, row: OpcodeRow): RareHeaders | undefined {
-  const { remote, atomic, flush, immediate } = work.wqe!;
+  const { remote, atomic, flush, verify, immediate } = work.wqe!;
   if (row.invalidate) return { ieth: { rkey: immediate } };
   switch (row.operation) {
     case "compare-swap":
@@ -263,6 +264,8 @@ function rareHeaders(work: SendWork, row: OpcodeRow): RareHeaders | undefined {
       return { atomicEth: { ...remote!, swapAdd: atomic!.swapAdd, compare: 0n } };
     case "flush":
       return { feth: { reserved: 0, select: flush!.select, placement: flush!.placement } };
+    case "write-verify":
+      return row.headers.includes("verifyEth") ? { verifyEth: makeVerifyEth(verify!) } : undefined;
     default:
       return undefined;
   }
@@ -289,7 +292,8 @@ function asksForAck(requester: Requester, needed: boolean): boolean {
 
 /**
  * Go-back-N: goes on from `psn`, which is not acknowledged, with what has not left yet given up.
- * What is answered goes on behind the last response that has come (a READ; all others at its start).
+ * What is answered goes on behind the last response that has come (a READ; all others at its start),
+ * but a verified write, whose packets are acknowledged as a WRITE's are.
  */
 export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
   const { requester } = qp;
@@ -302,7 +306,8 @@ export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
     const index = psnDistance(work.firstPsn, psn);
     if (index >= work.packets) continue;
     requester.cursor = number;
-    requester.cursorPacket = work.plan.answered ? work.responses : Math.max(0, index);
+    const { answered, streams } = work.plan;
+    requester.cursorPacket = answered && !streams ? work.responses : Math.max(0, index);
     return;
   }
 }

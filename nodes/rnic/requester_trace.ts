@@ -1,8 +1,9 @@
 /** The requester's lines of a ladder: which figure of the documents a piece of work belongs to. */
 import type { TraceStep } from "../../fabric/node.ts";
+import { readsBack } from "../../fabric/wire/verify_eth.ts";
 import { trace } from "./trace.ts";
 import type { Device } from "./device.ts";
-import { firstPsnOfMessage } from "./pm_module.ts";
+import { firstPsnOfMessage } from "./persist_records.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import { indexOf, lastPsnOf, type SendWork } from "./send_work.ts";
 
@@ -21,6 +22,9 @@ const FIGURES = {
   answer: { start: "S322", send: "S323", complete: "send-complete" },
   persist: { start: "S902", send: "S903", complete: "S908" },
   persistReception: { start: "S1002", send: "S1003", complete: "S1010" },
+  // Figures 5 and 6 of the second document, by what the level has checked.
+  verifyBefore: { start: "verify-start", send: "4502", complete: "4505" },
+  verifyAfter: { start: "verify-start", send: "4602", complete: "4608" },
   persistenceAck: { start: "S1015", send: "S1016", complete: "S1017" },
   other: { start: "start", send: "send", complete: "complete" },
 } as const satisfies Record<string, Figure>;
@@ -41,6 +45,8 @@ function figureOf(device: Device, qp: QueuePair, work: SendWork): Figure {
       return device.persistence.flow === 2 ? FIGURES.writeFlow2 : FIGURES.write;
     case "read-request":
       return FIGURES.read;
+    case "write-verify":
+      return readsBack(wqe!.verify!.level) ? FIGURES.verifyAfter : FIGURES.verifyBefore;
     case "send":
       return qp.lastWrite === "in" ? FIGURES.answer : FIGURES.send;
     default:

@@ -17,6 +17,7 @@ import { LIMITS } from "./limits.ts";
 import { duplicateOfPersistent } from "./pm_module.ts";
 import { MESSAGE_BYTES_MAX, packetsOf, psnAdd, psnDistance } from "./psn.ts";
 import { permits, type QueuePair } from "./queue_pair.ts";
+import { executeWriteVerify, repeatVerified } from "./write_verify.ts";
 import { answer, answerRead } from "./read_service.ts";
 import { wantRecv } from "./receive_queue.ts";
 import type { PacketIn, Resource } from "./responder_state.ts";
@@ -47,7 +48,7 @@ export function takeRequest(device: Device, qp: QueuePair, input: PacketIn): voi
   if (ahead > 0) return sequenceError(device, qp);
   if (ahead < 0) return takeDuplicate(device, qp, input);
   responder.gapNaked = false;
-  if (responder.atomics > 0 && ordersBehindAtomics(input.row)) return stall(qp, input, "atomic");
+  if (mustWait(qp, input)) return stall(qp, input, "atomic");
   if (needsRecv(input.row) && responder.granted === undefined) {
     // Cheap faults are found before a receive WQE is asked for; the rest when it is here.
     const verdict = checkSequence(qp, input) ?? checkPermission(qp, input);
@@ -66,7 +67,16 @@ export function takeRequest(device: Device, qp: QueuePair, input: PacketIn): voi
  * takes effect at once has to wait for it. READs and atomics stand in line behind it anyway.
  */
 function ordersBehindAtomics({ operation }: OpcodeRow): boolean {
-  return operation === "send" || operation === "write" || operation === "flush";
+  return operation === "send" || operation === "write" || operation === "flush" ||
+    operation === "write-verify";
+}
+
+/** Whether something before it has to take effect first. */
+function mustWait({ responder }: QueuePair, { row, packet }: PacketIn): boolean {
+  if (responder.atomics > 0 && ordersBehindAtomics(row)) return true;
+  if (responder.placing === 0 || !ordersBehindAtomics(row)) return false;
+  // Data that has to be checked first gets its place behind what waits (V-02).
+  return row.operation !== "write-verify" || packet.verifyEth?.level === 0;
 }
 
 function stall({ responder }: QueuePair, input: PacketIn, reason: "recv" | "atomic"): void {
@@ -87,6 +97,8 @@ function execute(device: Device, qp: QueuePair, input: PacketIn): Verdict | unde
       return executeAtomic(device, qp, input);
     case "flush":
       return executeFlush(device, qp, input);
+    case "write-verify":
+      return executeWriteVerify(device, qp, input);
     default:
       return executeRead(device, qp, input);
   }
@@ -140,6 +152,11 @@ function checkPermission(qp: QueuePair, { row, packet }: PacketIn): Verdict | un
       return permits(qp, "remoteAtomic") && hasSlot(qp) ? undefined : INVALID;
     case "atomic-write":
       return permits(qp, "remoteWrite") && hasSlot(qp) ? undefined : INVALID;
+    case "write-verify": {
+      // The message has its slot from its first packet on: nothing comes between.
+      const begins = row.position === "first" || row.position === "only";
+      return permits(qp, "remoteWrite") && (!begins || hasSlot(qp)) ? undefined : INVALID;
+    }
     case "flush":
       return isFlushable(qp, packet.feth!) ? undefined : INVALID;
     default:
@@ -164,7 +181,7 @@ export function checkLength(qp: QueuePair, { row, packet }: PacketIn): Verdict |
   const bytes = packet.payload.length;
   if (!payloadFits(row, { bytes, pathMtu: qp.attributes.pathMtu })) return INVALID;
   if (packet.reth !== undefined && packet.reth.length > MESSAGE_BYTES_MAX) return INVALID;
-  if (row.operation !== "write") return undefined;
+  if (row.operation !== "write" && row.operation !== "write-verify") return undefined;
   const { open } = qp.responder;
   const length = packet.reth?.length ?? open!.length;
   const received = (open?.received ?? 0) + bytes;
@@ -212,6 +229,8 @@ function repeatAnswer(device: Device, qp: QueuePair, input: PacketIn): boolean {
       return repeatRead(device, qp, input);
     case "flush":
       return repeatFlush(device, qp, input.packet.bth.psn);
+    case "write-verify":
+      return repeatVerified(device, qp, input);
     default:
       return repeatAtomic(device, qp, input);
   }

@@ -3,12 +3,15 @@ import type { OpcodeRow, Operation } from "../../fabric/wire/opcode.ts";
 import type { RocePacket } from "../../fabric/wire/packet.ts";
 import type { Sge } from "../../fabric/wire/wqe.ts";
 import type { Time } from "../../fabric/time/time.ts";
+import type { VerifyResult } from "../../fabric/wire/verify_eth.ts";
 import type { AtomicTask } from "./atomic.ts";
+import { createDirtyRanges, type DirtyRanges } from "./dirty_ranges.ts";
 import { Fifo } from "./fifo.ts";
 import { createLine, type FrameLine } from "./frame_job.ts";
 import type { Region } from "./memory_region.ts";
 import type { PersistRecord } from "./pm_module.ts";
 import type { Stretch } from "./translation.ts";
+import type { OpenVerify, VerifiedWrite } from "./verify_state.ts";
 
 /** A request packet with its row, and its frame for the GRH area of UD. */
 export interface PacketIn {
@@ -26,7 +29,7 @@ export interface RecvWqe {
 
 /** A message of which more packets are to come. */
 export interface OpenMessage {
-  readonly operation: "send" | "write";
+  readonly operation: "send" | "write" | "write-verify";
   /** FIRST came with the vendor's opcode: the others must too. */
   readonly vendor: boolean;
   readonly firstPsn: number;
@@ -38,6 +41,8 @@ export interface OpenMessage {
   readonly length: number;
   readonly recv: RecvWqe | undefined;
   readonly persist: boolean;
+  /** Of a verified write: how its data is to be checked. */
+  readonly verify?: OpenVerify;
   received: number;
 }
 
@@ -56,10 +61,10 @@ export interface ReadService {
   done: boolean;
 }
 
-/** Requests whose answer is one packet without payload. */
+/** Requests whose answer is one packet: without payload, or what became of a verified write. */
 export type SingleOperation = Extract<
   Operation,
-  "compare-swap" | "fetch-add" | "atomic-write" | "flush"
+  "compare-swap" | "fetch-add" | "atomic-write" | "flush" | "write-verify"
 >;
 
 /** An atomic, an ATOMIC WRITE or a FLUSH that is being answered. */
@@ -73,6 +78,9 @@ export interface SingleService {
   readonly task: AtomicTask | undefined;
   /** Of an atomic: what granted its word. */
   readonly region?: Region;
+  /** Of a verified write: what is to be found out, and what was: its answer, for duplicates too. */
+  verified?: VerifiedWrite | undefined;
+  result?: VerifyResult;
   state: "waiting" | "running" | "done" | "failed";
   /** The word as it was before the atomic: what its ACK carries, and its duplicates' too. */
   original: bigint;
@@ -88,6 +96,8 @@ export interface AckService {
   msn: number;
   /** ATOMIC ACK: the value before. */
   readonly original?: bigint;
+  /** READ RESPONSE ONLY: what became of a verified write (V-01). */
+  readonly payload?: Uint8Array<ArrayBuffer>;
   readyAt: Time;
   /** Handed to the transmitter's queue but not sent: may still be merged into. */
   queued: boolean;
@@ -116,7 +126,7 @@ export interface Responder {
   open: OpenMessage | undefined;
   /** Packets behind one that waits for its receive WQE, that one first. */
   readonly stalled: Fifo<PacketIn>;
-  /** What the first stalled packet waits for. */
+  /** What the first stalled packet waits for: its WQE, or what has not taken effect before it. */
   stalledFor: "recv" | "atomic";
   /** The receive WQE that the first stalled packet waited for. */
   granted: RecvWqe | undefined;
@@ -128,7 +138,15 @@ export interface Responder {
   readonly line: FrameLine;
   /** A ring of max_dest_rd_atomic slots: the oldest goes. */
   readonly resources: Resource[];
+  /** Of the card's room for data that waits to be checked (V-02). */
+  stagedBytes: number;
+  /** Verified writes whose data is not all with the bus: what is behind them waits. */
+  placing: number;
   readonly persists: Fifo<PersistRecord>;
+  /** Of these the first that is not known to be persistent. */
+  persistHead: number;
+  /** What the peer has written plainly and no CPU was told to flush (P-31). */
+  readonly dirty: DirtyRanges;
   established: boolean;
   /** A NAK that ends the queue pair is owed: nothing more is taken. */
   failing: boolean;
@@ -148,7 +166,11 @@ export function createResponder(rqPsn: number): Responder {
     pendingAck: undefined,
     line: createLine(),
     resources: [],
+    stagedBytes: 0,
+    placing: 0,
     persists: new Fifo(),
+    persistHead: 0,
+    dirty: createDirtyRanges(),
     established: false,
     failing: false,
   };

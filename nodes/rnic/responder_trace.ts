@@ -1,17 +1,18 @@
 /** The responder's lines of a ladder: which figure of the documents a message belongs to. */
 import type { Device } from "./device.ts";
 import type { PersistRecord } from "./pm_module.ts";
+import type { ToldRanges } from "./pm_ranges.ts";
 import type { QueuePair } from "./queue_pair.ts";
-import type { OpenMessage } from "./responder_state.ts";
+import type { OpenMessage, RecvWqe } from "./responder_state.ts";
 import { trace } from "./trace.ts";
 
 /** A WRITE is complete: its last DMA write is on the bus and its ACK is owed. */
 export function noteArrival(device: Device, qp: QueuePair, message: OpenMessage): void {
   const { firstPsn, length, va, persist } = message;
-  const flow = device.persistence.flow;
-  const step = persist ? (flow === 2 ? "S1004" : "S904") : (flow === 2 ? "S304" : "S204");
+  const { flow, flush } = device.persistence;
+  const step = persist ? (flush === "cpu" ? "S1004" : "S904") : (flow === 2 ? "S304" : "S204");
   const ackStep = persist
-    ? (flow === 2 ? "S1009" : "reception-ack")
+    ? (flush === "cpu" ? "S1009" : "reception-ack")
     : (flow === 2 ? "S305" : "S205");
   const place = `VA 0x${va.toString(16)}`;
   const keys = { psn: firstPsn, inbound: true } as const;
@@ -53,6 +54,20 @@ export function noteFlushed(device: Device, qp: QueuePair, record: PersistRecord
     psn: firstPsn,
     inbound: true,
   });
+}
+
+/** The CPU of flow 2 is told what to flush. */
+export function noteTold(
+  device: Device,
+  qp: QueuePair,
+  delivery: { readonly record: PersistRecord; readonly recv: RecvWqe; readonly told: ToldRanges },
+): void {
+  const { record, recv: { position }, told: { va, byteCount, more } } = delivery;
+  const keys = { psn: record.firstPsn, inbound: true, recvs: [position] } as const;
+  const others = more === 0 ? "" : ` and ${more} more`;
+  const text = `RECV WQE at ${position} names VA 0x${va.toString(16)}, ${byteCount} B${others}`;
+  trace(device, qp, { step: "S1006", text, ...keys });
+  trace(device, qp, { step: "S1007", text: "RECV WQE cleared, its CQE written", ...keys });
 }
 
 /**

@@ -2,6 +2,7 @@
 import { parseSyndrome } from "../../fabric/wire/aeth.ts";
 import type { OpcodeRow } from "../../fabric/wire/opcode.ts";
 import type { RocePacket } from "../../fabric/wire/packet.ts";
+import { decodeVerifyResult } from "../../fabric/wire/verify_eth.ts";
 import {
   acknowledge,
   askAgain,
@@ -21,7 +22,7 @@ import { placePayload } from "./execute.ts";
 import { psnAdd, psnDistance } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import { fail } from "./requester.ts";
-import type { SendWork } from "./send_work.ts";
+import { lastPsnOf, type SendWork } from "./send_work.ts";
 import { isLive } from "./translation.ts";
 
 interface Response {
@@ -76,8 +77,8 @@ function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): voi
 }
 
 /**
- * A packet of an answer: a READ's data, an atomic's value, or an empty READ response. It must be the
- * next one, else what is missing is asked for again.
+ * A packet of an answer: a READ's data, an atomic's value, an empty READ response, or what became of a
+ * verified write. It must be the next one, else what is missing is asked for again.
  */
 function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
   const { packet, row } = response;
@@ -93,6 +94,7 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
     acknowledge(device, qp, psnAdd(work.firstPsn, -1));
     if (requester.work.at(requester.ackCursor) !== work) return;
   }
+  if (work.plan.streams) return takeVerdict(device, qp, { work, packet, row });
   const index = psnDistance(work.firstPsn, psn);
   if (index > work.responses) return askAgain(device, qp, work);
   if (index < work.responses) {
@@ -105,6 +107,25 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
     return fail(device, qp, { work, status: "BAD_RESP_ERR" });
   }
   placeResponse(device, qp, { work, packet });
+}
+
+/** V-01: the one answer to a verified write, which has the PSN of its last packet. */
+function takeVerdict(
+  device: Device,
+  qp: QueuePair,
+  { work, packet, row }: Response & { readonly work: SendWork },
+): void {
+  if (packet.bth.psn !== lastPsnOf(work)) {
+    device.counters.ignoredResponsesIn++;
+    return;
+  }
+  if (packet.aeth !== undefined) takeCredits(device, qp, packet.aeth);
+  const isOnly = row.operation === "read-response" && row.position === "only";
+  const verdict = isOnly ? decodeVerifyResult(packet.payload) : undefined;
+  if (verdict === undefined) return fail(device, qp, { work, status: "BAD_RESP_ERR" });
+  work.verdict = verdict;
+  work.responses = work.packets;
+  noteAnswered(device, qp, { work, psn: packet.bth.psn });
 }
 
 /** The work that an answer's PSN belongs to, among those without one. */
@@ -120,7 +141,6 @@ function placeResponse(
   response: { readonly work: SendWork; readonly packet: RocePacket },
 ): void {
   const { work, packet } = response;
-  const { requester } = qp;
   const isRead = work.plan.wire === "read-request";
   const offset = isRead ? work.responses * qp.attributes.pathMtu : 0;
   const expected = isRead ? Math.min(qp.attributes.pathMtu, work.length - offset) : 0;
@@ -132,8 +152,18 @@ function placeResponse(
     placePayload(device, data, { stretches: work.stretches, offset });
   }
   work.responses++;
+  noteAnswered(device, qp, { work, psn: packet.bth.psn });
+}
+
+/** A packet of the answer, or all of it, has been taken. */
+function noteAnswered(
+  device: Device,
+  qp: QueuePair,
+  { work, psn }: { readonly work: SendWork; readonly psn: number },
+): void {
+  const { requester } = qp;
   work.rereadAsked = false;
-  requester.unacknowledged = psnAdd(packet.bth.psn, 1);
+  requester.unacknowledged = psnAdd(psn, 1);
   if (work.responses === work.packets) {
     work.acked = true;
     requester.unanswered--;

@@ -17,10 +17,12 @@ import { createDevice, type Device } from "./device.ts";
 import { type Continuation, takeCompletion } from "./dma.ts";
 import { writeRegister } from "./doorbell.ts";
 import { failFatally, failQueuePairsOf } from "./flush.ts";
+import { createJournal, survivePowerFailure } from "./journal.ts";
 import { reportAll } from "./multicast.ts";
 import { forgetPauses, servePauses } from "./flow_control.ts";
 import { lsbReadDone } from "./pm_module.ts";
 import type { QueuePair } from "./queue_pair.ts";
+import { runReadBacks, takeReadBack } from "./read_back.ts";
 import type { QueueEntry } from "./queue_info/queue_cache.ts";
 import {
   finishLoad,
@@ -34,6 +36,7 @@ import { hasTurns, resumeDoorbell, runSchedule, schedule } from "./schedule.ts";
 import { runTransmitter, takePayload, transmitterWakeAt } from "./send.ts";
 import { resumeSendQueue, takeWork } from "./send_queue.ts";
 import { failShared, resumeShared, takeShared } from "./shared_receive_queue.ts";
+import { runStaged, stagedWakeAt } from "./staged_data.ts";
 import { statisticsOf } from "./statistics.ts";
 import { type Timer, timerOfSlot } from "./timers.ts";
 
@@ -45,28 +48,39 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
   let device = createDevice(name, plan, options);
   /** A card whose host has no power is held off, and pristine when it comes back. */
   let isHeldOff = false;
+  const processingPs = rnicProcessingPs(plan.timing);
+  const journal = createJournal(plan);
+  device.journal = journal;
   function step(now: Time, input: Input, out: Outputs): void {
     if (input.kind === "link" && input.port === PORTS.rnicBus) {
       device = createDevice(name, plan, options);
+      device.journal = journal;
       isHeldOff = !input.up;
+      if (journal !== undefined) {
+        survivePowerFailure(journal, { up: input.up, now, departAt: now + processingPs, out });
+      }
     }
     if (isHeldOff) return;
     device.now = now;
     device.out = out;
     takeInput(device, input);
+    runStaged(device);
     do {
       runSchedule(device);
       runTransmitter(device);
       // A frame that has left makes room, and lets the answer behind it go: no input may follow.
     } while (hasTurns(device));
+    runReadBacks(device);
   }
   return {
     name,
     kind: "rnic",
-    processingPs: rnicProcessingPs(plan.timing),
+    processingPs,
     step,
     wakeAt: () =>
-      isHeldOff ? NEVER : Math.min(device.deadlines.earliest, transmitterWakeAt(device)),
+      isHeldOff
+        ? NEVER
+        : Math.min(device.deadlines.earliest, transmitterWakeAt(device), stagedWakeAt(device)),
     statistics: () => statisticsOf(device),
   };
 }
@@ -138,6 +152,8 @@ function goOn(
       return takePayload(device, continuation, data);
     case "atomic":
       return takeWord(device, continuation.turn, data);
+    case "read-back":
+      return takeReadBack(device, continuation, data);
     case "lsb":
       if (continuation.life !== continuation.qp.life) return;
       return lsbReadDone(device, continuation, data !== undefined);

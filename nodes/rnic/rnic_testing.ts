@@ -75,7 +75,8 @@ export class Rig {
     for (const side of [this.a, this.b]) {
       const { host } = side;
       host.layOutSpaces();
-      const persistence = options.persistence?.[side.name] ?? { flow: 1, noSnoop: false };
+      const persistence = options.persistence?.[side.name] ??
+        { flow: 1, flush: "read", noSnoop: false };
       const reply = this.command(side, { op: "init", spaces: host.spaces, persistence });
       assert(reply.status === "ok", "init failed");
     }

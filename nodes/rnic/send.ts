@@ -5,26 +5,21 @@
 import { PORTS } from "../../fabric/node.ts";
 import { NEVER, type Time } from "../../fabric/time/time.ts";
 import { ACK_SYNDROME } from "../../fabric/wire/aeth.ts";
-import { DEFAULT_PKEY } from "../../fabric/wire/bth.ts";
-import { ECN } from "../../fabric/wire/ipv4.ts";
-import { isGroupAddress, macOfAddress } from "../../fabric/wire/neighbour.ts";
-import { OPCODE, type OpcodeName, type OpcodeRow, opcodeRow } from "../../fabric/wire/opcode.ts";
+import { isGroupAddress } from "../../fabric/wire/neighbour.ts";
+import { OPCODE, type OpcodeName, opcodeRow } from "../../fabric/wire/opcode.ts";
 import { encodePacket, type RocePacket } from "../../fabric/wire/packet.ts";
-import { PERSIST_ETH } from "../../fabric/wire/persist_eth.ts";
 import { allocate } from "../../fabric/wire/slab.ts";
-import { udpSourcePort } from "../../fabric/wire/udp.ts";
-import type { UdAddress } from "../../fabric/wire/wqe.ts";
 import { type Congestion, countFrame, type Notice } from "./congestion.ts";
 import { creditSyndrome } from "./credit.ts";
-import { qKeyOf } from "./q_key.ts";
 import type { Device } from "./device.ts";
 import { dmaRead } from "./dma.ts";
 import { Fifo } from "./fifo.ts";
 import { flowWakeAt, holdPaused, priorityOf, takeHeld } from "./flow_control.ts";
 import { type FrameJob, type FrameLine, type Gather, isStale } from "./frame_job.ts";
 import { COMMIT_AHEAD_PS } from "./limits.ts";
+import { makePacket, packetOfJob } from "./make_packet.ts";
 import { loopBack } from "./multicast.ts";
-import type { Path, QueuePair } from "./queue_pair.ts";
+import type { QueuePair } from "./queue_pair.ts";
 import { requestFailed, requestSent } from "./request_sent.ts";
 import { readFrameFailed, readFrameSent } from "./read_service.ts";
 import type { AckService } from "./responder_state.ts";
@@ -256,39 +251,15 @@ function sendData(device: Device, job: FrameJob): void {
   else if (operation === "read-request") counters.readRequestsOut++;
   else if (operation === "read-response") counters.readResponsesOut++;
   else if (operation === "flush") counters.flushRequestsOut++;
+  else if (operation === "write-verify") counters.verifyWriteFramesOut++;
   else if (operation !== "write") counters.atomicRequestsOut++;
   else if (row.persistence) counters.persistWriteFramesOut++;
   else counters.writeFramesOut++;
-  const packet = packetOf(device, {
-    path: ud === undefined ? qp.path : datagramPath(qp, ud),
-    row,
-    psn: job.psn,
-    ackReq: job.ackReq,
-    solicited: job.solicited,
-    payload: job.payload,
-  });
-  extend(device, packet, job);
+  const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
   if (ud !== undefined && isGroupAddress(ud.address)) loopBack(device, qp, { packet, row, frame });
   if (job.work !== undefined) requestSent(device, qp, job);
   else readFrameSent(device, qp, job);
-}
-
-/** The extension headers that the frame's opcode has (`rocev2.md` §1.3). */
-function extend(device: Device, packet: Packet, job: FrameJob): void {
-  const { qp, row, reth, immediate, rare, read, ud } = job;
-  if (reth !== undefined) packet.reth = reth;
-  if (row.headers.includes("persistEth")) packet.persistEth = PERSIST_ETH;
-  if (immediate !== undefined) packet.immdt = { immediate };
-  if (read !== undefined && row.headers.includes("aeth")) {
-    packet.aeth = { syndrome: creditSyndrome(device, qp), msn: read.msn };
-  }
-  if (rare !== undefined) Object.assign(packet, rare);
-  if (ud !== undefined) {
-    // A Q_Key with the top bit set stands for the queue pair's own.
-    const qKey = ud.qKey >= 0x8000_0000 ? qKeyOf(qp) : ud.qKey;
-    packet.deth = { qKey, reserved: 0, sourceQpn: qp.qpn };
-  }
 }
 
 const ACK_ROWS = {
@@ -308,13 +279,13 @@ function sendControl(device: Device, frame: ControlFrame): void {
   else if (ack.syndrome < 0x20) counters.acksOut++;
   else if (ack.syndrome < 0x40) counters.rnrNaksOut++;
   else counters.naksOut++;
-  const packet = packetOf(device, {
+  const packet = makePacket(device, {
     path: qp.path,
     row: ACK_ROWS[opcode],
     psn: ack.psn,
     ackReq: false,
     solicited: false,
-    payload: NO_BYTES,
+    payload: ack.payload ?? NO_BYTES,
   });
   // Credits are those of the moment, a persistence ACK (P-28) has none.
   const credits = ack.syndrome === ACK_SYNDROME && opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE";
@@ -330,7 +301,7 @@ const CNP_PAYLOAD = new Uint8Array(16);
 /** `rocev2.md` §3.9: BECN, no PSN, 16 reserved bytes, a priority of its own. */
 function sendNotice(device: Device, congestion: Congestion, notice: Notice): void {
   congestion.counters.cnpsOut++;
-  const packet = packetOf(device, {
+  const packet = makePacket(device, {
     path: { ...notice.qp.path, dscp: congestion.plan.cnpDscp },
     row: CNP_ROW,
     psn: 0,
@@ -340,62 +311,6 @@ function sendNotice(device: Device, congestion: Congestion, notice: Notice): voi
   });
   packet.bth = { ...packet.bth, becn: true };
   sendPacket(device, packet, notice.readyAt);
-}
-
-interface Outgoing {
-  readonly path: Path;
-  readonly row: OpcodeRow;
-  readonly psn: number;
-  readonly ackReq: boolean;
-  readonly solicited: boolean;
-  readonly payload: Uint8Array<ArrayBuffer>;
-}
-
-/** A packet that is not finished yet. */
-type Packet = { -readonly [Field in keyof RocePacket]: RocePacket[Field] };
-
-/** The path that a datagram's address vector names. */
-function datagramPath(qp: QueuePair, ud: UdAddress): Path {
-  return {
-    address: ud.address,
-    destQpn: ud.qpn,
-    dscp: ud.trafficClass >> 2,
-    ttl: ud.hopLimit,
-    udpSourcePort: ud.udpSourcePort || udpSourcePort(qp.qpn, ud.qpn),
-  };
-}
-
-function packetOf(device: Device, frame: Outgoing): Packet {
-  const { plan } = device;
-  const { path } = frame;
-  device.identification = (device.identification + 1) & 0xffff;
-  return {
-    destinationMac: macOfAddress(path.address),
-    sourceMac: plan.mac,
-    sourceAddress: plan.address >>> 0,
-    destinationAddress: path.address >>> 0,
-    dscp: path.dscp || (device.congestion?.plan.dscp ?? 0),
-    ecn: ECN.capable0,
-    ttl: path.ttl,
-    identification: device.identification,
-    udpSourcePort: path.udpSourcePort,
-    bth: {
-      opcode: frame.row.code,
-      solicited: frame.solicited,
-      migReq: true,
-      padCount: -frame.payload.length & 3,
-      tver: 0,
-      pKey: DEFAULT_PKEY,
-      fecn: false,
-      becn: false,
-      reserved6: 0,
-      destQpn: path.destQpn,
-      ackReq: frame.ackReq,
-      reserved7: 0,
-      psn: frame.psn,
-    },
-    payload: frame.payload,
-  };
 }
 
 function sendPacket(

@@ -2,7 +2,9 @@
 import type { Operation } from "../../fabric/wire/opcode.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import type { WcStatus } from "../../fabric/wire/cqe.ts";
+import type { VerifyResult } from "../../fabric/wire/verify_eth.ts";
 import type { SendWqe, WqeOpcode } from "../../fabric/wire/wqe.ts";
+import { createDigest, type MessageDigest, needsDigest } from "./message_digest.ts";
 import type { Stretch } from "./translation.ts";
 
 /** What a WQE opcode asks of the requester. One row per opcode: the only place that knows. */
@@ -19,6 +21,11 @@ export interface WorkPlan {
   readonly answered: boolean;
   /** Counts against max_rd_atomic, as it takes a slot of the responder (§3.2, §3.5). */
   readonly takesSlot: boolean;
+  /**
+   * Answered once, with the PSN of the last of its packets (V-01). Its request is a stream of packets
+   * as a WRITE's, of which all but the last are acknowledged on the way.
+   */
+  readonly streams: boolean;
   /** P-21: vendor opcode. */
   readonly persistOpcode: boolean;
   /** A persistence ACK is awaited (P-25, P-28), whichever form asks for it (P-21, P-22). */
@@ -30,7 +37,14 @@ export interface WorkPlan {
 /** Operations of request packets. */
 export type WireOperation = Extract<
   Operation,
-  "send" | "write" | "read-request" | "compare-swap" | "fetch-add" | "flush" | "atomic-write"
+  | "send"
+  | "write"
+  | "read-request"
+  | "compare-swap"
+  | "fetch-add"
+  | "flush"
+  | "atomic-write"
+  | "write-verify"
 >;
 
 const PLAIN: WorkPlan = {
@@ -39,6 +53,7 @@ const PLAIN: WorkPlan = {
   invalidate: false,
   answered: false,
   takesSlot: false,
+  streams: false,
   persistOpcode: false,
   awaitsPersistence: false,
   localNeed: 0,
@@ -71,6 +86,7 @@ const WORK_PLANS: Readonly<Record<WqeOpcode, WorkPlan>> = {
   // As rxe has it: a FLUSH does not count, an ATOMIC WRITE does.
   "flush": { ...ANSWERED, wire: "flush", takesSlot: false, localNeed: 0 },
   "atomic-write": { ...ANSWERED, wire: "atomic-write", localNeed: 0 },
+  "write-verify": { ...ANSWERED, wire: "write-verify", streams: true, localNeed: 0 },
 };
 
 export interface SendWork {
@@ -96,6 +112,10 @@ export interface SendWork {
   /** What crosses no wire: done, maybe ahead of its turn, in which it is `acked`. */
   carriedOut: boolean;
   persisted: boolean;
+  /** V-02: of a verified write whose CRC is computed here. */
+  readonly digest: MessageDigest | undefined;
+  /** V-01: what became of a verified write. */
+  verdict: VerifyResult | undefined;
   /** Its CQE is written, or it needed none. */
   completed: boolean;
   /** Why it cannot succeed; completes when all before it has. */
@@ -122,6 +142,8 @@ export function createWork(wqe: SendWqe | undefined, position: number): SendWork
     acked: false,
     carriedOut: false,
     persisted: false,
+    digest: needsDigest({ wqe }) ? createDigest() : undefined,
+    verdict: undefined,
     completed: false,
     failure: undefined,
   };

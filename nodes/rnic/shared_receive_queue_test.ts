@@ -196,7 +196,7 @@ describe("shared receive queue", () => {
   });
 
   it("P-26: persistence that the CPU sees to consumes its WQEs", () => {
-    const flow2 = { flow: 2, noSnoop: false } as const;
+    const flow2 = { flow: 2, flush: "cpu", noSnoop: false } as const;
     shared = share({ persistence: { b: flow2 } });
     const { rig, cq, senders, source, target } = shared;
     rig.send(rig.a, senders[0], {

@@ -14,10 +14,11 @@ export function grantRecv(device: Device, qp: QueuePair, recv: RecvWqe): void {
   goOn(device, qp);
 }
 
-/** The atomic that the first stalled packet waited for is executed. */
+/** The atomic that the first stalled packet waited for is executed, or the data placed (V-02). */
 export function resumeBehindAtomics(device: Device, qp: QueuePair): void {
-  const { stalled, stalledFor, atomics } = qp.responder;
-  if (stalled.length > 0 && stalledFor === "atomic" && atomics === 0) goOn(device, qp);
+  const { stalled, stalledFor, atomics, placing } = qp.responder;
+  if (stalled.length === 0 || stalledFor !== "atomic") return;
+  if (atomics === 0 && placing === 0) goOn(device, qp);
 }
 
 /** Takes stalled packets in turn, until one has to wait again (it is put back at the end alone). */

@@ -1,6 +1,7 @@
 /** The RNIC's counters as the run's report shows them: plain numbers by name. */
 import { congestionStatistics } from "./congestion.ts";
 import type { Device } from "./device.ts";
+import { flipStatistics } from "./flips.ts";
 
 export function statisticsOf(device: Device): Record<string, number> {
   const all: Record<string, number> = { ...device.counters };
@@ -11,5 +12,5 @@ export function statisticsOf(device: Device): Record<string, number> {
   for (const [reason, count] of [...device.drops].sort(([x], [y]) => (x < y ? -1 : 1))) {
     all[`drop-${reason}`] = count;
   }
-  return { ...all, ...congestionStatistics(device) };
+  return { ...all, ...congestionStatistics(device), ...flipStatistics(device.flips) };
 }

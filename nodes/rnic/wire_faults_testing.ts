@@ -4,7 +4,7 @@ import type { Time } from "../../fabric/time/time.ts";
 import { frameEcn, markCongestion } from "../../fabric/wire/frame_glance.ts";
 import { ECN } from "../../fabric/wire/ipv4.ts";
 import { encodePfc } from "../../fabric/wire/pfc.ts";
-import type { Fault } from "./program_check_testing.ts";
+import type { Fault } from "./program_flush_testing.ts";
 import { LOSSLESS_PRIORITY, type Run } from "./program_rig_testing.ts";
 import { pick } from "./program_testing.ts";
 import type { FrameFate } from "./rig_parts_testing.ts";

@@ -143,6 +143,7 @@ class Switch implements Node {
         return;
       case "power":
       case "run":
+      case "writeback":
         return;
     }
   }

@@ -3,7 +3,7 @@ import { table } from "../commands/output.ts";
 
 export interface Figure {
   /** The letter of the measure. */
-  readonly group: "a" | "b" | "c" | "d" | "e" | "f" | "g" | "h";
+  readonly group: "a" | "b" | "c" | "d" | "e" | "f" | "g" | "h" | "i";
   readonly what: string;
   readonly unit: string;
   /** One value per repetition. */

@@ -28,6 +28,7 @@ interface LinkFlags extends RunFlag {
   readonly jitter?: string;
   readonly by?: string;
   readonly hold?: string;
+  readonly past?: string;
   readonly json?: boolean;
 }
 
@@ -101,6 +102,9 @@ function addImpairment(link: Command, action: typeof IMPAIRMENTS[number]): void 
       "--only <packets>",
       'only these: an opcode\'s name ("RC ACKNOWLEDGE") or its beginning',
     );
+  if (action === "corrupt") {
+    command.option("--past <crc>", "icrc: in the payload, and with an ICRC made anew over it");
+  }
   if (action === "delay") {
     command.option("--jitter <time>", "and up to so much more")
       .option("--share <share>", "only this share of the frames");
@@ -173,9 +177,9 @@ function requestOf({ file }: RackUp, given: Order): LinkFaultRequest {
 }
 
 function termsFrom({ target, action, value, flags }: Order) {
-  const { until, share, count, nth, only, jitter, by, hold } = flags;
+  const { until, share, count, nth, only, jitter, by, hold, past } = flags;
   const whole = (text: string | undefined) => text === undefined ? undefined : Number(text);
-  const given = { until, share, count: whole(count), nth: whole(nth), only, jitter, hold };
+  const given = { until, share, count: whole(count), nth: whole(nth), only, jitter, hold, past };
   const said = Object.entries({ ...given, by: whole(by) }).filter(([, each]) => each !== undefined);
   // It begins when it is ordered, so it is bounded in time.
   const section = { link: target, from: 0, [action]: value, ...Object.fromEntries(said) };

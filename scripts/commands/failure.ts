@@ -4,7 +4,7 @@ import { NatsServerError } from "../../console/server/nats_server.ts";
 import { RackError } from "../../console/server/supervisor.ts";
 import { ScenarioError } from "../../fabric/rack/problem.ts";
 import { EXIT } from "../../fabric/rack/run_file.ts";
-import { InputError } from "../../nodes/files.ts";
+import { InputError, OutputError } from "../../nodes/files.ts";
 import { ScmFileError } from "../../nodes/host/scm_file.ts";
 
 /** The command was called with something that cannot be: says what was found and expected. */
@@ -32,7 +32,8 @@ export function explain(error: unknown): { message: string; code: number } {
     return { message: error.message, code: error.code };
   }
   if (
-    error instanceof NatsServerError || error instanceof BusError || error instanceof ScmFileError
+    error instanceof NatsServerError || error instanceof BusError ||
+    error instanceof ScmFileError || error instanceof OutputError
   ) {
     return { message: error.message, code: EXIT.unclear };
   }

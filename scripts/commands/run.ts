@@ -2,23 +2,26 @@
 import type { Command } from "commander";
 import { rackDigest } from "../../fabric/digest.ts";
 import { EXIT } from "../../fabric/rack/run_file.ts";
-import type { FaultPlan } from "../../fabric/rack/plan.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/topology.ts";
-import { type MethodName, METHODS } from "../../fabric/rack/vocabulary.ts";
+import { type MethodName, PUT_METHODS } from "../../fabric/rack/vocabulary.ts";
 import { parseSize } from "../../fabric/rack/units.ts";
 import { formatTime } from "../../fabric/time/time.ts";
 import { createRunDirectory } from "../../console/server/run_directory.ts";
 import { type NatsServer, startNatsServer, useExisting } from "../../console/server/nats_server.ts";
 import { captureFiles, fileName, type RecordedRun, scopeFor } from "../captures.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../prepare.ts";
+import { checksOf } from "../run_checks.ts";
 import { congestionRows, congestionTable } from "../congestion_report.ts";
 import { type MethodRow, type Ran, reportTable, rowsOf, type RunReport } from "../report.ts";
 import { type Outcome, runProcesses, runSimulated } from "../run_variant.ts";
 import { programText } from "../program_report.ts";
 import { stallText } from "../stall_text.ts";
 import { isPutResult } from "../../tests/checkers/survival.ts";
+import { readFaultLines } from "../fault_lines.ts";
+import { checkProtocols, type ProtocolVerdict } from "../protocol_checks.ts";
+import { deviceFaultRows, deviceFaultTable } from "../device_fault_report.ts";
 import { faultRows, faultTable } from "../fault_report.ts";
-import { linkFaultsIn } from "./cables.ts";
+import { verifiedTable } from "../verified_report.ts";
 import { UsageError } from "./failure.ts";
 import { leaveCaptures } from "./leave_captures.ts";
 import { print, Progress, say } from "./output.ts";
@@ -40,12 +43,13 @@ export interface RunFlags {
   readonly perfetto?: string;
   readonly delay?: string;
   readonly faults?: string;
+  readonly claims?: boolean;
 }
 
 export function addVariantOptions(command: Command): Command {
   return command
     .option("--input <file>", "the file that `put` writes")
-    .option("--method <name>", `one of ${METHODS.join(", ")}; else as the scenario says`)
+    .option("--method <name>", `one of ${PUT_METHODS.join(", ")}; else as the scenario says`)
     .option("--ddio <on|off>", "else as the scenario says")
     .option("--size <bytes>", "bytes of a message, 64 to 1MiB")
     .option("--depth <n>", "messages outstanding, 1 to 256")
@@ -65,6 +69,7 @@ export function addRun(program: Command): void {
     .option("--perfetto <file>", PERFETTO_HELP)
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
+    .option("--claims", "judge what methods claim as though it were promised")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
@@ -78,8 +83,8 @@ export function addRun(program: Command): void {
 /** Checks and converts what stands on the command line. @throws UsageError */
 export function prepareOptions(flags: Partial<RunFlags>, packing: Packing): PrepareOptions {
   const { input, method, ddio, size, depth, seed } = flags;
-  if (method !== undefined && !(METHODS as readonly string[]).includes(method)) {
-    throw new UsageError(`--method is "${method}": expected one of ${METHODS.join(", ")}`);
+  if (method !== undefined && !(PUT_METHODS as readonly string[]).includes(method)) {
+    throw new UsageError(`--method is "${method}": expected one of ${PUT_METHODS.join(", ")}`);
   }
   if (ddio !== undefined && ddio !== "on" && ddio !== "off") {
     throw new UsageError(`--ddio is "${ddio}": expected on or off`);
@@ -118,13 +123,14 @@ async function run(scenario: string, flags: RunFlags): Promise<number> {
   if (!PACKINGS.includes(packing)) {
     throw new UsageError(`--pack is "${flags.pack}": expected one of ${PACKINGS.join(", ")}`);
   }
-  const faults = flags.faults === undefined ? undefined : await readFaults(flags.faults);
+  const faults = flags.faults === undefined ? undefined : await readFaultLines(flags.faults);
   const prepared = await prepare(scenario, {
     ...prepareOptions(flags, packing),
     ...faults,
   });
   const nodes = new Set(prepared.flatMap(({ plan }) => plan.nodes.map(({ name }) => name)));
-  const stranger = faults?.faults?.find(({ node }) => !nodes.has(node));
+  const stranger = [...faults?.faults ?? [], ...faults?.writebacks ?? []]
+    .find(({ node }) => !nodes.has(node));
   if (stranger !== undefined) {
     throw new UsageError(
       `${flags.faults}: found ${stranger.node}, expected a node of this rack (${[...nodes]})`,
@@ -134,6 +140,14 @@ async function run(scenario: string, flags: RunFlags): Promise<number> {
   if (flags.json) print(JSON.stringify(report));
   else printReport(report);
   return report.checks.every(({ holds }) => holds) ? EXIT.done : EXIT.failed;
+}
+
+/** A variant that has been run. */
+interface Ended {
+  readonly one: Prepared;
+  readonly outcome: Outcome;
+  readonly rows: MethodRow[];
+  readonly protocols: readonly ProtocolVerdict[];
 }
 
 interface How {
@@ -149,7 +163,7 @@ async function runAll(prepared: readonly Prepared[], how: How): Promise<RunRepor
   say_(`seed ${variant.seed}, run ${id}`);
   const server = packing === "all" ? undefined : await busFor(flags, path);
   const progress = new Progress({ quiet: flags.json === true });
-  const outcomes: { one: Prepared; outcome: Outcome; rows: MethodRow[] }[] = [];
+  const outcomes: Ended[] = [];
   const { base } = prepared[0]!;
   const files = captureFiles({ flags, scenario: variant.capture, base, directory: path });
   const observe = scopeFor(files);
@@ -164,6 +178,7 @@ async function runAll(prepared: readonly Prepared[], how: How): Promise<RunRepor
         run: `${id}-${i}`,
         directory,
         trace: flags.trace === true,
+        check: "wire" as const,
         ...(observe && { observe }),
         delayMsMax: flags.delay === undefined
           ? 0
@@ -187,7 +202,11 @@ async function runAll(prepared: readonly Prepared[], how: How): Promise<RunRepor
           },
           beforeStart: (supervisor) => onInterrupt("rack", () => supervisor.down()),
         });
-      outcomes.push({ one, outcome, rows: await rowsOf(one, outcome) });
+      const { record } = outcome;
+      const protocols = record === undefined ? [] : await checkProtocols(one, record);
+      const judged = record && flags.claims ? { record: { ...record, claims: true } } : {};
+      const rows = await rowsOf(one, outcome);
+      outcomes.push({ one, outcome: { ...outcome, ...judged }, rows, protocols });
     }
   } finally {
     progress.clear();
@@ -224,7 +243,7 @@ export function summarise(
     path: string;
     wallMs: number;
     nats: boolean;
-    outcomes: readonly { one: Ran; outcome: Outcome; rows: MethodRow[] }[];
+    outcomes: readonly (Omit<Ended, "one"> & { readonly one: Ran })[];
   },
 ): RunReport {
   const { id, path, wallMs, outcomes } = of;
@@ -246,8 +265,11 @@ export function summarise(
     faults: outcomes.flatMap(({ one, outcome }) =>
       faultRows(one.label, { plan: one.plan, finals: outcome.finals })
     ),
+    deviceFaults: outcomes.flatMap(({ one, outcome }) =>
+      deviceFaultRows(one.label, { plan: one.plan, finals: outcome.finals })
+    ),
     results: otherResults(outcomes),
-    checks: checksOf(outcomes, methods),
+    checks: checksOf(outcomes),
   };
 }
 
@@ -263,48 +285,6 @@ function otherResults(
   );
 }
 
-function checksOf(
-  outcomes: readonly { one: Ran; outcome: Outcome }[],
-  methods: readonly MethodRow[],
-): RunReport["checks"] {
-  const checks: { name: string; holds: boolean; detail: string }[] = [];
-  const losses = methods.filter(({ loss }) => loss !== null);
-  checks.push({
-    name: "survives-what-was-reported",
-    holds: losses.length === 0,
-    detail: losses.map(({ method, ddio, loss }) =>
-      `${method}, ddio ${ddio}: byte ${loss!.offset} of ${loss!.object} on ${loss!.host} is ${
-        loss!.found
-      }, reported persisted as ${loss!.expected}`
-    ).join("; "),
-  });
-  const failures = outcomes.flatMap(({ one, outcome }) =>
-    outcome.finals.flatMap(({ reports }) =>
-      reports.flatMap(({ node, topic, value }) => {
-        const why = failureOf(topic, value);
-        return why === undefined ? [] : [`${one.label}: ${node}: ${why}`];
-      })
-    )
-  );
-  checks.push({
-    name: "programs-run-through",
-    holds: failures.length === 0,
-    detail: failures.join("; "),
-  });
-  return checks;
-}
-
-/**
- * Why a program did not run through; undefined where it did. One that was cut off by what happened to
- * the rack has run through: its result says how far it came.
- */
-function failureOf(topic: string, value: unknown): string | undefined {
-  const { message, status, error } = value as Record<string, unknown>;
-  if (topic === "program-failed") return String(message);
-  const neverBegan = topic === "result" && status === "failed" && !isPutResult(value);
-  return neverBegan ? String(error) : undefined;
-}
-
 function printReport(report: RunReport): void {
   if (report.methods.length > 0) print(reportTable(report.methods));
   for (const { error, method, ddio, confirmed, messages } of report.methods) {
@@ -314,9 +294,14 @@ function printReport(report: RunReport): void {
   }
   if (report.congestion.length > 0) print(congestionTable(report.congestion));
   if (report.faults.length > 0) print(faultTable(report.faults));
+  if (report.deviceFaults.length > 0) print(deviceFaultTable(report.deviceFaults));
+  if (report.methods.some(({ verified }) => verified !== undefined)) {
+    print(verifiedTable(report.methods));
+  }
   for (const text of programText(report.results)) print(text);
-  for (const { name, holds, detail } of report.checks) {
-    print(`${holds ? "ok  " : "FAIL"} ${name}${detail === "" ? "" : `: ${detail}`}`);
+  for (const { name, holds, detail, looked } of report.checks) {
+    const says = holds ? lookedText(looked) : `: ${detail}`;
+    print(`${holds ? "ok  " : "FAIL"} ${name}${says}`);
   }
   print(
     `${formatTime(report.virtualPs)} of virtual time in ${(report.wallMs / 1_000).toFixed(2)} s, ` +
@@ -326,6 +311,13 @@ function printReport(report: RunReport): void {
   print(`digest ${report.digest}, seed ${report.seed}, kept in ${report.directory}`);
 }
 
+/** How much a check has looked at: of one variant, or of the first and how many more. */
+function lookedText([first, ...more]: readonly string[]): string {
+  if (first === undefined) return "";
+  const others = count(more.length, "more variant");
+  return more.length === 0 ? ` (${first})` : ` (${first}; ${others})`;
+}
+
 function count(what: number, one: string, many = `${one}s`): string {
   return `${what} ${what === 1 ? one : many}`;
 }
@@ -333,40 +325,4 @@ function count(what: number, one: string, many = `${one}s`): string {
 function shareOf(progress: unknown): number {
   const { written, messages } = progress as { written?: unknown; messages?: unknown };
   return typeof written === "number" && typeof messages === "number" ? written / messages : 0;
-}
-
-async function readFaults(path: string): Promise<Pick<PrepareOptions, "faults" | "linkFaults">> {
-  const lines = (await readFaultsText(path)).split("\n").filter((line) => line !== "");
-  const faults = lines.flatMap((line, i): FaultPlan[] => {
-    const { at, action, nodes } = recordedFault(line, `${path}:${i + 1}`);
-    return nodes.map((node) => ({ at, action, node }));
-  });
-  return { faults, linkFaults: linkFaultsIn(lines) };
-}
-
-async function readFaultsText(path: string): Promise<string> {
-  try {
-    return await Deno.readTextFile(path);
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw new UsageError(`Cannot read --faults ${path}: ${why}`);
-  }
-}
-
-/** A line of `faults.jsonl`. @throws UsageError naming the place, where it is none. */
-function recordedFault(
-  line: string,
-  place: string,
-): { at: number; action: FaultPlan["action"]; nodes: readonly string[] } {
-  let found: unknown;
-  try {
-    found = JSON.parse(line);
-  } catch {
-    // Not JSON: said below.
-  }
-  const { at, action, nodes } = (found ?? {}) as Record<string, unknown>;
-  if (typeof at !== "number" || typeof action !== "string" || !Array.isArray(nodes)) {
-    throw new UsageError(`${place}: expected a line of a run's faults.jsonl`);
-  }
-  return found as ReturnType<typeof recordedFault>;
 }

@@ -7,7 +7,7 @@ import { decode, encode } from "../../fabric/bus/codec.ts";
 import { patternOf } from "../../fabric/bus/subjects.ts";
 import { EXIT, type FinalReply } from "../../fabric/rack/run_file.ts";
 import type { ClockStatus } from "../../fabric/time/clock_service.ts";
-import { type MethodName, METHODS } from "../../fabric/rack/vocabulary.ts";
+import { type MethodName, PUT_METHODS } from "../../fabric/rack/vocabulary.ts";
 import { formatTime, PS_PER_S } from "../../fabric/time/time.ts";
 import { NAME_BYTES_MAX } from "../../nodes/host/programs/scm_directory.ts";
 import { sha256 } from "../report.ts";
@@ -39,7 +39,7 @@ export function addTransfer(program: Command): void {
   transferCommand(program, "put <file>", "make a file persistent in a host's SCM, by RDMA")
     .requiredOption("--to <host>", "whose SCM")
     .option("--as <object>", "what it is called there; else as the file")
-    .option("--method <name>", `one of ${METHODS.join(", ")}`, "persist-opcode")
+    .option("--method <name>", `one of ${PUT_METHODS.join(", ")}`, "persist-opcode")
     .addHelpText("after", "\nExample:\n  rack put --to b ./data.bin --method write-read")
     .action(async (file: string, flags: TransferFlags) => {
       Deno.exitCode = await withRack(flags, (link) => put(link, { file, flags }));
@@ -107,8 +107,8 @@ async function put(
 ): Promise<number> {
   const { file, flags } = what;
   const method = flags.method as MethodName;
-  if (!METHODS.includes(method)) {
-    throw new UsageError(`--method is "${method}": expected one of ${METHODS.join(", ")}`);
+  if (!PUT_METHODS.includes(method)) {
+    throw new UsageError(`--method is "${method}": expected one of ${PUT_METHODS.join(", ")}`);
   }
   const host = hostOf(link, { peer: flags.to!, option: "--to", flags });
   const content = await readInput(file);

@@ -2,6 +2,7 @@
  * P-41: *everything reported persisted survives*, and what goes with it. Looks at what programs
  * reported and at what is in the SCM of the host they wrote to, and at nothing else.
  */
+import type { VerifiedResult } from "./verified.ts";
 
 /** What `put` reports when it ends, as far as this checker needs it. */
 export interface PutResult {
@@ -12,7 +13,10 @@ export interface PutResult {
   readonly to: string;
   readonly file: string;
   readonly messages: number;
+  readonly messageBytes: number;
   readonly bytes: number;
+  /** P-02 */
+  readonly flow: 1 | 2;
   /** Whether the method's last completion promises persistence at this responder. */
   readonly promises: boolean;
   /** Byte ranges [from, to) of the file. */
@@ -24,6 +28,8 @@ export interface PutResult {
   readonly unexpected: number;
   readonly object: { readonly name: string; readonly scmOffset: number; readonly length: number };
   readonly requests: Readonly<Record<string, number>>;
+  /** Of a method that has its writes checked. */
+  readonly verified?: VerifiedResult;
   readonly latencyPs:
     | { readonly median: number; readonly p99: number; readonly max: number }
     | undefined;

@@ -16,6 +16,7 @@ import { type MethodRow, rowsOf } from "../../scripts/report.ts";
 import { type Outcome, runProcesses, runSimulated } from "../../scripts/run_variant.ts";
 import { isPutResult, type PutResult } from "../checkers/survival.ts";
 import { removeUnlessKept } from "./leavings.ts";
+import { assertSound } from "./sound.ts";
 
 /** What is done to a rack when `put` has written `share` of its messages. */
 export interface Midway {
@@ -40,6 +41,8 @@ export interface RunOf extends Omit<PrepareOptions, "packing" | "input"> {
   /** What is recorded for captures. */
   readonly observe?: ObservationScope;
   readonly midway?: Midway;
+  /** Why this run is not held to the rack's promises (see {@link assertSound}): it breaks one. */
+  readonly unsound?: string;
   /** Called when the processes have been started. */
   readonly onStart?: (rack: Supervisor, prepared: Prepared) => Promise<void> | void;
 }
@@ -133,6 +136,7 @@ export class RackBench {
       directory: `${this.directory}/${name}`,
       trace: false,
       delayMsMax: run.delayMsMax ?? 0,
+      check: "wire" as const,
       ...(run.observe && { observe: run.observe }),
     };
     const events: SupervisorEvent[] = [];
@@ -170,6 +174,7 @@ export class RackBench {
     ran: Pick<Ran, "prepared" | "events" | "outcome">,
   ): Promise<Ran> {
     const { prepared, outcome } = ran;
+    if (run.unsound === undefined && outcome.record !== undefined) assertSound(outcome.record);
     const puts = outcome.finals.flatMap(({ reports }) =>
       reports.filter(({ topic }) => topic === "result").map(({ value }) => value)
     ).filter(isPutResult);

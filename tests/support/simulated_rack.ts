@@ -3,15 +3,21 @@
  * power failure at the end would leave in each host's SCM.
  */
 import type { Observer } from "../../fabric/capture/observation.ts";
+import { teeOf } from "../../fabric/capture/tee.ts";
 import type { TraceStep } from "../../fabric/node.ts";
 import type { RackPlan } from "../../fabric/rack/plan.ts";
 import { parseScenario } from "../../fabric/rack/scenario.ts";
 import { makePlan } from "../../fabric/rack/topology.ts";
 import { variants } from "../../fabric/rack/variants.ts";
 import { Simulator } from "../../fabric/simulator.ts";
-import { PS_PER_S, type Time } from "../../fabric/time/time.ts";
-import { nodeFactory } from "../../nodes/factory.ts";
+import { NEVER, PS_PER_S, type Time } from "../../fabric/time/time.ts";
+import { type FactoryOptions, nodeFactory } from "../../nodes/factory.ts";
+import { SCM_BASE } from "../../nodes/host/address_map.ts";
 import type { Program } from "../../nodes/host/program.ts";
+import type { HeldWrites } from "../../nodes/rnic/journal.ts";
+import { type Watch, watchRun } from "../../scripts/run_record.ts";
+import { livesOf, type RunRecord } from "../checkers/run_record.ts";
+import { assertSound } from "./sound.ts";
 
 export interface Reported {
   readonly time: Time;
@@ -34,6 +40,10 @@ export interface RackOptions {
   readonly observer?: Observer;
   /** Changes the plan before anything runs: what a scenario cannot say. */
   readonly change?: (plan: RackPlan) => RackPlan;
+  /** Who is told what becomes of each host's SCM, and when. */
+  readonly memoryLog?: FactoryOptions["memoryLog"];
+  /** Why this run is not held to the rack's promises (see {@link assertSound}): it breaks one. */
+  readonly unsound?: string;
 }
 
 export class SimulatedRack {
@@ -43,12 +53,17 @@ export class SimulatedRack {
   readonly simulator: Simulator;
   /** By host: SCM as a power failure now would leave it. */
   readonly scm = new Map<string, Uint8Array<ArrayBuffer>>();
+  readonly #watch: Watch;
+  readonly #unsound: string | undefined;
 
   /** The scenario's first variant. */
   constructor(scenario: string, options: RackOptions = {}) {
     const [variant] = variants(parseScenario(scenario, "test.yaml"));
     const made = makePlan(variant!);
     this.plan = options.change?.(made) ?? made;
+    this.#watch = watchRun(this.plan);
+    this.#unsound = options.unsound;
+    const observer = teeOf([options.observer, this.#watch.observer]);
     for (const node of this.plan.nodes) {
       if (node.kind === "host") this.scm.set(node.name, new Uint8Array(node.config.scmBytes));
     }
@@ -59,6 +74,7 @@ export class SimulatedRack {
         image: (host) => (offset, length) => this.scm.get(host)!.slice(offset, offset + length),
         inputs: () => options.inputs ?? {},
         programs: options.programs ?? {},
+        ...(options.memoryLog && { memoryLog: options.memoryLog }),
       }),
       onDurable: (host, writes) => {
         for (const { offset, data } of writes) this.scm.get(host)!.set(data, offset);
@@ -66,17 +82,51 @@ export class SimulatedRack {
       onReport: (time, node, topic, value) => {
         this.reports.push({ time, node, topic, value: value as Reported["value"] });
       },
-      ...(options.observer && { observer: options.observer }),
+      onNote: this.#watch.onNote,
+      ...(observer && { observer }),
       ...(options.trace && {
         onTrace: (time, node, step) => void this.traces.push({ time, node, step }),
       }),
     });
   }
 
-  /** Runs until nothing is left to happen, for ten virtual seconds at most. */
+  /**
+   * Runs until nothing is left to happen, for ten virtual seconds at most.
+   * @throws AssertionError where a promise of the rack is broken, unless `unsound` was said.
+   */
   run(until: Time = 10 * PS_PER_S): this {
     this.simulator.run(until);
+    for (const node of this.plan.nodes) if (node.kind === "rnic") this.#layHeld(node.name);
+    if (this.#unsound === undefined) assertSound(this.record(until));
     return this;
+  }
+
+  /** What checkers look at, of a run up to `until`. */
+  record(until: Time): RunRecord {
+    const { plan, reports, simulator } = this;
+    const { notes, wire } = this.#watch;
+    return {
+      plan,
+      lives: livesOf(plan, plan.faults),
+      reports,
+      notes,
+      wire,
+      ...(simulator.next !== NEVER && { until: Math.min(until, plan.until ?? until) }),
+      scm: (host) => {
+        const bytes = this.scm.get(host);
+        return bytes && { read: (from, to) => bytes.subarray(from, to) };
+      },
+    };
+  }
+
+  /** What a card holds for a host that is off is as good as in its memory (domain `wsp`). */
+  #layHeld(rnic: string): void {
+    const held = this.reported("held", rnic).at(-1);
+    if (held === undefined) return;
+    const { host, writes } = held as unknown as HeldWrites;
+    for (const { address, data } of writes) {
+      this.scm.get(host)!.set(Uint8Array.fromHex(data), address - SCM_BASE);
+    }
   }
 
   /** Values reported under a topic by a node, oldest first. */

@@ -1,5 +1,5 @@
 /** Reads an object of another host's SCM by READs, and hands its bytes to whoever started the run. */
-import { failed } from "../device.ts";
+import { type Device, failed } from "../device.ts";
 import { type Mr, regMr } from "../memory_region.ts";
 import { postSend, type SendRequest, sge } from "../post.ts";
 import type { ProgramContext, Steps } from "../program.ts";
@@ -7,6 +7,7 @@ import { RD_ATOMIC_MAX } from "../../../fabric/wire/qp_life_cycle.ts";
 import { countOption, microsecondsOption, textOption, wordOption } from "./options.ts";
 import {
   allocate,
+  type ClientOptions,
   closeClient,
   type Failure,
   isFailure,
@@ -79,6 +80,30 @@ export function* get({ cpu, device, options }: ProgramContext): Steps<void> {
     endPs,
   });
   yield* closeClient(client);
+}
+
+/** What {@link fetchObject} is to do: as the program's options, in the client's own words. */
+export interface FetchOptions extends Omit<ClientOptions, "to" | "terms"> {
+  readonly from: string;
+  readonly name: string;
+  readonly messageBytes: number;
+  readonly depth: number;
+}
+
+/** All bytes of another host's object. */
+export function* fetchObject(
+  device: Device,
+  options: FetchOptions,
+): Steps<Uint8Array<ArrayBuffer> | Failure> {
+  const { from, name, messageBytes, depth, ...rest } = options;
+  const terms = { method: "read", policy: "persistence", messageBytes, depth } as const;
+  const client = yield* openClient(device, { ...rest, to: from, terms });
+  if (isFailure(client)) return client;
+  const region = yield* openObject(client, { name });
+  const job = isFailure(region) ? region : yield* prepare(client, { region, messageBytes, depth });
+  const failure = isFailure(job) ? job : yield* transfer(job);
+  yield* closeClient(client);
+  return failure ?? (job as Get).bytes;
 }
 
 function* prepare(

@@ -79,7 +79,7 @@ const SPARE_RECVS = 4;
 /** The host may be booting, or its service; anything else is an answer. */
 const WORTH_ANOTHER_TRY: ReadonlySet<Refusal["refused"]> = new Set(["timeout", "no-service"]);
 
-/** Connects, posts the receives. Where the policy is left to the responder, takes the one for its flow. */
+/** Connects, posts the receives. Where the policy is left to the responder, takes the one for who flushes there. */
 export function* openClient(
   device: Device,
   options: ClientOptions,
@@ -142,7 +142,7 @@ function* reach(
       return { connection: answer, server, policy: persistCompletion };
     }
     const server = decodeServerTerms(answer.privateData);
-    if (answer.refused === "rejected" && policy === "auto" && server?.flow === 2) {
+    if (answer.refused === "rejected" && policy === "auto" && server?.flush === "cpu") {
       policy = "reception";
       continue;
     }

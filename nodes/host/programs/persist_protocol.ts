@@ -4,7 +4,19 @@
  *
  *   type 1, why or flow 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
  */
+import type { PersistencePlan } from "../../../fabric/wire/rnic_command.ts";
 import type { Access } from "../memory_region.ts";
+import {
+  decodeDepositTail,
+  decodeRing,
+  decodeWord,
+  type Deposit,
+  encodeDepositTail,
+  encodeRegionTail,
+  encodeWord,
+  type RingPlace,
+  type Word,
+} from "./persist_tails.ts";
 
 export const SERVICE = "persist";
 
@@ -17,16 +29,25 @@ export const METHODS = [
   "persist-opcode",
   "persist-address",
   "write-flush",
+  "send-read",
 ] as const;
 export type Method = typeof METHODS[number];
 
-/** P-29, as a requester asks for it; `auto` leaves it to the responder's flow. */
+/** How a `put` has it checked that its data has arrived (V-01). */
+export const VERIFY_METHODS = ["write-compare", "write-verify", "verify-persist"] as const;
+export type VerifyMethod = typeof VERIFY_METHODS[number];
+
+/** All that a `put` may do; a method's place is its number on the wire. */
+export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
+export type PutMethod = typeof PUT_METHODS[number];
+
+/** P-29, as a requester asks for it; `auto` leaves it to who flushes at the responder. */
 export const POLICIES = ["persistence", "reception", "auto"] as const;
 export type Policy = typeof POLICIES[number];
 
 /** What a requester asks for in the connection request. */
 export interface Terms {
-  readonly method: Method | "read";
+  readonly method: PutMethod | "read";
   readonly policy: Policy;
   /** Messages outstanding at most, bytes of each at most. */
   readonly depth: number;
@@ -37,9 +58,14 @@ export interface Terms {
 export interface ServerTerms {
   /** P-02: flow of a persistent write. */
   readonly flow: 1 | 2;
-  /** Whether a READ makes earlier WRITEs persistent (P-10). */
-  readonly readPersists: boolean;
+  /** What makes a write persistent there: of `cpu` it is that of `persistd`. */
+  readonly flush: PersistencePlan["flush"];
+  /** Where its receive buffers are. */
+  readonly receive: ReceivePlace;
 }
+
+export const RECEIVE_PLACES = ["dram", "scm"] as const;
+export type ReceivePlace = typeof RECEIVE_PLACES[number];
 
 /**
  * Receives posted, and sends outstanding at most, on either side of a connection of this depth: twice
@@ -50,12 +76,13 @@ export function slotsFor(depth: number): number {
 }
 
 const TERMS_MAGIC = 0x5052_5331; // "PRS1"
+const FLUSHES = ["read", "cpu", "none"] as const;
 
 export function encodeTerms(terms: Terms): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(16);
   const view = new DataView(bytes.buffer);
   view.setUint32(0, TERMS_MAGIC);
-  view.setUint8(4, terms.method === "read" ? 255 : METHODS.indexOf(terms.method));
+  view.setUint8(4, terms.method === "read" ? 255 : PUT_METHODS.indexOf(terms.method));
   view.setUint8(5, POLICIES.indexOf(terms.policy));
   view.setUint32(8, terms.depth);
   view.setUint32(12, terms.messageBytes);
@@ -67,7 +94,7 @@ export function decodeTerms(bytes: Uint8Array): Terms | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 16 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
   const code = view.getUint8(4);
-  const method = code === 255 ? "read" as const : METHODS[code];
+  const method = code === 255 ? "read" as const : PUT_METHODS[code];
   const policy = POLICIES[view.getUint8(5)];
   if (method === undefined || policy === undefined) return undefined;
   return { method, policy, depth: view.getUint32(8), messageBytes: view.getUint32(12) };
@@ -78,7 +105,8 @@ export function encodeServerTerms(terms: ServerTerms): Uint8Array<ArrayBuffer> {
   const view = new DataView(bytes.buffer);
   view.setUint32(0, TERMS_MAGIC);
   view.setUint8(4, terms.flow);
-  view.setUint8(5, terms.readPersists ? 1 : 0);
+  view.setUint8(5, FLUSHES.indexOf(terms.flush));
+  view.setUint8(6, RECEIVE_PLACES.indexOf(terms.receive));
   return bytes;
 }
 
@@ -87,8 +115,10 @@ export function decodeServerTerms(bytes: Uint8Array): ServerTerms | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 8 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
   const flow = view.getUint8(4);
-  if (flow !== 1 && flow !== 2) return undefined;
-  return { flow, readPersists: view.getUint8(5) === 1 };
+  const flush = FLUSHES[view.getUint8(5)];
+  const receive = RECEIVE_PLACES[view.getUint8(6)];
+  if ((flow !== 1 && flow !== 2) || flush === undefined || receive === undefined) return undefined;
+  return { flow, flush, receive };
 }
 
 /** The SENDs of a connection. `id` is the requester's, and comes back in the answer. */
@@ -113,6 +143,8 @@ export type PersistMessage =
     readonly flow: 1 | 2;
     /** Where the object lies in the responder's SCM, for reports and checkers. */
     readonly scmOffset: number;
+    /** Of `send-read`: the receive buffers, and what a deposit has to say of them and the object. */
+    readonly ring?: RingPlace;
   }
   /** `next` is 0 where these were the last. */
   | {
@@ -136,7 +168,24 @@ export type PersistMessage =
   /** The data itself, to be put at `va` by the responder's CPU. The payload follows the header. */
   | { readonly type: "data"; readonly id: number; readonly va: number; readonly length: number }
   /** S321: the range of request `id` is persistent. */
-  | { readonly type: "flushed"; readonly id: number };
+  | { readonly type: "flushed"; readonly id: number }
+  /** Make the range persistent, and only then store `then`'s bytes and make them persistent. */
+  | {
+    readonly type: "commit";
+    readonly id: number;
+    readonly va: number;
+    readonly length: number;
+    readonly then: Word;
+  }
+  /** The same with the range's data, which follows the message. */
+  | {
+    readonly type: "commit-data";
+    readonly id: number;
+    readonly va: number;
+    readonly length: number;
+    readonly then: Word;
+  }
+  | Deposit;
 
 const TYPES: readonly PersistMessage["type"][] = [
   "open-write",
@@ -148,6 +197,9 @@ const TYPES: readonly PersistMessage["type"][] = [
   "persist-mark",
   "data",
   "flushed",
+  "commit",
+  "commit-data",
+  "deposit",
 ];
 /**
  * Types are counted from 'P' on: with 8 and three zeros in front, Wireshark would take an answer for
@@ -166,7 +218,6 @@ export const HEADER_BYTES = 32;
 export const CONTROL_BYTES = 128;
 /** Room for a message with names. */
 export const NAMES_BYTES = 4096;
-
 interface Fields {
   readonly small?: number;
   readonly id: number;
@@ -207,8 +258,7 @@ export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> 
       return encode(type, { id, word: message.next });
     case "region": {
       const { va, length, rkey, access } = message;
-      const tail = new Uint8Array(8);
-      new DataView(tail.buffer).setBigUint64(0, BigInt(message.scmOffset));
+      const tail = encodeRegionTail(message);
       return encode(type, { id, small: message.flow, va, length, rkey, word: access, tail });
     }
     case "names":
@@ -220,6 +270,19 @@ export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> 
       return encode(type, { id, va: message.va, length: message.length });
     case "flushed":
       return encode(type, { id });
+    case "commit":
+    case "commit-data":
+      return encode(type, {
+        id,
+        va: message.va,
+        length: message.length,
+        tail: encodeWord(message.then),
+      });
+    case "deposit": {
+      const { scmOffset, length, sequence, generation } = message;
+      const tail = encodeDepositTail(message);
+      return encode(type, { id, va: scmOffset, length, rkey: sequence, word: generation, tail });
+    }
   }
 }
 
@@ -276,7 +339,8 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
       if ((small !== 1 && small !== 2) || tail.length < 8) return undefined;
       const scmOffset = Number(view.getBigUint64(HEADER_BYTES));
       const rkey = view.getUint32(16);
-      return { type, id, va, length, rkey, access: word, flow: small, scmOffset };
+      const ring = decodeRing(tail);
+      return { type, id, va, length, rkey, access: word, flow: small, scmOffset, ...ring };
     }
     case "names":
       return { type, id, next: word, objects: decodeNames(tail) };
@@ -287,6 +351,16 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
       return { type, id, va, length };
     case "flushed":
       return { type, id };
+    case "commit":
+    case "commit-data": {
+      const then = decodeWord(tail);
+      return then && { type, id, va, length, then };
+    }
+    case "deposit": {
+      const told = decodeDepositTail(tail);
+      const sequence = view.getUint32(16);
+      return told && { type, id, scmOffset: va, length, sequence, generation: word, ...told };
+    }
     default:
       return undefined;
   }
@@ -298,6 +372,7 @@ export function accessFor(method: Terms["method"]): readonly Access[] {
     case "read":
       return ["remoteRead"];
     case "send-flush":
+    case "send-read":
       return ["localWrite"];
     case "persist-address":
       return ["localWrite", "remoteWrite", "remoteRead", "remoteWritePersistence"];

@@ -8,11 +8,12 @@ import {
   encodeMessage,
   encodeServerTerms,
   encodeTerms,
-  METHODS,
   type PersistMessage,
   POLICIES,
+  PUT_METHODS,
   type Terms,
 } from "./persist_protocol.ts";
+import { WORD_BYTES_MAX } from "./persist_tails.ts";
 
 const WORD = fc.integer({ min: 0, max: 2 ** 32 - 1 });
 const WIDE = fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
@@ -22,6 +23,7 @@ const flow = fc.constantFrom(1, 2);
 
 function message(): fc.Arbitrary<PersistMessage> {
   const of = <Type extends PersistMessage["type"]>(type: Type) => fc.constant(type);
+  const then = fc.record({ va: WIDE, bytes: fc.uint8Array({ maxLength: WORD_BYTES_MAX }) });
   const objects = fc.array(fc.record({ name: NAME, length: WIDE }), { maxLength: 8 });
   return fc.oneof(
     fc.record({ type: of("open-write"), id: WORD, name: NAME, length: WIDE }),
@@ -36,12 +38,25 @@ function message(): fc.Arbitrary<PersistMessage> {
       access: WORD,
       flow,
       scmOffset: WIDE,
-    }),
+      ring: fc.record({ va: WIDE, rkey: WORD, epoch: WORD, generation: WORD }),
+    }, { requiredKeys: ["type", "id", "va", "length", "rkey", "access", "flow", "scmOffset"] }),
     fc.record({ type: of("names"), id: WORD, next: WORD, objects }),
     fc.record({ type: of("refused"), id: WORD, why }),
     fc.record({ type: of("persist-mark"), id: WORD, va: WIDE, length: WIDE }),
     fc.record({ type: of("data"), id: WORD, va: WIDE, length: WIDE }),
     fc.record({ type: of("flushed"), id: WORD }),
+    fc.record({ type: of("commit"), id: WORD, va: WIDE, length: WIDE, then }),
+    fc.record({ type: of("commit-data"), id: WORD, va: WIDE, length: WIDE, then }),
+    fc.record({
+      type: of("deposit"),
+      id: WORD,
+      scmOffset: WIDE,
+      length: WIDE,
+      sequence: WORD,
+      generation: WORD,
+      epoch: WORD,
+      crc: WORD,
+    }),
   ) as fc.Arbitrary<PersistMessage>;
 }
 
@@ -64,15 +79,19 @@ describe("encodeMessage and decodeMessage", () => {
 });
 
 describe("terms", () => {
-  it("P-29: carry method, policy, depth and size there, and the flow back", () => {
-    for (const method of [...METHODS, "read"] as const) {
+  it("P-29: carry method, policy, depth and size there, and what the responder is back", () => {
+    for (const method of [...PUT_METHODS, "read"] as const) {
       for (const policy of POLICIES) {
         const terms: Terms = { method, policy, depth: 70_000, messageBytes: 1 << 20 };
         same(decodeTerms(encodeTerms(terms)), terms);
       }
     }
     for (
-      const terms of [{ flow: 1, readPersists: true }, { flow: 2, readPersists: false }] as const
+      const terms of [
+        { flow: 1, flush: "read", receive: "dram" },
+        { flow: 2, flush: "cpu", receive: "scm" },
+        { flow: 2, flush: "none", receive: "scm" },
+      ] as const
     ) {
       same(decodeServerTerms(encodeServerTerms(terms)), terms);
     }

@@ -13,7 +13,7 @@ import { type Device, failed, must } from "../device.ts";
 import { allocPd } from "../memory_region.ts";
 import type { ProgramContext, Steps } from "../program.ts";
 import { countOption, type Options, wordOption } from "./options.ts";
-import { SERVICE } from "./persist_protocol.ts";
+import { RECEIVE_PLACES, SERVICE } from "./persist_protocol.ts";
 import {
   type Client,
   dropClient,
@@ -21,17 +21,20 @@ import {
   replenish,
   type Server,
 } from "./persistd_client.ts";
+import { freeMemory, recover } from "./persistd_memory.ts";
 import { handleRecv, persist } from "./persistd_requests.ts";
 import { openDirectory } from "./scm_directory.ts";
 
 /**
- * The program. Options: `completions` (4096); `copy`: `nt-store` (default) or `flush`; `regions`: places
- * of SCM by name, where the objects of these names lie.
+ * The program. Options: `completions` (4096); `copy`: `nt-store` (default) or `flush`; `receive`: `dram`
+ * (default) or `scm`, where receive buffers are; `regions`: places of SCM by name, where the objects of
+ * these names lie. Reports `recovered` where it has found deposits that an earlier life had not stored.
  */
 export function* persistd(context: ProgramContext): Steps<void> {
   const server = yield* startServer(context.device, context.options);
   const also = listening(server.listener);
   server.directory = yield* openDirectory(server.cpu, regionsOf(context.options));
+  yield* recover(server);
   for (;;) {
     for (;;) {
       const event = nextEvent(server.listener);
@@ -49,14 +52,15 @@ function* startServer(device: Device, options: Options): Steps<Server> {
     of: ["nt-store", "flush"] as const,
     otherwise: "nt-store",
   });
+  const receive = wordOption(options, "receive", { of: RECEIVE_PLACES, otherwise: "dram" });
   // First of all, so that who connects early is heard.
   const listener = must(listen(device, SERVICE));
-  const { persistence, readPersists } = device.state;
+  const { flow, flush } = device.state.persistence;
   return {
     device,
     cpu: device.cpu,
     listener,
-    terms: { flow: persistence.flow, readPersists },
+    terms: { flow, flush, receive },
     room,
     copy,
     clients: new Map(),
@@ -85,7 +89,9 @@ function* handleEvent(server: Server, event: ListenerEvent): Steps<void> {
       return;
     }
     case "reset":
-      for (const { memory } of server.clients.values()) server.freeMemory.push(memory);
+      for (const { memory, terms: { method } } of server.clients.values()) {
+        yield* freeMemory(server, { memory, method });
+      }
       server.clients.clear();
       server.byEndpoint.clear();
       server.roomLeft = server.room;

@@ -8,19 +8,15 @@ import type { Cq } from "../completion_queue.ts";
 import { type Device, failed } from "../device.ts";
 import { deregMr, type Mr, type Pd, regMr } from "../memory_region.ts";
 import { nextRecvs, postRecv, type RecvRequest, sge } from "../post.ts";
-import type { Buffer, Cpu, Steps } from "../program.ts";
+import type { Cpu, Steps } from "../program.ts";
 import { destroyQp, type Qp } from "../queue_pair.ts";
-import { allocate, isFailure } from "./persist_client.ts";
 import {
-  CONTROL_BYTES,
   decodeTerms,
   encodeServerTerms,
-  HEADER_BYTES,
-  NAMES_BYTES,
   type ServerTerms,
-  slotsFor,
   type Terms,
 } from "./persist_protocol.ts";
+import { type ClientMemory, freeMemory, memoryFor, regRecvs } from "./persistd_memory.ts";
 import type { ScmDirectory } from "./scm_directory.ts";
 
 /** One requester. */
@@ -37,15 +33,6 @@ export interface Client {
   readonly emptied: number[];
   nextSend: number;
   gone: boolean;
-}
-
-/** Receive and send slots, used again by a later client of the same sizes. */
-interface ClientMemory {
-  readonly recvBuffer: Buffer;
-  readonly sendBuffer: Buffer;
-  /** How many of each. */
-  readonly slots: number;
-  readonly recvBytes: number;
 }
 
 export interface Server {
@@ -68,12 +55,12 @@ export interface Server {
   freeMemory: ClientMemory[];
 }
 
-/** A requester's policy is honoured; where it leaves it to us and flow 2 wants the other, it is told. */
+/** A requester's policy is honoured; where it leaves it to us and our CPU flushes, it is told. */
 export function* handleRequest(server: Server, request: ConnectRequest): Steps<void> {
   const terms = decodeTerms(request.privateData);
   const privateData = encodeServerTerms(server.terms);
-  const otherPolicy = terms?.policy === "auto" && server.terms.flow === 2;
-  const memory = terms === undefined || otherPolicy ? undefined : memoryFor(server, terms);
+  const otherPolicy = terms?.policy === "auto" && server.terms.flush === "cpu";
+  const memory = terms === undefined || otherPolicy ? undefined : yield* memoryFor(server, terms);
   if (terms === undefined || memory === undefined || server.cq === undefined) {
     if (memory !== undefined) server.freeMemory.push(memory);
     return yield* reject(server.listener, request, { privateData });
@@ -102,7 +89,7 @@ function* admit(
   const { terms, memory, cq, privateData } = place;
   const { pd } = server;
   const { slots } = memory;
-  const recvMr = yield* regMr(pd, memory.recvBuffer, { access: ["localWrite"] });
+  const recvMr = yield* regRecvs(pd, memory, terms.method);
   const sendMr = yield* regMr(pd, memory.sendBuffer, { access: [] });
   if (failed(recvMr) || failed(sendMr)) {
     yield* reject(server.listener, request, { privateData });
@@ -133,22 +120,6 @@ function* admit(
   };
 }
 
-/** Undefined where there is no memory, or no room for completions, left for such a requester. */
-function memoryFor(server: Server, terms: Terms): ClientMemory | undefined {
-  const slots = slotsFor(terms.depth);
-  if (2 * slots > server.roomLeft) return undefined;
-  const payload = terms.method === "send-flush" ? terms.messageBytes : 0;
-  const recvBytes = Math.max(CONTROL_BYTES, HEADER_BYTES + payload);
-  const free = server.freeMemory.findIndex((memory) => {
-    return memory.slots === slots && memory.recvBytes === recvBytes;
-  });
-  if (free >= 0) return server.freeMemory.splice(free, 1)[0]!;
-  const recvBuffer = allocate(server.cpu, slots * recvBytes);
-  const sendBuffer = allocate(server.cpu, slots * CONTROL_BYTES + NAMES_BYTES);
-  if (isFailure(recvBuffer) || isFailure(sendBuffer)) return undefined;
-  return { recvBuffer, sendBuffer, slots, recvBytes };
-}
-
 /** What a receive slot lies in. */
 type Slots = Pick<Client, "recvMr" | "memory">;
 
@@ -177,7 +148,11 @@ function traceRecvs(
   const { count, method } = posted;
   const byRnic = method === "persist-opcode" || method === "persist-address" ||
     method === "write-flush";
-  const step = method === "write-send" ? "S311" : byRnic && server.terms.flow === 2 ? "S1005" : "";
+  const step = method === "write-send"
+    ? "S311"
+    : byRnic && server.terms.flush === "cpu"
+    ? "S1005"
+    : "";
   const text = `posts ${count} RECV`;
   const recvs = nextRecvs(qp, count);
   server.cpu.trace({ step: step || "post-recv", text, qpn: qp.qpn, recvs });
@@ -202,7 +177,7 @@ export function* dropClient(server: Server, client: Client): Steps<void> {
   for (const mr of [client.region, client.recvMr, client.sendMr]) {
     if (mr !== undefined) yield* deregMr(mr);
   }
-  server.freeMemory.push(client.memory);
+  yield* freeMemory(server, { memory: client.memory, method: client.terms.method });
   server.roomLeft += 2 * client.memory.slots;
 }
 

@@ -1,16 +1,15 @@
 /** What `persistd` does for a requester: open, list, flush, store, and say so. */
-import { ACCESS } from "../../../fabric/wire/rnic_command.ts";
 import type { WorkCompletion } from "../completion_queue.ts";
 import { noteActivity } from "../connection.ts";
 import { failed } from "../device.ts";
 import { deregMr, regMr } from "../memory_region.ts";
-import { postSend, sge } from "../post.ts";
+import { persistRanges } from "../persist_ranges.ts";
+import { postSend } from "../post.ts";
 import type { Buffer, Steps } from "../program.ts";
 import {
   accessFor,
   CONTROL_BYTES,
   decodeMessage,
-  encodeMessage,
   HEADER_BYTES,
   nameEntryBytes,
   NAMES_BYTES,
@@ -18,27 +17,30 @@ import {
   type Terms,
 } from "./persist_protocol.ts";
 import { type Client, dropClient, reportServed, type Server } from "./persistd_client.ts";
+import { ringPlace, takeDeposit } from "./persistd_deposits.ts";
+import { answer, commit, inRegion, storeData } from "./persistd_store.ts";
+import { wordTailBytes } from "./persist_tails.ts";
 import { createObject, findObject, listObjects, type ScmObject } from "./scm_directory.ts";
 
-/** Whether a range that a requester names lies in the object it has opened for writing. */
-function inRegion(client: Client, range: { va: number; length: number }): boolean {
-  const { region } = client;
-  return region !== undefined && (region.access & ACCESS.localWrite) !== 0 &&
-    range.va >= region.address && range.length >= 0 &&
-    range.va + range.length <= region.address + region.length;
-}
-
-/** P-26: the RNIC has consumed a RECV in the requester's name; flush the range and say its PSN. */
+/**
+ * P-26: the RNIC has consumed a RECV in the requester's name; flush what it names, the message's range
+ * and what was written plainly before it (P-31), and say its PSN.
+ */
 export function* persist(server: Server, client: Client, completion: WorkCompletion): Steps<void> {
   const { cpu } = server;
-  const { va, byteLen, psn } = completion;
+  const { psn, wrId } = completion;
   const { qp, label: connection } = client.connection;
   const step = { qpn: qp.qpn, psn, inbound: true, connection } as const;
+  const ranges = persistRanges(cpu, completion, recvAt(client, wrId));
   if (cpu.tracing) {
-    const text = `takes the RECV's CQE, flushes ${byteLen} B at VA 0x${va.toString(16)}`;
+    const texts = ranges.map(({ va, length }) => `${length} B at VA 0x${va.toString(16)}`);
+    const text = `takes the RECV's CQE, flushes ${texts.join(", ") || "nothing"}`;
     cpu.trace({ step: "S1008", text, ...step });
   }
-  yield* cpu.flush(va, byteLen);
+  // One fence for all.
+  for (const { va, length } of ranges.slice(0, -1)) cpu.clwb(va, length);
+  const last = ranges.at(-1);
+  if (last !== undefined) yield* cpu.flush(last.va, last.length);
   if (cpu.tracing) {
     cpu.trace({
       step: "S1014",
@@ -51,13 +53,18 @@ export function* persist(server: Server, client: Client, completion: WorkComplet
   if (failed(yield* postSend(qp, request))) yield* dropClient(server, client);
 }
 
+/** Where the memory of a receive slot is. */
+function recvAt({ recvMr, memory }: Client, slot: number): number {
+  return recvMr.address + slot * memory.recvBytes;
+}
+
 export function* handleRecv(
   server: Server,
   client: Client,
   completion: WorkCompletion,
 ): Steps<void> {
   noteActivity(client.connection);
-  const at = client.recvMr.address + completion.wrId * client.memory.recvBytes;
+  const at = recvAt(client, completion.wrId);
   const header = server.cpu.load(at, Math.min(completion.byteLen, CONTROL_BYTES));
   const message = decodeMessage(header);
   switch (message?.type) {
@@ -70,6 +77,13 @@ export function* handleRecv(
       return yield* flushMarked(server, client, message);
     case "data":
       return yield* storeData(server, client, { ...message, at: at + HEADER_BYTES });
+    case "commit":
+    case "commit-data": {
+      const data = at + HEADER_BYTES + wordTailBytes(message.then.bytes.length);
+      return yield* commit(server, client, { ...message, at: data });
+    }
+    case "deposit":
+      return yield* takeDeposit(server, client, { at, bytes: completion.byteLen });
     default:
       return yield* answer(server, client, { type: "refused", id: 0, why: "bad-request" });
   }
@@ -107,6 +121,7 @@ function* open(
     access: region.access,
     flow: server.terms.flow,
     scmOffset: object.offset,
+    ...(method === "send-read" && { ring: ringPlace(client, object) }),
   });
   client.serving = { object: object.name, workPs: server.cpu.workPs };
 }
@@ -156,55 +171,4 @@ function* flushMarked(
   yield* cpu.flush(va, length);
   if (cpu.tracing) cpu.trace({ step: "S321", text: "posts SEND: flushed", wrId: id, ...step });
   yield* answer(server, client, { type: "flushed", id });
-}
-
-/** P-51, general purpose mode: the data came in the SEND itself. */
-function* storeData(
-  server: Server,
-  client: Client,
-  message: {
-    readonly id: number;
-    readonly va: number;
-    readonly length: number;
-    readonly at: number;
-  },
-): Steps<void> {
-  const { cpu } = server;
-  const { id, va, length } = message;
-  if (!inRegion(client, message) || HEADER_BYTES + length > client.memory.recvBytes) {
-    return yield* answer(server, client, { type: "refused", id, why: "bad-request" });
-  }
-  const data = cpu.load(message.at, length);
-  if (cpu.tracing) {
-    const { qp: { qpn }, label: connection } = client.connection;
-    const text = `copies ${length} B to VA 0x${va.toString(16)} and makes them persistent`;
-    cpu.trace({ step: "copy-flush", text, qpn, connection, operation: id });
-  }
-  if (server.copy === "nt-store") {
-    yield* cpu.ntStore(va, data);
-  } else {
-    cpu.store(va, data);
-    yield* cpu.flush(va, length);
-  }
-  if (cpu.tracing) {
-    const { qp: { qpn }, label: connection } = client.connection;
-    const keys = { qpn, connection, operation: id, wrId: id };
-    cpu.trace({ step: "post-answer", text: "posts SEND: flushed", ...keys });
-  }
-  yield* answer(server, client, { type: "flushed", id });
-}
-
-/** SENDs an answer; a client that cannot be answered any more is dropped. */
-function* answer(server: Server, client: Client, message: PersistMessage): Steps<void> {
-  const { memory, connection, sendMr } = client;
-  const bytes = encodeMessage(message);
-  const slot = client.nextSend;
-  client.nextSend = (slot + 1) % memory.slots;
-  // Names need more room than a slot has: they have a place of their own, for one at a time.
-  const offset = message.type === "names" ? memory.slots * CONTROL_BYTES : slot * CONTROL_BYTES;
-  server.cpu.store(sendMr.address + offset, bytes);
-  const sges = [sge(sendMr, offset, bytes.length)];
-  if (failed(yield* postSend(connection.qp, { opcode: "send", sges, wrId: message.id }))) {
-    yield* dropClient(server, client);
-  }
 }

@@ -2,9 +2,10 @@
  * Writes a file into an object of another host's SCM, message by message, by one of the methods of
  * `put_methods.ts`, and reports what it was told is persistent, when, and how long it took.
  */
+import { VERIFY_LEVELS } from "../../../fabric/wire/verify_eth.ts";
 import { failed } from "../device.ts";
 import { regMr } from "../memory_region.ts";
-import { postSend, type SendRequest, sge } from "../post.ts";
+import { postSend, type SendRequest } from "../post.ts";
 import type { Cpu, ProgramContext, Steps } from "../program.ts";
 import type { WorkCompletion } from "../completion_queue.ts";
 import {
@@ -27,11 +28,20 @@ import {
   received,
   type Region,
 } from "./persist_client.ts";
-import { encodeMessage, HEADER_BYTES, METHODS, POLICIES } from "./persist_protocol.ts";
+import { HEADER_BYTES, POLICIES, PUT_METHODS } from "./persist_protocol.ts";
 import { PERSISTED, type Put, type PutOptions, STAGES, WRITTEN } from "./put_job.ts";
 import { isPersistentWrite, methodPlan, type Stage } from "./put_methods.ts";
+import { begin, follow, headerBytes, requestsOf } from "./put_requests.ts";
+import { createVerifying, LEVEL, messageToRewrite, REWRITES } from "./put_verify.ts";
 import { madeUpBytes } from "./made_up.ts";
-import { reportProgress, resultOf, tracePosts, traceRecvs, traceStage } from "./put_report.ts";
+import {
+  noteTold,
+  reportProgress,
+  resultOf,
+  tracePosts,
+  traceRecvs,
+  traceStage,
+} from "./put_report.ts";
 
 /** Stands for the file where there is none: data of {@link madeUpBytes}. */
 const MADE_UP = "made-up";
@@ -43,10 +53,12 @@ function readOptions(options: Options): PutOptions {
     to: textOption(options, "to"),
     file,
     name: textOption(options, "name", file === MADE_UP ? "data" : file.split("/").at(-1)!),
-    method: wordOption(options, "method", { of: METHODS, otherwise: "persist-opcode" }),
+    method: wordOption(options, "method", { of: PUT_METHODS, otherwise: "persist-opcode" }),
     messageBytes: countOption(options, "size", { least: 1, otherwise: 4096 }),
     depth: countOption(options, "depth", { least: 1, otherwise: 16 }),
     inline: typeof inline === "boolean" ? inline : undefined,
+    level: wordOption(options, "level", { of: VERIFY_LEVELS, otherwise: LEVEL }),
+    rewrites: countOption(options, "rewrites", { least: 0, otherwise: REWRITES }),
   };
 }
 
@@ -74,11 +86,12 @@ function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
  * The program. Options: `to`; `file`, its `content` where the rack is up already, or `bytes` (64 KiB)
  * of made-up data; `name` of the object (the file's); `method` (persist-opcode), `size` of a message
  * (4096), `depth` (16), `policy` (auto), `completion` (the host's), `inline`, `attempts` (10), `pauseUs`
- * (200), `idleUs` (50000). Reports `progress` and `result`.
+ * (200), `idleUs` (50000); of verified writes `level` (verify-crc) and `rewrites` (3). Reports `progress` and `result`.
  */
 export function* put({ cpu, device, options: given }: ProgramContext): Steps<void> {
   const options = readOptions(given);
-  const report = { program: "put", ...options, inline: undefined };
+  const { inline: _inline, level: _level, rewrites: _rewrites, ...said } = options;
+  const report = { program: "put", ...said };
   const data = dataOf(cpu, { options, given });
   if (data === undefined || data.length === 0) {
     cpu.report("result", { ...report, status: "failed", error: `No input ${options.file}` });
@@ -121,16 +134,21 @@ export function* put({ cpu, device, options: given }: ProgramContext): Steps<voi
   yield* closeClient(client);
 }
 
-function* prepare(
+/** Lays out the memory of a transfer whose object is open. */
+export function* prepare(
   client: PersistClient,
   what: { readonly options: PutOptions; readonly region: Region; readonly data: Uint8Array },
 ): Steps<Put | Failure> {
   const { options, region, data } = what;
   const { cpu } = client.device;
-  const plan = methodPlan(options.method, { flow: region.flow, policy: client.policy });
-  const slotBytes = options.messageBytes + (plan.first === "send" ? HEADER_BYTES : 0);
+  if (options.method === "send-read" && region.ring === undefined) return { error: "protocol" };
+  const { method, level } = options;
+  const { server, policy } = client;
+  const plan = methodPlan(method, { ...server, policy, ...(level !== undefined && { level }) });
+  const slotBytes = options.messageBytes + headerBytes(options.method);
   const buffer = allocate(cpu, options.depth * slotBytes);
-  const scratchBuffer = allocate(cpu, options.depth * HEADER_BYTES);
+  const scratchBytes = plan.second === "compare" ? options.messageBytes : HEADER_BYTES;
+  const scratchBuffer = allocate(cpu, options.depth * scratchBytes);
   if (isFailure(buffer)) return buffer;
   if (isFailure(scratchBuffer)) return scratchBuffer;
   const slots = yield* regMr(client.pd, buffer, { access: [] });
@@ -149,6 +167,8 @@ function* prepare(
     slots,
     slotBytes,
     scratch,
+    scratchBytes,
+    verifying: createVerifying(plan, { ...options, count }),
     freeSlots: Array.from({ length: options.depth }, (_, slot) => options.depth - 1 - slot),
     slotOf: new Int32Array(count),
     flags: new Uint8Array(count),
@@ -187,6 +207,12 @@ function* transfer(put: Put): Steps<Failure | undefined> {
     const completions = yield* nextCompletions(client);
     if (isFailure(completions)) return completions;
     for (const completion of completions) {
+      const again = yield* messageToRewrite(put, completion);
+      if (isFailure(again)) return again;
+      if (again !== undefined) {
+        followUps.push(...requestsOf(put, again));
+        continue;
+      }
       if (completion.status !== "SUCCESS") return { error: completion.status };
       const followUp = handle(put, completion);
       if (followUp !== undefined) followUps.push(followUp);
@@ -199,7 +225,7 @@ function* transfer(put: Put): Steps<Failure | undefined> {
 }
 
 /** S317, S1012: receives for the answers to messages that have come so far. */
-function* postDueRecvs(put: Put): Steps<Failure | undefined> {
+export function* postDueRecvs(put: Put): Steps<Failure | undefined> {
   const messages = put.recvsDue.splice(0);
   if (messages.length === 0) return undefined;
   put.requests.recv += messages.length;
@@ -211,82 +237,8 @@ function isReceive(completion: WorkCompletion): boolean {
   return completion.opcode === "recv" || completion.opcode === "recv-persistence";
 }
 
-function lengthOf(put: Put, index: number): number {
-  const { messageBytes } = put.options;
-  return Math.min(messageBytes, put.data.length - index * messageBytes);
-}
-
-/** Where the message goes. */
-function destination(put: Put, index: number): number {
-  return put.region.va + index * put.options.messageBytes;
-}
-
-/** Requests carry their message in `wrId`: 2·message, +1 for the second request of it. */
-/** The requests with which a message starts. */
-function begin(put: Put, index: number): SendRequest[] {
-  const first = firstOf(put, index);
-  if (put.plan.together !== true) return [first];
-  return [{ ...first, signaled: false }, follow(put, index)];
-}
-
-function firstOf(put: Put, index: number): SendRequest {
-  const { cpu, plan, slots, slotBytes, options } = put;
-  const slot = put.freeSlots.pop()!;
-  put.slotOf[index] = slot;
-  put.outstanding++;
-  const length = lengthOf(put, index);
-  const va = destination(put, index);
-  const from = index * options.messageBytes;
-  const payload = put.data.subarray(from, from + length);
-  const offset = slot * slotBytes;
-  put.awaited[index] = (plan.together ? 0 : STAGES.first) |
-    (plan.second === undefined ? 0 : STAGES.second) |
-    (plan.recvAfter === undefined ? 0 : STAGES.reply);
-  const inline = options.inline === undefined ? {} : { inline: options.inline };
-  if (plan.first === "send") {
-    put.requests.send++;
-    cpu.store(slots.address + offset, encodeMessage({ type: "data", id: index, va, length }));
-    cpu.store(slots.address + offset + HEADER_BYTES, payload);
-    const sges = [sge(slots, offset, HEADER_BYTES + length)];
-    return { opcode: "send", wrId: 2 * index, sges, ...inline };
-  }
-  put.requests.write++;
-  cpu.store(slots.address + offset, payload);
-  return {
-    opcode: plan.first,
-    wrId: 2 * index,
-    sges: [sge(slots, offset, length)],
-    remote: { va, rkey: put.region.rkey },
-    ...inline,
-  };
-}
-
-/** The second request of a message. */
-function follow(put: Put, index: number): SendRequest {
-  const { cpu, scratch, requests } = put;
-  const va = destination(put, index);
-  const length = lengthOf(put, index);
-  const offset = put.slotOf[index]! * HEADER_BYTES;
-  const wrId = 2 * index + 1;
-  if (put.plan.second === "read") {
-    requests.read++;
-    const remote = { va: va + length - 1, rkey: put.region.rkey };
-    return { opcode: "read", wrId, sges: [sge(scratch, offset, 1)], remote };
-  }
-  if (put.plan.second === "flush") {
-    requests.flush++;
-    const remote = { va, rkey: put.region.rkey };
-    const flush = { placement: ["persistent"], selectivity: "range", length } as const;
-    return { opcode: "flush", wrId, remote, flush };
-  }
-  requests.send++;
-  const mark = encodeMessage({ type: "persist-mark", id: index, va, length });
-  cpu.store(scratch.address + offset, mark);
-  return { opcode: "send", wrId, sges: [sge(scratch, offset, mark.length)] };
-}
-
 /** Takes a completion in; the request that it lets follow. */
-function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
+export function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
   const { plan } = put;
   if (isReceive(completion)) {
     put.client.freeRecvs.push(completion.wrId);
@@ -324,6 +276,7 @@ function note(
   const { plan, cpu } = put;
   const { stage } = what;
   if (cpu.tracing) traceStage(put, index, what);
+  if (cpu.noting) noteTold(put, index, stage);
   if (stage === plan.writtenBy) {
     put.flags[index]! |= WRITTEN;
     put.written++;

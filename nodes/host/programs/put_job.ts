@@ -1,23 +1,28 @@
 /** A `put` under way: what its parts share. */
+import type { VerifyLevel } from "../../../fabric/wire/verify_eth.ts";
 import type { Mr } from "../memory_region.ts";
 import type { Cpu } from "../program.ts";
 import type { PersistClient, Region } from "./persist_client.ts";
-import type { Method } from "./persist_protocol.ts";
+import type { PutMethod } from "./persist_protocol.ts";
 import type { MethodPlan, Stage } from "./put_methods.ts";
+import type { Verifying } from "./put_verify.ts";
 
 export interface PutOptions {
   readonly to: string;
   /** What the data is called in reports. */
   readonly file: string;
   readonly name: string;
-  readonly method: Method;
+  readonly method: PutMethod;
   readonly messageBytes: number;
   readonly depth: number;
   readonly inline: boolean | undefined;
+  /** Of methods that check: V-04, and how often a message that failed is written again. */
+  readonly level?: VerifyLevel;
+  readonly rewrites?: number;
 }
 
 /** Flags of a message. */
-export const WRITTEN = 1, PERSISTED = 2;
+export const WRITTEN = 1, PERSISTED = 2, LOOKED_AT = 4;
 
 export const STAGES: Readonly<Record<Stage, number>> = { first: 1, second: 2, reply: 4 };
 
@@ -33,8 +38,11 @@ export interface Put {
   /** `depth` places for a message, its header included where it is a SEND. */
   readonly slots: Mr;
   readonly slotBytes: number;
-  /** A place each for the byte that is read back, or for the mark that is sent. */
+  /** A place each for what is read back, or for the mark that is sent. */
   readonly scratch: Mr;
+  readonly scratchBytes: number;
+  /** Of the methods that have it checked what has arrived. */
+  readonly verifying: Verifying | undefined;
   readonly freeSlots: number[];
   readonly slotOf: Int32Array;
   readonly flags: Uint8Array;

@@ -3,7 +3,8 @@ import type { Time } from "../../../fabric/time/time.ts";
 import type { WorkCompletion } from "../completion_queue.ts";
 import { nextRecvs, type SendRequest } from "../post.ts";
 import { isPersistentWrite, promisesPersistence, type Stage } from "./put_methods.ts";
-import { PERSISTED, type Put, WRITTEN } from "./put_job.ts";
+import { LOOKED_AT, PERSISTED, type Put, WRITTEN } from "./put_job.ts";
+import { verifiedOf } from "./put_verify.ts";
 import { rangesOf, summarize } from "./summary.ts";
 
 export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
@@ -17,6 +18,20 @@ export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
     const scm = rangeOf(put, operation);
     put.cpu.trace({ step, text, wrId, qpn: qp.qpn, connection, operation, scm });
   }
+}
+
+/** Before a message is posted: what it is about to write where. */
+export function noteWrites(put: Put, index: number, bytes: Uint8Array): void {
+  const [at] = rangeOf(put, index);
+  put.cpu.note({ kind: "writes", id: index, on: put.options.to, at, bytes });
+}
+
+/** What a completion says of its message, for whoever judges whether promises were kept. */
+export function noteTold(put: Put, index: number, stage: Stage): void {
+  const { plan, cpu } = put;
+  if (stage === plan.writtenBy) cpu.note({ kind: "visible", id: index });
+  if (stage !== plan.persistedBy) return;
+  cpu.note({ kind: "persistent", id: index, promised: promises(put) });
 }
 
 /** Where the message lies in the responder's SCM. */
@@ -118,6 +133,8 @@ export function resultOf(
     unexpected: put.unexpected,
     object: { name: options.name, scmOffset: region.scmOffset, length: data.length },
     requests: { ...requests },
+    ...(put.verifying &&
+      { verified: verifiedOf(put.verifying, rangesOf(put.flags, LOOKED_AT, size)) }),
     latencyPs: summarize(put.latency),
     startPs: run.startPs,
     endPs: run.endPs,

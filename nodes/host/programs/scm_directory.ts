@@ -26,12 +26,16 @@ export interface ScmObject {
   readonly name: string;
   readonly offset: number;
   readonly length: number;
+  /** Tells it from others that have had its name, or its place; 0 of a region that is no object yet. */
+  readonly generation: number;
 }
 
 interface Entry extends ScmObject {
   readonly slot: number;
-  readonly generation: number;
 }
+
+/** What the names of areas for receive buffers begin with (`recv_ring.ts`): no requester's object does. */
+const RING_PREFIX = ".recv/";
 
 /** A place that a scenario has named: the object of that name lies there, and nothing else does. */
 export type Regions = Readonly<Record<string, { readonly at: number; readonly bytes: number }>>;
@@ -172,29 +176,57 @@ function alignUp(bytes: number): number {
   return Math.ceil(bytes / OBJECT_ALIGNMENT) * OBJECT_ALIGNMENT;
 }
 
-/** An object that was made, or a region that was named. */
+/** An object that was made, or a region that was named; never receive buffers. */
 export function findObject(directory: ScmDirectory, name: string): ScmObject | undefined {
+  if (isRing({ name })) return undefined;
   const entry = directory.entries.get(name);
   if (entry !== undefined || !Object.hasOwn(directory.regions, name)) return entry;
   const { at, bytes } = directory.regions[name]!;
-  return { name, offset: at, length: bytes };
+  return { name, offset: at, length: bytes, generation: 0 };
 }
 
+/** The object, or else the named region, in which the range lies. */
+export function objectAt(
+  directory: ScmDirectory,
+  range: { readonly offset: number; readonly length: number },
+): ScmObject | undefined {
+  const { entries, regions } = directory;
+  const end = range.offset + range.length;
+  const holds = (each: Span) => each.offset <= range.offset && end <= each.offset + each.length;
+  for (const entry of entries.values()) if (holds(entry)) return entry;
+  const named = Object.keys(regions).flatMap((name) => findObject(directory, name) ?? []);
+  return named.find(holds);
+}
+
+function isRing({ name }: { readonly name: string }): boolean {
+  return name.startsWith(RING_PREFIX);
+}
+
+/** What requesters have made, by name. */
 export function listObjects(directory: ScmDirectory): ScmObject[] {
-  return [...directory.entries.values()].sort((x, y) => x.name < y.name ? -1 : 1);
+  const objects = [...directory.entries.values()].filter((entry) => !isRing(entry));
+  return objects.sort((x, y) => x.name < y.name ? -1 : 1);
+}
+
+/** Areas for receive buffers. */
+export function ringObjects(directory: ScmDirectory): ScmObject[] {
+  return [...directory.entries.values()].filter(isRing);
 }
 
 /**
  * The place of object `name` with room for `length` bytes: the old place where it has that length,
  * else a new one. Persistent when this returns.
- * @returns undefined where SCM or directory is full, or the name is empty or too long.
+ * @param object `isRing` makes an area for receive buffers, whose name is not one of objects.
+ * @returns undefined where SCM or directory is full, or the name is empty, too long or no object's.
  */
 export function* createObject(
   cpu: Cpu,
   directory: ScmDirectory,
-  object: { readonly name: string; readonly length: number },
+  object: { readonly name: string; readonly length: number; readonly isRing?: true },
 ): Steps<ScmObject | undefined> {
-  const { name, length } = object;
+  const { length } = object;
+  if (object.isRing !== true && isRing(object)) return undefined;
+  const name = object.isRing ? RING_PREFIX + object.name : object.name;
   const nameBytes = new TextEncoder().encode(name).length;
   if (nameBytes === 0 || nameBytes > NAME_BYTES_MAX) return undefined;
   const old = directory.entries.get(name);

@@ -1,0 +1,34 @@
+/** Several observers as one: each is told what its own scope has. */
+import type { Observation, ObservationScope, Observer } from "./observation.ts";
+
+/** From the least to the most; each has what those before it have. */
+const SCOPES: readonly ObservationScope[] = ["notes", "wire", "frames", "all"];
+
+/** @returns undefined where there is no observer at all. */
+export function teeOf(observers: readonly (Observer | undefined)[]): Observer | undefined {
+  const all = observers.filter((observer) => observer !== undefined);
+  if (all.length < 2) return all[0];
+  return {
+    scope: widestOf(all.map(({ scope }) => scope))!,
+    see(observation) {
+      for (const observer of all) if (isIn(observer.scope, observation)) observer.see(observation);
+    },
+    commit(span) {
+      for (const observer of all) observer.commit(span);
+    },
+  };
+}
+
+/** The scope that has all that these have; undefined where there is none. */
+export function widestOf(
+  scopes: readonly (ObservationScope | undefined)[],
+): ObservationScope | undefined {
+  return SCOPES.findLast((scope) => scopes.includes(scope));
+}
+
+function isIn(scope: ObservationScope, seen: Observation): boolean {
+  if (seen.kind === "note" || scope === "all") return true;
+  if (scope === "notes") return false;
+  if (seen.kind === "step") return scope === "frames" && seen.step.busy === undefined;
+  return seen.frame !== undefined;
+}

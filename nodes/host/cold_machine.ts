@@ -1,0 +1,174 @@
+/**
+ * A host right after its power has come back, as far as a recovery goes: a core, a cache that loses
+ * nothing and evicts nothing, and SCM. No device, no other host, no cost: what a recovery leaves does
+ * not depend on how long it takes. The crash explorer runs recoveries here, on thousands of images.
+ *
+ * Its time is the number of what was done to memory so far, so that a log of it orders power failures
+ * during the recovery.
+ */
+import type { PersistenceDomain } from "../../fabric/rack/plan.ts";
+import { AddressFault, VIRTUAL_SCM_BASE } from "./address_map.ts";
+import { survives } from "./adr.ts";
+import { LINE_BYTES } from "./llc.ts";
+import type { MemoryLog } from "./memory_log.ts";
+import type { Buffer, Steps, Wake } from "./program.ts";
+import type { Recover, RecoveryCpu } from "./protocol.ts";
+import { SCM_ATOMIC_BYTES } from "./scm.ts";
+
+/** Persistent memory that a recovery finds, and leaves. Offsets are into SCM. */
+export interface ColdImage {
+  /** `length` bytes from `offset`: lent until the next call. */
+  read(offset: number, length: number): Uint8Array;
+  /** Bytes that are persistent from now on. */
+  write(offset: number, bytes: Uint8Array): void;
+}
+
+export interface ColdMachine {
+  readonly host: string;
+  readonly domain: PersistenceDomain;
+  readonly scm: Buffer;
+  readonly image: ColdImage;
+  /** Told of all that becomes of SCM, with the number of what was done as its time. */
+  readonly log?: MemoryLog;
+}
+
+/** A recovery that waits this often waits for something that never comes. */
+const WAITS_MAX = 100_000;
+const DONE: Wake = { kind: "done" };
+
+/** What a recovery answered, and what it left in SCM for cores to see. */
+export interface Recovered {
+  readonly answer: unknown;
+  /** Bytes of SCM as a core sees them. */
+  read(offset: number, length: number): Uint8Array;
+}
+
+/**
+ * Runs a recovery to its end, at once.
+ * @throws what the recovery throws; Error where it waits without end.
+ */
+export function runRecovery(
+  machine: ColdMachine,
+  recover: Recover,
+  options: Readonly<Record<string, unknown>>,
+): Recovered {
+  const core = new ColdCore(machine);
+  const steps = recover({ cpu: core, host: machine.host, options });
+  for (let waits = 0; waits < WAITS_MAX; waits++) {
+    const next = steps.next(DONE);
+    if (!next.done) continue;
+    return { answer: next.value, read: (offset, length) => core.look(offset, length) };
+  }
+  throw new Error(`The recovery of ${machine.host} waits without end`);
+}
+
+class ColdCore implements RecoveryCpu {
+  readonly host: string;
+  readonly scm: Buffer;
+  readonly #machine: ColdMachine;
+  /** Lines that are not persistent as they are here. */
+  readonly #dirty = new Map<number, Uint8Array>();
+  readonly #llcSurvives: boolean;
+  #now = 0;
+
+  constructor(machine: ColdMachine) {
+    this.host = machine.host;
+    this.scm = machine.scm;
+    this.#machine = machine;
+    this.#llcSurvives = survives("llc", machine.domain);
+  }
+
+  get now(): number {
+    return this.#now;
+  }
+
+  load(address: number, length: number): Uint8Array<ArrayBuffer> {
+    return this.look(this.#offsetOf(address, length), length);
+  }
+
+  /** What a core reads, without being one. */
+  look(offset: number, length: number): Uint8Array<ArrayBuffer> {
+    const bytes = new Uint8Array(this.#machine.image.read(offset, length));
+    if (this.#dirty.size === 0) return bytes;
+    for (let line = lineOf(offset); line < offset + length; line += LINE_BYTES) {
+      const dirty = this.#dirty.get(line);
+      if (dirty === undefined) continue;
+      const from = Math.max(line, offset), to = Math.min(line + LINE_BYTES, offset + length);
+      bytes.set(dirty.subarray(from - line, to - line), from - offset);
+    }
+    return bytes;
+  }
+
+  store(address: number, bytes: Uint8Array): void {
+    let offset = this.#offsetOf(address, bytes.length), done = 0;
+    this.#now++;
+    while (done < bytes.length) {
+      const line = lineOf(offset);
+      const length = Math.min(line + LINE_BYTES - offset, bytes.length - done);
+      const part = bytes.subarray(done, done + length);
+      this.#storeInLine(line, offset - line, part);
+      done += length;
+      offset += length;
+    }
+  }
+
+  #storeInLine(line: number, at: number, bytes: Uint8Array): void {
+    if (this.#llcSurvives) return this.#persist(line + at, bytes, SCM_ATOMIC_BYTES);
+    let dirty = this.#dirty.get(line);
+    if (dirty === undefined) {
+      dirty = new Uint8Array(this.#machine.image.read(line, LINE_BYTES));
+      this.#dirty.set(line, dirty);
+    }
+    dirty.set(bytes, at);
+    const first = Math.floor(at / SCM_ATOMIC_BYTES);
+    const last = Math.floor((at + bytes.length - 1) / SCM_ATOMIC_BYTES);
+    let words = 0;
+    for (let word = first; word <= last; word++) words |= 1 << word;
+    this.#machine.log?.dirty(this.#now, line, dirty, words);
+  }
+
+  // deno-lint-ignore require-yield -- a flush costs nothing here
+  *flush(address: number, length: number): Steps<void> {
+    const from = this.#offsetOf(address, length);
+    for (let line = lineOf(from); line < from + length; line += LINE_BYTES) {
+      const dirty = this.#dirty.get(line);
+      if (dirty === undefined) continue;
+      this.#now++;
+      this.#persist(line, dirty, LINE_BYTES);
+      this.#dirty.delete(line);
+      this.#machine.log?.clean(this.#now, line);
+    }
+    this.#now++;
+  }
+
+  *ntStore(address: number, bytes: Uint8Array): Steps<void> {
+    const offset = this.#offsetOf(address, bytes.length);
+    // A copy in the cache goes first, as a line leaves whole.
+    yield* this.flush(address, bytes.length);
+    this.#persist(offset, bytes, SCM_ATOMIC_BYTES);
+    this.#now++;
+  }
+
+  charge(_ps: number): void {}
+
+  *settle(): Steps<void> {}
+
+  *sleep(_ps: number): Steps<void> {}
+
+  #persist(offset: number, bytes: Uint8Array, unit: number): void {
+    const kept = bytes.slice();
+    this.#machine.image.write(offset, kept);
+    this.#machine.log?.durable(this.#now, offset, kept, unit);
+  }
+
+  #offsetOf(address: number, length: number): number {
+    const offset = address - VIRTUAL_SCM_BASE;
+    if (offset >= 0 && offset + length <= this.scm.length) return offset;
+    const at = `0x${address.toString(16)}`;
+    throw new AddressFault(`Cannot access ${length} B at ${at}: a recovery has SCM only`);
+  }
+}
+
+function lineOf(offset: number): number {
+  return offset - offset % LINE_BYTES;
+}

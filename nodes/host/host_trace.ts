@@ -1,0 +1,56 @@
+/** What a host's ladder says of DMA and of work on its cores. */
+import type { Outputs } from "../../fabric/node.ts";
+import type { Time } from "../../fabric/time/time.ts";
+import type { MemoryRead, MemoryWrite } from "../../fabric/wire/pcie.ts";
+import { describePhysical, SCM_BASE } from "./address_map.ts";
+
+/** A DMA read has come. @param behind bytes of writes ahead of it in the IIO. */
+export function traceRead(out: Outputs, read: MemoryRead, behind: number): void {
+  if (!out.tracing) return;
+  const { tag, address, length, noSnoop } = read;
+  const waits = behind > 0 ? `, behind ${behind} B in the IIO` : "";
+  const text = `DMA read of ${length} B at ${describePhysical(address)}${ns(noSnoop)}${waits}`;
+  out.trace({ step: "iio-read", text, tag, ...scmRange(address, length) });
+}
+
+/** A program has a core until `untilPs`. */
+export function traceWork(
+  out: Outputs,
+  work: {
+    readonly core: number;
+    readonly program: string;
+    readonly fromPs: Time;
+    readonly untilPs: Time;
+  },
+): void {
+  if (!out.timing) return;
+  const { core, program, fromPs, untilPs } = work;
+  out.trace({ step: "busy", text: program, busy: { track: `core ${core}`, fromPs, untilPs } });
+}
+
+/** A whole DMA write has left the IIO, where it was from `fromPs` to `untilPs`. */
+export function traceWritten(
+  out: Outputs,
+  { address, data, noSnoop }: MemoryWrite,
+  way: { readonly flow: 1 | 2; readonly fromPs: Time; readonly untilPs: Time },
+): void {
+  if (!out.tracing) return;
+  const { flow, fromPs, untilPs } = way;
+  if (out.timing) {
+    const busy = { track: "IIO", fromPs, untilPs };
+    out.trace({ step: "busy", text: `DMA write of ${data.length} B`, busy });
+  }
+  const where = flow === 2 ? "is in the LLC" : "is accepted by the iMC";
+  const text = `${data.length} B at ${describePhysical(address)}${ns(noSnoop)} ${where}`;
+  out.trace({ step: flow === 2 ? "llc" : "imc", text, ...scmRange(address, data.length) });
+}
+
+/** Where the bytes lie in SCM, if they do. */
+function scmRange(address: number, length: number): { scm?: readonly [number, number] } {
+  const from = address - SCM_BASE;
+  return from >= 0 ? { scm: [from, from + length] } : {};
+}
+
+function ns(noSnoop: boolean): string {
+  return noSnoop ? " (NS)" : "";
+}

@@ -1,0 +1,218 @@
+/**
+ * Read-back (V-03): after its DMA writes the card reads the same memory by DMA and looks whether it holds
+ * what it should. Reads are behind the writes on the bus, which makes each of them see these (P-03); in
+ * flow 1 they push them into the persistence domain on the way, as an LSB read does (V-09, P-24).
+ */
+import { crc32 } from "../../fabric/wire/icrc.ts";
+import type { Time } from "../../fabric/time/time.ts";
+import type { Device } from "./device.ts";
+import { canRead, dmaRead } from "./dma.ts";
+import { writesNoSnoop } from "./pm_module.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import type { SingleService } from "./responder_state.ts";
+import { isLive, PieceWalker, type Stretch } from "./translation.ts";
+import { readBackDone } from "./write_verify.ts";
+
+/** What a read-back has found. */
+export type ReadBackResult = "equal" | "differs" | "failed";
+
+/** A physical piece of the memory that is looked at, and where it is in the message. */
+interface Place {
+  readonly address: number;
+  readonly bytes: number;
+  readonly offset: number;
+}
+
+export interface ReadBack {
+  readonly qp: QueuePair;
+  /** The write whose answer waits for it. */
+  readonly service: SingleService;
+  readonly firstPsn: number;
+  readonly stretches: readonly Stretch[];
+  /** What was handed to the bus. */
+  readonly expected: Uint8Array<ArrayBuffer>;
+  /** What was read, where its CRC is wanted; undefined where bytes are compared. */
+  readonly data: Uint8Array<ArrayBuffer> | undefined;
+  readonly places: readonly Place[];
+  /** 1 for each byte that someone else has written since; undefined where there is none. */
+  covered: Uint8Array | undefined;
+  /** Offset of the first byte that was not asked for yet, and how many reads are out. */
+  next: number;
+  missing: number;
+  differs: boolean;
+  failed: boolean;
+  startedAt: Time;
+}
+
+const walker = new PieceWalker();
+
+/**
+ * A look at memory that is to come. From now on, before its own DMA writes, it takes note of what else is
+ * written there: that is no damage.
+ */
+export function createReadBack(
+  device: Device,
+  look: Pick<ReadBack, "qp" | "service" | "firstPsn" | "stretches" | "expected"> & {
+    readonly byCrc: boolean;
+  },
+): ReadBack {
+  const { byCrc, ...write } = look;
+  const bytes = look.expected.length;
+  const readBack: ReadBack = {
+    ...write,
+    data: byCrc ? new Uint8Array(bytes) : undefined,
+    places: placesOf(look.stretches, bytes),
+    covered: undefined,
+    next: 0,
+    missing: 0,
+    differs: false,
+    failed: false,
+    startedAt: 0,
+  };
+  device.verify.readBacks.add(readBack);
+  return readBack;
+}
+
+function placesOf(stretches: readonly Stretch[], length: number): Place[] {
+  const places: Place[] = [];
+  walker.start(stretches, { offset: 0, length, most: length });
+  while (walker.next()) {
+    const { address, bytes, offset } = walker;
+    places.push({ address, bytes, offset });
+  }
+  return places;
+}
+
+/** Begins to read. Of no bytes it is done at once. */
+export function startReadBack(device: Device, readBack: ReadBack): void {
+  readBack.startedAt = device.now;
+  device.counters.verifyReadBacks++;
+  if (readBack.expected.length === 0) return finish(device, readBack);
+  device.verify.looking.push(readBack);
+  takeShare(device);
+}
+
+/**
+ * Reads go out while they are less than half of what the engine may have out: READs and atomics of peers,
+ * which have their turns before {@link runReadBacks}, have the other half where they want it.
+ */
+function takeShare(device: Device): void {
+  const share = Math.max(1, device.timing.dmaReadsMax >> 1);
+  while (device.verify.readsOut < share && readNext(device));
+}
+
+/** What the engine's other users have left. Called at the end of every step. */
+export function runReadBacks(device: Device): void {
+  while (device.verify.looking.length > 0 && canRead(device.dma.responder) && readNext(device));
+}
+
+/** Asks for the next piece of the look whose turn it is. @returns whether there was one. */
+function readNext(device: Device): boolean {
+  const { verify: { looking, readBacks }, timing } = device;
+  const readBack = looking.shift();
+  if (readBack === undefined) return false;
+  if (!readBacks.has(readBack) || readBack.failed) return true;
+  const { stretches, expected, next: offset } = readBack;
+  if (!isLive(stretches)) {
+    readBack.failed = true;
+    finishWhenComplete(device, readBack);
+    return true;
+  }
+  const length = expected.length - offset;
+  walker.start(stretches, { offset, length, most: timing.dmaReadBytes });
+  walker.next();
+  readBack.next += walker.bytes;
+  readBack.missing++;
+  device.verify.readsOut++;
+  if (readBack.next < expected.length) looking.push(readBack);
+  dmaRead(device, {
+    address: walker.address,
+    length: walker.bytes,
+    // By the way that the writes went: else it would look beside them (P-02).
+    noSnoop: writesNoSnoop(device, walker),
+    medium: walker.persistent,
+    continuation: { kind: "read-back", readBack, offset },
+  });
+  return true;
+}
+
+/** A piece of memory has been read; `data` is undefined where the host refused. */
+export function takeReadBack(
+  device: Device,
+  piece: { readonly readBack: ReadBack; readonly offset: number },
+  data: Uint8Array<ArrayBuffer> | undefined,
+): void {
+  const { readBack, offset } = piece;
+  device.verify.readsOut--;
+  // Its queue pair has failed or was reset: nobody waits for it.
+  if (device.verify.readBacks.has(readBack)) {
+    readBack.missing--;
+    // Memory that has been given back is another's by now, whatever it holds.
+    if (data === undefined || !isLive(readBack.stretches)) readBack.failed = true;
+    else takePiece(readBack, data, offset);
+    finishWhenComplete(device, readBack);
+  }
+  takeShare(device);
+}
+
+/** Nothing is out, and nothing is to be asked for any more. */
+function finishWhenComplete(device: Device, readBack: ReadBack): void {
+  const { missing, failed, next, expected } = readBack;
+  if (missing === 0 && (failed || next === expected.length)) finish(device, readBack);
+}
+
+/** Compares, or puts together for the CRC; what others have written counts as right. */
+function takePiece(
+  readBack: ReadBack,
+  piece: Uint8Array<ArrayBuffer>,
+  offset: number,
+): void {
+  const { expected, data, covered } = readBack;
+  for (let i = 0; i < piece.length; i++) {
+    const at = offset + i;
+    const byte = covered?.[at] === 1 ? expected[at]! : piece[i]!;
+    if (data !== undefined) data[at] = byte;
+    else if (byte !== expected[at]) readBack.differs = true;
+  }
+}
+
+function finish(device: Device, readBack: ReadBack): void {
+  device.verify.readBacks.delete(readBack);
+  device.counters.verifyReadBackPs += device.now - readBack.startedAt;
+  readBackDone(device, readBack);
+}
+
+/** CRC of what was read (V-03, level `verify-crc`); undefined where bytes were compared. */
+export function crcOf({ data }: ReadBack): number | undefined {
+  return data === undefined ? undefined : crc32(data);
+}
+
+/**
+ * The card writes to memory. A posted write passes reads that wait in the host, so a read-back may find
+ * it where its own write was: that is what memory has to hold, no damage.
+ */
+export function noteOverlaps(
+  { verify }: Pick<Device, "verify">,
+  write: { readonly address: number; readonly length: number },
+): void {
+  const { address, length } = write;
+  for (const readBack of verify.readBacks) {
+    if (readBack === verify.placing) continue;
+    for (const place of readBack.places) {
+      const from = Math.max(address, place.address);
+      const to = Math.min(address + length, place.address + place.bytes);
+      if (from >= to) continue;
+      readBack.covered ??= new Uint8Array(readBack.expected.length);
+      const shift = place.offset - place.address;
+      readBack.covered.fill(1, from + shift, to + shift);
+    }
+  }
+}
+
+/** Its own data goes over what others had written there before. */
+export function noteOwnWrite(
+  { covered }: ReadBack,
+  { offset, length }: { readonly offset: number; readonly length: number },
+): void {
+  covered?.fill(0, offset, offset + length);
+}

@@ -1,0 +1,62 @@
+/** What the crash explorer gets through: power failures at every instant of one write between two hosts. */
+import { parseScenario } from "../../fabric/rack/scenario.ts";
+import { makePlan } from "../../fabric/rack/topology.ts";
+import { variants } from "../../fabric/rack/variants.ts";
+import { exploreAll } from "../explore/explore.ts";
+import { EXPLORE_DEFAULTS, type ExploredRack, type Verdict } from "../explore/types.ts";
+import type { Figure } from "./figure.ts";
+
+/** The first repetitions compile; what they measure is V8. */
+const WARM_UPS = 3;
+
+/** Both flows: with DDIO on, lines of the cache are open at every instant. */
+const FLOWS = ["off", "on"] as const;
+
+function oneWrite(seed: number, ddio: typeof FLOWS[number]): ExploredRack {
+  const [variant] = variants(parseScenario(
+    `
+name: one-write
+seed: ${seed}
+hosts: { a: {}, b: { ddio: ${ddio}, scm: { size: 1MiB } } }
+programs:
+  - { on: a, run: put, to: b, bytes: 200, size: 200, depth: 1, method: persist-opcode }
+`,
+    "bench.yaml",
+  ));
+  const nothing = { inputs: {}, programs: {}, recoveries: {}, checks: {} };
+  return { plan: makePlan(variant!), ...nothing };
+}
+
+/** (i) Crash points per second, on one core, recording and re-runs of the rack included. */
+export async function measureExplorer(
+  options: { readonly seed: number; readonly quick: boolean },
+): Promise<Figure[]> {
+  const { seed, quick } = options;
+  const figures: Figure[] = [];
+  for (const ddio of FLOWS) {
+    const rack = oneWrite(seed, ddio);
+    const verdicts: Verdict[] = [];
+    for (let i = -WARM_UPS; i < (quick ? 5 : 15); i++) {
+      const verdict = await exploreAll(rack, EXPLORE_DEFAULTS);
+      if (verdict.verdict !== "safe") throw new Error(`${verdict.why ?? verdict.verdict}`);
+      if (i >= 0) verdicts.push(verdict);
+    }
+    const what = `crash explorer, one write of 200 B, DDIO ${ddio}`;
+    figures.push(
+      {
+        group: "i",
+        what: `${what}: crash points`,
+        unit: "/s",
+        values: verdicts.map(({ crashPoints, wallMs }) => 1_000 * crashPoints / wallMs),
+        target: { is: "at least", value: 2_000 },
+      },
+      {
+        group: "i",
+        what: `${what}: all of them`,
+        unit: "ms",
+        values: verdicts.map(({ wallMs }) => wallMs),
+      },
+    );
+  }
+  return figures;
+}

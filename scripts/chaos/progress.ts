@@ -1,0 +1,121 @@
+/**
+ * Progress: when a rack has been healed, whoever was not cut off himself comes to an end. What that
+ * means for a scenario is told by the same rack, undisturbed: whoever reported a result there, does so here.
+ */
+import type { FinalReply } from "../../fabric/rack/run_file.ts";
+import { isOwnProgram } from "../../fabric/rack/scenario.ts";
+import { PS_PER_US, type Time } from "../../fabric/time/time.ts";
+import type { Evidence } from "./evidence.ts";
+
+/** The same rack, undisturbed. */
+export interface Reference {
+  /** Host → results that its programs reported. */
+  readonly results: ReadonlyMap<string, number>;
+  /** From when on programs were at work, and when the last of them was done. */
+  readonly from: Time;
+  readonly length: Time;
+}
+
+/** What a finding of chaos says. */
+export interface ChaosFinding {
+  readonly check: string;
+  readonly text: string;
+}
+
+export function referenceOf(of: {
+  readonly finals: readonly FinalReply[];
+  readonly virtualPs: Time;
+}): Reference {
+  const results = new Map<string, number>();
+  let from = Infinity, length = 0;
+  for (const { time, node, topic, value } of of.finals.flatMap(({ reports }) => reports)) {
+    if (topic !== "result") continue;
+    results.set(node, (results.get(node) ?? 0) + 1);
+    length = Math.max(length, time);
+    const { startPs } = (value ?? {}) as { startPs?: unknown };
+    if (typeof startPs === "number") from = Math.min(from, startPs);
+  }
+  // Where nobody says when it was done, all of the run is it.
+  if (length === 0) length = of.virtualPs;
+  return { results, from: from < length ? from : 0, length };
+}
+
+/** Who did not come to an end, and which shipped program failed in a way that it should not. */
+export function progressFindings(evidence: Evidence, reference: Reference): ChaosFinding[] {
+  return [
+    ...[...reference.results].flatMap(([host, count]) => whoIsMissing(evidence, { host, count })),
+    ...evidence.finals.flatMap(({ reports }) =>
+      reports.flatMap((report) => {
+        const text = failureOf(report) ?? logFailureOf(report, evidence);
+        return text ?? [];
+      })
+    ),
+  ];
+}
+
+type Report = FinalReply["reports"][number];
+
+/** A host's programs start at its first boot only, unless they are to start again at every one. */
+function whoIsMissing(
+  { plan, finals, record }: Evidence,
+  undisturbed: { readonly host: string; readonly count: number },
+): ChaosFinding[] {
+  const { host, count } = undisturbed;
+  const lives = record.lives.get(host) ?? [];
+  if (lives.at(-1)?.to !== Infinity) return [];
+  const node = plan.nodes.find(({ name }) => name === host);
+  const programs = node?.kind === "host" ? node.config.programs : [];
+  const restarted = programs.filter(({ run, service }) => service && run === "log").length;
+  const expected = lives.length > 1 ? Math.min(count, restarted) : count;
+  const reported =
+    finals.flatMap(({ reports }) => reports).filter(({ node, topic }) =>
+      node === host && (topic === "result" || topic === "program-failed")
+    ).length;
+  if (reported >= expected) return [];
+  const text = `${host} reported ${reported} results, undisturbed ${expected}`;
+  return [{ check: "makes-progress", text }];
+}
+
+function failureOf({ node, topic, value }: Report): ChaosFinding | undefined {
+  const { program, message } = (value ?? {}) as Record<string, unknown>;
+  if (topic !== "program-failed") return undefined;
+  // A user's own programs may be cut off in any way they like.
+  if (isOwnProgram(String(program).replace(/#\d+$/, ""))) return undefined;
+  return { check: "programs-run-through", text: `${node}: ${program}: ${message}` };
+}
+
+/** A replicated log's client gives up where no quorum has answered for so long, unless told otherwise. */
+const PATIENCE_US = 100_000;
+
+/** A log is there to go on when others fail: it may not give up where all of its rack was well. */
+function logFailureOf({ node, time, topic, value }: Report, evidence: Evidence) {
+  const { program, status, error } = (value ?? {}) as Record<string, unknown>;
+  if (topic !== "result" || program !== "log" || status === "done") return undefined;
+  const host = evidence.plan.nodes.find(({ name }) => name === node);
+  const programs = host?.kind === "host" ? host.config.programs : [];
+  const us = programs.filter(({ run }) => run === "log").map(({ options }) => {
+    const { patienceUs } = options;
+    return typeof patienceUs === "number" ? patienceUs : PATIENCE_US;
+  });
+  const from = time - Math.max(...us) * PS_PER_US;
+  if (!isWellBetween(evidence, from, time)) return undefined;
+  return { check: "makes-progress", text: `${node}: log: ${error}, though all was well` };
+}
+
+/** Whether everybody had power and no cable did wrong in this stretch of time. */
+export function isWellBetween({ record }: Pick<Evidence, "record">, from: Time, to: Time): boolean {
+  const { plan, lives } = record;
+  const hasPower = plan.nodes.every(({ name }) =>
+    lives.get(name)?.some((life) => life.from <= from && life.to > to) ?? false
+  );
+  const { linkFaults = [] } = plan;
+  const isHealed = (cable: number, after: Time) =>
+    linkFaults.some((each) =>
+      each.action === "heal" && each.cable === cable && each.direction === "both" &&
+      each.at > after && each.at <= from
+    );
+  return hasPower &&
+    linkFaults.every(({ action, cable, at, until = Infinity }) =>
+      action === "heal" || at > to || until <= from || isHealed(cable, at)
+    );
+}

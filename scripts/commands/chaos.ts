@@ -1,0 +1,173 @@
+/** `rack chaos`: kills, pauses and cuts in a rack of real processes, again and again, and judges it. */
+import type { Command } from "commander";
+import { EXIT } from "../../fabric/rack/run_file.ts";
+import { type Packing, PACKINGS } from "../../fabric/rack/topology.ts";
+import { createRunDirectory } from "../../console/server/run_directory.ts";
+import { type CampaignReport, type RoundReport, runCampaign } from "../chaos/campaign.ts";
+import { lacksInput, readScenario } from "../prepare.ts";
+import { UsageError } from "./failure.ts";
+import { onInterrupt, unlessInterrupted } from "./interrupt.ts";
+import { print, say } from "./output.ts";
+import { addVariantOptions, prepareOptions, type RunFlags, whole } from "./run.ts";
+
+interface ChaosFlags extends Omit<RunFlags, "pack"> {
+  readonly for: string;
+  readonly rounds?: string;
+  readonly from?: string;
+  readonly pack?: string;
+}
+
+export function addChaos(program: Command): void {
+  addVariantOptions(program.command("chaos <scenario>"))
+    .description("kill, pause and cut what a rack consists of, round after round, and judge it")
+    .option("--for <time>", "begin no round after so long (90s, 10m, 2h)", "1m")
+    .option("--rounds <n>", "at most so many rounds")
+    .option("--from <n>", "begin with this round: to try one again")
+    .option("--pack <how>", "nodes to processes: node or machine; else each in turn")
+    .option("--json", "one JSON document on stdout")
+    .addHelpText(
+      "after",
+      `
+Every round brings the scenario's rack up as processes over a NATS of its own, kills and pauses devices,
+timekeeper and broker, lets cables do wrong, then heals it all. It is to come to its end, to have kept
+what it promised, and its record is to replay in one process to the same digest. What a round does
+follows from the seed and its number; where exactly it hits, from the machine.
+
+--seed is the campaign's; rounds draw those of their racks from it. Exit codes: 0 all held; 1 a round
+did not; 2 nothing could be told.
+
+Example:
+  rack chaos scripts/scenarios/persist_pair.yaml --for 10m --seed 7`,
+    )
+    .action(async (scenario: string, flags: ChaosFlags) => {
+      Deno.exitCode = await chaos(scenario, flags);
+    });
+}
+
+async function chaos(scenario: string, flags: ChaosFlags): Promise<number> {
+  const { seed = drawnSeed(), packing: _, ...given } = prepareOptions(flags, "node");
+  const forMs = wallTime("--for", flags.for);
+  const count = { least: 1, most: 1_000_000 };
+  const rounds = flags.rounds === undefined
+    ? {}
+    : { rounds: whole("--rounds", flags.rounds, count) };
+  const from = whole("--from", flags.from ?? "0", { least: 0, most: Number.MAX_SAFE_INTEGER });
+  const packing = packingOf(flags.pack);
+  const file = await Deno.realPath(scenario).catch(() => scenario);
+  const input = given.input ?? await inputFor(file);
+  const { id, path } = await createRunDirectory(`chaos-${(await readScenario(file)).name}`);
+  const fixed = { ...given, ...(input !== undefined && { input: await placed(input, path) }) };
+  if (!flags.json) say(`seed ${seed}, run ${id}`);
+  const report = await runCampaign({
+    scenario: file,
+    seed,
+    directory: path,
+    run: id,
+    forMs,
+    ...rounds,
+    from,
+    fixed,
+    ...packing,
+    onRound: (round) => {
+      if (!flags.json) tell(round);
+    },
+    onInterrupt,
+  });
+  await unlessInterrupted();
+  if (flags.json) print(JSON.stringify(report));
+  else printReport(report);
+  if (report.broken > 0) return EXIT.failed;
+  return report.held === 0 ? EXIT.unclear : EXIT.done;
+}
+
+/** Printed before anything else: from there on it is as if it had been given. */
+function drawnSeed(): number {
+  return crypto.getRandomValues(new Uint32Array(1))[0]!;
+}
+
+function packingOf(pack: string | undefined): { packing?: Exclude<Packing, "all"> } {
+  if (pack === undefined) return {};
+  if (pack === "node" || pack === "machine") return { packing: pack };
+  const processes = PACKINGS.filter((packing) => packing !== "all").join(" or ");
+  throw new UsageError(`--pack is "${pack}": expected ${processes}, as chaos is for processes`);
+}
+
+const WALL_UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
+
+/** A time on the wall in ms. @throws UsageError */
+function wallTime(option: string, text: string): number {
+  const match = /^(\d+(?:\.\d+)?)(s|m|h)$/.exec(text);
+  const ms = match === null ? 0 : Math.round(Number(match[1]) * WALL_UNITS[match[2]!]!);
+  if (ms > 0) return ms;
+  throw new UsageError(`${option} is "${text}": expected a time > 0 such as 90s, 10m or 2h`);
+}
+
+/** Where a scenario leaves open what is written: so many bytes, of which none is 0. */
+const INPUT_BYTES = 40 * 1024 - 100;
+
+async function inputFor(scenario: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  const { programs } = await readScenario(scenario);
+  if (!programs.some((program) => lacksInput(program, undefined))) return undefined;
+  return Uint8Array.from(
+    { length: INPUT_BYTES },
+    (_, i) => (i * 197 + (i >> 8) * 31 + 7) % 251 + 1,
+  );
+}
+
+/** A file that is there for the replay, too: its path. */
+async function placed(input: string | Uint8Array, directory: string): Promise<string> {
+  if (typeof input === "string") return await Deno.realPath(input).catch(() => input);
+  const path = `${directory}/input.bin`;
+  await Deno.writeFile(path, input);
+  return path;
+}
+
+/** One line for a round that held, and all there is to say of one that did not. */
+function tell(round: RoundReport): void {
+  const { outcome, blows, findings, untold, replay, command, directory } = round;
+  const what = blows.map((blow) => blow.what).join("; ");
+  const seconds = (round.wallMs / 1_000).toFixed(1);
+  say(
+    `round ${round.round}: ${outcome}, ${replayText(replay)}, ${seconds} s; ${round.what}: ${what}`,
+  );
+  if (outcome === "held") return;
+  for (const { check, text } of findings) say(`  FAIL ${check}: ${text}`);
+  if (round.replayShows === false) say("  the replay shows nothing of what checkers found");
+  if (untold !== null) say(`  cannot be told: ${untold}`);
+  if (directory !== null) say(`  kept in ${directory}`);
+  if (replay !== "none" && replay !== "inexact") say(`  ${command}`);
+}
+
+function replayText(replay: RoundReport["replay"]): string {
+  switch (replay) {
+    case "same":
+      return "replays";
+    case "different":
+      return "replays differently";
+    case "inexact":
+      return "messages lost with their sender";
+    case "none":
+      return "no replay";
+  }
+}
+
+function printReport(report: CampaignReport): void {
+  const { rounds, held, broken, untold, blows, hits, replayed, inexact, goals } = report;
+  print(
+    `${rounds} rounds in ${
+      (report.wallMs / 1_000).toFixed(0)
+    } s: ${held} held, ${broken} broken, ` +
+      `${untold} could not be told`,
+  );
+  print(`${blows} blows, ${hits} hit something`);
+  print(`${replayed} replayed to the same digest, ${inexact} had lost messages with their sender`);
+  const never = Object.entries(goals).filter(([, count]) => count === 0).map(([name]) => name);
+  const reached = Object.entries(goals).filter(([, count]) => count > 0);
+  print(`reached: ${reached.map(([name, count]) => `${name} (${count})`).join(", ") || "nothing"}`);
+  if (never.length > 0) print(`never: ${never.join(", ")}`);
+  for (const { round, findings, command, replay } of report.failures) {
+    for (const { check, text } of findings) print(`FAIL round ${round}: ${check}: ${text}`);
+    if (replay === "same" || replay === "different") print(`  ${command}`);
+  }
+  print(`seed ${report.seed}, kept in ${report.directory}`);
+}

@@ -1,0 +1,35 @@
+/** `rack explore --matrix`: which promise holds where, of every method on every kind of responder. */
+import { EXIT } from "../../fabric/rack/run_file.ts";
+import { exploreMatrix, type MatrixCell, matrixPlaces, matrixText } from "../explore/matrix.ts";
+import { print, Progress, say } from "./output.ts";
+
+/** @param how.isStopped asked between cells: true ends with those that are known. */
+export async function exploreTheMatrix(
+  how: { readonly json: boolean; readonly isStopped: () => boolean },
+): Promise<number> {
+  const places = matrixPlaces();
+  const progress = new Progress({ quiet: how.json });
+  const cells: MatrixCell[] = [];
+  const steps = exploreMatrix(places);
+  for (let next = await steps.next(); !next.done; next = await steps.next()) {
+    const { method, update } = next.value;
+    cells.push(next.value);
+    progress.tell(`${method}, ${update}: ${cells.length} cells`, cells.length / places.length);
+    // A signal has its turn here.
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    if (how.isStopped()) break;
+  }
+  progress.clear();
+  if (how.json) print(JSON.stringify({ cells }));
+  else print(`${matrixText(cells)}\n\n${countsText(cells)}`);
+  if (cells.length === places.length) return EXIT.done;
+  say(`stopped after ${cells.length} of ${places.length} cells`);
+  return EXIT.unclear;
+}
+
+function countsText(cells: readonly MatrixCell[]): string {
+  const unsafe = cells.filter(({ safe }) => !safe).length;
+  const points = cells.reduce((sum, { crashPoints }) => sum + crashPoints, 0);
+  return `${cells.length} cells, ${unsafe} of them unsafe, ${points} crash points; what a method takes ` +
+    "for persistence counts as promised. --json has a counterexample for each unsafe cell.";
+}

@@ -1,0 +1,219 @@
+/**
+ * What else a power failure may find than what is durable for sure: lines that the cache happened to have
+ * written back (P-04), and a write that it interrupts (P-41). Each choice comes with the write-backs that
+ * make a run of the rack find the same.
+ */
+import type { WritebackPlan } from "../../fabric/rack/plan.ts";
+import type { Time } from "../../fabric/time/time.ts";
+import {
+  type Bytes,
+  type CrashCursor,
+  type DirtyLine,
+  type DurableEntry,
+  LINE_BYTES,
+} from "./history.ts";
+
+/** P-41: never torn below this. */
+export const WORD_BYTES = 8;
+
+/** A write-back of a host that the reader knows. */
+export type Writeback = Omit<WritebackPlan, "node">;
+
+/** Bytes of which one of several things is found, whatever is found elsewhere. */
+export interface Cell {
+  /** Offset into SCM, and how many. */
+  readonly from: number;
+  readonly length: number;
+  /** Each once; the first is what is durable. */
+  readonly alternatives: readonly Uint8Array[];
+  /** What makes a run find alternative `i`. */
+  writebacks(i: number): readonly Writeback[];
+}
+
+/**
+ * A dirty line as a choice: not written back, or at any time since, with the bytes of that time. A core's
+ * stores to a line reach it in order, so of several words of one the first few.
+ * @returns undefined where all come to the same.
+ */
+export function lineCell(
+  { line, versions }: DirtyLine,
+  image: Pick<Bytes, "read">,
+): Cell | undefined {
+  const durable = new Uint8Array(LINE_BYTES);
+  image.read(line, durable);
+  const alternatives: Uint8Array[] = [durable];
+  const plans: (readonly Writeback[])[] = [[]];
+  let before: Uint8Array = durable;
+  for (const { bytes, words } of versions) {
+    for (const found of stages(before, { bytes, words })) {
+      if (alternatives.some((known) => isSame(known, found))) continue;
+      const plan = howToFind(found, { line, durable, versions });
+      // What only a part of an instant had on the way is what no instant of the model has.
+      if (plan === undefined) continue;
+      alternatives.push(found);
+      plans.push(plan);
+    }
+    before = bytes;
+  }
+  if (alternatives.length === 1) return undefined;
+  return { from: line, length: LINE_BYTES, alternatives, writebacks: (i) => plans[i] ?? [] };
+}
+
+/** The line's contents while it was written to: the last is how it was left. */
+function* stages(
+  before: Uint8Array,
+  { bytes, words }: { readonly bytes: Uint8Array; readonly words: number },
+): Generator<Uint8Array> {
+  if (words !== 0) {
+    const line = before.slice();
+    for (let word = 0; word < LINE_BYTES / WORD_BYTES; word++) {
+      if ((words & (1 << word)) === 0) continue;
+      const at = word * WORD_BYTES;
+      line.set(bytes.subarray(at, at + WORD_BYTES), at);
+      yield line.slice();
+    }
+  }
+  yield bytes;
+}
+
+/**
+ * Write-backs by which a run finds these bytes: each word that differs from what is durable, at the end of
+ * the last instant at which the line had it.
+ */
+function howToFind(
+  found: Uint8Array,
+  of: { readonly durable: Uint8Array } & DirtyLine,
+): readonly Writeback[] | undefined {
+  const { line, durable, versions } = of;
+  const plan: { at: Time; from: number; to: number; buffered: boolean }[] = [];
+  for (let at = 0; at < LINE_BYTES; at += WORD_BYTES) {
+    const word = found.subarray(at, at + WORD_BYTES);
+    if (isSame(word, durable.subarray(at, at + WORD_BYTES))) continue;
+    const when = versions.findLast((version, i) =>
+      versions[i + 1]?.at !== version.at &&
+      isSame(word, version.bytes.subarray(at, at + WORD_BYTES))
+    );
+    if (when === undefined) return undefined;
+    const last = plan.at(-1);
+    if (last?.at === when.at && last.to === line + at) last.to += WORD_BYTES;
+    else plan.push({ at: when.at, from: line + at, to: line + at + WORD_BYTES, buffered: false });
+  }
+  return plan;
+}
+
+/**
+ * A write that the power failure interrupts, as choices: each piece of `tear` bytes is there or not. A
+ * line that leaves the cache is there as a whole or not at all: no choice, other than that of the line.
+ */
+export function tornCells(entry: DurableEntry, tear: number, image: Pick<Bytes, "read">): Cell[] {
+  const { at, offset, bytes, unit } = entry;
+  if (unit >= LINE_BYTES) return [];
+  const end = offset + bytes.length;
+  const cells: Cell[] = [];
+  for (let from = offset; from < end;) {
+    const to = Math.min(from - from % tear + tear, end);
+    const before = new Uint8Array(to - from);
+    image.read(from, before);
+    const after = bytes.subarray(from - offset, to - offset);
+    if (!isSame(before, after)) {
+      const [first, last] = [from - from % WORD_BYTES, Math.ceil(to / WORD_BYTES) * WORD_BYTES];
+      const plan = [{ at: at - 1, from: first, to: last, buffered: true }];
+      cells.push({
+        from,
+        length: to - from,
+        alternatives: [before, after],
+        writebacks: (i) => i === 0 ? [] : plan,
+      });
+    }
+    from = to;
+  }
+  return cells;
+}
+
+export function isSame(x: Uint8Array, y: Uint8Array): boolean {
+  if (x.length !== y.length) return false;
+  for (let i = 0; i < x.length; i++) if (x[i] !== y[i]) return false;
+  return true;
+}
+
+/** What is open at an instant: made when it is asked for, and kept as long as nothing changes there. */
+export class Cells {
+  readonly #cursor: Pick<CrashCursor, "dirty" | "image">;
+  readonly #lines = new Map<number, Cell | undefined>();
+  /** Pieces of the write that this power failure interrupts, by offset. */
+  #torn: readonly Cell[] = [];
+
+  constructor(cursor: Pick<CrashCursor, "dirty" | "image">) {
+    this.#cursor = cursor;
+  }
+
+  /** Something became of bytes [from, to). */
+  changed(from: number, to: number): void {
+    if (this.#lines.size === 0) return;
+    for (let line = from - from % LINE_BYTES; line < to; line += LINE_BYTES) {
+      this.#lines.delete(line);
+    }
+  }
+
+  /** The power failure interrupts a write. @returns whether that makes a difference. */
+  tear(entry: DurableEntry, tear: number): boolean {
+    this.#torn = tornCells(entry, tear, this.#cursor.image);
+    return this.#torn.length > 0;
+  }
+
+  /** It does not. */
+  mend(): void {
+    this.#torn = [];
+  }
+
+  /** Whether it is one of these. */
+  has(cell: Cell): boolean {
+    return this.#torn.includes(cell) || this.#lines.get(cell.from) === cell;
+  }
+
+  /** Those that bytes [from, to) touch: lines by offset, then pieces. */
+  in(from: number, to: number): Cell[] {
+    const found: Cell[] = [];
+    if (this.#cursor.dirty.size > 0) {
+      for (let line = from - from % LINE_BYTES; line < to; line += LINE_BYTES) {
+        const cell = this.#lineAt(line);
+        if (cell !== undefined) found.push(cell);
+      }
+    }
+    for (const cell of this.#torn) {
+      if (cell.from < to && cell.from + cell.length > from) found.push(cell);
+    }
+    return found;
+  }
+
+  #lineAt(line: number): Cell | undefined {
+    const dirty = this.#cursor.dirty.get(line);
+    if (dirty === undefined) return undefined;
+    if (this.#lines.has(line)) return this.#lines.get(line);
+    const cell = lineCell(dirty, this.#cursor.image);
+    this.#lines.set(line, cell);
+    return cell;
+  }
+}
+
+/** Says which alternative of a cell is found. */
+export type Picker = (cell: Cell) => number;
+
+/** What a power failure leaves, by the choices of `pick`: each cell is asked about each time it is read. */
+export function readCrashed(
+  of: {
+    readonly image: Pick<Bytes, "read">;
+    readonly cells: Pick<Cells, "in">;
+    readonly pick: Picker;
+  },
+  offset: number,
+  target: Uint8Array,
+): void {
+  of.image.read(offset, target);
+  const end = offset + target.length;
+  for (const cell of of.cells.in(offset, end)) {
+    const bytes = cell.alternatives[of.pick(cell)]!;
+    const from = Math.max(cell.from, offset), to = Math.min(cell.from + cell.length, end);
+    target.set(bytes.subarray(from - cell.from, to - cell.from), from - offset);
+  }
+}

@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { Cells, lineCell, readCrashed, tornCells } from "./choices.ts";
+import { CrashCursor, HistoryLog, Overlay, Pages } from "./history.ts";
+
+/** A line, or less, of words of 8 B, each of one digit. */
+function words(digits: string): Uint8Array {
+  return Uint8Array.from([...digits].flatMap((digit) => new Array(8).fill(Number(digit))));
+}
+
+function digitsOf(bytes: Uint8Array): string {
+  return Array.from({ length: bytes.length / 8 }, (_, i) => bytes[8 * i]).join("");
+}
+
+function cursorOf(log: HistoryLog): CrashCursor<Pages> {
+  const cursor = new CrashCursor(log.entries, new Pages());
+  cursor.moveTo(Infinity);
+  return cursor;
+}
+
+function cellOf(log: HistoryLog) {
+  const cursor = cursorOf(log);
+  const dirty = cursor.dirty.get(64);
+  return dirty && lineCell(dirty, cursor.image);
+}
+
+describe("lineCell", () => {
+  it("P-04: a line was written back at no time, or with the bytes of any since it was clean", () => {
+    const log = new HistoryLog();
+    log.durable(10, 64, words("11111111"), 64);
+    log.dirty(20, 64, words("12111111"), 0);
+    log.dirty(30, 64, words("12221111"), 0);
+    log.dirty(40, 64, words("12111111"), 0);
+    const cell = cellOf(log)!;
+    assert.deepEqual(cell.alternatives.map(digitsOf), ["11111111", "12111111", "12221111"]);
+    assert.deepEqual(cell.writebacks(0), []);
+    // The word had it last at the end of 40; as early would do.
+    assert.deepEqual(cell.writebacks(1), [{ at: 40, from: 72, to: 80, buffered: false }]);
+    assert.deepEqual(cell.writebacks(2), [
+      { at: 40, from: 72, to: 80, buffered: false },
+      { at: 30, from: 80, to: 96, buffered: false },
+    ]);
+  });
+
+  it("a core's words reach the line one after the other: the first few of them", () => {
+    const log = new HistoryLog();
+    log.dirty(20, 64, words("01101100"), 0b110110);
+    const cell = cellOf(log)!;
+    assert.deepEqual(cell.alternatives.map(digitsOf), [
+      "00000000",
+      "01000000",
+      "01100000",
+      "01101000",
+      "01101100",
+    ]);
+    assert.deepEqual(cell.writebacks(3), [
+      { at: 20, from: 72, to: 88, buffered: false },
+      { at: 20, from: 96, to: 104, buffered: false },
+    ]);
+  });
+
+  it("leaves out what no instant ends with, as nothing can show it", () => {
+    const log = new HistoryLog();
+    log.dirty(20, 64, words("10000000"), 1);
+    log.dirty(20, 64, words("20000000"), 1);
+    const cell = cellOf(log)!;
+    assert.deepEqual(cell.alternatives.map(digitsOf), ["00000000", "20000000"]);
+  });
+
+  it("is no choice where the line is clean, or as it was", () => {
+    const log = new HistoryLog();
+    log.dirty(20, 64, words("00000000"), 0xff);
+    assert.equal(cellOf(log), undefined);
+    log.dirty(30, 64, words("10000000"), 0);
+    log.durable(40, 64, words("10000000"), 64);
+    log.clean(40, 64);
+    assert.equal(cellOf(log), undefined);
+  });
+
+  it("P-05: forgets what was volatile when another life begins", () => {
+    const log = new HistoryLog();
+    log.dirty(20, 64, words("10000000"), 0);
+    log.beginLife(50);
+    assert.equal(cellOf(log), undefined);
+  });
+});
+
+describe("tornCells", () => {
+  const entry = { kind: "durable", at: 50, offset: 72, bytes: words("123"), unit: 8 } as const;
+
+  it("P-41: each word of an interrupted write is there or not", () => {
+    const image = new Pages();
+    image.write(80, words("2"));
+    const cells = tornCells(entry, 8, image);
+    // The word in the middle is what it was.
+    assert.deepEqual(cells.map(({ from, length }) => [from, length]), [[72, 8], [88, 8]]);
+    assert.deepEqual(cells[1]!.alternatives.map(digitsOf), ["0", "3"]);
+    assert.deepEqual(cells[1]!.writebacks(1), [{ at: 49, from: 88, to: 96, buffered: true }]);
+  });
+
+  it("tears no finer than it is asked to, and no line that leaves the cache", () => {
+    assert.deepEqual(tornCells(entry, 64, new Pages()).map(({ from, length }) => [from, length]), [
+      [72, 24],
+    ]);
+    assert.deepEqual(tornCells({ ...entry, offset: 64, unit: 64 }, 8, new Pages()), []);
+  });
+});
+
+describe("Cells", () => {
+  it("finds a line's choices anew when it changes, and reads by who decides", () => {
+    const log = new HistoryLog();
+    log.dirty(20, 64, words("10000000"), 0);
+    log.dirty(30, 64, words("11000000"), 0);
+    const changed: number[] = [];
+    const cursor = new CrashCursor(log.entries, new Pages(), (from, to) => {
+      cells.changed(from, to);
+      changed.push(from, to);
+    });
+    const cells = new Cells(cursor);
+    cursor.moveTo(30);
+    assert.deepEqual(changed, [64, 128]);
+    assert.deepEqual(cells.in(0, 64), []);
+    const [first] = cells.in(120, 200);
+    assert.equal(first?.alternatives.length, 2);
+    assert.ok(cells.has(first));
+    assert.equal(cells.in(64, 72)[0], first);
+    cursor.moveTo(31);
+    assert.ok(!cells.has(first));
+    const [second] = cells.in(64, 72);
+    assert.equal(second?.alternatives.length, 3);
+    const target = new Uint8Array(24);
+    readCrashed({ image: cursor.image, cells, pick: () => 2 }, 60, target);
+    assert.deepEqual([...target], [
+      ...new Array(4).fill(0),
+      ...new Array(16).fill(1),
+      ...new Array(4).fill(0),
+    ]);
+  });
+});
+
+describe("Overlay", () => {
+  it("reads what was written, and asks for no more of the rest than it must", () => {
+    const asked: number[] = [];
+    const overlay = new Overlay({
+      read(offset, target) {
+        asked.push(offset, target.length);
+        target.fill(7);
+      },
+    });
+    overlay.write(60, Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8));
+    const bytes = new Uint8Array(8);
+    overlay.read(60, bytes);
+    assert.deepEqual([...bytes], [1, 2, 3, 4, 5, 6, 7, 8]);
+    assert.deepEqual(asked, []);
+    overlay.read(64, bytes);
+    assert.deepEqual([...bytes], [5, 6, 7, 8, 7, 7, 7, 7]);
+    assert.deepEqual(asked, [64, 8]);
+  });
+});

@@ -1,0 +1,145 @@
+/**
+ * What the rest of the rack still says when a host has lost its power. Runs of the rack tell it, but not
+ * one for every instant: what the others can ever see of a death at `t` are the frames that the dead host's
+ * RNIC had sent, and that card learns of the death a fixed time later (`leastEffectPs`: no message that
+ * the host might still have sent could reach it sooner). So all instants with equally many frames before
+ * `t` + that time have one and the same future for everybody else. An acknowledgement that is under way at
+ * `t`, or that the card sends before it knows, belongs to it: that is how promises are broken (P-12).
+ */
+import type { TimedNote } from "../../fabric/note.ts";
+import { leastEffectPs } from "../../fabric/rack/cabling.ts";
+import type { FaultPlan, HostPlan, RackPlan } from "../../fabric/rack/plan.ts";
+import type { Time } from "../../fabric/time/time.ts";
+import type { Reported } from "../../nodes/host/protocol.ts";
+import { type RackRun, runRack } from "./rerun.ts";
+import type { ExploredRack } from "./types.ts";
+
+/** What is known of a rack after a power failure. */
+export interface Aftermath {
+  /** Frames that got out: all that the others know of the failure. */
+  readonly frames: number;
+  /** Said by others than the dead, before and after. */
+  readonly reports: readonly Reported[];
+  readonly notes: readonly TimedNote[];
+  /** The run that showed it, with the power failure at one of the instants that it stands for. */
+  readonly run: RackRun;
+  readonly cutAt: Time;
+}
+
+/** A host whose power is cut. */
+export interface Victim {
+  readonly host: string;
+  readonly config: HostPlan;
+  /** How much later its RNIC notices. */
+  readonly noticePs: Time;
+}
+
+/** @throws Error where the plan has no such host. */
+export function victimOf(plan: RackPlan, host: string): Victim {
+  const node = plan.nodes.find(({ name }) => name === host);
+  if (node?.kind !== "host") throw new Error(`${host} is no host of the rack`);
+  const { config } = node;
+  for (const cable of plan.cables) {
+    for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
+      if (near.node !== host || far.node !== config.rnic) continue;
+      return { host, config, noticePs: leastEffectPs(plan, cable, { near, far }) };
+    }
+  }
+  throw new Error(`${host} has no RNIC`);
+}
+
+/** The plan's power failures with another one at `at`, from which the hosts do not come back. */
+export function faultsWith(
+  faults: readonly FaultPlan[],
+  cut: { readonly hosts: readonly string[]; readonly at: Time },
+): FaultPlan[] {
+  const { hosts, at } = cut;
+  const kept = faults.filter((fault) => !hosts.includes(fault.node) || fault.at < at);
+  const kills = hosts.map((node): FaultPlan => ({ at, action: "kill", node }));
+  return [...kept, ...kills].sort((x, y) => x.at - y.at);
+}
+
+export class Continuations {
+  readonly #rack: ExploredRack;
+  readonly #recording: RackRun;
+  readonly #victim: Victim;
+  readonly #frames: readonly Time[];
+  readonly #known = new Map<number, Aftermath>();
+  readonly #histories: boolean;
+
+  /** @param options.histories keeps what became of the memory of those that live on. */
+  constructor(
+    rack: ExploredRack,
+    of: { readonly recording: RackRun; readonly victim: Victim },
+    options: { readonly histories: boolean },
+  ) {
+    this.#rack = rack;
+    this.#recording = of.recording;
+    this.#victim = of.victim;
+    this.#frames = of.recording.sendings.get(of.victim.config.rnic)?.frames ?? [];
+    this.#histories = options.histories;
+  }
+
+  /** Runs that were made. */
+  get runs(): number {
+    return this.#known.size;
+  }
+
+  /** The instants from which on one frame more has got out. */
+  *edges(): Generator<Time> {
+    for (const at of this.#frames) yield Math.max(1, at - this.#victim.noticePs + 1);
+  }
+
+  /** Frames that a power failure at `at` lets out. */
+  framesBy(at: Time): number {
+    const end = at + this.#victim.noticePs;
+    let low = 0, high = this.#frames.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#frames[middle]! < end) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /**
+   * What the others say of a power failure at `at`.
+   * @throws Error where a run begins otherwise than the same run before: a program keeps state.
+   */
+  at(at: Time): Aftermath {
+    const frames = this.framesBy(at);
+    const known = this.#known.get(frames);
+    if (known !== undefined) return known;
+    const { host, config } = this.#victim;
+    const run = runRack(this.#rack, {
+      faults: faultsWith(this.#rack.plan.faults, { hosts: [host], at }),
+      histories: this.#histories,
+    });
+    this.#assertSameUntil(at, run);
+    const isOthers = ({ node }: { readonly node: string }) => node !== host && node !== config.rnic;
+    const made: Aftermath = {
+      frames,
+      reports: run.reports.filter(isOthers),
+      notes: run.notes.filter(isOthers),
+      run,
+      cutAt: at,
+    };
+    this.#known.set(frames, made);
+    return made;
+  }
+
+  #assertSameUntil(at: Time, run: RackRun): void {
+    const differs = this.#recording.reports.find((report, i) => {
+      if (report.time >= at) return false;
+      const again = run.reports[i];
+      return again?.time !== report.time || again.node !== report.node ||
+        again.topic !== report.topic;
+    });
+    if (differs === undefined) return;
+    const { node, time, topic } = differs;
+    throw new Error(
+      `A run of the same rack went another way: ${node} reported "${topic}" at ${time} ps the first ` +
+        "time only. A program that keeps something outside its generator from run to run cannot be explored",
+    );
+  }
+}

@@ -1,0 +1,80 @@
+/** What a run shows of those that live on, and whether it is itself sound. */
+import { CHECKERS } from "../../tests/checkers/all.ts";
+import type { RunRecord } from "../../tests/checkers/run_record.ts";
+import type { Aftermath, Victim } from "./continuation.ts";
+import { type Bytes, CrashCursor, Pages } from "./history.ts";
+import type { RackRun } from "./rerun.ts";
+
+const MEMORIES = new WeakMap<Pick<Aftermath, "run">, ReadonlyMap<string, Pick<Bytes, "read">>>();
+
+/** SCM of the hosts that kept their power, as their cores see it in the end. */
+export function livingMemories(
+  aftermath: Pick<Aftermath, "run">,
+): ReadonlyMap<string, Pick<Bytes, "read">> {
+  const known = MEMORIES.get(aftermath);
+  if (known !== undefined) return known;
+  const { run } = aftermath;
+  const memories = new Map<string, Pick<Bytes, "read">>();
+  for (const [host, { entries }] of run.histories) {
+    if (run.lives.get(host)?.at(-1)?.to !== Infinity) continue;
+    const cursor = new CrashCursor(entries, new Pages());
+    cursor.moveTo(Infinity);
+    for (const { line, versions } of cursor.dirty.values()) {
+      cursor.image.write(line, versions.at(-1)!.bytes);
+    }
+    memories.set(host, cursor.image);
+  }
+  MEMORIES.set(aftermath, memories);
+  return memories;
+}
+
+/** The run as checkers see it. */
+export function recordOf(run: RackRun, claims: boolean): RunRecord {
+  return {
+    plan: run.plan,
+    lives: run.lives,
+    reports: run.reports,
+    notes: run.notes,
+    scm: (host) => {
+      const pages = run.scm.get(host);
+      return pages && { read: (from, to) => pages.slice(from, to - from) };
+    },
+    ...(run.isCutOff && { until: run.endPs }),
+    claims,
+  };
+}
+
+/**
+ * Promises that a run breaks, each checker's first.
+ * @param but.notOf hosts whose SCM somebody else looks at.
+ */
+export function unsoundness(
+  run: RackRun,
+  claims: boolean,
+  but: { readonly notOf: readonly string[] } = { notOf: [] },
+) {
+  const whole = recordOf(run, claims);
+  const scm: RunRecord["scm"] = (host) => but.notOf.includes(host) ? undefined : whole.scm(host);
+  const record = { ...whole, scm };
+  return CHECKERS.flatMap(({ name, check }) => {
+    const [finding] = check(record);
+    if (finding === undefined) return [];
+    const { text, scm } = finding;
+    return [{ checker: name, found: text, ...(scm && { scm }) }];
+  });
+}
+
+/** @throws Error where the run has not left what the memory's history says. */
+export function isLeftBehind(
+  { run, cutAt }: Aftermath,
+  victim: Victim,
+  cursor: CrashCursor<Pages>,
+): void {
+  const { host } = victim;
+  const offset = run.scm.get(host)?.firstDifference(cursor.image);
+  if (offset === undefined) return;
+  throw new Error(
+    `Explorer and machine disagree: a power failure of ${host} at ${cutAt} ps leaves other bytes at ` +
+      `0x${offset.toString(16)} of its SCM than its history says`,
+  );
+}

@@ -1,0 +1,247 @@
+/**
+ * Asks a protocol of the user's what it makes of what a power failure left: its `recover` runs on a cold
+ * machine for each host that was cut, its `check` is shown the outcome. What they read of memory that is
+ * open decides what was found: see `paths.ts`.
+ */
+import { assert } from "../../fabric/assert.ts";
+import type { TimedNote } from "../../fabric/note.ts";
+import type { HostPlan, RackPlan } from "../../fabric/rack/plan.ts";
+import type { Time } from "../../fabric/time/time.ts";
+import { VIRTUAL_SCM_BASE } from "../../nodes/host/address_map.ts";
+import { type ColdImage, runRecovery } from "../../nodes/host/cold_machine.ts";
+import type {
+  Check,
+  CrashedHost,
+  CrashView,
+  Recover,
+  Reported,
+} from "../../nodes/host/protocol.ts";
+import { type Cell, Cells, type Picker, readCrashed } from "./choices.ts";
+import { type Bytes, CrashCursor, HistoryLog, Overlay } from "./history.ts";
+import type { CrashState } from "./judge.ts";
+import { forEachPath, type Trail } from "./paths.ts";
+import type { ExploredRack } from "./types.ts";
+
+/** A rack right after a power failure. */
+export interface CrashedRack {
+  readonly at: Time;
+  /** Hosts that lost power. */
+  readonly cut: readonly CrashState[];
+  /** Hosts that kept it, as their cores see SCM in the end. */
+  readonly living: ReadonlyMap<string, Pick<Bytes, "read">>;
+  readonly reports: readonly Reported[];
+  readonly notes: readonly TimedNote[];
+}
+
+/** What is wrong with it, on the paths that were tried. */
+export interface ProtocolVerdict {
+  readonly paths: number;
+  readonly isBounded: boolean;
+  readonly breach: Breach | undefined;
+}
+
+export interface Breach {
+  readonly found: string;
+  readonly trail: Trail;
+  /** Where it takes another power failure: how far recovery had come. */
+  readonly again?: number;
+}
+
+interface Choosing {
+  readonly most: number;
+  readonly seed: number;
+}
+
+/** A recovery that has run, for another power failure during it. */
+interface Recovering {
+  readonly host: string;
+  /** What it found, as its `pick` decides. */
+  readonly found: { pick: Picker } & Pick<Bytes, "read">;
+  readonly log: HistoryLog;
+}
+
+export class ProtocolJudge {
+  readonly #plans: ReadonlyMap<string, HostPlan>;
+  readonly #recoveries: ExploredRack["recoveries"];
+  readonly #checks: readonly Check[];
+  readonly #cuts: 1 | 2;
+
+  constructor(rack: ExploredRack, options: { readonly cuts: 1 | 2 }) {
+    this.#plans = hostPlans(rack.plan);
+    this.#recoveries = rack.recoveries;
+    this.#checks = Object.values(rack.checks);
+    this.#cuts = options.cuts;
+  }
+
+  /** Whether there is anything to ask. */
+  get hasQuestions(): boolean {
+    return this.#checks.length > 0 || Object.keys(this.#recoveries).length > 0;
+  }
+
+  /** Tries what may be found, until something is wrong. */
+  judge(crash: CrashedRack, choosing: Choosing): ProtocolVerdict {
+    let breach: Omit<Breach, "trail"> | undefined;
+    let inner: Trail = [];
+    let more = 0, isBounded = false;
+    const done = forEachPath(choosing, (pick) => {
+      const decided = new Map<Cell, number>();
+      const recovering: Recovering[] | undefined = this.#cuts === 2 ? [] : undefined;
+      const found = this.#wrong(crash, remembering(pick, decided), recovering);
+      if (found !== undefined) {
+        breach = { found };
+        return true;
+      }
+      for (const each of recovering ?? []) {
+        const again = this.#cutAgain(crash, each, { decided, choosing });
+        more += again.paths;
+        isBounded ||= again.isBounded;
+        if (again.breach === undefined) continue;
+        breach = again.breach;
+        inner = again.breach.trail;
+        return true;
+      }
+      return false;
+    });
+    return {
+      paths: done.paths + more,
+      isBounded: isBounded || done.isBounded,
+      breach: breach && { ...breach, trail: [...done.ended ?? [], ...inner] },
+    };
+  }
+
+  /**
+   * What is wrong if what is read is what `pick` says.
+   * @param recovering takes the recoveries that were run, where they are to be cut again.
+   */
+  #wrong(crash: CrashedRack, pick: Picker, recovering?: Recovering[]): string | undefined {
+    const hosts: Record<string, CrashedHost> = {};
+    for (const [host, memory] of crash.living) {
+      const scm = (offset: number, length: number) => bytesOf(memory, offset, length);
+      hosts[host] = { survived: true, recovered: undefined, scm };
+    }
+    for (const state of crash.cut) {
+      const { host } = state;
+      const found = {
+        pick,
+        read(offset: number, target: Uint8Array) {
+          readCrashed({ ...state, pick: this.pick }, offset, target);
+        },
+      };
+      const log = new HistoryLog();
+      const ended = this.#recover(host, found, recovering && log);
+      if (typeof ended === "string") return ended;
+      hosts[host] = ended;
+      recovering?.push({ host, found, log });
+    }
+    return this.#check({ ...crash, cut: crash.cut.map(({ host }) => host), hosts });
+  }
+
+  #check(view: CrashView): string | undefined {
+    for (const check of this.#checks) {
+      let answer: ReturnType<Check>;
+      try {
+        answer = check(view);
+      } catch (error) {
+        return `check failed: ${messageOf(error)}`;
+      }
+      const texts = answer === undefined ? [] : typeof answer === "string" ? [answer] : answer;
+      if (texts.length > 0) return texts.join("; ");
+    }
+    return undefined;
+  }
+
+  /** @returns the host afterwards, or why its recovery did not run through. */
+  #recover(
+    host: string,
+    memory: Pick<Bytes, "read">,
+    log: HistoryLog | undefined,
+  ): CrashedHost | string {
+    const { domain, scmBytes } = this.#planOf(host);
+    const written = new Overlay(memory);
+    const image: ColdImage = {
+      read: (offset, length) => bytesOf(written, offset, length),
+      write: (offset, bytes) => written.write(offset, bytes),
+    };
+    const scm = { address: VIRTUAL_SCM_BASE, length: scmBytes, pageBytes: scmBytes, pages: [0] };
+    const machine = { host, domain, scm, image, ...(log && { log }) };
+    let ended: CrashedHost = { survived: false, recovered: undefined, scm: image.read };
+    for (const { recover, options } of this.#recoveriesOf(host)) {
+      try {
+        const { answer, read } = runRecovery(machine, recover, options);
+        ended = { survived: false, recovered: answer, scm: read };
+      } catch (error) {
+        return `recover failed on ${host}: ${messageOf(error)}`;
+      }
+    }
+    return ended;
+  }
+
+  /** The recoveries of a host, each once, as at its boot. */
+  #recoveriesOf(host: string) {
+    const found: { recover: Recover; options: Readonly<Record<string, unknown>> }[] = [];
+    const done = new Set<string>();
+    for (const { run, options } of this.#planOf(host).programs) {
+      const recover = Object.hasOwn(this.#recoveries, run) ? this.#recoveries[run] : undefined;
+      if (recover === undefined || done.has(run)) continue;
+      done.add(run);
+      found.push({ recover, options });
+    }
+    return found;
+  }
+
+  #planOf(host: string): HostPlan {
+    const plan = this.#plans.get(host);
+    assert(plan !== undefined, `${host} is no host of the rack`);
+    return plan;
+  }
+
+  /** Another power failure at each instant of a recovery, and another recovery. */
+  #cutAgain(
+    crash: CrashedRack,
+    { host, found, log }: Recovering,
+    of: { readonly decided: ReadonlyMap<Cell, number>; readonly choosing: Choosing },
+  ): ProtocolVerdict {
+    const others = crash.cut.filter((state) => state.host !== host);
+    const cursor = new CrashCursor(log.entries, new Overlay(found));
+    let paths = 0, isBounded = false;
+    for (const at of new Set(log.entries.map((entry) => entry.at + 1))) {
+      cursor.moveTo(at);
+      let wrong: string | undefined;
+      const done = forEachPath(of.choosing, (pick) => {
+        // What the first recovery has read is decided; what it has not is still open.
+        const both: Picker = (cell) => of.decided.get(cell) ?? pick(cell);
+        found.pick = both;
+        const again: CrashState = { host, image: cursor.image, cells: new Cells(cursor) };
+        wrong = this.#wrong({ ...crash, cut: [...others, again] }, both);
+        return wrong !== undefined;
+      });
+      paths += done.paths;
+      isBounded ||= done.isBounded;
+      if (wrong === undefined) continue;
+      return { paths, isBounded, breach: { found: wrong, trail: done.ended ?? [], again: at } };
+    }
+    return { paths, isBounded, breach: undefined };
+  }
+}
+
+function hostPlans({ nodes }: RackPlan): Map<string, HostPlan> {
+  return new Map(nodes.flatMap((node) => node.kind === "host" ? [[node.name, node.config]] : []));
+}
+
+function remembering(pick: Picker, decided: Map<Cell, number>): Picker {
+  return (cell) => {
+    const alternative = pick(cell);
+    decided.set(cell, alternative);
+    return alternative;
+  };
+}
+
+function bytesOf(memory: Pick<Bytes, "read">, offset: number, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  memory.read(offset, bytes);
+  return bytes;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

@@ -1,0 +1,212 @@
+/**
+ * P-41: everything reported persisted survives, whole, and nothing is there that nobody wrote. Judged by
+ * what programs noted when they were told it, so also for one that was killed before it could report.
+ */
+import { notedWrites } from "./noted_writes.ts";
+import { withReceived } from "./received.ts";
+import {
+  type Checker,
+  countOf,
+  type Finding,
+  FINDINGS_MAX,
+  type ImageView,
+  type RunRecord,
+} from "./run_record.ts";
+import { allowedIn, isMixed, type NotedWrite, UNIT_BYTES } from "./values.ts";
+
+export const persistence: Checker = {
+  name: "survives-what-was-reported",
+  promise:
+    "What a program was told is persistent is in the SCM after a power failure; every eight " +
+    "bytes there are as one program wrote them, or as they were before.",
+  looked: ({ notes, claims = false }) => {
+    const writes = notedWrites(notes, { claims });
+    const promised = writes.filter((write) => write.promised !== undefined);
+    return `${countOf(writes.length, "write")}, ${promised.length} promised`;
+  },
+  check: checkPersistence,
+};
+
+function checkPersistence(run: RunRecord): Finding[] {
+  const writes = notedWrites(run.notes, { claims: run.claims ?? false });
+  const findings: Finding[] = [];
+  for (const [host, on] of Map.groupBy(writes, (write) => write.on)) {
+    const found = run.scm(host);
+    if (found === undefined) continue;
+    const image = withReceived(run.plan, { host, image: found });
+    const scm: Scm = { host, image, before: run.before?.(host) };
+    promiseWhatIsBehind(scm, on);
+    for (const stretch of stretchesOf(on)) {
+      findings.push(...judge(scm, stretch));
+      if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
+    }
+  }
+  return findings;
+}
+
+interface Scm {
+  readonly host: string;
+  readonly image: ImageView;
+  readonly before: ImageView | undefined;
+}
+
+/** Whole units [from, to) that the same writes touch, each of them all or the same part of it. */
+interface Stretch {
+  readonly from: number;
+  readonly to: number;
+  /** In the order of their posting. */
+  readonly writes: readonly NotedWrite[];
+}
+
+function down(offset: number): number {
+  return offset - offset % UNIT_BYTES;
+}
+
+function up(offset: number): number {
+  return down(offset + UNIT_BYTES - 1);
+}
+
+/** All of SCM that somebody spoke of writing, cut where writes begin and end. */
+function* stretchesOf(writes: readonly NotedWrite[]): Generator<Stretch> {
+  const edges = [
+    ...new Set(writes.flatMap(({ from, to }) => [down(from), up(from), down(to), up(to)])),
+  ].sort((x, y) => x - y);
+  const waiting = writes.toSorted((x, y) => x.from - y.from);
+  let next = 0;
+  let active: NotedWrite[] = [];
+  for (const [i, from] of edges.entries()) {
+    const to = edges[i + 1];
+    if (to === undefined) return;
+    for (; next < waiting.length && down(waiting[next]!.from) <= from; next++) {
+      active.push(waiting[next]!);
+    }
+    active = active.filter((write) => write.to > from && write.to > write.from);
+    if (active.length === 0) continue;
+    yield { from, to, writes: active.toSorted((x, y) => x.issued.order - y.issued.order) };
+  }
+}
+
+function judge(scm: Scm, stretch: Stretch): Finding[] {
+  const { from, to, writes } = stretch;
+  const found = scm.image.read(from, to);
+  if (scm.image.possible === undefined && isSettled(stretch, found)) return [];
+  const before = scm.before?.read(from, to) ?? new Uint8Array(to - from);
+  const findings: Finding[] = [];
+  for (let at = from; at < to && findings.length < FINDINGS_MAX; at += UNIT_BYTES) {
+    const unit = found.subarray(at - from, at - from + UNIT_BYTES);
+    const initial = before.subarray(at - from, at - from + UNIT_BYTES);
+    const open = scm.image.possible?.(at) ?? [unit];
+    const allowed = allowedIn(at, { writes, initial });
+    const wrong = open.find((value) => !allowed.has(value));
+    if (wrong !== undefined) findings.push(breach(scm, { at, writes, initial, found: wrong }));
+  }
+  return merged(findings);
+}
+
+/** Whether nothing needs to be looked at unit by unit: all is as its only or last promise says. */
+function isSettled({ from, to, writes }: Stretch, found: Uint8Array): boolean {
+  const promised = writes.filter((write) => write.promised !== undefined);
+  const last = promised.length === 0 ? writes.at(-1)! : promised.at(-1)!;
+  if (last.from > from || last.to < to) return false;
+  // The one loop over all bytes that were written: `every` takes ten times as long.
+  const { bytes } = last;
+  const place = from - last.from;
+  for (let i = 0; i < found.length; i++) if (found[i] !== bytes[place + i]) return false;
+  return true;
+}
+
+interface Unit {
+  readonly at: number;
+  readonly writes: readonly NotedWrite[];
+  readonly initial: Uint8Array;
+  readonly found: Uint8Array;
+}
+
+function breach(scm: Scm, unit: Unit): Finding {
+  const { at, writes, initial, found } = unit;
+  const unpromised = writes.map((write) => ({ ...write, promised: undefined }));
+  const isOlder = allowedIn(at, { writes: unpromised, initial }).has(found);
+  const what = isOlder
+    ? `is lost: ${lostPromise(unit)}`
+    : isMixed(at, { writes, initial, found })
+    ? `is torn: ${hex(found)} is neither old nor new of ${namesOf(writes)}`
+    : `is from nowhere: ${hex(found)}, touched by ${namesOf(writes)} only`;
+  const to = at + UNIT_BYTES;
+  return {
+    text: `${scm.host}: SCM at 0x${at.toString(16)} ${what}`,
+    scm: { host: scm.host, from: at, to },
+  };
+}
+
+/** The promise that is broken: of the last write on top of which what was found cannot be. */
+function lostPromise({ at, writes, initial, found }: Unit): string {
+  const promised = writes.filter((write) => write.promised !== undefined)
+    .toSorted((x, y) => y.promised!.order - x.promised!.order);
+  const broken = promised.find((write) => {
+    const rest = writes.map((each) => each === write ? { ...each, promised: undefined } : each);
+    return allowedIn(at, { writes: rest, initial }).has(found);
+  }) ?? promised[0]!;
+  const because = BEHIND.get(broken);
+  if (because !== undefined) {
+    return `${because.name} is there, and ${broken.name}, which it comes after, is not`;
+  }
+  const { time, node } = broken.promised!;
+  return `${broken.name} was told to be persistent at ${time} ps (${node}), found ${hex(found)}`;
+}
+
+function namesOf(writes: readonly NotedWrite[]): string {
+  const names = writes.slice(0, 4).map(({ name }) => name);
+  return names.join(", ") + (writes.length > 4 ? ` and ${writes.length - 4} others` : "");
+}
+
+function hex(bytes: Uint8Array): string {
+  return `0x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
+}
+
+/** One finding for units that follow each other and are broken in the same way. */
+function merged(findings: readonly Finding[]): Finding[] {
+  const all: Finding[] = [];
+  for (const finding of findings) {
+    const last = all.at(-1);
+    const follows = last?.scm !== undefined && last.scm.to === finding.scm?.from &&
+      kindOf(last) === kindOf(finding);
+    if (!follows) all.push(finding);
+    else all[all.length - 1] = { ...last, scm: { ...last.scm!, to: finding.scm!.to } };
+  }
+  return all;
+}
+
+function kindOf({ text }: Finding): string {
+  return /is (lost|torn|from nowhere)/.exec(text)?.[1] ?? "";
+}
+
+/** Writes that have to be there as another one is, with that one. */
+const BEHIND = new WeakMap<NotedWrite, NotedWrite>();
+
+/** What a write comes after is promised wherever the write itself is promised, or found. */
+function promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): void {
+  for (const write of writes) {
+    if (write.after.length === 0) continue;
+    if (write.promised === undefined && !isThere(scm, write, writes)) continue;
+    const open = [...write.after];
+    for (let behind = open.pop(); behind !== undefined; behind = open.pop()) {
+      if (behind.promised !== undefined) continue;
+      const order = Math.max(write.issued.order, behind.issued.order) + 0.5;
+      behind.promised = { ...write.issued, order };
+      BEHIND.set(behind, write);
+      open.push(...behind.after);
+    }
+  }
+}
+
+/** Whether something is found that only this write can have left. */
+function isThere(scm: Scm, write: NotedWrite, all: readonly NotedWrite[]): boolean {
+  for (let at = down(write.from); at < write.to; at += UNIT_BYTES) {
+    const initial = scm.before?.read(at, at + UNIT_BYTES) ?? new Uint8Array(UNIT_BYTES);
+    const touching = all.filter(({ from, to }) => from < at + UNIT_BYTES && to > at);
+    const open = scm.image.possible?.(at) ?? [scm.image.read(at, at + UNIT_BYTES)];
+    const allowed = allowedIn(at, { writes: touching, initial, without: write });
+    if (open.every((value) => !allowed.has(value))) return true;
+  }
+  return false;
+}

@@ -1,0 +1,33 @@
+/** P-41: a power failure is the end of whatever has no power; nobody hears of it or from it. */
+import {
+  type Checker,
+  countOf,
+  type Finding,
+  FINDINGS_MAX,
+  lifeAt,
+  type RunRecord,
+} from "./run_record.ts";
+
+export const silence: Checker = {
+  name: "silent-without-power",
+  promise:
+    "A node that has no power reports nothing, is told nothing, sends and receives nothing, and makes " +
+    "nothing persistent.",
+  looked: ({ lives }) => {
+    const deaths = [...lives.values()].flat().filter(({ to }) => to !== Infinity);
+    return countOf(deaths.length, "power failure");
+  },
+  check: checkSilence,
+};
+
+function checkSilence(run: RunRecord): Finding[] {
+  const findings: Finding[] = [];
+  const look = (node: string, time: number, what: string) => {
+    if (findings.length >= FINDINGS_MAX || lifeAt(run, node, time) >= 0) return;
+    findings.push({ text: `${node} ${what} at ${time} ps, when it has no power`, time });
+  };
+  for (const { node, time, topic } of run.reports) look(node, time, `reports ${topic}`);
+  for (const { node, time, note } of run.notes) look(node, time, `notes ${note.kind}`);
+  for (const { node, time } of run.durable ?? []) look(node, time, "makes bytes persistent");
+  return [...findings, ...run.wire?.ofTheDead ?? []].slice(0, FINDINGS_MAX);
+}

@@ -1,0 +1,168 @@
+/**
+ * What eight bytes of SCM may be after a power failure, by what was written there and what was said of
+ * it. Pure.
+ *
+ * A write that was promised to survive is there, unless a later one is on top of it; any other may be
+ * there or not. One write is later than another unless it was told visible before that one was posted.
+ */
+
+/** What the SCM writes whole or not at all, in bytes (P-41). */
+export const UNIT_BYTES = 8;
+
+/** A write, as its program spoke of it. Instants are places in the record's order of notes. */
+export interface NotedWrite {
+  /** For people: who wrote it, and its number. */
+  readonly name: string;
+  readonly on: string;
+  readonly from: number;
+  readonly to: number;
+  readonly bytes: Uint8Array;
+  readonly issued: Instant;
+  /** When it was taken for written; undefined: never. */
+  visible: Instant | undefined;
+  /** When its survival was promised; undefined: never. */
+  promised: Instant | undefined;
+  /** Writes that are there wherever this one is found. */
+  readonly after: NotedWrite[];
+}
+
+/** When and where something was noted. */
+export interface Instant {
+  readonly time: number;
+  readonly node: string;
+  /** Place among all notes. */
+  readonly order: number;
+}
+
+/** Whether x is known to have happened before y: earlier, or before it on the same host. */
+export function isBefore(x: Instant, y: Instant): boolean {
+  return x.node === y.node ? x.order < y.order : x.time < y.time;
+}
+
+/** One write's part of one unit: bytes [begin, end) of it. */
+interface Part {
+  readonly write: NotedWrite;
+  readonly begin: number;
+  readonly end: number;
+  readonly bytes: Uint8Array;
+}
+
+function partOf(write: NotedWrite, unit: number): Part {
+  const begin = Math.max(0, write.from - unit);
+  const end = Math.min(UNIT_BYTES, write.to - unit);
+  const from = unit + begin - write.from;
+  return { write, begin, end, bytes: write.bytes.subarray(from, from + end - begin) };
+}
+
+/** Values of a unit, each once. */
+class Values {
+  readonly #byKey = new Map<string, Uint8Array>();
+
+  constructor(values: Iterable<Uint8Array>) {
+    for (const value of values) this.add(value);
+  }
+
+  /** @returns whether it is new. */
+  add(value: Uint8Array): boolean {
+    const key = keyOf(value);
+    if (this.#byKey.has(key)) return false;
+    this.#byKey.set(key, value);
+    return true;
+  }
+
+  has(value: Uint8Array): boolean {
+    return this.#byKey.has(keyOf(value));
+  }
+
+  [Symbol.iterator](): Iterator<Uint8Array> {
+    return this.#byKey.values();
+  }
+}
+
+function keyOf(value: Uint8Array): string {
+  return String.fromCharCode(...value);
+}
+
+function applied(part: Part, value: Uint8Array): Uint8Array {
+  const after = value.slice();
+  after.set(part.bytes, part.begin);
+  return after;
+}
+
+/** Adds all that these writes can make of the values, in any order and each at any time. */
+function close(values: Values, parts: readonly Part[]): Values {
+  const open = [...values];
+  for (let value = open.pop(); value !== undefined; value = open.pop()) {
+    for (const part of parts) {
+      const next = applied(part, value);
+      if (values.add(next)) open.push(next);
+    }
+  }
+  return values;
+}
+
+/** What may be found in the unit that begins at an offset. */
+export interface Allowed {
+  has(value: Uint8Array): boolean;
+}
+
+/**
+ * What the unit at `unit` may hold: `writes` are all that touch it, in the order of their posting,
+ * `initial` its bytes before them.
+ * @param without a write that is taken not to have happened.
+ */
+export function allowedIn(
+  unit: number,
+  of: {
+    readonly writes: readonly NotedWrite[];
+    readonly initial: Uint8Array;
+    readonly without?: NotedWrite;
+  },
+): Allowed {
+  const parts = of.writes.filter((write) => write !== of.without)
+    .map((write) => partOf(write, unit));
+  // In the order of their posting, in which no write comes before one that it is known to follow.
+  const promises = parts.filter(({ write }) => write.promised !== undefined);
+  // What is below a promise of the whole unit makes no difference.
+  const first = Math.max(0, promises.findLastIndex(coversUnit));
+  const settled = promises.slice(0, first);
+  const onTop = () => parts.filter((part) => mayBeOnTop(part, settled));
+  let values = new Values([of.initial]);
+  for (const promise of promises.slice(first)) {
+    if (!coversUnit(promise)) close(values, onTop());
+    values = new Values(Array.from(values, (value) => applied(promise, value)));
+    settled.push(promise);
+  }
+  return close(values, onTop());
+}
+
+function coversUnit({ begin, end }: Part): boolean {
+  return begin === 0 && end === UNIT_BYTES;
+}
+
+/** Whether a write may come on top of all that these promise. */
+function mayBeOnTop({ write }: Part, promises: readonly Part[]): boolean {
+  const { visible } = write;
+  if (visible === undefined) return true;
+  // From the end, as what was written long ago is below the last one already.
+  const above = promises.findLast((each) =>
+    each.write !== write && isBefore(visible, each.write.issued)
+  );
+  return above === undefined;
+}
+
+/** Whether each byte is some write's, or the initial one, though the unit as a whole is not. */
+export function isMixed(
+  unit: number,
+  of: {
+    readonly writes: readonly NotedWrite[];
+    readonly initial: Uint8Array;
+    readonly found: Uint8Array;
+  },
+): boolean {
+  const parts = of.writes.map((write) => partOf(write, unit));
+  return of.found.every((byte, i) =>
+    byte === of.initial[i] ||
+    parts.some(({ begin, end, bytes }) => i >= begin && i < end && bytes[i - begin] === byte)
+  );
+}

@@ -1,0 +1,83 @@
+/**
+ * V-10: how much of the damage that was done to a `put`'s data was caught, and how much was not. Judged
+ * from outside: what is in the responder's SCM at the end, against the file, and what `put` was told.
+ */
+import type { PutResult } from "./survival.ts";
+
+/** What a `put` that has its writes checked reports of that. */
+export interface VerifiedResult {
+  /** V-04; `compare` where the program compares itself. */
+  readonly level: string;
+  /** Messages that were found to be damaged, by how. */
+  readonly caught: Readonly<Record<string, number>>;
+  readonly rewrites: number;
+  /** V-05 */
+  readonly skipped: number;
+  /** Byte ranges [from, to) of the file of which it was told that memory holds them. */
+  readonly looked: ReadonlyArray<readonly [from: number, to: number]>;
+}
+
+export interface VerifiedCounts {
+  readonly level: string;
+  readonly caught: number;
+  readonly rewrites: number;
+  readonly skipped: number;
+  /**
+   * Messages that were reported written and are damaged; null where the end of the run does not show
+   * what memory held, as an LLC that does not survive was between.
+   */
+  readonly missed: number | null;
+  /** Of these the ones of which `put` was told that memory had been looked at. */
+  readonly overlooked: number | null;
+}
+
+/** Undefined of a method that checks nothing. @param survived the object as the SCM holds it. */
+export function countVerified(
+  result: PutResult,
+  { file, survived }: { readonly file: Uint8Array; readonly survived: Uint8Array },
+): VerifiedCounts | undefined {
+  const { verified, written } = result;
+  if (verified === undefined) return undefined;
+  const { level, rewrites, skipped, looked } = verified;
+  const caught = Object.values(verified.caught).reduce((sum, count) => sum + count, 0);
+  const isShown = result.promises || result.flow === 1;
+  const damaged = (ranges: VerifiedResult["looked"]) =>
+    isShown ? damagedMessages(result, { ranges, file, survived }) : null;
+  return {
+    level,
+    caught,
+    rewrites,
+    skipped,
+    missed: damaged(written),
+    overlooked: damaged(looked),
+  };
+}
+
+function damagedMessages(
+  { messageBytes }: PutResult,
+  of: {
+    readonly ranges: VerifiedResult["looked"];
+    readonly file: Uint8Array;
+    readonly survived: Uint8Array;
+  },
+): number {
+  const { ranges, file, survived } = of;
+  const damaged = new Set<number>();
+  for (const [from, to] of ranges) {
+    for (let i = from; i < to; i++) {
+      if (file[i] !== survived[i]) damaged.add(Math.floor(i / messageBytes));
+    }
+  }
+  return damaged.size;
+}
+
+/**
+ * Damage that nobody has to catch, as it did not last: it hit what was written again, or what was caught
+ * for another hit. @returns injected = caught + missed + masked.
+ */
+export function maskedOf(
+  injected: number,
+  { caught, missed }: Pick<VerifiedCounts, "caught" | "missed">,
+): number {
+  return injected - caught - (missed ?? 0);
+}

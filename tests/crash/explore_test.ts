@@ -1,0 +1,176 @@
+/** The exploration itself: whose power is cut, when it stops, what it counts, and what it must not miss. */
+import {
+  deepStrictEqual as same,
+  match,
+  ok,
+  rejects,
+  strictEqual as equal,
+} from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { ProgramContext, Steps } from "../../nodes/host/program.ts";
+import type { CrashView } from "../../nodes/host/protocol.ts";
+import { explore, exploreAll } from "../../scripts/explore/explore.ts";
+import { EXPLORE_DEFAULTS, type ExploreProgress } from "../../scripts/explore/types.ts";
+import { ownRack, putRack, rackOf } from "./explored_rack.ts";
+
+const WORD = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0);
+
+/** Stores a word on its host and makes it persistent. */
+function* storing({ cpu }: ProgramContext): Steps<void> {
+  cpu.store(cpu.scm.address, WORD);
+  yield* cpu.flush(cpu.scm.address, 8);
+}
+
+/** Reports what it was told to report once its word is persistent. */
+function* reporting({ cpu }: ProgramContext): Steps<void> {
+  yield* storing({ cpu } as ProgramContext);
+  cpu.report("stored", {});
+}
+
+function isThere(view: CrashView, host: string): boolean {
+  return view.hosts[host]!.scm(0, 8)[0] === 1;
+}
+
+describe("explore", () => {
+  it("cuts those that are written to, unless it is told whom", async () => {
+    const rack = putRack({ method: "persist-opcode", ddio: "off" });
+    const limit = 20;
+    const hostsOf = async (cut?: "each" | "all" | { host: string }) => {
+      const options = { ...EXPLORE_DEFAULTS, limit, ...(cut && { cut }) };
+      return (await exploreAll(rack, options)).hosts;
+    };
+    same(await hostsOf(), ["b"]);
+    same(await hostsOf({ host: "a" }), ["a"]);
+    same(await hostsOf("each"), ["a", "b"]);
+    same(await hostsOf("all"), ["a", "b"]);
+    await rejects(() => hostsOf({ host: "tor" }), /tor is no host of the rack/);
+  });
+
+  it("P-41: shows a check what was said before the power failed, and after it by the living", async () => {
+    const seen = { without: 0, early: 0, reported: 0 };
+    const check = (view: CrashView) => {
+      same(view.cut, ["b"]);
+      equal(view.hosts.a!.survived, true);
+      equal(view.hosts.b!.survived, false);
+      const isReported = view.reports.some(({ topic, node }) => topic === "stored" && node === "b");
+      if (isReported) seen.reported++;
+      else if (isThere(view, "b")) seen.early++;
+      else seen.without++;
+      return isReported && !isThere(view, "b") ? "it was reported, and is not there" : undefined;
+    };
+    const rack = ownRack({ program: reporting, check });
+    const { verdict, counterexample } = await exploreAll(rack, {
+      ...EXPLORE_DEFAULTS,
+      cut: { host: "b" },
+    });
+    equal(verdict, "safe", counterexample?.found);
+    ok(seen.without > 0 && seen.early > 0 && seen.reported > 0, JSON.stringify(seen));
+  });
+
+  it("cuts all at once, each with its own choices", async () => {
+    const found = new Set<string>();
+    const check = (view: CrashView) => {
+      same(view.cut, ["a", "b"]);
+      found.add(`${isThere(view, "a")} ${isThere(view, "b")}`);
+      return undefined;
+    };
+    const rack = rackOf(
+      `
+name: two
+hosts: { a: { services: none, scm: { size: 64KiB } }, b: { services: none, scm: { size: 64KiB } } }
+programs:
+  - { on: [a, b], program: ./own.ts }
+`,
+      { programs: { "./own.ts": storing }, checks: { "./own.ts": check } },
+    );
+    const { verdict } = await exploreAll(rack, { ...EXPLORE_DEFAULTS, cut: "all" });
+    equal(verdict, "safe");
+    same([...found].sort(), ["false false", "false true", "true false", "true true"]);
+  });
+
+  it("P-05: explores the second life of a host that the scenario cuts and starts", async () => {
+    const lives = new Set<boolean>();
+    const check = (view: CrashView) => {
+      lives.add(view.at > 100e6);
+      return undefined;
+    };
+    const rack = rackOf(
+      `
+name: twice
+hosts: { a: { services: none }, b: { services: none, scm: { size: 64KiB } } }
+programs:
+  - { on: b, program: ./own.ts, restart: true }
+faults: [{ at: 80us, kill: b }, { at: 100us, start: b }]
+`,
+      { programs: { "./own.ts": storing }, checks: { "./own.ts": check } },
+    );
+    const { verdict } = await exploreAll(rack, { ...EXPLORE_DEFAULTS, cut: { host: "b" } });
+    equal(verdict, "safe");
+    same([...lives].sort(), [false, true]);
+  });
+
+  it("says how far it is, and what it has not seen where it is stopped", async () => {
+    const rack = putRack({ method: "persist-opcode", ddio: "on" });
+    const whole = await exploreAll(rack, EXPLORE_DEFAULTS);
+    equal(whole.verdict, "safe");
+    const { crashPoints, instants, continuations, writes, promises } = whole;
+    ok(crashPoints > instants, "lines of the cache are choices");
+    ok(continuations > 3 && continuations < instants / 10);
+    same([writes, promises], [1, 1]);
+    const limited = await exploreAll(rack, { ...EXPLORE_DEFAULTS, limit: 50 });
+    equal(limited.verdict, "partial");
+    match(limited.why!, /50 crash points/);
+    ok(limited.crashPoints >= 50 && limited.crashPoints < 70);
+    const steps = explore(rack, { ...EXPLORE_DEFAULTS, stopped: () => told.length > 0 });
+    const told: ExploreProgress[] = [];
+    for (let next = await steps.next();; next = await steps.next()) {
+      if (next.done) {
+        equal(next.value.verdict, "partial");
+        equal(next.value.why, "it was interrupted");
+        break;
+      }
+      ok(next.value.share >= 0 && next.value.share <= 1);
+      told.push(next.value);
+    }
+  });
+
+  it("says at how many instants there were more choices than were asked for", async () => {
+    const program = function* ({ cpu }: ProgramContext): Steps<void> {
+      yield* cpu.ntStore(cpu.scm.address, new Uint8Array(64).fill(1));
+    };
+    const check = (view: CrashView) => {
+      view.hosts.b!.scm(0, 64);
+      return undefined;
+    };
+    const rack = ownRack({ program, check });
+    const few = await exploreAll(rack, { ...EXPLORE_DEFAULTS, choices: 20, cut: { host: "b" } });
+    same([few.verdict, few.bounded > 0], ["safe", true]);
+    const all = await exploreAll(rack, { ...EXPLORE_DEFAULTS, cut: { host: "b" } });
+    same([all.verdict, all.bounded], ["safe", 0]);
+    ok(all.crashPoints >= 256, "each of eight words is there or not");
+  });
+
+  it("explores no instants but those that are asked for", async () => {
+    const rack = putRack({ method: "write-only", ddio: "off" });
+    const options = { ...EXPLORE_DEFAULTS, claims: true };
+    const { counterexample } = await exploreAll(rack, options);
+    const at = counterexample!.atPs;
+    const only = await exploreAll(rack, { ...options, from: at, until: at + 1 });
+    equal(only.counterexample?.atPs, at);
+    equal(only.instants, 1);
+    equal((await exploreAll(rack, { ...options, until: at })).verdict, "safe");
+  });
+
+  it("P-41: finds what is lost under bad cables as well, and in the middle of many", async () => {
+    const faults = "[{ link: b, loss: 3% }, { link: a, reorder: 3%, by: 2, hold: 20us }]";
+    const of = { ddio: "on", bytes: 3000, size: 300, depth: 4, faults } as const;
+    const claimed = await exploreAll(putRack({ ...of, method: "write-read" }), {
+      ...EXPLORE_DEFAULTS,
+      claims: true,
+    });
+    equal(claimed.verdict, "unsafe");
+    const kept = await exploreAll(putRack({ ...of, method: "write-send" }), EXPLORE_DEFAULTS);
+    equal(kept.verdict, "safe");
+    ok(kept.promises === 10);
+  });
+});

@@ -1,0 +1,39 @@
+/**
+ * Which promise holds where, written down by hand from the documents: what the explorer's matrix is held
+ * against, cell by cell.
+ */
+import type { MatrixPlace } from "../../scripts/explore/matrix.ts";
+
+/** Why what the method takes for persistence is not that here; undefined where it is. */
+export function whyUnsafe(place: MatrixPlace): string | undefined {
+  const { method, receiveBuffer } = place;
+  const leaves = whatMovesIt(place);
+  switch (method) {
+    case "write-only":
+      return leaves === "nothing"
+        ? undefined
+        : "P-12: a WRITE's completion says that the card has it, not that it is persistent";
+    case "write-read":
+      return leaves === "the CPU"
+        ? "P-04: a READ pushes writes out of the I/O controller, not out of the cache"
+        : undefined;
+    case "send-read":
+      if (receiveBuffer === "dram") {
+        return "P-05: what a SEND has brought is in DRAM, which is lost";
+      }
+      return leaves === "the CPU"
+        ? "P-04: a READ pushes the SEND out of the I/O controller, not out of the cache"
+        : undefined;
+    default:
+      // P-51, P-11, P-50, P-24, P-26: somebody flushes what has to be flushed before it is told.
+      return undefined;
+  }
+}
+
+/** P-01, P-02: what has to happen before a DMA write into SCM survives a power failure. */
+function whatMovesIt({ arch, ddio, domain }: MatrixPlace): "nothing" | "a read" | "the CPU" {
+  if (domain === "wsp") return "nothing";
+  // With `ddio+ns` the card marks its writes into SCM, so that they go past the cache.
+  const isInCache = ddio === "on" && arch === "ddio";
+  return isInCache && domain === "adr" ? "the CPU" : "a read";
+}

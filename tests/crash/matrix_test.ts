@@ -1,0 +1,33 @@
+/** P-40, P-41: the explorer's matrix is what the documents say, and each unsafe cell has its proof. */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { METHODS } from "../../fabric/rack/vocabulary.ts";
+import { exploreCell, matrixPlaces, matrixText } from "../../scripts/explore/matrix.ts";
+import { whyUnsafe } from "./matrix_rules.ts";
+
+describe("The matrix of promises", () => {
+  it("is of every method, single and compound, on every kind of responder", () => {
+    const places = matrixPlaces();
+    assert.equal(places.length, METHODS.length * 2 * 3 * 2 * 2 * 2);
+    assert.equal(new Set(places.map((place) => JSON.stringify(place))).size, places.length);
+  });
+
+  for (const method of METHODS) {
+    it(`P-41: ${method}: holds where the rules say so, and is broken by a power failure elsewhere`, async () => {
+      const cells = [];
+      for (const place of matrixPlaces().filter((place) => place.method === method)) {
+        const cell = await exploreCell(place);
+        const why = whyUnsafe(place);
+        const found = cell.counterexample?.found ?? "nothing";
+        const said = `${JSON.stringify(place)}: ${why ?? "safe by the rules"}; found ${found}`;
+        assert.equal(cell.safe, why === undefined, said);
+        // The explorer has had each counterexample again by a run before it says so.
+        assert.equal(cell.counterexample === null, cell.safe, said);
+        assert.ok(cell.crashPoints > 0, said);
+        cells.push(cell);
+      }
+      const text = matrixText(cells);
+      assert.equal(text.split("\n").length, 2 + cells.length, text);
+    });
+  }
+});

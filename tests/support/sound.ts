@@ -1,0 +1,10 @@
+/** Every whole-rack test holds its run to every promise of the rack, unless it says why not. */
+import { AssertionError } from "node:assert/strict";
+import { checkAll, findingsText } from "../checkers/all.ts";
+import type { RunRecord } from "../checkers/run_record.ts";
+
+/** @throws AssertionError with all that checkers find wrong with a run. */
+export function assertSound(record: RunRecord): void {
+  const text = findingsText(checkAll(record));
+  if (text !== "") throw new AssertionError({ message: `The run broke its promises:\n${text}` });
+}
