@@ -10,6 +10,7 @@ import { variants } from "../../fabric/rack/variants.ts";
 import { type MethodName, METHODS } from "../../fabric/rack/vocabulary.ts";
 import { table } from "../commands/output.ts";
 import { exploreAll } from "./explore.ts";
+import { runRack } from "./rerun.ts";
 import { type Counterexample, EXPLORE_DEFAULTS, type ExploredRack } from "./types.ts";
 
 /** One record, or a record and the tail that counts it: never the tail without the record. */
@@ -88,8 +89,12 @@ function rackOf(place: MatrixPlace): ExploredRack {
 
 /** Explores one place: the power of its responder. @throws Error where not all of it was seen. */
 export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
-  const options = { ...EXPLORE_DEFAULTS, cut: { host: "b" }, claims: true };
-  const verdict = await exploreAll(rackOf(place), options);
+  const rack = rackOf(place);
+  // Before anything is written there is nothing to promise.
+  const first = runRack(rack).notes.find(({ note }) => note.kind === "writes");
+  if (first === undefined) throw new Error(`Nothing is written at ${JSON.stringify(place)}`);
+  const options = { ...EXPLORE_DEFAULTS, cut: { host: "b" }, claims: true, from: first.time };
+  const verdict = await exploreAll(rack, options);
   const { crashPoints, counterexample, promises } = verdict;
   const isVacuous = verdict.verdict === "safe" && promises === 0;
   if (verdict.verdict === "partial" || isVacuous) {
