@@ -10,8 +10,9 @@ import { type Figure, figureRow, figureTable } from "./bench/figure.ts";
 import { measureExplorer } from "./bench/explore.ts";
 import { measureGrowth, measureOneProcess } from "./bench/one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./bench/packets.ts";
-import { measureMethods, methodsText, writeMethods } from "./bench/methods.ts";
-import { measureVerified, verifiedText, writeVerified } from "./bench/verified.ts";
+import { measureMethods, methodsTable } from "./bench/methods.ts";
+import { putText, writeTables } from "./bench/put_table.ts";
+import { measureVerified, verifiedTable } from "./bench/verified.ts";
 import { explain } from "./commands/failure.ts";
 import { onInterrupt } from "./commands/interrupt.ts";
 import { print, say } from "./commands/output.ts";
@@ -53,10 +54,8 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
-  if (flags.write) {
-    await writeMethods(methods);
-    await writeVerified(verified);
-  }
+  const tables = wanted.has("m") ? [methodsTable(methods), verifiedTable(verified)] : [];
+  if (flags.write) await writeTables(tables);
   if (flags.json) {
     print(
       JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow), methods, verified }),
@@ -64,8 +63,7 @@ async function bench(flags: Flags): Promise<void> {
     return;
   }
   if (figures.length > 0) print(figureTable(figures));
-  if (methods.length > 0) print(methodsText(methods));
-  if (verified.length > 0) print(verifiedText(verified));
+  for (const each of tables) print(putText(each));
 }
 
 type InPlace<T> = (

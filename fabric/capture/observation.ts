@@ -137,17 +137,20 @@ function messageSent(of: Passing, link: Link): MessageSeen {
 }
 
 /**
- * What is seen of a message that has arrived over a cable of this rate, `tailPs` before its last bit
- * (see `Input` of `node.ts`). Both ends are stamped by a frame's first bit, as the clocks of network cards do,
+ * Tells an observer that wants it of a message that has arrived over a cable of this rate, `tailPs` before
+ * its last bit (see `Input` of `node.ts`). Both ends are stamped by a frame's first bit, as the clocks of network cards do,
  * so that a cut-through switch does not seem to send what it has not got.
  */
-export function messageReceived(
+export function observeArrival(
+  observer: Observer,
   of: Passing & { readonly tailPs: Time },
   bitsPerSecond: number,
-): MessageSeen {
+): void {
+  const { scope } = observer;
+  if (scope === "notes" || (scope !== "all" && of.message.kind !== "frame")) return;
   const endPs = of.time + of.tailPs;
   const startPs = endPs - transferTime(wireBytes(of.message), bitsPerSecond);
-  return seen("received", of, { startPs, endPs });
+  observer.see(seen("received", of, { startPs, endPs }));
 }
 
 function seen(

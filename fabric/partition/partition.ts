@@ -5,7 +5,7 @@
  * as one.
  */
 import { assert, fail } from "../assert.ts";
-import { messageReceived, observedOutputs, type Observer } from "../capture/observation.ts";
+import { observeArrival, observedOutputs, type Observer } from "../capture/observation.ts";
 import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../digest.ts";
 import { addFaultAt, cableChange, CableHistory, countsOf, foundAtPowerOn } from "./faulty_cable.ts";
 import { beginLife, countCutOff } from "../link/fault.ts";
@@ -14,7 +14,7 @@ import { type Departure, Outgoing } from "./outgoing.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/link_plan.ts";
 import type { Note } from "../note.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan.ts";
-import { changeLink, createWake, type Port, portsOf, type Resident } from "./resident.ts";
+import { changeLink, createWake, portsOf, type Resident } from "./resident.ts";
 import { powerEvent, scriptedPower, writebackEvents } from "./scripted_power.ts";
 import { type Event, EVENT_KINDS, EventQueue } from "../time/event_queue.ts";
 import { Deadlines } from "../time/deadlines.ts";
@@ -283,23 +283,14 @@ export class Partition {
         if (port.cutBy !== undefined) countCutOff(port.faults!.arriving, port.cutBy);
         return;
       }
-      if (this.#observer !== undefined && this.#observer.scope !== "notes") {
-        this.#noteReceived(event, event.input, port);
+      if (this.#observer !== undefined) {
+        const at = { time: event.time, node: event.target, event: this.#events + 1 };
+        // Both directions of a cable have one rate.
+        const { bitsPerSecond } = port.link;
+        observeArrival(this.#observer, { ...at, ...event.input }, bitsPerSecond);
       }
     }
     this.#step(resident, node, event);
-  }
-
-  #noteReceived(
-    event: Event,
-    input: Extract<Input, { readonly kind: "message" }>,
-    { link }: Port,
-  ): void {
-    const observer = this.#observer!;
-    if (observer.scope !== "all" && input.message.kind !== "frame") return;
-    const at = { time: event.time, node: event.target, event: this.#events + 1 };
-    // Both directions of a cable have one rate.
-    observer.see(messageReceived({ ...at, ...input }, link.bitsPerSecond));
   }
 
   /** Serves the deadlines of this instant, which stand in no queue, for what comes at its very end. */

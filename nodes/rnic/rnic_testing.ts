@@ -132,22 +132,19 @@ export class Rig {
     const fate = this.fate(side.name, message, side.framesSent++);
     const to = side === this.a ? this.b : this.a;
     for (const { frame, afterPs } of copiesOf(message, fate)) {
-      const input: Input = {
-        kind: "message",
-        port: PORTS.rnicNetwork,
-        message: frame,
-        tailPs: 0,
-      };
-      this.#put({ time: arrival + afterPs, to: "rnic", side: to, input });
+      this.#deliver(to, frame, arrival + afterPs);
     }
     return freeAt;
   }
 
+  #deliver(side: Side, message: Frame, time: Time): void {
+    const input: Input = { kind: "message", port: PORTS.rnicNetwork, message, tailPs: 0 };
+    this.#put({ time, to: "rnic", side, input });
+  }
+
   /** Puts any frame on the wire to a side, as a stranger would. */
   inject(side: Side, bytes: Uint8Array<ArrayBuffer>): void {
-    const message: Frame = { kind: "frame", bytes };
-    const input: Input = { kind: "message", port: PORTS.rnicNetwork, message, tailPs: 0 };
-    this.#put({ time: this.now, to: "rnic", side, input });
+    this.#deliver(side, { kind: "frame", bytes }, this.now);
   }
 
   /** A cable of a side's RNIC goes down or up. */

@@ -13,6 +13,7 @@ import type { RocePacket } from "../../fabric/wire/packet.ts";
 import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import {
   isVerifiable,
+  readsBack,
   VERIFY_ALGORITHM,
   VERIFY_CHECKS,
   VERIFY_LEVELS,
@@ -212,11 +213,11 @@ function checkData(
   // What came in one packet is as a frame has it: damage (V-08) makes another.
   const isShort = data.length <= qp.attributes.pathMtu;
   const expected = isShort ? flipped(device, "checked", data) : data;
-  if (readsBack(device, qp, level)) {
+  if (looksBack(device, qp, level)) {
     const byCrc = level === "verify-crc";
     const look = { qp, service, firstPsn, stretches, expected, byCrc };
     verified.readBack = createReadBack(device, look);
-  } else if (hasReadBack(level)) {
+  } else if (readsBack(level)) {
     verified.checks |= VERIFY_CHECKS.skipped;
     device.counters.verifySkipped++;
   }
@@ -230,13 +231,9 @@ export function dataPlaced(device: Device, qp: QueuePair, service: SingleService
   settle(device, qp, service);
 }
 
-function hasReadBack(level: VerifyLevel): boolean {
-  return level === "verify" || level === "verify-crc";
-}
-
 /** V-03, or V-05: whether memory is looked at. */
-function readsBack(device: Device, qp: QueuePair, level: VerifyLevel): boolean {
-  if (!hasReadBack(level)) return false;
+function looksBack(device: Device, qp: QueuePair, level: VerifyLevel): boolean {
+  if (!readsBack(level)) return false;
   const plan = device.plan.verifyHistory;
   const history = device.verify.history.get(qp.path.address);
   if (plan === undefined || history === undefined) return true;

@@ -9,7 +9,7 @@ import type { Time } from "../../../../fabric/time/time.ts";
 import type { ProgramContext, Steps } from "../../program.ts";
 import { ProgramError } from "../../device.ts";
 import { madeUpBytes } from "../made_up.ts";
-import { countOption, microsecondsOption, wordOption } from "../options.ts";
+import { countOption, microsecondsOption, textOption, wordOption } from "../options.ts";
 import { METHODS } from "../persist_protocol.ts";
 import { summarize } from "../summary.ts";
 import {
@@ -26,7 +26,7 @@ import {
   slotBytes,
 } from "./layout.ts";
 import { changed, type LogJob, type LogOptions, type Replica } from "./log_job.ts";
-import { hostsOption, textOr } from "./log_options.ts";
+import { hostsOption } from "./log_options.ts";
 import { serveReplica } from "./replica.ts";
 
 /** Slots beside the records': the claim, and barriers of clients that have started again. */
@@ -49,7 +49,7 @@ export function* log(context: ProgramContext): Steps<void> {
   const recordBytes = countOption(given, "record", { least: 1, otherwise: 256 });
   const chunks = chunksOf(data, recordBytes);
   const shape: LogShape = {
-    name: textOr(given, "name", "log"),
+    name: textOption(given, "name", "log"),
     recordBytes,
     slots: chunks.length + SPARE_SLOTS,
   };
@@ -74,7 +74,7 @@ function readOptions({ device, options: given }: ProgramContext): LogOptions {
   return {
     to,
     quorum,
-    file: textOr(given, "file", MADE_UP),
+    file: textOption(given, "file", MADE_UP),
     method: wordOption(given, "method", { of: METHODS, otherwise: "persist-opcode" }),
     depth: countOption(given, "depth", { least: 1, otherwise: 16 }),
     mode: wordOption(given, "completion", {

@@ -1,6 +1,6 @@
 /** Options that only the replicated log's programs have. */
 import { ProgramError } from "../../device.ts";
-import { type Options, textOption } from "../options.ts";
+import type { Options } from "../options.ts";
 
 /** A list of hosts' names, each once. @throws ProgramError */
 export function hostsOption(options: Options, name: string): string[] {
@@ -12,8 +12,4 @@ export function hostsOption(options: Options, name: string): string[] {
   throw new ProgramError(
     `Option ${name} must be a list of different hosts: it is ${JSON.stringify(found)}`,
   );
-}
-
-export function textOr(options: Options, name: string, otherwise: string): string {
-  return textOption(options, name, otherwise);
 }

@@ -1,7 +1,7 @@
 /** Reads a replicated log back: the payloads of its records, from as many replicas as it takes. */
 import type { ProgramContext, Steps } from "../../program.ts";
 import { fetchObject } from "../get.ts";
-import { countOption, microsecondsOption } from "../options.ts";
+import { countOption, microsecondsOption, textOption } from "../options.ts";
 import { isFailure } from "../persist_client.ts";
 import {
   chooseLog,
@@ -12,7 +12,7 @@ import {
   scanLog,
   slotBytes,
 } from "./layout.ts";
-import { hostsOption, textOr } from "./log_options.ts";
+import { hostsOption } from "./log_options.ts";
 
 /**
  * The program. Options: `from` (the replicas), `quorum` of the log (most of them), `name` (log),
@@ -23,7 +23,7 @@ export function* logRead({ cpu, device, options }: ProgramContext): Steps<void> 
   const from = hostsOption(options, "from");
   const otherwise = Math.floor(from.length / 2) + 1;
   const quorum = countOption(options, "quorum", { least: 1, otherwise });
-  const name = textOr(options, "name", "log");
+  const name = textOption(options, "name", "log");
   const recordBytes = countOption(options, "record", { least: 1, otherwise: 256 });
   const enough = readQuorum(from.length, quorum);
   const scans: LogScan[] = [];

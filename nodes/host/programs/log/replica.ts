@@ -7,6 +7,7 @@
  * a cache of a host whose card alone has failed.
  */
 import { NEVER } from "../../../../fabric/time/time.ts";
+import { OutOfMemory } from "../../address_map.ts";
 import { waitCompletion } from "../../completion_queue.ts";
 import { postSend, type SendRequest } from "../../post.ts";
 import type { Steps, ThreadContext } from "../../program.ts";
@@ -33,11 +34,25 @@ export function* serveReplica(
   replica: Replica,
 ): Steps<void> {
   replica.tries++;
-  const failure = (yield* scan(context, job, replica)) ?? (yield* replicate(context, job, replica));
+  const failure = yield* tryOnce(context, job, replica);
   replica.lost = failure?.error;
   if (failure !== undefined && !job.over) yield* context.cpu.sleep(job.options.pausePs);
   replica.running = false;
   changed(job);
+}
+
+/** What a try has taken of memory is not given back, so that it may give out. @returns why it ended. */
+function* tryOnce(
+  context: ThreadContext,
+  job: LogJob,
+  replica: Replica,
+): Steps<Failure | undefined> {
+  try {
+    return (yield* scan(context, job, replica)) ?? (yield* replicate(context, job, replica));
+  } catch (error) {
+    if (!(error instanceof OutOfMemory)) throw error;
+    return { error: error.message };
+  }
 }
 
 /** Reads the replica's log where that is still wanted. */

@@ -1,0 +1,136 @@
+/**
+ * What one message of a `put` takes, run in one process, and how such figures are shown: on a terminal,
+ * and between two marks of the README. `methods.ts` and `verified.ts` say which puts.
+ */
+import { parseScenario } from "../../fabric/rack/scenario.ts";
+import { makePlan } from "../../fabric/rack/topology.ts";
+import { formatSize } from "../../fabric/rack/units.ts";
+import { variants } from "../../fabric/rack/variants.ts";
+import { Simulator } from "../../fabric/simulator.ts";
+import { PS_PER_NS, PS_PER_US, type Time } from "../../fabric/time/time.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
+import { isPutResult, type PutResult } from "../../tests/checkers/survival.ts";
+import { table } from "../commands/output.ts";
+
+export const SIZES = [64, 256, 1024, 4096, 65_536] as const;
+export const DDIOS = ["off", "on"] as const;
+
+/** Figures of one message; times in ps. */
+export interface PerMessage {
+  readonly ddio: typeof DDIOS[number];
+  readonly size: number;
+  readonly requests: number;
+  readonly packets: number;
+  /** Captured bytes on the requester's cable, both ways. */
+  readonly bytes: number;
+  /** Median, from the post to the completion that the method takes for persistence. */
+  readonly latencyPs: Time;
+  readonly requesterPs: Time;
+  readonly responderPs: Time;
+  /** Whether that completion promises persistence here. */
+  readonly promises: boolean;
+}
+
+/** A `put` from one host to another, one message after the other. */
+export interface PutAsked {
+  readonly ddio: typeof DDIOS[number];
+  readonly size: number;
+  readonly seed: number;
+  /** Its options besides size and depth, and what both hosts have besides DDIO, as a scenario has them. */
+  readonly put: string;
+  readonly hosts?: string;
+}
+
+/** How many messages a figure is of. */
+const MESSAGES = 16;
+
+/** Runs a put. @throws Error where it does not end well. */
+export function runPut(asked: PutAsked): PerMessage {
+  const { ddio, size, seed, put, hosts = "receive: dram" } = asked;
+  const text = [
+    "name: methods",
+    `seed: ${seed}`,
+    "profile: clx-optane-cx5",
+    `defaults: { ddio: ${ddio}, dram: 64MiB, scm: { size: 16MiB }, ${hosts} }`,
+    "hosts: { a: {}, b: {} }",
+    "programs:",
+    `  - { on: a, run: put, to: b, ${put}, depth: 1, size: ${size}, bytes: ${size * MESSAGES} }`,
+  ].join("\n") + "\n";
+  const plan = makePlan(variants(parseScenario(text, "put.yaml"))[0]!);
+  let result: PutResult | undefined;
+  let responderPs = 0;
+  const simulator = new Simulator({
+    plan,
+    create: nodeFactory({ plan, image: () => undefined, inputs: () => ({}), programs: {} }),
+    onReport(_time, node, topic, value) {
+      if (topic === "program-failed") throw new Error(`${node}: ${JSON.stringify(value)}`);
+      if (topic === "result" && isPutResult(value)) result = value;
+      if (topic === "served") responderPs = (value as { cpuPs: Time }).cpuPs;
+    },
+  });
+  simulator.run();
+  if (result?.status !== "done") throw new Error(`put, ${put}, ended: ${result?.error}`);
+  const { requests: { recv: _recv, ...sent }, wire, latencyPs, cpuPs, promises } = result;
+  return {
+    ddio,
+    size,
+    requests: Object.values(sent).reduce((sum, count) => sum + count, 0) / MESSAGES,
+    packets: (wire?.frames ?? 0) / MESSAGES,
+    bytes: (wire?.bytes ?? 0) / MESSAGES,
+    latencyPs: latencyPs?.median ?? 0,
+    requesterPs: cpuPs / MESSAGES,
+    responderPs: responderPs / MESSAGES,
+    promises,
+  };
+}
+
+/** Header of a table whose second column is called `what`; cells of its rows are {@link putCells}. */
+export function putHeader(what: string): string[] {
+  const counted = ["requests", "packets", "bytes", "latency", "of the baseline's"];
+  return ["DDIO", what, "size", ...counted, "CPU requester", "CPU responder"];
+}
+
+/** A row of a table. @param baseline what its latency is held against. */
+export function putCells(figure: PerMessage, what: string, baseline: PerMessage): string[] {
+  const { ddio, size, requests, packets, bytes, latencyPs, requesterPs, responderPs } = figure;
+  return [
+    ddio,
+    what,
+    formatSize(size),
+    String(Number(requests.toFixed(2))),
+    String(Number(packets.toFixed(2))),
+    bytes.toFixed(0),
+    `${(latencyPs / PS_PER_US).toFixed(2)} µs`,
+    (latencyPs / baseline.latencyPs).toFixed(2),
+    `${Math.round(requesterPs / PS_PER_NS)} ns`,
+    `${Math.round(responderPs / PS_PER_NS)} ns`,
+  ];
+}
+
+/** A table with the name that its place in the README has: header, then rows. */
+export interface PutTable {
+  readonly name: "methods" | "verified";
+  readonly header: readonly string[];
+  readonly rows: readonly (readonly string[])[];
+}
+
+/** The table for a terminal. */
+export function putText({ header, rows }: PutTable): string {
+  return table(header, rows);
+}
+
+/** The README with this table in its place. @throws Error where it has none. */
+export function withTable(readme: string, { name, header, rows }: PutTable): string {
+  const begin = `<!-- ${name}: made by deno task bench -->`, end = `<!-- ${name} end -->`;
+  const from = readme.indexOf(begin), to = readme.indexOf(end);
+  if (from < 0 || to < from) throw new Error(`The README has no ${begin} … ${end}`);
+  const lines = [header, header.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`);
+  return `${readme.slice(0, from)}${begin}\n\n${lines.join("\n")}\n\n${readme.slice(to)}`;
+}
+
+const README = new URL("../../README.md", import.meta.url);
+
+/** Puts tables into the README. */
+export async function writeTables(tables: readonly PutTable[]): Promise<void> {
+  await Deno.writeTextFile(README, tables.reduce(withTable, await Deno.readTextFile(README)));
+}
