@@ -14,7 +14,8 @@ import {
 
 const LEAF_SPINE = fromFileUrl(projectFile("scripts/scenarios/leaf_spine.yaml"));
 const KILL = fromFileUrl(projectFile("scripts/scenarios/persist_pair_kill.yaml"));
-const WHEN = { from: 200_000_000, length: 400_000_000 };
+const BUSY = { from: 250_000_000, to: 260_000_000 };
+const WHEN = { from: 200_000_000, length: 400_000_000, busy: BUSY };
 
 async function optionsFor(scenario: string, seed: number): Promise<DrawOptions> {
   const fixed = { input: fromFileUrl(projectFile("LICENSE")) };
@@ -58,6 +59,18 @@ describe("drawRound", () => {
         assert.equal(prepared.plan.cables[blow.request.cable]?.kind, "network");
       }
     }));
+  });
+
+  it("strikes while data is on its way as often as at any other time", async () => {
+    const options = await optionsFor(LEAF_SPINE, 7);
+    const draft = drawRound(0, options);
+    const prepared = await prepareRound(options.scenario, draft);
+    const times = Array.from({ length: 300 }, (_, seed) => {
+      const one = { ...draft, rng: drawRound(seed, options).rng };
+      return blowsOf(one, prepared, WHEN).map(({ at }) => at);
+    }).flat();
+    const share = times.filter((at) => at >= BUSY.from && at <= BUSY.to).length / times.length;
+    assert.ok(share > 0.4 && share < 0.65, String(share));
   });
 
   it("keeps a device a process where the scenario has power failures of its own", async () => {

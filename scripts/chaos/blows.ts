@@ -32,6 +32,8 @@ export interface Target {
   /** Virtual time at which programs are at work, and at which all is done, where nothing befalls it. */
   readonly from: Time;
   readonly length: Time;
+  /** When data is on its way, where nothing befalls it: often a small part of the run. */
+  readonly busy: { readonly from: Time; readonly to: Time };
 }
 
 const BLOWS_MAX = 6;
@@ -45,17 +47,19 @@ export function pick<T>(rng: Rng, from: readonly T[]): T {
 }
 
 /**
- * One to {@link BLOWS_MAX} blows in the order in which they fall: three of four while programs are at
- * work, the others while they connect, or machines boot. One of three falls together with another: what
- * is told to a broker that is dead is lost with who told it.
+ * One to {@link BLOWS_MAX} blows in the order in which they fall: half of them while data is on its way,
+ * a quarter while programs are at work, the others while they connect, or machines boot. One of three falls
+ * together with another: what is told to a broker that is dead is lost with who told it.
  */
 export function drawBlows(rng: Rng, target: Target): Blow[] {
-  const { from, length } = target;
+  const { from, length, busy } = target;
+  const at = { from, to: length };
+  const stretches = [busy, busy, at, { from: from / 2, to: length }] as const;
   const count = 1 + rng.below(BLOWS_MAX);
   const times: Time[] = [];
   for (let i = 0; i < count; i++) {
-    const begin = rng.below(4) === 0 ? from / 2 : from;
-    const own = Math.round(begin + (length - begin) * rng.unit());
+    const within = pick(rng, stretches);
+    const own = Math.round(within.from + (within.to - within.from) * rng.unit());
     times.push(rng.below(3) === 0 ? times.at(-1) ?? own : own);
   }
   return times.sort((x, y) => x - y).map((at) => drawBlow(rng, at, target));

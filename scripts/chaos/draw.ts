@@ -3,8 +3,7 @@ import type { Packing } from "../../fabric/rack/topology.ts";
 import type { VariantChoices } from "../../fabric/rack/variants.ts";
 import { type Rng, rngFor } from "../../fabric/time/rng.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../prepare.ts";
-import { type Blow, drawBlows, pick } from "./blows.ts";
-import type { Time } from "../../fabric/time/time.ts";
+import { type Blow, drawBlows, pick, type Target } from "./blows.ts";
 
 /** How fast a round runs, so that blows fall in the middle of things in different ways. */
 export type Manner =
@@ -117,7 +116,7 @@ export async function prepareRound(
 export function blowsOf(
   draft: RoundDraft,
   prepared: Prepared,
-  when: { readonly from: Time; readonly length: Time },
+  when: Pick<Target, "from" | "length" | "busy">,
 ): Blow[] {
   const { plan, partitions } = prepared;
   return drawBlows(draft.rng, { plan, partitions, ...when });

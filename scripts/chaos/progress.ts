@@ -2,6 +2,7 @@
  * Progress: when a rack has been healed, whoever was not cut off himself comes to an end. What that
  * means for a scenario is told by the same rack, undisturbed: whoever reported a result there, does so here.
  */
+import type { TimedNote } from "../../fabric/note.ts";
 import type { FinalReply } from "../../fabric/rack/run_file.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario.ts";
 import { PS_PER_US, type Time } from "../../fabric/time/time.ts";
@@ -14,6 +15,14 @@ export interface Reference {
   /** From when on programs were at work, and when the last of them was done. */
   readonly from: Time;
   readonly length: Time;
+  /** From the first write to the last word about one; all of the above where nobody speaks of writes. */
+  readonly busy: Stretch;
+}
+
+/** A stretch of virtual time. */
+export interface Stretch {
+  readonly from: Time;
+  readonly to: Time;
 }
 
 /** What a finding of chaos says. */
@@ -25,6 +34,7 @@ export interface ChaosFinding {
 export function referenceOf(of: {
   readonly finals: readonly FinalReply[];
   readonly virtualPs: Time;
+  readonly record?: { readonly notes: readonly TimedNote[] };
 }): Reference {
   const results = new Map<string, number>();
   let from = Infinity, length = 0;
@@ -37,7 +47,14 @@ export function referenceOf(of: {
   }
   // Where nobody says when it was done, all of the run is it.
   if (length === 0) length = of.virtualPs;
-  return { results, from: from < length ? from : 0, length };
+  if (from >= length) from = 0;
+  return { results, from, length, busy: busyIn(of.record?.notes ?? []) ?? { from, to: length } };
+}
+
+function busyIn(notes: readonly TimedNote[]): Stretch | undefined {
+  const first = notes.find(({ note }) => note.kind === "writes");
+  const last = notes.findLast(({ note }) => note.kind === "visible" || note.kind === "persistent");
+  return first && last && { from: first.time, to: last.time };
 }
 
 /** Who did not come to an end, and which shipped program failed in a way that it should not. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import type { TimedNote } from "../../fabric/note.ts";
 import type { FinalReply } from "../../fabric/rack/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan.ts";
 import { parseScenario } from "../../fabric/rack/scenario.ts";
@@ -63,8 +64,24 @@ describe("referenceOf", () => {
   });
 
   it("takes the whole run where nobody says when it was done", () => {
-    const { from, length } = referenceOf({ finals: [finalOf([])], virtualPs: 5_000 });
-    assert.deepEqual([from, length], [0, 5_000]);
+    const { from, length, busy } = referenceOf({ finals: [finalOf([])], virtualPs: 5_000 });
+    assert.deepEqual([from, length, busy], [0, 5_000, { from: 0, to: 5_000 }]);
+  });
+
+  it("says when data is on its way: from the first write to the last word about one", () => {
+    const noted = (time: number, note: TimedNote["note"]): TimedNote => {
+      return { time, node: "a", by: "a", note };
+    };
+    const bytes = new Uint8Array(8);
+    const notes = [
+      noted(10, { kind: "visible", id: 0 }),
+      noted(400, { kind: "writes", id: 1, on: "b", at: 0, bytes }),
+      noted(410, { kind: "writes", id: 2, on: "b", at: 8, bytes }),
+      noted(500, { kind: "persistent", id: 1, promised: true }),
+      noted(600, { kind: "writes", id: 3, on: "b", at: 16, bytes }),
+    ];
+    const ran = { finals: [finalOf([PUT])], virtualPs: 5_000, record: { notes } };
+    assert.deepEqual(referenceOf(ran).busy, { from: 400, to: 500 });
   });
 });
 

@@ -287,7 +287,7 @@ export async function whyEndless(
 ): Promise<string | undefined> {
   const calm: RoundDraft = { ...draft, manner: { kind: "free" } };
   const prepared = await prepareRound(options.scenario, calm);
-  const reference = { results: new Map(), from: 0, length: 0 };
+  const reference = { results: new Map(), from: 0, length: 0, busy: { from: 0, to: 0 } };
   const ran = await strikeRack({ draft: calm, prepared, blows: [] }, { ...options, reference });
   if (ran.untold !== undefined) throw new RackError(ran.untold);
   return ran.finding?.text;
@@ -303,6 +303,7 @@ export async function runUndisturbed(
     run: "undisturbed",
     directory: of.directory,
     trace: false,
+    check: "notes",
     delayMsMax: 0,
     limitMs: of.limitMs,
   });
