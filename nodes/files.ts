@@ -87,12 +87,15 @@ export function reportedAtDeath(recordFile: string): Map<string, number> {
   return reported;
 }
 
-/** `partition incarnation` → the last span that this process had reported when it was killed. */
-export function recordedKills(recordFile: string): Map<string, number> {
-  const kills = new Map<string, number>();
+/** How a process was killed: see {@link RecordedFault}. */
+export type RecordedKill = Pick<RecordedFault, "at" | "settledSpan">;
+
+/** `partition incarnation` → how this process was killed, where that is how it ended. */
+export function recordedKills(recordFile: string): Map<string, RecordedKill> {
+  const kills = new Map<string, RecordedKill>();
   for (const line of readLines(recordFile)) {
-    const { action, partition, incarnation, settledSpan } = JSON.parse(line) as RecordedFault;
-    if (action === "kill") kills.set(`${partition} ${incarnation}`, settledSpan);
+    const { action, at, partition, incarnation, settledSpan } = JSON.parse(line) as RecordedFault;
+    if (action === "kill") kills.set(`${partition} ${incarnation}`, { at, settledSpan });
   }
   return kills;
 }

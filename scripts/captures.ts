@@ -6,6 +6,7 @@ import type { Observation, ObservationScope } from "../fabric/capture/observatio
 import { perfettoOf } from "../fabric/capture/perfetto.ts";
 import {
   BLOCK_HEAD_BYTES,
+  countedOf,
   incarnationOf,
   readBlockBody,
   readBlockHead,
@@ -13,7 +14,7 @@ import {
 import type { RackPlan } from "../fabric/rack/plan.ts";
 import type { CaptureFiles, RunFile } from "../fabric/rack/run_file.ts";
 import type { CaptureScenario } from "../fabric/rack/scenario.ts";
-import { recordedKills } from "../nodes/files.ts";
+import { type RecordedKill, recordedKills } from "../nodes/files.ts";
 import { isInterrupted } from "./commands/interrupt.ts";
 
 /** A run whose processes have recorded. */
@@ -192,10 +193,7 @@ export function eventsIn(directory: string): Iterable<SeenEvent> {
   // A partition's later life comes after its earlier one, also at one instant.
   found.sort((x, y) => x.firstSpan - y.firstSpan || (x.path < y.path ? -1 : 1));
   return eventsOf(found.map(({ partition, path }): Source => {
-    const lastSpan = (span: number) =>
-      kills.get(`${partition} ${incarnationOf(span)}`) ?? Number.POSITIVE_INFINITY;
-    // A span that was not reported when its process was killed did not happen.
-    return recording(path, (span) => span <= lastSpan(span));
+    return recording(path, (span) => kills.get(`${partition} ${incarnationOf(span)}`));
   }));
 }
 
@@ -209,7 +207,10 @@ function firstSpanOf(path: string): number {
   }
 }
 
-function* recording(path: string, counts: (span: number) => boolean): Generator<Observation> {
+function* recording(
+  path: string,
+  killOf: (span: number) => RecordedKill | undefined,
+): Generator<Observation> {
   const file = Deno.openSync(path);
   try {
     for (;;) {
@@ -218,7 +219,7 @@ function* recording(path: string, counts: (span: number) => boolean): Generator<
       const { bytes, span } = readBlockHead(head);
       const body = readWhole(file, bytes);
       if (body === undefined) return;
-      if (counts(span)) yield* readBlockBody(body);
+      yield* countedOf(readBlockBody(body), { span, kill: killOf(span) });
     }
   } finally {
     file.close();

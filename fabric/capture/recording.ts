@@ -9,6 +9,8 @@ import { fail } from "../assert.ts";
 import { decode, encode } from "../bus/codec.ts";
 import type { TraceStep } from "../node.ts";
 import type { Note } from "../note.ts";
+import { ALL_SPANS } from "../time/member.ts";
+import type { RecordedFault } from "../time/record.ts";
 import type { Observation, ObservationScope, Observer } from "./observation.ts";
 
 export const BLOCK_HEAD_BYTES = 12;
@@ -51,6 +53,25 @@ export function readBlockBody(body: Uint8Array<ArrayBuffer>): Observation[] {
   const rows = decode(body);
   if (!Array.isArray(rows)) fail("A recording's block is not what was written");
   return rows.map((row) => observationOf(row as Row));
+}
+
+/**
+ * What counts of a block whose process was killed in the end. A span that it had not reported did not
+ * happen. Where nobody knew how far it had come all of it did, by the instant at which it is said to
+ * have died.
+ */
+export function countedOf(
+  seen: Observation[],
+  of: {
+    readonly span: number;
+    readonly kill: Pick<RecordedFault, "at" | "settledSpan"> | undefined;
+  },
+): Observation[] {
+  const { span, kill } = of;
+  if (kill === undefined) return seen;
+  if (span > kill.settledSpan) return [];
+  if (kill.settledSpan !== ALL_SPANS) return seen;
+  return seen.map((each) => ({ ...each, time: Math.min(each.time, kill.at - 1) }));
 }
 
 type Row =

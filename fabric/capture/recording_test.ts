@@ -3,12 +3,14 @@ import { describe, it } from "@std/testing/bdd";
 import type { Observation } from "./observation.ts";
 import {
   BLOCK_HEAD_BYTES,
+  countedOf,
   incarnationOf,
   readBlockBody,
   readBlockHead,
   recordTo,
 } from "./recording.ts";
 import { spanNumber } from "../time/clock.ts";
+import { ALL_SPANS } from "../time/member.ts";
 
 const AT = { time: 9_007_199_254_000_000, node: 3, event: 12 };
 const SEEN: Observation[] = [
@@ -47,5 +49,29 @@ describe("a recording", () => {
     assert.deepEqual(head, { bytes: block!.length - BLOCK_HEAD_BYTES, span });
     assert.equal(incarnationOf(span), 2);
     assert.deepEqual(readBlockBody(block!.slice(BLOCK_HEAD_BYTES)), SEEN);
+  });
+});
+
+describe("what counts of a recording", () => {
+  const at = 5_000;
+  const seen = [4_000, 4_999, 5_000, 6_000].map((time): Observation => {
+    return { kind: "note", time, node: 0, event: 1, by: "a", note: { kind: "visible", id: time } };
+  });
+  const timesOf = (span: number, settledSpan?: number) => {
+    const kill = settledSpan === undefined ? undefined : { at, settledSpan };
+    return countedOf(seen, { span, kill }).map(({ time }) => time);
+  };
+
+  it("is all of a process that nobody killed", () => {
+    assert.deepEqual(timesOf(9), [4_000, 4_999, 5_000, 6_000]);
+  });
+
+  it("is nothing of a span that was not reported when its process was killed", () => {
+    assert.deepEqual(timesOf(9, 8), []);
+    assert.deepEqual(timesOf(9, 9), [4_000, 4_999, 5_000, 6_000]);
+  });
+
+  it("P-41: is all that a process did of which nobody knew how far it had come, before it died", () => {
+    assert.deepEqual(timesOf(9, ALL_SPANS), [4_000, 4_999, 4_999, 4_999]);
   });
 });
