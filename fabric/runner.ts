@@ -59,6 +59,8 @@ export interface RunnerOptions {
   readonly onFatal: (error: unknown) => void;
   /** For tests: waits before each span, to show that results do not depend on it. */
   readonly delay?: () => Promise<void>;
+  /** For tests: holds the process up between writing a span down and telling of it. */
+  readonly hesitate?: () => void;
 }
 
 /** How long a grant waits for what it names before the first and each later request to resend, ms. */
@@ -300,6 +302,7 @@ export class Runner {
       store.commit(spanNumber(this.#incarnation, grant.id), writes);
     });
     this.#options.observer?.commit(spanNumber(this.#incarnation, grant.id));
+    this.#options.hesitate?.();
     this.#wires.publish(this.#incarnation, partition.takeDepartures());
     this.#done = grant.id;
     this.#lastReport = this.#report({ grant: grant.id, all: false, stopped });

@@ -6,6 +6,7 @@ import { decode, encode } from "../fabric/bus/codec.ts";
 import { type Bus, BusError } from "../fabric/bus/bus.ts";
 import { connectNats } from "../fabric/bus/nats_bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
+import { block } from "../fabric/bus/wall_time.ts";
 import {
   busAddressFrom,
   busPatienceMs,
@@ -112,6 +113,8 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
     onFatal: (error) => fail(error),
     ...(runFile.delayMsMax > 0 && {
       delay: () => new Promise((resolve) => setTimeout(resolve, rng.below(runFile.delayMsMax + 1))),
+      // Now and then: who is killed meanwhile has written down what nobody was told of.
+      hesitate: () => rng.below(4) === 0 && block(rng.below(runFile.delayMsMax + 1)),
     }),
   });
   answerFinal(bus, { run, partition, runner, reports });

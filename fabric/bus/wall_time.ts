@@ -22,3 +22,8 @@ export function after(ms: number, run: () => void): () => void {
 export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => after(ms, resolve));
 }
+
+/** Holds up all of this process for so long: nothing else is done meanwhile. For tests. */
+export function block(ms: number): void {
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
+}

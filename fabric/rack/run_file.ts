@@ -30,7 +30,7 @@ export interface RunFile {
    * not heard of for so long is dead. 0: a supervisor sees deaths.
    */
   readonly livenessMs: number;
-  /** For tests: the most ms that a process waits before each span. 0 is none. */
+  /** For tests: the most ms that a process waits before each span, and before it tells of some. 0 is none. */
   readonly delayMsMax: number;
 }
 
