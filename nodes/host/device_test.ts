@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { failed, ProgramError } from "./device.ts";
 import { allocPd, deregMr, regMr } from "./memory_region.ts";
 import { createCq } from "./completion_queue.ts";
+import { gsiOf, sendMessage } from "./gsi.ts";
 import { SIGNALS } from "./host.ts";
 import { handleEvent, openDevice, reopenDevice } from "./verbs.ts";
 import { VerbsRig } from "./verbs_testing.ts";
@@ -96,6 +97,55 @@ describe("reopenDevice", () => {
     const again = rig.run(regMr(pd, rig.allocate(64), { access: [] }));
     ok(failed(again) && again.errno === "ENOENT");
     ok(!failed(rig.run(createCq(device, { entries: 4 }))));
+  });
+});
+
+describe("reopenDevice, while others run", () => {
+  const UNREACHABLE = { status: "error", errno: "EINVAL", reason: "the bus link is down" } as const;
+  const NOTE = {
+    to: 0x0a00_0002,
+    message: {
+      type: "DREP",
+      localCommId: 1,
+      remoteCommId: 2,
+      transactionId: 0n,
+      privateData: new Uint8Array(),
+    },
+  } as const;
+
+  it("keeps QP 1 of before, which takes nothing, until there is a new one", () => {
+    const rig = new VerbsRig();
+    const device = rig.run(openDevice(rig, rig.plan));
+    const before = gsiOf(device).qp.life;
+    const looked: boolean[] = [];
+    rig.refuse = ({ op }) => {
+      if (op === "query-statistics") return undefined;
+      rig.registers.length = 0;
+      rig.run(sendMessage(gsiOf(device), NOTE));
+      looked.push(gsiOf(device).qp.life === before && rig.registers.length === 0);
+      return undefined;
+    };
+    rig.run(reopenDevice(device, rig.plan));
+    ok(looked.length > 3 && looked.every((each) => each));
+    ok(gsiOf(device).qp.life !== before);
+  });
+
+  it("is done with whatever is there when the card fails again, and by the next call", () => {
+    const rig = new VerbsRig();
+    const device = rig.run(openDevice(rig, rig.plan));
+    let commands = 0;
+    rig.refuse = () => void commands++;
+    rig.run(reopenDevice(device, rig.plan));
+    const all = commands;
+    for (let last = 0; last < all; last++) {
+      commands = 0;
+      rig.refuse = () => commands++ >= last ? UNREACHABLE : undefined;
+      rig.run(reopenDevice(device, rig.plan));
+      rig.run(sendMessage(gsiOf(device), NOTE));
+    }
+    rig.refuse = () => undefined;
+    rig.run(reopenDevice(device, rig.plan));
+    equal(gsiOf(device).qp.life.state, "rts");
   });
 });
 

@@ -10,7 +10,7 @@ import { type Cq, createCq } from "./completion_queue.ts";
 import { type Device, failed, must } from "./device.ts";
 import { allocPd, type Mr, regMr } from "./memory_region.ts";
 import { postRecv, postSend, sge } from "./post.ts";
-import type { Steps } from "./program.ts";
+import type { Buffer, Steps } from "./program.ts";
 import { createQp, modifyQp, type Qp } from "./queue_pair.ts";
 
 const GSI_QPN = 1;
@@ -22,22 +22,28 @@ const RECV_SLOT_BYTES = 512;
 export interface Gsi {
   readonly qp: Qp;
   readonly cq: Cq;
+  readonly buffers: { readonly send: Buffer; readonly recv: Buffer };
   readonly sendMr: Mr;
   readonly recvMr: Mr;
   /** Where the next datagram is put: one count for all programs, which each see a Gsi of their own. */
   readonly sending: { nextSlot: number };
 }
 
-/** Makes QP 1 and posts its receives. */
-export function* openGsi(program: Device): Steps<Gsi> {
+/**
+ * Makes QP 1 and posts its receives.
+ * @param earlier QP 1 of before the RNIC failed, whose memory is used again.
+ */
+export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
   const device: Device = { ...program, privileged: true };
   const { cpu } = device;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: SEND_SLOTS + RECV_SLOTS }));
-  const sendBuffer = cpu.allocate(SEND_SLOTS * MAD_BYTES);
-  const recvBuffer = cpu.allocate(RECV_SLOTS * RECV_SLOT_BYTES);
-  const sendMr = must(yield* regMr(pd, sendBuffer, { access: [] }));
-  const recvMr = must(yield* regMr(pd, recvBuffer, { access: ["localWrite"] }));
+  const buffers = earlier?.buffers ?? {
+    send: cpu.allocate(SEND_SLOTS * MAD_BYTES),
+    recv: cpu.allocate(RECV_SLOTS * RECV_SLOT_BYTES),
+  };
+  const sendMr = must(yield* regMr(pd, buffers.send, { access: [] }));
+  const recvMr = must(yield* regMr(pd, buffers.recv, { access: ["localWrite"] }));
   const qp = must(
     yield* createQp(pd, {
       type: "ud",
@@ -50,7 +56,7 @@ export function* openGsi(program: Device): Steps<Gsi> {
     }),
   );
   must(yield* modifyQp(qp, { state: "init", qKey: GSI_QKEY }));
-  const gsi = { qp, cq, sendMr, recvMr, sending: { nextSlot: 0 } };
+  const gsi = { qp, cq, buffers, sendMr, recvMr, sending: { nextSlot: 0 } };
   must(
     yield* postRecv(qp, Array.from({ length: RECV_SLOTS }, (_, slot) => recvRequest(gsi, slot))),
   );

@@ -166,9 +166,10 @@ export function* reopenDevice(
   const { nextVector, epoch } = state;
   for (const qp of state.queuePairs.values()) qp.life.state = "reset";
   try {
-    Object.assign(state, yield* initDevice(cpu, plan, { ...options, cm: state.cm }));
-    Object.assign(state, { nextVector, epoch: epoch + 1 });
-    state.gsi = yield* openGsi(device);
+    const opened = yield* initDevice(cpu, plan, { ...options, cm: state.cm });
+    // Others look at QP 1 meanwhile: the one of before takes nothing, but it is there.
+    Object.assign(state, opened, { nextVector, epoch: epoch + 1, gsi: state.gsi });
+    state.gsi = yield* openGsi(device, state.gsi);
   } catch (error) {
     if (!(error instanceof ProgramError)) throw error;
     if (yield* isReachable(cpu)) throw error;
