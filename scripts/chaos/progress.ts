@@ -74,12 +74,15 @@ type Report = FinalReply["reports"][number];
 
 /** A host's programs start at its first boot only, unless they are to start again at every one. */
 function whoIsMissing(
-  { plan, finals, record }: Evidence,
+  evidence: Evidence,
   undisturbed: { readonly host: string; readonly count: number },
 ): ChaosFinding[] {
+  const { plan, finals, record } = evidence;
   const { host, count } = undisturbed;
   const lives = record.lives.get(host) ?? [];
   if (lives.at(-1)?.to !== Infinity) return [];
+  // Killed when all was over, with what it had to report: of that there is no record.
+  if (deathsOf(evidence, host) > lives.length - 1) return [];
   const node = plan.nodes.find(({ name }) => name === host);
   const programs = node?.kind === "host" ? node.config.programs : [];
   const restarted = programs.filter(({ run, service }) => service && run === "log").length;
@@ -91,6 +94,11 @@ function whoIsMissing(
   if (reported >= expected) return [];
   const text = `${host} reported ${reported} results, undisturbed ${expected}`;
   return [{ check: "makes-progress", text }];
+}
+
+/** How often a process of this host was seen to end; its partition has its name. */
+function deathsOf({ events }: Evidence, host: string): number {
+  return events.filter((event) => event.kind === "died" && event.name === host).length;
 }
 
 function failureOf({ node, topic, value }: Report): ChaosFinding | undefined {

@@ -44,13 +44,16 @@ const TWICE = [{ from: 0, to: 500 }, { from: 700, to: Infinity }];
 interface Befell {
   readonly lives?: Readonly<Record<string, readonly Life[]>>;
   readonly linkFaults?: RackPlan["linkFaults"];
+  /** Hosts whose process was seen to end, as often as it was. */
+  readonly died?: readonly string[];
 }
 
 function findings(reports: readonly Report[], befell: Befell = {}): string[] {
-  const { lives = {}, linkFaults = [] } = befell;
+  const { lives = {}, linkFaults = [], died = [] } = befell;
+  const events = died.map((name) => ({ kind: "died", name, pid: 1, detail: "SIGKILL" }));
   const plan = { ...PLAN, linkFaults };
   const all = new Map(PLAN.nodes.map(({ name }) => [name, lives[name] ?? [ALWAYS]]));
-  const evidence = { plan, finals: [finalOf(reports)], record: { plan, lives: all } };
+  const evidence = { plan, finals: [finalOf(reports)], events, record: { plan, lives: all } };
   return progressFindings(evidence as unknown as Evidence, UNDISTURBED)
     .map(({ check, text }) => `${check}: ${text}`);
 }
@@ -100,6 +103,14 @@ describe("progressFindings", () => {
     const expected = ["makes-progress: c reported 0 results, undisturbed 1"];
     assert.deepEqual(findings([PUT], { lives: { c: TWICE } }), expected);
     assert.deepEqual(findings([PUT], { lives: { c: [{ from: 0, to: 500 }] } }), []);
+  });
+
+  it("expects nothing of a host that was killed when all was over: nothing is on record of that", () => {
+    assert.deepEqual(findings([LOG], { died: ["a"] }), []);
+    const expected = ["makes-progress: c reported 0 results, undisturbed 1"];
+    assert.deepEqual(findings([PUT], { died: ["b"] }), expected);
+    assert.deepEqual(findings([PUT], { lives: { c: TWICE }, died: ["c"] }), expected);
+    assert.deepEqual(findings([PUT], { lives: { c: TWICE }, died: ["c", "c"] }), []);
   });
 
   it("lets a log give up only where something was wrong for as long as it is patient", () => {
