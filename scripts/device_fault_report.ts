@@ -48,6 +48,7 @@ export function deviceFaultRows(
 }
 
 const PLACES: Readonly<Record<FlipPlan["where"], string>> = {
+  fetch: "on the bus from memory",
   buffer: "in the buffer before the check",
   checked: "in the buffer after the check",
   bus: "on the bus to memory",

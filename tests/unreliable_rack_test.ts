@@ -10,6 +10,7 @@ import { decodeReport } from "../fabric/wire/igmp.ts";
 import type { WorkCompletion } from "../nodes/host/completion_queue.ts";
 import type { Program, ProgramContext, Steps } from "../nodes/host/program.ts";
 import type { Qp } from "../nodes/host/queue_pair.ts";
+import { writePcap } from "./support/pcap_writer.ts";
 import { SimulatedRack } from "./support/simulated_rack.ts";
 import { complaints, tsharkFields, tsharkMissing } from "./support/tshark.ts";
 
@@ -176,47 +177,7 @@ const ucClient: Program = function* (context) {
   cpu.report("sent", sent?.status);
 };
 
-/** Listens for UC, and takes one SEND of several packets. */
-const cmServer: Program = function* ({ cpu, device, options }) {
-  const { allocPd, createCq, regMr, listen, waitEvent, accept, postRecv, sge, must } = device.verbs;
-  const { refused, waitCompletion } = device.verbs;
-  const pd = allocPd(device);
-  const cq = must(yield* createCq(device, { entries: 16 }));
-  const mr = must(yield* regMr(pd, cpu.allocate(BULK_BYTES), { access: ["localWrite"] }));
-  const listener = must(listen(device, "uc"));
-  const event = yield* waitEvent(listener);
-  if (event?.kind !== "request") return;
-  const type = options.type as "rc" | "uc";
-  const qp = { pd, type, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
-  const prepare = function* (made: Qp): Steps<void> {
-    must(yield* postRecv(made, { wrId: 5, sges: [sge(mr)] }));
-  };
-  const connection = yield* accept(listener, event.request, { qp, prepare });
-  if (refused(connection)) return cpu.report("server", connection.reason);
-  const [got] = yield* waitCompletion(cq);
-  cpu.report("server", [connection.qp.type, got?.status, got?.byteLen]);
-};
-
-const cmClient: Program = function* ({ cpu, device, options }) {
-  const { allocPd, createCq, regMr, connect, disconnect, postSend, sge, must } = device.verbs;
-  const { refused, waitCompletion } = device.verbs;
-  const pd = allocPd(device);
-  const cq = must(yield* createCq(device, { entries: 16 }));
-  const mr = must(yield* regMr(pd, cpu.allocate(BULK_BYTES), { access: [] }));
-  yield* cpu.sleep(500 * US);
-  const type = options.type as "rc" | "uc";
-  const qp = { pd, type, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
-  const connection = yield* connect(device, { to: "b", service: "uc", qp });
-  if (refused(connection)) return cpu.report("client", connection.reason);
-  must(yield* postSend(connection.qp, { opcode: "send", sges: [sge(mr)] }));
-  const [sent] = yield* waitCompletion(cq);
-  yield* disconnect(connection);
-  cpu.report("client", [connection.qp.type, sent?.status]);
-};
-
 const PROGRAMS = {
-  "./cm_server.ts": cmServer,
-  "./cm_client.ts": cmClient,
   "./member.ts": member,
   "./server.ts": ucServer,
   "./client.ts": ucClient,
@@ -327,51 +288,6 @@ describe("UC", () => {
     ok(!opcodes.includes(0x11), "no acknowledgement came back");
   });
 });
-
-describe("connection manager", () => {
-  const scenario = (client: string) => `
-name: cm
-hosts: { a: {}, b: {} }
-programs:
-  - { on: b, run: ./cm_server.ts, type: uc }
-  - { on: a, run: ./cm_client.ts, type: ${client} }
-`;
-
-  it("connects UC as it does RC", () => {
-    const { rack } = run(scenario("uc"));
-    same(rack.reported("program-failed"), []);
-    same(rack.reported("client"), [["uc", "SUCCESS"]]);
-    same(rack.reported("server"), [["uc", "SUCCESS", BULK_BYTES]]);
-  });
-
-  it("refuses ends of different types, with the reason (9: invalid transport)", () => {
-    const { rack } = run(scenario("rc"));
-    same(rack.reported("client"), ["Rejected, reason 9"]);
-    same(rack.reported("server"), ["The peer wants another type of queue pair"]);
-  });
-});
-
-/** A capture of frames without stamps: they are read for what they say only. */
-function writePcap(path: string, frames: readonly Uint8Array<ArrayBuffer>[]): void {
-  const header = new DataView(new ArrayBuffer(24));
-  for (const [at, value] of [[0, 0xa1b2c3d4], [4, 0x0002_0004], [16, 0xffff], [20, 1]] as const) {
-    header.setUint32(at, value);
-  }
-  const parts = [new Uint8Array(header.buffer)];
-  for (const frame of frames) {
-    const record = new DataView(new ArrayBuffer(16));
-    record.setUint32(8, frame.length);
-    record.setUint32(12, frame.length);
-    parts.push(new Uint8Array(record.buffer), frame);
-  }
-  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  Deno.writeFileSync(path, bytes);
-}
 
 describe("Wireshark", () => {
   withTshark(

@@ -44,7 +44,7 @@ function run(of: Run): Done {
   const { level, faults, persist = false, host = "ddio: off", topology = "star", unsound } = of;
   const { more = "rewrites: 3" } = of;
   const method = level === "compare"
-    ? "write-compare"
+    ? persist ? "persist-compare" : "write-compare"
     : persist
     ? "verify-persist"
     : "write-verify";
@@ -87,6 +87,8 @@ const flip = (where: string) => () => `{ rnic: b, flip: all, nth: 5, where: ${wh
 
 const CATCHES: readonly {
   readonly fault: string;
+  /** More options of the `put`; those of `write-compare` have none of them. */
+  readonly more?: string;
   readonly item: (level: Level) => string;
   /** By {@link LEVELS}. */
   readonly fates: readonly Fate[];
@@ -102,6 +104,19 @@ const CATCHES: readonly {
     fault: "the wire, ICRC made anew",
     item: (level) =>
       `{ link: a-rnic->tor, corrupt: all, past: icrc, nth: 5, only: "${onlyData(level)}" }`,
+    fates: ["missed", "unwritten", "unwritten", "unwritten", "caught"],
+  },
+  {
+    // The card computes its CRC of what it got; only the program's own memory tells (V-02, V-08).
+    fault: "the sender's bus",
+    item: () => "{ rnic: a, flip: all, nth: 5, where: fetch }",
+    fates: ["missed", "missed", "missed", "missed", "caught"],
+  },
+  {
+    // The program's own CRC is of what is in its memory, and goes with the request.
+    fault: "the sender's bus, with the program's CRC",
+    more: "crc: program",
+    item: () => "{ rnic: a, flip: all, nth: 5, where: fetch }",
     fates: ["missed", "unwritten", "unwritten", "unwritten", "caught"],
   },
   {
@@ -149,13 +164,17 @@ function unsoundOf(fate: Fate): Pick<Run, "unsound"> {
 }
 
 describe("V-08: a bit that is turned over", () => {
-  for (const { fault, item, fates } of CATCHES) {
+  for (const { fault, item, fates, more } of CATCHES) {
     for (const [i, level] of LEVELS.entries()) {
       const fate = fates[i]!;
       for (const persist of level === "compare" ? [false] : [false, true]) {
         const with_ = persist ? `V-09: ${level} and persisted` : level;
         it(`V-08, V-02, V-03: on ${fault}: ${with_}: ${fate}`, () => {
-          judge(fate, run({ level, persist, faults: [item(level)], ...unsoundOf(fate) }));
+          const options = more === undefined || level === "compare" ? {} : { more };
+          judge(
+            fate,
+            run({ level, persist, faults: [item(level)], ...unsoundOf(fate), ...options }),
+          );
         });
       }
     }
@@ -207,8 +226,9 @@ describe("V-08: a cell of SCM that is stuck", () => {
   ];
   for (const { name, ...flow } of FLOWS) {
     for (const level of LEVELS) {
-      if (level === "compare" && name !== "flow 1") continue;
-      const isSeen = level === "verify" || level === "verify-crc" || level === "compare";
+      // A comparison's READ sees the LLC, where the CPU's flush has not come to it yet.
+      const isSeen = level === "verify" || level === "verify-crc" ||
+        (level === "compare" && name !== "flow 2, persisted");
       it(`V-08, V-09: ${name}: ${level}: ${isSeen ? "caught" : "missed"}`, () => {
         // Seen or not, the memory is what it is.
         const unsound = "the cell's damage is in memory";

@@ -1,32 +1,10 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
-import { ScenarioError } from "./problem.ts";
 import { PROFILES } from "./profile.ts";
 import { parseScenario } from "./scenario.ts";
+import { FILE, hostWith, messages, withLines } from "./scenario_testing.ts";
 import { METHODS } from "./vocabulary.ts";
-
-const FILE = "x.yaml";
-
-/** The messages for a text that is wrong, without the file's name. */
-function messages(text: string): string[] {
-  try {
-    parseScenario(text, FILE);
-  } catch (error) {
-    if (!(error instanceof ScenarioError)) throw error;
-    return error.message.split("\n").map((line) => line.replace(`${FILE}:`, ""));
-  }
-  return [];
-}
-
-/** A right scenario of two hosts with these lines added. */
-function withLines(...lines: string[]): string {
-  return ["name: x", "hosts: { a: {}, b: {} }", ...lines].join("\n");
-}
-
-function hostWith(options: string): string {
-  return `name: x\nhosts:\n  a: {}\n  b: ${options}\n`;
-}
 
 describe("parseScenario", () => {
   it("reads the design's example", () => {

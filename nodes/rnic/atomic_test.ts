@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { OPCODE } from "../../fabric/wire/opcode.ts";
-import { ACCESS } from "../../fabric/wire/rnic_command.ts";
-import type { SendWqe } from "../../fabric/wire/wqe.ts";
 import { type AtomicOperation, compute, wordOf } from "./atomic.ts";
+import { fetchAdd, sge } from "./atomic_testing.ts";
 import {
   answerAt,
   changed,
@@ -18,7 +17,6 @@ import {
   packets,
   type Pair,
   pair,
-  PAIR_BYTES,
   post,
   recvs,
   setWord,
@@ -27,10 +25,6 @@ import {
 } from "./pair_testing.ts";
 
 const MAX = 2n ** 64n - 1n;
-
-function fetchAdd(p: Pair, at: number, add: bigint, more: Partial<SendWqe> = {}): number {
-  return post(p, "fetch-add", { at, length: 8, atomic: { swapAdd: add, compare: 0n }, ...more });
-}
 
 function compareSwap(p: Pair, at: number, operands: { compare: bigint; swap: bigint }): number {
   const { compare, swap } = operands;
@@ -302,141 +296,3 @@ describe("FETCH & ADD and COMPARE & SWAP", () => {
     assert.deepEqual(p.rig.poll(p.rig.a, other.a.sendCq).map(({ status }) => status), ["SUCCESS"]);
   });
 });
-
-describe("rights of atomics", () => {
-  it("§7 #35: a queue pair without REMOTE_ATOMIC refuses with 0x61", () => {
-    const p = pair({}, { attributes: { accessFlags: EVERY_ACCESS & ~ACCESS.remoteAtomic } });
-    refused(p, "REM_INV_REQ_ERR", () => fetchAdd(p, 0, 1n));
-  });
-
-  it("§7 #36: a region without REMOTE_ATOMIC refuses with 0x62", () => {
-    const p = pair({}, {}, EVERY_ACCESS & ~ACCESS.remoteAtomic);
-    refused(p, "REM_ACCESS_ERR", () => fetchAdd(p, 0, 1n));
-  });
-
-  for (const at of [1, 4, 7]) {
-    it(`§7 #37: an address of ${at} beyond a multiple of 8 is refused with 0x61`, () => {
-      const p = pair();
-      refused(p, "REM_INV_REQ_ERR", () => fetchAdd(p, at, 1n));
-    });
-  }
-
-  it("§7 #38: a bad local key fails here, nothing goes out", () => {
-    const p = pair();
-    const sges = [{ ...sge(p, 0), lkey: p.from.key + 1 }];
-    refused(p, "LOC_PROT_ERR", () => fetchAdd(p, 0, 1n, { sges }));
-    assert.equal(p.rig.frames.length, 0);
-  });
-
-  it("§7 #39: a key with another variant is refused with 0x62", () => {
-    const p = pair();
-    const remote = { va: BigInt(p.to.va), rkey: p.to.key + 1 };
-    refused(p, "REM_ACCESS_ERR", () => fetchAdd(p, 0, 1n, { remote }));
-  });
-
-  it("the last word of a region is in it, the one behind is not", () => {
-    const p = pair();
-    setWord(p, PAIR_BYTES - 8, 1n);
-    fetchAdd(p, PAIR_BYTES - 8, 1n);
-    go(p);
-    assert.deepEqual(statuses(p), ["SUCCESS"]);
-    const q = pair();
-    refused(q, "REM_ACCESS_ERR", () => {
-      const remote = { va: BigInt(q.to.va + PAIR_BYTES), rkey: q.to.key };
-      fetchAdd(q, 0, 1n, { remote });
-    });
-  });
-
-  it("a WQE with room for other than 8 B is none: LOC_QP_OP_ERR", () => {
-    const p = pair();
-    refused(p, "LOC_QP_OP_ERR", () => fetchAdd(p, 0, 1n, { sges: [{ ...sge(p, 0), length: 4 }] }));
-  });
-});
-
-describe("ATOMIC WRITE (P-50)", () => {
-  const data = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8);
-
-  it("writes its eight bytes as they are and is answered with an empty READ response", () => {
-    const p = pair();
-    post(p, "atomic-write", { at: 16, inline: data });
-    go(p);
-    assert.deepEqual(p.rig.bytes(p.rig.b, p.to, 16, 8), data);
-    assert.deepEqual(names(p, "a"), ["RC ATOMIC WRITE"]);
-    assert.deepEqual(names(p, "b"), ["RC RDMA READ RESPONSE ONLY"]);
-    assert.equal(packets(p, "b")[0]!.payload.length, 0);
-    assert.deepEqual(statuses(p), ["SUCCESS"]);
-    const writes = p.rig.b.host.log.filter((message) =>
-      message.kind === "memory-write" && message.address === p.to.address + 16
-    );
-    assert.equal(writes.length, 1, "P-41: one DMA write of all eight");
-  });
-
-  it("§7 #75: another length or an address that is no multiple of 8 is refused with 0x61", () => {
-    const p = pair();
-    post(p, "atomic-write", { at: 16, inline: data });
-    go(p);
-    const [sent] = packets(p, "a");
-    const psn = (FIRST_PSN + 1) & 0xff_ffff;
-    const cases = [
-      changed(sent!, { bth: { psn }, reth: { ...sent!.reth!, length: 4 } }),
-      changed(sent!, { bth: { psn }, reth: { ...sent!.reth!, va: sent!.reth!.va + 4n } }),
-    ];
-    for (const packet of cases) {
-      const q = pair();
-      post(q, "atomic-write", { at: 16, inline: data });
-      go(q);
-      inject(q, "b", packet);
-      q.rig.run();
-      assert.equal(packets(q, "b").at(-1)!.aeth!.syndrome, 0x61);
-      assert.deepEqual(q.rig.b.host.events.filter(({ type }) => type === "QP_REQ_ERR").length, 1);
-    }
-    refused(pair(), "REM_INV_REQ_ERR", (q) => post(q, "atomic-write", { at: 4, inline: data }));
-  });
-
-  it("a WQE without eight bytes inline is none: LOC_QP_OP_ERR", () => {
-    const short = data.subarray(0, 4).slice();
-    refused(pair(), "LOC_QP_OP_ERR", (q) => post(q, "atomic-write", { inline: short }));
-    refused(pair(), "LOC_QP_OP_ERR", (q) => post(q, "atomic-write", { length: 8 }));
-  });
-
-  it("rights: REMOTE_WRITE of queue pair (0x61) and region (0x62)", () => {
-    const write = (q: Pair) => post(q, "atomic-write", { inline: data });
-    const accessFlags = EVERY_ACCESS & ~ACCESS.remoteWrite;
-    refused(pair({}, { attributes: { accessFlags } }), "REM_INV_REQ_ERR", write);
-    const bare = ACCESS.localWrite | ACCESS.remoteRead;
-    refused(pair({}, {}, bare), "REM_ACCESS_ERR", write);
-  });
-
-  it("a lost answer is replayed, the write is not", () => {
-    const p = pair({ fate: losing("RC RDMA READ RESPONSE ONLY") });
-    post(p, "atomic-write", { at: 8, inline: data });
-    go(p);
-    assert.deepEqual(statuses(p), ["SUCCESS"]);
-    assert.equal(counter(p, "b", "atomicsExecuted"), 1);
-  });
-
-  it("waits for a FETCH & ADD of another queue pair that holds the word", () => {
-    const p = pair();
-    setWord(p, 0, 5n);
-    const other = { ...p, ...p.rig.connect({ attributes: { accessFlags: EVERY_ACCESS } }) };
-    fetchAdd(p, 0, 1n);
-    p.rig.ring(p.rig.a, p.a.sq);
-    p.rig.run(() => counter(p, "b", "dmaReads") === 1);
-    post(other, "atomic-write", { at: 0, inline: wordOf(100n) });
-    p.rig.ring(p.rig.a, other.a.sq);
-    p.rig.run();
-    assert.equal(word(p, 0), 100n, "the sum of an older value does not come on top");
-  });
-});
-
-function sge(p: Pair, at: number): SendWqe["sges"][number] {
-  return { address: p.from.va + at, length: 8, lkey: p.from.key };
-}
-
-/** The work fails with this status, and nothing of the target has changed. */
-function refused(p: Pair, status: string, act: (p: Pair) => void): void {
-  act(p);
-  go(p);
-  assert.deepEqual(statuses(p), [status]);
-  assert.deepEqual(p.rig.bytes(p.rig.b, p.to), new Uint8Array(PAIR_BYTES).fill(0xee));
-}

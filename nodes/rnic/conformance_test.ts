@@ -1,7 +1,7 @@
 /**
  * Rows of `rocev2.md` §7.4 that need a meddler on the wire: frames changed, invented, or held back.
- * The other rows stand with what they are about: `transport_test.ts`, `atomic_test.ts`,
- * `placement_test.ts`.
+ * The other rows stand with what they are about: `transport_test.ts`, `loss_test.ts`,
+ * `atomic_test.ts`, `placement_test.ts`.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";

@@ -56,10 +56,14 @@ export interface Counters {
   verifyReadErrors: number;
   /** Answers to duplicates of these. */
   verifyRepeats: number;
-  /** Looks at memory, all of their time, and those that a sender's history saved (V-05). */
+  /**
+   * Looks at memory, and those that a sender's history saved (V-05); how long the answers of either waited,
+   * in ps, when all of the data was with the bus. The difference of the means is what a look costs (V-10).
+   */
   verifyReadBacks: number;
   verifyReadBackPs: number;
   verifySkipped: number;
+  verifySkippedPs: number;
   doorbells: number;
   doorbellsRefused: number;
   /** DMA reads of queue information, those caused by doorbells apart. */
@@ -127,6 +131,7 @@ export function createCounters(): Counters {
     verifyReadBacks: 0,
     verifyReadBackPs: 0,
     verifySkipped: 0,
+    verifySkippedPs: 0,
     doorbells: 0,
     doorbellsRefused: 0,
     queueReads: 0,

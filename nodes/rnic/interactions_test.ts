@@ -4,7 +4,7 @@ import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../fabric/time/time.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth.ts";
 import { encodeSpace2 } from "../../fabric/wire/queue_information.ts";
-import { ACCESS, type PersistencePlan } from "../../fabric/wire/rnic_command.ts";
+import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import type { SendWqe } from "../../fabric/wire/wqe.ts";
 import { allocateMw, createSrq, createSrqQp, postShared } from "./objects_testing.ts";
 import {
@@ -19,10 +19,10 @@ import {
   recvs,
   statuses,
 } from "./pair_testing.ts";
+import { FLOW_2 } from "./pm_testing.ts";
 import { Rig } from "./rnic_testing.ts";
 import { connectUc, createUd, udAddress } from "./unreliable_testing.ts";
 
-const FLOW_2: PersistencePlan = { flow: 2, flush: "cpu", noSnoop: false };
 const PERSIST_ACCESS = EVERY_ACCESS | ACCESS.remoteWritePersistence | ACCESS.mwBind;
 
 /** A pair that takes persistent WRITEs and windows. */

@@ -40,9 +40,12 @@ export { COMMIT_AHEAD_PS } from "../../fabric/rack/processing.ts";
 export const BUS_BACKLOG_PS: Time = 20 * PS_PER_US;
 /** Backlog at which a pause that was asked for is taken back. */
 export const BUS_RESUME_PS: Time = 15 * PS_PER_US;
-/** Backlog up to which data that was checked in the card goes to the bus, and from which on again (V-02). */
-export const STAGED_BACKLOG_PS: Time = 2 * PS_PER_US;
-export const STAGED_RESUME_PS: Time = 1 * PS_PER_US;
+/**
+ * Backlog up to which data that was checked in the card goes to the bus (V-02), and from which on again: no
+ * more than that the bus has no gap, a wake-up's scheduling included, as reads that look at it wait behind it.
+ */
+export const STAGED_BACKLOG_PS: Time = 200 * PS_PER_NS;
+export const STAGED_RESUME_PS: Time = 100 * PS_PER_NS;
 /** First wait before an empty receive queue is looked at again for a persistent message. */
 export const RECV_RETRY_PS: Time = 5 * PS_PER_US;
 /** The wait doubles as often as this, then only a doorbell or a duplicate asks again. */

@@ -3,13 +3,8 @@ import { assert } from "../../fabric/assert.ts";
 import type { WindowType } from "../../fabric/wire/rnic_command.ts";
 import { encodeSrqWqe } from "../../fabric/wire/srq_wqe.ts";
 import type { Sge } from "../../fabric/wire/wqe.ts";
-import {
-  RECV_STRIDE,
-  type RigCq,
-  type RigQp,
-  type RigSrq,
-  type Side,
-} from "./rig_parts_testing.ts";
+import { RECV_STRIDE } from "./fake_host_testing.ts";
+import type { RigCq, RigQp, RigSrq, Side } from "./rig_parts_testing.ts";
 import type { Rig } from "./rnic_testing.ts";
 
 export function createSrq(

@@ -17,9 +17,8 @@ import {
   recvs,
   statuses,
 } from "./pair_testing.ts";
+import { FLOW_1, FLOW_2 } from "./pm_testing.ts";
 
-const FLOW_1: PersistencePlan = { flow: 1, flush: "read", noSnoop: false };
-const FLOW_2: PersistencePlan = { flow: 2, flush: "cpu", noSnoop: false };
 const NO_SNOOP: PersistencePlan = { flow: 1, flush: "read", noSnoop: true };
 const PLANS: readonly [string, PersistencePlan][] = [
   ["flow 1", FLOW_1],

@@ -22,11 +22,10 @@ import {
   statuses,
 } from "./pair_testing.ts";
 import { needOf } from "./placement.ts";
+import { FLOW_1, FLOW_2, flushByCpu } from "./pm_testing.ts";
 
 const { globalVisibility: GLOBAL, persistence: PERSISTENT } = FLUSH_PLACEMENT;
 const { range: RANGE, region: REGION } = FLUSH_SELECT;
-const FLOW_1: PersistencePlan = { flow: 1, flush: "read", noSnoop: false };
-const FLOW_2: PersistencePlan = { flow: 2, flush: "cpu", noSnoop: false };
 
 function onFlow(flow: PersistencePlan, ...rest: [Parameters<typeof pair>[1]?, number?]): Pair {
   return pair({ persistence: { a: flow, b: flow } }, ...rest);
@@ -43,18 +42,6 @@ interface FlushWork {
 function flush(p: Pair, work: FlushWork = {}): number {
   const { at = 0, length = 1000, select = RANGE, placement = PERSISTENT, fence = false } = work;
   return post(p, "flush", { at, fence, flush: { select, placement, length } });
-}
-
-/** The host's CPU flushes what completed RECVs name and says so. @returns what it was told. */
-function flushByCpu(p: Pair): { va: number; length: number; psn: number }[] {
-  const told = p.rig.poll(p.rig.b, p.b.recvCq)
-    .filter(({ opcode }) => opcode === "recv-persistence")
-    .map(({ va, byteCount, psn }) => ({ va: Number(va), length: byteCount, psn }));
-  for (const { psn } of told) {
-    p.rig.enqueueSend(p.rig.b, p.b, { opcode: "persistence-ack", immediate: psn });
-  }
-  if (told.length > 0) p.rig.ring(p.rig.b, p.b.sq);
-  return told;
 }
 
 describe("needOf", () => {

@@ -5,7 +5,7 @@ import { PS_PER_US } from "../../fabric/time/time.ts";
 import type { Cqe } from "../../fabric/wire/cqe.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth.ts";
 import { decodePersistRanges, PERSIST_RANGE_BYTES } from "../../fabric/wire/persist_ranges.ts";
-import { ACCESS, type PersistencePlan } from "../../fabric/wire/rnic_command.ts";
+import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import type { SendWqe } from "../../fabric/wire/wqe.ts";
 import { LIMITS } from "./limits.ts";
 import { allocateMw } from "./objects_testing.ts";
@@ -15,20 +15,13 @@ import {
   names,
   packets,
   type Pair,
-  pair,
   post,
   statuses,
 } from "./pair_testing.ts";
+import { FLOW_1, FLOW_2, persistingPair } from "./pm_testing.ts";
 import type { RigMr } from "./rig_parts_testing.ts";
 
-const BY_CPU: PersistencePlan = { flow: 2, flush: "cpu", noSnoop: false };
-const BY_READ: PersistencePlan = { flow: 1, flush: "read", noSnoop: false };
 const EMPTY = { remote: { va: 0n, rkey: 0 } } as const;
-
-function persistingPair(plan: PersistencePlan): Pair {
-  const accessFlags = EVERY_ACCESS | ACCESS.remoteWritePersistence;
-  return pair({ persistence: { a: plan, b: plan } }, { attributes: { accessFlags } });
-}
 
 /** A pair whose `b` has memory for receives of `recvBytes` each, of which `count` are posted. */
 interface Told extends Pair {
@@ -38,7 +31,7 @@ interface Told extends Pair {
 
 function byCpu(options: { count?: number; recvBytes?: number; persistent?: boolean } = {}): Told {
   const { count = 1, recvBytes = 128, persistent = false } = options;
-  const p = persistingPair(BY_CPU);
+  const p = persistingPair(FLOW_2, { access: EVERY_ACCESS });
   const length = Math.max(1, count * recvBytes);
   const inbox = p.rig.register(p.rig.b, { length, va: 0x9_0000_0000, persistent });
   for (let i = 0; i < count; i++) {
@@ -206,7 +199,7 @@ describe("noteWritten", () => {
   });
 
   it("P-24: where an LSB read flushes, nothing is noted and nothing told", () => {
-    const p = persistingPair(BY_READ);
+    const p = persistingPair(FLOW_1, { access: EVERY_ACCESS });
     post(p, "write", { length: 64 });
     post(p, "write-persistence", EMPTY);
     goOn(p);
@@ -318,9 +311,9 @@ describe("persistence ACKs", () => {
     assert.equal(statuses(p)[0], "RETRY_EXC_ERR");
   });
 
-  for (const [name, plan] of [["LSB read", BY_READ], ["CPU's flush", BY_CPU]] as const) {
+  for (const [name, plan] of [["LSB read", FLOW_1], ["CPU's flush", FLOW_2]] as const) {
     it(`P-30: a queue pair that fails with an ${name} under way sends none`, () => {
-      const p = persistingPair(plan);
+      const p = persistingPair(plan, { access: EVERY_ACCESS });
       p.rig.recv(p.rig.b, p.b, [], "none");
       post(p, "write-persistence", { length: 64 });
       p.rig.ring(p.rig.a, p.a.sq);

@@ -1,10 +1,11 @@
 /**
- * Read-back (V-03): after its DMA writes the card reads the same memory by DMA and looks whether it holds
- * what it should. Reads are behind the writes on the bus, which makes each of them see these (P-03); in
- * flow 1 they push them into the persistence domain on the way, as an LSB read does (V-09, P-24).
+ * Read-back (V-03): behind its DMA writes the card reads the same memory by DMA and looks whether it holds
+ * what it should. A read may go out as soon as the write of its bytes is with the bus, while those of the
+ * rest are still to come: reads do not pass writes before them, so each sees its own (P-03). The last one
+ * is behind all writes of the message; in flow 1 it has pushed them into the persistence domain on the
+ * way, as an LSB read does (V-09, P-24).
  */
 import { crc32 } from "../../fabric/wire/icrc.ts";
-import type { Time } from "../../fabric/time/time.ts";
 import type { Device } from "./device.ts";
 import { canRead, dmaRead } from "./dma.ts";
 import { writesNoSnoop } from "./pm_module.ts";
@@ -36,12 +37,17 @@ export interface ReadBack {
   readonly places: readonly Place[];
   /** 1 for each byte that someone else has written since; undefined where there is none. */
   covered: Uint8Array | undefined;
+  /** How many bytes, from the first on, may be looked at: their writes are with the bus. */
+  placed: number;
   /** Offset of the first byte that was not asked for yet, and how many reads are out. */
   next: number;
   missing: number;
+  /** Stands in line for the read engine. */
+  queued: boolean;
   differs: boolean;
   failed: boolean;
-  startedAt: Time;
+  /** The answer waits for nothing but this. */
+  awaited: boolean;
 }
 
 const walker = new PieceWalker();
@@ -63,11 +69,13 @@ export function createReadBack(
     data: byCrc ? new Uint8Array(bytes) : undefined,
     places: placesOf(look.stretches, bytes),
     covered: undefined,
+    placed: 0,
     next: 0,
     missing: 0,
+    queued: false,
     differs: false,
     failed: false,
-    startedAt: 0,
+    awaited: false,
   };
   device.verify.readBacks.add(readBack);
   return readBack;
@@ -83,13 +91,23 @@ function placesOf(stretches: readonly Stretch[], length: number): Place[] {
   return places;
 }
 
-/** Begins to read. Of no bytes it is done at once. */
-export function startReadBack(device: Device, readBack: ReadBack): void {
-  readBack.startedAt = device.now;
-  device.counters.verifyReadBacks++;
-  if (readBack.expected.length === 0) return finish(device, readBack);
-  device.verify.looking.push(readBack);
+/** The writes of its first `placed` bytes are with the bus: what was not asked for of them may be. */
+export function lookUpTo(device: Device, readBack: ReadBack, placed: number): void {
+  readBack.placed = placed;
+  if (!readBack.queued) {
+    readBack.queued = true;
+    device.verify.looking.push(readBack);
+  }
   takeShare(device);
+}
+
+/** The answer waits for this alone: all of it may be looked at. Of no bytes it is done. */
+export function awaitReadBack(device: Device, readBack: ReadBack): void {
+  readBack.awaited = true;
+  device.counters.verifyReadBacks++;
+  const { length } = readBack.expected;
+  if (readBack.placed < length) lookUpTo(device, readBack, length);
+  finishWhenComplete(device, readBack);
 }
 
 /**
@@ -111,8 +129,9 @@ function readNext(device: Device): boolean {
   const { verify: { looking, readBacks }, timing } = device;
   const readBack = looking.shift();
   if (readBack === undefined) return false;
+  readBack.queued = false;
   if (!readBacks.has(readBack) || readBack.failed) return true;
-  const { stretches, expected, next: offset } = readBack;
+  const { stretches, expected, next: offset, placed } = readBack;
   if (!isLive(stretches)) {
     readBack.failed = true;
     finishWhenComplete(device, readBack);
@@ -120,11 +139,15 @@ function readNext(device: Device): boolean {
   }
   const length = expected.length - offset;
   walker.start(stretches, { offset, length, most: timing.dmaReadBytes });
-  walker.next();
+  // A piece of which a part is still to be written waits for that.
+  if (!walker.next() || offset + walker.bytes > placed) return true;
   readBack.next += walker.bytes;
   readBack.missing++;
   device.verify.readsOut++;
-  if (readBack.next < expected.length) looking.push(readBack);
+  if (readBack.next < placed) {
+    readBack.queued = true;
+    looking.push(readBack);
+  }
   dmaRead(device, {
     address: walker.address,
     length: walker.bytes,
@@ -155,10 +178,13 @@ export function takeReadBack(
   takeShare(device);
 }
 
-/** Nothing is out, and nothing is to be asked for any more. */
+/** Nothing is out, nothing is to be asked for any more, and all else about the write is known. */
 function finishWhenComplete(device: Device, readBack: ReadBack): void {
-  const { missing, failed, next, expected } = readBack;
-  if (missing === 0 && (failed || next === expected.length)) finish(device, readBack);
+  const { missing, failed, next, expected, awaited } = readBack;
+  if (!awaited || missing > 0) return;
+  if (!failed && next < expected.length) return;
+  // The last piece that it was let ask for may have ended it.
+  if (device.verify.readBacks.delete(readBack)) readBackDone(device, readBack);
 }
 
 /** Compares, or puts together for the CRC; what others have written counts as right. */
@@ -174,12 +200,6 @@ function takePiece(
     if (data !== undefined) data[at] = byte;
     else if (byte !== expected[at]) readBack.differs = true;
   }
-}
-
-function finish(device: Device, readBack: ReadBack): void {
-  device.verify.readBacks.delete(readBack);
-  device.counters.verifyReadBackPs += device.now - readBack.startedAt;
-  readBackDone(device, readBack);
 }
 
 /** CRC of what was read (V-03, level `verify-crc`); undefined where bytes were compared. */

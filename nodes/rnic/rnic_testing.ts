@@ -13,34 +13,30 @@ import {
   DOORBELL_OFFSET,
   encodeCqArm,
   encodeDoorbell,
-  encodeSpace3,
-  SPACE3_BYTES,
 } from "../../fabric/wire/queue_information.ts";
 import {
   ACCESS,
   type QpAttributes,
-  type QpType,
   type RnicCommand,
   type RnicReply,
 } from "../../fabric/wire/rnic_command.ts";
-import { encodeRecvWqe, type Sge, WQE_UNIT_BYTES } from "../../fabric/wire/wqe.ts";
+import { type Sge, WQE_UNIT_BYTES } from "../../fabric/wire/wqe.ts";
+import { FakeHost, MEMORY_BYTES, RECV_STRIDE } from "./fake_host_testing.ts";
 import { createRnic } from "./rnic.ts";
 import {
   BUS,
   checkKnown,
   copiesOf,
-  FakeHost,
   granted,
   insert,
-  MEMORY_BYTES,
   MEMORY_PS,
-  RECV_STRIDE,
+  type QpOptions,
+  type RegionOptions,
   type RigCq,
   type RigEvent,
   type RigMr,
   type RigOptions,
   type RigQp,
-  type RigSrq,
   type RigWqe,
   type Ring,
   rnicPlan,
@@ -250,20 +246,7 @@ export class Rig {
     return { cqn: reply.cqn, address, entries, taken: 0 };
   }
 
-  createQp(
-    side: Side,
-    options: {
-      type?: QpType;
-      depth?: number;
-      rqDepth?: number;
-      cq?: RigCq;
-      recvCq?: RigCq;
-      qpn?: number;
-      pd?: number;
-      srq?: RigSrq;
-      persistCompletion?: "persistence" | "reception";
-    } = {},
-  ): RigQp {
+  createQp(side: Side, options: QpOptions = {}): RigQp {
     const depth = options.depth ?? 64, rqDepth = options.rqDepth ?? 64;
     const sendCq = options.cq ?? this.createCq(side);
     const recvCq = options.recvCq ?? sendCq;
@@ -309,7 +292,7 @@ export class Rig {
 
   /** A connected pair, `a` towards `b`. */
   connect(
-    options: Parameters<Rig["createQp"]>[1] & { attributes?: QpAttributes } = {},
+    options: QpOptions & { readonly attributes?: QpAttributes } = {},
   ): { a: RigQp; b: RigQp } {
     const a = this.createQp(this.a, options);
     const b = this.createQp(this.b, options);
@@ -320,20 +303,10 @@ export class Rig {
   }
 
   /**
-   * Registers memory in pages of 4 KiB that lie in reverse order, so that translation matters. It is
-   * persistent, as all of the rig's memory is there after a power failure, unless a test says otherwise.
+   * Registers memory in pages of 4 KiB. It is persistent, as all of the rig's memory is there after a
+   * power failure, unless a test says otherwise.
    */
-  register(
-    side: Side,
-    options: {
-      length: number;
-      access?: number;
-      pd?: number;
-      va?: number;
-      scattered?: boolean;
-      persistent?: boolean;
-    },
-  ): RigMr {
+  register(side: Side, options: RegionOptions): RigMr {
     const { length } = options;
     const va = options.va ?? 0x1_0000_0000;
     const { pageBytes, pages } = side.host.allocatePages({ ...options, va });
@@ -351,9 +324,7 @@ export class Rig {
 
   /** Space 3, then (unless `bell` is "none") the doorbell. */
   ring(side: Side, ring: Ring, bell: "pointer" | "number" | "none" = "pointer"): void {
-    ring.stamp = Math.max(this.now, ring.stamp + 1);
-    const write = { pointer: ring.write, stamp: ring.stamp };
-    side.host.memory.set(encodeSpace3(write), side.host.spaces.space3 + ring.queue * SPACE3_BYTES);
+    const write = side.host.tellPointer(ring, this.now);
     if (bell === "none") return;
     const data = encodeDoorbell(
       bell === "pointer" ? { queue: ring.queue, write } : { queue: ring.queue },
@@ -373,11 +344,9 @@ export class Rig {
     sges: readonly Sge[],
     bell: "pointer" | "number" | "none" = "none",
   ): number {
-    const { rq } = qp;
-    rq.write = (rq.write + 1) % rq.depth;
-    side.host.memory.set(encodeRecvWqe(sges, RECV_STRIDE), rq.address + rq.write * RECV_STRIDE);
-    this.ring(side, rq, bell);
-    return rq.write;
+    const position = side.host.enqueueRecv(qp, sges);
+    this.ring(side, qp.rq, bell);
+    return position;
   }
 
   arm(side: Side, cq: RigCq, solicitedOnly = false): void {

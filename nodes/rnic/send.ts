@@ -14,6 +14,7 @@ import { creditSyndrome } from "./credit.ts";
 import type { Device } from "./device.ts";
 import { dmaRead } from "./dma.ts";
 import { Fifo } from "./fifo.ts";
+import { flipped } from "./flips.ts";
 import { flowWakeAt, holdPaused, priorityOf, takeHeld } from "./flow_control.ts";
 import { type FrameJob, type FrameLine, type Gather, isStale } from "./frame_job.ts";
 import { COMMIT_AHEAD_PS } from "./limits.ts";
@@ -120,13 +121,20 @@ function handOut(device: Device, { jobs, data, failed }: Gather): void {
   for (const job of jobs) {
     job.fetching = false;
     job.failed = failed;
-    job.payload = jobs.length === 1 ? data : data.subarray(at, at + job.payloadBytes);
+    const payload = jobs.length === 1 ? data : data.subarray(at, at + job.payloadBytes);
+    job.payload = isWritten(job) ? flipped(device, "fetch", payload) : payload;
     job.readyAt = device.now;
     at += job.payloadBytes;
     if (isStale(job)) device.transmitter.bufferedBytes -= job.payloadBytes;
   }
   // They are of one epoch: where one is stale, all are.
   if (!isStale(jobs[0]!)) passReady(device, jobs[0]!.line);
+}
+
+/** Data of a WRITE or verified write that is to leave: what V-08's faults concern. */
+function isWritten(job: FrameJob): boolean {
+  const { row: { operation }, failed } = job;
+  return (operation === "write" || operation === "write-verify") && !failed && !isStale(job);
 }
 
 /** Hands complete frames from the head of a line to the transmitter. */

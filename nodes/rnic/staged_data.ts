@@ -1,7 +1,8 @@
 /**
  * Data of verified writes on its way to memory, once its CRC holds (V-02). It has waited in the card, so
  * nobody holds it up: it goes to the bus a path MTU at a time where the bus has little else to do. All at
- * once it would keep frames in the receive buffer until that overflows.
+ * once it would keep frames in the receive buffer until that overflows, and reads behind it: a read-back
+ * follows each piece (V-03).
  *
  * What its queue pair's peer has sent behind it waits, as behind an atomic, so that it takes effect later.
  */
@@ -11,11 +12,12 @@ import { placePayload } from "./execute.ts";
 import { flipped } from "./flips.ts";
 import { STAGED_BACKLOG_PS, STAGED_RESUME_PS } from "./limits.ts";
 import type { QueuePair } from "./queue_pair.ts";
-import { noteOwnWrite } from "./read_back.ts";
+import { lookUpTo, noteOwnWrite } from "./read_back.ts";
 import { passAnswers } from "./read_service.ts";
 import type { SingleService } from "./responder_state.ts";
 import { isLive } from "./translation.ts";
-import { dataPlaced } from "./write_verify.ts";
+import { noteVerifiedArrival } from "./verify_trace.ts";
+import { dataPlaced, flushesFirst } from "./write_verify.ts";
 
 /** A message's data, of which `offset` bytes are with the bus. */
 export interface StagedData {
@@ -46,10 +48,12 @@ export function runStaged(device: Device): void {
   for (let first = staged.peek(); first !== undefined; first = staged.peek()) {
     if (dma.busFreeAt - device.now > STAGED_BACKLOG_PS) return;
     const { qp, service, data } = first;
-    // Its memory is another's by now: as a WRITE that comes too late, but nobody can tell its packet.
-    if (!isLive(service.verified!.opened.stretches)) service.state = "failed";
-    else placeNext(device, first);
-    if (service.state !== "failed" && first.offset < data.length) continue;
+    if (isLive(service.verified!.opened.stretches)) placeNext(device, first);
+    else refuse(device, service);
+    if (service.state !== "failed" && first.offset < data.length) {
+      lookAlong(device, first);
+      continue;
+    }
     staged.shift();
     qp.responder.placing--;
     if (service.state !== "failed") dataPlaced(device, qp, service);
@@ -64,11 +68,19 @@ export function stagedWakeAt({ verify, dma, now }: Device): Time {
   return Math.max(now, dma.busFreeAt - STAGED_RESUME_PS);
 }
 
+/** Its memory is another's by now: as a WRITE that comes too late, but nobody can tell its packet. */
+function refuse({ verify }: Device, service: SingleService): void {
+  service.state = "failed";
+  const { readBack } = service.verified!;
+  if (readBack !== undefined) verify.readBacks.delete(readBack);
+}
+
 /** The next path MTU of it. What V-08 damages in the buffer is what a comparison will take for right. */
 function placeNext(device: Device, staged: StagedData): void {
   const { qp, service, data, offset } = staged;
   const verified = service.verified!;
   const { pathMtu } = qp.attributes;
+  if (offset === 0 && device.out.tracing) noteVerifiedArrival(device, qp, verified);
   const piece = data.subarray(offset, offset + pathMtu);
   // What came in one packet was looked at before: its bytes are the frame's.
   const placed = data.length <= pathMtu ? piece : flipped(device, "checked", piece);
@@ -78,6 +90,13 @@ function placeNext(device: Device, staged: StagedData): void {
   device.verify.placing = readBack;
   verified.placedAt = placePayload(device, placed, { stretches, offset, isWrite: true });
   device.verify.placing = undefined;
-  if (readBack !== undefined) noteOwnWrite(readBack, { offset, length: piece.length });
   staged.offset += piece.length;
+  if (readBack !== undefined) noteOwnWrite(readBack, { offset, length: piece.length });
+}
+
+/** V-03: what is with the bus may be looked at while the rest waits, unless the CPU is to flush it first. */
+function lookAlong(device: Device, { service, offset }: StagedData): void {
+  const verified = service.verified!;
+  const { readBack } = verified;
+  if (readBack !== undefined && !flushesFirst(device, verified)) lookUpTo(device, readBack, offset);
 }

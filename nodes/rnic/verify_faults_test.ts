@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { FlipPlace, FlipPlan, VerifyHistoryPlan } from "../../fabric/rack/plan.ts";
+import { crc32 } from "../../fabric/wire/icrc.ts";
 import { OPCODE } from "../../fabric/wire/opcode.ts";
 import { encodePacket } from "../../fabric/wire/packet.ts";
 import { VERIFY_LEVELS, type VerifyLevel } from "../../fabric/wire/verify_eth.ts";
@@ -39,10 +40,13 @@ const TABLE:
     // What a comparison takes for right is damaged as what was written is: the CRC alone tells.
     ["checked", { "none": "missed", "check": "missed", "verify": "missed", "verify-crc": "found" }],
     ["bus", { "none": "missed", "check": "missed", "verify": "found", "verify-crc": "found" }],
+    // The card's own CRC is of what it got (V-02).
+    ["fetch", { "none": "missed", "check": "missed", "verify": "missed", "verify-crc": "missed" }],
   ];
 
 function flips(where: FlipPlace, more: Partial<FlipPlan> = {}): RigOptions {
-  return { plans: { b: { flips: [{ id: 0, where, at: 0, ...more }] } } };
+  const plan = { flips: [{ id: 0, where, at: 0, ...more }] };
+  return { plans: where === "fetch" ? { a: plan } : { b: plan } };
 }
 
 /** Turns a bit of the nth packet with data, and gives it the ICRC that it should have then. */
@@ -114,8 +118,42 @@ describe("V-08: one damaged bit", () => {
     }
   });
 
-  it("faults of the bus do not concern SENDs", () => {
-    for (const where of ["buffer", "checked", "bus"] as const) {
+  it("on the sender's bus: the program's own CRC tells, of every level but none", () => {
+    for (const level of VERIFY_LEVELS) {
+      for (const length of [700, 3000]) {
+        for (let nth = 1; nth <= Math.ceil(length / 1024); nth++) {
+          const p = faultyPair("fetch", nth);
+          const crc = crc32(p.rig.bytes(p.rig.a, p.from, 0, length).slice());
+          postVerified(p, { level, length, crc });
+          go(p);
+          assert.equal(fateOf(p, length), level === "none" ? "missed" : "unwritten");
+          assert.equal(writeVerified(p, { level, length, crc })[0]!.completion, "SUCCESS");
+          assert.ok(isCopied(p, { length }));
+        }
+      }
+    }
+  });
+
+  it("on the sender's bus: what is fetched again to be sent again is damaged by itself", () => {
+    // The CRC is of what left first: damage of the second fetch shows, whoever made the CRC (V-02).
+    const p = verifiedPair({
+      ...flips("fetch", { nth: 4 }),
+      fate: losing("VENDOR WRITE VERIFY FIRST", 1),
+    });
+    const [outcome] = writeVerified(p, { level: "check", length: 3000 });
+    assert.equal(textOf(outcome!), "VERIFY_ERR crc-mismatch: crc-before");
+  });
+
+  it("faults of a bus do not concern SENDs, nor what a peer READs", () => {
+    for (const side of ["a", "b"] as const) {
+      const plan = { flips: [{ id: 0, where: "fetch", at: 0 }] } as const;
+      const p = verifiedPair({ plans: { [side]: plan } });
+      post(p, "read", { length: 3000 });
+      go(p);
+      assert.deepEqual(statuses(p), ["SUCCESS"]);
+      assert.ok(isCopied(p, { length: 3000 }));
+    }
+    for (const where of ["fetch", "buffer", "checked", "bus"] as const) {
       const p = verifiedPair(flips(where));
       p.rig.recv(p.rig.b, p.b, [{ address: p.to.va, length: 4096, lkey: p.to.key }]);
       post(p, "send", { length: 3000 });

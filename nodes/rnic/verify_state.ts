@@ -63,6 +63,8 @@ export interface VerifiedWrite {
   readonly digest: number;
   /** When the bus has taken the last of its DMA writes. */
   placedAt: Time;
+  /** When all of its data was with the bus: whatever the answer waits for then is a look or a flush. */
+  settledAt: Time;
   /** Bits of `VERIFY_CHECKS` so far, and the CRC computed last. */
   checks: number;
   crc: number;

@@ -30,13 +30,14 @@ import { duplicateOfService, persistMessage, wantsPersistence } from "./pm_modul
 import { noteWritten } from "./pm_ranges.ts";
 import { psnAdd, psnDistance } from "./psn.ts";
 import { permits, type QueuePair } from "./queue_pair.ts";
-import { crcOf, createReadBack, type ReadBack, startReadBack } from "./read_back.ts";
+import { awaitReadBack, crcOf, createReadBack, type ReadBack } from "./read_back.ts";
 import { placeStaged } from "./staged_data.ts";
 import { answer, answerSingle, passAnswers } from "./read_service.ts";
 import { remoteRegion, type Verdict } from "./responder.ts";
 import type { OpenMessage, PacketIn, SingleService } from "./responder_state.ts";
 import { isLive } from "./translation.ts";
-import { createHistory, maySkip, recordOutcome } from "./verify_history.ts";
+import { maySkip } from "./verify_history.ts";
+import { countOutcome } from "./verify_outcome.ts";
 import {
   releaseStaging,
   reserveStaging,
@@ -174,6 +175,7 @@ function beginToAnswer(
     level,
     digest: packet.digestEth!.crc,
     placedAt,
+    settledAt: device.now,
     checks: 0,
     crc: 0,
     readBack: undefined,
@@ -240,14 +242,20 @@ function looksBack(device: Device, qp: QueuePair, level: VerifyLevel): boolean {
   return !maySkip(history, plan, device.verify.rng);
 }
 
+/** V-09, flow 2: the CPU flushes before memory is looked at, so that what is seen is where it is to stay. */
+export function flushesFirst({ persistence }: Device, { opened }: VerifiedWrite): boolean {
+  return opened.persist && persistence.flush === "cpu";
+}
+
 /**
  * The data is with the bus. Flow 1: the read-back is the flush (V-09), and where there is none an LSB read
- * is. Flow 2: the CPU flushes first, so that what is looked at then is where it is to stay.
+ * is. Flow 2: the CPU flushes first.
  */
 function settle(device: Device, qp: QueuePair, service: SingleService): void {
-  const { opened, readBack } = service.verified!;
+  const { opened, readBack, level } = service.verified!;
   const { persist, firstPsn, va, length, region } = opened;
-  if (device.out.tracing) noteVerifiedArrival(device, qp, service.verified!);
+  service.verified!.settledAt = Math.max(device.now, service.verified!.placedAt);
+  if (level === "none" && device.out.tracing) noteVerifiedArrival(device, qp, service.verified!);
   const isFlushedByIt = device.persistence.flush === "read" && readBack !== undefined && length > 0;
   if (!persist || isFlushedByIt) return look(device, qp, service);
   persistMessage(device, qp, { firstPsn, lastPsn: service.psn, va, length, region, service });
@@ -256,7 +264,7 @@ function settle(device: Device, qp: QueuePair, service: SingleService): void {
 /** Looks at memory where that is to be done, and concludes. */
 function look(device: Device, qp: QueuePair, service: SingleService): void {
   const { readBack } = service.verified!;
-  if (readBack !== undefined) return startReadBack(device, readBack);
+  if (readBack !== undefined) return awaitReadBack(device, readBack);
   conclude(device, qp, { service, status: VERIFY_STATUS.written });
 }
 
@@ -319,35 +327,11 @@ function conclude(
     reserved: 0,
     crc,
   };
-  countOutcome(device, status);
-  noteOutcome(device, qp, { isGood, isReadBack: readBack !== undefined && opened.length > 0 });
+  countOutcome(device, qp, { verified, status });
   if (device.out.tracing) noteVerdict(device, qp, { service, verified });
   service.readyAt = Math.max(device.stageAt, placedAt);
   service.state = "done";
   passAnswers(device, qp);
-}
-
-function countOutcome({ counters }: Device, status: number): void {
-  counters.verifyWritesIn++;
-  if (status === VERIFY_STATUS.crcMismatch) counters.verifyCrcFailures++;
-  else if (status === VERIFY_STATUS.readBackDiffers) counters.verifyReadBackFailures++;
-  else if (status === VERIFY_STATUS.readFailed) counters.verifyReadErrors++;
-}
-
-/** V-05: the sender's history, which all of a host's queue pairs share. */
-function noteOutcome(
-  { plan, verify }: Device,
-  qp: QueuePair,
-  outcome: { readonly isGood: boolean; readonly isReadBack: boolean },
-): void {
-  if (plan.verifyHistory === undefined) return;
-  const sender = qp.path.address;
-  let history = verify.history.get(sender);
-  if (history === undefined) {
-    history = createHistory(plan.verifyHistory.samples);
-    verify.history.set(sender, history);
-  }
-  recordOutcome(history, outcome);
 }
 
 /**

@@ -1,0 +1,127 @@
+/** What is wrong with a program of a scenario. */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { messages, type Refusal, withLines } from "./scenario_testing.ts";
+
+const WRONG: readonly Refusal[] = [
+  [
+    "an unknown host to run on",
+    withLines("programs: [{ on: c, run: put, to: b }]"),
+    '3: programs[0].on: found "c", expected a host of this rack (a or b)',
+  ],
+  [
+    "an unknown host in a list",
+    withLines("programs: [{ on: [a, c], run: list, from: b }]"),
+    '3: programs[0].on[1]: found "c", expected a host of this rack (a or b)',
+  ],
+  [
+    "an unknown peer",
+    withLines("programs: [{ on: a, run: put, to: bb }]"),
+    '3: programs[0].to: found "bb", expected a host of this rack (a or b)',
+  ],
+  [
+    "a host as its own peer",
+    withLines("programs: [{ on: a, run: get, from: a, name: x }]"),
+    '3: programs[0].from: found "a", expected another host than the one it runs on',
+  ],
+  [
+    "next of a lone host",
+    "name: x\nhosts: { a: }\nprograms: [{ on: a, run: put, to: next }]",
+    '3: programs[0].to: found "next", expected a second host to be next',
+  ],
+  [
+    "a log's quorum of 0 of three",
+    "name: x\nhosts: { a: , b: , c: , d: }\nprograms: [{ on: a, run: log, to: [b, c, d], quorum: 0 }]",
+    "3: programs[0].quorum: found 0, expected a whole number ≥ 1",
+  ],
+  [
+    "a log's quorum of 1 of three",
+    "name: x\nhosts: { a: , b: , c: , d: }\nprograms: [{ on: a, run: log, to: [b, c, d], quorum: 1 }]",
+    "3: programs[0].quorum: found 1, expected 2 to 3, more than half of the 3 hosts",
+  ],
+  [
+    "a log's quorum of 4 of three",
+    "name: x\nhosts: { a: , b: , c: , d: }\nprograms: [{ on: a, run: log, to: [b, c, d], quorum: 4 }]",
+    "3: programs[0].quorum: found 4, expected 2 to 3, more than half of the 3 hosts",
+  ],
+  [
+    "half of a log's replicas",
+    "name: x\nhosts: { a: , b: , c: }\nprograms: [{ on: a, run: log-read, from: [b, c], quorum: 1 }]",
+    "3: programs[0].quorum: found 1, expected 2, more than half of the 2 hosts",
+  ],
+  [
+    "an unknown program",
+    withLines("programs: [{ on: a, run: putt, to: b }]"),
+    '3: programs[0].run: found "putt", expected put',
+  ],
+  [
+    "a missing option",
+    withLines("programs: [{ on: a, run: put }]"),
+    "3: programs[0].to: found nothing, expected a text",
+  ],
+  [
+    "an option of another program",
+    withLines("programs: [{ on: a, run: list, from: b, dept: 1 }]"),
+    "3: programs[0].dept: found an unknown key, expected on, run, at, restart, from, completion, attempts, pause or idle",
+  ],
+  [
+    "an unknown method",
+    withLines("programs: [{ on: a, run: put, to: b, method: persist-opcod }]"),
+    '3: programs[0].method: found "persist-opcod", expected persist-opcode',
+  ],
+  [
+    "an unknown method in a list",
+    withLines("programs: [{ on: a, run: put, to: b, method: [write-read, write-red] }]"),
+    '3: programs[0].method[1]: found "write-red", expected write-read',
+  ],
+  [
+    "no method",
+    withLines("programs: [{ on: a, run: put, to: b, method: [] }]"),
+    "3: programs[0].method: found an empty list, expected a method, a list of different ones, or all",
+  ],
+  [
+    "a depth of 0",
+    withLines("programs: [{ on: a, run: put, to: b, depth: 0 }]"),
+    "3: programs[0].depth: found 0, expected a whole number from 1 to 256",
+  ],
+  [
+    "a depth of 257",
+    withLines("programs: [{ on: a, run: put, to: b, depth: 257 }]"),
+    "3: programs[0].depth: found 257, expected a whole number from 1 to 256",
+  ],
+  [
+    "a message below 8 B",
+    withLines("programs: [{ on: a, run: put, to: b, size: 7 }]"),
+    "3: programs[0].size: found 7, expected a size from 8 B to 1 MiB, like 64MiB",
+  ],
+  [
+    "a message above 1 MiB",
+    withLines("programs: [{ on: a, run: put, to: b, size: 2MiB }]"),
+    '3: programs[0].size: found "2MiB", expected a size from 8 B to 1 MiB, like 64MiB',
+  ],
+  [
+    "programs that vary methods differently",
+    withLines(
+      "programs:",
+      "  - { on: a, run: put, to: b, method: [write-read, write-send] }",
+      "  - { on: b, run: put, to: a, method: all }",
+    ),
+    "5: programs[1].method: found write-only, write-read, send-flush, write-send, write-flush, persist-opcode, persist-address, send-read, expected write-read, write-send, as above",
+  ],
+  [
+    "V-04: a level that there is not",
+    withLines("programs: [{ on: a, run: put, to: b, method: write-verify, level: crc }]"),
+    '3: programs[0].level: found "crc", expected none, check, verify or verify-crc',
+  ],
+  [
+    "V-01: a method that only put has",
+    withLines("programs: [{ on: a, run: append, to: b, method: write-verify }]"),
+    '3: programs[0].method: found "write-verify", expected write-only, write-read, send-flush, write-send, write-flush, persist-opcode, persist-address or send-read',
+  ],
+];
+
+describe("parseScenario refuses, with line and expectation,", () => {
+  for (const [name, text, message] of WRONG) {
+    it(name, () => assert.deepEqual(messages(text), [message]));
+  }
+});

@@ -1,0 +1,125 @@
+/**
+ * Two programs that use the driver's objects on the two hosts of a rack, in step with each other by a
+ * table outside of it.
+ */
+import assert from "node:assert/strict";
+import { ACCESS } from "../../fabric/wire/rnic_command.ts";
+import type { Mr, Pd } from "../../nodes/host/memory_region.ts";
+import type { Program, ProgramContext, Steps } from "../../nodes/host/program.ts";
+import type { Qp } from "../../nodes/host/queue_pair.ts";
+import { SimulatedRack } from "./simulated_rack.ts";
+
+const SCENARIO = `
+name: verbs
+hosts: { a: {}, b: {} }
+programs: [{ on: a, run: ./left.ts }, { on: b, run: ./right.ts }]
+`;
+
+/** What the two programs tell each other outside of the rack, by name. */
+export class Table {
+  readonly #values = new Map<string, number>();
+
+  put(name: string, value = 0): void {
+    this.#values.set(name, value);
+  }
+
+  *get(context: ProgramContext, name: string): Steps<number> {
+    for (;;) {
+      const value = this.#values.get(name);
+      if (value !== undefined) return value;
+      yield* context.cpu.sleep(1_000_000);
+    }
+  }
+}
+
+export type Side = (context: ProgramContext, table: Table) => Steps<void>;
+
+/** Runs both to their end. */
+export function run(left: Side, right: Side): void {
+  const table = new Table();
+  let ended = 0;
+  const programOf = (side: Side): Program =>
+    function* (context) {
+      yield* side(context, table);
+      ended++;
+    };
+  const programs = { "./left.ts": programOf(left), "./right.ts": programOf(right) };
+  const rack = new SimulatedRack(SCENARIO, { programs }).run(1e11);
+  assert.deepEqual(rack.reported("program-failed"), []);
+  assert.equal(ended, 2, "a program has not come to its end");
+}
+
+const ADDRESS = { left: "b", right: "a" } as const;
+
+/** Takes a queue pair to RTS with the other side's of the same name. */
+export function* bringUp(
+  context: ProgramContext,
+  table: Table,
+  connection: { readonly qp: Qp; readonly side: "left" | "right"; readonly name: string },
+): Steps<void> {
+  const { device, cpu } = context;
+  const { modifyQp, must } = device.verbs;
+  const { qp, side, name } = connection;
+  const other = side === "left" ? "right" : "left";
+  table.put(`${name} ${side}`, qp.qpn);
+  const destQpn = yield* table.get(context, `${name} ${other}`);
+  const accessFlags = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead;
+  must(yield* modifyQp(qp, { state: "init", accessFlags }));
+  must(
+    yield* modifyQp(qp, {
+      state: "rtr",
+      destAddress: cpu.addresses[ADDRESS[side]]!,
+      pathMtu: 1024,
+      destQpn,
+      rqPsn: 7,
+      maxDestRdAtomic: 12,
+      minRnrTimer: 1,
+    }),
+  );
+  const rts = { state: "rts", timeout: 8, retryCnt: 7, rnrRetry: 7, sqPsn: 7 } as const;
+  must(yield* modifyQp(qp, { ...rts, maxRdAtomic: 12 }));
+  table.put(`${name} ${side} up`);
+  yield* table.get(context, `${name} ${other} up`);
+}
+
+function* region(context: ProgramContext, pd: Pd): Steps<Mr> {
+  const { regMr, must } = context.device.verbs;
+  const access = ["localWrite", "remoteWrite", "remoteRead", "mwBind"] as const;
+  return must(yield* regMr(pd, context.cpu.allocate(8192), { access }));
+}
+
+/** Waits for what completes next of what has been sent. */
+export function* statuses(context: ProgramContext, qp: Qp): Steps<string[]> {
+  const completions = yield* context.device.verbs.waitCompletion(qp.sendCq);
+  return completions.map(({ status }) => status);
+}
+
+/** One end of a connection, with a region of its own. */
+export interface Ends {
+  readonly qp: Qp;
+  readonly pd: Pd;
+  readonly mr: Mr;
+  readonly connect: (name: string) => Steps<Qp>;
+}
+
+export type Body = (context: ProgramContext, ends: Ends, table: Table) => Steps<void>;
+
+/** Runs both over a connection of theirs to their end. */
+export function connected(left: Body, right: Body): void {
+  const side = (which: "left" | "right", body: Body): Side =>
+    function* (context, table) {
+      const { allocPd, createCq, createQp, must } = context.device.verbs;
+      const pd = allocPd(context.device);
+      const mr = yield* region(context, pd);
+      function* connect(name: string): Steps<Qp> {
+        const cq = must(yield* createCq(context.device, { entries: 16 }));
+        const plan = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 8, maxRecvWr: 8 } as const;
+        const qp = must(yield* createQp(pd, plan));
+        yield* bringUp(context, table, { qp, side: which, name });
+        return qp;
+      }
+      const qp = yield* connect("qp");
+      yield* body(context, { qp, pd, mr, connect }, table);
+    };
+  run(side("left", left), side("right", right));
+}
