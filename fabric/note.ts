@@ -15,6 +15,8 @@ export interface WritesNote {
   readonly on: string;
   readonly at: number;
   readonly bytes: Uint8Array;
+  /** Writes of the same program with the same number are made in this order (P-31: one queue pair). */
+  readonly line?: number;
   /** Writes of the same program that must not be missing where this one is found. */
   readonly after?: readonly number[];
   /** True where only the method claims that order, and nothing promises it (P-04). */
@@ -77,19 +79,21 @@ export interface ResumedNote {
 /** A replicated log's client was told so by enough replicas: its first data records are durable. */
 export interface LogNote {
   readonly kind: "log";
-  /** Name of the log; its replicas, and where it begins in their SCM as far as the client has been told. */
+  /** Name of the log; its replicas, and where its segments are in their SCM as far as the client was told. */
   readonly log: string;
-  readonly replicas: readonly { readonly host: string; readonly at: number | null }[];
+  readonly replicas: readonly { readonly host: string; readonly at: readonly number[] }[];
   /** How many of them make a record durable. */
   readonly quorum: number;
-  /** Most bytes of a record, and the log's slots: with the name, how it is read. */
+  /** Most bytes of a record, and the slots of each segment: with the name, how it is read. */
   readonly recordBytes: number;
-  readonly slots: number;
+  readonly segments: readonly number[];
   /** Data records that are durable, and the CRC-32 of their payloads one behind the other. */
   readonly durable: number;
   readonly crc: number;
   /** False where only the method claims so, at too many of the replicas (P-12). */
   readonly promised: boolean;
+  /** The log is begun anew: what was durable before counts no more. */
+  readonly anew?: true;
 }
 
 /** What programs say of the bytes that they write. */

@@ -12,6 +12,7 @@ import type { Recover } from "./host/protocol.ts";
 import { PROGRAMS } from "./host/programs/programs.ts";
 import { overlay } from "./host/scm_store.ts";
 import type { ImageReader } from "./host/sparse_bytes.ts";
+import { stepsOf } from "./host/steps.ts";
 import { handleEvent, openDevice, reopenDevice } from "./host/verbs.ts";
 
 /** A host that is about to get power, and what its earlier life left unsaved. */
@@ -57,7 +58,7 @@ function* boot(
     // Roles of one protocol on one host share what is to be recovered.
     if (recover === undefined || done.has(run)) continue;
     done.add(run);
-    const recovered = yield* recover({ cpu, host: cpu.host, options });
+    const recovered = yield* stepsOf(recover({ cpu, host: cpu.host, options }), "recover");
     cpu.report("recovered", { program: run, recovered });
   }
   return device;

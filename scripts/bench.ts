@@ -11,6 +11,12 @@ import { measureExplorer } from "./bench/explore.ts";
 import { measureGrowth, measureOneProcess } from "./bench/one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./bench/packets.ts";
 import { measureMethods, methodsTable } from "./bench/methods.ts";
+import {
+  logFailureTable,
+  logTable,
+  measureLog,
+  measureLogFailure,
+} from "./bench/replicated_log.ts";
 import { putText, writeTables } from "./bench/put_table.ts";
 import { measureVerified, verifiedTable } from "./bench/verified.ts";
 import { explain } from "./commands/failure.ts";
@@ -26,7 +32,7 @@ interface Flags {
   readonly write?: true;
 }
 
-const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "m"] as const;
+const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m"] as const;
 
 async function bench(flags: Flags): Promise<void> {
   const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
@@ -54,11 +60,17 @@ async function bench(flags: Flags): Promise<void> {
   if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
   const methods = wanted.has("m") ? measureMethods(seed) : [];
   const verified = wanted.has("m") ? measureVerified(seed) : [];
-  const tables = wanted.has("m") ? [methodsTable(methods), verifiedTable(verified)] : [];
+  const log = wanted.has("l") ? measureLog(seed) : [];
+  const logFailure = wanted.has("l") ? measureLogFailure(seed) : [];
+  const tables = [
+    ...(wanted.has("m") ? [methodsTable(methods), verifiedTable(verified)] : []),
+    ...(wanted.has("l") ? [logTable(log), logFailureTable(logFailure)] : []),
+  ];
   if (flags.write) await writeTables(tables);
   if (flags.json) {
+    const exact = { methods, verified, log, logFailure };
     print(
-      JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow), methods, verified }),
+      JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow), ...exact }),
     );
     return;
   }
@@ -104,10 +116,10 @@ const command = new Command("bench")
   .option("--quick", "fewer and smaller runs: under a minute, less exact")
   .option("--json", "one JSON document on stdout")
   .option("--seed <n>", "of every rack", "7")
-  .option("--write", "put the table of (m) into the README, with --only m")
+  .option("--write", "put the tables of (l) and (m) into the README, with --only lm")
   .option(
     "--only <letters>",
-    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), m (methods, exact): ad",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact): ad",
   )
   .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
   .action(bench);

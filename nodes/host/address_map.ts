@@ -69,6 +69,13 @@ export function dramFrame(page: number, frames: number): number {
   return group + (5 * inGroup + 3) % SHUFFLE_FRAMES;
 }
 
+function pagesOf(bytes: number): number {
+  return Math.max(1, Math.ceil(bytes / DRAM_PAGE_BYTES));
+}
+
+/** One of the two kinds in which DRAM is given out. */
+type Kind = "scattered" | "contiguous";
+
 /** The page table of a host, and what of DRAM is given out. */
 export class AddressMap {
   readonly scm: Buffer;
@@ -77,6 +84,10 @@ export class AddressMap {
   #pagesUsed = 0;
   /** Frames given out in one piece, from DRAM's end downwards. */
   #contiguousFrames = 0;
+  /** What is given out, by its address, and what was given back: to be given out again as it is. */
+  readonly #given = new Map<number, { readonly kind: Kind; readonly buffer: Buffer }>();
+  readonly #spare = new Map<string, Buffer[]>();
+  #sparePages = 0;
 
   constructor(sizes: MemorySizes) {
     assert(
@@ -96,7 +107,36 @@ export class AddressMap {
 
   /** Bytes of DRAM given to programs so far. */
   get allocatedBytes(): number {
-    return (this.#pagesUsed + this.#contiguousFrames) * DRAM_PAGE_BYTES;
+    return (this.#pagesUsed + this.#contiguousFrames - this.#sparePages) * DRAM_PAGE_BYTES;
+  }
+
+  /** Memory of so many pages that was given back, with what is in it; undefined where there is none. */
+  takeSpare(bytes: number, kind: Kind): Buffer | undefined {
+    const count = pagesOf(bytes);
+    const spare = this.#spare.get(`${kind}/${count}`)?.pop();
+    if (spare === undefined) return undefined;
+    this.#sparePages -= count;
+    return this.#give(kind, { ...spare, length: bytes });
+  }
+
+  /** Takes back what begins at this address. @throws AddressFault where nothing that is given out does. */
+  free({ address }: Pick<Buffer, "address">): void {
+    const given = this.#given.get(address);
+    if (given === undefined) {
+      throw new AddressFault(`Cannot free 0x${address.toString(16)}: it is not given out`);
+    }
+    this.#given.delete(address);
+    const { kind, buffer } = given;
+    const key = `${kind}/${buffer.pages.length}`;
+    const spare = this.#spare.get(key) ?? [];
+    spare.push(buffer);
+    this.#spare.set(key, spare);
+    this.#sparePages += buffer.pages.length;
+  }
+
+  #give(kind: Kind, buffer: Buffer): Buffer {
+    this.#given.set(buffer.address, { kind, buffer });
+    return buffer;
   }
 
   /** Whole pages of zeroed DRAM. Throws {@link OutOfMemory}. */
@@ -104,7 +144,7 @@ export class AddressMap {
     const count = this.#pagesFor(bytes, { scattered: true });
     const first = this.#pagesUsed;
     this.#pagesUsed += count;
-    return {
+    return this.#give("scattered", {
       address: VIRTUAL_DRAM_BASE + first * DRAM_PAGE_BYTES,
       length: bytes,
       pageBytes: DRAM_PAGE_BYTES,
@@ -112,7 +152,7 @@ export class AddressMap {
         { length: count },
         (_, i) => dramFrame(first + i, this.#frames) * DRAM_PAGE_BYTES,
       ),
-    };
+    });
   }
 
   /** Whole pages of zeroed DRAM on frames that follow each other. Throws {@link OutOfMemory}. */
@@ -120,17 +160,17 @@ export class AddressMap {
     const count = this.#pagesFor(bytes, { scattered: false });
     this.#contiguousFrames += count;
     const from = (this.#frames - this.#contiguousFrames) * DRAM_PAGE_BYTES;
-    return {
+    return this.#give("contiguous", {
       address: VIRTUAL_CONTIGUOUS_BASE + from,
       length: bytes,
       pageBytes: DRAM_PAGE_BYTES,
       pages: Array.from({ length: count }, (_, i) => from + i * DRAM_PAGE_BYTES),
-    };
+    });
   }
 
   /** Pages for so many bytes, if both kinds together leave room for them. */
   #pagesFor(bytes: number, kind: { readonly scattered: boolean }): number {
-    const count = Math.max(1, Math.ceil(bytes / DRAM_PAGE_BYTES));
+    const count = pagesOf(bytes);
     const pages = this.#pagesUsed + (kind.scattered ? count : 0);
     const contiguous = this.#contiguousFrames + (kind.scattered ? 0 : count);
     // A group of scattered frames that is begun is not for contiguous memory.

@@ -59,6 +59,34 @@ describe("AddressMap.allocate", () => {
   });
 });
 
+describe("AddressMap.free", () => {
+  it("has memory given out again to who wants as many pages of its kind, and counts it as free", () => {
+    const map = new AddressMap(SIZES);
+    const kept = map.allocate(2 * DRAM_PAGE_BYTES);
+    const given = map.allocate(3 * DRAM_PAGE_BYTES);
+    const ring = map.allocateContiguous(3 * DRAM_PAGE_BYTES);
+    map.free(given);
+    map.free({ address: ring.address });
+    assert.equal(map.allocatedBytes, kept.length);
+    assert.equal(map.takeSpare(2 * DRAM_PAGE_BYTES, "scattered"), undefined);
+    const again = map.takeSpare(3 * DRAM_PAGE_BYTES - 5, "scattered");
+    assert.deepEqual(again, { ...given, length: 3 * DRAM_PAGE_BYTES - 5 });
+    assert.deepEqual(map.takeSpare(3 * DRAM_PAGE_BYTES, "contiguous"), ring);
+    assert.equal(map.takeSpare(3 * DRAM_PAGE_BYTES, "contiguous"), undefined);
+    assert.equal(map.allocatedBytes, 8 * DRAM_PAGE_BYTES);
+  });
+
+  it("refuses what is not given out", () => {
+    const map = new AddressMap(SIZES);
+    const buffer = map.allocate(10);
+    assert.throws(() => map.free({ address: buffer.address + 8 }), AddressFault);
+    map.free(buffer);
+    assert.throws(() => map.free(buffer), AddressFault);
+    map.takeSpare(10, "scattered");
+    map.free(buffer);
+  });
+});
+
 describe("AddressMap.physical", () => {
   it("faults outside what is mapped", () => {
     const map = new AddressMap(SIZES);

@@ -10,10 +10,12 @@ import type { PersistenceDomain } from "../../fabric/rack/plan.ts";
 import { AddressFault, VIRTUAL_SCM_BASE } from "./address_map.ts";
 import { survives } from "./adr.ts";
 import { LINE_BYTES } from "./llc.ts";
-import type { MemoryLog } from "./memory_log.ts";
-import type { Buffer, Steps, Wake } from "./program.ts";
+import { IN_ORDER, type MemoryLog } from "./memory_log.ts";
+import type { Buffer, Steps, Wait, Wake } from "./program.ts";
 import type { Recover, RecoveryCpu } from "./protocol.ts";
+import { notPlain } from "./report_data.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
+import { stepsOf } from "./steps.ts";
 
 /** Persistent memory that a recovery finds, and leaves. Offsets are into SCM. */
 export interface ColdImage {
@@ -32,9 +34,13 @@ export interface ColdMachine {
   readonly log?: MemoryLog;
 }
 
-/** A recovery that waits this often waits for something that never comes. */
-const WAITS_MAX = 100_000;
+/** A recovery that waits so often, flushes included, waits for something that never comes. */
+const WAITS_MAX = 4_000_000;
+/** How a recovery that does not end is told: it would not end in a run of the rack either. */
+export const WITHOUT_END = "waits without end";
 const DONE: Wake = { kind: "done" };
+/** No time passes here, but whoever waits is counted. */
+const NOW: Wait = { kind: "time", at: 0 };
 
 /** What a recovery answered, and what it left in SCM for cores to see. */
 export interface Recovered {
@@ -53,13 +59,16 @@ export function runRecovery(
   options: Readonly<Record<string, unknown>>,
 ): Recovered {
   const core = new ColdCore(machine);
-  const steps = recover({ cpu: core, host: machine.host, options });
+  const steps = stepsOf(recover({ cpu: core, host: machine.host, options }), "recover");
   for (let waits = 0; waits < WAITS_MAX; waits++) {
     const next = steps.next(DONE);
     if (!next.done) continue;
+    // As the report of a real boot would refuse it.
+    const found = notPlain(next.value);
+    if (found !== undefined) throw new TypeError(`It answers ${found}, expected plain data`);
     return { answer: next.value, read: (offset, length) => core.look(offset, length) };
   }
-  throw new Error(`The recovery of ${machine.host} waits without end`);
+  throw new Error(`The recovery of ${machine.host} ${WITHOUT_END}`);
 }
 
 class ColdCore implements RecoveryCpu {
@@ -69,6 +78,7 @@ class ColdCore implements RecoveryCpu {
   /** Lines that are not persistent as they are here. */
   readonly #dirty = new Map<number, Uint8Array>();
   readonly #llcSurvives: boolean;
+  readonly #combiningSurvives: boolean;
   #now = 0;
 
   constructor(machine: ColdMachine) {
@@ -76,6 +86,7 @@ class ColdCore implements RecoveryCpu {
     this.scm = machine.scm;
     this.#machine = machine;
     this.#llcSurvives = survives("llc", machine.domain);
+    this.#combiningSurvives = survives("wcb", machine.domain);
   }
 
   get now(): number {
@@ -113,7 +124,7 @@ class ColdCore implements RecoveryCpu {
   }
 
   #storeInLine(line: number, at: number, bytes: Uint8Array): void {
-    if (this.#llcSurvives) return this.#persist(line + at, bytes, SCM_ATOMIC_BYTES);
+    if (this.#llcSurvives) return this.#persist(line + at, bytes, IN_ORDER);
     let dirty = this.#dirty.get(line);
     if (dirty === undefined) {
       dirty = new Uint8Array(this.#machine.image.read(line, LINE_BYTES));
@@ -127,7 +138,6 @@ class ColdCore implements RecoveryCpu {
     this.#machine.log?.dirty(this.#now, line, dirty, words);
   }
 
-  // deno-lint-ignore require-yield -- a flush costs nothing here
   *flush(address: number, length: number): Steps<void> {
     const from = this.#offsetOf(address, length);
     for (let line = lineOf(from); line < from + length; line += LINE_BYTES) {
@@ -139,21 +149,26 @@ class ColdCore implements RecoveryCpu {
       this.#machine.log?.clean(this.#now, line);
     }
     this.#now++;
+    yield NOW;
   }
 
   *ntStore(address: number, bytes: Uint8Array): Steps<void> {
     const offset = this.#offsetOf(address, bytes.length);
     // A copy in the cache goes first, as a line leaves whole.
     yield* this.flush(address, bytes.length);
-    this.#persist(offset, bytes, SCM_ATOMIC_BYTES);
+    this.#persist(offset, bytes, this.#combiningSurvives ? IN_ORDER : SCM_ATOMIC_BYTES);
     this.#now++;
   }
 
   charge(_ps: number): void {}
 
-  *settle(): Steps<void> {}
+  *settle(): Steps<void> {
+    yield NOW;
+  }
 
-  *sleep(_ps: number): Steps<void> {}
+  *sleep(_ps: number): Steps<void> {
+    yield NOW;
+  }
 
   #persist(offset: number, bytes: Uint8Array, unit: number): void {
     const kept = bytes.slice();

@@ -68,11 +68,28 @@ describe("a recovery on a cold machine", () => {
       for (;;) yield { kind: "time", at: cpu.now };
     };
     assert.throws(() => runRecovery(cold, endless, {}), /waits without end/);
+    const patient: Recover = function* ({ cpu }) {
+      for (;;) yield* cpu.sleep(1_000);
+    };
+    assert.throws(() => runRecovery(cold, patient, {}), /waits without end/);
     // deno-lint-ignore require-yield -- it fails at once
     const stray: Recover = function* ({ cpu }) {
       cpu.load(cpu.scm.address + SCM_BYTES - 4, 8);
     };
     assert.throws(() => runRecovery(cold, stray, {}), /a recovery has SCM only/);
+  });
+
+  it("says what a user's recover has to be, and to answer", () => {
+    const { cold } = machine();
+    const plain = (() => 1) as unknown as Recover;
+    assert.throws(() => runRecovery(cold, plain, {}), /recover must be a generator function/);
+    const late = (async function* () {}) as unknown as Recover;
+    assert.throws(() => runRecovery(cold, late, {}), /recover must be .* none that is async/);
+    // deno-lint-ignore require-yield -- it only answers
+    const strange: Recover = function* () {
+      return { found: new Map() };
+    };
+    assert.throws(() => runRecovery(cold, strange, {}), /answers a Map at \.found/);
   });
 
   it("tells its log all that a power failure during it may leave", () => {

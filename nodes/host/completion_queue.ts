@@ -67,6 +67,8 @@ interface CqPlace {
   current: WorkCompletion | undefined;
   /** The ring is being replaced: nobody takes anything. */
   resizing: boolean;
+  /** Whether the ring is still this queue's. */
+  hasRing: boolean;
   /** Queue pairs that were reset or destroyed, whose completions of before are to be passed over. */
   readonly ended: Map<number, EndedLife>;
 }
@@ -167,7 +169,10 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
       vector,
     }),
   );
-  if (failed(reply)) return reply;
+  if (failed(reply)) {
+    device.cpu.free(ring);
+    return reply;
+  }
   const cq: Cq = {
     device,
     cqn: reply.cqn,
@@ -196,14 +201,21 @@ function emptyPlace(queue: number): CqPlace {
     polling: false,
     current: undefined,
     resizing: false,
+    hasRing: true,
     ended: new Map(),
   };
 }
 
-/** EBUSY while queue pairs complete here, or events are not acknowledged (ibv_destroy_cq waits). */
+/**
+ * EBUSY while queue pairs complete here, or events are not acknowledged (ibv_destroy_cq waits). Of one of
+ * before the RNIC failed (ENOENT) the memory is given back, as there is nothing else left of it.
+ */
 export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   const stale = refuseStale(cq.device, cq.epoch);
-  if (stale !== undefined) return stale;
+  if (stale !== undefined) {
+    freeRing(cq);
+    return stale;
+  }
   if (cq.place.users > 0) {
     return verbError("EBUSY", `${cq.place.users} queue pairs complete here`);
   }
@@ -216,7 +228,13 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   );
   if (failed(reply)) return reply;
   cq.channel?.cqs.delete(cq);
+  freeRing(cq);
   return undefined;
+}
+
+function freeRing(cq: Cq): void {
+  if (cq.place.hasRing) cq.device.cpu.free(cq);
+  cq.place.hasRing = false;
 }
 
 /** Virtual address of the entry that the RNIC fills next. */

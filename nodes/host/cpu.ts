@@ -14,6 +14,7 @@ import { CoreWrites, PAY } from "./core_writes.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import type { Account } from "./processor.ts";
 import type { Buffer, Cpu, Source, Steps, ThreadContext } from "./program.ts";
+import { notPlain } from "./report_data.ts";
 
 /** What a host lends to the programs on its cores. */
 export interface Machine {
@@ -212,11 +213,21 @@ class ProgramCpu implements Cpu {
   }
 
   allocate(bytes: number): Buffer {
-    return this.#machine.map.allocate(bytes);
+    return this.#clearedSpare(bytes, "scattered") ?? this.#machine.map.allocate(bytes);
   }
 
   allocateContiguous(bytes: number): Buffer {
-    return this.#machine.map.allocateContiguous(bytes);
+    return this.#clearedSpare(bytes, "contiguous") ?? this.#machine.map.allocateContiguous(bytes);
+  }
+
+  #clearedSpare(bytes: number, kind: "scattered" | "contiguous"): Buffer | undefined {
+    const spare = this.#machine.map.takeSpare(bytes, kind);
+    if (spare !== undefined) this.store(spare.address, new Uint8Array(spare.length));
+    return spare;
+  }
+
+  free(memory: Pick<Buffer, "address">): void {
+    this.#machine.map.free(memory);
   }
 
   spawn(name: string, thread: (context: ThreadContext) => Steps<void>): void {
@@ -230,6 +241,10 @@ class ProgramCpu implements Cpu {
   }
 
   report(topic: string, value: unknown): void {
+    const found = notPlain(value);
+    if (found !== undefined) {
+      throw new TypeError(`Cannot report "${topic}": found ${found}, expected plain data`);
+    }
     const order = this.#order;
     this.#machine.report(topic, order !== undefined && isMap(value) ? { ...value, order } : value);
   }

@@ -175,7 +175,8 @@ class Host implements Node {
   }
 
   /** See `WritebackPlan`: what cores see there, or what a device's write is about to bring, survives. */
-  #keep({ from, to, buffered }: Extract<Input, { readonly kind: "writeback" }>): void {
+  #keep({ from, to, buffered, data }: Extract<Input, { readonly kind: "writeback" }>): void {
+    if (data !== undefined) return this.#memory.keep(from, Uint8Array.fromHex(data));
     const address = SCM_BASE + from;
     const bytes = this.#memory.peek(address, to - from);
     if (buffered) this.#iio.overlay(address, bytes);

@@ -8,13 +8,18 @@
  */
 import type { Time } from "../../fabric/time/time.ts";
 
+/** As `unit` of {@link MemoryLog.durable}: the words became durable one after the other, in this order. */
+export const IN_ORDER = 0;
+
 export interface MemoryLog {
   /**
    * Bytes that survive from now on. They may be kept, and never change.
    * @param unit the fewest bytes of it that memory takes at once, from a multiple of it on: 64 for a
    *   line that leaves the cache, else 8 (P-41: pieces of a DMA write, what a core streams). A power
    *   failure at this very instant may find some of these units in memory and others not; a unit that
-   *   this covers in part only is whole all the same.
+   *   this covers in part only is whole all the same. {@link IN_ORDER}: what a core has stored where that
+   *   survives at once (`eadr`, `wsp`): the first few words of it, and all that the core had stored before
+   *   at the same instant.
    */
   durable(at: Time, offset: number, bytes: Uint8Array, unit: number): void;
   /**

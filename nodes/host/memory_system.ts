@@ -17,9 +17,9 @@ import { CORE_FILL, overlayDirty, writeIntoCache } from "./cache_copy.ts";
 import { DurableRecord, wordsOf } from "./durable_record.ts";
 import type { Imc } from "./imc.ts";
 import { LINE_BYTES, Llc } from "./llc.ts";
-import type { MemoryLog } from "./memory_log.ts";
+import { IN_ORDER, type MemoryLog } from "./memory_log.ts";
 import { offsetOf, PhysicalMemory } from "./physical_memory.ts";
-import { stickTo } from "./scm.ts";
+import { SCM_ATOMIC_BYTES, stickTo } from "./scm.ts";
 import type { ImageReader, SparseBytes, Stick } from "./sparse_bytes.ts";
 import { type CombiningBuffer, WriteCombining } from "./write_combining.ts";
 import type { XpBuffer } from "./xp_buffer.ts";
@@ -132,7 +132,9 @@ export class MemorySystem {
   /** A core's store of consecutive bytes: visible at once, volatile under `adr`. @returns its cost. */
   store(address: number, bytes: Uint8Array): Time {
     this.#writeCache(address, bytes, "core");
-    if (this.#llcSurvives && address >= SCM_BASE) this.#record(address, copyBytes(bytes));
+    if (this.#llcSurvives && address >= SCM_BASE) {
+      this.#durable.add(address - SCM_BASE, copyBytes(bytes), IN_ORDER);
+    }
     const first = Math.floor(address / LINE_BYTES);
     const last = Math.floor((address + bytes.length - 1) / LINE_BYTES);
     return bytes.length === 0 ? 0 : (last - first + 1) * this.#plan.timing.storePs;
@@ -385,6 +387,8 @@ export class MemorySystem {
 
   /** `data` is kept as it is until it is taken. */
   #record(address: number, data: Uint8Array): void {
-    this.#durable.add(address - SCM_BASE, data);
+    // Where nothing is lost that a core has stored, a device's write is whole already: see {@link postedArrived}.
+    const unit = this.#combiningSurvives ? IN_ORDER : SCM_ATOMIC_BYTES;
+    this.#durable.add(address - SCM_BASE, data, unit);
   }
 }

@@ -8,6 +8,7 @@ import { NEVER, type Time } from "../../fabric/time/time.ts";
 import type { RnicReply } from "../../fabric/wire/rnic_command.ts";
 import type { AddressMap } from "./address_map.ts";
 import type { Source, Steps, Wait, Wake } from "./program.ts";
+import { stepsOf } from "./steps.ts";
 
 /** What a program and its core share: `cpu.ts` adds to what is owed. */
 export interface Account {
@@ -349,9 +350,5 @@ export class Processor {
 }
 
 function startSteps(task: Task): Steps<unknown> {
-  const steps = task.plan.start(task.account);
-  if (typeof steps?.next !== "function") {
-    throw new TypeError("A program must be a generator function: function* (context) { … }");
-  }
-  return steps;
+  return stepsOf(task.plan.start(task.account), "A program");
 }

@@ -293,6 +293,11 @@ describe("Processor", () => {
           yield* cpu.waitMemory(5, 5, NEVER);
         },
         plain: (() => undefined) as unknown as CpuProgram,
+        late: (async function* () {}) as unknown as CpuProgram,
+        // deno-lint-ignore require-yield -- it only reports
+        *tells(cpu) {
+          cpu.report("result", { seen: [1n, new Set([2])] });
+        },
         works: worker(10, log),
       },
     });
@@ -304,14 +309,18 @@ describe("Processor", () => {
       "yields#2",
       "waits#3",
       "plain#4",
+      "late#5",
+      "tells#6",
     ]);
     assert.match(failures[0]!.message, /no such thing/);
     assert.match((failures[0] as unknown as { stack: string }).stack, /processor_test/);
     assert.match(failures[1]!.message, /0x7b: no memory is mapped/);
     assert.match(failures[2]!.message, /yield\*/);
     assert.match(failures[4]!.message, /function\*/);
+    assert.match(failures[5]!.message, /function.*async/);
+    assert.match(failures[6]!.message, /Cannot report "result": found a Set at \.seen\[1\]/);
     assert.equal(log.length, 3);
-    assert.deepEqual(rig.reported("program-ended"), [{ program: "works#5" }]);
+    assert.deepEqual(rig.reported("program-ended"), [{ program: "works#7" }]);
   });
 
   it("does not take a broken invariant of ours for the program's failure", () => {

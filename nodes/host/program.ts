@@ -97,10 +97,15 @@ export interface Cpu {
    */
   waitAny(sources: readonly Source[], deadline: Time): Steps<"happened" | "timeout">;
 
-  /** DRAM, zeroed at boot; never given back (programs are few and short). */
+  /** Zeroed DRAM. What was given back is cleared at this core's expense. */
   allocate(bytes: number): Buffer;
   /** The same, on pages that follow each other physically: for rings and queue information. */
   allocateContiguous(bytes: number): Buffer;
+  /**
+   * Gives either back, by its first address: whoever asks for as many pages of its kind is given them. No
+   * region, ring or program may lead there any more: as of a use after free, nothing else tells.
+   */
+  free(memory: Pick<Buffer, "address">): void;
   /** The host's whole SCM, mapped once; what an earlier life made persistent is in it. */
   readonly scm: Buffer;
 
@@ -112,7 +117,10 @@ export interface Cpu {
   spawn(name: string, thread: (context: ThreadContext) => Steps<void>): void;
   /** Bytes of a file named in the scenario, loaded before the run. Undefined where there is none. */
   input(path: string): Uint8Array | undefined;
-  /** Progress or a result, for whoever started the run. Plain data only. */
+  /**
+   * Progress or a result, for whoever started the run. Plain data only, of literals, arrays and bytes.
+   * @throws TypeError for what is none (a Map, a class's, a function).
+   */
   report(topic: string, value: unknown): void;
   /** True where somebody wants notes: ask before building one. */
   readonly noting: boolean;

@@ -174,7 +174,10 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const rqBuffer = srq === undefined
     ? allocated(() => device.cpu.allocateContiguous(rqDepth * stride))
     : sqBuffer;
-  if (failed(rqBuffer)) return rqBuffer;
+  if (failed(rqBuffer)) {
+    device.cpu.free(sqBuffer);
+    return rqBuffer;
+  }
   const reply = expectReply(
     "create-qp",
     yield* device.cpu.command({
@@ -191,7 +194,10 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
       ...(options.qpn !== undefined && { qpn: options.qpn }),
     }),
   );
-  if (failed(reply)) return reply;
+  if (failed(reply)) {
+    freeRings(device, { sq: sqBuffer, rq: rqBuffer, srq });
+    return reply;
+  }
   const sq: SendRing = {
     ...emptyRing(reply.sqQueue, sqBuffer.address, { depth: sqDepth, requests: caps.maxSendWr }),
     units: new Uint8Array(sqDepth),
@@ -306,7 +312,20 @@ function mayBecome(known: QpState, found: QpState): boolean {
   return found === "sqe" && (known === "rts" || known === "sqd");
 }
 
-/** Destroys it; completions of it that were not taken are lost. */
+/** Gives the memory of its own rings back. */
+export function freeRings(
+  device: Device,
+  { sq, rq, srq }: {
+    readonly sq: { readonly address: number };
+    readonly rq: { readonly address: number };
+    readonly srq: Srq | undefined;
+  },
+): void {
+  device.cpu.free(sq);
+  if (srq === undefined) device.cpu.free(rq);
+}
+
+/** Destroys it; completions of it that were not taken are lost. It takes no requests any more. */
 export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   const { device } = qp;
   const stale = refuseStale(device, qp.pd.epoch);
@@ -317,6 +336,8 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   );
   if (failed(reply)) return reply;
   endLives(qp, reply.written);
+  qp.life.state = "reset";
+  freeRings(device, qp);
   if (qp.srq !== undefined) qp.srq.uses.count--;
   device.state.queuePairs.delete(qp.qpn);
   qp.pd.uses.count--;

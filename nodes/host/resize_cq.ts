@@ -56,7 +56,9 @@ export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> 
     "done",
     yield* device.cpu.command({ op: "resize-cq", cqn, ring: where, taken: place.taken, stamp }),
   );
+  const old = { address: cq.address };
   const wrong = failed(reply) ? reply : yield* move(cq, { ring, entries, stamp });
+  device.cpu.free(wrong === undefined ? old : ring);
   place.resizing = false;
   device.cpu.signal(resizedSignal(cq));
   return wrong;

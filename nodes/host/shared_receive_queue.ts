@@ -81,7 +81,10 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
     "create-srq",
     yield* device.cpu.command({ op: "create-srq", ring: place, stride, pd: pd.handle }),
   );
-  if (failed(reply)) return reply;
+  if (failed(reply)) {
+    device.cpu.free(buffer);
+    return reply;
+  }
   const { srqn } = reply;
   const ring: SrqRing = {
     queue: srqn,
@@ -148,6 +151,7 @@ export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
   const reply = expectReply("done", yield* srq.device.cpu.command({ op: "destroy-srq", srqn }));
   if (failed(reply)) return reply;
   srq.uses.alive = false;
+  srq.device.cpu.free(srq.ring);
   srq.pd.uses.count--;
   return undefined;
 }

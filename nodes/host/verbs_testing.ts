@@ -52,6 +52,8 @@ export class VerbsRig implements Cpu {
   readonly traces: { step: string; text: string }[] = [];
   readonly reports: { topic: string; value: unknown }[] = [];
   readonly signals: string[] = [];
+  /** Addresses of the memory that is allocated and was not freed. */
+  readonly given = new Set<number>();
   readonly inputs = new Map<string, Uint8Array>();
   /** SCM as a power failure would leave it. */
   readonly durable = new Uint8Array(SCM_BYTES);
@@ -274,11 +276,16 @@ export class VerbsRig implements Cpu {
     this.#allocated += count * PAGE_BYTES;
     assert(this.#allocated <= DRAM_BYTES, "The rig's memory is used up");
     const pages = Array.from({ length: count }, (_, i) => from + i * PAGE_BYTES);
+    this.given.add(DRAM_BASE + from);
     return { address: DRAM_BASE + from, length: bytes, pageBytes: PAGE_BYTES, pages };
   }
 
   allocateContiguous(bytes: number): Buffer {
     return this.allocate(bytes);
+  }
+
+  free({ address }: Pick<Buffer, "address">): void {
+    assert(this.given.delete(address), "What is freed was given out, and not freed before");
   }
 
   input(path: string): Uint8Array | undefined {

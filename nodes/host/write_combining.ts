@@ -8,6 +8,7 @@ import { SCM_BASE } from "./address_map.ts";
 import { copyBytes } from "./arena.ts";
 import { type DurableRecord, wordsOf } from "./durable_record.ts";
 import { LINE_BYTES } from "./llc.ts";
+import { IN_ORDER } from "./memory_log.ts";
 import { offsetOf, type PhysicalMemory } from "./physical_memory.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
 
@@ -142,7 +143,8 @@ export class WriteCombining {
     const { durable, survives } = this.#parts;
     const { address, bytes } = buffer;
     if (survives) {
-      durable.add(offsetOf(address) + from, copyBytes(bytes.subarray(from, from + length)));
+      const stored = copyBytes(bytes.subarray(from, from + length));
+      durable.add(offsetOf(address) + from, stored, IN_ORDER);
     } else if (durable.isLogged) {
       durable.dirty(offsetOf(address), this.#merged(buffer), wordsOf(from, from + length));
     }

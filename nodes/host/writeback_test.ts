@@ -33,6 +33,15 @@ describe("Early write-backs", () => {
     assert.deepEqual(rig.node.statistics(), other.node.statistics());
   });
 
+  it("P-41: what a core stores a moment later may be there, where the order says so itself", () => {
+    const rig = new HostRig({}, { programs: stores(7) });
+    rig.run(1_500_000);
+    rig.step({ ...early, from: 72, to: 80, data: "0807060504030201" });
+    assert.deepEqual(rig.durable.map(({ offset, data }) => [offset, ...data]), [
+      [72, 8, 7, 6, 5, 4, 3, 2, 1],
+    ]);
+  });
+
   it("P-41: part of a device's write may have got through, by words", () => {
     const rig = new HostRig();
     rig.run();

@@ -19,7 +19,7 @@ export interface MethodFigure extends PerMessage {
 }
 
 /** What a method is compared with: the document's baseline of the flow (P-10, P-11). */
-const BASELINES = { off: "write-read", on: "write-send" } as const;
+export const BASELINES = { off: "write-read", on: "write-send" } as const;
 
 /** Every method at every size, with DDIO off and on: one message after the other. */
 export function measureMethods(seed: number): MethodFigure[] {

@@ -109,7 +109,7 @@ export function putCells(figure: PerMessage, what: string, baseline: PerMessage)
 
 /** A table with the name that its place in the README has: header, then rows. */
 export interface PutTable {
-  readonly name: "methods" | "verified";
+  readonly name: "methods" | "verified" | "log" | "log-failure";
   readonly header: readonly string[];
   readonly rows: readonly (readonly string[])[];
 }

@@ -24,7 +24,9 @@ export function noteWrites(append: Append, index: number): void {
     { length: index + 1 - told },
     (_, i) => noteId(told + i, RECORD_NOTE),
   );
-  const tail = { id: noteId(index, TAIL_NOTE), on, at: region.scmOffset, bytes: tailOf(index + 1) };
+  const { qp: { qpn: line } } = append.client.connection;
+  const bytesOfTail = tailOf(index + 1);
+  const tail = { id: noteId(index, TAIL_NOTE), on, at: region.scmOffset, bytes: bytesOfTail, line };
   const isClaimed = plan.ordered ? {} : { isOrderClaimed: true } as const;
   cpu.note({ kind: "writes", ...tail, after, ...isClaimed });
 }

@@ -1,21 +1,22 @@
 /** Reads an object of another host's SCM by READs, and hands its bytes to whoever started the run. */
-import { type Device, failed } from "../device.ts";
-import { type Mr, regMr } from "../memory_region.ts";
+import type { Device } from "../device.ts";
+import type { Mr } from "../memory_region.ts";
 import { postSend, type SendRequest, sge } from "../post.ts";
 import type { ProgramContext, Steps } from "../program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/qp_life_cycle.ts";
 import { countOption, microsecondsOption, textOption, wordOption } from "./options.ts";
 import {
-  allocate,
   type ClientOptions,
   closeClient,
   type Failure,
   isFailure,
+  makeRegions,
   nextCompletions,
   openClient,
   openObject,
   type PersistClient,
   type Region,
+  releaseClient,
 } from "./persist_client.ts";
 import { summarize } from "./summary.ts";
 
@@ -90,7 +91,7 @@ export interface FetchOptions extends Omit<ClientOptions, "to" | "terms"> {
   readonly depth: number;
 }
 
-/** All bytes of another host's object. */
+/** All bytes of another host's object. Gives back all that it has taken. */
 export function* fetchObject(
   device: Device,
   options: FetchOptions,
@@ -101,9 +102,9 @@ export function* fetchObject(
   if (isFailure(client)) return client;
   const region = yield* openObject(client, { name });
   const job = isFailure(region) ? region : yield* prepare(client, { region, messageBytes, depth });
-  const failure = isFailure(job) ? job : yield* transfer(job);
-  yield* closeClient(client);
-  return failure ?? (job as Get).bytes;
+  const outcome = isFailure(job) ? job : (yield* transfer(job)) ?? job.bytes;
+  yield* releaseClient(client, isFailure(job) ? [] : [job.slots]);
+  return outcome;
 }
 
 function* prepare(
@@ -111,10 +112,11 @@ function* prepare(
   what: { readonly region: Region; readonly messageBytes: number; readonly depth: number },
 ): Steps<Get | Failure> {
   const { region, messageBytes, depth } = what;
-  const buffer = allocate(client.device.cpu, depth * messageBytes);
-  if (isFailure(buffer)) return buffer;
-  const slots = yield* regMr(client.pd, buffer, { access: ["localWrite"] });
-  if (failed(slots)) return { error: slots.reason };
+  const regions = yield* makeRegions(client.pd, [
+    { bytes: depth * messageBytes, access: ["localWrite"] },
+  ]);
+  if (isFailure(regions)) return regions;
+  const slots = regions[0]!;
   const count = Math.ceil(region.length / messageBytes);
   return {
     client,

@@ -5,9 +5,23 @@
 import { PS_PER_US, type Time } from "../../../fabric/time/time.ts";
 import { connect } from "../connect.ts";
 import { type Connection, disconnect, type Refusal, refused } from "../connection.ts";
-import { type Cq, createCq, waitCompletion, type WorkCompletion } from "../completion_queue.ts";
+import {
+  type Cq,
+  createCq,
+  destroyCq,
+  waitCompletion,
+  type WorkCompletion,
+} from "../completion_queue.ts";
 import { type Device, failed } from "../device.ts";
-import { allocPd, type Mr, type Pd, regMr } from "../memory_region.ts";
+import {
+  type Access,
+  allocPd,
+  deallocPd,
+  deregMr,
+  type Mr,
+  type Pd,
+  regMr,
+} from "../memory_region.ts";
 import { postRecv, postSend, type RecvRequest, sge } from "../post.ts";
 import { OutOfMemory } from "../address_map.ts";
 import type { Buffer, Cpu, Steps } from "../program.ts";
@@ -79,26 +93,63 @@ const SPARE_RECVS = 4;
 /** The host may be booting, or its service; anything else is an answer. */
 const WORTH_ANOTHER_TRY: ReadonlySet<Refusal["refused"]> = new Set(["timeout", "no-service"]);
 
-/** Connects, posts the receives. Where the policy is left to the responder, takes the one for who flushes there. */
+/** Memory of its own for each, registered; what was taken is given back where one cannot be had. */
+export function* makeRegions(
+  pd: Pd,
+  wanted: readonly { readonly bytes: number; readonly access: readonly Access[] }[],
+): Steps<Mr[] | Failure> {
+  const regions: Mr[] = [];
+  for (const { bytes, access } of wanted) {
+    const buffer = allocate(pd.device.cpu, bytes);
+    const region = isFailure(buffer) ? buffer : yield* regMr(pd, buffer, { access });
+    if (!isFailure(region) && !failed(region)) {
+      regions.push(region);
+      continue;
+    }
+    if (!isFailure(buffer)) pd.device.cpu.free(buffer);
+    yield* giveBack(regions);
+    return isFailure(region) ? region : { error: region.reason };
+  }
+  return regions;
+}
+
+/**
+ * Deregisters regions of {@link makeRegions} and gives their memory back. Of no use to anybody any more:
+ * the queue pairs that used them are gone, and what their RNIC wrote last has arrived, as a command takes
+ * longer than the bus and its buffers.
+ */
+function* giveBack(regions: readonly Mr[]): Steps<void> {
+  // ENOENT where the RNIC has failed since: then the region is gone already.
+  for (const region of regions) yield* deregMr(region);
+  for (const { pd, address } of regions) pd.device.cpu.free({ address });
+}
+
+/** Connects, posts the receives; what was taken is given back where it fails. Where the policy is left to the responder, takes the one for who flushes there. */
 export function* openClient(
   device: Device,
   options: ClientOptions,
 ): Steps<PersistClient | Failure> {
   const { terms } = options;
   const slots = slotsFor(terms.depth);
-  const pd = allocPd(device);
   const recvBytes = terms.method === "read" ? NAMES_BYTES : CONTROL_BYTES;
-  const recvBuffer = allocate(device.cpu, slots * recvBytes);
-  if (isFailure(recvBuffer)) return recvBuffer;
-  const controlBuffer = device.cpu.allocate(CONTROL_BYTES);
   const cq = yield* createCq(device, { entries: 2 * slots });
-  const recvMr = yield* regMr(pd, recvBuffer, { access: ["localWrite"] });
-  const controlMr = yield* regMr(pd, controlBuffer, { access: [] });
   if (failed(cq)) return { error: cq.reason };
-  if (failed(recvMr)) return { error: recvMr.reason };
-  if (failed(controlMr)) return { error: controlMr.reason };
+  const pd = allocPd(device);
+  const regions = yield* makeRegions(pd, [
+    { bytes: slots * recvBytes, access: ["localWrite"] },
+    { bytes: CONTROL_BYTES, access: [] },
+  ]);
+  if (isFailure(regions)) {
+    yield* giveBackQueue({ cq, pd });
+    return regions;
+  }
+  const recvMr = regions[0]!, controlMr = regions[1]!;
   const reached = yield* reach(device, options, { pd, cq });
-  if (isFailure(reached)) return reached;
+  if (isFailure(reached)) {
+    yield* giveBack(regions);
+    yield* giveBackQueue({ cq, pd });
+    return reached;
+  }
   const { connection, server, policy } = reached;
   const { mode, idlePs } = options;
   const client: PersistClient = {
@@ -117,7 +168,14 @@ export function* openClient(
   };
   // One for every answer that may come before the program has posted one for it.
   const refusal = yield* postRecvs(client, terms.depth + SPARE_RECVS);
-  return refusal ?? client;
+  if (refusal === undefined) return client;
+  yield* releaseClient(client, []);
+  return refusal;
+}
+
+function* giveBackQueue({ cq, pd }: Pick<PersistClient, "cq" | "pd">): Steps<void> {
+  yield* destroyCq(cq);
+  deallocPd(pd);
 }
 
 interface Reached {
@@ -236,20 +294,31 @@ export function* ask(
 
 export type Region = Extract<PersistMessage, { type: "region" }>;
 
-/** Opens an object: to be written with `length` bytes, or as it is. */
+/** Opens an object: to be written with `length` bytes, by nobody else where `alone`, or as it is. */
 export function* openObject(
   client: PersistClient,
-  object: { readonly name: string; readonly length?: number },
+  object: { readonly name: string; readonly length?: number; readonly alone?: true },
 ): Steps<Region | Failure> {
-  const { name, length } = object;
+  const { name, length, alone } = object;
   const message: PersistMessage = length === undefined
     ? { type: "open-read", id: 0, name }
-    : { type: "open-write", id: 0, name, length };
+    : { type: "open-write", id: 0, name, length, ...(alone && { alone }) };
   const answer = yield* ask(client, message);
   if (isFailure(answer)) return answer;
   return answer.type === "region" ? answer : { error: "protocol" };
 }
 
+/** Ends the connection. What it has taken of the host is left to the program's end. */
 export function* closeClient(client: PersistClient): Steps<void> {
   yield* disconnect(client.connection);
+}
+
+/**
+ * Ends the connection and gives back all that it has taken, for who connects often.
+ * @param regions more of {@link makeRegions}, for its data.
+ */
+export function* releaseClient(client: PersistClient, regions: readonly Mr[]): Steps<void> {
+  yield* disconnect(client.connection);
+  yield* giveBack([client.recvMr, client.controlMr, ...regions]);
+  yield* giveBackQueue(client);
 }

@@ -2,7 +2,7 @@
  * What `put`, `get` and `list` say to `persistd`, and it to them. A connection's terms go in the
  * connection manager's private data; the rest are SENDs with a header of 32 bytes:
  *
- *   type 1, why or flow 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
+ *   type 1, why, flow or alone 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
  */
 import type { PersistencePlan } from "../../../fabric/wire/rnic_command.ts";
 import type { Access } from "../memory_region.ts";
@@ -34,7 +34,12 @@ export const METHODS = [
 export type Method = typeof METHODS[number];
 
 /** How a `put` has it checked that its data has arrived (V-01). */
-export const VERIFY_METHODS = ["write-compare", "write-verify", "verify-persist"] as const;
+export const VERIFY_METHODS = [
+  "write-compare",
+  "write-verify",
+  "verify-persist",
+  "persist-compare",
+] as const;
 export type VerifyMethod = typeof VERIFY_METHODS[number];
 
 /** All that a `put` may do; a method's place is its number on the wire. */
@@ -128,6 +133,8 @@ export type PersistMessage =
     readonly id: number;
     readonly name: string;
     readonly length: number;
+    /** Whoever has opened it before is dropped: what they have under way arrives nowhere any more. */
+    readonly alone?: true;
   }
   | { readonly type: "open-read"; readonly id: number; readonly name: string }
   /** Objects in order of their names, from number `next` on. */
@@ -251,8 +258,8 @@ export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> 
     case "open-write":
     case "open-read": {
       const tail = new TextEncoder().encode(message.name);
-      const length = message.type === "open-write" ? message.length : 0;
-      return encode(type, { id, length, tail, nameBytes: tail.length });
+      const { length = 0, alone = false } = message.type === "open-write" ? message : {};
+      return encode(type, { id, small: alone ? 1 : 0, length, tail, nameBytes: tail.length });
     }
     case "list":
       return encode(type, { id, word: message.next });
@@ -331,7 +338,8 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
       const nameBytes = view.getUint16(2);
       if (nameBytes > tail.length) return undefined;
       const name = new TextDecoder().decode(tail.subarray(0, nameBytes));
-      return type === "open-write" ? { type, id, name, length } : { type, id, name };
+      if (type === "open-read") return { type, id, name };
+      return { type, id, name, length, ...(small === 1 && { alone: true }) };
     }
     case "list":
       return { type, id, next: word };

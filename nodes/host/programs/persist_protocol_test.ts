@@ -27,6 +27,13 @@ function message(): fc.Arbitrary<PersistMessage> {
   const objects = fc.array(fc.record({ name: NAME, length: WIDE }), { maxLength: 8 });
   return fc.oneof(
     fc.record({ type: of("open-write"), id: WORD, name: NAME, length: WIDE }),
+    fc.record({
+      type: of("open-write"),
+      id: WORD,
+      name: NAME,
+      length: WIDE,
+      alone: fc.constant(true as const),
+    }),
     fc.record({ type: of("open-read"), id: WORD, name: NAME }),
     fc.record({ type: of("list"), id: WORD, next: WORD }),
     fc.record({

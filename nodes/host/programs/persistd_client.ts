@@ -147,7 +147,7 @@ function traceRecvs(
   if (!server.cpu.tracing) return;
   const { count, method } = posted;
   const byRnic = method === "persist-opcode" || method === "persist-address" ||
-    method === "write-flush";
+    method === "persist-compare" || method === "write-flush";
   const step = method === "write-send"
     ? "S311"
     : byRnic && server.terms.flush === "cpu"

@@ -1,6 +1,6 @@
 /**
  * The memory of `persistd`'s requesters: where their SENDs arrive and its answers leave from. Used again
- * by a later requester of the same sizes, as a program's memory is never given back.
+ * by a later requester of the same sizes.
  */
 import { type Mr, type Pd, regMr } from "../memory_region.ts";
 import type { VerbError } from "../device.ts";

@@ -1,4 +1,5 @@
 /** What `persistd` does for a requester: open, list, flush, store, and say so. */
+import { ACCESS } from "../../../fabric/wire/rnic_command.ts";
 import type { WorkCompletion } from "../completion_queue.ts";
 import { noteActivity } from "../connection.ts";
 import { failed } from "../device.ts";
@@ -106,6 +107,7 @@ function* open(
     const why = message.type === "open-read" ? "not-found" : "no-space";
     return yield* answer(server, client, { type: "refused", id, why });
   }
+  if (message.type === "open-write" && message.alone) yield* dropOthers(server, client, name);
   if (client.region !== undefined) yield* deregMr(client.region);
   const method = message.type === "open-read" ? "read" : client.terms.method;
   const region = yield* registerObject(server, object, method);
@@ -124,6 +126,18 @@ function* open(
     ...(method === "send-read" && { ring: ringPlace(client, object) }),
   });
   client.serving = { object: object.name, workPs: server.cpu.workPs };
+}
+
+/**
+ * A requester that has died may have packets under way. They find no queue pair here any more, so they
+ * cannot arrive behind what is written from now on.
+ */
+function* dropOthers(server: Server, client: Client, name: string): Steps<void> {
+  for (const other of [...server.clients.values()]) {
+    const writes = ((other.region?.access ?? 0) & ACCESS.localWrite) !== 0;
+    if (other === client || !writes || other.serving?.object !== name) continue;
+    yield* dropClient(server, other);
+  }
 }
 
 function registerObject(server: Server, object: ScmObject, method: Terms["method"]) {

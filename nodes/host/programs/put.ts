@@ -3,8 +3,6 @@
  * `put_methods.ts`, and reports what it was told is persistent, when, and how long it took.
  */
 import { VERIFY_LEVELS } from "../../../fabric/wire/verify_eth.ts";
-import { failed } from "../device.ts";
-import { regMr } from "../memory_region.ts";
 import { postSend, type SendRequest } from "../post.ts";
 import type { Cpu, ProgramContext, Steps } from "../program.ts";
 import type { WorkCompletion } from "../completion_queue.ts";
@@ -16,10 +14,10 @@ import {
   wordOption,
 } from "./options.ts";
 import {
-  allocate,
   closeClient,
   type Failure,
   isFailure,
+  makeRegions,
   nextCompletions,
   openClient,
   openObject,
@@ -32,7 +30,7 @@ import { HEADER_BYTES, POLICIES, PUT_METHODS } from "./persist_protocol.ts";
 import { PERSISTED, type Put, type PutOptions, STAGES, WRITTEN } from "./put_job.ts";
 import { isPersistentWrite, methodPlan, type Stage } from "./put_methods.ts";
 import { begin, follow, headerBytes, requestsOf } from "./put_requests.ts";
-import { createVerifying, LEVEL, messageToRewrite, REWRITES } from "./put_verify.ts";
+import { CRC_MAKERS, createVerifying, LEVEL, messageToRewrite, REWRITES } from "./put_verify.ts";
 import { madeUpBytes } from "./made_up.ts";
 import {
   noteTold,
@@ -58,6 +56,7 @@ function readOptions(options: Options): PutOptions {
     depth: countOption(options, "depth", { least: 1, otherwise: 16 }),
     inline: typeof inline === "boolean" ? inline : undefined,
     level: wordOption(options, "level", { of: VERIFY_LEVELS, otherwise: LEVEL }),
+    crcBy: wordOption(options, "crc", { of: CRC_MAKERS, otherwise: "card" }),
     rewrites: countOption(options, "rewrites", { least: 0, otherwise: REWRITES }),
   };
 }
@@ -86,11 +85,11 @@ function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
  * The program. Options: `to`; `file`, its `content` where the rack is up already, or `bytes` (64 KiB)
  * of made-up data; `name` of the object (the file's); `method` (persist-opcode), `size` of a message
  * (4096), `depth` (16), `policy` (auto), `completion` (the host's), `inline`, `attempts` (10), `pauseUs`
- * (200), `idleUs` (50000); of verified writes `level` (verify-crc) and `rewrites` (3). Reports `progress` and `result`.
+ * (200), `idleUs` (50000); of verified writes `level` (verify-crc), `crc` (card) and `rewrites` (3). Reports `progress` and `result`.
  */
 export function* put({ cpu, device, options: given }: ProgramContext): Steps<void> {
   const options = readOptions(given);
-  const { inline: _inline, level: _level, rewrites: _rewrites, ...said } = options;
+  const { inline: _inline, level: _level, crcBy: _crcBy, rewrites: _rewrites, ...said } = options;
   const report = { program: "put", ...said };
   const data = dataOf(cpu, { options, given });
   if (data === undefined || data.length === 0) {
@@ -146,15 +145,13 @@ export function* prepare(
   const { server, policy } = client;
   const plan = methodPlan(method, { ...server, policy, ...(level !== undefined && { level }) });
   const slotBytes = options.messageBytes + headerBytes(options.method);
-  const buffer = allocate(cpu, options.depth * slotBytes);
   const scratchBytes = plan.second === "compare" ? options.messageBytes : HEADER_BYTES;
-  const scratchBuffer = allocate(cpu, options.depth * scratchBytes);
-  if (isFailure(buffer)) return buffer;
-  if (isFailure(scratchBuffer)) return scratchBuffer;
-  const slots = yield* regMr(client.pd, buffer, { access: [] });
-  const scratch = yield* regMr(client.pd, scratchBuffer, { access: ["localWrite"] });
-  if (failed(slots)) return { error: slots.reason };
-  if (failed(scratch)) return { error: scratch.reason };
+  const regions = yield* makeRegions(client.pd, [
+    { bytes: options.depth * slotBytes, access: [] },
+    { bytes: options.depth * scratchBytes, access: ["localWrite"] },
+  ]);
+  if (isFailure(regions)) return regions;
+  const slots = regions[0]!, scratch = regions[1]!;
   const count = Math.ceil(data.length / options.messageBytes);
   return {
     cpu,

@@ -5,7 +5,7 @@ import type { Cpu } from "../program.ts";
 import type { PersistClient, Region } from "./persist_client.ts";
 import type { PutMethod } from "./persist_protocol.ts";
 import type { MethodPlan, Stage } from "./put_methods.ts";
-import type { Verifying } from "./put_verify.ts";
+import type { CrcMaker, Verifying } from "./put_verify.ts";
 
 export interface PutOptions {
   readonly to: string;
@@ -16,8 +16,9 @@ export interface PutOptions {
   readonly messageBytes: number;
   readonly depth: number;
   readonly inline: boolean | undefined;
-  /** Of methods that check: V-04, and how often a message that failed is written again. */
+  /** Of methods that check: V-04, V-02, and how often a message that failed is written again. */
   readonly level?: VerifyLevel;
+  readonly crcBy?: CrcMaker;
   readonly rewrites?: number;
 }
 

@@ -125,6 +125,20 @@ const PLANS: Readonly<
       second: "compared",
     },
   },
+  // V-10, V-09: the same of a write that persists, whose completion comes before the READ's.
+  "persist-compare": {
+    first: "write-persistence",
+    second: "compare",
+    together: true,
+    writtenBy: "second",
+    persistedBy: "second",
+    steps: {
+      post: "post-write",
+      first: "written",
+      postSecond: "post-read",
+      second: "compared",
+    },
+  },
   // V-01
   "write-verify": {
     first: "write-verify",

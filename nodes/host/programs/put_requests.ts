@@ -1,4 +1,5 @@
 /** The requests of a `put`'s message, and its data in the slot that they take it from. */
+import { crc32 } from "../../../fabric/wire/icrc.ts";
 import { type SendRequest, sge } from "../post.ts";
 import { DEPOSIT_BYTES, encodeDeposit } from "./deposit.ts";
 import { encodeMessage, HEADER_BYTES, type PutMethod } from "./persist_protocol.ts";
@@ -48,7 +49,7 @@ function takeSlot(put: Put, index: number): void {
 }
 
 function firstOf(put: Put, index: number): SendRequest {
-  const { plan, slots, slotBytes, options, verifying } = put;
+  const { plan, slots, slotBytes, options } = put;
   const length = lengthOf(put, index);
   const offset = put.slotOf[index]! * slotBytes;
   const inline = options.inline === undefined ? {} : { inline: options.inline };
@@ -58,17 +59,25 @@ function firstOf(put: Put, index: number): SendRequest {
     return { opcode: "send", wrId: 2 * index, sges, ...inline };
   }
   put.requests.write++;
-  const verify = plan.first === "write-verify" && verifying !== undefined
-    ? { verify: { level: verifying.level, persist: plan.persist === true } }
-    : {};
   return {
     opcode: plan.first,
     wrId: 2 * index,
     sges: [sge(slots, offset, length)],
     remote: { va: destination(put, index), rkey: put.region.rkey },
-    ...verify,
+    ...verifyOf(put, index),
     ...inline,
   };
+}
+
+/** What a verified write asks for. A program that brings the CRC itself looks at all of the data first. */
+function verifyOf(put: Put, index: number): Pick<SendRequest, "verify"> {
+  const { cpu, plan, slots, slotBytes, verifying } = put;
+  if (plan.first !== "write-verify" || verifying === undefined) return {};
+  const { level, crcBy } = verifying;
+  const verify = { level, persist: plan.persist === true };
+  if (crcBy === "card") return { verify };
+  const data = cpu.load(slots.address + put.slotOf[index]! * slotBytes, lengthOf(put, index));
+  return { verify: { ...verify, crc: crc32(data) } };
 }
 
 /** Bytes of a message in front of its data. */
@@ -88,7 +97,9 @@ function storeMessage(
   const { cpu, options, region: { ring, scmOffset } } = put;
   if (options.method === "send-read" && ring !== undefined) {
     const offset = scmOffset + index * options.messageBytes;
-    const deposit = { id: index, scmOffset: offset, sequence: index + 1, ...ring };
+    // Of this connection, whose first message need not be the object's.
+    const sequence = put.requests.send + 1;
+    const deposit = { id: index, scmOffset: offset, sequence, ...ring };
     return cpu.store(at, encodeDeposit(deposit, payload));
   }
   const va = destination(put, index), length = payload.length;

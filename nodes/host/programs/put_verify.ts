@@ -14,11 +14,16 @@ import { lengthOf } from "./put_requests.ts";
 /** Why a message was written again: what its verified write said, or what the program saw itself. */
 type Caught = Exclude<VerifyVerdict["status"], "written">;
 
+export const CRC_MAKERS = ["card", "program"] as const;
+export type CrcMaker = typeof CRC_MAKERS[number];
+
 /** What has become of the checks of a `put` so far. */
 export interface Verifying {
   /** V-04; of `write-compare`, which asks for none, not looked at. */
   readonly level: VerifyLevel;
   readonly comparesItself: boolean;
+  /** V-02: who computes the CRC. What is damaged before the card has it, the card's own does not tell. */
+  readonly crcBy: CrcMaker;
   /** How often a message is written again before the `put` fails, and how often each was. */
   readonly rewritesMax: number;
   readonly rewritesOf: Uint32Array;
@@ -33,14 +38,20 @@ export const LEVEL: VerifyLevel = "verify-crc", REWRITES = 3;
 /** Undefined of a method that checks nothing. */
 export function createVerifying(
   plan: MethodPlan,
-  of: { readonly level?: VerifyLevel; readonly rewrites?: number; readonly count: number },
+  of: {
+    readonly level?: VerifyLevel;
+    readonly crcBy?: CrcMaker;
+    readonly rewrites?: number;
+    readonly count: number;
+  },
 ): Verifying | undefined {
   const comparesItself = plan.second === "compare";
   if (plan.first !== "write-verify" && !comparesItself) return undefined;
-  const { level = LEVEL, rewrites = REWRITES, count } = of;
+  const { level = LEVEL, crcBy = "card", rewrites = REWRITES, count } = of;
   return {
     level,
     comparesItself,
+    crcBy,
     rewritesMax: rewrites,
     rewritesOf: new Uint32Array(count),
     caught: { "crc-mismatch": 0, "read-back-differs": 0, "read-failed": 0 },

@@ -2,7 +2,8 @@
  * A replicated log as it lies in the SCM of each replica, and how it is read after failures. Slots of
  * one size: the first holds the claim, each of the others a record.
  *
- *   claim    magic 4, epoch 4: one word of 8 B, so that it cannot be torn (P-41)
+ *   claim    magic 4, epoch 4: one word of 8 B, so that it cannot be torn (P-41);
+ *            CRC of the log's name 4, most bytes of a record 4: for who reads it
  *   record   magic 4, CRC 4, epoch 4, payload's bytes 4, sequence number 8, kind 4,
  *            epoch of the record before 4 (0: none), payload, 0 …
  *
@@ -61,7 +62,26 @@ export function encodeClaim(shape: LogShape, epoch: number): Uint8Array<ArrayBuf
   const view = new DataView(bytes.buffer);
   view.setUint32(0, CLAIM_MAGIC);
   view.setUint32(4, epoch);
+  view.setUint32(8, crcOfName(shape));
+  view.setUint32(12, shape.recordBytes);
   return bytes;
+}
+
+/** Most bytes of a record, as the claim says it; undefined where no client of this log has said so. */
+export function claimedRecordBytes(
+  log: Pick<LogShape, "name">,
+  bytes: Uint8Array,
+): number | undefined {
+  if (bytes.length < RECORD_HEADER_BYTES) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const isOurs = view.getUint32(0) === CLAIM_MAGIC && view.getUint32(8) === crcOfName(log);
+  const recordBytes = view.getUint32(12);
+  return isOurs && recordBytes > 0 ? recordBytes : undefined;
+}
+
+function crcOfName({ name }: Pick<LogShape, "name">): number {
+  const bytes = new TextEncoder().encode(name);
+  return ~crcUpdate(CRC_START, new DataView(bytes.buffer), { from: 0, end: bytes.length }) >>> 0;
 }
 
 /** The slot of record `sequence` of the log, which counts from 0 over all records, barriers included. */
@@ -135,12 +155,21 @@ function lastEpoch(records: readonly LogRecord[]): number {
  * longest. What was reported durable is in it.
  */
 export function chooseLog(scans: readonly LogScan[]): readonly LogRecord[] {
-  let best: readonly LogRecord[] = [];
-  for (const { records } of scans) {
-    const younger = lastEpoch(records) - lastEpoch(best);
-    if (younger > 0 || (younger === 0 && records.length > best.length)) best = records;
+  return chooseScan(scans)?.records ?? [];
+}
+
+/** Whose log it is. Of equals the first; undefined where nobody was read. */
+export function chooseScan<Scan extends LogScan>(scans: readonly Scan[]): Scan | undefined {
+  let best: Scan | undefined;
+  for (const scan of scans) {
+    if (best === undefined || isBetter(scan.records, best.records)) best = scan;
   }
   return best;
+}
+
+function isBetter(records: readonly LogRecord[], than: readonly LogRecord[]): boolean {
+  const younger = lastEpoch(records) - lastEpoch(than);
+  return younger > 0 || (younger === 0 && records.length > than.length);
 }
 
 /** An epoch that no client had, as far as enough replicas know. */

@@ -1,6 +1,41 @@
-/** Options that only the replicated log's programs have. */
+/** Options of the replicated log's programs. */
 import { ProgramError } from "../../device.ts";
-import type { Options } from "../options.ts";
+import type { ProgramContext } from "../../program.ts";
+import {
+  countOption,
+  microsecondsOption,
+  type Options,
+  textOption,
+  wordOption,
+} from "../options.ts";
+import { METHODS } from "../persist_protocol.ts";
+import type { LogOptions } from "./log_job.ts";
+
+/** Stands for the file where there is none. */
+export const MADE_UP = "made-up";
+
+/** The client's. @throws ProgramError that names the option, what it must be and what it is. */
+export function readLogOptions({ device, options: given }: ProgramContext): LogOptions {
+  const to = hostsOption(given, "to");
+  return {
+    to,
+    quorum: quorumOption(given, to.length),
+    name: textOption(given, "name", "log"),
+    recordBytes: recordOption(given),
+    anew: given.anew === true,
+    file: textOption(given, "file", MADE_UP),
+    method: wordOption(given, "method", { of: METHODS, otherwise: "persist-opcode" }),
+    depth: countOption(given, "depth", { least: 1, otherwise: 16 }),
+    mode: wordOption(given, "completion", {
+      of: ["poll", "interrupt"] as const,
+      otherwise: device.state.completion,
+    }),
+    pausePs: microsecondsOption(given, "pauseUs", 200),
+    idlePs: microsecondsOption(given, "idleUs", 5_000),
+    patiencePs: microsecondsOption(given, "patienceUs", 100_000),
+    lingerPs: microsecondsOption(given, "lingerUs", 20_000),
+  };
+}
 
 /** A list of hosts' names, each once. @throws ProgramError */
 export function hostsOption(options: Options, name: string): string[] {
@@ -12,4 +47,20 @@ export function hostsOption(options: Options, name: string): string[] {
   throw new ProgramError(
     `Option ${name} must be a list of different hosts: it is ${JSON.stringify(found)}`,
   );
+}
+
+/** How many of so many replicas make a record durable: most of them, unless it is said. @throws ProgramError */
+export function quorumOption(options: Options, replicas: number): number {
+  const least = Math.floor(replicas / 2) + 1;
+  const quorum = countOption(options, "quorum", { least: 1, otherwise: least });
+  if (quorum >= least && quorum <= replicas) return quorum;
+  throw new ProgramError(
+    `Option quorum must be ${least} to ${replicas}, more than half of ${replicas} hosts: it is ${quorum}`,
+  );
+}
+
+/** Most bytes of a record, where that is said. @throws ProgramError */
+export function recordOption(options: Options): number | undefined {
+  if (options.record === undefined) return undefined;
+  return countOption(options, "record", { least: 1, otherwise: 1 });
 }

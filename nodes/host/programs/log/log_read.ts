@@ -1,63 +1,54 @@
 /** Reads a replicated log back: the payloads of its records, from as many replicas as it takes. */
 import type { ProgramContext, Steps } from "../../program.ts";
-import { fetchObject } from "../get.ts";
-import { countOption, microsecondsOption, textOption } from "../options.ts";
+import { countOption, microsecondsOption, textOption, wordOption } from "../options.ts";
 import { isFailure } from "../persist_client.ts";
-import {
-  chooseLog,
-  logBytes,
-  type LogScan,
-  payloadsOf,
-  readQuorum,
-  scanLog,
-  slotBytes,
-} from "./layout.ts";
-import { hostsOption } from "./log_options.ts";
+import { chooseLog, payloadsOf, readQuorum } from "./layout.ts";
+import { hostsOption, quorumOption, recordOption } from "./log_options.ts";
+import { RECORD_BYTES } from "./plan.ts";
+import { fetchLog, type FoundLog } from "./segments.ts";
 
 /**
- * The program. Options: `from` (the replicas), `quorum` of the log (most of them), `name` (log),
- * `record` (256 B), `attempts` (10), `pauseUs` (200), `idleUs` (5000). Reports `output` (path, bytes:
- * the path is the log's name) and `result`.
+ * The program. Options: `from` (all replicas), `quorum` of the log (most of them), `name` (log),
+ * `record` (the log's, else 256 B), `completion`, `attempts` (10), `pauseUs` (200), `idleUs` (5000).
+ * Reports `output` (path, bytes: the path is the log's name) and `result`, which says why it `failed`
+ * where too few replicas could be read, or those that were have no such log.
  */
 export function* logRead({ cpu, device, options }: ProgramContext): Steps<void> {
   const from = hostsOption(options, "from");
-  const otherwise = Math.floor(from.length / 2) + 1;
-  const quorum = countOption(options, "quorum", { least: 1, otherwise });
+  const enough = readQuorum(from.length, quorumOption(options, from.length));
   const name = textOption(options, "name", "log");
-  const recordBytes = countOption(options, "record", { least: 1, otherwise: 256 });
-  const enough = readQuorum(from.length, quorum);
-  const scans: LogScan[] = [];
+  const fetch = {
+    name,
+    recordBytes: recordOption(options) ?? RECORD_BYTES,
+    mode: wordOption(options, "completion", {
+      of: ["poll", "interrupt"] as const,
+      otherwise: device.state.completion,
+    }),
+    attempts: countOption(options, "attempts", { least: 1, otherwise: 10 }),
+    pausePs: microsecondsOption(options, "pauseUs", 200),
+    idlePs: microsecondsOption(options, "idleUs", 5_000),
+  };
+  const found: FoundLog[] = [];
   const unread: { host: string; error: string }[] = [];
   const startPs = cpu.now;
   for (const host of from) {
-    if (scans.length === enough) break;
-    const bytes = yield* fetchObject(device, {
-      from: host,
-      name,
-      messageBytes: 4096,
-      depth: 8,
-      mode: device.state.completion,
-      attempts: countOption(options, "attempts", { least: 1, otherwise: 10 }),
-      pausePs: microsecondsOption(options, "pauseUs", 200),
-      idlePs: microsecondsOption(options, "idleUs", 5_000),
-    });
-    if (isFailure(bytes)) {
-      if (!bytes.error.endsWith("not-found")) unread.push({ host, error: bytes.error });
-      else scans.push({ claimed: 0, records: [] });
-      continue;
-    }
-    const slots = Math.floor(bytes.length / slotBytes({ recordBytes }));
-    const shape = { name, recordBytes, slots };
-    const isOurs = bytes.length === logBytes(shape);
-    scans.push(isOurs ? scanLog(shape, bytes) : { claimed: 0, records: [] });
+    // So many are enough, and so many failures too many.
+    if (found.length === enough || unread.length > from.length - enough) break;
+    const log = yield* fetchLog(device, { ...fetch, from: host });
+    if (isFailure(log)) unread.push({ host, error: log.error });
+    else found.push(log);
   }
-  const report = { program: "log-read", from, name, read: scans.length, unread };
-  if (scans.length < enough) {
-    const error = `only ${scans.length} of ${enough} replicas could be read`;
+  const report = { program: "log-read", from, name, read: found.length, unread };
+  const error = found.length < enough
+    ? `only ${found.length} of ${enough} replicas could be read`
+    : found.every(({ segments }) => segments.length === 0)
+    ? `none of the ${enough} replicas that were read has a log ${name}`
+    : undefined;
+  if (error !== undefined) {
     cpu.report("result", { ...report, status: "failed", error });
     return;
   }
-  const payloads = payloadsOf(chooseLog(scans));
+  const payloads = payloadsOf(chooseLog(found));
   const bytes = new Uint8Array(payloads.reduce((sum, { length }) => sum + length, 0));
   let at = 0;
   for (const payload of payloads) {

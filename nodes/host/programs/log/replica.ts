@@ -6,26 +6,27 @@
  * After a failure nothing is taken for persistent that was not said to be: what a READ finds may be in
  * a cache of a host whose card alone has failed.
  */
-import { NEVER } from "../../../../fabric/time/time.ts";
+import { NEVER, type Time } from "../../../../fabric/time/time.ts";
 import { OutOfMemory } from "../../address_map.ts";
 import { waitCompletion } from "../../completion_queue.ts";
 import { postSend, type SendRequest } from "../../post.ts";
 import type { Steps, ThreadContext } from "../../program.ts";
 import {
-  closeClient,
   type Failure,
   isFailure,
   openClient,
   openObject,
   type PersistClient,
+  releaseClient,
 } from "../persist_client.ts";
 import { PERSISTED, type Put } from "../put_job.ts";
 import { promisesPersistence } from "../put_methods.ts";
 import { handle, postDueRecvs, prepare } from "../put.ts";
 import { begin } from "../put_requests.ts";
-import { fetchObject } from "../get.ts";
-import { logBytes, readQuorum, scanLog, slotBytes } from "./layout.ts";
-import { changed, type LogJob, type Replica } from "./log_job.ts";
+import { slotBytes } from "./layout.ts";
+import { changed, type LogJob, readsNeeded, type Replica } from "./log_job.ts";
+import { type LogPlan, RECORD_BYTES } from "./plan.ts";
+import { fetchLog, type Segment, segmentName, segmentOf } from "./segments.ts";
 
 /** Serves the replica until its connection ends, or the client does. */
 export function* serveReplica(
@@ -36,12 +37,15 @@ export function* serveReplica(
   replica.tries++;
   const failure = yield* tryOnce(context, job, replica);
   replica.lost = failure?.error;
-  if (failure !== undefined && !job.over) yield* context.cpu.sleep(job.options.pausePs);
+  if (failure !== undefined && !job.over) {
+    replica.behindSince ??= context.cpu.now;
+    yield* context.cpu.sleep(job.options.pausePs);
+  }
   replica.running = false;
   changed(job);
 }
 
-/** What a try has taken of memory is not given back, so that it may give out. @returns why it ended. */
+/** The host's memory may give out, for whatever else runs there. @returns why it ended. */
 function* tryOnce(
   context: ThreadContext,
   job: LogJob,
@@ -61,23 +65,18 @@ function* scan(
   job: LogJob,
   replica: Replica,
 ): Steps<Failure | undefined> {
-  const { options, shape, scans, replicas } = job;
-  const enough = readQuorum(replicas.length, options.quorum);
-  if (scans.size >= enough) return undefined;
-  const bytes = yield* fetchObject(device, {
+  const { options, found } = job;
+  const enough = readsNeeded(job);
+  if (found.size >= enough) return undefined;
+  const log = yield* fetchLog(device, {
     from: replica.host,
-    name: shape.name,
-    messageBytes: 4096,
-    depth: 8,
+    name: options.name,
+    recordBytes: options.recordBytes ?? RECORD_BYTES,
     mode: options.mode,
     ...patience(options),
   });
-  if (isFailure(bytes) && !bytes.error.endsWith("not-found")) return bytes;
-  // Who has no log, or one of another shape, has nothing of this one.
-  const isOurs = !isFailure(bytes) && bytes.length === logBytes(shape);
-  if (scans.size < enough) {
-    scans.set(replica.host, isOurs ? scanLog(shape, bytes) : { claimed: 0, records: [] });
-  }
+  if (isFailure(log)) return log;
+  if (found.size < enough) found.set(replica.host, log);
   changed(job);
   return undefined;
 }
@@ -87,34 +86,50 @@ function patience({ pausePs, idlePs }: LogJob["options"]) {
   return { attempts: 1, pausePs, idlePs };
 }
 
+/** Writes the segment that is due: as long as the client goes on, or until the replica has all of it. */
 function* replicate(
   { device, cpu }: ThreadContext,
   job: LogJob,
   replica: Replica,
 ): Steps<Failure | undefined> {
-  const { options, shape, slots } = job;
+  while (job.limit === 0 && !job.over) yield* waitChange(job, cpu);
+  const { options, plan } = job;
+  if (plan === undefined) return undefined;
   const { method, depth, mode } = options;
-  const messageBytes = slotBytes(shape);
+  const messageBytes = slotBytes(plan.shape);
   // The write that persists completes as suits who flushes there (P-29); the others have one way.
   const policy = method === "persist-opcode" || method === "persist-address"
     ? "auto" as const
     : "persistence" as const;
   const terms = { method, messageBytes, depth, policy };
-  while (job.limit === 0 && !job.over) yield* waitChange(job, cpu);
   const client = yield* openClient(device, { to: replica.host, terms, mode, ...patience(options) });
   if (isFailure(client)) return client;
   replica.promises = promisesPersistence(method, client.server);
-  const object = { name: shape.name, length: logBytes(shape) };
-  const region = yield* openObject(client, object);
-  if (!isFailure(region)) replica.place = region.scmOffset;
-  const put = isFailure(region) ? region : yield* prepare(client, {
-    options: { ...options, to: replica.host, name: shape.name, messageBytes, inline: undefined },
-    region,
-    data: slots,
+  const segment = segmentOf(plan.segments, replica.acked);
+  const part = yield* openSegment(client, { plan, segment });
+  if (!isFailure(part)) replica.places[segment.index] = part.region.scmOffset;
+  const put = isFailure(part) ? part : yield* prepare(client, {
+    ...part,
+    options: { ...options, name: part.name, to: replica.host, messageBytes, inline: undefined },
   });
-  const failure = isFailure(put) ? put : yield* stream(put, job, replica);
-  yield* closeClient(client);
+  const failure = isFailure(put) ? put : yield* stream(put, job, { replica, segment });
+  yield* releaseClient(client, isFailure(put) ? [] : [put.slots, put.scratch]);
   return failure;
+}
+
+/** Has the object made that holds the segment, or opens it. */
+function* openSegment(
+  client: PersistClient,
+  { plan, segment }: { readonly plan: LogPlan; readonly segment: Segment },
+) {
+  const { shape, slots } = plan;
+  const { index, first, end } = segment;
+  const size = slotBytes(shape);
+  const name = segmentName(shape.name, index);
+  // Else a late packet of the client's life before could overwrite what this one is told is persistent.
+  const region = yield* openObject(client, { name, length: (end - first) * size, alone: true });
+  if (isFailure(region)) return region;
+  return { name, region, data: slots.subarray(first * size, end * size) };
 }
 
 function* waitChange(job: LogJob, cpu: ThreadContext["cpu"]): Steps<void> {
@@ -123,14 +138,21 @@ function* waitChange(job: LogJob, cpu: ThreadContext["cpu"]): Steps<void> {
   if (job.changes === changes) yield* cpu.waitSignal(job.signal, NEVER);
 }
 
+/** A segment at a replica. The messages of its `put` are the segment's slots. */
+interface Part {
+  readonly replica: Replica;
+  readonly segment: Segment;
+}
+
 /** Sends slots as the client lets them go, and says which the replica has. @returns why it stopped. */
-function* stream(put: Put, job: LogJob, replica: Replica): Steps<Failure | undefined> {
-  put.next = replica.acked;
+function* stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
+  const { replica, segment } = part;
+  put.next = replica.acked - segment.first;
   let followUps: SendRequest[] = [];
-  while (!job.over || put.outstanding > 0) {
+  while (!isOver(job, part) || put.outstanding > 0) {
     const requests = followUps, first = put.next;
     followUps = [];
-    while (put.freeSlots.length > 0 && put.next < job.limit && !job.over) {
+    while (put.freeSlots.length > 0 && hasNext(put, job, part)) {
       requests.push(...begin(put, put.next++));
     }
     if (requests.length > 0) {
@@ -139,7 +161,7 @@ function* stream(put: Put, job: LogJob, replica: Replica): Steps<Failure | undef
       const refusal = yield* postSend(put.client.connection.qp, requests);
       if (refusal !== undefined) return { error: `${refusal.errno}: ${refusal.reason}` };
     }
-    const completions = yield* nextOf(put, job);
+    const completions = yield* nextOf(put, job, part);
     if (isFailure(completions)) return completions;
     for (const completion of completions) {
       if (completion.status !== "SUCCESS") return { error: completion.status };
@@ -148,17 +170,28 @@ function* stream(put: Put, job: LogJob, replica: Replica): Steps<Failure | undef
     }
     const refusal = yield* postDueRecvs(put);
     if (refusal !== undefined) return refusal;
-    takeAcks(put, job, replica);
+    takeAcks(put, job, part);
   }
   return undefined;
 }
 
+/** Whether there is nothing more to be done here, or no more for the client to do. */
+function isOver(job: LogJob, { replica, segment }: Part): boolean {
+  const isLast = segment.end === job.plan?.shape.slots;
+  return job.over || (!isLast && replica.acked >= segment.end);
+}
+
+/** Whether the client lets another slot of this segment go. */
+function hasNext(put: Put, job: LogJob, { segment }: Part): boolean {
+  return !job.over && put.next < Math.min(job.limit, segment.end) - segment.first;
+}
+
 /** Completions; none where the client lets more go, or has ended. Silence with work out is a failure. */
-function* nextOf(put: Put, job: LogJob) {
-  const { client, next, cpu } = put;
+function* nextOf(put: Put, job: LogJob, part: Part) {
+  const { client, cpu } = put;
   const { cq, mode, idlePs }: PersistClient = client;
   const hasMore = () =>
-    job.over ? put.outstanding === 0 : put.freeSlots.length > 0 && next < job.limit;
+    job.over ? put.outstanding === 0 : put.freeSlots.length > 0 && hasNext(put, job, part);
   const deadline = put.outstanding > 0 ? cpu.now + idlePs : NEVER;
   const also = { signal: job.signal, ready: hasMore };
   const completions = yield* waitCompletion(cq, { mode, deadline, also });
@@ -167,8 +200,21 @@ function* nextOf(put: Put, job: LogJob) {
 }
 
 /** A promise is for its own slot: what counts is how far there is no gap. */
-function takeAcks(put: Put, job: LogJob, replica: Replica): void {
+function takeAcks(put: Put, job: LogJob, { replica, segment }: Part): void {
   const before = replica.acked;
-  while (replica.acked < put.next && put.flags[replica.acked]! & PERSISTED) replica.acked++;
-  if (replica.acked > before) changed(job);
+  const has = (slot: number) => slot < put.next && (put.flags[slot]! & PERSISTED) !== 0;
+  while (has(replica.acked - segment.first)) replica.acked++;
+  if (replica.acked === before) return;
+  if (replica.acked >= job.durable) noteCaughtUp(put.cpu.now, replica);
+  changed(job);
+}
+
+/** A replica that had gone has again what the quorum has. */
+function noteCaughtUp(now: Time, replica: Replica): void {
+  const { behindSince, caughtUp } = replica;
+  if (behindSince === undefined) return;
+  replica.behindSince = undefined;
+  caughtUp.times++;
+  caughtUp.lastAt = now;
+  caughtUp.longestPs = Math.max(caughtUp.longestPs, now - behindSince);
 }

@@ -1,0 +1,85 @@
+/** What a replicated log's client says of itself: how far the log is durable, and its result. */
+import { type LogRecord, PayloadCount } from "./layout.ts";
+import { type LogJob, quorumHas } from "./log_job.ts";
+import type { LogPlan } from "./plan.ts";
+
+/** How far it has been told. */
+export class Told {
+  readonly payloads = new PayloadCount();
+  records = 0;
+}
+
+/** Says how many data records are durable, of so many slots. */
+export function tell(
+  job: LogJob,
+  so: { readonly plan: LogPlan; readonly durable: number },
+  told: Told,
+): void {
+  const { cpu } = job;
+  const before = told.payloads.count;
+  while (told.records < so.durable - 1) told.payloads.add(recordAt(so.plan, told.records++));
+  const { count: durable, crc } = told.payloads;
+  if (durable === before) return;
+  cpu.report("progress", { program: "log", written: durable, durable });
+  const promised = quorumHas(
+    { ...job, replicas: job.replicas.filter((r) => r.promises) },
+    so.durable,
+  );
+  note(job, so.plan, { durable, crc, promised });
+}
+
+function recordAt({ records }: LogPlan, index: number): LogRecord {
+  return records[index]!;
+}
+
+/** What it held counts no more: whoever looks for it is told before the first of it is overwritten. */
+export function noteAnew(job: LogJob, plan: LogPlan): void {
+  const { crc } = new PayloadCount();
+  note(job, plan, { durable: 0, crc, promised: true, anew: true });
+}
+
+function note(
+  { cpu, options, replicas }: LogJob,
+  { shape, segments }: LogPlan,
+  so: {
+    readonly durable: number;
+    readonly crc: number;
+    readonly promised: boolean;
+    readonly anew?: true;
+  },
+): void {
+  if (!cpu.noting) return;
+  cpu.note({
+    kind: "log",
+    log: shape.name,
+    replicas: replicas.map(({ host, places }) => ({ host, at: [...places] })),
+    quorum: options.quorum,
+    recordBytes: shape.recordBytes,
+    segments,
+    ...so,
+  });
+}
+
+/** What every result says, whatever came of it. */
+export function reportOf({ options, replicas, plan }: LogJob) {
+  const { method, quorum, file, name } = options;
+  return {
+    name,
+    file,
+    method,
+    quorum,
+    ...(plan !== undefined && {
+      recordBytes: plan.shape.recordBytes,
+      slots: plan.shape.slots,
+      ...(plan.segments.length > 1 && { segments: plan.segments }),
+      ...(plan.dropped > 0 && { dropped: plan.dropped }),
+    }),
+    replicas: replicas.map(({ host, acked, tries, lost, caughtUp }) => ({
+      host,
+      acked,
+      tries,
+      ...(lost !== undefined && { lost }),
+      ...(caughtUp.times > 0 && { caughtUp }),
+    })),
+  };
+}

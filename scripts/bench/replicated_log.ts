@@ -1,0 +1,262 @@
+/**
+ * (l) What a record of the replicated log takes by each method that promises persistence, with three
+ * replicas of which two make it durable: exact, as all of it is counted in virtual time. The README's
+ * tables are made of it, and a test makes them again and compares.
+ */
+import { type MethodName, METHODS } from "../../fabric/rack/vocabulary.ts";
+import { parseScenario } from "../../fabric/rack/scenario.ts";
+import { makePlan } from "../../fabric/rack/topology.ts";
+import { formatSize } from "../../fabric/rack/units.ts";
+import { variants } from "../../fabric/rack/variants.ts";
+import { Simulator } from "../../fabric/simulator.ts";
+import { PS_PER_NS, PS_PER_S, PS_PER_US, type Time } from "../../fabric/time/time.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
+import { BASELINES } from "./methods.ts";
+import { DDIOS, type PutTable } from "./put_table.ts";
+
+const RECORDS = [64, 1024, 4096] as const;
+const REPLICAS = ["b", "c", "d"] as const;
+
+/** Figures of one record; times in ps. */
+export interface LogFigure {
+  readonly ddio: typeof DDIOS[number];
+  readonly method: MethodName;
+  readonly record: number;
+  /** With one record under way: from its first request to the second replica's answer. */
+  readonly medianPs: Time;
+  readonly p99Ps: Time;
+  /** With eight under way. */
+  readonly perSecond: number;
+  /** Captured on the client's cable, both ways, for all three replicas. */
+  readonly packets: number;
+  readonly bytes: number;
+  readonly clientPs: Time;
+  /** One replica's; the mean of the three. */
+  readonly replicaPs: Time;
+}
+
+/** What a replica's power failure does to a log with eight records of 1 KiB under way. */
+export interface LogFailure {
+  readonly ddio: typeof DDIOS[number];
+  readonly method: MethodName;
+  readonly perSecond: number;
+  readonly perSecondAfter: number;
+  /** Most time between two reports of something durable, before the failure and from it on. */
+  readonly gapPs: Time;
+  readonly gapAfterPs: Time;
+  /** From its power's return until it had all that was durable. */
+  readonly caughtUpPs: Time;
+}
+
+interface LogRun {
+  readonly ddio: typeof DDIOS[number];
+  readonly method: MethodName;
+  readonly record: number;
+  readonly records: number;
+  readonly depth: number;
+  readonly seed: number;
+  readonly faults?: string;
+}
+
+interface LogResult {
+  readonly status: string;
+  readonly error?: string;
+  readonly latencyPs?: { readonly median: Time; readonly p99: Time };
+  readonly replicas: readonly { readonly caughtUp?: { readonly lastAt: Time } }[];
+}
+
+interface Ran {
+  readonly result: LogResult;
+  /** When how many records were told durable. */
+  readonly told: readonly { readonly time: Time; readonly durable: number }[];
+  readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
+}
+
+/** Runs a log's client to its end. @throws Error where it does not end well, */
+function runLog({ ddio, method, record, records, depth, seed, faults = "[]" }: LogRun): Ran {
+  // A SEND can persist only where the receive buffers do.
+  const receive = method === "send-read" ? "scm" : "dram";
+  const text = [
+    "name: log",
+    `seed: ${seed}`,
+    "profile: clx-optane-cx5",
+    `defaults: { ddio: ${ddio}, dram: 64MiB, scm: { size: 16MiB }, receive: ${receive} }`,
+    "hosts: { a: {}, b: {}, c: {}, d: {} }",
+    `programs: [{ on: a, run: log, to: [${REPLICAS.join(", ")}], quorum: 2, method: ${method},`,
+    `  record: ${record}, bytes: ${record * records}, depth: ${depth} }]`,
+    `faults: ${faults}`,
+  ].join("\n") + "\n";
+  const plan = makePlan(variants(parseScenario(text, "log.yaml"))[0]!);
+  let result: LogResult | undefined;
+  const told: { time: Time; durable: number }[] = [];
+  const simulator = new Simulator({
+    plan,
+    create: nodeFactory({ plan, image: () => undefined, inputs: () => ({}), programs: {} }),
+    onReport(time, node, topic, value) {
+      if (topic === "program-failed") throw new Error(`${node}: ${JSON.stringify(value)}`);
+      if (node !== "a") return;
+      if (topic === "result") result = value as LogResult;
+      if (topic === "progress") {
+        told.push({ time, durable: (value as { durable: number }).durable });
+      }
+    },
+  });
+  simulator.run();
+  if (result?.status !== "done") throw new Error(`log, ${method}, ended: ${result?.error}`);
+  return { result, told, statistics: simulator.statistics() };
+}
+
+/** Records per second, from one report to a later one. */
+function rateOf(told: Ran["told"]): number {
+  const first = told[0]!, last = told.at(-1)!;
+  return PS_PER_S * (last.durable - first.durable) / (last.time - first.time);
+}
+
+/** Most time between two reports that follow each other. */
+function longestGap(told: Ran["told"]): Time {
+  return told.slice(1).reduce((most, { time }, i) => Math.max(most, time - told[i]!.time), 0);
+}
+
+type Case = Pick<LogRun, "ddio" | "method" | "record" | "seed">;
+
+/** Two runs differ in so many records, and in nothing else: what these took is the difference. */
+const FEW = 16, MANY = 80;
+
+function measureOne(each: Case): LogFigure {
+  const few = runLog({ ...each, records: FEW, depth: 1 }).statistics;
+  const many = runLog({ ...each, records: MANY, depth: 1 });
+  const perRecord = (node: string, counter: string) => {
+    const [less, more] = [few[node]?.[counter] ?? 0, many.statistics[node]?.[counter] ?? 0];
+    return (more - less) / (MANY - FEW);
+  };
+  const { told } = runLog({ ...each, records: MANY, depth: 8 });
+  const { ddio, method, record } = each;
+  const replicaPs = REPLICAS.reduce((sum, host) => sum + perRecord(host, "cpuPs"), 0);
+  return {
+    ddio,
+    method,
+    record,
+    medianPs: many.result.latencyPs?.median ?? 0,
+    p99Ps: many.result.latencyPs?.p99 ?? 0,
+    // Not of the first quarter, in which the window opens.
+    perSecond: rateOf(told.filter(({ durable }) => durable >= MANY / 4)),
+    packets: perRecord("a-rnic", "framesIn") + perRecord("a-rnic", "framesOut"),
+    bytes: perRecord("a-rnic", "bytesIn") + perRecord("a-rnic", "bytesOut"),
+    clientPs: perRecord("a", "cpuPs"),
+    replicaPs: replicaPs / REPLICAS.length,
+  };
+}
+
+/** Whether a log may be kept by this method: what promises nothing is none (P-12, P-10). */
+function promises(method: MethodName, ddio: typeof DDIOS[number]): boolean {
+  if (method === "write-only") return false;
+  return ddio === "off" || (method !== "write-read" && method !== "send-read");
+}
+
+/** Every method that promises persistence, with DDIO off and on, records of three sizes. */
+export function measureLog(seed: number): LogFigure[] {
+  return DDIOS.flatMap((ddio) =>
+    METHODS.filter((method) => promises(method, ddio)).flatMap((method) =>
+      RECORDS.map((record) => measureOne({ ddio, method, record, seed }))
+    )
+  );
+}
+
+/** When a replica loses its power, and when it has it again. */
+const KILL_AT = 550 * PS_PER_US, START_AT = 650 * PS_PER_US;
+
+/** @throws Error where the replica did not come back, or nothing was told on either side of its failure. */
+function measureFailure(each: Omit<Case, "record">): LogFailure {
+  const { ddio, method } = each;
+  const faults = `[{ at: ${KILL_AT / PS_PER_US}us, kill: c }, { at: ${
+    START_AT / PS_PER_US
+  }us, start: c }]`;
+  const { told, result } = runLog({ ...each, record: 1024, records: 1024, depth: 8, faults });
+  const before = told.filter(({ time }) => time < KILL_AT);
+  // The last report before the failure begins the first gap of those after it.
+  const after = told.slice(before.length - 1);
+  const lastAt = result.replicas[1]?.caughtUp?.lastAt;
+  if (lastAt === undefined || before.length < 2 || after.length < 2) {
+    throw new Error(
+      `log, ${method}: ${before.length}, ${after.length} reports, caught up: ${lastAt}`,
+    );
+  }
+  return {
+    ddio,
+    method,
+    perSecond: rateOf(before),
+    perSecondAfter: rateOf(after),
+    gapPs: longestGap(before),
+    gapAfterPs: longestGap(after),
+    caughtUpPs: lastAt - START_AT,
+  };
+}
+
+/** The baseline and the write that persists, with DDIO off and on. */
+export function measureLogFailure(seed: number): LogFailure[] {
+  return DDIOS.flatMap((ddio) =>
+    [BASELINES[ddio], "persist-opcode" as const].map((method) =>
+      measureFailure({ ddio, method, seed })
+    )
+  );
+}
+
+/** The figures as a table, one row for each method and size. */
+export function logTable(figures: readonly LogFigure[]): PutTable {
+  const counted = [
+    "latency",
+    "p99",
+    "of the baseline's",
+    "records/s, depth 8",
+    "of the baseline's",
+  ];
+  const rows = figures.map((figure) => {
+    const { ddio, method, record, medianPs, p99Ps, perSecond, packets, bytes } = figure;
+    const baseline = figures.find((other) =>
+      other.ddio === ddio && other.record === record && other.method === BASELINES[ddio]
+    )!;
+    return [
+      ddio,
+      method,
+      formatSize(record),
+      microseconds(medianPs),
+      microseconds(p99Ps),
+      (medianPs / baseline.medianPs).toFixed(2),
+      String(Math.round(perSecond)),
+      (perSecond / baseline.perSecond).toFixed(2),
+      String(Number(packets.toFixed(2))),
+      bytes.toFixed(0),
+      `${Math.round(figure.clientPs / PS_PER_NS)} ns`,
+      `${Math.round(figure.replicaPs / PS_PER_NS)} ns`,
+    ];
+  });
+  const cpu = ["CPU client", "CPU replica"];
+  const header = ["DDIO", "method", "record", ...counted, "packets", "bytes", ...cpu];
+  return { name: "log", header, rows };
+}
+
+export function logFailureTable(figures: readonly LogFailure[]): PutTable {
+  const rows = figures.map((figure) => [
+    figure.ddio,
+    figure.method,
+    String(Math.round(figure.perSecond)),
+    microseconds(figure.gapPs),
+    microseconds(figure.gapAfterPs),
+    String(Math.round(figure.perSecondAfter)),
+    microseconds(figure.caughtUpPs),
+  ]);
+  const header = [
+    "DDIO",
+    "method",
+    "records/s before",
+    "longest gap before",
+    "longest gap from the failure on",
+    "records/s from the failure on",
+    "has all again, after its power's return",
+  ];
+  return { name: "log-failure", header, rows };
+}
+
+function microseconds(time: Time): string {
+  return `${(time / PS_PER_US).toFixed(2)} µs`;
+}
