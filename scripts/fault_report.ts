@@ -53,11 +53,12 @@ export function faultRows(
 
 /** `1% of RC ACKNOWLEDGE, from 10 us, until 2 ms`. */
 export function termsOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[] = []): string {
-  const { share, nth, count, only, delayPs, jitterPs, overtakenBy, holdPs, at } = fault;
+  const { share, nth, count, only, delayPs, jitterPs, overtakenBy, holdPs, sealed, at } = fault;
   const until = endOf(fault, all);
   const taken = share === undefined ? nth === undefined ? "all" : `number ${nth}` : percent(share);
   const what = only === undefined ? taken : `${taken} of ${only}`;
   const how = [
+    ...(sealed === true ? ["past icrc"] : []),
     ...(count === undefined ? [] : [`at most ${count}`]),
     ...(delayPs === undefined ? [] : [`by ${formatTime(delayPs)}`]),
     ...(jitterPs === undefined ? [] : [`and up to ${formatTime(jitterPs)}`]),

@@ -16,6 +16,7 @@ import {
   type Scenario,
 } from "../fabric/rack/scenario.ts";
 import { type ScenarioVariant, type VariantChoices, variants } from "../fabric/rack/variants.ts";
+import { type MethodName, METHODS, PROGRAMS } from "../fabric/rack/vocabulary.ts";
 import { formatSize } from "../fabric/rack/units.ts";
 import { DIRECTORY_BYTES } from "../nodes/host/programs/scm_directory.ts";
 import { UsageError } from "./commands/failure.ts";
@@ -35,6 +36,8 @@ export interface Prepared {
 
 export interface PrepareOptions extends VariantChoices {
   readonly packing: Packing;
+  /** The choices are a person's, so one that no program looks at is a mistake. */
+  readonly isTyped?: boolean;
   readonly seed?: number;
   /** Instead of the scenario's faults: to replay what happened. */
   readonly faults?: readonly FaultPlan[];
@@ -64,6 +67,7 @@ export async function readScenario(path: string): Promise<Scenario> {
 /** The runs that a scenario stands for, with files found. @throws UsageError for a missing one. */
 export async function prepare(path: string, options: PrepareOptions): Promise<Prepared[]> {
   const read = await readScenario(path);
+  if (options.isTyped) refuseUnused(read, { path, options });
   const programs = options.programs ?? read.programs;
   const scenario = {
     ...read,
@@ -75,6 +79,7 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
   const base = await Deno.realPath(path).then((real) => real.replace(/\/[^/]*$/, ""));
   const prepared: Prepared[] = [];
   for (const variant of variants(scenario, options)) {
+    checkMethods(variant);
     const plan = withFaults(makePlan(variant), options);
     prepared.push({
       label: variant.label,
@@ -87,6 +92,39 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
     });
   }
   return prepared;
+}
+
+/** What no program of the scenario looks at is not passed over in silence. @throws UsageError */
+function refuseUnused(
+  { programs }: Scenario,
+  { path, options }: { path: string; options: VariantChoices },
+): void {
+  for (const option of ["method", "size", "depth"] as const) {
+    const takes = ({ run }: ProgramScenario) =>
+      Object.hasOwn(PROGRAMS, run) && Object.hasOwn(PROGRAMS[run]!, option);
+    if (options[option] === undefined || programs.some(takes)) continue;
+    throw new UsageError(
+      `--${option} is "${
+        options[option]
+      }", and no program of ${path} has a ${option}: expected none ` +
+        `(what a program of one's own is told stands in the scenario)`,
+    );
+  }
+}
+
+/** A method may be chosen for several programs, of which not each has it. @throws UsageError */
+function checkMethods({ programs }: ScenarioVariant): void {
+  for (const { on, run, options } of programs) {
+    const { method } = options;
+    const persistsOnly = !isOwnProgram(run) && PROGRAMS[run]?.["method"]?.kind === "method";
+    if (!persistsOnly || method === undefined) continue;
+    if ((METHODS as readonly MethodName[]).includes(method as MethodName)) continue;
+    throw new UsageError(
+      `--method is "${method}", which program ${run} on ${on} has not: expected one of ${
+        METHODS.join(", ")
+      }`,
+    );
+  }
 }
 
 function withFaults(plan: RackPlan, options: PrepareOptions): RackPlan {

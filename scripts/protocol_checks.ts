@@ -1,7 +1,7 @@
 /** What a protocol of the user's says of its own runs: `check` of its file, at the end of `rack run`. */
 import { importPrograms } from "../nodes/files.ts";
 import type { Check, CrashedHost, CrashView } from "../nodes/host/protocol.ts";
-import { lifeAt, type RunRecord } from "../tests/checkers/run_record.ts";
+import type { RunRecord } from "../tests/checkers/run_record.ts";
 import type { Prepared } from "./prepare.ts";
 
 /** What a protocol's check has found wrong with a run; none where all is well. */
@@ -26,21 +26,34 @@ export async function checkProtocols(
 /** What a check answers, or that it throws, as a list. */
 export function findingsOf(check: Check, view: CrashView): readonly string[] {
   try {
-    const found = check(view) ?? [];
-    return typeof found === "string" ? [found] : found;
+    return textsOf(check(view));
   } catch (error) {
     return [`check throws ${error instanceof Error ? error.message : String(error)}`];
   }
 }
 
+/** What is wrong, from what a user's check answered: also where that is none of what it may answer. */
+export function textsOf(answer: unknown): readonly string[] {
+  if (answer === undefined || answer === null) return [];
+  if (typeof answer === "string") return [answer];
+  const isTexts = Array.isArray(answer) && answer.every((text) => typeof text === "string");
+  if (isTexts) return answer;
+  const found = typeof answer === "object" ? `an object (${Object.keys(answer)})` : String(answer);
+  return [
+    `check answers ${found}: expected what is wrong, in words, and nothing where all is well`,
+  ];
+}
+
 /** The rack at the end of a run, as a program's check sees it. */
 export function viewOf(record: RunRecord): (program: string) => CrashView {
   const { plan, lives, reports, notes, until } = record;
-  const at = Math.max(until ?? 0, reports.at(-1)?.time ?? 0, notes.at(-1)?.time ?? 0);
   const names = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
-  const cut = names.filter((name) =>
-    (lives.get(name)?.length ?? 1) > 1 || lifeAt(record, name, at) < 0
-  );
+  const deathsOf = (name: string) =>
+    (lives.get(name) ?? []).map(({ to }) => to).filter((to) => to !== Infinity);
+  const cut = names.filter((name) => deathsOf(name).length > 0);
+  const at = cut.length > 0
+    ? Math.max(...cut.flatMap(deathsOf))
+    : Math.max(until ?? 0, reports.at(-1)?.time ?? 0, notes.at(-1)?.time ?? 0);
   return (program) => ({
     cut,
     at,

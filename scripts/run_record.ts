@@ -6,6 +6,7 @@ import type { TimedNote } from "../fabric/note.ts";
 import type { FaultPlan, RackPlan } from "../fabric/rack/plan.ts";
 import type { FinalReply } from "../fabric/rack/run_file.ts";
 import type { PartitionPlan } from "../fabric/rack/topology.ts";
+import type { MemoryLog } from "../nodes/host/memory_log.ts";
 import { livesOf, type RunRecord } from "../tests/checkers/run_record.ts";
 import { WireLedger } from "../tests/checkers/wire_ledger.ts";
 import { faultsIn } from "./fault_lines.ts";
@@ -18,17 +19,41 @@ export interface Watch {
   readonly onNote: OnNote;
   /** To be told of frames. */
   readonly observer: Observer;
+  /** When bytes became persistent on which host that loses its power, each instant once. */
+  readonly durable: readonly DurableAt[];
+  /** To be told of a host's memory; undefined of one that keeps its power. */
+  readonly memoryLog: (host: string) => MemoryLog | undefined;
 }
+
+type DurableAt = NonNullable<RunRecord["durable"]> extends Iterable<infer At> ? At : never;
 
 /** Looks at a run in one process, whose power failures are its plan's. */
 export function watchRun(plan: RackPlan): Watch {
   const notes: TimedNote[] = [];
-  const wire = new WireLedger(plan, livesOf(plan, plan.faults));
+  const lives = livesOf(plan, plan.faults);
+  const wire = new WireLedger(plan, lives);
+  const durable: DurableAt[] = [];
   return {
+    durable,
+    memoryLog: (host) =>
+      lives.get(host)?.[0]?.to === Infinity ? undefined : watchMemory(host, durable),
     notes,
     wire,
     onNote: (time, node, by, note) => void notes.push({ time, node, by, note }),
     observer: { scope: "wire", see: (observation) => wire.see(observation), commit: () => {} },
+  };
+}
+
+function watchMemory(node: string, durable: DurableAt[]): MemoryLog {
+  let last = -1;
+  return {
+    durable(time) {
+      if (time === last) return;
+      last = time;
+      durable.push({ time, node });
+    },
+    dirty() {},
+    clean() {},
   };
 }
 
@@ -40,9 +65,9 @@ interface Ended {
 }
 
 /** The record of a run in one process. */
-export function recordOfWatched(ended: Ended, { notes, wire }: Watch): RunRecord {
+export function recordOfWatched(ended: Ended, { notes, wire, durable }: Watch): RunRecord {
   const { plan } = ended;
-  return { ...commonOf(ended), plan, lives: livesOf(plan, plan.faults), notes, wire };
+  return { ...commonOf(ended), plan, lives: livesOf(plan, plan.faults), notes, wire, durable };
 }
 
 /**

@@ -161,6 +161,7 @@ export async function runSimulated(
         inputs: (host) => inputs.get(host) ?? {},
         programs,
         recoveries,
+        ...(watch && { memoryLog: watch.memoryLog }),
       }),
       onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),
       ...(onTrace && { onTrace }),

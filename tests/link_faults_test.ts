@@ -16,6 +16,7 @@ import type { PutResult } from "./checkers/survival.ts";
 import { firstLoss, isPutResult } from "./checkers/survival.ts";
 import { faultRows } from "../scripts/fault_report.ts";
 import { linkFaultsIn } from "../scripts/commands/cables.ts";
+import { CommandRig } from "./support/command.ts";
 import { eventually } from "./support/eventually.ts";
 import {
   contentOf,
@@ -255,6 +256,62 @@ describe("faults of cables, over processes", () => {
     assert.equal(replayed.outcome.digest, ran.outcome.digest);
     const healthy = await bench.run({ ...run, packing: "all" });
     assert.notEqual(healthy.outcome.digest, ran.outcome.digest);
+  });
+});
+
+describe("rack link on a rack that is up", () => {
+  let rig: CommandRig;
+  beforeAll(async () => {
+    rig = await CommandRig.open();
+  });
+  afterAll(async () => {
+    await rig.run(["down", "--all"]);
+    await rig.gone(2_000);
+    await rig.close();
+  });
+
+  const PAIR = new URL("persist_pair.yaml", SCENARIOS).pathname;
+  const WRITES = ["--only", "VENDOR WRITE VERIFY", "--nth", "3"];
+
+  async function said(...args: string[]): Promise<string> {
+    const { code, stdout, stderr } = await rig.run(args, { cwd: rig.cache });
+    assert.equal(code, 0, `rack ${args.join(" ")}: ${stderr}`);
+    return stdout;
+  }
+
+  async function refusal(...args: string[]): Promise<string> {
+    const { code, stderr } = await rig.run(args, { cwd: rig.cache });
+    assert.equal(code, 64, stderr);
+    return stderr;
+  }
+
+  /** Puts the file under a name by a verified write that persists: what its check has caught. */
+  async function caughtOf(name: string): Promise<Record<string, number>> {
+    const args = ["put", "--to", "b", "data", "--as", name, "--method", "verify-persist", "--json"];
+    const put = JSON.parse(await said(...args)) as PutResult;
+    assert.equal(put.confirmedMessages, put.messages);
+    await said("get", "--from", "b", name, "copy");
+    assert.deepEqual(await Deno.readFile(`${rig.cache}/copy`), FILE, "it is whole in the end");
+    return { ...put.verified!.caught, rewrites: put.verified!.rewrites };
+  }
+
+  it("V-08: corrupt --past icrc is damage that the ICRC does not show, and a verified write does", async () => {
+    await rig.file("data", FILE);
+    await said("up", PAIR, "--ddio", "off");
+    const corrupt = ["link", "corrupt", "a-rnic->tor", "all", ...WRITES];
+    assert.match(await refusal(...corrupt, "--past", "fcs"), /--past is "fcs": expected icrc/);
+    assert.match(await refusal("link", "loss", "a", "1%", "--past", "icrc"), /unknown option/);
+
+    const nothing = { "crc-mismatch": 0, "read-back-differs": 0, "read-failed": 0, rewrites: 0 };
+    await said(...corrupt);
+    assert.deepEqual(await caughtOf("stale"), nothing, "its frame is dropped, and sent again");
+    await said("link", "heal", "a-rnic->tor");
+    await said(...corrupt, "--past", "icrc");
+    assert.deepEqual(await caughtOf("sealed"), { ...nothing, "crc-mismatch": 1, rewrites: 1 });
+
+    const rows = JSON.parse(await said("link", "ls", "--json")) as ReturnType<typeof faultRows>;
+    assert.deepEqual(rows.map(({ hit }) => hit), [1, 1]);
+    assert.deepEqual(rows.map(({ terms }) => /past icrc/.test(terms)), [false, true]);
   });
 });
 

@@ -141,6 +141,22 @@ describe("P-41: rack run", () => {
     for (const { name } of CHECKERS) assert.equal(checks.get(name)?.holds, true, name);
   });
 
+  it("fails where the scenario expects a check to be about something, and it is not", async () => {
+    const scenario = await rig.file(
+      "nothing.yaml",
+      "name: nothing\nhosts: { a: {}, b: {} }\nexpect: [survives-what-was-reported]\n" +
+        "programs: [{ on: a, run: put, to: b, bytes: 4KiB, method: write-only }]\n",
+    );
+    const { code, checks } = await checksOf(scenario, "all");
+    assert.equal(code, 1);
+    assert.deepEqual([...checks.values()].filter(({ holds }) => !holds).map(({ name }) => name), [
+      persistence.name,
+    ]);
+    assert.match(checks.get(persistence.name)!.detail, /expects it to be about something: no prog/);
+    const chosen = await rig.run(["run", scenario, "--pack", "all", "--ddio", "off"]);
+    assert.equal(chosen.code, 0, "another run than the scenario's own");
+  });
+
   it("fails where a program was promised what is not there, in one process and in many", async () => {
     await rig.file(
       "liar.ts",

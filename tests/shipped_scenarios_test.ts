@@ -5,6 +5,7 @@ import { parseScenario } from "../fabric/rack/scenario.ts";
 import { lookahead, makePlan, PACKINGS, partitionsOf } from "../fabric/rack/topology.ts";
 import { variants } from "../fabric/rack/variants.ts";
 import {
+  CRC_MAKERS,
   METHODS,
   POLICIES,
   PROGRAMS,
@@ -14,6 +15,7 @@ import {
 } from "../fabric/rack/vocabulary.ts";
 import * as compound from "../nodes/host/programs/compound_methods.ts";
 import * as protocol from "../nodes/host/programs/persist_protocol.ts";
+import { CRC_MAKERS as CRC_BY } from "../nodes/host/programs/put_verify.ts";
 import { PROGRAMS as SHIPPED } from "../nodes/host/programs/programs.ts";
 
 const FOLDER = new URL("../scripts/scenarios/", import.meta.url);
@@ -69,6 +71,7 @@ describe("vocabulary", () => {
     assert.deepEqual(METHODS.toSorted(), protocol.METHODS.toSorted());
     assert.deepEqual(VERIFY_METHODS.toSorted(), protocol.VERIFY_METHODS.toSorted());
     assert.deepEqual(POLICIES.toSorted(), protocol.POLICIES.toSorted());
+    assert.deepEqual(CRC_MAKERS.toSorted(), CRC_BY.toSorted());
   });
 
   it("names the updates that append knows", () => {

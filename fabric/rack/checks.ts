@@ -156,6 +156,23 @@ function checkProgram(
       if (typeof peer === "string") checkPeer({ path: at, peer, on, hostNames }, report);
     }
   }
+  if (program.run === "log") checkQuorum({ path, quorum: options.quorum, of: options.to }, report);
+  if (program.run === "log-read") {
+    checkQuorum({ path, quorum: options.quorum, of: options.from }, report);
+  }
+}
+
+/** Any two quorums of a replicated log share a host, or a record that one was told the other would miss. */
+function checkQuorum(
+  { path, quorum, of }: { readonly path: Path; readonly quorum: unknown; readonly of: unknown },
+  report: Report,
+): void {
+  if (typeof quorum !== "number" || !Array.isArray(of)) return;
+  const least = Math.floor(of.length / 2) + 1;
+  if (quorum >= least && quorum <= of.length) return;
+  const right = least === of.length ? `${least}` : `${least} to ${of.length}`;
+  const expected = `${right}, more than half of the ${of.length} hosts`;
+  report([...path, "quorum"], { found: String(quorum), expected });
 }
 
 /** The other host that a program names. */

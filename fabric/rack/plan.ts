@@ -62,6 +62,11 @@ export interface WritebackPlan {
   readonly to: number;
   /** With what the first write in the I/O controller's buffer is about to bring: part of it got through. */
   readonly buffered: boolean;
+  /**
+   * These bytes, in hexadecimal digits, instead: what a core stores a moment later. Of what a core does at
+   * one instant a power failure may find the first part only, and there is no instant within an instant.
+   */
+  readonly data?: string;
 }
 
 export type Architecture = "ddio" | "ddio+ns";
@@ -140,13 +145,13 @@ export interface RnicPlan {
 }
 
 /**
- * Where in an RNIC a write's data is damaged: in the receive buffer before its CRC is checked, there
- * afterwards, or on the bus to memory.
+ * Where in an RNIC a write's data is damaged: on the bus from memory as its sender fetches it; at the other
+ * end in the receive buffer before its CRC is checked, there afterwards, or on the bus to memory.
  */
-export const FLIP_PLACES = ["buffer", "checked", "bus"] as const;
+export const FLIP_PLACES = ["fetch", "buffer", "checked", "bus"] as const;
 export type FlipPlace = typeof FLIP_PLACES[number];
 
-/** A fault inside an RNIC that turns over one bit of data on its way into memory (V-08). */
+/** A fault inside an RNIC that turns over one bit of a write's data on its way from memory to memory (V-08). */
 export interface FlipPlan {
   /** Its place among the scenario's faults: counters and random streams are named after it. */
   readonly id: number;

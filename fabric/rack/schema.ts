@@ -11,6 +11,7 @@ import { PROFILE_NAMES, PROFILES } from "./profile.ts";
 import { VERIFY_LEVELS } from "../wire/verify_eth.ts";
 import { formatSize, parseDuration, parseRate, parseSize } from "./units.ts";
 import {
+  CRC_MAKERS,
   EXPECTATIONS,
   type MethodName,
   METHODS,
@@ -295,6 +296,7 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "method": methodsOf(METHODS),
   "put-method": methodsOf(PUT_METHODS),
   "verify-level": oneOf(VERIFY_LEVELS),
+  "crc-maker": oneOf(CRC_MAKERS),
   "policy": oneOf(POLICIES),
   "update": oneOf(UPDATES),
   "completion": oneOf(["poll", "interrupt"]),

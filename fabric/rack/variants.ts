@@ -32,10 +32,16 @@ export interface VariantChoices {
 /**
  * The runs of a scenario: methods in the scenario's order, within each DDIO off, then on. A choice
  * takes the place of what the scenario says, so a chosen cell is the same run as in the whole matrix:
- * `ddio` applies to the hosts that vary it, or to all where none does.
+ * `ddio` applies to the hosts that vary it, or to all where none does, and `method` to the programs
+ * likewise.
  */
 export function variants(scenario: Scenario, choices: VariantChoices = {}): ScenarioVariant[] {
-  const programs = scenario.programs.map((program) => withChoices(program, choices));
+  const isMethodVaried = scenario.programs.some((program) => methodsOf(program).length > 1);
+  const { method: _, ...others } = choices;
+  const programs = scenario.programs.map((program) => {
+    const isItsMethod = !isMethodVaried || methodsOf(program).length > 1;
+    return withChoices(program, isItsMethod ? choices : others);
+  });
   const varying = programs.map(methodsOf).find((methods) => methods.length > 1);
   const methods = choices.method !== undefined ? [choices.method] : varying ?? [null];
   const isDdioVaried = scenario.hosts.some(({ ddio }) => ddio === "both");

@@ -40,7 +40,7 @@ describe("variants", () => {
   });
 
   it("V-10: may be of methods that check, which all does not stand for, and of one by choice", () => {
-    const some = variantsOf(pair("method: [write-compare, write-verify, verify-persist]"));
+    const some = variantsOf(pair(`method: [${VERIFY_METHODS.join(", ")}]`));
     assert.deepEqual(some.map(({ method }) => method), [...VERIFY_METHODS]);
     const [chosen] = variantsOf(pair("method: all, level: check"), { method: "write-verify" });
     assert.deepEqual(
@@ -92,5 +92,10 @@ programs:
       variantsOf(text).map(({ programs }) => programs.map(({ options }) => options.method)),
       [["write-read", "write-only"], ["persist-opcode", "write-only"]],
     );
+    for (const [i, method] of (["write-read", "persist-opcode"] as const).entries()) {
+      const [cell, ...others] = variantsOf(text, { method });
+      assert.deepEqual(others, []);
+      assert.deepEqual(cell!.programs, variantsOf(text)[i]!.programs, "a chosen cell is that run");
+    }
   });
 });

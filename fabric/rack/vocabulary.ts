@@ -31,11 +31,16 @@ export const VERIFY_METHODS = [
   "write-verify",
   /** V-09: one that is persistent, too. */
   "verify-persist",
+  /** V-10, the baseline of that: the write that persists and a READ of all of it, which the program compares. */
+  "persist-compare",
 ] as const;
 
 /** What a `put` may do: {@link METHODS}, which `all` stands for, and {@link VERIFY_METHODS}. */
 export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
 export type MethodName = typeof PUT_METHODS[number];
+
+/** V-02: who computes a verified write's CRC: the sender's card as the data leaves, or the program itself. */
+export const CRC_MAKERS = ["card", "program"] as const;
 
 /** P-29: when a persistent write completes at its requester. */
 export const POLICIES = ["persistence", "reception", "auto"] as const;
@@ -53,6 +58,7 @@ export type OptionKind =
   | "method"
   | "put-method"
   | "verify-level"
+  | "crc-maker"
   | "policy"
   | "update"
   | "completion"
@@ -94,6 +100,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     method: { kind: "put-method" },
     policy: { kind: "policy" },
     level: { kind: "verify-level" },
+    crc: { kind: "crc-maker" },
     rewrites: { kind: "count" },
     inline: { kind: "switch" },
     ...TRANSFER,
@@ -127,6 +134,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     bytes: { kind: "bytes" },
     name: { kind: "text" },
     record: { kind: "bytes" },
+    anew: { kind: "switch" },
     method: { kind: "method" },
     depth: { kind: "depth" },
     patience: { kind: "microseconds", as: "patienceUs" },

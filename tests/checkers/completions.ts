@@ -18,10 +18,15 @@ export const completions: Checker = {
   name: "completes-once-in-order",
   promise: "Each completion is of a work request that was posted, comes once and in the order of " +
     "its queue; after an error only flushes follow; no write is told persistent twice.",
-  looked: ({ notes }) =>
-    countOf(notes.filter(({ note }) => note.kind === "completed").length, "completion"),
+  looked: (run) => countOf(completedIn(run), "completion"),
+  subjects: completedIn,
+  without: "no completion was taken",
   check: checkCompletions,
 };
+
+function completedIn({ notes }: RunRecord): number {
+  return notes.filter(({ note }) => note.kind === "completed").length;
+}
 
 function checkCompletions(run: RunRecord): Finding[] {
   const findings: Finding[] = [];

@@ -11,6 +11,8 @@ export const conservation: Checker = {
     "unless a fault of the cable did it; a cable without faults between living nodes loses none.",
   looked: ({ wire }) =>
     wire === undefined ? "frames were not recorded" : `${wire.frames} ends of frames' ways`,
+  subjects: ({ wire }) => wire?.frames ?? 0,
+  without: "no frame was seen on a cable",
   check: checkConservation,
 };
 

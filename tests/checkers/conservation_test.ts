@@ -66,9 +66,58 @@ describe("P-41: frames on a cable", () => {
 
   it("are lost where the cable loses, or an end of it loses power", () => {
     const all = [sent(0, A), sent(20, B), received(20, B)];
-    assert.deepEqual(find(all, { plan: planOf(["{ link: a, loss: 1%, from: 1us }"]) }), []);
-    assert.deepEqual(find(all, { plan: planOf(["{ at: 5us, kill: a-rnic }"]) }), []);
-    assert.notDeepEqual(find(all, { plan: planOf(["{ link: b, loss: 1%, from: 1us }"]) }), []);
+    assert.deepEqual(find(all, { plan: planOf(["{ link: a, loss: 1% }"]) }), []);
+    for (const node of ["a-rnic", "tor"]) {
+      const meanwhile = planOf([`{ at: ${LATENCY}ps, kill: ${node} }`]);
+      assert.deepEqual(find([sent(0, A), sent(20, B)], { plan: meanwhile }), []);
+      const later = planOf([`{ at: 5us, kill: ${node} }`]);
+      assert.equal(find([sent(0, A), sent(20, B)], { plan: later }).length, 2);
+      assert.notDeepEqual(find(all, { plan: later }), [], "it has been overtaken");
+    }
+    assert.notDeepEqual(find(all, { plan: planOf(["{ link: b, loss: 1% }"]) }), []);
+  });
+
+  it("are lost while the cable loses or is cut, and not before or after", () => {
+    const faults = [
+      ["{ link: a, loss: 1%, from: 2us, until: 4us }"],
+      ["{ link: a, loss: 1%, from: 2us }", "{ at: 4us, heal: a }"],
+      ["{ at: 2us, cut: a-rnic/tor }", "{ at: 4us, heal: a-rnic/tor }"],
+      ["{ at: 2us, cut: a-rnic->tor }", "{ at: 4us, heal: a-rnic->tor }"],
+    ];
+    for (const each of faults) {
+      const plan = planOf(each);
+      const lost = (time: number) => find([sent(time, A)], { plan }).length;
+      assert.deepEqual(
+        [1_000_000, 2_000_000, 3_999_999, 5_000_000].map(lost),
+        [1, 0, 0, 1],
+        each[0],
+      );
+    }
+    const cut = planOf(faults[2]!);
+    assert.deepEqual(find([sent(2_000_000 - LATENCY, A)], { plan: cut }), [], "it is on its way");
+    const otherWay = planOf(["{ at: 2us, cut: tor->a-rnic }"]);
+    assert.equal(find([sent(3_000_000, A)], { plan: otherWay }).length, 1);
+  });
+
+  it("are lost to a node that has no power, until it has it again", () => {
+    const plan = planOf(["{ at: 1us, kill: tor }", "{ at: 2us, start: tor }"]);
+    assert.deepEqual(find([sent(1_500_000, A)], { plan }), []);
+    assert.deepEqual(find([sent(2_010_000, A)], { plan }), [], "the sender knows nothing of it");
+    assert.equal(find([sent(2_500_000, A)], { plan }).length, 1);
+  });
+
+  it("are lost with a process that was killed, whenever it had sent them", () => {
+    const wire = new WireLedger(PLAN, livesOf(PLAN, [{ at: 9e6, action: "kill", node: "a-rnic" }]));
+    for (const each of [sent(0, A), sent(20, B), received(20, B)]) wire.see(each);
+    assert.deepEqual(findingsOf(conservation, { wire }), []);
+  });
+
+  it("are late where the cable delays or holds them back, and lost no sooner", () => {
+    for (const fault of ["delay: 3us, jitter: 1us, share: 1%", "reorder: 1%, hold: 4us"]) {
+      const plan = planOf([`{ link: a, ${fault} }`]);
+      assert.deepEqual(find([sent(0, A)], { plan, until: LATENCY + 4_000_000 }), [], fault);
+      assert.equal(find([sent(0, A)], { plan, until: LATENCY + 4_001_000 }).length, 1, fault);
+    }
   });
 
   it("come twice where the cable doubles, and no more often", () => {
@@ -77,6 +126,13 @@ describe("P-41: frames on a cable", () => {
     assert.deepEqual(find(all, { plan }), []);
     assert.equal(find([...all, received(23, A)], { plan }).length, 1);
     assert.notDeepEqual(find(all), []);
+  });
+
+  it("do not overtake each other where the cable loses and doubles", () => {
+    const plan = planOf(["{ link: a, loss: 1% }", "{ link: a, duplicate: 1% }"]);
+    const all = [sent(0, A), sent(20, B), received(20, B), received(22, B)];
+    assert.deepEqual(find(all, { plan }), []);
+    assert.equal(find([...all, received(23, A)], { plan }).length, 1, "A is given up");
   });
 
   it("change by a bit where the cable damages", () => {

@@ -30,7 +30,7 @@ export function nameOf(by: string, id: number): string {
 
 function writeOf(
   by: string,
-  { id, on, at: from, bytes, after = [], isOrderClaimed }: WritesNote,
+  { id, on, at: from, bytes, line, after = [], isOrderClaimed }: WritesNote,
   of: {
     readonly at: Instant;
     readonly byName: ReadonlyMap<string, NotedWrite>;
@@ -45,6 +45,7 @@ function writeOf(
     to: from + bytes.length,
     bytes,
     issued: of.at,
+    line: line === undefined ? undefined : `${by} ${line}`,
     visible: undefined,
     promised: undefined,
     after: before.flatMap((each) => of.byName.get(nameOf(by, each)) ?? []),

@@ -2,6 +2,7 @@
  * P-41: everything reported persisted survives, whole, and nothing is there that nobody wrote. Judged by
  * what programs noted when they were told it, so also for one that was killed before it could report.
  */
+import { type Damage, damageOf, isDamaged } from "./damage.ts";
 import { notedWrites } from "./noted_writes.ts";
 import { withReceived } from "./received.ts";
 import {
@@ -19,22 +20,36 @@ export const persistence: Checker = {
   promise:
     "What a program was told is persistent is in the SCM after a power failure; every eight " +
     "bytes there are as one program wrote them, or as they were before.",
-  looked: ({ notes, claims = false }) => {
-    const writes = notedWrites(notes, { claims });
-    const promised = writes.filter((write) => write.promised !== undefined);
-    return `${countOf(writes.length, "write")}, ${promised.length} promised`;
-  },
+  looked: (run) => `${countOf(writesOf(run).length, "write")}, ${promisedIn(run)} promised`,
+  subjects: promisedIn,
+  without: "no program was told that anything is persistent",
   check: checkPersistence,
 };
 
+function writesOf({ notes, claims = false }: RunRecord): NotedWrite[] {
+  return notedWrites(notes, { claims });
+}
+
+function promisedIn(run: RunRecord): number {
+  return writesOf(run).filter(({ promised }) => promised !== undefined).length;
+}
+
 function checkPersistence(run: RunRecord): Finding[] {
-  const writes = notedWrites(run.notes, { claims: run.claims ?? false });
+  const writes = writesOf(run);
   const findings: Finding[] = [];
   for (const [host, on] of Map.groupBy(writes, (write) => write.on)) {
     const found = run.scm(host);
-    if (found === undefined) continue;
+    if (found === undefined) {
+      findings.push(...strayWrites(run, host, on));
+      continue;
+    }
     const image = withReceived(run.plan, { host, image: found });
-    const scm: Scm = { host, image, before: run.before?.(host) };
+    const scm: Scm = {
+      host,
+      image,
+      before: run.before?.(host),
+      damage: damageOf(run.plan, host),
+    };
     promiseWhatIsBehind(scm, on);
     for (const stretch of stretchesOf(on)) {
       findings.push(...judge(scm, stretch));
@@ -44,10 +59,19 @@ function checkPersistence(run: RunRecord): Finding[] {
   return findings;
 }
 
+/** Of a host that is none, nobody could tell what survived; one whose SCM is not at hand is passed over. */
+function strayWrites(run: RunRecord, host: string, [first]: readonly NotedWrite[]): Finding[] {
+  const isHost = run.plan.nodes.some(({ name, kind }) => name === host && kind === "host");
+  if (isHost || first === undefined) return [];
+  return [{ text: `${first.name} is on "${host}", which is no host of this rack` }];
+}
+
 interface Scm {
   readonly host: string;
   readonly image: ImageView;
   readonly before: ImageView | undefined;
+  /** What faults inside machines may have done to what nobody was promised. */
+  readonly damage: Damage | undefined;
 }
 
 /** Whole units [from, to) that the same writes touch, each of them all or the same part of it. */
@@ -97,7 +121,10 @@ function judge(scm: Scm, stretch: Stretch): Finding[] {
     const initial = before.subarray(at - from, at - from + UNIT_BYTES);
     const open = scm.image.possible?.(at) ?? [unit];
     const allowed = allowedIn(at, { writes, initial });
-    const wrong = open.find((value) => !allowed.has(value));
+    const wrong = open.find((value) => {
+      if (allowed.has(value)) return false;
+      return !scm.damage || !isDamaged(scm.damage, at, { found: value, writes, allowed });
+    });
     if (wrong !== undefined) findings.push(breach(scm, { at, writes, initial, found: wrong }));
   }
   return merged(findings);
@@ -205,8 +232,11 @@ function isThere(scm: Scm, write: NotedWrite, all: readonly NotedWrite[]): boole
     const initial = scm.before?.read(at, at + UNIT_BYTES) ?? new Uint8Array(UNIT_BYTES);
     const touching = all.filter(({ from, to }) => from < at + UNIT_BYTES && to > at);
     const open = scm.image.possible?.(at) ?? [scm.image.read(at, at + UNIT_BYTES)];
-    const allowed = allowedIn(at, { writes: touching, initial, without: write });
-    if (open.every((value) => !allowed.has(value))) return true;
+    const without = allowedIn(at, { writes: touching, initial, without: write });
+    if (!open.every((value) => !without.has(value))) continue;
+    // What nobody can have left tells nothing of who was there.
+    const allowed = allowedIn(at, { writes: touching, initial });
+    if (open.every((value) => allowed.has(value))) return true;
   }
   return false;
 }

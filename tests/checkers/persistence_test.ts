@@ -127,6 +127,24 @@ describe("P-41: of several writes of the same bytes", () => {
     assert.equal(find(told, { 64: X }).length, 1);
   });
 
+  it("one is below another of its line that was posted later, and no other", () => {
+    const inLine = (id: number, bytes: Uint8Array, line: number) =>
+      ({ ...writes(id, 64, bytes), line }) as Note;
+    const of = (line: number) => inTurn(inLine(0, X, 1), inLine(1, Y, line), persistent(1));
+    assert.equal(find(of(1), { 64: X }).length, 1);
+    assert.deepEqual(find(of(1), { 64: Y }), []);
+    assert.deepEqual(find(of(2), { 64: X }), []);
+    const later = inTurn(inLine(0, X, 1), inLine(1, Y, 1), persistent(0));
+    for (const bytes of [X, Y]) assert.deepEqual(find(later, { 64: bytes }), []);
+    const elsewhere = of(1).with(1, noted(20, inLine(1, Y, 1), { by: "a/1/put#0" }));
+    assert.deepEqual(find(elsewhere.slice(0, 2), { 64: X }), []);
+    assert.deepEqual(
+      find([...elsewhere.slice(0, 2), noted(30, persistent(1), { by: "a/1/put#0" })], { 64: X }),
+      [],
+      "another life's line is another",
+    );
+  });
+
   it("of two hosts, one is later only if it was posted at a later instant", () => {
     const of = (time: number) => [
       noted(10, writes(0, 64, X)),

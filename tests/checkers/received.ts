@@ -114,6 +114,15 @@ function writesIn(image: ImageView, scmBytes: number): Write[] {
   );
 }
 
+/** What the host's service will have stored from its receive buffers; nothing where they are in DRAM. */
+export function receivedIn(
+  plan: RackPlan,
+  { host, image }: { readonly host: string; readonly image: ImageView },
+): readonly Write[] {
+  const served = servedBy(plan, host);
+  return served === undefined ? [] : writesIn(image, served.scmBytes);
+}
+
 /**
  * The SCM as the host's service will have made it before it lets anybody in; the image itself where
  * receive buffers are in DRAM.
@@ -122,9 +131,7 @@ export function withReceived(
   plan: RackPlan,
   { host, image }: { readonly host: string; readonly image: ImageView },
 ): ImageView {
-  const served = servedBy(plan, host);
-  if (served === undefined) return image;
-  const writes = writesIn(image, served.scmBytes);
+  const writes = receivedIn(plan, { host, image });
   if (writes.length === 0) return image;
   return {
     read(from, to) {

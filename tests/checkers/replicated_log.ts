@@ -5,11 +5,11 @@
 import type { LogNote } from "../../fabric/note.ts";
 import {
   chooseLog,
-  logBytes,
   type LogScan,
   PayloadCount,
   readQuorum,
   scanLog,
+  slotBytes,
 } from "../../nodes/host/programs/log/layout.ts";
 import { type Checker, countOf, type Finding, type RunRecord } from "./run_record.ts";
 
@@ -18,23 +18,44 @@ export const replicatedLog: Checker = {
   promise:
     "Every record that a replicated log told durable is found, whole and in its place, by whoever reads " +
     "any majority of the replicas.",
-  looked: (run) => {
-    let durable = 0;
-    for (const note of lastNotes(run)) durable += note.durable;
-    return countOf(durable, "durable record");
-  },
+  looked: (run) => countOf(durableIn(run), "durable record"),
+  subjects: durableIn,
+  without: "no log has told a record durable",
   check: (run) => lastNotes(run).flatMap((note) => checkLog(run, note)),
 };
 
-/** What was told last, and so most, of each log. */
-function lastNotes({ notes, claims = false }: RunRecord): LogNote[] {
+function durableIn(run: RunRecord): number {
+  return lastNotes(run).reduce((sum, { durable }) => sum + durable, 0);
+}
+
+/** What was told last, and so most, of each log since it was begun. */
+function lastNotes({ plan, notes, claims = false }: RunRecord): LogNote[] {
   const last = new Map<string, LogNote>();
-  for (const { note } of notes) {
+  const begun = new Map<string, number>();
+  for (const { time, node, note } of notes) {
+    if (note.kind !== "log" || note.anew !== true || !mayBeginAnew(plan, node)) continue;
+    begun.set(nameOf(note), Math.max(time, begun.get(nameOf(note)) ?? 0));
+  }
+  for (const { time, note } of notes) {
     if (note.kind !== "log" || !(note.promised || claims)) continue;
-    const known = last.get(note.log);
-    if (known === undefined || note.durable >= known.durable) last.set(note.log, note);
+    if (time < (begun.get(nameOf(note)) ?? 0)) continue;
+    const known = last.get(nameOf(note));
+    if (known === undefined || note.durable >= known.durable) last.set(nameOf(note), note);
   }
   return [...last.values()];
+}
+
+/** Logs at other hosts are others, whatever they are called. */
+function nameOf({ log, replicas }: LogNote): string {
+  return `${log} at ${replicas.map(({ host }) => host).toSorted()}`;
+}
+
+/** A client that was not told to begin a log anew may not give up what was durable. */
+function mayBeginAnew({ nodes }: RunRecord["plan"], node: string): boolean {
+  return nodes.some(({ name, kind, config }) =>
+    name === node && kind === "host" &&
+    config.programs.some(({ run, options }) => run === "log" && options["anew"] === true)
+  );
 }
 
 function checkLog(run: RunRecord, note: LogNote): Finding[] {
@@ -56,16 +77,23 @@ function checkLog(run: RunRecord, note: LogNote): Finding[] {
   return findings;
 }
 
-/** A replica that was never reached has none of the log. */
+/** A replica that was never reached has none of the log, or none of its later segments. */
 function scanOf(
   run: RunRecord,
-  { log: name, recordBytes, slots }: LogNote,
+  { log: name, recordBytes, segments }: LogNote,
   { host, at }: LogNote["replicas"][number],
 ): LogScan {
-  const image = at === null ? undefined : run.scm(host);
-  if (at === null || image === undefined) return { claimed: 0, records: [] };
-  const shape = { name, recordBytes, slots };
-  return scanLog(shape, image.read(at, at + logBytes(shape)));
+  const image = run.scm(host);
+  if (at.length === 0 || image === undefined) return { claimed: 0, records: [] };
+  const size = slotBytes({ recordBytes });
+  const parts = at.map((from, i) => image.read(from, from + (segments[i] ?? 0) * size));
+  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let end = 0;
+  for (const part of parts) {
+    bytes.set(part, end);
+    end += part.length;
+  }
+  return scanLog({ name, recordBytes, slots: bytes.length / size }, bytes);
 }
 
 /** CRC of so many first payloads of the log that these replicas make; undefined: it has fewer. */

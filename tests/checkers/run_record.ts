@@ -71,6 +71,10 @@ export interface Checker {
   readonly promise: string;
   /** How much there is to be looked at, for people: `64 writes, 60 promised`. */
   readonly looked: (run: RunRecord) => string;
+  /** Of how many things the promise speaks in this run: of none, it is kept whatever the rack does. */
+  readonly subjects: (run: RunRecord) => number;
+  /** What is missing where there is none, for people: `no frame was seen`. */
+  readonly without: string;
   /** @returns what breaks the promise, at most {@link FINDINGS_MAX}; nothing where it is kept. */
   readonly check: (run: RunRecord) => Finding[];
 }

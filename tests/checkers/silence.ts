@@ -13,12 +13,15 @@ export const silence: Checker = {
   promise:
     "A node that has no power reports nothing, is told nothing, sends and receives nothing, and makes " +
     "nothing persistent.",
-  looked: ({ lives }) => {
-    const deaths = [...lives.values()].flat().filter(({ to }) => to !== Infinity);
-    return countOf(deaths.length, "power failure");
-  },
+  looked: (run) => countOf(deathsIn(run), "power failure"),
+  subjects: deathsIn,
+  without: "nothing has lost its power",
   check: checkSilence,
 };
+
+function deathsIn({ lives }: RunRecord): number {
+  return [...lives.values()].flat().filter(({ to }) => to !== Infinity).length;
+}
 
 function checkSilence(run: RunRecord): Finding[] {
   const findings: Finding[] = [];

@@ -3,7 +3,8 @@
  * it. Pure.
  *
  * A write that was promised to survive is there, unless a later one is on top of it; any other may be
- * there or not. One write is later than another unless it was told visible before that one was posted.
+ * there or not. One write is later than another unless it was told visible before that one was posted,
+ * or both are of one line, which has an order.
  */
 
 /** What the SCM writes whole or not at all, in bytes (P-41). */
@@ -18,6 +19,8 @@ export interface NotedWrite {
   readonly to: number;
   readonly bytes: Uint8Array;
   readonly issued: Instant;
+  /** Writes that have the same one are made in the order of their posting; undefined: it has none. */
+  readonly line: string | undefined;
   /** When it was taken for written; undefined: never. */
   visible: Instant | undefined;
   /** When its survival was promised; undefined: never. */
@@ -47,7 +50,8 @@ interface Part {
   readonly bytes: Uint8Array;
 }
 
-function partOf(write: NotedWrite, unit: number): Part {
+/** The bytes of a unit that a write touches. */
+export function partOf(write: NotedWrite, unit: number): Part {
   const begin = Math.max(0, write.from - unit);
   const end = Math.min(UNIT_BYTES, write.to - unit);
   const from = unit + begin - write.from;
@@ -102,7 +106,7 @@ function close(values: Values, parts: readonly Part[]): Values {
 }
 
 /** What may be found in the unit that begins at an offset. */
-export interface Allowed {
+export interface Allowed extends Iterable<Uint8Array> {
   has(value: Uint8Array): boolean;
 }
 
@@ -142,13 +146,15 @@ function coversUnit({ begin, end }: Part): boolean {
 
 /** Whether a write may come on top of all that these promise. */
 function mayBeOnTop({ write }: Part, promises: readonly Part[]): boolean {
-  const { visible } = write;
-  if (visible === undefined) return true;
   // From the end, as what was written long ago is below the last one already.
-  const above = promises.findLast((each) =>
-    each.write !== write && isBefore(visible, each.write.issued)
-  );
+  const above = promises.findLast((each) => each.write !== write && isBelow(write, each.write));
   return above === undefined;
+}
+
+/** Whether a write is known to have been made before another. */
+function isBelow({ visible, line, issued }: NotedWrite, other: NotedWrite): boolean {
+  if (line !== undefined && line === other.line) return issued.order < other.issued.order;
+  return visible !== undefined && isBefore(visible, other.issued);
 }
 
 /** Whether each byte is some write's, or the initial one, though the unit as a whole is not. */

@@ -8,11 +8,14 @@ import {
   type MessageSeen,
   type Observation,
 } from "../../fabric/capture/observation.ts";
+import { leastEffectPs } from "../../fabric/rack/cabling.ts";
 import { directionName } from "../../fabric/rack/cable_names.ts";
+import type { LinkFaultPlan } from "../../fabric/rack/link_plan.ts";
 import type { CablePlan, Endpoint, RackPlan } from "../../fabric/rack/plan.ts";
 import type { Time } from "../../fabric/time/time.ts";
 import { ICRC_BYTES } from "../../fabric/wire/icrc.ts";
 import { faultsOf, type Finding, FINDINGS_MAX, lifeAt, type RunRecord } from "./run_record.ts";
+import { SwitchLedger } from "./switch_ledger.ts";
 
 /** Sent, and not received as often as it may be. */
 interface OnItsWay {
@@ -29,14 +32,29 @@ interface Direction {
   readonly cable: CablePlan;
   readonly from: Endpoint;
   readonly to: Endpoint;
-  /** What faults of this cable may do to a frame, whenever that is. */
+  /** Whether any frame may be lost, whenever that is. */
   readonly loses: boolean;
+  /** When a fault of this cable takes frames that are being sent. */
+  readonly lossy: readonly Stretch[];
+  /** How much later than by itself a frame may arrive. */
+  readonly lateMaxPs: Time;
+  /** What the longest of its frames takes from its first to its last bit. */
+  longestPs: Time;
+  /** When the cable is cut, or an end has no power: what is on its way then may be gone. */
+  readonly dark: readonly Stretch[];
+  /** What faults of this cable may do to a frame, whenever that is. */
   readonly reorders: boolean;
   readonly corrupts: number;
   /** Damage may come with an ICRC that was made anew over it (V-08). */
   readonly seals: boolean;
   readonly copies: number;
   onItsWay: OnItsWay[];
+}
+
+/** From an instant on, and up to one, both of them included. */
+interface Stretch {
+  readonly from: Time;
+  readonly to: Time;
 }
 
 /** A frame that was sent over a cable and did not arrive. */
@@ -63,6 +81,8 @@ export class WireLedger {
   readonly #plan: RackPlan;
   readonly #leaving = new Map<string, Direction>();
   readonly #arriving = new Map<string, Direction>();
+  /** By index of the node. */
+  readonly #switches = new Map<number, SwitchLedger>();
 
   constructor(plan: RackPlan, lives: Lives["lives"]) {
     this.#plan = plan;
@@ -75,6 +95,11 @@ export class WireLedger {
         this.#arriving.set(keyOf(direction.to), direction);
       }
     }
+    for (const [index, { name, kind }] of plan.nodes.entries()) {
+      if (kind !== "switch") continue;
+      const ports = plan.cables.filter(({ a, b }) => a.node === name || b.node === name).length;
+      this.#switches.set(index, new SwitchLedger(ports));
+    }
   }
 
   see(observation: Observation): void {
@@ -83,30 +108,41 @@ export class WireLedger {
     const node = this.#plan.nodes[observation.node]!.name;
     const place = keyOf({ node, port });
     this.frames++;
-    if (lifeAt(this.#lives, node, time) < 0 && this.ofTheDead.length < FINDINGS_MAX) {
+    const life = lifeAt(this.#lives, node, time);
+    if (life < 0 && this.ofTheDead.length < FINDINGS_MAX) {
       this.ofTheDead.push({
         text: `${node} has ${kind} a frame at ${time} ps without power`,
         time,
       });
     }
-    if (kind === "sent") this.#send(this.#leaving.get(place)!, { ...observation, frame });
-    else this.#receive(this.#arriving.get(place)!, { ...observation, frame });
+    const inside = this.#switches.get(observation.node);
+    if (kind === "sent") {
+      const direction = this.#leaving.get(place)!;
+      const hasIt = inside?.send(frame, { port, time, life }) ?? true;
+      if (!hasIt) this.#find(direction, { node, time, what: "sends a frame that it has not got" });
+      this.#send(direction, { ...observation, frame });
+    } else {
+      inside?.receive(frame, { port, time, life });
+      this.#receive(this.#arriving.get(place)!, { ...observation, frame });
+    }
   }
 
   /** What did not arrive over cables that lose nothing. */
   *unreceived(): Generator<Unreceived> {
-    for (const { name, from, to, cable, loses, onItsWay } of this.#leaving.values()) {
-      if (loses) continue;
-      for (const { received, sentAt, endPs } of onItsWay) {
-        if (received > 0) continue;
-        const dueAt = endPs + cable.latencyPs;
+    for (const direction of this.#leaving.values()) {
+      const { name, from, to, onItsWay } = direction;
+      for (const frame of onItsWay) {
+        if (frame.received > 0 || mayBeLost(direction, frame)) continue;
+        const { sentAt } = frame;
+        const dueAt = dueOf(direction, frame);
         yield { direction: name, from: from.node, to: to.node, sentAt, dueAt };
       }
     }
   }
 
   #send(direction: Direction, seen: MessageSeen & { readonly frame: Uint8Array }): void {
-    const { frame, time, endPs } = seen;
+    const { frame, time, startPs, endPs } = seen;
+    direction.longestPs = Math.max(direction.longestPs, endPs - startPs);
     direction.onItsWay.push({ bytes: frame, sentAt: time, endPs, received: 0 });
   }
 
@@ -116,14 +152,17 @@ export class WireLedger {
     let place = onItsWay.findIndex((each) => isSame(each.bytes, frame));
     if (place < 0 && corrupts > 0) place = damagedPlace(direction, frame);
     const found = onItsWay[place];
+    const { node } = direction.to;
+    const wrong = (what: string) => this.#find(direction, { node, time, what });
     if (found === undefined) {
-      return this.#find(direction, time, "receives a frame that was not sent, or once too often");
+      return wrong("receives a frame that was not sent, or once too often");
     }
     if (time < found.sentAt + direction.cable.latencyPs) {
-      this.#find(direction, time, `receives a frame sooner than it can be there`);
+      wrong("receives a frame sooner than it can be there");
     }
-    if (place > 0 && !direction.reorders && onItsWay.slice(0, place).some(isUnreceived)) {
-      if (!direction.loses) this.#find(direction, time, "receives a frame before an earlier one");
+    const isOvertaking = place > 0 && !direction.reorders;
+    if (isOvertaking && onItsWay.slice(0, place).some((each) => isMissing(direction, each))) {
+      wrong("receives a frame before an earlier one");
     }
     found.received++;
     this.#forget(direction, place);
@@ -131,17 +170,44 @@ export class WireLedger {
 
   /** What has come as often as it can, and what cannot come any more as a later frame has. */
   #forget(direction: Direction, place: number): void {
-    const { onItsWay, reorders, copies, loses } = direction;
+    const { onItsWay, reorders, copies } = direction;
     if (onItsWay[place]!.received >= copies) onItsWay.splice(place, 1);
+    if (!reorders && place > 0) {
+      const isLost = (each: OnItsWay) => isUnreceived(each) && mayBeLost(direction, each);
+      const earlier = onItsWay.splice(0, place);
+      onItsWay.unshift(...earlier.filter((each) => !isLost(each)));
+    }
     // What was doubled comes a second time soon or not at all.
     if (copies > 1) direction.onItsWay = withoutOld(direction.onItsWay);
-    else if (!reorders && loses) onItsWay.splice(0, place);
   }
 
-  #find({ name, to }: Direction, time: Time, what: string): void {
+  #find(
+    { name }: Direction,
+    { node, time, what }: { readonly node: string; readonly time: Time; readonly what: string },
+  ): void {
     if (this.findings.length >= FINDINGS_MAX) return;
-    this.findings.push({ text: `${to.node} ${what} (${name}, ${time} ps)`, time });
+    this.findings.push({ text: `${node} ${what} (${name}, ${time} ps)`, time });
   }
+}
+
+/** By when a frame is there, if it is not lost. */
+function dueOf({ cable, lateMaxPs, longestPs }: Direction, { endPs }: OnItsWay): Time {
+  // What is held back is let go behind a frame that has overtaken it.
+  return endPs + cable.latencyPs + lateMaxPs + (lateMaxPs > 0 ? 2 * longestPs : 0);
+}
+
+function mayBeLost(direction: Direction, frame: OnItsWay): boolean {
+  const { loses, lossy, dark } = direction;
+  if (loses) return true;
+  const { sentAt } = frame;
+  if (lossy.some(({ from, to }) => from <= sentAt && to >= sentAt)) return true;
+  if (dark.length === 0) return false;
+  const dueAt = dueOf(direction, frame);
+  return dark.some(({ from, to }) => from <= dueAt && to >= sentAt);
+}
+
+function isMissing(direction: Direction, frame: OnItsWay): boolean {
+  return isUnreceived(frame) && !mayBeLost(direction, frame);
 }
 
 /** Frames that were received once, and could come again, of one direction. */
@@ -168,14 +234,27 @@ function directionOf(
   const faults = faultsOf(plan, index).filter(({ direction }) =>
     direction === "both" || direction === from
   );
+  const noticePs = (near: "a" | "b", far: "a" | "b") =>
+    leastEffectPs(plan, cable, { near: cable[near], far: cable[far] });
   const of = (action: string) => faults.filter((fault) => fault.action === action).length;
   return {
     name: directionName(plan, { cable: index, from }),
     cable,
     from: cable[from],
     to: cable[from === "a" ? "b" : "a"],
-    // What is on its way from or to a node that loses power may be gone, too.
-    loses: of("loss") + of("cut") > 0 || hasDied(lives, cable.a) || hasDied(lives, cable.b),
+    loses: isUnscripted(plan, { lives, of: cable }),
+    lossy: faults.filter((fault) => fault.action === "loss" || isCutOfOneWay(fault))
+      .map((fault) => stretchOf(fault, faults)),
+    longestPs: 0,
+    lateMaxPs: faults.reduce((sum, fault) => sum + lateMaxOf(fault), 0),
+    dark: [
+      ...darkOf(lives, { near: cable.a, noticePs: noticePs("a", "b") }),
+      ...darkOf(lives, { near: cable.b, noticePs: noticePs("b", "a") }),
+      ...faults.filter((fault) => fault.action === "cut" && !isCutOfOneWay(fault)).map((fault) => {
+        const { from, to } = stretchOf(fault, faults);
+        return { from, to: to + Math.max(noticePs("a", "b"), noticePs("b", "a")) };
+      }),
+    ],
     reorders: of("reorder") > 0,
     corrupts: of("corrupt"),
     seals: faults.some(({ sealed }) => sealed === true),
@@ -184,8 +263,51 @@ function directionOf(
   };
 }
 
-function hasDied({ lives }: Lives, { node }: Endpoint): boolean {
-  return (lives.get(node) ?? []).some(({ to }) => to !== Infinity);
+/** Nobody notices it: it is like a loss of all. */
+function isCutOfOneWay({ action, direction }: LinkFaultPlan): boolean {
+  return action === "cut" && direction !== "both";
+}
+
+/** From its beginning to its own end, or to the first heal of all that it concerns. */
+function stretchOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Stretch {
+  const heals = all.filter(({ action, direction, at }) =>
+    action === "heal" && at > fault.at && (direction === "both" || direction === fault.direction)
+  );
+  return { from: fault.at, to: Math.min(fault.until ?? Infinity, ...heals.map(({ at }) => at)) };
+}
+
+/** How long what is to be overtaken waits for that at most, unless a fault says it. */
+const HOLD_PS: Time = 100_000_000;
+
+function lateMaxOf({ action, delayPs = 0, jitterPs = 0, holdPs = HOLD_PS }: LinkFaultPlan): Time {
+  if (action === "delay") return delayPs + jitterPs;
+  return action === "reorder" ? holdPs : 0;
+}
+
+/** When an end of a cable has no power, or has it again and the other one does not know. */
+function darkOf(
+  { lives }: Lives,
+  { near, noticePs }: { readonly near: Endpoint; readonly noticePs: Time },
+): Stretch[] {
+  const own = lives.get(near.node) ?? [];
+  return own.filter(({ to }) => to !== Infinity)
+    .map(({ to }, i) => ({ from: to, to: (own[i + 1]?.from ?? Infinity) + noticePs }));
+}
+
+/**
+ * Whether an end died in a way that no plan says. A process that is killed may take with it what it had
+ * said to have sent, however long before.
+ */
+function isUnscripted(
+  { faults }: RackPlan,
+  { lives: { lives }, of }: { readonly lives: Lives; readonly of: CablePlan },
+): boolean {
+  return [of.a, of.b].some(({ node }) =>
+    (lives.get(node) ?? []).some(({ to }) =>
+      to !== Infinity &&
+      !faults.some((fault) => fault.action === "kill" && fault.node === node && fault.at === to)
+    )
+  );
 }
 
 function keyOf({ node, port }: Endpoint): string {

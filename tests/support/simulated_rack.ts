@@ -74,7 +74,7 @@ export class SimulatedRack {
         image: (host) => (offset, length) => this.scm.get(host)!.slice(offset, offset + length),
         inputs: () => options.inputs ?? {},
         programs: options.programs ?? {},
-        ...(options.memoryLog && { memoryLog: options.memoryLog }),
+        memoryLog: options.memoryLog ?? this.#watch.memoryLog,
       }),
       onDurable: (host, writes) => {
         for (const { offset, data } of writes) this.scm.get(host)!.set(data, offset);
@@ -104,13 +104,14 @@ export class SimulatedRack {
   /** What checkers look at, of a run up to `until`. */
   record(until: Time): RunRecord {
     const { plan, reports, simulator } = this;
-    const { notes, wire } = this.#watch;
+    const { notes, wire, durable } = this.#watch;
     return {
       plan,
       lives: livesOf(plan, plan.faults),
       reports,
       notes,
       wire,
+      durable,
       ...(simulator.next !== NEVER && { until: Math.min(until, plan.until ?? until) }),
       scm: (host) => {
         const bytes = this.scm.get(host);
