@@ -48,7 +48,8 @@ function inputHash(input: Input): number {
     case "run":
       return hashPlain(input.program);
     case "writeback":
-      return Math.imul(input.from, 0x85ebca6b) ^ input.to;
+      return Math.imul(input.from, 0x85ebca6b) ^ input.to ^
+        (input.data === undefined ? 0 : textHash(input.data));
     case "wake":
     case "power":
       return 0;

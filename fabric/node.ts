@@ -51,6 +51,7 @@ export type Input =
     readonly from: number;
     readonly to: number;
     readonly buffered: boolean;
+    readonly data?: string;
   };
 
 /** Port numbers with a fixed meaning. Switch ports are numbered from 0 in the plan's order. */

@@ -26,6 +26,9 @@ const lineSchema = z.discriminatedUnion("action", [
     nodes,
     scm: z.tuple([word, word]).refine(([from, to]) => from < to),
     buffered: z.boolean().default(false),
+    data: z.hex().optional(),
+  }).refine(({ scm: [from, to], data }) => data === undefined || data.length === 2 * (to - from), {
+    path: ["data"],
   }),
 ]);
 
@@ -46,15 +49,23 @@ export function faultsIn(text: string, path: string): ReplayedFaults {
       if (action === "kill" || action === "start") faults.push({ at, action, node });
       if (action !== "writeback") continue;
       const [from, to] = line.scm;
-      writebacks.push({ at, node, from, to, buffered: line.buffered });
+      const { buffered, data } = line;
+      writebacks.push({ at, node, from, to, buffered, ...(data !== undefined && { data }) });
     }
   }
   return { faults, writebacks, linkFaults: linkFaultsIn(lines.filter((line) => line !== "")) };
 }
 
 /** The line that {@link readFaultLines} reads as this. */
-export function writebackLine({ at, node, from, to, buffered }: WritebackPlan): string {
-  return JSON.stringify({ at, action: "writeback", nodes: [node], scm: [from, to], buffered });
+export function writebackLine({ at, node, from, to, buffered, data }: WritebackPlan): string {
+  return JSON.stringify({
+    at,
+    action: "writeback",
+    nodes: [node],
+    scm: [from, to],
+    buffered,
+    data,
+  });
 }
 
 async function textOf(path: string): Promise<string> {

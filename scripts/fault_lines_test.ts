@@ -6,9 +6,11 @@ import { faultsIn, writebackLine } from "./fault_lines.ts";
 describe("A record of faults", () => {
   it("tells power failures, returns and early write-backs, each in its order", () => {
     const early = { at: 90, node: "b", from: 64, to: 72, buffered: true };
+    const stored = { at: 91, node: "b", from: 0, to: 8, buffered: false, data: "0102030405060708" };
     const text = [
       `{"at":100,"action":"kill","nodes":["b","b-rnic"],"partition":"b","settledSpan":3}`,
       writebackLine(early),
+      writebackLine(stored),
       `{"at":200,"action":"start","nodes":["b"]}`,
     ].join("\n") + "\n";
     assert.deepEqual(faultsIn(text, "f"), {
@@ -17,7 +19,7 @@ describe("A record of faults", () => {
         { at: 100, action: "kill", node: "b-rnic" },
         { at: 200, action: "start", node: "b" },
       ],
-      writebacks: [early],
+      writebacks: [early, stored],
       linkFaults: [],
     });
   });
@@ -29,6 +31,11 @@ describe("A record of faults", () => {
       [`{"at":1,"action":"burn","nodes":["b"]}`, /\(action\)/],
       [`{"at":1,"action":"writeback","nodes":["b"],"scm":[1,9]}`, /\(scm\.0\)/],
       [`{"at":1,"action":"writeback","nodes":["b"],"scm":[16,8]}`, /\(scm\)/],
+      [`{"at":1,"action":"writeback","nodes":["b"],"scm":[0,8],"data":"01"}`, /\(data\)/],
+      [
+        `{"at":1,"action":"writeback","nodes":["b"],"scm":[0,8],"data":"never 8 bytes!!!"}`,
+        /\(data\)/,
+      ],
     ];
     for (const [line, where] of refused) {
       assert.throws(() => faultsIn(line, "f"), (error: Error) => {

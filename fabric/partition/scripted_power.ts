@@ -63,7 +63,7 @@ export function writebackEvents(
   writebacks: readonly WritebackPlan[],
   indexOf: ReadonlyMap<string, number>,
 ): Event[] {
-  return writebacks.map(({ at, node, from, to, buffered }, number) => {
+  return writebacks.map(({ at, node, from, to, buffered, data }, number) => {
     const index = indexOf.get(node);
     assert(index !== undefined, `Node ${node} is not in the plan`);
     return {
@@ -74,7 +74,7 @@ export function writebackEvents(
       target: index,
       sourceLife: 0,
       targetLife: 0,
-      input: { kind: "writeback", from, to, buffered },
+      input: { kind: "writeback", from, to, buffered, ...(data !== undefined && { data }) },
     };
   });
 }

@@ -87,9 +87,29 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
   if ((scenario === undefined) !== (flags.matrix === true)) {
     throw new UsageError("rack explore: expected a scenario, or --matrix");
   }
+  if (scenario === undefined) refuseWithMatrix(flags);
   const stop = stopOnInterrupt();
   if (scenario !== undefined) return await run(scenario, flags, stop);
   return await exploreTheMatrix({ json: flags.json === true, isStopped: stop.isWanted });
+}
+
+/** The matrix is the same every time: what would change it is not passed over. @throws UsageError */
+function refuseWithMatrix(flags: ExploreFlags): void {
+  const { choices, tear, cuts } = EXPLORE_DEFAULTS;
+  const own = {
+    matrix: true,
+    json: flags.json,
+    choices: `${choices}`,
+    tear: `${tear}`,
+    cuts: `${cuts}`,
+  };
+  const other = Object.entries(flags).find(([name, value]) =>
+    value !== (own as Record<string, unknown>)[name]
+  );
+  if (other === undefined) return;
+  throw new UsageError(
+    `--${other[0]} and --matrix stand together: expected --matrix alone, or --json`,
+  );
 }
 
 async function run(
@@ -107,12 +127,14 @@ async function run(
   checkHost(prepared, host);
   const progress = new Progress({ quiet: flags.json === true });
   const all: Explored[] = [];
+  const vacuous: string[] = [];
   for (const [i, one] of prepared.entries()) {
     if (stop.isWanted()) break;
     const rack = await preparedRack(one);
     const tell = (share: number, points: number) =>
       progress.tell(`${one.label}: ${points} crash points`, (i + share) / prepared.length);
     const verdict = await exploreOne(rack, options, tell);
+    if (isVacuous(rack, verdict)) vacuous.push(one.label);
     const command = await leave(verdict, { scenario, flags, input, one, place });
     all.push({ label: one.label, verdict, command });
   }
@@ -120,6 +142,7 @@ async function run(
   if (all.every(({ command }) => command === null)) await place.remove();
   if (flags.json) print(JSON.stringify(documentOf(prepared, all)));
   else print(exploredText(all));
+  if (vacuous.length > 0) say(vacuousText(vacuous, { claims: flags.claims === true }));
   return exitCode(all.map(({ verdict }) => verdict), prepared.length);
 }
 
@@ -135,6 +158,19 @@ async function exploreOne(
     if (next.done) return next.value;
     tell(next.value.share, next.value.crashPoints);
   }
+}
+
+/** Whether nothing could be broken: no promise was made, and no protocol says what it wants. */
+function isVacuous({ checks, recoveries }: ExploredRack, { verdict, promises }: Verdict): boolean {
+  const asksNobody = Object.keys(checks).length + Object.keys(recoveries).length === 0;
+  return verdict === "safe" && promises === 0 && asksNobody;
+}
+
+function vacuousText(labels: readonly string[], { claims }: { readonly claims: boolean }): string {
+  const ways = ["a program's cpu.note", "a protocol's check", ...(claims ? [] : ["--claims"])];
+  return `${labels.join("; ")}: safe, as nothing was promised: ${
+    ways.join(", ")
+  } would say what has to hold`;
 }
 
 function exitCode(verdicts: readonly Verdict[], wanted: number): number {
@@ -161,6 +197,9 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
   if (tear % 8 !== 0) throw new UsageError(`--tear is "${flags.tear}": expected a multiple of 8`);
   const from = timeOf("--from", flags.from), until = timeOf("--until", flags.until);
   const forPs = timeOf("--for", flags.for);
+  if (from !== undefined && until !== undefined && from >= until) {
+    throw new UsageError(`--from ${flags.from} is not before --until ${flags.until}`);
+  }
   return {
     ...(flags.cut !== undefined && { cut: cutOf(flags.cut) }),
     choices: whole("--choices", flags.choices, many),
@@ -256,8 +295,16 @@ async function leave(
   if (flags.claims) words.push("--claims");
   const { atPs, isReplayable } = counterexample;
   if (isReplayable) words.push("--pack", "all", "--faults", quoted(path));
-  else words.push("--cuts", flags.cuts, "--from", `${atPs}ps`, "--until", `${atPs + 1}ps`);
+  else words.push(...askedAgain(flags), "--from", `${atPs}ps`, "--until", `${atPs + 1}ps`);
   return [`rack ${isReplayable ? "run" : "explore"}`, quoted(scenario), ...words].join(" ");
+}
+
+/** What else was asked for, so that the same choices are made at the instant. */
+function askedAgain({ cut, cuts, choices, tear }: ExploreFlags): string[] {
+  const assumed: Readonly<Record<string, number>> = EXPLORE_DEFAULTS;
+  return Object.entries({ cut, cuts, choices, tear }).flatMap(([name, value]) =>
+    value === undefined || value === `${assumed[name]}` ? [] : [`--${name}`, value]
+  );
 }
 
 function quoted(word: string): string {

@@ -59,12 +59,15 @@ describe("lineCell", () => {
     ]);
   });
 
-  it("leaves out what no instant ends with, as nothing can show it", () => {
+  it("a word that another store of the same instant is over says itself what it brings", () => {
     const log = new HistoryLog();
     log.dirty(20, 64, words("10000000"), 1);
     log.dirty(20, 64, words("20000000"), 1);
     const cell = cellOf(log)!;
-    assert.deepEqual(cell.alternatives.map(digitsOf), ["00000000", "20000000"]);
+    assert.deepEqual(cell.alternatives.map(digitsOf), ["00000000", "10000000", "20000000"]);
+    const data = "01".repeat(8);
+    assert.deepEqual(cell.writebacks(1), [{ at: 20, from: 64, to: 72, buffered: false, data }]);
+    assert.deepEqual(cell.writebacks(2), [{ at: 20, from: 64, to: 72, buffered: false }]);
   });
 
   it("is no choice where the line is clean, or as it was", () => {

@@ -14,7 +14,7 @@ import type { Reported } from "../../nodes/host/protocol.ts";
 import { type RackRun, runRack } from "./rerun.ts";
 import type { ExploredRack } from "./types.ts";
 
-/** What is known of a rack after a power failure. */
+/** What is known of a rack after a power failure. `run` has no SCM of the dead where that was not run. */
 export interface Aftermath {
   /** Frames that got out: all that the others know of the failure. */
   readonly frames: number;
@@ -66,6 +66,7 @@ export class Continuations {
   readonly #frames: readonly Time[];
   readonly #known = new Map<number, Aftermath>();
   readonly #histories: boolean;
+  #isCutOff = false;
 
   /** @param options.histories keeps what became of the memory of those that live on. */
   constructor(
@@ -110,28 +111,59 @@ export class Continuations {
     const frames = this.framesBy(at);
     const known = this.#known.get(frames);
     if (known !== undefined) return known;
-    const { host, config } = this.#victim;
-    const run = runRack(this.#rack, {
-      faults: faultsWith(this.#rack.plan.faults, { hosts: [host], at }),
-      histories: this.#histories,
-    });
-    this.#assertSameUntil(at, run);
-    const isOthers = ({ node }: { readonly node: string }) => node !== host && node !== config.rnic;
-    const made: Aftermath = {
-      frames,
-      reports: run.reports.filter(isOthers),
-      notes: run.notes.filter(isOthers),
-      run,
-      cutAt: at,
-    };
+    const run = this.#run(at, frames);
+    const reports = run.reports.filter((report) => !this.#isOwn(report));
+    this.#assertSameUntil(at, reports);
+    const notes = run.notes.filter((note) => !this.#isOwn(note));
+    const made: Aftermath = { frames, reports, notes, run, cutAt: at };
     this.#known.set(frames, made);
+    this.#isCutOff ||= run.isCutOff;
     return made;
   }
 
-  #assertSameUntil(at: Time, run: RackRun): void {
-    const differs = this.#recording.reports.find((report, i) => {
+  /** Whether the plan's `until` ended any of the runs though something would still have happened. */
+  get isCutOff(): boolean {
+    return this.#isCutOff;
+  }
+
+  /**
+   * The rack with a power failure at `at`. The dead host need not be run for that; it is now and then all
+   * the same (each time there are twice as many runs), for what it leaves to be held against its history.
+   */
+  #run(at: Time, frames: number): RackRun {
+    const { host, config: { rnic } } = this.#victim;
+    const faults = faultsWith(this.#rack.plan.faults, { hosts: [host], at });
+    const asked = { faults, histories: this.#histories };
+    const isWhole = Number.isInteger(Math.log2(this.runs + 1));
+    if (isWhole) return runRack(this.#rack, asked);
+    const sent = this.#recording.sendings.get(rnic)?.sent.slice(0, frames) ?? [];
+    const run = runRack(this.#rack, { ...asked, silent: { host, rnic, sent } });
+    const { reports, notes } = this.#recording;
+    return {
+      ...run,
+      reports: byTime([...this.#ownUntil(at, reports), ...run.reports]),
+      notes: byTime([...this.#ownUntil(at, notes), ...run.notes]),
+      scm: new Map([...run.scm].filter(([name]) => name !== host)),
+    };
+  }
+
+  #isOwn({ node }: { readonly node: string }): boolean {
+    return node === this.#victim.host || node === this.#victim.config.rnic;
+  }
+
+  /** What the dead said before. */
+  #ownUntil<Said extends { readonly node: string; readonly time: Time }>(
+    at: Time,
+    said: readonly Said[],
+  ): Said[] {
+    return said.filter((each) => each.time < at && this.#isOwn(each));
+  }
+
+  #assertSameUntil(at: Time, reports: readonly Reported[]): void {
+    const others = this.#recording.reports.filter((report) => !this.#isOwn(report));
+    const differs = others.find((report, i) => {
       if (report.time >= at) return false;
-      const again = run.reports[i];
+      const again = reports[i];
       return again?.time !== report.time || again.node !== report.node ||
         again.topic !== report.topic;
     });
@@ -142,4 +174,8 @@ export class Continuations {
         "time only. A program that keeps something outside its generator from run to run cannot be explored",
     );
   }
+}
+
+function byTime<Said extends { readonly time: Time }>(said: Said[]): Said[] {
+  return said.sort((x, y) => x.time - y.time);
 }

@@ -7,9 +7,13 @@ import type { TimedNote, WritesNote } from "../../fabric/note.ts";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan.ts";
 import { formatTime, PS_PER_US, type Time } from "../../fabric/time/time.ts";
 import type { TraceLine } from "../../fabric/trace.ts";
+import { SCM_BASE } from "../../nodes/host/address_map.ts";
+import { WITHOUT_END } from "../../nodes/host/cold_machine.ts";
+import type { HeldWrites } from "../../nodes/rnic/journal.ts";
 import { writebackLine } from "../fault_lines.ts";
 import { findingsOf, viewOf } from "../protocol_checks.ts";
 import { faultsWith, victimOf } from "./continuation.ts";
+import { type Bytes, Overlay } from "./history.ts";
 import { ladderAt } from "./ladder.ts";
 import { livingMemories, recordOf, unsoundness } from "./living.ts";
 import { OWN_CHECK, type Suspicion } from "./pass.ts";
@@ -43,7 +47,12 @@ export function confirm(rack: ExploredRack, of: Suspected): Counterexample {
   });
   const shown = shownBy(rack, run, of);
   if (shown === undefined) throw disagreement(of, { faults, writebacks });
-  const replayed = isOwn ? replayOf(rack, { faults: [...failed, ...back], writebacks }) : faults;
+  const isEndless = suspicion.found.endsWith(WITHOUT_END);
+  const replayed = isEndless
+    ? undefined
+    : isOwn
+    ? replayOf(rack, { faults: [...failed, ...back], writebacks })
+    : faults;
   const about = spokenOf(run.notes, { suspicion, scm: shown.scm ?? suspicion.scm });
   return {
     hosts,
@@ -66,8 +75,8 @@ export function faultLines({ faults, writebacks }: Pick<Counterexample, "faults"
   return [...writebacks.map(writebackLine), ...power];
 }
 
-function writebacksOf({ settled }: Suspicion): WritebackPlan[] {
-  const plans: WritebackPlan[] = [];
+function writebacksOf({ settled, early }: Suspicion): WritebackPlan[] {
+  const plans: WritebackPlan[] = [...early];
   for (const [node, cells] of settled) {
     for (const [cell, alternative] of cells) {
       for (const each of cell.writebacks(alternative)) plans.push({ ...each, node });
@@ -125,12 +134,25 @@ function shownBy(rack: ExploredRack, run: RackRun, of: Suspected): Shown | undef
   const noneOpen = { in: () => [] };
   const { breach } = judge.judge({
     at,
-    cut: hosts.map((host) => ({ host, image: run.scm.get(host)!, cells: noneOpen })),
+    cut: hosts.map((host) => ({ host, image: leftOf(run, host, at), cells: noneOpen })),
     living: livingMemories({ run }),
     reports: run.reports,
     notes: run.notes,
   }, { most: options.choices, seed: rack.plan.seed });
   return breach === undefined ? undefined : { found: breach.found };
+}
+
+/** SCM of a host that has not come back, with what its card says that it keeps for it (`wsp`). */
+function leftOf(run: RackRun, host: string, at: Time): Pick<Bytes, "read"> {
+  const left = new Overlay(run.scm.get(host)!);
+  const { rnic } = victimOf(run.plan, host).config;
+  const held = run.reports.findLast(({ node, topic, time }) =>
+    node === rnic && topic === "held" && time >= at
+  );
+  for (const { address, data } of (held?.value as HeldWrites | undefined)?.writes ?? []) {
+    if (address >= SCM_BASE) left.write(address - SCM_BASE, Uint8Array.fromHex(data));
+  }
+  return left;
 }
 
 function disagreement(

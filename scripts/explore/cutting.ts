@@ -2,8 +2,9 @@
 import type { Time } from "../../fabric/time/time.ts";
 import { Cells } from "./choices.ts";
 import type { Victim } from "./continuation.ts";
-import { CrashCursor, Pages } from "./history.ts";
-import type { CrashState, Judge, Range } from "./judge.ts";
+import { type Deposits, NO_DEPOSITS } from "./deposits.ts";
+import { CrashCursor, Pages, type Range } from "./history.ts";
+import type { CrashState, Judge } from "./judge.ts";
 import type { BusWrite, RackRun } from "./rerun.ts";
 
 export interface Cutting {
@@ -12,13 +13,14 @@ export interface Cutting {
   readonly cells: Cells;
   /** What is left, and what of it is open. */
   readonly state: CrashState;
-  /** Bytes of which other things may be found since they were last asked about. */
+  /** Bytes of which other things may be found, or were said, since they were last asked about. */
   changed: Range[];
   /** `wsp`: writes that its card keeps for it, oldest first. */
   held: readonly BusWrite[];
-  /** What had been promised of it; and the one that was asked last. */
+  /** What had been promised of it. */
   judge: Judge | undefined;
-  judged: Judge | undefined;
+  /** What its receive buffers will have it store. */
+  deposits: Deposits;
 }
 
 export function cuttingOf(recording: RackRun, victim: Victim): Cutting {
@@ -44,7 +46,7 @@ export function cuttingOf(recording: RackRun, victim: Victim): Cutting {
     changed: [],
     held: [],
     judge: undefined,
-    judged: undefined,
+    deposits: NO_DEPOSITS,
   };
   return cutting;
 }

@@ -5,6 +5,7 @@
  * living say), `pass.ts` (every instant, one after the other), `judge.ts` and `protocol_judge.ts` (who is
  * asked), `counterexample.ts` (what is shown of a breach, after it was made to happen in a real run).
  */
+import { formatTime } from "../../fabric/time/time.ts";
 import { victimOf } from "./continuation.ts";
 import { confirm } from "./counterexample.ts";
 import { type Counts, Pass } from "./pass.ts";
@@ -27,19 +28,24 @@ export async function* explore(
   const recording = runRack(rack, { histories: true });
   const counts: Counts = { instants: 0, crashPoints: 0, continuations: 0, bounded: 0 };
   const targets = targetsOf(rack, recording, options);
+  const isWindow = options.from !== undefined || options.until !== undefined;
   const ended = (more: Pick<Verdict, "verdict" | "counterexample"> & { why?: string }): Verdict => {
     const wallMs = performance.now() - began;
     const perSecond = Math.round(1_000 * counts.crashPoints / wallMs);
-    return { ...more, hosts: targets.flat(), ...counts, ...spokenOf(recording), wallMs, perSecond };
+    const exhaustive = more.verdict === "safe" && counts.bounded === 0 && !isWindow;
+    const spoken = spokenOf(recording);
+    return { ...more, hosts: targets.flat(), ...counts, exhaustive, ...spoken, wallMs, perSecond };
   };
-  let turnEnds = began + TURN_MS;
+  let turnEnds = began + TURN_MS, isCutOff = recording.isCutOff;
   for (const [i, hosts] of targets.entries()) {
     const victims = hosts.map((host) => victimOf(rack.plan, host));
     const isTotal = options.cut === "all";
-    const run = new Pass({ rack, recording, victims, isTotal, options, counts }).run();
+    const pass = new Pass({ rack, recording, victims, isTotal, options, counts });
+    const run = pass.run();
     for (;;) {
       const next = run.next();
       if (next.done) {
+        isCutOff ||= pass.isCutOff;
         if (next.value === undefined) break;
         const counterexample = confirm(rack, { suspicion: next.value, recording, options });
         return ended({ verdict: "unsafe", counterexample });
@@ -54,11 +60,18 @@ export async function* explore(
       turnEnds = performance.now() + TURN_MS;
     }
   }
-  if (recording.isCutOff) {
-    const why = "the scenario's `until` ends the rack's run before it is over";
-    return ended({ verdict: "partial", why, counterexample: null });
-  }
+  const why = whyUnsure(recording, counts, isCutOff);
+  if (why !== undefined) return ended({ verdict: "partial", why, counterexample: null });
   return ended({ verdict: "safe", counterexample: null });
+}
+
+/** Why it means little that nothing wrong was found; undefined where it means that nothing is. */
+function whyUnsure({ endPs }: RackRun, counts: Counts, isCutOff: boolean): string | undefined {
+  if (isCutOff) {
+    return "the scenario's `until` ends a run, with or without the power failure, before it is over";
+  }
+  if (counts.instants > 0) return undefined;
+  return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
 }
 
 /** Runs an exploration to its end, without anybody watching. */

@@ -64,6 +64,12 @@ export interface DirtyLine {
   readonly versions: { readonly at: Time; readonly bytes: Uint8Array; readonly words: number }[];
 }
 
+/** Bytes [from, to) of SCM. */
+export interface Range {
+  readonly from: number;
+  readonly to: number;
+}
+
 /** Bytes of SCM. */
 export interface Bytes {
   read(offset: number, target: Uint8Array): void;
@@ -201,6 +207,13 @@ export class CrashCursor<Image extends Bytes = Bytes> {
   /** What happens next; undefined at the end. */
   get next(): Entry | undefined {
     return this.#entries[this.#next];
+  }
+
+  /** What is still to happen at an instant, in order. */
+  upcoming(at: Time): readonly Entry[] {
+    let end = this.#next;
+    while (this.#entries[end]?.at === at) end++;
+    return this.#entries.slice(this.#next, end);
   }
 
   /** Lets it happen. */

@@ -16,18 +16,20 @@ export function instantsOf(
     readonly victims: readonly Victim[];
     /** None where nobody lives on to say anything. */
     readonly continuations?: Continuations;
+    /** Somebody is asked who knows the instant, and what others had said before it. */
+    readonly isTold?: boolean;
     readonly from?: Time;
     readonly until?: Time;
   },
 ): Time[] {
-  const { victims, continuations, from = 1, until = Infinity } = of;
+  const { victims, continuations, isTold = false, from = 1, until = Infinity } = of;
   const hosts = new Set(victims.map(({ host }) => host));
   const edges = new Set<Time>([1, from, recording.endPs + 1]);
   for (const host of hosts) {
     for (const { at } of recording.histories.get(host)?.entries ?? []) edges.add(at + 1);
   }
   // Of all that is said, or only of what the dead had said before.
-  const isHeard = (node: string) => continuations === undefined || hosts.has(node);
+  const isHeard = (node: string) => isTold || continuations === undefined || hosts.has(node);
   for (const { node, time } of recording.reports) if (isHeard(node)) edges.add(time + 1);
   for (const { node, time } of recording.notes) if (isHeard(node)) edges.add(time + 1);
   for (const at of continuations?.edges() ?? []) edges.add(at);

@@ -10,7 +10,12 @@ import {
   type TraceLine,
 } from "../../fabric/trace.ts";
 import { ladderText } from "../../fabric/trace_text.ts";
-import type { Range } from "./judge.ts";
+import type { Range } from "./history.ts";
+
+type HostRange = { readonly host: string } & Range;
+
+/** So many of the last operations are looked through for one that a host which was cut has part in. */
+const LOOK_BACK = 256;
 
 /** @returns "" where nothing was traced that is an operation. */
 export function ladderAt(
@@ -20,14 +25,18 @@ export function ladderAt(
     readonly hosts: readonly string[];
     readonly at: Time;
     /** Bytes of SCM that it is about. */
-    readonly scm: Range | undefined;
+    readonly scm: HostRange | undefined;
   },
 ): string {
   const { plan, hosts, at, scm } = of;
   const trace = readTrace(lines, plan);
   const begun = operationsOf(trace).filter(({ startPs }) => startPs < at);
-  const operation = begun.findLast((each) => scm !== undefined && isAbout(lines, each, scm)) ??
-    begun.at(-1);
+  const concerns = (each: Operation, some: readonly string[]) =>
+    ladderOf(trace, each).columns.some((node) => some.includes(node));
+  const operation =
+    begun.findLast((each) =>
+      scm !== undefined && isAbout(lines, each, scm) && concerns(each, [scm.host])
+    ) ?? begun.slice(-LOOK_BACK).findLast((each) => concerns(each, hosts)) ?? begun.at(-1);
   if (operation === undefined) return "";
   const ladder = ladderOf(trace, operation);
   const cut = hosts.map((node): LadderRow => ({

@@ -47,16 +47,17 @@ export function recordOf(run: RackRun, claims: boolean): RunRecord {
 /**
  * Promises that a run breaks, each checker's first.
  * @param but.notOf hosts whose SCM somebody else looks at.
+ * @param but.notBy name of a checker that somebody else asks.
  */
 export function unsoundness(
   run: RackRun,
   claims: boolean,
-  but: { readonly notOf: readonly string[] } = { notOf: [] },
+  but: { readonly notOf: readonly string[]; readonly notBy?: string } = { notOf: [] },
 ) {
   const whole = recordOf(run, claims);
   const scm: RunRecord["scm"] = (host) => but.notOf.includes(host) ? undefined : whole.scm(host);
   const record = { ...whole, scm };
-  return CHECKERS.flatMap(({ name, check }) => {
+  return CHECKERS.filter(({ name }) => name !== but.notBy).flatMap(({ name, check }) => {
     const [finding] = check(record);
     if (finding === undefined) return [];
     const { text, scm } = finding;
@@ -71,6 +72,7 @@ export function isLeftBehind(
   cursor: CrashCursor<Pages>,
 ): void {
   const { host } = victim;
+  // Where the dead was not run, there is nothing to compare.
   const offset = run.scm.get(host)?.firstDifference(cursor.image);
   if (offset === undefined) return;
   throw new Error(

@@ -4,13 +4,17 @@
  */
 import { assert } from "../../fabric/assert.ts";
 import type { TimedNote } from "../../fabric/note.ts";
+import type { WritebackPlan } from "../../fabric/rack/plan.ts";
 import type { Time } from "../../fabric/time/time.ts";
 import { type Aftermath, Continuations, type Victim } from "./continuation.ts";
 import { type Cutting, cuttingOf, hold } from "./cutting.ts";
-import type { DurableEntry } from "./history.ts";
+import { concerns, depositsOf, differences, receivesInScm } from "./deposits.ts";
+import type { Range } from "./history.ts";
 import { instantsOf } from "./instants.ts";
-import { hull, Judge, type Range, type Settled, witnessOf } from "./judge.ts";
-import { isLeftBehind, livingMemories, unsoundness } from "./living.ts";
+import { type Interruption, interruptions, writebacksOf } from "./interrupted.ts";
+import { Judge, type Settled, witnessOf } from "./judge.ts";
+import { isLeftBehind, livingMemories, recordOf, unsoundness } from "./living.ts";
+import { LogJudge } from "./log_judge.ts";
 import { ProtocolJudge } from "./protocol_judge.ts";
 import type { RackRun } from "./rerun.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
@@ -27,6 +31,8 @@ export interface Counts {
 export interface Suspicion {
   readonly hosts: readonly string[];
   readonly at: Time;
+  /** What had happened of the instant itself. */
+  readonly early: readonly WritebackPlan[];
   /** By host: what was found of what was open. */
   readonly settled: ReadonlyMap<string, Settled>;
   readonly checker: string;
@@ -46,6 +52,12 @@ export interface PassOptions {
   readonly counts: Counts;
 }
 
+/** A power failure of one host in the middle of an instant. */
+interface Interrupted {
+  readonly cutting: Cutting;
+  readonly interruption: Interruption;
+}
+
 /** Name of the checker that a protocol's own file is. */
 export const OWN_CHECK = "check";
 
@@ -59,7 +71,12 @@ export class Pass {
   readonly #own: readonly TimedNote[];
   /** How many of them were made by now. */
   #heard = 0;
+  /** When there was last something new to hear. */
+  #listenedAt: Time = 0;
   #aftermath: Aftermath | undefined;
+  readonly #log = new LogJudge();
+  /** Nobody has looked yet for what was told of replicated logs. */
+  #isUnread = false;
 
   constructor(of: PassOptions) {
     this.#of = of;
@@ -75,6 +92,7 @@ export class Pass {
     const { from, until } = options;
     this.#instants = instantsOf(recording, {
       victims,
+      isTold: this.#protocol.hasQuestions,
       ...(this.#continuations && { continuations: this.#continuations }),
       ...(from !== undefined && { from }),
       ...(until !== undefined && { until }),
@@ -83,32 +101,32 @@ export class Pass {
     this.#own = recording.notes.filter(({ node }) => isTotal || names.has(node));
   }
 
+  /** Whether the plan's `until` ended what was to be heard of the living. */
+  get isCutOff(): boolean {
+    return this.#continuations?.isCutOff === true;
+  }
+
   /** Goes through all instants, and says before each how far it is, in [0, 1]. */
   *run(): Generator<number, Suspicion | undefined> {
-    const { counts } = this.#of;
+    const { counts, options: { until = Infinity } } = this.#of;
     for (const [i, at] of this.#instants.entries()) {
       yield i / this.#instants.length;
       const found = this.#interruptUntil(at, i > 0) ?? this.#cut(at);
       counts.instants++;
       if (found !== undefined) return found;
     }
-    return undefined;
+    return this.#interruptUntil(until, this.#instants.length > 0);
   }
 
-  /** Moves to `until`, cutting off each write on the way while it becomes durable. */
+  /** Moves to `until`, with a power failure in the middle of all that happens on the way. */
   #interruptUntil(until: Time, isAsked: boolean): Suspicion | undefined {
     const { tear } = this.#of.options;
     for (const cutting of this.#cuttings) {
-      const { cursor } = cutting;
-      for (let entry = cursor.next; entry !== undefined && entry.at < until; entry = cursor.next) {
-        const isOpen = isAsked && entry.kind === "durable" && this.#matters(cutting, entry) &&
-          cutting.cells.tear(entry, tear);
-        if (isOpen) {
-          const found = this.#ask(entry.at, { torn: cutting });
-          cutting.cells.mend();
-          if (found !== undefined) return found;
-        }
-        cursor.step();
+      const { cursor, cells } = cutting;
+      const matters = (ranges: readonly Range[]) => isAsked && this.#matters(cutting, ranges);
+      for (const interruption of interruptions(cursor, cells, { until, tear, matters })) {
+        const found = this.#ask(interruption.at, { cutting, interruption });
+        if (found !== undefined) return found;
       }
     }
     return undefined;
@@ -118,9 +136,8 @@ export class Pass {
    * Whether it makes a difference how much of a write is there: what each eight bytes of it are before and
    * after is asked at the instants around it.
    */
-  #matters({ judge }: Cutting, { offset, bytes }: DurableEntry): boolean {
-    return this.#protocol.hasQuestions ||
-      judge?.hasLinks({ from: offset, to: offset + bytes.length }) === true;
+  #matters({ judge }: Cutting, ranges: readonly Range[]): boolean {
+    return this.#protocol.hasQuestions || judge?.hasLinks(ranges) === true;
   }
 
   #cut(at: Time): Suspicion | undefined {
@@ -131,7 +148,7 @@ export class Pass {
       const wrong = this.#examine(aftermath);
       if (wrong !== undefined) return wrong;
     }
-    return this.#ask(at, {});
+    return this.#ask(at, undefined);
   }
 
   /** Hears what is said of a power failure at `at`. @returns whether it is the first of its kind. */
@@ -140,6 +157,8 @@ export class Pass {
     const before = this.#aftermath, runs = this.#continuations?.runs ?? 0;
     this.#aftermath = this.#continuations?.at(at);
     counts.continuations += (this.#continuations?.runs ?? 0) - runs;
+    // Until then, all that was said is the same.
+    const since = Math.min(this.#listenedAt, before?.cutAt ?? at);
     const from = this.#heard;
     this.#heard = countBefore(this.#own, at, from);
     const isNew = this.#aftermath !== before;
@@ -150,8 +169,12 @@ export class Pass {
     const { plan, lives } = this.#aftermath?.run ?? recording;
     const run = { plan, lives, claims: options.claims === true };
     for (const cutting of this.#cuttings) {
-      cutting.judge = new Judge(run, { host: cutting.victim.host, notes, most: options.choices });
+      const judge = new Judge(run, { host: cutting.victim.host, notes, most: options.choices });
+      cutting.changed.push(...judge.differences(cutting.judge, since));
+      cutting.judge = judge;
     }
+    this.#listenedAt = at;
+    this.#isUnread = true;
     return isNew;
   }
 
@@ -166,44 +189,83 @@ export class Pass {
     const hosts = this.#cuttings.map(({ victim }) => victim.host);
     for (const { victim, cursor } of this.#cuttings) isLeftBehind(aftermath, victim, cursor);
     const claims = this.#of.options.claims === true;
-    const [wrong] = unsoundness(aftermath.run, claims, { notOf: hosts });
+    const [wrong] = unsoundness(aftermath.run, claims, { notOf: hosts, notBy: this.#log.checker });
     if (wrong === undefined) return undefined;
-    return { hosts, at: aftermath.cutAt, settled: new Map(), ...wrong };
+    return { hosts, at: aftermath.cutAt, early: [], settled: new Map(), ...wrong };
   }
 
-  /** Asks whether all is well with a power failure at `at`. */
-  #ask(at: Time, how: { readonly torn?: Cutting }): Suspicion | undefined {
+  /** Asks whether all is well with a power failure at `at`, or in the middle of what happens then. */
+  #ask(at: Time, how: Interrupted | undefined): Suspicion | undefined {
     const { counts } = this.#of;
-    const asked = how.torn === undefined ? this.#cuttings : [how.torn];
-    if (how.torn === undefined) counts.crashPoints++;
-    for (const cutting of asked) {
-      const found = this.#askPromises(at, cutting, how.torn !== undefined);
+    if (how === undefined) {
+      counts.crashPoints++;
+      const found = this.#askLog(at);
       if (found !== undefined) return found;
     }
-    return this.#protocol.hasQuestions ? this.#askProtocol(at) : undefined;
+    for (const cutting of how === undefined ? this.#cuttings : [how.cutting]) {
+      const found = this.#askPromises(at, cutting, how);
+      if (found !== undefined) return found;
+    }
+    return this.#protocol.hasQuestions ? this.#askProtocol(at, how) : undefined;
   }
 
-  #askPromises(at: Time, cutting: Cutting, isTorn: boolean): Suspicion | undefined {
+  #askLog(at: Time): Suspicion | undefined {
+    const log = this.#log, cuttings = this.#cuttings;
+    const isChanged = cuttings.some(({ victim, changed }) => log.hasRead(victim.host, changed));
+    if (!isChanged && !this.#isUnread) return undefined;
+    this.#isUnread = false;
+    const notes = this.#notesAt(at);
+    if (!LogJudge.concerns(notes)) return undefined;
+    const { recording, options, counts } = this.#of;
+    const run = this.#aftermath?.run ?? recording;
+    const record = { ...recordOf(run, options.claims === true), notes };
+    const { finding, settled, paths, isBounded } = log.judge(
+      record,
+      cuttings.map(({ state }) => state),
+    );
+    counts.crashPoints += paths;
+    if (isBounded) counts.bounded++;
+    if (finding === undefined) return undefined;
+    return {
+      ...this.#suspected(at, undefined),
+      settled: this.#byHost(settled),
+      checker: log.checker,
+      found: finding.text,
+    };
+  }
+
+  /** Choices, by the host whose cells they are of. */
+  #byHost(settled: Settled): Map<string, Settled> {
+    return new Map(this.#cuttings.map(({ victim, cells }) => [
+      victim.host,
+      new Map([...settled].filter(([cell]) => cells.has(cell))),
+    ]));
+  }
+
+  #askPromises(at: Time, cutting: Cutting, how: Interrupted | undefined): Suspicion | undefined {
     const { judge, state, victim } = cutting;
     const whole = judge?.whole;
+    if (how === undefined && whole !== undefined) this.#receive(cutting);
+    const ranges = how?.interruption.ranges ?? cutting.changed;
+    if (how === undefined) cutting.changed = [];
     if (judge === undefined || whole === undefined) return undefined;
-    const cells = state.cells.in(whole.from, whole.to);
-    this.#of.counts.crashPoints += cells.reduce(
-      (sum, cell) => sum + cell.alternatives.length - 1,
-      0,
-    );
-    const range = isTorn || cutting.judged !== judge ? whole : concernedOf(judge, cutting.changed);
-    cutting.judged = judge;
-    if (!isTorn) cutting.changed = [];
-    const isFound = range !== undefined && judge.judge(state, range).length > 0;
-    if (judge.takeBounded()) this.#of.counts.bounded++;
-    if (!isFound) return undefined;
-    const witness = witnessOf(judge, state, range);
+    const open = how === undefined
+      ? state.cells.in(whole.from, whole.to)
+      : judge.cellsOf(state, ranges);
+    for (const { alternatives } of open) this.#of.counts.crashPoints += alternatives.length - 1;
+    const { deposits } = cutting;
+    let isBounded = deposits.isBounded, witness: ReturnType<typeof witnessOf>;
+    for (const { settled } of deposits.ways) {
+      const [wrong] = judge.judge(state, ranges, settled);
+      witness ??= wrong && witnessOf(judge, state, { ranges, settled, suspected: wrong.scm });
+      // What takes more than two choices at once is not gone into, which is to be said.
+      if (judge.takeBounded() || (wrong !== undefined && witness === undefined)) isBounded = true;
+    }
+    if (isBounded) this.#of.counts.bounded++;
     if (witness === undefined) return undefined;
     const { settled, finding } = witness;
     return {
-      hosts: this.#cuttings.map((each) => each.victim.host),
-      at,
+      ...this.#suspected(at, how),
       settled: new Map([[victim.host, settled]]),
       checker: judge.checker,
       found: finding.text,
@@ -211,7 +273,24 @@ export class Pass {
     };
   }
 
-  #askProtocol(at: Time): Suspicion | undefined {
+  /** Looks what receive buffers in persistent memory are about by now. */
+  #receive(cutting: Cutting): void {
+    const { changed, victim, state, deposits: before } = cutting;
+    const { plan } = this.#of.rack;
+    if (!receivesInScm(plan, victim.host) || !concerns(before, changed)) return;
+    cutting.deposits = depositsOf(plan, state);
+    cutting.changed.push(...differences(before, cutting.deposits));
+  }
+
+  #suspected(at: Time, how: Interrupted | undefined): Pick<Suspicion, "hosts" | "at" | "early"> {
+    const hosts = this.#cuttings.map(({ victim }) => victim.host);
+    if (how === undefined) return { hosts, at, early: [] };
+    const { cutting: { victim, state }, interruption } = how;
+    const early = writebacksOf(interruption, state.image);
+    return { hosts, at, early: early.map((each) => ({ ...each, node: victim.host })) };
+  }
+
+  #askProtocol(at: Time, how: Interrupted | undefined): Suspicion | undefined {
     const { options, recording, counts, rack } = this.#of;
     const aftermath = this.#aftermath;
     const isOwn = ({ node }: { readonly node: string }) =>
@@ -229,17 +308,10 @@ export class Pass {
     if (verdict.isBounded) counts.bounded++;
     if (verdict.breach === undefined) return undefined;
     const { found, trail, again } = verdict.breach;
-    const settled = this.#cuttings.map(({ victim, cells }) => {
-      const own = trail.filter(({ cell }) => cells.has(cell));
-      return [
-        victim.host,
-        new Map(own.map(({ cell, alternative }) => [cell, alternative])),
-      ] as const;
-    });
+    const settled = new Map(trail.map(({ cell, alternative }) => [cell, alternative]));
     return {
-      hosts: this.#cuttings.map(({ victim }) => victim.host),
-      at,
-      settled: new Map(settled),
+      ...this.#suspected(at, how),
+      settled: this.#byHost(settled),
       checker: OWN_CHECK,
       found,
       ...(again !== undefined && { again }),
@@ -248,7 +320,8 @@ export class Pass {
 }
 
 function isAboutWrites({ note }: TimedNote): boolean {
-  return note.kind === "writes" || note.kind === "visible" || note.kind === "persistent";
+  return note.kind === "writes" || note.kind === "visible" || note.kind === "persistent" ||
+    note.kind === "log";
 }
 
 /** How many come before `at`, where it is known that `from` do. */
@@ -256,9 +329,4 @@ function countBefore(all: readonly { readonly time: Time }[], at: Time, from: nu
   let count = from;
   while (count < all.length && all[count]!.time < at) count++;
   return count;
-}
-
-/** The changed bytes that promises may be about. */
-function concernedOf(judge: Judge, changed: readonly Range[]): Range | undefined {
-  return hull(changed.flatMap((range) => judge.concerned(range) ?? []));
 }

@@ -1,5 +1,5 @@
 /** Where the bytes of writes were when the power went, and which of them a power failure left. */
-import type { Time } from "../../fabric/time/time.ts";
+import { PS_PER_US, type Time } from "../../fabric/time/time.ts";
 import type { SpokenWrite } from "./counterexample.ts";
 import { isSame, WORD_BYTES } from "./choices.ts";
 import { type Bytes, CrashCursor, LINE_BYTES, Pages } from "./history.ts";
@@ -10,6 +10,7 @@ import type { BytePlace, PlacedBytes } from "./types.ts";
 /** One host at the instant of the power failure. */
 interface Scene {
   readonly host: string;
+  readonly rnic: string;
   readonly at: Time;
   readonly cursor: CrashCursor;
   readonly busWrites: readonly BusWrite[];
@@ -17,8 +18,13 @@ interface Scene {
   readonly left: Pick<Bytes, "read">;
 }
 
+/** Where no program spoke of any, a card's writes are named: so many, of so long before and after. */
+const CARD_WRITES_MAX = 8;
+const NEAR_PS = 2 * PS_PER_US;
+
 /**
- * Where the bytes were, each write cut where that changes.
+ * Where the bytes were, each write cut where that changes. Of no writes: of those of cards about that
+ * time, also of those that came where the power did not fail.
  * @param of.run the run with the power failure; `recording`: the one without.
  */
 export function placesOf(
@@ -31,9 +37,19 @@ export function placesOf(
   },
 ): PlacedBytes[] {
   const scenes = new Map(of.hosts.map((host) => [host, sceneOf(recording, { ...of, host })]));
-  return of.writes.flatMap((write) => {
+  const writes = of.writes.length > 0 ? of.writes : [...scenes.values()].flatMap(writesOfCard);
+  return writes.flatMap((write) => {
     const scene = scenes.get(write.note.on);
     return scene === undefined ? [] : placed(scene, write);
+  });
+}
+
+/** A card's writes about the time of the power failure. */
+function writesOfCard({ host, rnic, at: cutAt, busWrites }: Scene): SpokenWrite[] {
+  return [...busWrites.entries()].filter(([, { at, arrivesAt }]) =>
+    arrivesAt >= cutAt - NEAR_PS && at <= cutAt + NEAR_PS
+  ).slice(-CARD_WRITES_MAX).map(([id, { offset: at, bytes }]) => {
+    return { node: rnic, by: rnic, note: { kind: "writes", id, on: host, at, bytes } };
   });
 }
 
@@ -45,7 +61,7 @@ function sceneOf(
   const cursor = new CrashCursor(recording.histories.get(host)?.entries ?? [], new Pages());
   cursor.moveTo(at);
   const busWrites = recording.sendings.get(config.rnic)?.busWrites ?? [];
-  return { host, at, cursor, busWrites, left: run.scm.get(host)! };
+  return { host, rnic: config.rnic, at, cursor, busWrites, left: run.scm.get(host)! };
 }
 
 function placed(scene: Scene, { node, by, note }: SpokenWrite): PlacedBytes[] {

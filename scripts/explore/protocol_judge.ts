@@ -16,8 +16,10 @@ import type {
   Recover,
   Reported,
 } from "../../nodes/host/protocol.ts";
+import { textsOf } from "../protocol_checks.ts";
 import { type Cell, Cells, type Picker, readCrashed } from "./choices.ts";
 import { type Bytes, CrashCursor, HistoryLog, Overlay } from "./history.ts";
+import { interruptions } from "./interrupted.ts";
 import type { CrashState } from "./judge.ts";
 import { forEachPath, type Trail } from "./paths.ts";
 import type { ExploredRack } from "./types.ts";
@@ -65,12 +67,14 @@ export class ProtocolJudge {
   readonly #recoveries: ExploredRack["recoveries"];
   readonly #checks: readonly Check[];
   readonly #cuts: 1 | 2;
+  readonly #tear: number;
 
-  constructor(rack: ExploredRack, options: { readonly cuts: 1 | 2 }) {
+  constructor(rack: ExploredRack, options: { readonly cuts: 1 | 2; readonly tear: number }) {
     this.#plans = hostPlans(rack.plan);
     this.#recoveries = rack.recoveries;
     this.#checks = Object.values(rack.checks);
     this.#cuts = options.cuts;
+    this.#tear = options.tear;
   }
 
   /** Whether there is anything to ask. */
@@ -144,7 +148,7 @@ export class ProtocolJudge {
       } catch (error) {
         return `check failed: ${messageOf(error)}`;
       }
-      const texts = answer === undefined ? [] : typeof answer === "string" ? [answer] : answer;
+      const texts = textsOf(answer);
       if (texts.length > 0) return texts.join("; ");
     }
     return undefined;
@@ -202,23 +206,33 @@ export class ProtocolJudge {
     of: { readonly decided: ReadonlyMap<Cell, number>; readonly choosing: Choosing },
   ): ProtocolVerdict {
     const others = crash.cut.filter((state) => state.host !== host);
-    const cursor = new CrashCursor(log.entries, new Overlay(found));
+    const cursor = new CrashCursor(log.entries, new Overlay(found), (from, to) => {
+      cells.changed(from, to);
+    });
+    const cells = new Cells(cursor);
+    const again: CrashState = { host, image: cursor.image, cells };
     let paths = 0, isBounded = false;
-    for (const at of new Set(log.entries.map((entry) => entry.at + 1))) {
-      cursor.moveTo(at);
+    const ask = (at: Time): ProtocolVerdict | undefined => {
       let wrong: string | undefined;
       const done = forEachPath(of.choosing, (pick) => {
         // What the first recovery has read is decided; what it has not is still open.
         const both: Picker = (cell) => of.decided.get(cell) ?? pick(cell);
         found.pick = both;
-        const again: CrashState = { host, image: cursor.image, cells: new Cells(cursor) };
         wrong = this.#wrong({ ...crash, cut: [...others, again] }, both);
         return wrong !== undefined;
       });
       paths += done.paths;
       isBounded ||= done.isBounded;
-      if (wrong === undefined) continue;
+      if (wrong === undefined) return undefined;
       return { paths, isBounded, breach: { found: wrong, trail: done.ended ?? [], again: at } };
+    };
+    for (const until of new Set(log.entries.map((entry) => entry.at + 1))) {
+      for (const { at } of interruptions(cursor, cells, { until, tear: this.#tear })) {
+        const breach = ask(at);
+        if (breach !== undefined) return breach;
+      }
+      const breach = ask(until);
+      if (breach !== undefined) return breach;
     }
     return { paths, isBounded, breach: undefined };
   }

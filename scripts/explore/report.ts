@@ -1,5 +1,7 @@
 /** What an exploration says, for people. As data it is the {@link Verdict} itself. */
+import type { WritebackPlan } from "../../fabric/rack/plan.ts";
 import { formatTime } from "../../fabric/time/time.ts";
+import { countOf } from "../../tests/checkers/run_record.ts";
 import { table } from "../commands/output.ts";
 import type { BytePlace, Counterexample, PlacedBytes, Verdict } from "./types.ts";
 
@@ -23,12 +25,15 @@ export function exploredText(all: readonly Explored[]): string {
 
 function countsText(verdict: Verdict): string {
   const { hosts, instants, crashPoints, continuations, bounded, wallMs, perSecond, why } = verdict;
-  const { writes, promises } = verdict;
+  const { writes, promises, exhaustive } = verdict;
+  const points = countOf(crashPoints, "crash point"), runs = countOf(continuations, "run");
+  const sampled = `NOT all choices: sampled at ${countOf(bounded, "instant")} (--choices)`;
   const parts = [
-    `${crashPoints} crash points at ${instants} instants of ${hosts.join(", ")}`,
-    `${continuations} runs, ${(wallMs / 1_000).toFixed(2)} s, ${perSecond}/s`,
-    `${writes} writes, ${promises} promised`,
-    ...(bounded > 0 ? [`choices sampled at ${bounded} instants`] : []),
+    `${points} at ${countOf(instants, "instant")} of ${hosts.join(", ")}`,
+    `${runs}, ${(wallMs / 1_000).toFixed(2)} s, ${perSecond}/s`,
+    `${countOf(writes, "write")}, ${promises} promised`,
+    ...(exhaustive ? ["all choices at all instants"] : []),
+    ...(bounded > 0 ? [sampled] : []),
     ...(why === undefined ? [] : [`not all: ${why}`]),
   ];
   return parts.join("; ");
@@ -45,13 +50,7 @@ function counterexampleText(counterexample: Counterexample, command: string | nu
     ...(places.length > 0 ? [`Where the bytes were:\n${placesTable(places)}`] : []),
     ...(writebacks.length > 0
       ? [
-        `What had got to memory early:\n${
-          indented(writebacks.map(({ at, node, from, to, buffered }) =>
-            `0x${from.toString(16)} to 0x${to.toString(16)} of ${node}, as ${
-              buffered ? "the I/O controller was about to write it" : "the cache had it"
-            } at ${at} ps`
-          ))
-        }`,
+        `What had got to memory early:\n${indented(writebacks.map(earlyText))}`,
       ]
       : []),
     ...(ladder === "" ? [] : [`The operation:\n${ladder}`]),
@@ -60,8 +59,18 @@ function counterexampleText(counterexample: Counterexample, command: string | nu
   return sections.join("\n\n");
 }
 
+function earlyText({ at, node, from, to, buffered, data }: WritebackPlan): string {
+  const who = data !== undefined
+    ? "a core was storing it"
+    : buffered
+    ? "the I/O controller was about to write it"
+    : "the cache had it";
+  return `0x${from.toString(16)} to 0x${to.toString(16)} of ${node}, as ${who} at ${at} ps`;
+}
+
 function againText(again: number): string {
-  return `It fails again when recovery has done ${again} things to its memory, and recovery begins anew.`;
+  const done = countOf(again, "thing");
+  return `It fails again when recovery has done ${done} to its memory, and recovery begins anew.`;
 }
 
 function indented(lines: readonly string[]): string {

@@ -14,6 +14,7 @@ import { SCM_BASE } from "../../nodes/host/address_map.ts";
 import type { Reported } from "../../nodes/host/protocol.ts";
 import { type Life, livesOf } from "../../tests/checkers/run_record.ts";
 import { HistoryLog, Pages } from "./history.ts";
+import { type SentFrame, type Silent, withSilent } from "./silent.ts";
 import type { ExploredRack } from "./types.ts";
 
 /** What differs from the rack's own run, and what is to be kept of it. */
@@ -24,6 +25,8 @@ export interface RunAsked {
   /** Keeps what becomes of every host's memory, and what RNICs send. */
   readonly histories?: boolean;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
+  /** A host of which all that the others see is known: it and its card are not run. */
+  readonly silent?: Silent;
 }
 
 /** A write of an RNIC on its way to SCM. */
@@ -38,8 +41,9 @@ export interface BusWrite {
 
 /** What an RNIC sends. */
 export interface Sendings {
-  /** When it hands frames to its network port, ascending. */
+  /** When it hands frames to its network port, ascending; and which. */
   readonly frames: Time[];
+  readonly sent: SentFrame[];
   readonly busWrites: BusWrite[];
 }
 
@@ -79,10 +83,13 @@ export function runRack(rack: ExploredRack, asked: RunAsked = {}): RackRun {
       memoryLog: (host, life) => historyOf(histories, host, lives.get(host)?.[life]?.from ?? 0),
     }),
   });
-  const create = rack.replace?.(made) ?? made;
+  const replaced = rack.replace?.(made) ?? made;
+  const create = asked.silent === undefined ? replaced : withSilent(replaced, asked.silent);
   const simulator = new Simulator({
     plan,
-    create: asked.histories ? watched(create, { plan, sendings }) : create,
+    create: asked.histories && asked.silent === undefined
+      ? watched(create, { plan, sendings })
+      : create,
     onDurable: (host, writes) => {
       for (const { offset, data } of writes) scmOf(scm, host).write(offset, data);
     },
@@ -133,7 +140,7 @@ function watched(
     const node = create(name, life, unsaved);
     if (node.kind !== "rnic") return node;
     let sent = sendings.get(name);
-    if (sent === undefined) sendings.set(name, sent = { frames: [], busWrites: [] });
+    if (sent === undefined) sendings.set(name, sent = { frames: [], sent: [], busWrites: [] });
     return watchedRnic(node, { sent, busLatencyPs: latencies.get(name) ?? 0 });
   };
 }
@@ -157,8 +164,10 @@ function watchedRnic(
     },
     send(port, message, departAt) {
       const freeAt = out.send(port, message, departAt);
-      if (port === PORTS.rnicNetwork) sent.frames.push(now);
-      else if (message.kind === "memory-write" && message.address >= SCM_BASE) {
+      if (port === PORTS.rnicNetwork && message.kind === "frame") {
+        sent.frames.push(now);
+        sent.sent.push({ at: now, departAt, frame: message });
+      } else if (message.kind === "memory-write" && message.address >= SCM_BASE) {
         const offset = message.address - SCM_BASE;
         const arrivesAt = freeAt + busLatencyPs;
         sent.busWrites.push({ at: now, arrivesAt, offset, bytes: message.data });

@@ -70,6 +70,8 @@ export interface Verdict {
   readonly continuations: number;
   /** Instants at which choices were sampled, as there were more than asked for. */
   readonly bounded: number;
+  /** It is safe, and every instant of the run and every choice at it was tried. */
+  readonly exhaustive: boolean;
   /** Writes that programs spoke of in the run without a power failure, and promises that they had. */
   readonly writes: number;
   readonly promises: number;

@@ -29,6 +29,39 @@ export function check({ hosts }) {
 }
 `;
 
+/** The same where the cache is not lost: it is the order of the stores that is wrong. */
+const BACKWARDS = PROTOCOL.replace(
+  /cpu\.store\(address \+ 4096, (.*)\);\n.*cpu\.store\(address \+ 8192, .*\);/,
+  "cpu.store(address + 8192, $1); cpu.store(address + 4096, $1);",
+);
+
+/** A recovery that adds to what it has added before, if the power fails before it has said so. */
+const TWICE = `
+const word = (value) => Uint8Array.of(value, 0, 0, 0, 0, 0, 0, 0);
+export default function* ({ cpu }) {
+  yield* cpu.ntStore(cpu.scm.address + 4096, word(1));
+}
+export function* recover({ cpu }) {
+  const { address } = cpu.scm;
+  const sum = cpu.load(address + 8192, 8)[0];
+  if (cpu.load(address + 4096, 8)[0] === 0) return sum;
+  yield* cpu.ntStore(address + 8192, word(sum + 1));
+  yield* cpu.ntStore(address + 4096, word(0));
+  return sum + 1;
+}
+export function check({ hosts }) {
+  const { recovered } = hosts.b;
+  return recovered > 1 ? "1 was added " + recovered + " times" : undefined;
+}
+`;
+
+const EADR = `
+name: eadr
+hosts: { a: {}, b: { domain: eadr, scm: { size: 1MiB } } }
+programs:
+  - { on: b, program: ./backwards.ts }
+`;
+
 const OWN = `
 name: own
 hosts: { a: {}, b: { scm: { size: 1MiB } } }
@@ -37,7 +70,7 @@ programs:
 `;
 
 let rig: CommandRig;
-let put = "", own = "", bare = "";
+let put = "", own = "", bare = "", eadr = "", twice = "";
 
 beforeAll(async () => {
   rig = await CommandRig.open();
@@ -45,6 +78,10 @@ beforeAll(async () => {
   bare = await rig.file("bare.yaml", PUT.replace(", bytes: 300", ""));
   own = await rig.file("own.yaml", OWN);
   await rig.file("own.ts", PROTOCOL);
+  eadr = await rig.file("eadr.yaml", EADR);
+  await rig.file("backwards.ts", BACKWARDS);
+  twice = await rig.file("twice.yaml", OWN.replace("own.ts", "twice.ts"));
+  await rig.file("twice.ts", TWICE);
 });
 
 afterAll(() => rig.close());
@@ -99,6 +136,29 @@ describe("rack explore", () => {
     match(again.stdout, /the second is there without the first/);
   });
 
+  it("P-41: has it again where a core was interrupted between two stores", async () => {
+    const explored = await rig.run(["explore", eadr]);
+    equal(explored.code, 1, explored.stderr);
+    match(explored.stdout, /check: the second is there without the first/);
+    match(explored.stdout, /0x2000 to 0x2008 of b, as a core was storing it at/);
+    const again = await rig.run(argumentsIn(explored.stdout));
+    equal(again.code, 1, `${again.stdout}${again.stderr}`);
+    match(again.stdout, /the second is there without the first/);
+  });
+
+  it("P-41: has it again where it takes a second power failure, of the recovery", async () => {
+    equal((await rig.run(["explore", twice])).code, 0);
+    const explored = await rig.run(["explore", twice, "--cuts", "2", "--tear", "64"]);
+    equal(explored.code, 1, explored.stderr);
+    match(explored.stdout, /It fails again when recovery has done \d things? to its memory/);
+    const command = argumentsIn(explored.stdout);
+    equal(command[0], "explore");
+    ok(`${command}`.includes("--cuts,2,--tear,64,--from"), `${command}`);
+    const again = await rig.run(command);
+    equal(again.code, 1, `${again.stdout}${again.stderr}`);
+    match(again.stdout, /check: 1 was added 2 times/);
+  });
+
   it("ends with 2 where it was stopped before all was seen", async () => {
     const limited = await rig.run(["explore", put, "--ddio", "on", "--limit", "10"]);
     equal(limited.code, 2, limited.stderr);
@@ -112,6 +172,9 @@ describe("rack explore", () => {
         ["--tear", "12", /--tear is "12": expected a multiple of 8/],
         ["--cuts", "3", /--cuts is "3"/],
         ["--from", "soon", /--from is "soon": expected a time/],
+        ["--choices", "0", /--choices is "0"/],
+        ["--limit", "-1", /--limit is "-1"/],
+        ["--for", "10", /--for is "10": expected a time/],
       ] as const
     ) {
       const { code, stderr } = await rig.run(["explore", put, option, value]);

@@ -1,0 +1,101 @@
+/** A counterexample shows an operation of the host whose power failed, not one of its neighbour's. */
+import { match, ok, strictEqual as equal } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { ProgramContext, Steps } from "../../nodes/host/program.ts";
+import { exploreAll } from "../../scripts/explore/explore.ts";
+import type { Cut } from "../../scripts/explore/types.ts";
+import { rackOf } from "./explored_rack.ts";
+
+const OPTIONS = { choices: 4096, tear: 8, cuts: 1 } as const;
+
+async function ladderOf(rack: ReturnType<typeof rackOf>, cut: Cut): Promise<string> {
+  const { counterexample } = await exploreAll(rack, { ...OPTIONS, claims: true, cut });
+  ok(counterexample);
+  match(counterexample.ladder, /the power of . fails/);
+  return counterexample.ladder.split("\n")[0]!;
+}
+
+describe("the ladder of a counterexample", () => {
+  it("is about bytes of the host that was cut, where two hosts have the same offsets", async () => {
+    const put = (to: string) =>
+      `{ on: a, run: put, to: ${to}, bytes: 200, size: 200, depth: 1, method: write-only }`;
+    const rack = rackOf(`
+name: two-writes
+seed: 11
+defaults: { ddio: off, scm: { size: 1MiB } }
+hosts: { a: {}, b: {}, c: {} }
+programs: [${put("b")}, ${put("c")}]
+`);
+    match(await ladderOf(rack, { host: "b" }), /a +a-rnic +tor +b-rnic +b$/);
+    match(await ladderOf(rack, { host: "c" }), /a +a-rnic +tor +c-rnic +c$/);
+  });
+
+  it("has the host that was cut in it, where a protocol's own check is what fails", async () => {
+    const name = "./own.ts";
+    const rack = rackOf(
+      `
+name: own-writes
+seed: 3
+defaults: { ddio: off, services: none, scm: { size: 64KiB } }
+hosts: { a: {}, b: {}, c: {} }
+programs:
+  - { on: [b, c], program: ${name}, role: server }
+  - { on: a, program: ${name}, role: client, at: 100us }
+`,
+      {
+        programs: { [name]: writeToBoth },
+        checks: {
+          [name]: ({ cut, hosts, reports }) =>
+            reports.some(({ topic }) => topic === "written") && cut.includes("b") &&
+              hosts.b!.scm(0, 1)[0] === 0
+              ? "b has nothing"
+              : undefined,
+        },
+      },
+    );
+    const { counterexample } = await exploreAll(rack, { ...OPTIONS, cut: { host: "b" } });
+    equal(counterexample?.found, "b has nothing");
+    match(counterexample.ladder.split("\n")[0]!, /a +a-rnic +tor +b-rnic +b$/);
+  });
+});
+
+/** Writes a byte to b, then to c, waits for neither to be persistent, and says that all is written. */
+function* writeToBoth({ cpu, device, options }: ProgramContext): Steps<void> {
+  const { allocPd, createCq, regMr, listen, waitEvent, accept, connect, refused, must } =
+    device.verbs;
+  const { postSend, waitCompletion, sge } = device.verbs;
+  const pd = allocPd(device);
+  const cq = must(yield* createCq(device, { entries: 16 }));
+  const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 4, maxRecvWr: 4 };
+  if (options.role === "server") {
+    const mr = must(yield* regMr(pd, cpu.scm, { access: ["localWrite", "remoteWrite"] }));
+    const place = new DataView(new ArrayBuffer(12));
+    place.setBigUint64(0, BigInt(mr.address));
+    place.setUint32(8, mr.rkey);
+    const listener = must(listen(device, "byte"));
+    for (;;) {
+      const event = yield* waitEvent(listener);
+      if (event?.kind !== "request") continue;
+      yield* accept(listener, event.request, { qp, privateData: new Uint8Array(place.buffer) });
+    }
+  }
+  const buffer = cpu.allocate(64);
+  cpu.store(buffer.address, Uint8Array.of(1));
+  const mr = must(yield* regMr(pd, buffer, { access: ["localWrite"] }));
+  const connections = [];
+  for (const to of ["b", "c"]) {
+    const connection = yield* connect(device, { to, service: "byte", qp });
+    if (refused(connection)) throw new Error(connection.reason);
+    connections.push(connection);
+  }
+  for (const { qp, privateData } of connections) {
+    const place = new DataView(privateData.buffer, privateData.byteOffset);
+    const remote = { va: Number(place.getBigUint64(0)), rkey: place.getUint32(8) };
+    must(yield* postSend(qp, [{ opcode: "write", sges: [sge(mr, 0, 1)], remote }]));
+  }
+  for (let done = 0; done < 2; done++) {
+    const [completion] = yield* waitCompletion(cq, { most: 1 });
+    if (completion!.status !== "SUCCESS") return;
+  }
+  cpu.report("written", {});
+}

@@ -1,0 +1,136 @@
+/** Power failures in racks of several hosts: what the explorer knows of those that live on, and of replicas. */
+import { deepStrictEqual as same, match, ok, strictEqual as equal } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import twoQueues, {
+  check as checkTwoQueues,
+  recover as recoverTwoQueues,
+} from "../../scripts/scenarios/two_queues.ts";
+import { Continuations, faultsWith, victimOf } from "../../scripts/explore/continuation.ts";
+import { exploreAll } from "../../scripts/explore/explore.ts";
+import { instantsOf } from "../../scripts/explore/instants.ts";
+import { Pages } from "../../scripts/explore/history.ts";
+import { recordOf } from "../../scripts/explore/living.ts";
+import { LogJudge } from "../../scripts/explore/log_judge.ts";
+import { runRack } from "../../scripts/explore/rerun.ts";
+import { EXPLORE_DEFAULTS, type ExploredRack } from "../../scripts/explore/types.ts";
+import { rackOf } from "./explored_rack.ts";
+
+/** Three replicas, of which one is away for a while. */
+function logRack(of: { readonly method: string; readonly ddio: "on" | "off" }): ExploredRack {
+  return rackOf(`
+name: replicas
+seed: 7
+defaults: { ddio: ${of.ddio}, dram: 16MiB, scm: { size: 256KiB } }
+hosts: { a: {}, b: {}, c: {}, d: {} }
+programs:
+  - { on: a, run: log, to: [b, c, d], bytes: 4KiB, record: 1KiB, depth: 2, method: ${of.method}, restart: true }
+faults: [{ at: 230us, kill: c }, { at: 300us, start: c }]
+`);
+}
+
+/** The log of README, its tail on a queue pair of its own, on a server that loses nothing it was sent. */
+function queuesRack(tail: "own" | "same"): ExploredRack {
+  const program = "./two_queues.ts";
+  const client = "role: client, to: b, records: 2, bytes: 4096";
+  return rackOf(
+    `
+name: two-queues
+seed: 7
+defaults:
+  services: none
+  scm: { size: 1MiB, regions: { log: { at: 0, size: 64KiB } } }
+hosts: { a: {}, b: { domain: wsp } }
+programs:
+  - { on: b, program: ${program}, role: server, bytes: 4096 }
+  - { on: a, at: 100us, program: ${program}, ${client}, tail: ${tail} }
+`,
+    {
+      programs: { [program]: twoQueues },
+      recoveries: { [program]: recoverTwoQueues },
+      checks: { [program]: checkTwoQueues },
+    },
+  );
+}
+
+describe("the crash explorer, of several hosts", () => {
+  it("P-05: knows what the living say of a second death without running the dead", () => {
+    const rack = logRack({ method: "persist-opcode", ddio: "off" });
+    const recording = runRack(rack, { histories: true });
+    const victim = victimOf(rack.plan, "b");
+    const continuations = new Continuations(rack, { recording, victim }, { histories: true });
+    const instants = instantsOf(recording, { victims: [victim], continuations });
+    let silent = 0;
+    for (const at of instants.filter((_, i) => i % 7 === 0)) {
+      const faults = faultsWith(rack.plan.faults, { hosts: ["b"], at });
+      const killed = runRack(rack, { faults, histories: true });
+      const { run, reports, notes, cutAt } = continuations.at(at);
+      const isOthers = ({ node }: { node: string }) => node !== "b" && node !== "b-rnic";
+      same(reports, killed.reports.filter(isOthers), `reports, cut at ${at}`);
+      same(notes, killed.notes.filter(isOthers), `notes, cut at ${at}`);
+      // What the dead had said is in the run as well, so that it is judged as a whole.
+      const isOwn = ({ node, time }: { node: string; time: number }) =>
+        node === "b" && time < cutAt;
+      same(run.notes.filter(isOwn), killed.notes.filter(isOwn), `own notes, cut at ${at}`);
+      for (const host of ["a", "c", "d"]) {
+        const difference = run.scm.get(host)!.firstDifference(killed.scm.get(host)!);
+        equal(difference, undefined, `SCM of ${host}, cut at ${at}`);
+        same(run.histories.get(host)?.entries, killed.histories.get(host)?.entries);
+      }
+      if (run.scm.get("b") === undefined) silent++;
+    }
+    ok(silent > 5, "the dead is not run most of the time");
+  });
+
+  it("P-41: reads a replicated log from the replica that was cut, too", async () => {
+    const rack = logRack({ method: "persist-opcode", ddio: "off" });
+    const { verdict, counterexample, exhaustive } = await exploreAll(rack, {
+      ...EXPLORE_DEFAULTS,
+      cut: { host: "b" },
+    });
+    equal(verdict, "safe", counterexample?.found);
+    equal(exhaustive, true);
+  });
+
+  it("P-41: finds that what is left of the replicas is not what was told durable", () => {
+    const run = runRack(logRack({ method: "persist-opcode", ddio: "off" }));
+    const record = recordOf(run, false);
+    const stateOf = (host: string, image = run.scm.get(host)!) => ({
+      host,
+      image,
+      cells: { in: () => [] },
+    });
+    const log = new LogJudge();
+    equal(log.judge(record, ["b", "c", "d"].map((host) => stateOf(host))).finding, undefined);
+    ok(log.hasRead("b", [{ from: 65536, to: 131072 }]));
+    ok(!log.hasRead("a", [{ from: 0, to: 131072 }]));
+    const empty = ["b", "c"].map((host) => stateOf(host, new Pages()));
+    const { finding } = log.judge(record, empty);
+    match(finding!.text, /records were told durable, b, c have not as many/);
+  });
+
+  it("P-05: wsp: finds what a card keeps out of order, and has it again from what the card says", async () => {
+    const options = { ...EXPLORE_DEFAULTS, cut: { host: "b" } } as const;
+    const { verdict, counterexample } = await exploreAll(queuesRack("own"), options);
+    equal(verdict, "unsafe");
+    equal(counterexample?.found, "the tail counts record 0, which is not whole");
+    // No program spoke of its writes: the card's are named.
+    ok(counterexample?.places.some(({ by, survived }) => by === "b-rnic" && !survived));
+    equal((await exploreAll(queuesRack("same"), options)).verdict, "safe");
+  });
+
+  it("says that not all was seen where a scenario's end cuts off what the living would still say", async () => {
+    const rack = logRack({ method: "persist-opcode", ddio: "off" });
+    const { endPs } = runRack(rack);
+    // The run itself is over by then, but not one in which a replica is waited for.
+    const ended = { ...rack, plan: { ...rack.plan, until: endPs + 1 } };
+    equal(runRack(ended).isCutOff, false);
+    const { verdict, why } = await exploreAll(ended, {
+      ...EXPLORE_DEFAULTS,
+      cut: { host: "b" },
+      from: 250e6,
+      until: 251e6,
+    });
+    equal(verdict, "partial");
+    ok(why?.includes("`until`"), why);
+  });
+});
