@@ -60,7 +60,7 @@ export function captureFiles(of: {
 }
 
 function absolute(path: string, base: string): string {
-  return path.startsWith("/") ? path : `${base}/${path}`;
+  return path.startsWith("/") ? path : `${base}/${path.replace(/^(?:\.\/)+/, "")}`;
 }
 
 /**

@@ -29,8 +29,10 @@ const IN_ONE_PROCESS: readonly string[] = [
   "tests/crash",
   ...[
     "compound",
+    "connect_uc",
     "flush_on_fail",
     "memory_log",
+    "memory_verbs",
     "message_sizes",
     "methods_table",
     "mixed_writes",

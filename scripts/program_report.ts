@@ -1,6 +1,7 @@
 /** What programs other than `put` have reported, and how they failed, for people. */
 import { formatTime } from "../fabric/time/time.ts";
-import { table } from "./commands/output.ts";
+import { plainly, table } from "./commands/output.ts";
+import { isInLogTables, logTables } from "./log_report.ts";
 import type { RunReport } from "./report.ts";
 
 type ProgramResult = RunReport["results"][number];
@@ -22,11 +23,12 @@ interface BulkRow extends Omit<ProgramResult, "value"> {
   readonly value: BulkResult;
 }
 
-/** A table of the bulk transfers, then a line or a few for each other program. */
+/** Tables of the bulk transfers and of the logs, then a line or a few for each other program. */
 export function programText(results: readonly ProgramResult[]): string[] {
   const bulk = results.filter(isBulk).toSorted((x, y) => order(x) < order(y) ? -1 : 1);
-  const others = results.filter((result) => !isBulk(result));
-  return [...(bulk.length > 0 ? [bulkTable(bulk)] : []), ...others.map(lineOf)];
+  const others = results.filter((result) => !isBulk(result) && !isInLogTables(result));
+  const tables = [...(bulk.length > 0 ? [bulkTable(bulk)] : []), ...logTables(results)];
+  return [...tables, ...others.map(lineOf)];
 }
 
 function isBulk(result: ProgramResult): result is BulkRow {
@@ -85,14 +87,16 @@ function times(latency: BulkResult["latencyPs"]): string[] {
 function lineOf({ variant, node, value }: ProgramResult): string {
   const { message, stack } = Object(value) as { message?: unknown; stack?: unknown };
   if (typeof message !== "string" || typeof stack !== "string") {
-    return `${variant}: ${node}: ${JSON.stringify(value)}`;
+    return `${variant}: ${node}: ${JSON.stringify(value, plainly)}`;
   }
   return `${variant}: ${node}: ${[message, ...programFrames(stack)].join("\n")}`;
 }
 
-/** The frames above the first one of ours. */
+/** The program's own frames: between what it called of ours, if that is what threw, and what called it. */
 function programFrames(stack: string): string[] {
   const frames = stack.split("\n").filter((line) => /^\s+at /.test(line));
-  const ours = frames.findIndex((line) => /\/nodes\/host\/|<anonymous>/.test(line));
-  return (ours === -1 ? frames : frames.slice(0, ours)).map((line) => `    ${line.trim()}`);
+  const isOurs = (line: string) => /\/nodes\/host\/|<anonymous>/.test(line);
+  const own = frames.slice(Math.max(0, frames.findIndex((line) => !isOurs(line))));
+  const end = own.findIndex(isOurs);
+  return (end === -1 ? own : own.slice(0, end)).map((line) => `    ${line.trim()}`);
 }

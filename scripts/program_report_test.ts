@@ -36,6 +36,27 @@ describe("programText", () => {
     assert.deepEqual(programText(results), ['x: a: {"program":"mine","records":3}']);
   });
 
+  it("shows bytes and bigints of it, which JSON has not", () => {
+    const value = { at: 2n ** 63n, records: 3n, privateData: Uint8Array.of(1, 255) };
+    const text = 'x: a: {"at":"9223372036854775808","records":3,"privateData":"01ff"}';
+    assert.deepEqual(programText([{ node: "a", variant: "x", value }]), [text]);
+  });
+
+  it("shows where a program was when what it called of ours has thrown", () => {
+    const stack = [
+      "AddressFault: Cannot access 0x0: no memory is mapped there",
+      "    at AddressMap.run (file:///rack/nodes/host/address_map.ts:97:11)",
+      "    at ProgramCpu.load (file:///rack/nodes/host/cpu.ts:101:7)",
+      "    at mine (file:///home/me/mine.ts:9:7)",
+      "    at mine.next (<anonymous>)",
+      "    at Processor.run (file:///rack/nodes/host/processor.ts:144:24)",
+    ].join("\n");
+    const results = [{ node: "a", variant: "x", value: { message: "Cannot access 0x0", stack } }];
+    assert.deepEqual(programText(results), [
+      "x: a: Cannot access 0x0\n    at mine (file:///home/me/mine.ts:9:7)",
+    ]);
+  });
+
   it("shows a failure as its message and the program's own frames", () => {
     const stack = [
       "Error: out of ideas",

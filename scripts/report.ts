@@ -9,7 +9,7 @@ import {
   type Loss,
   type PutResult,
 } from "../tests/checkers/survival.ts";
-import { countVerified, type VerifiedCounts } from "../tests/checkers/verified.ts";
+import { countVerified } from "../tests/checkers/verified.ts";
 import { withReceived } from "../tests/checkers/received.ts";
 import { madeUpBytes } from "../nodes/host/programs/made_up.ts";
 import { table } from "./commands/output.ts";
@@ -19,6 +19,7 @@ import type { CongestionRow } from "./congestion_report.ts";
 import type { Prepared } from "./prepare.ts";
 import type { Outcome } from "./run_variant.ts";
 import { heldFor, readSurvived, survivedView } from "./survived.ts";
+import { figuresOf, type VerifiedFigures } from "./verified_report.ts";
 
 /** One `put` of one variant. Times in ps, per message where the name says so. */
 export interface MethodRow {
@@ -48,7 +49,7 @@ export interface MethodRow {
   /** P-41: the first byte reported persisted that is not there. */
   readonly loss: Loss | null;
   /** V-10: of a method that has its writes checked. */
-  readonly verified?: VerifiedCounts;
+  readonly verified?: VerifiedFigures;
   readonly error: string | null;
   readonly digest: string;
 }
@@ -129,6 +130,7 @@ async function rowOf(
   );
   const { messages, startPs, endPs } = result;
   const verified = countVerified(result, { file, survived });
+  const ended = { plan: prepared.plan, finals: outcome.finals };
   const responder = prepared.plan.nodes.find(({ name }) => name === result.to);
   const ddio = responder?.kind === "host" ? responder.config.ddio ? "on" : "off" : "mixed";
   const seconds = (endPs - startPs) / PS_PER_S;
@@ -150,7 +152,7 @@ async function rowOf(
     scmAmplification: amplificationOf(outcome.finals, result.to),
     intact: isIntact(file, survived),
     loss: firstLoss(result, file, survived) ?? null,
-    ...(verified && { verified }),
+    ...(verified && { verified: figuresOf(verified, result.to, ended) }),
     error: result.error ?? null,
     digest: outcome.digest,
   };

@@ -9,6 +9,8 @@ import { contentOf } from "./support/process_rack.ts";
 import { CommandRig, type Ended, forEachAtOnce } from "./support/command.ts";
 
 const PAIR = new URL("../scripts/scenarios/persist_pair.yaml", import.meta.url).pathname;
+const APPEND = new URL("../scripts/scenarios/append_pair.yaml", import.meta.url).pathname;
+const LOG = new URL("../scripts/scenarios/replicated_log.yaml", import.meta.url).pathname;
 const ONE = ["--method", "persist-opcode", "--ddio", "off"];
 
 /** What a message for people has no place for. */
@@ -100,6 +102,12 @@ describe("Bad input", () => {
       [["run", PAIR, "--input", rig.cache], /is not a file/],
       [["run", PAIR], /put on a has no input: expected --input FILE/],
       [["run", PAIR, "--input", input, "--method", "persist"], /"persist": expected one of/],
+      [["run", APPEND, "--method", "write-verify"], /program append on a has not: expected one of/],
+      [
+        ["up", APPEND, "--method", "verify-persist", "--ddio", "off"],
+        /program append on a has not/,
+      ],
+      [["explore", LOG, "--method", "write-compare"], /program log on a has not: expected one of/],
       [["run", PAIR, "--input", input, "--ddio", "both"], /"both": expected on or off/],
       [["run", PAIR, "--input", input, "--size", "63"], /"63": expected 64 to 1MiB/],
       [["run", PAIR, "--input", input, "--depth", "257"], /"257": expected .* from 1 to 256/],
@@ -113,6 +121,8 @@ describe("Bad input", () => {
       assertRefused(ended, /nats:/.test(said.source) ? 2 : 64);
       assert.match(ended.stderr, said);
     });
+    const begun = rig.runs().filter((run) => /append|replicated/.test(run));
+    assert.deepEqual(begun, [], "a method that a program has not is refused before a run begins");
   });
 
   it("without a nats-server: names what was tried and what to do", async () => {

@@ -95,7 +95,15 @@ describe("rack up", () => {
     assert.deepEqual((await json("ls", "--from", "b"))["objects"], [
       { name: "data.bin", length: 200_000 },
     ]);
-    await refused(1, /not-found/, "get", "--from", "b", "nothing", "copy.bin");
+    await refused(
+      1,
+      /not-found; rack ls says what is there/,
+      "get",
+      "--from",
+      "b",
+      "nothing",
+      "copy.bin",
+    );
     assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), file);
     assert.match(await rack("down"), /is down: 8 processes ended/);
     assert.deepEqual(rig.processes(), []);
@@ -145,6 +153,12 @@ describe("rack up", () => {
     await refused(1, /S907 has not happened/, "until", "b-rnic:S907");
     assert.equal((await json("pace", "10ms/s"))["psPerSecond"], 1e10);
     assert.equal((await json("pace", "max"))["psPerSecond"], 0);
+    await refused(
+      64,
+      /The pace is "0us\/s": expected a rate such as 10us\/s, or max/,
+      "pace",
+      "0us/s",
+    );
     assert.match(await rack("logs", "supervisor"), /a died \(SIGKILL\)/);
   });
 

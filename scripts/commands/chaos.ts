@@ -45,7 +45,7 @@ Example:
 }
 
 async function chaos(scenario: string, flags: ChaosFlags): Promise<number> {
-  const { seed = drawnSeed(), packing: _, ...given } = prepareOptions(flags, "node");
+  const { seed = drawnSeed(), packing: _, isTyped: __, ...given } = prepareOptions(flags, "node");
   const forMs = wallTime("--for", flags.for);
   const count = { least: 1, most: 1_000_000 };
   const rounds = flags.rounds === undefined

@@ -143,7 +143,10 @@ async function until(link: RackLink, what: string): Promise<Driven> {
 }
 
 async function pace(link: RackLink, rate: string): Promise<Driven> {
-  const psPerSecond = rate === "max" ? 0 : spanOf("The pace", rate.replace(/\/s$/, ""));
+  const psPerSecond = rate === "max" ? 0 : parseTime(rate.replace(/\/s$/, ""));
+  if (psPerSecond === undefined || (psPerSecond === 0 && rate !== "max")) {
+    throw new UsageError(`The pace is "${rate}": expected a rate such as 10us/s, or max`);
+  }
   await link.ask("pace", { psPerSecond }, { repeats: true });
   return { status: await link.status() };
 }

@@ -10,7 +10,7 @@ import {
 import { listRuns, type RunRow } from "../../console/server/run_directory.ts";
 import { writeCapturesOf } from "../captures.ts";
 import { UsageError } from "./failure.ts";
-import { addRunOption, findRun, type RunFlag, sleep } from "./link.ts";
+import { addRunOption, findRun, listed, type RunFlag, sleep } from "./link.ts";
 import { print } from "./output.ts";
 
 interface DownFlags extends RunFlag {
@@ -52,9 +52,7 @@ async function chosen({ run, all }: DownFlags): Promise<RunRow[]> {
   throw new UsageError(
     rows.length === 0
       ? "No rack is up"
-      : `${rows.length} racks are up: expected --all, or --run with one of ${
-        rows.map((r) => r.id)
-      }`,
+      : `${rows.length} racks are up: expected --all, or --run with one of ${listed(rows)}`,
   );
 }
 

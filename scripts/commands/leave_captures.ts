@@ -1,7 +1,23 @@
-/** The end of a run that was recorded: its captures, of a run that broke as well. */
+/** The captures of a run that is recorded: room for them before it, and they at its end, also where it broke. */
 import type { CaptureFiles } from "../../fabric/rack/run_file.ts";
 import { type RecordedRun, removeHalfWritten, scopeFor, writeCaptures } from "../captures.ts";
+import { UsageError } from "./failure.ts";
 import { onInterrupt } from "./interrupt.ts";
+
+/** Makes the folders, so that a run of hours does not fail for them at its end. @throws UsageError */
+export async function makeRoomFor({ pcap, perfetto }: CaptureFiles): Promise<void> {
+  const folders = { pcap, perfetto: perfetto?.replace(/\/[^/]*$/, "/") };
+  for (const [option, folder] of Object.entries(folders)) {
+    if (folder === undefined) continue;
+    try {
+      await Deno.mkdir(folder, { recursive: true });
+      await Deno.remove(await Deno.makeTempFile({ dir: folder }));
+    } catch (cause) {
+      const why = (cause as Error).message;
+      throw new UsageError(`Cannot write what ${option} asks for to ${folder}: ${why}`, { cause });
+    }
+  }
+}
 
 /** Writes what was asked for; interrupted, it leaves no half of a file. @returns the paths. */
 export async function leaveCaptures(

@@ -32,15 +32,19 @@ export interface RackUp {
   readonly supervisor: SupervisorFile;
 }
 
-/** The run of that name. @throws UsageError where there is none, or more than one. */
-export async function findRun(id: string): Promise<RunRow> {
+/**
+ * The run of that name.
+ * @param said what stands before it on the command line.
+ * @throws UsageError where there is none, or more than one.
+ */
+export async function findRun(id: string, said = "--run"): Promise<RunRow> {
   const rows = await listRuns();
   const found = rows.filter((row) => row.id === id);
   const begun = found.length > 0 ? found : rows.filter((row) => row.id.startsWith(id));
   if (begun.length === 1) return begun[0]!;
   const known = (begun.length > 1 ? begun : rows).map((row) => row.id).slice(0, 8).join(", ");
   const expected = known === "" ? "there are no runs" : `expected one of ${known}`;
-  throw new UsageError(`--run is "${id}": ${begun.length} runs are called so; ${expected}`);
+  throw new UsageError(`${said} is "${id}": ${begun.length} runs are called so; ${expected}`);
 }
 
 /** The rack that is meant. @throws UsageError where it is not up, or none or several are. */
@@ -55,8 +59,13 @@ export async function findUp({ run }: RunFlag): Promise<RackUp> {
   throw new UsageError(
     rows.length === 0
       ? "No rack is up: rack up SCENARIO brings one up"
-      : `${rows.length} racks are up: expected --run with one of ${rows.map((row) => row.id)}`,
+      : `${rows.length} racks are up: expected --run with one of ${listed(rows)}`,
   );
+}
+
+/** Names of runs, for a message. */
+export function listed(rows: readonly RunRow[]): string {
+  return rows.map(({ id }) => id).join(", ");
 }
 
 async function openRack(row: RunRow): Promise<RackUp> {

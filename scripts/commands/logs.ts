@@ -34,6 +34,12 @@ async function logs(node: string | undefined, flags: LogFlags): Promise<number> 
   const path = await runOf(flags);
   const all = findLogs(path, "");
   const chosen = node === undefined ? all : all.filter(({ name }) => isOf(name, node));
+  if (all.length === 0) {
+    const id = path.replace(/.*\//, "");
+    throw new UsageError(
+      `${id} has no logs: expected --run with a run as processes (not --pack all)`,
+    );
+  }
   if (chosen.length === 0) {
     const known = [...new Set(all.map(({ name }) => name.split("/").at(-1)!))].join(", ");
     throw new UsageError(`There is no log of ${node ?? "anybody"}: expected one of ${known}`);

@@ -56,6 +56,14 @@ export function finite(value: number): number | null {
   return Number.isFinite(value) ? value : null;
 }
 
+/** What a program reported, for `JSON.stringify`: bytes in hex, bigints as numbers where they are exact. */
+export function plainly(_key: string, value: unknown): unknown {
+  if (value instanceof Uint8Array) return value.toHex();
+  if (typeof value !== "bigint") return value;
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : `${value}`;
+}
+
 /** Rows as columns: text to the left, what looks like a number to the right. */
 export function table(header: readonly string[], rows: ReadonlyArray<readonly string[]>): string {
   const widths = header.map((title, i) =>

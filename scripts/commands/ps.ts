@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/run_file.ts";
 import type { ClockStatus } from "../../fabric/time/clock_service.ts";
-import { formatTime, type Time } from "../../fabric/time/time.ts";
+import { formatTime } from "../../fabric/time/time.ts";
 import {
   isProcessOf,
   type ProcessEntry,
@@ -109,11 +109,13 @@ function text(rack: RackUp, { rows, clock }: Seen): string {
 
 /** `1.2 ms, paused, next event at 1.3 ms` */
 export function clockText(clock: ClockStatus): string {
-  return [formatTime(clock.now), ...heldBy(clock), nextText(clock.next)].join(", ");
+  return [formatTime(clock.now), ...heldBy(clock), nextText(clock)].join(", ");
 }
 
-function nextText(next: Time): string {
-  return next === Infinity ? "nothing is to happen" : `next event at ${formatTime(next)}`;
+function nextText({ now, next }: ClockStatus): string {
+  if (next === Infinity) return "nothing is to happen";
+  // Some are ahead of others, and the rack's time is that of the one that is furthest.
+  return next < now ? "under way" : `next event at ${formatTime(next)}`;
 }
 
 /** What keeps time from moving though something is to happen, in words; none where nothing does. */

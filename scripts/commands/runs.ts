@@ -61,7 +61,7 @@ async function remove(id: string | undefined, flags: RunsFlags): Promise<number>
   if ((id === undefined) === (flags.all !== true)) {
     throw new UsageError("rack runs rm: expected the name of a run, or --all");
   }
-  const rows = id === undefined ? await listRuns() : [await findRun(id)];
+  const rows = id === undefined ? await listRuns() : [await findRun(id, "The run")];
   const kept = rows.filter((row) => stateOf(row) !== "kept");
   if (id !== undefined && kept.length > 0) {
     throw new UsageError(`${kept[0]!.id} is ${stateOf(kept[0]!)}: rack down ends it first`);

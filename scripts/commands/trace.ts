@@ -61,6 +61,10 @@ async function trace(scenario: string | undefined, flags: TraceFlags): Promise<n
     throw new UsageError("rack trace: expected a scenario, or --run with a run made with --trace");
   }
   const source = scenario === undefined ? await ofRun(flags) : await ofScenario(scenario, flags);
+  const hosts = source.plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
+  if (flags.on !== undefined && !hosts.includes(flags.on)) {
+    throw new UsageError(`--on is "${flags.on}": expected one of ${hosts.join(", ")}`);
+  }
   const traced = readTrace(source.lines, source.plan);
   const all = operationsOf(traced).filter(({ node }) => (flags.on ?? node) === node);
   const ladder = ladderOf(traced, choose(all, flags));

@@ -160,7 +160,7 @@ async function ls(link: RackLink, flags: TransferFlags): Promise<number> {
 function sizesOf({ size, depth }: TransferFlags): Record<string, number> {
   const bytes = size === undefined ? undefined : parseSize(size) ?? NaN;
   if (bytes !== undefined && !(bytes >= 64 && bytes <= 2 ** 20)) {
-    throw new UsageError(`--size is "${size}": expected 64 to 1MiB`);
+    throw new UsageError(`--size is "${size}": expected 64 to 1MiB, such as 4096 or 4KiB`);
   }
   return {
     ...(bytes !== undefined && { size: bytes }),
@@ -319,7 +319,11 @@ function checked(of: Reported, order: Order): Result {
   const confirmed = typeof value["confirmedMessages"] === "number"
     ? `; ${value["confirmedMessages"]} of ${value["messages"]} messages were confirmed`
     : "";
-  throw new ExitError(`${order.run} on ${order.host} failed: ${why}${confirmed}`, EXIT.failed);
+  const hint = /not-found/.test(String(why)) ? "; rack ls says what is there" : "";
+  throw new ExitError(
+    `${order.run} on ${order.host} failed: ${why}${confirmed}${hint}`,
+    EXIT.failed,
+  );
 }
 
 /** There is no result yet. @throws ExitError where there will be none. */

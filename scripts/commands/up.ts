@@ -1,5 +1,6 @@
 /** `rack up`: brings one rack up in the background. */
 import type { Command } from "commander";
+import { BusError } from "../../fabric/bus/bus.ts";
 import { patternOfRun } from "../../fabric/bus/subjects.ts";
 import { BUS_ENVIRONMENT, EXIT, type RunFile } from "../../fabric/rack/run_file.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario.ts";
@@ -13,11 +14,13 @@ import {
   writeRunFile,
 } from "../../console/server/run_directory.ts";
 import { useExisting } from "../../console/server/nats_server.ts";
+import { importPrograms } from "../../nodes/files.ts";
 import { captureFiles, scopeFor } from "../captures.ts";
 import { lacksInput, onlyOne, prepare, type Prepared, runFileOf } from "../prepare.ts";
 import { takeDown } from "./down.ts";
 import { ExitError, UsageError } from "./failure.ts";
 import { onInterrupt } from "./interrupt.ts";
+import { makeRoomFor } from "./leave_captures.ts";
 import { connectRack, RackLink, type RackUp, sleep } from "./link.ts";
 import { print, Progress, say } from "./output.ts";
 import {
@@ -62,9 +65,11 @@ async function up(scenario: string, flags: UpFlags): Promise<number> {
     throw new UsageError(`--pack is "${flags.pack}": expected one of ${PACKINGS.join(", ")}`);
   }
   const prepared = await prepareOne(scenario, { flags, packing });
+  await importPrograms(prepared);
   const { id, path } = await createRunDirectory(prepared.variant.name);
   const { base, variant } = prepared;
   const captures = captureFiles({ flags, scenario: variant.capture, base, directory: path });
+  await makeRoomFor(captures);
   const observe = scopeFor(captures);
   const runFile = runFileOf(prepared, {
     run: id,
@@ -167,15 +172,25 @@ function spawnDetached(how: { runFilePath: string; flags: UpFlags }): Deno.Child
   }).spawn();
 }
 
+const JOIN_MS = 60_000;
+/** Asked for so long at a time, as a rack that ends meanwhile says so in its directory, and is silent. */
+const STATUS_MS = 500;
+
 /** Up is when the timekeeper has heard of every partition. */
 async function waitUntilJoined(rack: RackUp, progress: Progress): Promise<void> {
   const bus = await connectRack(rack);
+  const deadline = performance.now() + JOIN_MS;
   try {
     const link = new RackLink(rack, bus);
     for (;;) {
       const end = readEnd(rack.directory);
       if (end !== undefined) throw new ExitError(end.message, end.code);
-      const { why } = await link.status(60_000);
+      const status = await link.status(STATUS_MS).catch((error) => {
+        if (!(error instanceof BusError) || performance.now() > deadline) throw error;
+        return undefined;
+      });
+      if (status === undefined) continue;
+      const { why } = status;
       const here = why.filter(({ status }) => status !== "absent" && status !== "unknown").length;
       if (here === why.length) return;
       progress.tell(`${rack.id}: ${here} of ${why.length} processes`, here / why.length);
