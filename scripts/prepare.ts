@@ -15,7 +15,12 @@ import {
   type ProgramScenario,
   type Scenario,
 } from "../fabric/rack/scenario.ts";
-import { type ScenarioVariant, type VariantChoices, variants } from "../fabric/rack/variants.ts";
+import {
+  type ScenarioVariant,
+  takes,
+  type VariantChoices,
+  variants,
+} from "../fabric/rack/variants.ts";
 import { type MethodName, METHODS, PROGRAMS } from "../fabric/rack/vocabulary.ts";
 import { formatSize } from "../fabric/rack/units.ts";
 import { DIRECTORY_BYTES } from "../nodes/host/programs/scm_directory.ts";
@@ -100,9 +105,7 @@ function refuseUnused(
   { path, options }: { path: string; options: VariantChoices },
 ): void {
   for (const option of ["method", "size", "depth"] as const) {
-    const takes = ({ run }: ProgramScenario) =>
-      Object.hasOwn(PROGRAMS, run) && Object.hasOwn(PROGRAMS[run]!, option);
-    if (options[option] === undefined || programs.some(takes)) continue;
+    if (options[option] === undefined || programs.some((each) => takes(each, option))) continue;
     throw new UsageError(
       `--${option} is "${
         options[option]

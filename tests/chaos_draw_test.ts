@@ -14,6 +14,7 @@ import {
 
 const LEAF_SPINE = fromFileUrl(projectFile("scripts/scenarios/leaf_spine.yaml"));
 const KILL = fromFileUrl(projectFile("scripts/scenarios/persist_pair_kill.yaml"));
+const OWN = fromFileUrl(projectFile("scripts/scenarios/my_protocol.yaml"));
 const BUSY = { from: 250_000_000, to: 260_000_000 };
 const WHEN = { from: 200_000_000, length: 400_000_000, busy: BUSY };
 
@@ -78,6 +79,13 @@ describe("drawRound", () => {
     assert.ok(options.field.hasFaults);
     const packings = Array.from({ length: 50 }, (_, i) => drawRound(i, options).packing);
     assert.deepEqual([...new Set(packings)], ["node"]);
+  });
+
+  it("draws nothing that no program of the scenario looks at", async () => {
+    const own = await optionsFor(OWN, 7);
+    const choices = Array.from({ length: 20 }, (_, i) => drawRound(i, own).choices);
+    assert.ok(choices.every(({ size, depth }) => size === undefined && depth === undefined));
+    await assert.rejects(fieldOf(OWN, { method: "write-read" }), /no program of .* has a method/);
   });
 
   it("lets the command line have the last word", async () => {

@@ -80,7 +80,8 @@ function methodsOf(program: ProgramScenario): readonly MethodName[] {
   return Array.isArray(method) ? method : [method as MethodName];
 }
 
-function takes({ run }: ProgramScenario, option: string): boolean {
+/** Whether a program looks at an option of this name; what a user's own does nobody knows. */
+export function takes({ run }: ProgramScenario, option: string): boolean {
   return Object.hasOwn(PROGRAMS, run) && Object.hasOwn(PROGRAMS[run]!, option);
 }
 

@@ -1,6 +1,6 @@
 /** What a round is to be, drawn from the campaign's seed and the round's number alone. */
 import type { Packing } from "../../fabric/rack/topology.ts";
-import type { VariantChoices } from "../../fabric/rack/variants.ts";
+import { takes, type VariantChoices } from "../../fabric/rack/variants.ts";
 import { type Rng, rngFor } from "../../fabric/time/rng.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../prepare.ts";
 import { type Blow, drawBlows, pick, type Target } from "./blows.ts";
@@ -49,9 +49,10 @@ export function drawRound(number: number, options: DrawOptions): RoundDraft {
   const variant = pick(rng, options.field.variants);
   const size = pick(rng, SIZES);
   const depth = pick(rng, DEPTHS);
+  const { takes } = options.field;
   const choices = {
-    ...(size !== undefined && { size }),
-    ...(depth !== undefined && { depth }),
+    ...(size !== undefined && takes.size && { size }),
+    ...(depth !== undefined && takes.depth && { depth }),
     ...variant,
     ...options.fixed,
   };
@@ -87,18 +88,23 @@ export interface Field {
    * not while it is dead: what then happened stands in no record.
    */
   readonly hasFaults: boolean;
+  /** What some program of it looks at: nothing else is drawn, and a round's command says nothing else. */
+  readonly takes: { readonly size: boolean; readonly depth: boolean };
 }
 
 /** @throws ScenarioError, UsageError */
 export async function fieldOf(scenario: string, fixed: VariantChoices): Promise<Field> {
-  const all = await prepare(scenario, { ...fixed, packing: "node" });
+  const all = await prepare(scenario, { ...fixed, packing: "node", isTyped: true });
   const hasFaults = all.some(({ plan }) => plan.faults.length > 0);
-  if (all.length === 1) return { variants: [{}], hasFaults };
+  const programs = all.flatMap(({ variant }) => variant.programs);
+  const isTaken = (option: string) => programs.some((program) => takes(program, option));
+  const common = { hasFaults, takes: { size: isTaken("size"), depth: isTaken("depth") } };
+  if (all.length === 1) return { variants: [{}], ...common };
   const variants = all.map(({ variant: { method, ddio } }) => ({
     ...(method !== null && { method }),
     ...(ddio !== null && { ddio }),
   }));
-  return { variants, hasFaults };
+  return { variants, ...common };
 }
 
 /** The rack of a round. */
