@@ -6,6 +6,7 @@ import type { TimedNote } from "../../fabric/note.ts";
 import type { FinalReply } from "../../fabric/rack/run_file.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario.ts";
 import { PS_PER_US, type Time } from "../../fabric/time/time.ts";
+import type { Life } from "../../tests/checkers/run_record.ts";
 import type { Evidence } from "./evidence.ts";
 
 /** The same rack, undisturbed. */
@@ -83,10 +84,17 @@ function whoIsMissing(
   if (lives.at(-1)?.to !== Infinity) return [];
   // Killed when all was over, with what it had to report: of that there is no record.
   if (deathsOf(evidence, host) > lives.length - 1) return [];
+  const cards = cardsOf(evidence, host);
+  // Nobody gave it power again before all was over: who needs it waits.
+  if (cards.some((own) => own.at(-1)?.to !== Infinity)) return [];
   const node = plan.nodes.find(({ name }) => name === host);
   const programs = node?.kind === "host" ? node.config.programs : [];
   const restarted = programs.filter(({ run, service }) => service && run === "log").length;
-  const expected = lives.length > 1 ? Math.min(count, restarted) : count;
+  // What a user's program does about a card that has failed under it is the user's affair.
+  const excused = cards.some((own) => own.length > 1)
+    ? programs.filter(({ run }) => isOwnProgram(run)).length
+    : 0;
+  const expected = lives.length > 1 ? Math.min(count, restarted) : count - excused;
   const reported =
     finals.flatMap(({ reports }) => reports).filter(({ node, topic }) =>
       node === host && (topic === "result" || topic === "program-failed")
@@ -94,6 +102,13 @@ function whoIsMissing(
   if (reported >= expected) return [];
   const text = `${host} reported ${reported} results, undisturbed ${expected}`;
   return [{ check: "makes-progress", text }];
+}
+
+/** The lives of each of a host's cards. */
+function cardsOf({ plan, record }: Evidence, host: string): (readonly Life[])[] {
+  return plan.nodes.flatMap((node) =>
+    node.kind === "rnic" && node.config.host === host ? [record.lives.get(node.name) ?? []] : []
+  );
 }
 
 /** How often a process of this host was seen to end; its partition has its name. */

@@ -27,6 +27,7 @@ const UNDISTURBED = referenceOf({
     finalOf([
       result("a", { program: "put", status: "done", startPs: 300 }, 900),
       result("c", { program: "log", status: "done", startPs: 200 }, 800),
+      result("d", { program: "./mine.ts" }, 800),
     ]),
   ],
   virtualPs: 5_000,
@@ -34,7 +35,9 @@ const UNDISTURBED = referenceOf({
 
 const TEXT = `name: rack
 hosts: { a: {}, b: {}, c: {}, d: {}, e: {} }
-programs: [{ on: c, run: log, to: [b, d, e], restart: true }]
+programs:
+  - { on: c, run: log, to: [b, d, e], restart: true }
+  - { on: d, program: ./mine.ts }
 `;
 const PLAN = makePlan(variants(parseScenario(TEXT, "rack.yaml"))[0]!);
 const ALWAYS = { from: 0, to: Infinity };
@@ -60,6 +63,7 @@ function findings(reports: readonly Report[], befell: Befell = {}): string[] {
 
 const PUT = result("a", { program: "put", status: "failed", error: "RETRY_EXC_ERR" });
 const LOG = result("c", { program: "log", status: "done" });
+const MINE = result("d", { program: "./mine.ts" });
 
 describe("referenceOf", () => {
   it("says when programs are at work: from the first start to the last result", () => {
@@ -90,27 +94,40 @@ describe("referenceOf", () => {
 
 describe("progressFindings", () => {
   it("is content with a put that was cut off, and a log that is done", () => {
-    assert.deepEqual(findings([PUT, LOG]), []);
+    assert.deepEqual(findings([PUT, LOG, MINE]), []);
   });
 
   it("names who never came to an end", () => {
     const expected = ["makes-progress: a reported 0 results, undisturbed 1"];
-    assert.deepEqual(findings([LOG]), expected);
+    assert.deepEqual(findings([LOG, MINE]), expected);
   });
 
   it("expects nothing of a program whose host was killed, unless it starts again", () => {
-    assert.deepEqual(findings([LOG], { lives: { a: TWICE } }), []);
+    assert.deepEqual(findings([LOG, MINE], { lives: { a: TWICE } }), []);
     const expected = ["makes-progress: c reported 0 results, undisturbed 1"];
-    assert.deepEqual(findings([PUT], { lives: { c: TWICE } }), expected);
-    assert.deepEqual(findings([PUT], { lives: { c: [{ from: 0, to: 500 }] } }), []);
+    assert.deepEqual(findings([PUT, MINE], { lives: { c: TWICE } }), expected);
+    assert.deepEqual(findings([PUT, MINE], { lives: { c: [{ from: 0, to: 500 }] } }), []);
   });
 
   it("expects nothing of a host that was killed when all was over: nothing is on record of that", () => {
-    assert.deepEqual(findings([LOG], { died: ["a"] }), []);
+    assert.deepEqual(findings([LOG, MINE], { died: ["a"] }), []);
     const expected = ["makes-progress: c reported 0 results, undisturbed 1"];
-    assert.deepEqual(findings([PUT], { died: ["b"] }), expected);
-    assert.deepEqual(findings([PUT], { lives: { c: TWICE }, died: ["c"] }), expected);
-    assert.deepEqual(findings([PUT], { lives: { c: TWICE }, died: ["c", "c"] }), []);
+    assert.deepEqual(findings([PUT, MINE], { died: ["b"] }), expected);
+    assert.deepEqual(findings([PUT, MINE], { lives: { c: TWICE }, died: ["c"] }), expected);
+    assert.deepEqual(findings([PUT, MINE], { lives: { c: TWICE }, died: ["c", "c"] }), []);
+  });
+
+  it("expects nothing of a host whose card has no power in the end", () => {
+    assert.deepEqual(findings([LOG, MINE], { lives: { "a-rnic": [{ from: 0, to: 500 }] } }), []);
+  });
+
+  it("expects what is shipped to see that its card failed, and nothing of a user's program", () => {
+    const lives = { "a-rnic": TWICE, "d-rnic": TWICE };
+    assert.deepEqual(findings([PUT, LOG], { lives }), []);
+    const expected = ["makes-progress: a reported 0 results, undisturbed 1"];
+    assert.deepEqual(findings([LOG, MINE], { lives }), expected);
+    const missing = ["makes-progress: d reported 0 results, undisturbed 1"];
+    assert.deepEqual(findings([PUT, LOG], { lives: { "b-rnic": TWICE } }), missing);
   });
 
   it("lets a log give up only where something was wrong for as long as it is patient", () => {
@@ -118,16 +135,16 @@ describe("progressFindings", () => {
     const value = { program: "log", status: "failed", error: "no quorum" };
     const failed = result("c", value, late);
     const expected = ["makes-progress: c: log: no quorum, though all was well"];
-    assert.deepEqual(findings([PUT, failed]), expected);
-    assert.deepEqual(findings([PUT, failed], { lives: { b: TWICE } }), expected);
+    assert.deepEqual(findings([PUT, failed, MINE]), expected);
+    assert.deepEqual(findings([PUT, failed, MINE], { lives: { b: TWICE } }), expected);
     const lately = [{ from: 0, to: late - 5 }, { from: late - 2, to: Infinity }];
-    assert.deepEqual(findings([PUT, failed], { lives: { b: lately } }), []);
+    assert.deepEqual(findings([PUT, failed, MINE], { lives: { b: lately } }), []);
     const cut = { id: 0, action: "cut", cable: 1, direction: "both", at: 5 } as const;
-    assert.deepEqual(findings([PUT, failed], { linkFaults: [cut] }), []);
+    assert.deepEqual(findings([PUT, failed, MINE], { linkFaults: [cut] }), []);
     const healed = [cut, { ...cut, id: 1, action: "heal", at: 9 } as const];
-    assert.deepEqual(findings([PUT, failed], { linkFaults: healed }), expected);
+    assert.deepEqual(findings([PUT, failed, MINE], { linkFaults: healed }), expected);
     const loss = { id: 0, action: "loss", cable: 1, direction: "a", at: 5, until: 9 } as const;
-    assert.deepEqual(findings([PUT, failed], { linkFaults: [loss] }), expected);
+    assert.deepEqual(findings([PUT, failed, MINE], { linkFaults: [loss] }), expected);
   });
 
   it("takes a shipped program's exception for a finding, and a user's for his own affair", () => {
@@ -135,7 +152,7 @@ describe("progressFindings", () => {
       return { time: 1, node: "a", topic: "program-failed", value: { program, message: "oops" } };
     };
     const expected = ["programs-run-through: a: put#1: oops"];
-    assert.deepEqual(findings([PUT, LOG, thrown("put#1")]), expected);
-    assert.deepEqual(findings([PUT, LOG, thrown("./mine.ts#1")]), []);
+    assert.deepEqual(findings([PUT, LOG, MINE, thrown("put#1")]), expected);
+    assert.deepEqual(findings([PUT, LOG, MINE, thrown("./mine.ts#1")]), []);
   });
 });
