@@ -9,6 +9,7 @@ import { persistence } from "./checkers/persistence.ts";
 import type { RunRecord } from "./checkers/run_record.ts";
 import { CommandRig } from "./support/command.ts";
 import { RackBench, type Ran } from "./support/process_rack.ts";
+import { withBytes } from "./support/seen_run.ts";
 
 const PAIR = new URL("../scripts/scenarios/persist_pair.yaml", import.meta.url);
 const TRANSFER = { scenario: PAIR, inputBytes: 16 * 1024 - 100, size: 1024, depth: 4 };
@@ -31,22 +32,10 @@ function notesOf(ran: Ran): TimedNote[] {
 /** The same run, of which one byte of `host` is not what it was. */
 function withByteChanged(
   run: RunRecord,
-  of: { readonly host: string; readonly at: number },
+  { host, at }: { readonly host: string; readonly at: number },
 ): RunRecord {
-  return {
-    ...run,
-    scm: (host) => {
-      const view = run.scm(host);
-      if (view === undefined || host !== of.host) return view;
-      return {
-        read(from, to) {
-          const bytes = view.read(from, to).slice();
-          if (of.at >= from && of.at < to) bytes[of.at - from]! ^= 0xFF;
-          return bytes;
-        },
-      };
-    },
-  };
+  const [byte] = run.scm(host)!.read(at, at + 1);
+  return withBytes(run, { host, at, bytes: Uint8Array.of(byte! ^ 0xff) });
 }
 
 describe("P-41: what is noted of a run", () => {

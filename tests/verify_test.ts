@@ -306,6 +306,33 @@ describe("the shipped scenarios of verified writes", () => {
   });
 });
 
+describe("V-02: data that waits in the card", () => {
+  for (const level of ["check", "verify"]) {
+    it(`has its turns though others keep the bus full for a millisecond (${level})`, () => {
+      const rack = new SimulatedRack(
+        `name: full
+seed: 1
+fabric: { pfc: on, bus: { latency: 150ns, rate: 50Gbps } }
+defaults: { ddio: off, scm: { size: 8MiB } }
+hosts: { a: {}, b: {}, c: {} }
+programs:
+  - { on: a, run: put, to: b, method: write-only, file: plain, size: 64KiB, depth: 16, name: plain }
+  - { on: c, run: put, to: b, method: write-verify, level: ${level}, file: data, size: 16KiB, depth: 2 }
+`,
+        { inputs: { plain: contentOf(2 ** 22), data: contentOf(2 ** 20) } },
+      ).run();
+      const [plain, verified] = ["a", "c"].map((host) => {
+        const [result] = rack.reported("result", host) as readonly unknown[];
+        assert.ok(isPutResult(result));
+        return result;
+      });
+      assert.ok(plain!.endPs - plain!.startPs > 1_000_000_000);
+      const [longest, own] = [plain!.latencyPs!.max, verified!.latencyPs!.max];
+      assert.ok(own < 2 * longest, `${own} ps, and a WRITE ${longest} ps`);
+    });
+  }
+});
+
 describe("verified writes of processes", () => {
   let bench: RackBench;
   beforeAll(async () => {

@@ -48,7 +48,12 @@ export type Continuation =
   }
   | { readonly kind: "payload"; readonly gather: Gather; readonly offset: number }
   | { readonly kind: "atomic"; readonly turn: AtomicTurn }
-  | { readonly kind: "read-back"; readonly readBack: ReadBack; readonly offset: number }
+  | {
+    readonly kind: "read-back";
+    readonly readBack: ReadBack;
+    readonly offset: number;
+    readonly length: number;
+  }
   | LsbRead;
 
 /** S905: the read that pushes this queue pair's earlier writes out (P-24), and whom it serves. */

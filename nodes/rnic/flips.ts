@@ -1,7 +1,8 @@
 /**
  * Damage inside the card (V-08): single bits of a write's data turn over as its sender's card fetches it or
- * on the way into memory at the other end, at a place that the plan names. Each fault draws from a seeded stream of its own, so that none shifts what
- * another draws, and knows only what passes its place, so that a run's packing plays no part.
+ * on the way into memory at the other end, at a place that the plan names. Each fault draws from a seeded
+ * stream of its own, so that none shifts what another draws, and knows only what passes its place, so that
+ * a run's packing plays no part.
  */
 import type { FlipPlace, FlipPlan, RnicPlan } from "../../fabric/rack/plan.ts";
 import { type Rng, rngFor } from "../../fabric/time/rng.ts";

@@ -46,6 +46,8 @@ export const BUS_RESUME_PS: Time = 15 * PS_PER_US;
  */
 export const STAGED_BACKLOG_PS: Time = 200 * PS_PER_NS;
 export const STAGED_RESUME_PS: Time = 100 * PS_PER_NS;
+/** How long it waits for that before a path MTU of it goes anyway: others may keep the bus full. */
+export const STAGED_PATIENCE_PS: Time = 2 * PS_PER_US;
 /** First wait before an empty receive queue is looked at again for a persistent message. */
 export const RECV_RETRY_PS: Time = 5 * PS_PER_US;
 /** The wait doubles as often as this, then only a doorbell or a duplicate asks again. */

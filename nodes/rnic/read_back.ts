@@ -6,6 +6,7 @@
  * way, as an LSB read does (V-09, P-24).
  */
 import { crc32 } from "../../fabric/wire/icrc.ts";
+import { readRequests } from "../../fabric/wire/pcie.ts";
 import type { Device } from "./device.ts";
 import { canRead, dmaRead } from "./dma.ts";
 import { writesNoSnoop } from "./pm_module.ts";
@@ -115,13 +116,17 @@ export function awaitReadBack(device: Device, readBack: ReadBack): void {
  * which have their turns before {@link runReadBacks}, have the other half where they want it.
  */
 function takeShare(device: Device): void {
-  const share = Math.max(1, device.timing.dmaReadsMax >> 1);
-  while (device.verify.readsOut < share && readNext(device));
+  const { verify, timing: { dmaReadsMax, dmaReadBytes } } = device;
+  // Where one read fills the engine, the others have their turn before the next.
+  const most = Math.min(dmaReadsMax >> 1, dmaReadsMax - readRequests(dmaReadBytes));
+  while (verify.requestsOut < most && readNext(device));
 }
 
-/** What the engine's other users have left. Called at the end of every step. */
+/** What the engine's other users have left, and at least the turn behind them. Called at the end of every step. */
 export function runReadBacks(device: Device): void {
-  while (device.verify.looking.length > 0 && canRead(device.dma.responder) && readNext(device));
+  const { verify, dma } = device;
+  while (verify.looking.length > 0 && canRead(dma.responder) && readNext(device));
+  while (verify.requestsOut === 0 && readNext(device));
 }
 
 /** Asks for the next piece of the look whose turn it is. @returns whether there was one. */
@@ -143,7 +148,7 @@ function readNext(device: Device): boolean {
   if (!walker.next() || offset + walker.bytes > placed) return true;
   readBack.next += walker.bytes;
   readBack.missing++;
-  device.verify.readsOut++;
+  device.verify.requestsOut += readRequests(walker.bytes);
   if (readBack.next < placed) {
     readBack.queued = true;
     looking.push(readBack);
@@ -154,7 +159,7 @@ function readNext(device: Device): boolean {
     // By the way that the writes went: else it would look beside them (P-02).
     noSnoop: writesNoSnoop(device, walker),
     medium: walker.persistent,
-    continuation: { kind: "read-back", readBack, offset },
+    continuation: { kind: "read-back", readBack, offset, length: walker.bytes },
   });
   return true;
 }
@@ -162,11 +167,11 @@ function readNext(device: Device): boolean {
 /** A piece of memory has been read; `data` is undefined where the host refused. */
 export function takeReadBack(
   device: Device,
-  piece: { readonly readBack: ReadBack; readonly offset: number },
+  piece: { readonly readBack: ReadBack; readonly offset: number; readonly length: number },
   data: Uint8Array<ArrayBuffer> | undefined,
 ): void {
-  const { readBack, offset } = piece;
-  device.verify.readsOut--;
+  const { readBack, offset, length } = piece;
+  device.verify.requestsOut -= readRequests(length);
   // Its queue pair has failed or was reset: nobody waits for it.
   if (device.verify.readBacks.has(readBack)) {
     readBack.missing--;

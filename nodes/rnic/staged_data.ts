@@ -2,7 +2,7 @@
  * Data of verified writes on its way to memory, once its CRC holds (V-02). It has waited in the card, so
  * nobody holds it up: it goes to the bus a path MTU at a time where the bus has little else to do. All at
  * once it would keep frames in the receive buffer until that overflows, and reads behind it: a read-back
- * follows each piece (V-03).
+ * follows each piece (V-03). Where others leave the bus no pause it has a turn from time to time.
  *
  * What its queue pair's peer has sent behind it waits, as behind an atomic, so that it takes effect later.
  */
@@ -10,7 +10,7 @@ import { NEVER, type Time } from "../../fabric/time/time.ts";
 import type { Device } from "./device.ts";
 import { placePayload } from "./execute.ts";
 import { flipped } from "./flips.ts";
-import { STAGED_BACKLOG_PS, STAGED_RESUME_PS } from "./limits.ts";
+import { STAGED_BACKLOG_PS, STAGED_PATIENCE_PS, STAGED_RESUME_PS } from "./limits.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import { lookUpTo, noteOwnWrite } from "./read_back.ts";
 import { passAnswers } from "./read_service.ts";
@@ -39,14 +39,18 @@ export function placeStaged(
     return dataPlaced(device, qp, service);
   }
   qp.responder.placing++;
-  device.verify.staged.push(waiting);
+  const { verify, now } = device;
+  if (verify.staged.length === 0) verify.stagedTurnAt = now + STAGED_PATIENCE_PS;
+  verify.staged.push(waiting);
 }
 
 /** Gives the bus what it can take now. Called in every step. */
 export function runStaged(device: Device): void {
-  const { verify: { staged }, dma } = device;
+  const { verify, dma, now } = device;
+  const { staged } = verify;
   for (let first = staged.peek(); first !== undefined; first = staged.peek()) {
-    if (dma.busFreeAt - device.now > STAGED_BACKLOG_PS) return;
+    if (dma.busFreeAt - now > STAGED_BACKLOG_PS && now < verify.stagedTurnAt) return;
+    verify.stagedTurnAt = now + STAGED_PATIENCE_PS;
     const { qp, service, data } = first;
     if (isLive(service.verified!.opened.stretches)) placeNext(device, first);
     else refuse(device, service);
@@ -65,7 +69,7 @@ export function runStaged(device: Device): void {
 /** When {@link runStaged} has something to do that it could not do in this step. */
 export function stagedWakeAt({ verify, dma, now }: Device): Time {
   if (verify.staged.length === 0) return NEVER;
-  return Math.max(now, dma.busFreeAt - STAGED_RESUME_PS);
+  return Math.max(now, Math.min(dma.busFreeAt - STAGED_RESUME_PS, verify.stagedTurnAt));
 }
 
 /** Its memory is another's by now: as a WRITE that comes too late, but nobody can tell its packet. */

@@ -5,6 +5,7 @@ import { ACCESS } from "../../fabric/wire/rnic_command.ts";
 import { VERIFY_BYTES_MAX } from "../../fabric/wire/verify_eth.ts";
 import { LIMITS } from "./limits.ts";
 import { counter, go, names, type Pair, post, statuses } from "./pair_testing.ts";
+import { type RigOptions, rnicPlan } from "./rig_parts_testing.ts";
 import {
   GOOD,
   isCopied,
@@ -23,8 +24,8 @@ const PATH_MTU = 1024;
 const ROOMS = LIMITS.verifyStagingBytes / VERIFY_BYTES_MAX;
 
 /** A pair with one long region at either end. */
-function longPair(bytes: number): Pair {
-  const p = verifiedPair({ memoryBytes: 4 * bytes + (1 << 21) });
+function longPair(bytes: number, options: RigOptions = {}): Pair {
+  const p = verifiedPair({ memoryBytes: 4 * bytes + (1 << 21), ...options });
   const { rig } = p;
   const access = VERIFIED_ACCESS & ~ACCESS.remoteWriteVerify & ~ACCESS.remoteWritePersistence;
   const from = rig.register(rig.a, { length: bytes, access, va: 0x3_0000_0000 });
@@ -164,22 +165,45 @@ describe("the card's room for data that waits (V-02)", () => {
     assert.ok(isUntouched(p, { at: 180_000, length: 20_000 }));
   });
 
-  it("a long look at memory lets others read in between", () => {
-    const p = longPair(VERIFY_BYTES_MAX);
-    const { rig } = p;
-    const other = { ...p, ...rig.connect({ attributes: { accessFlags: VERIFIED_ACCESS } }) };
-    postVerified(p, { level: "verify", length: VERIFY_BYTES_MAX });
-    rig.ring(rig.a, p.a.sq);
-    rig.run(() => readsOf(p).length === 200);
-    const begun = rig.now;
-    post(other, "read", { length: 64 });
-    rig.ring(rig.a, other.a.sq);
-    rig.run(() => statuses(other).length > 0);
-    const waited = rig.now - begun;
-    rig.run();
-    const answered = rig.frames.findLast(({ from }) => from === "b")!;
-    assert.ok(waited * 10 < answered.time - begun, `the READ took ${waited} ps`);
-  });
+  // The second and third fill the engine with less than its number of reads, the last one with one read.
+  for (const [dmaReadBytes, dmaReadsMax] of [[512, 13], [4096, 13], [1024, 4], [512, 1]] as const) {
+    const engine = { ...rnicPlan("b").timing, dmaReadBytes, dmaReadsMax };
+    const name = `${dmaReadsMax} reads of ${dmaReadBytes} B`;
+
+    it(`a long look at memory lets others read in between (${name})`, () => {
+      const p = longPair(VERIFY_BYTES_MAX, { plans: { b: { timing: engine } } });
+      const { rig } = p;
+      const other = { ...p, ...rig.connect({ attributes: { accessFlags: VERIFIED_ACCESS } }) };
+      postVerified(p, { level: "verify", length: VERIFY_BYTES_MAX });
+      rig.ring(rig.a, p.a.sq);
+      rig.run(() => readsOf(p).length === 200);
+      const begun = rig.now;
+      post(other, "read", { length: 64 });
+      rig.ring(rig.a, other.a.sq);
+      rig.run(() => statuses(other).length > 0);
+      const waited = rig.now - begun;
+      rig.run();
+      const answered = rig.frames.findLast(({ from }) => from === "b")!;
+      assert.ok(waited * 10 < answered.time - begun, `the READ took ${waited} ps`);
+    });
+
+    it(`others that read all the time let a look go on (${name})`, () => {
+      const p = longPair(VERIFY_BYTES_MAX, { plans: { b: { timing: engine } } });
+      const { rig } = p;
+      const other = { ...p, ...rig.connect({ attributes: { accessFlags: VERIFIED_ACCESS } }) };
+      for (let i = 0; i < 40; i++) post(other, "read", { at: i * 20_000, length: 20_000 });
+      rig.ring(rig.a, other.a.sq);
+      rig.run(() => statuses(other).length > 0);
+      postVerified(p, { level: "verify", length: 20_000 });
+      rig.ring(rig.a, p.a.sq);
+      rig.run(() => counter(p, "b", "verifyWritesIn") === 1);
+      statuses(other);
+      rig.run();
+      const left = statuses(other).length;
+      assert.ok(left > 20, `${left} READs were to come when it was answered`);
+      assert.deepEqual(outcomes(p).map(textOf), [GOOD.verify]);
+    });
+  }
 
   it("V-02, V-03: of several queue pairs at once each is answered, within its time-outs", () => {
     const p = longPair(VERIFY_BYTES_MAX);

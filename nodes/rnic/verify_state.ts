@@ -19,13 +19,15 @@ export interface VerifyState {
   stagedBytes: number;
   /** Data whose CRC holds and that is not all with the bus, in turn. */
   readonly staged: Fifo<StagedData>;
+  /** When its next piece goes to the bus however much that has to do. */
+  stagedTurnAt: Time;
   /** The look that the DMA write of this moment belongs to. */
   placing: ReadBack | undefined;
   /** Writes whose memory is being looked at, or will be: from before their DMA writes on. */
   readonly readBacks: Set<ReadBack>;
-  /** Of these the ones of which not all was asked for, in turn; how many of their reads are out. */
+  /** Of these the ones of which not all was asked for, in turn; requests of the bus that theirs take. */
   readonly looking: Fifo<ReadBack>;
-  readsOut: number;
+  requestsOut: number;
   /** V-05, by the sender's IPv4 address. */
   readonly history: Map<number, SenderHistory>;
   /** Draws which writes are read back though history stands for them. */
@@ -39,10 +41,11 @@ export function createVerifyState(
   return {
     stagedBytes: 0,
     staged: new Fifo(),
+    stagedTurnAt: 0,
     placing: undefined,
     readBacks: new Set(),
     looking: new Fifo(),
-    readsOut: 0,
+    requestsOut: 0,
     history: new Map(),
     rng: rngFor(card.seed, `${card.name}/verify`),
   };

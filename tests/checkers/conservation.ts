@@ -8,7 +8,8 @@ export const conservation: Checker = {
   name: "frames-are-conserved",
   promise:
     "A frame that arrives over a cable was sent over it, in this order and once, unchanged " +
-    "unless a fault of the cable did it; a cable without faults between living nodes loses none.",
+    "unless a fault of the cable did it; a cable without faults between living nodes loses none; a " +
+    "switch passes on only what it has received.",
   looked: ({ wire }) =>
     wire === undefined ? "frames were not recorded" : `${wire.frames} ends of frames' ways`,
   subjects: ({ wire }) => wire?.frames ?? 0,

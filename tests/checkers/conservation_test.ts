@@ -106,9 +106,44 @@ describe("P-41: frames on a cable", () => {
     assert.equal(find([sent(2_500_000, A)], { plan }).length, 1);
   });
 
+  it("may be alike: which of them was lost is the cable's to know", () => {
+    const loss = planOf(["{ link: a, loss: 1%, from: 2us, until: 4us }"]);
+    const cut = planOf(["{ at: 2us, cut: a-rnic/tor }", "{ at: 4us, heal: a-rnic/tor }"]);
+    for (const plan of [loss, cut]) {
+      const all = [sent(3_000_000, A), sent(6_000_000, A), received(6_000_000, A)];
+      assert.deepEqual(find(all, { plan }), [], "the first");
+      assert.deepEqual(find([...all, sent(7e6, B), received(7e6, B)], { plan }), []);
+      const missing = [
+        sent(3e6, A),
+        received(3e6, A),
+        sent(6e6, A),
+        sent(7e6, B),
+        received(7e6, B),
+      ];
+      assert.equal(find(missing, { plan }).length, 2, "the second, which nothing may lose");
+      assert.equal(find([...all, received(6_000_010, A), received(7e6, A)], { plan }).length, 1);
+    }
+  });
+
   it("are lost with a process that was killed, whenever it had sent them", () => {
     const wire = new WireLedger(PLAN, livesOf(PLAN, [{ at: 9e6, action: "kill", node: "a-rnic" }]));
     for (const each of [sent(0, A), sent(20, B), received(20, B)]) wire.see(each);
+    assert.deepEqual(findingsOf(conservation, { wire }), []);
+  });
+
+  it("may come to a process that was killed at the last instant that is known of it", () => {
+    const at = 9_000_000;
+    const find = (time: number, power = livesOf(PLAN, [{ at, action: "kill", node: "tor" }])) => {
+      const wire = new WireLedger(PLAN, power);
+      // It went on to 9.5 µs, which counts as before its death.
+      for (const each of [received(time - LATENCY, A), sent(9_300_000, A)]) wire.see(each);
+      return findingsOf(conservation, { wire });
+    };
+    assert.deepEqual(find(at - 1), []);
+    assert.equal(find(at - 2).length, 1);
+    assert.equal(find(at - 1, livesOf(PLAN, [])).length, 2);
+    const wire = new WireLedger(PLAN, livesOf(PLAN, [{ at, action: "kill", node: "tor" }]));
+    for (const each of [sent(at - 2, A), received(at - 1 - LATENCY, A)]) wire.see(each);
     assert.deepEqual(findingsOf(conservation, { wire }), []);
   });
 

@@ -8,8 +8,8 @@ import { type NotedWrite, partOf, UNIT_BYTES } from "./values.ts";
 
 /** What may be wrong with eight bytes of a host's SCM. */
 export interface Damage {
-  /** At most so many bits have turned over. */
-  readonly bits: number;
+  /** So many faults turn over a bit of a packet's data, at most one each. */
+  readonly faults: number;
   /** Cells that hold one value whatever is written: offset and bit. */
   readonly stuck: readonly { readonly offset: number; readonly bit: number }[];
 }
@@ -28,16 +28,15 @@ export function damageOf(plan: RackPlan, host: string): Damage | undefined {
     if (node.kind === "host" && node.name === host) stuck = node.config.stuckBits ?? [];
   }
   if (faults === 0 && stuck.length === 0) return undefined;
-  // Each fault hits a packet's data once, and eight bytes may be of two packets.
-  return { bits: 2 * faults, stuck };
+  return { faults, stuck };
 }
 
 /**
- * Whether `found` is one of the values that may be there, of which a write without a promise has been damaged.
+ * Whether `found` is one of the values that may be there, of which writes without a promise have been damaged.
  * @param of.writes that touch the unit, @param of.allowed what they may have made of it.
  */
 export function isDamaged(
-  { bits, stuck }: Damage,
+  { faults, stuck }: Damage,
   unit: number,
   of: {
     readonly found: Uint8Array;
@@ -53,27 +52,29 @@ export function isDamaged(
   const open = writes.filter(({ promised }) => promised === undefined)
     .map((write) => partOf(write, unit));
   for (const value of allowed) {
-    for (const { begin, end, bytes } of open) {
-      if (!bytes.every((byte, i) => byte === value[begin + i])) continue;
-      if (turnedOver({ found, value, begin, end, cells }) <= bits) return true;
-    }
+    const there = open.filter(({ begin, bytes }) =>
+      bytes.every((byte, i) => byte === value[begin + i])
+    );
+    // A fault hits each packet's data once: of every write, and of one that goes on within the eight bytes.
+    const packets = new Set(there.map(({ begin }) => begin)).size + 1;
+    if (turnedOver({ found, value, there, cells }) <= faults * packets) return true;
   }
   return false;
 }
 
-/** How many bits differ from `begin` on and before `end`; infinitely many where others differ as well. */
+/** How many bits of these writes' bytes differ; infinitely many where others do, or there is no such write. */
 function turnedOver(of: {
   readonly found: Uint8Array;
   readonly value: Uint8Array;
-  readonly begin: number;
-  readonly end: number;
+  readonly there: readonly { readonly begin: number; readonly end: number }[];
   readonly cells: Uint8Array;
 }): number {
-  const { found, value, begin, end, cells } = of;
+  const { found, value, there, cells } = of;
+  if (there.length === 0) return Infinity;
   let count = 0;
   for (const [i, byte] of found.entries()) {
     let bits = (byte ^ value[i]!) & ~cells[i]!;
-    if (bits !== 0 && (i < begin || i >= end)) return Infinity;
+    if (bits !== 0 && !there.some(({ begin, end }) => i >= begin && i < end)) return Infinity;
     for (; bits !== 0; bits &= bits - 1) count++;
   }
   return count;

@@ -47,6 +47,22 @@ describe("V-08: data that was damaged on its way, and found so after a power fai
     assert.deepEqual(find([FLIP, SEALED], { bits: [3, 4, 60, 61] }), []);
   });
 
+  it("is allowed in each of several writes that share eight bytes, and only in them", () => {
+    const halves: Note[] = [0, 4].map((at, id) => {
+      return { kind: "writes", id, on: "b", at: AT + at, bytes: fill(0x11, 4) };
+    });
+    const one = {
+      notes: [...halves, { ...WRITE, id: 2, at: AT + 8, bytes: fill(0x11, 16) }],
+      at: AT,
+    };
+    assert.deepEqual(find([FLIP], { ...one, bits: [3, 40] }), [], "a bit of each");
+    assert.equal(find([], { ...one, bits: [3, 40] }).length, 1);
+    const promised = { ...one, notes: [...one.notes, PROMISE] };
+    assert.deepEqual(find([FLIP], { ...promised, bits: [40] }), []);
+    assert.equal(find([FLIP], { ...promised, bits: [3] }).length, 1);
+    assert.equal(find([FLIP], { ...promised, bits: [3, 40] }).length, 1);
+  });
+
   it("is lost where it was promised", () => {
     const notes = [WRITE, PROMISE];
     assert.deepEqual(find([FLIP], { bits: [], notes }), []);

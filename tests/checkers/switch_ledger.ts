@@ -25,7 +25,7 @@ interface Passing {
   readonly life: number;
 }
 
-/** Frames that are remembered for a switch that drops so many of them. */
+/** Frames that are remembered: dropped ones stay, and ones for groups that not all ports are in. */
 const INSIDE_MAX = 65_536;
 
 /** IPv4's second byte and its checksum are what a mark changes. */

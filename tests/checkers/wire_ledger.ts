@@ -24,6 +24,8 @@ interface OnItsWay {
   /** When its last bit has left the sender. */
   readonly endPs: Time;
   received: number;
+  /** It, or one like it that was sent before, has arrived: the other one may be lost. */
+  isDoubtful: boolean;
 }
 
 /** One direction of a cable. */
@@ -34,6 +36,11 @@ interface Direction {
   readonly to: Endpoint;
   /** Whether any frame may be lost, whenever that is. */
   readonly loses: boolean;
+  /**
+   * Last instants of the receiving end's lives that no plan has ended: what it received later counts as
+   * received then, before anybody sent it (`fabric/capture`, `countedOf`).
+   */
+  readonly lastInstants: readonly Time[];
   /** When a fault of this cable takes frames that are being sent. */
   readonly lossy: readonly Stretch[];
   /** How much later than by itself a frame may arrive. */
@@ -143,7 +150,7 @@ export class WireLedger {
   #send(direction: Direction, seen: MessageSeen & { readonly frame: Uint8Array }): void {
     const { frame, time, startPs, endPs } = seen;
     direction.longestPs = Math.max(direction.longestPs, endPs - startPs);
-    direction.onItsWay.push({ bytes: frame, sentAt: time, endPs, received: 0 });
+    direction.onItsWay.push({ bytes: frame, sentAt: time, endPs, received: 0, isDoubtful: false });
   }
 
   #receive(direction: Direction, seen: MessageSeen & { readonly frame: Uint8Array }): void {
@@ -154,16 +161,19 @@ export class WireLedger {
     const found = onItsWay[place];
     const { node } = direction.to;
     const wrong = (what: string) => this.#find(direction, { node, time, what });
+    const isUndated = direction.lastInstants.includes(time);
     if (found === undefined) {
+      if (isUndated) return;
       return wrong("receives a frame that was not sent, or once too often");
     }
-    if (time < found.sentAt + direction.cable.latencyPs) {
+    if (time < found.sentAt + direction.cable.latencyPs && !isUndated) {
       wrong("receives a frame sooner than it can be there");
     }
     const isOvertaking = place > 0 && !direction.reorders;
     if (isOvertaking && onItsWay.slice(0, place).some((each) => isMissing(direction, each))) {
       wrong("receives a frame before an earlier one");
     }
+    if (isUnreceived(found) && mayBeLost(direction, found)) doubtNext(direction, { place, time });
     found.received++;
     this.#forget(direction, place);
   }
@@ -196,9 +206,25 @@ function dueOf({ cable, lateMaxPs, longestPs }: Direction, { endPs }: OnItsWay):
   return endPs + cable.latencyPs + lateMaxPs + (lateMaxPs > 0 ? 2 * longestPs : 0);
 }
 
+/**
+ * What arrives at `time` is taken for the frame at `place`, which may be lost. Where another one like it
+ * (a PAUSE, a membership report) could be there by then, it may be that one, and this one lost.
+ */
+function doubtNext(
+  { onItsWay, cable }: Direction,
+  { place, time }: { readonly place: number; readonly time: Time },
+): void {
+  const { bytes } = onItsWay[place]!;
+  const next = onItsWay.find((each, i) =>
+    i > place && isUnreceived(each) && time >= each.sentAt + cable.latencyPs &&
+    isSame(each.bytes, bytes)
+  );
+  if (next !== undefined) next.isDoubtful = true;
+}
+
 function mayBeLost(direction: Direction, frame: OnItsWay): boolean {
   const { loses, lossy, dark } = direction;
-  if (loses) return true;
+  if (loses || frame.isDoubtful) return true;
   const { sentAt } = frame;
   if (lossy.some(({ from, to }) => from <= sentAt && to >= sentAt)) return true;
   if (dark.length === 0) return false;
@@ -242,7 +268,9 @@ function directionOf(
     cable,
     from: cable[from],
     to: cable[from === "a" ? "b" : "a"],
-    loses: isUnscripted(plan, { lives, of: cable }),
+    loses: [cable.a, cable.b].some(({ node }) => unscriptedDeaths(plan, lives, node).length > 0),
+    lastInstants: unscriptedDeaths(plan, lives, cable[from === "a" ? "b" : "a"].node)
+      .map((at) => at - 1),
     lossy: faults.filter((fault) => fault.action === "loss" || isCutOfOneWay(fault))
       .map((fault) => stretchOf(fault, faults)),
     longestPs: 0,
@@ -295,18 +323,13 @@ function darkOf(
 }
 
 /**
- * Whether an end died in a way that no plan says. A process that is killed may take with it what it had
- * said to have sent, however long before.
+ * When a node died in a way that no plan says. A process that is killed may take with it what it had said
+ * to have sent, however long before.
  */
-function isUnscripted(
-  { faults }: RackPlan,
-  { lives: { lives }, of }: { readonly lives: Lives; readonly of: CablePlan },
-): boolean {
-  return [of.a, of.b].some(({ node }) =>
-    (lives.get(node) ?? []).some(({ to }) =>
-      to !== Infinity &&
-      !faults.some((fault) => fault.action === "kill" && fault.node === node && fault.at === to)
-    )
+function unscriptedDeaths({ faults }: RackPlan, { lives }: Lives, node: string): Time[] {
+  return (lives.get(node) ?? []).map(({ to }) => to).filter((to) =>
+    to !== Infinity &&
+    !faults.some((fault) => fault.action === "kill" && fault.node === node && fault.at === to)
   );
 }
 

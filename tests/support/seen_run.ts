@@ -4,7 +4,7 @@ import { isMessageSeen } from "../../fabric/capture/observation.ts";
 import type { TimedNote } from "../../fabric/note.ts";
 import type { RackPlan } from "../../fabric/rack/plan.ts";
 import { NEVER, PS_PER_S } from "../../fabric/time/time.ts";
-import type { Checker, ImageView, Life, ReportSeen } from "../checkers/run_record.ts";
+import type { Checker, ImageView, Life, ReportSeen, RunRecord } from "../checkers/run_record.ts";
 import { WireLedger } from "../checkers/wire_ledger.ts";
 import { SimulatedRack } from "./simulated_rack.ts";
 
@@ -60,14 +60,14 @@ export function findingsIn(run: SeenRun, checker: Checker): number {
 }
 
 /** The same run, of which these bytes of a host's SCM are others. */
-export function withBytes(
-  run: SeenRun,
+export function withBytes<Run extends Pick<RunRecord, "scm">>(
+  run: Run,
   of: { readonly host: string; readonly at: number; readonly bytes: Uint8Array },
-): SeenRun {
+): Run {
   const { at, bytes } = of;
   return {
     ...run,
-    scm: (host) => {
+    scm: (host: string): ImageView | undefined => {
       const view = run.scm(host);
       if (view === undefined || host !== of.host) return view;
       return {
