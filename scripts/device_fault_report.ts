@@ -4,6 +4,7 @@ import type { FlipPlan, RackPlan } from "../fabric/rack/plan.ts";
 import type { FinalReply } from "../fabric/rack/run_file.ts";
 import { formatTime } from "../fabric/time/time.ts";
 import { table } from "./commands/output.ts";
+import { foldVariants } from "./fold_variants.ts";
 
 /** One fault of one variant. */
 export interface DeviceFaultRow {
@@ -69,17 +70,19 @@ function flipTerms({ where, at, until, share, nth, count }: FlipPlan): string {
   ].join(", ");
 }
 
+/** For people: each fault once, with the sums of all runs of a scenario. */
 export function deviceFaultTable(rows: readonly DeviceFaultRow[]): string {
   const several = new Set(rows.map(({ variant }) => variant)).size > 1;
+  const folded = foldVariants(rows, ({ kind, target, terms }) => [kind, target, terms].join());
   return table(
-    [...(several ? ["run"] : []), "fault", "in", "terms", "pieces", "of"],
-    rows.map(({ variant, kind, target, terms, seen, hit }) => [
-      ...(several ? [variant] : []),
+    ["fault", "in", "terms", "pieces", "of", ...(several ? ["in runs"] : [])],
+    folded.map(({ kind, target, terms, seen, hit, runs }) => [
       kind,
       target,
       terms,
       hit === null ? "" : String(hit),
       seen === null ? "" : String(seen),
+      ...(several ? [runs] : []),
     ]),
   );
 }

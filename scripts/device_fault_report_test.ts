@@ -52,6 +52,11 @@ describe("deviceFaultRows", () => {
       },
     ]);
     assert.match(deviceFaultTable(rows), /flip +b-rnic +0\.5% on the bus .* +2 +200/);
+    // For people, each fault once for all runs of a scenario; a cell counts nothing.
+    const both = deviceFaultTable([...rows, ...rows.map((row) => ({ ...row, variant: "w" }))]);
+    assert.match(both, /flip +b-rnic +0\.5% on the bus .* +4 +400 +2 of 2/);
+    assert.match(both, /stuck +b +bit 3 of SCM byte 70000 is 0 +2$/m);
+    assert.equal(both.split("\n").length, deviceFaultTable(rows).split("\n").length);
   });
 
   it("V-08: counts 0 of a card that has said nothing", () => {

@@ -5,6 +5,7 @@ import type { RackPlan } from "../fabric/rack/plan.ts";
 import type { FinalReply } from "../fabric/rack/run_file.ts";
 import { formatTime, type Time } from "../fabric/time/time.ts";
 import { table } from "./commands/output.ts";
+import { foldVariants } from "./fold_variants.ts";
 
 /** One fault of one variant. */
 export interface FaultRow {
@@ -95,19 +96,20 @@ const DID: Readonly<Record<LinkFaultPlan["action"], string>> = {
   heal: "",
 };
 
+/** For people: each fault once, with the sums of all runs of a scenario. */
 export function faultTable(rows: readonly FaultRow[]): string {
   const several = new Set(rows.map(({ variant }) => variant)).size > 1;
-  const header = [...(several ? ["run"] : []), "fault", "cable", "terms", "frames", "of", "what"];
+  const folded = foldVariants(rows, ({ action, target, terms }) => [action, target, terms].join());
   return table(
-    header,
-    rows.map(({ variant, action, target, terms, seen, hit }) => [
-      ...(several ? [variant] : []),
+    ["fault", "cable", "terms", "frames", "of", "what", ...(several ? ["in runs"] : [])],
+    folded.map(({ action, target, terms, seen, hit, runs }) => [
       action,
       target,
       terms,
       String(hit),
       String(seen),
       DID[action],
+      ...(several ? [runs] : []),
     ]),
   );
 }

@@ -60,17 +60,25 @@ export function viewOf(record: RunRecord): (program: string) => CrashView {
     reports,
     notes,
     hosts: Object.fromEntries(names.map((name): [string, CrashedHost] => {
-      const recovered = reports.findLast(({ node, topic, value }) =>
-        node === name && topic === "recovered" && isOf(program, value)
-      );
       return [name, {
         survived: !cut.includes(name),
-        recovered: (recovered?.value as { recovered?: unknown } | undefined)?.recovered,
+        recovered: recoveredIn(reports, { host: name, program }),
         scm: (offset, length) =>
           record.scm(name)?.read(offset, offset + length) ?? new Uint8Array(length),
       }];
     })),
   });
+}
+
+/** What a program's recovery answered when its host was last booted; undefined where it was not. */
+export function recoveredIn(
+  reports: RunRecord["reports"],
+  { host, program }: { readonly host: string; readonly program: string },
+): unknown {
+  const found = reports.findLast(({ node, topic, value }) =>
+    node === host && topic === "recovered" && isOf(program, value)
+  );
+  return (found?.value as { recovered?: unknown } | undefined)?.recovered;
 }
 
 function isOf(program: string, value: unknown): boolean {

@@ -49,26 +49,46 @@ export interface Recovered {
   read(offset: number, length: number): Uint8Array;
 }
 
-/**
- * Runs a recovery to its end, at once.
- * @throws what the recovery throws; Error where it waits without end.
- */
+/** A host at one boot: its recoveries run one after the other, each with what the one before it left. */
+export class ColdBoot {
+  readonly #host: string;
+  readonly #core: ColdCore;
+
+  constructor(machine: ColdMachine) {
+    this.#host = machine.host;
+    this.#core = new ColdCore(machine);
+  }
+
+  /** Bytes of SCM as a core sees them. */
+  readonly read = (offset: number, length: number): Uint8Array => this.#core.look(offset, length);
+
+  /**
+   * Runs a recovery to its end, at once.
+   * @returns what it answers.
+   * @throws what the recovery throws; Error where it waits without end.
+   */
+  recover(recover: Recover, options: Readonly<Record<string, unknown>>): unknown {
+    const steps = stepsOf(recover({ cpu: this.#core, host: this.#host, options }), "recover");
+    for (let waits = 0; waits < WAITS_MAX; waits++) {
+      const next = steps.next(DONE);
+      if (!next.done) continue;
+      // As the report of a real boot would refuse it.
+      const found = notPlain(next.value);
+      if (found !== undefined) throw new TypeError(`It answers ${found}, expected plain data`);
+      return next.value;
+    }
+    throw new Error(`The recovery of ${this.#host} ${WITHOUT_END}`);
+  }
+}
+
+/** Runs the one recovery of a boot. @throws as {@link ColdBoot.recover}. */
 export function runRecovery(
   machine: ColdMachine,
   recover: Recover,
   options: Readonly<Record<string, unknown>>,
 ): Recovered {
-  const core = new ColdCore(machine);
-  const steps = stepsOf(recover({ cpu: core, host: machine.host, options }), "recover");
-  for (let waits = 0; waits < WAITS_MAX; waits++) {
-    const next = steps.next(DONE);
-    if (!next.done) continue;
-    // As the report of a real boot would refuse it.
-    const found = notPlain(next.value);
-    if (found !== undefined) throw new TypeError(`It answers ${found}, expected plain data`);
-    return { answer: next.value, read: (offset, length) => core.look(offset, length) };
-  }
-  throw new Error(`The recovery of ${machine.host} ${WITHOUT_END}`);
+  const boot = new ColdBoot(machine);
+  return { answer: boot.recover(recover, options), read: boot.read };
 }
 
 class ColdCore implements RecoveryCpu {

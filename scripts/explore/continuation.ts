@@ -54,8 +54,11 @@ export function faultsWith(
   cut: { readonly hosts: readonly string[]; readonly at: Time },
 ): FaultPlan[] {
   const { hosts, at } = cut;
-  const kept = faults.filter((fault) => !hosts.includes(fault.node) || fault.at < at);
-  const kills = hosts.map((node): FaultPlan => ({ at, action: "kill", node }));
+  const kept = faults.filter((fault) => !hosts.includes(fault.node) || fault.at < at)
+    .sort((x, y) => x.at - y.at);
+  const isDead = (host: string) => kept.findLast(({ node }) => node === host)?.action === "kill";
+  const kills = hosts.filter((host) => !isDead(host))
+    .map((node): FaultPlan => ({ at, action: "kill", node }));
   return [...kept, ...kills].sort((x, y) => x.at - y.at);
 }
 
@@ -176,6 +179,7 @@ export class Continuations {
   }
 }
 
-function byTime<Said extends { readonly time: Time }>(said: Said[]): Said[] {
+/** Sorts them; those of one instant stay as they are. */
+export function byTime<Said extends { readonly time: Time }>(said: Said[]): Said[] {
   return said.sort((x, y) => x.time - y.time);
 }

@@ -12,10 +12,10 @@ import { WITHOUT_END } from "../../nodes/host/cold_machine.ts";
 import type { HeldWrites } from "../../nodes/rnic/journal.ts";
 import { writebackLine } from "../fault_lines.ts";
 import { findingsOf, viewOf } from "../protocol_checks.ts";
-import { faultsWith, victimOf } from "./continuation.ts";
+import { byTime, faultsWith, victimOf } from "./continuation.ts";
 import { type Bytes, Overlay } from "./history.ts";
 import { ladderAt } from "./ladder.ts";
-import { livingMemories, recordOf, unsoundness } from "./living.ts";
+import { othersOf, recordOf, unsoundness } from "./living.ts";
 import { OWN_CHECK, type Suspicion } from "./pass.ts";
 import { placesOf } from "./places.ts";
 import { ProtocolJudge } from "./protocol_judge.ts";
@@ -39,12 +39,14 @@ export function confirm(rack: ExploredRack, of: Suspected): Counterexample {
   const isOwn = suspicion.checker === OWN_CHECK;
   const faults = isOwn ? failed : [...failed, ...back];
   const lines: TraceLine[] = [];
-  const run = runRack(rack, {
+  const seen = runRack(rack, {
     faults,
     writebacks,
     histories: true,
     onTrace: (time, node, step) => void lines.push({ time, node, ...step }),
   });
+  // A run knows no middle of an instant: the power fails before anybody says anything at it.
+  const run = { ...seen, notes: byTime([...seen.notes, ...suspicion.announced]) };
   const shown = shownBy(rack, run, of);
   if (shown === undefined) throw disagreement(of, { faults, writebacks });
   const isEndless = suspicion.found.endsWith(WITHOUT_END);
@@ -53,19 +55,24 @@ export function confirm(rack: ExploredRack, of: Suspected): Counterexample {
     : isOwn
     ? replayOf(rack, { faults: [...failed, ...back], writebacks })
     : faults;
-  const about = spokenOf(run.notes, { suspicion, scm: shown.scm ?? suspicion.scm });
+  const scm = shown.scm ?? suspicion.scm;
+  const about = spokenOf(run.notes, { suspicion, scm });
+  // The scenario may have taken the power of some before.
+  const fallen = hosts.filter((host) => run.lives.get(host)?.some(({ to }) => to === at));
   return {
     hosts,
     atPs: at,
     writebacks,
     faults: replayed ?? failed,
-    isReplayable: replayed !== undefined && again === undefined,
+    // Without what was announced, a run takes what was begun for bytes from nowhere, right or wrong.
+    isReplayable: replayed !== undefined && again === undefined &&
+      (isOwn || suspicion.announced.length === 0),
     places: placesOf(recording, { run, hosts, at, writes: about }),
     promised: about.flatMap((write) => toldOf(run.notes, write, at)),
     checker: suspicion.checker,
     found: shown.found,
     ...(again !== undefined && { again }),
-    ladder: ladderAt(lines, { plan: run.plan, hosts, at, scm: shown.scm ?? suspicion.scm }),
+    ladder: ladderAt(lines, { plan: run.plan, hosts: fallen, at, scm }),
   };
 }
 
@@ -134,8 +141,8 @@ function shownBy(rack: ExploredRack, run: RackRun, of: Suspected): Shown | undef
   const noneOpen = { in: () => [] };
   const { breach } = judge.judge({
     at,
-    cut: hosts.map((host) => ({ host, image: leftOf(run, host, at), cells: noneOpen })),
-    living: livingMemories({ run }),
+    cut: hosts.map((host) => ({ host, image: leftOf(run, host), cells: noneOpen })),
+    others: othersOf(run, { but: hosts }),
     reports: run.reports,
     notes: run.notes,
   }, { most: options.choices, seed: rack.plan.seed });
@@ -143,11 +150,12 @@ function shownBy(rack: ExploredRack, run: RackRun, of: Suspected): Shown | undef
 }
 
 /** SCM of a host that has not come back, with what its card says that it keeps for it (`wsp`). */
-function leftOf(run: RackRun, host: string, at: Time): Pick<Bytes, "read"> {
+function leftOf(run: RackRun, host: string): Pick<Bytes, "read"> {
   const left = new Overlay(run.scm.get(host)!);
   const { rnic } = victimOf(run.plan, host).config;
+  const diedAt = run.lives.get(host)?.at(-1)?.to ?? Infinity;
   const held = run.reports.findLast(({ node, topic, time }) =>
-    node === rnic && topic === "held" && time >= at
+    node === rnic && topic === "held" && time >= diedAt
   );
   for (const { address, data } of (held?.value as HeldWrites | undefined)?.writes ?? []) {
     if (address >= SCM_BASE) left.write(address - SCM_BASE, Uint8Array.fromHex(data));

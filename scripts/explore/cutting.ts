@@ -19,6 +19,8 @@ export interface Cutting {
   held: readonly BusWrite[];
   /** What had been promised of it. */
   judge: Judge | undefined;
+  /** Who judges in the middle of an instant, where `outside` does around it. */
+  amid: { readonly at: Time; readonly outside: Judge; readonly judge: Judge } | undefined;
   /** What its receive buffers will have it store. */
   deposits: Deposits;
 }
@@ -46,6 +48,7 @@ export function cuttingOf(recording: RackRun, victim: Victim): Cutting {
     changed: [],
     held: [],
     judge: undefined,
+    amid: undefined,
     deposits: NO_DEPOSITS,
   };
   return cutting;
@@ -56,11 +59,14 @@ export function cuttingOf(recording: RackRun, victim: Victim): Cutting {
  * when the power went; it goes on sending until it notices (see `nodes/rnic/journal.ts`).
  */
 export function hold(cutting: Cutting, recording: RackRun, at: Time): void {
-  const { config, noticePs } = cutting.victim;
+  const { host, config, noticePs } = cutting.victim;
   if (config.domain !== "wsp") return;
+  // The scenario may have taken its power before.
+  const life = recording.lives.get(host)?.findLast(({ from }) => from < at);
+  const end = Math.min(at, life?.to ?? at);
   const sent = recording.sendings.get(config.rnic)?.busWrites ?? [];
   const before = cutting.held;
-  cutting.held = sent.filter((write) => write.arrivesAt >= at && write.at < at + noticePs);
+  cutting.held = sent.filter((write) => write.arrivesAt >= end && write.at < end + noticePs);
   for (const write of before) if (!cutting.held.includes(write)) touch(cutting, write);
   for (const write of cutting.held) if (!before.includes(write)) touch(cutting, write);
 }

@@ -105,7 +105,9 @@ function targetsOf(
   );
   for (const node of rack.plan.nodes) {
     const own = node.kind === "host" ? node.config.programs : [];
-    if (own.some(({ run }) => Object.hasOwn(rack.recoveries, run))) wanted.add(node.name);
+    const isAsked = (run: string) =>
+      Object.hasOwn(rack.recoveries, run) || Object.hasOwn(rack.checks, run);
+    if (own.some(({ run }) => isAsked(run))) wanted.add(node.name);
   }
   const found = hosts.filter((host) => wanted.has(host));
   return (found.length > 0 ? found : hosts).map((host) => [host]);

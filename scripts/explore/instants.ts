@@ -37,7 +37,8 @@ export function instantsOf(
   const lives = victims.map(({ host }) => recording.lives.get(host) ?? []);
   return [...edges].sort((x, y) => x - y).filter((at) =>
     at >= from && at >= 1 && at < until &&
-    lives.every((own) => own.some((life) => at > life.from && at < life.to))
+    // Where the scenario has taken the power of one, that of the others still goes; at its very instant, too.
+    lives.some((own) => own.some((life) => at > life.from && at <= life.to))
   );
 }
 

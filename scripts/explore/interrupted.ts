@@ -47,7 +47,7 @@ export function* interruptions(
   of: {
     readonly until: Time;
     readonly tear: number;
-    readonly matters?: (ranges: readonly Range[]) => boolean;
+    readonly matters?: (ranges: readonly Range[], at: Time) => boolean;
   },
 ): Generator<Interruption> {
   for (let next = cursor.next; next !== undefined && next.at < of.until; next = cursor.next) {
@@ -56,7 +56,7 @@ export function* interruptions(
     for (let rest = cursor.upcoming(at); rest.length > 0; rest = cursor.upcoming(at)) {
       const together = firstTogether(rest);
       const ranges = [...together.flatMap(rangeOf), ...early];
-      if (of.matters?.(ranges) !== false) {
+      if (of.matters?.(ranges, at) !== false) {
         const open = openedBy(together, cursor, { at, tear: of.tear });
         cells.interrupt(open);
         if (early.length > 0 || waysOf(open) > 2) yield { at, ranges, early: [...early] };

@@ -2,30 +2,38 @@
 import { CHECKERS } from "../../tests/checkers/all.ts";
 import type { RunRecord } from "../../tests/checkers/run_record.ts";
 import type { Aftermath, Victim } from "./continuation.ts";
-import { type Bytes, CrashCursor, Pages } from "./history.ts";
+import { type Bytes, CrashCursor, type Entry, Pages } from "./history.ts";
+import type { OtherHost } from "./protocol_judge.ts";
 import type { RackRun } from "./rerun.ts";
 
-const MEMORIES = new WeakMap<Pick<Aftermath, "run">, ReadonlyMap<string, Pick<Bytes, "read">>>();
+const OTHERS = new WeakMap<RackRun, ReadonlyMap<string, OtherHost>>();
 
-/** SCM of the hosts that kept their power, as their cores see it in the end. */
-export function livingMemories(
-  aftermath: Pick<Aftermath, "run">,
-): ReadonlyMap<string, Pick<Bytes, "read">> {
-  const known = MEMORIES.get(aftermath);
+/** The hosts of a run but those that are cut, in the end. @param run with the histories of memories. */
+export function othersOf(
+  run: RackRun,
+  { but }: { readonly but: readonly string[] },
+): ReadonlyMap<string, OtherHost> {
+  const known = OTHERS.get(run);
   if (known !== undefined) return known;
-  const { run } = aftermath;
-  const memories = new Map<string, Pick<Bytes, "read">>();
+  const others = new Map<string, OtherHost>();
   for (const [host, { entries }] of run.histories) {
-    if (run.lives.get(host)?.at(-1)?.to !== Infinity) continue;
-    const cursor = new CrashCursor(entries, new Pages());
-    cursor.moveTo(Infinity);
-    for (const { line, versions } of cursor.dirty.values()) {
-      cursor.image.write(line, versions.at(-1)!.bytes);
-    }
-    memories.set(host, cursor.image);
+    const lives = run.lives.get(host);
+    if (lives === undefined || but.includes(host)) continue;
+    const diedAt = lives.findLast(({ to }) => to !== Infinity)?.to;
+    const left = lives.at(-1)?.to === Infinity ? undefined : run.scm.get(host);
+    others.set(host, { memory: left ?? seenByCores(entries), diedAt });
   }
-  MEMORIES.set(aftermath, memories);
-  return memories;
+  OTHERS.set(run, others);
+  return others;
+}
+
+function seenByCores(entries: readonly Entry[]): Pick<Bytes, "read"> {
+  const cursor = new CrashCursor(entries, new Pages());
+  cursor.moveTo(Infinity);
+  for (const { line, versions } of cursor.dirty.values()) {
+    cursor.image.write(line, versions.at(-1)!.bytes);
+  }
+  return cursor.image;
 }
 
 /** The run as checkers see it. */

@@ -6,14 +6,14 @@ import { assert } from "../../fabric/assert.ts";
 import type { TimedNote } from "../../fabric/note.ts";
 import type { WritebackPlan } from "../../fabric/rack/plan.ts";
 import type { Time } from "../../fabric/time/time.ts";
-import { type Aftermath, Continuations, type Victim } from "./continuation.ts";
+import { type Aftermath, byTime, Continuations, type Victim } from "./continuation.ts";
 import { type Cutting, cuttingOf, hold } from "./cutting.ts";
 import { concerns, depositsOf, differences, receivesInScm } from "./deposits.ts";
 import type { Range } from "./history.ts";
 import { instantsOf } from "./instants.ts";
 import { type Interruption, interruptions, writebacksOf } from "./interrupted.ts";
 import { Judge, type Settled, witnessOf } from "./judge.ts";
-import { isLeftBehind, livingMemories, recordOf, unsoundness } from "./living.ts";
+import { isLeftBehind, othersOf, recordOf, unsoundness } from "./living.ts";
 import { LogJudge } from "./log_judge.ts";
 import { ProtocolJudge } from "./protocol_judge.ts";
 import type { RackRun } from "./rerun.ts";
@@ -33,6 +33,8 @@ export interface Suspicion {
   readonly at: Time;
   /** What had happened of the instant itself. */
   readonly early: readonly WritebackPlan[];
+  /** Said at that instant, which a run does not get to hear: a power failure comes before all at it. */
+  readonly announced: readonly TimedNote[];
   /** By host: what was found of what was open. */
   readonly settled: ReadonlyMap<string, Settled>;
   readonly checker: string;
@@ -123,7 +125,8 @@ export class Pass {
     const { tear } = this.#of.options;
     for (const cutting of this.#cuttings) {
       const { cursor, cells } = cutting;
-      const matters = (ranges: readonly Range[]) => isAsked && this.#matters(cutting, ranges);
+      const matters = (ranges: readonly Range[], at: Time) =>
+        isAsked && this.#matters(this.#judgeAmid(cutting, at), ranges);
       for (const interruption of interruptions(cursor, cells, { until, tear, matters })) {
         const found = this.#ask(interruption.at, { cutting, interruption });
         if (found !== undefined) return found;
@@ -136,8 +139,45 @@ export class Pass {
    * Whether it makes a difference how much of a write is there: what each eight bytes of it are before and
    * after is asked at the instants around it.
    */
-  #matters({ judge }: Cutting, ranges: readonly Range[]): boolean {
+  #matters(judge: Judge | undefined, ranges: readonly Range[]): boolean {
     return this.#protocol.hasQuestions || judge?.hasLinks(ranges) === true;
+  }
+
+  /**
+   * Writes that are announced at an instant: in the middle of it some of them may have begun, as that is
+   * said before. What is told at that instant counts from the next one on.
+   */
+  #announced(at: Time): TimedNote[] {
+    const announced: TimedNote[] = [];
+    for (let i = this.#heard; i < this.#own.length && this.#own[i]!.time <= at; i++) {
+      const own = this.#own[i]!;
+      if (own.time === at && own.note.kind === "writes") announced.push(own);
+    }
+    return announced;
+  }
+
+  /** Who judges a power failure in the middle of an instant. */
+  #judgeAmid(cutting: Cutting, at: Time): Judge | undefined {
+    if (cutting.judge === undefined) return undefined;
+    if (cutting.amid?.at === at && cutting.amid.outside === cutting.judge) {
+      return cutting.amid.judge;
+    }
+    const announced = this.#announced(at);
+    const judge = announced.length === 0 ? cutting.judge : this.#judgeOf(cutting, [
+      ...this.#notesAt(at),
+      ...announced,
+    ]);
+    cutting.amid = { at, outside: cutting.judge, judge };
+    return judge;
+  }
+
+  /** @param notes in any order. */
+  #judgeOf({ victim: { host } }: Cutting, notes: readonly TimedNote[]): Judge {
+    const { recording, options } = this.#of;
+    const { plan, lives } = this.#aftermath?.run ?? recording;
+    const run = { plan, lives, claims: options.claims === true };
+    const about = byTime(notes.filter(isAboutWrites));
+    return new Judge(run, { host, notes: about, most: options.choices });
   }
 
   #cut(at: Time): Suspicion | undefined {
@@ -153,7 +193,7 @@ export class Pass {
 
   /** Hears what is said of a power failure at `at`. @returns whether it is the first of its kind. */
   #listen(at: Time): boolean {
-    const { counts, recording, options } = this.#of;
+    const { counts } = this.#of;
     const before = this.#aftermath, runs = this.#continuations?.runs ?? 0;
     this.#aftermath = this.#continuations?.at(at);
     counts.continuations += (this.#continuations?.runs ?? 0) - runs;
@@ -165,11 +205,9 @@ export class Pass {
     const isNews = isNew || this.#own.slice(from, this.#heard).some(isAboutWrites) ||
       this.#cuttings.some(({ judge }) => judge === undefined);
     if (!isNews) return false;
-    const notes = this.#notesAt(at).filter(isAboutWrites);
-    const { plan, lives } = this.#aftermath?.run ?? recording;
-    const run = { plan, lives, claims: options.claims === true };
+    const notes = this.#notesAt(at);
     for (const cutting of this.#cuttings) {
-      const judge = new Judge(run, { host: cutting.victim.host, notes, most: options.choices });
+      const judge = this.#judgeOf(cutting, notes);
       cutting.changed.push(...judge.differences(cutting.judge, since));
       cutting.judge = judge;
     }
@@ -181,7 +219,7 @@ export class Pass {
   /** All notes of a rack that a power failure at `at` happens to, by time. */
   #notesAt(at: Time): TimedNote[] {
     const own = this.#own.slice(0, countBefore(this.#own, at, 0));
-    return [...own, ...this.#aftermath?.notes ?? []].sort((x, y) => x.time - y.time);
+    return byTime([...own, ...this.#aftermath?.notes ?? []]);
   }
 
   /** The run that shows what the others say is itself to be sound, and to have left what is derived. */
@@ -191,7 +229,8 @@ export class Pass {
     const claims = this.#of.options.claims === true;
     const [wrong] = unsoundness(aftermath.run, claims, { notOf: hosts, notBy: this.#log.checker });
     if (wrong === undefined) return undefined;
-    return { hosts, at: aftermath.cutAt, early: [], settled: new Map(), ...wrong };
+    const none = { early: [], announced: [], settled: new Map() };
+    return { hosts, at: aftermath.cutAt, ...none, ...wrong };
   }
 
   /** Asks whether all is well with a power failure at `at`, or in the middle of what happens then. */
@@ -243,7 +282,8 @@ export class Pass {
   }
 
   #askPromises(at: Time, cutting: Cutting, how: Interrupted | undefined): Suspicion | undefined {
-    const { judge, state, victim } = cutting;
+    const { state, victim } = cutting;
+    const judge = how === undefined ? cutting.judge : this.#judgeAmid(cutting, at);
     const whole = judge?.whole;
     if (how === undefined && whole !== undefined) this.#receive(cutting);
     const ranges = how?.interruption.ranges ?? cutting.changed;
@@ -282,12 +322,16 @@ export class Pass {
     cutting.changed.push(...differences(before, cutting.deposits));
   }
 
-  #suspected(at: Time, how: Interrupted | undefined): Pick<Suspicion, "hosts" | "at" | "early"> {
+  #suspected(
+    at: Time,
+    how: Interrupted | undefined,
+  ): Pick<Suspicion, "hosts" | "at" | "early" | "announced"> {
     const hosts = this.#cuttings.map(({ victim }) => victim.host);
-    if (how === undefined) return { hosts, at, early: [] };
+    if (how === undefined) return { hosts, at, early: [], announced: [] };
     const { cutting: { victim, state }, interruption } = how;
-    const early = writebacksOf(interruption, state.image);
-    return { hosts, at, early: early.map((each) => ({ ...each, node: victim.host })) };
+    const early = writebacksOf(interruption, state.image)
+      .map((each) => ({ ...each, node: victim.host }));
+    return { hosts, at, early, announced: this.#announced(at) };
   }
 
   #askProtocol(at: Time, how: Interrupted | undefined): Suspicion | undefined {
@@ -297,12 +341,13 @@ export class Pass {
       aftermath === undefined ||
       this.#cuttings.some(({ victim }) => victim.host === node || victim.config.rnic === node);
     const said = recording.reports.filter((report) => report.time < at && isOwn(report));
+    const hosts = this.#cuttings.map(({ victim }) => victim.host);
     const verdict = this.#protocol.judge({
       at,
       cut: this.#cuttings.map(({ state }) => state),
-      living: aftermath === undefined ? new Map() : livingMemories(aftermath),
-      reports: [...said, ...aftermath?.reports ?? []].sort((x, y) => x.time - y.time),
-      notes: this.#notesAt(at),
+      others: aftermath === undefined ? new Map() : othersOf(aftermath.run, { but: hosts }),
+      reports: byTime([...said, ...aftermath?.reports ?? []]),
+      notes: byTime([...this.#notesAt(at), ...how === undefined ? [] : this.#announced(at)]),
     }, { most: options.choices, seed: rack.plan.seed });
     counts.crashPoints += verdict.paths;
     if (verdict.isBounded) counts.bounded++;

@@ -8,15 +8,9 @@ import type { TimedNote } from "../../fabric/note.ts";
 import type { HostPlan, RackPlan } from "../../fabric/rack/plan.ts";
 import type { Time } from "../../fabric/time/time.ts";
 import { VIRTUAL_SCM_BASE } from "../../nodes/host/address_map.ts";
-import { type ColdImage, runRecovery } from "../../nodes/host/cold_machine.ts";
-import type {
-  Check,
-  CrashedHost,
-  CrashView,
-  Recover,
-  Reported,
-} from "../../nodes/host/protocol.ts";
-import { textsOf } from "../protocol_checks.ts";
+import { ColdBoot, type ColdImage } from "../../nodes/host/cold_machine.ts";
+import type { Check, CrashedHost, Recover, Reported } from "../../nodes/host/protocol.ts";
+import { recoveredIn, textsOf } from "../protocol_checks.ts";
 import { type Cell, Cells, type Picker, readCrashed } from "./choices.ts";
 import { type Bytes, CrashCursor, HistoryLog, Overlay } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
@@ -29,10 +23,18 @@ export interface CrashedRack {
   readonly at: Time;
   /** Hosts that lost power. */
   readonly cut: readonly CrashState[];
-  /** Hosts that kept it, as their cores see SCM in the end. */
-  readonly living: ReadonlyMap<string, Pick<Bytes, "read">>;
+  /** All other hosts. */
+  readonly others: ReadonlyMap<string, OtherHost>;
   readonly reports: readonly Reported[];
   readonly notes: readonly TimedNote[];
+}
+
+/** A host that is not cut: it goes on, or the scenario has cut it. */
+export interface OtherHost {
+  /** SCM as its cores see it in the end; where it has no power then, as the failure has left it. */
+  readonly memory: Pick<Bytes, "read">;
+  /** When the scenario took its power, the last time; undefined where it kept it. */
+  readonly diedAt: Time | undefined;
 }
 
 /** What is wrong with it, on the paths that were tried. */
@@ -65,14 +67,14 @@ interface Recovering {
 export class ProtocolJudge {
   readonly #plans: ReadonlyMap<string, HostPlan>;
   readonly #recoveries: ExploredRack["recoveries"];
-  readonly #checks: readonly Check[];
+  readonly #checks: readonly (readonly [program: string, check: Check])[];
   readonly #cuts: 1 | 2;
   readonly #tear: number;
 
   constructor(rack: ExploredRack, options: { readonly cuts: 1 | 2; readonly tear: number }) {
     this.#plans = hostPlans(rack.plan);
     this.#recoveries = rack.recoveries;
-    this.#checks = Object.values(rack.checks);
+    this.#checks = Object.entries(rack.checks);
     this.#cuts = options.cuts;
     this.#tear = options.tear;
   }
@@ -118,10 +120,16 @@ export class ProtocolJudge {
    * @param recovering takes the recoveries that were run, where they are to be cut again.
    */
   #wrong(crash: CrashedRack, pick: Picker, recovering?: Recovering[]): string | undefined {
-    const hosts: Record<string, CrashedHost> = {};
-    for (const [host, memory] of crash.living) {
-      const scm = (offset: number, length: number) => bytesOf(memory, offset, length);
-      hosts[host] = { survived: true, recovered: undefined, scm };
+    const hosts = new Map<string, EndedHost>();
+    for (const [host, { memory, diedAt }] of crash.others) {
+      const survived = diedAt === undefined;
+      hosts.set(host, {
+        survived,
+        // At its own boot, in the run.
+        recovered: (program) =>
+          survived ? undefined : recoveredIn(crash.reports, { host, program }),
+        scm: (offset, length) => bytesOf(memory, offset, length),
+      });
     }
     for (const state of crash.cut) {
       const { host } = state;
@@ -134,17 +142,23 @@ export class ProtocolJudge {
       const log = new HistoryLog();
       const ended = this.#recover(host, found, recovering && log);
       if (typeof ended === "string") return ended;
-      hosts[host] = ended;
+      hosts.set(host, ended);
       recovering?.push({ host, found, log });
     }
-    return this.#check({ ...crash, cut: crash.cut.map(({ host }) => host), hosts });
+    return this.#check(crash, hosts);
   }
 
-  #check(view: CrashView): string | undefined {
-    for (const check of this.#checks) {
+  #check(
+    { at, others, reports, notes }: CrashedRack,
+    hosts: ReadonlyMap<string, EndedHost>,
+  ): string | undefined {
+    const cut = [...this.#plans.keys()].filter((host) => hosts.get(host)?.survived === false);
+    const deaths = [...others.values()].flatMap(({ diedAt }) => diedAt ?? []);
+    const rack = { cut, at: Math.max(at, ...deaths), reports, notes };
+    for (const [program, check] of this.#checks) {
       let answer: ReturnType<Check>;
       try {
-        answer = check(view);
+        answer = check({ ...rack, hosts: seenBy(program, hosts) });
       } catch (error) {
         return `check failed: ${messageOf(error)}`;
       }
@@ -159,7 +173,7 @@ export class ProtocolJudge {
     host: string,
     memory: Pick<Bytes, "read">,
     log: HistoryLog | undefined,
-  ): CrashedHost | string {
+  ): EndedHost | string {
     const { domain, scmBytes } = this.#planOf(host);
     const written = new Overlay(memory);
     const image: ColdImage = {
@@ -167,28 +181,28 @@ export class ProtocolJudge {
       write: (offset, bytes) => written.write(offset, bytes),
     };
     const scm = { address: VIRTUAL_SCM_BASE, length: scmBytes, pageBytes: scmBytes, pages: [0] };
-    const machine = { host, domain, scm, image, ...(log && { log }) };
-    let ended: CrashedHost = { survived: false, recovered: undefined, scm: image.read };
-    for (const { recover, options } of this.#recoveriesOf(host)) {
+    const boot = new ColdBoot({ host, domain, scm, image, ...(log && { log }) });
+    const answers = new Map<string, unknown>();
+    for (const { run, recover, options } of this.#recoveriesOf(host)) {
       try {
-        const { answer, read } = runRecovery(machine, recover, options);
-        ended = { survived: false, recovered: answer, scm: read };
+        answers.set(run, boot.recover(recover, options));
       } catch (error) {
         return `recover failed on ${host}: ${messageOf(error)}`;
       }
     }
-    return ended;
+    return { survived: false, recovered: (program) => answers.get(program), scm: boot.read };
   }
 
   /** The recoveries of a host, each once, as at its boot. */
   #recoveriesOf(host: string) {
-    const found: { recover: Recover; options: Readonly<Record<string, unknown>> }[] = [];
+    const found: { run: string; recover: Recover; options: Readonly<Record<string, unknown>> }[] =
+      [];
     const done = new Set<string>();
     for (const { run, options } of this.#planOf(host).programs) {
       const recover = Object.hasOwn(this.#recoveries, run) ? this.#recoveries[run] : undefined;
       if (recover === undefined || done.has(run)) continue;
       done.add(run);
-      found.push({ recover, options });
+      found.push({ run, recover, options });
     }
     return found;
   }
@@ -236,6 +250,25 @@ export class ProtocolJudge {
     }
     return { paths, isBounded, breach: undefined };
   }
+}
+
+/** A host as it is in the end. */
+interface EndedHost extends Pick<CrashedHost, "survived" | "scm"> {
+  /** What a program's recovery has answered. */
+  readonly recovered: (program: string) => unknown;
+}
+
+/** The hosts as the check of a program sees them. */
+function seenBy(
+  program: string,
+  hosts: ReadonlyMap<string, EndedHost>,
+): Record<string, CrashedHost> {
+  const seen: Record<string, CrashedHost> = {};
+  for (const [host, ended] of hosts) {
+    const { survived, scm } = ended;
+    seen[host] = { survived, scm, recovered: ended.recovered(program) };
+  }
+  return seen;
 }
 
 function hostPlans({ nodes }: RackPlan): Map<string, HostPlan> {

@@ -25,7 +25,7 @@ export interface ExploredRack {
 export type Cut = { readonly host: string } | "each" | "all";
 
 export interface ExploreOptions {
-  /** Absent: each host in turn whose SCM is written to. */
+  /** Absent: each host in turn whose SCM is written to, or whose protocol recovers or checks. */
   readonly cut?: Cut;
   /** Paths through a protocol's recovery and check at one instant before choices are sampled. */
   readonly choices: number;

@@ -1,0 +1,194 @@
+/** Racks in which there is more than one of something: protocols of one host, hosts that lose their power. */
+import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { Program, ProgramContext, Steps } from "../../nodes/host/program.ts";
+import type { Check, CrashView, Recover, RecoveryContext } from "../../nodes/host/protocol.ts";
+import { exploreAll } from "../../scripts/explore/explore.ts";
+import {
+  EXPLORE_DEFAULTS,
+  type ExploreOptions,
+  type Verdict,
+} from "../../scripts/explore/types.ts";
+import { PS_PER_US } from "../../fabric/time/time.ts";
+import { rackOf } from "./explored_rack.ts";
+
+interface Protocol {
+  readonly program: Program;
+  readonly recover?: Recover;
+  readonly check: Check;
+}
+
+const PLACE = 4096, COPY = 8192, OTHER_PLACE = 12288;
+
+/** Hosts without services, of which some run a protocol. */
+function exploring(
+  scenario: string,
+  protocols: Readonly<Record<string, Protocol>>,
+  options: Partial<ExploreOptions> = {},
+): Promise<Verdict> {
+  const all = Object.entries(protocols);
+  const recoveries: Record<string, Recover> = {};
+  for (const [name, { recover }] of all) if (recover !== undefined) recoveries[name] = recover;
+  const rack = rackOf(
+    `
+name: several
+seed: 3
+defaults: { services: none, scm: { size: 64KiB } }
+${scenario}
+`,
+    {
+      programs: Object.fromEntries(all.map(([name, { program }]) => [name, program])),
+      recoveries,
+      checks: Object.fromEntries(all.map(([name, { check }]) => [name, check])),
+    },
+  );
+  return exploreAll(rack, { ...EXPLORE_DEFAULTS, ...options });
+}
+
+function word(value: number): Uint8Array {
+  return Uint8Array.of(value, 0, 0, 0, 0, 0, 0, 0);
+}
+
+/** Says what it is about, wherever it is asked, and leaves a copy in the cache. */
+function keeping(name: string, place: number): Protocol {
+  return {
+    *program({ cpu }: ProgramContext): Steps<void> {
+      yield* cpu.ntStore(cpu.scm.address + place, word(1));
+    },
+    // deno-lint-ignore require-yield -- it flushes nothing
+    *recover({ cpu }: RecoveryContext): Steps<unknown> {
+      const [value] = cpu.load(cpu.scm.address + place, 8);
+      cpu.store(cpu.scm.address + place + 64, word(value! + 1));
+      return { name, value };
+    },
+    check({ hosts }: CrashView): string | undefined {
+      const { recovered, scm } = hosts["b"]!;
+      const found = recovered as { name: string; value: number } | undefined;
+      if (found?.name !== name) return `${name} is told what ${found?.name} has recovered`;
+      const [copy] = scm(place + 64, 8);
+      return copy === found.value + 1 ? undefined : `${name} finds ${copy} where it stored`;
+    },
+  };
+}
+
+describe("rack explore: several protocols of one host", () => {
+  const protocols = {
+    "./one.ts": keeping("one", PLACE),
+    "./other.ts": keeping("other", OTHER_PLACE),
+  };
+  const scenario = `
+hosts: { a: {}, b: {} }
+programs:
+  - { on: b, program: ./one.ts }
+  - { on: b, program: ./other.ts }
+`;
+  for (const cuts of [1, 2] as const) {
+    it(`P-41: each check is told of its own recovery, on one machine, ${cuts} cuts`, async () => {
+      const { verdict, counterexample } = await exploring(scenario, protocols, { cuts });
+      equal(verdict, "safe", counterexample?.found);
+    });
+  }
+});
+
+/** A program that writes a word at 30 us where its options say so, and a check that is told a rack's state. */
+function watching(check: Check): Protocol {
+  return {
+    *program({ cpu, options }: ProgramContext): Steps<void> {
+      if (options["writes"] !== true) return;
+      yield* cpu.sleep(30 * PS_PER_US);
+      yield* cpu.ntStore(cpu.scm.address + PLACE, word(1));
+    },
+    // deno-lint-ignore require-yield -- it reads only
+    *recover({ cpu }: RecoveryContext): Steps<unknown> {
+      return cpu.load(cpu.scm.address + PLACE, 8)[0];
+    },
+    check,
+  };
+}
+
+function threeHosts(faults: string): string {
+  return `
+hosts: { a: {}, b: {}, c: {} }
+programs:
+  - { on: b, program: ./own.ts, writes: true }
+  - { on: c, program: ./own.ts }
+faults: ${faults}
+`;
+}
+
+describe("rack explore: hosts that the scenario cuts", () => {
+  for (
+    const [what, faults] of [["dead", ""], ["back again", ", { at: 20us, start: c }"]] as const
+  ) {
+    it(`P-41: a check sees a host that is ${what} as rack run shows it`, async () => {
+      const check: Check = ({ cut, hosts }) => {
+        const { survived, recovered, scm } = hosts["c"]!;
+        if (survived || !cut.includes("c")) return "c is said to have kept its power";
+        if (what === "back again" && recovered !== 0) return `c recovered ${recovered}`;
+        return scm(PLACE, 8)[0] === 0 ? undefined : "c has something";
+      };
+      const { verdict, counterexample, instants } = await exploring(
+        threeHosts(`[{ at: 10us, kill: c }${faults}]`),
+        { "./own.ts": watching(check) },
+        { cut: { host: "b" } },
+      );
+      equal(verdict, "safe", counterexample?.found);
+      ok(instants > 1);
+    });
+  }
+
+  it("P-41: --cut all cuts those that have power when another has none", async () => {
+    const check: Check = ({ hosts }) => hosts["b"]!.recovered === 1 ? "b has it" : undefined;
+    const { verdict, counterexample } = await exploring(
+      threeHosts("[{ at: 10us, kill: c }]"),
+      { "./own.ts": watching(check) },
+      { cut: "all" },
+    );
+    equal(verdict, "unsafe");
+    ok(counterexample !== null && counterexample.isReplayable);
+    equal(counterexample.found, "b has it");
+    same(counterexample.faults.filter(({ node }) => node === "c").map(({ action }) => action), [
+      "kill",
+      "start",
+    ]);
+  });
+
+  it("P-41: a power failure at the very instant of the scenario's finds what was done just before", async () => {
+    // The last store before 30 us, and nothing after it.
+    const check: Check = ({ hosts }) => hosts["b"]!.recovered === 1 ? "b has it" : undefined;
+    const own = { "./own.ts": watching(check) };
+    const { counterexample } = await exploring(threeHosts("[]"), own, { cut: { host: "b" } });
+    const killed = `[{ at: ${counterexample!.atPs}ps, kill: b }]`;
+    const again = await exploring(threeHosts(killed), own, { cut: { host: "b" } });
+    equal(again.counterexample?.atPs, counterexample!.atPs);
+  });
+});
+
+describe("rack explore: which hosts", () => {
+  it("P-41: whose power may matter to a check is cut, whether anybody spoke of its SCM or not", async () => {
+    const own: Protocol = {
+      *program({ cpu }: ProgramContext): Steps<void> {
+        cpu.note({ kind: "writes", id: 0, on: "b", at: PLACE, bytes: word(1) });
+        cpu.store(cpu.scm.address + COPY, word(1));
+        cpu.store(cpu.scm.address + PLACE, word(1));
+        yield* cpu.flush(cpu.scm.address + PLACE, 8);
+        yield* cpu.flush(cpu.scm.address + COPY, 8);
+      },
+      check: ({ cut, hosts }) => {
+        const { scm } = hosts["c"]!;
+        const isWrong = cut.includes("c") && scm(PLACE, 8)[0]! > scm(COPY, 8)[0]!;
+        return isWrong ? "there, and its copy is not" : undefined;
+      },
+    };
+    const { verdict, hosts } = await exploring(
+      `
+hosts: { a: {}, b: {}, c: {} }
+programs:
+  - { on: c, program: ./own.ts }
+`,
+      { "./own.ts": own },
+    );
+    equal(verdict, "unsafe");
+    same(hosts, ["b", "c"]);
+  });
+});
