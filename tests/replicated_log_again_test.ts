@@ -4,6 +4,12 @@ import { describe, it } from "@std/testing/bdd";
 import { METHODS } from "../fabric/rack/vocabulary.ts";
 import { PS_PER_MS, PS_PER_US, type Time } from "../fabric/time/time.ts";
 import { madeUpBytes } from "../nodes/host/programs/made_up.ts";
+import {
+  closeClient,
+  isFailure,
+  openClient,
+  openObject,
+} from "../nodes/host/programs/persist_client.ts";
 import type { ProgramContext, Steps } from "../nodes/host/program.ts";
 import { SimulatedRack } from "./support/simulated_rack.ts";
 
@@ -52,6 +58,23 @@ function* count({ cpu, device }: ProgramContext): Steps<void> {
   cpu.report("taken", taken);
 }
 
+/** A client that dies when its objects have been made, of another size, and nothing is in them. */
+function* replace({ device, options }: ProgramContext): Steps<void> {
+  for (const to of options.of as string[]) {
+    const client = yield* openClient(device, {
+      to,
+      terms: { method: "persist-opcode", messageBytes: 256, depth: 1, policy: "auto" },
+      mode: "poll",
+      attempts: 1,
+      pausePs: PS_PER_US,
+      idlePs: PS_PER_MS,
+    });
+    assert.ok(!isFailure(client));
+    assert.ok(!isFailure(yield* openObject(client, { name: "log", length: 8_000, alone: true })));
+    yield* closeClient(client);
+  }
+}
+
 /** Runs programs against three replicas: the log's on `a`, and who reads it back on `e`. */
 function runAll(
   programs: readonly string[],
@@ -70,11 +93,14 @@ function runAll(
     "hosts: { a: {}, b: {}, c: {}, d: {}, e: {} }",
     "programs:",
     ...programs.map((program) =>
-      `  - { on: ${/log, to|count/.test(program) ? "a" : "e"}, ${program} }`
+      `  - { on: ${/log, to|count|replace/.test(program) ? "a" : "e"}, ${program} }`
     ),
     ...(faults.length > 0 ? ["faults:", ...faults.map((fault) => `  - ${fault}`)] : []),
   ].join("\n") + "\n";
-  return new SimulatedRack(text, { inputs, programs: { "./count.ts": count } }).run();
+  return new SimulatedRack(text, {
+    inputs,
+    programs: { "./count.ts": count, "./replace.ts": replace },
+  }).run();
 }
 
 function results(rack: SimulatedRack, program = "log"): Result[] {
@@ -171,6 +197,31 @@ describe("A replicated log's client that starts again", () => {
       ["done", 0],
       ["done", 96],
     ]);
+  });
+
+  it("P-41: never claims an epoch again that was a log's before, whose objects have been replaced", () => {
+    const inputs = { one: FILE, other: FILE.slice(0, 10_000).reverse() };
+    const faults = [
+      "{ at: 8ms, kill: d }",
+      "{ at: 20ms, start: d }",
+      "{ at: 20ms, kill: c }",
+    ];
+    const rack = runAll([
+      `${LOG}, file: one`,
+      `${LOG}, file: one, at: 4ms`,
+      // Its object has another size: the client before has made it, and died.
+      `run: ./replace.ts, of: [b, c], at: 10ms`,
+      `${LOG}, record: 100, file: other, linger: 0us, at: 12ms`,
+      `${READ}, at: 25ms`,
+    ], { inputs, faults });
+    assert.deepEqual(results(rack).map(({ status, error }) => error ?? status), [
+      "done",
+      "done",
+      "done",
+    ]);
+    // Of the two that are there one has what is durable, the other the older log.
+    assert.equal(results(rack, "log-read")[0]?.records, 100);
+    assert.deepEqual(readBack(rack), inputs.other);
   });
 
   it("leaves a log alone that holds something else, and says from where on", () => {

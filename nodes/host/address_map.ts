@@ -110,10 +110,19 @@ export class AddressMap {
     return (this.#pagesUsed + this.#contiguousFrames - this.#sparePages) * DRAM_PAGE_BYTES;
   }
 
-  /** Memory of so many pages that was given back, with what is in it; undefined where there is none. */
-  takeSpare(bytes: number, kind: Kind): Buffer | undefined {
+  /**
+   * Memory of so many pages that was given back, with what is in it; undefined where there is none.
+   * @param isQuiet whether nothing more comes into these frames from before.
+   */
+  takeSpare(
+    bytes: number,
+    kind: Kind,
+    isQuiet: (frames: readonly number[]) => boolean = () => true,
+  ): Buffer | undefined {
     const count = pagesOf(bytes);
-    const spare = this.#spare.get(`${kind}/${count}`)?.pop();
+    const spares = this.#spare.get(`${kind}/${count}`) ?? [];
+    const last = spares.findLastIndex(({ pages }) => isQuiet(pages));
+    const [spare] = last < 0 ? [] : spares.splice(last, 1);
     if (spare === undefined) return undefined;
     this.#sparePages -= count;
     return this.#give(kind, { ...spare, length: bytes });

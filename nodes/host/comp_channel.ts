@@ -5,7 +5,7 @@
  */
 import { NEVER, type Time } from "../../fabric/time/time.ts";
 import { CQE_BYTES, decodeCqe } from "../../fabric/wire/cqe.ts";
-import type { Cq } from "./completion_queue.ts";
+import { type Cq, isThere } from "./completion_queue.ts";
 import { type Device, type VerbError, verbError } from "./device.ts";
 import type { Steps } from "./program.ts";
 
@@ -29,7 +29,7 @@ export function destroyCompChannel(channel: CompChannel): VerbError | undefined 
 /** Whether the queue was armed and has what it was armed for. */
 function hasEvent(cq: Cq): boolean {
   const { place, entries } = cq;
-  if (place.armed === "no") return false;
+  if (place.armed === "no" || !isThere(cq)) return false;
   for (let position = place.taken; position < place.taken + entries; position++) {
     const address = cq.address + (position % entries) * CQE_BYTES;
     const cqe = decodeCqe(cq.device.cpu.load(address, CQE_BYTES), position, entries);

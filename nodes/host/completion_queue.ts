@@ -20,6 +20,8 @@ import {
   type Device,
   expectReply,
   failed,
+  giveBack,
+  inTime,
   powerOfTwo,
   refuseStale,
   storePointer,
@@ -67,8 +69,6 @@ interface CqPlace {
   current: WorkCompletion | undefined;
   /** The ring is being replaced: nobody takes anything. */
   resizing: boolean;
-  /** Whether the ring is still this queue's. */
-  hasRing: boolean;
   /** Queue pairs that were reset or destroyed, whose completions of before are to be passed over. */
   readonly ended: Map<number, EndedLife>;
 }
@@ -161,14 +161,13 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   device.cpu.store(ring.address, fill);
   yield* device.cpu.settle();
   const vector = chooseVector(device, options);
-  const reply = expectReply(
-    "create-cq",
-    yield* device.cpu.command({
-      op: "create-cq",
-      ring: { address: contiguous(ring), units: entries },
-      vector,
-    }),
-  );
+  const { epoch } = device.state;
+  const answer = yield* device.cpu.command({
+    op: "create-cq",
+    ring: { address: contiguous(ring), units: entries },
+    vector,
+  });
+  const reply = inTime(expectReply("create-cq", answer), device, epoch);
   if (failed(reply)) {
     device.cpu.free(ring);
     return reply;
@@ -176,7 +175,7 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   const cq: Cq = {
     device,
     cqn: reply.cqn,
-    epoch: device.state.epoch,
+    epoch,
     address: ring.address,
     entries,
     vector,
@@ -184,6 +183,7 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
     channel,
     place: emptyPlace(reply.cqn),
   };
+  device.state.held.set(cq.place, ring.address);
   storePointer(device, cq.place, 0);
   channel?.cqs.add(cq);
   return cq;
@@ -201,21 +201,18 @@ function emptyPlace(queue: number): CqPlace {
     polling: false,
     current: undefined,
     resizing: false,
-    hasRing: true,
     ended: new Map(),
   };
 }
 
-/**
- * EBUSY while queue pairs complete here, or events are not acknowledged (ibv_destroy_cq waits). Of one of
- * before the RNIC failed (ENOENT) the memory is given back, as there is nothing else left of it.
- */
+/** EBUSY while queue pairs complete here, it is resized, or events are not acknowledged (ibv_destroy_cq waits). */
 export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   const stale = refuseStale(cq.device, cq.epoch);
   if (stale !== undefined) {
-    freeRing(cq);
+    cq.channel?.cqs.delete(cq);
     return stale;
   }
+  if (cq.place.resizing) return verbError("EBUSY", "The completion queue is being resized");
   if (cq.place.users > 0) {
     return verbError("EBUSY", `${cq.place.users} queue pairs complete here`);
   }
@@ -228,13 +225,13 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   );
   if (failed(reply)) return reply;
   cq.channel?.cqs.delete(cq);
-  freeRing(cq);
+  giveBack(cq.device, cq.place);
   return undefined;
 }
 
-function freeRing(cq: Cq): void {
-  if (cq.place.hasRing) cq.device.cpu.free(cq);
-  cq.place.hasRing = false;
+/** Whether it is there: neither destroyed nor of before the RNIC failed. Else its memory may be another's. */
+export function isThere(cq: Cq): boolean {
+  return cq.device.state.held.has(cq.place);
 }
 
 /** Virtual address of the entry that the RNIC fills next. */
@@ -248,6 +245,8 @@ export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
   const { place } = cq;
   const completions: WorkCompletion[] = [];
   cpu.charge(state.timing.pollPs);
+  // Its numbers may be another's too: what it may have had is lost.
+  if (!isThere(cq)) return completions;
   while (completions.length < most && !place.resizing) {
     const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
     if (cqe === undefined) break;
@@ -256,7 +255,7 @@ export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
     const completion = completionOf(cq.device, cqe);
     if (completion !== undefined) completions.push(completion);
   }
-  if (place.taken - place.told >= cq.entries / 4 && cq.epoch === state.epoch) {
+  if (place.taken - place.told >= cq.entries / 4) {
     place.told = place.taken;
     storePointer(cq.device, place, place.taken % cq.entries);
   }

@@ -139,7 +139,9 @@ export function* prepareQp(options: ConnectionQp): Steps<Qp | VerbError> {
   const qp = yield* createQp(options.pd, { ...options, type: options.type ?? "rc" });
   if (failed(qp)) return qp;
   const wrong = yield* modifyQp(qp, { state: "init", accessFlags: ALL_ACCESS });
-  return wrong ?? qp;
+  if (wrong === undefined) return qp;
+  yield* destroyQp(qp);
+  return wrong;
 }
 
 export interface PeerAttributes {

@@ -29,6 +29,8 @@ export interface Machine {
   readonly seed: number;
   readonly tracing: boolean;
   readonly noting: boolean;
+  /** Whether a write of the device to one of these frames has not left the IIO yet. */
+  isComing(frames: readonly number[]): boolean;
   /** Puts a register write on the bus; it departs `processingPs` from now. */
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void;
   /** Puts a command on the bus. @returns its id, or the answer at once where there is no device. */
@@ -221,7 +223,8 @@ class ProgramCpu implements Cpu {
   }
 
   #clearedSpare(bytes: number, kind: "scattered" | "contiguous"): Buffer | undefined {
-    const spare = this.#machine.map.takeSpare(bytes, kind);
+    const { map } = this.#machine;
+    const spare = map.takeSpare(bytes, kind, (frames) => !this.#machine.isComing(frames));
     if (spare !== undefined) this.store(spare.address, new Uint8Array(spare.length));
     return spare;
   }

@@ -89,6 +89,11 @@ export interface DeviceState {
   /** Asynchronous events that no program has taken. */
   readonly asyncEvents: RnicEvent[];
   readonly cm: CmAgent;
+  /**
+   * First addresses of the memory that the RNIC uses, by whose it is: a queue's ring, a space of queue
+   * information. Given back once: when its queue is destroyed, or all when the RNIC has failed and is back.
+   */
+  readonly held: Map<object, number>;
   /** QP 1, once `openDevice` has made it. */
   gsi: Gsi | undefined;
   /** Counts how often the device was opened: what an earlier one made is gone. */
@@ -116,6 +121,19 @@ export function deviceOn(device: Device, cpu: Cpu): Device {
 export function refuseStale(device: Device, epoch: number): VerbError | undefined {
   if (epoch === device.state.epoch) return undefined;
   return verbError("ENOENT", "The RNIC has failed since this was made");
+}
+
+/** Gives the memory back, unless that was done when the RNIC had failed. */
+export function giveBack({ cpu, state }: Device, owner: object): void {
+  const address = state.held.get(owner);
+  if (address === undefined) return;
+  state.held.delete(owner);
+  cpu.free({ address });
+}
+
+/** A reply, unless it is found only when the RNIC has failed and is back: then there is nothing of it. */
+export function inTime<T>(reply: T | VerbError, device: Device, epoch: number): T | VerbError {
+  return failed(reply) ? reply : refuseStale(device, epoch) ?? reply;
 }
 
 /** P-02: the flow that a persistent DMA write takes here, and so who flushes it. */
@@ -152,6 +170,8 @@ export function* initDevice(
     space3: contiguous(space3),
   };
   const reply = expectReply("init", yield* cpu.command({ op: "init", spaces, persistence }));
+  const held = new Map([space1, space2, space3].map((space) => [space as object, space.address]));
+  if (failed(reply)) { for (const address of held.values()) cpu.free({ address }); }
   if (failed(reply)) throw new ProgramError(`Cannot open the RNIC: ${reply.reason}`);
   return {
     timing: plan.timing,
@@ -171,6 +191,7 @@ export function* initDevice(
     regions: new Map(),
     asyncEvents: [],
     cm: options.cm,
+    held,
     gsi: undefined,
     epoch: 0,
     nextPd: 1,

@@ -229,6 +229,7 @@ class Host implements Node {
       timing: this.#plan.timing,
       processingPs: this.processingPs,
       seed: this.#options.seed,
+      isComing: (frames) => this.#iio.isComing(frames),
       sendRegister(offset, data) {
         host.#registerWrites++;
         host.#send({ kind: "register-write", offset, data });

@@ -18,6 +18,8 @@ import {
   type MemoryRead,
   type MemoryWrite,
 } from "../../fabric/wire/pcie.ts";
+import { DRAM_PAGE_BYTES } from "./address_map.ts";
+import { Fifo } from "./fifo.ts";
 import { LINE_BYTES } from "./llc.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
@@ -62,30 +64,6 @@ interface Follower {
 interface StartedRead {
   readonly message: MemoryRead;
   readonly at: Time;
-}
-
-/** A list used from the front without moving what is in it for each taken. */
-class Fifo<T> {
-  #items: T[] = [];
-  #head = 0;
-
-  get size(): number {
-    return this.#items.length - this.#head;
-  }
-
-  get first(): T | undefined {
-    return this.#items[this.#head];
-  }
-
-  push(item: T): void {
-    this.#items.push(item);
-  }
-
-  shift(): void {
-    if (++this.#head < 64 || this.#head * 2 < this.#items.length) return;
-    this.#items = this.#items.slice(this.#head);
-    this.#head = 0;
-  }
 }
 
 export class Iio {
@@ -135,6 +113,19 @@ export class Iio {
     this.#memory = host.memory;
     this.#sink = host.sink;
     this.#processingPs = host.processingPs;
+  }
+
+  /** Whether a write that has not left goes to one of these frames of DRAM. */
+  isComing(frames: readonly number[]): boolean {
+    if (this.#writes.size === 0) return false;
+    const wanted = new Set(frames);
+    return this.#writes.some(({ message: { address, data } }) => {
+      for (let at = address - address % DRAM_PAGE_BYTES; at < address + data.length;) {
+        if (wanted.has(at)) return true;
+        at += DRAM_PAGE_BYTES;
+      }
+      return false;
+    });
   }
 
   /** When something happens here next. */

@@ -5,6 +5,7 @@ import {
   type Device,
   expectReply,
   failed,
+  inTime,
   refuseStale,
   type VerbError,
   verbError,
@@ -58,9 +59,11 @@ export function allocPd(device: Device): Pd {
   return pd;
 }
 
-/** EBUSY while a region or queue pair lives in it, EINVAL the second time. */
+/** EBUSY while a region or queue pair lives in it, EINVAL the second time, ENOENT for one of before the RNIC failed. */
 export function deallocPd(pd: Pd): VerbError | undefined {
   if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone already");
+  const stale = refuseStale(pd.device, pd.epoch);
+  if (stale !== undefined) return stale;
   if (pd.uses.count > 0) {
     return verbError("EBUSY", `The protection domain has ${pd.uses.count} users`);
   }
@@ -131,10 +134,8 @@ export function* regMr(
   const place = placeOf(pd.device, { buffer, offset, length, iova: options.iova });
   if (failed(place)) return place;
   const region = { pd: pd.handle, access, ...place };
-  const reply = expectReply(
-    "register-mr",
-    yield* pd.device.cpu.command({ op: "register-mr", region }),
-  );
+  const answer = yield* pd.device.cpu.command({ op: "register-mr", region });
+  const reply = inTime(expectReply("register-mr", answer), pd.device, pd.epoch);
   if (failed(reply)) return reply;
   pd.uses.count++;
   const { lkey, rkey } = reply;
@@ -259,14 +260,13 @@ export function adviseMr({ pd, sges, advice }: Advice): VerbError | undefined {
 
 /** Takes the region back: later accesses by its keys are refused. */
 export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
-  const stale = refuseStale(mr.pd.device, mr.pd.epoch);
+  const { device, epoch } = mr.pd;
+  const stale = refuseStale(device, epoch);
   if (stale !== undefined) return stale;
-  const reply = expectReply(
-    "done",
-    yield* mr.pd.device.cpu.command({ op: "deregister-mr", key: mr.lkey }),
-  );
+  const answer = yield* device.cpu.command({ op: "deregister-mr", key: mr.lkey });
+  const reply = inTime(expectReply("done", answer), device, epoch);
   if (failed(reply)) return reply;
   mr.pd.uses.count--;
-  mr.pd.device.state.regions.delete(mr.lkey);
+  device.state.regions.delete(mr.lkey);
   return undefined;
 }

@@ -20,7 +20,9 @@ import {
   type Device,
   expectReply,
   failed,
+  giveBack,
   type InlineRule,
+  inTime,
   powerOfTwo,
   refuseStale,
   storePointer,
@@ -178,7 +180,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     device.cpu.free(sqBuffer);
     return rqBuffer;
   }
-  const reply = expectReply(
+  const answer = expectReply(
     "create-qp",
     yield* device.cpu.command({
       op: "create-qp",
@@ -194,8 +196,10 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
       ...(options.qpn !== undefined && { qpn: options.qpn }),
     }),
   );
+  const reply = inTime(answer, device, pd.epoch);
   if (failed(reply)) {
-    freeRings(device, { sq: sqBuffer, rq: rqBuffer, srq });
+    device.cpu.free(sqBuffer);
+    if (srq === undefined) device.cpu.free(rqBuffer);
     return reply;
   }
   const sq: SendRing = {
@@ -215,6 +219,8 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const qp: Qp = { device, pd, qpn: reply.qpn, type, sendCq, recvCq, sq, rq, srq, life, caps };
   emptyRings(qp);
   device.state.queuePairs.set(qp.qpn, qp);
+  device.state.held.set(sq, sq.address);
+  if (srq === undefined) device.state.held.set(rq, rq.address);
   pd.uses.count++;
   sendCq.place.users++;
   recvCq.place.users++;
@@ -312,32 +318,17 @@ function mayBecome(known: QpState, found: QpState): boolean {
   return found === "sqe" && (known === "rts" || known === "sqd");
 }
 
-/** Gives the memory of its own rings back. */
-export function freeRings(
-  device: Device,
-  { sq, rq, srq }: {
-    readonly sq: { readonly address: number };
-    readonly rq: { readonly address: number };
-    readonly srq: Srq | undefined;
-  },
-): void {
-  device.cpu.free(sq);
-  if (srq === undefined) device.cpu.free(rq);
-}
-
 /** Destroys it; completions of it that were not taken are lost. It takes no requests any more. */
 export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   const { device } = qp;
   const stale = refuseStale(device, qp.pd.epoch);
   if (stale !== undefined) return stale;
-  const reply = expectReply(
-    "qp-emptied",
-    yield* device.cpu.command({ op: "destroy-qp", qpn: qp.qpn }),
-  );
+  const answer = yield* device.cpu.command({ op: "destroy-qp", qpn: qp.qpn });
+  const reply = inTime(expectReply("qp-emptied", answer), device, qp.pd.epoch);
   if (failed(reply)) return reply;
   endLives(qp, reply.written);
   qp.life.state = "reset";
-  freeRings(device, qp);
+  for (const ring of [qp.sq, qp.rq]) giveBack(device, ring);
   if (qp.srq !== undefined) qp.srq.uses.count--;
   device.state.queuePairs.delete(qp.qpn);
   qp.pd.uses.count--;

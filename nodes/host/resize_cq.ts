@@ -109,6 +109,7 @@ function* move(
     cpu.store(at, encodeCqe(cqe, ownerBit(position, to.entries)));
   }
   cq.address = to.ring.address;
+  device.state.held.set(place, cq.address);
   cq.entries = to.entries;
   place.stamp = to.stamp;
   place.told = place.taken;

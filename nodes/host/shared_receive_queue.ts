@@ -14,6 +14,8 @@ import {
   type Device,
   expectReply,
   failed,
+  giveBack,
+  inTime,
   powerOfTwo,
   refuseStale,
   storePointer,
@@ -77,10 +79,9 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
   const buffer = allocated(() => device.cpu.allocateContiguous(depth * stride));
   if (failed(buffer)) return buffer;
   const place = { address: contiguous(buffer), units: depth };
-  const reply = expectReply(
-    "create-srq",
-    yield* device.cpu.command({ op: "create-srq", ring: place, stride, pd: pd.handle }),
-  );
+  const command = { op: "create-srq", ring: place, stride, pd: pd.handle } as const;
+  const answer = expectReply("create-srq", yield* device.cpu.command(command));
+  const reply = inTime(answer, device, pd.epoch);
   if (failed(reply)) {
     device.cpu.free(buffer);
     return reply;
@@ -96,6 +97,7 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
     free: Array.from({ length: maxWr }, (_, slot) => maxWr - 1 - slot),
     wrIds: new Array(maxWr).fill(undefined),
   };
+  device.state.held.set(ring, ring.address);
   storePointer(device, ring, ring.write);
   if (device.cpu.noting) device.cpu.note({ kind: "emptied", queue: "shared", qpn: srqn });
   pd.uses.count++;
@@ -151,7 +153,7 @@ export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
   const reply = expectReply("done", yield* srq.device.cpu.command({ op: "destroy-srq", srqn }));
   if (failed(reply)) return reply;
   srq.uses.alive = false;
-  srq.device.cpu.free(srq.ring);
+  giveBack(srq.device, srq.ring);
   srq.pd.uses.count--;
   return undefined;
 }

@@ -37,7 +37,7 @@ import { postRecv, postSend, sge } from "./post.ts";
 import { persistRanges } from "./persist_ranges.ts";
 import type { Cpu, Steps } from "./program.ts";
 import { storeSpace2, writeSpace2 } from "./space2.ts";
-import { createQp, destroyQp, freeRings, modifyQp, queryQp } from "./queue_pair.ts";
+import { createQp, destroyQp, modifyQp, queryQp } from "./queue_pair.ts";
 import { NEVER } from "../../fabric/time/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan.ts";
 import type { RnicEvent } from "../../fabric/wire/rnic_command.ts";
@@ -164,16 +164,14 @@ export function* reopenDevice(
   const signals = resetAgent(state.cm);
   // Vectors of before may still be waited for.
   const { nextVector, epoch } = state;
-  for (const qp of state.queuePairs.values()) {
-    qp.life.state = "reset";
-    freeRings(device, qp);
-  }
-  // Where the card fails again below, the next call finds none to free a second time.
-  state.queuePairs.clear();
+  for (const qp of state.queuePairs.values()) qp.life.state = "reset";
   try {
     const opened = yield* initDevice(cpu, plan, { ...options, cm: state.cm });
+    const before = state.held;
     // Others look at QP 1 meanwhile: the one of before takes nothing, but it is there.
     Object.assign(state, opened, { nextVector, epoch: epoch + 1, gsi: state.gsi });
+    // Only now, as what the card had written when it failed has arrived.
+    for (const address of before.values()) cpu.free({ address });
     state.gsi = yield* openGsi(device, state.gsi);
   } catch (error) {
     if (!(error instanceof ProgramError)) throw error;

@@ -52,8 +52,8 @@ export class VerbsRig implements Cpu {
   readonly traces: { step: string; text: string }[] = [];
   readonly reports: { topic: string; value: unknown }[] = [];
   readonly signals: string[] = [];
-  /** Addresses of the memory that is allocated and was not freed. */
-  readonly given = new Set<number>();
+  /** Pages of the memory that is allocated and was not freed, by its address. */
+  readonly given = new Map<number, number>();
   readonly inputs = new Map<string, Uint8Array>();
   /** SCM as a power failure would leave it. */
   readonly durable = new Uint8Array(SCM_BYTES);
@@ -72,6 +72,8 @@ export class VerbsRig implements Cpu {
   #owed: Time = 0;
   workPs: Time = 0;
   #allocated = 0;
+  /** What was given back, by its pages. */
+  readonly #spare = new Map<number, number[]>();
   #numbers = 16;
 
   constructor(changes: Parameters<typeof rigPlan>[0] = {}, image?: Uint8Array) {
@@ -272,11 +274,12 @@ export class VerbsRig implements Cpu {
 
   allocate(bytes: number): Buffer {
     const count = Math.max(1, Math.ceil(bytes / PAGE_BYTES));
-    const from = this.#allocated;
-    this.#allocated += count * PAGE_BYTES;
+    const from = this.#spare.get(count)?.pop() ?? this.#allocated;
+    if (from === this.#allocated) this.#allocated += count * PAGE_BYTES;
     assert(this.#allocated <= DRAM_BYTES, "The rig's memory is used up");
+    this.#dram.fill(0, from, from + count * PAGE_BYTES);
     const pages = Array.from({ length: count }, (_, i) => from + i * PAGE_BYTES);
-    this.given.add(DRAM_BASE + from);
+    this.given.set(DRAM_BASE + from, count);
     return { address: DRAM_BASE + from, length: bytes, pageBytes: PAGE_BYTES, pages };
   }
 
@@ -285,7 +288,10 @@ export class VerbsRig implements Cpu {
   }
 
   free({ address }: Pick<Buffer, "address">): void {
-    assert(this.given.delete(address), "What is freed was given out, and not freed before");
+    const count = this.given.get(address);
+    assert(count !== undefined, "What is freed was given out, and not freed before");
+    this.given.delete(address);
+    this.#spare.set(count, [...this.#spare.get(count) ?? [], address - DRAM_BASE]);
   }
 
   input(path: string): Uint8Array | undefined {

@@ -115,8 +115,7 @@ export function* makeRegions(
 
 /**
  * Deregisters regions of {@link makeRegions} and gives their memory back. Of no use to anybody any more:
- * the queue pairs that used them are gone, and what their RNIC wrote last has arrived, as a command takes
- * longer than the bus and its buffers.
+ * the queue pairs that used them are gone. What their RNIC wrote last is in the host's buffers at least.
  */
 function* giveBack(regions: readonly Mr[]): Steps<void> {
   // ENOENT where the RNIC has failed since: then the region is gone already.
@@ -196,7 +195,10 @@ function* reach(
     const answer = yield* tryOnce(device, options, { ...queues, policy, persistCompletion });
     if (!refused(answer)) {
       const server = decodeServerTerms(answer.privateData);
-      if (server === undefined) return { error: "protocol" };
+      if (server === undefined) {
+        yield* disconnect(answer);
+        return { error: "protocol" };
+      }
       return { connection: answer, server, policy: persistCompletion };
     }
     const server = decodeServerTerms(answer.privateData);

@@ -1,6 +1,7 @@
 /**
  * `persistd`'s requesters: who is let in, what memory and receives each has, and how one is dropped.
  */
+import { ACCESS } from "../../../fabric/wire/rnic_command.ts";
 import type { Time } from "../../../fabric/time/time.ts";
 import { accept, type ConnectRequest, type Listener, reject } from "../listen.ts";
 import { type Connection, refused } from "../connection.ts";
@@ -17,6 +18,7 @@ import {
   type Terms,
 } from "./persist_protocol.ts";
 import { type ClientMemory, freeMemory, memoryFor, regRecvs } from "./persistd_memory.ts";
+import { areaOf } from "./recv_ring.ts";
 import type { ScmDirectory } from "./scm_directory.ts";
 
 /** One requester. */
@@ -61,6 +63,7 @@ export function* handleRequest(server: Server, request: ConnectRequest): Steps<v
   const privateData = encodeServerTerms(server.terms);
   const otherPolicy = terms?.policy === "auto" && server.terms.flush === "cpu";
   const memory = terms === undefined || otherPolicy ? undefined : yield* memoryFor(server, terms);
+  if (memory !== undefined) yield* dropOthers(server, areaOf(memory.ring));
   if (terms === undefined || memory === undefined || server.cq === undefined) {
     if (memory !== undefined) server.freeMemory.push(memory);
     return yield* reject(server.listener, request, { privateData });
@@ -179,6 +182,35 @@ export function* dropClient(server: Server, client: Client): Steps<void> {
   }
   yield* freeMemory(server, { memory: client.memory, method: client.terms.method });
   server.roomLeft += 2 * client.memory.slots;
+}
+
+/** Memory that is given to somebody: as an object of a name, or for receive buffers. */
+interface Given {
+  readonly address: number;
+  readonly length: number;
+  readonly name?: string;
+  /** Nobody else is to write it, by its name either. */
+  readonly alone?: boolean;
+}
+
+/**
+ * Drops who is in the way of that: who has a region there by another name, as what was there has been
+ * replaced; and who may write it, where one is to be alone. A requester that has died may have packets
+ * under way. They find no queue pair here any more, so they cannot arrive behind what is written from now on.
+ */
+export function* dropOthers(server: Server, given: Given, client?: Client): Steps<void> {
+  for (const other of [...server.clients.values()]) {
+    if (other !== client && isInTheWay(other, given)) yield* dropClient(server, other);
+  }
+}
+
+function isInTheWay({ region, serving }: Client, given: Given): boolean {
+  if (region === undefined) return false;
+  if (serving !== undefined && serving.object === given.name) {
+    return given.alone === true && (region.access & ACCESS.localWrite) !== 0;
+  }
+  return region.address < given.address + given.length &&
+    given.address < region.address + region.length;
 }
 
 /** Posts the receive slots of this turn again, with one doorbell. */

@@ -131,12 +131,18 @@ export function regRecvs(
   return regMr(pd, recvBuffer, { access, offset, length: slots * slotBytes });
 }
 
-/** The requester is gone: what it has deposited is stored, as it may have been told that it survives. */
+/**
+ * The requester is gone: what it has deposited is stored, as it may have been told that it survives. What
+ * still comes in it was not told of, and is not to be stored later over what another has written by then.
+ */
 export function* freeMemory(
   server: Server,
   { memory, method }: { readonly memory: ClientMemory; readonly method: Terms["method"] },
 ): Steps<void> {
-  if (method === "send-read") yield* replay(storingOf(server), memory.ring);
+  if (method === "send-read") {
+    yield* replay(storingOf(server), memory.ring);
+    yield* beginEpoch(server.cpu, memory.ring);
+  }
   server.freeMemory.push(memory);
 }
 

@@ -1,5 +1,4 @@
 /** What `persistd` does for a requester: open, list, flush, store, and say so. */
-import { ACCESS } from "../../../fabric/wire/rnic_command.ts";
 import type { WorkCompletion } from "../completion_queue.ts";
 import { noteActivity } from "../connection.ts";
 import { failed } from "../device.ts";
@@ -17,11 +16,23 @@ import {
   type PersistMessage,
   type Terms,
 } from "./persist_protocol.ts";
-import { type Client, dropClient, reportServed, type Server } from "./persistd_client.ts";
+import {
+  type Client,
+  dropClient,
+  dropOthers,
+  reportServed,
+  type Server,
+} from "./persistd_client.ts";
 import { ringPlace, takeDeposit } from "./persistd_deposits.ts";
 import { answer, commit, inRegion, storeData } from "./persistd_store.ts";
 import { wordTailBytes } from "./persist_tails.ts";
 import { createObject, findObject, listObjects, type ScmObject } from "./scm_directory.ts";
+
+/**
+ * What an object that is replaced begins with, where it is opened alone: a line. So what one client of it
+ * has claimed there the next finds, even where the one that replaced it has died at once.
+ */
+const KEPT_BYTES = 64;
 
 /**
  * P-26: the RNIC has consumed a RECV in the requester's name; flush what it names, the message's range
@@ -101,13 +112,20 @@ function* open(
   const object = message.type === "open-read"
     ? findObject(directory, name)
     : message.length > 0
-    ? yield* createObject(server.cpu, directory, { name, length: message.length })
+    ? yield* createObject(server.cpu, directory, {
+      name,
+      length: message.length,
+      ...(message.alone && { keeps: KEPT_BYTES }),
+    })
     : undefined;
   if (object === undefined) {
     const why = message.type === "open-read" ? "not-found" : "no-space";
     return yield* answer(server, client, { type: "refused", id, why });
   }
-  if (message.type === "open-write" && message.alone) yield* dropOthers(server, client, name);
+  if (message.type === "open-write") {
+    const place = { address: server.cpu.scm.address + object.offset, length: object.length };
+    yield* dropOthers(server, { ...place, name, alone: message.alone === true }, client);
+  }
   if (client.region !== undefined) yield* deregMr(client.region);
   const method = message.type === "open-read" ? "read" : client.terms.method;
   const region = yield* registerObject(server, object, method);
@@ -126,18 +144,6 @@ function* open(
     ...(method === "send-read" && { ring: ringPlace(client, object) }),
   });
   client.serving = { object: object.name, workPs: server.cpu.workPs };
-}
-
-/**
- * A requester that has died may have packets under way. They find no queue pair here any more, so they
- * cannot arrive behind what is written from now on.
- */
-function* dropOthers(server: Server, client: Client, name: string): Steps<void> {
-  for (const other of [...server.clients.values()]) {
-    const writes = ((other.region?.access ?? 0) & ACCESS.localWrite) !== 0;
-    if (other === client || !writes || other.serving?.object !== name) continue;
-    yield* dropClient(server, other);
-  }
 }
 
 function registerObject(server: Server, object: ScmObject, method: Terms["method"]) {

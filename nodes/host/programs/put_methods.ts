@@ -41,6 +41,14 @@ const VERIFY_STEPS = {
   after: { post: "4601", first: "4608" },
 } as const;
 
+/** Of a write that is read back and compared, whether it persists or not. */
+const COMPARE_STEPS = {
+  post: "post-write",
+  first: "written",
+  postSecond: "post-read",
+  second: "compared",
+} as const;
+
 const PLANS: Readonly<
   Record<Exclude<PutMethod, "persist-opcode" | "persist-address">, MethodPlan>
 > = {
@@ -118,12 +126,7 @@ const PLANS: Readonly<
     together: true,
     writtenBy: "second",
     persistedBy: "second",
-    steps: {
-      post: "post-write",
-      first: "written",
-      postSecond: "post-read",
-      second: "compared",
-    },
+    steps: COMPARE_STEPS,
   },
   // V-10, V-09: the same of a write that persists, whose completion comes before the READ's.
   "persist-compare": {
@@ -132,12 +135,7 @@ const PLANS: Readonly<
     together: true,
     writtenBy: "second",
     persistedBy: "second",
-    steps: {
-      post: "post-write",
-      first: "written",
-      postSecond: "post-read",
-      second: "compared",
-    },
+    steps: COMPARE_STEPS,
   },
   // V-01
   "write-verify": {

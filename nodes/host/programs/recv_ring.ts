@@ -80,6 +80,12 @@ function ringAt(cpu: Cpu, place: Sizes & { readonly offset: number }): RecvRing 
   return { word: at, first: at + SLOTS_AT, slots, slotBytes, epoch, applied };
 }
 
+/** Where it lies, its word included. */
+export function areaOf(ring: RecvRing): { readonly address: number; readonly length: number } {
+  const { first, slots, slotBytes, word = first } = ring;
+  return { address: word, length: first - word + slots * slotBytes };
+}
+
 /** Buffers that a power failure takes with it. */
 export function ringInDram(buffer: Buffer, sizes: Sizes): RecvRing {
   return { word: undefined, first: buffer.address, ...sizes, epoch: 0, applied: 0 };

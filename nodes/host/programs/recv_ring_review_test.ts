@@ -4,6 +4,8 @@ import { AddressMap } from "../address_map.ts";
 import { type ColdMachine, runRecovery } from "../cold_machine.ts";
 import type { Cpu } from "../program.ts";
 import { encodeDeposit } from "./deposit.ts";
+import type { Server } from "./persistd_client.ts";
+import { type ClientMemory, freeMemory } from "./persistd_memory.ts";
 import { beginEpoch, createRing, findRings, type RecvRing, replay } from "./recv_ring.ts";
 import { createObject, openDirectory } from "./scm_directory.ts";
 
@@ -49,6 +51,30 @@ describe("receive buffers after a power failure", () => {
     }, {});
     assert.equal(count, 2);
     assert.deepEqual([...bytes.subarray(object + 16, object + 24)], [2, 2, 3, 4, 5, 6, 7, 2]);
+  });
+});
+
+describe("receive buffers of a requester that is gone", () => {
+  it("P-41: take nothing that comes late, though their first missing deposit is what comes", () => {
+    const { bytes, cold } = coldMachine();
+    let count = -1;
+    runRecovery(cold, function* (context) {
+      const cpu = context.cpu as unknown as Cpu;
+      const directory = yield* openDirectory(cpu);
+      const data = (yield* createObject(cpu, directory, { name: "data", length: 64 }))!;
+      const ring = (yield* createRing(cpu, directory, { slots: 4, slotBytes: 64 }))!;
+      yield* beginEpoch(cpu, ring);
+      const at = { id: 1, scmOffset: data.offset, sequence: 1, epoch: ring.epoch };
+      const late = encodeDeposit({ ...at, generation: data.generation }, Uint8Array.of(9));
+      const store = (va: number, given: Uint8Array) => cpu.ntStore(va, given);
+      const memory = { ring } as ClientMemory;
+      const server = { cpu, directory, copy: "nt-store", freeMemory: [] } as unknown as Server;
+      yield* freeMemory(server, { memory, method: "send-read" });
+      // The IIO still had it when the queue pair was gone; then power fails.
+      bytes.set(late, offsetOf(ring));
+      count = yield* replay({ cpu, directory, store }, findRings(cpu, directory)[0]!);
+    }, {});
+    assert.equal(count, 0);
   });
 });
 

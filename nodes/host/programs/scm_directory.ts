@@ -216,15 +216,21 @@ export function ringObjects(directory: ScmDirectory): ScmObject[] {
 /**
  * The place of object `name` with room for `length` bytes: the old place where it has that length,
  * else a new one. Persistent when this returns.
- * @param object `isRing` makes an area for receive buffers, whose name is not one of objects.
+ * @param object `isRing` makes an area for receive buffers, whose name is not one of objects. Of what is
+ *   replaced the first `keeps` bytes (none) are the new object's too, before anybody can find it.
  * @returns undefined where SCM or directory is full, or the name is empty, too long or no object's.
  */
 export function* createObject(
   cpu: Cpu,
   directory: ScmDirectory,
-  object: { readonly name: string; readonly length: number; readonly isRing?: true },
+  object: {
+    readonly name: string;
+    readonly length: number;
+    readonly isRing?: true;
+    readonly keeps?: number;
+  },
 ): Steps<ScmObject | undefined> {
-  const { length } = object;
+  const { length, keeps = 0 } = object;
   if (object.isRing !== true && isRing(object)) return undefined;
   const name = object.isRing ? RING_PREFIX + object.name : object.name;
   const nameBytes = new TextEncoder().encode(name).length;
@@ -241,6 +247,11 @@ export function* createObject(
   // Taken before time passes: another request may come meanwhile.
   directory.taken[slot] = true;
   directory.entries.set(name, entry);
+  if (old !== undefined && keeps > 0) {
+    const { address } = directory.scm;
+    const kept = cpu.load(address + old.offset, Math.min(keeps, old.length, length));
+    yield* cpu.ntStore(address + offset, kept);
+  }
   yield* cpu.ntStore(entryAddress(directory, slot), encodeEntry(entry));
   if (old !== undefined) {
     // One word, so it cannot be torn: a wrong CRC. Never zeroes, which would end the search at boot.

@@ -72,6 +72,23 @@ describe("createObject", () => {
     equal(outcomes.size, 2);
   });
 
+  it("P-41: has what is to be kept in the new place before anybody finds it, at any word", () => {
+    const beginning = Uint8Array.from({ length: 64 }, (_, i) => i + 1);
+    for (let words = 0, done = false; !done; words++) {
+      const rig = new VerbsRig();
+      const directory = rig.run(openDirectory(rig));
+      const old = rig.run(createObject(rig, directory, { name: "log", length: 1000 }))!;
+      rig.run(rig.ntStore(rig.scm.address + old.offset, beginning));
+      done = untilPowerFails(rig, words, () => {
+        rig.run(createObject(rig, directory, { name: "log", length: 2000, keeps: 64 }));
+      });
+      const next = restarted(rig);
+      const found = findObject(next.run(openDirectory(next)), "log")!;
+      same(next.load(next.scm.address + found.offset, 64), beginning, `${words} words`);
+      if (done) equal(found.length, 2000);
+    }
+  });
+
   it("keeps the place of an object of the same length, and its bytes", () => {
     const rig = new VerbsRig();
     const directory = rig.run(openDirectory(rig));

@@ -21,6 +21,8 @@ import { CRC_START, crcUpdate } from "../../../../fabric/wire/icrc.ts";
 const CLAIM_MAGIC = 0x524c_4f47; // "RLOG"
 const RECORD_MAGIC = 0x5252_4543; // "RREC"
 export const RECORD_HEADER_BYTES = 32;
+/** What of the first slot says something. */
+export const CLAIM_BYTES = 16;
 const KINDS = ["data", "barrier"] as const;
 /** The CRC is over all behind it. */
 const CRC_END = 8;
@@ -67,12 +69,19 @@ export function encodeClaim(shape: LogShape, epoch: number): Uint8Array<ArrayBuf
   return bytes;
 }
 
+/** The epoch that was claimed last; 0 where none ever was. */
+export function claimedEpoch(bytes: Uint8Array): number {
+  if (bytes.length < CLAIM_BYTES) return 0;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  return view.getUint32(0) === CLAIM_MAGIC ? view.getUint32(4) : 0;
+}
+
 /** Most bytes of a record, as the claim says it; undefined where no client of this log has said so. */
 export function claimedRecordBytes(
   log: Pick<LogShape, "name">,
   bytes: Uint8Array,
 ): number | undefined {
-  if (bytes.length < RECORD_HEADER_BYTES) return undefined;
+  if (bytes.length < CLAIM_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const isOurs = view.getUint32(0) === CLAIM_MAGIC && view.getUint32(8) === crcOfName(log);
   const recordBytes = view.getUint32(12);
@@ -133,8 +142,7 @@ function decodeRecord(
 
 /** Reads a replica's log: its records up to the first that is missing, torn, or goes on behind another. */
 export function scanLog(shape: LogShape, bytes: Uint8Array): LogScan {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  const claimed = view.getUint32(0) === CLAIM_MAGIC ? view.getUint32(4) : 0;
+  const claimed = claimedEpoch(bytes);
   const size = slotBytes(shape);
   const records: LogRecord[] = [];
   for (let slot = 1; slot < shape.slots; slot++) {

@@ -7,7 +7,7 @@ import type { Device } from "../../device.ts";
 import { fetchObject } from "../get.ts";
 import { type ClientOptions, type Failure, isFailure } from "../persist_client.ts";
 import type { Steps } from "../../program.ts";
-import { claimedRecordBytes, type LogScan, scanLog, slotBytes } from "./layout.ts";
+import { claimedEpoch, claimedRecordBytes, type LogScan, scanLog, slotBytes } from "./layout.ts";
 
 /** A READ of what is found. */
 const READ_BYTES = 4096;
@@ -67,8 +67,11 @@ export function* fetchLog(
     if (isFailure(part)) return part;
     const said = segments.length === 0 ? claimedRecordBytes({ name }, part) : found.recordBytes;
     const recordBytes = said ?? otherwise, size = slotBytes({ recordBytes });
-    // Of another size it is no log's: a client replaces it.
-    if (part.length === 0 || part.length % size !== 0) return found;
+    // Of another size it holds no records, and a client replaces it: but the epoch is taken, as others
+    // may have records of it.
+    if (part.length === 0 || part.length % size !== 0) {
+      return segments.length === 0 ? { ...found, claimed: claimedEpoch(part) } : found;
+    }
     segments.push(part.length / size);
     bytes = joined(bytes, part);
     const slots = bytes.length / size;
