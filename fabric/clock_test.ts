@@ -29,6 +29,20 @@ function twoCablesRack(seed: number): RackPlan {
   });
 }
 
+/**
+ * Slows every process down, and says when they have begun so many spans together: on a busy machine a
+ * rack may be over after any time.
+ */
+function midway(spans: number): { delay: () => Promise<void>; reached: Promise<void> } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  let begun = 0;
+  const delay = () => {
+    if (++begun === spans) resolve();
+    return sleep(1);
+  };
+  return { delay, reached: promise };
+}
+
 describe("the clock", () => {
   it("gives the same digest in one partition, in two and in one per node", async () => {
     for (let seed = 1; seed <= 12; seed++) {
@@ -137,16 +151,17 @@ describe("the clock", () => {
       const victim = `p${seed % processes}`;
       const faults: FaultPlan[] = [];
       const record: RecordedFault[] = [];
+      const { delay, reached } = midway(2 * processes + seed % 7);
       const summary = await runOverBus({
         plan,
         partitions: dealOut(plan, processes),
-        delay: () => sleep(1),
+        delay,
         onRecord(fault) {
           record.push(fault);
           faults.push(...faultsOf(fault));
         },
         async during(rack) {
-          await sleep(5 + seed % 7);
+          await reached;
           rack.kill(victim);
           rack.start(victim);
         },
@@ -160,13 +175,14 @@ describe("the clock", () => {
   it("goes on without what was lost together with its sender, and says that it is not exact", async () => {
     const plan = randomRack(76, { count: 4 });
     const broker = createMemoryBroker({ seed: 1 });
+    const { delay, reached } = midway(12);
     const summary = await runOverBus({
       plan,
       partitions: dealOut(plan, 4),
       broker,
-      delay: () => sleep(1),
+      delay,
       async during(rack) {
-        await sleep(10);
+        await reached;
         // From here on p1 is heard by the timekeeper only.
         broker.setFaults({ drop: 1, pattern: "rack.toys.wire.p1.>" });
         await sleep(60);
