@@ -57,6 +57,8 @@ export interface RunnerOptions {
   readonly observer?: Observer;
   /** Called with what makes this process useless: a broken invariant, a full disk. */
   readonly onFatal: (error: unknown) => void;
+  /** Brings what programs need that are about to be started by order. */
+  readonly load?: (programs: readonly string[]) => Promise<void>;
   /** For tests: waits before each span, to show that results do not depend on it. */
   readonly delay?: () => Promise<void>;
   /** For tests: holds the process up between writing a span down and telling of it. */
@@ -252,13 +254,14 @@ export class Runner {
   }
 
   #begin(grant: Grant): void {
-    const { delay } = this.#options;
-    if (delay === undefined) {
+    const { delay, load } = this.#options;
+    const ordered = grant.runs.map(({ program }) => program.run);
+    if (delay === undefined && (load === undefined || ordered.length === 0)) {
       this.#carryOut(grant);
       return;
     }
     this.#busy = true;
-    delay().then(() => {
+    Promise.all([delay?.(), load?.(ordered)]).then(() => {
       this.#busy = false;
       if (this.#waiting === grant) this.#carryOut(grant);
       else this.#tryGrant(RESEND_FIRST_MS);

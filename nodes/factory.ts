@@ -8,6 +8,7 @@ import type { MemoryLog } from "./host/memory_log.ts";
 import type { Program } from "./host/program.ts";
 import type { Recover } from "./host/protocol.ts";
 import type { ImageReader } from "./host/sparse_bytes.ts";
+import { PROGRAMS } from "./host/programs/programs.ts";
 import { makeHost } from "./make_host.ts";
 import { createRnic } from "./rnic/rnic.ts";
 import { createSwitch } from "./switch/switch.ts";
@@ -18,7 +19,7 @@ export interface FactoryOptions {
   readonly image: (host: string) => ImageReader | undefined;
   /** Files that the programs of a host read, by the name the scenario gives them. */
   readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
-  /** The user's own programs, by the path the scenario gives them. */
+  /** Programs besides the shipped ones: the user's own, by the path the scenario gives them. */
   readonly programs: Readonly<Record<string, Program>>;
   /** How hosts of these programs find their way back after a power failure (see `host/protocol.ts`). */
   readonly recoveries?: Readonly<Record<string, Recover>>;
@@ -27,8 +28,9 @@ export interface FactoryOptions {
 }
 
 /** Makes each node of the plan when it gets power. */
-export function nodeFactory(options: FactoryOptions): CreateNode {
-  const { plan } = options;
+export function nodeFactory(given: FactoryOptions): CreateNode {
+  const { plan } = given;
+  const options = { ...given, programs: { ...PROGRAMS, ...given.programs } };
   const plans = new Map(plan.nodes.map((node) => [node.name, node]));
   return (name, life, unsaved) => {
     const node = plans.get(name)!;

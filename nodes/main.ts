@@ -31,6 +31,7 @@ import {
   writeOutput,
 } from "./files.ts";
 import { ScmFileError } from "./host/scm_file.ts";
+import { loadModule, loadPrograms } from "./load.ts";
 
 /** Reports of these topics are kept for the end of the run: the bus may lose what passes by. */
 const KEPT_TOPICS: ReadonlySet<string> = new Set([
@@ -92,7 +93,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
     returnDelay: (peer) => lookahead[index.get(peer)!]![index.get(partition)!]!,
     instance,
     bus,
-    create: await factoryFor(nodes, {
+    ...await factoryFor(nodes, {
       plan,
       image: (host) => {
         const store = stores.get(host);
@@ -137,26 +138,43 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
   }
 }
 
+/** How a partition's nodes are made, and what has to be loaded before a program is started that was ordered. */
+interface Factory {
+  readonly create: CreateNode;
+  readonly load?: (programs: readonly string[]) => Promise<void>;
+}
+
 /** Makes the one node of a device's process, whose kind alone is loaded; or several of any kind. */
-async function factoryFor(nodes: readonly string[], options: FactoryOptions): Promise<CreateNode> {
+async function factoryFor(nodes: readonly string[], options: FactoryOptions): Promise<Factory> {
   const node = options.plan.nodes.find(({ name }) => name === nodes[0]);
   if (nodes.length > 1 || node === undefined) {
-    const { nodeFactory } = await import("./factory.ts");
-    return nodeFactory(options);
+    const { nodeFactory } = await loadModule<typeof import("./factory.ts")>("./factory.ts");
+    return { create: nodeFactory(options) };
   }
   switch (node.kind) {
     case "host": {
-      const { makeHost } = await import("./make_host.ts");
+      const { makeHost, SERVICES } = await loadModule<typeof import("./make_host.ts")>(
+        "./make_host.ts",
+      );
       const { config } = node;
-      return (name, life, unsaved) => makeHost({ name, life, unsaved, config }, options);
+      const programs = { ...options.programs };
+      const load = (names: readonly string[]) => loadPrograms(names, programs);
+      await load([...SERVICES, ...config.programs.map(({ run }) => run)]);
+      const own = { ...options, programs };
+      return {
+        create: (name, life, unsaved) => makeHost({ name, life, unsaved, config }, own),
+        load,
+      };
     }
     case "rnic": {
-      const { createRnic } = await import("./rnic/rnic.ts");
-      return (name) => createRnic(name, node.config, { seed: options.plan.seed });
+      const { createRnic } = await loadModule<typeof import("./rnic/rnic.ts")>("./rnic/rnic.ts");
+      return { create: (name) => createRnic(name, node.config, { seed: options.plan.seed }) };
     }
     case "switch": {
-      const { createSwitch } = await import("./switch/switch.ts");
-      return (name) => createSwitch(name, node.config, { seed: options.plan.seed });
+      const { createSwitch } = await loadModule<typeof import("./switch/switch.ts")>(
+        "./switch/switch.ts",
+      );
+      return { create: (name) => createSwitch(name, node.config, { seed: options.plan.seed }) };
     }
   }
 }

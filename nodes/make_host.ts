@@ -1,5 +1,5 @@
 /**
- * Makes a host of the plan, with the driver, the shipped programs and the user's own on it. Apart from
+ * Makes a host of the plan, with the driver and the programs that it is given. Apart from
  * `factory.ts`, so that the process of a card or a switch need not load it.
  */
 import type { DurableWrite, Node } from "../fabric/node.ts";
@@ -9,11 +9,13 @@ import type { Device } from "./host/device.ts";
 import { createHost } from "./host/host.ts";
 import type { Cpu, Steps } from "./host/program.ts";
 import type { Recover } from "./host/protocol.ts";
-import { PROGRAMS } from "./host/programs/programs.ts";
 import { overlay } from "./host/scm_store.ts";
 import type { ImageReader } from "./host/sparse_bytes.ts";
 import { stepsOf } from "./host/steps.ts";
 import { handleEvent, openDevice, reopenDevice } from "./host/verbs.ts";
+
+/** What every host runs from boot on, besides what its plan says. */
+export const SERVICES: readonly string[] = ["cm"];
 
 /** A host that is about to get power, and what its earlier life left unsaved. */
 export interface HostLife {
@@ -36,8 +38,8 @@ export function makeHost(host: HostLife, options: FactoryOptions): Node {
     ...(memoryLog && { memoryLog }),
     addresses: options.plan.addresses,
     inputs: options.inputs(name),
-    programs: { ...PROGRAMS, ...options.programs },
-    services: ["cm"],
+    programs: options.programs,
+    services: SERVICES,
     boot: (cpu) => boot(cpu, host, options.recoveries ?? {}),
     reopen: (_cpu, device) => reopenDevice(device, config),
     onEvent: handleEvent,

@@ -16,7 +16,7 @@ const WORLD_FILES: readonly RegExp[] = [
   /^fabric\/(.+\/)?main\.ts$/,
   /^fabric\/time\/(clock_service|timekeeper_main)\.ts$/,
   /^nodes\/(.+\/)?main\.ts$/,
-  /^nodes\/(files|host\/scm_file)\.ts$/,
+  /^nodes\/(files|load|host\/scm_file)\.ts$/,
 ];
 
 /** `path` relative to {@link ROOT}, or as it is where it lies outside. */

@@ -1,0 +1,7 @@
+/** The connection manager as a program: the service that every host runs. */
+import { runCm } from "../cm.ts";
+import type { ProgramContext, Steps } from "../program.ts";
+
+export function cm({ device }: ProgramContext): Steps<void> {
+  return runCm(device);
+}

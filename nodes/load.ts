@@ -1,0 +1,40 @@
+/**
+ * What the process of one device loads when it is come to. Of imports that Deno can see it holds the
+ * source in memory from the start, needed or not: 4 MiB of a process.
+ */
+import type { Program } from "./host/program.ts";
+
+/** Imports a module of this folder, by its path from here. */
+export async function loadModule<Module>(path: string): Promise<Module> {
+  return await import(new URL(path, import.meta.url).href);
+}
+
+/** The name of a program, as in `programs.ts` → its file there, and what it exports. */
+export const PLACES: Readonly<Record<string, readonly [file: string, name: string]>> = {
+  cm: ["cm.ts", "cm"],
+  persistd: ["persistd.ts", "persistd"],
+  put: ["put.ts", "put"],
+  append: ["append.ts", "append"],
+  get: ["get.ts", "get"],
+  list: ["list.ts", "list"],
+  log: ["log/log.ts", "log"],
+  "log-read": ["log/log_read.ts", "logRead"],
+  bulk: ["bulk.ts", "bulk"],
+  sink: ["bulk.ts", "sink"],
+  perftest: ["perftest/client.ts", "perftest"],
+  "perftest-server": ["perftest/server.ts", "perftestServer"],
+};
+
+/** Adds those of `names` that are shipped to `programs`, where it has them not. */
+export async function loadPrograms(
+  names: Iterable<string>,
+  programs: Record<string, Program>,
+): Promise<void> {
+  for (const name of names) {
+    const place = Object.hasOwn(PLACES, name) ? PLACES[name] : undefined;
+    if (place === undefined || Object.hasOwn(programs, name)) continue;
+    const [file, exported] = place;
+    const module = await loadModule<Record<string, Program>>(`./host/programs/${file}`);
+    programs[name] = module[exported]!;
+  }
+}
