@@ -15,9 +15,6 @@ import type { SingleService } from "./responder_state.ts";
 import { isLive, PieceWalker, type Stretch } from "./translation.ts";
 import { readBackDone } from "./write_verify.ts";
 
-/** What a read-back has found. */
-export type ReadBackResult = "equal" | "differs" | "failed";
-
 /** A physical piece of the memory that is looked at, and where it is in the message. */
 interface Place {
   readonly address: number;

@@ -10,7 +10,7 @@ import type { Supervisor, SupervisorEvent } from "../../console/server/superviso
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import type { Packing } from "../../fabric/rack/topology.ts";
 import type { FaultPlan } from "../../fabric/rack/plan.ts";
-import type { RecordedFault, Summary } from "../../fabric/time/record.ts";
+import type { RecordedFault } from "../../fabric/time/record.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../../scripts/prepare.ts";
 import { type MethodRow, rowsOf } from "../../scripts/report.ts";
 import { type Outcome, runProcesses, runSimulated } from "../../scripts/run_variant.ts";
@@ -265,13 +265,6 @@ export function killFromOutside(rack: Supervisor, process: string): void {
   const row = rack.processes().find(({ name }) => name === process);
   assert.ok(row?.pid, `${process} has a process`);
   Deno.kill(row.pid, "SIGKILL");
-}
-
-/** How a run ended, in the timekeeper's words. */
-export function summaryOf({ events }: Ran): Summary {
-  const finished = events.find((event) => event.kind === "finished");
-  assert.ok(finished?.kind === "finished", "The run had no timekeeper");
-  return finished.summary;
 }
 
 /** Names of processes that died or were started, in order, without those of the start and the end. */

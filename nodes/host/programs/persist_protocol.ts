@@ -40,7 +40,6 @@ export const VERIFY_METHODS = [
   "verify-persist",
   "persist-compare",
 ] as const;
-export type VerifyMethod = typeof VERIFY_METHODS[number];
 
 /** All that a `put` may do; a method's place is its number on the wire. */
 export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
