@@ -8,20 +8,25 @@ import type { Bus } from "../fabric/bus/bus.ts";
 import { decode, encode } from "../fabric/bus/codec.ts";
 import { connectNats } from "../fabric/bus/nats_bus.ts";
 import { ANY, patternOf, subjectOf } from "../fabric/bus/subjects.ts";
-import { BUS_ENVIRONMENT, EXIT, type FinalReply, type RunFile } from "../fabric/rack/run_file.ts";
-import type { ClockStatus } from "../fabric/time/clock_service.ts";
-import { formatTime } from "../fabric/time/time.ts";
-import type { RecordedFault, RecordedLinkFault } from "../fabric/time/record.ts";
-import { explain } from "../scripts/commands/failure.ts";
-import { print, Progress, say } from "../scripts/commands/output.ts";
+import {
+  BUS_ENVIRONMENT,
+  EXIT,
+  type FinalReply,
+  type RunFile,
+} from "../fabric/rack/build/run_file.ts";
+import type { ClockStatus } from "../fabric/clock/clock_service.ts";
+import { formatTime } from "../fabric/base/time.ts";
+import type { RecordedFault, RecordedLinkFault } from "../fabric/clock/record.ts";
+import { explain } from "../console/rack/failure.ts";
+import { print, Progress, say } from "../console/base/output.ts";
 import { summarise } from "../scripts/commands/run.ts";
-import { deviceFaultTable } from "../scripts/device_fault_report.ts";
-import { faultTable } from "../scripts/fault_report.ts";
-import { verifiedTable } from "../scripts/verified_report.ts";
-import { IN_CONTAINER } from "../scripts/compose_file.ts";
-import { checkProtocols } from "../scripts/protocol_checks.ts";
-import { type Ran, reportTable, rowsOf, type RunReport } from "../scripts/report.ts";
-import type { Outcome } from "../scripts/run_variant.ts";
+import { deviceFaultTable } from "../console/reports/device_fault_report.ts";
+import { faultTable } from "../console/reports/fault_report.ts";
+import { verifiedTable } from "../console/reports/verified_report.ts";
+import { IN_CONTAINER } from "../console/rack/compose_file.ts";
+import { checkProtocols } from "../console/reports/protocol_checks.ts";
+import { type Ran, reportTable, rowsOf, type RunReport } from "../console/reports/report.ts";
+import type { Outcome } from "../console/rack/run_variant.ts";
 
 /** A power failure or return as it happened, and whether the scenario had asked for it. */
 interface Fault extends Pick<RecordedFault, "at" | "action" | "nodes"> {

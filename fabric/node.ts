@@ -3,11 +3,11 @@
  * it wants to be woken. It never does I/O, never asks the time, never draws an unseeded number.
  * `partition/partition.ts` is the one loop that drives every kind of node.
  */
-import type { RocePacket } from "./wire/packet.ts";
-import type { PcieMessage } from "./wire/pcie.ts";
-import type { ProgramPlan } from "./rack/plan.ts";
-import type { Note } from "./note.ts";
-import type { Time } from "./time/time.ts";
+import type { RocePacket } from "./wire/roce/packet.ts";
+import type { PcieMessage } from "./wire/host_bus/pcie.ts";
+import type { ProgramPlan } from "./rack/plan/plan.ts";
+import type { Note } from "./audit.ts";
+import type { Time } from "./base/time.ts";
 
 /** An Ethernet frame without FCS, as a capture shows it. The bytes never change once sent. */
 export interface Frame {

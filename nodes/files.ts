@@ -5,13 +5,13 @@
 import type { ObservationScope, Observer } from "../fabric/capture/observation.ts";
 import { recordTo } from "../fabric/capture/recording.ts";
 import type { TraceStep } from "../fabric/node.ts";
-import type { RunFile } from "../fabric/rack/run_file.ts";
-import type { Time } from "../fabric/time/time.ts";
-import type { RecordedFault } from "../fabric/time/record.ts";
-import type { Program } from "./host/program.ts";
-import type { Check, Recover } from "./host/protocol.ts";
-import { ScmFile } from "./host/scm_file.ts";
-import type { Settled } from "./host/scm_store.ts";
+import type { RunFile } from "../fabric/rack/build/run_file.ts";
+import type { Time } from "../fabric/base/time.ts";
+import type { RecordedFault } from "../fabric/clock/record.ts";
+import type { Program } from "./host/cpu/program.ts";
+import type { Check, Recover } from "./host/recovery/protocol.ts";
+import { ScmFile } from "./host/store/scm_file.ts";
+import type { Settled } from "./host/store/scm_store.ts";
 
 /** A file that was named is not what it should be. */
 export class InputError extends Error {
@@ -134,7 +134,7 @@ export interface OwnPrograms {
 
 /**
  * Imports the user's own programs: each is its module's default export. `recover` and `check` are what
- * else a protocol may have (see `host/protocol.ts`).
+ * else a protocol may have (see `host/recovery/protocol.ts`).
  * @throws InputError
  */
 export async function importPrograms(

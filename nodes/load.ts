@@ -2,7 +2,7 @@
  * What the process of one device loads when it is come to. Of imports that Deno can see it holds the
  * source in memory from the start, needed or not: 4 MiB of a process.
  */
-import type { Program } from "./host/program.ts";
+import type { Program } from "./host/cpu/program.ts";
 
 /** Imports a module of this folder, by its path from here. */
 export async function loadModule<Module>(path: string): Promise<Module> {
@@ -12,11 +12,11 @@ export async function loadModule<Module>(path: string): Promise<Module> {
 /** The name of a program, as in `programs.ts` → its file there, and what it exports. */
 export const PLACES: Readonly<Record<string, readonly [file: string, name: string]>> = {
   cm: ["cm.ts", "cm"],
-  persistd: ["persistd.ts", "persistd"],
-  put: ["put.ts", "put"],
-  append: ["append.ts", "append"],
-  get: ["get.ts", "get"],
-  list: ["list.ts", "list"],
+  persistd: ["persist/persistd.ts", "persistd"],
+  put: ["persist/put.ts", "put"],
+  append: ["append/append.ts", "append"],
+  get: ["persist/get.ts", "get"],
+  list: ["persist/list.ts", "list"],
   log: ["log/log.ts", "log"],
   "log-read": ["log/log_read.ts", "logRead"],
   bulk: ["bulk.ts", "bulk"],

@@ -14,10 +14,10 @@ import {
   type FinalReply,
   lookaheadOf,
   type RunFile,
-} from "../fabric/rack/run_file.ts";
+} from "../fabric/rack/build/run_file.ts";
 import { endWithParent } from "../fabric/end_with_parent.ts";
-import { Runner } from "../fabric/runner.ts";
-import { rngFor } from "../fabric/time/rng.ts";
+import { Runner } from "../fabric/runner/runner.ts";
+import { rngFor } from "../fabric/base/rng.ts";
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import type { FactoryOptions } from "./factory.ts";
 import {
@@ -30,7 +30,7 @@ import {
   traceWriter,
   writeOutput,
 } from "./files.ts";
-import { ScmFileError } from "./host/scm_file.ts";
+import { ScmFileError } from "./host/store/scm_file.ts";
 import { loadModule, loadPrograms } from "./load.ts";
 
 /** Reports of these topics are kept for the end of the run: the bus may lose what passes by. */

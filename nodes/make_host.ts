@@ -3,15 +3,15 @@
  * `factory.ts`, so that the process of a card or a switch need not load it.
  */
 import type { DurableWrite, Node } from "../fabric/node.ts";
-import type { HostPlan } from "../fabric/rack/plan.ts";
+import type { HostPlan } from "../fabric/rack/plan/plan.ts";
 import type { FactoryOptions } from "./factory.ts";
-import type { Device } from "./host/device.ts";
+import type { Device } from "./host/verbs/device.ts";
 import { createHost } from "./host/host.ts";
-import type { Cpu, Steps } from "./host/program.ts";
-import type { Recover } from "./host/protocol.ts";
-import { overlay } from "./host/scm_store.ts";
-import type { ImageReader } from "./host/sparse_bytes.ts";
-import { stepsOf } from "./host/steps.ts";
+import type { Cpu, Steps } from "./host/cpu/program.ts";
+import type { Recover } from "./host/recovery/protocol.ts";
+import { overlay } from "./host/store/scm_store.ts";
+import type { ImageReader } from "./host/memory/sparse_bytes.ts";
+import { stepsOf } from "./host/cpu/steps.ts";
 import { handleEvent, openDevice, reopenDevice } from "./host/verbs.ts";
 
 /** What every host runs from boot on, besides what its plan says. */

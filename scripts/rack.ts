@@ -2,9 +2,9 @@
 import { Command, CommanderError } from "commander";
 import { addChaos } from "./commands/chaos.ts";
 import { addCompose } from "./commands/compose.ts";
-import { explain } from "./commands/failure.ts";
-import { unlessInterrupted } from "./commands/interrupt.ts";
-import { say } from "./commands/output.ts";
+import { explain } from "../console/rack/failure.ts";
+import { unlessInterrupted } from "../console/base/interrupt.ts";
+import { say } from "../console/base/output.ts";
 import { addRun } from "./commands/run.ts";
 import { addUp } from "./commands/up.ts";
 import { addDown } from "./commands/down.ts";
@@ -18,7 +18,7 @@ import { addLogs } from "./commands/logs.ts";
 import { addRuns } from "./commands/runs.ts";
 import { addTrace } from "./commands/trace.ts";
 import { addTransfer } from "./commands/transfer.ts";
-import { EXIT } from "../fabric/rack/run_file.ts";
+import { EXIT } from "../fabric/rack/build/run_file.ts";
 
 function rack(): Command {
   const program = new Command("rack")

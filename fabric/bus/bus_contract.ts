@@ -1,10 +1,10 @@
 /**
  * What every bus does, as a test suite: run by `memory_bus_test.ts` and, over a real server, by
- * `tests/nats_bus_test.ts`.
+ * `tests/rig/nats_bus_test.ts`.
  */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
-import { InvariantError } from "../assert.ts";
+import { InvariantError } from "../base/assert.ts";
 import { type Bus, BusError, type BusErrorKind } from "./bus.ts";
 import { sleep, wallMs } from "./wall_time.ts";
 

@@ -7,7 +7,7 @@
  * tries to load a shared object, which a process without permissions may not do. It is no slower.
  */
 import { Encoder } from "cbor-x/index-no-eval";
-import { assert } from "../assert.ts";
+import { assert } from "../base/assert.ts";
 
 /** Containers inside containers that {@link decode} accepts. */
 export const DEPTH_MAX = 32;

@@ -6,8 +6,8 @@
  * loop empties what was in the lanes when the turn began. So a lane keeps its order, as NATS does,
  * and a delay of one lane lets the others overtake it, as NATS may.
  */
-import { assert } from "../assert.ts";
-import { type Rng, rngFor } from "../time/rng.ts";
+import { assert } from "../base/assert.ts";
+import { type Rng, rngFor } from "../base/rng.ts";
 import {
   type Bus,
   BusError,

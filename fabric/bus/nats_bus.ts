@@ -3,7 +3,7 @@
  * answer to something that the client or the server does by default.
  */
 import { errors, type NatsConnection } from "@nats-io/nats-core";
-import { assert, fail } from "../assert.ts";
+import { assert, fail } from "../base/assert.ts";
 import {
   type Bus,
   BusError,

@@ -13,7 +13,7 @@
  *     rack.<run>.report.<node>              progress and results of a node's programs
  *     rack.<run>.control.<verb>             what somebody wants of the run: pause, step, kill …
  */
-import { assert } from "../assert.ts";
+import { assert } from "../base/assert.ts";
 
 /** A subject, taken apart. Every field is a token; in a pattern it may be {@link ANY}. */
 export type RackSubject =

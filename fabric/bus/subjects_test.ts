@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { InvariantError } from "../assert.ts";
+import { InvariantError } from "../base/assert.ts";
 import {
   ANY,
   isPattern,

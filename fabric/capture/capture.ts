@@ -3,8 +3,8 @@
  * frame that was lost on a cable is at its sender's port only, one that a switch dropped is at the port
  * by which it came in.
  */
-import type { Endpoint, RackPlan } from "../rack/plan.ts";
-import { NEVER, type Time, transferTime } from "../time/time.ts";
+import type { Endpoint, RackPlan } from "../rack/plan/plan.ts";
+import { NEVER, type Time, transferTime } from "../base/time.ts";
 import { Commentator } from "./comments.ts";
 import type { SeenEvent } from "./instants.ts";
 import { isMessageSeen } from "./observation.ts";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PORTS } from "../node.ts";
-import { parseScenario } from "../rack/scenario.ts";
-import { makePlan } from "../rack/topology.ts";
-import { variants } from "../rack/variants.ts";
+import { parseScenario } from "../rack/scenario/scenario.ts";
+import { makePlan } from "../rack/build/topology.ts";
+import { variants } from "../rack/scenario/variants.ts";
 import { captureOf } from "./capture.ts";
 import type { SeenEvent } from "./instants.ts";
 import type { MessageSeen } from "./observation.ts";

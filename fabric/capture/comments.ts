@@ -5,11 +5,17 @@
  * to the frame whose arrival caused it.
  */
 import type { TraceStep } from "../node.ts";
-import type { RackPlan } from "../rack/plan.ts";
-import { addressText, endsOf } from "../trace.ts";
-import { arrowOf, documentText, type Figure, figureOfPost, stepIn } from "../trace_figures.ts";
-import { type OpcodeRow, opcodeRow, type Operation } from "../wire/opcode.ts";
-import { type BthGlance, glanceAtBth } from "./bth_glance.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import { addressText, endsOf } from "../trace/trace.ts";
+import {
+  arrowOf,
+  documentText,
+  type Figure,
+  figureOfPost,
+  stepIn,
+} from "../trace/trace_figures.ts";
+import { type OpcodeRow, opcodeRow, type Operation } from "../wire/roce/opcode.ts";
+import { type BthGlance, glanceAtBth } from "./bth_peek.ts";
 import type { SeenEvent } from "./instants.ts";
 import { isMessageSeen, type MessageSeen } from "./observation.ts";
 

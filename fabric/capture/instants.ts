@@ -2,7 +2,7 @@
  * The observations of all partitions in one order that does not depend on how a rack is packed: by
  * time, then by node, and those of one node as it made them. Only one instant is held at a time.
  */
-import type { Time } from "../time/time.ts";
+import type { Time } from "../base/time.ts";
 import type { Observation } from "./observation.ts";
 
 /** What one event did at a node. */

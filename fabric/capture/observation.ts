@@ -5,10 +5,10 @@
  */
 import { type Link, wireBytes } from "../link/link.ts";
 import type { Message, Outputs, TraceStep } from "../node.ts";
-import type { Note } from "../note.ts";
-import type { Port } from "../partition/resident.ts";
-import { type Time, transferTime } from "../time/time.ts";
-import { describePcie } from "../wire/describe.ts";
+import type { Note } from "../audit.ts";
+import type { Port } from "../partition/local_node.ts";
+import { type Time, transferTime } from "../base/time.ts";
+import { describePcie } from "../trace/describe.ts";
 
 interface Seen {
   /** When the event happened in which it was seen. */

@@ -3,8 +3,8 @@
  * section, an interface for every port, then a packet wherever a frame passed one of them. Pure: each
  * function answers the bytes of a block, and whoever has the file appends them as they come.
  */
-import { assert } from "../assert.ts";
-import type { Time } from "../time/time.ts";
+import { assert } from "../base/assert.ts";
+import type { Time } from "../base/time.ts";
 
 /** Link type of Ethernet frames without FCS (LINKTYPE_ETHERNET). */
 const LINKTYPE_ETHERNET = 1;

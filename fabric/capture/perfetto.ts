@@ -4,16 +4,16 @@
  * RNICs to its completion. Times are microseconds with all picoseconds behind the point.
  */
 import type { TraceStep } from "../node.ts";
-import type { RackPlan } from "../rack/plan.ts";
-import { PS_PER_US, type Time } from "../time/time.ts";
-import { addressText, endsOf } from "../trace.ts";
-import { describeFrame, formatAddress } from "../wire/describe.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import { PS_PER_US, type Time } from "../base/time.ts";
+import { addressText, endsOf } from "../trace/trace.ts";
+import { describeFrame, formatAddress } from "../trace/describe.ts";
 import type { SeenEvent } from "./instants.ts";
 import type { MessageSeen } from "./observation.ts";
 import type { TraceEvent } from "./trace_event.ts";
 import { type Lane, type Track, Tracks } from "./tracks.ts";
-import { opcodeRow } from "../wire/opcode.ts";
-import { glanceAtBth } from "./bth_glance.ts";
+import { opcodeRow } from "../wire/roce/opcode.ts";
+import { glanceAtBth } from "./bth_peek.ts";
 
 /** One run: several may stand in one trace, below each other. */
 export interface TracedRun {

@@ -5,12 +5,12 @@
  *
  *     block   length of the body u32, span f64, body: observations as CBOR rows, one array
  */
-import { fail } from "../assert.ts";
+import { fail } from "../base/assert.ts";
 import { decode, encode } from "../bus/codec.ts";
 import type { TraceStep } from "../node.ts";
-import type { Note } from "../note.ts";
-import { ALL_SPANS } from "../time/member.ts";
-import type { RecordedFault } from "../time/record.ts";
+import type { Note } from "../audit.ts";
+import { ALL_SPANS } from "../clock/member.ts";
+import type { RecordedFault } from "../clock/record.ts";
 import type { Observation, ObservationScope, Observer } from "./observation.ts";
 
 export const BLOCK_HEAD_BYTES = 12;

@@ -9,8 +9,8 @@ import {
   readBlockHead,
   recordTo,
 } from "./recording.ts";
-import { spanNumber } from "../time/clock.ts";
-import { ALL_SPANS } from "../time/member.ts";
+import { spanNumber } from "../clock/clock.ts";
+import { ALL_SPANS } from "../clock/member.ts";
 
 const AT = { time: 9_007_199_254_000_000, node: 3, event: 12 };
 const SEEN: Observation[] = [

@@ -3,7 +3,7 @@
  * overlap, so what can happen several times at once (requests of a queue pair, writes in the IIO) has
  * as many lanes as were ever needed at once.
  */
-import { NEVER, type Time } from "../time/time.ts";
+import { NEVER, type Time } from "../base/time.ts";
 import type { TraceEvent } from "./trace_event.ts";
 
 export interface Track {

@@ -7,11 +7,11 @@
  * Nothing here makes a frame earlier: the lookahead of the clock holds with any faults.
  */
 import type { Frame } from "../node.ts";
-import { type LinkFaultCount, type LinkFaultPlan, opcodesOf } from "../rack/link_plan.ts";
-import { type Rng, rngFor } from "../time/rng.ts";
-import { NEVER, type Time } from "../time/time.ts";
-import { frameOpcode, framePayload, sealFrame } from "../wire/frame_glance.ts";
-import { copyOf } from "../wire/slab.ts";
+import { type LinkFaultCount, type LinkFaultPlan, opcodesOf } from "../rack/plan/link_plan.ts";
+import { type Rng, rngFor } from "../base/rng.ts";
+import { NEVER, type Time } from "../base/time.ts";
+import { frameOpcode, framePayload, sealFrame } from "../wire/roce/frame_peek.ts";
+import { copyOf } from "../base/slab.ts";
 
 /** How many later frames overtake one that is held back, and how long it waits for them at most. */
 const OVERTAKEN_BY = 3;

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import type { Frame } from "../node.ts";
-import type { LinkFaultPlan } from "../rack/link_plan.ts";
-import { makeBth } from "../wire/bth.ts";
-import { decodePacket, encodePacket, isRefusal, type RocePacket } from "../wire/packet.ts";
-import { OPCODE } from "../wire/opcode.ts";
+import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
+import { makeBth } from "../wire/roce/bth.ts";
+import { decodePacket, encodePacket, isRefusal, type RocePacket } from "../wire/roce/packet.ts";
+import { OPCODE } from "../wire/roce/opcode.ts";
 import {
   addLinkFault,
   beginLife,

@@ -2,10 +2,10 @@
  * One direction of a cable, at its sender: a transmitter that sends one message after the other at
  * the cable's rate, and a latency. What a cable may do wrong is not here but in `fault.ts`.
  */
-import { assert } from "../assert.ts";
+import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
-import { NEVER, type Time, transferTime } from "../time/time.ts";
-import { LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/pcie.ts";
+import { NEVER, type Time, transferTime } from "../base/time.ts";
+import { LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/host_bus/pcie.ts";
 
 /** What a frame takes on the wire beyond its captured bytes: FCS, then preamble and gap. */
 const FCS_BYTES = 4;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import type { Message } from "../node.ts";
-import { transferTime } from "../time/time.ts";
+import { transferTime } from "../base/time.ts";
 import { createLink, leastDelay, type LinkOptions, transmit, wireBytes } from "./link.ts";
 
 const NETWORK: LinkOptions = {

@@ -1,10 +1,16 @@
 /**
  * Pauses of a port, both ways (IEEE 802.1Qbb, `rocev2.md` §3.9): what its transmitter was asked to hold
  * back, and what it has asked the other end to hold back. Switches and RNICs use the same. Frames are
- * in `fabric/wire/pfc.ts`; when to ask is decided by whoever owns the buffer.
+ * in `fabric/wire/roce/pfc.ts`; when to ask is decided by whoever owns the buffer.
  */
-import { NEVER, PS_PER_S, type Time } from "../time/time.ts";
-import { encodePfc, PAUSE_QUANTA_MAX, type Pfc, PRIORITIES, QUANTUM_BITS } from "../wire/pfc.ts";
+import { NEVER, PS_PER_S, type Time } from "../base/time.ts";
+import {
+  encodePfc,
+  PAUSE_QUANTA_MAX,
+  type Pfc,
+  PRIORITIES,
+  QUANTUM_BITS,
+} from "../wire/roce/pfc.ts";
 
 /** A transmitter's pauses, by priority. */
 export interface Pauses {

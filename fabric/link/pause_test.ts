@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { NEVER } from "../time/time.ts";
-import { decodePfc } from "../wire/pfc.ts";
+import { NEVER } from "../base/time.ts";
+import { decodePfc } from "../wire/roce/pfc.ts";
 import {
   askPause,
   askResume,

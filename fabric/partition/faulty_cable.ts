@@ -12,12 +12,12 @@ import {
   type HeldFrame,
 } from "../link/fault.ts";
 import type { Frame } from "../node.ts";
-import { directionName } from "../rack/cable_names.ts";
-import type { LinkFaultCount, LinkFaultPlan } from "../rack/link_plan.ts";
-import type { RackPlan } from "../rack/plan.ts";
-import { cableCounter, changeLink, type Port, type Resident } from "./resident.ts";
-import { compareEvents, type Event, EVENT_KINDS } from "../time/event_queue.ts";
-import type { Time } from "../time/time.ts";
+import { directionName } from "../rack/plan/cable_names.ts";
+import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import { cableCounter, changeLink, type Port, type Resident } from "./local_node.ts";
+import { compareEvents, type Event, EVENT_KINDS } from "./event_queue.ts";
+import type { Time } from "../base/time.ts";
 
 /** A frame on its way. */
 export interface Passing {

@@ -5,13 +5,13 @@ import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus.ts";
 import { decode, encode } from "../bus/codec.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import { sleep } from "../bus/wall_time.ts";
-import { dealOut, faultsOf, randomRack, runOverBus, toyFactory } from "../clock_testing.ts";
-import { IMPAIRMENTS, type LinkFaultPlan, type LinkFaultRequest } from "../rack/link_plan.ts";
+import { dealOut, faultsOf, randomRack, runOverBus, toyFactory } from "../runner/clock_testing.ts";
+import { IMPAIRMENTS, type LinkFaultPlan, type LinkFaultRequest } from "../rack/plan/link_plan.ts";
 import type { Node } from "../node.ts";
-import type { FaultPlan, RackPlan } from "../rack/plan.ts";
-import { Simulator } from "../simulator.ts";
-import { type Rng, rngFor } from "../time/rng.ts";
-import { NEVER } from "../time/time.ts";
+import type { FaultPlan, RackPlan } from "../rack/plan/plan.ts";
+import { Simulator } from "./simulator.ts";
+import { type Rng, rngFor } from "../base/rng.ts";
+import { NEVER } from "../base/time.ts";
 
 const DIRECTIONS = ["a", "b", "both"] as const;
 

@@ -3,14 +3,14 @@
  * power. What stays in the partition goes into its queue, the rest is kept for `runner.ts` to publish.
  * What a cable with faults does to a frame is `faulty_cable.ts`'s.
  */
-import { fail } from "../assert.ts";
+import { fail } from "../base/assert.ts";
 import { sendThrough, takeHeld } from "./faulty_cable.ts";
 import { countCutOff } from "../link/fault.ts";
 import { type Link, transmit } from "../link/link.ts";
 import type { Frame, Input, Message } from "../node.ts";
-import { noticeOf, type Port, type Resident } from "./resident.ts";
-import { type Event, EVENT_KINDS, type EventQueue } from "../time/event_queue.ts";
-import { NEVER, type Time } from "../time/time.ts";
+import { noticeOf, type Port, type Resident } from "./local_node.ts";
+import { type Event, EVENT_KINDS, type EventQueue } from "./event_queue.ts";
+import { NEVER, type Time } from "../base/time.ts";
 
 /** An event on its way to another partition. */
 export interface Departure {

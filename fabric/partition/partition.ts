@@ -4,21 +4,21 @@
  * clock, no I/O, no async: `runner.ts` puts a partition on the bus, `simulator.ts` runs all of a rack
  * as one.
  */
-import { assert, fail } from "../assert.ts";
+import { assert, fail } from "../base/assert.ts";
 import { observeArrival, observedOutputs, type Observer } from "../capture/observation.ts";
-import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../digest.ts";
+import { digestEvent, digestText, emptyDigest, type NodeDigest } from "./digest.ts";
 import { addFaultAt, cableChange, CableHistory, countsOf, foundAtPowerOn } from "./faulty_cable.ts";
 import { beginLife, countCutOff } from "../link/fault.ts";
 import type { DurableWrite, Input, Node, Outputs, TraceStep } from "../node.ts";
 import { type Departure, Outgoing } from "./outgoing.ts";
-import type { LinkFaultCount, LinkFaultPlan } from "../rack/link_plan.ts";
-import type { Note } from "../note.ts";
-import type { ProgramPlan, RackPlan } from "../rack/plan.ts";
-import { changeLink, createWake, portsOf, type Resident } from "./resident.ts";
+import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
+import type { Note } from "../audit.ts";
+import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
+import { changeLink, createWake, portsOf, type Resident } from "./local_node.ts";
 import { powerEvent, scriptedPower, writebackEvents } from "./scripted_power.ts";
-import { type Event, EVENT_KINDS, EventQueue } from "../time/event_queue.ts";
-import { Deadlines } from "../time/deadlines.ts";
-import { NEVER, type Time } from "../time/time.ts";
+import { type Event, EVENT_KINDS, EventQueue } from "./event_queue.ts";
+import { Deadlines } from "../base/deadlines.ts";
+import { NEVER, type Time } from "../base/time.ts";
 
 /**
  * Makes a node for its life number `life`, counted from 0. `unsaved` is what its earlier life made
@@ -43,7 +43,7 @@ export interface PartitionOptions {
   readonly returnDelay: (partition: string) => Time;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
-  /** Told what programs were told, at once: see `note.ts`. */
+  /** Told what programs were told, at once: see `audit.ts`. */
   readonly onNote?: OnNote;
   /** Told of what is to be captured. */
   readonly observer?: Observer;

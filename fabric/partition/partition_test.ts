@@ -1,11 +1,11 @@
 /** A partition that begins in the middle of a run: what it takes up, and what it leaves be. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { toyRack } from "../clock_testing.ts";
+import { toyRack } from "../runner/clock_testing.ts";
 import type { Node } from "../node.ts";
 import { Partition } from "./partition.ts";
-import type { CablePlan, FaultPlan, ProgramPlan, WritebackPlan } from "../rack/plan.ts";
-import { NEVER, type Time } from "../time/time.ts";
+import type { CablePlan, FaultPlan, ProgramPlan, WritebackPlan } from "../rack/plan/plan.ts";
+import { NEVER, type Time } from "../base/time.ts";
 
 const PROGRAM: ProgramPlan = { run: "get", at: 0, service: false, options: {} };
 const BOOT: Time = 50_000;

@@ -2,11 +2,11 @@
  * Power of the nodes of a partition, as events of its queue: by the plan, and at its beginning. And what
  * a power failure is to find persistent early.
  */
-import { assert } from "../assert.ts";
+import { assert } from "../base/assert.ts";
 import type { Input } from "../node.ts";
-import type { FaultPlan, WritebackPlan } from "../rack/plan.ts";
-import { type Event, EVENT_KINDS } from "../time/event_queue.ts";
-import type { Time } from "../time/time.ts";
+import type { FaultPlan, WritebackPlan } from "../rack/plan/plan.ts";
+import { type Event, EVENT_KINDS } from "./event_queue.ts";
+import type { Time } from "../base/time.ts";
 
 const POWER_INPUT: Input = { kind: "power" };
 

@@ -3,7 +3,7 @@
  * device, runs its programs, and answers the device's DMA. Read `memory_system.ts`, `iio.ts` and
  * `processor.ts` for the parts; here they are wired and told the time.
  */
-import { fail, unreachable } from "../../fabric/assert.ts";
+import { fail, unreachable } from "../../fabric/base/assert.ts";
 import {
   type DurableWrite,
   type Input,
@@ -12,22 +12,22 @@ import {
   type Outputs,
   PORTS,
 } from "../../fabric/node.ts";
-import type { HostPlan, ProgramPlan } from "../../fabric/rack/plan.ts";
-import { hostProcessingPs } from "../../fabric/rack/processing.ts";
-import { rngFor } from "../../fabric/time/rng.ts";
-import type { Time } from "../../fabric/time/time.ts";
-import type { RnicCommand, RnicEvent, RnicReply } from "../../fabric/wire/rnic_command.ts";
-import { AddressMap, SCM_BASE } from "./address_map.ts";
-import { createCpu, type Machine } from "./cpu.ts";
-import { type Device, deviceOn } from "./device.ts";
+import type { HostPlan, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
+import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
+import { rngFor } from "../../fabric/base/rng.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import type { RnicCommand, RnicEvent, RnicReply } from "../../fabric/wire/host_bus/rnic_command.ts";
+import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
+import { createCpu, type Machine } from "./cpu/cpu.ts";
+import { type Device, deviceOn } from "./verbs/device.ts";
 import { hostStatistics } from "./host_statistics.ts";
 import { traceRead, traceWork, traceWritten } from "./host_trace.ts";
-import { Iio } from "./iio.ts";
-import type { MemoryLog } from "./memory_log.ts";
-import { MemorySystem } from "./memory_system.ts";
-import { type Account, Processor } from "./processor.ts";
-import type { Cpu, Program, Steps } from "./program.ts";
-import type { ImageReader } from "./sparse_bytes.ts";
+import { Iio } from "./memory/iio.ts";
+import type { MemoryLog } from "./memory/memory_log.ts";
+import { MemorySystem } from "./memory/memory_system.ts";
+import { type Account, Processor } from "./cpu/processor.ts";
+import type { Cpu, Program, Steps } from "./cpu/program.ts";
+import type { ImageReader } from "./memory/sparse_bytes.ts";
 
 export interface HostOptions {
   readonly seed: number;

@@ -1,8 +1,8 @@
 /** A host's counters, by the names that reports and tests know. Times end in Ps, sizes in Bytes. */
-import type { AddressMap } from "./address_map.ts";
-import type { Iio } from "./iio.ts";
-import type { MemorySystem } from "./memory_system.ts";
-import type { Processor } from "./processor.ts";
+import type { AddressMap } from "./memory/address_map.ts";
+import type { Iio } from "./memory/iio.ts";
+import type { MemorySystem } from "./memory/memory_system.ts";
+import type { Processor } from "./cpu/processor.ts";
 
 /** The parts of a host that count. */
 interface Parts {

@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { InvariantError } from "../../fabric/assert.ts";
-import type { ProgramPlan } from "../../fabric/rack/plan.ts";
-import { hostProcessingPs } from "../../fabric/rack/processing.ts";
-import { NEVER } from "../../fabric/time/time.ts";
-import { SCM_BASE } from "./address_map.ts";
-import type { Device } from "./device.ts";
+import { InvariantError } from "../../fabric/base/assert.ts";
+import type { ProgramPlan } from "../../fabric/rack/plan/plan.ts";
+import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
+import { NEVER } from "../../fabric/base/time.ts";
+import { SCM_BASE } from "./memory/address_map.ts";
+import type { Device } from "./verbs/device.ts";
 import { createHost, SIGNALS } from "./host.ts";
-import { HostRig, noDriver, pattern, RIG_TIMING, rigPlan } from "./host_testing.ts";
-import type { Cpu, Program, Steps } from "./program.ts";
+import { HostRig, noDriver, pattern, RIG_TIMING, rigPlan } from "./testing/host_testing.ts";
+import type { Cpu, Program, Steps } from "./cpu/program.ts";
 
 const BOOT = RIG_TIMING.bootPs;
 const { mmioPs, commandPs } = RIG_TIMING;

@@ -1,8 +1,8 @@
 /** What a host's ladder says of DMA and of work on its cores. */
 import type { Outputs } from "../../fabric/node.ts";
-import type { Time } from "../../fabric/time/time.ts";
-import type { MemoryRead, MemoryWrite } from "../../fabric/wire/pcie.ts";
-import { describePhysical, SCM_BASE } from "./address_map.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import type { MemoryRead, MemoryWrite } from "../../fabric/wire/host_bus/pcie.ts";
+import { describePhysical, SCM_BASE } from "./memory/address_map.ts";
 
 /** A DMA read has come. @param behind bytes of writes ahead of it in the IIO. */
 export function traceRead(out: Outputs, read: MemoryRead, behind: number): void {

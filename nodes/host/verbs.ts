@@ -2,26 +2,38 @@
  * What a program can call, in one table: libibverbs' names, the connection manager's, and a few small
  * helpers. A program is given it as `context.device.verbs`, so that its file imports types only.
  */
-import { createAh, createAhFromWc, destroyAh, modifyQpUdpSport } from "./address_handle.ts";
-import { makeCmAgent, resetAgent } from "./cm_agent.ts";
-import { connect } from "./connect.ts";
-import { CM_SIGNAL, disconnect, noteActivity, refused } from "./connection.ts";
-import { accept, listen, listening, nextEvent, reject, waitEvent } from "./listen.ts";
-import { createCq, destroyCq, pollCq, reqNotifyCq, waitCompletion } from "./completion_queue.ts";
-import { getAsyncEvent } from "./async_event.ts";
+import { createAh, createAhFromWc, destroyAh, modifyQpUdpSport } from "./verbs/address_handle.ts";
+import { makeCmAgent, resetAgent } from "./cm/cm_agent.ts";
+import { connect } from "./cm/connect.ts";
+import { CM_SIGNAL, disconnect, noteActivity, refused } from "./cm/connection.ts";
+import { accept, listen, listening, nextEvent, reject, waitEvent } from "./cm/listen.ts";
+import {
+  createCq,
+  destroyCq,
+  pollCq,
+  reqNotifyCq,
+  waitCompletion,
+} from "./verbs/completion_queue.ts";
+import { getAsyncEvent } from "./verbs/async_event.ts";
 import {
   ackCqEvents,
   createCompChannel,
   destroyCompChannel,
   getChannelEvent,
   getCqEvent,
-} from "./comp_channel.ts";
-import { importMr, importPd, openContext } from "./context.ts";
-import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./extended_cq.ts";
-import { allocMw, bindMw, deallocMw, incRkey } from "./memory_window.ts";
-import { resizeCq } from "./resize_cq.ts";
-import { createSrq, destroySrq, modifySrq, postSrqRecv, querySrq } from "./shared_receive_queue.ts";
-import { wrAbort, wrAdd, wrComplete, wrStart } from "./work_batch.ts";
+} from "./verbs/comp_channel.ts";
+import { importMr, importPd, openContext } from "./verbs/context.ts";
+import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./verbs/extended_cq.ts";
+import { allocMw, bindMw, deallocMw, incRkey } from "./verbs/memory_window.ts";
+import { resizeCq } from "./verbs/resize_cq.ts";
+import {
+  createSrq,
+  destroySrq,
+  modifySrq,
+  postSrqRecv,
+  querySrq,
+} from "./verbs/shared_receive_queue.ts";
+import { wrAbort, wrAdd, wrComplete, wrStart } from "./verbs/work_batch.ts";
 import {
   type Device,
   type DeviceOptions,
@@ -29,20 +41,20 @@ import {
   initDevice,
   must,
   ProgramError,
-} from "./device.ts";
-import { openGsi } from "./gsi.ts";
-import { attachMcast, detachMcast } from "./multicast.ts";
-import { adviseMr, allocPd, deallocPd, deregMr, regMr, reregMr } from "./memory_region.ts";
-import { postRecv, postSend, sge } from "./post.ts";
-import { persistRanges } from "./persist_ranges.ts";
-import type { Cpu, Steps } from "./program.ts";
-import { storeSpace2, writeSpace2 } from "./space2.ts";
-import { createQp, destroyQp, modifyQp, queryQp } from "./queue_pair.ts";
-import { NEVER } from "../../fabric/time/time.ts";
-import type { HostPlan } from "../../fabric/rack/plan.ts";
-import type { RnicEvent } from "../../fabric/wire/rnic_command.ts";
+} from "./verbs/device.ts";
+import { openGsi } from "./cm/gsi.ts";
+import { attachMcast, detachMcast } from "./verbs/multicast.ts";
+import { adviseMr, allocPd, deallocPd, deregMr, regMr, reregMr } from "./verbs/memory_region.ts";
+import { postRecv, postSend, sge } from "./verbs/post.ts";
+import { persistRanges } from "./verbs/persist_ranges.ts";
+import type { Cpu, Steps } from "./cpu/program.ts";
+import { storeSpace2, writeSpace2 } from "./verbs/space2.ts";
+import { createQp, destroyQp, modifyQp, queryQp } from "./verbs/queue_pair.ts";
+import { NEVER } from "../../fabric/base/time.ts";
+import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
+import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
 
-export type { Device, DeviceOptions } from "./device.ts";
+export type { Device, DeviceOptions } from "./verbs/device.ts";
 
 export const verbs = {
   allocPd,

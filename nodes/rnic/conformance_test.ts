@@ -1,15 +1,15 @@
 /**
  * Rows of `rocev2.md` §7.4 that need a meddler on the wire: frames changed, invented, or held back.
  * The other rows stand with what they are about: `transport_test.ts`, `loss_test.ts`,
- * `atomic_test.ts`, `placement_test.ts`.
+ * `atomic_test.ts`, `flush_operation_test.ts`.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { Time } from "../../fabric/time/time.ts";
-import { rnrDelayPs } from "../../fabric/wire/aeth.ts";
-import { encodePacket } from "../../fabric/wire/packet.ts";
-import { OPCODE, type OpcodeName } from "../../fabric/wire/opcode.ts";
-import type { RocePacket } from "../../fabric/wire/packet.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import { rnrDelayPs } from "../../fabric/wire/roce/aeth.ts";
+import { encodePacket } from "../../fabric/wire/roce/packet.ts";
+import { OPCODE, type OpcodeName } from "../../fabric/wire/roce/opcode.ts";
+import type { RocePacket } from "../../fabric/wire/roce/packet.ts";
 import {
   changed,
   counter,
@@ -26,7 +26,7 @@ import {
   post,
   recvs,
   statuses,
-} from "./pair_testing.ts";
+} from "./testing/pair_testing.ts";
 
 /** A request of `a` as it would be on the wire, taken from one that another pair sends. */
 function request(opcode: OpcodeName, change: Parameters<typeof changed>[1] = {}): RocePacket {

@@ -3,14 +3,21 @@
  * and answers alike, is lost, doubled, late or damaged in turn, and the end is the one without faults.
  */
 import { describe, it } from "@std/testing/bdd";
-import { VERIFY_LEVELS } from "../../fabric/wire/verify_eth.ts";
-import { checkSame } from "./program_check_testing.ts";
-import { type Fault, withFaults } from "./program_flush_testing.ts";
-import { play } from "./program_play_testing.ts";
-import { prepare, type Run } from "./program_rig_testing.ts";
-import { runFaultless } from "./program_seed_testing.ts";
-import { type Op, opOf, type Program, programOf, type Verb, VERBS } from "./program_testing.ts";
-import type { FrameFate } from "./rig_parts_testing.ts";
+import { VERIFY_LEVELS } from "../../fabric/wire/roce/verify_eth.ts";
+import { checkSame } from "./testing/program_check_testing.ts";
+import { type Fault, withFaults } from "./testing/program_flush_testing.ts";
+import { play } from "./testing/program_play_testing.ts";
+import { prepare, type Run } from "./testing/program_rig_testing.ts";
+import { runFaultless } from "./testing/program_seed_testing.ts";
+import {
+  type Op,
+  opOf,
+  type Program,
+  programOf,
+  type Verb,
+  VERBS,
+} from "./testing/program_testing.ts";
+import type { FrameFate } from "./testing/rig_parts_testing.ts";
 
 /** Three packets at a path MTU of 256. */
 const LONG = 600;

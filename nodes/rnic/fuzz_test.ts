@@ -5,26 +5,26 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { type Rng, rngFor } from "../../fabric/time/rng.ts";
-import { makeBth } from "../../fabric/wire/bth.ts";
-import { CQE_BYTES } from "../../fabric/wire/cqe.ts";
-import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth.ts";
-import { crc32 } from "../../fabric/wire/icrc.ts";
-import { mutate } from "../../fabric/wire/mutation_testing.ts";
-import { OPCODE_ROWS } from "../../fabric/wire/opcode.ts";
-import { decodePacket, encodePacket, isRefusal } from "../../fabric/wire/packet.ts";
-import { SPACE1_BYTES, SPACE2_BYTES } from "../../fabric/wire/queue_information.ts";
-import { ACCESS } from "../../fabric/wire/rnic_command.ts";
-import { VENDOR_EXTENSIONS } from "../../fabric/wire/vendor_testing.ts";
-import { VERIFY_LEVELS } from "../../fabric/wire/verify_eth.ts";
-import type { SendWqe } from "../../fabric/wire/wqe.ts";
-import { wordOf } from "./atomic.ts";
-import { EVERY_ACCESS } from "./pair_testing.ts";
-import { CONGESTION } from "./program_rig_testing.ts";
-import type { RigMr, RigQp, Side } from "./rig_parts_testing.ts";
-import { Rig } from "./rnic_testing.ts";
-import { VERIFIED_ACCESS } from "./verify_testing.ts";
-import { connectUc, createUd, Q_KEY, sayTo, udAddress } from "./unreliable_testing.ts";
+import { type Rng, rngFor } from "../../fabric/base/rng.ts";
+import { makeBth } from "../../fabric/wire/roce/bth.ts";
+import { CQE_BYTES } from "../../fabric/wire/host_bus/cqe.ts";
+import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/roce/feth.ts";
+import { crc32 } from "../../fabric/wire/roce/icrc.ts";
+import { mutate } from "../../fabric/wire/roce/mutation_testing.ts";
+import { OPCODE_ROWS } from "../../fabric/wire/roce/opcode.ts";
+import { decodePacket, encodePacket, isRefusal } from "../../fabric/wire/roce/packet.ts";
+import { SPACE1_BYTES, SPACE2_BYTES } from "../../fabric/wire/host_bus/queue_information.ts";
+import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
+import { VENDOR_EXTENSIONS } from "../../fabric/wire/roce/vendor_testing.ts";
+import { VERIFY_LEVELS } from "../../fabric/wire/roce/verify_eth.ts";
+import type { SendWqe } from "../../fabric/wire/host_bus/wqe.ts";
+import { wordOf } from "./responder/atomic.ts";
+import { EVERY_ACCESS } from "./testing/pair_testing.ts";
+import { CONGESTION } from "./testing/program_rig_testing.ts";
+import type { RigMr, RigQp, Side } from "./testing/rig_parts_testing.ts";
+import { Rig } from "./testing/rnic_testing.ts";
+import { VERIFIED_ACCESS } from "./testing/verify_testing.ts";
+import { connectUc, createUd, Q_KEY, sayTo, udAddress } from "./testing/unreliable_testing.ts";
 
 /** Frames of one test, in rounds: after each of them all queue pairs start anew. */
 const FRAMES = 20_000;

@@ -1,12 +1,12 @@
 /** Features of the transport that meet: each test is a way in which one once got in another's way. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { PS_PER_US } from "../../fabric/time/time.ts";
-import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/feth.ts";
-import { encodeSpace2 } from "../../fabric/wire/queue_information.ts";
-import { ACCESS } from "../../fabric/wire/rnic_command.ts";
-import type { SendWqe } from "../../fabric/wire/wqe.ts";
-import { allocateMw, createSrq, createSrqQp, postShared } from "./objects_testing.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
+import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/roce/feth.ts";
+import { encodeSpace2 } from "../../fabric/wire/host_bus/queue_information.ts";
+import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
+import type { SendWqe } from "../../fabric/wire/host_bus/wqe.ts";
+import { allocateMw, createSrq, createSrqQp, postShared } from "./testing/objects_testing.ts";
 import {
   counter,
   EVERY_ACCESS,
@@ -18,10 +18,10 @@ import {
   post,
   recvs,
   statuses,
-} from "./pair_testing.ts";
-import { FLOW_2 } from "./pm_testing.ts";
-import { Rig } from "./rnic_testing.ts";
-import { connectUc, createUd, udAddress } from "./unreliable_testing.ts";
+} from "./testing/pair_testing.ts";
+import { FLOW_2 } from "./testing/pm_testing.ts";
+import { Rig } from "./testing/rnic_testing.ts";
+import { connectUc, createUd, udAddress } from "./testing/unreliable_testing.ts";
 
 const PERSIST_ACCESS = EVERY_ACCESS | ACCESS.remoteWritePersistence | ACCESS.mwBind;
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { ACCESS } from "../../fabric/wire/rnic_command.ts";
-import { udpSourcePort } from "../../fabric/wire/udp.ts";
-import type { RigMr, RigQp } from "./rig_parts_testing.ts";
-import { Rig } from "./rnic_testing.ts";
+import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
+import { udpSourcePort } from "../../fabric/wire/roce/udp.ts";
+import type { RigMr, RigQp } from "./testing/rig_parts_testing.ts";
+import { Rig } from "./testing/rnic_testing.ts";
 import {
   connectUc,
   createUd,
@@ -11,7 +11,7 @@ import {
   sayTo,
   statuses,
   udAddress,
-} from "./unreliable_testing.ts";
+} from "./testing/unreliable_testing.ts";
 
 function ports(rig: Rig, from: "a" | "b"): number[] {
   return [...new Set(packetsFrom(rig, from).map((packet) => packet.udpSourcePort))];

@@ -7,8 +7,8 @@
  * What it has found also is a test of its own in `local_work_test.ts` and `congestion_test.ts`.
  */
 import { describe, it } from "@std/testing/bdd";
-import { checkSeed } from "./program_seed_testing.ts";
-import { UNVERIFIED_VERBS } from "./program_testing.ts";
+import { checkSeed } from "./testing/program_seed_testing.ts";
+import { UNVERIFIED_VERBS } from "./testing/program_testing.ts";
 
 /** Programs that CI tries, each in five runs; a group is a test and names its first seed. */
 const GROUPS = 80;

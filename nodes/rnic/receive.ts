@@ -3,19 +3,19 @@
  * check here is dropped in silence, counted by its reason, and has changed nothing.
  */
 import type { Frame } from "../../fabric/node.ts";
-import { isGroupAddress } from "../../fabric/wire/neighbour.ts";
-import { opcodeRow } from "../../fabric/wire/opcode.ts";
-import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/packet.ts";
-import { checkQueuePair } from "./check_queue_pair.ts";
-import { noteMark, takeCnp } from "./congestion.ts";
-import { isOverrun, obeyPause } from "./flow_control.ts";
-import type { DropReason } from "./counters.ts";
-import { receiveDatagram } from "./datagram.ts";
-import { type Device, drop } from "./device.ts";
-import { receiveGroup } from "./multicast.ts";
-import { receiveRequest } from "./responder.ts";
-import { receiveResponse } from "./response.ts";
-import { receiveUnreliable } from "./unreliable.ts";
+import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
+import { opcodeRow } from "../../fabric/wire/roce/opcode.ts";
+import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
+import { checkQueuePair } from "./responder/check_queue_pair.ts";
+import { noteMark, takeCnp } from "./transmit/congestion.ts";
+import { isOverrun, obeyPause } from "./transmit/flow_control.ts";
+import type { DropReason } from "./state/counters.ts";
+import { receiveDatagram } from "./responder/datagram.ts";
+import { type Device, drop } from "./state/device.ts";
+import { receiveGroup } from "./responder/multicast.ts";
+import { receiveRequest } from "./responder/responder.ts";
+import { receiveResponse } from "./requester/response.ts";
+import { receiveUnreliable } from "./responder/unreliable.ts";
 
 /** A frame has arrived at the network port. */
 export function receiveFrame(device: Device, frame: Frame): void {

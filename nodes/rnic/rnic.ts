@@ -2,43 +2,38 @@
  * The RNIC as a node: inputs go to the module that they concern, then the scheduling and the sending
  * module do what can be done now. Read `device.ts` for the state, README.md for the map.
  */
-import { fail } from "../../fabric/assert.ts";
+import { fail } from "../../fabric/base/assert.ts";
 import { type Input, type Node, type Outputs, PORTS } from "../../fabric/node.ts";
-import type { RnicPlan } from "../../fabric/rack/plan.ts";
-import { rnicProcessingPs } from "../../fabric/rack/processing.ts";
-import { NEVER, type Time } from "../../fabric/time/time.ts";
-import type { Completion, PcieMessage } from "../../fabric/wire/pcie.ts";
-import { takeWord } from "./atomic.ts";
-import { takeCommand } from "./command.ts";
-import { requesterTimer } from "./completer.ts";
-import { resumeCompletion } from "./completion_queue.ts";
-import { rateTimer } from "./congestion.ts";
-import { createDevice, type Device } from "./device.ts";
-import { type Continuation, takeCompletion } from "./dma.ts";
-import { writeRegister } from "./doorbell.ts";
-import { failFatally, failQueuePairsOf } from "./flush.ts";
-import { createJournal, survivePowerFailure } from "./journal.ts";
-import { reportAll } from "./multicast.ts";
-import { forgetPauses, servePauses } from "./flow_control.ts";
-import { lsbReadDone } from "./pm_module.ts";
-import type { QueuePair } from "./queue_pair.ts";
-import { runReadBacks, takeReadBack } from "./read_back.ts";
-import type { QueueEntry } from "./queue_info/queue_cache.ts";
-import {
-  finishLoad,
-  type QueueLoad,
-  takeSpace,
-  type Waiter,
-} from "./queue_info/queue_information.ts";
+import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
+import { rnicProcessingPs } from "../../fabric/rack/plan/processing.ts";
+import { NEVER, type Time } from "../../fabric/base/time.ts";
+import type { Completion, PcieMessage } from "../../fabric/wire/host_bus/pcie.ts";
+import { takeWord } from "./responder/atomic.ts";
+import { takeCommand } from "./firmware/command.ts";
+import { requesterTimer } from "./requester/completer.ts";
+import { resumeCompletion } from "./queues/completion_queue.ts";
+import { rateTimer } from "./transmit/congestion.ts";
+import { createDevice, type Device } from "./state/device.ts";
+import { type Continuation, takeCompletion } from "./dma/dma.ts";
+import { writeRegister } from "./queues/doorbell.ts";
+import { failFatally, failQueuePairsOf } from "./requester/qp_error.ts";
+import { createJournal, survivePowerFailure } from "./dma/journal.ts";
+import { reportAll } from "./responder/multicast.ts";
+import { forgetPauses, servePauses } from "./transmit/flow_control.ts";
+import { lsbReadDone } from "./persistence/pm_module.ts";
+import type { QueuePair } from "./state/queue_pair.ts";
+import { runReadBacks, takeReadBack } from "./verify/read_back.ts";
+import type { QueueEntry } from "./queues/queue_cache.ts";
+import { finishLoad, type QueueLoad, takeSpace, type Waiter } from "./queues/queue_information.ts";
 import { receiveFrame } from "./receive.ts";
-import { resumeReceiveQueue, retryReceives, takeReceives } from "./receive_queue.ts";
+import { resumeReceiveQueue, retryReceives, takeReceives } from "./queues/receive_queue.ts";
 import { hasTurns, resumeDoorbell, runSchedule, schedule } from "./schedule.ts";
-import { runTransmitter, takePayload, transmitterWakeAt } from "./send.ts";
-import { resumeSendQueue, takeWork } from "./send_queue.ts";
-import { failShared, resumeShared, takeShared } from "./shared_receive_queue.ts";
-import { runStaged, stagedWakeAt } from "./staged_data.ts";
-import { statisticsOf } from "./statistics.ts";
-import { type Timer, timerOfSlot } from "./timers.ts";
+import { runTransmitter, takePayload, transmitterWakeAt } from "./transmit/send.ts";
+import { resumeSendQueue, takeWork } from "./queues/send_queue.ts";
+import { failShared, resumeShared, takeShared } from "./queues/shared_receive_queue.ts";
+import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
+import { statisticsOf } from "./firmware/statistics.ts";
+import { type Timer, timerOfSlot } from "./state/timers.ts";
 
 /**
  * An RNIC. Ports: {@link PORTS.rnicBus} to its host, {@link PORTS.rnicNetwork} to the network.

@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { GSI_QKEY } from "../../fabric/wire/deth.ts";
-import { OPCODE } from "../../fabric/wire/opcode.ts";
+import { GSI_QKEY } from "../../fabric/wire/roce/deth.ts";
+import { OPCODE } from "../../fabric/wire/roce/opcode.ts";
 import {
   decodePacket,
   encodePacket,
   isRefusal,
   type RocePacket,
-} from "../../fabric/wire/packet.ts";
-import { makeBth } from "../../fabric/wire/bth.ts";
-import type { QpAttributes } from "../../fabric/wire/rnic_command.ts";
-import type { RigMr, RigQp } from "./rig_parts_testing.ts";
-import { Rig } from "./rnic_testing.ts";
+} from "../../fabric/wire/roce/packet.ts";
+import { makeBth } from "../../fabric/wire/roce/bth.ts";
+import type { QpAttributes } from "../../fabric/wire/host_bus/rnic_command.ts";
+import type { RigMr, RigQp } from "./testing/rig_parts_testing.ts";
+import { Rig } from "./testing/rnic_testing.ts";
 
 function frameTo(
   rig: Rig,

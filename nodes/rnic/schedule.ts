@@ -3,20 +3,20 @@
  * turn (round robin) of one frame, or of the short ones of a message that share a DMA read, as long as
  * DMA reads and the transmit buffer allow.
  */
-import type { Doorbell } from "../../fabric/wire/queue_information.ts";
-import { isHeldBack } from "./congestion.ts";
-import type { Device, QueueOwner } from "./device.ts";
-import { canRead } from "./dma.ts";
-import { unpark } from "./flow_control.ts";
-import { LIMITS } from "./limits.ts";
-import type { QueueEntry } from "./queue_info/queue_cache.ts";
-import { acceptPointer, findQueue, rereadPointer } from "./queue_info/queue_information.ts";
-import type { QueuePair } from "./queue_pair.ts";
-import { nextReadFrame } from "./read_service.ts";
-import { serveReceives } from "./receive_queue.ts";
-import { nextRequestFrame } from "./requester.ts";
-import { fetchWork } from "./send_queue.ts";
-import { serveWaiting } from "./shared_receive_queue.ts";
+import type { Doorbell } from "../../fabric/wire/host_bus/queue_information.ts";
+import { isHeldBack } from "./transmit/congestion.ts";
+import type { Device, QueueOwner } from "./state/device.ts";
+import { canRead } from "./dma/dma.ts";
+import { unpark } from "./transmit/flow_control.ts";
+import { LIMITS } from "./state/limits.ts";
+import type { QueueEntry } from "./queues/queue_cache.ts";
+import { acceptPointer, findQueue, rereadPointer } from "./queues/queue_information.ts";
+import type { QueuePair } from "./state/queue_pair.ts";
+import { nextReadFrame } from "./answers/read_service.ts";
+import { serveReceives } from "./queues/receive_queue.ts";
+import { nextRequestFrame } from "./requester/requester.ts";
+import { fetchWork } from "./queues/send_queue.ts";
+import { serveWaiting } from "./queues/shared_receive_queue.ts";
 
 /** Puts a queue pair into the round robin, where it is not. */
 export function schedule(device: Device, qp: QueuePair): void {

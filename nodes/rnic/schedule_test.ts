@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { packets } from "./pair_testing.ts";
-import { scatteredPair, write } from "./transport_testing.ts";
+import { packets } from "./testing/pair_testing.ts";
+import { scatteredPair, write } from "./testing/transport_testing.ts";
 
 describe("round robin", () => {
   it("two queue pairs share the wire, as many frames each as share a DMA read", () => {

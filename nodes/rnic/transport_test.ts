@@ -1,10 +1,10 @@
 /** What WRITE, READ and SEND do on a wire that loses little (`loss_test.ts`). */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { PS_PER_US } from "../../fabric/time/time.ts";
-import { OPCODE } from "../../fabric/wire/opcode.ts";
-import { go, names, packetOf, packets, type Pair } from "./pair_testing.ts";
-import { read, scatteredPair, source, write } from "./transport_testing.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
+import { OPCODE } from "../../fabric/wire/roce/opcode.ts";
+import { go, names, packetOf, packets, type Pair } from "./testing/pair_testing.ts";
+import { read, scatteredPair, source, write } from "./testing/transport_testing.ts";
 
 describe("WRITE", () => {
   const cases: [number, string[]][] = [

@@ -2,19 +2,19 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import type { Frame } from "../../fabric/node.ts";
-import type { EcnParameters, SwitchCongestionPlan } from "../../fabric/rack/congestion.ts";
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
-import { rngFor } from "../../fabric/time/rng.ts";
-import { NEVER } from "../../fabric/time/time.ts";
-import { ECN } from "../../fabric/wire/ipv4.ts";
-import { OPCODE } from "../../fabric/wire/opcode.ts";
+import type { EcnParameters, SwitchCongestionPlan } from "../../fabric/rack/build/congestion.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
+import { rngFor } from "../../fabric/base/rng.ts";
+import { NEVER } from "../../fabric/base/time.ts";
+import { ECN } from "../../fabric/wire/roce/ipv4.ts";
+import { OPCODE } from "../../fabric/wire/roce/opcode.ts";
 import {
   decodePacket,
   encodePacket,
   isRefusal,
   type RocePacket,
-} from "../../fabric/wire/packet.ts";
-import { decodePfc, encodePfc } from "../../fabric/wire/pfc.ts";
+} from "../../fabric/wire/roce/packet.ts";
+import { decodePfc, encodePfc } from "../../fabric/wire/roce/pfc.ts";
 import { isMarked, markThreshold } from "./marking.ts";
 import { Bench, FRAME_PS, LATENCY_PS, macOf, planWith, PORTS, RATE } from "./switch_testing.ts";
 

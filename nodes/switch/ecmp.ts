@@ -6,8 +6,8 @@
  *
  * Ports that do not lead there just now are left out: their link is down, or `routes.ts` knows better.
  */
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
-import { rngFor } from "../../fabric/time/rng.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
+import { rngFor } from "../../fabric/base/rng.ts";
 import { destinationMac } from "./forwarding.ts";
 
 /** IPv4 protocol, addresses and UDP ports, after an Ethernet header and without IP options. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { choosePort, createMultipath, flowHash } from "./ecmp.ts";
 
 const FAR = 0x0200_0000_0009;

@@ -2,7 +2,7 @@
  * Where a frame goes, from the first bytes of its header: a static table of the rack's RNICs, group
  * addresses to everybody. Nothing is learned: the rack's plan knows every address.
  */
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 
 /** Bytes of an Ethernet header: less is no frame. */
 export const ETHERNET_HEADER_BYTES = 14;

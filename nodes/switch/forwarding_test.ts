@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import {
   createForwardingTable,
   destinationMac,

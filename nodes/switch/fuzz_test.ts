@@ -5,16 +5,16 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
-import { type Rng, rngFor } from "../../fabric/time/rng.ts";
-import type { Time } from "../../fabric/time/time.ts";
-import { makeBth } from "../../fabric/wire/bth.ts";
-import { encodeReport } from "../../fabric/wire/igmp.ts";
-import { ECN } from "../../fabric/wire/ipv4.ts";
-import { mutate } from "../../fabric/wire/mutation_testing.ts";
-import { OPCODE } from "../../fabric/wire/opcode.ts";
-import { encodePacket } from "../../fabric/wire/packet.ts";
-import { decodePfc, encodePfc } from "../../fabric/wire/pfc.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
+import { type Rng, rngFor } from "../../fabric/base/rng.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import { makeBth } from "../../fabric/wire/roce/bth.ts";
+import { encodeReport } from "../../fabric/wire/roce/igmp.ts";
+import { ECN } from "../../fabric/wire/roce/ipv4.ts";
+import { mutate } from "../../fabric/wire/roce/mutation_testing.ts";
+import { OPCODE } from "../../fabric/wire/roce/opcode.ts";
+import { encodePacket } from "../../fabric/wire/roce/packet.ts";
+import { decodePfc, encodePfc } from "../../fabric/wire/roce/pfc.ts";
 import { Bench, FRAME_PS, macOf, planWith, PORTS, RATE } from "./switch_testing.ts";
 
 const FRAMES = 20_000;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Frame, Input, Node, Outputs } from "../../fabric/node.ts";
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
-import { decodeReport, encodeReport } from "../../fabric/wire/igmp.ts";
-import { allocate } from "../../fabric/wire/slab.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
+import { decodeReport, encodeReport } from "../../fabric/wire/roce/igmp.ts";
+import { allocate } from "../../fabric/base/slab.ts";
 import { createSwitch } from "./switch.ts";
 
 const GROUP = 0xef01_0203;

@@ -4,11 +4,11 @@
  * free never does. Of several lanes the highest priority goes first (strict: 802.1Q's transmission
  * selection where nothing else is configured).
  */
-import { assert } from "../../fabric/assert.ts";
+import { assert } from "../../fabric/base/assert.ts";
 import { isPaused, type Pauses } from "../../fabric/link/pause.ts";
 import type { Frame } from "../../fabric/node.ts";
-import { NEVER, type Time } from "../../fabric/time/time.ts";
-import { PRIORITIES } from "../../fabric/wire/pfc.ts";
+import { NEVER, type Time } from "../../fabric/base/time.ts";
+import { PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
 
 /** A frame that waits, and the port it came in by, whose share of the buffer it takes. */
 export interface Waiting {

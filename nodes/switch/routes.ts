@@ -7,8 +7,8 @@
  *
  * A message is all that its sender has to say, so each takes the place of the one before.
  */
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
-import type { Time } from "../../fabric/time/time.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import type { OwnFrame } from "./snooping.ts";
 
 /** To the nearest bridge, which never forwards it (IEEE 802.1AB §7.1), from nobody in particular. */

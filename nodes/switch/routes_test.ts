@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { changeRoutes, createRoutes, isWithdrawn, takeWithdrawal } from "./routes.ts";
 
 const NEAR = 0x0200_0000_0001, FAR = 0xfe00_0000_0002;

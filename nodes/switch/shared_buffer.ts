@@ -4,8 +4,8 @@
  * the same priority: above XOFF its sender is to be paused, and what still comes has the headroom. So
  * a lossless frame is never dropped as long as senders obey; the check stands for those that do not.
  */
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
-import { PRIORITIES } from "../../fabric/wire/pfc.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
+import { PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
 
 export interface SharedBuffer {
   readonly queueBytes: number;

@@ -4,15 +4,15 @@
  * IPv4. Towards other switches it reports itself, for all who are behind it, from 0.0.0.0 (§2.1.1:
  * proxy reporting). Where switches are several, group traffic keeps to a tree of cables.
  */
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import {
   decodeReport,
   encodeReport,
   isIgmp,
   REPORT_RECORDS_MAX,
   ROBUSTNESS,
-} from "../../fabric/wire/igmp.ts";
-import { isGroupAddress } from "../../fabric/wire/neighbour.ts";
+} from "../../fabric/wire/roce/igmp.ts";
+import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 
 /** Groups that one switch remembers; more are flooded. */
 const SNOOPED_GROUPS_MAX = 4096;

@@ -6,7 +6,7 @@
  * which frame a port sends next falls `latencyPs` before it leaves, so that what is done to a queue
  * (a pause, a mark) still reaches every frame that waits.
  */
-import { fail } from "../../fabric/assert.ts";
+import { fail } from "../../fabric/base/assert.ts";
 import {
   askPause,
   askResume,
@@ -19,14 +19,14 @@ import {
   takePfc,
 } from "../../fabric/link/pause.ts";
 import type { Frame, Input, Node, Outputs } from "../../fabric/node.ts";
-import type { EcnParameters } from "../../fabric/rack/congestion.ts";
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
-import { switchProcessingPs } from "../../fabric/rack/processing.ts";
-import { type Rng, rngFor } from "../../fabric/time/rng.ts";
-import { NEVER, type Time } from "../../fabric/time/time.ts";
-import { frameDscp, frameEcn, markCongestion } from "../../fabric/wire/frame_glance.ts";
-import { ECN } from "../../fabric/wire/ipv4.ts";
-import { decodePfc, isMacControl, PRIORITIES, priorityOfDscp } from "../../fabric/wire/pfc.ts";
+import type { EcnParameters } from "../../fabric/rack/build/congestion.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
+import { switchProcessingPs } from "../../fabric/rack/plan/processing.ts";
+import { type Rng, rngFor } from "../../fabric/base/rng.ts";
+import { NEVER, type Time } from "../../fabric/base/time.ts";
+import { frameDscp, frameEcn, markCongestion } from "../../fabric/wire/roce/frame_peek.ts";
+import { ECN } from "../../fabric/wire/roce/ipv4.ts";
+import { decodePfc, isMacControl, PRIORITIES, priorityOfDscp } from "../../fabric/wire/roce/pfc.ts";
 import { createCounters } from "./counters.ts";
 import { choosePort, createMultipath, type Multipath } from "./ecmp.ts";
 import {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import type { Message } from "../../fabric/node.ts";
-import { NEVER, type Time } from "../../fabric/time/time.ts";
+import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { createSwitch } from "./switch.ts";
 import {
   Bench,

@@ -2,8 +2,8 @@
 import assert from "node:assert/strict";
 import { createLink, type Link, transmit } from "../../fabric/link/link.ts";
 import type { Frame, Input, Message, Node, Outputs } from "../../fabric/node.ts";
-import type { SwitchPlan } from "../../fabric/rack/plan.ts";
-import type { Time } from "../../fabric/time/time.ts";
+import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import { createSwitch } from "./switch.ts";
 
 export const PORTS = 4;

@@ -1,9 +1,9 @@
 /** The racks that are measured: scenarios of any size, with no file to read. */
-import { parseScenario } from "../../fabric/rack/scenario.ts";
-import { makePlan } from "../../fabric/rack/topology.ts";
-import { variants } from "../../fabric/rack/variants.ts";
-import { type Packing, partitionsOf } from "../../fabric/rack/topology.ts";
-import type { Prepared } from "../prepare.ts";
+import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { type Packing, partitionsOf } from "../../fabric/rack/build/topology.ts";
+import type { Prepared } from "../../console/rack/prepare.ts";
 
 /** The persistent writes of one host. */
 export interface Load {

@@ -1,7 +1,7 @@
 /** `echo_main.ts RUN`: answers requests with what they hold, for the round trip of the bus itself. */
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { subjectOf } from "../../fabric/bus/subjects.ts";
-import { busAddressFrom, EXIT } from "../../fabric/rack/run_file.ts";
+import { busAddressFrom, EXIT } from "../../fabric/rack/build/run_file.ts";
 
 const [run] = Deno.args;
 if (run === undefined) {

@@ -1,5 +1,5 @@
 /** A measured number with what it is held against, and how a list of them is shown. */
-import { table } from "../commands/output.ts";
+import { table } from "../../console/base/output.ts";
 
 export interface Figure {
   /** The letter of the measure. */

@@ -1,8 +1,8 @@
 /** Measures of a rack in one process, without files: what the models and the event loop cost. */
-import { Simulator } from "../../fabric/simulator.ts";
-import { NEVER, PS_PER_US } from "../../fabric/time/time.ts";
+import { Simulator } from "../../fabric/partition/simulator.ts";
+import { NEVER, PS_PER_US } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
-import { MemoryScm } from "../../nodes/host/scm_store.ts";
+import { MemoryScm } from "../../nodes/host/store/scm_store.ts";
 import { type BenchRack, benchRack } from "./bench_rack.ts";
 import type { Figure } from "./figure.ts";
 

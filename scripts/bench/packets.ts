@@ -1,18 +1,18 @@
 /** Measures of the transport: what a packet costs in one process, and what a WRITE reaches in virtual time. */
 import type { Frame } from "../../fabric/node.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
-import { PROFILES } from "../../fabric/rack/profile.ts";
-import { PS_PER_S } from "../../fabric/time/time.ts";
+import { PROFILES } from "../../fabric/rack/plan/profile.ts";
+import { PS_PER_S } from "../../fabric/base/time.ts";
 import { wireBytes } from "../../fabric/link/link.ts";
-import { computeIcrc, ICRC_BYTES } from "../../fabric/wire/icrc.ts";
+import { computeIcrc, ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
 import {
   decodePacket,
   encodePacket,
   isRefusal,
   type RocePacket,
-} from "../../fabric/wire/packet.ts";
-import { viewOf } from "../../fabric/wire/slab.ts";
-import { ETHERNET_BYTES } from "../../fabric/wire/ethernet.ts";
+} from "../../fabric/wire/roce/packet.ts";
+import { viewOf } from "../../fabric/base/slab.ts";
+import { ETHERNET_BYTES } from "../../fabric/wire/roce/ethernet.ts";
 import { type Figure, median } from "./figure.ts";
 import { cpuMs, runTraffic, type TrafficRack, type TrafficRun } from "./traffic_rack.ts";
 

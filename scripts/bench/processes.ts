@@ -3,10 +3,10 @@ import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { decode } from "../../fabric/bus/codec.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
-import { Supervisor } from "../../console/server/supervisor.ts";
-import { writeRunFile } from "../../console/server/run_directory.ts";
-import { onInterrupt } from "../commands/interrupt.ts";
-import { runFileOf } from "../prepare.ts";
+import { Supervisor } from "../../console/rack/supervisor.ts";
+import { writeRunFile } from "../../console/rack/run_directory.ts";
+import { onInterrupt } from "../../console/base/interrupt.ts";
+import { runFileOf } from "../../console/rack/prepare.ts";
 import { type BenchRack, benchRack } from "./bench_rack.ts";
 
 export interface ProcessRun {

@@ -3,13 +3,13 @@
  * replicas of which two make it durable: exact, as all of it is counted in virtual time. The README's
  * tables are made of it, and a test makes them again and compares.
  */
-import { type MethodName, METHODS } from "../../fabric/rack/vocabulary.ts";
-import { parseScenario } from "../../fabric/rack/scenario.ts";
-import { makePlan } from "../../fabric/rack/topology.ts";
-import { formatSize } from "../../fabric/rack/units.ts";
-import { variants } from "../../fabric/rack/variants.ts";
-import { Simulator } from "../../fabric/simulator.ts";
-import { PS_PER_NS, PS_PER_S, PS_PER_US, type Time } from "../../fabric/time/time.ts";
+import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { formatSize } from "../../fabric/rack/plan/units.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { Simulator } from "../../fabric/partition/simulator.ts";
+import { PS_PER_NS, PS_PER_S, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { BASELINES } from "./methods.ts";
 import { DDIOS, type PutTable } from "./put_table.ts";

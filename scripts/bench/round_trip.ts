@@ -1,8 +1,8 @@
 /** The measure for hops: how long a request and its answer take between two processes over the bus. */
 import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { subjectOf } from "../../fabric/bus/subjects.ts";
-import { busEnvironment } from "../../fabric/rack/run_file.ts";
-import { endChildren, startChild } from "../../console/server/children.ts";
+import { busEnvironment } from "../../fabric/rack/build/run_file.ts";
+import { endChildren, startChild } from "../../console/rack/children.ts";
 import { median } from "./figure.ts";
 
 /** About what a grant takes. */

@@ -2,15 +2,15 @@
  * Traffic for the bench: WRITEs over many queue pairs of one connection of hosts, without the
  * bookkeeping of latencies that perftest does. Both programs run on every host that takes part.
  */
-import { type Cq, createCq, waitCompletion } from "../../nodes/host/completion_queue.ts";
-import { connect } from "../../nodes/host/connect.ts";
-import { type Connection, refused } from "../../nodes/host/connection.ts";
-import { type Device, must, ProgramError } from "../../nodes/host/device.ts";
-import { accept, listen, waitEvent } from "../../nodes/host/listen.ts";
-import { allocPd, type Mr, regMr } from "../../nodes/host/memory_region.ts";
-import { postSend, sge } from "../../nodes/host/post.ts";
-import type { Program, ProgramContext, Steps } from "../../nodes/host/program.ts";
-import type { Time } from "../../fabric/time/time.ts";
+import { type Cq, createCq, waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
+import { connect } from "../../nodes/host/cm/connect.ts";
+import { type Connection, refused } from "../../nodes/host/cm/connection.ts";
+import { type Device, must, ProgramError } from "../../nodes/host/verbs/device.ts";
+import { accept, listen, waitEvent } from "../../nodes/host/cm/listen.ts";
+import { allocPd, type Mr, regMr } from "../../nodes/host/verbs/memory_region.ts";
+import { postSend, sge } from "../../nodes/host/verbs/post.ts";
+import type { Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Time } from "../../fabric/base/time.ts";
 
 const SERVICE = "traffic";
 

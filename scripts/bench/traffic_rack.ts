@@ -1,12 +1,12 @@
 /** Racks on which hosts write to each other, run in one process without files, and what they cost. */
 import { cpuUsage } from "node:process";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
-import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan.ts";
-import { parseScenario } from "../../fabric/rack/scenario.ts";
-import { makePlan } from "../../fabric/rack/topology.ts";
-import { variants } from "../../fabric/rack/variants.ts";
-import { Simulator } from "../../fabric/simulator.ts";
-import { PS_PER_US, type Time } from "../../fabric/time/time.ts";
+import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { Simulator } from "../../fabric/partition/simulator.ts";
+import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { type Traffic, TRAFFIC_PROGRAMS, type TrafficResult } from "./traffic.ts";
 

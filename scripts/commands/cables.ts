@@ -1,21 +1,21 @@
 /** `rack link`: lets cables of a rack that is up do wrong, at an instant of virtual time. */
 import type { Command } from "commander";
-import { parseTarget, targetName } from "../../fabric/rack/cable_names.ts";
-import { linkFaultSchema } from "../../fabric/rack/fault_schema.ts";
-import { readLinkFault } from "../../fabric/rack/link_faults.ts";
+import { parseTarget, targetName } from "../../fabric/rack/plan/cable_names.ts";
+import { linkFaultSchema } from "../../fabric/rack/scenario/fault_schema.ts";
+import { readLinkFault } from "../../fabric/rack/build/link_faults.ts";
 import {
   IMPAIRMENTS,
   type LinkFaultPlan,
   type LinkFaultRequest,
-} from "../../fabric/rack/link_plan.ts";
-import { EXIT, type FinalReply } from "../../fabric/rack/run_file.ts";
-import { showFound } from "../../fabric/rack/problem.ts";
-import type { RecordedLinkFault } from "../../fabric/time/record.ts";
-import { formatTime, parseTime, type Time } from "../../fabric/time/time.ts";
-import { faultRows, faultTable } from "../fault_report.ts";
-import { UsageError } from "./failure.ts";
+} from "../../fabric/rack/plan/link_plan.ts";
+import { EXIT, type FinalReply } from "../../fabric/rack/build/run_file.ts";
+import { showFound } from "../../fabric/rack/plan/problem.ts";
+import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
+import { faultRows, faultTable } from "../../console/reports/fault_report.ts";
+import { UsageError } from "../../console/rack/failure.ts";
+import { linkFaultsIn } from "../../console/rack/fault_lines.ts";
 import { addRunOption, type RackLink, type RackUp, type RunFlag, sleep, withRack } from "./link.ts";
-import { print } from "./output.ts";
+import { print } from "../../console/base/output.ts";
 
 interface LinkFlags extends RunFlag {
   readonly at?: string;
@@ -237,12 +237,4 @@ function orderedFaults(directory: string): LinkFaultPlan[] {
     if (error instanceof Deno.errors.NotFound) return [];
     throw error;
   }
-}
-
-/** Faults of cables among the lines of a record. */
-export function linkFaultsIn(lines: readonly string[]): LinkFaultPlan[] {
-  return lines.flatMap((line) => {
-    const record: RecordedLinkFault | { readonly action: "kill" | "start" } = JSON.parse(line);
-    return record.action === "link" ? [record.fault] : [];
-  });
 }

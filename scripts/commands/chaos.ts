@@ -1,13 +1,17 @@
 /** `rack chaos`: kills, pauses and cuts in a rack of real processes, again and again, and judges it. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/run_file.ts";
-import { type Packing, PACKINGS } from "../../fabric/rack/topology.ts";
-import { createRunDirectory } from "../../console/server/run_directory.ts";
-import { type CampaignReport, type RoundReport, runCampaign } from "../chaos/campaign.ts";
-import { lacksInput, readScenario } from "../prepare.ts";
-import { UsageError } from "./failure.ts";
-import { onInterrupt, unlessInterrupted } from "./interrupt.ts";
-import { print, say } from "./output.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { createRunDirectory } from "../../console/rack/run_directory.ts";
+import {
+  type CampaignReport,
+  type RoundReport,
+  runCampaign,
+} from "../../console/chaos/campaign.ts";
+import { lacksInput, readScenario } from "../../console/rack/prepare.ts";
+import { UsageError } from "../../console/rack/failure.ts";
+import { onInterrupt, unlessInterrupted } from "../../console/base/interrupt.ts";
+import { print, say } from "../../console/base/output.ts";
 import { addVariantOptions, prepareOptions, type RunFlags, whole } from "./run.ts";
 
 interface ChaosFlags extends Omit<RunFlags, "pack"> {

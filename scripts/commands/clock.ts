@@ -1,12 +1,12 @@
 /** `rack pause`, `resume`, `step`, `until`, `pace`, `why`: the virtual time of a rack that is up. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/run_file.ts";
-import type { ClockStatus } from "../../fabric/time/clock_service.ts";
-import { formatTime, parseTime, type Time } from "../../fabric/time/time.ts";
-import { ExitError, UsageError } from "./failure.ts";
-import { onInterrupt } from "./interrupt.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
+import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
+import { ExitError, UsageError } from "../../console/rack/failure.ts";
+import { onInterrupt } from "../../console/base/interrupt.ts";
 import { addRunOption, type RackLink, type RunFlag, withRack } from "./link.ts";
-import { finite, print, table } from "./output.ts";
+import { finite, print, table } from "../../console/base/output.ts";
 import { clockText, heldBy } from "./ps.ts";
 import { whole } from "./run.ts";
 

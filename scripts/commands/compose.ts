@@ -1,7 +1,7 @@
 /** `rack compose`: writes a folder from which Docker runs the rack, one container per device. */
 import type { Command } from "commander";
-import { EXIT, type RunFile } from "../../fabric/rack/run_file.ts";
-import type { Packing } from "../../fabric/rack/topology.ts";
+import { EXIT, type RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { Packing } from "../../fabric/rack/build/topology.ts";
 import {
   busUsers,
   composeFile,
@@ -10,12 +10,12 @@ import {
   natsConfig,
   OWN_SERVICES,
   passwordVariable,
-} from "../compose_file.ts";
-import { prepare, type Prepared, runFileOf } from "../prepare.ts";
-import { programFiles } from "../program_files.ts";
-import { ROOT } from "../tree.ts";
-import { UsageError } from "./failure.ts";
-import { print, say } from "./output.ts";
+} from "../../console/rack/compose_file.ts";
+import { prepare, type Prepared, runFileOf } from "../../console/rack/prepare.ts";
+import { programFiles } from "../../console/rack/program_files.ts";
+import { ROOT } from "../../console/base/paths.ts";
+import { UsageError } from "../../console/rack/failure.ts";
+import { print, say } from "../../console/base/output.ts";
 import { addVariantOptions, prepareOptions, type RunFlags, whole } from "./run.ts";
 
 interface ComposeFlags extends Omit<RunFlags, "pack"> {

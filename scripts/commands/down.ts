@@ -1,17 +1,17 @@
 /** `rack down`: ends every process of a rack, also where its supervisor is gone. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/run_file.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import {
   endProcesses,
   isProcessOf,
   readProcesses,
   signalProcess,
-} from "../../console/server/process_table.ts";
-import { listRuns, type RunRow } from "../../console/server/run_directory.ts";
-import { writeCapturesOf } from "../captures.ts";
-import { UsageError } from "./failure.ts";
+} from "../../console/rack/process_table.ts";
+import { listRuns, type RunRow } from "../../console/rack/run_directory.ts";
+import { writeCapturesOf } from "../../console/captures/captures.ts";
+import { UsageError } from "../../console/rack/failure.ts";
 import { addRunOption, findRun, listed, type RunFlag, sleep } from "./link.ts";
-import { print } from "./output.ts";
+import { print } from "../../console/base/output.ts";
 
 interface DownFlags extends RunFlag {
   readonly all?: boolean;

@@ -1,25 +1,25 @@
 /** `rack explore`: the power fails at every instant, and somebody looks at what is left. */
 import type { Command } from "commander";
-import { createRunDirectory } from "../../console/server/run_directory.ts";
-import { EXIT } from "../../fabric/rack/run_file.ts";
-import { parseTime, type Time } from "../../fabric/time/time.ts";
-import { madeUpBytes } from "../../nodes/host/programs/made_up.ts";
-import { fileName } from "../captures.ts";
-import { faultLines } from "../explore/counterexample.ts";
-import { explore } from "../explore/explore.ts";
-import { preparedRack } from "../explore/prepared_rack.ts";
-import { type Explored, exploredText } from "../explore/report.ts";
+import { createRunDirectory } from "../../console/rack/run_directory.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { parseTime, type Time } from "../../fabric/base/time.ts";
+import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
+import { fileName } from "../../console/captures/captures.ts";
+import { faultLines } from "../../console/explore/counterexample.ts";
+import { explore } from "../../console/explore/explore.ts";
+import { preparedRack } from "../../console/explore/prepared_rack.ts";
+import { type Explored, exploredText } from "../../console/explore/report.ts";
 import {
   type Cut,
   EXPLORE_DEFAULTS,
   type ExploredRack,
   type ExploreOptions,
   type Verdict,
-} from "../explore/types.ts";
-import { lacksInput, prepare, type Prepared, readScenario } from "../prepare.ts";
-import { UsageError } from "./failure.ts";
+} from "../../console/explore/types.ts";
+import { lacksInput, prepare, type Prepared, readScenario } from "../../console/rack/prepare.ts";
+import { UsageError } from "../../console/rack/failure.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
-import { print, Progress, say } from "./output.ts";
+import { print, Progress, say } from "../../console/base/output.ts";
 import { addVariantOptions, prepareOptions, type RunFlags, whole } from "./run.ts";
 
 interface ExploreFlags extends Partial<Omit<RunFlags, "faults">> {

@@ -1,7 +1,12 @@
 /** `rack explore --matrix`: which promise holds where, of every method on every kind of responder. */
-import { EXIT } from "../../fabric/rack/run_file.ts";
-import { exploreMatrix, type MatrixCell, matrixPlaces, matrixText } from "../explore/matrix.ts";
-import { print, Progress, say } from "./output.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import {
+  exploreMatrix,
+  type MatrixCell,
+  matrixPlaces,
+  matrixText,
+} from "../../console/explore/matrix.ts";
+import { print, Progress, say } from "../../console/base/output.ts";
 
 /** @param how.isStopped asked between cells: true ends with those that are known. */
 export async function exploreTheMatrix(

@@ -4,16 +4,16 @@ import { type Bus, BusError } from "../../fabric/bus/bus.ts";
 import { decode, encode } from "../../fabric/bus/codec.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { subjectOf } from "../../fabric/bus/subjects.ts";
-import type { RunFile } from "../../fabric/rack/run_file.ts";
-import type { ClockStatus } from "../../fabric/time/clock_service.ts";
+import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import {
   listRuns,
   readEnd,
   readSupervisor,
   type RunRow,
   type SupervisorFile,
-} from "../../console/server/run_directory.ts";
-import { ExitError, UsageError } from "./failure.ts";
+} from "../../console/rack/run_directory.ts";
+import { ExitError, UsageError } from "../../console/rack/failure.ts";
 
 /** What every command on a rack takes. */
 export interface RunFlag {

@@ -1,10 +1,10 @@
 /** `rack logs`: what the processes of a run have said. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/run_file.ts";
-import { listRuns } from "../../console/server/run_directory.ts";
-import { UsageError } from "./failure.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { listRuns } from "../../console/rack/run_directory.ts";
+import { UsageError } from "../../console/rack/failure.ts";
 import { addRunOption, findRun, type RunFlag, sleep } from "./link.ts";
-import { print } from "./output.ts";
+import { print } from "../../console/base/output.ts";
 
 interface LogFlags extends RunFlag {
   readonly follow?: boolean;

@@ -1,9 +1,9 @@
 /** `rack perftest`: perftest's tests, with its options and its table, on the rack of a scenario. */
 import { type Command, Option } from "commander";
-import { EXIT } from "../../fabric/rack/run_file.ts";
-import { parseSize } from "../../fabric/rack/units.ts";
-import { type Packing, PACKINGS } from "../../fabric/rack/topology.ts";
-import type { ProgramScenario, Scenario } from "../../fabric/rack/scenario.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { parseSize } from "../../fabric/rack/plan/units.ts";
+import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import type { ProgramScenario, Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
 import {
   BYTES_MAX,
@@ -12,16 +12,16 @@ import {
   type PerftestName,
   PERFTESTS,
 } from "../../nodes/host/programs/perftest/terms.ts";
-import { createRunDirectory } from "../../console/server/run_directory.ts";
-import { startNatsServer, useExisting } from "../../console/server/nats_server.ts";
-import { captureFiles, scopeFor } from "../captures.ts";
-import { perftestText } from "../perftest_table.ts";
-import { onlyOne, prepare, type Prepared, readScenario } from "../prepare.ts";
-import { type Outcome, runProcesses, runSimulated } from "../run_variant.ts";
-import { UsageError } from "./failure.ts";
-import { onInterrupt } from "./interrupt.ts";
-import { leaveCaptures } from "./leave_captures.ts";
-import { print, Progress, say } from "./output.ts";
+import { createRunDirectory } from "../../console/rack/run_directory.ts";
+import { startNatsServer, useExisting } from "../../console/rack/nats_server.ts";
+import { captureFiles, scopeFor } from "../../console/captures/captures.ts";
+import { perftestText } from "../../console/reports/perftest_table.ts";
+import { onlyOne, prepare, type Prepared, readScenario } from "../../console/rack/prepare.ts";
+import { type Outcome, runProcesses, runSimulated } from "../../console/rack/run_variant.ts";
+import { UsageError } from "../../console/rack/failure.ts";
+import { onInterrupt } from "../../console/base/interrupt.ts";
+import { leaveCaptures } from "../../console/captures/leave_captures.ts";
+import { print, Progress, say } from "../../console/base/output.ts";
 import { PCAP_HELP, PERFETTO_HELP, whole } from "./run.ts";
 
 interface PerftestFlags {

@@ -1,15 +1,15 @@
 /** `rack kill` and `rack start`: the power of devices, and the processes that serve them. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/run_file.ts";
-import { formatTime, parseTime, type Time } from "../../fabric/time/time.ts";
-import type { RecordedFault } from "../../fabric/time/record.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
+import type { RecordedFault } from "../../fabric/clock/record.ts";
 import {
   isProcessOf,
   type ProcessEntry,
   readProcesses,
   signalProcess,
-} from "../../console/server/process_table.ts";
-import { UsageError } from "./failure.ts";
+} from "../../console/rack/process_table.ts";
+import { UsageError } from "../../console/rack/failure.ts";
 import {
   addRunOption,
   findUp,
@@ -20,7 +20,7 @@ import {
   sleep,
   withRack,
 } from "./link.ts";
-import { print } from "./output.ts";
+import { print } from "../../console/base/output.ts";
 
 interface PowerFlags extends RunFlag {
   readonly at?: string;

@@ -1,17 +1,17 @@
 /** `rack ps`: the processes of a rack that is up, and what time it is there. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/run_file.ts";
-import type { ClockStatus } from "../../fabric/time/clock_service.ts";
-import { formatTime } from "../../fabric/time/time.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
+import { formatTime } from "../../fabric/base/time.ts";
 import {
   isProcessOf,
   type ProcessEntry,
   readProcesses,
   residentBytes,
-} from "../../console/server/process_table.ts";
+} from "../../console/rack/process_table.ts";
 import { BusError } from "../../fabric/bus/bus.ts";
 import { addRunOption, connectRack, findUp, RackLink, type RackUp, type RunFlag } from "./link.ts";
-import { finite, print, table } from "./output.ts";
+import { finite, print, table } from "../../console/base/output.ts";
 
 /** A process as `ps` shows it. */
 interface Row extends ProcessEntry {

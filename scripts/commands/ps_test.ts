@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { ClockStatus } from "../../fabric/time/clock_service.ts";
+import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { clockText } from "./ps.ts";
 
 const clock = { limit: Infinity, paused: false, finished: false, pace: 0 } as ClockStatus;

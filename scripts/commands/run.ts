@@ -1,32 +1,43 @@
 /** `rack run`: up, run to the end, report, down. */
 import type { Command } from "commander";
-import { rackDigest } from "../../fabric/digest.ts";
-import { EXIT } from "../../fabric/rack/run_file.ts";
-import { type Packing, PACKINGS } from "../../fabric/rack/topology.ts";
-import { type MethodName, PUT_METHODS } from "../../fabric/rack/vocabulary.ts";
-import { parseSize } from "../../fabric/rack/units.ts";
-import { formatTime } from "../../fabric/time/time.ts";
-import { createRunDirectory } from "../../console/server/run_directory.ts";
-import { type NatsServer, startNatsServer, useExisting } from "../../console/server/nats_server.ts";
+import { rackDigest } from "../../fabric/partition/digest.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { parseSize } from "../../fabric/rack/plan/units.ts";
+import { formatTime } from "../../fabric/base/time.ts";
+import { createRunDirectory } from "../../console/rack/run_directory.ts";
+import { type NatsServer, startNatsServer, useExisting } from "../../console/rack/nats_server.ts";
 import { importPrograms } from "../../nodes/files.ts";
-import { captureFiles, fileName, type RecordedRun, scopeFor } from "../captures.ts";
-import { prepare, type Prepared, type PrepareOptions } from "../prepare.ts";
-import { checksOf } from "../run_checks.ts";
-import { congestionRows, congestionTable } from "../congestion_report.ts";
-import { type MethodRow, type Ran, reportTable, rowsOf, type RunReport } from "../report.ts";
-import { type Outcome, runProcesses, runSimulated } from "../run_variant.ts";
-import { programText } from "../program_report.ts";
-import { stallText } from "../stall_text.ts";
-import { isPutResult } from "../../tests/checkers/survival.ts";
-import { readFaultLines } from "../fault_lines.ts";
-import { checkProtocols, type ProtocolVerdict } from "../protocol_checks.ts";
-import { deviceFaultRows, deviceFaultTable } from "../device_fault_report.ts";
-import { faultRows, faultTable } from "../fault_report.ts";
-import { verifiedTable } from "../verified_report.ts";
-import { UsageError } from "./failure.ts";
-import { leaveCaptures, makeRoomFor } from "./leave_captures.ts";
-import { plainly, print, Progress, say } from "./output.ts";
-import { onInterrupt } from "./interrupt.ts";
+import {
+  captureFiles,
+  fileName,
+  type RecordedRun,
+  scopeFor,
+} from "../../console/captures/captures.ts";
+import { prepare, type Prepared, type PrepareOptions } from "../../console/rack/prepare.ts";
+import { checksOf } from "../../console/reports/run_checks.ts";
+import { congestionRows, congestionTable } from "../../console/reports/congestion_report.ts";
+import {
+  type MethodRow,
+  type Ran,
+  reportTable,
+  rowsOf,
+  type RunReport,
+} from "../../console/reports/report.ts";
+import { type Outcome, runProcesses, runSimulated } from "../../console/rack/run_variant.ts";
+import { programText } from "../../console/reports/program_report.ts";
+import { stallText } from "../../console/rack/stall_text.ts";
+import { isPutResult } from "../../console/checks/survival.ts";
+import { readFaultLines } from "../../console/rack/fault_lines.ts";
+import { checkProtocols, type ProtocolVerdict } from "../../console/reports/protocol_checks.ts";
+import { deviceFaultRows, deviceFaultTable } from "../../console/reports/device_fault_report.ts";
+import { faultRows, faultTable } from "../../console/reports/fault_report.ts";
+import { verifiedTable } from "../../console/reports/verified_report.ts";
+import { UsageError } from "../../console/rack/failure.ts";
+import { leaveCaptures, makeRoomFor } from "../../console/captures/leave_captures.ts";
+import { plainly, print, Progress, say } from "../../console/base/output.ts";
+import { onInterrupt } from "../../console/base/interrupt.ts";
 
 /** Options as commander gives them: text. */
 export interface RunFlags {

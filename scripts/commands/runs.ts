@@ -1,12 +1,12 @@
 /** `rack runs`: what runs have left, and cleaning it up. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/run_file.ts";
-import { runsDirectory } from "../../console/server/paths.ts";
-import { isProcessOf, readProcesses } from "../../console/server/process_table.ts";
-import { listRuns, type RunRow } from "../../console/server/run_directory.ts";
-import { UsageError } from "./failure.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { runsDirectory } from "../../console/base/paths.ts";
+import { isProcessOf, readProcesses } from "../../console/rack/process_table.ts";
+import { listRuns, type RunRow } from "../../console/rack/run_directory.ts";
+import { UsageError } from "../../console/rack/failure.ts";
 import { findRun } from "./link.ts";
-import { print, say, table } from "./output.ts";
+import { print, say, table } from "../../console/base/output.ts";
 
 interface RunsFlags {
   readonly all?: boolean;

@@ -1,6 +1,6 @@
 /** `rack trace`: one operation as a ladder, with the document's step numbers. */
 import type { Command } from "commander";
-import { EXIT, type RunFile } from "../../fabric/rack/run_file.ts";
+import { EXIT, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import {
   type Ladder,
   ladderOf,
@@ -8,14 +8,14 @@ import {
   operationsOf,
   readTrace,
   type TraceLine,
-} from "../../fabric/trace.ts";
-import { documentText } from "../../fabric/trace_figures.ts";
-import { ladderText } from "../../fabric/trace_text.ts";
-import { lacksInput, onlyOne, prepare } from "../prepare.ts";
-import { runSimulated } from "../run_variant.ts";
-import { UsageError } from "./failure.ts";
+} from "../../fabric/trace/trace.ts";
+import { documentText } from "../../fabric/trace/trace_figures.ts";
+import { ladderText } from "../../fabric/trace/trace_text.ts";
+import { lacksInput, onlyOne, prepare } from "../../console/rack/prepare.ts";
+import { runSimulated } from "../../console/rack/run_variant.ts";
+import { UsageError } from "../../console/rack/failure.ts";
 import { findRun } from "./link.ts";
-import { print } from "./output.ts";
+import { print } from "../../console/base/output.ts";
 import { addVariantOptions, prepareOptions, type RunFlags, whole } from "./run.ts";
 
 interface TraceFlags extends Partial<Omit<RunFlags, "json">> {

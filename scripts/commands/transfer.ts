@@ -5,17 +5,17 @@
 import type { Command } from "commander";
 import { decode, encode } from "../../fabric/bus/codec.ts";
 import { patternOf } from "../../fabric/bus/subjects.ts";
-import { EXIT, type FinalReply } from "../../fabric/rack/run_file.ts";
-import type { ClockStatus } from "../../fabric/time/clock_service.ts";
-import { type MethodName, PUT_METHODS } from "../../fabric/rack/vocabulary.ts";
-import { formatTime, PS_PER_S } from "../../fabric/time/time.ts";
-import { NAME_BYTES_MAX } from "../../nodes/host/programs/scm_directory.ts";
-import { sha256 } from "../report.ts";
-import { ExitError, UsageError } from "./failure.ts";
+import { EXIT, type FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
+import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { formatTime, PS_PER_S } from "../../fabric/base/time.ts";
+import { NAME_BYTES_MAX } from "../../nodes/host/programs/common/scm_directory.ts";
+import { sha256 } from "../../console/reports/report.ts";
+import { ExitError, UsageError } from "../../console/rack/failure.ts";
 import { addRunOption, type RackLink, type RunFlag, sleep, withRack } from "./link.ts";
-import { print, Progress, say, table } from "./output.ts";
+import { print, Progress, say, table } from "../../console/base/output.ts";
 import { whole } from "./run.ts";
-import { parseSize } from "../../fabric/rack/units.ts";
+import { parseSize } from "../../fabric/rack/plan/units.ts";
 
 interface TransferFlags extends RunFlag {
   readonly from?: string;

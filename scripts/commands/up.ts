@@ -2,27 +2,33 @@
 import type { Command } from "commander";
 import { BusError } from "../../fabric/bus/bus.ts";
 import { patternOfRun } from "../../fabric/bus/subjects.ts";
-import { BUS_ENVIRONMENT, EXIT, type RunFile } from "../../fabric/rack/run_file.ts";
-import type { ProgramScenario } from "../../fabric/rack/scenario.ts";
-import { type Packing, PACKINGS } from "../../fabric/rack/topology.ts";
-import { fromFileUrl, projectFile } from "../../console/server/paths.ts";
-import { readProcesses, writeProcesses } from "../../console/server/process_table.ts";
+import { BUS_ENVIRONMENT, EXIT, type RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { readProcesses, writeProcesses } from "../../console/rack/process_table.ts";
 import {
   createRunDirectory,
   readEnd,
   readSupervisor,
   writeRunFile,
-} from "../../console/server/run_directory.ts";
-import { useExisting } from "../../console/server/nats_server.ts";
+} from "../../console/rack/run_directory.ts";
+import { useExisting } from "../../console/rack/nats_server.ts";
 import { importPrograms } from "../../nodes/files.ts";
-import { captureFiles, scopeFor } from "../captures.ts";
-import { lacksInput, onlyOne, prepare, type Prepared, runFileOf } from "../prepare.ts";
+import { captureFiles, scopeFor } from "../../console/captures/captures.ts";
+import {
+  lacksInput,
+  onlyOne,
+  prepare,
+  type Prepared,
+  runFileOf,
+} from "../../console/rack/prepare.ts";
 import { takeDown } from "./down.ts";
-import { ExitError, UsageError } from "./failure.ts";
-import { onInterrupt } from "./interrupt.ts";
-import { makeRoomFor } from "./leave_captures.ts";
+import { ExitError, UsageError } from "../../console/rack/failure.ts";
+import { onInterrupt } from "../../console/base/interrupt.ts";
+import { makeRoomFor } from "../../console/captures/leave_captures.ts";
 import { connectRack, RackLink, type RackUp, sleep } from "./link.ts";
-import { print, Progress, say } from "./output.ts";
+import { print, Progress, say } from "../../console/base/output.ts";
 import {
   addVariantOptions,
   PCAP_HELP,
@@ -155,7 +161,7 @@ function spawnDetached(how: { runFilePath: string; flags: UpFlags }): Deno.Child
       "--config",
       fromFileUrl(projectFile("deno.json")),
       "--allow-all",
-      fromFileUrl(projectFile("scripts/supervise.ts")),
+      fromFileUrl(projectFile("console/rack/supervise.ts")),
       runFilePath,
     ],
     // Its own session, so that a Ctrl-C in this terminal is not for it.

@@ -5,14 +5,14 @@
  *
  *     deno run scripts/wireshark/dissector.ts > scripts/wireshark/rackmesh.lua
  */
-import { AETH_FIELDS } from "../../fabric/wire/aeth.ts";
-import { ATOMIC_ACK_ETH_FIELDS, ATOMIC_ETH_FIELDS } from "../../fabric/wire/atomic_eth.ts";
-import { BTH_BYTES } from "../../fabric/wire/bth.ts";
-import { COHERENCE_ETH_FIELDS } from "../../fabric/wire/coherence_eth.ts";
-import { DETH_FIELDS } from "../../fabric/wire/deth.ts";
-import { FETH_FIELDS } from "../../fabric/wire/feth.ts";
-import { type Field, sizeOf } from "../../fabric/wire/fields.ts";
-import { HINT_FORM_BITS, HINT_FORMS } from "../../fabric/wire/hint.ts";
+import { AETH_FIELDS } from "../../fabric/wire/roce/aeth.ts";
+import { ATOMIC_ACK_ETH_FIELDS, ATOMIC_ETH_FIELDS } from "../../fabric/wire/roce/atomic_eth.ts";
+import { BTH_BYTES } from "../../fabric/wire/roce/bth.ts";
+import { COHERENCE_ETH_FIELDS } from "../../fabric/wire/roce/coherence_eth.ts";
+import { DETH_FIELDS } from "../../fabric/wire/roce/deth.ts";
+import { FETH_FIELDS } from "../../fabric/wire/roce/feth.ts";
+import { type Field, sizeOf } from "../../fabric/base/fields.ts";
+import { HINT_FORM_BITS, HINT_FORMS } from "../../fabric/wire/roce/hint.ts";
 import {
   HINT_ENTRY_FIELDS,
   HINT_ETH_FIELDS,
@@ -20,20 +20,20 @@ import {
   HINT_MAGIC,
   HINT_OBJECT_FIELDS,
   HINT_TRAILER_FIELDS,
-} from "../../fabric/wire/hint_eth.ts";
-import { ICRC_BYTES } from "../../fabric/wire/icrc.ts";
-import { IETH_FIELDS } from "../../fabric/wire/ieth.ts";
-import { IMMDT_FIELDS } from "../../fabric/wire/immdt.ts";
+} from "../../fabric/wire/roce/hint_eth.ts";
+import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
+import { IETH_FIELDS } from "../../fabric/wire/roce/ieth.ts";
+import { IMMDT_FIELDS } from "../../fabric/wire/roce/immdt.ts";
 import {
   type ExtensionHeader,
   OPCODE,
   OPCODE_ROWS,
   type OpcodeRow,
-} from "../../fabric/wire/opcode.ts";
-import { PERSIST_ETH_FIELDS } from "../../fabric/wire/persist_eth.ts";
-import { RETH_FIELDS } from "../../fabric/wire/reth.ts";
-import { ROCE_PORT } from "../../fabric/wire/udp.ts";
-import { DIGEST_ETH_FIELDS, VERIFY_ETH_FIELDS } from "../../fabric/wire/verify_eth.ts";
+} from "../../fabric/wire/roce/opcode.ts";
+import { PERSIST_ETH_FIELDS } from "../../fabric/wire/roce/persist_eth.ts";
+import { RETH_FIELDS } from "../../fabric/wire/roce/reth.ts";
+import { ROCE_PORT } from "../../fabric/wire/roce/udp.ts";
+import { DIGEST_ETH_FIELDS, VERIFY_ETH_FIELDS } from "../../fabric/wire/roce/verify_eth.ts";
 
 /** What a hint's header is followed by, and what is behind a hint at a payload's end. */
 type HintPart = "hintGroup" | "hintEntry" | "hintObject" | "hintTrailer";
@@ -141,7 +141,7 @@ end
 `;
 }
 
-/** Hints in packets that are something else, or in datagrams (`fabric/wire/hint.ts`). */
+/** Hints in packets that are something else, or in datagrams (`fabric/wire/roce/hint.ts`). */
 function hintsText(): string {
   const forms = 1 << HINT_FORM_BITS, trailerBytes = sizeOf(HINT_TRAILER_FIELDS);
   const magic = `0x${HINT_MAGIC.toString(16)}`;

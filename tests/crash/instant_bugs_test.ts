@@ -4,15 +4,15 @@
  */
 import { match, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { ProgramContext, Steps } from "../../nodes/host/program.ts";
-import type { CrashView, RecoveryContext } from "../../nodes/host/protocol.ts";
-import { exploreAll } from "../../scripts/explore/explore.ts";
+import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
+import { exploreAll } from "../../console/explore/explore.ts";
 import {
   EXPLORE_DEFAULTS,
   type ExploredRack,
   type ExploreOptions,
   type Verdict,
-} from "../../scripts/explore/types.ts";
+} from "../../console/explore/types.ts";
 import { ownRack } from "./explored_rack.ts";
 
 const RECORD = 4096, TAIL = 8192;

@@ -2,7 +2,7 @@
  * Which promise holds where, written down by hand from the documents: what the explorer's matrix is held
  * against, cell by cell.
  */
-import type { MatrixPlace } from "../../scripts/explore/matrix.ts";
+import type { MatrixPlace } from "../../console/explore/matrix.ts";
 
 /** Why what the method takes for persistence is not that here; undefined where it is. */
 export function whyUnsafe(place: MatrixPlace): string | undefined {

@@ -1,8 +1,8 @@
 /** P-40, P-41: the explorer's matrix is what the documents say, and each unsafe cell has its proof. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { METHODS } from "../../fabric/rack/vocabulary.ts";
-import { exploreCell, matrixPlaces, matrixText } from "../../scripts/explore/matrix.ts";
+import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { exploreCell, matrixPlaces, matrixText } from "../../console/explore/matrix.ts";
 import { whyUnsafe } from "./matrix_rules.ts";
 
 describe("The matrix of promises", () => {

@@ -4,13 +4,13 @@
  */
 import { ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { type Rng, rngFor } from "../../fabric/time/rng.ts";
-import type { Time } from "../../fabric/time/time.ts";
-import { type Cell, Cells, tornCells } from "../../scripts/explore/choices.ts";
-import { faultsWith } from "../../scripts/explore/continuation.ts";
-import { CrashCursor, Pages } from "../../scripts/explore/history.ts";
-import { runRack } from "../../scripts/explore/rerun.ts";
-import type { ExploredRack } from "../../scripts/explore/types.ts";
+import { type Rng, rngFor } from "../../fabric/base/rng.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import { type Cell, Cells, tornCells } from "../../console/explore/choices.ts";
+import { faultsWith } from "../../console/explore/post_crash_run.ts";
+import { CrashCursor, Pages } from "../../console/explore/history.ts";
+import { runRack } from "../../console/explore/rerun.ts";
+import type { ExploredRack } from "../../console/explore/types.ts";
 import { type PutOf, putRack } from "./explored_rack.ts";
 
 interface Chosen {

@@ -5,14 +5,14 @@ import twoQueues, {
   check as checkTwoQueues,
   recover as recoverTwoQueues,
 } from "../../scripts/scenarios/two_queues.ts";
-import { Continuations, faultsWith, victimOf } from "../../scripts/explore/continuation.ts";
-import { exploreAll } from "../../scripts/explore/explore.ts";
-import { instantsOf } from "../../scripts/explore/instants.ts";
-import { Pages } from "../../scripts/explore/history.ts";
-import { recordOf } from "../../scripts/explore/living.ts";
-import { LogJudge } from "../../scripts/explore/log_judge.ts";
-import { runRack } from "../../scripts/explore/rerun.ts";
-import { EXPLORE_DEFAULTS, type ExploredRack } from "../../scripts/explore/types.ts";
+import { Continuations, faultsWith, victimOf } from "../../console/explore/post_crash_run.ts";
+import { exploreAll } from "../../console/explore/explore.ts";
+import { instantsOf } from "../../console/explore/instants.ts";
+import { Pages } from "../../console/explore/history.ts";
+import { recordOf } from "../../console/explore/survivors.ts";
+import { LogJudge } from "../../console/explore/log_judge.ts";
+import { runRack } from "../../console/explore/rerun.ts";
+import { EXPLORE_DEFAULTS, type ExploredRack } from "../../console/explore/types.ts";
 import { rackOf } from "./explored_rack.ts";
 
 /** Three replicas, of which one is away for a while. */

@@ -6,17 +6,17 @@ import { deepStrictEqual as same, match, ok, strictEqual as equal } from "node:a
 import { describe, it } from "@std/testing/bdd";
 import { type Message, type Node, type Outputs, PORTS } from "../../fabric/node.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
-import { METHODS } from "../../fabric/rack/vocabulary.ts";
-import { SCM_BASE } from "../../nodes/host/address_map.ts";
-import type { ProgramContext, Steps } from "../../nodes/host/program.ts";
-import type { CrashView, RecoveryContext } from "../../nodes/host/protocol.ts";
-import { exploreAll } from "../../scripts/explore/explore.ts";
+import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
+import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
+import { exploreAll } from "../../console/explore/explore.ts";
 import type {
   Counterexample,
   ExploredRack,
   ExploreOptions,
   Verdict,
-} from "../../scripts/explore/types.ts";
+} from "../../console/explore/types.ts";
 import { ownRack, putRack } from "./explored_rack.ts";
 
 const OPTIONS: ExploreOptions = { choices: 4096, tear: 8, cuts: 1 };

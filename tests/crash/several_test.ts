@@ -1,15 +1,20 @@
 /** Racks in which there is more than one of something: protocols of one host, hosts that lose their power. */
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { Program, ProgramContext, Steps } from "../../nodes/host/program.ts";
-import type { Check, CrashView, Recover, RecoveryContext } from "../../nodes/host/protocol.ts";
-import { exploreAll } from "../../scripts/explore/explore.ts";
+import type { Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type {
+  Check,
+  CrashView,
+  Recover,
+  RecoveryContext,
+} from "../../nodes/host/recovery/protocol.ts";
+import { exploreAll } from "../../console/explore/explore.ts";
 import {
   EXPLORE_DEFAULTS,
   type ExploreOptions,
   type Verdict,
-} from "../../scripts/explore/types.ts";
-import { PS_PER_US } from "../../fabric/time/time.ts";
+} from "../../console/explore/types.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
 import { rackOf } from "./explored_rack.ts";
 
 interface Protocol {

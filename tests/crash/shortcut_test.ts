@@ -4,19 +4,19 @@
  */
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { rngFor } from "../../fabric/time/rng.ts";
-import type { Time } from "../../fabric/time/time.ts";
+import { rngFor } from "../../fabric/base/rng.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import {
   Continuations,
   faultsWith,
   type Victim,
   victimOf,
-} from "../../scripts/explore/continuation.ts";
-import { cuttingOf, hold } from "../../scripts/explore/cutting.ts";
-import { CrashCursor, Pages } from "../../scripts/explore/history.ts";
-import { instantsOf } from "../../scripts/explore/instants.ts";
-import { type RackRun, runRack } from "../../scripts/explore/rerun.ts";
-import type { ExploredRack } from "../../scripts/explore/types.ts";
+} from "../../console/explore/post_crash_run.ts";
+import { cuttingOf, hold } from "../../console/explore/crashed_host.ts";
+import { CrashCursor, Pages } from "../../console/explore/history.ts";
+import { instantsOf } from "../../console/explore/instants.ts";
+import { type RackRun, runRack } from "../../console/explore/rerun.ts";
+import type { ExploredRack } from "../../console/explore/types.ts";
 import { type PutOf, putRack } from "./explored_rack.ts";
 
 /** Everything at once that a cable may do to frames, without a number of its own in time. */

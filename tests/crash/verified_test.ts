@@ -1,8 +1,8 @@
 /** Verified and persistent writes at every instant at which the power may fail (V-09). */
 import { ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { exploreAll } from "../../scripts/explore/explore.ts";
-import { EXPLORE_DEFAULTS } from "../../scripts/explore/types.ts";
+import { exploreAll } from "../../console/explore/explore.ts";
+import { EXPLORE_DEFAULTS } from "../../console/explore/types.ts";
 import { putRack } from "./explored_rack.ts";
 
 const HOSTS = [

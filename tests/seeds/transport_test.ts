@@ -3,8 +3,8 @@
  * drawn from the commit, so that every commit tries others. `RACKMESH_TEST_SEED` names one to try again.
  */
 import { describe, it } from "@std/testing/bdd";
-import { checkSeed } from "../../nodes/rnic/program_seed_testing.ts";
-import { ROOT } from "../../scripts/tree.ts";
+import { checkSeed } from "../../nodes/rnic/testing/program_seed_testing.ts";
+import { ROOT } from "../../console/base/paths.ts";
 
 /** Seeds that follow the one drawn. */
 const SEEDS = 100;

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import { fromFileUrl, projectFile } from "../../console/server/paths.ts";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { eventually } from "./eventually.ts";
 import { removeUnlessKept } from "./leavings.ts";
 

@@ -5,16 +5,16 @@
  * `RACKMESH_KEEP_RUNS=1` keeps the directory (see `leavings.ts`).
  */
 import assert from "node:assert/strict";
-import { type NatsServer, startNatsServer } from "../../console/server/nats_server.ts";
-import type { Supervisor, SupervisorEvent } from "../../console/server/supervisor.ts";
+import { type NatsServer, startNatsServer } from "../../console/rack/nats_server.ts";
+import type { Supervisor, SupervisorEvent } from "../../console/rack/supervisor.ts";
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
-import type { Packing } from "../../fabric/rack/topology.ts";
-import type { FaultPlan } from "../../fabric/rack/plan.ts";
-import type { RecordedFault } from "../../fabric/time/record.ts";
-import { prepare, type Prepared, type PrepareOptions } from "../../scripts/prepare.ts";
-import { type MethodRow, rowsOf } from "../../scripts/report.ts";
-import { type Outcome, runProcesses, runSimulated } from "../../scripts/run_variant.ts";
-import { isPutResult, type PutResult } from "../checkers/survival.ts";
+import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";
+import type { RecordedFault } from "../../fabric/clock/record.ts";
+import { prepare, type Prepared, type PrepareOptions } from "../../console/rack/prepare.ts";
+import { type MethodRow, rowsOf } from "../../console/reports/report.ts";
+import { type Outcome, runProcesses, runSimulated } from "../../console/rack/run_variant.ts";
+import { isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { removeUnlessKept } from "./leavings.ts";
 import { assertSound } from "./sound.ts";
 

@@ -3,8 +3,8 @@
  * the disk is full and prints the last span that it could report, and the error; `check` prints what
  * is found after that, given the span. The third argument is how many pages one span writes.
  */
-import { ScmFile } from "../../nodes/host/scm_file.ts";
-import { SUITE_BYTES } from "../../nodes/host/scm_store_contract.ts";
+import { ScmFile } from "../../nodes/host/store/scm_file.ts";
+import { SUITE_BYTES } from "../../nodes/host/store/scm_store_contract.ts";
 
 const PAGE_BYTES = 4096;
 const [life, path, pages, lastReported] = Deno.args;

@@ -5,18 +5,18 @@
 import type { Observer } from "../../fabric/capture/observation.ts";
 import { teeOf } from "../../fabric/capture/tee.ts";
 import type { TraceStep } from "../../fabric/node.ts";
-import type { RackPlan } from "../../fabric/rack/plan.ts";
-import { parseScenario } from "../../fabric/rack/scenario.ts";
-import { makePlan } from "../../fabric/rack/topology.ts";
-import { variants } from "../../fabric/rack/variants.ts";
-import { Simulator } from "../../fabric/simulator.ts";
-import { NEVER, PS_PER_S, type Time } from "../../fabric/time/time.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { Simulator } from "../../fabric/partition/simulator.ts";
+import { NEVER, PS_PER_S, type Time } from "../../fabric/base/time.ts";
 import { type FactoryOptions, nodeFactory } from "../../nodes/factory.ts";
-import { SCM_BASE } from "../../nodes/host/address_map.ts";
-import type { Program } from "../../nodes/host/program.ts";
-import type { HeldWrites } from "../../nodes/rnic/journal.ts";
-import { type Watch, watchRun } from "../../scripts/run_record.ts";
-import { livesOf, type RunRecord } from "../checkers/run_record.ts";
+import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
+import type { Program } from "../../nodes/host/cpu/program.ts";
+import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
+import { type Watch, watchRun } from "../../console/rack/run_record.ts";
+import { livesOf, type RunRecord } from "../../console/checks/run_record.ts";
 import { assertSound } from "./sound.ts";
 
 export interface Reported {

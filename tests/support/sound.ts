@@ -1,7 +1,7 @@
 /** Every whole-rack test holds its run to every promise of the rack, unless it says why not. */
 import { AssertionError } from "node:assert/strict";
-import { checkAll, findingsText } from "../checkers/all.ts";
-import type { RunRecord } from "../checkers/run_record.ts";
+import { checkAll, findingsText } from "../../console/checks/all.ts";
+import type { RunRecord } from "../../console/checks/run_record.ts";
 
 /** @throws AssertionError with all that checkers find wrong with a run. */
 export function assertSound(record: RunRecord): void {

@@ -1,5 +1,5 @@
 /** Wireshark's reading of a capture, by its command. `scripts/test` installs it. */
-import { fromFileUrl, projectFile } from "../../console/server/paths.ts";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 
 /** Why there is no tshark here; undefined where there is one. */
 export function tsharkMissing(): string | undefined {

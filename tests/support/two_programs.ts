@@ -3,10 +3,10 @@
  * table outside of it.
  */
 import assert from "node:assert/strict";
-import { ACCESS } from "../../fabric/wire/rnic_command.ts";
-import type { Mr, Pd } from "../../nodes/host/memory_region.ts";
-import type { Program, ProgramContext, Steps } from "../../nodes/host/program.ts";
-import type { Qp } from "../../nodes/host/queue_pair.ts";
+import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
+import type { Mr, Pd } from "../../nodes/host/verbs/memory_region.ts";
+import type { Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Qp } from "../../nodes/host/verbs/queue_pair.ts";
 import { SimulatedRack } from "./simulated_rack.ts";
 
 const SCENARIO = `

@@ -3,18 +3,18 @@
  * on another host, for a while, with so many messages outstanding. What it reports is how fast each
  * part of the while was, so that it can be seen whether flows come to share a cable fairly.
  */
-import { PS_PER_S, type Time } from "../../../fabric/time/time.ts";
-import { connect } from "../connect.ts";
-import { type Connection, disconnect, refused } from "../connection.ts";
-import { accept, listen, waitEvent } from "../listen.ts";
-import { type Cq, createCq, waitCompletion } from "../completion_queue.ts";
-import { must } from "../device.ts";
-import { allocPd, regMr } from "../memory_region.ts";
-import { postSend, sge } from "../post.ts";
-import type { Mr } from "../memory_region.ts";
-import type { ProgramContext, Steps } from "../program.ts";
-import { countOption, microsecondsOption, textOption } from "./options.ts";
-import { summarize } from "./summary.ts";
+import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
+import { connect } from "../cm/connect.ts";
+import { type Connection, disconnect, refused } from "../cm/connection.ts";
+import { accept, listen, waitEvent } from "../cm/listen.ts";
+import { type Cq, createCq, waitCompletion } from "../verbs/completion_queue.ts";
+import { must } from "../verbs/device.ts";
+import { allocPd, regMr } from "../verbs/memory_region.ts";
+import { postSend, sge } from "../verbs/post.ts";
+import type { Mr } from "../verbs/memory_region.ts";
+import type { ProgramContext, Steps } from "../cpu/program.ts";
+import { countOption, microsecondsOption, textOption } from "./common/options.ts";
+import { summarize } from "./common/summary.ts";
 
 const SERVICE = "sink";
 /** Private data of an answer: VA 8 B, rkey 4 B, length 4 B. */

@@ -1,16 +1,16 @@
 /** All shipped programs by the names that a scenario uses: for a rack in one process. */
-import type { Program } from "../program.ts";
-import { append } from "./append.ts";
+import type { Program } from "../cpu/program.ts";
+import { append } from "./append/append.ts";
 import { bulk, sink } from "./bulk.ts";
 import { cm } from "./cm.ts";
-import { get } from "./get.ts";
-import { list } from "./list.ts";
+import { get } from "./persist/get.ts";
+import { list } from "./persist/list.ts";
 import { log } from "./log/log.ts";
 import { logRead } from "./log/log_read.ts";
 import { perftest } from "./perftest/client.ts";
 import { perftestServer } from "./perftest/server.ts";
-import { persistd } from "./persistd.ts";
-import { put } from "./put.ts";
+import { persistd } from "./persist/persistd.ts";
+import { put } from "./persist/put.ts";
 
 export const PROGRAMS: Readonly<Record<string, Program>> = {
   cm,

@@ -16,7 +16,7 @@
  * stands. So each record names the epoch of the one before it (Raft, §5.3): number and epoch of a record
  * stand for all that is before it, and what one client wrote never goes on behind another's leftovers.
  */
-import { CRC_START, crcUpdate } from "../../../../fabric/wire/icrc.ts";
+import { CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.ts";
 
 const CLAIM_MAGIC = 0x524c_4f47; // "RLOG"
 const RECORD_MAGIC = 0x5252_4543; // "RREC"

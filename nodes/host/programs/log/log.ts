@@ -5,12 +5,12 @@
  *
  * One client at a time: a second one would not be kept from writing.
  */
-import type { Time } from "../../../../fabric/time/time.ts";
-import type { ProgramContext, Steps } from "../../program.ts";
-import { ProgramError } from "../../device.ts";
-import { madeUpBytes } from "../made_up.ts";
-import { countOption } from "../options.ts";
-import { summarize } from "../summary.ts";
+import type { Time } from "../../../../fabric/base/time.ts";
+import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import { ProgramError } from "../../verbs/device.ts";
+import { madeUpBytes } from "../common/made_up.ts";
+import { countOption } from "../common/options.ts";
+import { summarize } from "../common/summary.ts";
 import { payloadsOf } from "./layout.ts";
 import {
   changed,

@@ -1,7 +1,7 @@
 /** A replicated log's client under way: what its threads share. */
-import type { Time } from "../../../../fabric/time/time.ts";
-import type { Cpu } from "../../program.ts";
-import type { Method } from "../persist_protocol.ts";
+import type { Time } from "../../../../fabric/base/time.ts";
+import type { Cpu } from "../../cpu/program.ts";
+import type { Method } from "../common/persist_protocol.ts";
 import { readQuorum } from "./layout.ts";
 import type { LogPlan } from "./plan.ts";
 import type { FoundLog } from "./segments.ts";

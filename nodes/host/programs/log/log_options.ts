@@ -1,14 +1,14 @@
 /** Options of the replicated log's programs. */
-import { ProgramError } from "../../device.ts";
-import type { ProgramContext } from "../../program.ts";
+import { ProgramError } from "../../verbs/device.ts";
+import type { ProgramContext } from "../../cpu/program.ts";
 import {
   countOption,
   microsecondsOption,
   type Options,
   textOption,
   wordOption,
-} from "../options.ts";
-import { METHODS } from "../persist_protocol.ts";
+} from "../common/options.ts";
+import { METHODS } from "../common/persist_protocol.ts";
 import type { LogOptions } from "./log_job.ts";
 
 /** Stands for the file where there is none. */

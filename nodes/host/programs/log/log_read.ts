@@ -1,7 +1,7 @@
 /** Reads a replicated log back: the payloads of its records, from as many replicas as it takes. */
-import type { ProgramContext, Steps } from "../../program.ts";
-import { countOption, microsecondsOption, textOption, wordOption } from "../options.ts";
-import { isFailure } from "../persist_client.ts";
+import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import { countOption, microsecondsOption, textOption, wordOption } from "../common/options.ts";
+import { isFailure } from "../persist/persist_client.ts";
 import { chooseLog, payloadsOf, readQuorum } from "./layout.ts";
 import { hostsOption, quorumOption, recordOption } from "./log_options.ts";
 import { RECORD_BYTES } from "./plan.ts";

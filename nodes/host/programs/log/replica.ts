@@ -6,11 +6,11 @@
  * After a failure nothing is taken for persistent that was not said to be: what a READ finds may be in
  * a cache of a host whose card alone has failed.
  */
-import { NEVER, type Time } from "../../../../fabric/time/time.ts";
-import { OutOfMemory } from "../../address_map.ts";
-import { waitCompletion } from "../../completion_queue.ts";
-import { postSend, type SendRequest } from "../../post.ts";
-import type { Steps, ThreadContext } from "../../program.ts";
+import { NEVER, type Time } from "../../../../fabric/base/time.ts";
+import { OutOfMemory } from "../../memory/address_map.ts";
+import { waitCompletion } from "../../verbs/completion_queue.ts";
+import { postSend, type SendRequest } from "../../verbs/post.ts";
+import type { Steps, ThreadContext } from "../../cpu/program.ts";
 import {
   type Failure,
   isFailure,
@@ -18,11 +18,11 @@ import {
   openObject,
   type PersistClient,
   releaseClient,
-} from "../persist_client.ts";
-import { PERSISTED, type Put } from "../put_job.ts";
-import { promisesPersistence } from "../put_methods.ts";
-import { handle, postDueRecvs, prepare } from "../put.ts";
-import { begin } from "../put_requests.ts";
+} from "../persist/persist_client.ts";
+import { PERSISTED, type Put } from "../persist/put_job.ts";
+import { promisesPersistence } from "../persist/put_methods.ts";
+import { handle, postDueRecvs, prepare } from "../persist/put.ts";
+import { begin } from "../persist/put_requests.ts";
 import { slotBytes } from "./layout.ts";
 import { changed, type LogJob, readsNeeded, type Replica } from "./log_job.ts";
 import { type LogPlan, RECORD_BYTES } from "./plan.ts";

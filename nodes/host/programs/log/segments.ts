@@ -3,10 +3,10 @@
  * slots follow in others, so that nothing that is durable is ever moved. What is in a segment counts only
  * where all slots before it hold records.
  */
-import type { Device } from "../../device.ts";
-import { fetchObject } from "../get.ts";
-import { type ClientOptions, type Failure, isFailure } from "../persist_client.ts";
-import type { Steps } from "../../program.ts";
+import type { Device } from "../../verbs/device.ts";
+import { fetchObject } from "../persist/get.ts";
+import { type ClientOptions, type Failure, isFailure } from "../persist/persist_client.ts";
+import type { Steps } from "../../cpu/program.ts";
 import { claimedEpoch, claimedRecordBytes, type LogScan, scanLog, slotBytes } from "./layout.ts";
 
 /** A READ of what is found. */

@@ -2,13 +2,13 @@
  * perftest's client: connects, runs a test for each size, reports a row for each. See `terms.ts` for
  * what the tests are and `server.ts` for the other end.
  */
-import { PS_PER_US } from "../../../../fabric/time/time.ts";
-import { type Connection, disconnect, refused, RETRY } from "../../connection.ts";
-import { connect, PATH_MTUS, type PathMtu } from "../../connect.ts";
-import { type Cq, createCq } from "../../completion_queue.ts";
-import { type Device, must, ProgramError } from "../../device.ts";
-import type { ProgramContext, Steps } from "../../program.ts";
-import { countOption, type Options, textOption, wordOption } from "../options.ts";
+import { PS_PER_US } from "../../../../fabric/base/time.ts";
+import { type Connection, disconnect, refused, RETRY } from "../../cm/connection.ts";
+import { connect, PATH_MTUS, type PathMtu } from "../../cm/connect.ts";
+import { type Cq, createCq } from "../../verbs/completion_queue.ts";
+import { type Device, must, ProgramError } from "../../verbs/device.ts";
+import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
 import { makeBuffer, recvPlace, type TestBuffer } from "./buffer.ts";
 import {
   type BandwidthFigures,

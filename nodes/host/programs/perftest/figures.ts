@@ -1,5 +1,5 @@
 /** From times to the figures that perftest prints. Pure. */
-import { PS_PER_S, type Time } from "../../../../fabric/time/time.ts";
+import { PS_PER_S, type Time } from "../../../../fabric/base/time.ts";
 import type { StreamTimes } from "./stream.ts";
 
 /** A line of a latency test, in ps. */

@@ -3,12 +3,12 @@
  * first. A WRITE's arrival is seen by its last byte, as perftest sees it, which works because the bytes
  * of one WRITE become visible in their order.
  */
-import type { Time } from "../../../../fabric/time/time.ts";
-import { type Cq, waitCompletion } from "../../completion_queue.ts";
-import { must, ProgramError } from "../../device.ts";
-import { postRecv, postSend, type SendRequest } from "../../post.ts";
-import type { Cpu, Steps } from "../../program.ts";
-import type { Qp } from "../../queue_pair.ts";
+import type { Time } from "../../../../fabric/base/time.ts";
+import { type Cq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { must, ProgramError } from "../../verbs/device.ts";
+import { postRecv, postSend, type SendRequest } from "../../verbs/post.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
+import type { Qp } from "../../verbs/queue_pair.ts";
 import { recvSge, sendSge, type TestBuffer } from "./buffer.ts";
 import { PERFTEST, type PerftestName, type RemotePlace, RX_DEPTH } from "./terms.ts";
 

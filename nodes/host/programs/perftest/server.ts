@@ -2,9 +2,9 @@
  * perftest's server: answers the clients of other hosts, one test after the other. It takes part only in
  * a ping-pong, and where SENDs need receives.
  */
-import type { Connection } from "../../connection.ts";
-import { disconnect, refused } from "../../connection.ts";
-import { type Cq, createCq, waitCompletion } from "../../completion_queue.ts";
+import type { Connection } from "../../cm/connection.ts";
+import { disconnect, refused } from "../../cm/connection.ts";
+import { type Cq, createCq, waitCompletion } from "../../verbs/completion_queue.ts";
 import {
   type Device,
   failed,
@@ -12,12 +12,12 @@ import {
   ProgramError,
   type VerbError,
   verbError,
-} from "../../device.ts";
-import { accept, listen, type Listener, listening, nextEvent, reject } from "../../listen.ts";
-import type { ConnectRequest } from "../../listen.ts";
-import { postRecv } from "../../post.ts";
-import type { ProgramContext, Steps } from "../../program.ts";
-import { resizeCq } from "../../resize_cq.ts";
+} from "../../verbs/device.ts";
+import { accept, listen, type Listener, listening, nextEvent, reject } from "../../cm/listen.ts";
+import type { ConnectRequest } from "../../cm/listen.ts";
+import { postRecv } from "../../verbs/post.ts";
+import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import { resizeCq } from "../../verbs/resize_cq.ts";
 import { makeBuffer, recvPlace, recvSge, type TestBuffer } from "./buffer.ts";
 import { IDLE_PS } from "./client.ts";
 import { postFirstRecvs, runLatency } from "./ping_pong.ts";

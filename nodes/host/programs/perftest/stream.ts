@@ -2,12 +2,12 @@
  * The bandwidth loop: every queue pair kept at its depth, completions asked for every
  * {@link CQ_MODERATION} messages, times of posts and completions kept for the two figures.
  */
-import type { Time } from "../../../../fabric/time/time.ts";
-import { type Cq, waitCompletion } from "../../completion_queue.ts";
-import { must, ProgramError } from "../../device.ts";
-import { postSend, type SendRequest } from "../../post.ts";
-import type { Cpu, Steps } from "../../program.ts";
-import type { Qp } from "../../queue_pair.ts";
+import type { Time } from "../../../../fabric/base/time.ts";
+import { type Cq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { must, ProgramError } from "../../verbs/device.ts";
+import { postSend, type SendRequest } from "../../verbs/post.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
+import type { Qp } from "../../verbs/queue_pair.ts";
 import { sendSge, type TestBuffer } from "./buffer.ts";
 import { CQ_MODERATION, PERFTEST, type PerftestName, type RemotePlace } from "./terms.ts";
 

@@ -3,7 +3,7 @@
  * private data of the connection's request and answer. Names, defaults and meanings are perftest's
  * (linux-rdma/perftest: `perftest_parameters.h`).
  */
-import type { WqeOpcode } from "../../../../fabric/wire/wqe.ts";
+import type { WqeOpcode } from "../../../../fabric/wire/host_bus/wqe.ts";
 
 export const PERFTESTS = [
   "ib_write_lat",

@@ -1,0 +1,238 @@
+/** From what the processes of a run have recorded to the captures that somebody asked for. */
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { captureOf } from "../../fabric/capture/capture.ts";
+import { eventsOf, type SeenEvent, type Source } from "../../fabric/capture/instants.ts";
+import type { Observation, ObservationScope } from "../../fabric/capture/observation.ts";
+import { perfettoOf } from "../../fabric/capture/perfetto.ts";
+import {
+  BLOCK_HEAD_BYTES,
+  countedOf,
+  incarnationOf,
+  readBlockBody,
+  readBlockHead,
+} from "../../fabric/capture/recording.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { CaptureFiles, RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { CaptureScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
+import { isInterrupted } from "../base/interrupt.ts";
+
+/** A run whose processes have recorded. */
+export interface RecordedRun {
+  /** What tells it from the other runs of its scenario. */
+  readonly label: string;
+  readonly plan: RackPlan;
+  readonly directory: string;
+}
+
+/** The recordings of a run, in its directory. */
+function recordingsIn(directory: string): string {
+  return `${directory}/observed`;
+}
+
+/** What has to be recorded for these captures; undefined where none is wanted. */
+export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | undefined {
+  return perfetto !== undefined ? "all" : pcap !== undefined ? "frames" : undefined;
+}
+
+/**
+ * Where captures go: as the command line says (paths from here), else as the scenario does (paths from
+ * its folder, or `true` for the run's directory).
+ */
+export function captureFiles(of: {
+  readonly flags: { readonly pcap?: string; readonly perfetto?: string };
+  readonly scenario: CaptureScenario;
+  /** The scenario's folder. */
+  readonly base: string;
+  /** The run's directory. */
+  readonly directory: string;
+}): CaptureFiles {
+  const { flags, scenario, base, directory } = of;
+  const place = (given: string | undefined, said: string | true | undefined, own: string) =>
+    given !== undefined
+      ? absolute(given, Deno.cwd())
+      : said === true
+      ? `${directory}/${own}`
+      : said && absolute(said, base);
+  const pcap = place(flags.pcap, scenario.pcap, "captures");
+  const perfetto = place(flags.perfetto, scenario.perfetto, "captures/perfetto.json");
+  return { ...(pcap && { pcap }), ...(perfetto && { perfetto }) };
+}
+
+function absolute(path: string, base: string): string {
+  return path.startsWith("/") ? path : `${base}/${path.replace(/^(?:\.\/)+/, "")}`;
+}
+
+/**
+ * Writes the captures of these runs, and removes what they are made of. It lets an
+ * interruption through (see {@link removeHalfWritten}); once that is under way, all is written.
+ * @returns the paths that were written.
+ */
+export async function writeCaptures(
+  all: readonly RecordedRun[],
+  files: CaptureFiles,
+): Promise<string[]> {
+  const runs = all.filter(({ directory }) => isThere(recordingsIn(directory)));
+  if (runs.length === 0) return [];
+  const written: string[] = [];
+  if (files.pcap !== undefined) {
+    Deno.mkdirSync(files.pcap, { recursive: true });
+    for (const { label, plan, directory } of runs) {
+      const path = pcapOf(files.pcap, label);
+      await writeAll(path, captureOf(plan, { label, events: eventsIn(directory) }));
+      written.push(path);
+    }
+  }
+  if (files.perfetto !== undefined) {
+    Deno.mkdirSync(files.perfetto.replace(/\/[^/]*$/, "") || "/", { recursive: true });
+    const encoder = new TextEncoder();
+    await writeAll(
+      files.perfetto,
+      perfettoOf(runs.map(({ label, plan, directory }) => ({
+        label,
+        plan,
+        events: eventsIn(directory),
+      }))).map((text) => encoder.encode(text)),
+    );
+    written.push(files.perfetto);
+  }
+  for (const { directory } of runs) removeRecordings(directory);
+  return written;
+}
+
+/** Removes what the processes of a run have recorded, if they have. */
+export function removeRecordings(directory: string): void {
+  if (isThere(recordingsIn(directory))) {
+    Deno.removeSync(recordingsIn(directory), { recursive: true });
+  }
+}
+
+/** Removes what {@link writeCaptures} was in the middle of when it was interrupted. */
+export function removeHalfWritten(all: readonly RecordedRun[], files: CaptureFiles): void {
+  const { pcap, perfetto } = files;
+  const paths = pcap === undefined ? [] : all.map(({ label }) => pcapOf(pcap, label));
+  for (const path of perfetto === undefined ? paths : [...paths, perfetto]) {
+    if (isThere(halfOf(path))) Deno.removeSync(halfOf(path));
+  }
+}
+
+function pcapOf(folder: string, label: string): string {
+  return `${folder}/${fileName(label)}.pcapng`;
+}
+
+/** The captures of a rack that was up in the background, if it has any. @returns their paths. */
+export async function writeCapturesOf(directory: string): Promise<string[]> {
+  if (!isThere(recordingsIn(directory))) return [];
+  const file: RunFile = JSON.parse(Deno.readTextFileSync(`${directory}/run.json`));
+  if (file.captures === undefined) return [];
+  const { plan, captures } = file;
+  return await writeCaptures([{ label: plan.scenario, plan, directory }], captures);
+}
+
+/** A label as part of a path. */
+export function fileName(label: string): string {
+  return label.replaceAll(/[^\w-]+/g, "_");
+}
+
+function isThere(path: string): boolean {
+  try {
+    Deno.statSync(path);
+    return true;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+}
+
+/** Until it is whole, a file has another name. */
+async function writeAll(path: string, parts: Iterable<Uint8Array>): Promise<void> {
+  const file = Deno.openSync(halfOf(path), { create: true, write: true, truncate: true });
+  try {
+    for (const chunk of chunksOf(parts)) {
+      for (let at = 0; at < chunk.length;) at += file.writeSync(chunk.subarray(at));
+      // Signals are heard only where this waits.
+      if (!isInterrupted()) await sleep(0);
+    }
+    Deno.renameSync(halfOf(path), path);
+  } finally {
+    file.close();
+  }
+}
+
+function halfOf(path: string): string {
+  return `${path}.part`;
+}
+
+const CHUNK_BYTES = 2 ** 18;
+
+/** Fewer and larger parts: a system call for each block would take most of the time. */
+function* chunksOf(parts: Iterable<Uint8Array>): Generator<Uint8Array> {
+  let chunk = new Uint8Array(CHUNK_BYTES);
+  let used = 0;
+  for (const part of parts) {
+    if (used + part.length > chunk.length) {
+      yield chunk.subarray(0, used);
+      if (part.length > chunk.length) chunk = new Uint8Array(part.length);
+      used = 0;
+    }
+    chunk.set(part, used);
+    used += part.length;
+  }
+  yield chunk.subarray(0, used);
+}
+
+/** All that happened and was seen in a run. */
+export function eventsIn(directory: string): Iterable<SeenEvent> {
+  const kills = recordedKills(`${directory}/faults.jsonl`);
+  const folder = recordingsIn(directory);
+  if (!isThere(folder)) return [];
+  const found = [...Deno.readDirSync(folder)].map(({ name }) => {
+    const path = `${folder}/${name}`;
+    return { partition: name.split(".")[0]!, path, firstSpan: firstSpanOf(path) };
+  });
+  // A partition's later life comes after its earlier one, also at one instant.
+  found.sort((x, y) => x.firstSpan - y.firstSpan || (x.path < y.path ? -1 : 1));
+  return eventsOf(found.map(({ partition, path }): Source => {
+    return recording(path, (span) => kills.get(`${partition} ${incarnationOf(span)}`));
+  }));
+}
+
+function firstSpanOf(path: string): number {
+  const file = Deno.openSync(path);
+  try {
+    const head = readWhole(file, BLOCK_HEAD_BYTES);
+    return head === undefined ? Number.POSITIVE_INFINITY : readBlockHead(head).span;
+  } finally {
+    file.close();
+  }
+}
+
+function* recording(
+  path: string,
+  killOf: (span: number) => RecordedKill | undefined,
+): Generator<Observation> {
+  const file = Deno.openSync(path);
+  try {
+    for (;;) {
+      const head = readWhole(file, BLOCK_HEAD_BYTES);
+      if (head === undefined) return;
+      const { bytes, span } = readBlockHead(head);
+      const body = readWhole(file, bytes);
+      if (body === undefined) return;
+      yield* countedOf(readBlockBody(body), { span, kill: killOf(span) });
+    }
+  } finally {
+    file.close();
+  }
+}
+
+/** Undefined where the file ends before. */
+function readWhole(file: Deno.FsFile, bytes: number): Uint8Array<ArrayBuffer> | undefined {
+  const buffer = new Uint8Array(bytes);
+  for (let at = 0; at < bytes;) {
+    const count = file.readSync(buffer.subarray(at));
+    if (count === null) return undefined;
+    at += count;
+  }
+  return buffer;
+}

@@ -1,0 +1,143 @@
+/**
+ * What chaos does to a rack of processes, drawn from a seed: a list of blows, each with the virtual time
+ * from which on it falls. What is done follows from the seed; where exactly it hits, from the machine.
+ */
+import { targetName } from "../../fabric/rack/plan/cable_names.ts";
+import { IMPAIRMENTS, type LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
+import type { Rng } from "../../fabric/base/rng.ts";
+import { formatTime, PS_PER_US, type Time } from "../../fabric/base/time.ts";
+
+/** Whom a blow is for: a partition, by its name, or one of the two that every rack has. */
+export const TIMEKEEPER = "timekeeper", BROKER = "nats";
+
+export type Blow =
+  & {
+    /** From this virtual time on. */
+    readonly at: Time;
+  }
+  & (
+    /** `kill -9`; it is given its power back after so many wall ms, or only when the round is healed. */
+    | { readonly kind: "kill"; readonly process: string; readonly backMs: number | null }
+    /** SIGSTOP, and SIGCONT after so many wall ms. */
+    | { readonly kind: "pause"; readonly process: string; readonly forMs: number }
+    | { readonly kind: "link"; readonly request: LinkFaultRequest }
+  );
+
+/** What blows are drawn for. */
+export interface Target {
+  readonly plan: RackPlan;
+  readonly partitions: readonly Pick<PartitionPlan, "name" | "nodes">[];
+  /** Virtual time at which programs are at work, and at which all is done, where nothing befalls it. */
+  readonly from: Time;
+  readonly length: Time;
+  /** When data is on its way, where nothing befalls it: often a small part of the run. */
+  readonly busy: { readonly from: Time; readonly to: Time };
+}
+
+const BLOWS_MAX = 6;
+/** A process is away so long at most, in wall ms: a round takes seconds, and the bus is waited for 10 s. */
+const BACK_MS = 150, PAUSE_MS = 300;
+/** Cables are slow or lossy for so much of the run at most. */
+const SHARE_OF_RUN = 0.5;
+
+export function pick<T>(rng: Rng, from: readonly T[]): T {
+  return from[rng.below(from.length)]!;
+}
+
+/**
+ * One to {@link BLOWS_MAX} blows in the order in which they fall: half of them while data is on its way,
+ * a quarter while programs are at work, the others while they connect, or machines boot. One of three falls
+ * together with another: what is told to a broker that is dead is lost with who told it.
+ */
+export function drawBlows(rng: Rng, target: Target): Blow[] {
+  const { from, length, busy } = target;
+  const at = { from, to: length };
+  const stretches = [busy, busy, at, { from: from / 2, to: length }] as const;
+  const count = 1 + rng.below(BLOWS_MAX);
+  const times: Time[] = [];
+  for (let i = 0; i < count; i++) {
+    const within = pick(rng, stretches);
+    const own = Math.round(within.from + (within.to - within.from) * rng.unit());
+    times.push(rng.below(3) === 0 ? times.at(-1) ?? own : own);
+  }
+  return times.sort((x, y) => x - y).map((at) => drawBlow(rng, at, target));
+}
+
+const KINDS = [
+  "kill",
+  "kill",
+  "kill",
+  "servant",
+  "pause",
+  "pause",
+  "link",
+  "link",
+  "link",
+] as const;
+
+function drawBlow(rng: Rng, at: Time, target: Target): Blow {
+  const kind = pick(rng, KINDS);
+  const names = target.partitions.map(({ name }) => name);
+  const forMs = 1 + rng.below(PAUSE_MS);
+  // One in three stays dead until the round is healed.
+  const backMs = rng.below(3) === 0 ? null : rng.below(BACK_MS);
+  if (kind === "kill") return { at, kind, process: pick(rng, names), backMs };
+  if (kind === "pause") return { at, kind, process: pick(rng, [...names, ...SERVANTS]), forMs };
+  if (kind === "link") return { at, kind, request: drawFault(rng, target) };
+  // The timekeeper comes back at once, by itself.
+  const process = pick(rng, SERVANTS);
+  return { at, kind: "kill", process, backMs: process === BROKER ? rng.below(BACK_MS) : 0 };
+}
+
+const SERVANTS = [TIMEKEEPER, BROKER] as const;
+
+function drawFault(rng: Rng, { plan, from, length }: Target): LinkFaultRequest {
+  const cables = plan.cables.flatMap(({ kind }, cable) => kind === "network" ? [cable] : []);
+  const cable = pick(rng, cables);
+  const direction = pick(rng, ["a", "b", "both", "both"] as const);
+  const action = pick(rng, [...IMPAIRMENTS, "cut", "cut"] as const);
+  const forPs = Math.max(1, Math.round((length - from) * SHARE_OF_RUN * rng.unit()));
+  const share = pick(rng, [0.01, 0.05, 0.2, 1]);
+  const where = { action, cable, direction } as const;
+  switch (action) {
+    case "cut":
+      // It lasts until the cable is healed.
+      return where;
+    case "delay":
+      return { ...where, forPs, delayPs: (1 + rng.below(20)) * PS_PER_US, jitterPs: PS_PER_US };
+    case "reorder":
+      return {
+        ...where,
+        forPs,
+        share: Math.min(share, 0.2),
+        overtakenBy: 1 + rng.below(4),
+        holdPs: 20 * PS_PER_US,
+      };
+    case "duplicate":
+      return { ...where, forPs, share };
+    case "loss":
+    case "corrupt":
+      // All of them, in one direction or both, is a cut that nobody notices.
+      return { ...where, forPs, share };
+  }
+}
+
+/** `kill b`, `pause tor for 120 ms`, `link loss a-rnic->tor`: for people and for records. */
+export function blowText(blow: Blow, plan: RackPlan): string {
+  const at = `at ${formatTime(blow.at)}`;
+  switch (blow.kind) {
+    case "kill":
+      return `${at} kill ${blow.process}${
+        blow.backMs === null ? "" : `, back after ${blow.backMs} ms`
+      }`;
+    case "pause":
+      return `${at} pause ${blow.process} for ${blow.forMs} ms`;
+    case "link": {
+      const { action, forPs } = blow.request;
+      const until = forPs === undefined ? "" : ` for ${formatTime(forPs)}`;
+      return `${at} ${action} ${targetName(plan, blow.request)}${until}`;
+    }
+  }
+}

@@ -1,0 +1,139 @@
+/** What a round is to be, drawn from the campaign's seed and the round's number alone. */
+import type { Packing } from "../../fabric/rack/build/topology.ts";
+import { takes, type VariantChoices } from "../../fabric/rack/scenario/variants.ts";
+import { type Rng, rngFor } from "../../fabric/base/rng.ts";
+import { prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts";
+import { type Blow, drawBlows, pick, type Target } from "./chaos_actions.ts";
+
+/** How fast a round runs, so that blows fall in the middle of things in different ways. */
+export type Manner =
+  /** Virtual time is held back: blows fall where they were meant to, often on a rack at rest. */
+  | { readonly kind: "paced"; readonly overMs: number }
+  /** Every process waits a little before each span: blows fall while others are at work. */
+  | { readonly kind: "slow"; readonly delayMsMax: number }
+  | { readonly kind: "free" };
+
+/** A round before anything is known of how long its rack takes. */
+export interface RoundDraft {
+  readonly number: number;
+  readonly rng: Rng;
+  readonly packing: Exclude<Packing, "all">;
+  readonly manner: Manner;
+  readonly choices: VariantChoices;
+  /** Seed of the rack, not of the campaign. */
+  readonly seed: number;
+  /** What is recorded for checkers: frames are many, so only now and then. */
+  readonly observe: "notes" | "wire";
+}
+
+export interface DrawOptions {
+  readonly scenario: string;
+  readonly seed: number;
+  /** What the command line fixes. */
+  readonly fixed: VariantChoices;
+  readonly packing?: RoundDraft["packing"];
+  /** What the scenario stands for, as {@link fieldOf} found it. */
+  readonly field: Field;
+}
+
+/** Smaller messages than a scenario's make more of them, and more ways for one to be half there. */
+const SIZES = [undefined, 256, 1000, 2048, 16384] as const;
+const DEPTHS = [undefined, 1, 2, 5, 8] as const;
+
+/** The round of this number. */
+export function drawRound(number: number, options: DrawOptions): RoundDraft {
+  const rng = rngFor(options.seed, `round ${number}`);
+  const drawn = pick(rng, ["node", "node", "machine"] as const);
+  const packing = options.field.hasFaults ? "node" : drawn;
+  const manner = drawManner(rng);
+  const variant = pick(rng, options.field.variants);
+  const size = pick(rng, SIZES);
+  const depth = pick(rng, DEPTHS);
+  const { takes } = options.field;
+  const choices = {
+    ...(size !== undefined && takes.size && { size }),
+    ...(depth !== undefined && takes.depth && { depth }),
+    ...variant,
+    ...options.fixed,
+  };
+  return {
+    number,
+    rng,
+    packing: options.packing ?? packing,
+    manner,
+    choices,
+    seed: rng.below(2 ** 31),
+    observe: rng.below(3) === 0 ? "wire" : "notes",
+  };
+}
+
+function drawManner(rng: Rng): Manner {
+  switch (rng.below(5)) {
+    case 0:
+      return { kind: "free" };
+    case 1:
+    case 2:
+      return { kind: "slow", delayMsMax: 1 + rng.below(3) };
+    default:
+      return { kind: "paced", overMs: 300 + rng.below(900) };
+  }
+}
+
+/** What a scenario stands for. */
+export interface Field {
+  /** The choices that single out each of its runs. */
+  readonly variants: readonly VariantChoices[];
+  /**
+   * Whether it has power failures of its own. A process of several devices carries those out itself, and
+   * not while it is dead: what then happened stands in no record.
+   */
+  readonly hasFaults: boolean;
+  /** What some program of it looks at: nothing else is drawn, and a round's command says nothing else. */
+  readonly takes: { readonly size: boolean; readonly depth: boolean };
+}
+
+/** @throws ScenarioError, UsageError */
+export async function fieldOf(scenario: string, fixed: VariantChoices): Promise<Field> {
+  const all = await prepare(scenario, { ...fixed, packing: "node", isTyped: true });
+  const hasFaults = all.some(({ plan }) => plan.faults.length > 0);
+  const programs = all.flatMap(({ variant }) => variant.programs);
+  const isTaken = (option: string) => programs.some((program) => takes(program, option));
+  const common = { hasFaults, takes: { size: isTaken("size"), depth: isTaken("depth") } };
+  if (all.length === 1) return { variants: [{}], ...common };
+  const variants = all.map(({ variant: { method, ddio } }) => ({
+    ...(method !== null && { method }),
+    ...(ddio !== null && { ddio }),
+  }));
+  return { variants, ...common };
+}
+
+/** The rack of a round. */
+export async function prepareRound(
+  scenario: string,
+  draft: RoundDraft,
+  more: Pick<PrepareOptions, "faults" | "linkFaults"> & { readonly packing?: Packing } = {},
+): Promise<Prepared> {
+  const { choices, packing, seed } = draft;
+  const [prepared] = await prepare(scenario, { ...choices, packing, seed, ...more });
+  return prepared!;
+}
+
+/** Its blows, once it is known how long the rack takes where nothing befalls it. */
+export function blowsOf(
+  draft: RoundDraft,
+  prepared: Prepared,
+  when: Pick<Target, "from" | "length" | "busy">,
+): Blow[] {
+  const { plan, partitions } = prepared;
+  return drawBlows(draft.rng, { plan, partitions, ...when });
+}
+
+/** Who is who in a line: `write-send, ddio on; machine, paced over 400 ms`. */
+export function draftText({ packing, manner }: RoundDraft, label: string): string {
+  const how = manner.kind === "paced"
+    ? `paced over ${manner.overMs} ms`
+    : manner.kind === "slow"
+    ? `slow by ${manner.delayMsMax} ms`
+    : "free";
+  return `${label}; ${packing}, ${how}`;
+}

@@ -1,0 +1,93 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { TimedNote } from "../../fabric/audit.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import type { LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
+import type { Blow } from "./chaos_actions.ts";
+import type { Evidence } from "./round_outcome.ts";
+import { firedBy, GOALS } from "./goals.ts";
+
+const TEXT = "name: pair\nhosts: { a: {}, b: {} }\nprograms: []\n";
+const PLAN = makePlan(variants(parseScenario(TEXT, "pair.yaml"))[0]!);
+
+/** A round in which nothing happened, but for what is given. */
+function round(of: Partial<Evidence> & { notes?: TimedNote[]; found?: Uint8Array }): Evidence {
+  const { notes = [], found = new Uint8Array(64), ...rest } = of;
+  const scm = () => ({ read: (from: number, to: number) => found.subarray(from, to) });
+  const record = { plan: PLAN, lives: new Map(), reports: [], notes, scm };
+  const calm = { finals: [], faults: [], struck: [], events: [], settled: [], summary: undefined };
+  return { plan: PLAN, directory: "", record, ...calm, ...rest };
+}
+
+function struck(blow: Blow, hit = true): Partial<Evidence> {
+  return { struck: [{ blow, wallMs: 0, hit }] };
+}
+
+const kill = (process: string): Blow => ({ at: 1, kind: "kill", process, backMs: null });
+const link = (request: Partial<LinkFaultRequest>): Blow => {
+  return {
+    at: 1,
+    kind: "link",
+    request: { action: "cut", cable: 2, direction: "both", ...request },
+  };
+};
+
+describe("firedBy", () => {
+  it("finds nothing in a round in which nothing happened", () => {
+    assert.deepEqual(firedBy(round({})), []);
+  });
+
+  it("counts a blow by what it hit, and not one that missed", () => {
+    assert.deepEqual(firedBy(round(struck(kill("b")))), ["kill a host"]);
+    assert.deepEqual(firedBy(round(struck(kill("b-rnic")))), ["kill a rnic"]);
+    assert.deepEqual(firedBy(round(struck(kill("timekeeper")))), ["kill timekeeper"]);
+    assert.deepEqual(firedBy(round(struck(kill("b"), false))), []);
+    const pause: Blow = { at: 1, kind: "pause", process: "b", forMs: 5 };
+    assert.deepEqual(firedBy(round(struck(pause))), ["pause a device"]);
+    assert.deepEqual(firedBy(round(struck(link({})))), ["cut a cable"]);
+    assert.deepEqual(firedBy(round(struck(link({ direction: "a" })))), ["cut one way of a cable"]);
+    assert.deepEqual(firedBy(round(struck(link({ action: "loss" })))), ["loss on a cable"]);
+  });
+
+  it("P-41: tells how much of a message is there", () => {
+    const bytes = Uint8Array.from({ length: 200 }, (_, i) => i + 1);
+    const writes = { kind: "writes", id: 1, on: "b", at: 0, bytes } as const;
+    const noted = (note: TimedNote["note"]): TimedNote => ({ time: 1, node: "a", by: "a", note });
+    const shape = (there: readonly [number, number][], ...more: TimedNote[]) => {
+      const found = new Uint8Array(200);
+      for (const [from, to] of there) found.set(bytes.subarray(from, to), from);
+      return firedBy(round({ notes: [noted(writes), ...more], found }));
+    };
+    assert.deepEqual(shape([]), ["of a message: none"]);
+    assert.deepEqual(shape([[0, 64]]), ["of a message: prefix"]);
+    assert.deepEqual(shape([[0, 64], [128, 192]]), ["of a message: hole"]);
+    assert.deepEqual(shape([[64, 200]]), ["of a message: hole"]);
+    assert.deepEqual(shape([[0, 192]]), ["of a message: all but its end"]);
+    assert.deepEqual(shape([[0, 200]]), ["a whole message that nobody was promised"]);
+    const promise = noted({ kind: "persistent", id: 1, promised: true });
+    assert.deepEqual(shape([[0, 200]], promise), []);
+  });
+
+  it("tells what a replicated log went through", () => {
+    const replica = (acked: number, tries: number) => ({ host: "b", acked, tries });
+    const log = (value: Record<string, unknown>) => {
+      const report = { time: 1, node: "a", topic: "result", value: { program: "log", ...value } };
+      const base = round({});
+      return firedBy({ ...base, record: { ...base.record, reports: [report] } });
+    };
+    assert.deepEqual(log({ status: "done", replicas: [replica(5, 1), replica(5, 1)] }), []);
+    assert.deepEqual(log({ status: "done", replicas: [replica(5, 1), replica(3, 2)] }), [
+      "log: a replica is connected to again",
+      "log: done though a replica is behind",
+    ]);
+    assert.deepEqual(log({ status: "done", recovered: 2, replicas: [replica(5, 1)] }), [
+      "log: a client that starts again finds records",
+    ]);
+  });
+
+  it("has a name of its own for each goal", () => {
+    assert.equal(new Set(GOALS.map(({ name }) => name)).size, GOALS.length);
+  });
+});

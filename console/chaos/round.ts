@@ -1,0 +1,311 @@
+/**
+ * One round of chaos: a rack of processes is struck, healed, brought to its end and judged; then its
+ * record is replayed in this process. Bounded in wall time; nothing of it is left running.
+ */
+import type { NatsServer } from "../rack/nats_server.ts";
+import { startNatsServer } from "../rack/nats_server.ts";
+import { RackError, type Supervisor, type SupervisorEvent } from "../rack/supervisor.ts";
+import { assert } from "../../fabric/base/assert.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { readSettled } from "../../nodes/files.ts";
+import { checkAll } from "../checks/all.ts";
+import type { RunRecord } from "../checks/run_record.ts";
+import { readFaultLines, type ReplayedFaults } from "../rack/fault_lines.ts";
+import type { Prepared } from "../rack/prepare.ts";
+import { checkProtocols } from "../reports/protocol_checks.ts";
+import { type Outcome, type RunOptions, runProcesses, runSimulated } from "../rack/run_variant.ts";
+import { stallText } from "../rack/stall_text.ts";
+import { type Blow, blowText } from "./chaos_actions.ts";
+import { blowsOf, prepareRound, type RoundDraft } from "./draw.ts";
+import type { Evidence } from "./round_outcome.ts";
+import { firedBy } from "./goals.ts";
+import { type ChaosFinding, progressFindings, type Reference } from "./progress.ts";
+import { Striker, type Struck } from "./fault_injector.ts";
+
+export interface RoundOptions {
+  readonly scenario: string;
+  /** An existing folder of the round's own. */
+  readonly directory: string;
+  /** Name on the bus, a subject token. */
+  readonly run: string;
+  readonly reference: Reference;
+  /** In wall ms: a rack that has not come to its end by then does not. */
+  readonly deadlineMs: number;
+  /** Registers who takes down what this round has started, should the command be interrupted. */
+  readonly onInterrupt: (name: string, run: () => Promise<unknown>) => void;
+}
+
+/** How the record of a round replays: `inexact` where messages were lost with their sender. */
+export type Replay = "same" | "different" | "inexact" | "none";
+
+export interface RoundResult {
+  readonly blows: readonly Struck[];
+  readonly findings: readonly ChaosFinding[];
+  /** Why nothing can be told of it; undefined where it can. */
+  readonly untold: string | undefined;
+  readonly replay: Replay;
+  /** Whether the replay shows the findings of checkers, too; undefined where there is none of either. */
+  readonly replayShows?: boolean;
+  readonly digest: string | undefined;
+  readonly fired: readonly string[];
+  readonly wallMs: number;
+}
+
+/** Runs a round to its end. Rejects only where the command itself is at fault. */
+export async function runRound(draft: RoundDraft, options: RoundOptions): Promise<RoundResult> {
+  const began = performance.now();
+  const prepared = await prepareRound(options.scenario, draft);
+  const blows = blowsOf(draft, prepared, options.reference);
+  const ran = await strikeRack({ draft, prepared, blows }, options);
+  const wallMs = () => Math.round(performance.now() - began);
+  const common = { blows: ran.struck, digest: ran.outcome?.digest, wallMs: 0 };
+  if (ran.outcome === undefined) {
+    const findings = ran.finding === undefined ? [] : [ran.finding];
+    const rest = { findings, untold: ran.untold, replay: "none", fired: [] } as const;
+    return { ...common, ...rest, wallMs: wallMs() };
+  }
+  const faults = await recordedIn(options.directory);
+  const { outcome } = ran;
+  const evidence = evidenceOf({ ...ran, outcome, record: recordOf(outcome), faults });
+  const broken = await brokenPromises(prepared, evidence.record);
+  const findings = [...broken, ...progressFindings(evidence, options.reference)];
+  const replayed = await replay(draft, { ...options, faults, evidence });
+  return {
+    ...common,
+    findings: [...findings, ...replayed.findings],
+    untold: undefined,
+    replay: replayed.replay,
+    ...(broken.length > 0 && replayed.broken !== undefined &&
+      { replayShows: replayed.broken.length > 0 }),
+    fired: firedBy(evidence),
+    wallMs: wallMs(),
+  };
+}
+
+interface StruckRun {
+  readonly struck: readonly Struck[];
+  readonly events: readonly SupervisorEvent[];
+  readonly outcome: Outcome | undefined;
+  readonly finding?: ChaosFinding;
+  readonly untold?: string;
+}
+
+interface ToStrike {
+  readonly draft: RoundDraft;
+  readonly prepared: Prepared;
+  readonly blows: readonly Blow[];
+}
+
+/** What goes on beside a rack's processes, to be ended whatever happens to them. */
+interface Beside {
+  striker?: Striker;
+  playing: Promise<void>;
+  timer?: ReturnType<typeof setTimeout>;
+  /** Why the rack was taken down, where it was past its deadline. */
+  late?: string;
+}
+
+/** Runs the rack while the blows fall. All that was started has ended when it returns. */
+async function strikeRack(what: ToStrike, options: RoundOptions): Promise<StruckRun> {
+  const events: SupervisorEvent[] = [];
+  const beside: Beside = { playing: Promise.resolve() };
+  let server: NatsServer | undefined;
+  let outcome: Outcome | undefined;
+  let failure: unknown;
+  try {
+    server = await startNatsServer({
+      dir: options.directory,
+      beforeStart: (starting) => options.onInterrupt("nats", () => starting.stop()),
+    });
+    outcome = await runProcesses(what.prepared, {
+      ...rackOptions(what, { options, server, beside }),
+      address: server.address,
+      onEvent: (event) => events.push(event),
+    });
+  } catch (error) {
+    failure = error;
+  } finally {
+    clearTimeout(beside.timer);
+    beside.striker?.stop();
+    failure = await beside.playing.then(() => failure, (error) => failure ?? error);
+    await server?.stop();
+  }
+  const struck = beside.striker?.struck ?? [];
+  if (failure === undefined) return { struck, events, outcome };
+  return { struck, events, outcome: undefined, ...verdictOn(failure, beside.late) };
+}
+
+function rackOptions(
+  { draft, blows }: ToStrike,
+  of: { readonly options: RoundOptions; readonly server: NatsServer; readonly beside: Beside },
+): RunOptions {
+  const { options, server, beside } = of;
+  return {
+    run: options.run,
+    directory: options.directory,
+    trace: false,
+    check: draft.observe,
+    delayMsMax: draft.manner.kind === "slow" ? draft.manner.delayMsMax : 0,
+    beforeStart: (rack) => {
+      options.onInterrupt("rack", () => {
+        beside.striker?.stop();
+        return rack.down();
+      });
+      beside.timer = setTimeout(() => giveUp(rack, beside), options.deadlineMs);
+    },
+    onStart: (rack) => {
+      beside.striker = new Striker(rack, server, psPerSecond(draft, options.reference));
+      beside.playing = beside.striker.play(blows);
+      // Looked at when the rack has ended; until then it is no unhandled rejection.
+      beside.playing.catch(() => {});
+    },
+  };
+}
+
+/** The rack is past its deadline: says whom it waits for, and takes it down. */
+async function giveUp(rack: Supervisor, beside: Beside): Promise<void> {
+  const status = await rack.status();
+  const now = status === undefined ? "no timekeeper answers" : stallText(status.why);
+  beside.late = `No end in time: ${now}`;
+  await rack.down();
+}
+
+/** What it means that a rack has not come to its end. */
+function verdictOn(
+  failure: unknown,
+  late: string | undefined,
+): Pick<StruckRun, "finding" | "untold"> {
+  if (late !== undefined) return { finding: { check: "makes-progress", text: late } };
+  const text = failure instanceof Error ? failure.message : String(failure);
+  if (failure instanceof RackError && failure.code === EXIT.internal) {
+    return { finding: { check: "no-process-fails", text } };
+  }
+  return { untold: text };
+}
+
+/** A round is held back for so many wall ms at most, booting included. */
+const HELD_BACK_MS = 3_000;
+
+function psPerSecond({ manner }: RoundDraft, { from, length }: Reference): number {
+  if (manner.kind !== "paced") return 0;
+  const perMs = Math.max((length - from) / manner.overMs, length / HELD_BACK_MS);
+  return Math.max(1, Math.round(perMs * 1_000));
+}
+
+function evidenceOf(
+  ran: StruckRun & Recorded & { readonly faults: ReplayedFaults },
+): Evidence {
+  const { outcome: { directory, finals }, record, faults, struck, events } = ran;
+  const finished = events.find((event) => event.kind === "finished");
+  return {
+    plan: record.plan,
+    directory,
+    finals,
+    record,
+    faults: faults.faults,
+    struck,
+    events,
+    summary: finished?.kind === "finished" ? finished.summary : undefined,
+    settled: readSettled(directory),
+  };
+}
+
+interface Recorded {
+  readonly outcome: Outcome;
+  readonly record: RunRecord;
+}
+
+/** What the rack's checkers find, and those of a user's own protocols. */
+async function brokenPromises(prepared: Prepared, record: RunRecord): Promise<ChaosFinding[]> {
+  const own = await checkProtocols(prepared, record);
+  return [
+    ...checkAll(record).flatMap(({ checker, findings }) =>
+      findings.map(({ text }) => ({ check: checker.name, text }))
+    ),
+    ...own.flatMap(({ program, findings }) =>
+      findings.map((text) => ({ check: "protocol-holds", text: `${program}: ${text}` }))
+    ),
+  ];
+}
+
+function recordOf({ record }: Outcome): RunRecord {
+  assert(record !== undefined, "A round is run with what checkers look at");
+  return record;
+}
+
+const NOTHING: ReplayedFaults = { faults: [], writebacks: [], linkFaults: [] };
+
+async function recordedIn(directory: string): Promise<ReplayedFaults> {
+  const path = `${directory}/faults.jsonl`;
+  const isThere = await Deno.stat(path).then(() => true, () => false);
+  return isThere ? await readFaultLines(path) : NOTHING;
+}
+
+/** Replays a round in this process; what it is to show is its digest, and what checkers found. */
+async function replay(
+  draft: RoundDraft,
+  of: RoundOptions & { readonly faults: ReplayedFaults; readonly evidence: Evidence },
+): Promise<{ replay: Replay; findings: ChaosFinding[]; broken?: ChaosFinding[] }> {
+  const { scenario, faults, evidence, deadlineMs } = of;
+  const { summary } = evidence;
+  if (summary === undefined || !summary.exact) return { replay: "inexact", findings: [] };
+  const prepared = await prepareRound(scenario, draft, { ...faults, packing: "all" });
+  const options = { run: `${of.run}-replay`, directory: `${of.directory}/replay` };
+  const ran = await simulate(prepared, { ...options, check: draft.observe, limitMs: deadlineMs });
+  if ("endless" in ran) {
+    return { replay: "different", findings: [{ check: "replays", text: ran.endless }] };
+  }
+  const broken = await brokenPromises(prepared, recordOf(ran));
+  if (ran.digest === summary.digest) return { replay: "same", findings: [], broken };
+  const text = `one process: ${ran.digest}, processes: ${summary.digest}`;
+  return { replay: "different", findings: [{ check: "replays", text }], broken };
+}
+
+async function simulate(
+  prepared: Prepared,
+  options: Omit<RunOptions, "trace" | "delayMsMax">,
+): Promise<Outcome | { readonly endless: string }> {
+  try {
+    return await runSimulated(prepared, { ...options, trace: false, delayMsMax: 0 });
+  } catch (error) {
+    if (error instanceof RackError) return { endless: error.message };
+    throw error;
+  }
+}
+
+/**
+ * Brings a rack up as processes and lets it be.
+ * @returns why it does not come to its end, if so. @throws RackError where that cannot be told.
+ */
+export async function whyEndless(
+  draft: RoundDraft,
+  options: Omit<RoundOptions, "reference">,
+): Promise<string | undefined> {
+  const calm: RoundDraft = { ...draft, manner: { kind: "free" } };
+  const prepared = await prepareRound(options.scenario, calm);
+  const reference = { results: new Map(), from: 0, length: 0, busy: { from: 0, to: 0 } };
+  const ran = await strikeRack({ draft: calm, prepared, blows: [] }, { ...options, reference });
+  if (ran.untold !== undefined) throw new RackError(ran.untold);
+  return ran.finding?.text;
+}
+
+/** How the rack of a round fares where nothing befalls it. @throws RackError where it does not end. */
+export async function runUndisturbed(
+  draft: RoundDraft,
+  of: { readonly scenario: string; readonly directory: string; readonly limitMs: number },
+): Promise<Outcome> {
+  const prepared = await prepareRound(of.scenario, draft, { packing: "all" });
+  return await runSimulated(prepared, {
+    run: "undisturbed",
+    directory: of.directory,
+    trace: false,
+    check: "notes",
+    delayMsMax: 0,
+    limitMs: of.limitMs,
+  });
+}
+
+/** What befell a rack, in words. */
+export function blowTexts(blows: readonly Struck[], { plan }: Prepared): string[] {
+  return blows.map(({ blow, hit }) => `${blowText(blow, plan)}${hit ? "" : " (missed)"}`);
+}

@@ -1,0 +1,148 @@
+/**
+ * P-30 and P-41, last part: each work request completes once, in the order of its queue, and what was
+ * reported once is not reported twice. Judged by what programs posted and what completions they took.
+ */
+import type { CompletedNote, Note, PostedNote, QueueNote, TimedNote } from "../../fabric/audit.ts";
+import { nameOf } from "./noted_writes.ts";
+import {
+  type Checker,
+  countOf,
+  type Finding,
+  FINDINGS_MAX,
+  lifeAt,
+  type RunRecord,
+} from "./run_record.ts";
+import { isPutResult, isReportedOnce } from "./survival.ts";
+
+export const completions: Checker = {
+  name: "completes-once-in-order",
+  promise: "Each completion is of a work request that was posted, comes once and in the order of " +
+    "its queue; after an error only flushes follow; no write is told persistent twice.",
+  looked: (run) => countOf(completedIn(run), "completion"),
+  subjects: completedIn,
+  without: "no completion was taken",
+  check: checkCompletions,
+};
+
+function completedIn({ notes }: RunRecord): number {
+  return notes.filter(({ note }) => note.kind === "completed").length;
+}
+
+function checkCompletions(run: RunRecord): Finding[] {
+  const findings: Finding[] = [];
+  const queues = new Queues();
+  const told = new Map<string, "written" | "persistent">();
+  for (const timed of run.notes) {
+    const { note } = timed;
+    const life = () => `${timed.node} in life ${lifeAt(run, timed.node, timed.time)}`;
+    const wrong = isOfQueue(note) ? queues.take(life(), note) : wrongTold(told, timed);
+    if (wrong === undefined) continue;
+    findings.push({ text: `${timed.node}: ${wrong}`, time: timed.time });
+    if (findings.length >= FINDINGS_MAX) return findings;
+  }
+  for (const { node, time, value } of run.reports) {
+    if (!isPutResult(value) || isReportedOnce(value)) continue;
+    const text = `${node}: put to ${value.to} was told of what was not outstanding, or twice`;
+    findings.push({ text, time });
+  }
+  return findings;
+}
+
+function isOfQueue(note: Note): note is QueueNote {
+  return note.kind === "posted" || note.kind === "completed" || note.kind === "emptied" ||
+    note.kind === "resumed";
+}
+
+/** What is wrong with what was said of a write; undefined where nothing is. */
+function wrongTold(
+  told: Map<string, "written" | "persistent">,
+  { by, note }: TimedNote,
+): string | undefined {
+  if (note.kind !== "writes" && note.kind !== "visible" && note.kind !== "persistent") return;
+  const name = nameOf(by, note.id);
+  const known = told.get(name);
+  if (note.kind === "writes") {
+    told.set(name, "written");
+    return known === undefined ? undefined : `${name} is announced twice`;
+  }
+  if (known === undefined) return `${name} is told ${note.kind} before it was written`;
+  if (note.kind === "visible") return undefined;
+  told.set(name, "persistent");
+  return known === "persistent" ? `${name} is told persistent twice` : undefined;
+}
+
+interface Request {
+  readonly wqe: number;
+  readonly wrId: number;
+  readonly signaled: boolean;
+}
+
+/** Queues of all hosts, with what is outstanding in each. */
+class Queues {
+  /** Oldest first. */
+  readonly #outstanding = new Map<string, Request[]>();
+  /** Queue pairs that a failed completion has taken to an error. */
+  readonly #failed = new Set<string>();
+
+  /** @returns what is wrong with what happened; undefined where nothing is. */
+  take(host: string, note: QueueNote): string | undefined {
+    const { qpn } = note;
+    switch (note.kind) {
+      case "emptied":
+        for (const each of note.queue === "shared" ? ["shared"] : ["send", "recv"]) {
+          this.#outstanding.delete(`${host} ${qpn} ${each}`);
+          this.#failed.delete(`${host} ${qpn} ${each}`);
+        }
+        return undefined;
+      case "resumed":
+        this.#failed.delete(`${host} ${qpn} send`);
+        return undefined;
+      case "posted":
+        return this.#post(`${host} ${qpn} ${note.queue}`, note);
+      case "completed":
+        return this.#retire(`${host} ${note.srqn ?? qpn} ${note.queue}`, note) ??
+          this.#follow(host, note);
+    }
+  }
+
+  #post(key: string, { wqe, wrId, signaled, queue, qpn }: PostedNote): string | undefined {
+    const outstanding = this.#outstanding.get(key) ?? [];
+    this.#outstanding.set(key, outstanding);
+    const old = outstanding.findIndex((each) => each.wqe === wqe);
+    outstanding.push({ wqe, wrId, signaled });
+    if (old < 0) return undefined;
+    outstanding.splice(old, 1);
+    // A queue pair that ends gives its slots of a shared queue back without a completion.
+    if (queue === "shared") return undefined;
+    return `WQE ${wqe} of QP ${qpn}'s ${queue} queue is posted while it is outstanding`;
+  }
+
+  #retire(key: string, note: CompletedNote): string | undefined {
+    const { wqe, wrId, queue, qpn } = note;
+    const what = `completion of WQE ${wqe} of QP ${qpn}'s ${queue} queue`;
+    const outstanding = this.#outstanding.get(key) ?? [];
+    const place = outstanding.findIndex((each) => each.wqe === wqe);
+    if (place < 0) return `${what}, which is not outstanding`;
+    const posted = outstanding[place]!;
+    const skipped = queue === "shared" ? [] : outstanding.slice(0, place);
+    outstanding.splice(place - skipped.length, skipped.length + 1);
+    if (posted.wrId !== wrId) return `${what} has wr_id ${wrId}, it was posted as ${posted.wrId}`;
+    const passed = skipped.find(({ signaled }) => signaled);
+    if (passed !== undefined) return `${what} overtakes WQE ${passed.wqe}, which was signalled`;
+    if (!posted.signaled && note.status === "SUCCESS") return `${what}, which was unsignalled`;
+    return undefined;
+  }
+
+  /** After an error nothing but flushes follows, in that queue, until it begins again. */
+  #follow(host: string, { qpn, queue, status }: CompletedNote): string | undefined {
+    // A shared queue's completions are of each queue pair's own receives.
+    const key = `${host} ${qpn} ${queue === "send" ? "send" : "recv"}`;
+    if (this.#failed.has(key)) {
+      if (status === "WR_FLUSH_ERR") return undefined;
+      return `QP ${qpn}'s ${queue} queue completes with ${status} after an error`;
+    }
+    // A verification that failed is an answer, after which the queue goes on (V-01).
+    if (status !== "SUCCESS" && status !== "VERIFY_ERR") this.#failed.add(key);
+    return undefined;
+  }
+}

@@ -1,0 +1,116 @@
+/**
+ * A replicated log never loses a record that it told durable: any replicas of which as many are left as
+ * one has to read give it back, in its place, byte for byte.
+ */
+import type { LogNote } from "../../fabric/audit.ts";
+import {
+  chooseLog,
+  type LogScan,
+  PayloadCount,
+  readQuorum,
+  scanLog,
+  slotBytes,
+} from "../../nodes/host/programs/log/layout.ts";
+import { type Checker, countOf, type Finding, type RunRecord } from "./run_record.ts";
+
+export const replicatedLog: Checker = {
+  name: "durable-records-are-kept",
+  promise:
+    "Every record that a replicated log told durable is found, whole and in its place, by whoever reads " +
+    "any majority of the replicas.",
+  looked: (run) => countOf(durableIn(run), "durable record"),
+  subjects: durableIn,
+  without: "no log has told a record durable",
+  check: (run) => lastNotes(run).flatMap((note) => checkLog(run, note)),
+};
+
+function durableIn(run: RunRecord): number {
+  return lastNotes(run).reduce((sum, { durable }) => sum + durable, 0);
+}
+
+/** What was told last, and so most, of each log since it was begun. */
+function lastNotes({ plan, notes, claims = false }: RunRecord): LogNote[] {
+  const last = new Map<string, LogNote>();
+  const begun = new Map<string, number>();
+  for (const { time, node, note } of notes) {
+    if (note.kind !== "log" || note.anew !== true || !mayBeginAnew(plan, node)) continue;
+    begun.set(nameOf(note), Math.max(time, begun.get(nameOf(note)) ?? 0));
+  }
+  for (const { time, note } of notes) {
+    if (note.kind !== "log" || !(note.promised || claims)) continue;
+    if (time < (begun.get(nameOf(note)) ?? 0)) continue;
+    const known = last.get(nameOf(note));
+    if (known === undefined || note.durable >= known.durable) last.set(nameOf(note), note);
+  }
+  return [...last.values()];
+}
+
+/** Logs at other hosts are others, whatever they are called. */
+function nameOf({ log, replicas }: LogNote): string {
+  return `${log} at ${replicas.map(({ host }) => host).toSorted()}`;
+}
+
+/** A client that was not told to begin a log anew may not give up what was durable. */
+function mayBeginAnew({ nodes }: RunRecord["plan"], node: string): boolean {
+  return nodes.some(({ name, kind, config }) =>
+    name === node && kind === "host" &&
+    config.programs.some(({ run, options }) => run === "log" && options["anew"] === true)
+  );
+}
+
+function checkLog(run: RunRecord, note: LogNote): Finding[] {
+  const { replicas, quorum } = note;
+  const scans = replicas.map((replica) => ({
+    host: replica.host,
+    scan: scanOf(run, note, replica),
+  }));
+  const findings: Finding[] = [];
+  for (const chosen of subsets(scans, readQuorum(replicas.length, quorum))) {
+    const found = crcOfFirst(note.durable, chosen.map(({ scan }) => scan));
+    if (found === note.crc) continue;
+    const hosts = chosen.map(({ host }) => host).join(", ");
+    const what = found === undefined ? "not as many" : "not these";
+    findings.push({
+      text: `log ${note.log}: ${note.durable} records were told durable, ${hosts} have ${what}`,
+    });
+  }
+  return findings;
+}
+
+/** A replica that was never reached has none of the log, or none of its later segments. */
+function scanOf(
+  run: RunRecord,
+  { log: name, recordBytes, segments }: LogNote,
+  { host, at }: LogNote["replicas"][number],
+): LogScan {
+  const image = run.scm(host);
+  if (at.length === 0 || image === undefined) return { claimed: 0, records: [] };
+  const size = slotBytes({ recordBytes });
+  const parts = at.map((from, i) => image.read(from, from + (segments[i] ?? 0) * size));
+  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let end = 0;
+  for (const part of parts) {
+    bytes.set(part, end);
+    end += part.length;
+  }
+  return scanLog({ name, recordBytes, slots: bytes.length / size }, bytes);
+}
+
+/** CRC of so many first payloads of the log that these replicas make; undefined: it has fewer. */
+function crcOfFirst(durable: number, scans: readonly LogScan[]): number | undefined {
+  const payloads = new PayloadCount();
+  for (const record of chooseLog(scans)) {
+    if (payloads.count === durable) break;
+    payloads.add(record);
+  }
+  return payloads.count === durable ? payloads.crc : undefined;
+}
+
+/** All choices of `size` of the items. */
+function* subsets<Item>(items: readonly Item[], size: number): Generator<Item[]> {
+  if (size === 0) yield [];
+  for (const [i, item] of items.entries()) {
+    if (size === 0) return;
+    for (const rest of subsets(items.slice(i + 1), size - 1)) yield [item, ...rest];
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * What a checker looks at: a run as it was seen from outside. Nothing of it is a model's word for its
+ * own soundness: programs' reports and notes, frames on cables, and bytes in SCM when the power is gone.
+ */
+import type { TimedNote } from "../../fabric/audit.ts";
+import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
+import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import type { WireLedger } from "./wire_ledger.ts";
+
+/** A stretch of time in which a node has power: from `from` on, before `to`. */
+export interface Life {
+  readonly from: Time;
+  readonly to: Time;
+}
+
+/** What a program reported. */
+export interface ReportSeen {
+  readonly time: Time;
+  readonly node: string;
+  readonly topic: string;
+  readonly value: unknown;
+}
+
+/** A host's SCM after a power failure at the end of the run. */
+export interface ImageView {
+  /** Bytes [from, to). */
+  read(from: number, to: number): Uint8Array;
+  /**
+   * What else the eight bytes from `unit` on may be after it, where that is open: what a cache may
+   * have evicted by then (see the crash explorer). Undefined: they are what {@link read} says.
+   */
+  possible?(unit: number): readonly Uint8Array[] | undefined;
+}
+
+export interface RunRecord {
+  readonly plan: RackPlan;
+  /** When the run stopped though something would still have happened; absent: it ran to its end. */
+  readonly until?: Time;
+  /** Lives of each node, oldest first. */
+  readonly lives: ReadonlyMap<string, readonly Life[]>;
+  readonly reports: readonly ReportSeen[];
+  /** By time; those of one node in the order of their making. */
+  readonly notes: readonly TimedNote[];
+  /** Undefined for a host whose SCM nobody can read. */
+  readonly scm: (host: string) => ImageView | undefined;
+  /** Host → SCM as it was before the run; absent: zeros. */
+  readonly before?: (host: string) => ImageView | undefined;
+  /** Judge by what methods claim, also where nothing promises it: to show that they claim wrongly. */
+  readonly claims?: boolean;
+  /** Frames on cables, where they were recorded. */
+  readonly wire?: WireLedger;
+  /** When bytes became persistent on which host, where that was recorded. */
+  readonly durable?: Iterable<{ readonly time: Time; readonly node: string }>;
+}
+
+/** Something that a checker found to be wrong. */
+export interface Finding {
+  /** What is wrong, with who, when and where. */
+  readonly text: string;
+  readonly time?: Time;
+  /** Bytes of a host's SCM that it is about. */
+  readonly scm?: { readonly host: string; readonly from: number; readonly to: number };
+}
+
+/** One promise of the rack, and how it is checked. Pure. */
+export interface Checker {
+  /** As `expect:` of a scenario and the report of a run have it. */
+  readonly name: string;
+  /** The promise, in a sentence. */
+  readonly promise: string;
+  /** How much there is to be looked at, for people: `64 writes, 60 promised`. */
+  readonly looked: (run: RunRecord) => string;
+  /** Of how many things the promise speaks in this run: of none, it is kept whatever the rack does. */
+  readonly subjects: (run: RunRecord) => number;
+  /** What is missing where there is none, for people: `no frame was seen`. */
+  readonly without: string;
+  /** @returns what breaks the promise, at most {@link FINDINGS_MAX}; nothing where it is kept. */
+  readonly check: (run: RunRecord) => Finding[];
+}
+
+/** So many of something, for people. */
+export function countOf(what: number, one: string, many = `${one}s`): string {
+  return `${what} ${what === 1 ? one : many}`;
+}
+
+/** Whoever breaks a promise a thousand times is told of the first few. */
+export const FINDINGS_MAX = 20;
+
+/** The lives of a plan's nodes, by the power failures and returns that happened. */
+export function livesOf(plan: RackPlan, faults: readonly FaultPlan[]): Map<string, Life[]> {
+  const lives = new Map<string, Life[]>();
+  for (const { name } of plan.nodes) lives.set(name, [{ from: 0, to: Infinity }]);
+  for (const { at, action, node } of faults.toSorted((x, y) => x.at - y.at)) {
+    const own = lives.get(node);
+    const last = own?.at(-1);
+    if (own === undefined || last === undefined) continue;
+    const isOn = last.to === Infinity;
+    if (action === "kill" && isOn) own[own.length - 1] = { from: last.from, to: at };
+    else if (action === "start" && !isOn) own.push({ from: at, to: Infinity });
+  }
+  return lives;
+}
+
+/** Number of the life in which something happens at `time`; −1 where the node has no power then. */
+export function lifeAt(run: Pick<RunRecord, "lives">, node: string, time: Time): number {
+  const lives = run.lives.get(node) ?? [];
+  return lives.findIndex(({ from, to }) => time >= from && time < to);
+}
+
+/** All that goes wrong with cables, and may therefore be seen on them. */
+export function faultsOf({ linkFaults = [] }: RackPlan, cable: number): LinkFaultPlan[] {
+  return linkFaults.filter((fault) => fault.cable === cable);
+}

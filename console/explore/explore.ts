@@ -1,0 +1,121 @@
+/**
+ * The crash explorer: runs a rack once, and then knows of every instant what a power failure would leave
+ * and what the rest of the rack would still have been told. Read, in this order: `history.ts` (what is
+ * durable when), `choices.ts` (what caches may have written back besides), `post_crash_run.ts` (what the
+ * living say), `crash_sweep.ts` (every instant, one after the other), `judge.ts` and `protocol_judge.ts` (who is
+ * asked), `counterexample.ts` (what is shown of a breach, after it was made to happen in a real run).
+ */
+import { formatTime } from "../../fabric/base/time.ts";
+import { victimOf } from "./post_crash_run.ts";
+import { confirm } from "./counterexample.ts";
+import { type Counts, Pass } from "./crash_sweep.ts";
+import { type RackRun, runRack } from "./rerun.ts";
+import type { ExploredRack, ExploreOptions, ExploreProgress, Verdict } from "./types.ts";
+
+/** The loop goes on for so long before somebody else has a turn: a signal, a progress bar. */
+const TURN_MS = 50;
+
+/**
+ * Explores a rack. Says now and then how far it is.
+ * @throws Error where a program keeps state from run to run, or (our mistake) a run does not show what was
+ *   derived, or a host is to be cut that the rack has not.
+ */
+export async function* explore(
+  rack: ExploredRack,
+  options: ExploreOptions,
+): AsyncGenerator<ExploreProgress, Verdict> {
+  const began = performance.now();
+  const recording = runRack(rack, { histories: true });
+  const counts: Counts = { instants: 0, crashPoints: 0, continuations: 0, bounded: 0 };
+  const targets = targetsOf(rack, recording, options);
+  const isWindow = options.from !== undefined || options.until !== undefined;
+  const ended = (more: Pick<Verdict, "verdict" | "counterexample"> & { why?: string }): Verdict => {
+    const wallMs = performance.now() - began;
+    const perSecond = Math.round(1_000 * counts.crashPoints / wallMs);
+    const exhaustive = more.verdict === "safe" && counts.bounded === 0 && !isWindow;
+    const spoken = spokenOf(recording);
+    return { ...more, hosts: targets.flat(), ...counts, exhaustive, ...spoken, wallMs, perSecond };
+  };
+  let turnEnds = began + TURN_MS, isCutOff = recording.isCutOff;
+  for (const [i, hosts] of targets.entries()) {
+    const victims = hosts.map((host) => victimOf(rack.plan, host));
+    const isTotal = options.cut === "all";
+    const pass = new Pass({ rack, recording, victims, isTotal, options, counts });
+    const run = pass.run();
+    for (;;) {
+      const next = run.next();
+      if (next.done) {
+        isCutOff ||= pass.isCutOff;
+        if (next.value === undefined) break;
+        const counterexample = confirm(rack, { suspicion: next.value, recording, options });
+        return ended({ verdict: "unsafe", counterexample });
+      }
+      const now = performance.now();
+      const why = whyStop(options, counts, now - began);
+      if (why !== undefined) return ended({ verdict: "partial", why, counterexample: null });
+      if (now < turnEnds) continue;
+      const share = (i + next.value) / targets.length;
+      yield { host: hosts.join(" "), share, crashPoints: counts.crashPoints };
+      await new Promise((resolve) => setTimeout(resolve, 0));
+      turnEnds = performance.now() + TURN_MS;
+    }
+  }
+  const why = whyUnsure(recording, counts, isCutOff);
+  if (why !== undefined) return ended({ verdict: "partial", why, counterexample: null });
+  return ended({ verdict: "safe", counterexample: null });
+}
+
+/** Why it means little that nothing wrong was found; undefined where it means that nothing is. */
+function whyUnsure({ endPs }: RackRun, counts: Counts, isCutOff: boolean): string | undefined {
+  if (isCutOff) {
+    return "the scenario's `until` ends a run, with or without the power failure, before it is over";
+  }
+  if (counts.instants > 0) return undefined;
+  return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
+}
+
+/** Runs an exploration to its end, without anybody watching. */
+export async function exploreAll(rack: ExploredRack, options: ExploreOptions): Promise<Verdict> {
+  const steps = explore(rack, options);
+  for (;;) {
+    const next = await steps.next();
+    if (next.done) return next.value;
+  }
+}
+
+function whyStop(options: ExploreOptions, counts: Counts, elapsedMs: number): string | undefined {
+  const { limit = Infinity, forMs = Infinity } = options;
+  if (options.stopped?.()) return "it was interrupted";
+  if (counts.crashPoints >= limit) return `${limit} crash points were asked for`;
+  return elapsedMs >= forMs ? `its time of ${forMs / 1_000} s is over` : undefined;
+}
+
+/** Hosts that are cut, those together that are cut at once. */
+function targetsOf(
+  rack: ExploredRack,
+  recording: RackRun,
+  { cut }: ExploreOptions,
+): readonly (readonly string[])[] {
+  const hosts = rack.plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
+  if (cut === "all") return [hosts];
+  if (cut === "each") return hosts.map((host) => [host]);
+  if (cut !== undefined) return [[cut.host]];
+  const wanted = new Set(
+    recording.notes.flatMap(({ note }) => note.kind === "writes" ? [note.on] : []),
+  );
+  for (const node of rack.plan.nodes) {
+    const own = node.kind === "host" ? node.config.programs : [];
+    const isAsked = (run: string) =>
+      Object.hasOwn(rack.recoveries, run) || Object.hasOwn(rack.checks, run);
+    if (own.some(({ run }) => isAsked(run))) wanted.add(node.name);
+  }
+  const found = hosts.filter((host) => wanted.has(host));
+  return (found.length > 0 ? found : hosts).map((host) => [host]);
+}
+
+/** What the verdict is about: writes that somebody spoke of, and promises. */
+function spokenOf({ notes }: RackRun): Pick<Verdict, "writes" | "promises"> {
+  const writes = notes.filter(({ note }) => note.kind === "writes").length;
+  const promises = notes.filter(({ note }) => note.kind === "persistent" && note.promised).length;
+  return { writes, promises };
+}

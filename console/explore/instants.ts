@@ -1,0 +1,52 @@
+/**
+ * The instants at which anything becomes of what a power failure of a host would leave, or of what had been
+ * said by then: between two of them every instant is as good as any other.
+ */
+import type { Time } from "../../fabric/base/time.ts";
+import type { Continuations, Victim } from "./post_crash_run.ts";
+import type { RackRun } from "./rerun.ts";
+
+/**
+ * First instants of the spans in which nothing changes, ascending. A power failure comes before everything
+ * at its instant, so what happens at `t` is in force from `t` + 1 ps on.
+ */
+export function instantsOf(
+  recording: RackRun,
+  of: {
+    readonly victims: readonly Victim[];
+    /** None where nobody lives on to say anything. */
+    readonly continuations?: Continuations;
+    /** Somebody is asked who knows the instant, and what others had said before it. */
+    readonly isTold?: boolean;
+    readonly from?: Time;
+    readonly until?: Time;
+  },
+): Time[] {
+  const { victims, continuations, isTold = false, from = 1, until = Infinity } = of;
+  const hosts = new Set(victims.map(({ host }) => host));
+  const edges = new Set<Time>([1, from, recording.endPs + 1]);
+  for (const host of hosts) {
+    for (const { at } of recording.histories.get(host)?.entries ?? []) edges.add(at + 1);
+  }
+  // Of all that is said, or only of what the dead had said before.
+  const isHeard = (node: string) => isTold || continuations === undefined || hosts.has(node);
+  for (const { node, time } of recording.reports) if (isHeard(node)) edges.add(time + 1);
+  for (const { node, time } of recording.notes) if (isHeard(node)) edges.add(time + 1);
+  for (const at of continuations?.edges() ?? []) edges.add(at);
+  for (const victim of victims) for (const at of journalEdges(recording, victim)) edges.add(at);
+  const lives = victims.map(({ host }) => recording.lives.get(host) ?? []);
+  return [...edges].sort((x, y) => x - y).filter((at) =>
+    at >= from && at >= 1 && at < until &&
+    // Where the scenario has taken the power of one, that of the others still goes; at its very instant, too.
+    lives.some((own) => own.some((life) => at > life.from && at <= life.to))
+  );
+}
+
+/** Where the card keeps what it has on the way to a host that lost its power (`wsp`). */
+function* journalEdges(recording: RackRun, { config, noticePs }: Victim): Generator<Time> {
+  if (config.domain !== "wsp") return;
+  for (const { at, arrivesAt } of recording.sendings.get(config.rnic)?.busWrites ?? []) {
+    yield Math.max(1, at - noticePs + 1);
+    yield arrivesAt + 1;
+  }
+}

@@ -1,0 +1,174 @@
+/**
+ * Power failures in the middle of an instant. What a memory does at one instant of the model takes a while
+ * in a machine: of a DMA write, or of buffers that go to memory, some of the pieces are there and others
+ * not, in any order; of what a core stores where that is durable at once, the first part is. A cut between
+ * two instants shows neither, so each such instant is gone through here, piece by piece.
+ */
+import type { Time } from "../../fabric/base/time.ts";
+import { IN_ORDER } from "../../nodes/host/memory/memory_log.ts";
+import {
+  type Cell,
+  type Cells,
+  isSame,
+  lineCell,
+  tornCells,
+  wordsAround,
+  wordsWith,
+  type Writeback,
+} from "./choices.ts";
+import {
+  type Bytes,
+  type CrashCursor,
+  type DirtyLine,
+  type DurableEntry,
+  type Entry,
+  LINE_BYTES,
+  type Range,
+} from "./history.ts";
+
+/** A power failure at `at`, before everything at that instant but a part. */
+export interface Interruption {
+  readonly at: Time;
+  /** Bytes that it is about. */
+  readonly ranges: readonly Range[];
+  /** What came before at the same instant, and is there. */
+  readonly early: readonly Range[];
+}
+
+/**
+ * Moves a cursor to `until`, and stops wherever a power failure on the way finds what none between two
+ * instants does: what is open then, `cells` say.
+ * @param of.tear bytes of a write that are there as a whole or not at all.
+ * @param of.matters whether somebody asks about these bytes.
+ */
+export function* interruptions(
+  cursor: CrashCursor,
+  cells: Pick<Cells, "interrupt" | "mend">,
+  of: {
+    readonly until: Time;
+    readonly tear: number;
+    readonly matters?: (ranges: readonly Range[], at: Time) => boolean;
+  },
+): Generator<Interruption> {
+  for (let next = cursor.next; next !== undefined && next.at < of.until; next = cursor.next) {
+    const { at } = next;
+    const early: Range[] = [];
+    for (let rest = cursor.upcoming(at); rest.length > 0; rest = cursor.upcoming(at)) {
+      const together = firstTogether(rest);
+      const ranges = [...together.flatMap(rangeOf), ...early];
+      if (of.matters?.(ranges, at) !== false) {
+        const open = openedBy(together, cursor, { at, tear: of.tear });
+        cells.interrupt(open);
+        if (early.length > 0 || waysOf(open) > 2) yield { at, ranges, early: [...early] };
+        cells.mend();
+      }
+      for (const entry of together) {
+        if (entry.kind === "durable") early.push(...rangeOf(entry));
+        cursor.step();
+      }
+    }
+  }
+}
+
+/** Write-backs by which a run finds in time what is there early, though that is not its instant yet. */
+export function writebacksOf(
+  { at, early }: Pick<Interruption, "at" | "early">,
+  image: Pick<Bytes, "read">,
+): Writeback[] {
+  return early.map((range) => {
+    const words = wordsAround(range);
+    return { at: at - 1, ...words, buffered: false, data: wordsWith(image, words) };
+  });
+}
+
+/** Two ways are what the instants before and after it show. */
+function waysOf(cells: readonly Cell[]): number {
+  return cells.reduce((ways, { alternatives }) => ways * alternatives.length, 1);
+}
+
+function rangeOf(entry: Entry): Range[] {
+  if (entry.kind === "durable") {
+    return [{ from: entry.offset, to: entry.offset + entry.bytes.length }];
+  }
+  return entry.kind === "dirty" ? [{ from: entry.line, to: entry.line + LINE_BYTES }] : [];
+}
+
+/** What comes by itself: after all before it, and before all after it. */
+function isInTurn(entry: Entry): boolean {
+  return entry.kind === "durable" && (entry.unit === IN_ORDER || entry.unit > LINE_BYTES);
+}
+
+/** The first of an instant's entries, as many as come in any order. */
+function firstTogether(entries: readonly Entry[]): readonly Entry[] {
+  const [first] = entries;
+  if (first === undefined || isInTurn(first)) return entries.slice(0, 1);
+  const written: DurableEntry[] = [];
+  const end = entries.findIndex((entry) => {
+    if (isInTurn(entry)) return true;
+    if (entry.kind !== "durable" || entry.unit === LINE_BYTES) return false;
+    if (written.some((other) => overlap(other, entry))) return true;
+    written.push(entry);
+    return false;
+  });
+  return end < 0 ? entries : entries.slice(0, end);
+}
+
+function overlap(x: DurableEntry, y: DurableEntry): boolean {
+  return x.offset < y.offset + y.bytes.length && y.offset < x.offset + x.bytes.length;
+}
+
+/** What is open while these happen: none where nothing becomes durable by them. */
+function openedBy(
+  entries: readonly Entry[],
+  cursor: CrashCursor,
+  { at, tear }: { readonly at: Time; readonly tear: number },
+): Cell[] {
+  if (!entries.some(({ kind }) => kind === "durable")) return [];
+  const lines = new Map<number, DirtyLine["versions"]>();
+  const pieces: Cell[] = [];
+  for (const entry of entries) {
+    if (entry.kind === "dirty") versionsOf(lines, entry.line).push(entry);
+    if (entry.kind !== "durable") continue;
+    const { offset, bytes, unit } = entry;
+    if (unit === LINE_BYTES) versionsOf(lines, offset).push({ at, bytes, words: 0 });
+    else if (unit === IN_ORDER) pieces.push(...firstWords(entry, tear, cursor.image));
+    else pieces.push(...tornCells(entry, tear, cursor.image, lines));
+  }
+  const changed = [...lines].flatMap(([line, versions]) => {
+    const before = cursor.dirty.get(line)?.versions ?? [];
+    const known = lineCell({ line, versions: before }, cursor.image)?.alternatives.length ?? 1;
+    const cell = lineCell({ line, versions: [...before, ...versions] }, cursor.image, at);
+    return cell === undefined || cell.alternatives.length === known ? [] : [cell];
+  });
+  return [...changed, ...pieces];
+}
+
+function versionsOf(lines: Map<number, DirtyLine["versions"]>, line: number) {
+  let versions = lines.get(line);
+  if (versions === undefined) lines.set(line, versions = []);
+  return versions;
+}
+
+/** What a core has stored, as one choice: so many first words of it. */
+function firstWords(
+  { at, offset, bytes }: DurableEntry,
+  tear: number,
+  image: Pick<Bytes, "read">,
+): Cell[] {
+  const before = new Uint8Array(bytes.length);
+  image.read(offset, before);
+  const alternatives = [before];
+  for (let end = 0; end < bytes.length;) {
+    end = Math.min(bytes.length, end + tear - (offset + end) % tear);
+    const found = before.slice();
+    found.set(bytes.subarray(0, end));
+    if (!isSame(found, alternatives.at(-1)!)) alternatives.push(found);
+  }
+  if (alternatives.length === 1) return [];
+  const words = wordsAround({ from: offset, to: offset + bytes.length });
+  const writebacks = (i: number): Writeback[] => {
+    const data = wordsWith(image, words, { from: offset, bytes: alternatives[i]! });
+    return i === 0 ? [] : [{ at: at - 1, ...words, buffered: false, data }];
+  };
+  return [{ from: offset, length: bytes.length, alternatives, writebacks }];
+}

@@ -1,0 +1,207 @@
+/**
+ * Asks the checker of promises (P-41) about what a power failure leaves, again and again as little of it
+ * changes. A promise is about each eight bytes by themselves, so only those are asked about of which other
+ * things may be found than before, or of which something else was said; and each choice is asked about
+ * alone, however many there are.
+ */
+import type { TimedNote } from "../../fabric/audit.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import { persistence } from "../checks/persistence.ts";
+import type { Finding, ImageView, RunRecord } from "../checks/run_record.ts";
+import { type Cell, type Cells, readCrashed, WORD_BYTES } from "./choices.ts";
+import type { Bytes, Range } from "./history.ts";
+import { SpokenWrites } from "./declared_writes.ts";
+
+/** What a power failure leaves of one host's SCM: what is durable, and what is open. */
+export interface CrashState {
+  readonly host: string;
+  readonly image: Pick<Bytes, "read">;
+  readonly cells: Pick<Cells, "in">;
+}
+
+/** Which alternative of a cell is found, of those that are settled. */
+export type Settled = ReadonlyMap<Cell, number>;
+
+type Run = Pick<RunRecord, "plan" | "lives" | "claims">;
+
+/** What had been promised of one host's SCM, and whether it is kept. */
+export class Judge {
+  readonly #run: Run;
+  readonly #host: string;
+  readonly #spoken: SpokenWrites;
+  readonly #most: number;
+  #isBounded = false;
+
+  /**
+   * @param of.notes all that is said of a run, by time.
+   * @param of.most ways to settle together what writes that come after others are in.
+   */
+  constructor(
+    run: Run,
+    of: { readonly host: string; readonly notes: readonly TimedNote[]; readonly most: number },
+  ) {
+    this.#most = of.most;
+    this.#run = run;
+    this.#host = of.host;
+    this.#spoken = new SpokenWrites(of.notes, { host: of.host, claims: run.claims === true });
+  }
+
+  /** The bytes that anybody spoke of; undefined where nobody did. */
+  get whole(): Range | undefined {
+    return this.#spoken.whole;
+  }
+
+  /** Whether there were more ways than that since this was last asked. */
+  takeBounded(): boolean {
+    const was = this.#isBounded;
+    this.#isBounded = false;
+    return was;
+  }
+
+  get checker(): string {
+    return persistence.name;
+  }
+
+  /** Whether there are writes there that come after others, or others after them. */
+  hasLinks(ranges: readonly Range[]): boolean {
+    return this.#spoken.hasLinks(ranges);
+  }
+
+  /** Bytes of which something else is said than in `before`, which says the same until `since`. */
+  differences(before: Judge | undefined, since: Time): Range[] {
+    if (before !== undefined) return this.#spoken.differences(before.#spoken, since);
+    const { whole } = this;
+    return whole === undefined ? [] : [whole];
+  }
+
+  /** What is open of all that these bytes are about. */
+  cellsOf(state: CrashState, ranges: readonly Range[]): Cell[] {
+    return openIn(state, this.#spoken.about(ranges)?.parts ?? [], NOTHING);
+  }
+
+  /**
+   * What is wrong with what is found in some ranges, for any of its choices.
+   * @param settled choices that are made.
+   */
+  judge(state: CrashState, ranges: readonly Range[], settled: Settled = NOTHING): Finding[] {
+    const about = this.#spoken.about(ranges);
+    if (about === undefined) return [];
+    const { parts, notes, deciding } = about;
+    // Whether one write is found decides what is asked of those that it comes after.
+    const open = openIn(state, deciding, settled);
+    const joint = jointly(open, this.#most);
+    if (joint.length < open.length) this.#isBounded = true;
+    for (const choice of combinations(joint, settled)) {
+      const isOpen = openIn(state, parts, choice).length > 0;
+      const findings = persistence.check({
+        ...this.#run,
+        reports: [],
+        notes,
+        scm: (host) => host === this.#host ? viewOf(state, choice, isOpen) : undefined,
+      });
+      if (findings.length > 0) return findings;
+    }
+    return [];
+  }
+}
+
+const NOTHING: Settled = new Map();
+
+/** The cells of these ranges that are not settled. */
+function openIn(state: CrashState, ranges: readonly Range[], settled: Settled): Cell[] {
+  const cells = new Set(ranges.flatMap(({ from, to }) => state.cells.in(from, to)));
+  return [...cells].filter((cell) => !settled.has(cell));
+}
+
+/** The first of them, as many as have no more than `most` ways to be settled together. */
+function jointly(cells: readonly Cell[], most: number): readonly Cell[] {
+  let ways = 1;
+  const end = cells.findIndex(({ alternatives }) => (ways *= alternatives.length) > most);
+  return end < 0 ? cells : cells.slice(0, end);
+}
+
+/** Ways to settle these cells, on top of what is settled. */
+function* combinations(cells: readonly Cell[], settled: Settled): Generator<Settled> {
+  const counts = cells.map(({ alternatives }) => alternatives.length);
+  const picks = counts.map(() => 0);
+  for (;;) {
+    yield new Map([...settled, ...cells.map((cell, i) => [cell, picks[i]!] as const)]);
+    let i = 0;
+    while (i < picks.length && picks[i]! + 1 === counts[i]) picks[i++] = 0;
+    if (i === picks.length) return;
+    picks[i]!++;
+  }
+}
+
+/** What a checker sees of it. @param isOpen whether there is anything that is not settled. */
+function viewOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
+  const pick = (cell: Cell) => settled.get(cell) ?? 0;
+  const read = (from: number, to: number) => {
+    const bytes = new Uint8Array(to - from);
+    readCrashed({ ...state, pick }, from, bytes);
+    return bytes;
+  };
+  if (!isOpen) return { read };
+  const possible = (unit: number) => {
+    const end = unit + WORD_BYTES;
+    let found: Uint8Array[] = [read(unit, end)];
+    for (const cell of state.cells.in(unit, end)) {
+      if (!settled.has(cell)) found = found.flatMap((bytes) => withEach(cell, unit, bytes));
+    }
+    return found.length === 1 ? undefined : found;
+  };
+  return { read, possible };
+}
+
+function withEach(cell: Cell, unit: number, bytes: Uint8Array): Uint8Array[] {
+  return cell.alternatives.map((alternative) => {
+    const from = Math.max(cell.from, unit);
+    const to = Math.min(cell.from + cell.length, unit + WORD_BYTES);
+    const found = bytes.slice();
+    found.set(alternative.subarray(from - cell.from, to - cell.from), from - unit);
+    return found;
+  });
+}
+
+/**
+ * The fewest choices with which something is wrong: none, one, or two of them together.
+ * @param of.suspected bytes that were found to be wrong with some choices: what is open there comes first.
+ * @returns undefined where none of them is enough.
+ */
+export function witnessOf(
+  judge: Judge,
+  state: CrashState,
+  of: {
+    readonly ranges: readonly Range[];
+    /** Choices that are made. */
+    readonly settled: Settled;
+    readonly suspected: Range | undefined;
+  },
+): { readonly settled: Settled; readonly finding: Finding } | undefined {
+  const { ranges, suspected } = of;
+  const cells = judge.cellsOf(state, ranges);
+  const isSuspect = (cell: Cell) =>
+    suspected !== undefined && cell.from < suspected.to && cell.from + cell.length > suspected.from;
+  cells.sort((x, y) => Number(isSuspect(y)) - Number(isSuspect(x)));
+  for (const few of fewChoices(cells.filter((cell) => !of.settled.has(cell)))) {
+    const settled = new Map([...of.settled, ...few]);
+    const [finding] = judge.judge(state, ranges, settled);
+    if (finding !== undefined) return { settled, finding };
+  }
+  return undefined;
+}
+
+/** Ways to settle all cells in which no more than two are not as they are durable. */
+function* fewChoices(cells: readonly Cell[]): Generator<Settled> {
+  const none = new Map<Cell, number>(cells.map((cell) => [cell, 0]));
+  const picks = cells.flatMap((cell) =>
+    cell.alternatives.map((_, i) => [cell, i] as const).filter(([, i]) => i > 0)
+  );
+  yield none;
+  for (const [cell, i] of picks) yield new Map(none).set(cell, i);
+  for (const [at, [cell, i]] of picks.entries()) {
+    for (const [other, j] of picks.slice(at + 1)) {
+      if (other !== cell) yield new Map(none).set(cell, i).set(other, j);
+    }
+  }
+}

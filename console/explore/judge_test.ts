@@ -1,0 +1,105 @@
+/** What is asked about a few bytes finds what asking about all of them does. */
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { describe, it } from "@std/testing/bdd";
+import type { Note, TimedNote } from "../../fabric/audit.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { Pages } from "./history.ts";
+import { Judge } from "./judge.ts";
+
+const PLAN = {
+  scenario: "judge",
+  seed: 1,
+  nodes: [],
+  cables: [],
+  faults: [],
+  until: null,
+  addresses: {},
+} satisfies RackPlan;
+const RUN = { plan: PLAN, lives: new Map() };
+const SCM_BYTES = 128;
+const ALL = { from: 0, to: SCM_BYTES };
+
+interface Told {
+  readonly at: number;
+  readonly length: number;
+  readonly after: readonly number[];
+  readonly isTold: boolean;
+  readonly isFound: boolean;
+}
+
+const write: fc.Arbitrary<Told> = fc.record({
+  at: fc.integer({ min: 0, max: 11 }).map((word) => 8 * word),
+  length: fc.integer({ min: 1, max: 32 }),
+  after: fc.uniqueArray(fc.integer({ min: 0, max: 7 }), { maxLength: 2 }),
+  isTold: fc.boolean(),
+  isFound: fc.boolean(),
+});
+
+/** Each write is noted, and what is told of it, one after the other. */
+function notesOf(all: readonly Told[], later = 0): TimedNote[] {
+  return all.flatMap(({ at, length, after, isTold }, id) => {
+    const bytes = new Uint8Array(length).fill(id + 1);
+    const own: Note[] = [
+      { kind: "writes", id, on: "b", at, bytes, after: after.filter((each) => each < id) },
+    ];
+    if (isTold) own.push({ kind: "persistent", id, promised: true });
+    return own.map((note, i): TimedNote => ({
+      time: 10 * id + i + (id > 3 ? later : 0),
+      node: "a",
+      by: "a/0/put#0",
+      note,
+    }));
+  });
+}
+
+function stateOf(all: readonly Told[]) {
+  const image = new Pages();
+  for (const [id, { at, length, isFound }] of all.entries()) {
+    if (isFound) image.write(at, new Uint8Array(length).fill(id + 1));
+  }
+  return { host: "b", image, cells: { in: () => [] } };
+}
+
+function judgeOf(notes: readonly TimedNote[]): Judge {
+  return new Judge(RUN, { host: "b", notes, most: 64 });
+}
+
+describe("Judge", () => {
+  it("P-41: finds about some word by itself whatever it finds about all of them", () => {
+    let broken = 0;
+    const property = fc.property(fc.array(write, { maxLength: 8 }), (all) => {
+      const judge = judgeOf(notesOf(all)), state = stateOf(all);
+      const isWrong = judge.judge(state, [ALL]).length > 0;
+      const byWords = Array.from({ length: SCM_BYTES / 8 }, (_, i) => 8 * i)
+        .some((from) => judge.judge(state, [{ from, to: from + 8 }]).length > 0);
+      if (isWrong) broken++;
+      assert.equal(byWords, isWrong);
+    });
+    fc.assert(property, { seed: 4, numRuns: 1_000 });
+    assert.ok(broken > 100, `${broken} broken promises`);
+  });
+
+  it("P-41: finds by what differs from what was said before whatever it finds by all", () => {
+    let found = 0;
+    // The first four writes are the same, the others another run's.
+    const some = fc.array(write, { minLength: 4, maxLength: 8 });
+    const property = fc.property(
+      some,
+      some,
+      fc.constantFrom(0, 0, 5),
+      (before, other, later) => {
+        const after = [...before.slice(0, 4), ...other.slice(4)];
+        const first = judgeOf(notesOf(before)), second = judgeOf(notesOf(after, later));
+        const state = stateOf(before);
+        if (first.judge(state, [ALL]).length > 0) return;
+        const isWrong = second.judge(state, [ALL]).length > 0;
+        if (isWrong) found++;
+        const ranges = second.differences(first, 40);
+        assert.equal(second.judge(state, ranges).length > 0, isWrong);
+      },
+    );
+    fc.assert(property, { seed: 5, numRuns: 2_000 });
+    assert.ok(found > 50, `${found} broken promises`);
+  });
+});

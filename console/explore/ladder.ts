@@ -1,0 +1,62 @@
+/** The operation that a counterexample is about, as a ladder with the power failure in it. */
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import {
+  ladderOf,
+  type LadderRow,
+  type Operation,
+  operationsOf,
+  readTrace,
+  type TraceLine,
+} from "../../fabric/trace/trace.ts";
+import { ladderText } from "../../fabric/trace/trace_text.ts";
+import type { Range } from "./history.ts";
+
+type HostRange = { readonly host: string } & Range;
+
+/** So many of the last operations are looked through for one that a host which was cut has part in. */
+const LOOK_BACK = 256;
+
+/** @returns "" where nothing was traced that is an operation. */
+export function ladderAt(
+  lines: readonly TraceLine[],
+  of: {
+    readonly plan: RackPlan;
+    readonly hosts: readonly string[];
+    readonly at: Time;
+    /** Bytes of SCM that it is about. */
+    readonly scm: HostRange | undefined;
+  },
+): string {
+  const { plan, hosts, at, scm } = of;
+  const trace = readTrace(lines, plan);
+  const begun = operationsOf(trace).filter(({ startPs }) => startPs < at);
+  const concerns = (each: Operation, some: readonly string[]) =>
+    ladderOf(trace, each).columns.some((node) => some.includes(node));
+  const operation =
+    begun.findLast((each) =>
+      scm !== undefined && isAbout(lines, each, scm) && concerns(each, [scm.host])
+    ) ?? begun.slice(-LOOK_BACK).findLast((each) => concerns(each, hosts)) ?? begun.at(-1);
+  if (operation === undefined) return "";
+  const ladder = ladderOf(trace, operation);
+  const cut = hosts.map((node): LadderRow => ({
+    time: at,
+    node,
+    step: "power",
+    text: `─── the power of ${node} fails ───`,
+  }));
+  const before = ladder.rows.filter(({ time }) => time < at);
+  const after = ladder.rows.filter(({ time }) => time >= at);
+  return ladderText({ ...ladder, rows: [...before, ...cut, ...after] });
+}
+
+/** Whether a line of the operation's own names these bytes. */
+function isAbout(lines: readonly TraceLine[], operation: Operation, range: Range): boolean {
+  const { from, until, number } = operation;
+  for (let i = from; i < Math.min(until, lines.length); i++) {
+    const { scm, operation: own } = lines[i]!;
+    if (scm === undefined || (own !== undefined ? own !== number : i !== from)) continue;
+    if (scm[0] < range.to && scm[1] > range.from) return true;
+  }
+  return false;
+}

@@ -1,0 +1,131 @@
+/**
+ * Which promise holds where: every method, single and compound, on every kind of responder, each explored
+ * by cutting its power at every instant. What a method takes for persistence is judged as though it were
+ * promised, so an unsafe cell has a counterexample, which is its proof.
+ */
+import type { Architecture, PersistenceDomain } from "../../fabric/rack/plan/plan.ts";
+import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { table } from "../base/output.ts";
+import { exploreAll } from "./explore.ts";
+import { runRack } from "./rerun.ts";
+import { type Counterexample, EXPLORE_DEFAULTS, type ExploredRack } from "./types.ts";
+
+/** One record, or a record and the tail that counts it: never the tail without the record. */
+export const MATRIX_UPDATES = ["single", "compound"] as const;
+const ARCHITECTURES = ["ddio", "ddio+ns"] as const;
+const DDIOS = ["off", "on"] as const;
+const DOMAINS = ["adr", "eadr", "wsp"] as const;
+const RECEIVE_BUFFERS = ["dram", "scm"] as const;
+
+/** A responder, and what is done to it. */
+export interface MatrixPlace {
+  readonly method: MethodName;
+  readonly update: typeof MATRIX_UPDATES[number];
+  readonly arch: Architecture;
+  readonly ddio: "off" | "on";
+  readonly domain: PersistenceDomain;
+  /** Where the responder's receive buffers are. */
+  readonly receiveBuffer: typeof RECEIVE_BUFFERS[number];
+}
+
+export interface MatrixCell extends MatrixPlace {
+  readonly safe: boolean;
+  readonly crashPoints: number;
+  readonly counterexample: Counterexample | null;
+}
+
+/** Every place, in the order of the table. */
+export function matrixPlaces(): MatrixPlace[] {
+  return METHODS.flatMap((method) =>
+    MATRIX_UPDATES.flatMap((update) =>
+      DOMAINS.flatMap((domain) =>
+        ARCHITECTURES.flatMap((arch) =>
+          DDIOS.flatMap((ddio) =>
+            RECEIVE_BUFFERS.map((receiveBuffer): MatrixPlace => ({
+              method,
+              update,
+              arch,
+              ddio,
+              domain,
+              receiveBuffer,
+            }))
+          )
+        )
+      )
+    )
+  );
+}
+
+/** Bytes of a message: more than a block of the medium, and no whole number of cache lines. */
+const MESSAGE_BYTES = 300;
+
+/** The scenario of a place: two hosts, one message or two updates, nothing else. */
+export function matrixScenario(place: MatrixPlace): string {
+  const { method, update, arch, ddio, domain, receiveBuffer } = place;
+  const host = `architecture: ${arch}, ddio: ${ddio}, domain: ${domain}, receive: ${receiveBuffer}`;
+  const program = update === "single"
+    ? `run: put, to: b, method: ${method}, bytes: ${MESSAGE_BYTES}, size: ${MESSAGE_BYTES}, depth: 1`
+    : `run: append, to: b, method: ${method}, records: 2, size: ${MESSAGE_BYTES}, depth: 1`;
+  return [
+    "name: matrix",
+    "seed: 7",
+    "profile: clx-optane-cx5",
+    "defaults: { dram: 16MiB, scm: { size: 256KiB } }",
+    "hosts:",
+    "  a: {}",
+    `  b: { ${host} }`,
+    "programs:",
+    `  - { on: a, ${program} }`,
+  ].join("\n") + "\n";
+}
+
+function rackOf(place: MatrixPlace): ExploredRack {
+  const [variant] = variants(parseScenario(matrixScenario(place), "matrix.yaml"));
+  return { plan: makePlan(variant!), inputs: {}, programs: {}, recoveries: {}, checks: {} };
+}
+
+/** Explores one place: the power of its responder. @throws Error where not all of it was seen. */
+export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
+  const rack = rackOf(place);
+  // Before anything is written there is nothing to promise.
+  const first = runRack(rack).notes.find(({ note }) => note.kind === "writes");
+  if (first === undefined) throw new Error(`Nothing is written at ${JSON.stringify(place)}`);
+  const options = { ...EXPLORE_DEFAULTS, cut: { host: "b" }, claims: true, from: first.time };
+  const verdict = await exploreAll(rack, options);
+  const { crashPoints, counterexample, promises } = verdict;
+  const isVacuous = verdict.verdict === "safe" && promises === 0;
+  if (verdict.verdict === "partial" || isVacuous) {
+    throw new Error(`${JSON.stringify(place)} was not explored: ${verdict.why ?? "no promise"}`);
+  }
+  return { ...place, safe: verdict.verdict === "safe", crashPoints, counterexample };
+}
+
+/** Explores all places, each when it is asked for. */
+export async function* exploreMatrix(
+  places: readonly MatrixPlace[] = matrixPlaces(),
+): AsyncGenerator<MatrixCell> {
+  for (const place of places) yield await exploreCell(place);
+}
+
+/** The cells as a table: a row for each kind of responder, a column for each method. */
+export function matrixText(cells: readonly MatrixCell[]): string {
+  const methods = METHODS.filter((method) => cells.some((cell) => cell.method === method));
+  const rows = Map.groupBy(cells, rowKey);
+  return table(
+    ["update", "domain", "arch", "ddio", "receive", ...methods],
+    [...rows].map(([key, own]) => [
+      ...key.split(" "),
+      ...methods.map((method) => {
+        const cell = own.find((each) => each.method === method);
+        return cell === undefined ? "" : cell.safe ? "safe" : "UNSAFE";
+      }),
+    ]),
+  );
+}
+
+function rowKey({ update, domain, arch, ddio, receiveBuffer }: MatrixPlace): string {
+  return [update, domain, arch, ddio, receiveBuffer].join(" ");
+}

@@ -1,0 +1,105 @@
+/** Where the bytes of writes were when the power went, and which of them a power failure left. */
+import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
+import type { SpokenWrite } from "./counterexample.ts";
+import { isSame, WORD_BYTES } from "./choices.ts";
+import { type Bytes, CrashCursor, LINE_BYTES, Pages } from "./history.ts";
+import type { BusWrite, RackRun } from "./rerun.ts";
+import { victimOf } from "./post_crash_run.ts";
+import type { BytePlace, PlacedBytes } from "./types.ts";
+
+/** One host at the instant of the power failure. */
+interface Scene {
+  readonly host: string;
+  readonly rnic: string;
+  readonly at: Time;
+  readonly cursor: CrashCursor;
+  readonly busWrites: readonly BusWrite[];
+  /** What was left. */
+  readonly left: Pick<Bytes, "read">;
+}
+
+/** Where no program spoke of any, a card's writes are named: so many, of so long before and after. */
+const CARD_WRITES_MAX = 8;
+const NEAR_PS = 2 * PS_PER_US;
+
+/**
+ * Where the bytes were, each write cut where that changes. Of no writes: of those of cards about that
+ * time, also of those that came where the power did not fail.
+ * @param of.run the run with the power failure; `recording`: the one without.
+ */
+export function placesOf(
+  recording: RackRun,
+  of: {
+    readonly run: RackRun;
+    readonly hosts: readonly string[];
+    readonly at: Time;
+    readonly writes: readonly SpokenWrite[];
+  },
+): PlacedBytes[] {
+  const scenes = new Map(of.hosts.map((host) => [host, sceneOf(recording, { ...of, host })]));
+  const writes = of.writes.length > 0 ? of.writes : [...scenes.values()].flatMap(writesOfCard);
+  return writes.flatMap((write) => {
+    const scene = scenes.get(write.note.on);
+    return scene === undefined ? [] : placed(scene, write);
+  });
+}
+
+/** A card's writes about the time of the power failure. */
+function writesOfCard({ host, rnic, at: cutAt, busWrites }: Scene): SpokenWrite[] {
+  return [...busWrites.entries()].filter(([, { at, arrivesAt }]) =>
+    arrivesAt >= cutAt - NEAR_PS && at <= cutAt + NEAR_PS
+  ).slice(-CARD_WRITES_MAX).map(([id, { offset: at, bytes }]) => {
+    return { node: rnic, by: rnic, note: { kind: "writes", id, on: host, at, bytes } };
+  });
+}
+
+function sceneOf(
+  recording: RackRun,
+  { run, host, at }: { readonly run: RackRun; readonly host: string; readonly at: Time },
+): Scene {
+  const { config } = victimOf(recording.plan, host);
+  const cursor = new CrashCursor(recording.histories.get(host)?.entries ?? [], new Pages());
+  cursor.moveTo(at);
+  const busWrites = recording.sendings.get(config.rnic)?.busWrites ?? [];
+  return { host, rnic: config.rnic, at, cursor, busWrites, left: run.scm.get(host)! };
+}
+
+function placed(scene: Scene, { node, by, note }: SpokenWrite): PlacedBytes[] {
+  const end = note.at + note.bytes.length;
+  const all: { -readonly [Key in keyof PlacedBytes]: PlacedBytes[Key] }[] = [];
+  for (let from = note.at; from < end;) {
+    const to = Math.min(end, from - from % WORD_BYTES + WORD_BYTES);
+    const bytes = note.bytes.subarray(from - note.at, to - note.at);
+    const place = placeOf(scene, from, bytes);
+    const survived = isSame(bytesAt(scene.left, from, bytes.length), bytes);
+    const last = all.at(-1);
+    if (last?.place === place && last.survived === survived) last.to = to;
+    else all.push({ host: scene.host, from, to, place, survived, node, by, id: note.id });
+    from = to;
+  }
+  return all;
+}
+
+function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
+  const { cursor, busWrites, at } = scene;
+  if (isSame(bytesAt(cursor.image, offset, bytes.length), bytes)) return "memory";
+  const line = offset - offset % LINE_BYTES;
+  const cached = cursor.dirty.get(line)?.versions.at(-1)?.bytes;
+  if (cached !== undefined) {
+    const inLine = cached.subarray(offset - line, offset - line + bytes.length);
+    if (isSame(inLine, bytes)) return "llc";
+  }
+  const sent = busWrites.findLast((write) => {
+    const from = offset - write.offset;
+    return write.at < at && from >= 0 && from + bytes.length <= write.bytes.length &&
+      isSame(write.bytes.subarray(from, from + bytes.length), bytes);
+  });
+  if (sent === undefined) return "not there yet";
+  return sent.arrivesAt < at ? "iio" : "bus";
+}
+
+function bytesAt(memory: Pick<Bytes, "read">, offset: number, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  memory.read(offset, bytes);
+  return bytes;
+}

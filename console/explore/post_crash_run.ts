@@ -1,0 +1,185 @@
+/**
+ * What the rest of the rack still says when a host has lost its power. Runs of the rack tell it, but not
+ * one for every instant: what the others can ever see of a death at `t` are the frames that the dead host's
+ * RNIC had sent, and that card learns of the death a fixed time later (`leastEffectPs`: no message that
+ * the host might still have sent could reach it sooner). So all instants with equally many frames before
+ * `t` + that time have one and the same future for everybody else. An acknowledgement that is under way at
+ * `t`, or that the card sends before it knows, belongs to it: that is how promises are broken (P-12).
+ */
+import type { TimedNote } from "../../fabric/audit.ts";
+import { leastEffectPs } from "../../fabric/rack/plan/cabling.ts";
+import type { FaultPlan, HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import type { Reported } from "../../nodes/host/recovery/protocol.ts";
+import { type RackRun, runRack } from "./rerun.ts";
+import type { ExploredRack } from "./types.ts";
+
+/** What is known of a rack after a power failure. `run` has no SCM of the dead where that was not run. */
+export interface Aftermath {
+  /** Frames that got out: all that the others know of the failure. */
+  readonly frames: number;
+  /** Said by others than the dead, before and after. */
+  readonly reports: readonly Reported[];
+  readonly notes: readonly TimedNote[];
+  /** The run that showed it, with the power failure at one of the instants that it stands for. */
+  readonly run: RackRun;
+  readonly cutAt: Time;
+}
+
+/** A host whose power is cut. */
+export interface Victim {
+  readonly host: string;
+  readonly config: HostPlan;
+  /** How much later its RNIC notices. */
+  readonly noticePs: Time;
+}
+
+/** @throws Error where the plan has no such host. */
+export function victimOf(plan: RackPlan, host: string): Victim {
+  const node = plan.nodes.find(({ name }) => name === host);
+  if (node?.kind !== "host") throw new Error(`${host} is no host of the rack`);
+  const { config } = node;
+  for (const cable of plan.cables) {
+    for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
+      if (near.node !== host || far.node !== config.rnic) continue;
+      return { host, config, noticePs: leastEffectPs(plan, cable, { near, far }) };
+    }
+  }
+  throw new Error(`${host} has no RNIC`);
+}
+
+/** The plan's power failures with another one at `at`, from which the hosts do not come back. */
+export function faultsWith(
+  faults: readonly FaultPlan[],
+  cut: { readonly hosts: readonly string[]; readonly at: Time },
+): FaultPlan[] {
+  const { hosts, at } = cut;
+  const kept = faults.filter((fault) => !hosts.includes(fault.node) || fault.at < at)
+    .sort((x, y) => x.at - y.at);
+  const isDead = (host: string) => kept.findLast(({ node }) => node === host)?.action === "kill";
+  const kills = hosts.filter((host) => !isDead(host))
+    .map((node): FaultPlan => ({ at, action: "kill", node }));
+  return [...kept, ...kills].sort((x, y) => x.at - y.at);
+}
+
+export class Continuations {
+  readonly #rack: ExploredRack;
+  readonly #recording: RackRun;
+  readonly #victim: Victim;
+  readonly #frames: readonly Time[];
+  readonly #known = new Map<number, Aftermath>();
+  readonly #histories: boolean;
+  #isCutOff = false;
+
+  /** @param options.histories keeps what became of the memory of those that live on. */
+  constructor(
+    rack: ExploredRack,
+    of: { readonly recording: RackRun; readonly victim: Victim },
+    options: { readonly histories: boolean },
+  ) {
+    this.#rack = rack;
+    this.#recording = of.recording;
+    this.#victim = of.victim;
+    this.#frames = of.recording.sendings.get(of.victim.config.rnic)?.frames ?? [];
+    this.#histories = options.histories;
+  }
+
+  /** Runs that were made. */
+  get runs(): number {
+    return this.#known.size;
+  }
+
+  /** The instants from which on one frame more has got out. */
+  *edges(): Generator<Time> {
+    for (const at of this.#frames) yield Math.max(1, at - this.#victim.noticePs + 1);
+  }
+
+  /** Frames that a power failure at `at` lets out. */
+  framesBy(at: Time): number {
+    const end = at + this.#victim.noticePs;
+    let low = 0, high = this.#frames.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.#frames[middle]! < end) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /**
+   * What the others say of a power failure at `at`.
+   * @throws Error where a run begins otherwise than the same run before: a program keeps state.
+   */
+  at(at: Time): Aftermath {
+    const frames = this.framesBy(at);
+    const known = this.#known.get(frames);
+    if (known !== undefined) return known;
+    const run = this.#run(at, frames);
+    const reports = run.reports.filter((report) => !this.#isOwn(report));
+    this.#assertSameUntil(at, reports);
+    const notes = run.notes.filter((note) => !this.#isOwn(note));
+    const made: Aftermath = { frames, reports, notes, run, cutAt: at };
+    this.#known.set(frames, made);
+    this.#isCutOff ||= run.isCutOff;
+    return made;
+  }
+
+  /** Whether the plan's `until` ended any of the runs though something would still have happened. */
+  get isCutOff(): boolean {
+    return this.#isCutOff;
+  }
+
+  /**
+   * The rack with a power failure at `at`. The dead host need not be run for that; it is now and then all
+   * the same (each time there are twice as many runs), for what it leaves to be held against its history.
+   */
+  #run(at: Time, frames: number): RackRun {
+    const { host, config: { rnic } } = this.#victim;
+    const faults = faultsWith(this.#rack.plan.faults, { hosts: [host], at });
+    const asked = { faults, histories: this.#histories };
+    const isWhole = Number.isInteger(Math.log2(this.runs + 1));
+    if (isWhole) return runRack(this.#rack, asked);
+    const sent = this.#recording.sendings.get(rnic)?.sent.slice(0, frames) ?? [];
+    const run = runRack(this.#rack, { ...asked, silent: { host, rnic, sent } });
+    const { reports, notes } = this.#recording;
+    return {
+      ...run,
+      reports: byTime([...this.#ownUntil(at, reports), ...run.reports]),
+      notes: byTime([...this.#ownUntil(at, notes), ...run.notes]),
+      scm: new Map([...run.scm].filter(([name]) => name !== host)),
+    };
+  }
+
+  #isOwn({ node }: { readonly node: string }): boolean {
+    return node === this.#victim.host || node === this.#victim.config.rnic;
+  }
+
+  /** What the dead said before. */
+  #ownUntil<Said extends { readonly node: string; readonly time: Time }>(
+    at: Time,
+    said: readonly Said[],
+  ): Said[] {
+    return said.filter((each) => each.time < at && this.#isOwn(each));
+  }
+
+  #assertSameUntil(at: Time, reports: readonly Reported[]): void {
+    const others = this.#recording.reports.filter((report) => !this.#isOwn(report));
+    const differs = others.find((report, i) => {
+      if (report.time >= at) return false;
+      const again = reports[i];
+      return again?.time !== report.time || again.node !== report.node ||
+        again.topic !== report.topic;
+    });
+    if (differs === undefined) return;
+    const { node, time, topic } = differs;
+    throw new Error(
+      `A run of the same rack went another way: ${node} reported "${topic}" at ${time} ps the first ` +
+        "time only. A program that keeps something outside its generator from run to run cannot be explored",
+    );
+  }
+}
+
+/** Sorts them; those of one instant stay as they are. */
+export function byTime<Said extends { readonly time: Time }>(said: Said[]): Said[] {
+  return said.sort((x, y) => x.time - y.time);
+}

@@ -1,0 +1,294 @@
+/**
+ * Asks a protocol of the user's what it makes of what a power failure left: its `recover` runs on a cold
+ * machine for each host that was cut, its `check` is shown the outcome. What they read of memory that is
+ * open decides what was found: see `paths.ts`.
+ */
+import { assert } from "../../fabric/base/assert.ts";
+import type { TimedNote } from "../../fabric/audit.ts";
+import type { HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
+import { ColdBoot, type ColdImage } from "../../nodes/host/recovery/recovery_machine.ts";
+import type { Check, CrashedHost, Recover, Reported } from "../../nodes/host/recovery/protocol.ts";
+import { recoveredIn, textsOf } from "../reports/protocol_checks.ts";
+import { type Cell, Cells, type Picker, readCrashed } from "./choices.ts";
+import { type Bytes, CrashCursor, HistoryLog, Overlay } from "./history.ts";
+import { interruptions } from "./interrupted.ts";
+import type { CrashState } from "./judge.ts";
+import { forEachPath, type Trail } from "./paths.ts";
+import type { ExploredRack } from "./types.ts";
+
+/** A rack right after a power failure. */
+export interface CrashedRack {
+  readonly at: Time;
+  /** Hosts that lost power. */
+  readonly cut: readonly CrashState[];
+  /** All other hosts. */
+  readonly others: ReadonlyMap<string, OtherHost>;
+  readonly reports: readonly Reported[];
+  readonly notes: readonly TimedNote[];
+}
+
+/** A host that is not cut: it goes on, or the scenario has cut it. */
+export interface OtherHost {
+  /** SCM as its cores see it in the end; where it has no power then, as the failure has left it. */
+  readonly memory: Pick<Bytes, "read">;
+  /** When the scenario took its power, the last time; undefined where it kept it. */
+  readonly diedAt: Time | undefined;
+}
+
+/** What is wrong with it, on the paths that were tried. */
+export interface ProtocolVerdict {
+  readonly paths: number;
+  readonly isBounded: boolean;
+  readonly breach: Breach | undefined;
+}
+
+export interface Breach {
+  readonly found: string;
+  readonly trail: Trail;
+  /** Where it takes another power failure: how far recovery had come. */
+  readonly again?: number;
+}
+
+interface Choosing {
+  readonly most: number;
+  readonly seed: number;
+}
+
+/** A recovery that has run, for another power failure during it. */
+interface Recovering {
+  readonly host: string;
+  /** What it found, as its `pick` decides. */
+  readonly found: { pick: Picker } & Pick<Bytes, "read">;
+  readonly log: HistoryLog;
+}
+
+export class ProtocolJudge {
+  readonly #plans: ReadonlyMap<string, HostPlan>;
+  readonly #recoveries: ExploredRack["recoveries"];
+  readonly #checks: readonly (readonly [program: string, check: Check])[];
+  readonly #cuts: 1 | 2;
+  readonly #tear: number;
+
+  constructor(rack: ExploredRack, options: { readonly cuts: 1 | 2; readonly tear: number }) {
+    this.#plans = hostPlans(rack.plan);
+    this.#recoveries = rack.recoveries;
+    this.#checks = Object.entries(rack.checks);
+    this.#cuts = options.cuts;
+    this.#tear = options.tear;
+  }
+
+  /** Whether there is anything to ask. */
+  get hasQuestions(): boolean {
+    return this.#checks.length > 0 || Object.keys(this.#recoveries).length > 0;
+  }
+
+  /** Tries what may be found, until something is wrong. */
+  judge(crash: CrashedRack, choosing: Choosing): ProtocolVerdict {
+    let breach: Omit<Breach, "trail"> | undefined;
+    let inner: Trail = [];
+    let more = 0, isBounded = false;
+    const done = forEachPath(choosing, (pick) => {
+      const decided = new Map<Cell, number>();
+      const recovering: Recovering[] | undefined = this.#cuts === 2 ? [] : undefined;
+      const found = this.#wrong(crash, remembering(pick, decided), recovering);
+      if (found !== undefined) {
+        breach = { found };
+        return true;
+      }
+      for (const each of recovering ?? []) {
+        const again = this.#cutAgain(crash, each, { decided, choosing });
+        more += again.paths;
+        isBounded ||= again.isBounded;
+        if (again.breach === undefined) continue;
+        breach = again.breach;
+        inner = again.breach.trail;
+        return true;
+      }
+      return false;
+    });
+    return {
+      paths: done.paths + more,
+      isBounded: isBounded || done.isBounded,
+      breach: breach && { ...breach, trail: [...done.ended ?? [], ...inner] },
+    };
+  }
+
+  /**
+   * What is wrong if what is read is what `pick` says.
+   * @param recovering takes the recoveries that were run, where they are to be cut again.
+   */
+  #wrong(crash: CrashedRack, pick: Picker, recovering?: Recovering[]): string | undefined {
+    const hosts = new Map<string, EndedHost>();
+    for (const [host, { memory, diedAt }] of crash.others) {
+      const survived = diedAt === undefined;
+      hosts.set(host, {
+        survived,
+        // At its own boot, in the run.
+        recovered: (program) =>
+          survived ? undefined : recoveredIn(crash.reports, { host, program }),
+        scm: (offset, length) => bytesOf(memory, offset, length),
+      });
+    }
+    for (const state of crash.cut) {
+      const { host } = state;
+      const found = {
+        pick,
+        read(offset: number, target: Uint8Array) {
+          readCrashed({ ...state, pick: this.pick }, offset, target);
+        },
+      };
+      const log = new HistoryLog();
+      const ended = this.#recover(host, found, recovering && log);
+      if (typeof ended === "string") return ended;
+      hosts.set(host, ended);
+      recovering?.push({ host, found, log });
+    }
+    return this.#check(crash, hosts);
+  }
+
+  #check(
+    { at, others, reports, notes }: CrashedRack,
+    hosts: ReadonlyMap<string, EndedHost>,
+  ): string | undefined {
+    const cut = [...this.#plans.keys()].filter((host) => hosts.get(host)?.survived === false);
+    const deaths = [...others.values()].flatMap(({ diedAt }) => diedAt ?? []);
+    const rack = { cut, at: Math.max(at, ...deaths), reports, notes };
+    for (const [program, check] of this.#checks) {
+      let answer: ReturnType<Check>;
+      try {
+        answer = check({ ...rack, hosts: seenBy(program, hosts) });
+      } catch (error) {
+        return `check failed: ${messageOf(error)}`;
+      }
+      const texts = textsOf(answer);
+      if (texts.length > 0) return texts.join("; ");
+    }
+    return undefined;
+  }
+
+  /** @returns the host afterwards, or why its recovery did not run through. */
+  #recover(
+    host: string,
+    memory: Pick<Bytes, "read">,
+    log: HistoryLog | undefined,
+  ): EndedHost | string {
+    const { domain, scmBytes } = this.#planOf(host);
+    const written = new Overlay(memory);
+    const image: ColdImage = {
+      read: (offset, length) => bytesOf(written, offset, length),
+      write: (offset, bytes) => written.write(offset, bytes),
+    };
+    const scm = { address: VIRTUAL_SCM_BASE, length: scmBytes, pageBytes: scmBytes, pages: [0] };
+    const boot = new ColdBoot({ host, domain, scm, image, ...(log && { log }) });
+    const answers = new Map<string, unknown>();
+    for (const { run, recover, options } of this.#recoveriesOf(host)) {
+      try {
+        answers.set(run, boot.recover(recover, options));
+      } catch (error) {
+        return `recover failed on ${host}: ${messageOf(error)}`;
+      }
+    }
+    return { survived: false, recovered: (program) => answers.get(program), scm: boot.read };
+  }
+
+  /** The recoveries of a host, each once, as at its boot. */
+  #recoveriesOf(host: string) {
+    const found: { run: string; recover: Recover; options: Readonly<Record<string, unknown>> }[] =
+      [];
+    const done = new Set<string>();
+    for (const { run, options } of this.#planOf(host).programs) {
+      const recover = Object.hasOwn(this.#recoveries, run) ? this.#recoveries[run] : undefined;
+      if (recover === undefined || done.has(run)) continue;
+      done.add(run);
+      found.push({ run, recover, options });
+    }
+    return found;
+  }
+
+  #planOf(host: string): HostPlan {
+    const plan = this.#plans.get(host);
+    assert(plan !== undefined, `${host} is no host of the rack`);
+    return plan;
+  }
+
+  /** Another power failure at each instant of a recovery, and another recovery. */
+  #cutAgain(
+    crash: CrashedRack,
+    { host, found, log }: Recovering,
+    of: { readonly decided: ReadonlyMap<Cell, number>; readonly choosing: Choosing },
+  ): ProtocolVerdict {
+    const others = crash.cut.filter((state) => state.host !== host);
+    const cursor = new CrashCursor(log.entries, new Overlay(found), (from, to) => {
+      cells.changed(from, to);
+    });
+    const cells = new Cells(cursor);
+    const again: CrashState = { host, image: cursor.image, cells };
+    let paths = 0, isBounded = false;
+    const ask = (at: Time): ProtocolVerdict | undefined => {
+      let wrong: string | undefined;
+      const done = forEachPath(of.choosing, (pick) => {
+        // What the first recovery has read is decided; what it has not is still open.
+        const both: Picker = (cell) => of.decided.get(cell) ?? pick(cell);
+        found.pick = both;
+        wrong = this.#wrong({ ...crash, cut: [...others, again] }, both);
+        return wrong !== undefined;
+      });
+      paths += done.paths;
+      isBounded ||= done.isBounded;
+      if (wrong === undefined) return undefined;
+      return { paths, isBounded, breach: { found: wrong, trail: done.ended ?? [], again: at } };
+    };
+    for (const until of new Set(log.entries.map((entry) => entry.at + 1))) {
+      for (const { at } of interruptions(cursor, cells, { until, tear: this.#tear })) {
+        const breach = ask(at);
+        if (breach !== undefined) return breach;
+      }
+      const breach = ask(until);
+      if (breach !== undefined) return breach;
+    }
+    return { paths, isBounded, breach: undefined };
+  }
+}
+
+/** A host as it is in the end. */
+interface EndedHost extends Pick<CrashedHost, "survived" | "scm"> {
+  /** What a program's recovery has answered. */
+  readonly recovered: (program: string) => unknown;
+}
+
+/** The hosts as the check of a program sees them. */
+function seenBy(
+  program: string,
+  hosts: ReadonlyMap<string, EndedHost>,
+): Record<string, CrashedHost> {
+  const seen: Record<string, CrashedHost> = {};
+  for (const [host, ended] of hosts) {
+    const { survived, scm } = ended;
+    seen[host] = { survived, scm, recovered: ended.recovered(program) };
+  }
+  return seen;
+}
+
+function hostPlans({ nodes }: RackPlan): Map<string, HostPlan> {
+  return new Map(nodes.flatMap((node) => node.kind === "host" ? [[node.name, node.config]] : []));
+}
+
+function remembering(pick: Picker, decided: Map<Cell, number>): Picker {
+  return (cell) => {
+    const alternative = pick(cell);
+    decided.set(cell, alternative);
+    return alternative;
+  };
+}
+
+function bytesOf(memory: Pick<Bytes, "read">, offset: number, length: number): Uint8Array {
+  const bytes = new Uint8Array(length);
+  memory.read(offset, bytes);
+  return bytes;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

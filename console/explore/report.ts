@@ -1,0 +1,99 @@
+/** What an exploration says, for people. As data it is the {@link Verdict} itself. */
+import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import { formatTime } from "../../fabric/base/time.ts";
+import { countOf } from "../checks/run_record.ts";
+import { table } from "../base/output.ts";
+import type { BytePlace, Counterexample, PlacedBytes, Verdict } from "./types.ts";
+
+/** A variant that was explored, and how its counterexample is had again. */
+export interface Explored {
+  readonly label: string;
+  readonly verdict: Verdict;
+  /** The command; null where there is nothing to replay. */
+  readonly command: string | null;
+}
+
+/** One line on each variant, and all of the first counterexample of each. */
+export function exploredText(all: readonly Explored[]): string {
+  return all.flatMap(({ label, verdict, command }) => {
+    const { counterexample } = verdict;
+    const head = `${verdict.verdict.padEnd(7)} ${label}: ${countsText(verdict)}`;
+    if (counterexample === null) return [head];
+    return [head, "", counterexampleText(counterexample, command), ""];
+  }).join("\n").trimEnd();
+}
+
+function countsText(verdict: Verdict): string {
+  const { hosts, instants, crashPoints, continuations, bounded, wallMs, perSecond, why } = verdict;
+  const { writes, promises, exhaustive } = verdict;
+  const points = countOf(crashPoints, "crash point"), runs = countOf(continuations, "run");
+  const sampled = `NOT all choices: sampled at ${countOf(bounded, "instant")} (--choices)`;
+  const parts = [
+    `${points} at ${countOf(instants, "instant")} of ${hosts.join(", ")}`,
+    `${runs}, ${(wallMs / 1_000).toFixed(2)} s, ${perSecond}/s`,
+    `${countOf(writes, "write")}, ${promises} promised`,
+    ...(exhaustive ? ["all choices at all instants"] : []),
+    ...(bounded > 0 ? [sampled] : []),
+    ...(why === undefined ? [] : [`not all: ${why}`]),
+  ];
+  return parts.join("; ");
+}
+
+function counterexampleText(counterexample: Counterexample, command: string | null): string {
+  const { hosts, atPs, found, checker, promised, places, writebacks, again, ladder } =
+    counterexample;
+  const sections = [
+    `The power of ${hosts.join(", ")} fails at ${atPs} ps (${formatTime(atPs)}).`,
+    ...(again === undefined ? [] : [againText(again)]),
+    `${checker}: ${found}`,
+    ...(promised.length > 0 ? [`What had been promised:\n${indented(promised)}`] : []),
+    ...(places.length > 0 ? [`Where the bytes were:\n${placesTable(places)}`] : []),
+    ...(writebacks.length > 0
+      ? [
+        `What had got to memory early:\n${indented(writebacks.map(earlyText))}`,
+      ]
+      : []),
+    ...(ladder === "" ? [] : [`The operation:\n${ladder}`]),
+    ...(command === null ? [] : [`To see it again:\n  ${command}`]),
+  ];
+  return sections.join("\n\n");
+}
+
+function earlyText({ at, node, from, to, buffered, data }: WritebackPlan): string {
+  const who = data !== undefined
+    ? "a core was storing it"
+    : buffered
+    ? "the I/O controller was about to write it"
+    : "the cache had it";
+  return `0x${from.toString(16)} to 0x${to.toString(16)} of ${node}, as ${who} at ${at} ps`;
+}
+
+function againText(again: number): string {
+  const done = countOf(again, "thing");
+  return `It fails again when recovery has done ${done} to its memory, and recovery begins anew.`;
+}
+
+function indented(lines: readonly string[]): string {
+  return lines.map((line) => `  ${line}`).join("\n");
+}
+
+const PLACES: Readonly<Record<BytePlace, string>> = {
+  "not there yet": "not at the host yet: network or RNIC",
+  bus: "on the bus",
+  iio: "in the I/O controller's buffer",
+  llc: "dirty in the cache",
+  memory: "in memory: write queue or medium",
+};
+
+function placesTable(places: readonly PlacedBytes[]): string {
+  return table(
+    ["host", "bytes", "of", "were", "survived"],
+    places.map(({ host, from, to, place, survived, by, id }) => [
+      host,
+      `0x${from.toString(16)} to 0x${to.toString(16)}`,
+      `write ${id} of ${by}`,
+      PLACES[place],
+      survived ? "yes" : "no",
+    ]),
+  );
+}

@@ -1,0 +1,189 @@
+/**
+ * Runs a rack from its beginning, in memory, and keeps what an exploration needs to know of it. The same
+ * rack with the same faults is the same run, to the picosecond.
+ */
+import { assert } from "../../fabric/base/assert.ts";
+import { type Node, type Outputs, PORTS, type TraceStep } from "../../fabric/node.ts";
+import type { TimedNote } from "../../fabric/audit.ts";
+import type { CreateNode } from "../../fabric/partition/partition.ts";
+import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import { Simulator } from "../../fabric/partition/simulator.ts";
+import { NEVER, type Time } from "../../fabric/base/time.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
+import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
+import type { Reported } from "../../nodes/host/recovery/protocol.ts";
+import { type Life, livesOf } from "../checks/run_record.ts";
+import { HistoryLog, Pages } from "./history.ts";
+import { type SentFrame, type Silent, withSilent } from "./scripted_peer.ts";
+import type { ExploredRack } from "./types.ts";
+
+/** What differs from the rack's own run, and what is to be kept of it. */
+export interface RunAsked {
+  /** Instead of the plan's. */
+  readonly faults?: readonly FaultPlan[];
+  readonly writebacks?: readonly WritebackPlan[];
+  /** Keeps what becomes of every host's memory, and what RNICs send. */
+  readonly histories?: boolean;
+  readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
+  /** A host of which all that the others see is known: it and its card are not run. */
+  readonly silent?: Silent;
+}
+
+/** A write of an RNIC on its way to SCM. */
+export interface BusWrite {
+  /** When the RNIC sends it. */
+  readonly at: Time;
+  /** When all of it is at the host. */
+  readonly arrivesAt: Time;
+  readonly offset: number;
+  readonly bytes: Uint8Array;
+}
+
+/** What an RNIC sends. */
+export interface Sendings {
+  /** When it hands frames to its network port, ascending; and which. */
+  readonly frames: Time[];
+  readonly sent: SentFrame[];
+  readonly busWrites: BusWrite[];
+}
+
+export interface RackRun {
+  readonly plan: RackPlan;
+  readonly lives: ReadonlyMap<string, readonly Life[]>;
+  readonly reports: readonly Reported[];
+  /** By time; those of one node in the order of their making. */
+  readonly notes: readonly TimedNote[];
+  /** By host: SCM as a power failure at the end would leave it. */
+  readonly scm: ReadonlyMap<string, Pages>;
+  /** By host, where they were asked for; by RNIC. */
+  readonly histories: ReadonlyMap<string, HistoryLog>;
+  readonly sendings: ReadonlyMap<string, Sendings>;
+  /** The time of the last event. */
+  readonly endPs: Time;
+  /** Whether the plan's `until` ended it though something would still have happened. */
+  readonly isCutOff: boolean;
+  readonly digest: string;
+}
+
+/** Runs the rack to its end. */
+export function runRack(rack: ExploredRack, asked: RunAsked = {}): RackRun {
+  const plan = planOf(rack.plan, asked);
+  const lives = livesOf(plan, plan.faults);
+  const reports: Reported[] = [], notes: TimedNote[] = [];
+  const scm = new Map<string, Pages>();
+  for (const { name, kind } of plan.nodes) if (kind === "host") scm.set(name, new Pages());
+  const histories = new Map<string, HistoryLog>(), sendings = new Map<string, Sendings>();
+  const made = nodeFactory({
+    plan,
+    image: (host) => (offset, length) => scmOf(scm, host).slice(offset, length),
+    inputs: (host) => rack.inputs[host] ?? {},
+    programs: rack.programs,
+    recoveries: rack.recoveries,
+    ...(asked.histories && {
+      memoryLog: (host, life) => historyOf(histories, host, lives.get(host)?.[life]?.from ?? 0),
+    }),
+  });
+  const replaced = rack.replace?.(made) ?? made;
+  const create = asked.silent === undefined ? replaced : withSilent(replaced, asked.silent);
+  const simulator = new Simulator({
+    plan,
+    create: asked.histories && asked.silent === undefined
+      ? watched(create, { plan, sendings })
+      : create,
+    onDurable: (host, writes) => {
+      for (const { offset, data } of writes) scmOf(scm, host).write(offset, data);
+    },
+    onReport: (time, node, topic, value) => void reports.push({ time, node, topic, value }),
+    onNote: (time, node, by, note) => void notes.push({ time, node, by, note }),
+    ...(asked.onTrace && { onTrace: asked.onTrace }),
+  });
+  simulator.run();
+  const { digest, now: endPs, next } = simulator;
+  const kept = { reports, notes, scm, histories, sendings };
+  return { plan, lives, ...kept, endPs, isCutOff: next !== NEVER, digest };
+}
+
+function planOf(plan: RackPlan, { faults, writebacks }: RunAsked): RackPlan {
+  const { writebacks: planned = [], ...rest } = plan;
+  const all = [...planned, ...writebacks ?? []];
+  return { ...rest, faults: faults ?? plan.faults, ...(all.length > 0 && { writebacks: all }) };
+}
+
+function scmOf(scm: ReadonlyMap<string, Pages>, host: string): Pages {
+  const pages = scm.get(host);
+  assert(pages !== undefined, `${host} is no host of the rack`);
+  return pages;
+}
+
+function historyOf(histories: Map<string, HistoryLog>, host: string, since: Time): HistoryLog {
+  const known = histories.get(host);
+  if (known !== undefined) {
+    known.beginLife(since);
+    return known;
+  }
+  const history = new HistoryLog();
+  histories.set(host, history);
+  return history;
+}
+
+/** Makes nodes as `create` does, and notes what RNICs among them send. */
+function watched(
+  create: CreateNode,
+  { plan, sendings }: { readonly plan: RackPlan; readonly sendings: Map<string, Sendings> },
+): CreateNode {
+  const latencies = new Map(
+    plan.cables.flatMap(({ kind, a, b, latencyPs }) =>
+      kind === "bus" ? [[a.node, latencyPs], [b.node, latencyPs]] : []
+    ),
+  );
+  return (name, life, unsaved) => {
+    const node = create(name, life, unsaved);
+    if (node.kind !== "rnic") return node;
+    let sent = sendings.get(name);
+    if (sent === undefined) sendings.set(name, sent = { frames: [], sent: [], busWrites: [] });
+    return watchedRnic(node, { sent, busLatencyPs: latencies.get(name) ?? 0 });
+  };
+}
+
+/** An RNIC is a plain object: it goes on behind this one. */
+function watchedRnic(
+  node: Node,
+  { sent, busLatencyPs }: { readonly sent: Sendings; readonly busLatencyPs: Time },
+): Node {
+  let now: Time = 0;
+  let wrapped: { readonly of: Outputs; readonly outputs: Outputs } | undefined;
+  const watch = (out: Outputs): Outputs => ({
+    get tracing() {
+      return out.tracing;
+    },
+    get timing() {
+      return out.timing === true;
+    },
+    get noting() {
+      return out.noting === true;
+    },
+    send(port, message, departAt) {
+      const freeAt = out.send(port, message, departAt);
+      if (port === PORTS.rnicNetwork && message.kind === "frame") {
+        sent.frames.push(now);
+        sent.sent.push({ at: now, departAt, frame: message });
+      } else if (message.kind === "memory-write" && message.address >= SCM_BASE) {
+        const offset = message.address - SCM_BASE;
+        const arrivesAt = freeAt + busLatencyPs;
+        sent.busWrites.push({ at: now, arrivesAt, offset, bytes: message.data });
+      }
+      return freeAt;
+    },
+    trace: (step) => out.trace(step),
+    report: (topic, value) => out.report(topic, value),
+    note: (by, note) => out.note?.(by, note),
+  });
+  return {
+    ...node,
+    step(time, input, out) {
+      now = time;
+      if (wrapped?.of !== out) wrapped = { of: out, outputs: watch(out) };
+      node.step(time, input, wrapped.outputs);
+    },
+  };
+}

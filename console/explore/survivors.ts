@@ -1,0 +1,90 @@
+/** What a run shows of those that live on, and whether it is itself sound. */
+import { CHECKERS } from "../checks/all.ts";
+import type { RunRecord } from "../checks/run_record.ts";
+import type { Aftermath, Victim } from "./post_crash_run.ts";
+import { type Bytes, CrashCursor, type Entry, Pages } from "./history.ts";
+import type { OtherHost } from "./protocol_judge.ts";
+import type { RackRun } from "./rerun.ts";
+
+const OTHERS = new WeakMap<RackRun, ReadonlyMap<string, OtherHost>>();
+
+/** The hosts of a run but those that are cut, in the end. @param run with the histories of memories. */
+export function othersOf(
+  run: RackRun,
+  { but }: { readonly but: readonly string[] },
+): ReadonlyMap<string, OtherHost> {
+  const known = OTHERS.get(run);
+  if (known !== undefined) return known;
+  const others = new Map<string, OtherHost>();
+  for (const [host, { entries }] of run.histories) {
+    const lives = run.lives.get(host);
+    if (lives === undefined || but.includes(host)) continue;
+    const diedAt = lives.findLast(({ to }) => to !== Infinity)?.to;
+    const left = lives.at(-1)?.to === Infinity ? undefined : run.scm.get(host);
+    others.set(host, { memory: left ?? seenByCores(entries), diedAt });
+  }
+  OTHERS.set(run, others);
+  return others;
+}
+
+function seenByCores(entries: readonly Entry[]): Pick<Bytes, "read"> {
+  const cursor = new CrashCursor(entries, new Pages());
+  cursor.moveTo(Infinity);
+  for (const { line, versions } of cursor.dirty.values()) {
+    cursor.image.write(line, versions.at(-1)!.bytes);
+  }
+  return cursor.image;
+}
+
+/** The run as checkers see it. */
+export function recordOf(run: RackRun, claims: boolean): RunRecord {
+  return {
+    plan: run.plan,
+    lives: run.lives,
+    reports: run.reports,
+    notes: run.notes,
+    scm: (host) => {
+      const pages = run.scm.get(host);
+      return pages && { read: (from, to) => pages.slice(from, to - from) };
+    },
+    ...(run.isCutOff && { until: run.endPs }),
+    claims,
+  };
+}
+
+/**
+ * Promises that a run breaks, each checker's first.
+ * @param but.notOf hosts whose SCM somebody else looks at.
+ * @param but.notBy name of a checker that somebody else asks.
+ */
+export function unsoundness(
+  run: RackRun,
+  claims: boolean,
+  but: { readonly notOf: readonly string[]; readonly notBy?: string } = { notOf: [] },
+) {
+  const whole = recordOf(run, claims);
+  const scm: RunRecord["scm"] = (host) => but.notOf.includes(host) ? undefined : whole.scm(host);
+  const record = { ...whole, scm };
+  return CHECKERS.filter(({ name }) => name !== but.notBy).flatMap(({ name, check }) => {
+    const [finding] = check(record);
+    if (finding === undefined) return [];
+    const { text, scm } = finding;
+    return [{ checker: name, found: text, ...(scm && { scm }) }];
+  });
+}
+
+/** @throws Error where the run has not left what the memory's history says. */
+export function isLeftBehind(
+  { run, cutAt }: Aftermath,
+  victim: Victim,
+  cursor: CrashCursor<Pages>,
+): void {
+  const { host } = victim;
+  // Where the dead was not run, there is nothing to compare.
+  const offset = run.scm.get(host)?.firstDifference(cursor.image);
+  if (offset === undefined) return;
+  throw new Error(
+    `Explorer and machine disagree: a power failure of ${host} at ${cutAt} ps leaves other bytes at ` +
+      `0x${offset.toString(16)} of its SCM than its history says`,
+  );
+}

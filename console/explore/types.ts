@@ -1,0 +1,123 @@
+/**
+ * Words that the parts of the crash explorer share: what it is asked, what it answers. Read `explore.ts`
+ * for what is done with them; what a protocol file adds is in `nodes/host/recovery/protocol.ts`.
+ */
+import type { CreateNode } from "../../fabric/partition/partition.ts";
+import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import type { Program } from "../../nodes/host/cpu/program.ts";
+import type { Check, Recover } from "../../nodes/host/recovery/protocol.ts";
+
+/** A rack that can be run again and again, each time from the beginning. */
+export interface ExploredRack {
+  readonly plan: RackPlan;
+  /** Files that programs read: by host, by the name the scenario gives them. */
+  readonly inputs: Readonly<Record<string, Readonly<Record<string, Uint8Array>>>>;
+  /** The user's own programs, and what else their files export. They keep no state between runs. */
+  readonly programs: Readonly<Record<string, Program>>;
+  readonly recoveries: Readonly<Record<string, Recover>>;
+  readonly checks: Readonly<Record<string, Check>>;
+  /** Puts something in the place of nodes: how a test makes a defective card. */
+  readonly replace?: (create: CreateNode) => CreateNode;
+}
+
+/** Whose power is cut: that of one host, of each in turn, or of all at once. */
+export type Cut = { readonly host: string } | "each" | "all";
+
+export interface ExploreOptions {
+  /** Absent: each host in turn whose SCM is written to, or whose protocol recovers or checks. */
+  readonly cut?: Cut;
+  /** Paths through a protocol's recovery and check at one instant before choices are sampled. */
+  readonly choices: number;
+  /** Bytes that a write in progress leaves whole, a multiple of 8 (P-41). */
+  readonly tear: number;
+  /** Power failures in a row: 2 has another one at every instant of each recovery. */
+  readonly cuts: 1 | 2;
+  /** Only instants in [from, until). */
+  readonly from?: Time;
+  readonly until?: Time;
+  /** Crash points, and wall time in ms, after which the verdict is partial. */
+  readonly limit?: number;
+  readonly forMs?: number;
+  /** Judge what methods claim as though it were promised. */
+  readonly claims?: boolean;
+  /** Asked between instants: true ends with a partial verdict. */
+  readonly stopped?: () => boolean;
+}
+
+/** What is assumed where nothing is said. */
+export const EXPLORE_DEFAULTS = { choices: 4096, tear: 8, cuts: 1 } as const;
+
+/** How far an exploration is. */
+export interface ExploreProgress {
+  readonly host: string;
+  /** In [0, 1]. */
+  readonly share: number;
+  readonly crashPoints: number;
+}
+
+export interface Verdict {
+  readonly verdict: "safe" | "unsafe" | "partial";
+  /** Why it is partial. */
+  readonly why?: string;
+  /** Hosts whose power was cut. */
+  readonly hosts: readonly string[];
+  /** Spans of time in which nothing changes: each was cut once, for all its instants. */
+  readonly instants: number;
+  /** Instants × what caches may have written back, and writes in progress may have been torn into. */
+  readonly crashPoints: number;
+  /** Runs of the rack that were made to see what the living still reported. */
+  readonly continuations: number;
+  /** Instants at which choices were sampled, as there were more than asked for. */
+  readonly bounded: number;
+  /** It is safe, and every instant of the run and every choice at it was tried. */
+  readonly exhaustive: boolean;
+  /** Writes that programs spoke of in the run without a power failure, and promises that they had. */
+  readonly writes: number;
+  readonly promises: number;
+  readonly wallMs: number;
+  readonly perSecond: number;
+  readonly counterexample: Counterexample | null;
+}
+
+/** A power failure that breaks a promise, with all that is needed to see it and to have it again. */
+export interface Counterexample {
+  /** Hosts that lost power. */
+  readonly hosts: readonly string[];
+  readonly atPs: Time;
+  /** What had been written back by then, though the model's caches and buffers still had it. */
+  readonly writebacks: readonly WritebackPlan[];
+  /** All power failures of the run that shows it. */
+  readonly faults: readonly FaultPlan[];
+  /** Whether a run with them shows it: not where it takes a power failure of a recovery. */
+  readonly isReplayable: boolean;
+  /** Where the bytes of unkept promises were when the power went. */
+  readonly places: readonly PlacedBytes[];
+  /** What programs had been told of these, as people read it. */
+  readonly promised: readonly string[];
+  /** The checker, or `check` for the protocol's own; what it found, and of which host's SCM. */
+  readonly checker: string;
+  readonly found: string;
+  /** Where it takes a second power failure: the number of what recovery did to memory before. */
+  readonly again?: number;
+  /** The operation that it is about, step by step, up to the failure and what was told after it. */
+  readonly ladder: string;
+}
+
+/** Where a power failure finds bytes of SCM, as far as `adr.ts` has them. */
+export const BYTE_PLACES = ["not there yet", "bus", "iio", "llc", "memory"] as const;
+export type BytePlace = typeof BYTE_PLACES[number];
+
+/** Bytes [from, to) of a host's SCM, of write `id` of program `by` on `node`. */
+export interface PlacedBytes {
+  readonly host: string;
+  readonly from: number;
+  readonly to: number;
+  /** Where they were, as they were written, when the power went. */
+  readonly place: BytePlace;
+  /** Whether they are found after it: part of what was not in memory may have got there early. */
+  readonly survived: boolean;
+  readonly node: string;
+  readonly by: string;
+  readonly id: number;
+}

@@ -1,0 +1,112 @@
+/** Child processes of a run: started with their output in a log file, watched, ended by id. */
+import { PARENT_VARIABLE } from "../../fabric/end_with_parent.ts";
+import { fromFileUrl, projectFile } from "../base/paths.ts";
+
+export interface ChildOptions {
+  readonly name: string;
+  /** Module to run, relative to the project. */
+  readonly module: string;
+  readonly args: readonly string[];
+  readonly env: Readonly<Record<string, string>>;
+  readonly logFile: string;
+}
+
+/** Lines that {@link Child.lastWords} answers, and pieces of output that are kept for it. */
+const LAST_WORDS = 12, LAST_PIECES = 48;
+
+export interface Child {
+  readonly name: string;
+  readonly pid: number;
+  readonly exited: Promise<Deno.CommandStatus>;
+  /** What it said last, whether or not there was room for it in the log. */
+  lastWords(): string;
+  kill(signal: Deno.Signal): void;
+}
+
+/** A process that is one device has little that is new and young: 4 MB less for each of them. */
+const V8_FLAGS = "--v8-flags=--max-semi-space-size=1";
+
+/** Starts a module of the project in a Deno process of its own. */
+export function startChild(options: ChildOptions): Child {
+  const { name, module, args, env, logFile } = options;
+  const command = new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "--quiet",
+      "--no-prompt",
+      V8_FLAGS,
+      "--config",
+      fromFileUrl(projectFile("deno.json")),
+      "--allow-net",
+      "--allow-read",
+      "--allow-write",
+      "--allow-env",
+      "--allow-sys",
+      fromFileUrl(projectFile(module)),
+      ...args,
+    ],
+    env: { ...env, [PARENT_VARIABLE]: String(Deno.pid) },
+    stdin: "null",
+    stdout: "piped",
+    stderr: "piped",
+  });
+  const child = command.spawn();
+  const words: string[] = [];
+  const logged = Promise.all([
+    keepLog(child.stdout, { path: logFile, words }),
+    keepLog(child.stderr, { path: logFile, words }),
+  ]);
+  const exited = child.status.then(async (status) => {
+    await logged;
+    return status;
+  });
+  return {
+    name,
+    pid: child.pid,
+    exited,
+    lastWords: () => words.join("").trimEnd().split("\n").slice(-LAST_WORDS).join("\n"),
+    kill(signal) {
+      try {
+        child.kill(signal);
+      } catch (error) {
+        // It has ended by itself: what was wanted.
+        if (!(error instanceof TypeError || error instanceof Deno.errors.NotFound)) throw error;
+      }
+    },
+  };
+}
+
+/** Copies what a process says into its log and keeps the last of it. A full disk ends the copying only. */
+async function keepLog(
+  stream: ReadableStream<Uint8Array<ArrayBuffer>>,
+  { path, words }: { readonly path: string; readonly words: string[] },
+): Promise<void> {
+  const encoder = new TextEncoder();
+  let file = await Deno.open(path, { create: true, append: true }).catch(() => undefined);
+  for await (const text of stream.pipeThrough(new TextDecoderStream())) {
+    words.push(text);
+    words.splice(0, words.length - LAST_PIECES);
+    try {
+      file?.writeSync(encoder.encode(text));
+    } catch {
+      file?.close();
+      file = undefined;
+    }
+  }
+  file?.close();
+}
+
+/** SIGTERM, then SIGKILL to whoever is still there after `graceMs`. Who is stopped hears it, too. */
+export async function endChildren(children: readonly Child[], graceMs: number): Promise<void> {
+  for (const child of children) {
+    child.kill("SIGTERM");
+    child.kill("SIGCONT");
+  }
+  const all = Promise.all(children.map((child) => child.exited));
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const grace = new Promise<void>((resolve) => timer = setTimeout(resolve, graceMs));
+  await Promise.race([all, grace]);
+  clearTimeout(timer);
+  for (const child of children) child.kill("SIGKILL");
+  await all;
+}

@@ -1,0 +1,289 @@
+/**
+ * A rack as containers: the compose file, and the NATS server's configuration, in which the cabling is
+ * an access list. Pure text from a run file; `commands/compose.ts` writes it down. The settings, and what
+ * was decided against, are argued in `docker/README.md`.
+ */
+import { ANY, patternOf } from "../../fabric/bus/subjects.ts";
+import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
+
+/** Where things are in a container. */
+export const IN_CONTAINER = {
+  project: "/opt/rackmesh",
+  /** What a process is given; read-only. */
+  runFile: "/etc/rackmesh/run.json",
+  inputs: "/etc/rackmesh/inputs",
+  programs: "/etc/rackmesh/programs",
+  natsConfig: "/etc/rackmesh/nats.conf",
+  /** `RunFile.directory`: a volume where something of it has to outlive the container. */
+  state: "/var/lib/rackmesh",
+  /** In the report's container: the state of the timekeeper and, by partition, of the hosts. */
+  record: "/mnt/record",
+  states: "/mnt/states",
+} as const;
+
+/** The services beside the partitions, which therefore cannot have these names. */
+export const OWN_SERVICES: readonly string[] = ["nats", "timekeeper", "report"];
+
+/** A file of the user's that is mounted into containers, read-only. */
+export interface MountedFile {
+  /** Relative to the compose file. */
+  readonly from: string;
+  readonly to: string;
+}
+
+export interface ComposeOptions {
+  readonly runFile: RunFile;
+  /** What tells the run from other runs of the scenario, for the report. */
+  readonly label: string;
+  readonly image: string;
+  readonly natsImage: string;
+  /** The modules of the user's own programs. */
+  readonly programs: readonly MountedFile[];
+}
+
+type Partition = RunFile["partitions"][number];
+
+const NATS_PORT = 4222;
+/** Of a Deno process: V8's and the I/O's threads, which grow with the machine. Measured: 5 on 2 cores. */
+const PIDS_MAX = 256;
+/** How long a NATS server may be away: time enough for a person to start it again. */
+const BUS_PATIENCE_MS = 60_000;
+/** A timekeeper or NATS server that fails is started again; one that always fails is not. */
+const RETRIES = 5;
+
+/** The users of the NATS server: the timekeeper, the report, and each partition under its name. */
+export function busUsers({ partitions }: RunFile): string[] {
+  return ["timekeeper", "report", ...partitions.map(({ name }) => name)];
+}
+
+/** The variable that holds a user's password, by its place in {@link busUsers}. */
+export function passwordVariable(place: number): string {
+  return `RACKMESH_PASSWORD_${place}`;
+}
+
+/** The compose file. Passwords are not in it: it refers to the variables of `.env`. */
+export function composeFile(options: ComposeOptions): string {
+  const { runFile, image } = options;
+  const volumes = runFile.partitions.filter((partition) => hasState(runFile, partition))
+    .map(({ name }) => stateOf(name));
+  return `# The scenario ${runFile.plan.scenario} (${options.label}), seed ${runFile.plan.seed}, as containers.
+# Written by \`rack compose\`. In this folder:
+#   docker-compose run --rm -T report    brings everything up, waits for the end, prints the report
+#   docker-compose kill b                power failure of b; docker-compose start b: its return
+#   docker-compose down -v               takes everything away, SCM included
+# \`docker compose\` (v2) does as well; \`docker-compose up\` shows everybody's log.
+x-process: &process
+  image: ${text(image)}
+  networks: [rack]
+  read_only: true
+  cap_drop: [ALL]
+  security_opt: ["no-new-privileges:true"]
+  pids_limit: ${PIDS_MAX}
+
+services:
+${natsService(options)}
+${timekeeperService(runFile)}
+${runFile.partitions.map((partition) => partitionService(options, partition)).join("\n")}
+${reportService(options)}
+networks:
+  rack:
+    # No way out, and no way in: the rack needs nobody.
+    internal: true
+
+volumes:
+${["record", ...volumes].map((name) => `  ${name}:\n`).join("")}`;
+}
+
+function natsService({ runFile, image, natsImage }: ComposeOptions): string {
+  // The official images start the server by themselves; ours is told to.
+  const entrypoint = natsImage === image ? "\n    entrypoint: [nats-server]" : "";
+  const passwords = busUsers(runFile).map((_, i) => variable(passwordVariable(i), i));
+  return `  nats:
+    <<: *process
+    image: ${text(natsImage)}${entrypoint}
+    command: ["-c", "${IN_CONTAINER.natsConfig}"]
+    environment:
+${passwords.join("\n")}
+    volumes:
+      - ./nats.conf:${IN_CONTAINER.natsConfig}:ro
+    restart: on-failure:${RETRIES}
+`;
+}
+
+function timekeeperService(runFile: RunFile): string {
+  return `  timekeeper:
+    <<: *process
+    command: ["fabric/clock/timekeeper_main.ts", "${IN_CONTAINER.runFile}"]
+${environment(runFile, "timekeeper")}
+    volumes:
+      - ./run.json:${IN_CONTAINER.runFile}:ro
+      - record:${IN_CONTAINER.state}
+    depends_on: [nats]
+    restart: on-failure:${RETRIES}
+`;
+}
+
+function partitionService(options: ComposeOptions, partition: Partition): string {
+  const { runFile } = options;
+  const { name } = partition;
+  const volumes = [`./run.json:${IN_CONTAINER.runFile}:ro`, ...inputMounts(runFile, partition)];
+  if (hostsOf(runFile, partition).length > 0) {
+    for (const { from, to } of options.programs) volumes.push(`${from}:${to}:ro`);
+  }
+  if (hasState(runFile, partition)) volumes.push(`${stateOf(name)}:${IN_CONTAINER.state}`);
+  return `  ${name}:
+    <<: *process
+    command: ["nodes/main.ts", "${IN_CONTAINER.runFile}", ${text(name)}]
+${environment(runFile, name)}
+    volumes:
+${volumes.map((volume) => `      - ${volume}`).join("\n")}
+    depends_on: [nats]
+    restart: ${restartOf(runFile, partition)}
+`;
+}
+
+function reportService({ runFile, label }: ComposeOptions): string {
+  const { partitions } = runFile;
+  const volumes = [`./run.json:${IN_CONTAINER.runFile}:ro`, `record:${IN_CONTAINER.record}:ro`];
+  for (const partition of partitions) {
+    volumes.push(...inputMounts(runFile, partition));
+    if (!hasState(runFile, partition)) continue;
+    volumes.push(`${stateOf(partition.name)}:${IN_CONTAINER.states}/${partition.name}:ro`);
+  }
+  const everybody = ["nats", "timekeeper", ...partitions.map(({ name }) => name)];
+  return `  report:
+    <<: *process
+    command: ["docker/report_main.ts", "${IN_CONTAINER.runFile}", ${text(label)}]
+${environment(runFile, "report")}
+    volumes:
+${volumes.map((volume) => `      - ${volume}`).join("\n")}
+    tmpfs: [/tmp]
+    depends_on: ${JSON.stringify(everybody)}
+    restart: "no"
+`;
+}
+
+function environment(runFile: RunFile, user: string): string {
+  const place = busUsers(runFile).indexOf(user);
+  return `    environment:
+      ${BUS_ENVIRONMENT.url}: nats://nats:${NATS_PORT}
+      ${BUS_ENVIRONMENT.user}: ${text(user)}
+      ${BUS_ENVIRONMENT.patienceMs}: ${BUS_PATIENCE_MS}
+${variable(BUS_ENVIRONMENT.password, place)}`;
+}
+
+function variable(name: string, place: number): string {
+  return `      ${name}: \${${passwordVariable(place)}}`;
+}
+
+/**
+ * A process that dies by the plan dies by itself, and comes back as often as the plan says. Any other
+ * death is a power failure that lasts until somebody starts the container: `docker kill`, a crash.
+ */
+function restartOf({ plan }: RunFile, { nodes }: Partition): string {
+  if (nodes.length > 1) return `"no"`;
+  const starts = plan.faults.filter(({ action, node }) => action === "start" && node === nodes[0]);
+  return starts.length === 0 ? `"no"` : `on-failure:${starts.length}`;
+}
+
+function hostsOf({ plan }: RunFile, { nodes }: Partition): string[] {
+  return plan.nodes.filter(({ kind, name }) => kind === "host" && nodes.includes(name))
+    .map(({ name }) => name);
+}
+
+function hasState(runFile: RunFile, partition: Partition): boolean {
+  return runFile.trace || hostsOf(runFile, partition).length > 0;
+}
+
+function stateOf(partition: string): string {
+  return `state-${partition}`;
+}
+
+function inputMounts(runFile: RunFile, partition: Partition): string[] {
+  return hostsOf(runFile, partition).filter((host) => runFile.inputs[host] !== undefined)
+    .map((host) => `./inputs/${host}:${IN_CONTAINER.inputs}/${host}:ro`);
+}
+
+/** A scalar of YAML that is also one of JSON; compose would replace a single `$`. */
+function text(value: string): string {
+  return JSON.stringify(value).replaceAll("$", "$$$$");
+}
+
+/**
+ * The NATS server's configuration. Each user may publish and hear what is its own and nothing else, so
+ * that no container can speak for another or listen to a cable that does not end at it.
+ */
+export function natsConfig(runFile: RunFile): string {
+  const users = busUsers(runFile).map((user, i) => {
+    const { publish, subscribe } = accessOf(runFile, user);
+    return `    {
+      user: "${user}", password: $${passwordVariable(i)}
+      permissions: {
+        publish: { allow: ${JSON.stringify(publish)} }
+        subscribe: { allow: ${JSON.stringify(subscribe)} }
+        allow_responses: true
+      }
+    }`;
+  });
+  return `# Written by \`rack compose\`. Passwords come from the environment.
+host: "0.0.0.0"
+port: ${NATS_PORT}
+max_payload: 8MB
+# A process that is gone without a word is cut off after 15 to 20 s.
+ping_interval: "5s"
+ping_max: 3
+authorization {
+  users: [
+${users.join("\n")}
+  ]
+}
+`;
+}
+
+function accessOf(
+  { run, partitions }: RunFile,
+  user: string,
+): { publish: string[]; subscribe: string[] } {
+  const control = (verb: string) => patternOf({ kind: "control", run, verb });
+  // Answers to one's own questions, see `inboxPrefix` in fabric/bus/nats_bus.ts.
+  const inbox = `rack.${run}.inbox.${user}.>`;
+  const nodes = partitions.find(({ name }) => name === user)?.nodes;
+  if (nodes === undefined) {
+    const clock = (kind: "join" | "alive" | "report") =>
+      patternOf({ kind: `clock.${kind}`, run, partition: ANY });
+    return user === "report"
+      ? {
+        publish: [control(ANY)],
+        subscribe: [control(ANY), patternOf({ kind: "report", run, node: ANY }), inbox],
+      }
+      : {
+        publish: [
+          patternOf({ kind: "clock.grant", run, partition: ANY }),
+          patternOf({ kind: "clock.ask", run }),
+          control(ANY),
+        ],
+        subscribe: [clock("join"), clock("alive"), clock("report"), control(ANY), inbox],
+      };
+  }
+  const partition = user;
+  return {
+    publish: [
+      patternOf({ kind: "wire", run, from: partition, to: ANY }),
+      patternOf({ kind: "again", run, asker: partition, of: ANY }),
+      patternOf({ kind: "clock.join", run, partition }),
+      patternOf({ kind: "clock.alive", run, partition }),
+      patternOf({ kind: "clock.report", run, partition }),
+      ...nodes.map((node) => patternOf({ kind: "report", run, node })),
+      ...nodes.map((node) => patternOf({ kind: "trace", run, node })),
+    ],
+    subscribe: [
+      patternOf({ kind: "wire", run, from: ANY, to: partition }),
+      patternOf({ kind: "again", run, asker: ANY, of: partition }),
+      patternOf({ kind: "clock.grant", run, partition }),
+      patternOf({ kind: "clock.ask", run }),
+      control(`final-${partition}`),
+      control("order"),
+      inbox,
+    ],
+  };
+}

@@ -1,0 +1,212 @@
+/** A rack as containers, as text: what each container is given, and what it may say and hear. */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { load } from "js-yaml";
+import { matches } from "../../fabric/bus/subjects.ts";
+import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import { makePlan, partitionsOf } from "../../fabric/rack/build/topology.ts";
+import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { busUsers, composeFile, type ComposeOptions, natsConfig } from "./compose_file.ts";
+
+const SCENARIO = `
+name: pair
+seed: 7
+profile: clx-optane-cx5
+hosts:
+  a: {}
+  b: { ddio: off }
+programs:
+  - { on: a, run: put, to: b, method: persist-opcode, bytes: 4KiB }
+`;
+const RUN = "pair-1";
+
+function planOf(faults: readonly FaultPlan[]): RackPlan {
+  const [variant] = variants(parseScenario(SCENARIO, "pair.yaml"));
+  return { ...makePlan(variant!), faults };
+}
+
+function runFileOf(faults: readonly FaultPlan[] = []): RunFile {
+  const plan = planOf(faults);
+  return {
+    run: RUN,
+    plan,
+    partitions: partitionsOf(plan, "node"),
+    lookahead: [],
+    directory: "/var/lib/rackmesh",
+    inputs: { a: { "data.bin": "/etc/rackmesh/inputs/a/0-data.bin" } },
+    programs: {},
+    stayUp: false,
+    trace: false,
+    livenessMs: 5_000,
+    delayMsMax: 0,
+  };
+}
+
+interface Service {
+  readonly image: string;
+  readonly entrypoint?: readonly string[];
+  readonly command: readonly string[];
+  readonly environment: Readonly<Record<string, string>>;
+  readonly volumes: readonly string[];
+  readonly restart: string;
+  readonly networks: readonly string[];
+  readonly ports?: unknown;
+  readonly read_only: boolean;
+  readonly cap_drop: readonly string[];
+}
+
+interface Compose {
+  readonly services: Readonly<Record<string, Service>>;
+  readonly networks: Readonly<Record<string, { readonly internal?: boolean }>>;
+  readonly volumes: Readonly<Record<string, unknown>>;
+}
+
+function composed(runFile: RunFile, options: Partial<ComposeOptions> = {}): Compose {
+  const text = composeFile({
+    runFile,
+    label: "pair",
+    image: "rackmesh:local",
+    natsImage: "nats:2.14",
+    programs: [],
+    ...options,
+  });
+  const { services, ...rest } = load(text) as Compose;
+  // YAML's merge key, which this reader leaves as it is.
+  const merged = Object.entries(services).map(([name, service]) => {
+    const { "<<": base, ...own } = service as Service & { readonly "<<"?: Partial<Service> };
+    return [name, { ...base, ...own }] as const;
+  });
+  return { ...rest, services: Object.fromEntries(merged) };
+}
+
+describe("composeFile", () => {
+  it("has one container per device, and three of its own", () => {
+    const { services } = composed(runFileOf());
+    const devices = ["a", "a-rnic", "b", "b-rnic", "tor"];
+    assert.deepEqual(
+      Object.keys(services).sort(),
+      [...devices, "nats", "report", "timekeeper"].sort(),
+    );
+    for (const name of devices) {
+      assert.deepEqual(services[name]!.command, ["nodes/main.ts", "/etc/rackmesh/run.json", name]);
+    }
+  });
+
+  it("gives no container the Docker socket, a port, a capability or a way out", () => {
+    const { services, networks } = composed(runFileOf());
+    for (const [name, service] of Object.entries(services)) {
+      assert.ok(!JSON.stringify(service).includes("docker.sock"), name);
+      assert.equal(service.ports, undefined, name);
+      assert.equal(service.read_only, true, name);
+      assert.deepEqual(service.cap_drop, ["ALL"], name);
+      assert.deepEqual(service.networks, ["rack"], name);
+    }
+    assert.equal(networks["rack"]!.internal, true);
+  });
+
+  it("P-05: puts each host's SCM on a volume of its own, and nobody else's", () => {
+    const { services, volumes } = composed(runFileOf());
+    const stateOf = (name: string) =>
+      services[name]!.volumes.filter((volume) => volume.endsWith(":/var/lib/rackmesh"));
+    assert.deepEqual(stateOf("a"), ["state-a:/var/lib/rackmesh"]);
+    assert.deepEqual(stateOf("b"), ["state-b:/var/lib/rackmesh"]);
+    assert.deepEqual(stateOf("timekeeper"), ["record:/var/lib/rackmesh"]);
+    for (const name of ["a-rnic", "b-rnic", "tor"]) assert.deepEqual(stateOf(name), []);
+    assert.deepEqual(Object.keys(volumes).sort(), ["record", "state-a", "state-b"]);
+  });
+
+  it("gives a host its own inputs alone, read-only, and the report all it looks into", () => {
+    const { services } = composed(runFileOf());
+    const input = "./inputs/a:/etc/rackmesh/inputs/a:ro";
+    assert.ok(services["a"]!.volumes.includes(input));
+    assert.ok(services["report"]!.volumes.includes(input));
+    assert.ok(!services["b"]!.volumes.includes(input));
+    const writable = services["report"]!.volumes.filter((volume) => !volume.endsWith(":ro"));
+    assert.deepEqual(writable, []);
+  });
+
+  it("lets a container come back by itself as often as the scenario starts its node", () => {
+    const kill = (at: number) => ({ at, action: "kill", node: "b" } as const);
+    const start = (at: number) => ({ at, action: "start", node: "b" } as const);
+    const restart = (...faults: FaultPlan[]) => composed(runFileOf(faults)).services["b"]!.restart;
+    assert.equal(restart(), "no");
+    assert.equal(restart(kill(1)), "no");
+    assert.equal(restart(kill(1), start(2), kill(3), start(4)), "on-failure:2");
+    assert.equal(restart(kill(1), start(2), kill(3)), "on-failure:1");
+    assert.equal(composed(runFileOf([kill(1), start(2)])).services["a"]!.restart, "no");
+  });
+
+  it("starts the nats-server of the project's own image, and leaves a public one its way", () => {
+    const own = composed(runFileOf(), { natsImage: "rackmesh:local" }).services["nats"]!;
+    assert.deepEqual(own.entrypoint, ["nats-server"]);
+    const nats = composed(runFileOf()).services["nats"]!;
+    assert.equal(nats.image, "nats:2.14");
+    assert.equal(nats.entrypoint, undefined);
+  });
+
+  it("mounts the user's programs into hosts only", () => {
+    const from = "./programs/0/mine.ts", to = "/etc/rackmesh/programs/0/mine.ts";
+    const { services } = composed(runFileOf(), { programs: [{ from, to }] });
+    const has = (name: string) => services[name]!.volumes.includes(`${from}:${to}:ro`);
+    assert.ok(has("a") && has("b"));
+    assert.ok(!has("a-rnic") && !has("tor") && !has("timekeeper"));
+  });
+
+  it("keeps what compose would replace as it was written", () => {
+    const { services } = composed(runFileOf(), { label: 'a "$label"' });
+    assert.equal(services["report"]!.command.at(-1), 'a "$$label"');
+  });
+});
+
+describe("natsConfig", () => {
+  /** The users of the configuration and what each may publish and hear. */
+  function accessOf(config: string): Map<string, { publish: string[]; subscribe: string[] }> {
+    const users = config.matchAll(
+      /user: "([^"]+)", .*\n.*\n\s+publish: \{ allow: (\[.*\]) \}\n\s+subscribe: \{ allow: (\[.*\]) \}/g,
+    );
+    return new Map(
+      [...users].map(([, user, publish, subscribe]) => [
+        user!,
+        { publish: JSON.parse(publish!), subscribe: JSON.parse(subscribe!) },
+      ]),
+    );
+  }
+
+  const access = accessOf(natsConfig(runFileOf()));
+  const may = (user: string, verb: "publish" | "subscribe", subject: string) =>
+    access.get(user)![verb].some((pattern) => matches(pattern, `rack.${RUN}.${subject}`));
+
+  it("knows every container by a password of its own", () => {
+    const users = busUsers(runFileOf());
+    assert.deepEqual([...access.keys()], users);
+    const passwords = [...natsConfig(runFileOf()).matchAll(/password: (\S+)/g)].map(([, p]) => p);
+    assert.equal(new Set(passwords).size, users.length);
+  });
+
+  it("lets nobody speak for another device, or hear what is sent to another", () => {
+    assert.ok(may("a", "publish", "wire.a.a-rnic"));
+    assert.ok(!may("a", "publish", "wire.b.b-rnic"));
+    assert.ok(!may("a", "publish", "clock.report.b"));
+    assert.ok(may("b", "subscribe", "wire.b-rnic.b"));
+    assert.ok(!may("a", "subscribe", "wire.b-rnic.b"));
+    assert.ok(!may("a", "subscribe", "clock.grant.b"));
+  });
+
+  it("lets the timekeeper alone grant time and give orders to devices", () => {
+    for (const user of access.keys()) {
+      assert.equal(may(user, "publish", "clock.grant.b"), user === "timekeeper", user);
+      const orders = user === "timekeeper" || user === "report";
+      assert.equal(may(user, "publish", "control.order"), orders, user);
+    }
+  });
+
+  it("lets no one out of the run", () => {
+    for (const { publish, subscribe } of access.values()) {
+      for (const pattern of [...publish, ...subscribe]) {
+        assert.ok(pattern.startsWith(`rack.${RUN}.`), pattern);
+      }
+    }
+  });
+});

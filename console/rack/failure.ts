@@ -1,0 +1,48 @@
+/** What can go wrong with a command, as a message and an exit code: decided in this one place. */
+import { BusError } from "../../fabric/bus/bus.ts";
+import { NatsServerError } from "./nats_server.ts";
+import { RackError } from "./supervisor.ts";
+import { ScenarioError } from "../../fabric/rack/plan/problem.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { InputError, OutputError } from "../../nodes/files.ts";
+import { ScmFileError } from "../../nodes/host/store/scm_file.ts";
+
+/** The command was called with something that cannot be: says what was found and expected. */
+export class UsageError extends Error {
+  override readonly name = "UsageError";
+}
+
+/** What a command has come to, with the exit code that says so. */
+export class ExitError extends Error {
+  override readonly name = "ExitError";
+
+  constructor(message: string, readonly code: number) {
+    super(message);
+  }
+}
+
+/** Message for people and exit code for scripts. */
+export function explain(error: unknown): { message: string; code: number } {
+  if (
+    error instanceof UsageError || error instanceof ScenarioError || error instanceof InputError
+  ) {
+    return { message: error.message, code: EXIT.usage };
+  }
+  if (error instanceof ExitError || error instanceof RackError) {
+    return { message: error.message, code: error.code };
+  }
+  if (
+    error instanceof NatsServerError || error instanceof BusError ||
+    error instanceof ScmFileError || error instanceof OutputError
+  ) {
+    return { message: error.message, code: EXIT.unclear };
+  }
+  if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.PermissionDenied) {
+    return { message: error.message, code: EXIT.unclear };
+  }
+  const text = error instanceof Error ? error.stack ?? error.message : String(error);
+  if (/No space left on device|os error 28/.test(text)) {
+    return { message: `The disk is full: ${text.split("\n")[0]}`, code: EXIT.unclear };
+  }
+  return { message: text, code: EXIT.internal };
+}

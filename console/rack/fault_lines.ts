@@ -1,0 +1,101 @@
+/**
+ * A record of what happened to a run, line by line (`faults.jsonl`), read so that a run can be replayed:
+ * power, cables, and what a counterexample of `rack explore` has caches write back early.
+ */
+import { z } from "zod";
+import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import { UsageError } from "./failure.ts";
+import type { PrepareOptions } from "./prepare.ts";
+import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
+import type { RecordedLinkFault } from "../../fabric/clock/record.ts";
+
+export type ReplayedFaults =
+  & Required<Pick<PrepareOptions, "faults" | "writebacks">>
+  & Pick<PrepareOptions, "linkFaults">;
+
+const instant = z.int().nonnegative();
+const nodes = z.array(z.string());
+/** Whole words of 8 B: memory takes no less (P-41). */
+const word = z.int().nonnegative().multipleOf(8);
+
+const lineSchema = z.discriminatedUnion("action", [
+  z.object({ action: z.enum(["kill", "start"]), at: instant, nodes }),
+  z.object({ action: z.literal("link"), at: instant, nodes }),
+  z.object({
+    action: z.literal("writeback"),
+    at: instant,
+    nodes,
+    scm: z.tuple([word, word]).refine(([from, to]) => from < to),
+    buffered: z.boolean().default(false),
+    data: z.hex().optional(),
+  }).refine(({ scm: [from, to], data }) => data === undefined || data.length === 2 * (to - from), {
+    path: ["data"],
+  }),
+]);
+
+/** @throws UsageError naming the file or the line, where it is none. */
+export async function readFaultLines(path: string): Promise<ReplayedFaults> {
+  return faultsIn(await textOf(path), path);
+}
+
+/** @param path the file's name, for messages. @throws UsageError naming the line, where it is none. */
+export function faultsIn(text: string, path: string): ReplayedFaults {
+  const lines = text.split("\n");
+  const faults: FaultPlan[] = [], writebacks: WritebackPlan[] = [];
+  for (const [i, each] of lines.entries()) {
+    if (each === "") continue;
+    const line = lineOf(each, `${path}:${i + 1}`);
+    const { action, at } = line;
+    for (const node of line.nodes) {
+      if (action === "kill" || action === "start") faults.push({ at, action, node });
+      if (action !== "writeback") continue;
+      const [from, to] = line.scm;
+      const { buffered, data } = line;
+      writebacks.push({ at, node, from, to, buffered, ...(data !== undefined && { data }) });
+    }
+  }
+  return { faults, writebacks, linkFaults: linkFaultsIn(lines.filter((line) => line !== "")) };
+}
+
+/** The line that {@link readFaultLines} reads as this. */
+export function writebackLine({ at, node, from, to, buffered, data }: WritebackPlan): string {
+  return JSON.stringify({
+    at,
+    action: "writeback",
+    nodes: [node],
+    scm: [from, to],
+    buffered,
+    data,
+  });
+}
+
+async function textOf(path: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw new UsageError(`Cannot read --faults ${path}: ${why}`);
+  }
+}
+
+function lineOf(text: string, place: string): z.infer<typeof lineSchema> {
+  let found: unknown;
+  try {
+    found = JSON.parse(text);
+  } catch {
+    // Not JSON: said below.
+  }
+  const { success, data, error } = lineSchema.safeParse(found);
+  if (success) return data;
+  const [issue] = error.issues;
+  const where = issue === undefined || issue.path.length === 0 ? "" : ` (${issue.path.join(".")})`;
+  throw new UsageError(`${place}: expected a line of a run's faults.jsonl${where}`);
+}
+
+/** Faults of cables among the lines of a record. */
+export function linkFaultsIn(lines: readonly string[]): LinkFaultPlan[] {
+  return lines.flatMap((line) => {
+    const record: RecordedLinkFault | { readonly action: "kill" | "start" } = JSON.parse(line);
+    return record.action === "link" ? [record.fault] : [];
+  });
+}

@@ -1,0 +1,250 @@
+/** From a scenario file and what the command line adds, to racks that can be run. */
+import {
+  lookahead,
+  makePlan,
+  type Packing,
+  type PartitionPlan,
+  partitionsOf,
+} from "../../fabric/rack/build/topology.ts";
+import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
+import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import {
+  isOwnProgram,
+  parseScenario,
+  type ProgramScenario,
+  type Scenario,
+} from "../../fabric/rack/scenario/scenario.ts";
+import {
+  type ScenarioVariant,
+  takes,
+  type VariantChoices,
+  variants,
+} from "../../fabric/rack/scenario/variants.ts";
+import { type MethodName, METHODS, PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
+import { formatSize } from "../../fabric/rack/plan/units.ts";
+import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
+import { UsageError } from "./failure.ts";
+
+/** One run to be made. */
+export interface Prepared {
+  readonly label: string;
+  readonly variant: ScenarioVariant;
+  readonly plan: RackPlan;
+  readonly partitions: readonly PartitionPlan[];
+  /** The scenario's folder: paths in the scenario begin there. */
+  readonly base: string;
+  /** Host → name in the scenario → absolute path. */
+  readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  readonly programs: Readonly<Record<string, string>>;
+}
+
+export interface PrepareOptions extends VariantChoices {
+  readonly packing: Packing;
+  /** The choices are a person's, so one that no program looks at is a mistake. */
+  readonly isTyped?: boolean;
+  readonly seed?: number;
+  /** Instead of the scenario's faults: to replay what happened. */
+  readonly faults?: readonly FaultPlan[];
+  /** What caches give up early (see `WritebackPlan`). */
+  readonly writebacks?: readonly WritebackPlan[];
+  /** Faults of cables that were ordered besides the scenario's; or none at all. */
+  readonly linkFaults?: readonly LinkFaultPlan[] | "none";
+  /** Instead of the scenario's: another use of its rack. */
+  readonly programs?: readonly ProgramScenario[];
+  /** Changes a program of the scenario, or leaves it out (undefined). */
+  readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
+}
+
+/** Reads and checks a scenario file. @throws ScenarioError, UsageError where there is no file. */
+export async function readScenario(path: string): Promise<Scenario> {
+  let text: string;
+  try {
+    text = await Deno.readTextFile(path);
+  } catch (cause) {
+    throw new UsageError(`Cannot read the scenario ${path}: ${(cause as Error).message}`, {
+      cause,
+    });
+  }
+  return parseScenario(text, path);
+}
+
+/** The runs that a scenario stands for, with files found. @throws UsageError for a missing one. */
+export async function prepare(path: string, options: PrepareOptions): Promise<Prepared[]> {
+  const read = await readScenario(path);
+  if (options.isTyped) refuseUnused(read, { path, options });
+  const programs = options.programs ?? read.programs;
+  const scenario = {
+    ...read,
+    ...(options.seed !== undefined && { seed: options.seed }),
+    programs: options.change === undefined
+      ? programs
+      : programs.flatMap((program) => options.change!(program) ?? []),
+  };
+  const base = await Deno.realPath(path).then((real) => real.replace(/\/[^/]*$/, ""));
+  const prepared: Prepared[] = [];
+  for (const variant of variants(scenario, options)) {
+    checkMethods(variant);
+    const plan = withFaults(makePlan(variant), options);
+    prepared.push({
+      label: variant.label,
+      variant,
+      plan,
+      partitions: partitionsOf(plan, options.packing),
+      base,
+      inputs: await findInputs(plan, { base, given: options.input }),
+      programs: await findPrograms(variant, base),
+    });
+  }
+  return prepared;
+}
+
+/** What no program of the scenario looks at is not passed over in silence. @throws UsageError */
+function refuseUnused(
+  { programs }: Scenario,
+  { path, options }: { path: string; options: VariantChoices },
+): void {
+  for (const option of ["method", "size", "depth"] as const) {
+    if (options[option] === undefined || programs.some((each) => takes(each, option))) continue;
+    throw new UsageError(
+      `--${option} is "${
+        options[option]
+      }", and no program of ${path} has a ${option}: expected none ` +
+        `(what a program of one's own is told stands in the scenario)`,
+    );
+  }
+}
+
+/** A method may be chosen for several programs, of which not each has it. @throws UsageError */
+function checkMethods({ programs }: ScenarioVariant): void {
+  for (const { on, run, options } of programs) {
+    const { method } = options;
+    const persistsOnly = !isOwnProgram(run) && PROGRAMS[run]?.["method"]?.kind === "method";
+    if (!persistsOnly || method === undefined) continue;
+    if ((METHODS as readonly MethodName[]).includes(method as MethodName)) continue;
+    throw new UsageError(
+      `--method is "${method}", which program ${run} on ${on} has not: expected one of ${
+        METHODS.join(", ")
+      }`,
+    );
+  }
+}
+
+function withFaults(plan: RackPlan, options: PrepareOptions): RackPlan {
+  const { faults, writebacks = [], linkFaults } = options;
+  const { linkFaults: planned = [], ...rest } = plan;
+  const all = linkFaults === "none" ? [] : [...planned, ...linkFaults ?? []];
+  return {
+    ...rest,
+    faults: faults ?? plan.faults,
+    ...(writebacks.length > 0 && { writebacks }),
+    ...(all.length > 0 && { linkFaults: all }),
+  };
+}
+
+/** Whether it is a `put` that has neither a file nor made-up bytes to write. */
+export function lacksInput({ run, options }: ProgramScenario, input: string | undefined): boolean {
+  return run === "put" && input === undefined && options["file"] === undefined &&
+    options["bytes"] === undefined;
+}
+
+/** The one run that a scenario stands for. @throws UsageError with what to choose, if several. */
+export function onlyOne(all: readonly Prepared[], scenario: string): Prepared {
+  if (all.length === 1) return all[0]!;
+  const methods = [...new Set(all.map(({ variant }) => variant.method))];
+  const ddios = [...new Set(all.map(({ variant }) => variant.ddio))];
+  const choices = [
+    ...(methods.length > 1 ? [`--method ${methods.join("|")}`] : []),
+    ...(ddios.length > 1 ? [`--ddio ${ddios.join("|")}`] : []),
+  ];
+  const choose = choices.join(" and ");
+  throw new UsageError(
+    `${scenario} stands for ${all.length} runs, of which one is wanted: choose ${choose}`,
+  );
+}
+
+/** What the processes of a run are started with. */
+export function runFileOf(
+  prepared: Prepared,
+  options: Omit<RunFile, "plan" | "partitions" | "lookahead" | "inputs" | "programs">,
+): RunFile {
+  const { plan, partitions, inputs, programs } = prepared;
+  const distances = lookahead(plan, partitions);
+  return {
+    ...options,
+    plan,
+    partitions,
+    lookahead: distances.map((row) => row.map((ps) => Number.isFinite(ps) ? ps : null)),
+    inputs,
+    programs,
+  };
+}
+
+/** A file named on the command line is found from the current directory, else from the scenario's. */
+async function findInputs(
+  plan: RackPlan,
+  from: { base: string; given: string | undefined },
+): Promise<Record<string, Record<string, string>>> {
+  const inputs: Record<string, Record<string, string>> = {};
+  for (const node of plan.nodes) {
+    if (node.kind !== "host") continue;
+    for (const { run, options } of node.config.programs) {
+      const file = options["file"];
+      if (run !== "put" && run !== "log" && !isOwnProgram(run)) continue;
+      // `bytes` asks for made-up data of that size.
+      if (run === "put" && file === undefined && options["bytes"] === undefined) {
+        throw new UsageError(
+          `Program put on ${node.name} has no input: expected --input FILE, or "file:" or "bytes:" in the scenario`,
+        );
+      }
+      if (typeof file !== "string") continue;
+      const path = file === from.given
+        ? file
+        : file.startsWith("/")
+        ? file
+        : `${from.base}/${file}`;
+      const found = await findFile(path, `Input of ${run} on ${node.name}`);
+      if (run === "put") await checkRoom(plan, { path: found, to: String(options["to"]) });
+      (inputs[node.name] ??= {})[file] = found;
+    }
+  }
+  return inputs;
+}
+
+/** A file that cannot fit is refused before anything is started. */
+async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Promise<void> {
+  const { size } = await Deno.stat(put.path);
+  if (size === 0) {
+    throw new UsageError(`${put.path} is empty: expected a file with something in it`);
+  }
+  const host = plan.nodes.find(({ name }) => name === put.to);
+  if (host?.kind !== "host" || size <= host.config.scmBytes - DIRECTORY_BYTES) return;
+  throw new UsageError(
+    `${put.path} has ${size} B: expected at most ${host.config.scmBytes - DIRECTORY_BYTES}, what ` +
+      `host ${put.to} has room for with scm.size ${formatSize(host.config.scmBytes)}`,
+  );
+}
+
+async function findPrograms(
+  variant: ScenarioVariant,
+  base: string,
+): Promise<Record<string, string>> {
+  const programs: Record<string, string> = {};
+  for (const { run } of variant.programs) {
+    if (!isOwnProgram(run)) continue;
+    programs[run] = await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
+  }
+  return programs;
+}
+
+async function findFile(path: string, what: string): Promise<string> {
+  try {
+    const real = await Deno.realPath(path);
+    if ((await Deno.stat(real)).isFile) return real;
+  } catch (cause) {
+    throw new UsageError(`${what}: cannot find ${path}: expected a file that can be read`, {
+      cause,
+    });
+  }
+  throw new UsageError(`${what}: ${path} is not a file`);
+}

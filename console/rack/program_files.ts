@@ -1,0 +1,56 @@
+/** The files that a user's own program is made of, to be taken elsewhere. */
+import { UsageError } from "./failure.ts";
+import { ROOT } from "../base/paths.ts";
+
+/** What `deno info --json` says of a module, as far as it is needed here. */
+interface ModuleInfo {
+  readonly specifier: string;
+  readonly dependencies?: ReadonlyArray<{ readonly code?: { readonly specifier?: string } }>;
+}
+
+export interface ProgramFiles {
+  /** The program's folder. */
+  readonly folder: string;
+  /** Paths relative to {@link folder}: the program first, then what it imports for more than types. */
+  readonly files: readonly string[];
+  /** Whether the folder lies in this project, whose modules it may import. */
+  readonly inProject: boolean;
+}
+
+/** @throws UsageError where it cannot be read, or needs a file that lies outside its folder. */
+export async function programFiles(path: string): Promise<ProgramFiles> {
+  const folder = path.replace(/\/[^/]*$/, "");
+  const inProject = `${folder}/`.startsWith(`${ROOT}/`);
+  const files: string[] = [];
+  for (const file of await localModules(path)) {
+    if (file.startsWith(`${folder}/`)) files.push(file.slice(folder.length + 1));
+    else if (!inProject || !file.startsWith(`${ROOT}/`)) {
+      throw new UsageError(
+        `Cannot take ${path} into a container as it imports ${file}: expected files of its folder only`,
+      );
+    }
+  }
+  return { folder, files, inProject };
+}
+
+/** The files that a module loads when it runs, itself first. */
+async function localModules(path: string): Promise<string[]> {
+  const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
+    args: ["info", "--json", "--config", `${ROOT}/deno.json`, path],
+  }).output();
+  if (!success) {
+    throw new UsageError(`Cannot read ${path}: ${new TextDecoder().decode(stderr).trim()}`);
+  }
+  const { roots, modules } = JSON.parse(new TextDecoder().decode(stdout)) as {
+    roots: string[];
+    modules: ModuleInfo[];
+  };
+  const known = new Map(modules.map((module) => [module.specifier, module]));
+  const found = new Set(roots);
+  for (const specifier of found) {
+    for (const { code } of known.get(specifier)?.dependencies ?? []) {
+      if (code?.specifier?.startsWith("file:")) found.add(code.specifier);
+    }
+  }
+  return [...found].map((specifier) => decodeURIComponent(new URL(specifier).pathname));
+}

@@ -1,0 +1,129 @@
+/** A run that is over as the record that checkers look at: see `console/checks/run_record.ts`. */
+import type { SeenEvent } from "../../fabric/capture/instants.ts";
+import type { Observer } from "../../fabric/capture/observation.ts";
+import type { OnNote } from "../../fabric/partition/partition.ts";
+import type { TimedNote } from "../../fabric/audit.ts";
+import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
+import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
+import { livesOf, type RunRecord } from "../checks/run_record.ts";
+import { WireLedger } from "../checks/wire_ledger.ts";
+import { faultsIn } from "./fault_lines.ts";
+import { heldFor, survivedView } from "./survived.ts";
+
+/** What is seen of a run in this process while it goes on. */
+export interface Watch {
+  readonly notes: readonly TimedNote[];
+  readonly wire: WireLedger;
+  readonly onNote: OnNote;
+  /** To be told of frames. */
+  readonly observer: Observer;
+  /** When bytes became persistent on which host that loses its power, each instant once. */
+  readonly durable: readonly DurableAt[];
+  /** To be told of a host's memory; undefined of one that keeps its power. */
+  readonly memoryLog: (host: string) => MemoryLog | undefined;
+}
+
+type DurableAt = NonNullable<RunRecord["durable"]> extends Iterable<infer At> ? At : never;
+
+/** Looks at a run in one process, whose power failures are its plan's. */
+export function watchRun(plan: RackPlan): Watch {
+  const notes: TimedNote[] = [];
+  const lives = livesOf(plan, plan.faults);
+  const wire = new WireLedger(plan, lives);
+  const durable: DurableAt[] = [];
+  return {
+    durable,
+    memoryLog: (host) =>
+      lives.get(host)?.[0]?.to === Infinity ? undefined : watchMemory(host, durable),
+    notes,
+    wire,
+    onNote: (time, node, by, note) => void notes.push({ time, node, by, note }),
+    observer: { scope: "wire", see: (observation) => wire.see(observation), commit: () => {} },
+  };
+}
+
+function watchMemory(node: string, durable: DurableAt[]): MemoryLog {
+  let last = -1;
+  return {
+    durable(time) {
+      if (time === last) return;
+      last = time;
+      durable.push({ time, node });
+    },
+    dirty() {},
+    clean() {},
+  };
+}
+
+/** A run that has ended. */
+interface Ended {
+  readonly plan: RackPlan;
+  readonly directory: string;
+  readonly finals: readonly FinalReply[];
+}
+
+/** The record of a run in one process. */
+export function recordOfWatched(ended: Ended, { notes, wire, durable }: Watch): RunRecord {
+  const { plan } = ended;
+  return { ...commonOf(ended), plan, lives: livesOf(plan, plan.faults), notes, wire, durable };
+}
+
+/**
+ * The record of a run of processes, from what each of them has recorded.
+ * @param ended.hasWire whether frames were recorded, and not only notes.
+ */
+export function recordOfProcesses(
+  ended: Ended & {
+    readonly partitions: readonly PartitionPlan[];
+    readonly events: Iterable<SeenEvent>;
+    readonly hasWire: boolean;
+  },
+): RunRecord {
+  const { plan: planned, directory, partitions, events, hasWire } = ended;
+  const { faults, linkFaults } = recordedIn(directory);
+  const ordered = linkFaults === undefined || linkFaults === "none" ? [] : linkFaults;
+  const all = [...planned.linkFaults ?? [], ...ordered];
+  const plan = { ...planned, ...(all.length > 0 && { linkFaults: all }) };
+  const lives = livesOf(plan, [...faults, ...ownFaults(plan, partitions)]);
+  const wire = new WireLedger(plan, lives);
+  const notes: TimedNote[] = [];
+  for (const { time, node, seen } of events) {
+    for (const each of seen) {
+      if (each.kind !== "note") wire.see(each);
+      else notes.push({ time, node: plan.nodes[node]!.name, by: each.by, note: each.note });
+    }
+  }
+  return { ...commonOf(ended), plan, lives, notes, ...(hasWire && { wire }) };
+}
+
+function commonOf(
+  { plan, directory, finals }: Ended,
+): Pick<RunRecord, "until" | "reports" | "scm"> {
+  const reports = finals.flatMap(({ reports }) => reports);
+  return {
+    ...(plan.until !== null && { until: plan.until }),
+    reports,
+    scm: (host) => survivedView(directory, host, { held: heldFor(host, reports) }),
+  };
+}
+
+/** What the timekeeper wrote down of power and cables. */
+function recordedIn(directory: string) {
+  const path = `${directory}/faults.jsonl`;
+  try {
+    return faultsIn(Deno.readTextFileSync(path), path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return faultsIn("", path);
+    throw error;
+  }
+}
+
+/** Power failures that a process carries out on its own nodes, of which the timekeeper writes nothing. */
+function ownFaults(plan: RackPlan, partitions: readonly PartitionPlan[]): FaultPlan[] {
+  const shared = new Set(
+    partitions.filter(({ nodes }) => nodes.length > 1).flatMap((p) => p.nodes),
+  );
+  return plan.faults.filter(({ node }) => shared.has(node));
+}

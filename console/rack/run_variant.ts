@@ -1,0 +1,216 @@
+/** Runs one rack to its end: as processes over the bus, or in this process (`--pack all`). */
+import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import type { ObservationScope } from "../../fabric/capture/observation.ts";
+import { teeOf, widestOf } from "../../fabric/capture/tee.ts";
+import { busPatienceMs, type FinalReply } from "../../fabric/rack/build/run_file.ts";
+import { Simulator } from "../../fabric/partition/simulator.ts";
+import type { TraceStep } from "../../fabric/node.ts";
+import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
+import { RackError, Supervisor, type SupervisorEvent } from "./supervisor.ts";
+import { writeRunFile } from "./run_directory.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
+import {
+  importPrograms,
+  observationWriter,
+  openStores,
+  readInputs,
+  settleStores,
+  traceWriter,
+  writeOutput,
+} from "../../nodes/files.ts";
+import type { RunRecord } from "../checks/run_record.ts";
+import { eventsIn, removeRecordings } from "../captures/captures.ts";
+import { type Prepared, runFileOf } from "./prepare.ts";
+import { recordOfProcesses, recordOfWatched, watchRun } from "./run_record.ts";
+
+/** How a rack's run ended, whichever way it was run. */
+export interface Outcome {
+  readonly digest: string;
+  readonly virtualPs: Time;
+  readonly events: number;
+  readonly wallMs: number;
+  /** Operating system processes, nats-server and this one apart. */
+  readonly processes: number;
+  readonly finals: readonly FinalReply[];
+  /** Where the SCM files are. */
+  readonly directory: string;
+  /** What checkers look at, where that was asked for. */
+  readonly record?: RunRecord;
+}
+
+export interface RunOptions {
+  readonly run: string;
+  readonly directory: string;
+  readonly trace: boolean;
+  /** What is recorded for captures; nothing without it. */
+  readonly observe?: ObservationScope;
+  /** What is seen for checkers: what programs were told, and frames too; nothing without it. */
+  readonly check?: "notes" | "wire";
+  readonly delayMsMax: number;
+  /** In this process: give up after so many wall ms, and let others have their turn. Default: neither. */
+  readonly limitMs?: number;
+  readonly onProgress?: (node: string, topic: string, value: unknown) => void;
+  readonly onEvent?: (event: SupervisorEvent) => void;
+  /** Called with the rack before any process of it is started: whoever may take it down. */
+  readonly beforeStart?: (supervisor: Supervisor) => void;
+  /** Called with the rack once it is started: tests break it. */
+  readonly onStart?: (supervisor: Supervisor) => void;
+}
+
+/** Brings the rack up as processes, waits for its end, takes it down. @throws RackError, BusError. */
+export async function runProcesses(
+  prepared: Prepared,
+  options: RunOptions & { readonly address: NatsAddress },
+): Promise<Outcome> {
+  const began = performance.now();
+  const { run, directory, address, trace, observe, delayMsMax, onEvent, onProgress } = options;
+  const { check } = options;
+  const scope = widestOf([observe, check]);
+  const runFile = runFileOf(prepared, {
+    run,
+    directory,
+    stayUp: false,
+    livenessMs: 0,
+    trace,
+    ...(scope && { observe: scope }),
+    delayMsMax,
+  });
+  const runFilePath = await writeRunFile(runFile);
+  const bus = await connectNats({
+    ...address,
+    patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
+    run,
+    name: "command",
+    onError: () => {},
+  });
+  const supervisor = new Supervisor({
+    runFile,
+    runFilePath,
+    address,
+    bus,
+    ...(onEvent && { onEvent }),
+    ...(onProgress && { onReport: onProgress }),
+  });
+  options.beforeStart?.(supervisor);
+  try {
+    await supervisor.start();
+    options.onStart?.(supervisor);
+    const summary = await supervisor.finished;
+    const finals = await supervisor.finals();
+    const processes = supervisor.processes().length;
+    await supervisor.down();
+    settleStores(runFile);
+    const wallMs = performance.now() - began;
+    const { digest, virtualPs, events } = summary;
+    const { plan, partitions } = prepared;
+    const record = check && recordOfProcesses({
+      plan,
+      directory,
+      finals,
+      partitions,
+      events: eventsIn(directory),
+      hasWire: check === "wire",
+    });
+    if (observe === undefined && scope !== undefined) removeRecordings(directory);
+    const outcome = { digest, virtualPs, events, wallMs, processes, finals, directory };
+    return record === undefined ? outcome : { ...outcome, record };
+  } finally {
+    await supervisor.down();
+    await bus.close();
+  }
+}
+
+/** Runs the rack in this process, without a bus. */
+export async function runSimulated(
+  prepared: Prepared,
+  options: RunOptions & { readonly onTrace?: (time: Time, node: string, step: TraceStep) => void },
+): Promise<Outcome> {
+  const began = performance.now();
+  const { run, directory, trace, observe, delayMsMax } = options;
+  const { plan } = prepared;
+  const runFile = runFileOf(prepared, {
+    run,
+    directory,
+    stayUp: false,
+    livenessMs: 0,
+    trace,
+    ...(observe && { observe }),
+    delayMsMax,
+  });
+  await writeRunFile(runFile);
+  const hosts = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
+  const inputs = readInputs(runFile, hosts);
+  const { programs, recoveries } = await importPrograms(runFile);
+  const stores = openStores(runFile, hosts);
+  for (const store of stores.values()) store.settle("unknown");
+  const reports: FinalReply["reports"][number][] = [];
+  const onTrace = options.onTrace ??
+    (trace ? traceWriter(`${directory}/trace/all.ndjson`) : undefined);
+  const watch = options.check && watchRun(plan);
+  const observer = teeOf([
+    observe && observationWriter(`${directory}/observed/all.here.seen`, observe),
+    options.check === "wire" ? watch?.observer : undefined,
+  ]);
+  let span = 0;
+  try {
+    const simulator = new Simulator({
+      plan,
+      create: nodeFactory({
+        plan,
+        image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
+        inputs: (host) => inputs.get(host) ?? {},
+        programs,
+        recoveries,
+        ...(watch && { memoryLog: watch.memoryLog }),
+      }),
+      onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),
+      ...(onTrace && { onTrace }),
+      ...(observer && { observer }),
+      ...(watch && { onNote: watch.onNote }),
+      onReport(time, node, topic, value) {
+        if (topic === "output") return writeOutput(runFile, value);
+        options.onProgress?.(node, topic, value);
+        if (topic !== "progress") reports.push({ time, node, topic, value });
+      },
+    });
+    if (options.limitMs === undefined) simulator.run();
+    else await runWithin(simulator, { until: plan.until ?? NEVER, limitMs: options.limitMs });
+    const final: FinalReply = {
+      partition: "all",
+      statistics: simulator.statistics(),
+      linkFaults: simulator.linkFaultCounts(),
+      reports,
+      refused: 0,
+      sent: 0,
+      residentBytes: Deno.memoryUsage().rss,
+    };
+    const { digest, now, events } = simulator;
+    const wallMs = performance.now() - began;
+    const finals = [final];
+    const outcome = { digest, virtualPs: now, events, wallMs, processes: 1, finals, directory };
+    if (watch === undefined) return outcome;
+    return { ...outcome, record: recordOfWatched({ plan, directory, finals }, watch) };
+  } finally {
+    for (const store of stores.values()) store.close();
+  }
+}
+
+const SLICE_PS = 100 * PS_PER_US;
+const TURN_MS = 50;
+
+/** Runs to the end, with a turn for others (Ctrl-C) now and then. @throws RackError after `limitMs`. */
+async function runWithin(
+  simulator: Simulator,
+  { until, limitMs }: { readonly until: Time; readonly limitMs: number },
+): Promise<void> {
+  const deadline = performance.now() + limitMs;
+  let turnAt = performance.now() + TURN_MS;
+  while (simulator.next < until) {
+    simulator.run(simulator.next + SLICE_PS);
+    if (performance.now() < turnAt) continue;
+    await new Promise((resolve) => setTimeout(resolve, 0));
+    turnAt = performance.now() + TURN_MS;
+    if (turnAt < deadline) continue;
+    throw new RackError(`No end after ${limitMs} ms, at ${formatTime(simulator.now)}`);
+  }
+}

@@ -1,0 +1,26 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { MemberStatus } from "../../fabric/clock/record.ts";
+import { stallText } from "./stall_text.ts";
+
+function member(partition: string, status: MemberStatus["status"]): MemberStatus {
+  const next = 112_403_000;
+  return { partition, status, sinceMs: 3_140, next, reached: 0, now: 0, events: 0, heldBy: "" };
+}
+
+describe("stallText", () => {
+  it("names who is busy, since when and with what", () => {
+    assert.equal(
+      stallText([member("a", "running"), member("b", "idle")]),
+      "time is not moving: it waits for a, busy for 3.1 s with what happens at 112.403 us",
+    );
+  });
+
+  it("names a process that is not there", () => {
+    assert.match(stallText([member("b", "absent")]), /the process of b, absent for 3\.1 s$/);
+  });
+
+  it("says what it knows where nobody is waited for", () => {
+    assert.equal(stallText([member("a", "idle")]), "time is not moving: a idle");
+  });
+});

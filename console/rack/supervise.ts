@@ -1,0 +1,153 @@
+/**
+ * The process behind `rack up`: `supervise.ts RUN_FILE`, started detached. It owns the broker, the
+ * timekeeper and the partitions of one rack, starts broker and timekeeper again when they end, and
+ * ends everything on SIGTERM. How to reach it, and what it consists of, stands in the run directory:
+ *
+ *     supervisor.json   the broker's address with its credential, for the owner alone
+ *     processes.json    see process_table.ts
+ *     ended.json        why it ended, unless it was told to
+ */
+import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { busAddressFrom, EXIT, type RunFile } from "../../fabric/rack/build/run_file.ts";
+import { type NatsServer, startNatsServer } from "./nats_server.ts";
+import { type ProcessEntry, writeProcesses } from "./process_table.ts";
+import { writeEnd, writeSupervisor } from "./run_directory.ts";
+import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
+import { explain } from "./failure.ts";
+import { stallText } from "./stall_text.ts";
+
+/** A broker that was killed stays away for so long, so that a person can see what that does. */
+const BROKER_PAUSE_MS = 300;
+
+interface Broker {
+  readonly address: NatsAddress;
+  readonly server: NatsServer | undefined;
+}
+
+async function main(runFilePath: string): Promise<void> {
+  const runFile: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
+  const { directory, run } = runFile;
+  const log = logTo(`${directory}/logs/supervisor.log`);
+  const ending = Promise.withResolvers<void>();
+  for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
+    Deno.addSignalListener(signal, () => {
+      log(`${signal}: taking the rack down`);
+      ending.resolve();
+    });
+  }
+  const { address, server } = await openBroker(directory);
+  let supervisor: Supervisor | undefined;
+  try {
+    const bus = await connectNats({ ...address, run, name: "supervisor", onError: log });
+    const list = () => writeProcesses(directory, processesOf(supervisor, server));
+    supervisor = new Supervisor({
+      runFile,
+      runFilePath,
+      address,
+      bus,
+      onEvent: (event) => {
+        log(eventText(event));
+        list();
+      },
+    });
+    const broker = server && keepBroker(server, { ending: ending.promise, log, list });
+    await supervisor.start();
+    await writeSupervisor(directory, { run, pid: Deno.pid, ...address });
+    log(`up, on ${address.url}`);
+    const failed = supervisor.finished.then(() => ending.promise);
+    await Promise.race([ending.promise, failed, ...(broker ? [broker] : [])]);
+    await supervisor.down();
+    await bus.close();
+  } finally {
+    await supervisor?.down();
+    await server?.stop();
+    log("down");
+  }
+}
+
+/** The rack's own broker, unless the environment names one that is there. */
+async function openBroker(directory: string): Promise<Broker> {
+  const address = busAddressFrom((variable) => Deno.env.get(variable));
+  if (Deno.env.get("RACKMESH_NATS_URL")) return { address, server: undefined };
+  const server = await startNatsServer({ dir: directory });
+  return { address: server.address, server };
+}
+
+/** Starts the broker again when it ends; settles when the rack is taken down. */
+async function keepBroker(
+  server: NatsServer,
+  options: {
+    readonly ending: Promise<void>;
+    readonly log: (text: string) => void;
+    readonly list: () => void;
+  },
+): Promise<void> {
+  let isEnding = false;
+  const ended = options.ending.then(() => {
+    isEnding = true;
+  });
+  for (;;) {
+    await Promise.race([ended, server.exited]);
+    if (isEnding) return;
+    options.log("nats-server has ended");
+    options.list();
+    await new Promise((resolve) => setTimeout(resolve, BROKER_PAUSE_MS));
+    if (isEnding) return;
+    await server.restart();
+    options.log(`nats-server is back, pid ${server.pid}`);
+    options.list();
+  }
+}
+
+function processesOf(
+  supervisor: Supervisor | undefined,
+  server: NatsServer | undefined,
+): ProcessEntry[] {
+  const entries: ProcessEntry[] = [
+    { name: "supervisor", kind: "supervisor", pid: Deno.pid, nodes: [] },
+  ];
+  if (server !== undefined) {
+    entries.push({ name: "nats", kind: "nats", pid: server.pid, nodes: [] });
+  }
+  for (const { name, kind, pid, nodes } of supervisor?.processes() ?? []) {
+    entries.push({ name, kind, pid, nodes });
+  }
+  return entries;
+}
+
+function eventText(event: SupervisorEvent): string {
+  switch (event.kind) {
+    case "started":
+      return `${event.name} started, pid ${event.pid}`;
+    case "died":
+      return `${event.name} died (${event.detail}), pid ${event.pid}`;
+    case "stalled":
+      return stallText(event.why);
+    case "finished":
+      return `finished: ${event.summary.reason}, digest ${event.summary.digest}`;
+  }
+}
+
+/** Lines with the moment, as nobody watches this process. */
+function logTo(path: string): (what: unknown) => void {
+  return (what) => {
+    const text = what instanceof Error ? what.stack ?? what.message : String(what);
+    Deno.writeTextFileSync(path, `${new Date().toISOString()} ${text}\n`, { append: true });
+  };
+}
+
+if (import.meta.main) {
+  const [runFile] = Deno.args;
+  if (runFile === undefined) {
+    console.error("Usage: supervise.ts RUN_FILE (started by `rack up`)");
+    Deno.exit(EXIT.usage);
+  }
+  let end: { message: string; code: number } | undefined;
+  try {
+    await main(runFile);
+  } catch (error) {
+    end = explain(error);
+    writeEnd(runFile.replace(/\/[^/]*$/, ""), end);
+  }
+  Deno.exit(end?.code ?? EXIT.done);
+}

@@ -1,0 +1,379 @@
+/**
+ * Brings a rack up as processes, watches them, and tells the timekeeper whose power failed. The
+ * process that holds the supervisor is the only one that starts and ends others; killing one of
+ * them from outside is the same to it as being asked to.
+ */
+import type { Bus, Subscription } from "../../fabric/bus/bus.ts";
+import { decode, encode } from "../../fabric/bus/codec.ts";
+import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { ANY, parseSubject, patternOf, subjectOf } from "../../fabric/bus/subjects.ts";
+import {
+  busEnvironment,
+  EXIT,
+  type FinalReply,
+  type RunFile,
+} from "../../fabric/rack/build/run_file.ts";
+import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
+import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
+import { type Child, endChildren, startChild } from "./children.ts";
+import { Waker } from "./stopped_process_guard.ts";
+
+export interface SupervisorOptions {
+  readonly runFile: RunFile;
+  /** Where `runFile` is written down. */
+  readonly runFilePath: string;
+  readonly address: NatsAddress;
+  /** A connection of this process, for orders and reports. */
+  readonly bus: Bus;
+  /** What happens to processes, for people. */
+  readonly onEvent?: (event: SupervisorEvent) => void;
+  /** What programs report. */
+  readonly onReport?: (node: string, topic: string, value: unknown) => void;
+}
+
+export type SupervisorEvent =
+  | {
+    readonly kind: "started" | "died";
+    readonly name: string;
+    readonly pid: number;
+    readonly detail: string;
+  }
+  /** Time has not moved for a while: whom it waits for. */
+  | { readonly kind: "stalled"; readonly why: readonly MemberStatus[] }
+  | { readonly kind: "finished"; readonly summary: Summary };
+
+/** One process of the rack. */
+export interface ProcessRow {
+  readonly name: string;
+  readonly kind: "timekeeper" | "partition";
+  readonly pid: number | null;
+  readonly alive: boolean;
+  readonly nodes: readonly string[];
+}
+
+interface Slot {
+  readonly name: string;
+  readonly nodes: readonly string[];
+  child: Child | undefined;
+  instance: string;
+  starts: number;
+}
+
+const TIMEKEEPER = "timekeeper";
+const NOTICE_TIMEOUT_MS = 500;
+const FINAL_TIMEOUT_MS = 1_000;
+const GRACE_MS = 3_000;
+
+/** A process of the rack ended in a way that no power failure is: the run cannot go on. */
+export class RackError extends Error {
+  override readonly name = "RackError";
+
+  /** @param code what the process said of itself, as an exit code of {@link EXIT}. */
+  constructor(message: string, readonly code: number = EXIT.unclear) {
+    super(message);
+  }
+}
+
+export class Supervisor {
+  readonly #options: SupervisorOptions;
+  readonly #slots: Slot[];
+  readonly #subscriptions: Subscription[] = [];
+  readonly #waker: Waker;
+  #timekeeper: Child | undefined;
+  #down = false;
+  #hasFinished = false;
+  /** Processes that were seen to die. */
+  readonly #dead = new Set<string>();
+  readonly #finished = Promise.withResolvers<Summary>();
+
+  constructor(options: SupervisorOptions) {
+    this.#options = options;
+    this.#waker = new Waker(options.runFilePath);
+    this.#slots = options.runFile.partitions.map(({ name, nodes }) => ({
+      name,
+      nodes,
+      child: undefined,
+      instance: "",
+      starts: 0,
+    }));
+    // Whoever waits for the end hears of a failure; nobody waiting is no error.
+    this.#finished.promise.catch(() => {});
+  }
+
+  /** Settles when the timekeeper says that the run has ended; rejects with {@link RackError}. */
+  get finished(): Promise<Summary> {
+    return this.#finished.promise;
+  }
+
+  /** Starts the timekeeper and every partition. @throws RackError where {@link down} came first. */
+  async start(): Promise<void> {
+    this.#subscribe();
+    this.#options.bus.closed.then((reason) => {
+      if (reason !== undefined) this.#finished.reject(new RackError(reason.message));
+    });
+    await this.#options.bus.flush();
+    if (this.#down) throw new RackError("The rack was taken down before it was up");
+    this.#startTimekeeper();
+    for (const slot of this.#slots) this.#startPartition(slot);
+  }
+
+  /** SIGKILL: the power of this partition's nodes fails. @returns false where it has no process. */
+  kill(name: string): boolean {
+    const child = this.#child(name);
+    child?.kill("SIGKILL");
+    return child !== undefined;
+  }
+
+  /**
+   * SIGSTOP: the process does nothing until {@link resume}; nothing of the rack fails by it, all of it
+   * waits. Where this process is killed meanwhile, it goes on by itself, to see that and end.
+   * @returns false where the name has no process.
+   */
+  async pause(name: string): Promise<boolean> {
+    const child = this.#child(name);
+    if (child === undefined || this.#down) return false;
+    await this.#waker.watch(child.pid);
+    // It may have ended, or the rack been taken down meanwhile: nobody would let it go on.
+    if (this.#down || this.#child(name) !== child) return false;
+    child.kill("SIGSTOP");
+    return true;
+  }
+
+  /** SIGCONT. @returns false where the name has no process. */
+  resume(name: string): boolean {
+    const child = this.#child(name);
+    child?.kill("SIGCONT");
+    return child !== undefined;
+  }
+
+  /** Starts the process of a partition that has none. @returns false where it has one. */
+  startPartition(name: string): boolean {
+    const slot = this.#slot(name);
+    // What was started now, nobody would end.
+    if (this.#down || slot === undefined || slot.child !== undefined) return false;
+    this.#startPartition(slot);
+    return true;
+  }
+
+  /**
+   * Gives a device its power back, and with a host's a card of it that has none (a power cycle).
+   * @returns the partitions that were started, or why there are none.
+   */
+  boot(name: string): { readonly started: readonly string[] } | { readonly refusal: string } {
+    const { plan } = this.#options.runFile;
+    const slot = this.#slot(name);
+    if (slot === undefined) return { refusal: `there is no device ${name}` };
+    if (slot.child !== undefined) return { refusal: `${name} has power` };
+    const node = plan.nodes.find((each) => each.name === name);
+    const host = node?.kind === "rnic" ? node.config.host : undefined;
+    if (host !== undefined && this.#slot(host) !== slot && this.#slot(host)?.child === undefined) {
+      return { refusal: `${name} gets its power from ${host}, which has none` };
+    }
+    const cards = plan.nodes.filter((node) =>
+      node.kind === "rnic" && slot.nodes.includes(node.config.host)
+    ).map((card) => card.name);
+    const started = [name, ...cards].filter((each) => this.startPartition(each));
+    return { started };
+  }
+
+  processes(): ProcessRow[] {
+    const rows: ProcessRow[] = [{
+      name: TIMEKEEPER,
+      kind: "timekeeper",
+      pid: this.#timekeeper?.pid ?? null,
+      alive: this.#timekeeper !== undefined,
+      nodes: [],
+    }];
+    for (const { name, nodes, child } of this.#slots) {
+      rows.push({
+        name,
+        kind: "partition",
+        pid: child?.pid ?? null,
+        alive: child !== undefined,
+        nodes,
+      });
+    }
+    return rows;
+  }
+
+  /** Whom time waits for; undefined while there is no timekeeper to ask. */
+  async status(): Promise<ClockStatus | undefined> {
+    return await this.ask("status", {}) as ClockStatus | undefined;
+  }
+
+  /**
+   * Asks the timekeeper, or whoever answers this verb (`control.<verb>`).
+   * @returns undefined where nobody does within `timeoutMs`: it may have been heard all the same.
+   */
+  async ask(verb: string, body: unknown, timeoutMs = NOTICE_TIMEOUT_MS): Promise<unknown> {
+    const { bus, runFile: { run } } = this.#options;
+    try {
+      return decode(
+        await bus.request(subjectOf({ kind: "control", run, verb }), encode(body), { timeoutMs }),
+      );
+    } catch {
+      // Nobody there just now, or the bus is away: whoever needs the answer asks again.
+      return undefined;
+    }
+  }
+
+  /** What every living partition has to say at the end. */
+  async finals(): Promise<FinalReply[]> {
+    const replies = await Promise.all(
+      this.#slots.filter(({ child }) => child !== undefined).map(({ name }) => this.#final(name)),
+    );
+    return replies.filter((reply) => reply !== undefined);
+  }
+
+  /** Ends every process; returns when all are gone. */
+  async down(): Promise<void> {
+    this.#down = true;
+    for (const subscription of this.#subscriptions) subscription.close();
+    const children = this.#slots.map(({ child }) => child).filter((child) => child !== undefined);
+    await endChildren(
+      this.#timekeeper === undefined ? children : [...children, this.#timekeeper],
+      GRACE_MS,
+    );
+    await this.#waker.close();
+    this.#finished.reject(new RackError("The rack was taken down"));
+  }
+
+  #child(name: string): Child | undefined {
+    return name === TIMEKEEPER ? this.#timekeeper : this.#slot(name)?.child;
+  }
+
+  #slot(name: string): Slot | undefined {
+    return this.#slots.find((slot) => slot.name === name || slot.nodes.includes(name));
+  }
+
+  #startTimekeeper(): void {
+    const { runFile, runFilePath } = this.#options;
+    const child = startChild({
+      name: TIMEKEEPER,
+      module: "fabric/clock/timekeeper_main.ts",
+      args: [runFilePath],
+      env: busEnvironment(this.#options.address),
+      logFile: `${runFile.directory}/logs/${TIMEKEEPER}.log`,
+    });
+    this.#timekeeper = child;
+    this.#tell("started", child, "");
+    child.exited.then((status) => {
+      if (this.#timekeeper !== child) return;
+      this.#timekeeper = undefined;
+      if (this.#down) return;
+      this.#tell("died", child, statusText(status));
+      if (status.signal !== null) this.#startTimekeeper();
+      else this.#fail(child, status);
+    });
+  }
+
+  #startPartition(slot: Slot): void {
+    const { runFile, runFilePath } = this.#options;
+    const instance = `${slot.name}-${++slot.starts}-${crypto.randomUUID()}`;
+    const child = startChild({
+      name: slot.name,
+      module: "nodes/main.ts",
+      args: [runFilePath, slot.name, instance],
+      env: busEnvironment(this.#options.address),
+      logFile: `${runFile.directory}/logs/${slot.name}.log`,
+    });
+    slot.child = child;
+    slot.instance = instance;
+    this.#tell("started", child, "");
+    child.exited.then((status) => {
+      if (slot.child !== child) return;
+      slot.child = undefined;
+      if (this.#down) return;
+      this.#tell("died", child, statusText(status));
+      if (status.signal === null && status.code !== 0) {
+        this.#fail(child, status);
+      } else {
+        this.#noticeDeath(slot.name, instance);
+      }
+    });
+  }
+
+  /** Told until it is on record: the timekeeper may be away itself, or die over it. */
+  async #noticeDeath(partition: string, instance: string): Promise<void> {
+    this.#dead.add(instance);
+    while (!this.#down && !this.#hasFinished) {
+      const reply = await this.ask("death", { partition, instance });
+      if ((reply as { settled?: unknown } | undefined)?.settled === true) return;
+      await new Promise((resolve) => setTimeout(resolve, 100));
+    }
+  }
+
+  #fail(child: Child, status: Deno.CommandStatus): void {
+    const code = status.code === EXIT.usage || status.code === EXIT.internal
+      ? status.code
+      : EXIT.unclear;
+    const what = `${child.name} ended by itself (${statusText(status)})`;
+    this.#finished.reject(new RackError(`${what}; last words:\n${child.lastWords()}`, code));
+  }
+
+  #tell(kind: "started" | "died", child: Child, detail: string): void {
+    this.#options.onEvent?.({ kind, name: child.name, pid: child.pid, detail });
+  }
+
+  #subscribe(): void {
+    const { bus, runFile: { run }, onReport, onEvent } = this.#options;
+    this.#subscriptions.push(
+      bus.subscribe(patternOf({ kind: "control", run, verb: "order" }), (payload) => {
+        const order = decode(payload);
+        if (Array.isArray(order)) this.#obey(order);
+      }),
+      bus.subscribe(patternOf({ kind: "control", run, verb: "stalled" }), (payload) => {
+        const why = decode(payload);
+        if (Array.isArray(why)) onEvent?.({ kind: "stalled", why });
+      }),
+      bus.subscribe(patternOf({ kind: "control", run, verb: "boot" }), (payload, _, reply) => {
+        const { node } = (decode(payload) ?? {}) as { node?: unknown };
+        if (typeof node === "string") reply?.(encode(this.boot(node)));
+      }),
+      bus.subscribe(patternOf({ kind: "control", run, verb: "finished" }), (payload) => {
+        const summary = decode(payload);
+        // It is repeated, as the bus may lose it.
+        if (!isSummary(summary) || this.#hasFinished) return;
+        this.#hasFinished = true;
+        onEvent?.({ kind: "finished", summary });
+        this.#finished.resolve(summary);
+      }),
+      bus.subscribe(patternOf({ kind: "report", run, node: ANY }), (payload, subject) => {
+        const name = parseSubject(subject);
+        const body = decode(payload);
+        if (name?.kind === "report" && Array.isArray(body)) {
+          onReport?.(name.node, String(body[0]), body[1]);
+        }
+      }),
+    );
+  }
+
+  /** The plan's own power failures and returns, as the timekeeper finds that their time has come. */
+  #obey([verb, partition, , instance]: unknown[]): void {
+    if (typeof partition !== "string" || this.#down) return;
+    if (verb === "start") this.startPartition(partition);
+    if (verb !== "kill" || typeof instance !== "string") return;
+    // A repeated order must not hit the process that came after; who repeats it does not know of it.
+    const slot = this.#slot(partition);
+    if (slot?.child !== undefined && slot.instance === instance) this.kill(partition);
+    else if (this.#dead.has(instance)) void this.ask("death", { partition, instance });
+  }
+
+  async #final(partition: string): Promise<FinalReply | undefined> {
+    for (let attempt = 0; attempt < 5 && !this.#down; attempt++) {
+      const reply = await this.ask(`final-${partition}`, {}, FINAL_TIMEOUT_MS);
+      if (reply !== undefined) return reply as FinalReply;
+    }
+    return undefined;
+  }
+}
+
+function isSummary(value: unknown): value is Summary {
+  const { digest, virtualPs, events, nodes } = (value ?? {}) as Partial<Summary>;
+  return typeof digest === "string" && Number.isSafeInteger(virtualPs) &&
+    Number.isSafeInteger(events) && Array.isArray(nodes);
+}
+
+function statusText({ code, signal }: Deno.CommandStatus): string {
+  return signal === null ? `exit code ${code}` : signal;
+}

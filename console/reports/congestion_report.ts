@@ -1,0 +1,75 @@
+/** What congestion did to a run: marks, notifications, pauses and drops, by node. */
+import { formatTime } from "../../fabric/base/time.ts";
+import { table } from "../base/output.ts";
+import type { Outcome } from "../rack/run_variant.ts";
+
+/** Counters of a node, those that are 0 left out. */
+export interface CongestionRow {
+  readonly variant: string;
+  readonly node: string;
+  readonly counters: Readonly<Record<string, number>>;
+}
+
+/** Names of the counters, in the table's order, with its headings. */
+const COUNTERS = {
+  ecnMarked: "marked",
+  ecnMarkedIn: "marked in",
+  cnpsOut: "CNPs out",
+  cnpsIn: "CNPs in",
+  rateCuts: "cuts",
+  pausesOut: "pauses out",
+  pausesIn: "pauses in",
+  pausedPs: "paused",
+  droppedQueueFull: "dropped",
+  droppedHeadroom: "beyond headroom",
+  "drop-receive-overrun": "overrun",
+  retransmissions: "sent again",
+  queueMeanBytes: "queue mean",
+  queuePeakBytes: "queue peak",
+} as const;
+
+/** Of these alone a healthy run without congestion control has some. */
+const ORDINARY: ReadonlySet<string> = new Set([
+  "queueMeanBytes",
+  "queuePeakBytes",
+  "retransmissions",
+]);
+
+/** The nodes that congestion showed at; none in a run without. */
+export function congestionRows(variant: string, outcome: Outcome): CongestionRow[] {
+  const rows = outcome.finals.flatMap(({ statistics }) =>
+    Object.entries(statistics).map(([node, all]): CongestionRow => ({
+      variant,
+      node,
+      counters: Object.fromEntries(
+        Object.keys(COUNTERS).flatMap((name) => all[name] ? [[name, all[name]]] : []),
+      ),
+    }))
+  );
+  const isCongested = ({ counters }: CongestionRow) =>
+    Object.keys(counters).some((name) => !ORDINARY.has(name));
+  if (!rows.some(isCongested)) return [];
+  return rows.filter(({ counters }) => Object.keys(counters).length > 0)
+    .sort((x, y) => x.node < y.node ? -1 : 1);
+}
+
+/** A row for each node, a column for each counter that some node has. */
+export function congestionTable(rows: readonly CongestionRow[]): string {
+  const names = (Object.keys(COUNTERS) as (keyof typeof COUNTERS)[]).filter((name) =>
+    rows.some(({ counters }) => counters[name] !== undefined)
+  );
+  const hasVariants = new Set(rows.map(({ variant }) => variant)).size > 1;
+  return table(
+    [...(hasVariants ? ["run"] : []), "node", ...names.map((name) => COUNTERS[name])],
+    rows.map(({ variant, node, counters }) => [
+      ...(hasVariants ? [variant] : []),
+      node,
+      ...names.map((name) => cell(name, counters[name])),
+    ]),
+  );
+}
+
+function cell(name: string, value: number | undefined): string {
+  if (value === undefined) return "";
+  return name === "pausedPs" ? formatTime(value) : String(value);
+}

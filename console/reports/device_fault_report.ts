@@ -1,0 +1,88 @@
+/** What faults inside machines did to a run (V-08): how much of a write's data each damaged. */
+import { rnicName } from "../../fabric/rack/plan/names.ts";
+import type { FlipPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import { formatTime } from "../../fabric/base/time.ts";
+import { table } from "../base/output.ts";
+import { foldVariants } from "./fold_variants.ts";
+
+/** One fault of one variant. */
+export interface DeviceFaultRow {
+  readonly variant: string;
+  readonly kind: "flip" | "stuck";
+  /** `b-rnic`, or the host whose SCM it is. */
+  readonly target: string;
+  /** What it was told to do, where and when, for people. */
+  readonly terms: string;
+  /**
+   * Pieces of data that it could have damaged and those that it did, since the card has power; null of a
+   * cell, which is what it is whatever is written to it.
+   */
+  readonly seen: number | null;
+  readonly hit: number | null;
+}
+
+/** Damage inside cards by the faults' ids, then broken cells of SCM by their places. */
+export function deviceFaultRows(
+  variant: string,
+  of: { readonly plan: RackPlan; readonly finals: readonly Pick<FinalReply, "statistics">[] },
+): DeviceFaultRow[] {
+  const flips: { readonly id: number; readonly row: DeviceFaultRow }[] = [];
+  const stuck: DeviceFaultRow[] = [];
+  for (const node of of.plan.nodes) {
+    if (node.kind === "rnic") {
+      for (const flip of node.config.flips ?? []) {
+        const counts = of.finals.map(({ statistics }) => statistics[node.name] ?? {});
+        const sum = (name: string) => counts.reduce((all, each) => all + (each[name] ?? 0), 0);
+        const seen = sum(`flip${flip.id}Seen`), hit = sum(`flip${flip.id}Hit`);
+        const target = rnicName(node.config.host), terms = flipTerms(flip);
+        flips.push({ id: flip.id, row: { variant, kind: "flip", target, terms, seen, hit } });
+      }
+    } else if (node.kind === "host") {
+      for (const { offset, bit, value } of node.config.stuckBits ?? []) {
+        const terms = `bit ${bit} of SCM byte ${offset} is ${value}`;
+        stuck.push({ variant, kind: "stuck", target: node.name, terms, seen: null, hit: null });
+      }
+    }
+  }
+  return [...flips.toSorted((x, y) => x.id - y.id).map(({ row }) => row), ...stuck];
+}
+
+const PLACES: Readonly<Record<FlipPlan["where"], string>> = {
+  fetch: "on the bus from memory",
+  buffer: "in the buffer before the check",
+  checked: "in the buffer after the check",
+  bus: "on the bus to memory",
+};
+
+/** `1% in the buffer before the check, from 10 us`. */
+function flipTerms({ where, at, until, share, nth, count }: FlipPlan): string {
+  const taken = nth !== undefined
+    ? `number ${nth}`
+    : share === undefined
+    ? "all"
+    : `${Number((share * 100).toFixed(6))}%`;
+  return [
+    `${taken} ${PLACES[where]}`,
+    ...(count === undefined ? [] : [`at most ${count}`]),
+    ...(at === 0 ? [] : [`from ${formatTime(at)}`]),
+    ...(until === undefined ? [] : [`until ${formatTime(until)}`]),
+  ].join(", ");
+}
+
+/** For people: each fault once, with the sums of all runs of a scenario. */
+export function deviceFaultTable(rows: readonly DeviceFaultRow[]): string {
+  const several = new Set(rows.map(({ variant }) => variant)).size > 1;
+  const folded = foldVariants(rows, ({ kind, target, terms }) => [kind, target, terms].join());
+  return table(
+    ["fault", "in", "terms", "pieces", "of", ...(several ? ["in runs"] : [])],
+    folded.map(({ kind, target, terms, seen, hit, runs }) => [
+      kind,
+      target,
+      terms,
+      hit === null ? "" : String(hit),
+      seen === null ? "" : String(seen),
+      ...(several ? [runs] : []),
+    ]),
+  );
+}

@@ -1,0 +1,115 @@
+/** What faults of cables did to a run: how many frames each took, by direction. */
+import { targetName } from "../../fabric/rack/plan/cable_names.ts";
+import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import { formatTime, type Time } from "../../fabric/base/time.ts";
+import { table } from "../base/output.ts";
+import { foldVariants } from "./fold_variants.ts";
+
+/** One fault of one variant. */
+export interface FaultRow {
+  readonly variant: string;
+  /** Its place in the plan; orders to a running rack come after the scenario's. */
+  readonly fault: number;
+  readonly action: LinkFaultPlan["action"];
+  /** `a-rnic/tor`, or `a-rnic->tor` for one way. */
+  readonly target: string;
+  /** What it was told to do and when, for people. */
+  readonly terms: string;
+  /** Frames that it could have taken and those that it took, while the sender had power. */
+  readonly seen: number;
+  readonly hit: number;
+  readonly directions: ReadonlyArray<
+    { readonly direction: string; readonly seen: number; readonly hit: number }
+  >;
+}
+
+/** A row for each fault of the plan, in its order; heals are the end of others, and have none. */
+export function faultRows(
+  variant: string,
+  of: { readonly plan: RackPlan; readonly finals: readonly Pick<FinalReply, "linkFaults">[] },
+): FaultRow[] {
+  const counts = of.finals.flatMap(({ linkFaults }) => linkFaults);
+  return (of.plan.linkFaults ?? []).filter(({ action }) => action !== "heal").map((fault) => {
+    const byDirection = new Map<string, { seen: number; hit: number }>();
+    for (const { direction, seen, hit } of counts.filter((each) => each.fault === fault.id)) {
+      const sum = byDirection.get(direction) ?? { seen: 0, hit: 0 };
+      byDirection.set(direction, { seen: sum.seen + seen, hit: sum.hit + hit });
+    }
+    const directions = [...byDirection].map(([direction, sum]) => ({ direction, ...sum }))
+      .sort((x, y) => x.direction < y.direction ? -1 : 1);
+    return {
+      variant,
+      fault: fault.id,
+      action: fault.action,
+      target: targetName(of.plan, fault),
+      terms: termsOf(fault, of.plan.linkFaults),
+      seen: directions.reduce((sum, { seen }) => sum + seen, 0),
+      hit: directions.reduce((sum, { hit }) => sum + hit, 0),
+      directions,
+    };
+  });
+}
+
+/** `1% of RC ACKNOWLEDGE, from 10 us, until 2 ms`. */
+export function termsOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[] = []): string {
+  const { share, nth, count, only, delayPs, jitterPs, overtakenBy, holdPs, sealed, at } = fault;
+  const until = endOf(fault, all);
+  const taken = share === undefined ? nth === undefined ? "all" : `number ${nth}` : percent(share);
+  const what = only === undefined ? taken : `${taken} of ${only}`;
+  const how = [
+    ...(sealed === true ? ["past icrc"] : []),
+    ...(count === undefined ? [] : [`at most ${count}`]),
+    ...(delayPs === undefined ? [] : [`by ${formatTime(delayPs)}`]),
+    ...(jitterPs === undefined ? [] : [`and up to ${formatTime(jitterPs)}`]),
+    ...(overtakenBy === undefined ? [] : [`behind ${overtakenBy}`]),
+    ...(holdPs === undefined ? [] : [`for ${formatTime(holdPs)}`]),
+    ...(at === 0 ? [] : [`from ${formatTime(at)}`]),
+    ...(until === undefined ? [] : [`until ${formatTime(until)}`]),
+  ];
+  return [what, ...how].join(", ");
+}
+
+/** Its own end, or the heal of all that it concerns; undefined where it has none. */
+function endOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Time | undefined {
+  const heals = all.filter(({ action, cable, direction, at }) =>
+    action === "heal" && cable === fault.cable && at > fault.at &&
+    (direction === "both" || direction === fault.direction)
+  );
+  const ends = [...heals.map(({ at }) => at), ...(fault.until === undefined ? [] : [fault.until])];
+  return ends.length === 0 ? undefined : Math.min(...ends);
+}
+
+function percent(share: number): string {
+  return `${Number((share * 100).toFixed(6))}%`;
+}
+
+/** What each kind of fault does to a frame. */
+const DID: Readonly<Record<LinkFaultPlan["action"], string>> = {
+  loss: "lost",
+  corrupt: "corrupted",
+  duplicate: "duplicated",
+  reorder: "held back",
+  delay: "delayed",
+  cut: "lost",
+  heal: "",
+};
+
+/** For people: each fault once, with the sums of all runs of a scenario. */
+export function faultTable(rows: readonly FaultRow[]): string {
+  const several = new Set(rows.map(({ variant }) => variant)).size > 1;
+  const folded = foldVariants(rows, ({ action, target, terms }) => [action, target, terms].join());
+  return table(
+    ["fault", "cable", "terms", "frames", "of", "what", ...(several ? ["in runs"] : [])],
+    folded.map(({ action, target, terms, seen, hit, runs }) => [
+      action,
+      target,
+      terms,
+      String(hit),
+      String(seen),
+      DID[action],
+      ...(several ? [runs] : []),
+    ]),
+  );
+}

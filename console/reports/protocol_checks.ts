@@ -1,0 +1,86 @@
+/** What a protocol of the user's says of its own runs: `check` of its file, at the end of `rack run`. */
+import { importPrograms } from "../../nodes/files.ts";
+import type { Check, CrashedHost, CrashView } from "../../nodes/host/recovery/protocol.ts";
+import type { RunRecord } from "../checks/run_record.ts";
+import type { Prepared } from "../rack/prepare.ts";
+
+/** What a protocol's check has found wrong with a run; none where all is well. */
+export interface ProtocolVerdict {
+  /** The protocol, as the scenario names it. */
+  readonly program: string;
+  readonly findings: readonly string[];
+}
+
+/** Asks every protocol of a scenario that has a check. @throws InputError for a file that is none. */
+export async function checkProtocols(
+  prepared: Pick<Prepared, "programs">,
+  record: RunRecord,
+): Promise<ProtocolVerdict[]> {
+  const { checks } = await importPrograms(prepared);
+  const view = viewOf(record);
+  return Object.entries(checks).map(([program, check]) => {
+    return { program, findings: findingsOf(check, view(program)) };
+  });
+}
+
+/** What a check answers, or that it throws, as a list. */
+export function findingsOf(check: Check, view: CrashView): readonly string[] {
+  try {
+    return textsOf(check(view));
+  } catch (error) {
+    return [`check throws ${error instanceof Error ? error.message : String(error)}`];
+  }
+}
+
+/** What is wrong, from what a user's check answered: also where that is none of what it may answer. */
+export function textsOf(answer: unknown): readonly string[] {
+  if (answer === undefined || answer === null) return [];
+  if (typeof answer === "string") return [answer];
+  const isTexts = Array.isArray(answer) && answer.every((text) => typeof text === "string");
+  if (isTexts) return answer;
+  const found = typeof answer === "object" ? `an object (${Object.keys(answer)})` : String(answer);
+  return [
+    `check answers ${found}: expected what is wrong, in words, and nothing where all is well`,
+  ];
+}
+
+/** The rack at the end of a run, as a program's check sees it. */
+export function viewOf(record: RunRecord): (program: string) => CrashView {
+  const { plan, lives, reports, notes, until } = record;
+  const names = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
+  const deathsOf = (name: string) =>
+    (lives.get(name) ?? []).map(({ to }) => to).filter((to) => to !== Infinity);
+  const cut = names.filter((name) => deathsOf(name).length > 0);
+  const at = cut.length > 0
+    ? Math.max(...cut.flatMap(deathsOf))
+    : Math.max(until ?? 0, reports.at(-1)?.time ?? 0, notes.at(-1)?.time ?? 0);
+  return (program) => ({
+    cut,
+    at,
+    reports,
+    notes,
+    hosts: Object.fromEntries(names.map((name): [string, CrashedHost] => {
+      return [name, {
+        survived: !cut.includes(name),
+        recovered: recoveredIn(reports, { host: name, program }),
+        scm: (offset, length) =>
+          record.scm(name)?.read(offset, offset + length) ?? new Uint8Array(length),
+      }];
+    })),
+  });
+}
+
+/** What a program's recovery answered when its host was last booted; undefined where it was not. */
+export function recoveredIn(
+  reports: RunRecord["reports"],
+  { host, program }: { readonly host: string; readonly program: string },
+): unknown {
+  const found = reports.findLast(({ node, topic, value }) =>
+    node === host && topic === "recovered" && isOf(program, value)
+  );
+  return (found?.value as { recovered?: unknown } | undefined)?.recovered;
+}
+
+function isOf(program: string, value: unknown): boolean {
+  return (value as { program?: unknown } | null)?.program === program;
+}

@@ -1,0 +1,234 @@
+/** What a run says of the methods it compared: one row per method and flow, as data and as a table. */
+import type { DurableWrite } from "../../fabric/node.ts";
+import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import { formatTime, PS_PER_S, type Time } from "../../fabric/base/time.ts";
+import { firstLoss, isIntact, isPutResult, type Loss, type PutResult } from "../checks/survival.ts";
+import { countVerified } from "../checks/verified.ts";
+import { withReceived } from "../checks/received.ts";
+import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
+import { table } from "../base/output.ts";
+import type { DeviceFaultRow } from "./device_fault_report.ts";
+import type { FaultRow } from "./fault_report.ts";
+import type { CongestionRow } from "./congestion_report.ts";
+import type { Prepared } from "../rack/prepare.ts";
+import type { Outcome } from "../rack/run_variant.ts";
+import { heldFor, readSurvived, survivedView } from "../rack/survived.ts";
+import { figuresOf, type VerifiedFigures } from "./verified_report.ts";
+
+/** One `put` of one variant. Times in ps, per message where the name says so. */
+export interface MethodRow {
+  readonly method: string;
+  readonly ddio: "on" | "off" | "mixed";
+  readonly from: string;
+  readonly to: string;
+  readonly messages: number;
+  /** Messages whose last completion promised persistence. */
+  readonly confirmed: number;
+  readonly promises: boolean;
+  readonly requestsPerMessage: number;
+  /** Both directions, from the first message's post to the last completion. */
+  readonly packetsPerMessage: number;
+  readonly bytesPerMessage: number;
+  readonly latencyPs: { readonly median: Time; readonly p99: Time; readonly max: Time };
+  readonly throughputBps: number;
+  /** Work of the program on each side between first post and last completion, spinning apart. */
+  readonly cpuPs: { readonly requester: Time; readonly responder: Time };
+  /**
+   * Bytes that the responder's SCM medium is written, in blocks of 256 B, for each byte of SCM that its
+   * controller was given since power-on; null where it is dead, or was given none.
+   */
+  readonly scmAmplification: number | null;
+  /** Whether the SCM file holds the whole file when the power is gone. */
+  readonly intact: boolean;
+  /** P-41: the first byte reported persisted that is not there. */
+  readonly loss: Loss | null;
+  /** V-10: of a method that has its writes checked. */
+  readonly verified?: VerifiedFigures;
+  readonly error: string | null;
+  readonly digest: string;
+}
+
+/** A run of a scenario: what `--json` prints. */
+export interface RunReport {
+  readonly run: string;
+  readonly scenario: string;
+  readonly seed: number;
+  readonly digest: string;
+  readonly virtualPs: Time;
+  readonly wallMs: number;
+  readonly processes: number;
+  readonly events: number;
+  readonly directory: string;
+  /** Captures that were asked for, as paths. */
+  readonly captures?: readonly string[];
+  readonly methods: readonly MethodRow[];
+  /** Nodes at which congestion showed, with their counters. */
+  readonly congestion: readonly CongestionRow[];
+  /** What cables did wrong, and to how many frames. */
+  readonly faults: readonly FaultRow[];
+  /** What was broken inside machines, and how much data it damaged. */
+  readonly deviceFaults: readonly DeviceFaultRow[];
+  /** What programs that are not `put` reported, and failures of programs. */
+  readonly results: ReadonlyArray<
+    { readonly node: string; readonly variant: string; readonly value: unknown }
+  >;
+  readonly checks: ReadonlyArray<
+    {
+      readonly name: string;
+      readonly promise: string;
+      /** How much there was to look at, by variant. */
+      readonly looked: readonly string[];
+      readonly holds: boolean;
+      /** What is wrong; "" where it holds. */
+      readonly detail: string;
+    }
+  >;
+}
+
+/** SHA-256 in hexadecimal. */
+export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** What a report has to know of a run, besides how it ended. */
+export type Ran = Pick<Prepared, "label" | "plan" | "inputs">;
+
+/** The rows of one variant, with what is in the SCM files after the power is gone. */
+export async function rowsOf(prepared: Ran, outcome: Outcome): Promise<MethodRow[]> {
+  const rows: MethodRow[] = [];
+  for (const { reports } of outcome.finals) {
+    for (const { node, topic, value } of reports) {
+      if (topic !== "result" || !isPutResult(value)) continue;
+      rows.push(await rowOf({ prepared, outcome, node, result: value }));
+    }
+  }
+  return rows;
+}
+
+async function rowOf(
+  of: { prepared: Ran; outcome: Outcome; node: string; result: PutResult },
+): Promise<MethodRow> {
+  const { prepared, outcome, node, result } = of;
+  const path = prepared.inputs[node]?.[result.file];
+  const file = path === undefined
+    ? madeUpBytes(result.bytes, result.object.name)
+    : await Deno.readFile(path);
+  const held = heldFor(result.to, outcome.finals.flatMap(({ reports }) => reports));
+  const survived = result.method === "send-read"
+    ? readReceived(prepared, { directory: outcome.directory, result, held })
+    : await readSurvived(outcome.directory, { host: result.to, range: result.object, held });
+  const requests = Object.entries(result.requests).reduce(
+    (sum, [kind, count]) => kind === "recv" ? sum : sum + count,
+    0,
+  );
+  const { messages, startPs, endPs } = result;
+  const verified = countVerified(result, { file, survived });
+  const ended = { plan: prepared.plan, finals: outcome.finals };
+  const responder = prepared.plan.nodes.find(({ name }) => name === result.to);
+  const ddio = responder?.kind === "host" ? responder.config.ddio ? "on" : "off" : "mixed";
+  const seconds = (endPs - startPs) / PS_PER_S;
+  const bytes = result.written.reduce((sum, [first, end]) => sum + end - first, 0);
+  return {
+    method: result.method,
+    ddio,
+    from: node,
+    to: result.to,
+    messages,
+    confirmed: result.confirmedMessages,
+    promises: result.promises,
+    requestsPerMessage: round(requests / messages),
+    packetsPerMessage: round((result.wire?.frames ?? 0) / messages),
+    bytesPerMessage: round((result.wire?.bytes ?? 0) / messages),
+    latencyPs: result.latencyPs ?? { median: 0, p99: 0, max: 0 },
+    throughputBps: seconds > 0 ? Math.round(bytes * 8 / seconds) : 0,
+    cpuPs: { requester: result.cpuPs, responder: servedPs(outcome.finals, result) },
+    scmAmplification: amplificationOf(outcome.finals, result.to),
+    intact: isIntact(file, survived),
+    loss: firstLoss(result, file, survived) ?? null,
+    ...(verified && { verified: figuresOf(verified, result.to, ended) }),
+    error: result.error ?? null,
+    digest: outcome.digest,
+  };
+}
+
+/** The object as the responder's next life has it, with what lies in its receive buffers. */
+function readReceived(
+  { plan }: Ran,
+  from: {
+    readonly directory: string;
+    readonly result: PutResult;
+    readonly held: readonly DurableWrite[];
+  },
+): Uint8Array {
+  const { directory, result: { to: host, object }, held } = from;
+  const image = survivedView(directory, host, { held });
+  if (image === undefined) return new Uint8Array(object.length);
+  const { scmOffset, length } = object;
+  return withReceived(plan, { host, image }).read(scmOffset, scmOffset + length);
+}
+
+/** What the responder's CPU did for this object, as its service reported; 0 if it died before. */
+function servedPs(finals: readonly FinalReply[], { to, object }: PutResult): Time {
+  for (const { reports } of finals) {
+    for (const { node, topic, value } of reports) {
+      const served = value as { object?: unknown; cpuPs?: unknown };
+      if (topic !== "served" || node !== to || served.object !== object.name) continue;
+      return typeof served.cpuPs === "number" ? served.cpuPs : 0;
+    }
+  }
+  return 0;
+}
+
+function amplificationOf(finals: readonly FinalReply[], host: string): number | null {
+  const { scmBytesIn = 0, scmBytesOut = 0 } =
+    finals.find(({ statistics }) => statistics[host] !== undefined)?.statistics[host] ?? {};
+  return scmBytesIn > 0 ? round(scmBytesOut / scmBytesIn) : null;
+}
+
+const round = (value: number) => Math.round(value * 1_000) / 1_000;
+
+/** The comparison as a table for people. */
+export function reportTable(rows: readonly MethodRow[]): string {
+  // Where one host writes to one other, nobody asks which.
+  const hasHosts = new Set(rows.map(({ from, to }) => `${from} ${to}`)).size > 1;
+  // Data in whole blocks costs the medium what came: nothing to see then.
+  const hasAmplification = rows.some(({ scmAmplification }) => (scmAmplification ?? 1) >= 1.1);
+  const header = [
+    ...(hasHosts ? ["from", "to"] : []),
+    "method",
+    "ddio",
+    "requests",
+    "packets",
+    "bytes",
+    "median",
+    "p99",
+    "max",
+    "Gb/s",
+    "cpu req",
+    "cpu resp",
+    ...(hasAmplification ? ["scm write"] : []),
+    "promises",
+    "intact",
+  ];
+  return table(
+    header,
+    rows.map((row) => [
+      ...(hasHosts ? [row.from, row.to] : []),
+      row.method,
+      row.ddio,
+      row.requestsPerMessage.toFixed(2),
+      row.packetsPerMessage.toFixed(2),
+      row.bytesPerMessage.toFixed(0),
+      formatTime(row.latencyPs.median),
+      formatTime(row.latencyPs.p99),
+      formatTime(row.latencyPs.max),
+      (row.throughputBps / 1e9).toFixed(2),
+      formatTime(row.cpuPs.requester),
+      formatTime(row.cpuPs.responder),
+      ...(hasAmplification ? [row.scmAmplification?.toFixed(2) ?? "-"] : []),
+      row.promises ? "persisted" : "nothing",
+      row.loss !== null ? "LOST" : row.intact ? "yes" : "no",
+    ]),
+  );
+}

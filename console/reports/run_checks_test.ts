@@ -1,0 +1,135 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { CHECKERS } from "../checks/all.ts";
+import { fill, imageOf, noted, recordOf } from "../checks/record_testing.ts";
+import type { RunRecord } from "../checks/run_record.ts";
+import type { MethodRow } from "./report.ts";
+import { checksOf } from "./run_checks.ts";
+
+const SURVIVES = "survives-what-was-reported", ENDS = "programs-run-through";
+
+const [SCENARIO] = variants(parseScenario(
+  `name: checked
+hosts: { a: {}, b: {} }
+programs:
+  - { on: a, run: put, to: b, bytes: 64 }
+  - { on: a, run: put, to: b, bytes: 64, name: other }
+  - { on: b, run: sink }
+`,
+  "checked.yaml",
+));
+const PLAN = makePlan(SCENARIO!);
+
+type Reports = FinalReply["reports"];
+type Variant = Parameters<typeof checksOf>[0][number];
+
+const done = (program = "put") =>
+  ({ time: 9, node: "a", topic: "result", value: { program, status: "done" } }) as const;
+
+/** A variant that has run to its end, with all results unless others are said. */
+function variant(
+  record: RunRecord | undefined,
+  of: { readonly label?: string; readonly reports?: Reports; readonly rows?: MethodRow[] } = {},
+): Variant {
+  const { label = "one", reports = [done(), done()], rows = [] } = of;
+  const one = { label, plan: PLAN, inputs: {} };
+  const finals = [{ reports } as unknown as FinalReply];
+  const outcome = { finals, ...(record && { record }) } as unknown as Variant["outcome"];
+  return { one, outcome, rows, protocols: [] };
+}
+
+function checks(all: readonly Variant[], expect: readonly string[] = []) {
+  return new Map(checksOf(all, { expect }).map((check) => [check.name, check]));
+}
+
+const NOTHING = recordOf({ plan: PLAN });
+const PROMISED = recordOf({
+  plan: PLAN,
+  notes: [
+    noted(10, { kind: "writes", id: 0, on: "b", at: 0, bytes: fill(1) }),
+    noted(20, { kind: "persistent", id: 0, promised: true }),
+  ],
+  b: imageOf({ 0: fill(1) }),
+});
+
+describe("checksOf", () => {
+  it("P-41: makes every check of every variant, and says how much it has looked at", () => {
+    const all = checks([variant(NOTHING), variant(PROMISED, { label: "other" })]);
+    assert.deepEqual([...all.keys()], [...CHECKERS.map(({ name }) => name), ENDS]);
+    assert.deepEqual(all.get(SURVIVES)?.looked, ["0 writes, 0 promised", "1 write, 1 promised"]);
+    for (const [name, { holds, detail }] of all) {
+      assert.deepEqual([holds, detail], [true, ""], name);
+    }
+  });
+
+  for (const { name, without } of CHECKERS) {
+    it(`does not let ${name} hold for want of anything to look at, where it is expected`, () => {
+      const calm = checks([variant(NOTHING), variant(NOTHING)], [name]);
+      const { holds, detail } = calm.get(name)!;
+      assert.deepEqual(
+        [holds, detail],
+        [false, `the scenario expects it to be about something: ${without}`],
+      );
+      const others = CHECKERS.filter((checker) => checker.name !== name);
+      for (const other of others) assert.equal(calm.get(other.name)?.holds, true, other.name);
+    });
+  }
+
+  it("is content with one variant that has what is expected", () => {
+    const all = checks([variant(NOTHING), variant(PROMISED), variant(NOTHING)], [SURVIVES]);
+    assert.equal(all.get(SURVIVES)?.holds, true);
+  });
+
+  it("makes no check of what nobody recorded, but for what put says itself", () => {
+    assert.deepEqual([...checks([variant(undefined)]).keys()], [ENDS]);
+    const row = { method: "persist-opcode", ddio: "on", from: "a", to: "b", confirmed: 4 };
+    const of = (loss: MethodRow["loss"], promises = true) => {
+      const rows = [{ ...row, promises, loss } as unknown as MethodRow];
+      return checks([variant(undefined, { rows })]).get(SURVIVES);
+    };
+    assert.deepEqual(of(null)?.looked, ["4 messages of a to b confirmed"]);
+    assert.equal(of(null)?.holds, true);
+    assert.equal(of(null, false), undefined);
+    const lost = of({ host: "b", object: "data", offset: 3, found: 0, expected: 7 });
+    assert.equal(lost?.holds, false);
+    assert.match(lost!.detail, /byte 3 of data on b is 0, reported persisted as 7/);
+  });
+});
+
+describe("programs-run-through", () => {
+  const of = (reports: Reports, record: RunRecord = NOTHING) =>
+    checks([variant(record, { reports })]).get(ENDS)!;
+  const failed = {
+    time: 9,
+    node: "a",
+    topic: "program-failed",
+    value: { program: "put#2", message: "broken" },
+  } as const;
+
+  it("holds where each has a result, and a service goes on", () => {
+    assert.equal(of([done(), done()]).holds, true);
+  });
+
+  it("fails where one has none, though its host had power and the run came to its end", () => {
+    assert.equal(of([done()]).detail, "one: a: 1 of 2 put never came to an end");
+    assert.equal(of([]).detail, "one: a: 2 of 2 put never came to an end");
+    assert.equal(of([done(), done("get")]).holds, false);
+    assert.equal(of([done(), { ...done(), node: "b" }]).holds, false);
+  });
+
+  it("lets one be that was cut off", () => {
+    const power = [{ at: 5, action: "kill", node: "a" }] as const;
+    assert.equal(of([], recordOf({ plan: PLAN, power })).holds, true);
+    const back = [...power, { at: 6, action: "start", node: "a" }] as const;
+    assert.equal(of([], recordOf({ plan: PLAN, power: back })).holds, true);
+    assert.equal(of([], recordOf({ plan: PLAN, until: 100 })).holds, true);
+  });
+
+  it("says once why one has failed", () => {
+    assert.equal(of([done(), failed]).detail, "one: a: broken");
+  });
+});

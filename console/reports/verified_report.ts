@@ -1,0 +1,140 @@
+/** What verified writes have caught and missed, what they cost and what history has saved (V-10). */
+import { rnicName } from "../../fabric/rack/plan/names.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import { formatTime, type Time } from "../../fabric/base/time.ts";
+import { isPutResult } from "../checks/survival.ts";
+import type { VerifiedCounts } from "../checks/verified.ts";
+import { table } from "../base/output.ts";
+import { deviceFaultRows } from "./device_fault_report.ts";
+import { faultRows } from "./fault_report.ts";
+import type { MethodRow } from "./report.ts";
+
+/** What a run says of a `put` that had its writes checked. */
+export interface VerifiedFigures extends VerifiedCounts {
+  /**
+   * Bits that were turned over in cards, and on cables past the ICRC, while the `put` ran: null where there
+   * were several, as nobody can tell whose data it was. Broken cells are not counted.
+   */
+  readonly injected: number | null;
+  /**
+   * V-05: what its skipped read-backs would have taken longer by the mean of those of the same card that
+   * were done, in ps; null where there is no such mean, 0 where nothing was skipped.
+   */
+  readonly savedPs: Time | null;
+}
+
+interface Ended {
+  readonly plan: RackPlan;
+  readonly finals: readonly Pick<FinalReply, "reports" | "statistics" | "linkFaults">[];
+}
+
+/** Adds to what is known of a `put` to host `to` what the run's devices have counted. */
+export function figuresOf(counts: VerifiedCounts, to: string, ended: Ended): VerifiedFigures {
+  const puts = ended.finals.flatMap(({ reports }) => reports).filter(({ topic, value }) =>
+    topic === "result" && isPutResult(value) && value.verified !== undefined
+  );
+  return {
+    ...counts,
+    injected: puts.length > 1 ? null : injectedIn(ended),
+    savedPs: savedBy(counts.skipped, to, ended),
+  };
+}
+
+function injectedIn({ plan, finals }: Ended): number {
+  const sealed = new Set(
+    (plan.linkFaults ?? []).filter((fault) => fault.sealed === true).map(({ id }) => id),
+  );
+  const onCables = faultRows("", { plan, finals }).filter(({ fault }) => sealed.has(fault));
+  const inCards = deviceFaultRows("", { plan, finals });
+  return [...onCables, ...inCards].reduce((sum, { hit }) => sum + (hit ?? 0), 0);
+}
+
+function savedBy(skipped: number, to: string, { finals }: Ended): Time | null {
+  if (skipped === 0) return 0;
+  const card = finals.find(({ statistics }) => statistics[rnicName(to)] !== undefined)
+    ?.statistics[rnicName(to)] ?? {};
+  const { verifyReadBacks = 0, verifyReadBackPs = 0 } = card;
+  const { verifySkipped = 0, verifySkippedPs = 0 } = card;
+  if (verifyReadBacks === 0 || verifySkipped === 0) return null;
+  const lookPs = verifyReadBackPs / verifyReadBacks - verifySkippedPs / verifySkipped;
+  return Math.max(0, Math.round(skipped * lookPs));
+}
+
+type Row = Pick<
+  MethodRow,
+  | "method"
+  | "ddio"
+  | "from"
+  | "to"
+  | "messages"
+  | "verified"
+  | "packetsPerMessage"
+  | "bytesPerMessage"
+  | "latencyPs"
+>;
+
+/** One row for each `put` that had its writes checked; beside who compares itself, where one did. */
+export function verifiedTable(rows: readonly Row[]): string {
+  const hasBaseline = rows.some(({ verified }) => verified?.level === "compare");
+  const hasSaved = rows.some(({ verified }) => (verified?.skipped ?? 0) > 0);
+  return table(
+    [
+      "method",
+      "ddio",
+      "from",
+      "to",
+      "level",
+      "messages",
+      ...(hasBaseline ? ["packets/cmp", "bytes/cmp", "median/cmp"] : []),
+      "injected",
+      "caught",
+      "rewrites",
+      "missed",
+      "skipped",
+      ...(hasSaved ? ["saved"] : []),
+    ],
+    rows.flatMap((row) => {
+      const { method, ddio, from, to, messages, verified } = row;
+      if (verified === undefined) return [];
+      const { level, injected, caught, rewrites, missed, skipped, savedPs } = verified;
+      return [[
+        method,
+        ddio,
+        from,
+        to,
+        level,
+        String(messages),
+        ...(hasBaseline ? sharesOf(row, rows) : []),
+        known(injected),
+        String(caught),
+        String(rewrites),
+        known(missed),
+        String(skipped),
+        ...(hasSaved ? [savedPs === null ? "?" : formatTime(savedPs)] : []),
+      ]];
+    }),
+  );
+}
+
+const known = (count: number | null) => count === null ? "?" : String(count);
+
+/**
+ * Packets, bytes and median latency as shares of what a WRITE, a READ and a comparison take; of one that is
+ * persistent, too, those of the same with a write that persists, where one was run.
+ */
+function sharesOf(row: Row, rows: readonly Row[]): string[] {
+  const compared = rows.filter(({ verified, ddio, from, to }) =>
+    verified?.level === "compare" && ddio === row.ddio && from === row.from && to === row.to
+  );
+  const isPersistent = row.method === "verify-persist" || row.method === "persist-compare";
+  const wanted = isPersistent ? "persist-compare" : "write-compare";
+  const baseline = compared.find(({ method }) => method === wanted) ?? compared[0];
+  if (baseline === undefined) return ["?", "?", "?"];
+  const share = (mine: number, its: number) => its > 0 ? (mine / its).toFixed(2) : "?";
+  return [
+    share(row.packetsPerMessage, baseline.packetsPerMessage),
+    share(row.bytesPerMessage, baseline.bytesPerMessage),
+    share(row.latencyPs.median, baseline.latencyPs.median),
+  ];
+}

@@ -1,0 +1,61 @@
+/** A queue whose elements keep their number, so that a cursor into it survives removals. */
+export class Fifo<T> {
+  #items: (T | undefined)[] = [];
+  /** Place in `#items` of the first element. */
+  #head = 0;
+  #first = 0;
+
+  /** Number of the oldest element: how many have been removed. */
+  get first(): number {
+    return this.#first;
+  }
+
+  /** Number that the next element will get. */
+  get end(): number {
+    return this.#first + this.length;
+  }
+
+  get length(): number {
+    return this.#items.length - this.#head;
+  }
+
+  push(item: T): void {
+    this.#items.push(item);
+  }
+
+  /** The element numbered `number`, undefined where it is gone or not there yet. */
+  at(number: number): T | undefined {
+    const place = number - this.#first + this.#head;
+    return place < this.#head ? undefined : this.#items[place];
+  }
+
+  some(holds: (item: T) => boolean): boolean {
+    for (let i = this.#head; i < this.#items.length; i++) if (holds(this.#items[i]!)) return true;
+    return false;
+  }
+
+  peek(): T | undefined {
+    return this.#items[this.#head];
+  }
+
+  shift(): T | undefined {
+    const head = this.#head;
+    if (head === this.#items.length) return undefined;
+    const item = this.#items[head];
+    this.#items[head] = undefined;
+    this.#first++;
+    // Given back once half is empty, so that shifting is constant on average.
+    if (++this.#head > 32 && this.#head * 2 > this.#items.length) {
+      this.#items = this.#items.slice(this.#head);
+      this.#head = 0;
+    }
+    return item;
+  }
+
+  /** Removes all; numbers go on. */
+  clear(): void {
+    this.#first = this.end;
+    this.#items = [];
+    this.#head = 0;
+  }
+}

@@ -1,0 +1,30 @@
+/** What a capture needs to know of a RoCEv2 frame, without decoding it. */
+import { BTH_BYTES, readBth } from "../wire/roce/bth.ts";
+import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "../wire/roce/ethernet.ts";
+import { IPV4_BYTES, PROTOCOL_UDP } from "../wire/roce/ipv4.ts";
+import { viewOf } from "../base/slab.ts";
+import { ROCE_PORT, UDP_BYTES } from "../wire/roce/udp.ts";
+
+const UDP_AT = ETHERNET_BYTES + IPV4_BYTES;
+const BTH_AT = UDP_AT + UDP_BYTES;
+/** IPv4 of five words. */
+const VERSION_AND_WORDS = 0x45;
+
+export interface BthGlance {
+  readonly opcode: number;
+  readonly destQpn: number;
+  readonly psn: number;
+}
+
+/** Undefined for a frame that is no RoCEv2 over IPv4. Its ICRC is not looked at. */
+export function glanceAtBth(frame: Uint8Array<ArrayBuffer>): BthGlance | undefined {
+  if (frame.length < BTH_AT + BTH_BYTES) return undefined;
+  const view = viewOf(frame);
+  const isRoce = view.getUint16(12) === ETHERTYPE_IPV4 &&
+    view.getUint8(ETHERNET_BYTES) === VERSION_AND_WORDS &&
+    view.getUint8(ETHERNET_BYTES + 9) === PROTOCOL_UDP &&
+    view.getUint16(UDP_AT + 2) === ROCE_PORT;
+  if (!isRoce) return undefined;
+  const { opcode, destQpn, psn } = readBth(view, BTH_AT);
+  return { opcode, destQpn, psn };
+}

@@ -1,0 +1,127 @@
+/**
+ * Faults of cables that are ordered while the rack runs: each takes effect at one instant that no
+ * partition has come to yet, is written down before anybody is told, and reaches the partitions at
+ * both ends with their next grant. A partition takes each of them up once (`Runner`), so a timekeeper
+ * that was started again tells all of them once more.
+ */
+import {
+  checkedLinkFault,
+  type LinkFaultPlan,
+  type LinkFaultRequest,
+  refuseLinkFault,
+} from "../rack/plan/link_plan.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import { afterAllOf, type Member } from "./member.ts";
+import type { RecordedLinkFault } from "./record.ts";
+import { formatTime, NEVER, type Time } from "../base/time.ts";
+
+export interface CableOrdersOptions {
+  readonly plan: RackPlan;
+  readonly members: readonly Member[];
+  readonly recorded: readonly RecordedLinkFault[];
+  /** Writes an order down before it takes effect. */
+  readonly record: (order: RecordedLinkFault) => void;
+  /** Calls when no partition is running, so that "now" is defined. */
+  readonly whenAtRest: (action: (now: Time) => void) => void;
+}
+
+/** What became of an order: when it takes effect, why it never does, or that it is not yet known. */
+export type OrderAnswer =
+  | { readonly at: Time; readonly fault: number }
+  | { readonly refusal: string }
+  | { readonly waiting: true };
+
+export class CableOrders {
+  readonly #options: CableOrdersOptions;
+  readonly #known: LinkFaultPlan[];
+  /** By the token of whoever gave the order and may repeat it. */
+  readonly #answers = new Map<string, OrderAnswer>();
+
+  constructor(options: CableOrdersOptions) {
+    this.#options = options;
+    this.#known = [...options.plan.linkFaults ?? []];
+    for (const { token, fault } of options.recorded) {
+      this.#answers.set(token, { at: fault.at, fault: fault.id });
+      this.#tell(fault);
+    }
+  }
+
+  /**
+   * Adds a fault, or answers what became of it if it was ordered before.
+   * @param token tells this order from all others: whoever gave it may repeat it.
+   */
+  order(token: string, request: LinkFaultRequest): OrderAnswer {
+    const known = this.#answers.get(token);
+    if (known !== undefined) return known;
+    const earliest = this.#earliest();
+    if (request.at === undefined) {
+      const refusal = earliest === NEVER
+        ? undefined
+        : this.#refuse(request, this.#free(request, earliest));
+      if (refusal !== undefined) return { refusal };
+      this.#answers.set(token, { waiting: true });
+      this.#options.whenAtRest((now) => this.#carryOut(token, request, this.#free(request, now)));
+    } else if (earliest === NEVER) {
+      return { refusal: "nobody knows how far the rack has run: pause it first" };
+    } else if (request.at < earliest) {
+      const expected = `expected ${formatTime(earliest)} or later`;
+      return { refusal: `${formatTime(request.at)} is past: ${expected}` };
+    } else {
+      const refusal = this.#refuse(request, request.at);
+      if (refusal !== undefined) return { refusal };
+      this.#carryOut(token, request, request.at);
+    }
+    return this.#answers.get(token)!;
+  }
+
+  /** The first instant that no partition can have come to. */
+  #earliest(): Time {
+    return this.#options.members.reduce(
+      (most, member) =>
+        Math.max(most, member.status === "running" ? member.grant!.horizon : afterAllOf(member)),
+      1,
+    );
+  }
+
+  /** An instant at which nothing else befalls the cable: in an idle rack time stands still. */
+  #free({ cable }: LinkFaultRequest, from: Time): Time {
+    const taken = new Set(this.#known.filter((each) => each.cable === cable).map(({ at }) => at));
+    let at = from;
+    while (taken.has(at)) at++;
+    return at;
+  }
+
+  #refuse(request: LinkFaultRequest, at: Time): string | undefined {
+    const fault = checkedLinkFault(request, { id: this.#nextId(), at });
+    if (fault === undefined) return "its end is before its beginning";
+    const refusal = refuseLinkFault(this.#known, fault);
+    return refusal && `this is ${refusal.found}: expected ${refusal.expected}`;
+  }
+
+  #carryOut(token: string, request: LinkFaultRequest, at: Time): void {
+    const refusal = this.#refuse(request, at);
+    const fault = checkedLinkFault(request, { id: this.#nextId(), at });
+    if (refusal !== undefined || fault === undefined) {
+      this.#answers.set(token, { refusal: refusal ?? "it has no time" });
+      return;
+    }
+    this.#options.record({ at, action: "link", partition: "", nodes: [], token, fault });
+    this.#answers.set(token, { at, fault: fault.id });
+    this.#tell(fault);
+  }
+
+  #nextId(): number {
+    return this.#known.reduce((most, { id }) => Math.max(most, id), -1) + 1;
+  }
+
+  /** To both ends with their next grants, and again to every later process of theirs. */
+  #tell(fault: LinkFaultPlan): void {
+    this.#known.push(fault);
+    const { a, b } = this.#options.plan.cables[fault.cable]!;
+    for (const member of this.#options.members) {
+      if (!member.nodes.includes(a.node) && !member.nodes.includes(b.node)) continue;
+      member.cableHistory.push(fault);
+      if (member.status !== "dead") member.cables.push(fault);
+    }
+  }
+}

@@ -1,0 +1,387 @@
+/**
+ * Puts the timekeeper on the bus, and lets people and programs drive it: pause, step, until, pace,
+ * "why is time not moving?". Repeats what may have been lost; says by itself when a wait lasts.
+ */
+import type { Bus, Subscription } from "../bus/bus.ts";
+import { decode, encode } from "../bus/codec.ts";
+import { ANY, patternOf, subjectOf } from "../bus/subjects.ts";
+import { isLinkFaultRequest } from "../rack/plan/link_plan.ts";
+import type { FaultPlan, ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
+import {
+  grantToArray,
+  isProgram,
+  joinFromArray,
+  reportFromArray,
+  welcomeToArray,
+} from "./clock.ts";
+import type { MemberStatus, RecordedFault, RecordedLinkFault, Summary } from "./record.ts";
+import type { ClockOutputs } from "./clock_outputs.ts";
+import { Timekeeper } from "./timekeeper.ts";
+import { NEVER, type Time } from "../base/time.ts";
+
+export interface ClockServiceOptions {
+  readonly run: string;
+  readonly bus: Bus;
+  readonly plan: RackPlan;
+  readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
+  readonly lookahead: readonly (readonly number[])[];
+  readonly term: number;
+  readonly recorded: readonly RecordedFault[];
+  /** An earlier timekeeper found that the run cannot be replayed (see {@link onInexact}). */
+  readonly inexact: boolean;
+  readonly stayUp: boolean;
+  /** See `RunFile.livenessMs`. */
+  readonly livenessMs: number;
+  /** Wall time in ms, for "since when" and for pace only. */
+  readonly wallMs: () => number;
+  /** Begin paused, so that whoever watches can set conditions first. */
+  readonly paused?: boolean;
+  /** Writes a power failure or return down; returns when it is written. */
+  readonly onRecord?: (fault: RecordedFault) => void;
+  /** The same of a fault of a cable, which an earlier timekeeper of this run may have been told of. */
+  readonly onRecordLink?: (order: RecordedLinkFault) => void;
+  readonly recordedLinks?: readonly RecordedLinkFault[];
+  /** Writes down a power failure that was added to the plan; returns when it is written. */
+  readonly onPlanned?: (fault: FaultPlan) => void;
+  /** Writes down that the run cannot be replayed any more; returns when it is written. */
+  readonly onInexact?: (why: string) => void;
+  readonly onFinished?: (summary: Summary) => void;
+  /** A wait has lasted: what everybody is doing. */
+  readonly onStall?: (why: MemberStatus[]) => void;
+}
+
+/** What `control.status` answers. */
+export interface ClockStatus {
+  readonly run: string;
+  readonly now: Time;
+  readonly next: Time;
+  readonly paused: boolean;
+  /** Nothing happens from here on until somebody resumes; NEVER where nothing holds time back. */
+  readonly limit: Time;
+  /** Virtual ps per wall second that it is held to; 0 where it is as fast as it can be. */
+  readonly pace: number;
+  readonly finished: boolean;
+  readonly digest: string;
+  readonly events: number;
+  readonly refused: number;
+  readonly why: readonly MemberStatus[];
+}
+
+/** Instance names the process that a kill order is for. */
+type Order = readonly [verb: "kill" | "start", partition: string, at: Time, instance: string];
+
+const TICK_MS = 50;
+const REPEAT_MS = 150;
+const STALL_MS = 3_000;
+/** Room in a payload for what a grant says besides the programs' content. */
+const GRANT_OVERHEAD_BYTES = 64 * 1024;
+
+export class ClockService {
+  readonly timekeeper: Timekeeper;
+  readonly #options: ClockServiceOptions;
+  readonly #subscriptions: Subscription[] = [];
+  readonly #timer: ReturnType<typeof setInterval>;
+  /** Kill and start orders that nobody has yet acted on, by what they are. */
+  readonly #orders = new Map<string, Order>();
+  /** Partition → its process, and when it was last heard of in wall ms. */
+  readonly #heard = new Map<string, { instance: string; atMs: number }>();
+  #refused = 0;
+  #lastProgressMs: number;
+  #lastTickMs: number;
+  #lastEvents = -1;
+  #stallTold = false;
+  #finished: Summary | undefined;
+  #pace: { psPerMs: number; fromPs: Time; fromMs: number } | undefined;
+
+  constructor(options: ClockServiceOptions) {
+    this.#options = options;
+    this.#lastProgressMs = options.wallMs();
+    this.#lastTickMs = this.#lastProgressMs;
+    options.bus.onStatus(() => this.#lastTickMs = 0);
+    const { plan, partitions, lookahead, term, recorded, inexact, stayUp } = options;
+    const { recordedLinks = [] } = options;
+    this.timekeeper = new Timekeeper(
+      { plan, partitions, lookahead, term, recorded, recordedLinks, inexact, stayUp },
+      this.#outputs(),
+    );
+    if (options.paused) this.timekeeper.pause();
+    // Who died before this timekeeper began is never heard of; nothing is known of the process then.
+    if (term > 0) {
+      const atMs = this.#lastTickMs;
+      for (const { name } of partitions) this.#heard.set(name, { instance: "", atMs });
+    }
+    this.#subscribe();
+    this.#timer = setInterval(() => this.#tick(), TICK_MS);
+  }
+
+  /** Stops listening. */
+  stop(): void {
+    clearInterval(this.#timer);
+    for (const subscription of this.#subscriptions) subscription.close();
+  }
+
+  status(): ClockStatus {
+    const { timekeeper } = this;
+    const summary = timekeeper.summary("quiet");
+    return {
+      run: this.#options.run,
+      now: timekeeper.now,
+      next: timekeeper.next,
+      paused: timekeeper.paused,
+      limit: timekeeper.limit,
+      pace: Math.round((this.#pace?.psPerMs ?? 0) * 1_000),
+      finished: timekeeper.finished,
+      digest: summary.digest,
+      events: summary.events,
+      refused: this.#refused,
+      why: timekeeper.why(this.#options.wallMs()),
+    };
+  }
+
+  #outputs(): ClockOutputs {
+    const { bus, run, partitions, onRecord, onRecordLink, onInexact, onFinished } = this.#options;
+    const subjects = new Map(
+      partitions.map(({ name }) =>
+        [name, subjectOf({ kind: "clock.grant", run, partition: name })] as const
+      ),
+    );
+    const tell = (partition: string, body: unknown[]) =>
+      bus.publish(subjects.get(partition)!, encode(body));
+    return {
+      welcome: (partition, welcome) => {
+        this.#orders.delete(`kill ${partition}`);
+        this.#orders.delete(`start ${partition}`);
+        tell(partition, ["welcome", welcomeToArray(welcome)]);
+      },
+      grant: (partition, grant) => tell(partition, ["grant", grantToArray(grant)]),
+      ask: (term) => bus.publish(subjectOf({ kind: "clock.ask", run }), encode(term)),
+      kill: (partition, instance, at) => this.#order(["kill", partition, at, instance]),
+      start: (partition, at) => this.#order(["start", partition, at, ""]),
+      record: (fault) => onRecord?.(fault),
+      recordLink: (order) => onRecordLink?.(order),
+      inexact: (why) => onInexact?.(why),
+      finished: (summary) => {
+        this.#finished = summary;
+        this.#control("finished", { ...summary });
+        onFinished?.(summary);
+      },
+    };
+  }
+
+  #order(order: Order): void {
+    this.#orders.set(`${order[0]} ${order[1]}`, order);
+    this.#control("order", order);
+  }
+
+  #control(verb: string, body: unknown): void {
+    const { bus, run } = this.#options;
+    bus.publish(subjectOf({ kind: "control", run, verb }), encode(body));
+  }
+
+  #subscribe(): void {
+    const { run, wallMs } = this.#options;
+    this.#on(patternOf({ kind: "clock.join", run, partition: ANY }), (value) => {
+      const join = joinFromArray(value);
+      if (join === undefined) this.#refused++;
+      else this.timekeeper.join(join, wallMs());
+    });
+    this.#on(patternOf({ kind: "clock.alive", run, partition: ANY }), (value) => {
+      const alive = joinFromArray(value);
+      if (alive === undefined) {
+        this.#refused++;
+        return;
+      }
+      // It was asleep, and its power has failed meanwhile: it must not come back as it was.
+      if (this.timekeeper.isGone(alive.instance)) {
+        this.#control("order", ["kill", alive.partition, 0, alive.instance]);
+        return;
+      }
+      this.timekeeper.heard(alive.partition, alive.instance);
+      this.#heard.set(alive.partition, { instance: alive.instance, atMs: wallMs() });
+    });
+    this.#on(patternOf({ kind: "clock.report", run, partition: ANY }), (value) => {
+      const report = reportFromArray(value);
+      if (report === undefined) this.#refused++;
+      else this.timekeeper.report(report, wallMs());
+    });
+    const verbs: Readonly<Record<string, (value: unknown) => unknown>> = {
+      status: () => this.status(),
+      pause: () => this.#pause(),
+      resume: (value) => this.#resume(value),
+      step: (value) => this.#step(value),
+      pace: (value) => this.#setPace(value),
+      death: (value) => this.#death(value),
+      run: (value) => this.#run(value),
+      fault: (value) => this.#fault(value),
+      link: (value) => this.#link(value),
+    };
+    for (const [verb, handle] of Object.entries(verbs)) {
+      this.#on(patternOf({ kind: "control", run, verb }), (value, reply) => {
+        const answer = isRequest(value) ? handle(value) : undefined;
+        if (answer === undefined) this.#refused++;
+        reply?.(encode(answer ?? { error: `Cannot ${verb}: malformed request` }));
+      });
+    }
+  }
+
+  #on(pattern: string, handler: (value: unknown, reply?: (payload: Uint8Array) => void) => void) {
+    const subscription = this.#options.bus.subscribe(
+      pattern,
+      (payload, _subject, reply) => handler(decode(payload), reply),
+    );
+    this.#subscriptions.push(subscription);
+  }
+
+  #pause(): unknown {
+    this.#pace = undefined;
+    this.timekeeper.pause();
+    return { ok: true };
+  }
+
+  /** `{ until?: ps, stopOn?: step }`. */
+  #resume(value: unknown): unknown {
+    const { until, stopOn } = (value ?? {}) as { until?: unknown; stopOn?: unknown };
+    if (until !== undefined && typeof until !== "number") return undefined;
+    if (stopOn !== undefined && typeof stopOn !== "string") return undefined;
+    this.#pace = undefined;
+    const wallMs = this.#options.wallMs();
+    this.timekeeper.resume({
+      ...(until !== undefined && { limit: until }),
+      ...(stopOn !== undefined && { stopOn }),
+      wallMs,
+    });
+    return { ok: true };
+  }
+
+  /** `{ ps }`: so much virtual time from the next event on; without it, the next instant alone. */
+  #step(value: unknown): unknown {
+    const { ps } = (value ?? {}) as { ps?: unknown };
+    if (ps !== undefined && (typeof ps !== "number" || !(ps > 0))) return undefined;
+    const next = this.timekeeper.next;
+    const limit = next === NEVER ? this.timekeeper.limit : next + (ps ?? 1);
+    this.#pace = undefined;
+    this.timekeeper.resume({ limit, wallMs: this.#options.wallMs() });
+    return { ok: true, until: limit };
+  }
+
+  /** `{ psPerSecond }`: so much virtual time per wall second; 0 or absent: as fast as possible. */
+  #setPace(value: unknown): unknown {
+    const { psPerSecond } = (value ?? {}) as { psPerSecond?: unknown };
+    if (psPerSecond !== undefined && (typeof psPerSecond !== "number" || psPerSecond < 0)) {
+      return undefined;
+    }
+    if (psPerSecond === undefined || psPerSecond === 0) return this.#resume({});
+    const fromMs = this.#options.wallMs();
+    this.#pace = { psPerMs: psPerSecond / 1_000, fromPs: this.timekeeper.now, fromMs };
+    this.#keepPace();
+    return { ok: true };
+  }
+
+  #keepPace(): void {
+    if (this.#pace === undefined) return;
+    const { psPerMs, fromPs, fromMs } = this.#pace;
+    const wallMs = this.#options.wallMs();
+    const limit = fromPs + Math.round((wallMs - fromMs) * psPerMs);
+    this.timekeeper.resume({ limit, wallMs });
+  }
+
+  #death(value: unknown): unknown {
+    const { partition, instance } = (value ?? {}) as { partition?: unknown; instance?: unknown };
+    if (typeof partition !== "string" || typeof instance !== "string") return undefined;
+    if (this.#orders.get(`kill ${partition}`)?.[3] === instance) {
+      this.#orders.delete(`kill ${partition}`);
+    }
+    const wallMs = this.#options.wallMs();
+    return { ok: true, settled: this.timekeeper.died(partition, { instance, wallMs }) };
+  }
+
+  /** Where nobody else sees deaths: who has not been heard of is dead. */
+  #checkLiveness(now: number): void {
+    const { livenessMs } = this.#options;
+    if (livenessMs === 0 || !this.#options.bus.connected) return;
+    // After an outage of the bus, or a pause of this process, everybody gets a fresh start.
+    const slept = now - this.#lastTickMs > livenessMs / 2;
+    for (const [partition, heard] of this.#heard) {
+      if (slept) heard.atMs = now;
+      if (now - heard.atMs < livenessMs) continue;
+      this.#heard.delete(partition);
+      const { instance } = heard;
+      this.timekeeper.died(partition, { ...(instance !== "" && { instance }), wallMs: now });
+    }
+    this.#lastTickMs = now;
+  }
+
+  /** `{ host, program }`: starts a program on a host. Answers the order's number. */
+  #run(value: unknown): unknown {
+    const { host, program } = (value ?? {}) as { host?: unknown; program?: unknown };
+    const known = this.#options.plan.nodes.some((n) => n.kind === "host" && n.name === host);
+    if (!known || !isProgram(program)) return undefined;
+    const waiting = [...this.timekeeper.ordered, program as ProgramPlan];
+    const bytes = waiting.reduce((sum, { options }) => sum + contentBytes(options), 0);
+    const most = this.#options.bus.maxPayload - GRANT_OVERHEAD_BYTES;
+    // One grant may have to carry them all.
+    if (bytes > most) {
+      const busy = waiting.length > 1;
+      return { busy, error: `${bytes} B are to be handed over: the bus takes ${most} B at once` };
+    }
+    return { ok: true, order: this.timekeeper.run(host as string, program as ProgramPlan) };
+  }
+
+  /** `{ node, at }`: a power failure that is yet to come. */
+  #fault(value: unknown): unknown {
+    const { node, at } = (value ?? {}) as { node?: unknown; at?: unknown };
+    if (typeof node !== "string" || !Number.isSafeInteger(at) || (at as number) < 0) {
+      return undefined;
+    }
+    const answer = this.timekeeper.addPowerFailure(node, at as number);
+    if ("refusal" in answer) return { error: answer.refusal };
+    this.#options.onPlanned?.(answer.added);
+    return { ok: true };
+  }
+
+  /** `{ token, fault }`: a fault of a cable. To be repeated with the token until it is answered. */
+  #link(value: unknown): unknown {
+    const { token, fault } = (value ?? {}) as { token?: unknown; fault?: unknown };
+    if (typeof token !== "string" || !isLinkFaultRequest(fault)) return undefined;
+    const cable = this.#options.plan.cables[fault.cable];
+    if (cable?.kind !== "network") return { error: "there is no such network cable" };
+    const answer = this.timekeeper.orderLinkFault(token, fault);
+    return "refusal" in answer ? { error: answer.refusal } : answer;
+  }
+
+  #tick(): void {
+    const { wallMs, onStall } = this.#options;
+    const now = wallMs();
+    this.#keepPace();
+    this.#checkLiveness(now);
+    this.timekeeper.repeat(now, REPEAT_MS);
+    for (const order of this.#orders.values()) this.#control("order", order);
+    // The bus may have lost it, and whoever waits for the end hears nothing else.
+    if (this.#finished !== undefined) this.#control("finished", { ...this.#finished });
+    const summary = this.timekeeper.summary("quiet");
+    if (summary.grants !== this.#lastEvents || this.timekeeper.paused || this.timekeeper.finished) {
+      this.#lastEvents = summary.grants;
+      this.#lastProgressMs = now;
+      this.#stallTold = false;
+    } else if (
+      now - this.#lastProgressMs > STALL_MS && !this.#stallTold && this.timekeeper.next !== NEVER
+    ) {
+      this.#stallTold = true;
+      const why = this.timekeeper.why(now);
+      this.#control("stalled", why);
+      onStall?.(why);
+    }
+  }
+}
+
+/** Every request is a map, also where nothing needs to be said: what is none comes from a stranger. */
+function isRequest(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value) &&
+    !(value instanceof Uint8Array);
+}
+
+/** Bytes that a program is given by value, as `put` is on a rack that is up. */
+function contentBytes(options: ProgramPlan["options"]): number {
+  const { content } = options;
+  return content instanceof Uint8Array ? content.length : 0;
+}

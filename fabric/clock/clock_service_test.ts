@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import type { Bus } from "../bus/bus.ts";
+import { until } from "../bus/bus_contract.ts";
+import { decode, encode } from "../bus/codec.ts";
+import { createMemoryBroker } from "../bus/memory_bus.ts";
+import { subjectOf } from "../bus/subjects.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import type { RecordedFault } from "./record.ts";
+import { ClockService } from "./clock_service.ts";
+
+/** A rack without nodes: it is quiet as soon as anybody looks. */
+const EMPTY: RackPlan = {
+  scenario: "empty",
+  seed: 1,
+  nodes: [],
+  cables: [],
+  faults: [],
+  until: null,
+  addresses: {},
+};
+
+describe("ClockService", () => {
+  let bus: Bus;
+  let service: ClockService;
+
+  beforeEach(() => {
+    const onError = (error: Error) => assert.fail(error);
+    const broker = createMemoryBroker({ seed: 1 });
+    bus = broker.connect({ onError });
+    service = new ClockService({
+      run: "r",
+      bus: broker.connect({ onError }),
+      plan: EMPTY,
+      partitions: [],
+      lookahead: [],
+      term: 0,
+      recorded: [],
+      inexact: false,
+      stayUp: false,
+      livenessMs: 0,
+      wallMs: () => 0,
+    });
+  });
+
+  afterEach(async () => {
+    service.stop();
+    await bus.close();
+  });
+
+  async function ask(verb: string, value: unknown): Promise<unknown> {
+    const subject = subjectOf({ kind: "control", run: "r", verb });
+    return decode(await bus.request(subject, encode(value), { timeoutMs: 2_000 }));
+  }
+
+  it("goes on saying that the run has ended, as the bus may have lost it", async () => {
+    await ask("resume", {});
+    assert.ok(service.timekeeper.finished);
+    const heard: unknown[] = [];
+    const subject = subjectOf({ kind: "control", run: "r", verb: "finished" });
+    bus.subscribe(subject, (payload) => heard.push(decode(payload)));
+    await until(() => heard.length === 2);
+    assert.deepEqual(heard[0], heard[1]);
+  });
+
+  it("refuses requests that are no maps, and counts them", async () => {
+    for (const value of [null, 1, "b", [], [1], new Uint8Array(3)]) {
+      for (const verb of ["status", "pause", "resume", "step", "pace", "death", "run"]) {
+        assert.deepEqual(await ask(verb, value), { error: `Cannot ${verb}: malformed request` });
+      }
+    }
+    assert.equal(service.status().refused, 42);
+    assert.equal(service.timekeeper.paused, false);
+    assert.equal(service.timekeeper.finished, false);
+  });
+
+  it("takes a partition for dead that died before this timekeeper began, where nobody sees deaths", async () => {
+    const config = { ports: 1, mode: "cut-through", latencyPs: 1, queueBytes: 1, forwarding: [] };
+    const node = { name: "a", kind: "switch", config } as const;
+    const broker = createMemoryBroker({ seed: 1 });
+    const records: RecordedFault[] = [];
+    let ms = 0;
+    const alone = new ClockService({
+      run: "r",
+      bus: broker.connect({ onError: (error) => assert.fail(error) }),
+      plan: { ...EMPTY, nodes: [node] } as RackPlan,
+      partitions: [{ name: "a", nodes: ["a"] }],
+      lookahead: [[1]],
+      term: 1,
+      recorded: [],
+      inexact: false,
+      stayUp: false,
+      livenessMs: 100,
+      wallMs: () => ms += 5,
+      onRecord: (fault) => records.push(fault),
+    });
+    try {
+      await until(() => records.length > 0);
+      assert.deepEqual(records.map(({ action, partition }) => [action, partition]), [[
+        "kill",
+        "a",
+      ]]);
+    } finally {
+      alone.stop();
+    }
+  });
+
+  it("has a process killed that was asleep while its power failed, also by an earlier timekeeper's word", async () => {
+    const broker = createMemoryBroker({ seed: 1 });
+    const onError = (error: Error) => assert.fail(error);
+    const asleep = broker.connect({ onError });
+    const orders: unknown[] = [];
+    asleep.subscribe(subjectOf({ kind: "control", run: "r", verb: "order" }), (payload) => {
+      orders.push(decode(payload));
+    });
+    const record = { partition: "a", nodes: [], digests: [], sent: [], settledSpan: 0 };
+    const alone = new ClockService({
+      run: "r",
+      bus: broker.connect({ onError }),
+      plan: EMPTY,
+      partitions: [{ name: "a", nodes: [] }],
+      lookahead: [[1]],
+      term: 1,
+      recorded: [
+        { ...record, at: 5, action: "kill", instance: "a1", incarnation: 0 },
+        { ...record, at: 6, action: "start", instance: "a2", incarnation: 1 },
+      ],
+      inexact: false,
+      stayUp: false,
+      livenessMs: 0,
+      wallMs: () => 0,
+    });
+    try {
+      const alive = subjectOf({ kind: "clock.alive", run: "r", partition: "a" });
+      for (const instance of ["a2", "a1"]) asleep.publish(alive, encode(["a", instance]));
+      await until(() => orders.length > 0);
+      assert.deepEqual(orders, [["kill", "a", 0, "a1"]]);
+    } finally {
+      alone.stop();
+      await asleep.close();
+    }
+  });
+});

@@ -1,0 +1,208 @@
+/**
+ * Which nodes have power, which life each is in, and each node's digest as last reported: what is
+ * left to be known of a node when its process is gone.
+ */
+import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../partition/digest.ts";
+import { leastEffectPs } from "../rack/plan/cabling.ts";
+import type { Endpoint, FaultPlan, RackPlan } from "../rack/plan/plan.ts";
+import type { LinkChange } from "./clock.ts";
+import { EVENT_KINDS } from "../partition/event_queue.ts";
+import type { Time } from "../base/time.ts";
+
+/** A node's digest state as the clock's messages carry it. */
+export type DigestRow = readonly [node: string, high: number, low: number, events: number];
+
+/** One direction of a cable, and how long its far end takes to notice that the near one changed. */
+interface Direction {
+  readonly near: Endpoint;
+  readonly far: Endpoint;
+  readonly noticePs: Time;
+}
+
+interface Life {
+  life: number;
+  up: boolean;
+  /** When that became so. */
+  since: Time;
+}
+
+export class PowerLedger {
+  readonly #directions: readonly Direction[];
+  readonly #index: ReadonlyMap<string, number>;
+  readonly #faults: readonly FaultPlan[];
+  readonly #digests = new Map<string, NodeDigest>();
+  readonly #lives = new Map<string, Life>();
+  /** Copies of each state that a node's entry in `#lives` went through. */
+  readonly #past = new Map<string, Life[]>();
+
+  /**
+   * @param scripted nodes that carry out the plan's faults inside their own process, so that nobody
+   *   else sees them go and come: what others notice of them follows from the plan.
+   */
+  constructor(plan: RackPlan, scripted: ReadonlySet<string>) {
+    this.#faults = plan.faults.filter(({ node }) => scripted.has(node));
+    this.#directions = plan.cables.flatMap((cable) => {
+      const ends = [{ near: cable.a, far: cable.b }, { near: cable.b, far: cable.a }];
+      return ends.map((e) => ({ ...e, noticePs: leastEffectPs(plan, cable, e) }));
+    });
+    this.#index = new Map(plan.nodes.map(({ name }, index) => [name, index]));
+    for (const { name } of plan.nodes) {
+      this.#digests.set(name, emptyDigest());
+      this.#lives.set(name, { life: 0, up: true, since: 0 });
+    }
+  }
+
+  /** Takes up digests as a partition reports them; rows of unknown nodes are ignored. */
+  note(rows: readonly DigestRow[]): void {
+    for (const [node, high, low, events] of rows) {
+      if (this.#digests.has(node)) this.#digests.set(node, { high, low, events });
+    }
+  }
+
+  /** The nodes lose power: the last event of this life of them, which no process is left to count. */
+  cut(nodes: readonly string[], at: Time): DigestRow[] {
+    return nodes.map((node) => {
+      const digest = this.#digests.get(node)!;
+      const { life } = this.#lives.get(node)!;
+      const index = this.#index.get(node)!;
+      digestEvent(digest, {
+        time: at,
+        kind: EVENT_KINDS.powerOff,
+        source: index,
+        counter: life,
+        target: index,
+        sourceLife: life,
+        targetLife: life,
+        input: { kind: "power" },
+      });
+      return [node, digest.high, digest.low, digest.events];
+    });
+  }
+
+  /** Whether nodes have lost or get power by the plan without anybody writing it down. */
+  get isUnrecorded(): boolean {
+    return this.#faults.length > 0;
+  }
+
+  markDown(nodes: readonly string[], at: Time): void {
+    for (const node of nodes) {
+      const state = this.#lives.get(node)!;
+      const returns = this.#faults.filter((fault) =>
+        fault.node === node && fault.action === "start" && fault.at > state.since && fault.at <= at
+      );
+      state.life += returns.length;
+      // A life that ends as it begins has told nobody that it did.
+      if (state.up && state.since === at) this.#past.get(node)?.pop();
+      state.up = false;
+      state.since = at;
+      this.#remember(node, state);
+    }
+  }
+
+  /** The nodes' next life begins. */
+  markUp(nodes: readonly string[], at: Time): void {
+    for (const node of nodes) {
+      const state = this.#lives.get(node)!;
+      state.life++;
+      state.up = true;
+      state.since = at;
+      this.#remember(node, state);
+    }
+  }
+
+  #remember(node: string, state: Life): void {
+    const past = this.#past.get(node);
+    if (past === undefined) this.#past.set(node, [{ ...state }]);
+    else past.push({ ...state });
+  }
+
+  /** What the far ends of the nodes' cables notice of the state that these nodes are in. */
+  news(nodes: readonly string[]): { node: string; change: LinkChange }[] {
+    return this.#cables(nodes).map(({ near, far, noticePs }) => ({
+      node: far.node,
+      change: this.#change(near, { far, noticePs }, this.#lives.get(near.node)!),
+    }));
+  }
+
+  /** What nodes that get power at `at` will yet notice of earlier changes at their cables' other ends. */
+  newsFor(nodes: readonly string[], at: Time): LinkChange[] {
+    return this.#newsOver(nodes, at).flatMap((changes) => changes.filter((each) => each.at >= at));
+  }
+
+  /**
+   * What nodes that get power at `at` find at each end of their cables: the last that could be noticed
+   * there before. Two cables to one neighbour may differ, as one is longer.
+   */
+  noticed(nodes: readonly string[], at: Time): LinkChange[] {
+    return this.#newsOver(nodes, at).flatMap((changes) =>
+      changes.filter((each) => each.at < at).slice(-1)
+    );
+  }
+
+  /**
+   * By cable that leads to the nodes: all that its other end has to tell, oldest first. Between two of
+   * them, what went with their process: that they have power again at `at` they tell each other.
+   */
+  #newsOver(nodes: readonly string[], at: Time): LinkChange[][] {
+    return this.#directions.filter(({ far }) => nodes.includes(far.node)).map((direction) => {
+      const { near } = direction;
+      const isWithin = nodes.includes(near.node);
+      return this.#history(near.node).filter(({ since }) => !isWithin || since < at)
+        .map((life) => this.#change(near, direction, life));
+    });
+  }
+
+  /**
+   * A node's power failures and returns so far, oldest first; of a scripted one, all in the plan, or
+   * what befell its process.
+   */
+  #history(node: string): readonly Life[] {
+    const past = this.#past.get(node);
+    if (past !== undefined) return past;
+    let life = 0;
+    return this.#faults.filter((fault) => fault.node === node).map(({ at, action }) => {
+      const up = action === "start";
+      if (up) life++;
+      return { life, up, since: at };
+    });
+  }
+
+  #change(near: Endpoint, to: { far: Endpoint; noticePs: Time }, of: Life): LinkChange {
+    const { life, up, since } = of;
+    return {
+      at: since + to.noticePs,
+      target: this.#index.get(to.far.node)!,
+      port: to.far.port,
+      up,
+      source: this.#index.get(near.node)!,
+      sourceLife: life,
+    };
+  }
+
+  /** The directions of cables that lead from the nodes to others. */
+  #cables(nodes: readonly string[]): Direction[] {
+    return this.#directions.filter(({ near, far }) =>
+      nodes.includes(near.node) && !nodes.includes(far.node)
+    );
+  }
+
+  /** Life and digest of each of the nodes, for the process that takes them up. */
+  lives(nodes: readonly string[]): (readonly [string, number, number, number, number])[] {
+    return nodes.map((node) => {
+      const { high, low, events } = this.#digests.get(node)!;
+      return [node, this.#lives.get(node)!.life, high, low, events] as const;
+    });
+  }
+
+  /** Name and digest of every node. */
+  digests(): [name: string, digest: string][] {
+    return [...this.#digests].map(([name, digest]) => [name, digestText(digest)]);
+  }
+
+  /** Events that have happened to all nodes. */
+  get events(): number {
+    let sum = 0;
+    for (const { events } of this.#digests.values()) sum += events;
+    return sum;
+  }
+}

@@ -1,0 +1,57 @@
+/** What a run leaves of its clock: deaths as they happened, how it ended, who waits for whom. */
+import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
+import type { Status } from "./member.ts";
+import type { DigestRow } from "./power.ts";
+import type { Time } from "../base/time.ts";
+
+/** A power failure or return as it happened, with what a restarted timekeeper could not ask for. */
+export interface RecordedFault {
+  readonly at: Time;
+  readonly action: "kill" | "start";
+  readonly partition: string;
+  readonly nodes: readonly string[];
+  /** The process that died, or was given power; "" where it was not known. */
+  readonly instance: string;
+  readonly incarnation: number;
+  readonly settledSpan: number;
+  readonly digests: readonly DigestRow[];
+  /** Messages that the dead life had sent to each peer in all, as it had reported. */
+  readonly sent: ReadonlyArray<readonly [peer: string, count: number]>;
+}
+
+/** A fault of a cable that was ordered while the rack ran. */
+export interface RecordedLinkFault {
+  readonly at: Time;
+  readonly action: "link";
+  /** It is no partition's. */
+  readonly partition: "";
+  readonly nodes: readonly [];
+  /** Tells the order from others: whoever gave it may have repeated it. */
+  readonly token: string;
+  readonly fault: LinkFaultPlan;
+}
+
+/** How a run ended. */
+export interface Summary {
+  readonly reason: "quiet" | "until";
+  readonly digest: string;
+  readonly virtualPs: Time;
+  readonly events: number;
+  readonly grants: number;
+  /** False where messages were lost with the process that sent them: the run cannot be replayed. */
+  readonly exact: boolean;
+  readonly nodes: ReadonlyArray<readonly [node: string, digest: string]>;
+}
+
+/** One line of the answer to "why is time not moving?". */
+export interface MemberStatus {
+  readonly partition: string;
+  readonly status: Status;
+  readonly sinceMs: number;
+  readonly next: Time;
+  readonly reached: Time;
+  readonly now: Time;
+  readonly events: number;
+  /** The partition whose next event keeps this one from running, "" where it may run or is done. */
+  readonly heldBy: string;
+}

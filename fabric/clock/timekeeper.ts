@@ -1,0 +1,398 @@
+/**
+ * The timekeeper: keeps the earliest pending event of every partition and grants horizons to those
+ * that have something to do. Partition p may run to
+ *
+ *     H(p) = min over q ≠ p of (next(q) + distance(q, p))
+ *
+ * (its own loop is p's business, see `Partition.advance`), where next(q) counts what was sent to q and
+ * not yet taken. An idle rack costs nothing and idle time is jumped over. All of this is soft state:
+ * a restarted timekeeper asks the partitions; only deaths are written down (`RecordedFault`), as a
+ * dead partition cannot be asked.
+ *
+ * Pure: no bus and no clock. `wallMs` is handed in only to answer "waiting since when".
+ */
+import { assert } from "../base/assert.ts";
+import { rackDigest } from "../partition/digest.ts";
+import type { FaultPlan, ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
+import type { LinkFaultRequest } from "../rack/plan/link_plan.ts";
+import { Attendance } from "./attendance.ts";
+import { CableOrders, type OrderAnswer } from "./cable_orders.ts";
+import type { Join, Report, RunOrder } from "./clock.ts";
+import type { ClockOutputs } from "./clock_outputs.ts";
+import { Grants } from "./grants.ts";
+import { Horizons } from "./horizon.ts";
+import {
+  addFault,
+  afterAllOf,
+  effectiveNext,
+  type Member,
+  newMember,
+  noteInbound,
+  refusePowerFailure,
+  setStatus,
+} from "./member.ts";
+import { Mortality } from "./mortality.ts";
+import { PowerLedger } from "./power.ts";
+import type { MemberStatus, RecordedFault, RecordedLinkFault, Summary } from "./record.ts";
+import { NEVER, type Time } from "../base/time.ts";
+
+export interface TimekeeperOptions {
+  readonly plan: RackPlan;
+  readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
+  /** Least delay from partition i to partition j in ps, in the order of `partitions`. */
+  readonly lookahead: readonly (readonly number[])[];
+  readonly term: number;
+  /** Faults that an earlier timekeeper of this run wrote down. */
+  readonly recorded: readonly RecordedFault[];
+  readonly recordedLinks?: readonly RecordedLinkFault[];
+  /** An earlier timekeeper of this run found that it cannot be replayed. */
+  readonly inexact: boolean;
+  /** A run that stays up is never finished by having nothing to do. */
+  readonly stayUp: boolean;
+}
+
+/** More programs than anybody starts by hand. */
+const RUNS_PER_TERM = 2 ** 20;
+
+export class Timekeeper {
+  readonly #options: TimekeeperOptions;
+  readonly #out: ClockOutputs;
+  readonly #members: Member[];
+  readonly #byName: Map<string, Member>;
+  readonly #power: PowerLedger;
+  readonly #horizons: Horizons;
+  readonly #grants: Grants;
+  readonly #mortality: Mortality;
+  readonly #attendance: Attendance;
+  readonly #cables: CableOrders;
+  /** What waits for a moment at which no partition is running, so that "now" is defined. */
+  #atRest: ((now: Time) => void)[] = [];
+  /** That moment is now: nothing is granted before all of them have had their turn. */
+  #resting = false;
+  /** Programs that wait to be started until "now" is defined. */
+  readonly #orders: Omit<RunOrder, "at">[] = [];
+  #paused = false;
+  #limit: Time;
+  #stopOn = "";
+  #finished = false;
+  #wallMs = 0;
+  #exact: boolean;
+  #runCounter: number;
+
+  constructor(options: TimekeeperOptions, out: ClockOutputs) {
+    this.#options = options;
+    this.#out = out;
+    this.#limit = options.plan.until ?? NEVER;
+    this.#exact = !options.inexact;
+    // A partition does each of them once, so those of an earlier timekeeper must not come again.
+    this.#runCounter = options.term * RUNS_PER_TERM;
+    const { faults } = options.plan;
+    const together = options.partitions.filter(({ nodes }) => nodes.length > 1);
+    this.#power = new PowerLedger(options.plan, new Set(together.flatMap(({ nodes }) => nodes)));
+    this.#members = options.partitions.map((partition, index) =>
+      newMember(partition, { index, faults })
+    );
+    this.#byName = new Map(this.#members.map((member) => [member.name, member]));
+    this.#horizons = new Horizons(this.#members, options.lookahead);
+    this.#mortality = new Mortality({
+      members: this.#members,
+      power: this.#power,
+      term: options.term,
+      out,
+      wallMs: () => this.#wallMs,
+    });
+    this.#grants = new Grants({
+      byName: this.#byName,
+      term: options.term,
+      send: (partition, grant) => out.grant(partition, grant),
+      onLost: (why) => this.#noteInexact(why),
+    });
+    this.#attendance = new Attendance({
+      members: this.#members,
+      horizons: this.#horizons,
+      mortality: this.#mortality,
+      whenAtRest: (action) => this.#whenAtRest(action),
+      onUnseen: (why) => this.#noteInexact(why),
+      wallMs: () => this.#wallMs,
+    });
+    this.#attendance.recall(options.recorded);
+    this.#cables = new CableOrders({
+      plan: options.plan,
+      members: this.#members,
+      recorded: options.recordedLinks ?? [],
+      record: (order) => out.recordLink?.(order),
+      whenAtRest: (action) => this.#whenAtRest(action),
+    });
+    if (options.term > 0) {
+      for (const member of this.#members) if (member.status === "absent") member.status = "unknown";
+      out.ask(options.term);
+    }
+  }
+
+  get finished(): boolean {
+    return this.#finished;
+  }
+
+  get paused(): boolean {
+    return this.#paused;
+  }
+
+  /** Nothing happens from here on until somebody resumes; NEVER where nothing holds time back. */
+  get limit(): Time {
+    return this.#limit;
+  }
+
+  /** Virtual time: the last thing that happened anywhere. */
+  get now(): Time {
+    return Math.max(0, ...this.#members.map((member) => member.now));
+  }
+
+  /** A process is here for a partition: at first, or again after the power failed. */
+  join(join: Join, wallMs: number): void {
+    this.#wallMs = wallMs;
+    const member = this.#byName.get(join.partition);
+    if (member === undefined || this.#finished) return;
+    this.#attendance.join(member, join);
+    this.schedule(wallMs);
+  }
+
+  /** A partition did what it was granted, or answers `ask`. Stale and foreign reports change nothing. */
+  report(report: Report, wallMs: number): void {
+    this.#wallMs = wallMs;
+    const member = this.#byName.get(report.partition);
+    if (member === undefined || report.incarnation !== member.incarnation) return;
+    if (report.term !== this.#options.term || !isExpected(member, report)) return;
+    if (member.status === "unknown") this.#grants.learn(member, report);
+    setStatus(member, { status: "idle", atMs: wallMs });
+    member.next = report.next;
+    member.reached = report.reached;
+    member.now = report.now;
+    member.ran = report.ran;
+    member.events = report.events;
+    this.#power.note(report.digests);
+    this.#grants.settle(member);
+    for (const [peer, incarnation, count, earliest] of report.sent) {
+      member.sent.set(peer, count);
+      const receiver = this.#byName.get(peer);
+      if (receiver === undefined || receiver.status === "dead") continue;
+      noteInbound(receiver, { from: member.name, incarnation, count, earliest });
+    }
+    if (report.stopped) {
+      this.#paused = true;
+      this.#stopOn = "";
+    }
+    this.schedule(wallMs);
+  }
+
+  /**
+   * The process of a partition is gone. Its power failed as soon as it can have without anybody
+   * having run past the news, at the latest just before its next event: what it had reported holds,
+   * what it was in the middle of did not happen.
+   * @param options.instance only this process's death counts; absent: whoever it was.
+   * @returns false while the death is not on record: whoever saw it is to tell it again.
+   */
+  died(partition: string, options: { instance?: string; wallMs: number }): boolean {
+    this.#wallMs = options.wallMs;
+    const member = this.#byName.get(partition);
+    if (member === undefined || this.#finished) return true;
+    return this.#attendance.died(member, options.instance);
+  }
+
+  /** Whether the power of this process has failed: it must not go on, had it only been asleep. */
+  isGone(instance: string): boolean {
+    return this.#attendance.isGone(instance);
+  }
+
+  /** A process says that it is there: news to a timekeeper that was started again. */
+  heard(partition: string, instance: string): void {
+    const member = this.#byName.get(partition);
+    if (member === undefined || member.instance !== "") return;
+    this.#attendance.heard(member, instance);
+    this.schedule(this.#wallMs);
+  }
+
+  /**
+   * Starts a program on a host of a running rack, as soon as "now" is defined.
+   * @returns the order's number, which the program's results carry.
+   */
+  run(host: string, program: ProgramPlan): number {
+    const member = this.#members.find(({ nodes }) => nodes.includes(host));
+    assert(member !== undefined, `Cannot run ${program.run} as there is no host ${host}`);
+    const counter = this.#runCounter++;
+    const order = { host, counter, program: { ...program, order: counter } };
+    this.#orders.push(order);
+    this.#whenAtRest((at) => {
+      this.#orders.splice(this.#orders.indexOf(order), 1);
+      member.runs.push({ at, ...order });
+    });
+    return counter;
+  }
+
+  /** Programs that were ordered and that no partition has been told of. */
+  get ordered(): readonly ProgramPlan[] {
+    const told = this.#members.flatMap(({ runs }) => runs);
+    return [...this.#orders, ...told].map(({ program }) => program);
+  }
+
+  /**
+   * Adds a power failure of one device to the plan.
+   * @returns what was added, or why it cannot be.
+   */
+  addPowerFailure(
+    node: string,
+    at: Time,
+  ): { readonly added: FaultPlan } | { readonly refusal: string } {
+    const member = this.#members.find(({ nodes }) => nodes.includes(node));
+    if (member === undefined) return { refusal: `there is no device ${node}` };
+    const earliest = this.#horizons.earliestChange(member);
+    const refusal = refusePowerFailure(member, { node, at, earliest });
+    if (refusal !== undefined) return { refusal };
+    const added = addFault(member, at);
+    this.schedule(this.#wallMs);
+    return { added };
+  }
+
+  /** Lets something go wrong with a cable, or heals it; may be repeated with the same token. */
+  orderLinkFault(token: string, request: LinkFaultRequest): OrderAnswer {
+    const answer = this.#cables.order(token, request);
+    this.schedule(this.#wallMs);
+    return answer;
+  }
+
+  pause(): void {
+    this.#paused = true;
+  }
+
+  /** Goes on, at most up to `limit` (exclusive), to the first trace step called `stopOn`. */
+  resume(options: { limit?: Time; stopOn?: string; wallMs: number }): void {
+    this.#paused = false;
+    this.#limit = Math.min(options.limit ?? NEVER, this.#options.plan.until ?? NEVER);
+    this.#stopOn = options.stopOn ?? "";
+    this.schedule(options.wallMs);
+  }
+
+  /** The earliest pending event of the rack, NEVER where nothing will happen. */
+  get next(): Time {
+    return Math.min(...this.#members.map((member) => effectiveNext(member)));
+  }
+
+  /** Whom the rack waits for, since when, and what each partition's next event is. */
+  why(wallMs: number): MemberStatus[] {
+    this.#horizons.refresh();
+    return this.#members.map((member) => ({
+      partition: member.name,
+      status: member.status,
+      sinceMs: wallMs - member.sinceMs,
+      next: this.#horizons.next(member),
+      reached: member.reached,
+      now: member.now,
+      events: member.events,
+      heldBy: this.#horizons.holder(member),
+    }));
+  }
+
+  /** Repeats what may have been lost to every partition that has been running for longer than `ms`. */
+  repeat(wallMs: number, ms: number): void {
+    for (const member of this.#members) {
+      if (wallMs - member.sinceMs < ms) continue;
+      if (member.status === "unknown") this.#out.ask(this.#options.term);
+      this.#grants.repeat(member, wallMs);
+    }
+  }
+
+  /** Grants what can be granted. Called after everything that may have changed something. */
+  schedule(wallMs: number): void {
+    this.#wallMs = wallMs;
+    if (this.#finished || this.#resting) return;
+    if (this.#members.some(({ status }) => status === "unknown")) return;
+    this.#attendance.settleJoining();
+    this.#horizons.refresh();
+    while (this.#carryOutFault()) this.#horizons.refresh();
+    if (this.#atRest.length > 0) {
+      if (this.#members.some(({ status }) => status === "running")) return;
+      const now = Math.max(...this.#members.map(afterAllOf));
+      const waiting = this.#atRest;
+      this.#atRest = [];
+      this.#resting = true;
+      for (const action of waiting) action(now);
+      this.#resting = false;
+      this.schedule(wallMs);
+      return;
+    }
+    if (this.#paused) return;
+    let running = false;
+    for (const member of this.#members) {
+      if (member.status === "idle") this.#grantIfPossible(member);
+      if (member.status === "running" || member.status === "absent") running = true;
+    }
+    if (!running) this.#finishIfQuiet();
+  }
+
+  #grantIfPossible(member: Member): void {
+    const horizon = Math.min(this.#horizons.of(member), this.#limit);
+    this.#grants.give(member, {
+      next: this.#horizons.next(member),
+      horizon,
+      stopOn: this.#stopOn,
+      wallMs: this.#wallMs,
+    });
+  }
+
+  /** Carries out one scripted power failure whose time has come. @returns whether there was one. */
+  #carryOutFault(): boolean {
+    for (const member of this.#members) {
+      const fault = member.faults[0];
+      if (fault === undefined || member.status !== "idle") continue;
+      if (fault.action !== "kill" || this.#horizons.next(member) < fault.at) continue;
+      if (this.#paused || fault.at >= this.#limit || member.instance === "") continue;
+      if (this.#horizons.ofOthers(member) < fault.at) continue;
+      const { instance } = member;
+      this.#mortality.fail(member, { at: fault.at, instance, cause: "plan" });
+      return true;
+    }
+    return false;
+  }
+
+  #whenAtRest(action: (now: Time) => void): void {
+    this.#atRest.push(action);
+    this.schedule(this.#wallMs);
+  }
+
+  #finishIfQuiet(): void {
+    this.#horizons.refresh();
+    const next = this.#horizons.least;
+    const { plan, stayUp } = this.#options;
+    if (next < this.#limit) return;
+    if (next === NEVER ? stayUp : this.#limit !== plan.until) return;
+    this.#finished = true;
+    this.#out.finished(this.summary(next === NEVER ? "quiet" : "until"));
+  }
+
+  /** The run so far. */
+  summary(reason: Summary["reason"]): Summary {
+    const nodes = this.#power.digests();
+    return {
+      reason,
+      digest: rackDigest(nodes),
+      virtualPs: this.now,
+      events: this.#power.events,
+      grants: this.#grants.total,
+      exact: this.#exact,
+      nodes,
+    };
+  }
+
+  #noteInexact(why: string): void {
+    this.#exact = false;
+    this.#out.inexact(why);
+  }
+}
+
+/**
+ * Asked for until all have answered, a partition answers more than once, also when it has been granted
+ * something since: only its first answer is news, and then only what it was granted last.
+ */
+function isExpected({ status, grants }: Member, report: Report): boolean {
+  if (status === "unknown") return report.taken !== null;
+  return status === "running" && report.grant === grants;
+}

@@ -1,0 +1,235 @@
+/** Power failures and returns, with a timekeeper that lives. */
+import { describe, it } from "@std/testing/bdd";
+import assert from "node:assert/strict";
+import { spanNumber } from "./clock.ts";
+import type { RecordedFault } from "./record.ts";
+import { NEVER } from "../base/time.ts";
+import { LOOKAHEAD, planWith, Rig } from "./timekeeper_testing.ts";
+
+describe("Timekeeper, when power fails", () => {
+  it("carries out a scripted failure when nothing can happen before it, and tells the neighbours", () => {
+    const faults = [
+      { at: 2_000, action: "kill" as const, node: "b" },
+      { at: 3_000, action: "start" as const, node: "b" },
+    ];
+    const rig = new Rig({ plan: planWith({ faults }) });
+    rig.settle({ a: 1_000, b: 5_000, c: NEVER });
+    assert.equal(rig.take().at(-1)![1].horizon, 2_100);
+    rig.report("a", { grant: 2, next: 9_000 });
+    assert.deepEqual(rig.kills, [["b", 2_000]]);
+    assert.deepEqual(rig.starts, [["b", 3_000]]);
+    // The news takes as long as anything from b does: processing, serialisation, latency.
+    const grants = rig.take();
+    assert.deepEqual(grants.map(([name]) => name), ["a", "c"]);
+    for (const [, { links }] of grants) {
+      assert.deepEqual(links.map(({ at, up }) => [at, up]), [[2_097, false]]);
+    }
+    assert(grants.every(([, { horizon }]) => horizon <= 3_150));
+  });
+
+  it("welcomes the process that comes back with the life, digest and last span of the one before", () => {
+    const faults = [
+      { at: 2_000, action: "kill" as const, node: "b" },
+      { at: 3_000, action: "start" as const, node: "b" },
+    ];
+    const rig = new Rig({ plan: planWith({ faults }) });
+    rig.settle({ a: NEVER, b: NEVER, c: NEVER });
+    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    const welcome = rig.welcomes.get("b")!;
+    assert.equal(welcome.instance, "b2");
+    assert.equal(welcome.incarnation, 1);
+    assert.equal(welcome.bootAt, 3_000);
+    assert.equal(welcome.settledSpan, 1);
+    assert.equal(welcome.lives[0]![1], 1);
+    assert.deepEqual(rig.records.map(({ at, action }) => [at, action]), [[2_000, "kill"], [
+      3_000,
+      "start",
+    ]]);
+  });
+
+  it("dates an unscripted death where nobody has run past the news, and records it", () => {
+    const rig = new Rig();
+    rig.settle({ a: 1_000, b: 1_500, c: NEVER });
+    rig.report("a", { grant: 2, next: 4_000, now: 1_000, ran: 1_000 });
+    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    const [{ at, settledSpan }] = rig.records as [RecordedFault];
+    assert(at <= 1_500 && at + LOOKAHEAD[1]![0]! > 1_000, String(at));
+    assert.equal(settledSpan, 1);
+  });
+
+  it("takes the same death once, from whoever tells of it, and no death of a process that is not it", () => {
+    const rig = new Rig();
+    rig.settle({ a: 1_000, b: 1_500, c: NEVER });
+    rig.keeper.died("b", { instance: "b0", wallMs: 0 });
+    assert.equal(rig.records.length, 0);
+    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.report("a", { grant: 2, next: 4_000, now: 1_000, ran: 1_000 });
+    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    assert.equal(rig.records.length, 1);
+  });
+
+  it("dates a death before what a partition that runs is just sending to the dead", () => {
+    const rig = new Rig();
+    rig.settle({ a: 1_000, b: NEVER, c: 5_000 });
+    assert.equal(rig.take().at(-1)![1].horizon, 5_250);
+    assert.equal(rig.keeper.died("b", { instance: "b1", wallMs: 0 }), false, "tell me again");
+    assert.equal(rig.records.length, 0, "a may still send something: wait for it");
+    assert.deepEqual(rig.take(), []);
+    rig.report("a", { grant: 2, ran: 1_000, sent: [["b", 0, 1, 1_100]] });
+    assert.equal(rig.records.length, 1);
+    assert.equal(rig.keeper.died("b", { instance: "b1", wallMs: 0 }), true, "it is on record");
+    assert(rig.records[0]!.at <= 1_100, `b had not taken it, so it is dead by then`);
+  });
+
+  it("dates two deaths so that neither has done what the other's would have changed", () => {
+    const rig = new Rig();
+    rig.settle({ a: 1_000, b: 1_500, c: 3_000 });
+    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.died("c", { instance: "c1", wallMs: 0 });
+    rig.report("a", { grant: 2, next: 9_000, ran: 1_590 });
+    const [b, c] = rig.records.map(({ at }) => at);
+    assert(b! <= 1_500 && b! > 1_590 - LOOKAHEAD[1]![0]!);
+    assert(c! <= b! + 97, "it did not hear that b was gone");
+    assert(c! + LOOKAHEAD[2]![1]! >= b!, "nor b that it was");
+  });
+
+  it("lets a process wait that comes back before the instant of the death is known", () => {
+    const rig = new Rig();
+    rig.settle({ a: 1_000, b: NEVER, c: 5_000 });
+    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    assert.equal(rig.records.length, 0);
+    rig.report("a", { grant: 2, next: 9_000, ran: 1_000 });
+    assert.deepEqual(rig.records.map(({ action }) => action), ["kill", "start"]);
+    const { instance, incarnation, settledSpan } = rig.welcomes.get("b")!;
+    assert.deepEqual([instance, incarnation, settledSpan], ["b2", 1, 1]);
+  });
+
+  it("does not give power to a process that died again while it waited for it", () => {
+    const rig = new Rig();
+    rig.settle({ a: 1_000, b: NEVER, c: 5_000 });
+    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.keeper.died("b", { instance: "b2", wallMs: 0 });
+    rig.report("a", { grant: 2, next: 9_000, ran: 1_000 });
+    assert.deepEqual(rig.records.map(({ action }) => action), ["kill"]);
+    rig.keeper.join({ partition: "b", instance: "b3" }, 0);
+    rig.answerAll();
+    assert.deepEqual(rig.records.map(({ action }) => action), ["kill", "start"]);
+    assert.equal(rig.welcomes.get("b")!.instance, "b3");
+  });
+
+  it("P-05: counts of a second life what it reported, and all of the first life's", () => {
+    const rig = new Rig();
+    rig.settle({ a: 3_000, b: NEVER, c: 9_000 });
+    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.report("a", { grant: 2, next: 4_000, ran: 3_000 });
+    const grants = rig.take();
+    assert.equal(grants.filter(([name, { id }]) => name === "b" && id === 1).length, 2);
+    rig.keeper.died("b", { instance: "b2", wallMs: 0 });
+    for (const [name, { id }] of grants) if (name !== "b") rig.report(name, { grant: id });
+    const settled = rig.records.map(({ action, settledSpan }) => [action, settledSpan]);
+    assert.deepEqual(settled, [
+      ["kill", spanNumber(0, 1)],
+      ["start", spanNumber(0, 1)],
+      ["kill", spanNumber(1, 0)],
+    ]);
+    assert.ok(spanNumber(0, 1) < spanNumber(1, 0) && spanNumber(1, 0) < spanNumber(1, 1));
+  });
+
+  it("takes a new process for a living partition as the death of the one before", () => {
+    const rig = new Rig();
+    rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
+    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.report("c", { grant: 2, next: 9_500, now: 9_000, ran: 9_000 });
+    assert.deepEqual(rig.records.map(({ action }) => action), ["kill", "start"]);
+    assert(rig.welcomes.get("b")!.bootAt > rig.records[0]!.at);
+  });
+
+  it("writes a scripted failure down before anybody is told to carry it out", () => {
+    const faults = [
+      { at: 2_000, action: "kill" as const, node: "b" },
+      { at: 3_000, action: "start" as const, node: "b" },
+    ];
+    const rig = new Rig({ plan: planWith({ faults }) });
+    rig.settle({ a: NEVER, b: NEVER, c: NEVER });
+    assert.deepEqual(rig.deeds, ["record kill b1", "order kill b1", "order start b"]);
+  });
+
+  it("tells a process again that it may begin, as long as it has done nothing", () => {
+    const rig = new Rig();
+    rig.join("a", "b", "c");
+    rig.welcomes.clear();
+    // It has been granted something already: both may have been lost with the broker.
+    rig.join("a");
+    assert.equal(rig.welcomes.get("a")?.instance, "a1");
+    rig.report("a", { next: NEVER });
+    rig.welcomes.clear();
+    rig.join("a");
+    assert.equal(rig.welcomes.size, 0);
+  });
+
+  it("lets a life that did nothing end as it began, not before", () => {
+    const rig = new Rig();
+    rig.settle({ a: 5_000, b: NEVER, c: NEVER });
+    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.report("a", { grant: 2, next: 9_000, now: 5_000, ran: 5_000 });
+    const { bootAt } = rig.welcomes.get("b")!;
+    rig.keeper.join({ partition: "b", instance: "b3" }, 0);
+    rig.answerAll({ ran: 5_000 });
+    const dates = rig.records.map(({ action, at }) => [action, at] as const);
+    assert.deepEqual(dates.slice(1, 3), [["start", bootAt], ["kill", bootAt]]);
+    assert.ok(dates[3]![1] > bootAt);
+  });
+
+  it("tells nobody who comes later that such a life began", () => {
+    const rig = new Rig();
+    rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
+    rig.keeper.died("a", { instance: "a1", wallMs: 0 });
+    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.report("c", { grant: 2, next: 20_000, now: 9_000, ran: 9_000 });
+    rig.keeper.died("b", { instance: "b2", wallMs: 0 });
+    rig.report("c", { grant: 3, next: 20_000, now: 9_000, ran: 9_000 });
+    rig.take();
+    rig.keeper.join({ partition: "a", instance: "a2" }, 0);
+    const grants = rig.take().filter(([name]) => name === "a");
+    assert.deepEqual(grants.flatMap(([, { links }]) => links.filter(({ up }) => up)), []);
+  });
+
+  it("hears no more of a process that is known to be dead", () => {
+    const rig = new Rig();
+    rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
+    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.report("c", { grant: 2, next: 20_000, now: 9_000, ran: 9_000 });
+    // What it had said comes after what was said of it.
+    assert.equal(rig.keeper.died("b", { instance: "b2", wallMs: 0 }), true);
+    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.answerAll();
+    assert.deepEqual(rig.deeds, ["record kill b1"]);
+  });
+
+  it("writes down that what was lost with its sender makes the run inexact", () => {
+    const rig = new Rig();
+    rig.settle({ a: 1_000, b: NEVER, c: NEVER });
+    rig.report("a", { grant: 2, next: 9_000, sent: [["b", 0, 3, 1_200]] });
+    rig.keeper.died("a", { instance: "a1", wallMs: 0 });
+    rig.keeper.repeat(3_000, 100);
+    assert.deepEqual(rig.inexact, ["b did not get all that was sent before it died by a"]);
+    assert.deepEqual(rig.take().at(-1)![1].lost, [["a", 0]]);
+  });
+
+  it("says that a run is not exact where others were told of a life that then never began", () => {
+    const rig = new Rig();
+    rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
+    for (const name of ["a", "b"]) {
+      rig.keeper.join({ partition: name, instance: `${name}2` }, 0);
+    }
+    rig.report("c", { grant: 2, next: 20_000, now: 9_000, ran: 9_000 });
+    rig.keeper.died("a", { instance: "a2", wallMs: 0 });
+    rig.answerAll({ ran: 9_000 });
+    assert.deepEqual(rig.inexact, [
+      "a died before it did anything, and others took it for alive",
+    ]);
+  });
+});

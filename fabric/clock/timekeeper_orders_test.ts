@@ -1,0 +1,159 @@
+/** What people order of a running rack: programs, power failures at a time, steps. */
+import { describe, it } from "@std/testing/bdd";
+import assert from "node:assert/strict";
+import type { NodePlan, ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
+import type { Grant, Report } from "./clock.ts";
+import { NEVER, type Time } from "../base/time.ts";
+import { Timekeeper } from "./timekeeper.ts";
+import { reportOf } from "./timekeeper_testing.ts";
+
+const PARTITIONS = [
+  { name: "a", nodes: ["a"] },
+  { name: "b", nodes: ["b"] },
+  { name: "cd", nodes: ["c", "d"] },
+];
+const LOOKAHEAD = [[200, 100, 250], [100, 200, 150], [250, 150, 300]];
+const PROGRAM: ProgramPlan = { run: "get", at: 0, service: false, options: { from: "b" } };
+
+function plan(faults: RackPlan["faults"] = []): RackPlan {
+  const nodes = ["a", "b", "c", "d"].map((name): NodePlan => ({
+    name,
+    kind: "switch",
+    config: { ports: 1, mode: "store-and-forward", latencyPs: 10, queueBytes: 1, forwarding: [] },
+  }));
+  return { scenario: "x", seed: 1, nodes, cables: [], faults, until: null, addresses: {} };
+}
+
+/** A rack at rest whose next event is a's at `next`. */
+class Rig {
+  readonly grants = new Map<string, Grant>();
+  readonly kills: [string, Time][] = [];
+  readonly keeper: Timekeeper;
+
+  constructor(
+    options: { next?: Time; term?: number; faults?: RackPlan["faults"]; paused?: true } = {},
+  ) {
+    const { next = NEVER, term = 0, faults, paused } = options;
+    this.keeper = new Timekeeper({
+      plan: plan(faults),
+      partitions: PARTITIONS,
+      lookahead: LOOKAHEAD,
+      term,
+      recorded: [],
+      inexact: false,
+      stayUp: true,
+    }, {
+      welcome: () => {},
+      grant: (partition, grant) => this.grants.set(partition, grant),
+      ask: () => {},
+      kill: (partition, _, at) => this.kills.push([partition, at]),
+      start: () => {},
+      record: () => {},
+      inexact: () => {},
+      finished: () => {},
+    });
+    if (term > 0) {
+      for (const { name } of PARTITIONS) this.report(name, { term, grant: 0, taken: [] });
+      return;
+    }
+    for (const { name } of PARTITIONS) this.keeper.join({ partition: name, instance: name }, 0);
+    if (paused) this.keeper.pause();
+    for (const { name } of PARTITIONS) this.report(name, { next: name === "a" ? next : NEVER });
+  }
+
+  report(partition: string, report: Partial<Report> = {}): void {
+    const grant = this.grants.get(partition)?.id ?? 0;
+    this.keeper.report(reportOf(partition, { grant, ...report }), 0);
+  }
+}
+
+function refusal(rig: Rig, node: string, at: Time): string {
+  const answer = rig.keeper.addPowerFailure(node, at);
+  assert("refusal" in answer, JSON.stringify(answer));
+  return answer.refusal;
+}
+
+describe("Timekeeper.addPowerFailure", () => {
+  it("cuts the power at that time, and not sooner than anything else may happen", () => {
+    const rig = new Rig({ next: 5_000, paused: true });
+    assert.deepEqual(rig.keeper.addPowerFailure("b", 20_000), {
+      added: { at: 20_000, action: "kill", node: "b" },
+    });
+    rig.keeper.resume({ wallMs: 0 });
+    assert.deepEqual(rig.kills, []);
+    assert.equal(rig.grants.get("a")!.horizon, 20_100);
+    rig.report("a", { next: NEVER, ran: 5_000 });
+    assert.deepEqual(rig.kills, [["b", 20_000]]);
+  });
+
+  it("refuses a time that is past, or that others may have run past already", () => {
+    const rig = new Rig({ next: 5_000, paused: true });
+    assert.match(refusal(rig, "b", 0), /0 ps is past: expected .* or later/);
+    rig.keeper.resume({ wallMs: 0 });
+    // a may be anywhere: nothing bounds how far it runs.
+    assert.match(refusal(rig, "a", 4_000), /nobody knows how far .* has run: pause it first/);
+  });
+
+  it("refuses a device that shares its process, that is unknown, dead or to die", () => {
+    const rig = new Rig({
+      next: 5_000,
+      paused: true,
+      faults: [{ at: 900_000, action: "kill", node: "a" }],
+    });
+    assert.match(refusal(rig, "c", 1e9), /shares its process with d/);
+    assert.match(refusal(rig, "x", 1e9), /no device x/);
+    assert.match(refusal(rig, "a", 1e9), /is to be killed at 900 ns/);
+    rig.keeper.died("b", { wallMs: 0 });
+    assert.match(refusal(rig, "b", 1e9), /no power/);
+  });
+
+  it("does not let time jump to it while the rack is paused or held at an earlier time", () => {
+    const rig = new Rig();
+    rig.keeper.pause();
+    rig.keeper.addPowerFailure("b", 20_000);
+    assert.deepEqual(rig.kills, []);
+    rig.keeper.resume({ limit: 10_000, wallMs: 0 });
+    assert.deepEqual(rig.kills, []);
+    assert.equal(rig.keeper.limit, 10_000);
+    rig.keeper.resume({ wallMs: 0 });
+    assert.deepEqual(rig.kills, [["b", 20_000]]);
+  });
+});
+
+describe("Timekeeper.run", () => {
+  it("numbers the orders, and says which no partition has been told of", () => {
+    const rig = new Rig({ next: 5_000 });
+    assert.equal(rig.keeper.run("b", PROGRAM), 0);
+    assert.equal(rig.keeper.run("b", PROGRAM), 1);
+    // a is running, so "now" is not defined yet.
+    assert.equal(rig.keeper.ordered.length, 2);
+    rig.report("a", { next: NEVER, ran: 5_000 });
+    assert.equal(rig.keeper.ordered.length, 0);
+    const runs = rig.grants.get("b")!.runs;
+    assert.deepEqual(runs.map(({ counter, program }) => [counter, program.order]), [[0, 0], [
+      1,
+      1,
+    ]]);
+  });
+
+  it("never gives a number twice, though a new timekeeper knows nothing of the old orders", () => {
+    const numbers = [0, 1, 2].map((term) => new Rig({ term }).keeper.run("b", PROGRAM));
+    assert.equal(new Set(numbers).size, 3);
+  });
+});
+
+describe("Timekeeper, started again", () => {
+  it("notices the death of a process that it has never been introduced to", () => {
+    const rig = new Rig({ term: 1 });
+    rig.keeper.died("b", { instance: "b", wallMs: 0 });
+    assert.equal(rig.keeper.why(0).find(({ partition }) => partition === "b")!.status, "dead");
+  });
+
+  it("can order the death of a process once that has said that it is there", () => {
+    const rig = new Rig({ term: 1 });
+    rig.keeper.addPowerFailure("b", 20_000);
+    assert.deepEqual(rig.kills, []);
+    rig.keeper.heard("b", "b");
+    assert.deepEqual(rig.kills, [["b", 20_000]]);
+  });
+});

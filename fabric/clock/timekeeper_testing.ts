@@ -1,0 +1,142 @@
+/** A timekeeper over three partitions in a row that are played by hand, and what it said. */
+import { emptyDigest } from "../partition/digest.ts";
+import type { NodePlan, RackPlan } from "../rack/plan/plan.ts";
+import type { PartitionPlan } from "../rack/build/topology.ts";
+import type { Grant, Report, Welcome } from "./clock.ts";
+import type { RecordedFault, Summary } from "./record.ts";
+import { NEVER, type Time } from "../base/time.ts";
+import { Timekeeper } from "./timekeeper.ts";
+
+export const NAMES = ["a", "b", "c"];
+/** Least delays between partitions, a chain a – b – c. */
+export const LOOKAHEAD = [[200, 100, 250], [100, 200, 150], [250, 150, 300]];
+
+/** Three switches in a row, without anything to forward. */
+export function planWith(options: Partial<RackPlan> = {}): RackPlan {
+  const nodes = NAMES.map((name): NodePlan => ({
+    name,
+    kind: "switch",
+    config: { ports: 2, mode: "store-and-forward", latencyPs: 10, queueBytes: 1, forwarding: [] },
+  }));
+  const cable = { kind: "network" as const, latencyPs: 80, bitsPerSecond: 100e12 };
+  const cables = [
+    { ...cable, a: { node: "a", port: 0 }, b: { node: "b", port: 0 } },
+    { ...cable, a: { node: "b", port: 1 }, b: { node: "c", port: 0 } },
+  ];
+  return {
+    scenario: "x",
+    seed: 1,
+    nodes,
+    cables,
+    faults: [],
+    until: null,
+    addresses: {},
+    ...options,
+  };
+}
+
+/** A timekeeper and what it said. */
+export class Rig {
+  readonly grants: [string, Grant][] = [];
+  readonly welcomes = new Map<string, Welcome>();
+  readonly kills: [string, Time][] = [];
+  readonly starts: [string, Time][] = [];
+  readonly records: RecordedFault[] = [];
+  readonly inexact: string[] = [];
+  /** What was written down and ordered, in order. */
+  readonly deeds: string[] = [];
+  asked = 0;
+  finished: Summary | undefined;
+  readonly keeper: Timekeeper;
+
+  constructor(
+    options: {
+      plan?: RackPlan;
+      term?: number;
+      recorded?: RecordedFault[];
+      inexact?: boolean;
+      partitions?: readonly PartitionPlan[];
+    } = {},
+  ) {
+    this.keeper = new Timekeeper({
+      plan: options.plan ?? planWith(),
+      partitions: options.partitions ?? NAMES.map((name) => ({ name, nodes: [name] })),
+      lookahead: LOOKAHEAD,
+      term: options.term ?? 0,
+      recorded: options.recorded ?? [],
+      inexact: options.inexact ?? false,
+      stayUp: false,
+    }, {
+      welcome: (partition, welcome) => this.welcomes.set(partition, welcome),
+      grant: (partition, grant) => this.grants.push([partition, grant]),
+      ask: () => this.asked++,
+      kill: (partition, instance, at) => {
+        this.kills.push([partition, at]);
+        this.deeds.push(`order kill ${instance}`);
+      },
+      start: (partition, at) => {
+        this.starts.push([partition, at]);
+        this.deeds.push(`order start ${partition}`);
+      },
+      record: (fault) => {
+        this.records.push(fault);
+        this.deeds.push(`record ${fault.action} ${fault.instance}`);
+      },
+      inexact: (why) => this.inexact.push(why),
+      finished: (summary) => this.finished = summary,
+    });
+  }
+
+  join(...names: string[]): void {
+    for (const name of names) this.keeper.join({ partition: name, instance: `${name}1` }, 0);
+  }
+
+  /** The grants since the last call. */
+  take(): [string, Grant][] {
+    return this.grants.splice(0);
+  }
+
+  report(partition: string, report: Partial<Report>): void {
+    this.keeper.report(reportOf(partition, { grant: 1, ...report }), 0);
+  }
+
+  /** Everybody does what was granted, and has nothing more to do. */
+  answerAll(report: Partial<Report> = {}): void {
+    for (let grants = this.take(); grants.length > 0; grants = this.take()) {
+      for (const [name, { id, incarnation, horizon }] of grants) {
+        this.report(name, { incarnation, grant: id, ran: Math.min(horizon, 9_000), ...report });
+      }
+    }
+  }
+
+  /** All three are here and have booted; each with its next event. */
+  settle(next: Readonly<Record<string, Time>>): void {
+    this.join(...NAMES);
+    for (const name of NAMES) this.report(name, { next: next[name]! });
+  }
+}
+
+/** How far each was granted. */
+export const horizons = (grants: readonly [string, Grant][]) =>
+  Object.fromEntries(grants.map(([name, { horizon }]) => [name, horizon]));
+
+/** A report in which nothing has happened but what is named. */
+export function reportOf(partition: string, report: Partial<Report>): Report {
+  const { high, low } = emptyDigest();
+  return {
+    term: 0,
+    partition,
+    incarnation: 0,
+    grant: 0,
+    reached: 0,
+    next: NEVER,
+    now: 0,
+    ran: 0,
+    events: 0,
+    sent: [],
+    digests: [[partition, high, low, 0]],
+    stopped: false,
+    taken: null,
+    ...report,
+  };
+}

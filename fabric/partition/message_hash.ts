@@ -1,0 +1,129 @@
+/**
+ * A 32-bit hash of what a message says, for the run's digest. The same content hashes alike whether
+ * it was made in this process or decoded from the bus: buffers, offsets and the order of an object's
+ * keys play no part. Not cryptographic.
+ */
+import { assert } from "../base/assert.ts";
+import type { Message } from "../node.ts";
+import type { PcieMessage } from "../wire/host_bus/pcie.ts";
+import { bufferViewOf } from "../base/slab.ts";
+
+// Odd constants of xxHash32 and MurmurHash3.
+const PRIME1 = 0x9e37_79b1, PRIME2 = 0x85eb_ca6b, PRIME3 = 0xc2b2_ae35, PRIME4 = 0x27d4_eb2f;
+
+/** Content hash of a message, of 32 bits with a sign; a frame keeps its own. */
+export function hashMessage(message: Message): number {
+  if (message.kind === "frame") {
+    let hash = message.hash;
+    if (hash === undefined) {
+      hash = hashBytes(message.bytes, PRIME1) | 0;
+      message.hash = hash;
+    }
+    return hash;
+  }
+  return hashPcie(message) | 0;
+}
+
+/** Hash of bytes, an integer in [0, 2^32). Four lanes of four bytes, so that steps can overlap. */
+export function hashBytes(bytes: Uint8Array, seed: number): number {
+  const length = bytes.length;
+  const view = bufferViewOf(bytes);
+  let a = seed | 0, b = a ^ PRIME1, c = a ^ PRIME2, d = a ^ PRIME3;
+  let at = bytes.byteOffset;
+  const end = at + length;
+  for (; at + 16 <= end; at += 16) {
+    a = Math.imul(a ^ view.getInt32(at, true), PRIME1);
+    a ^= a >>> 15;
+    b = Math.imul(b ^ view.getInt32(at + 4, true), PRIME2);
+    b ^= b >>> 15;
+    c = Math.imul(c ^ view.getInt32(at + 8, true), PRIME3);
+    c ^= c >>> 15;
+    d = Math.imul(d ^ view.getInt32(at + 12, true), PRIME4);
+    d ^= d >>> 15;
+  }
+  let hash = mix(mix(mix(a, b), c), d);
+  for (; at + 4 <= end; at += 4) hash = mix(hash, view.getInt32(at, true));
+  for (; at < end; at++) hash = mix(hash, view.getUint8(at));
+  return finish(mix(hash, length));
+}
+
+/** Takes one 32-bit word in. */
+function mix(hash: number, word: number): number {
+  const mixed = Math.imul(((hash << 13) | (hash >>> 19)) ^ Math.imul(word, PRIME2), PRIME1);
+  return mixed ^ (mixed >>> 15);
+}
+
+/** Makes every bit depend on every other (MurmurHash3's finalizer). */
+function finish(hash: number): number {
+  let mixed = Math.imul(hash ^ (hash >>> 16), PRIME2);
+  mixed = Math.imul(mixed ^ (mixed >>> 13), PRIME3);
+  return (mixed ^ (mixed >>> 16)) >>> 0;
+}
+
+const scratch = new DataView(new ArrayBuffer(8));
+
+function mixNumber(hash: number, value: number): number {
+  if (Number.isSafeInteger(value)) return mix(mix(hash, value | 0), Math.floor(value / 2 ** 32));
+  scratch.setFloat64(0, value);
+  return mix(mix(hash, scratch.getInt32(0)), scratch.getInt32(4));
+}
+
+function hashPcie(message: PcieMessage): number {
+  switch (message.kind) {
+    case "memory-write":
+      return hashBytes(
+        message.data,
+        mixNumber(mix(1, message.noSnoop ? 1 : 0), message.address),
+      );
+    case "memory-read": {
+      const flags = (message.noSnoop ? 1 : 0) | (message.medium ? 2 : 0);
+      const hash = mixNumber(mix(2, flags), message.address);
+      return finish(mixNumber(mixNumber(hash, message.tag), message.length));
+    }
+    case "completion":
+      return hashBytes(
+        message.data,
+        mixNumber(mix(3, message.status === "success" ? 1 : 0), message.tag),
+      );
+    case "interrupt":
+      return finish(mixNumber(4, message.vector));
+    case "register-write":
+      return hashBytes(message.data, mixNumber(5, message.offset));
+    case "command":
+      return finish(mixPlain(mixNumber(6, message.id), message.command));
+    case "reply":
+      return finish(mixPlain(mixNumber(7, message.id), message.reply));
+    case "event":
+      return finish(mixPlain(8, message.event));
+  }
+}
+
+/** Content hash of plain data, byte strings included: an integer in [0, 2^32). */
+export function hashPlain(value: unknown): number {
+  return finish(mixPlain(9, value));
+}
+
+/** Takes plain data in, whatever its shape: the control path only, so speed does not matter. */
+function mixPlain(hash: number, value: unknown): number {
+  if (typeof value === "number") return mixNumber(mix(hash, 1), value);
+  if (typeof value === "string") return mixText(mix(hash, 2), value);
+  if (typeof value === "boolean") return mix(hash, value ? 3 : 4);
+  if (value === null || value === undefined) return mix(hash, 5);
+  if (value instanceof Uint8Array) return mix(mix(hash, 6), hashBytes(value, PRIME4));
+  if (Array.isArray(value)) {
+    return value.reduce<number>(mixPlain, mix(mix(hash, 7), value.length));
+  }
+  assert(typeof value === "object", `Cannot hash a ${typeof value}: it is no plain data`);
+  const entries = Object.entries(value).filter(([, field]) => field !== undefined)
+    .sort(([x], [y]) => (x < y ? -1 : 1));
+  return entries.reduce(
+    (so, [name, field]) => mixPlain(mixText(so, name), field),
+    mix(mix(hash, 8), entries.length),
+  );
+}
+
+function mixText(hash: number, text: string): number {
+  let mixed = mix(hash, text.length);
+  for (let i = 0; i < text.length; i++) mixed = mix(mixed, text.charCodeAt(i));
+  return mixed;
+}

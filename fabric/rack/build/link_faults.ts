@@ -1,0 +1,82 @@
+/** What a scenario or a command line says is wrong with a cable, as a plan has it. */
+import { parseTarget } from "../plan/cable_names.ts";
+import type { LinkFaultSection } from "../scenario/fault_schema.ts";
+import { IMPAIRMENTS, type LinkFaultPlan } from "../plan/link_plan.ts";
+import type { CablePlan } from "../plan/plan.ts";
+import { listOf } from "../plan/problem.ts";
+
+/** A fault with its cable still a name. */
+export interface LinkFaultScenario extends Omit<LinkFaultPlan, "id" | "cable" | "direction"> {
+  readonly target: string;
+}
+
+/** What is wrong with an item, and at which of its keys (undefined: as a whole). */
+export interface LinkFaultProblem {
+  readonly key?: string;
+  readonly found: string;
+  readonly expected: string;
+}
+
+/** Reads what is said of frames of a cable, or says what does not go together. */
+export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | LinkFaultProblem {
+  const { link, from, until, nth, count, only, jitter, by } = section;
+  const said = IMPAIRMENTS.filter((action) => section[action] !== undefined);
+  const [action] = said;
+  if (action === undefined || said.length > 1) {
+    const found = action === undefined ? "a cable and no fault" : said.join(" and ");
+    return { found, expected: `one of ${listOf(IMPAIRMENTS)}` };
+  }
+  for (const [key, owner] of OWNERS) {
+    if (section[key] === undefined || owner === action) continue;
+    const expected = key === "share" ? `the share as ${action}: 1%` : `it with ${owner} only`;
+    return { key, found: `${key} with ${action}`, expected };
+  }
+  const share = action === "delay" ? section.share ?? 1 : section[action]!;
+  if (nth !== undefined && (share < 1 || count !== undefined)) {
+    return { key: "nth", found: "nth and a share or count", expected: "nth alone, with all" };
+  }
+  if (until !== undefined && until <= (from ?? 0)) {
+    return { key: "until", found: "an end before the beginning", expected: "a time after from" };
+  }
+  const isBounded = share < 1 ||
+    [from, until, nth, count].some((value) => value !== undefined);
+  if (!isBounded) {
+    const expected = "a share below all, or from, until, count or nth";
+    return { found: `${action} of all frames for good`, expected };
+  }
+  return {
+    target: link,
+    action,
+    at: from ?? 0,
+    ...(until !== undefined && { until }),
+    ...(share < 1 && { share }),
+    ...(nth !== undefined && { nth }),
+    ...(count !== undefined && { count }),
+    ...(only !== undefined && { only }),
+    ...(section.delay !== undefined && { delayPs: section.delay }),
+    ...(jitter !== undefined && { jitterPs: jitter }),
+    ...(by !== undefined && { overtakenBy: by }),
+    ...(section.hold !== undefined && { holdPs: section.hold }),
+    ...(section.past !== undefined && { sealed: true as const }),
+  };
+}
+
+/** Keys that go with one kind of fault only. */
+const OWNERS = [
+  ["share", "delay"],
+  ["jitter", "delay"],
+  ["by", "reorder"],
+  ["hold", "reorder"],
+  ["past", "corrupt"],
+] as const;
+
+/** Faults of a plan's cables, numbered by their place. Their targets have been checked. */
+export function resolveLinkFaults(
+  rack: { readonly cables: readonly CablePlan[] },
+  faults: readonly LinkFaultScenario[],
+): LinkFaultPlan[] {
+  return faults.flatMap(({ target, ...fault }, id) => {
+    const found = parseTarget(rack, target);
+    return "expected" in found ? [] : [{ id, ...fault, ...found }];
+  });
+}

@@ -1,0 +1,234 @@
+/**
+ * A scenario's variant as a rack: nodes, cables, addresses; then the rack as partitions, and how far
+ * apart in time those are.
+ */
+import { leastDelay } from "../../link/link.ts";
+import { PORTS } from "../../node.ts";
+import type { Time } from "../../base/time.ts";
+import { leastEffectPs } from "../plan/cabling.ts";
+import { withCongestion } from "./congestion.ts";
+import { resolveLinkFaults } from "./link_faults.ts";
+import { hostOfRnic, rnicName } from "../plan/names.ts";
+import { macOf, type Network, networkOf, type SwitchShape } from "./network.ts";
+import type {
+  CablePlan,
+  FaultPlan,
+  HostPlan,
+  NodePlan,
+  ProgramPlan,
+  RackPlan,
+  RnicPlan,
+  SwitchPlan,
+} from "../plan/plan.ts";
+import { createPowerTracker } from "../plan/power.ts";
+import { hostProcessingPs } from "../plan/processing.ts";
+import { flipsOf, stuckBitsOf } from "./device_faults.ts";
+import type { ProgramScenario } from "../scenario/scenario.ts";
+import type { HostVariant, ScenarioVariant } from "../scenario/variants.ts";
+import { PROGRAMS } from "../plan/vocabulary.ts";
+
+/** 10.0.0.0. Hosts count from 1. */
+const ADDRESS_BASE = 0x0a00_0000;
+
+/** The rack of a variant. Same variant, same plan, to the byte. */
+export function makePlan(variant: ScenarioVariant): RackPlan {
+  const { hosts, fabric } = variant;
+  const nodes: NodePlan[] = [];
+  for (const [i, host] of hosts.entries()) {
+    nodes.push({ name: host.name, kind: "host", config: hostPlan(host, variant) });
+    nodes.push({ name: rnicName(host.name), kind: "rnic", config: rnicPlan(host, { variant, i }) });
+  }
+  const network = networkOf(fabric, hosts);
+  for (const shape of network.switches) {
+    nodes.push({ name: shape.name, kind: "switch", config: switchPlan(shape, variant) });
+  }
+  const cables = cablesOf(variant, network);
+  const linkFaults = resolveLinkFaults({ cables }, variant.linkFaults);
+  return withCongestion({
+    scenario: variant.name,
+    seed: variant.seed,
+    nodes: nodes.sort((x, y) => x.name < y.name ? -1 : 1),
+    cables,
+    faults: faultsOf(variant),
+    ...(linkFaults.length > 0 && { linkFaults }),
+    until: variant.until,
+    addresses: Object.fromEntries(hosts.map(({ name }, i) => [name, ADDRESS_BASE + i + 1])),
+  }, fabric.congestion);
+}
+
+function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
+  const { name, architecture, ddio, domain, dramBytes, scmBytes, cores, completion, queues } = host;
+  const regions = host.regions.length === 0 ? {} : {
+    regions: Object.fromEntries(host.regions.map(({ name, at, bytes }) => [name, { at, bytes }])),
+  };
+  const services = host.services.map((run): ProgramPlan => ({
+    run,
+    at: 0,
+    service: true,
+    options: { ...regions, ...(host.receive === "scm" && { receive: host.receive }) },
+  }));
+  const programs = variant.programs.filter(({ on }) => on === name).map((program): ProgramPlan => ({
+    run: program.run,
+    at: program.at,
+    service: program.restart === true,
+    options: { ...regions, ...inItsOwnWords(program) },
+  }));
+  return {
+    rnic: rnicName(name),
+    cores,
+    architecture,
+    ddio,
+    domain,
+    dramBytes,
+    scmBytes,
+    llc: host.llc,
+    queues,
+    completion,
+    timing: host.timing.host,
+    ...stuckBitsOf(variant.deviceFaults, name),
+    programs: [...services, ...programs],
+  };
+}
+
+/** The options of a shipped program as it calls them itself. */
+function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknown> {
+  const words = Object.hasOwn(PROGRAMS, run) ? PROGRAMS[run]! : {};
+  return Object.fromEntries(
+    Object.entries(options).map(([key, value]) => [words[key]?.as ?? key, value]),
+  );
+}
+
+/** What a card whose buffers survive its host's power failure knows of the bus between them. */
+function flushOnFail(
+  host: HostVariant,
+  { bus }: ScenarioVariant["fabric"],
+): NonNullable<RnicPlan["flushOnFail"]> {
+  const delayPs = leastDelay({ ...bus, kind: "bus", headOnly: false });
+  return {
+    busLatencyPs: bus.latencyPs,
+    // What `leastEffectPs` says of this cable.
+    noticePs: hostProcessingPs(host.timing.host) + delayPs,
+  };
+}
+
+function rnicPlan(host: HostVariant, at: { variant: ScenarioVariant; i: number }): RnicPlan {
+  const { fabric } = at.variant;
+  return {
+    host: host.name,
+    address: ADDRESS_BASE + at.i + 1,
+    mac: macOf(at.i),
+    mtu: fabric.mtu,
+    queueCache: host.queueCache,
+    timing: host.timing.rnic,
+    ...flipsOf(at.variant.deviceFaults, host.name),
+    ...(host.verifyHistory && { verifyHistory: host.verifyHistory }),
+    ...(host.domain === "wsp" && { flushOnFail: flushOnFail(host, fabric) }),
+  };
+}
+
+function switchPlan(shape: SwitchShape, { fabric }: ScenarioVariant): SwitchPlan {
+  const { ports, forwarding, multipath, flood, convergencePs } = shape;
+  return {
+    ports,
+    ...fabric.switch,
+    forwarding,
+    ...(multipath !== undefined && { multipath }),
+    ...(flood !== undefined && { flood }),
+    ...(convergencePs !== undefined && { convergencePs }),
+  };
+}
+
+function cablesOf({ hosts, fabric }: ScenarioVariant, network: Network): CablePlan[] {
+  const buses = hosts.map(({ name }): CablePlan => ({
+    kind: "bus",
+    a: { node: name, port: PORTS.hostBus },
+    b: { node: rnicName(name), port: PORTS.rnicBus },
+    ...fabric.bus,
+  }));
+  const { latencyPs, bitsPerSecond } = fabric;
+  return [
+    ...buses,
+    ...network.cables.map(({ a, b }) => ({
+      kind: "network" as const,
+      a,
+      b,
+      latencyPs,
+      bitsPerSecond,
+    })),
+  ];
+}
+
+/** Faults of single nodes: a power cycle of a machine brings back a card that had failed. */
+function faultsOf({ faults }: ScenarioVariant): FaultPlan[] {
+  const power = createPowerTracker();
+  return faults.flatMap((fault) => power.apply(fault));
+}
+
+/** Nodes that share a process and an event queue. */
+export interface PartitionPlan {
+  readonly name: string;
+  /** Sorted. */
+  readonly nodes: readonly string[];
+}
+
+/** How nodes are packed into processes. */
+export const PACKINGS = ["node", "machine", "all"] as const;
+export type Packing = typeof PACKINGS[number];
+
+/**
+ * Packs the rack: a process for each node, for each machine (a host and its RNIC, named after the
+ * host) with switches apart, or one process called `all`. Sorted by name.
+ */
+export function partitionsOf(plan: RackPlan, packing: Packing): PartitionPlan[] {
+  const partitions = new Map<string, string[]>();
+  for (const { name, kind } of plan.nodes) {
+    const machine = kind === "rnic" ? hostOfRnic(name) ?? name : name;
+    const partition = packing === "all" ? "all" : packing === "machine" ? machine : name;
+    const nodes = partitions.get(partition);
+    if (nodes === undefined) partitions.set(partition, [name]);
+    else nodes.push(name);
+  }
+  return [...partitions].map(([name, nodes]) => ({ name, nodes }))
+    .sort((x, y) => x.name < y.name ? -1 : 1);
+}
+
+/**
+ * Least delay in ps from an event in one partition to what it causes in another: `[from][to]`, by the
+ * partitions' places in the list; on the diagonal the shortest loop through another partition;
+ * Infinity where nothing gets through.
+ *
+ * A cable out of a partition takes the sender's processing delay and the cable's least delay. The way
+ * to the sender within the partition counts as 0: no event there is safe to assume.
+ */
+export function lookahead(plan: RackPlan, partitions: readonly PartitionPlan[]): Time[][] {
+  const count = partitions.length;
+  const distance = Array.from({ length: count }, () => new Array<Time>(count).fill(Infinity));
+  for (const { from, to, delayPs } of crossings(plan, partitions)) {
+    distance[from]![to] = Math.min(distance[from]![to]!, delayPs);
+  }
+  for (let via = 0; via < count; via++) {
+    for (let from = 0; from < count; from++) {
+      const first = distance[from]![via]!;
+      if (first === Infinity) continue;
+      for (let to = 0; to < count; to++) {
+        const sum = first + distance[via]![to]!;
+        if (sum < distance[from]![to]!) distance[from]![to] = sum;
+      }
+    }
+  }
+  return distance;
+}
+
+function* crossings(
+  plan: RackPlan,
+  partitions: readonly PartitionPlan[],
+): Generator<{ from: number; to: number; delayPs: Time }> {
+  const partitionOf = new Map(partitions.flatMap(({ nodes }, i) => nodes.map((name) => [name, i])));
+  for (const cable of plan.cables) {
+    for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
+      const from = partitionOf.get(near.node)!, to = partitionOf.get(far.node)!;
+      if (from === to) continue;
+      yield { from, to, delayPs: leastEffectPs(plan, cable, { near, far }) };
+    }
+  }
+}

@@ -1,0 +1,32 @@
+/** What follows from a plan's cables: the link of each direction, and what can be known how soon. */
+import { createLink, leastDelay, type Link } from "../../link/link.ts";
+import type { Time } from "../../base/time.ts";
+import type { CablePlan, Endpoint, RackPlan } from "./plan.ts";
+import { actsOnHead, processingPs } from "./processing.ts";
+
+function nodeOf(plan: RackPlan, end: Endpoint) {
+  return plan.nodes.find(({ name }) => name === end.node)!;
+}
+
+/** The direction of a cable that ends at `far`. */
+export function linkTo(plan: RackPlan, cable: CablePlan, far: Endpoint): Link {
+  return createLink({
+    latencyPs: cable.latencyPs,
+    bitsPerSecond: cable.bitsPerSecond,
+    kind: cable.kind,
+    headOnly: actsOnHead(nodeOf(plan, far)),
+  });
+}
+
+/**
+ * Least time from any cause at `near` to its effect at `far`: processing, serialisation, latency.
+ * It is the lookahead of the clock, and how long it takes `far` to notice that `near` lost or got
+ * power, so that a process may die at its very next event and nobody has run past the news.
+ */
+export function leastEffectPs(
+  plan: RackPlan,
+  cable: CablePlan,
+  ends: { near: Endpoint; far: Endpoint },
+): Time {
+  return processingPs(nodeOf(plan, ends.near)) + leastDelay(linkTo(plan, cable, ends.far));
+}

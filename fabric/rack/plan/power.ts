@@ -1,0 +1,49 @@
+/**
+ * Which nodes have power, as scripted faults follow each other. A host process that dies is a machine
+ * without power: its RNIC notices that the bus is gone and is held off, and that is all that happens
+ * to it, so a scripted power failure and a `kill -9` of the host's process are one and the same. An
+ * RNIC that dies alone is a card failure under a living host; a power cycle of the machine brings it
+ * back as well.
+ */
+import { hostOfRnic, rnicName } from "./names.ts";
+import type { FaultPlan } from "./plan.ts";
+import { formatTime } from "../../base/time.ts";
+
+export interface PowerTracker {
+  /** Why the fault cannot happen now, as a problem's found and expected; undefined where it can. */
+  refusal(fault: FaultPlan): { readonly found: string; readonly expected: string } | undefined;
+  /** Lets the fault happen. @returns the faults of single nodes that it stands for. */
+  apply(fault: FaultPlan): FaultPlan[];
+}
+
+export function createPowerTracker(): PowerTracker {
+  /** What killed each node that has no power. */
+  const dead = new Map<string, FaultPlan>();
+  return {
+    refusal({ action, node }) {
+      const hostKill = dead.get(hostOfRnic(node) ?? "");
+      if (hostKill !== undefined) {
+        const expected = `a living host: ${hostKill.node} is killed at ${formatTime(hostKill.at)}`;
+        return { found: `${action} of an RNIC without power`, expected };
+      }
+      const kill = dead.get(node);
+      if ((kill !== undefined) === (action === "start")) return undefined;
+      return kill === undefined
+        ? { found: `start of ${node}, which is alive`, expected: "a kill before it" }
+        : {
+          found: `kill of ${node}, which is dead since ${formatTime(kill.at)}`,
+          expected: "a start before it",
+        };
+    },
+    apply(fault) {
+      const { action, node } = fault;
+      if (action === "kill") {
+        dead.set(node, fault);
+        return [fault];
+      }
+      dead.delete(node);
+      const rnic = rnicName(node);
+      return dead.delete(rnic) ? [fault, { ...fault, node: rnic }] : [fault];
+    },
+  };
+}

@@ -1,0 +1,168 @@
+/**
+ * Device timings by name. A profile holds every duration and rate of a host, an RNIC, a switch and
+ * the cables, each with where it comes from:
+ *
+ *   [table]   a published measurement
+ *   [derived] arithmetic on such measurements, shown
+ *   [choice]  no measurement at hand: what was chosen and why
+ *
+ * Nothing here is tuned to make a comparison between methods come out. `profile_test.ts` adds the
+ * parts up again and holds the sums against the measurements.
+ *
+ * Sources: Neugebauer = Neugebauer et al., SIGCOMM'18, raw data (PCIe Gen3 x8, as the device sees it);
+ * MLC = Intel Memory Latency Checker on Cascade Lake, FD.io CSIT; FAST'20 = Yang et al., fig. 2;
+ * ATC'21 = Wei et al.; SoCC'20 = Kalia et al.; RPMA = Intel RPMA report 2021, fig. 1;
+ * NSDI'20 = Yang et al.; Shen = Shen et al., 2023; perftest = perftest logs (ConnectX-3, -5).
+ */
+import type { HostTiming, RnicPlan, RnicTiming, SwitchPlan } from "./plan.ts";
+import type { Time } from "../../base/time.ts";
+
+export interface Profile {
+  readonly host: HostTiming;
+  readonly rnic: RnicTiming;
+  readonly bus: { readonly latencyPs: Time; readonly bitsPerSecond: number };
+  readonly network: { readonly latencyPs: Time; readonly bitsPerSecond: number };
+  readonly switch: Pick<SwitchPlan, "latencyPs" | "queueBytes" | "mode">;
+  readonly mtu: RnicPlan["mtu"];
+  readonly cores: number;
+  readonly llc: { readonly bytes: number; readonly ways: number; readonly ddioWays: number };
+}
+
+/*
+ * How a round trip over the bus comes apart. A read of 64 B takes 427–440 ns from the LLC, 480–520 ns
+ * from DRAM (Neugebauer), so 434 and 500 in the middle:
+ *
+ *   request 26 B + completion 90 B at 126 Gb/s      2 + 6 ns
+ *   twice the latency of the bus                    2 · 150 ns   [choice] of the split
+ *   host, line in the LLC                           434 − 308 = 126 ns
+ *   host, line in DRAM                              500 − 308 = 192 ns
+ *   host, line in SCM        192 + 305 − 101 = 396 ns (FAST'20: a random read, Optane less DRAM)
+ *
+ * A write of 64 B and a read behind it take 547–560 ns in a window that the LLC holds (Neugebauer),
+ * 120 ns more than the read alone, which waits for the write ahead of it (P-03): 6 ns until that is off
+ * the bus, 110 ns in the IIO, 1 ns to leave it.
+ *
+ * How an operation comes apart, post → CQE taken. What of a measured sum is left for cores and RNICs
+ * is [derived]; how it is split over instructions and modules is a [choice].
+ *
+ *   core   post 40, a line's store 5 or load 20, uncached store 50, two looks at a CQ 2 · (10 + 20)
+ *   RNIC   scheduling 30 for each DMA read and WQE, sending 40, receiving 50
+ *
+ *   WRITE 64 B inline, one switch: 1.3 µs (SoCC'20)
+ *     core 185 + RNICs 210 + doorbell 153 + CQE 156 and its IIO 111 + cables 4 · 25 + switch 2 · 150
+ *     + serialisation 30 + the ACK behind the data on the bus 6 = 1.25 µs. The WQE travels with the
+ *     doorbell here, as drivers send small inline WQEs (BlueFlame, `rocev2.md` §5.2). An RNIC that
+ *     fetches it needs a DMA read more, 0.46 µs.
+ *   READ of DRAM, direct cable, WQE fetched (RPMA)
+ *     256 B 1.86–1.99 µs, 1 KiB 1.98–2.17 µs, 4 KiB 2.79–2.97 µs
+ *   Crossing the inline limit: +0.74 … +0.91 µs (perftest)
+ *     the WQE and then its payload are fetched: 2 · (30 + 433) + later lines 41 less a line's load 20
+ *
+ * `profile_test.ts` has these sums in full. Racks at work have come out 1–5 % above them (READs of
+ * 64 KiB, less Optane's 0.20 µs: 10.5 µs, as measured).
+ */
+const CLX_OPTANE_CX5: Profile = {
+  host: {
+    // [choice] There is no L1 in the model, so this is the price of any load that hits, the second
+    // look at a line included. MLC's 55.6 ns for a line that another core modified bounds it.
+    llcHitPs: 20_000,
+    // [table] MLC: DRAM idle, local.
+    dramLoadPs: 81_000,
+    // [table] FAST'20: Optane read, sequential (programs read ranges).
+    scmLoadPs: 169_000,
+    // [derived] FAST'20: store + clwb + fence of one line to Optane is 62 ns = store 5 + issue 5 +
+    // fence 52. The split is a [choice]: the accepting iMC is what takes the time.
+    storePs: 5_000,
+    flushIssuePs: 5_000,
+    fencePs: 52_000,
+    // [table] SoCC'20: one core writes 4.3 GB/s to PM.
+    coreFlushBitsPerSecond: 34_400_000_000,
+    // [derived] What the sums above leave; the split is a [choice].
+    postPs: 40_000,
+    pollPs: 10_000,
+    mmioPs: 50_000,
+    // [choice] No measurement at hand. Shen's minor fault with a driver's help, 3.5–5.7 µs, is also
+    // an interrupt, a driver and a thread that wakes: its lower end.
+    interruptPs: 3_500_000,
+    // [derived] See above: 434, 500 ns and FAST'20's difference, less the bus.
+    dmaReadLlcPs: 126_000,
+    dmaReadDramPs: 192_000,
+    dmaReadScmPs: 396_000,
+    // [derived] Neugebauer: 64 B → 2 KiB costs 573 ns for 1984 B = 0.289 ns/B, of which the x8 bus
+    // with its packet overhead has 8 · 282/256 / 63 Gb/s = 0.140. The rest is 0.149 ns/B.
+    dmaReadBitsPerSecond: 53_700_000_000,
+    // [derived] See above.
+    iioPs: 110_000,
+    // [choice] Four times the bus: a DMA write is one message, which arrives with its last byte, when
+    // its first ones have been leaving for long in reality.
+    iioBitsPerSecond: 504_000_000_000,
+    // [choice] The payload of one bus packet; also Optane's medium granularity (FAST'20).
+    iioDrainBytes: 256,
+    // [choice] No measurement at hand. Its content survives, so it only shapes how writers wait.
+    wpqLines: 64,
+    // [table] FAST'20, ATC'21: six DIMMs write 12.5 GB/s.
+    scmWriteBitsPerSecond: 100_000_000_000,
+    // [choice] Not slower than the fastest memory measured: Optane's reads, 40 GB/s (ATC'21).
+    dramWriteBitsPerSecond: 320_000_000_000,
+    // [derived] NSDI'20: registering a page takes 5 µs = driver 4 + firmware 1. The split is a choice.
+    commandPs: 4_000_000,
+    // [choice] A machine's real boot says nothing about RDMA; short, so that a ladder begins early.
+    bootPs: 1_000_000,
+  },
+  rnic: {
+    // [derived] What the sums above leave; the split is a [choice].
+    receivePs: 50_000,
+    schedulePs: 30_000,
+    sendPs: 40_000,
+    // [choice] A look at opcode or address: like a scheduling step.
+    persistPs: 30_000,
+    // [derived] NSDI'20, with the host's commandPs.
+    commandPs: 1_000_000,
+    // [choice] As many units as one bus packet's payload holds.
+    wqeFetchUnits: 4,
+    // [choice] One read request of the bus (see `MAX_READ_REQUEST_BYTES`).
+    dmaReadBytes: 512,
+    // [derived] RPMA: large READs run at 87 Gb/s. A DMA read of 512 B from DRAM takes 500 + 67 (its
+    // lines) + 30 (bus) = 597 ns, so 87 Gb/s need 6.5 kB = 13 of them in flight.
+    dmaReadsMax: 13,
+    // [choice] A packet's largest payload: its read requests go out together.
+    gatherReadBytes: 4096,
+    // [choice] What PCIe's five bits of tag allow. WRITEs reach the rate of the port, unlike READs
+    // (perftest: 97–98 Gb/s on ConnectX-5), so what a sender fetches must not be what limits it. A read
+    // of 256 B takes 529 ns, so that packets of the least path MTU but 256 need 26 in flight for 100 Gb/s.
+    gatherReadsMax: 32,
+  },
+  bus: {
+    // [choice] of the split of a measured round trip, see above.
+    latencyPs: 150_000,
+    // [derived] 87 Gb/s (RPMA) do not fit Gen3 x8's 63 Gb/s, so x16: 16 · 8 GT/s · 128/130.
+    bitsPerSecond: 126_000_000_000,
+  },
+  network: {
+    // [choice] Five metres at 5 ns/m; what was measured includes it.
+    latencyPs: 25_000,
+    // [table] A 100 Gb/s port.
+    bitsPerSecond: 100_000_000_000,
+  },
+  switch: {
+    mode: "cut-through",
+    // [table] SoCC'20: 150–400 ns a crossing. The lower end: 1.3 µs for a WRITE leaves no more.
+    latencyPs: 150_000,
+    // [choice] `rocev2.md` §3.9 quotes 12 MiB shared by all ports; a twelfth for one.
+    queueBytes: 1 << 20,
+  },
+  mtu: 4096,
+  cores: 4,
+  // [choice] One slice of the processor's LLC: 11 ways of 2048 sets. DDIO has two ways, Intel's default.
+  // Small, so that eviction is seen in a run of microseconds.
+  llc: { bytes: 11 * 2048 * 64, ways: 11, ddioWays: 2 },
+};
+
+/** Every profile that a scenario can name. */
+export const PROFILES = {
+  "clx-optane-cx5": CLX_OPTANE_CX5,
+} as const satisfies Readonly<Record<string, Profile>>;
+
+export type ProfileName = keyof typeof PROFILES;
+
+export const PROFILE_NAMES = Object.keys(PROFILES) as ProfileName[];

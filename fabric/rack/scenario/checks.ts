@@ -1,0 +1,241 @@
+/**
+ * What the values of a scenario have to agree on. Each check is a function that reports all it finds;
+ * what is wrong in itself (`schema.ts`) is not here any more.
+ */
+import { checkCongestion } from "../build/congestion.ts";
+import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
+import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
+import { switchNames } from "../build/network.ts";
+import { listOf, nearest, showFound } from "../plan/problem.ts";
+import type { Draft, DraftProgram } from "./draft.ts";
+import type { Report } from "./reading.ts";
+import type { HostScenario } from "./scenario.ts";
+import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
+import { formatSize } from "../plan/units.ts";
+import type { Path } from "./yaml_source.ts";
+
+/** Hosts have the addresses 10.0.0.1 to 10.0.0.254. */
+const MAX_HOSTS = 254;
+/** Words that stand for hosts where a host is named. */
+const RESERVED_NAMES = ["all", "next", SWITCH_NAME];
+/** Bytes of queue information and doorbell bookkeeping that a queue takes, rounded up. */
+const QUEUE_BYTES = 256;
+/** Ethernet to RETH and ICRC, rounded up. */
+const FRAME_OVERHEAD_BYTES = 128;
+
+export function checkScenario(draft: Draft, report: Report): void {
+  checkHostNames(draft, report);
+  checkFabric(draft, report);
+  for (const host of draft.hosts) checkHost(host, draft.hostPaths.get(host.name)!, report);
+  for (const { path, program } of draft.programs) checkProgram({ path, program, draft }, report);
+  checkMethods(draft, report);
+  checkFaults(draft, report);
+}
+
+function checkHostNames({ hostNames, hostPaths, fabric }: Draft, report: Report): void {
+  const names = switchNames(fabric);
+  const reserved = [...RESERVED_NAMES, ...names.filter((name) => name !== SWITCH_NAME)];
+  for (const [name, path] of hostPaths) {
+    const found = showFound(name);
+    if (!NAME_PATTERN.test(name)) {
+      report(path, { found, expected: NAME_EXPECTED, key: true });
+    } else if (name.endsWith(RNIC_SUFFIX)) {
+      const expected = `a name that does not end in ${RNIC_SUFFIX}, as RNICs' names do`;
+      report(path, { found, expected, key: true });
+    } else if (reserved.includes(name)) {
+      const expected = `a name other than ${listOf(reserved)}`;
+      report(path, { found, expected, key: true });
+    }
+  }
+  const count = `${hostNames.length} hosts`;
+  if (fabric.topology === "direct" && hostNames.length !== 2) {
+    report(["hosts"], { found: count, expected: "2 hosts, as the topology is direct", key: true });
+  } else if (hostNames.length === 0 || hostNames.length > MAX_HOSTS) {
+    report(["hosts"], { found: count, expected: `1 to ${MAX_HOSTS} hosts`, key: true });
+  }
+}
+
+function checkFabric(draft: Draft, report: Report): void {
+  const { fabric, hasSwitchOptions } = draft;
+  checkLeafSpine(draft, report);
+  if (fabric.congestion !== undefined) checkCongestion(fabric.congestion, report);
+  if (fabric.topology === "direct") {
+    if (!hasSwitchOptions) return;
+    const found = "options of a switch";
+    report(["fabric", "switch"], { found, expected: "none, as the topology is direct", key: true });
+    return;
+  }
+  const least = fabric.mtu + FRAME_OVERHEAD_BYTES;
+  const { queueBytes } = fabric.switch;
+  if (queueBytes < least) {
+    const expected = `at least ${least} B, a frame of this MTU`;
+    report(["fabric", "switch", "queue"], { found: formatSize(queueBytes), expected });
+  }
+}
+
+function checkLeafSpine(draft: Draft, report: Report): void {
+  const { fabric: { topology, leafSpine }, leafSpineKeys, hosts, hostPaths } = draft;
+  if (leafSpine === undefined) {
+    for (const key of leafSpineKeys) {
+      const found = `${key} of a ${topology}`;
+      report(["fabric", key], { found, expected: "it with topology: leaf-spine", key: true });
+    }
+  }
+  for (const { name, leaf } of hosts) {
+    if (leaf === undefined || leaf <= (leafSpine?.leaves ?? 0)) continue;
+    const expected = leafSpine === undefined
+      ? "none, as the topology has no leaves"
+      : `a leaf from 1 to ${leafSpine.leaves}`;
+    report([...hostPaths.get(name)!, "leaf"], { found: String(leaf), expected });
+  }
+}
+
+function checkHost(host: HostScenario, path: Path, report: Report): void {
+  checkRegions(host, path, report);
+  const { llc, queueCache, timing } = host;
+  if (llc.ddioWays > llc.ways) {
+    const expected = `at most ${llc.ways}, the LLC's ways`;
+    report([...path, "llc", "ddioWays"], { found: String(llc.ddioWays), expected });
+  }
+  if (llc.bytes % (64 * llc.ways) !== 0) {
+    const expected = `a multiple of ${64 * llc.ways} B, a line in each of ${llc.ways} ways`;
+    report([...path, "llc", "size"], { found: formatSize(llc.bytes), expected });
+  }
+  if (host.queues * QUEUE_BYTES > host.dramBytes) {
+    const expected = `at most ${Math.floor(host.dramBytes / QUEUE_BYTES)} with this DRAM`;
+    report([...path, "queues"], { found: String(host.queues), expected });
+  }
+  if (queueCache.evict !== "older-than" && queueCache.amount > queueCache.entries) {
+    const expected = `at most ${queueCache.entries}, the cache's entries`;
+    report([...path, "queueCache", "count"], { found: String(queueCache.amount), expected });
+  }
+  const { wpqLines, iioDrainBytes } = timing.host;
+  const leastLines = Math.ceil(iioDrainBytes / 64) + 1;
+  if (wpqLines < leastLines) {
+    const expected = `at least ${leastLines}, more than the IIO moves at once`;
+    report([...path, "timing", "host", "wpqLines"], { found: String(wpqLines), expected });
+  }
+}
+
+function checkRegions(host: HostScenario, path: Path, report: Report): void {
+  let end = 0, before = "";
+  for (const { name, at, bytes } of host.regions) {
+    const here = [...path, "scm", "regions", name];
+    if (!NAME_PATTERN.test(name)) {
+      report(here, { found: showFound(name), expected: NAME_EXPECTED, key: true });
+    }
+    if (at + bytes > host.scmBytes) {
+      const expected = `an end within the SCM's ${formatSize(host.scmBytes)}`;
+      report(here, { found: `a region that ends at ${formatSize(at + bytes)}`, expected });
+    }
+    if (at < end) {
+      const expected = `a region from ${formatSize(end)} on, where ${before} ends`;
+      report(here, { found: `a region from ${formatSize(at)} on`, expected });
+    }
+    if (at + bytes > end) [end, before] = [at + bytes, name];
+  }
+}
+
+function checkProgram(
+  { path, program, draft }: { path: Path; program: DraftProgram; draft: Draft },
+  report: Report,
+): void {
+  const { hostNames } = draft;
+  const { on, options } = program;
+  if (!(on.length === 1 && on[0] === "all")) {
+    on.forEach((name, i) => {
+      const exact = on.length > 1 ? [...path, "on", i] : [...path, "on"];
+      checkKnown(name, { path: exact, known: hostNames, kind: "a host" }, report);
+    });
+  }
+  for (const key of ["to", "from"]) {
+    const given = options[key];
+    const peers: readonly unknown[] = Array.isArray(given) ? given : [given];
+    for (const [i, peer] of peers.entries()) {
+      const at = Array.isArray(given) ? [...path, key, i] : [...path, key];
+      if (typeof peer === "string") checkPeer({ path: at, peer, on, hostNames }, report);
+    }
+  }
+  if (program.run === "log") checkQuorum({ path, quorum: options.quorum, of: options.to }, report);
+  if (program.run === "log-read") {
+    checkQuorum({ path, quorum: options.quorum, of: options.from }, report);
+  }
+}
+
+/** Any two quorums of a replicated log share a host, or a record that one was told the other would miss. */
+function checkQuorum(
+  { path, quorum, of }: { readonly path: Path; readonly quorum: unknown; readonly of: unknown },
+  report: Report,
+): void {
+  if (typeof quorum !== "number" || !Array.isArray(of)) return;
+  const least = Math.floor(of.length / 2) + 1;
+  if (quorum >= least && quorum <= of.length) return;
+  const right = least === of.length ? `${least}` : `${least} to ${of.length}`;
+  const expected = `${right}, more than half of the ${of.length} hosts`;
+  report([...path, "quorum"], { found: String(quorum), expected });
+}
+
+/** The other host that a program names. */
+function checkPeer(
+  { path, peer, on, hostNames }: {
+    readonly path: Path;
+    readonly peer: string;
+    readonly on: readonly string[];
+    readonly hostNames: readonly string[];
+  },
+  report: Report,
+): void {
+  if (peer === "next") {
+    if (hostNames.length > 1) return;
+    return report(path, { found: '"next"', expected: "a second host to be next" });
+  }
+  if (!checkKnown(peer, { path, known: hostNames, kind: "a host" }, report)) return;
+  if (!on.includes(peer) && on[0] !== "all") return;
+  report(path, { found: showFound(peer), expected: "another host than the one it runs on" });
+}
+
+/** Whether the name is known; reported where it is not. */
+function checkKnown(
+  name: string,
+  what: { readonly path: Path; readonly known: readonly string[]; readonly kind: string },
+  report: Report,
+): boolean {
+  if (what.known.includes(name)) return true;
+  const near = nearest(name, what.known);
+  const some = what.known.length <= 8 ? listOf(what.known) : what.kind;
+  const expected = near === undefined
+    ? `${what.kind} of this rack (${some})`
+    : `${near}, ${what.kind}`;
+  report(what.path, { found: showFound(name), expected });
+  return false;
+}
+
+/** Programs that vary the method vary it together, so they have to vary it alike. */
+function checkMethods(draft: Draft, report: Report): void {
+  const varying = draft.programs.filter(({ program }) => methodsOf(program).length > 1);
+  const first = varying[0];
+  if (first === undefined) return;
+  const expected = methodsOf(first.program).join(", ");
+  for (const { path, program } of varying) {
+    const found = methodsOf(program).join(", ");
+    if (found !== expected) {
+      report([...path, "method"], { found, expected: `${expected}, as above` });
+    }
+  }
+}
+
+function methodsOf(program: DraftProgram): readonly unknown[] {
+  return Array.isArray(program.options.method) ? program.options.method : [];
+}
+
+/** Power failures, returns and cables: what they name is there. */
+function checkFaults(draft: Draft, report: Report): void {
+  const nodes = draft.hostNames.flatMap((name) => [name, rnicName(name)]);
+  nodes.push(...switchNames(draft.fabric));
+  const faults = draft.faults.filter(({ path, fault }) =>
+    checkKnown(fault.node, { path: [...path, fault.action], known: nodes, kind: "a node" }, report)
+  );
+  checkPowerFaults({ faults, until: draft.until }, report);
+  checkLinkFaults(draft, report);
+  checkDeviceFaults(draft, report);
+}

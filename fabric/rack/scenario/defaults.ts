@@ -1,0 +1,110 @@
+/** What a scenario leaves open, filled in: the host's own word, then `defaults`, then the profile. */
+import { resolveCongestion } from "../build/congestion.ts";
+import type { RnicPlan, VerifyHistoryPlan } from "../plan/plan.ts";
+import type { Profile } from "../plan/profile.ts";
+import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
+import type { FabricSection, HostSection } from "./schema.ts";
+import { PS_PER_US } from "../../base/time.ts";
+import { SERVICES } from "../plan/vocabulary.ts";
+
+/** Memories are sparse, so their sizes cost nothing until they are used. */
+const DEFAULT_SCM_BYTES = 64 * 2 ** 20;
+const DEFAULT_DRAM_BYTES = 2 ** 30;
+const DEFAULT_QUEUES = 1024;
+const DEFAULT_CACHED_QUEUES = 256;
+/** A choice: between failover in hardware and a routing protocol with fast timers. */
+const CONVERGENCE_PS = 100 * PS_PER_US;
+const DEFAULT_CACHE_AGE_PS = 10 * PS_PER_US;
+
+export function resolveFabric(profile: Profile, section: FabricSection): FabricScenario {
+  const mtu = section.mtu ?? profile.mtu;
+  const queueBytes = section.switch?.queue ?? profile.switch.queueBytes;
+  const bufferBytes = section.switch?.buffer;
+  const congestion = resolveCongestion(section, { queueBytes, mtu });
+  const { leaves = 2, spines = 2, cables = 1, convergence = CONVERGENCE_PS } = section;
+  const leafSpine = { leaves, spines, cables, convergencePs: convergence };
+  return {
+    topology: section.topology ?? "star",
+    ...(section.topology === "leaf-spine" && { leafSpine }),
+    bitsPerSecond: section.rate ?? profile.network.bitsPerSecond,
+    latencyPs: section.latency ?? profile.network.latencyPs,
+    mtu,
+    switch: {
+      mode: section.switch?.mode ?? profile.switch.mode,
+      latencyPs: section.switch?.latency ?? profile.switch.latencyPs,
+      queueBytes,
+      ...(bufferBytes !== undefined && { bufferBytes }),
+    },
+    bus: {
+      latencyPs: section.bus?.latency ?? profile.bus.latencyPs,
+      bitsPerSecond: section.bus?.rate ?? profile.bus.bitsPerSecond,
+    },
+    ...(congestion !== undefined && { congestion }),
+  };
+}
+
+export function resolveHost(
+  name: string,
+  from: {
+    readonly profile: Profile;
+    readonly defaults: HostSection;
+    readonly own: HostSection;
+  },
+): HostScenario {
+  const { profile, defaults, own } = from;
+  const scm = { ...defaults.scm, ...own.scm };
+  const llc = { ...defaults.llc, ...own.llc };
+  const services = own.services ?? defaults.services ?? SERVICES[0];
+  const leaf = own.leaf ?? defaults.leaf;
+  const verifyHistory = own.verifyHistory === undefined
+    ? defaults.verifyHistory
+    : own.verifyHistory;
+  return {
+    name,
+    ddio: own.ddio ?? defaults.ddio ?? "on",
+    architecture: own.architecture ?? defaults.architecture ?? "ddio",
+    domain: own.domain ?? defaults.domain ?? "adr",
+    receive: own.receive ?? defaults.receive ?? "dram",
+    scmBytes: scm.size ?? DEFAULT_SCM_BYTES,
+    regions: regionsOf(scm),
+    dramBytes: own.dram ?? defaults.dram ?? DEFAULT_DRAM_BYTES,
+    cores: own.cores ?? defaults.cores ?? profile.cores,
+    completion: own.completion ?? defaults.completion ?? "poll",
+    queues: own.queues ?? defaults.queues ?? DEFAULT_QUEUES,
+    llc: {
+      bytes: llc.size ?? profile.llc.bytes,
+      ways: llc.ways ?? profile.llc.ways,
+      ddioWays: llc.ddioWays ?? profile.llc.ddioWays,
+      ...(llc.evict === "random" && { evict: llc.evict }),
+    },
+    queueCache: queueCacheOf({ ...defaults.queueCache, ...own.queueCache }),
+    ...(verifyHistory && { verifyHistory: historyOf(verifyHistory) }),
+    services: services === "none" ? [] : [services],
+    ...(leaf !== undefined && { leaf }),
+    timing: {
+      host: { ...profile.host, ...defaults.timing?.host, ...own.timing?.host },
+      rnic: { ...profile.rnic, ...defaults.timing?.rnic, ...own.timing?.rnic },
+    },
+  };
+}
+
+function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {
+  const regions = Object.entries(scm.regions ?? {}).map(([name, { at, size }]) => ({
+    name,
+    at,
+    bytes: size,
+  }));
+  return regions.sort((x, y) => x.at - y.at || (x.name < y.name ? -1 : 1));
+}
+
+/** A choice: one failure among the last 64 checks is above 1 in 1 000, so it stops the skipping. */
+function historyOf(section: NonNullable<HostSection["verifyHistory"]>): VerifyHistoryPlan {
+  const { threshold = 999_000, samples = 64, sample = 16 } = section;
+  return { thresholdPpm: threshold, samples, sampleOneIn: sample };
+}
+
+function queueCacheOf(section: NonNullable<HostSection["queueCache"]>): RnicPlan["queueCache"] {
+  const evict = section.evict ?? "oldest";
+  const amount = evict === "older-than" ? section.age ?? DEFAULT_CACHE_AGE_PS : section.count ?? 1;
+  return { entries: section.entries ?? DEFAULT_CACHED_QUEUES, evict, amount };
+}

@@ -1,0 +1,108 @@
+/** What the faults of a scenario have to agree on with its rack and with each other. */
+import { parseTarget } from "../plan/cable_names.ts";
+import { type LinkFaultPlan, refuseLinkFault } from "../plan/link_plan.ts";
+import { hostOfRnic, rnicName } from "../plan/names.ts";
+import { networkOf } from "../build/network.ts";
+import { createPowerTracker } from "../plan/power.ts";
+import { listOf, showFound } from "../plan/problem.ts";
+import type { Draft, DraftLinkFault } from "./draft.ts";
+import type { Report } from "./reading.ts";
+import { formatSize } from "../plan/units.ts";
+import { formatTime, type Time } from "../../base/time.ts";
+
+type PowerFaults = Draft["faults"];
+
+/** Power failures and returns, followed through time: what is dead cannot die. */
+export function checkPowerFaults(
+  { faults, until }: { readonly faults: PowerFaults; readonly until: Time | null },
+  report: Report,
+): void {
+  const power = createPowerTracker();
+  const last = new Map<string, Time>();
+  for (const { path, fault } of faults.toSorted((x, y) => x.fault.at - y.fault.at)) {
+    if (until !== null && fault.at >= until) {
+      const expected = `a time before until, ${formatTime(until)}`;
+      report([...path, "at"], { found: formatTime(fault.at), expected });
+    }
+    const machine = hostOfRnic(fault.node) ?? fault.node;
+    if (last.get(machine) === fault.at) {
+      const expected = `another time than the fault of ${machine} before`;
+      report([...path, "at"], { found: formatTime(fault.at), expected });
+    }
+    last.set(machine, fault.at);
+    const refusal = power.refusal(fault);
+    if (refusal === undefined) power.apply(fault);
+    else report([...path, fault.action], refusal);
+  }
+}
+
+/** Faults of cables: the cables are there, and cut and heal take turns. */
+export function checkLinkFaults(draft: Draft, report: Report): void {
+  const rack = { cables: cablesOf(draft) };
+  const known: LinkFaultPlan[] = [];
+  const faults = draft.linkFaults.map((each, id) => ({ ...each, id }));
+  for (const each of faults.toSorted((x, y) => x.fault.at - y.fault.at || x.id - y.id)) {
+    const { path, id, fault: { target, ...fault } } = each;
+    const key = targetKey(each);
+    const found = parseTarget(rack, target);
+    if ("expected" in found) {
+      report([...path, key], { found: showFound(target), expected: found.expected });
+      continue;
+    }
+    const { until } = draft;
+    if (until !== null && fault.at >= until) {
+      const timeKey = key === "link" ? "from" : "at";
+      const expected = `a time before until, ${formatTime(until)}`;
+      report([...path, timeKey], { found: formatTime(fault.at), expected });
+    }
+    const plan = { ...fault, ...found, id };
+    const refusal = refuseLinkFault(known, plan);
+    if (refusal === undefined) known.push(plan);
+    else report([...path, key], refusal);
+  }
+}
+
+/** Faults inside machines: the hosts are there, and so is the memory. */
+export function checkDeviceFaults(draft: Draft, report: Report): void {
+  const sizes = new Map(draft.hosts.map(({ name, scmBytes }) => [name, scmBytes]));
+  for (const { path, fault } of draft.deviceFaults) {
+    const key = fault.kind === "flip" ? "rnic" : "scm";
+    if (!draft.hostNames.includes(fault.host)) {
+      const hosts = listOf(draft.hostNames.slice(0, 8));
+      report([...path, key], {
+        found: showFound(fault.host),
+        expected: `a host of this rack (${hosts})`,
+      });
+      continue;
+    }
+    const scmBytes = sizes.get(fault.host);
+    if (fault.kind === "flip" || scmBytes === undefined || fault.bit.offset < scmBytes) continue;
+    const expected = `an offset into the SCM of ${fault.host}, below ${formatSize(scmBytes)}`;
+    report([...path, "stuck"], { found: String(fault.bit.offset), expected });
+  }
+}
+
+function targetKey({ fault: { action } }: DraftLinkFault): string {
+  return action === "cut" || action === "heal" ? action : "link";
+}
+
+/** The cables as `topology.ts` will lay them, as far as targets go. */
+function cablesOf({ hostNames, hosts, fabric }: Draft) {
+  const leaves = new Map(hosts.map(({ name, leaf }) => [name, leaf]));
+  const names = hostNames.toSorted();
+  const network = networkOf(
+    fabric,
+    names.map((name) => {
+      const leaf = leaves.get(name);
+      return { name, ...(leaf !== undefined && { leaf }) };
+    }),
+  );
+  return [
+    ...names.map((name) => ({
+      kind: "bus" as const,
+      a: { node: name, port: 0 },
+      b: { node: rnicName(name), port: 0 },
+    })),
+    ...network.cables.map((cable) => ({ kind: "network" as const, ...cable })),
+  ];
+}

@@ -1,0 +1,234 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { describe, it } from "@std/testing/bdd";
+import { PROFILES } from "../plan/profile.ts";
+import { parseScenario } from "./scenario.ts";
+import { FILE, hostWith, messages, withLines } from "./scenario_testing.ts";
+import { METHODS } from "../plan/vocabulary.ts";
+
+describe("parseScenario", () => {
+  it("reads the design's example", () => {
+    const scenario = parseScenario(
+      `
+name: persist-pair
+seed: 7
+profile: clx-optane-cx5          # device timings; any can be overridden below
+fabric: { topology: star, rate: 100Gbps, latency: 300ns, mtu: 4096 }
+hosts:
+  a: {}
+  b: { ddio: off, domain: adr, scm: { size: 64MiB } }
+programs:
+  - { on: a, run: put, file: ./data.bin, to: b, method: persist-opcode, depth: 16 }
+faults:
+  - { at: 40us, kill: b }
+  - { at: 60us, start: b }
+expect:
+  - survives-what-was-reported
+`,
+      FILE,
+    );
+    assert.equal(scenario.seed, 7);
+    assert.equal(scenario.fabric.latencyPs, 300_000);
+    assert.equal(scenario.fabric.bitsPerSecond, 100e9);
+    assert.deepEqual(scenario.hosts.map(({ name, ddio }) => [name, ddio]), [["a", "on"], [
+      "b",
+      "off",
+    ]]);
+    assert.deepEqual(scenario.programs, [{
+      on: "a",
+      run: "put",
+      at: 0,
+      options: { to: "b", file: "./data.bin", method: ["persist-opcode"], depth: 16 },
+    }]);
+    assert.deepEqual(scenario.faults, [
+      { at: 40_000_000, action: "kill", node: "b" },
+      { at: 60_000_000, action: "start", node: "b" },
+    ]);
+  });
+
+  it("fills in everything from the profile", () => {
+    const scenario = parseScenario("name: x\nhosts: { a: , b: {} }", FILE);
+    const profile = PROFILES["clx-optane-cx5"];
+    assert.equal(scenario.fabric.latencyPs, profile.network.latencyPs);
+    assert.deepEqual(scenario.fabric.switch, profile.switch);
+    assert.deepEqual(scenario.fabric.bus, profile.bus);
+    assert.deepEqual(scenario.hosts[0]!.timing, { host: profile.host, rnic: profile.rnic });
+    assert.deepEqual(scenario.hosts[0]!.services, ["persistd"]);
+    assert.deepEqual([scenario.until, scenario.faults, scenario.expect], [null, [], []]);
+  });
+
+  it("lets a host's word count more than the defaults', and those more than the profile's", () => {
+    const { hosts } = parseScenario(
+      `
+name: x
+defaults:
+  ddio: off
+  llc: { ways: 4 }
+  timing: { host: { iio: 1us, scmWriteRate: 10Gbps }, rnic: { dmaReadsMax: 4 } }
+hosts:
+  a: {}
+  b: { ddio: on, llc: { size: 64KiB }, timing: { host: { iio: 2us } }, services: none }
+`,
+      FILE,
+    );
+    const [a, b] = hosts;
+    assert.deepEqual([a!.ddio, b!.ddio], ["off", "on"]);
+    assert.deepEqual([a!.llc.ways, b!.llc.ways, b!.llc.bytes], [4, 4, 65536]);
+    assert.deepEqual([a!.timing.host.iioPs, b!.timing.host.iioPs], [1_000_000, 2_000_000]);
+    assert.deepEqual([a!.timing.rnic.dmaReadsMax, b!.timing.rnic.dmaReadsMax], [4, 4]);
+    assert.equal(b!.timing.host.scmWriteBitsPerSecond, 10e9);
+    assert.deepEqual([a!.services, b!.services], [["persistd"], []]);
+  });
+
+  it("takes all for every method and keeps a list's order", () => {
+    const text = (method: string) =>
+      withLines(`programs: [{ on: a, run: put, to: b, method: ${method} }]`);
+    assert.deepEqual(parseScenario(text("all"), FILE).programs[0]!.options.method, METHODS);
+    assert.deepEqual(
+      parseScenario(text("[write-send, write-read]"), FILE).programs[0]!.options.method,
+      ["write-send", "write-read"],
+    );
+  });
+
+  it("runs a program on all hosts, each with the next one", () => {
+    const { programs } = parseScenario(
+      "name: x\nhosts: { h2: , h1: , h3: }\nprograms: [{ on: all, run: put, to: next }]",
+      FILE,
+    );
+    assert.deepEqual(programs.map(({ on, options }) => [on, options.to]), [
+      ["h1", "h2"],
+      ["h2", "h3"],
+      ["h3", "h1"],
+    ]);
+  });
+
+  it("reads a range of host names", () => {
+    const { hosts } = parseScenario(
+      "name: x\nhosts: { h8..h10: { ddio: off }, s08..s09: {} }",
+      FILE,
+    );
+    assert.deepEqual(hosts.map(({ name, ddio }) => `${name} ${ddio}`), [
+      "h10 off",
+      "h8 off",
+      "h9 off",
+      "s08 on",
+      "s09 on",
+    ]);
+  });
+
+  it("takes program: for run:, and refuses both at once", () => {
+    const head = "name: x\nhosts: { a: {} }\nprograms: [{ on: a, ";
+    const scenario = parseScenario(`${head}program: ./mine.ts, x: 1 }]`, "s.yaml");
+    assert.deepEqual(scenario.programs[0], { on: "a", run: "./mine.ts", at: 0, options: { x: 1 } });
+    assert.throws(() => parseScenario(`${head}program: put, run: put }]`, "s.yaml"), /program/);
+  });
+
+  it("leaves the options of a user's own program as they are", () => {
+    const text = withLines(
+      "programs: [{ on: b, run: ./my_protocol.ts, at: 5us, to: a, anything: [1, { x: y }] }]",
+    );
+    assert.deepEqual(parseScenario(text, FILE).programs, [
+      {
+        on: "b",
+        run: "./my_protocol.ts",
+        at: 5_000_000,
+        options: { to: "a", anything: [1, { x: "y" }] },
+      },
+    ]);
+  });
+
+  it("puts faults in order of time", () => {
+    const text = withLines("faults: [{ at: 3us, start: b }, { at: 1us, kill: b }]");
+    assert.deepEqual(parseScenario(text, FILE).faults.map(({ action }) => action), [
+      "kill",
+      "start",
+    ]);
+  });
+
+  it("gives SCM regions in order of their place", () => {
+    const text = hostWith(
+      "{ scm: { regions: { z: { at: 0, size: 64 }, log: { at: 64, size: 1KiB } } } }",
+    );
+    assert.deepEqual(parseScenario(text, FILE).hosts[1]!.regions, [
+      { name: "z", at: 0, bytes: 64 },
+      { name: "log", at: 64, bytes: 1024 },
+    ]);
+  });
+
+  it("says all that is wrong at once", () => {
+    const text = `name: a b
+sed: 7
+fabric: { topology: ring, latency: 0ns }
+hosts:
+  a: { cores: 0, ddio: offf }
+  tor: {}
+programs:
+  - { on: q, run: putt, to: a }
+faults:
+  - { at: 1us, start: a }
+expect: [magic]
+`;
+    assert.deepEqual(
+      messages(text).map((message) => message.split(": found")[0]),
+      [
+        "1: name",
+        "2: sed",
+        "3: fabric.topology",
+        "3: fabric.latency",
+        "5: hosts.a.cores",
+        "5: hosts.a.ddio",
+        "6: hosts.tor",
+        "8: programs[0].on",
+        "8: programs[0].run",
+        "10: faults[0].start",
+        "11: expect[0]",
+      ],
+    );
+  });
+
+  it("never throws anything but a ScenarioError, whatever the values", () => {
+    const values = fc.oneof(
+      fc.constantFrom(
+        "a",
+        "b",
+        "all",
+        "next",
+        "on",
+        "5us",
+        "0ns",
+        "4KiB",
+        "put",
+        "persist-opcode",
+        "tor",
+      ),
+      fc.jsonValue({ maxDepth: 2 }),
+    );
+    const keys = [
+      "hosts",
+      "programs",
+      "faults",
+      "fabric",
+      "defaults",
+      "expect",
+      "name",
+      "seed",
+      "until",
+    ];
+    const hostKeys = ["ddio", "scm", "llc", "timing", "queueCache", "queues", "services"];
+    const programKeys = ["on", "run", "at", "to", "method", "depth", "size"];
+    const documents = fc.record({
+      name: fc.constant("x"),
+      hosts: fc.oneof(values, fc.dictionary(fc.constantFrom("a", "b"), pick(hostKeys, values))),
+      programs: fc.oneof(values, fc.array(pick(programKeys, values), { maxLength: 3 })),
+      faults: fc.oneof(values, fc.array(pick(["at", "kill", "start"], values), { maxLength: 3 })),
+      ...Object.fromEntries(keys.slice(3).map((key) => [key, values])),
+    }, { requiredKeys: [] });
+    fc.assert(fc.property(documents, (document) => {
+      messages(JSON.stringify(document));
+    }));
+  });
+});
+
+function pick(keys: readonly string[], values: fc.Arbitrary<unknown>) {
+  return fc.dictionary(fc.constantFrom(...keys), values);
+}

@@ -1,0 +1,107 @@
+/** A scenario taken apart into the runs that it stands for: every method, DDIO on and off. */
+import type { ProgramScenario, Scenario } from "./scenario.ts";
+import type { HostScenario } from "./scenario.ts";
+import { type MethodName, PROGRAMS } from "../plan/vocabulary.ts";
+
+export interface HostVariant extends Omit<HostScenario, "ddio"> {
+  readonly ddio: boolean;
+}
+
+/** A scenario with one value for everything: what `makePlan` takes. */
+export interface ScenarioVariant extends Omit<Scenario, "hosts"> {
+  /** What tells it from the others: `persist-opcode, ddio off`; the scenario's name if it is alone. */
+  readonly label: string;
+  /** The method of the programs that vary it, or that all have; null where there is no one method. */
+  readonly method: MethodName | null;
+  /** DDIO of the hosts that vary it, or that all have; null where hosts differ. */
+  readonly ddio: "on" | "off" | null;
+  readonly hosts: readonly HostVariant[];
+}
+
+/** What a command line may say in the scenario's place. */
+export interface VariantChoices {
+  readonly method?: MethodName;
+  readonly ddio?: "on" | "off";
+  /** Bytes of a message. */
+  readonly size?: number;
+  readonly depth?: number;
+  /** A file for every program that takes one. */
+  readonly input?: string;
+}
+
+/**
+ * The runs of a scenario: methods in the scenario's order, within each DDIO off, then on. A choice
+ * takes the place of what the scenario says, so a chosen cell is the same run as in the whole matrix:
+ * `ddio` applies to the hosts that vary it, or to all where none does, and `method` to the programs
+ * likewise.
+ */
+export function variants(scenario: Scenario, choices: VariantChoices = {}): ScenarioVariant[] {
+  const isMethodVaried = scenario.programs.some((program) => methodsOf(program).length > 1);
+  const { method: _, ...others } = choices;
+  const programs = scenario.programs.map((program) => {
+    const isItsMethod = !isMethodVaried || methodsOf(program).length > 1;
+    return withChoices(program, isItsMethod ? choices : others);
+  });
+  const varying = programs.map(methodsOf).find((methods) => methods.length > 1);
+  const methods = choices.method !== undefined ? [choices.method] : varying ?? [null];
+  const isDdioVaried = scenario.hosts.some(({ ddio }) => ddio === "both");
+  const ddios = choices.ddio !== undefined
+    ? [choices.ddio]
+    : isDdioVaried
+    ? ["off", "on"] as const
+    : [null];
+  return methods.flatMap((method) =>
+    ddios.map((ddio): ScenarioVariant => {
+      const resolved = programs.map((program) => withMethod(program, method));
+      const hosts = scenario.hosts.map((host): HostVariant => {
+        const isChosen = ddio !== null && (host.ddio === "both" || !isDdioVaried);
+        return { ...host, ddio: (isChosen ? ddio : host.ddio) === "on" };
+      });
+      const label = [
+        ...(methods.length > 1 || choices.method !== undefined ? [method] : []),
+        ...(ddio !== null ? [`ddio ${ddio}`] : []),
+      ];
+      return {
+        ...scenario,
+        label: label.length === 0 ? scenario.name : label.join(", "),
+        method: method ?? onlyOne(resolved.flatMap(methodsOf)) ?? null,
+        ddio: ddio ?? onlyOne(hosts.map((host) => host.ddio ? "on" : "off")) ?? null,
+        hosts,
+        programs: resolved,
+      };
+    })
+  );
+}
+
+/** The methods that a program of the scenario may use; empty where it knows of none. */
+function methodsOf(program: ProgramScenario): readonly MethodName[] {
+  const { method } = program.options;
+  if (!takes(program, "method") || method === undefined) return [];
+  return Array.isArray(method) ? method : [method as MethodName];
+}
+
+/** Whether a program looks at an option of this name; what a user's own does nobody knows. */
+export function takes({ run }: ProgramScenario, option: string): boolean {
+  return Object.hasOwn(PROGRAMS, run) && Object.hasOwn(PROGRAMS[run]!, option);
+}
+
+function withChoices(program: ProgramScenario, choices: VariantChoices): ProgramScenario {
+  const { method, size, depth, input } = choices;
+  const given = { method: method && [method], size, depth, file: input };
+  const taken = Object.entries(given).filter(([option, value]) =>
+    value !== undefined && takes(program, option)
+  );
+  return { ...program, options: { ...program.options, ...Object.fromEntries(taken) } };
+}
+
+/** One method in place of the list: `method` where the program varies it, else its own. */
+function withMethod(program: ProgramScenario, method: MethodName | null): ProgramScenario {
+  const methods = methodsOf(program);
+  if (methods.length === 0) return program;
+  const one = methods.length > 1 && method !== null ? method : methods[0]!;
+  return { ...program, options: { ...program.options, method: one } };
+}
+
+function onlyOne<T>(values: readonly T[]): T | undefined {
+  return new Set(values).size === 1 ? values[0] : undefined;
+}

@@ -1,0 +1,280 @@
+/**
+ * YAML 1.2 text as plain data that remembers where each value stands. Built on the events of the
+ * parser, so that nothing but core scalars, lists and mappings ever comes into being.
+ */
+import {
+  type AliasEvent,
+  boolCoreTag,
+  type Event,
+  EVENT_ID,
+  floatCoreTag,
+  getScalarValue,
+  intCoreTag,
+  type MappingEvent,
+  NOT_RESOLVED,
+  nullCoreTag,
+  parseEvents,
+  SCALAR_STYLE,
+  type ScalarEvent,
+  type SequenceEvent,
+  YAMLException,
+} from "js-yaml";
+import type { Problem } from "../plan/problem.ts";
+
+/** Where a value is: keys of mappings and places in lists, from the top. */
+export type Path = readonly (string | number)[];
+
+/** Line and column count from 1. */
+export interface Position {
+  readonly line: number;
+  readonly column: number;
+}
+
+export interface YamlSource {
+  readonly file: string;
+  /** Undefined where the text is empty or no YAML. */
+  readonly data: unknown;
+  /** Position of the value at `path`, or of the nearest key around it that exists. */
+  locate(path: Path): Position;
+  /** Position of the key at `path`: where a key is wrong, its value is not to blame. */
+  locateKey(path: Path): Position;
+}
+
+/** A value with its place in the text; `data` is what it is without. */
+type YamlNode =
+  & { readonly offset: number; readonly data: unknown; readonly size: number }
+  & (
+    | { readonly kind: "scalar" }
+    | { readonly kind: "list"; readonly items: readonly YamlNode[] }
+    | { readonly kind: "mapping"; readonly entries: ReadonlyMap<string, Entry> }
+  );
+
+interface Entry {
+  readonly keyOffset: number;
+  readonly value: YamlNode;
+}
+
+/** Where a walk through the events has come to. */
+interface Walk {
+  readonly text: string;
+  readonly events: readonly Event[];
+  readonly anchors: Map<string, YamlNode>;
+  readonly report: (offset: number, path: Path, problem: Finding) => void;
+  next: number;
+  /** End of the last thing that had an offset: where an empty value is said to be. */
+  offset: number;
+}
+
+interface Finding {
+  readonly found: string;
+  readonly expected: string;
+}
+
+/** Values that a file may have once aliases are followed: more is meant to exhaust memory. */
+const MAX_VALUES = 100_000;
+/** The parser's own order: what is none of these is a text. */
+const PLAIN_TAGS = [nullCoreTag, boolCoreTag, intCoreTag, floatCoreTag] as const;
+
+/** `hosts.b.ddio`, `programs[0].to`. */
+export function formatPath(path: Path): string {
+  let text = "";
+  for (const part of path) {
+    text += typeof part === "number" ? `[${part}]` : text === "" ? part : `.${part}`;
+  }
+  return text;
+}
+
+/**
+ * Reads one document. A key given twice is among the problems, and the data goes on with the second,
+ * so that what else is wrong is found as well.
+ */
+export function readYaml(
+  text: string,
+  file: string,
+): { readonly source: YamlSource; readonly problems: readonly Problem[] } {
+  const problems: Problem[] = [];
+  const report = (offset: number, path: Path, finding: Finding) => {
+    problems.push({ file, ...positionAt(text, offset), path: formatPath(path), ...finding });
+  };
+  const root = parse(text, report);
+  const offsetsAt = (path: Path) => offsetsOf(root, path);
+  return {
+    problems,
+    source: {
+      file,
+      data: root?.data,
+      locate: (path) => positionAt(text, offsetsAt(path).value),
+      locateKey: (path) => positionAt(text, offsetsAt(path).key),
+    },
+  };
+}
+
+function positionAt(text: string, offset: number): Position {
+  const before = text.slice(0, offset);
+  const lineStart = before.lastIndexOf("\n") + 1;
+  return { line: before.split("\n").length, column: offset - lineStart + 1 };
+}
+
+function parse(text: string, report: Walk["report"]): YamlNode | undefined {
+  let events: readonly Event[];
+  try {
+    events = parseEvents(text, {});
+  } catch (error) {
+    if (!(error instanceof YAMLException)) throw error;
+    const finding = { found: `no YAML (${error.reason})`, expected: "YAML" };
+    report(Math.min(error.mark?.position ?? 0, text.length), [], finding);
+    return undefined;
+  }
+  const documents = events.filter(({ type }) => type === EVENT_ID.DOCUMENT).length;
+  if (documents > 1) {
+    report(0, [], { found: `${documents} documents`, expected: "one" });
+    return undefined;
+  }
+  const walk: Walk = { text, events, anchors: new Map(), report, next: 1, offset: 0 };
+  const first = events[1];
+  if (first === undefined || first.type === EVENT_ID.POP) return undefined;
+  const root = readNode(walk, []);
+  if (root.size <= MAX_VALUES) return root;
+  const found = "more values than memory is meant for";
+  report(0, [], { found, expected: `at most ${MAX_VALUES}, aliases followed` });
+  return undefined;
+}
+
+/** The node whose event is next, and all in it. */
+function readNode(walk: Walk, path: Path): YamlNode {
+  const event = walk.events[walk.next++]!;
+  switch (event.type) {
+    case EVENT_ID.SCALAR:
+      return keepAnchor(walk, event, readScalar(walk, event, path));
+    case EVENT_ID.SEQUENCE:
+      return keepAnchor(walk, event, readList(walk, event, path));
+    case EVENT_ID.MAPPING:
+      return keepAnchor(walk, event, readMapping(walk, event, path));
+    case EVENT_ID.ALIAS:
+      return readAlias(walk, event, path);
+    default:
+      return { kind: "scalar", offset: walk.offset, data: null, size: 1 };
+  }
+}
+
+function keepAnchor(
+  walk: Walk,
+  event: ScalarEvent | SequenceEvent | MappingEvent,
+  node: YamlNode,
+): YamlNode {
+  if (event.anchorStart >= 0) {
+    walk.anchors.set(walk.text.slice(event.anchorStart, event.anchorEnd), node);
+  }
+  return node;
+}
+
+function readScalar(walk: Walk, event: ScalarEvent, path: Path): YamlNode {
+  checkTag(walk, event, path);
+  const isQuoted = event.style === SCALAR_STYLE.SINGLE_QUOTED ||
+    event.style === SCALAR_STYLE.DOUBLE_QUOTED;
+  if (event.valueStart >= 0) walk.offset = event.valueStart - (isQuoted ? 1 : 0);
+  const text = getScalarValue(walk.text, event);
+  const data = event.style === SCALAR_STYLE.PLAIN ? plainValue(text) : text;
+  return { kind: "scalar", offset: walk.offset, data, size: 1 };
+}
+
+function plainValue(text: string): unknown {
+  for (const tag of PLAIN_TAGS) {
+    const value = tag.resolve(text, false, tag.tagName);
+    if (value !== NOT_RESOLVED) return value;
+  }
+  return text;
+}
+
+function readList(walk: Walk, event: SequenceEvent, path: Path): YamlNode {
+  checkTag(walk, event, path);
+  walk.offset = event.start;
+  const items: YamlNode[] = [];
+  while (!isEnd(walk)) items.push(readNode(walk, [...path, items.length]));
+  walk.next++;
+  const data = items.map((item) => item.data);
+  return { kind: "list", offset: event.start, items, data, size: 1 + sizeOf(items) };
+}
+
+function readMapping(walk: Walk, event: MappingEvent, path: Path): YamlNode {
+  checkTag(walk, event, path);
+  walk.offset = event.start;
+  const entries = new Map<string, Entry>();
+  while (!isEnd(walk)) {
+    const { offset: keyOffset, key } = readKey(walk, path);
+    const value = readNode(walk, [...path, key]);
+    if (entries.has(key)) {
+      const finding = { found: "this key a second time", expected: "each key once" };
+      walk.report(keyOffset, [...path, key], finding);
+    }
+    entries.set(key, { keyOffset, value });
+  }
+  walk.next++;
+  const data = Object.fromEntries([...entries].map(([key, { value }]) => [key, value.data]));
+  const size = 1 + sizeOf([...entries.values()].map(({ value }) => value));
+  return { kind: "mapping", offset: event.start, entries, data, size };
+}
+
+/** A key as text, whatever scalar it is: `1:` and `on:` are names like others. */
+function readKey(walk: Walk, path: Path): { readonly offset: number; readonly key: string } {
+  const event = walk.events[walk.next]!;
+  const { offset, data } = readNode(walk, path);
+  if (event.type === EVENT_ID.SCALAR) {
+    const key = getScalarValue(walk.text, event);
+    if (key !== "__proto__") return { offset, key };
+  }
+  const found = typeof data === "string" ? `the key ${data}` : "a collection as a key";
+  walk.report(offset, path, { found, expected: "a name as a key" });
+  return { offset, key: "" };
+}
+
+/** An alias stands for the node itself, so what it repeats is written once and located there. */
+function readAlias(walk: Walk, event: AliasEvent, path: Path): YamlNode {
+  const name = walk.text.slice(event.anchorStart, event.anchorEnd);
+  walk.offset = event.anchorStart - 1;
+  const node = walk.anchors.get(name);
+  if (node !== undefined) return node;
+  walk.report(walk.offset, path, { found: `*${name}`, expected: `an anchor &${name} before it` });
+  return { kind: "scalar", offset: walk.offset, data: null, size: 1 };
+}
+
+function checkTag(
+  walk: Walk,
+  event: ScalarEvent | SequenceEvent | MappingEvent,
+  path: Path,
+): void {
+  if (event.tagStart < 0) return;
+  const found = `the tag ${walk.text.slice(event.tagStart, event.tagEnd)}`;
+  walk.report(event.tagStart, path, { found, expected: "a value without a tag" });
+}
+
+function isEnd({ events, next }: Walk): boolean {
+  const event = events[next];
+  return event === undefined || event.type === EVENT_ID.POP;
+}
+
+function sizeOf(nodes: readonly YamlNode[]): number {
+  return nodes.reduce((sum, { size }) => sum + size, 0);
+}
+
+/** Offsets of key and value at `path`, as deep as it exists. */
+function offsetsOf(root: YamlNode | undefined, path: Path): { key: number; value: number } {
+  let node = root;
+  const found = { key: root?.offset ?? 0, value: root?.offset ?? 0 };
+  for (const part of path) {
+    if (node?.kind === "mapping") {
+      const entry = node.entries.get(String(part));
+      if (entry === undefined) break;
+      found.key = entry.keyOffset;
+      found.value = entry.value.offset;
+      node = entry.value;
+    } else if (node?.kind === "list" && typeof part === "number") {
+      const item: YamlNode | undefined = node.items[part];
+      if (item === undefined) break;
+      found.key = item.offset;
+      found.value = item.offset;
+      node = item;
+    } else break;
+  }
+  return found;
+}

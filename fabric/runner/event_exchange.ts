@@ -1,0 +1,130 @@
+/**
+ * The partition's side of its wires on the bus: publishes what it sends, takes in what comes, sends
+ * again what a peer misses and asks for what it misses itself. Counting is `resend_buffer.ts`'s, the
+ * format `wire_batch.ts`'s; when to publish (output commit) and when to ask is `runner.ts`'s.
+ */
+import type { Bus } from "../bus/bus.ts";
+import { encode } from "../bus/codec.ts";
+import { parseSubject, subjectOf } from "../bus/subjects.ts";
+import type { Departure } from "../partition/outgoing.ts";
+import { PostOffice } from "./resend_buffer.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import type { Event } from "../partition/event_queue.ts";
+import { batchFromValue, eventToRow } from "./wire_batch.ts";
+
+export interface WireExchangeOptions {
+  readonly run: string;
+  readonly partition: string;
+  /** Names of the nodes that live here. */
+  readonly nodes: readonly string[];
+  readonly plan: RackPlan;
+  /** Node name → partition name, for every node of the plan. */
+  readonly partitionOf: ReadonlyMap<string, string>;
+  readonly bus: Pick<Bus, "publish" | "maxPayload">;
+}
+
+/** How many events a partition is to have of an incarnation of a peer. */
+export type Expected = readonly [peer: string, incarnation: number, count: number];
+
+export class WireExchange {
+  readonly post = new PostOffice();
+  readonly #options: WireExchangeOptions;
+  /** Subject of what goes to each peer, and peer by the subject of what comes from it. */
+  readonly #subjects = new Map<string, string>();
+  readonly #peers = new Map<string, string>();
+  readonly #residents: ReadonlySet<number>;
+
+  constructor(options: WireExchangeOptions) {
+    this.#options = options;
+    const { run, partition, partitionOf, plan, nodes } = options;
+    this.#residents = new Set(
+      nodes.map((name) => plan.nodes.findIndex((node) => node.name === name)),
+    );
+    for (const peer of new Set(partitionOf.values())) {
+      this.#subjects.set(peer, subjectOf({ kind: "wire", run, from: partition, to: peer }));
+      this.#peers.set(subjectOf({ kind: "wire", run, from: peer, to: partition }), peer);
+    }
+  }
+
+  /** Publishes what a span has sent, and keeps it until it is confirmed. */
+  publish(incarnation: number, departures: readonly Departure[]): void {
+    const fresh = new Map<string, { first: number; events: Event[] }>();
+    for (const { to, event } of departures) {
+      let batch = fresh.get(to);
+      if (batch === undefined) {
+        const { first, events } = this.post.keptFor(to, 0);
+        fresh.set(to, batch = { first: first + events.length, events: [] });
+      }
+      batch.events.push(event);
+      this.post.post(to, event);
+    }
+    for (const [to, { first, events }] of fresh) {
+      this.#publishEvents(to, { incarnation, first, events });
+    }
+  }
+
+  /** Publishes events in as many batches as the bus's largest payload asks for. */
+  #publishEvents(
+    to: string,
+    batch: {
+      readonly incarnation: number;
+      readonly first: number;
+      readonly events: readonly Event[];
+    },
+  ): void {
+    const { bus } = this.#options;
+    const { incarnation, first, events } = batch;
+    const payload = encode([incarnation, first, events.map(eventToRow)]);
+    if (payload.length <= bus.maxPayload || events.length === 1) {
+      bus.publish(this.#subjects.get(to)!, payload);
+      return;
+    }
+    const half = events.length >> 1;
+    this.#publishEvents(to, { incarnation, first, events: events.slice(0, half) });
+    this.#publishEvents(to, { incarnation, first: first + half, events: events.slice(half) });
+  }
+
+  /** Takes in what came on a wire. @returns whether it was a batch of events for this partition. */
+  receive(value: unknown, subject: string): boolean {
+    const peer = this.#peers.get(subject);
+    const batch = batchFromValue(value);
+    if (peer === undefined || batch === undefined) return false;
+    if (!batch.events.every((event) => this.#isOurs(event))) return false;
+    this.post.receive(peer, batch);
+    return true;
+  }
+
+  /** Whether an event is for a node that lives here, and from one that there is. */
+  #isOurs({ source, target }: Event): boolean {
+    return this.#residents.has(target) && source < this.#options.plan.nodes.length;
+  }
+
+  /** Asks peers for what is missing of what they have sent. */
+  askFor(missing: readonly Expected[]): void {
+    const { bus, run, partition } = this.#options;
+    for (const [peer, incarnation, count] of missing) {
+      const from = this.post.have(peer, incarnation, count);
+      const subject = subjectOf({ kind: "again", run, asker: partition, of: peer });
+      bus.publish(subject, encode([incarnation, from]));
+    }
+  }
+
+  /**
+   * A peer asks for what it misses, and gets it if it means this incarnation.
+   * @param at.incarnation undefined where the partition has not begun.
+   * @returns whether that was a well-formed request.
+   */
+  sendAgain(
+    value: unknown,
+    at: { readonly subject: string; readonly incarnation: number | undefined },
+  ): boolean {
+    const { subject, incarnation } = at;
+    const name = parseSubject(subject);
+    const [asked, from] = Array.isArray(value) ? value as unknown[] : [];
+    if (name?.kind !== "again" || !Number.isSafeInteger(from)) return false;
+    if (incarnation === undefined || asked !== incarnation) return true;
+    const { first, events } = this.post.keptFor(name.asker, from as number);
+    if (events.length > 0) this.#publishEvents(name.asker, { incarnation, first, events });
+    return true;
+  }
+}

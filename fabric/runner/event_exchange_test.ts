@@ -1,0 +1,127 @@
+import { beforeEach, describe, it } from "@std/testing/bdd";
+import assert from "node:assert/strict";
+import { decode } from "../bus/codec.ts";
+import { subjectOf } from "../bus/subjects.ts";
+import { toyRack } from "./clock_testing.ts";
+import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
+import { WireExchange } from "./event_exchange.ts";
+
+const RUN = "run1";
+const WIRE = subjectOf({ kind: "wire", run: RUN, from: "p", to: "q" });
+const AGAIN = subjectOf({ kind: "again", run: RUN, asker: "q", of: "p" });
+const PLAN = toyRack(1, { names: ["a", "b"], cables: [] });
+
+function event(time: number): Event {
+  return {
+    time,
+    kind: EVENT_KINDS.link,
+    source: 0,
+    counter: time,
+    target: 1,
+    sourceLife: 0,
+    targetLife: 0,
+    input: { kind: "link", port: 0, up: true },
+  };
+}
+
+const departures = (...times: number[]) => times.map((at) => ({ to: "q", event: event(at) }));
+
+describe("WireExchange", () => {
+  let sent: { subject: string; value: unknown; bytes: number }[];
+  let maxPayload: number;
+
+  beforeEach(() => {
+    sent = [];
+    maxPayload = Infinity;
+  });
+
+  /** p is node a, q is node b; what is published stands in `sent`. */
+  function exchange(partition: "p" | "q"): WireExchange {
+    return new WireExchange({
+      run: RUN,
+      partition,
+      nodes: [partition === "p" ? "a" : "b"],
+      plan: PLAN,
+      partitionOf: new Map([["a", "p"], ["b", "q"]]),
+      bus: {
+        maxPayload,
+        publish: (subject, payload) => {
+          sent.push({ subject, value: decode(payload), bytes: payload.length });
+        },
+      },
+    });
+  }
+
+  /** What q has of incarnation 3 of p once all that p published has come. */
+  function timesAtPeer(): number[] {
+    const peer = exchange("q");
+    for (const { subject, value } of sent) assert.ok(peer.receive(value, subject));
+    return peer.post.take("p", 3, 100).map(({ time }) => time);
+  }
+
+  it("publishes a span as one batch, numbered on from the spans before it", () => {
+    const wires = exchange("p");
+    wires.publish(3, departures(10, 20));
+    wires.publish(3, departures(30));
+    assert.deepEqual(sent.map(({ subject }) => subject), [WIRE, WIRE]);
+    assert.deepEqual(timesAtPeer(), [10, 20, 30]);
+  });
+
+  it("publishes nothing for a span that sent nothing", () => {
+    exchange("p").publish(3, []);
+    assert.equal(sent.length, 0);
+  });
+
+  it("cuts a batch up until each part fits the bus, but no event", () => {
+    maxPayload = 50;
+    const times = [10, 20, 30, 40, 50, 60, 70];
+    exchange("p").publish(3, departures(...times));
+    assert.ok(sent.length > 1 && sent.every(({ bytes }) => bytes <= maxPayload));
+    assert.deepEqual(timesAtPeer(), times);
+    sent = [];
+    maxPayload = 1;
+    exchange("p").publish(3, departures(10, 20));
+    assert.equal(sent.length, 2);
+  });
+
+  it("sends again what a peer misses, from the number that it names", () => {
+    const wires = exchange("p");
+    wires.publish(3, departures(10, 20, 30));
+    const lost = sent.splice(0);
+    assert.ok(wires.sendAgain([3, 0], { subject: AGAIN, incarnation: 3 }));
+    assert.deepEqual(sent, lost);
+    sent = [];
+    assert.ok(wires.sendAgain([3, 3], { subject: AGAIN, incarnation: 3 }));
+    assert.equal(sent.length, 0);
+  });
+
+  it("sends nothing again of another incarnation, or before it has begun", () => {
+    const wires = exchange("p");
+    wires.publish(3, departures(10));
+    sent = [];
+    assert.ok(wires.sendAgain([2, 0], { subject: AGAIN, incarnation: 3 }));
+    assert.ok(wires.sendAgain([3, 0], { subject: AGAIN, incarnation: undefined }));
+    assert.equal(sent.length, 0);
+  });
+
+  it("asks from the first event on that is not here", () => {
+    const wires = exchange("p");
+    wires.publish(3, departures(10, 20));
+    const peer = exchange("q");
+    for (const { subject, value } of sent.splice(0)) peer.receive(value, subject);
+    peer.askFor([["p", 3, 5]]);
+    assert.deepEqual(sent.map(({ subject, value }) => [subject, value]), [[AGAIN, [3, 2]]]);
+  });
+
+  it("refuses what is no batch or request, comes from nobody, or is for a node elsewhere", () => {
+    exchange("p").publish(3, departures(10));
+    const { value } = sent[0]!;
+    assert.equal(exchange("q").receive("batch", WIRE), false);
+    const fromNobody = subjectOf({ kind: "wire", run: RUN, from: "x", to: "q" });
+    assert.equal(exchange("q").receive(value, fromNobody), false);
+    const toP = subjectOf({ kind: "wire", run: RUN, from: "q", to: "p" });
+    assert.equal(exchange("p").receive(value, toP), false);
+    assert.equal(exchange("p").sendAgain([3, "0"], { subject: AGAIN, incarnation: 3 }), false);
+    assert.equal(exchange("p").sendAgain([3, 0], { subject: WIRE, incarnation: 3 }), false);
+  });
+});

@@ -1,0 +1,119 @@
+/**
+ * What was sent to and got from the other partitions, counted. NATS delivers at most once and says
+ * nothing of what it lost, so every event of a pair has a number, the sender keeps it until the
+ * timekeeper says that it was taken, and a receiver that misses one asks for it again.
+ */
+import type { Event } from "../partition/event_queue.ts";
+import { NEVER, type Time } from "../base/time.ts";
+import type { WireBatch } from "./wire_batch.ts";
+
+/** Events to one peer that may have to be sent again. */
+interface Outbox {
+  /** Events sent before the first kept one. */
+  first: number;
+  kept: Event[];
+  /** Earliest arrival among those sent since the last report. */
+  earliest: Time;
+}
+
+/** Events from one incarnation of one peer. */
+interface Inbox {
+  readonly peer: string;
+  readonly incarnation: number;
+  /** Events handed to the partition. */
+  taken: number;
+  /** Received and not taken: the first is number `taken`. */
+  waiting: Event[];
+}
+
+export class PostOffice {
+  readonly #out = new Map<string, Outbox>();
+  readonly #in = new Map<string, Inbox>();
+
+  /** Notes an event as sent to `peer`. */
+  post(peer: string, event: Event): void {
+    let box = this.#out.get(peer);
+    if (box === undefined) this.#out.set(peer, box = { first: 0, kept: [], earliest: NEVER });
+    box.kept.push(event);
+    box.earliest = Math.min(box.earliest, event.time);
+  }
+
+  /** Events sent to each peer so far, and the earliest of this span; peers with none are left out. */
+  takeSent(): [peer: string, count: number, earliest: Time][] {
+    const sent: [string, number, Time][] = [];
+    for (const [peer, box] of this.#out) {
+      if (box.earliest === NEVER) continue;
+      sent.push([peer, box.first + box.kept.length, box.earliest]);
+      box.earliest = NEVER;
+    }
+    return sent;
+  }
+
+  /** Events sent to each peer so far, and the earliest of all that are not confirmed. */
+  allSent(): [peer: string, count: number, earliest: Time][] {
+    return [...this.#out].map(([peer, box]) => [
+      peer,
+      box.first + box.kept.length,
+      box.kept.reduce((least, { time }) => Math.min(least, time), NEVER),
+    ]);
+  }
+
+  /** `peer` has taken the first `count` events: they need not be kept. */
+  confirm(peer: string, count: number): void {
+    const box = this.#out.get(peer);
+    if (box === undefined || count <= box.first) return;
+    box.kept.splice(0, count - box.first);
+    box.first = count;
+  }
+
+  /** What is kept for `peer` from event number `from` on. */
+  keptFor(peer: string, from: number): { first: number; events: readonly Event[] } {
+    const box = this.#out.get(peer);
+    if (box === undefined) return { first: from, events: [] };
+    const skip = Math.max(0, from - box.first);
+    return { first: box.first + skip, events: box.kept.slice(skip) };
+  }
+
+  /** Takes in a batch, whatever of it is new; what does not join on to the rest waits to be resent. */
+  receive(peer: string, batch: WireBatch): void {
+    const box = this.#inboxOf(peer, batch.incarnation);
+    const have = box.taken + box.waiting.length;
+    if (batch.first > have) return;
+    const known = have - batch.first;
+    for (let i = known; i < batch.events.length; i++) box.waiting.push(batch.events[i]!);
+  }
+
+  /** Begins after what was sent to an earlier life of this partition. */
+  skip(peer: string, incarnation: number, count: number): void {
+    const box = this.#inboxOf(peer, incarnation);
+    box.waiting.splice(0, count - box.taken);
+    box.taken = count;
+  }
+
+  /** How many of the first `count` events of that incarnation of `peer` are here. */
+  have(peer: string, incarnation: number, count: number): number {
+    const box = this.#inboxOf(peer, incarnation);
+    return Math.min(count, box.taken + box.waiting.length);
+  }
+
+  /** Hands over what is not yet taken of the first `count` events. */
+  take(peer: string, incarnation: number, count: number): readonly Event[] {
+    const box = this.#inboxOf(peer, incarnation);
+    if (count <= box.taken) return [];
+    const events = box.waiting.splice(0, count - box.taken);
+    box.taken += events.length;
+    return events;
+  }
+
+  /** Events taken from each peer. */
+  taken(): [peer: string, incarnation: number, count: number][] {
+    return [...this.#in.values()].map(({ peer, incarnation, taken }) => [peer, incarnation, taken]);
+  }
+
+  #inboxOf(peer: string, incarnation: number): Inbox {
+    const key = `${peer}/${incarnation}`;
+    let box = this.#in.get(key);
+    if (box === undefined) this.#in.set(key, box = { peer, incarnation, taken: 0, waiting: [] });
+    return box;
+  }
+}

@@ -1,0 +1,388 @@
+/**
+ * Puts a partition on the bus: takes grants, gets what a grant says was sent, lets the partition run,
+ * makes what became persistent durable, and only then lets anybody see what was sent (output commit).
+ * How events cross the bus is in `event_exchange.ts`.
+ *
+ * Nothing here decides a result: when, in which order and how often messages of the bus come changes
+ * how long a run takes and nothing else. One of the few files of `fabric/` with a timer.
+ */
+import { assert } from "../base/assert.ts";
+import { decode, encode } from "../bus/codec.ts";
+import type { Bus, Subscription } from "../bus/bus.ts";
+import type { Observer } from "../capture/observation.ts";
+import { ANY, patternOf, subjectOf } from "../bus/subjects.ts";
+import type { DurableWrite, TraceStep } from "../node.ts";
+import { type CreateNode, Partition } from "../partition/partition.ts";
+import type { PostOffice } from "./resend_buffer.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import { noticeOf } from "../partition/local_node.ts";
+import {
+  type Grant,
+  grantFromArray,
+  joinToArray,
+  type Report,
+  reportToArray,
+  spanNumber,
+  type Welcome,
+  welcomeFromArray,
+} from "../clock/clock.ts";
+import type { Event } from "../partition/event_queue.ts";
+import type { Time } from "../base/time.ts";
+import { WireExchange } from "./event_exchange.ts";
+
+/** Where a host's persistent bytes outlive its process: one all-or-nothing write per span. */
+export interface DurableStore {
+  /** Makes good what an earlier process left: the span `lastSpan` and all before it happened. */
+  settle(lastSpan: number): void;
+  commit(span: number, writes: readonly DurableWrite[]): void;
+  close(): void;
+}
+
+export interface RunnerOptions {
+  readonly run: string;
+  readonly partition: string;
+  readonly nodes: readonly string[];
+  readonly plan: RackPlan;
+  readonly partitionOf: ReadonlyMap<string, string>;
+  /** Least delay in ps from each other partition to this one. */
+  readonly returnDelay: (partition: string) => Time;
+  /** Different for every process. */
+  readonly instance: string;
+  readonly bus: Bus;
+  readonly create: CreateNode;
+  readonly stores: ReadonlyMap<string, DurableStore>;
+  readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
+  readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
+  /** Told of what is to be captured, and of the end of each span before anybody else sees the span. */
+  readonly observer?: Observer;
+  /** Called with what makes this process useless: a broken invariant, a full disk. */
+  readonly onFatal: (error: unknown) => void;
+  /** Brings what programs need that are about to be started by order. */
+  readonly load?: (programs: readonly string[]) => Promise<void>;
+  /** For tests: waits before each span, to show that results do not depend on it. */
+  readonly delay?: () => Promise<void>;
+  /** For tests: holds the process up between writing a span down and telling of it. */
+  readonly hesitate?: () => void;
+}
+
+/** How long a grant waits for what it names before the first and each later request to resend, ms. */
+const RESEND_FIRST_MS = 20;
+const RESEND_AGAIN_MS = 200;
+const JOIN_AGAIN_MS = 250;
+/** How often a partition says that it is still here. */
+export const ALIVE_MS = 500;
+
+/** What the bus brought and this process would not take. */
+export interface Refusals {
+  malformed: number;
+  stale: number;
+}
+
+export class Runner {
+  readonly #options: RunnerOptions;
+  readonly #reportSubject: string;
+  readonly #wires: WireExchange;
+  readonly #post: PostOffice;
+  readonly #refusals: Refusals = { malformed: 0, stale: 0 };
+  #partition: Partition | undefined;
+  #subscriptions: Subscription[] = [];
+  #term = 0;
+  #incarnation = 0;
+  #done = 0;
+  #bootAt: Time = 0;
+  #reached: Time = 0;
+  #lastReport: Report | undefined;
+  #waiting: Grant | undefined;
+  #busy = false;
+  #resendTimer: ReturnType<typeof setTimeout> | undefined;
+  #joinTimer: ReturnType<typeof setInterval> | undefined;
+  #aliveTimer: ReturnType<typeof setInterval> | undefined;
+  /** Link changes and program starts that were carried out: a new timekeeper may repeat them. */
+  readonly #carriedOut = new Set<string>();
+
+  constructor(options: RunnerOptions) {
+    this.#options = options;
+    const { run, partition } = options;
+    this.#reportSubject = subjectOf({ kind: "clock.report", run, partition });
+    this.#wires = new WireExchange(options);
+    this.#post = this.#wires.post;
+  }
+
+  get refusals(): Readonly<Refusals> {
+    return this.#refusals;
+  }
+
+  /** Messages that this life of the partition has sent to others. */
+  get sent(): number {
+    return this.#post.allSent().reduce((sum, [, count]) => sum + count, 0);
+  }
+
+  get partition(): Partition | undefined {
+    return this.#partition;
+  }
+
+  /** Subscribes and asks to be let in, until the timekeeper answers. */
+  start(): void {
+    const { bus, run, partition } = this.#options;
+    const on = (pattern: string, handler: (value: unknown, subject: string) => void) => {
+      this.#subscriptions.push(bus.subscribe(pattern, (payload, subject) => {
+        try {
+          handler(decode(payload), subject);
+        } catch (error) {
+          this.#options.onFatal(error);
+        }
+      }));
+    };
+    on(patternOf({ kind: "wire", run, from: ANY, to: partition }), (v, s) => this.#onWire(v, s));
+    on(patternOf({ kind: "again", run, asker: ANY, of: partition }), (v, s) => this.#onAgain(v, s));
+    on(patternOf({ kind: "clock.grant", run, partition }), (v) => this.#onClock(v));
+    on(patternOf({ kind: "clock.ask", run }), (v) => this.#onAsk(v));
+    this.#join();
+    this.#joinTimer = setInterval(() => this.#join(), JOIN_AGAIN_MS);
+    this.#aliveTimer = setInterval(() => this.#sayAlive(), ALIVE_MS);
+  }
+
+  /** Stops listening and closes the stores; what was reported is durable. */
+  stop(): void {
+    clearInterval(this.#joinTimer);
+    clearInterval(this.#aliveTimer);
+    clearTimeout(this.#resendTimer);
+    for (const subscription of this.#subscriptions) subscription.close();
+    this.#subscriptions = [];
+    for (const store of this.#options.stores.values()) store.close();
+  }
+
+  #join(): void {
+    const { bus, run, partition, instance } = this.#options;
+    const subject = subjectOf({ kind: "clock.join", run, partition });
+    bus.publish(subject, encode(joinToArray({ partition, instance })));
+  }
+
+  #sayAlive(): void {
+    const { bus, run, partition, instance } = this.#options;
+    const subject = subjectOf({ kind: "clock.alive", run, partition });
+    bus.publish(subject, encode(joinToArray({ partition, instance })));
+  }
+
+  #onClock(value: unknown): void {
+    const [kind, body] = Array.isArray(value) ? value as unknown[] : [];
+    if (kind === "welcome") {
+      const welcome = welcomeFromArray(body);
+      if (welcome !== undefined) return this.#onWelcome(welcome);
+    } else if (kind === "grant") {
+      const grant = grantFromArray(body);
+      if (grant !== undefined) return this.#onGrant(grant);
+    }
+    this.#refusals.malformed++;
+  }
+
+  #onWelcome(welcome: Welcome): void {
+    if (this.#partition !== undefined || welcome.instance !== this.#options.instance) return;
+    clearInterval(this.#joinTimer);
+    this.#term = welcome.term;
+    this.#incarnation = welcome.incarnation;
+    for (const store of this.#options.stores.values()) store.settle(welcome.settledSpan);
+    const { plan, nodes, partitionOf, create, returnDelay } = this.#options;
+    const { onTrace, onReport, observer } = this.#options;
+    const partition = new Partition({
+      plan,
+      nodes,
+      partitionOf,
+      create,
+      returnDelay,
+      scriptedFaults: nodes.length > 1,
+      ...(onTrace && { onTrace }),
+      ...(onReport && { onReport }),
+      ...(observer && { observer }),
+    });
+    this.#partition = partition;
+    this.#bootAt = welcome.bootAt;
+    this.#reached = welcome.bootAt;
+    for (const change of welcome.noticed) partition.noteLink(noticeOf(change));
+    for (const [peer, incarnation, count] of welcome.sentSoFar) {
+      this.#post.skip(peer, incarnation, count);
+    }
+    partition.powerOn(
+      welcome.bootAt,
+      new Map(welcome.lives.map(([node, life, high, low, events]) => [
+        node,
+        { life, digest: { high, low, events } },
+      ])),
+    );
+    this.#lastReport = this.#report({ grant: 0, all: false, stopped: false });
+  }
+
+  #onGrant(grant: Grant): void {
+    if (
+      this.#partition === undefined || grant.incarnation !== this.#incarnation ||
+      grant.term < this.#term
+    ) {
+      this.#refusals.stale++;
+      return;
+    }
+    if (grant.id === this.#done && this.#lastReport !== undefined) {
+      this.#publishReport(this.#lastReport);
+      return;
+    }
+    if (grant.id === this.#waiting?.id && grant.lost.length === 0) return;
+    if (grant.id !== this.#done + 1) {
+      this.#refusals.stale++;
+      return;
+    }
+    this.#term = grant.term;
+    this.#waiting = grant;
+    this.#tryGrant(RESEND_FIRST_MS);
+  }
+
+  /** Runs the grant in hand if all it names is here; else asks for what is missing, in a while. */
+  #tryGrant(patienceMs: number): void {
+    clearTimeout(this.#resendTimer);
+    const grant = this.#waiting;
+    if (grant === undefined || this.#busy) return;
+    const missing = grant.expect.filter(([peer, incarnation, count]) =>
+      this.#post.have(peer, incarnation, count) < count &&
+      !grant.lost.some(([name, life]) => name === peer && life === incarnation)
+    );
+    if (missing.length === 0) {
+      this.#begin(grant);
+      return;
+    }
+    this.#resendTimer = setTimeout(() => {
+      this.#wires.askFor(missing);
+      this.#tryGrant(RESEND_AGAIN_MS);
+    }, patienceMs);
+  }
+
+  #begin(grant: Grant): void {
+    const { delay, load } = this.#options;
+    const ordered = grant.runs.map(({ program }) => program.run);
+    if (delay === undefined && (load === undefined || ordered.length === 0)) {
+      this.#carryOut(grant);
+      return;
+    }
+    this.#busy = true;
+    Promise.all([delay?.(), load?.(ordered)]).then(() => {
+      this.#busy = false;
+      if (this.#waiting === grant) this.#carryOut(grant);
+      else this.#tryGrant(RESEND_FIRST_MS);
+    }).catch(this.#options.onFatal);
+  }
+
+  #carryOut(grant: Grant): void {
+    const partition = this.#partition!;
+    this.#waiting = undefined;
+    for (const [peer, count] of grant.confirmed) this.#post.confirm(peer, count);
+    for (const [peer, incarnation, count] of grant.expect) {
+      for (const event of this.#post.take(peer, incarnation, count)) this.#accept(event);
+    }
+    for (const change of grant.links) this.#accept(noticeOf(change));
+    for (const order of grant.runs) {
+      if (this.#first(`run ${order.counter}`)) {
+        partition.run(order.host, {
+          time: order.at,
+          counter: order.counter,
+          program: order.program,
+        });
+      }
+    }
+    for (const fault of grant.cables) {
+      if (this.#first(`cable ${fault.id}`)) partition.addLinkFault(fault);
+    }
+    let stopped = false;
+    const wanted = grant.stopOn;
+    const advance = partition.advance(
+      grant.horizon,
+      wanted === "" ? undefined : (node, { step }) => {
+        const hit = step === wanted || `${node}:${step}` === wanted;
+        stopped ||= hit;
+        return hit;
+      },
+    );
+    this.#reached = advance.reached;
+    partition.takeDurable((host, writes) => {
+      const store = this.#options.stores.get(host);
+      assert(store !== undefined, `Host ${host} has no store for what became persistent`);
+      store.commit(spanNumber(this.#incarnation, grant.id), writes);
+    });
+    this.#options.observer?.commit(spanNumber(this.#incarnation, grant.id));
+    this.#options.hesitate?.();
+    this.#wires.publish(this.#incarnation, partition.takeDepartures());
+    this.#done = grant.id;
+    this.#lastReport = this.#report({ grant: grant.id, all: false, stopped });
+    this.#publishReport(this.#lastReport);
+  }
+
+  /**
+   * What arrives before power comes on is lost, but for the state that it leaves a cable in. News of
+   * a cable may come twice: from the node at its other end, and from the timekeeper.
+   */
+  #accept(event: Event): void {
+    if (event.time < this.#bootAt) {
+      if (event.input.kind === "link") this.#partition!.noteLink(event);
+      return;
+    }
+    const { input, source, sourceLife, target } = event;
+    const known = input.kind === "link" &&
+      !this.#first(`link ${source} ${sourceLife} ${target} ${input.port} ${input.up}`);
+    if (!known) this.#partition!.accept(event);
+  }
+
+  #first(key: string): boolean {
+    if (this.#carriedOut.has(key)) return false;
+    this.#carriedOut.add(key);
+    return true;
+  }
+
+  #report(options: { grant: number; all: boolean; stopped: boolean }): Report {
+    const partition = this.#partition!;
+    const sent = options.all ? this.#post.allSent() : this.#post.takeSent();
+    return {
+      term: this.#term,
+      partition: this.#options.partition,
+      incarnation: this.#incarnation,
+      grant: options.grant,
+      reached: this.#reached,
+      next: partition.next,
+      now: partition.now,
+      ran: partition.ran,
+      events: partition.events,
+      sent: sent.map(([peer, count, earliest]) =>
+        [peer, this.#incarnation, count, earliest] as const
+      ),
+      digests: partition.digestStates().map(([node, digest]) =>
+        [node, digest.high, digest.low, digest.events] as const
+      ),
+      stopped: options.stopped,
+      taken: options.all ? this.#post.taken() : null,
+    };
+  }
+
+  #publishReport(report: Report): void {
+    this.#options.bus.publish(this.#reportSubject, encode(reportToArray(report)));
+  }
+
+  /** A new timekeeper asks: a grant that has not begun did not happen, the rest is told. */
+  #onAsk(value: unknown): void {
+    if (!Number.isSafeInteger(value) || (value as number) < this.#term) {
+      this.#refusals.malformed++;
+      return;
+    }
+    if (this.#partition === undefined) return this.#join();
+    this.#term = value as number;
+    this.#waiting = undefined;
+    this.#lastReport = this.#report({ grant: this.#done, all: true, stopped: false });
+    // It knows no process by name yet, and is to take no earlier one's death for this one's.
+    this.#sayAlive();
+    this.#publishReport(this.#lastReport);
+  }
+
+  #onWire(value: unknown, subject: string): void {
+    if (this.#wires.receive(value, subject)) this.#tryGrant(RESEND_FIRST_MS);
+    else this.#refusals.malformed++;
+  }
+
+  #onAgain(value: unknown, subject: string): void {
+    const incarnation = this.#partition === undefined ? undefined : this.#incarnation;
+    if (!this.#wires.sendAgain(value, { subject, incarnation })) this.#refusals.malformed++;
+  }
+}

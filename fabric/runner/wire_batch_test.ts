@@ -1,0 +1,69 @@
+import { describe, it } from "@std/testing/bdd";
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { decode, encode } from "../bus/codec.ts";
+import type { Input } from "../node.ts";
+import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
+import { batchFromValue, eventToRow } from "./wire_batch.ts";
+
+const BYTES = new Uint8Array([1, 2, 3]);
+const INPUTS: readonly Input[] = [
+  { kind: "message", port: 1, message: { kind: "frame", bytes: BYTES }, tailPs: 12 },
+  {
+    kind: "message",
+    port: 0,
+    message: { kind: "memory-write", address: 2 ** 40, data: BYTES, noSnoop: true },
+    tailPs: 0,
+  },
+  { kind: "link", port: 2, up: false },
+];
+
+function eventOf(input: Input): Event {
+  const kind = input.kind === "link" ? EVENT_KINDS.link : EVENT_KINDS.message;
+  return {
+    time: 2 ** 45,
+    kind,
+    source: 1,
+    counter: 2,
+    target: 3,
+    sourceLife: 4,
+    targetLife: 5,
+    input,
+  };
+}
+
+describe("a wire batch", () => {
+  it("comes back from the bus as it was", () => {
+    const events = INPUTS.map(eventOf);
+    const value = decode(encode([7, 100, events.map(eventToRow)]));
+    const batch = batchFromValue(value);
+    assert.equal(batch?.incarnation, 7);
+    assert.equal(batch?.first, 100);
+    assert.deepEqual(batch?.events, events);
+  });
+
+  it("is refused whole where any event in it is malformed", () => {
+    const good = eventToRow(eventOf(INPUTS[0]!));
+    for (let i = 0; i < good.length; i++) {
+      for (const wrong of [-1, 0.5, "x", null, {}]) {
+        if (i === 9 && wrong === null) continue;
+        const row = [...good];
+        row[i] = wrong;
+        assert.equal(
+          batchFromValue([0, 0, [good, row]]),
+          undefined,
+          `${i}: ${JSON.stringify(wrong)}`,
+        );
+      }
+    }
+  });
+
+  it("is undefined, never an exception, for any value", () => {
+    fc.assert(
+      fc.property(fc.anything(), (value) => assert.equal(batchFromValue(value), undefined)),
+      {
+        seed: 7,
+      },
+    );
+  });
+});

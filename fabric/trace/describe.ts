@@ -1,0 +1,182 @@
+/**
+ * One line for people per message: what crosses a cable, in the words of its specification. Nothing
+ * reads these lines back.
+ */
+import type { Message } from "../node.ts";
+import { type Aeth, parseSyndrome } from "../wire/roce/aeth.ts";
+import { type CmMessage, decodeCm } from "../wire/roce/cm.ts";
+import { GSI_QPN } from "../wire/roce/bth.ts";
+import { describeCoherence, describeHintOf, describeVerify } from "./describe_vendor.ts";
+import { frameDestination, frameSource } from "../wire/roce/frame_peek.ts";
+import { decodeReport } from "../wire/roce/igmp.ts";
+import { ECN } from "../wire/roce/ipv4.ts";
+import { opcodeRow } from "../wire/roce/opcode.ts";
+import { decodePacket, isRefusal, type RocePacket } from "../wire/roce/packet.ts";
+import type { PcieMessage } from "../wire/host_bus/pcie.ts";
+import type { RnicEvent } from "../wire/host_bus/rnic_command.ts";
+import { decodePfc, describePfc } from "../wire/roce/pfc.ts";
+
+/** Gives an IPv4 address the name by which a reader knows it. */
+export type Naming = (address: number) => string;
+
+/** `10.0.0.1`. */
+export function formatAddress(address: number): string {
+  return `${address >>> 24}.${(address >>> 16) & 255}.${(address >>> 8) & 255}.${address & 255}`;
+}
+
+/** `02:00:00:00:00:01`. */
+export function formatMac(mac: number): string {
+  return mac.toString(16).padStart(12, "0").match(/../g)!.join(":");
+}
+
+/** A line for any message. */
+export function describeMessage(message: Message, naming: Naming = formatAddress): string {
+  return message.kind === "frame" ? describeFrame(message.bytes, naming) : describePcie(message);
+}
+
+/** `a→b RC RDMA WRITE ONLY qp=0x22 psn=7 va=0x7f0012345000 rkey=0x12a5c len=13 data=13 ack`. */
+export function describeFrame(
+  bytes: Uint8Array<ArrayBuffer>,
+  naming: Naming = formatAddress,
+): string {
+  const packet = decodePacket(bytes);
+  if (!isRefusal(packet)) return describePacket(packet, naming);
+  const changes = decodeReport(bytes);
+  if (changes !== undefined) {
+    const words = changes.map(({ group, member }) => (member ? "+" : "-") + formatAddress(group));
+    return `${formatMac(frameSource(bytes))} IGMP membership report ${words.join(" ")}`;
+  }
+  const ends = `${formatMac(frameSource(bytes))}→${formatMac(frameDestination(bytes))}`;
+  const pfc = decodePfc(bytes);
+  if (pfc !== undefined) return `${ends} ${describePfc(pfc)}`;
+  return `${ends} ${bytes.length} B refused: ${packet.refused}`;
+}
+
+/** The line of a decoded packet. */
+export function describePacket(packet: RocePacket, naming: Naming = formatAddress): string {
+  const { bth } = packet;
+  const words = [
+    `${naming(packet.sourceAddress)}→${naming(packet.destinationAddress)}`,
+    opcodeRow(bth.opcode)?.name ?? `opcode ${hex(bth.opcode)}`,
+    `qp=${hex(bth.destQpn)}`,
+    `psn=${bth.psn}`,
+    ...extensionWords(packet),
+  ];
+  if (packet.payload.length > 0) words.push(`data=${packet.payload.length}`);
+  if (bth.ackReq) words.push("ack");
+  if (bth.solicited) words.push("solicited");
+  if (bth.fecn) words.push("fecn");
+  if (bth.becn) words.push("becn");
+  if (packet.ecn === ECN.congestion) words.push("ce");
+  const cm = bth.destQpn === GSI_QPN ? decodeCm(packet.payload) : undefined;
+  if (cm !== undefined) words.push(describeCm(cm));
+  const hint = describeHintOf(packet);
+  if (hint !== undefined) words.push(hint);
+  return words.join(" ");
+}
+
+function extensionWords(packet: RocePacket): string[] {
+  const { reth, persistEth, aeth, deth, atomicEth, atomicAckEth, immdt, ieth, feth } = packet;
+  const words: string[] = [];
+  if (feth) words.push(`select=${feth.select} placement=${feth.placement}`);
+  if (reth) words.push(`va=${hex(reth.va)} rkey=${hex(reth.rkey)} len=${reth.length}`);
+  if (persistEth) words.push(`persist=v${persistEth.version}`);
+  words.push(...vendorWords(packet));
+  if (aeth) words.push(describeAeth(aeth));
+  if (deth) words.push(`from-qp=${hex(deth.sourceQpn)} qkey=${hex(deth.qKey)}`);
+  if (atomicEth) {
+    words.push(`va=${hex(atomicEth.va)} rkey=${hex(atomicEth.rkey)}`);
+    words.push(`swap-add=${atomicEth.swapAdd} compare=${atomicEth.compare}`);
+  }
+  if (atomicAckEth) words.push(`original=${atomicAckEth.original}`);
+  if (immdt) words.push(`imm=${hex(immdt.immediate)}`);
+  if (ieth) words.push(`invalidate=${hex(ieth.rkey)}`);
+  return words;
+}
+
+function vendorWords({ bth, verifyEth, digestEth, coherenceEth }: RocePacket): string[] {
+  const words: string[] = [];
+  if (verifyEth) words.push(describeVerify(verifyEth));
+  if (digestEth) words.push(`crc=${hex(digestEth.crc)}`);
+  if (coherenceEth) {
+    words.push(describeCoherence(coherenceEth, opcodeRow(bth.opcode)!.operation));
+  }
+  return words;
+}
+
+function describeAeth(aeth: Aeth): string {
+  const syndrome = parseSyndrome(aeth.syndrome);
+  const msn = `msn=${aeth.msn}`;
+  switch (syndrome.kind) {
+    case "ack":
+      return msn;
+    case "rnr-nak":
+      return `rnr-nak timer=${syndrome.timerCode} ${msn}`;
+    case "nak":
+      return `nak ${syndrome.code} ${msn}`;
+    case "reserved":
+      return `syndrome=${hex(aeth.syndrome)} ${msn}`;
+  }
+}
+
+function describeCm(message: CmMessage): string {
+  const local = `cm ${message.type} id=${hex(message.localCommId)}`;
+  switch (message.type) {
+    case "REQ":
+      return `${local} service=${hex(message.serviceId)} for-qp=${hex(message.localQpn)} ` +
+        `first-psn=${message.startingPsn}`;
+    case "REP":
+      return `${local} to=${hex(message.remoteCommId)} for-qp=${hex(message.localQpn)} ` +
+        `first-psn=${message.startingPsn}`;
+    case "REJ":
+      return `${local} to=${hex(message.remoteCommId)} reason=${message.reason}`;
+    case "MRA":
+      return `${local} to=${hex(message.remoteCommId)} of=${
+        message.received === 0 ? "REQ" : "REP"
+      }`;
+    case "RTU":
+    case "DREQ":
+    case "DREP":
+      return `${local} to=${hex(message.remoteCommId)}`;
+  }
+}
+
+/** The line of a bus message: `DMA write 0x1000 64 B no-snoop`. */
+export function describePcie(message: PcieMessage): string {
+  switch (message.kind) {
+    case "memory-write":
+      return `DMA write ${hex(message.address)} ${message.data.length} B${snoop(message)}`;
+    case "memory-read":
+      return `DMA read ${hex(message.address)} ${message.length} B tag=${message.tag}` +
+        snoop(message);
+    case "completion":
+      return message.status === "success"
+        ? `completion tag=${message.tag} ${message.data.length} B`
+        : `completion tag=${message.tag} ${message.status}`;
+    case "interrupt":
+      return `interrupt vector=${message.vector}`;
+    case "register-write":
+      return `register write ${hex(message.offset)} ${message.data.length} B`;
+    case "command":
+      return `command ${message.command.op} id=${message.id}`;
+    case "reply":
+      return message.reply.status === "ok"
+        ? `reply ${message.reply.op} id=${message.id}`
+        : `reply ${message.reply.errno} id=${message.id}: ${message.reply.reason}`;
+    case "event":
+      return `event ${message.event.type} ${describeSource(message.event)}`;
+  }
+}
+
+function describeSource(event: RnicEvent): string {
+  if ("qpn" in event) return `qp=${hex(event.qpn)}`;
+  return "srqn" in event ? `srq=${hex(event.srqn)}` : `cq=${hex(event.cqn)}`;
+}
+
+function snoop(message: { readonly noSnoop: boolean }): string {
+  return message.noSnoop ? " no-snoop" : "";
+}
+
+function hex(value: number | bigint): string {
+  return `0x${value.toString(16)}`;
+}

@@ -1,0 +1,91 @@
+/** Words for people on the vendor's headers and messages: verified writes, hints, coherence. */
+import {
+  COHERENCE_COMMANDS,
+  COHERENCE_STATES,
+  COHERENCE_STATUS,
+  type CoherenceClass,
+  type CoherenceEth,
+} from "../wire/roce/coherence_eth.ts";
+import {
+  detachHint,
+  type HintEntry,
+  type HintGroup,
+  type HintMessage,
+  hintOf,
+} from "../wire/roce/hint.ts";
+import { HINT_KINDS } from "../wire/roce/hint_eth.ts";
+import type { Operation } from "../wire/roce/opcode.ts";
+import type { RocePacket } from "../wire/roce/packet.ts";
+import { VERIFY_LEVELS, type VerifyEth } from "../wire/roce/verify_eth.ts";
+
+/** `verify=verify-crc persist`. */
+export function describeVerify({ level, persist }: VerifyEth): string {
+  return `verify=${VERIFY_LEVELS[level] ?? level}${persist ? " persist" : ""}`;
+}
+
+/** `own state=exclusive far va=0x7f0000000040 region=0x55aa len=64 transaction=9`. */
+export function describeCoherence(header: CoherenceEth, operation: Operation): string {
+  const commands: readonly string[] = COHERENCE_COMMANDS[operation as CoherenceClass] ?? [];
+  const status = Object.entries(COHERENCE_STATUS).find(([, code]) => code === header.status)?.[0];
+  return [
+    commands[header.command] ?? `command=${header.command}`,
+    ...(header.status === 0 ? [] : [status ?? `status=${header.status}`]),
+    `state=${COHERENCE_STATES[header.state]}`,
+    header.far ? "far" : "home",
+    `va=${hex(header.address)}`,
+    `region=${hex(header.region)}`,
+    `len=${header.length}`,
+    `transaction=${header.transaction}`,
+  ].join(" ");
+}
+
+/** The hint that a packet is, or that it carries beside its own business (H-07); undefined without. */
+export function describeHintOf(packet: RocePacket): string | undefined {
+  const message = hintOf(packet);
+  if (message !== undefined) return describeHint(message);
+  if (packet.hintEth !== undefined) return "hint malformed";
+  if (packet.bth.reserved7 === 0) return undefined;
+  const carried = detachHint(packet);
+  if (carried?.message !== undefined) {
+    const { message, packet: { payload } } = carried;
+    return `beside=${payload.length} ${describeHint(message)}`;
+  }
+  return carried?.range && `hint ${describeEntry(carried.range)}`;
+}
+
+function describeHint(message: HintMessage): string {
+  const { type, sequence, reason, answer, groups, kinds } = message;
+  return [
+    `hint ${type} sequence=${sequence}`,
+    ...(reason === "none" ? [] : [`reason=${reason}`]),
+    ...(answer ? ["answer"] : []),
+    ...(groups.length === 0 ? [kindWords(kinds)] : groups.map(describeGroup)),
+  ].join(" ");
+}
+
+function describeGroup({ sourceQpn, destQpn, entries }: HintGroup): string {
+  const ends = `${hex(sourceQpn)}→${hex(destQpn)}`;
+  return `[${[ends, ...entries.map(describeEntry)].join("; ")}]`;
+}
+
+function describeEntry(entry: HintEntry): string {
+  const { kinds, operation, messages, sequence, rkey, length, va, objects } = entry;
+  return [
+    kindWords(kinds),
+    operation,
+    ...(operation === "send"
+      ? [`messages=${messages}`]
+      : [`va=${hex(va)} rkey=${hex(rkey)} len=${length}`]),
+    `psn=${sequence}`,
+    ...(objects.length === 0 ? [] : [`objects=${objects.map(hex).join(",")}`]),
+  ].join(" ");
+}
+
+function kindWords(kinds: number): string {
+  const words = Object.entries(HINT_KINDS).filter(([, bit]) => (kinds & bit) !== 0);
+  return words.length === 0 ? "nothing" : words.map(([name]) => name).join("+");
+}
+
+function hex(value: number | bigint): string {
+  return `0x${value.toString(16)}`;
+}

@@ -1,0 +1,342 @@
+/**
+ * Ladders: the lines that belong to one operation of a program, out of all that a rack has traced.
+ * Pure. A line names what it knows: the program its operation and work request, the driver the WQE,
+ * RNICs the PSN, memory the bytes of SCM and the tag of a read. What joins them is written here and nowhere else.
+ *
+ *     operation ─ program's lines ─ wrId → WQE ─ start of the WQE → PSNs ─ all lines of these PSNs
+ *                                                receive WQEs they take → who posted them
+ *                 tags of DMA reads in these lines ─ the same reads as they come to the host
+ *                 bytes of SCM ─ what the responder's memory did with them meanwhile
+ */
+import type { TraceStep } from "../node.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import type { Time } from "../base/time.ts";
+import { arrowOf, type Figure, figureOfPost, figureOfWrite, stepIn } from "./trace_figures.ts";
+
+/** A traced line as a run keeps it. */
+export interface TraceLine extends TraceStep {
+  readonly time: Time;
+  readonly node: string;
+}
+
+/** A line whose connection is told by hosts' names, whichever device has written it. */
+interface Line extends TraceLine {
+  /** The host whose machine it happened in; undefined for a switch. */
+  readonly host: string | undefined;
+  /** The host at the connection's other end. */
+  readonly peer: string | undefined;
+}
+
+/** All lines of a run, in order, with what is needed to read them. */
+export interface Trace {
+  readonly lines: readonly Line[];
+  /** Host → its RNIC. */
+  readonly cards: ReadonlyMap<string, string>;
+  readonly switches: readonly string[];
+}
+
+/** One thing that a program did: a message of `put`, or a work request of any other program. */
+export interface Operation {
+  /** The host that did it. */
+  readonly node: string;
+  readonly connection: string;
+  /** The program's own number of it, or the how-many-th work request of the connection. */
+  readonly number: number;
+  readonly startPs: Time;
+  /** Index of its first line, and of the first line that is another operation's of that number. */
+  readonly from: number;
+  readonly until: number;
+}
+
+/** A line of a ladder. */
+export interface LadderRow {
+  readonly time: Time;
+  readonly node: string;
+  /** The document's number, else a word. */
+  readonly step: string;
+  readonly text: string;
+  /** The device to which something goes. */
+  readonly to?: string;
+}
+
+export interface Ladder {
+  readonly operation: Operation;
+  readonly figure: Figure | undefined;
+  /** Devices from the requester's host to the responder's. */
+  readonly columns: readonly string[];
+  readonly rows: readonly LadderRow[];
+  /** What the program said last. */
+  readonly conclusion: LadderRow;
+}
+
+/** Reads what was traced; `lines` in the order of time, those of one node as it wrote them. */
+export function readTrace(lines: readonly TraceLine[], plan: RackPlan): Trace {
+  const cards = new Map<string, string>();
+  const hosts = new Map<string, string>();
+  for (const node of plan.nodes) {
+    if (node.kind === "host") hosts.set(node.name, node.name);
+    if (node.kind !== "rnic") continue;
+    cards.set(node.config.host, node.name);
+    hosts.set(node.name, node.config.host);
+  }
+  const names = new Map(
+    Object.entries(plan.addresses).map(([name, at]) => [addressText(at), name]),
+  );
+  return {
+    lines: lines.map((line): Line => {
+      const host = hosts.get(line.node);
+      if (line.connection === undefined) return { ...line, host, peer: undefined };
+      const ends = endsOf(line.connection, names);
+      const peer = ends.find((end) => end.host !== host)?.host;
+      const connection = ends.map((end) => `${end.host}:${end.qpn}`).join("-");
+      return { ...line, connection, host, peer };
+    }),
+    cards,
+    switches: plan.nodes.filter(({ kind }) => kind === "switch").map(({ name }) => name),
+  };
+}
+
+/** `10.0.0.1` */
+export function addressText(address: number): string {
+  return [24, 16, 8, 0].map((shift) => (address >>> shift) & 255).join(".");
+}
+
+/** The two ends of a connection, lower name first; `names` has the host of each address. */
+export function endsOf(
+  text: string,
+  names: ReadonlyMap<string, string>,
+): { host: string; qpn: string }[] {
+  const match = /^(.+):(\d+)-(.+):(\d+)$/.exec(text);
+  if (match === null) return [];
+  const [, here, qpn, there, farQpn] = match as unknown as [string, string, string, string, string];
+  return [
+    { host: names.get(here) ?? here, qpn },
+    { host: names.get(there) ?? there, qpn: farQpn },
+  ].sort((x, y) => (x.host < y.host ? -1 : 1));
+}
+
+/** Operations in the order in which they began: those that programs number, else work requests. */
+export function operationsOf(trace: Trace): Operation[] {
+  const numbered = numberedOperations(trace);
+  return numbered.length > 0 ? numbered : workRequests(trace);
+}
+
+function numberedOperations({ lines }: Trace): Operation[] {
+  const found: { -readonly [K in keyof Operation]: Operation[K] }[] = [];
+  const current = new Map<string, { index: number; step: string }>();
+  for (const [from, line] of lines.entries()) {
+    const { operation: number, connection, host } = line;
+    if (number === undefined || connection === undefined || host === undefined) continue;
+    const key = `${connection} ${number}`;
+    const known = current.get(key);
+    // A queue pair's number comes again in a later life: the same step anew is another operation.
+    const isNew = known === undefined ||
+      (known.step === line.step && found[known.index]!.node === line.node);
+    if (!isNew) continue;
+    if (known !== undefined) found[known.index]!.until = from;
+    current.set(key, { index: found.length, step: line.step });
+    const startPs = line.time;
+    found.push({ node: host, connection, number, startPs, from, until: Infinity });
+  }
+  return found;
+}
+
+function workRequests(trace: Trace): Operation[] {
+  const found: Operation[] = [];
+  const counts = new Map<string, number>();
+  for (const [from, line] of trace.lines.entries()) {
+    if (line.step !== "wqe" || line.host === undefined) continue;
+    const start = startOf(trace, from);
+    if (start?.connection === undefined) continue;
+    const { connection } = start;
+    const key = `${line.host} ${connection}`;
+    const number = counts.get(key) ?? 0;
+    counts.set(key, number + 1);
+    found.push({ node: line.host, connection, number, startPs: line.time, from, until: Infinity });
+  }
+  return found;
+}
+
+/** A stretch of packet sequence numbers of one side of a connection. */
+interface Span {
+  readonly requester: string;
+  readonly from: number;
+  readonly to: number;
+}
+
+const PSN_MASK = 0xff_ffff;
+
+/** Everything that was traced of an operation. */
+export function ladderOf(trace: Trace, operation: Operation): Ladder {
+  const { lines } = trace;
+  const chosen = new Set<number>(seedsOf(trace, operation));
+  const spans = addWork(trace, chosen);
+  for (let i = operation.from; i < Math.min(operation.until, lines.length); i++) {
+    if (isOfSpan(lines[i]!, operation.connection, spans)) chosen.add(i);
+  }
+  addReceives(trace, chosen);
+  addReads(trace, operation, chosen);
+  addMemory(trace, operation, chosen);
+  const picked = [...chosen].sort((x, y) => x - y).map((i) => lines[i]!);
+  const figure = picked.map(({ step }) => figureOfPost(step)).find((each) => each !== undefined);
+  const write = figureOfWrite(picked.map(({ step }) => step));
+  const rows = picked.map((line) => rowOf(trace, line, { figure, write, operation }));
+  const said = rows.filter((row, i) => {
+    return row.node === operation.node && picked[i]!.operation === operation.number;
+  });
+  return {
+    operation,
+    figure,
+    columns: columnsOf(trace, operation),
+    rows,
+    conclusion: said.at(-1) ?? rows.at(-1)!,
+  };
+}
+
+/** Lines that name the operation themselves. */
+function seedsOf({ lines }: Trace, operation: Operation): number[] {
+  const { from, until, number, connection } = operation;
+  if (lines[from]!.operation === undefined) return [from];
+  const seeds: number[] = [];
+  for (let i = from; i < Math.min(until, lines.length); i++) {
+    const line = lines[i]!;
+    if (line.operation === number && line.connection === connection) seeds.push(i);
+  }
+  return seeds;
+}
+
+/** Adds the WQEs of what the program posted, and what their RNIC began with them. @returns their PSNs. */
+function addWork(trace: Trace, chosen: Set<number>): Span[] {
+  const spans: Span[] = [];
+  for (const i of [...chosen]) {
+    const wqe = trace.lines[i]!.step === "wqe" ? i : wqeOf(trace, i);
+    const start = wqe === undefined ? undefined : startOf(trace, wqe);
+    if (wqe === undefined || start?.psn === undefined) continue;
+    chosen.add(wqe);
+    const { psn, lastPsn = psn, host, peer, inbound } = start;
+    spans.push({ requester: inbound ? peer! : host!, from: psn, to: lastPsn });
+  }
+  return spans;
+}
+
+/** The driver's line about the WQE that the program has just posted. */
+function wqeOf({ lines }: Trace, post: number): number | undefined {
+  const { node, qpn, wrId, time } = lines[post]!;
+  if (wrId === undefined) return undefined;
+  for (let i = post + 1; i < lines.length && lines[i]!.time === time; i++) {
+    const line = lines[i]!;
+    const isIts = line.step === "wqe" && line.node === node && line.qpn === qpn;
+    if (isIts && line.wrId === wrId) return i;
+  }
+  return undefined;
+}
+
+/** The RNIC's first line about a WQE. */
+function startOf({ lines, cards }: Trace, wqe: number): Line | undefined {
+  const { host, qpn, wqe: position } = lines[wqe]!;
+  const card = cards.get(host!);
+  for (let i = wqe + 1; i < lines.length; i++) {
+    const line = lines[i]!;
+    if (line.node === card && line.qpn === qpn && line.wqe === position) return line;
+    // The ring has come round: this WQE was never begun.
+    if (line.step === "wqe" && line.host === host && line.qpn === qpn && line.wqe === position) {
+      break;
+    }
+  }
+  return undefined;
+}
+
+function isOfSpan(line: Line, connection: string, spans: readonly Span[]): boolean {
+  const { psn } = line;
+  if (psn === undefined || line.connection !== connection) return false;
+  const requester = line.inbound ? line.peer : line.host;
+  return spans.some((span) =>
+    span.requester === requester &&
+    ((psn - span.from) & PSN_MASK) <= ((span.to - span.from) & PSN_MASK)
+  );
+}
+
+/** Adds who posted the receive WQEs that were taken, unless it was for another operation. */
+function addReceives({ lines }: Trace, chosen: Set<number>): void {
+  for (const i of [...chosen]) {
+    const { recvs, host, qpn, node } = lines[i]!;
+    if (recvs === undefined || node === host) continue;
+    for (let at = i - 1; at >= 0; at--) {
+      const line = lines[at]!;
+      if (line.node !== host || line.qpn !== qpn || !line.recvs?.includes(recvs[0]!)) continue;
+      if (line.operation === undefined) chosen.add(at);
+      break;
+    }
+  }
+}
+
+/**
+ * Adds the operation's DMA reads as they came to the host. A tag is given again only when its read has
+ * completed, so a read that comes is that of its tag's latest use: of several messages where they share
+ * an LSB read (P-24).
+ */
+function addReads({ lines, cards }: Trace, operation: Operation, chosen: Set<number>): void {
+  let last = 0;
+  for (const i of chosen) last = Math.max(last, i);
+  const endPs = lines[last]!.time;
+  /** By RNIC and tag: when it was last used, and whether by this operation. */
+  const uses = new Map<string, { readonly time: Time; readonly isOwn: boolean }>();
+  for (let i = operation.from; i < lines.length && lines[i]!.time <= endPs; i++) {
+    const { tag, node, host, time } = lines[i]!;
+    if (tag === undefined || host === undefined) continue;
+    const key = `${cards.get(host)} ${tag}`;
+    const use = uses.get(key);
+    if (node === host) {
+      if (use?.isOwn) chosen.add(i);
+    } else {
+      const isOwn = chosen.has(i) || (use !== undefined && use.time === time && use.isOwn);
+      uses.set(key, { time, isOwn });
+    }
+  }
+}
+
+/** Adds what else the responder's memory did with the operation's bytes. */
+function addMemory(trace: Trace, operation: Operation, chosen: Set<number>): void {
+  const { lines } = trace;
+  const indexes = [...chosen].sort((x, y) => x - y);
+  const range = indexes.map((i) => lines[i]!).find(({ scm }) => scm !== undefined)?.scm;
+  const peer = lines[indexes[0]!]!.peer ?? indexes.map((i) => lines[i]!.peer).find(Boolean);
+  if (range === undefined) return;
+  const endPs = lines[indexes.at(-1)!]!.time;
+  for (let i = operation.from; i < lines.length && lines[i]!.time <= endPs; i++) {
+    const { node, scm, tag, operation: number } = lines[i]!;
+    if (node !== peer || scm === undefined || number !== undefined || tag !== undefined) continue;
+    if (scm[0] < range[1] && scm[1] > range[0]) chosen.add(i);
+  }
+}
+
+function rowOf(
+  { cards }: Trace,
+  line: Line,
+  of: {
+    readonly figure: Figure | undefined;
+    readonly write: Figure;
+    readonly operation: Operation;
+  },
+): LadderRow {
+  const { time, node, text, host, peer, inbound } = line;
+  const isOwn = (inbound ? peer : host) === of.operation.node;
+  const step = stepIn(of.figure, { step: line.step, isOwn, write: of.write });
+  const arrow = arrowOf(step);
+  const to = arrow === "host"
+    ? host
+    : arrow === "card"
+    ? cards.get(host ?? "")
+    : arrow === "peer"
+    ? cards.get(peer ?? "")
+    : undefined;
+  return { time, node, step, text, ...(to !== undefined && to !== node && { to }) };
+}
+
+function columnsOf({ cards, switches }: Trace, { node, connection }: Operation): string[] {
+  const ends = endsOf(connection, new Map()).map(({ host }) => host);
+  const peer = ends.find((host) => host !== node) ?? node;
+  const between = switches.length === 1 ? switches : [];
+  const columns = [node, cards.get(node), ...between, cards.get(peer), peer];
+  return [...new Set(columns.filter((name) => name !== undefined))];
+}

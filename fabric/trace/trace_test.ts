@@ -1,0 +1,240 @@
+import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import { type Ladder, ladderOf, operationsOf, readTrace, type TraceLine } from "./trace.ts";
+import { arrowOf, documentText, figureOfPost, stepIn, stepsOf } from "./trace_figures.ts";
+import { ladderText } from "./trace_text.ts";
+
+/** As much of a plan as a ladder needs: hosts a and b-2, their cards, a switch. */
+const PLAN = {
+  nodes: [
+    { name: "a", kind: "host" },
+    { name: "a-rnic", kind: "rnic", config: { host: "a" } },
+    { name: "b-2", kind: "host" },
+    { name: "b-2-rnic", kind: "rnic", config: { host: "b-2" } },
+    { name: "tor", kind: "switch" },
+  ],
+  addresses: { a: 0x0a000001, "b-2": 0x0a000002 },
+} as unknown as RackPlan;
+
+const BY_NAME = "a:17-b-2:18", BY_ADDRESS = "10.0.0.1:17-10.0.0.2:18";
+
+/** The write that persists, flow 1, as the devices trace it. `n` moves everything but the names. */
+function persist(n: number): TraceLine[] {
+  const time = 1_000 * n, psn = (0xff_fffe + 2 * n) & 0xff_ffff, lastPsn = (psn + 1) & 0xff_ffff;
+  const scm = [4096 * n, 4096 * (n + 1)] as const;
+  const host = { node: "a", qpn: 17, connection: BY_NAME, operation: n };
+  const card = { node: "a-rnic", qpn: 17, connection: BY_ADDRESS, psn, wqe: 3 + n };
+  const far = { node: "b-2-rnic", qpn: 18, connection: BY_ADDRESS, psn, inbound: true } as const;
+  return [
+    { time, step: "S901", text: "posts", wrId: 2 * n, scm, ...host },
+    { time, node: "a", step: "wqe", text: "WQE", wrId: 2 * n, qpn: 17, wqe: 3 + n },
+    { time: time + 1, step: "S902", text: "starts", lastPsn, ...card },
+    { time: time + 2, step: "S903", text: "sends", lastPsn, ...card },
+    { time: time + 3, step: "S904", text: "DMA", ...far },
+    { time: time + 4, node: "b-2", step: "imc", text: "in the iMC", scm },
+    { time: time + 5, step: "S907", text: "ACK", ...far },
+    { time: time + 6, step: "S908", text: "CQE", lastPsn, ...card },
+    { time: time + 7, step: "S909", text: "takes the CQE: is persistent", ...host, psn: lastPsn },
+  ];
+}
+
+function inTime(lines: TraceLine[]): TraceLine[] {
+  return lines.toSorted((x, y) => x.time - y.time);
+}
+
+function ladder(lines: TraceLine[], index = 0): Ladder {
+  const trace = readTrace(inTime(lines), PLAN);
+  return ladderOf(trace, operationsOf(trace)[index]!);
+}
+
+const stepsIn = (of: Ladder) => of.rows.map(({ step }) => step);
+
+const ONE = ["S901", "wqe", "S902", "S903", "S904", "imc", "S907", "S908", "S909"];
+
+describe("operationsOf", () => {
+  it("finds what programs number, in the order in which they began", () => {
+    const lines = inTime([...persist(2), ...persist(0), ...persist(1)]);
+    const operations = operationsOf(readTrace(lines, PLAN));
+    same(operations.map(({ node, number, startPs }) => [node, number, startPs]), [
+      ["a", 0, 0],
+      ["a", 1, 1_000],
+      ["a", 2, 2_000],
+    ]);
+  });
+
+  it("tells a number that comes again in a later life of the queue pair from the first", () => {
+    const later = persist(0).map((line) => ({ ...line, time: line.time + 50_000 }));
+    const lines = [...persist(0), ...later];
+    equal(operationsOf(readTrace(lines, PLAN)).length, 2);
+    same(stepsIn(ladder(lines, 0)), ONE);
+    same(stepsIn(ladder(lines, 1)), ONE);
+    ok(ladder(lines, 1).rows.every(({ time }) => time >= 50_000));
+  });
+
+  it("falls back on work requests where no program numbers anything", () => {
+    const lines = persist(0).filter(({ operation }) => operation === undefined);
+    const operations = operationsOf(readTrace(lines, PLAN));
+    same(operations.map(({ connection, number }) => [connection, number]), [[BY_NAME, 0]]);
+    same(stepsIn(ladder(lines)), ["wqe", "S902", "S903", "S904", "S907", "S908"]);
+  });
+
+  it("is empty where nothing was traced", () => {
+    same(operationsOf(readTrace([], PLAN)), []);
+  });
+});
+
+describe("ladderOf", () => {
+  it("joins program, WQE, PSNs across their wrap and the bytes in SCM, and nothing else", () => {
+    const lines = [0, 1, 2].flatMap(persist);
+    for (const index of [0, 1, 2]) {
+      const { rows, operation } = ladder(lines, index);
+      same(rows.map(({ step }) => step), ONE);
+      ok(rows.every(({ time }) => Math.floor(time / 1_000) === operation.number));
+    }
+  });
+
+  it("takes the peer's packets of the same number for another message", () => {
+    const [, , start] = persist(0);
+    const others: TraceLine = {
+      ...start!,
+      node: "b-2-rnic",
+      qpn: 18,
+      time: 3,
+      step: "S322",
+      text: "answer of something else",
+    };
+    same(stepsIn(ladder([...persist(0), others])), ONE);
+  });
+
+  describe("DMA reads", () => {
+    const TAG = 5;
+    const use = (n: number, time: number): TraceLine => ({
+      ...persist(n).find(({ step }) => step === "S904")!,
+      time,
+      step: "S906",
+      text: `LSB read for ${n}`,
+      tag: TAG,
+    });
+    // All of the same byte, which is the first message's, as those of a real PM module are.
+    const come = (time: number, text: string, tag = TAG): TraceLine => {
+      return { time, node: "b-2", step: "iio-read", text, scm: [0, 1], tag };
+    };
+    const readsOf = (lines: TraceLine[], index: number) =>
+      ladder([0, 1].flatMap(persist).concat(lines), index).rows
+        .filter(({ step }) => step === "iio-read").map(({ text }) => text);
+
+    it("are the operation's whose line has the tag as its latest use, whatever their address", () => {
+      const lines = [use(0, 3), come(4, "of 0"), use(1, 1_003), come(1_004, "of 1")];
+      same([0, 1].map((index) => readsOf(lines, index)), [["of 0"], ["of 1"]]);
+    });
+
+    it("are no more the operation's when its tag is another's", () => {
+      const late = persist(0).at(-1)!;
+      const lines = [use(0, 3), come(4, "of 0"), use(1, 1_003), come(1_004, "of 1")];
+      const longer = [...lines, { ...late, time: 3_000 }];
+      same([0, 1].map((index) => readsOf(longer, index)), [["of 0"], ["of 1"]]);
+    });
+
+    it("P-24: are each message's that shares them, in whichever order it is named", () => {
+      const late = persist(0).at(-1)!;
+      for (const order of [[0, 1], [1, 0]]) {
+        const lines = order.map((n) => use(n, 1_003));
+        lines.push(come(1_004, "of both"), { ...late, time: 3_000 });
+        same([0, 1].map((index) => readsOf(lines, index)), [["of both"], ["of both"]]);
+      }
+    });
+
+    it("are nobody's where no line of the RNIC has their tag: a WQE's, say", () => {
+      const foreign = { ...use(0, 3), node: "a-rnic", inbound: undefined, step: "elsewhere" };
+      const { inbound: _, ...elsewhere } = foreign;
+      same(readsOf([elsewhere, come(4, "of a WQE"), come(5, "of another", 6)], 0), []);
+    });
+
+    it("go by their address in a trace without tags", () => {
+      const { tag: _, ...untagged } = come(4, "by address");
+      same(readsOf([untagged], 0), ["by address"]);
+      same(readsOf([untagged], 1), []);
+    });
+  });
+
+  it("adds whoever posted the receive that was taken", () => {
+    const post: TraceLine = {
+      time: 0,
+      node: "b-2",
+      step: "S1005",
+      text: "posts 2 RECV",
+      qpn: 18,
+      recvs: [7, 8],
+    };
+    const foreign = { ...post, qpn: 19, text: "of another queue pair" };
+    const lines = persist(1).map((line) => line.step === "S907" ? { ...line, recvs: [8] } : line);
+    const { rows } = ladder([post, foreign, ...lines]);
+    same(rows.map(({ step }) => step), ["S1005", ...ONE]);
+    equal(rows[0]!.text, "posts 2 RECV");
+  });
+
+  it("says where something goes, and how the program concluded", () => {
+    const { rows, columns, conclusion } = ladder(persist(0));
+    same(columns, ["a", "a-rnic", "tor", "b-2-rnic", "b-2"]);
+    same(rows.map(({ node, to }) => [node, to]), [
+      ["a", "a-rnic"],
+      ["a", "a-rnic"],
+      ["a-rnic", undefined],
+      ["a-rnic", "b-2-rnic"],
+      ["b-2-rnic", "b-2"],
+      ["b-2", undefined],
+      ["b-2-rnic", "a-rnic"],
+      ["a-rnic", "a"],
+      ["a", undefined],
+    ]);
+    equal(conclusion.step, "S909");
+  });
+});
+
+describe("ladderText", () => {
+  it("draws a column for each device and an arrow for what goes between two", () => {
+    const lines = ladderText(ladder(persist(0))).split("\n");
+    equal(lines.length, ONE.length + 2);
+    const send = lines.find((line) => line.includes("S903"))!;
+    ok(/│ +●─+▶│ +│ +sends the RDMA write request: sends$/.test(send), send);
+    const ack = lines.find((line) => line.includes("S907"))!;
+    ok(/│ +│◀─+● +│ /.test(ack), ack);
+    equal(lines.at(-1), "a, after 7 ps: is persistent");
+  });
+});
+
+describe("stepIn", () => {
+  it("takes the number of the figure that the program plays in", () => {
+    const own = { isOwn: true, write: 2 } as const;
+    equal(stepIn(2, { step: "S303", ...own }), "S203");
+    equal(stepIn(3, { step: "S204", ...own }), "S304");
+    equal(stepIn(10, { step: "S902", ...own }), "S1002");
+    equal(stepIn(9, { step: "S907", ...own }), "S907");
+  });
+
+  it("tells question from answer in the third figure by whose request it is", () => {
+    equal(stepIn(3, { step: "S322", isOwn: true, write: 2 }), "S309");
+    equal(stepIn(3, { step: "S309", isOwn: false, write: 2 }), "S322");
+    equal(stepIn(3, { step: "S314", isOwn: false, write: 2 }), "send-ack");
+  });
+
+  it("P-51: has no number for a SEND that is in no figure of the document", () => {
+    equal(stepIn(undefined, { step: "S309", isOwn: true, write: 2 }), "send-start");
+    equal(stepIn(undefined, { step: "S204", isOwn: true, write: 3 }), "S304");
+  });
+});
+
+describe("stepsOf", () => {
+  it("has every step of the document, with its words and the figure that begins with it", () => {
+    const figures = [2, 3, 9, 10, 45, 46] as const;
+    same(figures.map((figure) => stepsOf(figure).length), [14, 25, 9, 19, 5, 8]);
+    for (const figure of figures) {
+      const [first] = stepsOf(figure);
+      equal(figureOfPost(first!), figure);
+      equal(arrowOf(first!), "card");
+      for (const step of stepsOf(figure)) ok(documentText(step)!.length > 0);
+    }
+    equal(documentText("wqe"), undefined);
+  });
+});

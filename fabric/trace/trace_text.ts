@@ -1,0 +1,78 @@
+/** A ladder as text: a column for each device, a line for each step, arrows for what goes between. */
+import { formatTime, type Time } from "../base/time.ts";
+import type { Ladder, LadderRow } from "./trace.ts";
+import { documentText } from "./trace_figures.ts";
+
+const GAP = 3;
+
+/** Lines of at most some 180 characters, without a line break at the end. */
+export function ladderText(ladder: Ladder): string {
+  const { columns, rows, operation, conclusion } = ladder;
+  const width = Math.max(...columns.map((name) => name.length)) + GAP;
+  const places = columns.map((_, i) => i * width + Math.floor(width / 2));
+  const times = rows.map(({ time }) => formatFixed(time));
+  const since = rows.map(({ time }) => sinceText(time - operation.startPs));
+  const timeWidth = Math.max(...times.map(({ length }) => length));
+  const sinceWidth = Math.max(...since.map(({ length }) => length));
+  const stepWidth = Math.max(...rows.map(({ step }) => step.length));
+  const indent = " ".repeat(timeWidth + sinceWidth + stepWidth + 6);
+  const lines = rows.map((row, i) =>
+    [
+      times[i]!.padStart(timeWidth),
+      since[i]!.padStart(sinceWidth),
+      row.step.padEnd(stepWidth),
+      drawn(row, { columns, places, length: width * columns.length }),
+      textOf(row),
+    ].join("  ").trimEnd()
+  );
+  const after = formatTime(conclusion.time - operation.startPs);
+  return [
+    indent + heading(columns, { places, length: width * columns.length }),
+    ...lines,
+    `${conclusion.node}, after ${after}: ${conclusion.text.replace(/^takes the CQE: /, "")}`,
+  ].join("\n");
+}
+
+/** Microseconds with all picoseconds that matter, so that times stand below each other. */
+function formatFixed(time: Time): string {
+  return `${(time / 1_000_000).toFixed(6)} us`;
+}
+
+function sinceText(ps: Time): string {
+  return `${ps < 0 ? "" : "+"}${(ps / 1_000_000).toFixed(6)} us`;
+}
+
+function textOf({ step, text }: LadderRow): string {
+  const words = documentText(step);
+  return words === undefined ? text : `${words}: ${text}`;
+}
+
+interface Canvas {
+  readonly places: readonly number[];
+  readonly length: number;
+}
+
+function heading(columns: readonly string[], { places, length }: Canvas): string {
+  const cells = new Array<string>(length).fill(" ");
+  for (const [i, name] of columns.entries()) {
+    const from = Math.max(0, places[i]! - Math.floor(name.length / 2));
+    for (let at = 0; at < name.length; at++) cells[from + at] = name[at]!;
+  }
+  return cells.join("").trimEnd();
+}
+
+function drawn(row: LadderRow, on: Canvas & { readonly columns: readonly string[] }): string {
+  const { columns, places, length } = on;
+  const cells = new Array<string>(length).fill(" ");
+  for (const place of places) cells[place] = "│";
+  const from = places[columns.indexOf(row.node)];
+  if (from === undefined) return cells.join("");
+  const to = row.to === undefined ? undefined : places[columns.indexOf(row.to)];
+  if (to !== undefined) {
+    const step = Math.sign(to - from);
+    for (let at = from + step; at !== to; at += step) cells[at] = "─";
+    cells[to - step] = step > 0 ? "▶" : "◀";
+  }
+  cells[from] = "●";
+  return cells.join("");
+}

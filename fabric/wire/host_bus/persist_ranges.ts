@@ -1,0 +1,32 @@
+/**
+ * Further ranges that the CPU of flow 2 is to flush for a message (P-26, P-31). One completion names one
+ * range, the message's own; the others lie in the memory of the RECV that the completion is about, as
+ * though a SEND had brought them, and the completion's immediate says how many.
+ */
+import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
+import { allocate, viewOf } from "../../base/slab.ts";
+
+/** One range, big-endian: as the host's programs know the memory, and its bytes. */
+export const PERSIST_RANGE_FIELDS = [["va", 64], ["length", 64]] as const;
+export const PERSIST_RANGE_BYTES = sizeOf(PERSIST_RANGE_FIELDS);
+export type PersistRange = HeaderOf<typeof PERSIST_RANGE_FIELDS>;
+
+/** The ranges one behind the other. */
+export function encodePersistRanges(ranges: readonly PersistRange[]): Uint8Array<ArrayBuffer> {
+  const bytes = allocate(ranges.length * PERSIST_RANGE_BYTES);
+  const view = viewOf(bytes);
+  ranges.forEach((range, i) => {
+    writeFields(PERSIST_RANGE_FIELDS, range, { view, at: i * PERSIST_RANGE_BYTES });
+  });
+  return bytes;
+}
+
+/** The whole ranges that are in the bytes. */
+export function decodePersistRanges(bytes: Uint8Array): PersistRange[] {
+  const view = viewOf(bytes);
+  const ranges: PersistRange[] = [];
+  for (let at = 0; at + PERSIST_RANGE_BYTES <= bytes.length; at += PERSIST_RANGE_BYTES) {
+    ranges.push(readFields(PERSIST_RANGE_FIELDS, { view, at }));
+  }
+  return ranges;
+}

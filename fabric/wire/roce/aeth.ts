@@ -1,0 +1,96 @@
+/** Acknowledge extended transport header and what its syndrome says (`rocev2.md` §1.3, §1.4). */
+import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+
+export const AETH_FIELDS = [
+  ["syndrome", 8],
+  ["msn", 24],
+] as const;
+export const AETH_BYTES = sizeOf(AETH_FIELDS);
+export type Aeth = HeaderOf<typeof AETH_FIELDS>;
+
+export function readAeth(view: DataView, at: number): Aeth {
+  const word = view.getUint32(at);
+  return { syndrome: word >>> 24, msn: word & 0xff_ffff };
+}
+
+export function writeAeth(view: DataView, at: number, header: Aeth): void {
+  view.setUint32(at, (header.syndrome << 24) | header.msn);
+}
+
+/** NAK codes, by the syndrome byte that carries them. */
+export const NAK_SYNDROMES = {
+  "psn-sequence-error": 0x60,
+  "invalid-request": 0x61,
+  "remote-access-error": 0x62,
+  "remote-operational-error": 0x63,
+  "invalid-rd-request": 0x64,
+} as const;
+export type NakCode = keyof typeof NAK_SYNDROMES;
+
+/** Syndrome of an ACK that says nothing about receive credits. */
+export const ACK_SYNDROME = 0x1f;
+
+/** A syndrome taken apart. `reserved` values are ignored by a receiver. */
+export type Syndrome =
+  | { readonly kind: "ack"; readonly creditCode: number }
+  | { readonly kind: "rnr-nak"; readonly timerCode: number }
+  | { readonly kind: "nak"; readonly code: NakCode }
+  | { readonly kind: "reserved" };
+
+const NAK_CODES = new Map<number, NakCode>(
+  Object.entries(NAK_SYNDROMES).map(([code, syndrome]) => [syndrome, code as NakCode]),
+);
+const RESERVED: Syndrome = { kind: "reserved" };
+
+/** All 256 answers, made once: an ACK costs one look-up. */
+const SYNDROMES: readonly Syndrome[] = Array.from({ length: 256 }, (_, byte): Syndrome => {
+  const low = byte & 0x1f;
+  if (byte >> 5 === 0) return { kind: "ack", creditCode: low };
+  if (byte >> 5 === 1) return { kind: "rnr-nak", timerCode: low };
+  const code = NAK_CODES.get(byte);
+  return code === undefined ? RESERVED : { kind: "nak", code };
+});
+
+export function parseSyndrome(syndrome: number): Syndrome {
+  return SYNDROMES[syndrome] ?? RESERVED;
+}
+
+export function rnrSyndrome(timerCode: number): number {
+  return 0x20 | (timerCode & 0x1f);
+}
+
+/** Waiting times of RNR timer codes 0…31, in units of 10 µs. Code 0 is the longest. */
+// deno-fmt-ignore
+const RNR_TENS_OF_US = [
+  65536, 1, 2, 3, 4, 6, 8, 12,
+  16, 24, 32, 48, 64, 96, 128, 192,
+  256, 384, 512, 768, 1024, 1536, 2048, 3072,
+  4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
+] as const;
+
+/** How long a requester waits at least after an RNR NAK with this timer code, in ps. */
+export function rnrDelayPs(timerCode: number): number {
+  return RNR_TENS_OF_US[timerCode & 0x1f]! * 10_000_000;
+}
+
+/** Receive WQEs that credit codes 0…30 stand for; 31 means "not told". */
+export const CREDITS: readonly number[] = [0, 1, 2, 3, 4].concat(
+  Array.from({ length: 26 }, (_, i) => (i % 2 === 0 ? 6 : 8) * 2 ** Math.floor(i / 2)),
+);
+
+/** The largest credit code that does not promise more than `receives` posted WQEs. */
+export function creditCode(receives: number): number {
+  let code = 0;
+  while (code + 1 < CREDITS.length && CREDITS[code + 1]! <= receives) code++;
+  return code;
+}
+
+/** Syndrome of an ACK of a responder with so many posted receive WQEs; undefined: not known. */
+export function ackSyndrome(receives: number | undefined): number {
+  return receives === undefined ? ACK_SYNDROME : creditCode(receives);
+}
+
+/** Receive WQEs that a credit code promises; undefined where it sets no limit (§3.2). */
+export function creditsOf(code: number): number | undefined {
+  return CREDITS[code];
+}

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import {
+  ackSyndrome,
+  creditCode,
+  CREDITS,
+  creditsOf,
+  NAK_SYNDROMES,
+  parseSyndrome,
+  rnrDelayPs,
+  rnrSyndrome,
+} from "./aeth.ts";
+import { PS_PER_MS } from "../../base/time.ts";
+
+describe("parseSyndrome", () => {
+  it("§1.4: sorts all 256 bytes into the table's four types", () => {
+    for (let byte = 0; byte < 256; byte++) {
+      const { kind } = parseSyndrome(byte);
+      const type = byte >> 5;
+      const expected = type === 0
+        ? "ack"
+        : type === 1
+        ? "rnr-nak"
+        : type === 3 && (byte & 31) <= 4
+        ? "nak"
+        : "reserved";
+      assert.equal(kind, expected, `syndrome ${byte}`);
+    }
+  });
+
+  it("§1.4: names every NAK code", () => {
+    for (const [code, byte] of Object.entries(NAK_SYNDROMES)) {
+      assert.deepEqual(parseSyndrome(byte), { kind: "nak", code });
+    }
+  });
+
+  it("§1.4: gives back an RNR NAK's timer code", () => {
+    assert.deepEqual(parseSyndrome(rnrSyndrome(12)), { kind: "rnr-nak", timerCode: 12 });
+  });
+});
+
+describe("rnrDelayPs", () => {
+  it("§1.4: code 0 is the longest, and the rest grow", () => {
+    assert.equal(rnrDelayPs(0), 655.36 * PS_PER_MS);
+    assert.equal(rnrDelayPs(1), 0.01 * PS_PER_MS);
+    assert.equal(rnrDelayPs(25), 61.44 * PS_PER_MS);
+    assert.equal(rnrDelayPs(31), 491.52 * PS_PER_MS);
+    for (let code = 2; code < 32; code++) {
+      assert.ok(rnrDelayPs(code) > rnrDelayPs(code - 1), `code ${code}`);
+      assert.ok(rnrDelayPs(code) < rnrDelayPs(0), `code ${code}`);
+    }
+  });
+});
+
+describe("creditCode", () => {
+  // deno-fmt-ignore
+  const table = [
+    0, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512,
+    768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768,
+  ];
+
+  it("§1.4: has the table's 31 codes", () => {
+    assert.deepEqual(CREDITS, table);
+  });
+
+  it("§1.4: rounds down, never promising a receive that is not posted", () => {
+    for (let receives = 0; receives < 40_000; receives += 7) {
+      const code = creditCode(receives);
+      assert.ok(table[code]! <= receives);
+      assert.ok(code === 30 || table[code + 1]! > receives);
+    }
+  });
+});
+
+describe("ackSyndrome", () => {
+  it("§1.4: says 0x1F where the count is not known, else its code", () => {
+    assert.deepEqual([undefined, 0, 5, 6, 100_000].map(ackSyndrome), [0x1f, 0, 4, 5, 30]);
+  });
+});
+
+describe("creditsOf", () => {
+  it("§1.4: gives a code's receives, none of 0x1F", () => {
+    assert.deepEqual([0, 5, 30, 31].map(creditsOf), [0, 6, 32768, undefined]);
+  });
+});

@@ -1,0 +1,48 @@
+/**
+ * Atomic request and its answer (`rocev2.md` §1.3). Operands are big-endian numbers on the wire; the
+ * memory word that they act on is in host order.
+ */
+import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+
+/** Bytes of the memory that an atomic operation, ATOMIC WRITE included, is about. */
+export const ATOMIC_BYTES = 8;
+
+export const ATOMIC_ETH_FIELDS = [
+  ["va", 64],
+  ["rkey", 32],
+  ["swapAdd", 64],
+  /** 0 for FETCH & ADD. */
+  ["compare", 64],
+] as const;
+export const ATOMIC_ETH_BYTES = sizeOf(ATOMIC_ETH_FIELDS);
+export type AtomicEth = HeaderOf<typeof ATOMIC_ETH_FIELDS>;
+
+export function readAtomicEth(view: DataView, at: number): AtomicEth {
+  return {
+    va: view.getBigUint64(at),
+    rkey: view.getUint32(at + 8),
+    swapAdd: view.getBigUint64(at + 12),
+    compare: view.getBigUint64(at + 20),
+  };
+}
+
+export function writeAtomicEth(view: DataView, at: number, header: AtomicEth): void {
+  view.setBigUint64(at, header.va);
+  view.setUint32(at + 8, header.rkey);
+  view.setBigUint64(at + 12, header.swapAdd);
+  view.setBigUint64(at + 20, header.compare);
+}
+
+export const ATOMIC_ACK_ETH_FIELDS = [
+  ["original", 64],
+] as const;
+export const ATOMIC_ACK_ETH_BYTES = sizeOf(ATOMIC_ACK_ETH_FIELDS);
+export type AtomicAckEth = HeaderOf<typeof ATOMIC_ACK_ETH_FIELDS>;
+
+export function readAtomicAckEth(view: DataView, at: number): AtomicAckEth {
+  return { original: view.getBigUint64(at) };
+}
+
+export function writeAtomicAckEth(view: DataView, at: number, header: AtomicAckEth): void {
+  view.setBigUint64(at, header.original);
+}

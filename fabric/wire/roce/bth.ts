@@ -1,0 +1,87 @@
+/** Base transport header (`rocev2.md` §1.2). */
+import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+
+export const BTH_FIELDS = [
+  ["opcode", 8],
+  ["solicited", 1],
+  /** 1 = not migrating. */
+  ["migReq", 1],
+  /** (−payload) & 3. */
+  ["padCount", 2],
+  ["tver", 4],
+  ["pKey", 16],
+  ["fecn", 1],
+  ["becn", 1],
+  /** Outside the ICRC, as FECN and BECN are; receivers look away. */
+  ["reserved6", 6],
+  /** 0xFFFFFF = multicast, 1 = GSI. */
+  ["destQpn", 24],
+  ["ackReq", 1],
+  ["reserved7", 7],
+  ["psn", 24],
+] as const;
+export const BTH_BYTES = sizeOf(BTH_FIELDS);
+export type Bth = HeaderOf<typeof BTH_FIELDS>;
+
+/** Full member of the default partition. */
+export const DEFAULT_PKEY = 0xffff;
+export const MULTICAST_QPN = 0xff_ffff;
+export const GSI_QPN = 1;
+
+/** A header as an ordinary sender writes it, with what differs given. */
+export function makeBth(given: Partial<Bth> & Pick<Bth, "opcode" | "destQpn" | "psn">): Bth {
+  return {
+    opcode: given.opcode,
+    solicited: given.solicited ?? false,
+    migReq: given.migReq ?? true,
+    padCount: given.padCount ?? 0,
+    tver: given.tver ?? 0,
+    pKey: given.pKey ?? DEFAULT_PKEY,
+    fecn: given.fecn ?? false,
+    becn: given.becn ?? false,
+    reserved6: given.reserved6 ?? 0,
+    destQpn: given.destQpn,
+    ackReq: given.ackReq ?? false,
+    reserved7: given.reserved7 ?? 0,
+    psn: given.psn,
+  };
+}
+
+export function readBth(view: DataView, at: number): Bth {
+  const flags = view.getUint8(at + 1);
+  const destination = view.getUint32(at + 4), sequence = view.getUint32(at + 8);
+  return {
+    opcode: view.getUint8(at),
+    solicited: (flags & 0x80) !== 0,
+    migReq: (flags & 0x40) !== 0,
+    padCount: (flags >> 4) & 3,
+    tver: flags & 0xf,
+    pKey: view.getUint16(at + 2),
+    fecn: (destination & 0x8000_0000) !== 0,
+    becn: (destination & 0x4000_0000) !== 0,
+    reserved6: (destination >>> 24) & 0x3f,
+    destQpn: destination & 0xff_ffff,
+    ackReq: (sequence & 0x8000_0000) !== 0,
+    reserved7: (sequence >>> 24) & 0x7f,
+    psn: sequence & 0xff_ffff,
+  };
+}
+
+export function writeBth(view: DataView, at: number, header: Bth): void {
+  view.setUint8(at, header.opcode);
+  view.setUint8(
+    at + 1,
+    (header.solicited ? 0x80 : 0) | (header.migReq ? 0x40 : 0) | (header.padCount << 4) |
+      header.tver,
+  );
+  view.setUint16(at + 2, header.pKey);
+  view.setUint32(
+    at + 4,
+    (header.fecn ? 0x8000_0000 : 0) | (header.becn ? 0x4000_0000 : 0) | (header.reserved6 << 24) |
+      header.destQpn,
+  );
+  view.setUint32(
+    at + 8,
+    (header.ackReq ? 0x8000_0000 : 0) | (header.reserved7 << 24) | header.psn,
+  );
+}

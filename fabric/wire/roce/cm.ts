@@ -1,0 +1,325 @@
+/**
+ * The communication manager's messages: 256-byte management datagrams, carried as UD SEND ONLY
+ * between the QP 1 of two RNICs under the Q_Key `GSI_QKEY` (InfiniBand architecture, volume 1,
+ * §12.6 and §13.4.3). Connecting is rare, so they are read and written by their tables.
+ *
+ *   requester  REQ →  ← REP  RTU →   … connection …   DREQ →  ← DREP      (REJ instead of any, MRA
+ *   where REP or RTU takes long)
+ */
+import { assert } from "../../base/assert.ts";
+import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
+
+export const MAD_BYTES = 256;
+
+export const MAD_FIELDS = [
+  ["baseVersion", 8],
+  ["mgmtClass", 8],
+  ["classVersion", 8],
+  ["method", 8],
+  ["status", 16],
+  ["classSpecific", 16],
+  ["transactionId", 64],
+  ["attributeId", 16],
+  ["", 16],
+  ["attributeModifier", 32],
+] as const;
+
+/** Everything of the MAD header that is the same in all of them. */
+const MAD_CONSTANTS = {
+  baseVersion: 1,
+  /** Communication management. */
+  mgmtClass: 0x07,
+  classVersion: 2,
+  /** Send. */
+  method: 0x03,
+  status: 0,
+  classSpecific: 0,
+  attributeModifier: 0,
+} as const;
+
+const REQ_FIELDS = [
+  ["localCommId", 32],
+  ["", 32],
+  ["serviceId", 64],
+  ["localCaGuid", 64],
+  ["", 32],
+  ["localQKey", 32],
+  ["localQpn", 24],
+  ["responderResources", 8],
+  ["localEecn", 24],
+  ["initiatorDepth", 8],
+  ["remoteEecn", 24],
+  /** Time-outs are codes: 4.096 µs · 2^code. */
+  ["remoteCmResponseTimeout", 5],
+  /** {@link TRANSPORT_SERVICE}. */
+  ["transportService", 2],
+  ["endToEndFlowControl", 1],
+  ["startingPsn", 24],
+  ["localCmResponseTimeout", 5],
+  ["retryCount", 3],
+  ["pKey", 16],
+  /** {@link mtuCode}. */
+  ["pathMtu", 4],
+  ["rdcExists", 1],
+  ["rnrRetryCount", 3],
+  ["maxCmRetries", 4],
+  ["srq", 1],
+  ["extendedTransport", 3],
+  ["primaryLocalLid", 16],
+  ["primaryRemoteLid", 16],
+  ["primaryLocalGid", 128],
+  ["primaryRemoteGid", 128],
+  ["primaryFlowLabel", 20],
+  ["", 6],
+  ["primaryPacketRate", 6],
+  ["primaryTrafficClass", 8],
+  ["primaryHopLimit", 8],
+  ["primaryServiceLevel", 4],
+  ["primarySubnetLocal", 1],
+  ["", 3],
+  ["primaryLocalAckTimeout", 5],
+  ["", 3],
+  ["alternateLocalLid", 16],
+  ["alternateRemoteLid", 16],
+  ["alternateLocalGid", 128],
+  ["alternateRemoteGid", 128],
+  ["alternateFlowLabel", 20],
+  ["", 6],
+  ["alternatePacketRate", 6],
+  ["alternateTrafficClass", 8],
+  ["alternateHopLimit", 8],
+  ["alternateServiceLevel", 4],
+  ["alternateSubnetLocal", 1],
+  ["", 3],
+  ["alternateLocalAckTimeout", 5],
+  ["", 3],
+] as const;
+
+const REP_FIELDS = [
+  ["localCommId", 32],
+  ["remoteCommId", 32],
+  ["localQKey", 32],
+  ["localQpn", 24],
+  ["", 8],
+  ["localEecn", 24],
+  ["", 8],
+  ["startingPsn", 24],
+  ["", 8],
+  ["responderResources", 8],
+  ["initiatorDepth", 8],
+  ["targetAckDelay", 5],
+  ["failoverAccepted", 2],
+  ["endToEndFlowControl", 1],
+  ["rnrRetryCount", 3],
+  ["srq", 1],
+  ["", 4],
+  ["localCaGuid", 64],
+] as const;
+
+const RTU_FIELDS = [
+  ["localCommId", 32],
+  ["remoteCommId", 32],
+] as const;
+
+const REJ_FIELDS = [
+  ["localCommId", 32],
+  ["remoteCommId", 32],
+  /** What is rejected: 0 REQ, 1 REP, 2 no message. */
+  ["rejected", 2],
+  ["", 6],
+  ["infoLength", 7],
+  ["", 1],
+  /** {@link REJECT_REASON}. */
+  ["reason", 16],
+  // Additional reject information, 72 bytes, not used.
+  ["", 576],
+] as const;
+
+const MRA_FIELDS = [
+  ["localCommId", 32],
+  ["remoteCommId", 32],
+  /** What was received and is being thought about: 0 REQ, 1 REP. */
+  ["received", 2],
+  ["", 6],
+  /** How long that may take: {@link timeoutOfCode}. */
+  ["serviceTimeout", 5],
+  ["", 3],
+] as const;
+
+const DREQ_FIELDS = [
+  ["localCommId", 32],
+  ["remoteCommId", 32],
+  ["remoteQpn", 24],
+  ["", 8],
+] as const;
+
+/** DREP is laid out as RTU is. */
+const DREP_FIELDS = RTU_FIELDS;
+
+/** Attribute number and layout of each message; what is left of the 256 bytes is private data. */
+export const CM_MESSAGES = {
+  REQ: { attributeId: 0x0010, fields: REQ_FIELDS },
+  MRA: { attributeId: 0x0011, fields: MRA_FIELDS },
+  REJ: { attributeId: 0x0012, fields: REJ_FIELDS },
+  REP: { attributeId: 0x0013, fields: REP_FIELDS },
+  RTU: { attributeId: 0x0014, fields: RTU_FIELDS },
+  DREQ: { attributeId: 0x0015, fields: DREQ_FIELDS },
+  DREP: { attributeId: 0x0016, fields: DREP_FIELDS },
+} as const;
+export type CmType = keyof typeof CM_MESSAGES;
+
+interface CmCommon<Type extends CmType> {
+  readonly type: Type;
+  /** The same in all messages of one exchange. */
+  readonly transactionId: bigint;
+  /** At most {@link privateDataBytes}; a decoded message has all of them, zeros included. */
+  readonly privateData: Uint8Array<ArrayBuffer>;
+}
+type CmMessageOf<Type extends CmType> =
+  & CmCommon<Type>
+  & HeaderOf<typeof CM_MESSAGES[Type]["fields"]>;
+
+export type CmReq = CmMessageOf<"REQ">;
+export type CmRep = CmMessageOf<"REP">;
+export type CmRtu = CmMessageOf<"RTU">;
+export type CmMra = CmMessageOf<"MRA">;
+export type CmRej = CmMessageOf<"REJ">;
+export type CmDreq = CmMessageOf<"DREQ">;
+export type CmDrep = CmMessageOf<"DREP">;
+export type CmMessage = CmReq | CmMra | CmRep | CmRtu | CmRej | CmDreq | CmDrep;
+
+export const TRANSPORT_SERVICE = { rc: 0, uc: 1, rd: 2, extended: 3 } as const;
+
+/** Why a connection is refused, as far as it can happen here. */
+export const REJECT_REASON = {
+  noQueuePair: 1,
+  noResources: 3,
+  timeout: 4,
+  unsupported: 5,
+  invalidCommId: 6,
+  invalidServiceId: 8,
+  invalidTransport: 9,
+  staleConnection: 10,
+  invalidGid: 12,
+  invalidMtu: 26,
+  insufficientResponderResources: 27,
+  consumer: 28,
+  duplicateCommId: 30,
+} as const;
+
+/** What a REQ of RoCE has no use for, or always says alike. */
+export const REQ_DEFAULTS = {
+  localQKey: 0,
+  localEecn: 0,
+  remoteEecn: 0,
+  transportService: TRANSPORT_SERVICE.rc,
+  endToEndFlowControl: true,
+  rdcExists: false,
+  srq: false,
+  extendedTransport: 0,
+  pKey: 0xffff,
+  /** No local identifier: the GIDs are meant. */
+  primaryLocalLid: 0xffff,
+  primaryRemoteLid: 0xffff,
+  primaryFlowLabel: 0,
+  /** 100 Gb/s. */
+  primaryPacketRate: 16,
+  primaryTrafficClass: 0,
+  primaryHopLimit: 64,
+  primaryServiceLevel: 0,
+  primarySubnetLocal: false,
+  alternateLocalLid: 0,
+  alternateRemoteLid: 0,
+  alternateLocalGid: 0n,
+  alternateRemoteGid: 0n,
+  alternateFlowLabel: 0,
+  alternatePacketRate: 0,
+  alternateTrafficClass: 0,
+  alternateHopLimit: 0,
+  alternateServiceLevel: 0,
+  alternateSubnetLocal: false,
+  alternateLocalAckTimeout: 0,
+} as const satisfies Partial<CmReq>;
+
+/** What a REP of RoCE has no use for, or always says alike. */
+export const REP_DEFAULTS = {
+  localQKey: 0,
+  localEecn: 0,
+  targetAckDelay: 0,
+  /** 0: no alternate path was asked for. */
+  failoverAccepted: 0,
+  endToEndFlowControl: true,
+  srq: false,
+} as const satisfies Partial<CmRep>;
+
+/** The 128-bit GID of an IPv4 interface: ::ffff:a.b.c.d. */
+export function gidOfAddress(address: number): bigint {
+  return 0xffff_0000_0000n | BigInt(address);
+}
+
+/** The IPv4 address in a GID, undefined where it is not IPv4-mapped. */
+export function addressOfGid(gid: bigint): number | undefined {
+  return gid >> 32n === 0xffffn ? Number(gid & 0xffff_ffffn) : undefined;
+}
+
+/** Picoseconds of a time-out code: 4.096 µs · 2^code. */
+export function timeoutOfCode(code: number): number {
+  return 4_096_000 * 2 ** code;
+}
+
+/** 256 … 4096 bytes as the code 1 … 5. */
+export function mtuCode(bytes: 256 | 512 | 1024 | 2048 | 4096): number {
+  return Math.log2(bytes) - 7;
+}
+
+/** Bytes of path MTU code 1 … 5, undefined where it is none. */
+export function mtuOfCode(code: number): 256 | 512 | 1024 | 2048 | 4096 | undefined {
+  return ([256, 512, 1024, 2048, 4096] as const)[code - 1];
+}
+
+const BODY_AT = sizeOf(MAD_FIELDS);
+
+/** Room for a program's own data in a message of this type. */
+export function privateDataBytes(type: CmType): number {
+  return MAD_BYTES - BODY_AT - sizeOf(CM_MESSAGES[type].fields);
+}
+
+/** The datagram of a message, {@link MAD_BYTES} long. */
+export function encodeCm(message: CmMessage): Uint8Array<ArrayBuffer> {
+  const { attributeId, fields } = CM_MESSAGES[message.type];
+  const room = privateDataBytes(message.type);
+  assert(
+    message.privateData.length <= room,
+    `${message.type} has room for ${room} B of private data, not ${message.privateData.length}`,
+  );
+  const bytes = new Uint8Array(MAD_BYTES);
+  const view = new DataView(bytes.buffer);
+  const header = { ...MAD_CONSTANTS, transactionId: message.transactionId, attributeId };
+  writeFields(MAD_FIELDS, header, { view, at: 0 });
+  // The type has chosen the table, and the message has that table's fields.
+  writeFields(fields, message as never, { view, at: BODY_AT });
+  bytes.set(message.privateData, MAD_BYTES - room);
+  return bytes;
+}
+
+/** The message in a datagram, undefined where it is another kind of MAD or none. */
+export function decodeCm(bytes: Uint8Array<ArrayBuffer>): CmMessage | undefined {
+  if (bytes.length !== MAD_BYTES) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const header = readFields(MAD_FIELDS, { view, at: 0 });
+  if (
+    header.baseVersion !== MAD_CONSTANTS.baseVersion ||
+    header.mgmtClass !== MAD_CONSTANTS.mgmtClass ||
+    header.classVersion !== MAD_CONSTANTS.classVersion || header.method !== MAD_CONSTANTS.method
+  ) return undefined;
+  for (const [type, { attributeId, fields }] of Object.entries(CM_MESSAGES)) {
+    if (attributeId !== header.attributeId) continue;
+    return {
+      type,
+      transactionId: header.transactionId,
+      ...readFields(fields as typeof REQ_FIELDS, { view, at: BODY_AT }),
+      privateData: bytes.slice(BODY_AT + sizeOf(fields)),
+    } as CmMessage;
+  }
+  return undefined;
+}

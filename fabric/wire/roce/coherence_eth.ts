@@ -1,0 +1,104 @@
+/**
+ * Messages between coherent RNICs (`coherence.md`): bus messages of one computer on their way to the
+ * other (C-02), on an RC queue pair (`rocev2.md` §2.3). *Home* is the card at the computer whose memory
+ * it is (the document's local one), *far* the other. The opcode says what class a message is of, as the
+ * bus's own classes do; the command says which message. Data, a cache line or part of one, is payload.
+ *
+ * Each message is a request to the transport, with a PSN and an ACK 0x11 of its own: an answer can
+ * take as long as a CPU does, and both ends ask. Answers are found by {@link CoherenceEth.transaction}.
+ */
+import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+
+export const COHERENCE_ETH_FIELDS = [
+  ["version", 8],
+  /** Within the opcode's class: place in {@link COHERENCE_COMMANDS}. */
+  ["command", 8],
+  /**
+   * Place in {@link COHERENCE_STATES} (C-05). REQUEST, SNOOP: the state that the sender will be in,
+   * or that it wants the other to be in. RESPONSE: the state that is granted or left.
+   */
+  ["state", 2],
+  /**
+   * The sender believes the region's copy to be in the far card's remote cache, else in home's local
+   * cache. A message that crossed a move of the copy (C-04) shows itself by it, and is asked again
+   * instead of being obeyed (C-09).
+   */
+  ["far", 1],
+  ["reserved", 5],
+  /** Of {@link COHERENCE_STATUS}; 0 in anything but a RESPONSE. */
+  ["status", 8],
+  /** The special memory region (C-03), by a key as wide as an rkey: it is no less of a right. */
+  ["region", 32],
+  /** The asker's number for it, in the answer too: as many under way as lines of a region. */
+  ["transaction", 32],
+  /** Bytes that are asked for or sent, within a line; of `register`, the region's. */
+  ["length", 32],
+  /** First byte, in the home computer's addresses: as wide as a RETH's. */
+  ["address", 64],
+] as const;
+export const COHERENCE_ETH_BYTES = sizeOf(COHERENCE_ETH_FIELDS);
+export type CoherenceEth = HeaderOf<typeof COHERENCE_ETH_FIELDS>;
+
+export const COHERENCE_VERSION = 1;
+export const COHERENCE_STATES = ["invalid", "shared", "exclusive", "modified"] as const;
+export type CoherenceState = typeof COHERENCE_STATES[number];
+/** `retry`: it crossed another change. `refused`: no such region. `lost`: data in M is gone (C-10). */
+export const COHERENCE_STATUS = { ok: 0, retry: 1, refused: 2, lost: 3 } as const;
+/** Bytes of a cache line, the unit of {@link COHERENCE_STATES}. */
+export const COHERENCE_LINE_BYTES = 64;
+
+export type CoherenceClass = "coherence-request" | "coherence-snoop" | "coherence-response";
+
+/**
+ * Commands of each class, in the order of their codes.
+ *
+ * REQUEST: `register` and `deregister` a region (C-03); `read` a copy in state S, `own` one in state
+ * E, `upgrade` S to E without data (C-06, C-07; `state` says the same); `write` and `write-back` with
+ * data as payload (C-06; C-09: what is in M is not lost); `modified`: E has become M (C-07);
+ * `move` the copy to where `far` says (C-04).
+ * SNOOP: `change` the line to `state`, as home's CPU does (C-08); `report` in which state it is, as a
+ * card asks that has lost its directory (C-10).
+ * RESPONSE: `data` as payload, or `done` without (C-06: "write done").
+ */
+export const COHERENCE_COMMANDS = {
+  "coherence-request": [
+    "register",
+    "deregister",
+    "read",
+    "own",
+    "upgrade",
+    "write",
+    "write-back",
+    "modified",
+    "move",
+  ],
+  "coherence-snoop": ["change", "report"],
+  "coherence-response": ["done", "data"],
+} as const satisfies Readonly<Record<CoherenceClass, readonly string[]>>;
+
+export function readCoherenceEth(view: DataView, at: number): CoherenceEth {
+  const flags = view.getUint8(at + 2);
+  return {
+    version: view.getUint8(at),
+    command: view.getUint8(at + 1),
+    state: flags >> 6,
+    far: (flags & 0x20) !== 0,
+    reserved: flags & 0x1f,
+    status: view.getUint8(at + 3),
+    region: view.getUint32(at + 4),
+    transaction: view.getUint32(at + 8),
+    length: view.getUint32(at + 12),
+    address: view.getBigUint64(at + 16),
+  };
+}
+
+export function writeCoherenceEth(view: DataView, at: number, header: CoherenceEth): void {
+  view.setUint8(at, header.version);
+  view.setUint8(at + 1, header.command);
+  view.setUint8(at + 2, (header.state << 6) | (header.far ? 0x20 : 0) | header.reserved);
+  view.setUint8(at + 3, header.status);
+  view.setUint32(at + 4, header.region);
+  view.setUint32(at + 8, header.transaction);
+  view.setUint32(at + 12, header.length);
+  view.setBigUint64(at + 16, header.address);
+}

@@ -1,0 +1,26 @@
+/** Datagram extended transport header of UD packets (`rocev2.md` §1.3). */
+import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+
+export const DETH_FIELDS = [
+  ["qKey", 32],
+  ["reserved", 8],
+  ["sourceQpn", 24],
+] as const;
+export const DETH_BYTES = sizeOf(DETH_FIELDS);
+export type Deth = HeaderOf<typeof DETH_FIELDS>;
+
+/** Q_Key of the general services queue pair, QP 1. */
+export const GSI_QKEY = 0x8001_0000;
+
+export function readDeth(view: DataView, at: number): Deth {
+  return {
+    qKey: view.getUint32(at),
+    reserved: view.getUint8(at + 4),
+    sourceQpn: view.getUint32(at + 4) & 0xff_ffff,
+  };
+}
+
+export function writeDeth(view: DataView, at: number, header: Deth): void {
+  view.setUint32(at, header.qKey);
+  view.setUint32(at + 4, (header.reserved << 24) | header.sourceQpn);
+}

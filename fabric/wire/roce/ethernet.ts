@@ -1,0 +1,49 @@
+/** Ethernet II, without FCS: frames are as a capture shows them. */
+import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+
+export const ETHERNET_FIELDS = [
+  ["destination", 48],
+  ["source", 48],
+  ["etherType", 16],
+] as const;
+export const ETHERNET_BYTES = sizeOf(ETHERNET_FIELDS);
+export type Ethernet = HeaderOf<typeof ETHERNET_FIELDS>;
+
+export const ETHERTYPE_IPV4 = 0x0800;
+/** Shorter frames are filled up with zeros; the IP length tells the real end. */
+export const LEAST_FRAME_BYTES = 60;
+
+/** Reads a MAC address as a 48-bit number. */
+export function readMac(view: DataView, at: number): number {
+  return view.getUint16(at) * 0x1_0000_0000 + view.getUint32(at + 2);
+}
+
+export function readEthernet(view: DataView, at: number): Ethernet {
+  return {
+    destination: readMac(view, at),
+    source: readMac(view, at + 6),
+    etherType: view.getUint16(at + 12),
+  };
+}
+
+/** Writes a 48-bit number as a MAC address. */
+export function writeMac(view: DataView, at: number, mac: number): void {
+  view.setUint16(at, Math.floor(mac / 0x1_0000_0000));
+  view.setUint32(at + 2, mac >>> 0);
+}
+
+export function writeEthernet(view: DataView, at: number, header: Ethernet): void {
+  writeMac(view, at, header.destination);
+  writeMac(view, at + 6, header.source);
+  view.setUint16(at + 12, header.etherType);
+}
+
+/** The group MAC address of an IPv4 group: 01:00:5e and its low 23 bits (`rocev2.md` §1.1). */
+export function multicastMac(group: number): number {
+  return 0x0100_5e00_0000 + (group & 0x7f_ffff);
+}
+
+/** True for group addresses, broadcast included: the low bit of the first byte. */
+export function isGroupMac(mac: number): boolean {
+  return (Math.floor(mac / 0x100_0000_0000) & 1) === 1;
+}

@@ -1,0 +1,105 @@
+/**
+ * What a switch needs to know of a frame, without decoding it: destination, priority, congestion
+ * bits. All of it works on any bytes at all; a frame that is no IPv4 has DSCP 0 and ECN 0.
+ */
+import { assert } from "../../base/assert.ts";
+import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "./ethernet.ts";
+import { ECN, IPV4_BYTES } from "./ipv4.ts";
+import { BTH_BYTES } from "./bth.ts";
+import { ICRC_BYTES, writeIcrc } from "./icrc.ts";
+import { opcodeRow } from "./opcode.ts";
+import { copyOf } from "../../base/slab.ts";
+import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
+
+const IP_AT = ETHERNET_BYTES;
+/** Version 4, five words; UDP. */
+const IPV4_NO_OPTIONS = 0x45;
+const PROTOCOL_UDP = 17;
+const OPCODE_AT = IP_AT + IPV4_BYTES + UDP_BYTES;
+
+/** Destination MAC as a 48-bit number, 0 where the frame is too short. */
+export function frameDestination(bytes: Uint8Array): number {
+  return macAt(bytes, 0);
+}
+
+/** Source MAC as a 48-bit number. */
+export function frameSource(bytes: Uint8Array): number {
+  return macAt(bytes, 6);
+}
+
+function macAt(bytes: Uint8Array, at: number): number {
+  if (bytes.length < at + 6) return 0;
+  const high = (bytes[at]! << 8) | bytes[at + 1]!;
+  const low = (bytes[at + 2]! << 24) | (bytes[at + 3]! << 16) | (bytes[at + 4]! << 8) |
+    bytes[at + 5]!;
+  return high * 0x1_0000_0000 + (low >>> 0);
+}
+
+function trafficClass(bytes: Uint8Array): number {
+  if (bytes.length < IP_AT + IPV4_BYTES) return 0;
+  if (((bytes[12]! << 8) | bytes[13]!) !== ETHERTYPE_IPV4) return 0;
+  return bytes[IP_AT + 1]!;
+}
+
+/** Two bits, see {@link ECN}: a full queue may mark what is not 0. */
+export function frameEcn(bytes: Uint8Array): number {
+  return trafficClass(bytes) & 3;
+}
+
+/** Six bits: what a switch derives a frame's priority from. */
+export function frameDscp(bytes: Uint8Array): number {
+  return trafficClass(bytes) >> 2;
+}
+
+/**
+ * A copy of the frame that says "congestion experienced" (RFC 3168). The ICRC does not cover the
+ * bits, so it stays true. The IPv4 checksum is carried over, not made anew (RFC 1624, equation 3),
+ * so that a header which arrived damaged leaves damaged. The frame must be ECN-capable.
+ */
+export function markCongestion(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
+  assert(frameEcn(bytes) !== ECN.notCapable, "Cannot mark a frame that is not ECN-capable");
+  const marked = copyOf(bytes);
+  const view = new DataView(marked.buffer, marked.byteOffset, marked.length);
+  const before = view.getUint16(IP_AT);
+  marked[IP_AT + 1] = marked[IP_AT + 1]! | ECN.congestion;
+  let sum = (~view.getUint16(IP_AT + 10) & 0xffff) + (~before & 0xffff) + view.getUint16(IP_AT);
+  sum = (sum & 0xffff) + (sum >>> 16);
+  sum = (sum & 0xffff) + (sum >>> 16);
+  view.setUint16(IP_AT + 10, ~sum & 0xffff);
+  return marked;
+}
+
+/** Where the payload of a RoCEv2 frame with a known opcode is; undefined where it has none. */
+export function framePayload(
+  bytes: Uint8Array,
+): { readonly from: number; readonly to: number } | undefined {
+  const code = frameOpcode(bytes);
+  const row = code < 0 ? undefined : opcodeRow(code);
+  if (row === undefined) return undefined;
+  const pad = (bytes[OPCODE_AT + 1]! >> 4) & 3;
+  const from = OPCODE_AT + BTH_BYTES + row.headerBytes;
+  const to = frameEnd(bytes) - pad;
+  return to > from && to <= bytes.length - ICRC_BYTES ? { from, to } : undefined;
+}
+
+/** Makes the ICRC of a RoCEv2 frame true of its bytes. */
+export function sealFrame(bytes: Uint8Array): void {
+  writeIcrc(new DataView(bytes.buffer, bytes.byteOffset, bytes.length), {
+    from: IP_AT,
+    end: frameEnd(bytes),
+  });
+}
+
+/** Where the ICRC begins, by the length that the IPv4 header says. */
+function frameEnd(bytes: Uint8Array): number {
+  return IP_AT + ((bytes[IP_AT + 2]! << 8) | bytes[IP_AT + 3]!) - ICRC_BYTES;
+}
+
+/** Opcode byte of a RoCEv2 frame (`rocev2.md` §1.1), −1 where the frame is none. */
+export function frameOpcode(bytes: Uint8Array): number {
+  if (bytes.length <= OPCODE_AT) return -1;
+  if (((bytes[12]! << 8) | bytes[13]!) !== ETHERTYPE_IPV4) return -1;
+  if (bytes[IP_AT] !== IPV4_NO_OPTIONS || bytes[IP_AT + 9] !== PROTOCOL_UDP) return -1;
+  const udp = IP_AT + IPV4_BYTES;
+  return ((bytes[udp + 2]! << 8) | bytes[udp + 3]!) === ROCE_PORT ? bytes[OPCODE_AT]! : -1;
+}

@@ -1,0 +1,330 @@
+/**
+ * Hint messages, and the packets that they travel in (H-07, H-08). Of the document's four encodings:
+ *
+ *     a new operation code    VENDOR HINT on an RC queue pair: its own (figure 7) or one that speaks for
+ *                             all (figure 8); to a group (figure 9) it is the payload of a UD SEND ONLY
+ *     an extra header         the message lies between a packet's extension headers and its payload
+ *     an extra payload        the message and a trailer lie behind a packet's payload
+ *     an opcode with a flag   a READ or WRITE of no bytes, whose VA and rkey nobody checks (`rocev2.md`
+ *                             §1.3): it names the range that a real one will be for
+ *
+ * The last three keep their packet's opcode, so what says that a hint is there must be where a card
+ * without hints looks away: the seven reserved bits beside AckReq ({@link HINT_FORMS}), which the ICRC
+ * covers. Hints inside others' packets are sent to those only who asked for them (H-09).
+ */
+import { assert } from "../../base/assert.ts";
+import { readFields, writeFields } from "../../base/fields.ts";
+import {
+  HINT_ENTRY_BYTES,
+  HINT_ENTRY_FIELDS,
+  HINT_ETH_BYTES,
+  HINT_GROUP_BYTES,
+  HINT_GROUP_FIELDS,
+  HINT_KINDS,
+  HINT_MAGIC,
+  HINT_OBJECT_BYTES,
+  HINT_OBJECT_FIELDS,
+  HINT_OPERATIONS,
+  HINT_REASONS,
+  HINT_TRAILER_BYTES,
+  HINT_TRAILER_FIELDS,
+  HINT_TYPES,
+  HINT_VERSION,
+  type HintEth,
+  type HintOperation,
+  type HintReason,
+  type HintType,
+  readHintEth,
+  writeHintEth,
+} from "./hint_eth.ts";
+import { opcodeRow } from "./opcode.ts";
+import type { RocePacket } from "./packet.ts";
+import { allocate, viewOf } from "../../base/slab.ts";
+
+export interface HintEntry {
+  /** Bits of `HINT_KINDS`. */
+  readonly kinds: number;
+  readonly operation: HintOperation;
+  readonly messages: number;
+  /** PSN of the first of them. */
+  readonly sequence: number;
+  readonly rkey: number;
+  /** Bytes. */
+  readonly length: number;
+  readonly va: bigint;
+  readonly objects: readonly bigint[];
+}
+
+export interface HintGroup {
+  readonly destQpn: number;
+  readonly sourceQpn: number;
+  readonly entries: readonly HintEntry[];
+}
+
+export interface HintMessage {
+  readonly type: HintType;
+  /** Bits of `HINT_KINDS`. */
+  readonly kinds: number;
+  readonly reason: HintReason;
+  readonly sequence: number;
+  /** An answer is wanted. */
+  readonly answer: boolean;
+  readonly groups: readonly HintGroup[];
+}
+
+function bytesOf(message: HintMessage): number {
+  let bytes = HINT_ETH_BYTES;
+  for (const { entries } of message.groups) {
+    bytes += HINT_GROUP_BYTES;
+    for (const { objects } of entries) {
+      bytes += HINT_ENTRY_BYTES + objects.length * HINT_OBJECT_BYTES;
+    }
+  }
+  return bytes;
+}
+
+/** The header of a message, and what is behind it: what a VENDOR HINT packet is made of. */
+export function hintParts(
+  message: HintMessage,
+): { readonly hintEth: HintEth; readonly payload: Uint8Array<ArrayBuffer> } {
+  const bytes = encodeHint(message);
+  return { hintEth: readHintEth(viewOf(bytes), 0), payload: bytes.subarray(HINT_ETH_BYTES) };
+}
+
+/** The bytes of a message: the payload of a datagram. */
+export function encodeHint(message: HintMessage): Uint8Array<ArrayBuffer> {
+  const { type, kinds, reason, sequence, answer, groups } = message;
+  const size = bytesOf(message);
+  assert(
+    groups.length <= 0xff && size <= 0xffff &&
+      groups.every(({ entries }) =>
+        entries.length <= 0xff && entries.every(({ objects }) => objects.length <= 0xff)
+      ),
+    `Cannot encode a hint of ${groups.length} queue pairs and ${size} B: too many for its counts`,
+  );
+  const bytes = allocate(size), view = viewOf(bytes);
+  writeHintEth(view, 0, {
+    magic: HINT_MAGIC,
+    version: HINT_VERSION,
+    type: HINT_TYPES.indexOf(type),
+    kinds,
+    reason: HINT_REASONS.indexOf(reason),
+    sequence,
+    answer,
+    reserved: 0,
+    groups: groups.length,
+    bytes: size,
+  });
+  let at = HINT_ETH_BYTES;
+  for (const { destQpn, sourceQpn, entries } of groups) {
+    const group = { destQpn, entries: entries.length, sourceQpn, reserved: 0 };
+    writeFields(HINT_GROUP_FIELDS, group, { view, at });
+    at += HINT_GROUP_BYTES;
+    for (const entry of entries) {
+      const operation = HINT_OPERATIONS.indexOf(entry.operation);
+      const objects = entry.objects.length;
+      writeFields(HINT_ENTRY_FIELDS, { ...entry, operation, objects }, { view, at });
+      at += HINT_ENTRY_BYTES;
+      for (const identity of entry.objects) {
+        writeFields(HINT_OBJECT_FIELDS, { identity }, { view, at });
+        at += HINT_OBJECT_BYTES;
+      }
+    }
+  }
+  return bytes;
+}
+
+/**
+ * The message that these bytes are, all of them; undefined where they are none that is understood here.
+ * Never throws: hints are not trusted (H-24).
+ */
+export function decodeHint(bytes: Uint8Array<ArrayBuffer>): HintMessage | undefined {
+  if (bytes.length < HINT_ETH_BYTES) return undefined;
+  const view = viewOf(bytes);
+  const header = readHintEth(view, 0);
+  const { magic, version, kinds, sequence, answer } = header;
+  const type = HINT_TYPES[header.type], reason = HINT_REASONS[header.reason];
+  if (magic !== HINT_MAGIC || version !== HINT_VERSION || header.bytes !== bytes.length) {
+    return undefined;
+  }
+  if (type === undefined || reason === undefined) return undefined;
+  const reader: Reader = { view, at: HINT_ETH_BYTES };
+  const groups = readMany(reader, header.groups, readGroup);
+  if (groups === undefined || reader.at !== bytes.length) return undefined;
+  return { type, kinds, reason, sequence, answer, groups };
+}
+
+interface Reader {
+  readonly view: DataView;
+  at: number;
+}
+
+/** So many things in a row, undefined where one is none. */
+function readMany<T>(
+  reader: Reader,
+  count: number,
+  read: (reader: Reader) => T | undefined,
+): T[] | undefined {
+  const all: T[] = [];
+  for (let i = 0; i < count; i++) {
+    const one = read(reader);
+    if (one === undefined) return undefined;
+    all.push(one);
+  }
+  return all;
+}
+
+/** Where the next `size` bytes are, which the reader leaves behind; undefined where it has fewer. */
+function take(reader: Reader, size: number): { view: DataView; at: number } | undefined {
+  const { view, at } = reader;
+  if (at + size > view.byteLength) return undefined;
+  reader.at += size;
+  return { view, at };
+}
+
+function readGroup(reader: Reader): HintGroup | undefined {
+  const place = take(reader, HINT_GROUP_BYTES);
+  if (place === undefined) return undefined;
+  const { destQpn, sourceQpn, entries: count } = readFields(HINT_GROUP_FIELDS, place);
+  const entries = readMany(reader, count, readEntry);
+  return entries && { destQpn, sourceQpn, entries };
+}
+
+function readEntry(reader: Reader): HintEntry | undefined {
+  const place = take(reader, HINT_ENTRY_BYTES);
+  if (place === undefined) return undefined;
+  const { objects: count, ...fields } = readFields(HINT_ENTRY_FIELDS, place);
+  const operation = HINT_OPERATIONS[fields.operation];
+  if (operation === undefined) return undefined;
+  const objects = readMany(reader, count, readObject);
+  return objects && { ...fields, operation, objects };
+}
+
+function readObject(reader: Reader): bigint | undefined {
+  const place = take(reader, HINT_OBJECT_BYTES);
+  return place && readFields(HINT_OBJECT_FIELDS, place).identity;
+}
+
+/** Low two bits of BTH's seven reserved ones: where in the packet a hint is (H-07). */
+export const HINT_FORMS = { none: 0, header: 1, payload: 2, range: 3 } as const;
+export const HINT_FORM_BITS = 2;
+/**
+ * Form `range`: the five bits above are the length's binary logarithm, rounded up, as RETH's own says 0.
+ * They reach 2^31, the longest message.
+ */
+const RANGE_SHIFT = HINT_FORM_BITS;
+
+/**
+ * Puts a message into a packet, behind its headers or its payload, which must leave it room within the
+ * path MTU. A RETH goes on saying how long the data is.
+ */
+export function attachHint(
+  packet: RocePacket,
+  { form, message }: { readonly form: "header" | "payload"; readonly message: HintMessage },
+): RocePacket {
+  const hint = encodeHint(message);
+  const data = packet.payload;
+  const isHeader = form === "header";
+  const payload = allocate(data.length + hint.length + (isHeader ? 0 : HINT_TRAILER_BYTES));
+  payload.set(hint, isHeader ? 0 : data.length);
+  payload.set(data, isHeader ? hint.length : 0);
+  if (!isHeader) {
+    const place = { view: viewOf(payload), at: data.length + hint.length };
+    writeFields(HINT_TRAILER_FIELDS, { bytes: hint.length, reserved: 0 }, place);
+  }
+  const bth = { ...packet.bth, padCount: -payload.length & 3, reserved7: HINT_FORMS[form] };
+  return { ...packet, bth, payload };
+}
+
+/** Makes a READ REQUEST or WRITE ONLY of no bytes a hint at `length` bytes from its VA on. */
+export function attachRange(packet: RocePacket, length: number): RocePacket {
+  assert(packet.reth?.length === 0, "Only a READ or WRITE of no bytes can be a hint at a range");
+  assert(length >= 1 && length <= 2 ** 31, `A range has 1 B to 2 GiB: length is ${length}`);
+  const log2 = 32 - Math.clz32(length - 1);
+  return { ...packet, bth: { ...packet.bth, reserved7: (log2 << RANGE_SHIFT) | HINT_FORMS.range } };
+}
+
+/** A packet without the hint that was in it, and that hint. */
+export interface Hinted {
+  readonly packet: RocePacket;
+  readonly message: HintMessage | undefined;
+  /** Of a READ or WRITE of no bytes. */
+  readonly range: HintEntry | undefined;
+}
+
+/**
+ * Takes a packet that may carry a hint apart: what is left is the packet as it would have come without.
+ * Undefined where its reserved bits say that there is a hint, and there is none: nobody knows then
+ * which bytes are data. Only for queue pairs on which hints were agreed on.
+ */
+export function detachHint(packet: RocePacket): Hinted | undefined {
+  const { payload } = packet, form = packet.bth.reserved7 & ((1 << HINT_FORM_BITS) - 1);
+  switch (form) {
+    case HINT_FORMS.header: {
+      if (payload.length < HINT_ETH_BYTES) return undefined;
+      const { bytes } = readHintEth(viewOf(payload), 0);
+      return split(packet, { hint: [0, bytes], data: [bytes, payload.length] });
+    }
+    case HINT_FORMS.payload: {
+      const end = payload.length - HINT_TRAILER_BYTES;
+      if (end < 0) return undefined;
+      const place = { view: viewOf(payload), at: end };
+      const start = end - readFields(HINT_TRAILER_FIELDS, place).bytes;
+      return split(packet, { hint: [start, end], data: [0, start] });
+    }
+    case HINT_FORMS.range: {
+      const range = rangeOf(packet);
+      return range && { packet: withPayload(packet, payload), message: undefined, range };
+    }
+    default:
+      return { packet, message: undefined, range: undefined };
+  }
+}
+
+type Span = readonly [from: number, end: number];
+
+function split(
+  packet: RocePacket,
+  { hint, data }: { readonly hint: Span; readonly data: Span },
+): Hinted | undefined {
+  const { payload } = packet;
+  if (hint[0] < 0 || hint[1] > payload.length) return undefined;
+  const message = decodeHint(payload.subarray(...hint));
+  if (message === undefined) return undefined;
+  return { packet: withPayload(packet, payload.subarray(...data)), message, range: undefined };
+}
+
+function withPayload(packet: RocePacket, payload: Uint8Array<ArrayBuffer>): RocePacket {
+  const bth = { ...packet.bth, padCount: -payload.length & 3, reserved7: 0 };
+  return { ...packet, bth, payload };
+}
+
+function rangeOf({ bth, reth }: RocePacket): HintEntry | undefined {
+  const operation = opcodeRow(bth.opcode)?.operation;
+  if (reth?.length !== 0 || (operation !== "read-request" && operation !== "write")) {
+    return undefined;
+  }
+  return {
+    kinds: HINT_KINDS.prefetch,
+    operation: operation === "write" ? "write" : "read",
+    messages: 1,
+    sequence: bth.psn,
+    rkey: reth.rkey,
+    length: 2 ** (bth.reserved7 >> RANGE_SHIFT),
+    va: reth.va,
+    objects: [],
+  };
+}
+
+/**
+ * The hint of a packet that is nothing else: a VENDOR HINT, or a datagram whose payload is one.
+ * Undefined where it is none, or none that is understood.
+ */
+export function hintOf(packet: RocePacket): HintMessage | undefined {
+  const { hintEth, payload } = packet;
+  if (hintEth === undefined) return packet.deth === undefined ? undefined : decodeHint(payload);
+  const bytes = allocate(HINT_ETH_BYTES + payload.length);
+  writeHintEth(viewOf(bytes), 0, hintEth);
+  bytes.set(payload, HINT_ETH_BYTES);
+  return decodeHint(bytes);
+}

@@ -1,0 +1,125 @@
+/**
+ * The parts of a hint message (`hints.md`, H-03), in the order in which they lie: HintETH, then for
+ * each queue pair a HintGroup with its HintEntries, each with its HintObjects. `hint.ts` puts them
+ * together and says in which packets they travel.
+ */
+import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+
+export const HINT_ETH_FIELDS = [
+  /** {@link HINT_MAGIC}: tells a hint from any other datagram (`rocev2.md` §2.3). */
+  ["magic", 32],
+  ["version", 8],
+  /** Place in {@link HINT_TYPES}. */
+  ["type", 8],
+  /** Bits of {@link HINT_KINDS}: all that are in it (H-04), or that an answer is about (H-09). */
+  ["kinds", 8],
+  /** Place in {@link HINT_REASONS}: why it was refused (H-22). */
+  ["reason", 8],
+  /** The requester's number for the message: what its answer names, and duplicates show (H-24). */
+  ["sequence", 32],
+  /** An answer is wanted: the requests wait for it (H-06, H-22). */
+  ["answer", 1],
+  ["reserved", 7],
+  /** HintGroups that follow. */
+  ["groups", 8],
+  /** Of the whole message, this header included: at most a packet's payload. */
+  ["bytes", 16],
+] as const;
+export const HINT_ETH_BYTES = sizeOf(HINT_ETH_FIELDS);
+export type HintEth = HeaderOf<typeof HINT_ETH_FIELDS>;
+
+/** "hint". */
+export const HINT_MAGIC = 0x6869_6e74;
+export const HINT_VERSION = 1;
+/**
+ * What is coming; H-22's ACK and NAK, which name the message by its sequence and may repeat the
+ * entries that they are about; H-09: which kinds the responder wants.
+ */
+export const HINT_TYPES = ["announce", "prepared", "refused", "wanted"] as const;
+export type HintType = typeof HINT_TYPES[number];
+/** H-04: pages, RNIC cache, an atomic's operand; H-21: receive buffers for untagged messages. */
+export const HINT_KINDS = { prefetch: 1, warmUp: 2, atomic: 4, receive: 8 } as const;
+/** H-22, H-24. */
+export const HINT_REASONS = ["none", "not-wanted", "quota", "no-access", "unknown-qp"] as const;
+export type HintReason = typeof HINT_REASONS[number];
+
+export function readHintEth(view: DataView, at: number): HintEth {
+  const flags = view.getUint8(at + 12);
+  return {
+    magic: view.getUint32(at),
+    version: view.getUint8(at + 4),
+    type: view.getUint8(at + 5),
+    kinds: view.getUint8(at + 6),
+    reason: view.getUint8(at + 7),
+    sequence: view.getUint32(at + 8),
+    answer: (flags & 0x80) !== 0,
+    reserved: flags & 0x7f,
+    groups: view.getUint8(at + 13),
+    bytes: view.getUint16(at + 14),
+  };
+}
+
+export function writeHintEth(view: DataView, at: number, header: HintEth): void {
+  view.setUint32(at, header.magic);
+  view.setUint8(at + 4, header.version);
+  view.setUint8(at + 5, header.type);
+  view.setUint8(at + 6, header.kinds);
+  view.setUint8(at + 7, header.reason);
+  view.setUint32(at + 8, header.sequence);
+  view.setUint8(at + 12, (header.answer ? 0x80 : 0) | header.reserved);
+  view.setUint8(at + 13, header.groups);
+  view.setUint16(at + 14, header.bytes);
+}
+
+/**
+ * The queue pair that the entries are about, by both its ends' numbers: what a group receives may be
+ * for another (H-08, figure 9), and the same number can exist at every responder. Without entries: its
+ * context is to be warmed up.
+ */
+export const HINT_GROUP_FIELDS = [
+  /** At the responder. */
+  ["destQpn", 24],
+  /** HintEntries that follow: the document's batches are of up to 64 (H-02). */
+  ["entries", 8],
+  /** At the requester, whose address is the packet's. */
+  ["sourceQpn", 24],
+  ["reserved", 8],
+] as const;
+export const HINT_GROUP_BYTES = sizeOf(HINT_GROUP_FIELDS);
+
+/** A work element that waits (H-01, H-03). An atomic's operands are not in it: H-21 only reads. */
+export const HINT_ENTRY_FIELDS = [
+  /** Bits of {@link HINT_KINDS}: what is to be done for it. */
+  ["kinds", 8],
+  /** Place in {@link HINT_OPERATIONS}. */
+  ["operation", 8],
+  /** Coming messages of this kind: of untagged ones the count (H-03), as many as a queue holds. */
+  ["messages", 16],
+  /** HintObjects that follow. */
+  ["objects", 8],
+  /** H-03's sequence id: the PSN of the first of the messages. */
+  ["sequence", 24],
+  /** As in the RETH that will come; 0 of an untagged message. */
+  ["rkey", 32],
+  ["length", 32],
+  ["va", 64],
+] as const;
+export const HINT_ENTRY_BYTES = sizeOf(HINT_ENTRY_FIELDS);
+
+/** H-01. */
+export const HINT_OPERATIONS = ["read", "write", "send", "fetch-add", "compare-swap"] as const;
+export type HintOperation = typeof HINT_OPERATIONS[number];
+
+/** A data transfer object that the operation covers (H-01), by the name that the application has. */
+export const HINT_OBJECT_FIELDS = [
+  ["identity", 64],
+] as const;
+export const HINT_OBJECT_BYTES = sizeOf(HINT_OBJECT_FIELDS);
+
+/** Behind a hint that ends another packet's payload: where the hint begins, seen from the end. */
+export const HINT_TRAILER_FIELDS = [
+  /** As HintETH has it: without this trailer. */
+  ["bytes", 16],
+  ["reserved", 16],
+] as const;
+export const HINT_TRAILER_BYTES = sizeOf(HINT_TRAILER_FIELDS);

@@ -1,0 +1,305 @@
+/**
+ * THE opcode table: all that is known of an opcode stands in its row, and nowhere else
+ * (`rocev2.md` §2). Code asks a row what it needs (`operation`, `position`, `headers` …), so that
+ * the vendor's persistent writes run through the same code as plain ones.
+ */
+import { assert } from "../../base/assert.ts";
+import { AETH_BYTES } from "./aeth.ts";
+import { ATOMIC_ACK_ETH_BYTES, ATOMIC_ETH_BYTES } from "./atomic_eth.ts";
+import { COHERENCE_ETH_BYTES } from "./coherence_eth.ts";
+import { DETH_BYTES } from "./deth.ts";
+import { FETH_BYTES } from "./feth.ts";
+import { HINT_ETH_BYTES } from "./hint_eth.ts";
+import { IETH_BYTES } from "./ieth.ts";
+import { IMMDT_BYTES } from "./immdt.ts";
+import { PERSIST_ETH_BYTES } from "./persist_eth.ts";
+import { RETH_BYTES } from "./reth.ts";
+import { DIGEST_ETH_BYTES, VERIFY_ETH_BYTES } from "./verify_eth.ts";
+
+/** Extension headers by the name under which a packet carries them, with their size in bytes. */
+export const EXTENSION_BYTES = {
+  reth: RETH_BYTES,
+  persistEth: PERSIST_ETH_BYTES,
+  verifyEth: VERIFY_ETH_BYTES,
+  digestEth: DIGEST_ETH_BYTES,
+  hintEth: HINT_ETH_BYTES,
+  coherenceEth: COHERENCE_ETH_BYTES,
+  aeth: AETH_BYTES,
+  deth: DETH_BYTES,
+  atomicEth: ATOMIC_ETH_BYTES,
+  atomicAckEth: ATOMIC_ACK_ETH_BYTES,
+  immdt: IMMDT_BYTES,
+  ieth: IETH_BYTES,
+  feth: FETH_BYTES,
+} as const;
+export type ExtensionHeader = keyof typeof EXTENSION_BYTES;
+
+/** The queue pair type that a packet belongs to; a congestion notification goes to any. */
+export type Service = "rc" | "uc" | "ud" | "any";
+export type Operation =
+  | "send"
+  | "write"
+  | "read-request"
+  | "read-response"
+  | "acknowledge"
+  | "compare-swap"
+  | "fetch-add"
+  | "atomic-acknowledge"
+  | "flush"
+  | "atomic-write"
+  | "persistence-acknowledge"
+  | "write-verify"
+  | "hint"
+  | "coherence-request"
+  | "coherence-snoop"
+  | "coherence-response"
+  | "congestion-notification";
+export type Position = "first" | "middle" | "last" | "only";
+/**
+ * Bytes of payload: `mtu` exactly the path MTU, `1..mtu` and `0..mtu` a range, a number exactly
+ * that many.
+ */
+export type PayloadRule = "mtu" | "1..mtu" | "0..mtu" | 0 | 8 | 16;
+
+/** One row of the table. */
+export interface OpcodeRow {
+  readonly code: number;
+  readonly name: string;
+  readonly service: Service;
+  readonly operation: Operation;
+  readonly position: Position;
+  /** `notice` is neither: it takes no PSN and has no answer. */
+  readonly direction: "request" | "response" | "notice";
+  /** Extension headers, in wire order. */
+  readonly headers: readonly ExtensionHeader[];
+  /** Their bytes together. */
+  readonly headerBytes: number;
+  readonly payload: PayloadRule;
+  readonly immediate: boolean;
+  readonly invalidate: boolean;
+  /** P-21: the data is to be persisted. */
+  readonly persistence: boolean;
+  /** Of the manufacturer-specific range 0xC0…0xFF. */
+  readonly vendor: boolean;
+}
+
+type Cells = readonly [
+  code: number,
+  name: string,
+  service: Service,
+  operation: Operation,
+  position: Position,
+  headers: readonly ExtensionHeader[],
+  payload: PayloadRule,
+];
+
+// One opcode is one line, to be laid over §2.2.
+// deno-fmt-ignore
+const CELLS = [
+  [0x00, "RC SEND FIRST",                "rc", "send", "first",  [], "mtu"],
+  [0x01, "RC SEND MIDDLE",               "rc", "send", "middle", [], "mtu"],
+  [0x02, "RC SEND LAST",                 "rc", "send", "last",   [], "1..mtu"],
+  [0x03, "RC SEND LAST IMM",             "rc", "send", "last",   ["immdt"], "1..mtu"],
+  [0x04, "RC SEND ONLY",                 "rc", "send", "only",   [], "0..mtu"],
+  [0x05, "RC SEND ONLY IMM",             "rc", "send", "only",   ["immdt"], "0..mtu"],
+  [0x06, "RC RDMA WRITE FIRST",          "rc", "write", "first",  ["reth"], "mtu"],
+  [0x07, "RC RDMA WRITE MIDDLE",         "rc", "write", "middle", [], "mtu"],
+  [0x08, "RC RDMA WRITE LAST",           "rc", "write", "last",   [], "1..mtu"],
+  [0x09, "RC RDMA WRITE LAST IMM",       "rc", "write", "last",   ["immdt"], "1..mtu"],
+  [0x0a, "RC RDMA WRITE ONLY",           "rc", "write", "only",   ["reth"], "0..mtu"],
+  [0x0b, "RC RDMA WRITE ONLY IMM",       "rc", "write", "only",   ["reth", "immdt"], "0..mtu"],
+  [0x0c, "RC RDMA READ REQUEST",         "rc", "read-request", "only", ["reth"], 0],
+  [0x0d, "RC RDMA READ RESPONSE FIRST",  "rc", "read-response", "first",  ["aeth"], "mtu"],
+  [0x0e, "RC RDMA READ RESPONSE MIDDLE", "rc", "read-response", "middle", [], "mtu"],
+  [0x0f, "RC RDMA READ RESPONSE LAST",   "rc", "read-response", "last",   ["aeth"], "1..mtu"],
+  [0x10, "RC RDMA READ RESPONSE ONLY",   "rc", "read-response", "only",   ["aeth"], "0..mtu"],
+  [0x11, "RC ACKNOWLEDGE",               "rc", "acknowledge", "only", ["aeth"], 0],
+  [0x12, "RC ATOMIC ACKNOWLEDGE",        "rc", "atomic-acknowledge", "only", ["aeth", "atomicAckEth"], 0],
+  [0x13, "RC COMPARE & SWAP",            "rc", "compare-swap", "only", ["atomicEth"], 0],
+  [0x14, "RC FETCH & ADD",               "rc", "fetch-add", "only", ["atomicEth"], 0],
+  [0x16, "RC SEND LAST INVALIDATE",      "rc", "send", "last", ["ieth"], "1..mtu"],
+  [0x17, "RC SEND ONLY INVALIDATE",      "rc", "send", "only", ["ieth"], "0..mtu"],
+  [0x1c, "RC FLUSH",                     "rc", "flush", "only", ["feth", "reth"], 0],
+  [0x1d, "RC ATOMIC WRITE",              "rc", "atomic-write", "only", ["reth"], 8],
+
+  [0x20, "UC SEND FIRST",                "uc", "send", "first",  [], "mtu"],
+  [0x21, "UC SEND MIDDLE",               "uc", "send", "middle", [], "mtu"],
+  [0x22, "UC SEND LAST",                 "uc", "send", "last",   [], "1..mtu"],
+  [0x23, "UC SEND LAST IMM",             "uc", "send", "last",   ["immdt"], "1..mtu"],
+  [0x24, "UC SEND ONLY",                 "uc", "send", "only",   [], "0..mtu"],
+  [0x25, "UC SEND ONLY IMM",             "uc", "send", "only",   ["immdt"], "0..mtu"],
+  [0x26, "UC RDMA WRITE FIRST",          "uc", "write", "first",  ["reth"], "mtu"],
+  [0x27, "UC RDMA WRITE MIDDLE",         "uc", "write", "middle", [], "mtu"],
+  [0x28, "UC RDMA WRITE LAST",           "uc", "write", "last",   [], "1..mtu"],
+  [0x29, "UC RDMA WRITE LAST IMM",       "uc", "write", "last",   ["immdt"], "1..mtu"],
+  [0x2a, "UC RDMA WRITE ONLY",           "uc", "write", "only",   ["reth"], "0..mtu"],
+  [0x2b, "UC RDMA WRITE ONLY IMM",       "uc", "write", "only",   ["reth", "immdt"], "0..mtu"],
+
+  [0x64, "UD SEND ONLY",                 "ud", "send", "only", ["deth"], "0..mtu"],
+  [0x65, "UD SEND ONLY IMM",             "ud", "send", "only", ["deth", "immdt"], "0..mtu"],
+
+  // The IBA table says 0x80, the RoCEv2 annex and real wires 0x81: send 0x81, accept both.
+  [0x80, "CNP (IBA)",                    "any", "congestion-notification", "only", [], 16],
+  [0x81, "CNP",                          "any", "congestion-notification", "only", [], 16],
+
+  // H-07: laid out as SEND ONLY 0x04, low four bits alike, but it takes no receive WQE.
+  [0xc4, "VENDOR HINT", "rc", "hint", "only", ["hintEth"], "0..mtu"],
+
+  // P-21: copies of 0x06…0x0B, low four bits alike, with the vendor word behind the RETH.
+  [0xc6, "VENDOR WRITE PERSISTENCE FIRST",    "rc", "write", "first",  ["reth", "persistEth"], "mtu"],
+  [0xc7, "VENDOR WRITE PERSISTENCE MIDDLE",   "rc", "write", "middle", [], "mtu"],
+  [0xc8, "VENDOR WRITE PERSISTENCE LAST",     "rc", "write", "last",   [], "1..mtu"],
+  [0xc9, "VENDOR WRITE PERSISTENCE LAST IMM", "rc", "write", "last",   ["immdt"], "1..mtu"],
+  [0xca, "VENDOR WRITE PERSISTENCE ONLY",     "rc", "write", "only",   ["reth", "persistEth"], "0..mtu"],
+  [0xcb, "VENDOR WRITE PERSISTENCE ONLY IMM", "rc", "write", "only",   ["reth", "persistEth", "immdt"], "0..mtu"],
+
+  // V-06: what is to be checked behind the RETH, the data's CRC in the last packet. No IMM form: the
+  // document's write has one answer, and that is to its sender.
+  [0xcc, "VENDOR WRITE VERIFY FIRST",  "rc", "write-verify", "first",  ["reth", "verifyEth"], "mtu"],
+  [0xcd, "VENDOR WRITE VERIFY MIDDLE", "rc", "write-verify", "middle", [], "mtu"],
+  [0xce, "VENDOR WRITE VERIFY LAST",   "rc", "write-verify", "last",   ["digestEth"], "1..mtu"],
+  [0xcf, "VENDOR WRITE VERIFY ONLY",   "rc", "write-verify", "only",   ["reth", "verifyEth", "digestEth"], "0..mtu"],
+
+  // C-02: to the transport all three are requests, with a PSN and an ACK 0x11 of their own.
+  [0xd0, "VENDOR COHERENCE REQUEST", "rc", "coherence-request", "only", ["coherenceEth"], "0..mtu"],
+  // P-25, P-28: the second ACK of a PSN, so not to be taken for a repeated first one.
+  [0xd1, "VENDOR PERSISTENCE ACKNOWLEDGE",    "rc", "persistence-acknowledge", "only", ["aeth"], 0],
+  [0xd2, "VENDOR COHERENCE SNOOP",    "rc", "coherence-snoop",    "only", ["coherenceEth"], 0],
+  [0xd3, "VENDOR COHERENCE RESPONSE", "rc", "coherence-response", "only", ["coherenceEth"], "0..mtu"],
+] as const satisfies readonly Cells[];
+
+export type OpcodeName = typeof CELLS[number][1];
+
+const RESPONSES: ReadonlySet<Operation> = new Set<Operation>([
+  "read-response",
+  "acknowledge",
+  "atomic-acknowledge",
+  "persistence-acknowledge",
+]);
+
+function makeRow(cells: Cells): OpcodeRow {
+  const [code, name, service, operation, position, headers, payload] = cells;
+  const vendor = code >= 0xc0;
+  return {
+    code,
+    name,
+    service,
+    operation,
+    position,
+    direction: RESPONSES.has(operation)
+      ? "response"
+      : operation === "congestion-notification"
+      ? "notice"
+      : "request",
+    headers,
+    headerBytes: headers.reduce((sum, header) => sum + EXTENSION_BYTES[header], 0),
+    payload,
+    immediate: headers.includes("immdt"),
+    invalidate: headers.includes("ieth"),
+    persistence: vendor && operation === "write",
+    vendor,
+  };
+}
+
+/** Every row, in the order of their codes. */
+export const OPCODE_ROWS: readonly OpcodeRow[] = CELLS.map(makeRow);
+
+/** Opcode numbers by name: `OPCODE["RC ACKNOWLEDGE"]`. */
+export const OPCODE = Object.fromEntries(
+  CELLS.map(([code, name]) => [name, code]),
+) as Readonly<Record<OpcodeName, number>>;
+
+const BY_CODE: readonly (OpcodeRow | undefined)[] = Array.from(
+  { length: 256 },
+  (_, code) => OPCODE_ROWS.find((row) => row.code === code),
+);
+
+/** The row of an opcode byte, undefined where it is none that is known here. */
+export function opcodeRow(code: number): OpcodeRow | undefined {
+  return BY_CODE[code];
+}
+
+/** Which message a packet is part of. What is absent is false. */
+export interface MessageShape {
+  readonly service: Service;
+  readonly operation: Operation;
+  readonly immediate?: boolean;
+  readonly invalidate?: boolean;
+  readonly persistence?: boolean;
+}
+
+const SERVICE_INDEX: Readonly<Record<Service, number>> = { rc: 0, uc: 1, ud: 2, any: 3 };
+const POSITION_INDEX: Readonly<Record<Position, number>> = {
+  first: 0,
+  middle: 1,
+  last: 2,
+  only: 3,
+};
+const OPERATION_INDEX: Readonly<Record<Operation, number>> = {
+  "send": 0,
+  "write": 1,
+  "read-request": 2,
+  "read-response": 3,
+  "acknowledge": 4,
+  "compare-swap": 5,
+  "fetch-add": 6,
+  "atomic-acknowledge": 7,
+  "flush": 8,
+  "atomic-write": 9,
+  "persistence-acknowledge": 10,
+  "congestion-notification": 11,
+  "write-verify": 12,
+  "hint": 13,
+  "coherence-request": 14,
+  "coherence-snoop": 15,
+  "coherence-response": 16,
+};
+
+/** A small integer for a shape and a position. */
+function shapeKey(shape: MessageShape, position: Position): number {
+  const tail = position === "last" || position === "only";
+  return (OPERATION_INDEX[shape.operation] << 7) | (SERVICE_INDEX[shape.service] << 5) |
+    (POSITION_INDEX[position] << 3) | (tail && shape.immediate === true ? 4 : 0) |
+    (tail && shape.invalidate === true ? 2 : 0) | (shape.persistence === true ? 1 : 0);
+}
+
+/** The later of two rows of one shape is the one to send: CNP 0x81. */
+const BY_SHAPE: readonly (OpcodeRow | undefined)[] = OPCODE_ROWS.reduce<(OpcodeRow | undefined)[]>(
+  (rows, row) => {
+    rows[shapeKey(row, row.position)] = row;
+    return rows;
+  },
+  new Array(Object.keys(OPERATION_INDEX).length << 7).fill(undefined),
+);
+
+/**
+ * The opcode of the packet at `position` of such a message. An immediate or a key to invalidate
+ * travels in the last packet only, so the others are those of the plain message.
+ */
+export function opcodeFor(shape: MessageShape, position: Position): OpcodeRow {
+  const row = BY_SHAPE[shapeKey(shape, position)];
+  assert(row !== undefined, `No opcode for ${shape.service} ${shape.operation} ${position}`);
+  return row;
+}
+
+/** Position of packet `index` of `count` in its message. */
+export function positionOf(index: number, count: number): Position {
+  if (count === 1) return "only";
+  if (index === 0) return "first";
+  return index === count - 1 ? "last" : "middle";
+}
+
+/** Whether a payload of `bytes` obeys the row's rule on a path of this MTU (else NAK 0x61). */
+export function payloadFits(row: OpcodeRow, payload: { bytes: number; pathMtu: number }): boolean {
+  const { bytes, pathMtu } = payload;
+  switch (row.payload) {
+    case "mtu":
+      return bytes === pathMtu;
+    case "1..mtu":
+      return bytes >= 1 && bytes <= pathMtu;
+    case "0..mtu":
+      return bytes <= pathMtu;
+    default:
+      return bytes === row.payload;
+  }
+}

@@ -1,0 +1,362 @@
+/**
+ * A RoCEv2 packet as a value, and the Ethernet frame that carries it (`rocev2.md` §1). Lengths and
+ * checksums are computed when encoding and checked once when decoding, at the door: what decodes can
+ * be encoded again to the same bytes.
+ */
+import { fail } from "../../base/assert.ts";
+import { type Aeth, readAeth, writeAeth } from "./aeth.ts";
+import {
+  type AtomicAckEth,
+  type AtomicEth,
+  readAtomicAckEth,
+  readAtomicEth,
+  writeAtomicAckEth,
+  writeAtomicEth,
+} from "./atomic_eth.ts";
+import { type Bth, BTH_BYTES, readBth, writeBth } from "./bth.ts";
+import { type CoherenceEth, readCoherenceEth, writeCoherenceEth } from "./coherence_eth.ts";
+import { type Deth, readDeth, writeDeth } from "./deth.ts";
+import {
+  ETHERNET_BYTES,
+  ETHERTYPE_IPV4,
+  LEAST_FRAME_BYTES,
+  readMac,
+  writeMac,
+} from "./ethernet.ts";
+import { type Feth, readFeth, writeFeth } from "./feth.ts";
+import { type HintEth, readHintEth, writeHintEth } from "./hint_eth.ts";
+import { ICRC_BYTES, icrcHolds, writeIcrc } from "./icrc.ts";
+import { type Ieth, readIeth, writeIeth } from "./ieth.ts";
+import { type ImmDt, readImmDt, writeImmDt } from "./immdt.ts";
+import { IPV4_BYTES, ipv4Checksum, PROTOCOL_UDP } from "./ipv4.ts";
+import { EXTENSION_BYTES, type ExtensionHeader, type OpcodeRow, opcodeRow } from "./opcode.ts";
+import { type PersistEth, readPersistEth, writePersistEth } from "./persist_eth.ts";
+import { readReth, type Reth, writeReth } from "./reth.ts";
+import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
+import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
+import {
+  type DigestEth,
+  readDigestEth,
+  readVerifyEth,
+  type VerifyEth,
+  writeDigestEth,
+  writeVerifyEth,
+} from "./verify_eth.ts";
+
+/** The extension headers of a packet: those, and only those, that its opcode's row names. */
+export interface Extensions {
+  readonly reth?: Reth;
+  readonly persistEth?: PersistEth;
+  readonly verifyEth?: VerifyEth;
+  readonly digestEth?: DigestEth;
+  readonly hintEth?: HintEth;
+  readonly coherenceEth?: CoherenceEth;
+  readonly aeth?: Aeth;
+  readonly deth?: Deth;
+  readonly atomicEth?: AtomicEth;
+  readonly atomicAckEth?: AtomicAckEth;
+  readonly immdt?: ImmDt;
+  readonly ieth?: Ieth;
+  readonly feth?: Feth;
+}
+
+/** A RoCEv2 packet over IPv4. What is not here follows from what is. */
+export interface RocePacket extends Extensions {
+  readonly destinationMac: number;
+  readonly sourceMac: number;
+  readonly sourceAddress: number;
+  readonly destinationAddress: number;
+  readonly dscp: number;
+  /** As `ECN` of `ipv4.ts` counts. */
+  readonly ecn: number;
+  readonly ttl: number;
+  readonly identification: number;
+  readonly udpSourcePort: number;
+  /** `padCount` is taken from the payload when encoding. */
+  readonly bth: Bth;
+  /** A view of the frame's bytes, without the pad. */
+  readonly payload: Uint8Array<ArrayBuffer>;
+}
+
+/** Why a frame is no packet. A receiver drops it in silence, and counts. */
+export type RefusalReason =
+  | "too-short"
+  | "not-roce"
+  | "bad-ip-header"
+  | "bad-ip-checksum"
+  | "bad-udp-checksum"
+  | "bad-length"
+  | "bad-icrc"
+  | "bad-tver"
+  | "unknown-opcode"
+  | "bad-padding";
+
+export interface Refusal {
+  readonly refused: RefusalReason;
+}
+
+/** Tells the two answers of {@link decodePacket} apart. */
+export function isRefusal(answer: RocePacket | Refusal): answer is Refusal {
+  return (answer as Refusal).refused !== undefined;
+}
+
+const IP_AT = ETHERNET_BYTES;
+const UDP_AT = IP_AT + IPV4_BYTES;
+const BTH_AT = UDP_AT + UDP_BYTES;
+const EXTENSIONS_AT = BTH_AT + BTH_BYTES;
+/** Bytes of a frame besides extension headers, payload, pad and filling. */
+export const FRAME_OVERHEAD_BYTES = EXTENSIONS_AT + ICRC_BYTES;
+
+/** IPv4 version 4, five words of header. */
+const VERSION_AND_WORDS = 0x45;
+/** Don't fragment, no fragment. */
+const FRAGMENT_WORD = 0x4000;
+
+/** Bytes of the frame that a packet of this opcode and payload takes, without preamble and FCS. */
+export function frameBytes(row: OpcodeRow, payloadBytes: number): number {
+  const bytes = FRAME_OVERHEAD_BYTES + row.headerBytes + payloadBytes + (-payloadBytes & 3);
+  return Math.max(LEAST_FRAME_BYTES, bytes);
+}
+
+/** The Ethernet frame of a packet. The packet must have the extension headers of its opcode. */
+export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
+  const row = opcodeRow(packet.bth.opcode);
+  if (row === undefined) fail(`Cannot encode opcode ${packet.bth.opcode}: it has no row`);
+  const payloadBytes = packet.payload.length, pad = -payloadBytes & 3;
+  const end = EXTENSIONS_AT + row.headerBytes + payloadBytes + pad;
+  const ipBytes = end + ICRC_BYTES - IP_AT;
+  if (ipBytes > 0xffff) fail(`A payload of ${payloadBytes} B does not fit an IPv4 packet`);
+  const bytes = allocate(Math.max(LEAST_FRAME_BYTES, end + ICRC_BYTES));
+  // A view of its own for each frame would cost as much as writing the headers.
+  const view = bufferViewOf(bytes), base = bytes.byteOffset;
+  writeOuterHeaders(view, base, { packet, ipBytes });
+  const bthAt = base + BTH_AT;
+  writeBth(view, bthAt, packet.bth);
+  view.setUint8(bthAt + 1, (view.getUint8(bthAt + 1) & ~0x30) | (pad << 4));
+  let at = base + EXTENSIONS_AT;
+  for (let i = 0; i < row.headers.length; i++) {
+    const header = row.headers[i]!;
+    writeExtension(view, at, { packet, header });
+    at += EXTENSION_BYTES[header];
+  }
+  if (payloadBytes > 0) bytes.set(packet.payload, at - base);
+  writeIcrc(view, { from: base + IP_AT, end: base + end });
+  return bytes;
+}
+
+/** Ethernet, IPv4 and UDP as `ethernet.ts`, `ipv4.ts` and `udp.ts` lay them out, constants merged. */
+function writeOuterHeaders(
+  view: DataView,
+  base: number,
+  of: { readonly packet: RocePacket; readonly ipBytes: number },
+): void {
+  const { packet, ipBytes } = of;
+  const ip = base + IP_AT, udp = base + UDP_AT;
+  writeMac(view, base, packet.destinationMac);
+  writeMac(view, base + 6, packet.sourceMac);
+  view.setUint16(base + 12, ETHERTYPE_IPV4);
+  view.setUint8(ip, VERSION_AND_WORDS);
+  view.setUint8(ip + 1, (packet.dscp << 2) | packet.ecn);
+  view.setUint16(ip + 2, ipBytes);
+  view.setUint16(ip + 4, packet.identification);
+  view.setUint16(ip + 6, FRAGMENT_WORD);
+  view.setUint8(ip + 8, packet.ttl);
+  view.setUint8(ip + 9, PROTOCOL_UDP);
+  view.setUint32(ip + 12, packet.sourceAddress);
+  view.setUint32(ip + 16, packet.destinationAddress);
+  view.setUint16(ip + 10, ipv4Checksum(view, ip));
+  view.setUint16(udp, packet.udpSourcePort);
+  view.setUint16(udp + 2, ROCE_PORT);
+  view.setUint16(udp + 4, ipBytes - IPV4_BYTES);
+}
+
+interface PacketHeader {
+  readonly packet: Extensions;
+  readonly header: ExtensionHeader;
+}
+
+function writeExtension(view: DataView, at: number, { packet, header }: PacketHeader): void {
+  switch (header) {
+    case "reth":
+      return writeReth(view, at, required(packet.reth, header));
+    case "persistEth":
+      return writePersistEth(view, at, required(packet.persistEth, header));
+    case "aeth":
+      return writeAeth(view, at, required(packet.aeth, header));
+    case "deth":
+      return writeDeth(view, at, required(packet.deth, header));
+    case "atomicEth":
+      return writeAtomicEth(view, at, required(packet.atomicEth, header));
+    case "atomicAckEth":
+      return writeAtomicAckEth(view, at, required(packet.atomicAckEth, header));
+    case "immdt":
+      return writeImmDt(view, at, required(packet.immdt, header));
+    case "ieth":
+      return writeIeth(view, at, required(packet.ieth, header));
+    case "feth":
+      return writeFeth(view, at, required(packet.feth, header));
+    case "verifyEth":
+      return writeVerifyEth(view, at, required(packet.verifyEth, header));
+    case "digestEth":
+      return writeDigestEth(view, at, required(packet.digestEth, header));
+    case "hintEth":
+      return writeHintEth(view, at, required(packet.hintEth, header));
+    case "coherenceEth":
+      return writeCoherenceEth(view, at, required(packet.coherenceEth, header));
+  }
+}
+
+function required<Header>(value: Header | undefined, header: ExtensionHeader): Header {
+  if (value === undefined) fail(`The packet's opcode asks for ${header}, which it does not have`);
+  return value;
+}
+
+const REFUSALS: Readonly<Record<RefusalReason, Refusal>> = {
+  "too-short": { refused: "too-short" },
+  "not-roce": { refused: "not-roce" },
+  "bad-ip-header": { refused: "bad-ip-header" },
+  "bad-ip-checksum": { refused: "bad-ip-checksum" },
+  "bad-udp-checksum": { refused: "bad-udp-checksum" },
+  "bad-length": { refused: "bad-length" },
+  "bad-icrc": { refused: "bad-icrc" },
+  "bad-tver": { refused: "bad-tver" },
+  "unknown-opcode": { refused: "unknown-opcode" },
+  "bad-padding": { refused: "bad-padding" },
+};
+
+/**
+ * The packet in a frame, or why there is none. Never throws, whatever the bytes. The ICRC is checked
+ * before anything behind UDP is believed. A request's payload is not held against its opcode's
+ * rule: that is the responder's check, which answers a NAK (`payloadFits`).
+ */
+export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | Refusal {
+  const view = viewOf(bytes);
+  const outer = checkOuterHeaders(view);
+  if (outer !== undefined) return REFUSALS[outer];
+  const end = IP_AT + view.getUint16(IP_AT + 2) - ICRC_BYTES;
+  if (!icrcHolds(view, { from: IP_AT, end })) return REFUSALS["bad-icrc"];
+  const bth = readBth(view, BTH_AT);
+  if (bth.tver !== 0) return REFUSALS["bad-tver"];
+  const row = opcodeRow(bth.opcode);
+  if (row === undefined) return REFUSALS["unknown-opcode"];
+  const payloadAt = EXTENSIONS_AT + row.headerBytes, payloadEnd = end - bth.padCount;
+  const inner = checkInner(view, { row, payloadAt, payloadEnd, end });
+  if (inner !== undefined) return REFUSALS[inner];
+  const packet: Mutable<RocePacket> = {
+    destinationMac: readMac(view, 0),
+    sourceMac: readMac(view, 6),
+    sourceAddress: view.getUint32(IP_AT + 12),
+    destinationAddress: view.getUint32(IP_AT + 16),
+    dscp: view.getUint8(IP_AT + 1) >> 2,
+    ecn: view.getUint8(IP_AT + 1) & 3,
+    ttl: view.getUint8(IP_AT + 8),
+    identification: view.getUint16(IP_AT + 4),
+    udpSourcePort: view.getUint16(UDP_AT),
+    bth,
+    payload: new Uint8Array(bytes.buffer, bytes.byteOffset + payloadAt, payloadEnd - payloadAt),
+  };
+  let at = EXTENSIONS_AT;
+  for (let i = 0; i < row.headers.length; i++) {
+    const header = row.headers[i]!;
+    readExtension(view, at, { packet, header });
+    at += EXTENSION_BYTES[header];
+  }
+  return packet;
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** What is wrong with Ethernet, IPv4, UDP or the frame's length, if anything. */
+function checkOuterHeaders(view: DataView): RefusalReason | undefined {
+  const length = view.byteLength;
+  if (length < LEAST_FRAME_BYTES) return "too-short";
+  if (view.getUint16(12) !== ETHERTYPE_IPV4) return "not-roce";
+  if (view.getUint8(IP_AT) !== VERSION_AND_WORDS) return "bad-ip-header";
+  // A sum that is right has two spellings, of which senders never write 0xFFFF (RFC 1624).
+  if (ipv4Checksum(view, IP_AT) !== 0 || view.getUint16(IP_AT + 10) === 0xffff) {
+    return "bad-ip-checksum";
+  }
+  if (view.getUint16(IP_AT + 6) !== FRAGMENT_WORD) return "bad-ip-header";
+  if (view.getUint8(IP_AT + 9) !== PROTOCOL_UDP) return "not-roce";
+  if (view.getUint16(UDP_AT + 2) !== ROCE_PORT) return "not-roce";
+  // RoCE senders leave it out (§1.1), and the ICRC does not cover it.
+  if (view.getUint16(UDP_AT + 6) !== 0) return "bad-udp-checksum";
+  const ipBytes = view.getUint16(IP_AT + 2);
+  if (ipBytes < FRAME_OVERHEAD_BYTES - IP_AT || (ipBytes & 3) !== 0) return "bad-length";
+  if (length !== Math.max(LEAST_FRAME_BYTES, IP_AT + ipBytes)) return "bad-length";
+  if (view.getUint16(UDP_AT + 4) !== ipBytes - IPV4_BYTES) return "bad-length";
+  for (let at = IP_AT + ipBytes; at < length; at++) {
+    if (view.getUint8(at) !== 0) return "bad-padding";
+  }
+  return undefined;
+}
+
+interface InnerLayout {
+  readonly row: OpcodeRow;
+  readonly payloadAt: number;
+  readonly payloadEnd: number;
+  readonly end: number;
+}
+
+/** What is wrong behind the base transport header, if anything. */
+function checkInner(view: DataView, layout: InnerLayout): RefusalReason | undefined {
+  const { row, payloadAt, payloadEnd, end } = layout;
+  if (payloadEnd < payloadAt) return "bad-length";
+  if (
+    row.direction !== "request" && typeof row.payload === "number" &&
+    payloadEnd - payloadAt !== row.payload
+  ) return "bad-length";
+  for (let at = payloadEnd; at < end; at++) {
+    if (view.getUint8(at) !== 0) return "bad-padding";
+  }
+  return undefined;
+}
+
+interface MutablePacketHeader {
+  readonly packet: Mutable<Extensions>;
+  readonly header: ExtensionHeader;
+}
+
+function readExtension(view: DataView, at: number, { packet, header }: MutablePacketHeader): void {
+  switch (header) {
+    case "reth":
+      packet.reth = readReth(view, at);
+      return;
+    case "persistEth":
+      packet.persistEth = readPersistEth(view, at);
+      return;
+    case "aeth":
+      packet.aeth = readAeth(view, at);
+      return;
+    case "deth":
+      packet.deth = readDeth(view, at);
+      return;
+    case "atomicEth":
+      packet.atomicEth = readAtomicEth(view, at);
+      return;
+    case "atomicAckEth":
+      packet.atomicAckEth = readAtomicAckEth(view, at);
+      return;
+    case "immdt":
+      packet.immdt = readImmDt(view, at);
+      return;
+    case "ieth":
+      packet.ieth = readIeth(view, at);
+      return;
+    case "feth":
+      packet.feth = readFeth(view, at);
+      return;
+    case "verifyEth":
+      packet.verifyEth = readVerifyEth(view, at);
+      return;
+    case "digestEth":
+      packet.digestEth = readDigestEth(view, at);
+      return;
+    case "hintEth":
+      packet.hintEth = readHintEth(view, at);
+      return;
+    case "coherenceEth":
+      packet.coherenceEth = readCoherenceEth(view, at);
+      return;
+  }
+}

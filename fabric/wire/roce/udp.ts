@@ -1,0 +1,53 @@
+/** UDP as RoCEv2 uses it: destination port 4791, checksum 0 (`rocev2.md` §1.1). */
+import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+
+export const UDP_FIELDS = [
+  ["sourcePort", 16],
+  ["destinationPort", 16],
+  /** This header, BTH to pad, and the ICRC. */
+  ["length", 16],
+  ["checksum", 16],
+] as const;
+export const UDP_BYTES = sizeOf(UDP_FIELDS);
+export type Udp = HeaderOf<typeof UDP_FIELDS>;
+
+export const ROCE_PORT = 4791;
+
+export function readUdp(view: DataView, at: number): Udp {
+  return {
+    sourcePort: view.getUint16(at),
+    destinationPort: view.getUint16(at + 2),
+    length: view.getUint16(at + 4),
+    checksum: view.getUint16(at + 6),
+  };
+}
+
+export function writeUdp(view: DataView, at: number, header: Udp): void {
+  view.setUint16(at, header.sourcePort);
+  view.setUint16(at + 2, header.destinationPort);
+  view.setUint16(at + 4, header.length);
+  view.setUint16(at + 6, header.checksum);
+}
+
+/**
+ * The 20-bit flow label of a connection whose address vector names none: both directions get the
+ * same one. The product is 48 bits, so it is folded in two halves rather than as a bigint.
+ */
+export function flowLabel(localQpn: number, remoteQpn: number): number {
+  const product = localQpn * remoteQpn;
+  const high = Math.floor(product / 0x10_0000), low = product % 0x10_0000;
+  return (low ^ (high & 0xf_ffff) ^ (high >>> 20)) & 0xf_ffff;
+}
+
+/** Source port 0xC000…0xFFFF from a 20-bit flow label: what equal-cost paths are chosen by. */
+export function sourcePortOfFlow(label: number): number {
+  return ((label & 0x3fff) ^ (label >>> 14)) | 0xc000;
+}
+
+/**
+ * Source port of a connection: of its address vector's flow label where that has one, else of the
+ * two QPNs and so the same in both directions.
+ */
+export function udpSourcePort(localQpn: number, remoteQpn: number, label = 0): number {
+  return sourcePortOfFlow(label === 0 ? flowLabel(localQpn, remoteQpn) : label);
+}

@@ -1,0 +1,37 @@
+/**
+ * The `cm` service: moves the connection manager's messages between QP 1 and the machine in
+ * `cm_agent.ts`. Programs use `connect.ts` and `listen.ts`.
+ */
+import { type CmOutput, expire, nextDeadline, receive } from "./cm_agent.ts";
+import { waitCompletion } from "../verbs/completion_queue.ts";
+import { CM_SIGNAL } from "./connection.ts";
+import type { Device } from "../verbs/device.ts";
+import { gsiOf, receivedMessage, recycleRecv, sendMessage } from "./gsi.ts";
+import type { Steps } from "../cpu/program.ts";
+
+/** The service that every host runs: QP 1's messages in and out, and the time-outs of all. */
+export function* runCm(device: Device): Steps<void> {
+  const { state, cpu } = device;
+  const agent = state.cm;
+  const also = { signal: CM_SIGNAL, ready: () => agent.stirred };
+  for (;;) {
+    // Looked up anew each time: after a failure of the RNIC it is another one.
+    const gsi = gsiOf(device);
+    const deadline = nextDeadline(agent);
+    agent.stirred = false;
+    const completions = yield* waitCompletion(gsi.cq, { mode: "interrupt", deadline, also });
+    const output: CmOutput = { send: [], signals: new Set() };
+    const slots: number[] = [];
+    for (const { opcode, status, wrId, byteLen } of completions) {
+      if (opcode !== "recv" || status !== "SUCCESS") continue;
+      const received = receivedMessage(gsi, { slot: wrId, byteLen });
+      slots.push(wrId);
+      if (received === undefined) continue;
+      receive(agent, received.message, { from: received.from, now: cpu.now, output });
+    }
+    expire(agent, cpu.now, output);
+    if (slots.length > 0) yield* recycleRecv(gsi, slots);
+    for (const datagram of output.send) yield* sendMessage(gsi, datagram);
+    for (const signal of output.signals) cpu.signal(signal);
+  }
+}

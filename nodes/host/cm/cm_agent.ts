@@ -1,0 +1,397 @@
+/**
+ * The communication manager of one host as a pure machine: it is told which message came or that time
+ * has passed, and says what to send and whom to wake. `cm.ts` moves its messages over QP 1.
+ *
+ *   active   req-sent → rep-received → established      passive  req-received → rep-sent → established
+ *   either   established → dreq-sent → closed
+ *
+ * Every message that needs an answer is sent again a bounded number of times, so nobody waits for ever
+ * on a peer that is dead; every answer is given again where its question comes again.
+ */
+import { drepFor, giveUp, mraFor, RECEIVED, REJECTED, rejFor } from "./cm_messages.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import {
+  addressOfGid,
+  type CmMessage,
+  type CmMra,
+  type CmRej,
+  type CmRep,
+  type CmReq,
+  REJECT_REASON,
+  timeoutOfCode,
+  TRANSPORT_SERVICE,
+} from "../../../fabric/wire/roce/cm.ts";
+
+export type CmPhase =
+  | "req-sent"
+  | "rep-received"
+  | "req-received"
+  | "rep-sent"
+  | "established"
+  | "dreq-sent"
+  | "closed";
+
+/** Why an endpoint is closed. */
+export type CmEnd =
+  | { readonly kind: "rejected"; readonly message: CmRej }
+  | { readonly kind: "timeout" }
+  | { readonly kind: "disconnected" };
+
+/** One end of one connection. */
+export interface CmEndpoint {
+  readonly commId: number;
+  readonly peerAddress: number;
+  readonly transactionId: bigint;
+  /** Where its events go, on the passive side. */
+  readonly listener: CmListener | undefined;
+  readonly retry: CmRetry;
+  /** The passive side's: what was asked. */
+  readonly req: CmReq | undefined;
+  peerCommId: number;
+  phase: CmPhase;
+  end: CmEnd | undefined;
+  /** The active side's: what was answered. */
+  rep: CmRep | undefined;
+  /** What was sent last: said again on time-out, or where the peer asks again. */
+  said: CmMessage | undefined;
+  triesLeft: number;
+  /** The peer has said once that its answer takes longer; it is believed once. */
+  isPatient: boolean;
+  deadline: Time;
+}
+
+export interface CmRetry {
+  /** How long an answer is waited for, in ps. */
+  readonly timeoutPs: Time;
+  /** How often a message is sent at most. */
+  readonly tries: number;
+}
+
+/** What a service is told of its connections. */
+export type CmEvent =
+  | { readonly kind: "request" | "established" | "closed"; readonly endpoint: CmEndpoint }
+  /** The RNIC has failed and is back: no connection, queue or region of before exists any more. */
+  | { readonly kind: "reset" };
+
+export interface CmListener {
+  readonly serviceId: bigint;
+  /** The signal that says `events` has something. */
+  readonly signal: string;
+  readonly retry: CmRetry;
+  readonly events: CmEvent[];
+}
+
+export interface CmAgent {
+  readonly endpoints: Map<number, CmEndpoint>;
+  readonly listeners: Map<bigint, CmListener>;
+  nextCommId: number;
+  /** A deadline was set since the service last looked. */
+  stirred: boolean;
+  /** Requests that are over, for copies of them that the network still holds; oldest first. */
+  readonly over: Map<string, { readonly said: CmRej | undefined; readonly until: Time }>;
+}
+
+/** What the machine wants done. */
+export interface CmOutput {
+  readonly send: { readonly to: number; readonly message: CmMessage }[];
+  readonly signals: Set<string>;
+}
+
+/** Requests that are remembered when they are over. */
+const OVER_MAX = 1024;
+
+export function makeCmAgent(): CmAgent {
+  return {
+    endpoints: new Map(),
+    listeners: new Map(),
+    nextCommId: 1,
+    stirred: false,
+    over: new Map(),
+  };
+}
+
+/** The signal of an endpoint that a program waits for. */
+export function endpointSignal(endpoint: CmEndpoint): string {
+  return `cm:${endpoint.commId}`;
+}
+
+/** A new endpoint with a number of its own. */
+export function addEndpoint(
+  agent: CmAgent,
+  endpoint: Pick<CmEndpoint, "peerAddress" | "transactionId" | "listener" | "retry" | "req">,
+): CmEndpoint {
+  while (agent.endpoints.has(agent.nextCommId) || agent.nextCommId === 0) {
+    agent.nextCommId = (agent.nextCommId + 1) >>> 0;
+  }
+  const made: CmEndpoint = {
+    ...endpoint,
+    commId: agent.nextCommId,
+    peerCommId: endpoint.req?.localCommId ?? 0,
+    phase: endpoint.req === undefined ? "req-sent" : "req-received",
+    end: undefined,
+    rep: undefined,
+    said: undefined,
+    triesLeft: 0,
+    isPatient: false,
+    deadline: NEVER,
+  };
+  agent.nextCommId = (agent.nextCommId + 1) >>> 0;
+  agent.endpoints.set(made.commId, made);
+  return made;
+}
+
+/** Notes that `message` is being sent and wants an answer. */
+export function expectAnswer(
+  agent: CmAgent,
+  endpoint: CmEndpoint,
+  sent: { readonly message: CmMessage; readonly now: Time; readonly phase: CmPhase },
+): void {
+  endpoint.said = sent.message;
+  endpoint.phase = sent.phase;
+  endpoint.triesLeft = endpoint.retry.tries - 1;
+  endpoint.isPatient = false;
+  endpoint.deadline = sent.now + endpoint.retry.timeoutPs;
+  agent.stirred = true;
+}
+
+/** Notes that the connection stands; `said` is what the peer is told if it asks again. */
+export function establish(endpoint: CmEndpoint, said: CmMessage | undefined): void {
+  endpoint.phase = "established";
+  endpoint.deadline = NEVER;
+  if (said !== undefined) endpoint.said = said;
+}
+
+/** Forgets the endpoint, but for a while not what was asked of it: a late copy makes no new one. */
+export function closeEndpoint(
+  agent: CmAgent,
+  endpoint: CmEndpoint,
+  how: { readonly end: CmEnd; readonly now: Time },
+): void {
+  const { end, now } = how;
+  const { req, retry } = endpoint;
+  endpoint.phase = "closed";
+  endpoint.end = end;
+  endpoint.deadline = NEVER;
+  agent.endpoints.delete(endpoint.commId);
+  if (req === undefined) return;
+  forgetOver(agent, now);
+  // As long as the peer would ask, and then as long as a frame may be on its way.
+  const until = now + 2 * retry.timeoutPs * (retry.tries + 1);
+  const said = end.kind === "rejected" && end.message.rejected === REJECTED.req
+    ? end.message
+    : undefined;
+  agent.over.set(exchangeOf(endpoint.peerAddress, req), { said, until });
+}
+
+/** Names a request whoever sends it again. */
+function exchangeOf(peerAddress: number, req: CmReq): string {
+  return `${peerAddress}/${req.localCommId}/${req.transactionId}`;
+}
+
+function forgetOver(agent: CmAgent, now: Time): void {
+  for (const [exchange, { until }] of agent.over) {
+    if (until > now && agent.over.size < OVER_MAX) break;
+    agent.over.delete(exchange);
+  }
+}
+
+export function nextDeadline(agent: CmAgent): Time {
+  let earliest = NEVER;
+  for (const endpoint of agent.endpoints.values()) {
+    if (endpoint.deadline < earliest) earliest = endpoint.deadline;
+  }
+  return earliest;
+}
+
+/** Sends again, or gives up, what was not answered in time. */
+export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
+  for (const endpoint of [...agent.endpoints.values()]) {
+    if (endpoint.deadline > now) continue;
+    if (endpoint.triesLeft > 0 && endpoint.said !== undefined) {
+      endpoint.triesLeft--;
+      endpoint.deadline = now + endpoint.retry.timeoutPs;
+      output.send.push({ to: endpoint.peerAddress, message: endpoint.said });
+    } else {
+      // The peer may think that there is a connection, or still think about whether there should be.
+      if (endpoint.phase !== "dreq-sent") {
+        output.send.push({ to: endpoint.peerAddress, message: giveUp(endpoint) });
+      }
+      end(agent, endpoint, { end: { kind: "timeout" }, now, output });
+    }
+  }
+}
+
+/** Closes and tells whoever must know. */
+function end(
+  agent: CmAgent,
+  endpoint: CmEndpoint,
+  how: { readonly end: CmEnd; readonly now: Time; readonly output: CmOutput },
+): void {
+  const known = endpoint.phase !== "req-received";
+  closeEndpoint(agent, endpoint, how);
+  how.output.signals.add(endpointSignal(endpoint));
+  if (known) tell(endpoint, "closed", how.output);
+}
+
+function tell(
+  endpoint: CmEndpoint,
+  kind: "request" | "established" | "closed",
+  output: CmOutput,
+): void {
+  if (endpoint.listener === undefined) return;
+  endpoint.listener.events.push({ kind, endpoint });
+  output.signals.add(endpoint.listener.signal);
+}
+
+/** A message has come. `from` is the IPv4 address it came from. */
+export function receive(
+  agent: CmAgent,
+  message: CmMessage,
+  context: { readonly from: number; readonly now: Time; readonly output: CmOutput },
+): void {
+  const { from, now, output } = context;
+  if (message.type === "REQ") return receiveReq(agent, message, context);
+  const endpoint = agent.endpoints.get(message.remoteCommId) ?? timedOut(agent, message, from);
+  const known = endpoint !== undefined && endpoint.peerAddress === from &&
+    endpoint.transactionId === message.transactionId &&
+    (endpoint.peerCommId === message.localCommId || endpoint.phase === "req-sent");
+  if (!known) return answerStranger(message, from, output);
+  switch (message.type) {
+    case "MRA":
+      return receiveMra(agent, endpoint, { mra: message, now });
+    case "REP":
+      return receiveRep(endpoint, message, output);
+    case "RTU":
+      if (endpoint.phase !== "rep-sent") return;
+      establish(endpoint, undefined);
+      return tell(endpoint, "established", output);
+    case "REJ":
+      // Established, only "no RTU came" counts: a copy of a refusal is of an earlier message.
+      if (endpoint.phase === "established" && message.reason !== REJECT_REASON.timeout) return;
+      return end(agent, endpoint, { end: { kind: "rejected", message }, now, output });
+    case "DREQ":
+      output.send.push({ to: from, message: drepFor(message) });
+      return end(agent, endpoint, { end: { kind: "disconnected" }, now, output });
+    case "DREP":
+      if (endpoint.phase !== "dreq-sent") return;
+      return end(agent, endpoint, { end: { kind: "disconnected" }, now, output });
+  }
+}
+
+function receiveReq(
+  agent: CmAgent,
+  req: CmReq,
+  context: { readonly from: number; readonly now: Time; readonly output: CmOutput },
+): void {
+  const { from: peerAddress, now, output } = context;
+  // Nobody asks in another's name.
+  if (addressOfGid(req.primaryLocalGid) !== peerAddress) return;
+  for (const endpoint of agent.endpoints.values()) {
+    if (endpoint.req === undefined || endpoint.peerAddress !== peerAddress) continue;
+    if (endpoint.peerCommId !== req.localCommId) continue;
+    if (endpoint.transactionId !== req.transactionId) continue;
+    // The same request again: its answer was lost or is still being thought about.
+    if (endpoint.phase === "rep-sent") {
+      output.send.push({ to: peerAddress, message: endpoint.said! });
+    } else if (endpoint.phase === "req-received") {
+      output.send.push({ to: peerAddress, message: mraFor(endpoint, RECEIVED.req) });
+    }
+    return;
+  }
+  const over = agent.over.get(exchangeOf(peerAddress, req));
+  if (over !== undefined && over.until > now) {
+    if (over.said !== undefined) output.send.push({ to: peerAddress, message: over.said });
+    return;
+  }
+  const { rc, uc } = TRANSPORT_SERVICE;
+  if (req.transportService !== rc && req.transportService !== uc) {
+    const message = rejFor(req, { reason: REJECT_REASON.invalidTransport });
+    output.send.push({ to: peerAddress, message });
+    return;
+  }
+  const listener = agent.listeners.get(req.serviceId);
+  if (listener === undefined) {
+    const message = rejFor(req, { reason: REJECT_REASON.invalidServiceId });
+    output.send.push({ to: peerAddress, message });
+    return;
+  }
+  const { transactionId } = req;
+  const { retry } = listener;
+  const endpoint = addEndpoint(agent, { peerAddress, transactionId, listener, retry, req });
+  tell(endpoint, "request", output);
+}
+
+function receiveRep(endpoint: CmEndpoint, rep: CmRep, output: CmOutput): void {
+  if (endpoint.phase === "req-sent") {
+    endpoint.phase = "rep-received";
+    endpoint.rep = rep;
+    endpoint.peerCommId = rep.localCommId;
+    endpoint.deadline = NEVER;
+    output.signals.add(endpointSignal(endpoint));
+  } else if (endpoint.phase === "rep-received") {
+    output.send.push({ to: endpoint.peerAddress, message: mraFor(endpoint, RECEIVED.rep) });
+  } else if (endpoint.phase === "established" && endpoint.said?.type === "RTU") {
+    output.send.push({ to: endpoint.peerAddress, message: endpoint.said });
+  }
+}
+
+/**
+ * The peer has what was said and needs longer to answer it: it is not asked again before that. Believed
+ * once, so that a peer which only ever says so is given up all the same.
+ */
+function receiveMra(
+  agent: CmAgent,
+  endpoint: CmEndpoint,
+  told: { readonly mra: CmMra; readonly now: Time },
+): void {
+  const { mra, now } = told;
+  const asked = mra.received === RECEIVED.req ? "req-sent" : "rep-sent";
+  if (endpoint.phase !== asked || endpoint.isPatient) return;
+  endpoint.isPatient = true;
+  endpoint.deadline = now + timeoutOfCode(mra.serviceTimeout) + endpoint.retry.timeoutPs;
+  agent.stirred = true;
+}
+
+/** A peer that gave up for want of an answer may not know this end's number: its own must do. */
+function timedOut(
+  agent: CmAgent,
+  message: Exclude<CmMessage, CmReq>,
+  from: number,
+): CmEndpoint | undefined {
+  if (message.type !== "REJ" || message.reason !== REJECT_REASON.timeout) return undefined;
+  for (const endpoint of agent.endpoints.values()) {
+    if (endpoint.peerAddress === from && endpoint.peerCommId === message.localCommId) {
+      return endpoint;
+    }
+  }
+  return undefined;
+}
+
+/** The endpoint is gone, or never was: a REP is refused, a DREQ has its will. */
+function answerStranger(
+  message: Exclude<CmMessage, CmReq>,
+  from: number,
+  output: CmOutput,
+): void {
+  if (message.type === "DREQ") output.send.push({ to: from, message: drepFor(message) });
+  if (message.type === "REP") {
+    const rej = rejFor(message, { reason: REJECT_REASON.invalidCommId });
+    output.send.push({ to: from, message: rej });
+  }
+}
+
+/** The RNIC has lost everything: ends all endpoints and tells all listeners. @returns signals. */
+export function resetAgent(agent: CmAgent): Set<string> {
+  const signals = new Set<string>();
+  for (const endpoint of [...agent.endpoints.values()]) {
+    closeEndpoint(agent, endpoint, { end: { kind: "disconnected" }, now: 0 });
+    signals.add(endpointSignal(endpoint));
+  }
+  for (const listener of agent.listeners.values()) {
+    listener.events.length = 0;
+    listener.events.push({ kind: "reset" });
+    signals.add(listener.signal);
+  }
+  agent.stirred = true;
+  return signals;
+}

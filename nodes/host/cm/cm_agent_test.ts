@@ -1,0 +1,223 @@
+import {
+  deepStrictEqual as same,
+  equal as looseEqual,
+  ok,
+  strictEqual as equal,
+} from "node:assert/strict";
+import { beforeEach, describe, it } from "@std/testing/bdd";
+import { NEVER } from "../../../fabric/base/time.ts";
+import {
+  type CmMessage,
+  type CmRep,
+  type CmReq,
+  REJECT_REASON,
+  REP_DEFAULTS,
+} from "../../../fabric/wire/roce/cm.ts";
+import {
+  addEndpoint,
+  type CmAgent,
+  type CmEndpoint,
+  type CmListener,
+  type CmOutput,
+  endpointSignal,
+  establish,
+  expectAnswer,
+  expire,
+  makeCmAgent,
+  nextDeadline,
+  receive,
+  resetAgent,
+} from "./cm_agent.ts";
+import { reqOf } from "./cm_loss_testing.ts";
+import { rejFor, rtuFor } from "./cm_messages.ts";
+
+const A = 0x0a000001, B = 0x0a000002;
+const SERVICE_ID = 77n;
+const RETRY = { timeoutPs: 100, tries: 3 };
+const NO_DATA = new Uint8Array(0);
+
+function reqFrom(commId: number, serviceId = SERVICE_ID): CmReq {
+  return { ...reqOf({ commId, transactionId: BigInt(commId) + 1000n }), serviceId };
+}
+
+function repFor(endpoint: CmEndpoint): CmRep {
+  return {
+    type: "REP",
+    ...REP_DEFAULTS,
+    transactionId: endpoint.transactionId,
+    privateData: NO_DATA,
+    localCommId: endpoint.commId,
+    remoteCommId: endpoint.peerCommId,
+    localQpn: 18,
+    startingPsn: 9,
+    responderResources: 16,
+    initiatorDepth: 16,
+    rnrRetryCount: 7,
+    localCaGuid: 2n,
+  };
+}
+
+function dreqFor(endpoint: CmEndpoint): CmMessage {
+  return {
+    type: "DREQ",
+    transactionId: endpoint.transactionId,
+    privateData: NO_DATA,
+    localCommId: endpoint.peerCommId,
+    remoteCommId: endpoint.commId,
+    remoteQpn: 18,
+  };
+}
+
+let agent: CmAgent, listener: CmListener, output: CmOutput;
+
+function sentTypes(): string[] {
+  return output.send.map(({ message }) => message.type);
+}
+
+function startActive(): CmEndpoint {
+  const endpoint = addEndpoint(agent, {
+    peerAddress: B,
+    transactionId: 5n,
+    listener: undefined,
+    retry: RETRY,
+    req: undefined,
+  });
+  expectAnswer(agent, endpoint, { message: reqFrom(endpoint.commId), now: 0, phase: "req-sent" });
+  return endpoint;
+}
+
+function startPassive(): CmEndpoint {
+  receive(agent, reqFrom(40), { from: A, now: 0, output });
+  const event = listener.events.shift()!;
+  ok(event.kind === "request");
+  return event.endpoint;
+}
+
+function answer(endpoint: CmEndpoint): void {
+  expectAnswer(agent, endpoint, { message: repFor(endpoint), now: 0, phase: "rep-sent" });
+}
+
+beforeEach(() => {
+  agent = makeCmAgent();
+  output = { send: [], signals: new Set() };
+  listener = { serviceId: SERVICE_ID, signal: "service", retry: RETRY, events: [] };
+  agent.listeners.set(SERVICE_ID, listener);
+});
+
+describe("the passive side", () => {
+  it("tells the listener of a request, and refuses one for a service that nobody offers", () => {
+    const endpoint = startPassive();
+    equal(endpoint.peerAddress, A);
+    ok(output.signals.has("service"));
+    receive(agent, reqFrom(41, 78n), { from: A, now: 0, output });
+    same(sentTypes(), ["REJ"]);
+    const { message } = output.send[0]!;
+    ok(message.type === "REJ" && message.reason === REJECT_REASON.invalidServiceId);
+    equal(message.remoteCommId, 41);
+  });
+
+  it("makes one connection of a request that comes again, and answers it again", () => {
+    const endpoint = startPassive();
+    receive(agent, reqFrom(40), { from: A, now: 0, output });
+    same([listener.events.length, sentTypes()], [0, ["MRA"]], "it is being thought about");
+    answer(endpoint);
+    receive(agent, reqFrom(40), { from: A, now: 0, output });
+    same([listener.events.length, sentTypes()], [0, ["MRA", "REP"]]);
+  });
+
+  it("is established by RTU", () => {
+    const endpoint = startPassive();
+    answer(endpoint);
+    const rtu = {
+      ...rtuFor(endpoint),
+      localCommId: endpoint.peerCommId,
+      remoteCommId: endpoint.commId,
+    };
+    receive(agent, rtu, { from: A, now: 0, output });
+    equal(endpoint.phase, "established");
+    equal(endpoint.deadline, NEVER);
+    equal(listener.events[0]?.kind, "established");
+  });
+
+  it("says its REP three times to a peer that is dead, then tells the listener", () => {
+    answer(startPassive());
+    for (const now of [100, 200, 300]) expire(agent, now, output);
+    same(sentTypes(), ["REP", "REP", "REJ"]);
+    const event = listener.events[0]!;
+    ok(event.kind === "closed");
+    same(event.endpoint.end, { kind: "timeout" });
+    equal(agent.endpoints.size, 0);
+  });
+
+  it("answers a DREQ, also the same one again when the connection is long gone", () => {
+    const endpoint = startPassive();
+    answer(endpoint);
+    const dreq = dreqFor(endpoint);
+    receive(agent, dreq, { from: A, now: 0, output });
+    receive(agent, dreq, { from: A, now: 0, output });
+    same(sentTypes(), ["DREP", "DREP"]);
+    equal(listener.events.filter(({ kind }) => kind === "closed").length, 1);
+  });
+});
+
+describe("the active side", () => {
+  it("takes one REP, and repeats RTU for each later one", () => {
+    const endpoint = startActive();
+    const rep = { ...repFor(endpoint), localCommId: 90, remoteCommId: endpoint.commId };
+    receive(agent, rep, { from: B, now: 0, output });
+    equal(endpoint.phase, "rep-received");
+    ok(output.signals.has(endpointSignal(endpoint)));
+    receive(agent, rep, { from: B, now: 0, output });
+    same(sentTypes(), ["MRA"], "the queue pair is being brought up");
+    establish(endpoint, rtuFor(endpoint));
+    receive(agent, rep, { from: B, now: 0, output });
+    same(sentTypes(), ["MRA", "RTU"]);
+  });
+
+  it("gives up after its tries: no wait for ever on a dead peer", () => {
+    const endpoint = startActive();
+    equal(nextDeadline(agent), 100);
+    for (const now of [100, 200, 299]) expire(agent, now, output);
+    same(sentTypes(), ["REQ", "REQ"]);
+    equal(endpoint.phase, "req-sent");
+    expire(agent, 300, output);
+    same([endpoint.phase, endpoint.end], ["closed", { kind: "timeout" }]);
+    looseEqual(nextDeadline(agent), NEVER);
+  });
+
+  it("closes with the reason of a REJ", () => {
+    const endpoint = startActive();
+    const req = endpoint.said as CmReq;
+    const rej = rejFor({ ...req, transactionId: 5n }, { reason: REJECT_REASON.consumer });
+    receive(agent, rej, { from: B, now: 0, output });
+    ok(endpoint.end?.kind === "rejected");
+    equal(endpoint.end.message.reason, REJECT_REASON.consumer);
+  });
+
+  it("refuses the REP of a connection it has given up, so that the peer lets go too", () => {
+    const endpoint = startActive();
+    const rep = { ...repFor(endpoint), localCommId: 90, remoteCommId: endpoint.commId };
+    for (const now of [100, 200, 300]) expire(agent, now, output);
+    output.send.length = 0;
+    receive(agent, rep, { from: B, now: 0, output });
+    same(sentTypes(), ["REJ"]);
+  });
+
+  it("ignores what comes from another address or another exchange", () => {
+    const endpoint = startActive();
+    const rep = { ...repFor(endpoint), localCommId: 90, remoteCommId: endpoint.commId };
+    receive(agent, rep, { from: 0x0a000009, now: 0, output });
+    receive(agent, { ...rep, transactionId: 6n }, { from: B, now: 0, output });
+    equal(endpoint.phase, "req-sent");
+  });
+});
+
+describe("resetAgent", () => {
+  it("ends every endpoint and tells every listener when the RNIC has lost everything", () => {
+    const active = startActive(), passive = startPassive();
+    const signals = resetAgent(agent);
+    same([active.phase, passive.phase], ["closed", "closed"]);
+    same(listener.events, [{ kind: "reset" }]);
+    ok(signals.has("service") && signals.has(endpointSignal(active)));
+  });
+});

@@ -1,0 +1,193 @@
+/** The active end of a connection: REQ, and RTU when the answer has come. */
+import {
+  type CmRep,
+  type CmReq,
+  gidOfAddress,
+  mtuCode,
+  REJECT_REASON,
+  REQ_DEFAULTS,
+} from "../../../fabric/wire/roce/cm.ts";
+import {
+  addEndpoint,
+  closeEndpoint,
+  type CmEndpoint,
+  type CmRetry,
+  establish,
+  expectAnswer,
+} from "./cm_agent.ts";
+import { rejFor, rtuFor } from "./cm_messages.ts";
+import {
+  bringUp,
+  type Connection,
+  connectionOf,
+  type ConnectionQp,
+  depthsFit,
+  depthsIn,
+  NO_DATA,
+  prepareQp,
+  PRIVATE_DATA_BYTES,
+  randomPsn,
+  randomWord,
+  type Refusal,
+  refusal,
+  refused,
+  RETRY,
+  serviceIdOf,
+  TRANSPORT,
+  type Transport,
+  transportServiceOf,
+  wakeCm,
+  whileIn,
+  withDepths,
+} from "./connection.ts";
+import { type Device, failed, verbError } from "../verbs/device.ts";
+import { gsiOf, sendMessage } from "./gsi.ts";
+import type { Steps } from "../cpu/program.ts";
+import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
+import { destroyQp, type Qp } from "../verbs/queue_pair.ts";
+
+export interface ConnectOptions {
+  readonly to: string;
+  /** One to eight ASCII characters. */
+  readonly service: string;
+  readonly qp: ConnectionQp;
+  /** At most {@link PRIVATE_DATA_BYTES}. */
+  readonly privateData?: Uint8Array;
+  readonly transport?: Partial<Transport>;
+  readonly retry?: Partial<CmRetry>;
+  /** Payload bytes of a packet; the port's MTU by default. */
+  readonly pathMtu?: PathMtu;
+}
+
+/** Payload bytes that a path's packets may have (`ibv_mtu`). */
+export const PATH_MTUS = [256, 512, 1024, 2048, 4096] as const;
+export type PathMtu = typeof PATH_MTUS[number];
+
+function pathMtuOf(qp: Qp, options: ConnectOptions): PathMtu {
+  return options.pathMtu ?? qp.device.state.mtu as PathMtu;
+}
+
+function reqFor(
+  qp: Qp,
+  options: ConnectOptions,
+  request: {
+    readonly endpoint: CmEndpoint;
+    readonly psn: number;
+    readonly serviceId: bigint;
+  },
+): CmReq {
+  const { state } = qp.device;
+  const transport = { ...TRANSPORT, ...options.transport };
+  return {
+    type: "REQ",
+    ...REQ_DEFAULTS,
+    transactionId: request.endpoint.transactionId,
+    privateData: withDepths(qp, options.privateData ?? NO_DATA),
+    localCommId: request.endpoint.commId,
+    serviceId: request.serviceId,
+    localCaGuid: BigInt(state.mac),
+    localQpn: qp.qpn,
+    transportService: transportServiceOf(options.qp),
+    responderResources: RD_ATOMIC_MAX,
+    initiatorDepth: RD_ATOMIC_MAX,
+    remoteCmResponseTimeout: 7,
+    startingPsn: request.psn,
+    localCmResponseTimeout: 7,
+    retryCount: transport.retryCnt,
+    pathMtu: mtuCode(pathMtuOf(qp, options)),
+    rnrRetryCount: transport.rnrRetry,
+    maxCmRetries: Math.min(15, request.endpoint.retry.tries),
+    primaryLocalGid: gidOfAddress(state.address),
+    primaryRemoteGid: gidOfAddress(request.endpoint.peerAddress),
+    primaryLocalAckTimeout: transport.timeout,
+  };
+}
+
+/**
+ * Connects to a service of another host. Gives up after {@link ConnectOptions.retry}; a host that is
+ * dead, or does not listen, is a refusal, never a wait for ever.
+ */
+export function* connect(device: Device, options: ConnectOptions): Steps<Connection | Refusal> {
+  const peerAddress = device.cpu.addresses[options.to];
+  if (peerAddress === undefined) {
+    return refusal("unknown-host", `No host is called ${options.to}`);
+  }
+  const serviceId = serviceIdOf(options.service);
+  if (serviceId === undefined || (options.privateData?.length ?? 0) > PRIVATE_DATA_BYTES) {
+    return refusal("local", "A service has 1 to 8 ASCII characters, private data at most 88 B");
+  }
+  const { mtu } = device.state;
+  const { pathMtu = mtu } = options;
+  if (pathMtu > mtu || !PATH_MTUS.some((each) => each === pathMtu)) {
+    const expected = `${PATH_MTUS.join(", ")}, at most the port's ${mtu}`;
+    return refusal("mtu", `The path MTU is ${pathMtu}: expected one of ${expected}`);
+  }
+  const qp = yield* prepareQp(options.qp);
+  if (failed(qp)) return refusal("local", qp.reason);
+  const agent = device.state.cm;
+  const endpoint = addEndpoint(agent, {
+    peerAddress,
+    transactionId: (BigInt(randomWord(device)) << 32n) | BigInt(randomWord(device)),
+    listener: undefined,
+    retry: { ...RETRY, ...options.retry },
+    req: undefined,
+  });
+  const psn = randomPsn(device);
+  const message = reqFor(qp, options, { endpoint, psn, serviceId });
+  expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });
+  wakeCm(device);
+  yield* sendMessage(gsiOf(device), { to: peerAddress, message });
+  yield* whileIn(device, endpoint, "req-sent");
+  const outcome = endpoint.rep === undefined
+    ? refusalOf(endpoint)
+    : yield* finishConnect(qp, options, { endpoint, rep: endpoint.rep, psn });
+  if (refused(outcome)) yield* destroyQp(qp);
+  return outcome;
+}
+
+/** The peer has answered: check, bring the queue pair up, say RTU. */
+function* finishConnect(
+  qp: Qp,
+  options: ConnectOptions,
+  answer: { readonly endpoint: CmEndpoint; readonly rep: CmRep; readonly psn: number },
+): Steps<Connection | Refusal> {
+  const { device } = qp;
+  const { endpoint, rep } = answer;
+  const gsi = gsiOf(device);
+  const wrong = depthsFit(qp, depthsIn(rep.privateData))
+    ? yield* bringUp(qp, {
+      destAddress: endpoint.peerAddress,
+      destQpn: rep.localQpn,
+      rqPsn: rep.startingPsn,
+      sqPsn: answer.psn,
+      pathMtu: pathMtuOf(qp, options),
+    }, options.transport)
+    : verbError("EINVAL", "Q-01: a receive queue is smaller than the peer's send queue");
+  if (wrong !== undefined || endpoint.phase !== "rep-received") {
+    const message = rejFor(rep, { reason: REJECT_REASON.noResources });
+    const { now } = device.cpu;
+    closeEndpoint(device.state.cm, endpoint, { end: { kind: "rejected", message }, now });
+    yield* sendMessage(gsi, { to: endpoint.peerAddress, message });
+    return refusal("local", wrong?.reason ?? "The peer took its answer back");
+  }
+  const rtu = rtuFor(endpoint);
+  establish(endpoint, rtu);
+  yield* sendMessage(gsi, { to: endpoint.peerAddress, message: rtu });
+  return connectionOf(qp, endpoint, { qpn: rep.localQpn, privateData: rep.privateData });
+}
+
+const REFUSED_AS: Readonly<Record<number, Refusal["refused"]>> = {
+  [REJECT_REASON.invalidServiceId]: "no-service",
+  [REJECT_REASON.noResources]: "queue-depth",
+  [REJECT_REASON.invalidMtu]: "mtu",
+};
+
+function refusalOf(endpoint: CmEndpoint): Refusal {
+  const end = endpoint.end;
+  if (end === undefined || end.kind === "timeout") {
+    return refusal("timeout", `No answer to ${endpoint.retry.tries} requests`);
+  }
+  if (end.kind === "disconnected") return refusal("rejected", "The peer disconnected");
+  const { reason, privateData } = end.message;
+  return refusal(REFUSED_AS[reason] ?? "rejected", `Rejected, reason ${reason}`, privateData);
+}

@@ -1,0 +1,130 @@
+/**
+ * QP 1, the general services interface: the UD queue pair over which connection managers talk, shared
+ * by all programs of the host. Only the `cm` service takes its completions.
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import { type CmMessage, decodeCm, encodeCm, MAD_BYTES } from "../../../fabric/wire/roce/cm.ts";
+import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
+import { createAh, destroyAh, GRH_BYTES, sourceInGrh } from "../verbs/address_handle.ts";
+import { type Cq, createCq } from "../verbs/completion_queue.ts";
+import { type Device, failed, must } from "../verbs/device.ts";
+import { allocPd, type Mr, regMr } from "../verbs/memory_region.ts";
+import { postRecv, postSend, sge } from "../verbs/post.ts";
+import type { Buffer, Steps } from "../cpu/program.ts";
+import { createQp, modifyQp, type Qp } from "../verbs/queue_pair.ts";
+
+const GSI_QPN = 1;
+/** Datagrams that may wait to be sent, and that may arrive before the service looks. */
+const SEND_SLOTS = 32;
+const RECV_SLOTS = 128;
+const RECV_SLOT_BYTES = 512;
+
+export interface Gsi {
+  readonly qp: Qp;
+  readonly cq: Cq;
+  readonly buffers: { readonly send: Buffer; readonly recv: Buffer };
+  readonly sendMr: Mr;
+  readonly recvMr: Mr;
+  /** Where the next datagram is put: one count for all programs, which each see a Gsi of their own. */
+  readonly sending: { nextSlot: number };
+}
+
+/**
+ * Makes QP 1 and posts its receives.
+ * @param earlier QP 1 of before the RNIC failed, whose memory is used again.
+ */
+export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
+  const device: Device = { ...program, privileged: true };
+  const { cpu } = device;
+  const pd = allocPd(device);
+  const cq = must(yield* createCq(device, { entries: SEND_SLOTS + RECV_SLOTS }));
+  const buffers = earlier?.buffers ?? {
+    send: cpu.allocate(SEND_SLOTS * MAD_BYTES),
+    recv: cpu.allocate(RECV_SLOTS * RECV_SLOT_BYTES),
+  };
+  const sendMr = must(yield* regMr(pd, buffers.send, { access: [] }));
+  const recvMr = must(yield* regMr(pd, buffers.recv, { access: ["localWrite"] }));
+  const qp = must(
+    yield* createQp(pd, {
+      type: "ud",
+      sendCq: cq,
+      recvCq: cq,
+      maxSendWr: SEND_SLOTS,
+      maxRecvWr: RECV_SLOTS,
+      inline: { by: "program" },
+      qpn: GSI_QPN,
+    }),
+  );
+  must(yield* modifyQp(qp, { state: "init", qKey: GSI_QKEY }));
+  const gsi = { qp, cq, buffers, sendMr, recvMr, sending: { nextSlot: 0 } };
+  must(
+    yield* postRecv(qp, Array.from({ length: RECV_SLOTS }, (_, slot) => recvRequest(gsi, slot))),
+  );
+  must(yield* modifyQp(qp, { state: "rtr" }));
+  must(yield* modifyQp(qp, { state: "rts", sqPsn: 0 }));
+  return gsi;
+}
+
+function recvRequest(gsi: Gsi, slot: number) {
+  return { wrId: slot, sges: [sge(gsi.recvMr, slot * RECV_SLOT_BYTES, GRH_BYTES + MAD_BYTES)] };
+}
+
+/** Puts slots back into the receive queue; in vain where the RNIC has failed meanwhile. */
+export function* recycleRecv(gsi: Gsi, slots: readonly number[]): Steps<void> {
+  yield* postRecv(gsi.qp, slots.map((slot) => recvRequest(gsi, slot)));
+}
+
+/** The message in a receive slot and the IPv4 address it came from; undefined where it is none. */
+export function receivedMessage(
+  gsi: Gsi,
+  received: { readonly slot: number; readonly byteLen: number },
+): { readonly message: CmMessage; readonly from: number } | undefined {
+  if (received.byteLen !== GRH_BYTES + MAD_BYTES) return undefined;
+  const { cpu } = gsi.qp.device;
+  const bytes = cpu.load(gsi.recvMr.address + received.slot * RECV_SLOT_BYTES, received.byteLen);
+  const message = decodeCm(bytes.slice(GRH_BYTES));
+  if (message === undefined) return undefined;
+  trace(gsi, "cm-receive", message);
+  return { message, from: sourceInGrh(bytes) };
+}
+
+/** The device's interface as a program's core sees it. */
+export function gsiOf(device: Device): Gsi {
+  const { gsi } = device.state;
+  assert(gsi !== undefined, "QP 1 is used before the device is open");
+  return { ...gsi, qp: { ...gsi.qp, device }, cq: { ...gsi.cq, device } };
+}
+
+function trace(gsi: Gsi, step: string, message: CmMessage): void {
+  const { cpu } = gsi.qp.device;
+  if (!cpu.tracing) return;
+  const ids = "remoteCommId" in message
+    ? `${message.localCommId} → ${message.remoteCommId}`
+    : `${message.localCommId}`;
+  cpu.trace({ step, text: `${message.type} of connection ${ids}`, qpn: GSI_QPN });
+}
+
+/**
+ * Sends one datagram. Where the queue is full or the RNIC has failed it is dropped, as a datagram may
+ * be: who wants an answer sends again.
+ */
+export function* sendMessage(
+  gsi: Gsi,
+  datagram: { readonly to: number; readonly message: CmMessage },
+): Steps<void> {
+  if (gsi.qp.sq.requests >= SEND_SLOTS) return;
+  trace(gsi, "cm-send", datagram.message);
+  const ah = createAh(gsi.qp.pd, { address: datagram.to });
+  if (failed(ah)) return;
+  const slot = gsi.sending.nextSlot;
+  gsi.sending.nextSlot = (slot + 1) % SEND_SLOTS;
+  const at = gsi.sendMr.address + slot * MAD_BYTES;
+  gsi.qp.device.cpu.store(at, encodeCm(datagram.message));
+  yield* postSend(gsi.qp, {
+    opcode: "send",
+    wrId: slot,
+    sges: [sge(gsi.sendMr, slot * MAD_BYTES, MAD_BYTES)],
+    ud: { qKey: GSI_QKEY, qpn: GSI_QPN, ah },
+  });
+  destroyAh(ah);
+}

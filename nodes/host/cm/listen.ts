@@ -1,0 +1,235 @@
+/** The passive end of a connection: a service listens, is told of requests, accepts or rejects them. */
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import {
+  type CmRep,
+  mtuOfCode,
+  REJECT_REASON,
+  REP_DEFAULTS,
+} from "../../../fabric/wire/roce/cm.ts";
+import {
+  closeEndpoint,
+  type CmEndpoint,
+  type CmListener,
+  type CmRetry,
+  expectAnswer,
+} from "./cm_agent.ts";
+import { rejFor } from "./cm_messages.ts";
+import {
+  bringUp,
+  type Connection,
+  connectionOf,
+  type ConnectionQp,
+  DEPTHS_BYTES,
+  depthsFit,
+  depthsIn,
+  NO_DATA,
+  type PeerDepths,
+  prepareQp,
+  randomPsn,
+  type Refusal,
+  refusal,
+  RETRY,
+  serviceIdOf,
+  TRANSPORT,
+  type Transport,
+  transportServiceOf,
+  wakeCm,
+  withDepths,
+} from "./connection.ts";
+import { type Device, failed, type VerbError, verbError } from "../verbs/device.ts";
+import { gsiOf, sendMessage } from "./gsi.ts";
+import type { Steps } from "../cpu/program.ts";
+import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
+import { destroyQp, type Qp } from "../verbs/queue_pair.ts";
+
+/** What a service does with what it listens for. */
+export interface Listener {
+  readonly device: Device;
+  readonly queue: CmListener;
+}
+
+/** A request that a service may accept or reject. */
+export interface ConnectRequest {
+  readonly endpoint: CmEndpoint;
+  readonly from: string;
+  /** What the requester's program said. */
+  readonly privateData: Uint8Array;
+  readonly peerDepths: PeerDepths;
+}
+
+export type ListenerEvent =
+  | { readonly kind: "request"; readonly request: ConnectRequest }
+  /** The requester has said that its side stands. */
+  | { readonly kind: "established"; readonly endpoint: CmEndpoint }
+  /** The peer has disconnected, or never answered: the queue pair is the service's to destroy. */
+  | { readonly kind: "closed"; readonly endpoint: CmEndpoint }
+  /** The RNIC has failed and is back: every queue and region of before is gone. */
+  | { readonly kind: "reset" };
+
+/** Listens for connections to a service. EBUSY where another program of the host does. */
+export function listen(
+  device: Device,
+  service: string,
+  options: { readonly retry?: Partial<CmRetry> } = {},
+): Listener | VerbError {
+  const serviceId = serviceIdOf(service);
+  if (serviceId === undefined) {
+    return verbError("EINVAL", `A service has 1 to 8 ASCII characters: ${service}`);
+  }
+  if (device.state.cm.listeners.has(serviceId)) {
+    return verbError("EBUSY", `Another program listens for ${service}`);
+  }
+  const retry = { ...RETRY, ...options.retry };
+  const queue: CmListener = { serviceId, signal: `cm-listen:${service}`, retry, events: [] };
+  device.state.cm.listeners.set(serviceId, queue);
+  return { device, queue };
+}
+
+/** The next thing a listener has to tell, undefined where there is none now. */
+export function nextEvent(listener: Listener): ListenerEvent | undefined {
+  for (;;) {
+    const event = listener.queue.events.shift();
+    if (event === undefined) return undefined;
+    if (event.kind === "reset") return event;
+    const { kind, endpoint } = event;
+    if (kind !== "request") return { kind, endpoint };
+    if (endpoint.phase !== "req-received" || endpoint.req === undefined) continue;
+    const { addresses } = listener.device.cpu;
+    const from = Object.keys(addresses).find((name) => addresses[name] === endpoint.peerAddress);
+    const { privateData } = endpoint.req;
+    const request = {
+      endpoint,
+      from: from ?? "?",
+      privateData: privateData.subarray(DEPTHS_BYTES),
+      peerDepths: depthsIn(privateData),
+    };
+    return { kind, request };
+  }
+}
+
+/** Waits for what a listener has to tell; undefined at the deadline. */
+export function* waitEvent(
+  listener: Listener,
+  deadline: Time = NEVER,
+): Steps<ListenerEvent | undefined> {
+  const { cpu } = listener.device;
+  for (;;) {
+    const event = nextEvent(listener);
+    if (event !== undefined) return event;
+    if ((yield* cpu.waitSignal(listener.queue.signal, deadline)) === "timeout") return undefined;
+  }
+}
+
+/** For `waitCompletion`: come back for this listener's events too. */
+export function listening(
+  listener: Listener,
+): { readonly signal: string; readonly ready: () => boolean } {
+  const { signal, events } = listener.queue;
+  return { signal, ready: () => events.length > 0 };
+}
+
+export interface AcceptOptions {
+  readonly qp: ConnectionQp;
+  readonly privateData?: Uint8Array;
+  readonly transport?: Partial<Transport>;
+  /** Runs on the queue pair in INIT, before the peer can send: the place to post receives. */
+  readonly prepare?: (qp: Qp) => Steps<void>;
+}
+
+/**
+ * Accepts: makes the queue pair with a receive queue no smaller than the peer's send queue (Q-01),
+ * brings it up, and says REP. Sends may be posted once the peer's first message or RTU has come.
+ */
+export function* accept(
+  listener: Listener,
+  request: ConnectRequest,
+  options: AcceptOptions,
+): Steps<Connection | Refusal> {
+  const { device } = listener;
+  const { endpoint, peerDepths } = request;
+  const req = endpoint.req!;
+  const pathMtu = mtuOfCode(req.pathMtu);
+  if (pathMtu === undefined || pathMtu > device.state.mtu) {
+    yield* rejectWith(listener, request, { reason: REJECT_REASON.invalidMtu });
+    return refusal("mtu", `The peer's path MTU is ${pathMtu}, ours ${device.state.mtu}`);
+  }
+  if (req.transportService !== transportServiceOf(options.qp)) {
+    yield* rejectWith(listener, request, { reason: REJECT_REASON.invalidTransport });
+    return refusal("local", "The peer wants another type of queue pair");
+  }
+  const maxRecvWr = Math.max(options.qp.maxRecvWr, peerDepths.send);
+  const qp = yield* prepareQp({ ...options.qp, maxRecvWr });
+  if (failed(qp)) {
+    yield* rejectWith(listener, request, { reason: REJECT_REASON.noQueuePair });
+    return refusal("local", qp.reason);
+  }
+  if (options.prepare !== undefined) yield* options.prepare(qp);
+  const psn = randomPsn(device);
+  const wrong = depthsFit(qp, peerDepths)
+    ? yield* bringUp(qp, {
+      destAddress: endpoint.peerAddress,
+      destQpn: req.localQpn,
+      rqPsn: req.startingPsn,
+      sqPsn: psn,
+      pathMtu,
+    }, options.transport)
+    : verbError("EINVAL", "Q-01: a receive queue is smaller than the peer's send queue");
+  if (wrong !== undefined) {
+    yield* rejectWith(listener, request, { reason: REJECT_REASON.noResources });
+    yield* destroyQp(qp);
+    return refusal("local", wrong.reason);
+  }
+  if (endpoint.phase !== "req-received") {
+    yield* destroyQp(qp);
+    return refusal("timeout", "The peer has given its request up meanwhile");
+  }
+  const message = repFor(qp, endpoint, { psn, privateData: options.privateData ?? NO_DATA });
+  expectAnswer(device.state.cm, endpoint, { message, now: device.cpu.now, phase: "rep-sent" });
+  wakeCm(device);
+  yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
+  return connectionOf(qp, endpoint, { qpn: req.localQpn, privateData: req.privateData });
+}
+
+function repFor(
+  qp: Qp,
+  endpoint: CmEndpoint,
+  answer: { readonly psn: number; readonly privateData: Uint8Array },
+): CmRep {
+  return {
+    type: "REP",
+    ...REP_DEFAULTS,
+    transactionId: endpoint.transactionId,
+    privateData: withDepths(qp, answer.privateData),
+    localCommId: endpoint.commId,
+    remoteCommId: endpoint.peerCommId,
+    localQpn: qp.qpn,
+    startingPsn: answer.psn,
+    responderResources: RD_ATOMIC_MAX,
+    initiatorDepth: RD_ATOMIC_MAX,
+    rnrRetryCount: TRANSPORT.rnrRetry,
+    localCaGuid: BigInt(qp.device.state.mac),
+  };
+}
+
+/** Says no; the requester's program reads `privateData`. */
+export function* reject(
+  listener: Listener,
+  request: ConnectRequest,
+  options: { readonly privateData?: Uint8Array } = {},
+): Steps<void> {
+  const privateData = new Uint8Array(options.privateData ?? NO_DATA);
+  yield* rejectWith(listener, request, { reason: REJECT_REASON.consumer, privateData });
+}
+
+function* rejectWith(
+  listener: Listener,
+  request: ConnectRequest,
+  why: { readonly reason: number; readonly privateData?: Uint8Array<ArrayBuffer> },
+): Steps<void> {
+  const { device } = listener;
+  const { endpoint } = request;
+  const message = rejFor(endpoint.req!, why);
+  const { now } = device.cpu;
+  closeEndpoint(device.state.cm, endpoint, { end: { kind: "rejected", message }, now });
+  yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
+}

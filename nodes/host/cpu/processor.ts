@@ -1,0 +1,354 @@
+/**
+ * Cores and what runs on them. A program is resumed, runs to its next yield at one instant, and owes
+ * the time that its work costs; the core is busy until that is paid. Programs that share a core take
+ * turns at their yields, first ready first. What a program sees is in `cpu.ts`.
+ */
+import { assert, InvariantError } from "../../../fabric/base/assert.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { AddressMap } from "../memory/address_map.ts";
+import type { Source, Steps, Wait, Wake } from "./program.ts";
+import { stepsOf } from "./steps.ts";
+
+/** What a program and its core share: `cpu.ts` adds to what is owed. */
+export interface Account {
+  owed: Time;
+  /** Work that this program's core has done for it, interrupts included, polling apart. */
+  paidPs: Time;
+}
+
+/** A program to be run. */
+export interface TaskPlan<T> {
+  readonly name: string;
+  readonly startAt: Time;
+  /** The driver's own work: on the first core, without taking a program's turn. */
+  readonly driver?: true;
+  /** Makes the program; called when it starts. Its costs go to `account`. */
+  readonly start: (account: Account) => Steps<T>;
+  readonly onReturn?: (result: T) => void;
+  readonly onFailure: (error: unknown) => void;
+}
+
+export interface ProcessorPlan {
+  readonly cores: number;
+  readonly pollPs: Time;
+  readonly interruptPs: Time;
+  readonly map: AddressMap;
+  /** Told of the program that a core is busy with from now on. */
+  readonly onBusy?: (core: Pick<Core, "index" | "busyUntil">, program: string) => void;
+}
+
+interface Core {
+  readonly index: number;
+  busyUntil: Time;
+  cpuPs: Time;
+}
+
+interface Task {
+  readonly account: Account;
+  readonly core: Core;
+  readonly order: number;
+  readonly plan: TaskPlan<unknown>;
+  steps: Steps<unknown> | undefined;
+  /** When it goes on unless a source does something before, and when it began to want to. */
+  resumeAt: Time;
+  readyAt: Time;
+  wake: Wake;
+  /** What may end its wait; empty once it is decided how the wait ends. */
+  sources: readonly Source[];
+  /** Physical ranges of memory sources: from, to, from, to… */
+  ranges: number[];
+  /** Command whose reply it waits for, −1 without one. */
+  replyId: number;
+  /** When all that was owed at the wait's beginning is paid. */
+  paidAt: Time;
+  polling: boolean;
+  /** How often it was resumed without time passing, and when that was. */
+  resumesAtOnce: number;
+  lastResume: Time;
+}
+
+/** A program that yields this often without letting time pass never will. */
+const RESUMES_AT_ONCE_MAX = 100_000;
+const DONE: Wake = { kind: "done" };
+const TIMEOUT: Wake = { kind: "timeout" };
+const NO_SOURCES: readonly Source[] = [];
+
+export class Processor {
+  /** Time spent spinning on memory; not part of the cores' work. */
+  pollPs: Time = 0;
+  interrupts = 0;
+  readonly #plan: ProcessorPlan;
+  readonly #cores: Core[];
+  readonly #latched = new Set<number>();
+  #tasks: Task[] = [];
+  #started = 0;
+  #turns = 0;
+  /** Tasks that wait for memory: nothing to look for when it is 0. */
+  #watching = 0;
+
+  constructor(plan: ProcessorPlan) {
+    assert(plan.cores >= 1, "A host has at least one core");
+    this.#plan = plan;
+    this.#cores = Array.from(
+      { length: plan.cores },
+      (_, index) => ({ index, busyUntil: 0, cpuPs: 0 }),
+    );
+  }
+
+  /** When a program goes on next. */
+  get nextAt(): Time {
+    let next = NEVER;
+    for (const { resumeAt } of this.#tasks) if (resumeAt < next) next = resumeAt;
+    return next;
+  }
+
+  /** Programs that have not ended. */
+  get running(): number {
+    return this.#tasks.length;
+  }
+
+  /** Work of each core in ps, polling apart. */
+  get cpuPs(): readonly Time[] {
+    return this.#cores.map(({ cpuPs }) => cpuPs);
+  }
+
+  /** Puts a program on the next core in turn. */
+  add<T>(plan: TaskPlan<T>): void {
+    const turn = plan.driver === true ? 0 : this.#turns++;
+    this.#tasks.push({
+      account: { owed: 0, paidPs: 0 },
+      core: this.#cores[turn % this.#cores.length]!,
+      order: this.#started++,
+      plan: plan as TaskPlan<unknown>,
+      steps: undefined,
+      resumeAt: plan.startAt,
+      readyAt: plan.startAt,
+      wake: DONE,
+      sources: NO_SOURCES,
+      ranges: [],
+      replyId: -1,
+      paidAt: plan.startAt,
+      polling: false,
+      resumesAtOnce: 0,
+      lastResume: -1,
+    });
+  }
+
+  /** Lets every program run that is due at `now`. */
+  run(now: Time): void {
+    for (;;) {
+      const task = this.#firstDue(now);
+      if (task === undefined) return;
+      // Its place in the queue of its core is where it wanted to go on.
+      if (task.core.busyUntil > now) task.resumeAt = task.core.busyUntil;
+      else this.#resume(task, now);
+    }
+  }
+
+  /** Whether a program waits for a change in a physical range. */
+  isWatched(range: { readonly from: number; readonly length: number }): boolean {
+    if (this.#watching === 0) return false;
+    const { from } = range, to = range.from + range.length;
+    for (const { ranges } of this.#tasks) {
+      for (let i = 0; i < ranges.length; i += 2) {
+        if (ranges[i]! < to && ranges[i + 1]! > from) return true;
+      }
+    }
+    return false;
+  }
+
+  /** A DMA write has become visible in a physical range. */
+  memoryChanged(range: { from: number; length: number }, now: Time): void {
+    if (this.#watching === 0) return;
+    const { from } = range, to = range.from + range.length;
+    for (const task of this.#tasks) {
+      const { ranges } = task;
+      for (let i = 0; i < ranges.length; i += 2) {
+        if (ranges[i]! >= to || ranges[i + 1]! <= from) continue;
+        this.#end(task, now, this.#plan.pollPs);
+        break;
+      }
+    }
+  }
+
+  /** MSI-X: wakes who waits for the vector, else is kept until somebody does. */
+  raise(vector: number, now: Time): void {
+    this.interrupts++;
+    let taken = false;
+    for (const task of this.#tasks) {
+      if (!task.sources.some((source) => source.kind === "interrupt" && source.vector === vector)) {
+        continue;
+      }
+      taken = true;
+      task.core.cpuPs += this.#plan.interruptPs;
+      const busyUntil = now + this.#plan.interruptPs;
+      this.#plan.onBusy?.({ index: task.core.index, busyUntil }, "interrupt");
+      task.account.paidPs += this.#plan.interruptPs;
+      this.#end(task, now, this.#plan.interruptPs);
+    }
+    if (!taken) this.#latched.add(vector);
+  }
+
+  signal(name: string, now: Time): void {
+    for (const task of this.#tasks) {
+      if (task.sources.some((source) => source.kind === "signal" && source.name === name)) {
+        this.#end(task, now, 0);
+      }
+    }
+  }
+
+  /** @returns false where no program waits for this reply. */
+  reply(answer: { readonly id: number; readonly reply: RnicReply }, now: Time): boolean {
+    const task = this.#tasks.find(({ replyId }) => replyId === answer.id);
+    if (task === undefined) return false;
+    this.#answer(task, answer.reply, now);
+    return true;
+  }
+
+  /** Gives every command that is under way the same answer: the device is gone. */
+  replyToAll(reply: RnicReply, now: Time): void {
+    for (const task of this.#tasks) if (task.replyId >= 0) this.#answer(task, reply, now);
+  }
+
+  #answer(task: Task, reply: RnicReply, now: Time): void {
+    task.replyId = -1;
+    this.#setResume(task, Math.max(now, task.paidAt), { kind: "done", reply });
+  }
+
+  /** Ends a wait by one of its sources, `delay` after it happened. */
+  #end(task: Task, now: Time, delay: Time): void {
+    this.#forgetSources(task);
+    this.#setResume(task, Math.max(now, task.paidAt) + delay, DONE);
+  }
+
+  #forgetSources(task: Task): void {
+    task.sources = NO_SOURCES;
+    if (task.ranges.length > 0) {
+      task.ranges = [];
+      this.#watching--;
+    }
+  }
+
+  #setResume(task: Task, at: Time, wake: Wake): void {
+    task.resumeAt = at;
+    task.readyAt = at;
+    task.wake = wake;
+  }
+
+  #firstDue(now: Time): Task | undefined {
+    let first: Task | undefined;
+    for (const task of this.#tasks) {
+      if (task.resumeAt > now) continue;
+      if (
+        first === undefined || task.readyAt < first.readyAt ||
+        (task.readyAt === first.readyAt && task.order < first.order)
+      ) first = task;
+    }
+    return first;
+  }
+
+  #resume(task: Task, now: Time): void {
+    if (task.polling) {
+      this.pollPs += now - task.paidAt;
+      task.polling = false;
+    }
+    this.#forgetSources(task);
+    task.resumesAtOnce = task.lastResume === now ? task.resumesAtOnce + 1 : 0;
+    task.lastResume = now;
+    let result: IteratorResult<Wait, unknown>;
+    try {
+      task.steps ??= startSteps(task);
+      result = task.resumesAtOnce < RESUMES_AT_ONCE_MAX
+        ? task.steps.next(task.wake)
+        : task.steps.throw(new Error(`The program yields without end at ${now} ps`));
+      if (!result.done) this.#wait(task, result.value, now);
+    } catch (error) {
+      this.#leave(task, now);
+      if (error instanceof InvariantError) throw error;
+      task.plan.onFailure(error);
+      return;
+    }
+    if (!result.done) return;
+    this.#leave(task, now);
+    task.plan.onReturn?.(result.value);
+  }
+
+  #leave(task: Task, now: Time): void {
+    this.#pay(task, now);
+    this.#tasks = this.#tasks.filter((other) => other !== task);
+  }
+
+  #pay(task: Task, now: Time): void {
+    const { account, core } = task;
+    core.cpuPs += account.owed;
+    account.paidPs += account.owed;
+    core.busyUntil = now + account.owed;
+    if (account.owed > 0) this.#plan.onBusy?.(core, task.plan.name);
+    task.paidAt = core.busyUntil;
+    account.owed = 0;
+  }
+
+  /**
+   * Begins a wait. Sources are watched from this instant, though what is owed is paid meanwhile: the
+   * program has looked at this instant, so what happens from here on is news to it.
+   */
+  #wait(task: Task, wait: Wait, now: Time): void {
+    this.#pay(task, now);
+    switch (wait.kind) {
+      case "time":
+        return this.#setResume(task, Math.max(wait.at, task.paidAt), DONE);
+      case "reply":
+        task.replyId = wait.id;
+        return this.#setResume(task, NEVER, DONE);
+      case "memory":
+      case "interrupt":
+      case "signal":
+        return this.#watch(task, [wait], wait.deadline);
+      case "any":
+        return this.#watch(task, wait.sources, wait.deadline);
+      default:
+        throw new TypeError(
+          `A program yielded something that is no wait; use yield* with what cpu and verbs offer`,
+        );
+    }
+  }
+
+  #watch(task: Task, sources: readonly Source[], deadline: Time): void {
+    if (!(deadline >= 0)) throw new RangeError(`Cannot wait until ${deadline}: it is no time`);
+    this.#setResume(task, Math.max(deadline, task.paidAt), TIMEOUT);
+    task.sources = sources;
+    const ranges: number[] = [];
+    let latched = false;
+    for (const source of sources) {
+      if (source.kind === "memory") {
+        this.#addRanges(ranges, source);
+        task.polling = true;
+      } else if (source.kind === "interrupt") {
+        latched = this.#latched.delete(source.vector) || latched;
+      }
+    }
+    if (ranges.length > 0) {
+      task.ranges = ranges;
+      this.#watching++;
+    }
+    // The handler ran when it was raised: nothing more to wait for, nor to pay.
+    if (latched) this.#end(task, task.paidAt, 0);
+  }
+
+  #addRanges(ranges: number[], range: { address: number; length: number }): void {
+    const { map } = this.#plan;
+    let done = 0;
+    while (done < range.length) {
+      const address = range.address + done;
+      const length = Math.min(map.run(address), range.length - done);
+      const from = map.physical(address);
+      ranges.push(from, from + length);
+      done += length;
+    }
+  }
+}
+
+function startSteps(task: Task): Steps<unknown> {
+  return stepsOf(task.plan.start(task.account), "A program");
+}

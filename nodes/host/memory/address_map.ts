@@ -1,0 +1,217 @@
+/**
+ * Where memory is. Physical: DRAM from 0, SCM from {@link SCM_BASE}. Virtual: one address space for
+ * all programs of a host, DRAM in 4 KiB pages, SCM in large ones. Consecutive pages of DRAM lie on
+ * frames that do not follow each other, so that code which forgets to translate breaks at once.
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import type { Buffer } from "../cpu/program.ts";
+
+export const SCM_BASE = 2 ** 40;
+export const VIRTUAL_DRAM_BASE = 0x7f00_0000_0000;
+/** Contiguous memory: a virtual address is this and the physical one. */
+export const VIRTUAL_CONTIGUOUS_BASE = 0x7e00_0000_0000;
+export const VIRTUAL_SCM_BASE = 0x6000_0000_0000;
+export const DRAM_PAGE_BYTES = 4096;
+const SCM_PAGE_BYTES_MAX = 2 * 1024 * 1024;
+/** Frames are shuffled within groups this large, so that memory in use stays together. */
+const SHUFFLE_FRAMES = 16;
+
+export type Memory = "dram" | "scm";
+
+/** A program's own mistake, as a signal would tell a process: the program ends, the host goes on. */
+export class AddressFault extends Error {
+  override readonly name = "AddressFault";
+}
+
+/** A program asked for more memory than there is. */
+export class OutOfMemory extends Error {
+  override readonly name = "OutOfMemory";
+}
+
+export interface MemorySizes {
+  readonly dramBytes: number;
+  readonly scmBytes: number;
+}
+
+/** Which memory holds the whole physical range; undefined where none does. */
+export function memoryOf(
+  sizes: MemorySizes,
+  range: { from: number; length: number },
+): Memory | undefined {
+  const { from, length } = range;
+  if (from >= 0 && from + length <= sizes.dramBytes) return "dram";
+  if (from >= SCM_BASE && from + length <= SCM_BASE + sizes.scmBytes) return "scm";
+  return undefined;
+}
+
+/** A physical address as a ladder shows it: `SCM+0x40`. */
+export function describePhysical(address: number): string {
+  return address >= SCM_BASE
+    ? `SCM+0x${(address - SCM_BASE).toString(16)}`
+    : `DRAM+0x${address.toString(16)}`;
+}
+
+/** The largest power of two ≤ 2 MiB that divides the SCM's size. */
+export function scmPageBytes(scmBytes: number): number {
+  let page = SCM_PAGE_BYTES_MAX;
+  while (scmBytes % page !== 0) page /= 2;
+  assert(page >= DRAM_PAGE_BYTES, `SCM of ${scmBytes} B is not a whole number of 4 KiB pages`);
+  return page;
+}
+
+/** The frame of DRAM behind the page that is `page`-th from the base. */
+export function dramFrame(page: number, frames: number): number {
+  const inGroup = page % SHUFFLE_FRAMES;
+  const group = page - inGroup;
+  const rest = frames - group;
+  // The last group may be short: it is taken from its end.
+  if (rest < SHUFFLE_FRAMES) return group + rest - 1 - inGroup;
+  return group + (5 * inGroup + 3) % SHUFFLE_FRAMES;
+}
+
+function pagesOf(bytes: number): number {
+  return Math.max(1, Math.ceil(bytes / DRAM_PAGE_BYTES));
+}
+
+/** One of the two kinds in which DRAM is given out. */
+type Kind = "scattered" | "contiguous";
+
+/** The page table of a host, and what of DRAM is given out. */
+export class AddressMap {
+  readonly scm: Buffer;
+  readonly #sizes: MemorySizes;
+  readonly #frames: number;
+  #pagesUsed = 0;
+  /** Frames given out in one piece, from DRAM's end downwards. */
+  #contiguousFrames = 0;
+  /** What is given out, by its address, and what was given back: to be given out again as it is. */
+  readonly #given = new Map<number, { readonly kind: Kind; readonly buffer: Buffer }>();
+  readonly #spare = new Map<string, Buffer[]>();
+  #sparePages = 0;
+
+  constructor(sizes: MemorySizes) {
+    assert(
+      sizes.dramBytes % DRAM_PAGE_BYTES === 0,
+      `DRAM of ${sizes.dramBytes} B is no whole page`,
+    );
+    this.#sizes = sizes;
+    this.#frames = sizes.dramBytes / DRAM_PAGE_BYTES;
+    const pageBytes = scmPageBytes(sizes.scmBytes);
+    this.scm = {
+      address: VIRTUAL_SCM_BASE,
+      length: sizes.scmBytes,
+      pageBytes,
+      pages: Array.from({ length: sizes.scmBytes / pageBytes }, (_, i) => SCM_BASE + i * pageBytes),
+    };
+  }
+
+  /** Bytes of DRAM given to programs so far. */
+  get allocatedBytes(): number {
+    return (this.#pagesUsed + this.#contiguousFrames - this.#sparePages) * DRAM_PAGE_BYTES;
+  }
+
+  /**
+   * Memory of so many pages that was given back, with what is in it; undefined where there is none.
+   * @param isQuiet whether nothing more comes into these frames from before.
+   */
+  takeSpare(
+    bytes: number,
+    kind: Kind,
+    isQuiet: (frames: readonly number[]) => boolean = () => true,
+  ): Buffer | undefined {
+    const count = pagesOf(bytes);
+    const spares = this.#spare.get(`${kind}/${count}`) ?? [];
+    const last = spares.findLastIndex(({ pages }) => isQuiet(pages));
+    const [spare] = last < 0 ? [] : spares.splice(last, 1);
+    if (spare === undefined) return undefined;
+    this.#sparePages -= count;
+    return this.#give(kind, { ...spare, length: bytes });
+  }
+
+  /** Takes back what begins at this address. @throws AddressFault where nothing that is given out does. */
+  free({ address }: Pick<Buffer, "address">): void {
+    const given = this.#given.get(address);
+    if (given === undefined) {
+      throw new AddressFault(`Cannot free 0x${address.toString(16)}: it is not given out`);
+    }
+    this.#given.delete(address);
+    const { kind, buffer } = given;
+    const key = `${kind}/${buffer.pages.length}`;
+    const spare = this.#spare.get(key) ?? [];
+    spare.push(buffer);
+    this.#spare.set(key, spare);
+    this.#sparePages += buffer.pages.length;
+  }
+
+  #give(kind: Kind, buffer: Buffer): Buffer {
+    this.#given.set(buffer.address, { kind, buffer });
+    return buffer;
+  }
+
+  /** Whole pages of zeroed DRAM. Throws {@link OutOfMemory}. */
+  allocate(bytes: number): Buffer {
+    const count = this.#pagesFor(bytes, { scattered: true });
+    const first = this.#pagesUsed;
+    this.#pagesUsed += count;
+    return this.#give("scattered", {
+      address: VIRTUAL_DRAM_BASE + first * DRAM_PAGE_BYTES,
+      length: bytes,
+      pageBytes: DRAM_PAGE_BYTES,
+      pages: Array.from(
+        { length: count },
+        (_, i) => dramFrame(first + i, this.#frames) * DRAM_PAGE_BYTES,
+      ),
+    });
+  }
+
+  /** Whole pages of zeroed DRAM on frames that follow each other. Throws {@link OutOfMemory}. */
+  allocateContiguous(bytes: number): Buffer {
+    const count = this.#pagesFor(bytes, { scattered: false });
+    this.#contiguousFrames += count;
+    const from = (this.#frames - this.#contiguousFrames) * DRAM_PAGE_BYTES;
+    return this.#give("contiguous", {
+      address: VIRTUAL_CONTIGUOUS_BASE + from,
+      length: bytes,
+      pageBytes: DRAM_PAGE_BYTES,
+      pages: Array.from({ length: count }, (_, i) => from + i * DRAM_PAGE_BYTES),
+    });
+  }
+
+  /** Pages for so many bytes, if both kinds together leave room for them. */
+  #pagesFor(bytes: number, kind: { readonly scattered: boolean }): number {
+    const count = pagesOf(bytes);
+    const pages = this.#pagesUsed + (kind.scattered ? count : 0);
+    const contiguous = this.#contiguousFrames + (kind.scattered ? 0 : count);
+    // A group of scattered frames that is begun is not for contiguous memory.
+    const whole = contiguous === 0 ? pages : Math.ceil(pages / SHUFFLE_FRAMES) * SHUFFLE_FRAMES;
+    if (!(bytes >= 0) || whole + contiguous > this.#frames) {
+      const left = this.#frames * DRAM_PAGE_BYTES - this.allocatedBytes;
+      throw new OutOfMemory(`Cannot allocate ${bytes} B: ${left} B of DRAM are left`);
+    }
+    return count;
+  }
+
+  /** The physical address behind a virtual one. Throws {@link AddressFault}. */
+  physical(address: number): number {
+    const inDram = address - VIRTUAL_DRAM_BASE;
+    if (inDram >= 0 && inDram < this.#pagesUsed * DRAM_PAGE_BYTES) {
+      const page = Math.floor(inDram / DRAM_PAGE_BYTES);
+      return dramFrame(page, this.#frames) * DRAM_PAGE_BYTES + inDram % DRAM_PAGE_BYTES;
+    }
+    const inScm = address - VIRTUAL_SCM_BASE;
+    if (inScm >= 0 && inScm < this.#sizes.scmBytes) return SCM_BASE + inScm;
+    const inPiece = address - VIRTUAL_CONTIGUOUS_BASE;
+    const end = this.#frames * DRAM_PAGE_BYTES;
+    if (inPiece >= end - this.#contiguousFrames * DRAM_PAGE_BYTES && inPiece < end) return inPiece;
+    throw new AddressFault(`Cannot access 0x${address.toString(16)}: no memory is mapped there`);
+  }
+
+  /** How many bytes from `address` on are mapped to consecutive physical ones, at least. */
+  run(address: number): number {
+    if (address >= VIRTUAL_DRAM_BASE) return DRAM_PAGE_BYTES - address % DRAM_PAGE_BYTES;
+    if (address >= VIRTUAL_CONTIGUOUS_BASE) {
+      return VIRTUAL_CONTIGUOUS_BASE + this.#frames * DRAM_PAGE_BYTES - address;
+    }
+    return VIRTUAL_SCM_BASE + this.#sizes.scmBytes - address;
+  }
+}

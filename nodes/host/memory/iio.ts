@@ -1,0 +1,380 @@
+/**
+ * Integrated I/O: the buffer of posted writes between the bus and memory, and the ordering rule of
+ * the bus (P-03). A write waits here, then leaves piece by piece, into the LLC (flow 2) or the iMC
+ * (flow 1): that is when bytes become visible, and persistent.
+ *
+ * A write's last piece is an event. The others are one only where a program waits for what they bring;
+ * else they are made up for, each with its own time, before anybody can look ({@link Iio.catchUp}).
+ *
+ * Reads and interrupts may not pass earlier writes. Writes never wait for reads.
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import type { Architecture, HostPlan } from "../../../fabric/rack/plan/plan.ts";
+import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
+import {
+  type Completion,
+  type Interrupt,
+  MAX_READ_REQUEST_BYTES,
+  type MemoryRead,
+  type MemoryWrite,
+} from "../../../fabric/wire/host_bus/pcie.ts";
+import { DRAM_PAGE_BYTES } from "./address_map.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { LINE_BYTES } from "./llc.ts";
+import type { MemorySystem } from "./memory_system.ts";
+import { SCM_ATOMIC_BYTES } from "./scm.ts";
+
+/**
+ * P-02: which way a DMA write takes. 1: past the LLC into the iMC. 2: into the LLC. Only the
+ * architecture `ddio+ns` looks at the packet's NS bit.
+ */
+export function flowOf(
+  processor: { readonly architecture: Architecture; readonly ddio: boolean },
+  noSnoop: boolean,
+): 1 | 2 {
+  if (!processor.ddio) return 1;
+  return processor.architecture === "ddio+ns" && noSnoop ? 1 : 2;
+}
+
+/** What the IIO tells the rest of the host. */
+export interface IioSink {
+  /** A piece of a write is visible to cores, and to later reads. */
+  visible(address: number, length: number): void;
+  /** Whether a program waits for something to change in this range. */
+  isWatched(address: number, length: number): boolean;
+  /** A whole write has left for `flow`. */
+  written(write: MemoryWrite, flow: 1 | 2): void;
+  /** A read is answered: the message is to leave now. */
+  complete(completion: Completion): void;
+  interrupt(vector: number): void;
+}
+
+interface Write {
+  readonly message: MemoryWrite;
+  readonly arrival: Time;
+}
+
+/** A read or interrupt behind writes: goes on when `after` writes have left since power-on. */
+interface Follower {
+  readonly message: MemoryRead | Interrupt;
+  readonly after: number;
+}
+
+/** A read that no write is ahead of any more; its data is taken at `at`. */
+interface StartedRead {
+  readonly message: MemoryRead;
+  readonly at: Time;
+}
+
+export class Iio {
+  reads = 0;
+  readBytes = 0;
+  writes = 0;
+  writeBytes = 0;
+  /** Writes to where there is no memory: dropped. */
+  badWrites = 0;
+  badReads = 0;
+  bytesMax = 0;
+  /** Pieces that had to wait for room in the write pending queue, and for how long in all. */
+  stalls = 0;
+  stallPs = 0;
+  /** When the write that has just left (see {@link IioSink.written}) had come. */
+  leftSince: Time = 0;
+  readonly #plan: HostPlan;
+  readonly #memory: MemorySystem;
+  readonly #sink: IioSink;
+  readonly #processingPs: Time;
+  readonly #writes = new Fifo<Write>();
+  readonly #followers = new Fifo<Follower>();
+  /** By `at`; equal ones in order of arrival. */
+  readonly #started: StartedRead[] = [];
+  #arrived = 0;
+  #left = 0;
+  #buffered = 0;
+  /** Bytes of the first write that have left, when its next piece does, and, at the soonest, its last. */
+  #offset = 0;
+  #drainAt: Time = NEVER;
+  #lastAt: Time = NEVER;
+
+  constructor(
+    plan: HostPlan,
+    host: { memory: MemorySystem; sink: IioSink; processingPs: Time },
+  ) {
+    const { iioDrainBytes, wpqLines } = plan.timing;
+    assert(
+      iioDrainBytes > 0 && iioDrainBytes % SCM_ATOMIC_BYTES === 0,
+      `Pieces of ${iioDrainBytes} B would tear ${SCM_ATOMIC_BYTES} B words (P-41)`,
+    );
+    assert(
+      wpqLines > Math.ceil(iioDrainBytes / LINE_BYTES),
+      `A write pending queue of ${wpqLines} lines never has room for ${iioDrainBytes} B`,
+    );
+    this.#plan = plan;
+    this.#memory = host.memory;
+    this.#sink = host.sink;
+    this.#processingPs = host.processingPs;
+  }
+
+  /** Whether a write that has not left goes to one of these frames of DRAM. */
+  isComing(frames: readonly number[]): boolean {
+    if (this.#writes.length === 0) return false;
+    const wanted = new Set(frames);
+    return this.#writes.some(({ message: { address, data } }) => {
+      for (let at = address - address % DRAM_PAGE_BYTES; at < address + data.length;) {
+        if (wanted.has(at)) return true;
+        at += DRAM_PAGE_BYTES;
+      }
+      return false;
+    });
+  }
+
+  /** When something happens here next. */
+  get nextAt(): Time {
+    const read = this.#started[0], writeAt = this.#writeAt();
+    return read === undefined ? writeAt : Math.min(writeAt, read.at);
+  }
+
+  /** When the next piece leaves, with an event or without. */
+  get changesAt(): Time {
+    return this.#drainAt;
+  }
+
+  #writeAt(): Time {
+    if (this.#drainAt === this.#lastAt) return this.#lastAt;
+    const { address, data } = this.#writes.peek()!.message;
+    return this.#sink.isWatched(address, data.length) ? this.#drainAt : this.#lastAt;
+  }
+
+  /** Bytes that a power failure would lose here (P-05). */
+  get bufferedBytes(): number {
+    return this.#buffered;
+  }
+
+  /** A posted write arrives. */
+  write(message: MemoryWrite, now: Time): void {
+    const { length } = message.data;
+    this.writes++;
+    this.writeBytes += length;
+    if (length === 0) return;
+    if (this.#memory.memoryOf(message.address, length) === undefined) {
+      this.badWrites++;
+      return;
+    }
+    this.#arrived++;
+    this.#buffered += length;
+    this.bytesMax = Math.max(this.bytesMax, this.#buffered);
+    this.#writes.push({ message, arrival: now });
+    this.#memory.postedArrived(message.address, message.data);
+    if (this.#writes.length === 1) this.#setDrain(this.#pieceAt(now));
+  }
+
+  /** A read or an interrupt arrives: it goes on when every earlier write has left (P-03). */
+  follow(message: MemoryRead | Interrupt, now: Time): void {
+    if (this.#left === this.#arrived) this.#proceed(message, now);
+    else this.#followers.push({ message, after: this.#arrived });
+  }
+
+  /** Does what is due at `now`. */
+  run(now: Time): void {
+    while (this.#drainAt <= now) {
+      const { message } = this.#writes.peek()!;
+      const offset = this.#offset, left = this.#left;
+      if (!this.#drain(now)) continue;
+      const end = this.#left > left ? message.data.length : this.#offset;
+      this.#sink.visible(message.address + offset, end - offset);
+      if (this.#offset === 0) this.#release(now);
+    }
+    while (this.#started.length > 0 && this.#started[0]!.at <= now) {
+      this.#complete(this.#started.shift()!.message);
+    }
+  }
+
+  /**
+   * Lets the pieces leave whose time was before `before` and that had no event. Called before anybody
+   * looks into memory, the record of what is persistent included.
+   */
+  catchUp(before: Time): void {
+    const end = Math.min(before, this.#lastAt);
+    if (this.#drainAt >= end) return;
+    const flow = flowOf(this.#plan, this.#writes.peek()!.message.noSnoop);
+    if (flow === 2 && !this.#memory.isLogged) return this.#fillCache(end);
+    while (this.#drainAt < before && this.#drainAt < this.#lastAt) {
+      // Flow 2 leaves the controllers' time alone, as #fillCache does: a log must change nothing.
+      if (flow === 2) this.#memory.date(this.#drainAt);
+      else this.#memory.advance(this.#drainAt);
+      this.#drain(this.#drainAt);
+    }
+  }
+
+  /**
+   * {@link catchUp} for flow 2, where it makes no difference when a piece leaves, unless somebody keeps
+   * a log: all at once.
+   */
+  #fillCache(before: Time): void {
+    const { message } = this.#writes.peek()!;
+    const { iioDrainBytes, iioBitsPerSecond } = this.#plan.timing;
+    const piecePs = transferTime(iioDrainBytes, iioBitsPerSecond);
+    const later = Math.floor((before - 1 - this.#drainAt) / piecePs);
+    const end = this.#offset + this.#pieceBytes(message) + later * iioDrainBytes;
+    const bytes = message.data.subarray(this.#offset, end);
+    const address = message.address + this.#offset;
+    this.#memory.dmaWriteCache(address, bytes);
+    this.#memory.postedLeft(address, bytes.length);
+    this.#buffered -= bytes.length;
+    this.#offset = end;
+    this.#setDrain(this.#pieceAt(this.#drainAt + later * piecePs));
+  }
+
+  /** Puts what the first write has still to bring over bytes that memory has from `address` on. */
+  overlay(address: number, bytes: Uint8Array): void {
+    const write = this.#writes.peek();
+    if (write === undefined) return;
+    const { address: at, data } = write.message;
+    const from = Math.max(at + this.#offset, address);
+    const to = Math.min(at + data.length, address + bytes.length);
+    if (from < to) bytes.set(data.subarray(from - at, to - at), from - address);
+  }
+
+  /** The device is gone: nobody wants answers. What it has written stays on its way. */
+  dropReads(): void {
+    this.#started.length = 0;
+    const kept: Follower[] = [];
+    for (let next = this.#followers.shift(); next !== undefined; next = this.#followers.shift()) {
+      if (next.message.kind === "interrupt") kept.push(next);
+    }
+    for (const follower of kept) this.#followers.push(follower);
+  }
+
+  /** When the next piece of the first write leaves, if nothing left after `from`. */
+  #pieceAt(from: Time): Time {
+    const { message, arrival } = this.#writes.peek()!;
+    const { iioPs, iioBitsPerSecond } = this.#plan.timing;
+    return Math.max(arrival + iioPs, from) +
+      transferTime(this.#pieceBytes(message), iioBitsPerSecond);
+  }
+
+  /** Pieces end on multiples of the drain size, so that none tears a word (P-41). */
+  #pieceBytes(message: MemoryWrite): number {
+    const { iioDrainBytes } = this.#plan.timing;
+    const inPiece = (message.address + this.#offset) % iioDrainBytes;
+    return Math.min(iioDrainBytes - inPiece, message.data.length - this.#offset);
+  }
+
+  /** Says when the next piece of the first write leaves. */
+  #setDrain(at: Time): void {
+    this.#drainAt = at;
+    this.#lastAt = at;
+    const write = this.#writes.peek();
+    if (write === undefined) return;
+    const { iioDrainBytes, iioBitsPerSecond } = this.#plan.timing;
+    const rest = write.message.data.length - this.#offset - this.#pieceBytes(write.message);
+    if (rest === 0) return;
+    const whole = Math.floor(rest / iioDrainBytes), part = rest % iioDrainBytes;
+    this.#lastAt += whole * transferTime(iioDrainBytes, iioBitsPerSecond) +
+      transferTime(part, iioBitsPerSecond);
+  }
+
+  /** @returns whether a piece has left: not where the iMC has no room. */
+  #drain(now: Time): boolean {
+    const { message } = this.#writes.peek()!;
+    const length = this.#pieceBytes(message);
+    const address = message.address + this.#offset;
+    const whole = length === message.data.length;
+    const bytes = whole ? message.data : message.data.subarray(this.#offset, this.#offset + length);
+    const flow = flowOf(this.#plan, message.noSnoop);
+    if (flow === 2) {
+      this.#memory.dmaWriteCache(address, bytes);
+    } else {
+      const freeAt = this.#memory.freeAt(address, length);
+      if (freeAt > now) {
+        this.stalls++;
+        this.stallPs += freeAt - now;
+        this.#setDrain(freeAt);
+        return false;
+      }
+      this.#memory.writeThrough(address, bytes);
+    }
+    this.#memory.postedLeft(address, length);
+    this.#offset += length;
+    this.#buffered -= length;
+    if (this.#offset === message.data.length) this.#leave(message, flow);
+    this.#setDrain(this.#writes.peek() === undefined ? NEVER : this.#pieceAt(now));
+    return true;
+  }
+
+  #leave(message: MemoryWrite, flow: 1 | 2): void {
+    this.leftSince = this.#writes.peek()!.arrival;
+    this.#writes.shift();
+    this.#left++;
+    this.#offset = 0;
+    this.#sink.written(message, flow);
+  }
+
+  /** Lets go on what waited for the write that has just left. */
+  #release(now: Time): void {
+    for (;;) {
+      const follower = this.#followers.peek();
+      if (follower === undefined || follower.after > this.#left) return;
+      this.#followers.shift();
+      this.#proceed(follower.message, now);
+    }
+  }
+
+  #proceed(message: MemoryRead | Interrupt, now: Time): void {
+    if (message.kind === "interrupt") {
+      this.#sink.interrupt(message.vector);
+      return;
+    }
+    this.reads++;
+    this.readBytes += message.length;
+    let at = now + this.#readPs(message) - this.#processingPs;
+    if (message.medium) at = Math.max(at, this.#mediumAt(message));
+    let place = this.#started.length;
+    while (place > 0 && this.#started[place - 1]!.at > at) place--;
+    this.#started.splice(place, 0, { message, at });
+  }
+
+  /**
+   * How long the host takes for a read that nothing is ahead of. The requests that make up a long one
+   * are served side by side: the bus puts their completions one behind the other.
+   */
+  #readPs({ address, length, noSnoop }: MemoryRead): Time {
+    const { timing } = this.#plan;
+    if (this.#memory.memoryOf(address, length) === undefined) return timing.dmaReadLlcPs;
+    const place = this.#memory.dmaReadPlace(address, this.#passesCache(noSnoop));
+    const first = place === "llc"
+      ? timing.dmaReadLlcPs
+      : place === "dram"
+      ? timing.dmaReadDramPs
+      : timing.dmaReadScmPs;
+    const rest = Math.max(0, Math.min(length, MAX_READ_REQUEST_BYTES) - LINE_BYTES);
+    return Math.max(first, this.#processingPs) + transferTime(rest, timing.dmaReadBitsPerSecond);
+  }
+
+  /** When the medium has what a read-back asks for; memory that is not there has nothing to wait for. */
+  #mediumAt({ address, length }: MemoryRead): Time {
+    if (this.#memory.memoryOf(address, length) === undefined) return 0;
+    return this.#memory.mediumAt(address, length);
+  }
+
+  #passesCache(noSnoop: boolean): boolean {
+    return noSnoop && this.#plan.architecture === "ddio+ns";
+  }
+
+  #complete({ tag, address, length, noSnoop }: MemoryRead): void {
+    if (this.#memory.memoryOf(address, length) === undefined) {
+      this.badReads++;
+      this.#sink.complete({
+        kind: "completion",
+        tag,
+        status: "unsupported-request",
+        data: NO_DATA,
+      });
+      return;
+    }
+    const data = this.#memory.dmaRead(address, { length, noSnoop: this.#passesCache(noSnoop) });
+    this.#sink.complete({ kind: "completion", tag, status: "success", data });
+  }
+}
+
+const NO_DATA = new Uint8Array(0);

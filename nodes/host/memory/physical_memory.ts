@@ -1,0 +1,86 @@
+/**
+ * DRAM and SCM of one host behind their controllers, by physical address: what is there when the caches
+ * are left out. Memory is counted in lines: DRAM's first, then SCM's.
+ */
+import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { type Memory, memoryOf, SCM_BASE } from "./address_map.ts";
+import { createDram, DRAM_BLOCK_BYTES } from "./dram.ts";
+import { Imc } from "./imc.ts";
+import { LINE_BYTES } from "./llc.ts";
+import { createScm, SCM_BLOCK_BYTES } from "./scm.ts";
+import type { ImageReader, SparseBytes, Stick } from "./sparse_bytes.ts";
+import { XpBuffer } from "./xp_buffer.ts";
+
+export class PhysicalMemory {
+  readonly dram: SparseBytes;
+  readonly scm: SparseBytes;
+  readonly dramImc: Imc;
+  readonly scmImc: Imc;
+  readonly scmBuffer = new XpBuffer(SCM_BLOCK_BYTES);
+  readonly lines: number;
+  readonly #plan: HostPlan;
+  readonly #dramLines: number;
+
+  constructor(
+    plan: HostPlan,
+    content: { image?: ImageReader | undefined; stick?: Stick | undefined },
+  ) {
+    const { timing } = plan;
+    this.#plan = plan;
+    this.#dramLines = plan.dramBytes / LINE_BYTES;
+    this.lines = this.#dramLines + plan.scmBytes / LINE_BYTES;
+    this.dram = createDram(plan.dramBytes);
+    this.scm = createScm(plan.scmBytes, content.image, content.stick);
+    this.dramImc = new Imc({
+      medium: this.dram,
+      lines: timing.wpqLines,
+      bitsPerSecond: timing.dramWriteBitsPerSecond,
+      blockBytes: DRAM_BLOCK_BYTES,
+    });
+    this.scmImc = new Imc({
+      medium: this.scm,
+      lines: timing.wpqLines,
+      bitsPerSecond: timing.scmWriteBitsPerSecond,
+      blockBytes: SCM_BLOCK_BYTES,
+      buffer: this.scmBuffer,
+    });
+  }
+
+  advance(now: Time): void {
+    this.dramImc.advance(now);
+    this.scmImc.advance(now);
+  }
+
+  /** Which memory holds the whole range; undefined where none does. */
+  memoryOf(address: number, length: number): Memory | undefined {
+    const { dramBytes, scmBytes } = this.#plan;
+    return memoryOf({ dramBytes, scmBytes }, { from: address, length });
+  }
+
+  lineOf(address: number): number {
+    return address >= SCM_BASE
+      ? this.#dramLines + Math.floor((address - SCM_BASE) / LINE_BYTES)
+      : Math.floor(address / LINE_BYTES);
+  }
+
+  addressOf(line: number): number {
+    return line >= this.#dramLines
+      ? SCM_BASE + (line - this.#dramLines) * LINE_BYTES
+      : line * LINE_BYTES;
+  }
+
+  imcOf(address: number): Imc {
+    return address >= SCM_BASE ? this.scmImc : this.dramImc;
+  }
+
+  /** Fills `target` with what the controllers and what is behind them hold from `address` on. */
+  read(address: number, target: Uint8Array): void {
+    this.imcOf(address).read(offsetOf(address), target);
+  }
+}
+
+/** Where an address lies in its memory. */
+export function offsetOf(address: number): number {
+  return address >= SCM_BASE ? address - SCM_BASE : address;
+}

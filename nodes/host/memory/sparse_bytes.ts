@@ -1,0 +1,126 @@
+/**
+ * A memory of any size that costs what is used of it: chunks come into being when they are first
+ * written. What was never written reads as the initial image, or as zeros.
+ */
+import { assert, fail } from "../../../fabric/base/assert.ts";
+
+/** Granularity of what is kept, and of what is read of an image at once. */
+export const CHUNK_BYTES = 64 * 1024;
+
+/** Initial content: exactly `length` bytes from `offset`. Called once for each chunk. */
+export type ImageReader = (offset: number, length: number) => Uint8Array;
+
+/** What broken cells make of bytes at an offset: the same array where they agree with them, else a copy. */
+export type Stick = (offset: number, bytes: Uint8Array) => Uint8Array;
+
+/** Stands for every chunk that is known to be all zeros and was not written yet. */
+const ZEROS = new Uint8Array(CHUNK_BYTES);
+
+export class SparseBytes {
+  readonly bytes: number;
+  readonly #chunks = new Map<number, Uint8Array>();
+  readonly #image: ImageReader | undefined;
+  readonly #stick: Stick | undefined;
+  /** The chunk of the last access, as the next one is mostly its neighbour. */
+  #lastIndex = -1;
+  #last: Uint8Array = ZEROS;
+
+  constructor(bytes: number, image?: ImageReader, stick?: Stick) {
+    this.bytes = bytes;
+    this.#image = image;
+    this.#stick = stick;
+  }
+
+  /** Bytes that are held, for the report. */
+  get residentBytes(): number {
+    let chunks = 0;
+    for (const chunk of this.#chunks.values()) if (chunk !== ZEROS) chunks++;
+    return chunks * CHUNK_BYTES;
+  }
+
+  /** Fills `target` with the bytes from `offset`. */
+  read(offset: number, target: Uint8Array): void {
+    this.#check(offset, target.length);
+    let done = 0;
+    while (done < target.length) {
+      const index = Math.floor((offset + done) / CHUNK_BYTES);
+      const from = offset + done - index * CHUNK_BYTES;
+      const length = Math.min(CHUNK_BYTES - from, target.length - done);
+      target.set(this.#chunk(index).subarray(from, from + length), done);
+      done += length;
+    }
+  }
+
+  /** Puts `given` at `offset`. */
+  write(offset: number, given: Uint8Array): void {
+    this.#check(offset, given.length);
+    const source = this.#stick?.(offset, given) ?? given;
+    let done = 0;
+    while (done < source.length) {
+      const index = Math.floor((offset + done) / CHUNK_BYTES);
+      const from = offset + done - index * CHUNK_BYTES;
+      const length = Math.min(CHUNK_BYTES - from, source.length - done);
+      const whole = length === source.length;
+      this.#writable(index).set(whole ? source : source.subarray(done, done + length), from);
+      done += length;
+    }
+  }
+
+  /**
+   * Takes the chunks of the range from the image now. Whoever is about to change what the image is
+   * read from (the SCM file, at output commit) must have called this, or a later read would find the
+   * future in it.
+   */
+  touch(offset: number, length: number): void {
+    if (length === 0) return;
+    const last = Math.floor((offset + length - 1) / CHUNK_BYTES);
+    for (let index = Math.floor(offset / CHUNK_BYTES); index <= last; index++) this.#chunk(index);
+  }
+
+  #check(offset: number, length: number): void {
+    if (!(offset >= 0 && offset + length <= this.bytes)) {
+      fail(`Access to ${length} B at ${offset} of a memory of ${this.bytes} B`);
+    }
+  }
+
+  #chunk(index: number): Uint8Array {
+    if (index === this.#lastIndex) return this.#last;
+    let chunk = this.#chunks.get(index);
+    if (chunk === undefined) {
+      chunk = this.#initial(index);
+      this.#chunks.set(index, chunk);
+    }
+    this.#lastIndex = index;
+    this.#last = chunk;
+    return chunk;
+  }
+
+  #writable(index: number): Uint8Array {
+    const chunk = this.#chunk(index);
+    if (chunk !== ZEROS) return chunk;
+    const fresh = new Uint8Array(CHUNK_BYTES);
+    this.#chunks.set(index, fresh);
+    this.#last = fresh;
+    return fresh;
+  }
+
+  #initial(index: number): Uint8Array {
+    if (this.#image === undefined) return ZEROS;
+    const offset = index * CHUNK_BYTES;
+    const length = Math.min(CHUNK_BYTES, this.bytes - offset);
+    const image = this.#image(offset, length);
+    assert(
+      image.length === length,
+      `The image gave ${image.length} B of the ${length} B asked for`,
+    );
+    if (isZero(image)) return ZEROS;
+    const chunk = new Uint8Array(CHUNK_BYTES);
+    chunk.set(image);
+    return chunk;
+  }
+}
+
+function isZero(bytes: Uint8Array): boolean {
+  for (let i = 0; i < bytes.length; i++) if (bytes[i] !== 0) return false;
+  return true;
+}

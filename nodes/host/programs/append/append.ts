@@ -1,0 +1,351 @@
+/**
+ * Appends records to a log in another host's SCM: each is a compound update, the record and then the tail
+ * that counts it, by a plan of `compound_methods.ts`. Reports how many records it was told are durable.
+ */
+import { assert } from "../../../../fabric/base/assert.ts";
+import { failed } from "../../verbs/device.ts";
+import { regMr } from "../../verbs/memory_region.ts";
+import { postSend, type SendRequest, sge } from "../../verbs/post.ts";
+import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import type { WorkCompletion } from "../../verbs/completion_queue.ts";
+import {
+  type Append,
+  type AppendOptions,
+  logBytes,
+  rangeOf,
+  recordOf,
+  TAIL_BYTES,
+  tailOf,
+} from "./append_job.ts";
+import { encodeDeposit } from "../common/pending_message.ts";
+import { noteRound, noteWrites, resultOf, traceRound } from "./append_report.ts";
+import { compoundPlan, type CompoundRequest, UPDATES } from "./compound_methods.ts";
+import {
+  countOption,
+  microsecondsOption,
+  type Options,
+  textOption,
+  wordOption,
+} from "../common/options.ts";
+import {
+  allocate,
+  closeClient,
+  type Failure,
+  isFailure,
+  nextCompletions,
+  openClient,
+  openObject,
+  type PersistClient,
+  postRecvs,
+  received,
+  type Region,
+} from "../persist/persist_client.ts";
+import { encodeMessage, HEADER_BYTES, METHODS, POLICIES } from "../common/persist_protocol.ts";
+import { type RingPlace, wordTailBytes } from "../common/persist_tails.ts";
+
+/** Requests of an update at most, over all its rounds; `wrId` is this times the update, and which. */
+const REQUESTS_MAX = 4;
+/**
+ * A place for an update: the tail, a byte for a READ's answer, a message about the tail alone, the other
+ * message, and right behind it the record.
+ */
+const READ_AT = TAIL_BYTES, TAIL_MESSAGE_AT = 16, MESSAGE_AT = 64;
+const COMMIT_BYTES = HEADER_BYTES + wordTailBytes(TAIL_BYTES);
+const RECORD_AT = MESSAGE_AT + COMMIT_BYTES;
+
+function readOptions(options: Options): AppendOptions {
+  return {
+    to: textOption(options, "to"),
+    name: textOption(options, "name", "log"),
+    records: countOption(options, "records", { least: 1, otherwise: 64 }),
+    recordBytes: countOption(options, "size", { least: 1, otherwise: 256 }),
+    method: wordOption(options, "method", { of: METHODS, otherwise: "persist-opcode" }),
+    update: wordOption(options, "update", { of: UPDATES, otherwise: "ordered" }),
+    depth: countOption(options, "depth", { least: 1, otherwise: 1 }),
+  };
+}
+
+/**
+ * The program. Options: `to`; `name` of the log (log), which must not exist; `records` (64) of `size`
+ * (256) bytes; `method` (persist-opcode); `update` (ordered); `depth` (1) updates under way at once;
+ * `policy` (auto), `completion`, `attempts`, `pauseUs`, `idleUs` as in `put`. Reports `result`.
+ */
+export function* append({ cpu, device, options: given }: ProgramContext): Steps<void> {
+  const read = readOptions(given);
+  const options = { ...read, depth: Math.min(read.depth, read.records) };
+  const client = yield* connectTo({ device, options: given }, options);
+  const job = isFailure(client) ? client : yield* prepare(client, options);
+  if (isFailure(client) || isFailure(job)) {
+    const { error } = job as Failure;
+    cpu.report("result", { program: "append", ...options, status: "failed", error });
+    if (!isFailure(client)) yield* closeClient(client);
+    return;
+  }
+  const startPs = cpu.now, workPs = cpu.workPs;
+  const failure = yield* transfer(job);
+  const cpuPs = cpu.workPs - workPs;
+  const run = { startPs, endPs: cpu.now, cpuPs, error: failure?.error };
+  cpu.report("result", resultOf(job, run));
+  yield* closeClient(client);
+}
+
+function connectTo(
+  { device, options: given }: Pick<ProgramContext, "device" | "options">,
+  { to, method, recordBytes, depth }: AppendOptions,
+): Steps<PersistClient | Failure> {
+  const policy = wordOption(given, "policy", { of: POLICIES, otherwise: "auto" });
+  const persisting = method === "persist-opcode" || method === "persist-address";
+  return openClient(device, {
+    to,
+    terms: {
+      method,
+      // What a message has above a plain one's header: the tail and where it goes.
+      messageBytes: recordBytes + wordTailBytes(TAIL_BYTES),
+      // Queues have room for two requests of each: an update has up to four.
+      depth: 2 * depth,
+      policy: persisting ? policy : "persistence",
+    },
+    mode: wordOption(given, "completion", {
+      of: ["poll", "interrupt"] as const,
+      otherwise: device.state.completion,
+    }),
+    attempts: countOption(given, "attempts", { least: 1, otherwise: 10 }),
+    pausePs: microsecondsOption(given, "pauseUs", 200),
+    idlePs: microsecondsOption(given, "idleUs", 50_000),
+  });
+}
+
+/** A log that is there already has records that somebody may rely on: it is left alone. */
+function* openLog(client: PersistClient, options: AppendOptions): Steps<Region | Failure> {
+  const { name } = options;
+  const there = yield* openObject(client, { name });
+  if (!isFailure(there)) return { error: `There is a log ${name} already` };
+  if (!there.error.endsWith("not-found")) return there;
+  return yield* openObject(client, { name, length: logBytes(options) });
+}
+
+function* prepare(client: PersistClient, options: AppendOptions): Steps<Append | Failure> {
+  const { cpu } = client.device;
+  const { method, update, depth, records } = options;
+  const { server: { flush: flusher, receive }, policy } = client;
+  const plan = compoundPlan({ method, flusher, receive, policy, update });
+  if (plan === undefined) return { error: `${method} has no update that is ${update}` };
+  const region = yield* openLog(client, options);
+  if (isFailure(region)) return region;
+  if (method === "send-read" && region.ring === undefined) return { error: "protocol" };
+  const slotBytes = Math.ceil((RECORD_AT + options.recordBytes) / MESSAGE_AT) * MESSAGE_AT;
+  const buffer = allocate(cpu, depth * slotBytes);
+  if (isFailure(buffer)) return buffer;
+  const slots = yield* regMr(client.pd, buffer, { access: ["localWrite"] });
+  if (failed(slots)) return { error: slots.reason };
+  return {
+    cpu,
+    options,
+    client,
+    region,
+    plan,
+    slots,
+    slotBytes,
+    freeSlots: Array.from({ length: depth }, (_, slot) => depth - 1 - slot),
+    updates: new Array(records),
+    postedAt: new Float64Array(records),
+    latency: new Float64Array(records).fill(-1),
+    byPsn: new Map(),
+    requests: { write: 0, read: 0, send: 0, flush: 0, recv: 0 },
+    next: 0,
+    nextSecond: 0,
+    outstanding: 0,
+    told: 0,
+    isTold: new Uint8Array(records),
+    rounds: 0,
+    unexpected: 0,
+    deposits: 0,
+  };
+}
+
+/** Appends all records with `depth` under way. @returns why it stopped early. */
+function* transfer(append: Append): Steps<Failure | undefined> {
+  const { client, options: { records }, cpu } = append;
+  while (append.outstanding > 0 || append.next < records) {
+    const begun = append.next;
+    const requests = [...secondRounds(append), ...firstRounds(append)];
+    if (requests.length > 0) {
+      yield* cpu.settle();
+      append.postedAt.fill(cpu.now, begun, append.next);
+      const refusal = yield* postSend(client.connection.qp, requests);
+      if (refusal !== undefined) return { error: `${refusal.errno}: ${refusal.reason}` };
+    }
+    const completions = yield* nextCompletions(client);
+    if (isFailure(completions)) return completions;
+    let receives = 0;
+    for (const completion of completions) {
+      if (completion.status !== "SUCCESS") return { error: completion.status };
+      if (handle(append, completion) === "receive") receives++;
+    }
+    append.requests.recv += receives;
+    const refusal = receives > 0 ? yield* postRecvs(client, receives) : undefined;
+    if (refusal !== undefined) return refusal;
+  }
+  return undefined;
+}
+
+/** Tails in the order of their updates: one that is behind another must not be overtaken by it. */
+function secondRounds(append: Append): SendRequest[] {
+  const { plan, updates } = append;
+  const requests: SendRequest[] = [];
+  if (plan.rounds.length === 1) return requests;
+  for (;;) {
+    const update = updates[append.nextSecond];
+    if (update === undefined || update.completions + update.answers > 0) return requests;
+    requests.push(...roundOf(append, append.nextSecond++));
+  }
+}
+
+function firstRounds(append: Append): SendRequest[] {
+  const { freeSlots, options: { records }, updates } = append;
+  const requests: SendRequest[] = [];
+  while (append.next < records) {
+    const slot = freeSlots.pop();
+    if (slot === undefined) break;
+    const index = append.next++;
+    updates[index] = { slot, round: 0, completions: 0, answers: 0 };
+    append.outstanding++;
+    if (append.cpu.noting) noteWrites(append, index);
+    requests.push(...roundOf(append, index));
+  }
+  return requests;
+}
+
+/** The requests of an update's next round. */
+function roundOf(append: Append, index: number): SendRequest[] {
+  const { plan, updates } = append;
+  const update = updates[index]!;
+  const round = plan.rounds[update.round]!;
+  const before = plan.rounds.slice(0, update.round).flat().length;
+  const requests = round.map((request, i) => {
+    const isSignaled = plan.toldBy === "each" || i === round.length - 1;
+    if (isSignaled) update.completions++;
+    const wrId = REQUESTS_MAX * index + before + i;
+    return { ...requestOf(append, index, request), wrId, signaled: isSignaled };
+  });
+  update.answers = plan.toldBy === "each" ? round.length : plan.toldBy === "answer" ? 1 : 0;
+  update.round++;
+  append.rounds++;
+  if (append.cpu.tracing) traceRound(append, index, requests);
+  return requests;
+}
+
+function requestOf(append: Append, index: number, request: CompoundRequest): SendRequest {
+  const { options, region, slots, slotBytes, requests, updates, cpu } = append;
+  const [from, to] = rangeOf(options, index, request.part);
+  const slot = updates[index]!.slot * slotBytes;
+  const remote = { va: region.va + from, rkey: region.rkey };
+  const { opcode } = request;
+  switch (opcode) {
+    case "read":
+      requests.read++;
+      return { opcode, sges: [sge(slots, slot + READ_AT, 1)], remote: region.ring ?? remote };
+    case "flush":
+      requests.flush++;
+      return {
+        opcode,
+        remote,
+        flush: { placement: ["persistent"], selectivity: "range", length: to - from },
+      };
+    case "send": {
+      requests.send++;
+      const bytes = messageOf(append, index, request);
+      const at = slot + (request.part === "tail" ? TAIL_MESSAGE_AT : MESSAGE_AT);
+      cpu.store(slots.address + at, bytes);
+      return { opcode, sges: [sge(slots, at, bytes.length)] };
+    }
+    default: {
+      requests.write++;
+      const isTail = request.part === "tail";
+      const offset = slot + (isTail ? 0 : RECORD_AT);
+      cpu.store(slots.address + offset, isTail ? tailOf(index + 1) : recordOf(options, index));
+      return { opcode, sges: [sge(slots, offset, to - from)], remote };
+    }
+  }
+}
+
+/** A message, with the data that it takes along. */
+function messageOf(append: Append, index: number, request: CompoundRequest): Uint8Array {
+  const { options, region } = append;
+  const { message, part } = request;
+  const ofRecord = message === "commit" || message === "commit-data";
+  const [from, to] = rangeOf(options, index, ofRecord ? "record" : part);
+  const range = { id: index, va: region.va + from, length: to - from };
+  const tail = tailOf(index + 1);
+  const then = { va: region.va, bytes: tail };
+  switch (message) {
+    case "commit":
+      return encodeMessage({ type: "commit", ...range, then });
+    case "commit-data": {
+      const head = encodeMessage({ type: "commit-data", ...range, then });
+      const bytes = new Uint8Array(head.length + options.recordBytes);
+      bytes.set(head);
+      bytes.set(recordOf(options, index), head.length);
+      return bytes;
+    }
+    case "deposit": {
+      const scmOffset = region.scmOffset + from, sequence = ++append.deposits;
+      const place = { id: index, scmOffset, sequence, ...ringOf(region) };
+      return encodeDeposit(place, part === "tail" ? tail : recordOf(options, index));
+    }
+    default:
+      return encodeMessage({ type: "persist-mark", ...range });
+  }
+}
+
+/** Where the responder puts deposits. It has said so: `prepare` has looked. */
+function ringOf({ ring }: Region): RingPlace {
+  assert(ring !== undefined, "A region for deposits names no receive buffers");
+  return ring;
+}
+
+function handle(append: Append, completion: WorkCompletion): "receive" | "send" {
+  const { client, plan, byPsn } = append;
+  if (completion.opcode === "recv" || completion.opcode === "recv-persistence") {
+    client.freeRecvs.push(completion.wrId);
+    const index = answeredUpdate(append, completion);
+    const update = index === undefined ? undefined : append.updates[index];
+    if (update === undefined || update.answers === 0) {
+      append.unexpected++;
+    } else {
+      update.answers--;
+      noteProgress(append, index!);
+    }
+    return "receive";
+  }
+  const index = Math.floor(completion.wrId / REQUESTS_MAX);
+  if (plan.toldBy === "each") byPsn.set(completion.psn, index);
+  append.updates[index]!.completions--;
+  noteProgress(append, index);
+  return "send";
+}
+
+/** The update that an answer is about: by its number, or by the PSN of a persisted write (P-28). */
+function answeredUpdate(append: Append, completion: WorkCompletion): number | undefined {
+  if (completion.opcode === "recv-persistence") {
+    const index = append.byPsn.get(completion.psn);
+    append.byPsn.delete(completion.psn);
+    return index;
+  }
+  const message = received(append.client, completion);
+  return message?.type === "flushed" ? message.id : undefined;
+}
+
+/** A round is told when all has come that was to come of it; the update with its last one. */
+function noteProgress(append: Append, index: number): void {
+  const { plan, cpu, updates, isTold, freeSlots } = append;
+  const update = updates[index]!;
+  if (update.completions + update.answers > 0) return;
+  noteRound(append, index);
+  if (update.round < plan.rounds.length) return;
+  append.latency[index] = cpu.now - append.postedAt[index]!;
+  append.outstanding--;
+  freeSlots.push(update.slot);
+  isTold[index] = 1;
+  while (isTold[append.told] === 1) append.told++;
+}

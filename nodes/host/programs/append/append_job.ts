@@ -1,0 +1,98 @@
+/**
+ * An `append` under way, and the log it makes: a tail in a line of its own, then records of one size.
+ *
+ *   0    tail: how many records there are, 8 B big-endian, written as one word
+ *   64   record 0, record 1, …
+ */
+import type { Mr } from "../../verbs/memory_region.ts";
+import type { Cpu } from "../../cpu/program.ts";
+import type { CompoundPlan, CompoundRequest, Update } from "./compound_methods.ts";
+import { madeUpBytes } from "../common/made_up.ts";
+import type { PersistClient, Region } from "../persist/persist_client.ts";
+import type { Method } from "../common/persist_protocol.ts";
+
+export const TAIL_BYTES = 8;
+/** Where the first record is: the tail shares its cache line with nothing. */
+export const RECORDS_AT = 64;
+
+export interface AppendOptions {
+  readonly to: string;
+  readonly name: string;
+  readonly records: number;
+  readonly recordBytes: number;
+  readonly method: Method;
+  readonly update: Update;
+  readonly depth: number;
+}
+
+/** A record's content: by name, number and length alone, so that a checker can make it again. */
+export function recordOf(
+  log: { readonly name: string; readonly recordBytes: number },
+  index: number,
+): Uint8Array<ArrayBuffer> {
+  return madeUpBytes(log.recordBytes, `${log.name}/${index}`);
+}
+
+export function logBytes(log: { readonly records: number; readonly recordBytes: number }): number {
+  return RECORDS_AT + log.records * log.recordBytes;
+}
+
+/** The tail behind so many records. */
+export function tailOf(records: number): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(TAIL_BYTES);
+  new DataView(bytes.buffer).setBigUint64(0, BigInt(records));
+  return bytes;
+}
+
+/** Bytes [from, to) of the log that a part of update `index` is about. */
+export function rangeOf(
+  { recordBytes }: { readonly recordBytes: number },
+  index: number,
+  part: CompoundRequest["part"],
+): readonly [from: number, to: number] {
+  const from = RECORDS_AT + index * recordBytes;
+  if (part === "record") return [from, from + recordBytes];
+  return [0, part === "tail" ? TAIL_BYTES : from + recordBytes];
+}
+
+/** An update that has been begun. */
+export interface UpdateState {
+  readonly slot: number;
+  /** Rounds posted. */
+  round: number;
+  /** Completions and answers that are still to come of the last one. */
+  completions: number;
+  answers: number;
+}
+
+/** An append under way. Arrays are by update. */
+export interface Append {
+  readonly cpu: Cpu;
+  readonly options: AppendOptions;
+  readonly client: PersistClient;
+  readonly region: Region;
+  readonly plan: CompoundPlan;
+  /** `depth` places for an update: see `append.ts`. */
+  readonly slots: Mr;
+  readonly slotBytes: number;
+  readonly freeSlots: number[];
+  readonly updates: (UpdateState | undefined)[];
+  readonly postedAt: Float64Array;
+  readonly latency: Float64Array;
+  /** Updates with a write whose persistence will be told by PSN (P-28). */
+  readonly byPsn: Map<number, number>;
+  readonly requests: Record<"write" | "read" | "send" | "flush" | "recv", number>;
+  /** The next update to be begun; the next whose second round is to be posted. */
+  next: number;
+  nextSecond: number;
+  outstanding: number;
+  /** All updates before it are told persistent. */
+  told: number;
+  readonly isTold: Uint8Array;
+  /** Rounds posted, of all updates. */
+  rounds: number;
+  /** Told twice, or told of nothing that is outstanding: must stay 0 (P-30). */
+  unexpected: number;
+  /** How many deposits have been sent (`send-read`). */
+  deposits: number;
+}

@@ -1,0 +1,114 @@
+/** What an `append` says of itself: steps of the ladder, notes, and its result. */
+import type { Time } from "../../../../fabric/base/time.ts";
+import type { SendRequest } from "../../verbs/post.ts";
+import { type Append, rangeOf, recordOf, tailOf } from "./append_job.ts";
+import type { CompoundRequest } from "./compound_methods.ts";
+import { summarize } from "../common/summary.ts";
+
+/** Numbers of an update's two writes in notes. */
+const RECORD_NOTE = 0, TAIL_NOTE = 1;
+
+function noteId(index: number, note: typeof RECORD_NOTE | typeof TAIL_NOTE): number {
+  return 2 * index + note;
+}
+
+/** Before an update is posted: both its writes, and that the tail counts the records before it. */
+export function noteWrites(append: Append, index: number): void {
+  const { cpu, options, plan, region, told } = append;
+  const { to: on } = options;
+  const at = region.scmOffset + rangeOf(options, index, "record")[0];
+  const bytes = recordOf(options, index);
+  cpu.note({ kind: "writes", id: noteId(index, RECORD_NOTE), on, at, bytes });
+  // Of the records before, those told persistent are promised by themselves.
+  const after = Array.from(
+    { length: index + 1 - told },
+    (_, i) => noteId(told + i, RECORD_NOTE),
+  );
+  const { qp: { qpn: line } } = append.client.connection;
+  const bytesOfTail = tailOf(index + 1);
+  const tail = { id: noteId(index, TAIL_NOTE), on, at: region.scmOffset, bytes: bytesOfTail, line };
+  const isClaimed = plan.ordered ? {} : { isOrderClaimed: true } as const;
+  cpu.note({ kind: "writes", ...tail, after, ...isClaimed });
+}
+
+/** All of a round is told: what of the update is persistent by it. */
+export function noteRound(append: Append, index: number): void {
+  const { cpu, plan, updates } = append;
+  const posted = plan.rounds[updates[index]!.round - 1]!;
+  const has = (part: "record" | "tail") => posted.some((each) => writes(each, part));
+  const promised = plan.promises;
+  if (has("record")) noteTold(append, { id: noteId(index, RECORD_NOTE), promised });
+  if (has("tail")) noteTold(append, { id: noteId(index, TAIL_NOTE), promised });
+  if (!cpu.tracing) return;
+  const { qp: { qpn }, label: connection } = append.client.connection;
+  const what = has("tail") ? "the tail counts it" : "the tail may be written";
+  const text = `takes the last CQE of the round: record ${index} is told, ${what}`;
+  cpu.trace({ step: "round-told", text, qpn, connection, operation: index });
+}
+
+function noteTold({ cpu }: Append, told: { readonly id: number; readonly promised: boolean }) {
+  cpu.note({ kind: "visible", id: told.id });
+  cpu.note({ kind: "persistent", ...told });
+}
+
+/** Whether the request brings this part of the update to the responder. */
+function writes({ opcode, part, message }: CompoundRequest, wanted: "record" | "tail"): boolean {
+  if (message === "commit") return wanted === "tail";
+  if (opcode === "flush" || opcode === "read" || message === "persist-mark") return false;
+  return part === wanted || part === "both";
+}
+
+/** One line for each request of a round; all are posted with one doorbell. */
+export function traceRound(
+  append: Append,
+  index: number,
+  requests: readonly SendRequest[],
+): void {
+  const { cpu, options, region } = append;
+  const { qp: { qpn }, label: connection } = append.client.connection;
+  const [from, to] = rangeOf(options, index, "record");
+  const scm = [region.scmOffset + from, region.scmOffset + to] as const;
+  for (const { opcode, wrId = 0, remote } of requests) {
+    const where = remote === undefined ? "" : ` to VA 0x${remote.va.toString(16)}`;
+    const text = `posts ${opcode} of update ${index}${where}`;
+    cpu.trace({ step: "post-round", text, wrId, qpn, connection, operation: index, scm });
+  }
+}
+
+export function resultOf(
+  append: Append,
+  run: {
+    readonly startPs: Time;
+    readonly endPs: Time;
+    /** Work of this program between the two. */
+    readonly cpuPs: Time;
+    readonly error: string | undefined;
+  },
+): Record<string, unknown> {
+  const { options, plan, region, client, told } = append;
+  return {
+    program: "append",
+    status: run.error === undefined ? "done" : "failed",
+    ...(run.error !== undefined && { error: run.error }),
+    ...options,
+    flow: region.flow,
+    flusher: client.server.flush,
+    receive: client.server.receive,
+    policy: client.policy,
+    /** What the method is held to keep here: b never without a, and what is told survives. */
+    ordered: plan.ordered,
+    promises: plan.promises,
+    /** The first so many records are reported durable; those of a method that promises nothing apart. */
+    told: plan.promises ? told : 0,
+    claimed: told,
+    /** Rounds posted, each of which waited for the one before of its update. */
+    rounds: append.rounds,
+    unexpected: append.unexpected,
+    object: { name: options.name, scmOffset: region.scmOffset, length: region.length },
+    requests: { ...append.requests },
+    latencyPs: summarize(append.latency),
+    startPs: run.startPs,
+    endPs: run.endPs,
+    cpuPs: run.cpuPs,
+  };
+}

@@ -1,0 +1,391 @@
+/**
+ * What `put`, `get` and `list` say to `persistd`, and it to them. A connection's terms go in the
+ * connection manager's private data; the rest are SENDs with a header of 32 bytes:
+ *
+ *   type 1, why, flow or alone 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
+ */
+import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Access } from "../../verbs/memory_region.ts";
+import {
+  decodeDepositTail,
+  decodeRing,
+  decodeWord,
+  type Deposit,
+  encodeDepositTail,
+  encodeRegionTail,
+  encodeWord,
+  type RingPlace,
+  type Word,
+} from "./persist_tails.ts";
+
+export const SERVICE = "persist";
+
+/** How a program has its data made persistent. */
+export const METHODS = [
+  "write-only",
+  "write-read",
+  "send-flush",
+  "write-send",
+  "persist-opcode",
+  "persist-address",
+  "write-flush",
+  "send-read",
+] as const;
+export type Method = typeof METHODS[number];
+
+/** How a `put` has it checked that its data has arrived (V-01). */
+export const VERIFY_METHODS = [
+  "write-compare",
+  "write-verify",
+  "verify-persist",
+  "persist-compare",
+] as const;
+
+/** All that a `put` may do; a method's place is its number on the wire. */
+export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
+export type PutMethod = typeof PUT_METHODS[number];
+
+/** P-29, as a requester asks for it; `auto` leaves it to who flushes at the responder. */
+export const POLICIES = ["persistence", "reception", "auto"] as const;
+export type Policy = typeof POLICIES[number];
+
+/** What a requester asks for in the connection request. */
+export interface Terms {
+  readonly method: PutMethod | "read";
+  readonly policy: Policy;
+  /** Messages outstanding at most, bytes of each at most. */
+  readonly depth: number;
+  readonly messageBytes: number;
+}
+
+/** What the responder says of itself, accepting or rejecting. */
+export interface ServerTerms {
+  /** P-02: flow of a persistent write. */
+  readonly flow: 1 | 2;
+  /** What makes a write persistent there: of `cpu` it is that of `persistd`. */
+  readonly flush: PersistencePlan["flush"];
+  /** Where its receive buffers are. */
+  readonly receive: ReceivePlace;
+}
+
+export const RECEIVE_PLACES = ["dram", "scm"] as const;
+export type ReceivePlace = typeof RECEIVE_PLACES[number];
+
+/**
+ * Receives posted, and sends outstanding at most, on either side of a connection of this depth: twice
+ * it, so that completions may be looked at late. Both sides say the same (Q-01).
+ */
+export function slotsFor(depth: number): number {
+  return 2 * depth + 8;
+}
+
+const TERMS_MAGIC = 0x5052_5331; // "PRS1"
+const FLUSHES = ["read", "cpu", "none"] as const;
+
+export function encodeTerms(terms: Terms): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(16);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, TERMS_MAGIC);
+  view.setUint8(4, terms.method === "read" ? 255 : PUT_METHODS.indexOf(terms.method));
+  view.setUint8(5, POLICIES.indexOf(terms.policy));
+  view.setUint32(8, terms.depth);
+  view.setUint32(12, terms.messageBytes);
+  return bytes;
+}
+
+/** Undefined where the bytes are no terms. */
+export function decodeTerms(bytes: Uint8Array): Terms | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.length < 16 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
+  const code = view.getUint8(4);
+  const method = code === 255 ? "read" as const : PUT_METHODS[code];
+  const policy = POLICIES[view.getUint8(5)];
+  if (method === undefined || policy === undefined) return undefined;
+  return { method, policy, depth: view.getUint32(8), messageBytes: view.getUint32(12) };
+}
+
+export function encodeServerTerms(terms: ServerTerms): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(8);
+  const view = new DataView(bytes.buffer);
+  view.setUint32(0, TERMS_MAGIC);
+  view.setUint8(4, terms.flow);
+  view.setUint8(5, FLUSHES.indexOf(terms.flush));
+  view.setUint8(6, RECEIVE_PLACES.indexOf(terms.receive));
+  return bytes;
+}
+
+/** Undefined where the bytes are no terms. */
+export function decodeServerTerms(bytes: Uint8Array): ServerTerms | undefined {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (bytes.length < 8 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
+  const flow = view.getUint8(4);
+  const flush = FLUSHES[view.getUint8(5)];
+  const receive = RECEIVE_PLACES[view.getUint8(6)];
+  if ((flow !== 1 && flow !== 2) || flush === undefined || receive === undefined) return undefined;
+  return { flow, flush, receive };
+}
+
+/** The SENDs of a connection. `id` is the requester's, and comes back in the answer. */
+export type PersistMessage =
+  | {
+    readonly type: "open-write";
+    readonly id: number;
+    readonly name: string;
+    readonly length: number;
+    /** Whoever has opened it before is dropped: what they have under way arrives nowhere any more. */
+    readonly alone?: true;
+  }
+  | { readonly type: "open-read"; readonly id: number; readonly name: string }
+  /** Objects in order of their names, from number `next` on. */
+  | { readonly type: "list"; readonly id: number; readonly next: number }
+  /** P-22: "the responder tells the requester its regions with a SEND". */
+  | {
+    readonly type: "region";
+    readonly id: number;
+    readonly va: number;
+    readonly length: number;
+    readonly rkey: number;
+    readonly access: number;
+    readonly flow: 1 | 2;
+    /** Where the object lies in the responder's SCM, for reports and checkers. */
+    readonly scmOffset: number;
+    /** Of `send-read`: the receive buffers, and what a deposit has to say of them and the object. */
+    readonly ring?: RingPlace;
+  }
+  /** `next` is 0 where these were the last. */
+  | {
+    readonly type: "names";
+    readonly id: number;
+    readonly next: number;
+    readonly objects: readonly { readonly name: string; readonly length: number }[];
+  }
+  | {
+    readonly type: "refused";
+    readonly id: number;
+    readonly why: "no-space" | "not-found" | "bad-request";
+  }
+  /** S308: the range that a WRITE has filled is to be made persistent. */
+  | {
+    readonly type: "persist-mark";
+    readonly id: number;
+    readonly va: number;
+    readonly length: number;
+  }
+  /** The data itself, to be put at `va` by the responder's CPU. The payload follows the header. */
+  | { readonly type: "data"; readonly id: number; readonly va: number; readonly length: number }
+  /** S321: the range of request `id` is persistent. */
+  | { readonly type: "flushed"; readonly id: number }
+  /** Make the range persistent, and only then store `then`'s bytes and make them persistent. */
+  | {
+    readonly type: "commit";
+    readonly id: number;
+    readonly va: number;
+    readonly length: number;
+    readonly then: Word;
+  }
+  /** The same with the range's data, which follows the message. */
+  | {
+    readonly type: "commit-data";
+    readonly id: number;
+    readonly va: number;
+    readonly length: number;
+    readonly then: Word;
+  }
+  | Deposit;
+
+const TYPES: readonly PersistMessage["type"][] = [
+  "open-write",
+  "open-read",
+  "list",
+  "region",
+  "names",
+  "refused",
+  "persist-mark",
+  "data",
+  "flushed",
+  "commit",
+  "commit-data",
+  "deposit",
+];
+/**
+ * Types are counted from 'P' on: with 8 and three zeros in front, Wireshark would take an answer for
+ * Ethernet over InfiniBand, and find a bogus IPv4 packet in it (`rocev2.md` §6.2).
+ */
+const FIRST_TYPE = 0x50;
+/**
+ * Ids are sent with these bits turned: where they stand, Wireshark looks for the type of a message of RPC
+ * over RDMA, which is a number below 5, and then misses what such a message has.
+ */
+const ID_BITS = TERMS_MAGIC;
+const REFUSALS = ["no-space", "not-found", "bad-request"] as const;
+
+export const HEADER_BYTES = 32;
+/** Room for a message without payload: an `open` with the longest name. */
+export const CONTROL_BYTES = 128;
+/** Room for a message with names. */
+export const NAMES_BYTES = 4096;
+interface Fields {
+  readonly small?: number;
+  readonly id: number;
+  readonly va?: number;
+  readonly length?: number;
+  readonly rkey?: number;
+  readonly word?: number;
+  readonly tail?: Uint8Array;
+  readonly nameBytes?: number;
+}
+
+function encode(type: PersistMessage["type"], fields: Fields): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(HEADER_BYTES + (fields.tail?.length ?? 0));
+  const view = new DataView(bytes.buffer);
+  view.setUint8(0, FIRST_TYPE + TYPES.indexOf(type));
+  view.setUint8(1, fields.small ?? 0);
+  view.setUint16(2, fields.nameBytes ?? 0);
+  view.setBigUint64(4, BigInt(fields.va ?? 0));
+  view.setUint32(12, (fields.id ^ ID_BITS) >>> 0);
+  view.setUint32(16, fields.rkey ?? 0);
+  view.setBigUint64(20, BigInt(fields.length ?? 0));
+  view.setUint32(28, fields.word ?? 0);
+  if (fields.tail !== undefined) bytes.set(fields.tail, HEADER_BYTES);
+  return bytes;
+}
+
+/** The message's bytes; a `data` message's payload is put behind them by the sender. */
+export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> {
+  const { type, id } = message;
+  switch (message.type) {
+    case "open-write":
+    case "open-read": {
+      const tail = new TextEncoder().encode(message.name);
+      const { length = 0, alone = false } = message.type === "open-write" ? message : {};
+      return encode(type, { id, small: alone ? 1 : 0, length, tail, nameBytes: tail.length });
+    }
+    case "list":
+      return encode(type, { id, word: message.next });
+    case "region": {
+      const { va, length, rkey, access } = message;
+      const tail = encodeRegionTail(message);
+      return encode(type, { id, small: message.flow, va, length, rkey, word: access, tail });
+    }
+    case "names":
+      return encode(type, { id, word: message.next, tail: encodeNames(message.objects) });
+    case "refused":
+      return encode(type, { id, small: REFUSALS.indexOf(message.why) });
+    case "persist-mark":
+    case "data":
+      return encode(type, { id, va: message.va, length: message.length });
+    case "flushed":
+      return encode(type, { id });
+    case "commit":
+    case "commit-data":
+      return encode(type, {
+        id,
+        va: message.va,
+        length: message.length,
+        tail: encodeWord(message.then),
+      });
+    case "deposit": {
+      const { scmOffset, length, sequence, generation } = message;
+      const tail = encodeDepositTail(message);
+      return encode(type, { id, va: scmOffset, length, rkey: sequence, word: generation, tail });
+    }
+  }
+}
+
+function encodeNames(objects: readonly { name: string; length: number }[]): Uint8Array {
+  const parts: number[] = [];
+  for (const object of objects) {
+    const name = new TextEncoder().encode(object.name);
+    const length = new Uint8Array(8);
+    new DataView(length.buffer).setBigUint64(0, BigInt(object.length));
+    parts.push(name.length, ...length, ...name);
+  }
+  return Uint8Array.from(parts);
+}
+
+function decodeNames(bytes: Uint8Array): { name: string; length: number }[] {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const objects: { name: string; length: number }[] = [];
+  let at = 0;
+  while (at + 9 <= bytes.length && at + 9 + bytes[at]! <= bytes.length) {
+    const end = at + 9 + bytes[at]!;
+    const name = new TextDecoder().decode(bytes.subarray(at + 9, end));
+    objects.push({ name, length: Number(view.getBigUint64(at + 1)) });
+    at = end;
+  }
+  return objects;
+}
+
+/** Bytes that an object takes in a `names` message. */
+export function nameEntryBytes(name: string): number {
+  return 9 + new TextEncoder().encode(name).length;
+}
+
+/** Reads a message; undefined where the bytes are none. */
+export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
+  if (bytes.length < HEADER_BYTES) return undefined;
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const type = TYPES[view.getUint8(0) - FIRST_TYPE];
+  const small = view.getUint8(1);
+  const id = (view.getUint32(12) ^ ID_BITS) >>> 0;
+  const va = Number(view.getBigUint64(4)), length = Number(view.getBigUint64(20));
+  const tail = bytes.subarray(HEADER_BYTES);
+  const word = view.getUint32(28);
+  switch (type) {
+    case "open-write":
+    case "open-read": {
+      const nameBytes = view.getUint16(2);
+      if (nameBytes > tail.length) return undefined;
+      const name = new TextDecoder().decode(tail.subarray(0, nameBytes));
+      if (type === "open-read") return { type, id, name };
+      return { type, id, name, length, ...(small === 1 && { alone: true }) };
+    }
+    case "list":
+      return { type, id, next: word };
+    case "region": {
+      if ((small !== 1 && small !== 2) || tail.length < 8) return undefined;
+      const scmOffset = Number(view.getBigUint64(HEADER_BYTES));
+      const rkey = view.getUint32(16);
+      const ring = decodeRing(tail);
+      return { type, id, va, length, rkey, access: word, flow: small, scmOffset, ...ring };
+    }
+    case "names":
+      return { type, id, next: word, objects: decodeNames(tail) };
+    case "refused":
+      return { type, id, why: REFUSALS[small] ?? "bad-request" };
+    case "persist-mark":
+    case "data":
+      return { type, id, va, length };
+    case "flushed":
+      return { type, id };
+    case "commit":
+    case "commit-data": {
+      const then = decodeWord(tail);
+      return then && { type, id, va, length, then };
+    }
+    case "deposit": {
+      const told = decodeDepositTail(tail);
+      const sequence = view.getUint32(16);
+      return told && { type, id, scmOffset: va, length, sequence, generation: word, ...told };
+    }
+    default:
+      return undefined;
+  }
+}
+
+/** Access flags of an object's region for a method (P-22). */
+export function accessFor(method: Terms["method"]): readonly Access[] {
+  switch (method) {
+    case "read":
+      return ["remoteRead"];
+    case "send-flush":
+    case "send-read":
+      return ["localWrite"];
+    case "persist-address":
+      return ["localWrite", "remoteWrite", "remoteRead", "remoteWritePersistence"];
+    case "write-flush":
+      return ["localWrite", "remoteWrite", "remoteRead", "flushGlobal", "flushPersistent"];
+    default:
+      return ["localWrite", "remoteWrite", "remoteRead"];
+  }
+}

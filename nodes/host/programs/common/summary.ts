@@ -1,0 +1,50 @@
+/** What a program's result says of many messages: latencies, and which parts are done. */
+import type { Time } from "../../../../fabric/base/time.ts";
+
+export interface LatencySummary {
+  readonly count: number;
+  readonly min: Time;
+  readonly median: Time;
+  readonly p99: Time;
+  readonly max: Time;
+  readonly mean: Time;
+}
+
+/** The value that a part of the samples does not exceed (nearest rank), of a sorted list. */
+function percentile(sorted: Float64Array, part: number): Time {
+  return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)]!;
+}
+
+/** Over the samples ≥ 0; the others were never finished. Undefined where there are none. */
+export function summarize(samples: Float64Array): LatencySummary | undefined {
+  const sorted = samples.filter((sample) => sample >= 0).sort();
+  if (sorted.length === 0) return undefined;
+  let sum = 0;
+  for (const sample of sorted) sum += sample;
+  return {
+    count: sorted.length,
+    min: sorted[0]!,
+    median: percentile(sorted, 0.5),
+    p99: percentile(sorted, 0.99),
+    max: sorted[sorted.length - 1]!,
+    mean: Math.round(sum / sorted.length),
+  };
+}
+
+/** Byte ranges [from, to) of the messages whose flag has `bit`, neighbours joined. */
+export function rangesOf(
+  flags: Uint8Array,
+  bit: number,
+  size: { readonly messageBytes: number; readonly totalBytes: number },
+): [from: number, to: number][] {
+  const { messageBytes, totalBytes } = size;
+  const ranges: [number, number][] = [];
+  for (let i = 0; i < flags.length; i++) {
+    if ((flags[i]! & bit) === 0) continue;
+    const from = i * messageBytes, to = Math.min(from + messageBytes, totalBytes);
+    const last = ranges[ranges.length - 1];
+    if (last !== undefined && last[1] === from) last[1] = to;
+    else ranges.push([from, to]);
+  }
+  return ranges;
+}

@@ -1,0 +1,178 @@
+/** Reads an object of another host's SCM by READs, and hands its bytes to whoever started the run. */
+import type { Device } from "../../verbs/device.ts";
+import type { Mr } from "../../verbs/memory_region.ts";
+import { postSend, type SendRequest, sge } from "../../verbs/post.ts";
+import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
+import { countOption, microsecondsOption, textOption, wordOption } from "../common/options.ts";
+import {
+  type ClientOptions,
+  closeClient,
+  type Failure,
+  isFailure,
+  makeRegions,
+  nextCompletions,
+  openClient,
+  openObject,
+  type PersistClient,
+  type Region,
+  releaseClient,
+} from "./persist_client.ts";
+import { summarize } from "../common/summary.ts";
+
+interface Get {
+  readonly client: PersistClient;
+  readonly region: Region;
+  readonly messageBytes: number;
+  readonly count: number;
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly slots: Mr;
+  readonly freeSlots: number[];
+  readonly slotOf: Int32Array;
+  readonly postedAt: Float64Array;
+  readonly latency: Float64Array;
+}
+
+/**
+ * The program. Options: `from`, `name` of the object, `size` of a message (4096), `depth` (16),
+ * `completion`, `attempts`, `pauseUs`, `idleUs` as in `put`. Reports `output` (path, bytes: the path is
+ * the object's name) and `result`.
+ */
+export function* get({ cpu, device, options }: ProgramContext): Steps<void> {
+  const from = textOption(options, "from");
+  const name = textOption(options, "name");
+  const messageBytes = countOption(options, "size", { least: 1, otherwise: 4096 });
+  const depth = countOption(options, "depth", { least: 1, otherwise: RD_ATOMIC_MAX });
+  const report = { program: "get", from, name, messageBytes, depth };
+  const client = yield* openClient(device, {
+    to: from,
+    terms: { method: "read", policy: "persistence", messageBytes, depth },
+    mode: wordOption(options, "completion", {
+      of: ["poll", "interrupt"] as const,
+      otherwise: device.state.completion,
+    }),
+    attempts: countOption(options, "attempts", { least: 1, otherwise: 10 }),
+    pausePs: microsecondsOption(options, "pauseUs", 200),
+    idlePs: microsecondsOption(options, "idleUs", 50_000),
+  });
+  const region = isFailure(client) ? client : yield* openObject(client, { name });
+  const job = isFailure(client) || isFailure(region)
+    ? region as Failure
+    : yield* prepare(client, { region, messageBytes, depth });
+  if (isFailure(client) || isFailure(job)) {
+    cpu.report("result", { ...report, status: "failed", error: (job as Failure).error });
+    if (!isFailure(client)) yield* closeClient(client);
+    return;
+  }
+  const startPs = cpu.now;
+  const failure = yield* transfer(job);
+  const endPs = cpu.now;
+  if (failure === undefined) cpu.report("output", { path: name, bytes: job.bytes });
+  cpu.report("result", {
+    ...report,
+    status: failure === undefined ? "done" : "failed",
+    ...failure,
+    bytes: job.region.length,
+    messages: job.count,
+    scmOffset: job.region.scmOffset,
+    requests: { read: job.count },
+    latencyPs: summarize(job.latency),
+    startPs,
+    endPs,
+  });
+  yield* closeClient(client);
+}
+
+/** What {@link fetchObject} is to do: as the program's options, in the client's own words. */
+export interface FetchOptions extends Omit<ClientOptions, "to" | "terms"> {
+  readonly from: string;
+  readonly name: string;
+  readonly messageBytes: number;
+  readonly depth: number;
+}
+
+/** All bytes of another host's object. Gives back all that it has taken. */
+export function* fetchObject(
+  device: Device,
+  options: FetchOptions,
+): Steps<Uint8Array<ArrayBuffer> | Failure> {
+  const { from, name, messageBytes, depth, ...rest } = options;
+  const terms = { method: "read", policy: "persistence", messageBytes, depth } as const;
+  const client = yield* openClient(device, { ...rest, to: from, terms });
+  if (isFailure(client)) return client;
+  const region = yield* openObject(client, { name });
+  const job = isFailure(region) ? region : yield* prepare(client, { region, messageBytes, depth });
+  const outcome = isFailure(job) ? job : (yield* transfer(job)) ?? job.bytes;
+  yield* releaseClient(client, isFailure(job) ? [] : [job.slots]);
+  return outcome;
+}
+
+function* prepare(
+  client: PersistClient,
+  what: { readonly region: Region; readonly messageBytes: number; readonly depth: number },
+): Steps<Get | Failure> {
+  const { region, messageBytes, depth } = what;
+  const regions = yield* makeRegions(client.pd, [
+    { bytes: depth * messageBytes, access: ["localWrite"] },
+  ]);
+  if (isFailure(regions)) return regions;
+  const slots = regions[0]!;
+  const count = Math.ceil(region.length / messageBytes);
+  return {
+    client,
+    region,
+    messageBytes,
+    count,
+    bytes: new Uint8Array(region.length),
+    slots,
+    freeSlots: Array.from({ length: depth }, (_, slot) => depth - 1 - slot),
+    slotOf: new Int32Array(count),
+    postedAt: new Float64Array(count),
+    latency: new Float64Array(count).fill(-1),
+  };
+}
+
+function readRequest(job: Get, index: number): SendRequest {
+  const { slots, messageBytes, region } = job;
+  const slot = job.freeSlots.pop()!;
+  job.slotOf[index] = slot;
+  const from = index * messageBytes;
+  const length = Math.min(messageBytes, region.length - from);
+  return {
+    opcode: "read",
+    wrId: index,
+    sges: [sge(slots, slot * messageBytes, length)],
+    remote: { va: region.va + from, rkey: region.rkey },
+  };
+}
+
+/** Reads all messages with `depth` outstanding. @returns why it stopped early. */
+function* transfer(job: Get): Steps<Failure | undefined> {
+  const { client, count, messageBytes, slots } = job;
+  const { cpu } = client.device;
+  let next = 0;
+  let done = 0;
+  while (done < count) {
+    const first = next;
+    const requests: SendRequest[] = [];
+    while (job.freeSlots.length > 0 && next < count) requests.push(readRequest(job, next++));
+    if (requests.length > 0) {
+      job.postedAt.fill(cpu.now, first, next);
+      const refusal = yield* postSend(client.connection.qp, requests);
+      if (refusal !== undefined) return { error: `${refusal.errno}: ${refusal.reason}` };
+    }
+    const completions = yield* nextCompletions(client);
+    if (isFailure(completions)) return completions;
+    for (const { status, wrId } of completions) {
+      if (status !== "SUCCESS") return { error: status };
+      job.latency[wrId] = cpu.now - job.postedAt[wrId]!;
+      const slot = job.slotOf[wrId]!;
+      const from = wrId * messageBytes;
+      const length = Math.min(messageBytes, job.bytes.length - from);
+      job.bytes.set(cpu.load(slots.address + slot * messageBytes, length), from);
+      job.freeSlots.push(slot);
+      done++;
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,133 @@
+/**
+ * The service that keeps named objects in this host's SCM. Every host runs it. Requesters connect,
+ * open an object, are told its region with a SEND (P-22), and write; where the method needs the
+ * responder's CPU, this is it: it flushes and says so (P-11, P-26, P-51).
+ *
+ * One completion queue serves all connections. Receives are posted for twice the requester's depth, so
+ * that one that is replenished a moment later is not missed.
+ */
+import { NEVER } from "../../../../fabric/base/time.ts";
+import { listen, type ListenerEvent, listening, nextEvent } from "../../cm/listen.ts";
+import {
+  type Cq,
+  createCq,
+  waitCompletion,
+  type WorkCompletion,
+} from "../../verbs/completion_queue.ts";
+import { type Device, failed, must } from "../../verbs/device.ts";
+import { allocPd } from "../../verbs/memory_region.ts";
+import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import { countOption, type Options, wordOption } from "../common/options.ts";
+import { RECEIVE_PLACES, SERVICE } from "../common/persist_protocol.ts";
+import {
+  type Client,
+  dropClient,
+  handleRequest,
+  replenish,
+  type Server,
+} from "./persistd_client.ts";
+import { freeMemory, recover } from "./persistd_memory.ts";
+import { handleRecv, persist } from "./persistd_requests.ts";
+import { openDirectory } from "../common/scm_directory.ts";
+
+/**
+ * The program. Options: `completions` (4096); `copy`: `nt-store` (default) or `flush`; `receive`: `dram`
+ * (default) or `scm`, where receive buffers are; `regions`: places of SCM by name, where the objects of
+ * these names lie. Reports `recovered` where it has found deposits that an earlier life had not stored.
+ */
+export function* persistd(context: ProgramContext): Steps<void> {
+  const server = yield* startServer(context.device, context.options);
+  const also = listening(server.listener);
+  server.directory = yield* openDirectory(server.cpu, regionsOf(context.options));
+  yield* recover(server);
+  for (;;) {
+    for (;;) {
+      const event = nextEvent(server.listener);
+      if (event === undefined) break;
+      yield* handleEvent(server, event);
+    }
+    if (server.cq === undefined) yield* server.cpu.waitSignal(also.signal, NEVER);
+    else yield* handleCompletions(server, yield* waitCompletion(server.cq, { also }));
+  }
+}
+
+function* startServer(device: Device, options: Options): Steps<Server> {
+  const room = countOption(options, "completions", { least: 64, otherwise: 4096 });
+  const copy = wordOption(options, "copy", {
+    of: ["nt-store", "flush"] as const,
+    otherwise: "nt-store",
+  });
+  const receive = wordOption(options, "receive", { of: RECEIVE_PLACES, otherwise: "dram" });
+  // First of all, so that who connects early is heard.
+  const listener = must(listen(device, SERVICE));
+  const { flow, flush } = device.state.persistence;
+  return {
+    device,
+    cpu: device.cpu,
+    listener,
+    terms: { flow, flush, receive },
+    room,
+    copy,
+    clients: new Map(),
+    byEndpoint: new Map(),
+    directory: undefined,
+    pd: allocPd(device),
+    cq: yield* makeCq(device, room),
+    roomLeft: room,
+    freeMemory: [],
+  };
+}
+
+function regionsOf(options: Options): Record<string, { at: number; bytes: number }> {
+  return (options.regions ?? {}) as Record<string, { at: number; bytes: number }>;
+}
+
+function* handleEvent(server: Server, event: ListenerEvent): Steps<void> {
+  switch (event.kind) {
+    case "request":
+      return yield* handleRequest(server, event.request);
+    case "established":
+      return;
+    case "closed": {
+      const client = server.byEndpoint.get(event.endpoint.commId);
+      if (client !== undefined) yield* dropClient(server, client);
+      return;
+    }
+    case "reset":
+      for (const { memory, terms: { method } } of server.clients.values()) {
+        yield* freeMemory(server, { memory, method });
+      }
+      server.clients.clear();
+      server.byEndpoint.clear();
+      server.roomLeft = server.room;
+      server.pd = allocPd(server.device);
+      server.cq = yield* makeCq(server.device, server.room);
+  }
+}
+
+/** Undefined where the RNIC has failed: then a reset is to come. */
+function* makeCq(device: Device, entries: number): Steps<Cq | undefined> {
+  const cq = yield* createCq(device, { entries });
+  return failed(cq) ? undefined : cq;
+}
+
+function* handleCompletions(
+  server: Server,
+  completions: readonly WorkCompletion[],
+): Steps<void> {
+  const touched = new Set<Client>();
+  for (const completion of completions) {
+    const client = server.clients.get(completion.qpNum);
+    if (client === undefined) continue;
+    if (completion.status !== "SUCCESS") {
+      yield* dropClient(server, client);
+      continue;
+    }
+    if (completion.opcode === "recv-persistence") yield* persist(server, client, completion);
+    else if (completion.opcode === "recv") yield* handleRecv(server, client, completion);
+    else continue;
+    client.emptied.push(completion.wrId);
+    touched.add(client);
+  }
+  for (const client of touched) if (!client.gone) yield* replenish(server, client);
+}

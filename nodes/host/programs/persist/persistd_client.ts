@@ -1,0 +1,223 @@
+/**
+ * `persistd`'s requesters: who is let in, what memory and receives each has, and how one is dropped.
+ */
+import { ACCESS } from "../../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Time } from "../../../../fabric/base/time.ts";
+import { accept, type ConnectRequest, type Listener, reject } from "../../cm/listen.ts";
+import { type Connection, refused } from "../../cm/connection.ts";
+import type { Cq } from "../../verbs/completion_queue.ts";
+import { type Device, failed } from "../../verbs/device.ts";
+import { deregMr, type Mr, type Pd, regMr } from "../../verbs/memory_region.ts";
+import { nextRecvs, postRecv, type RecvRequest, sge } from "../../verbs/post.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
+import { destroyQp, type Qp } from "../../verbs/queue_pair.ts";
+import {
+  decodeTerms,
+  encodeServerTerms,
+  type ServerTerms,
+  type Terms,
+} from "../common/persist_protocol.ts";
+import { type ClientMemory, freeMemory, memoryFor, regRecvs } from "./persistd_memory.ts";
+import { areaOf } from "../common/recv_ring.ts";
+import type { ScmDirectory } from "../common/scm_directory.ts";
+
+/** One requester. */
+export interface Client {
+  readonly connection: Connection;
+  readonly terms: Terms;
+  readonly memory: ClientMemory;
+  readonly recvMr: Mr;
+  readonly sendMr: Mr;
+  region: Mr | undefined;
+  /** The object that it writes, and the work done by this program when it was opened. */
+  serving: { readonly object: string; readonly workPs: Time } | undefined;
+  /** Receive slots to be posted again. */
+  readonly emptied: number[];
+  nextSend: number;
+  gone: boolean;
+}
+
+export interface Server {
+  readonly device: Device;
+  readonly cpu: Cpu;
+  readonly listener: Listener;
+  readonly terms: ServerTerms;
+  /** Completions that may wait: what bounds the number of clients. */
+  readonly room: number;
+  /** How data that came in a SEND goes to SCM. */
+  readonly copy: "nt-store" | "flush";
+  readonly clients: Map<number, Client>;
+  /** Clients by the connection manager's number, for its events. */
+  readonly byEndpoint: Map<number, Client>;
+  directory: ScmDirectory | undefined;
+  pd: Pd;
+  /** Undefined while the RNIC is not there. */
+  cq: Cq | undefined;
+  roomLeft: number;
+  freeMemory: ClientMemory[];
+}
+
+/** A requester's policy is honoured; where it leaves it to us and our CPU flushes, it is told. */
+export function* handleRequest(server: Server, request: ConnectRequest): Steps<void> {
+  const terms = decodeTerms(request.privateData);
+  const privateData = encodeServerTerms(server.terms);
+  const otherPolicy = terms?.policy === "auto" && server.terms.flush === "cpu";
+  const memory = terms === undefined || otherPolicy ? undefined : yield* memoryFor(server, terms);
+  if (memory !== undefined) yield* dropOthers(server, areaOf(memory.ring));
+  if (terms === undefined || memory === undefined || server.cq === undefined) {
+    if (memory !== undefined) server.freeMemory.push(memory);
+    return yield* reject(server.listener, request, { privateData });
+  }
+  const client = yield* admit(server, request, { terms, memory, cq: server.cq, privateData });
+  if (client === undefined) {
+    server.freeMemory.push(memory);
+    return;
+  }
+  server.roomLeft -= 2 * memory.slots;
+  server.clients.set(client.connection.qp.qpn, client);
+  server.byEndpoint.set(client.connection.endpoint.commId, client);
+}
+
+/** Undefined where the RNIC or the requester would not have it. */
+function* admit(
+  server: Server,
+  request: ConnectRequest,
+  place: {
+    readonly terms: Terms;
+    readonly memory: ClientMemory;
+    readonly cq: Cq;
+    readonly privateData: Uint8Array;
+  },
+): Steps<Client | undefined> {
+  const { terms, memory, cq, privateData } = place;
+  const { pd } = server;
+  const { slots } = memory;
+  const recvMr = yield* regRecvs(pd, memory, terms.method);
+  const sendMr = yield* regMr(pd, memory.sendBuffer, { access: [] });
+  if (failed(recvMr) || failed(sendMr)) {
+    yield* reject(server.listener, request, { privateData });
+    return undefined;
+  }
+  const slotList = { recvMr, memory };
+  const connection = yield* accept(server.listener, request, {
+    privateData,
+    qp: { pd, sendCq: cq, recvCq: cq, maxSendWr: slots, maxRecvWr: slots },
+    prepare: (qp) => postFirstRecvs(server, qp, { ...slotList, method: terms.method }),
+  });
+  if (refused(connection)) {
+    yield* deregMr(recvMr);
+    yield* deregMr(sendMr);
+    return undefined;
+  }
+  return {
+    connection,
+    terms,
+    memory,
+    recvMr,
+    sendMr,
+    region: undefined,
+    serving: undefined,
+    emptied: [],
+    nextSend: 0,
+    gone: false,
+  };
+}
+
+/** What a receive slot lies in. */
+type Slots = Pick<Client, "recvMr" | "memory">;
+
+function recvRequest({ recvMr, memory }: Slots, slot: number): RecvRequest {
+  return { wrId: slot, sges: [sge(recvMr, slot * memory.recvBytes, memory.recvBytes)] };
+}
+
+function* postFirstRecvs(
+  server: Server,
+  qp: Qp,
+  client: Slots & { readonly method: Terms["method"] },
+): Steps<void> {
+  const { memory, method } = client;
+  const requests = Array.from({ length: memory.slots }, (_, slot) => recvRequest(client, slot));
+  traceRecvs(server, qp, { count: requests.length, method });
+  yield* postRecv(qp, requests);
+}
+
+/** S311 and S1005: receives for what the requester's persistence will consume. */
+function traceRecvs(
+  server: Server,
+  qp: Qp,
+  posted: { readonly count: number; readonly method: Terms["method"] },
+): void {
+  if (!server.cpu.tracing) return;
+  const { count, method } = posted;
+  const byRnic = method === "persist-opcode" || method === "persist-address" ||
+    method === "persist-compare" || method === "write-flush";
+  const step = method === "write-send"
+    ? "S311"
+    : byRnic && server.terms.flush === "cpu"
+    ? "S1005"
+    : "";
+  const text = `posts ${count} RECV`;
+  const recvs = nextRecvs(qp, count);
+  server.cpu.trace({ step: step || "post-recv", text, qpn: qp.qpn, recvs });
+}
+
+/** What serving this client cost; with several at a time, what serving all of them did meanwhile. */
+export function reportServed({ cpu }: Server, client: Client): void {
+  const { serving } = client;
+  if (serving === undefined) return;
+  client.serving = undefined;
+  cpu.report("served", { object: serving.object, cpuPs: cpu.workPs - serving.workPs });
+}
+
+export function* dropClient(server: Server, client: Client): Steps<void> {
+  if (client.gone) return;
+  client.gone = true;
+  const { qp, endpoint } = client.connection;
+  reportServed(server, client);
+  server.clients.delete(qp.qpn);
+  server.byEndpoint.delete(endpoint.commId);
+  yield* destroyQp(qp);
+  for (const mr of [client.region, client.recvMr, client.sendMr]) {
+    if (mr !== undefined) yield* deregMr(mr);
+  }
+  yield* freeMemory(server, { memory: client.memory, method: client.terms.method });
+  server.roomLeft += 2 * client.memory.slots;
+}
+
+/** Memory that is given to somebody: as an object of a name, or for receive buffers. */
+interface Given {
+  readonly address: number;
+  readonly length: number;
+  readonly name?: string;
+  /** Nobody else is to write it, by its name either. */
+  readonly alone?: boolean;
+}
+
+/**
+ * Drops who is in the way of that: who has a region there by another name, as what was there has been
+ * replaced; and who may write it, where one is to be alone. A requester that has died may have packets
+ * under way. They find no queue pair here any more, so they cannot arrive behind what is written from now on.
+ */
+export function* dropOthers(server: Server, given: Given, client?: Client): Steps<void> {
+  for (const other of [...server.clients.values()]) {
+    if (other !== client && isInTheWay(other, given)) yield* dropClient(server, other);
+  }
+}
+
+function isInTheWay({ region, serving }: Client, given: Given): boolean {
+  if (region === undefined) return false;
+  if (serving !== undefined && serving.object === given.name) {
+    return given.alone === true && (region.access & ACCESS.localWrite) !== 0;
+  }
+  return region.address < given.address + given.length &&
+    given.address < region.address + region.length;
+}
+
+/** Posts the receive slots of this turn again, with one doorbell. */
+export function* replenish(server: Server, client: Client): Steps<void> {
+  const { qp } = client.connection;
+  const requests = client.emptied.map((slot) => recvRequest(client, slot));
+  client.emptied.length = 0;
+  traceRecvs(server, qp, { count: requests.length, method: client.terms.method });
+  yield* postRecv(qp, requests);
+}

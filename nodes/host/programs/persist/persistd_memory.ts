@@ -1,0 +1,159 @@
+/**
+ * The memory of `persistd`'s requesters: where their SENDs arrive and its answers leave from. Used again
+ * by a later requester of the same sizes.
+ */
+import { type Mr, type Pd, regMr } from "../../verbs/memory_region.ts";
+import type { VerbError } from "../../verbs/device.ts";
+import type { Buffer, Steps } from "../../cpu/program.ts";
+import { DEPOSIT_BYTES } from "../common/pending_message.ts";
+import { allocate, isFailure } from "./persist_client.ts";
+import {
+  CONTROL_BYTES,
+  HEADER_BYTES,
+  NAMES_BYTES,
+  slotsFor,
+  type Terms,
+} from "../common/persist_protocol.ts";
+import type { Server } from "./persistd_client.ts";
+import {
+  beginEpoch,
+  createRing,
+  findRings,
+  type RecvRing,
+  replay,
+  ringInDram,
+  slotBytesFor,
+  type Storing,
+} from "../common/recv_ring.ts";
+
+/** Receive and send slots. */
+export interface ClientMemory {
+  readonly recvBuffer: Buffer;
+  readonly sendBuffer: Buffer;
+  /** How many of each. */
+  readonly slots: number;
+  readonly recvBytes: number;
+  readonly ring: RecvRing;
+}
+
+/** Puts bytes into SCM; they are persistent when this returns. */
+export function* storePersistent(
+  { cpu, copy }: Pick<Server, "cpu" | "copy">,
+  va: number,
+  bytes: Uint8Array,
+): Steps<void> {
+  if (copy === "nt-store") return yield* cpu.ntStore(va, bytes);
+  cpu.store(va, bytes);
+  yield* cpu.flush(va, bytes.length);
+}
+
+/** What deposits are stored with. */
+export function storingOf(server: Server): Storing {
+  const { cpu } = server;
+  const directory = server.directory!;
+  return { cpu, directory, store: (va, bytes) => storePersistent(server, va, bytes) };
+}
+
+/** Undefined where there is no memory, or no room for completions, left for such a requester. */
+export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | undefined> {
+  const slots = slotsFor(terms.depth);
+  if (2 * slots > server.roomLeft) return undefined;
+  const inScm = server.terms.receive === "scm";
+  const wanted = bytesOfRecv(terms);
+  const recvBytes = inScm ? slotBytesFor(wanted) : wanted;
+  const memory = takeFree(server, { slots, recvBytes }) ??
+    (inScm
+      ? yield* ringMemory(server, { slots, slotBytes: recvBytes })
+      : dramMemory(server, { slots, recvBytes }));
+  if (memory !== undefined) yield* beginEpoch(server.cpu, memory.ring);
+  return memory;
+}
+
+/** Bytes of what such a requester sends at most. */
+function bytesOfRecv({ method, messageBytes }: Terms): number {
+  if (method === "send-flush") return Math.max(CONTROL_BYTES, HEADER_BYTES + messageBytes);
+  if (method === "send-read") return Math.max(CONTROL_BYTES, DEPOSIT_BYTES + messageBytes);
+  return CONTROL_BYTES;
+}
+
+function takeFree(
+  { freeMemory }: Server,
+  wanted: { readonly slots: number; readonly recvBytes: number },
+): ClientMemory | undefined {
+  const free = freeMemory.findIndex(({ slots, recvBytes }) =>
+    slots === wanted.slots && recvBytes === wanted.recvBytes
+  );
+  return free < 0 ? undefined : freeMemory.splice(free, 1)[0];
+}
+
+function dramMemory(
+  { cpu }: Server,
+  sizes: { readonly slots: number; readonly recvBytes: number },
+): ClientMemory | undefined {
+  const recvBuffer = allocate(cpu, sizes.slots * sizes.recvBytes);
+  const sendBuffer = sendBufferFor(cpu, sizes.slots);
+  if (isFailure(recvBuffer) || isFailure(sendBuffer)) return undefined;
+  const { slots, recvBytes } = sizes;
+  const ring = ringInDram(recvBuffer, { slots, slotBytes: recvBytes });
+  return { recvBuffer, sendBuffer, slots, recvBytes, ring };
+}
+
+function sendBufferFor(cpu: Server["cpu"], slots: number) {
+  return allocate(cpu, slots * CONTROL_BYTES + NAMES_BYTES);
+}
+
+function* ringMemory(
+  { cpu, directory }: Server,
+  sizes: { readonly slots: number; readonly slotBytes: number },
+): Steps<ClientMemory | undefined> {
+  const ring = yield* createRing(cpu, directory!, sizes);
+  return ring && memoryOf(cpu, ring);
+}
+
+function memoryOf(cpu: Server["cpu"], ring: RecvRing): ClientMemory | undefined {
+  const { slots, slotBytes: recvBytes } = ring;
+  const sendBuffer = sendBufferFor(cpu, slots);
+  if (isFailure(sendBuffer)) return undefined;
+  return { recvBuffer: cpu.scm, sendBuffer, slots, recvBytes, ring };
+}
+
+/** Who deposits reads its receive buffers, which pushes what it has sent into memory (P-10). */
+export function regRecvs(
+  pd: Pd,
+  { recvBuffer, ring }: ClientMemory,
+  method: Terms["method"],
+): Steps<Mr | VerbError> {
+  const access = method === "send-read"
+    ? ["localWrite", "remoteRead"] as const
+    : ["localWrite"] as const;
+  const { first, slots, slotBytes } = ring;
+  const offset = first - recvBuffer.address;
+  return regMr(pd, recvBuffer, { access, offset, length: slots * slotBytes });
+}
+
+/**
+ * The requester is gone: what it has deposited is stored, as it may have been told that it survives. What
+ * still comes in it was not told of, and is not to be stored later over what another has written by then.
+ */
+export function* freeMemory(
+  server: Server,
+  { memory, method }: { readonly memory: ClientMemory; readonly method: Terms["method"] },
+): Steps<void> {
+  if (method === "send-read") {
+    yield* replay(storingOf(server), memory.ring);
+    yield* beginEpoch(server.cpu, memory.ring);
+  }
+  server.freeMemory.push(memory);
+}
+
+/** After a boot, before anybody is let in: stores what an earlier life had not. */
+export function* recover(server: Server): Steps<void> {
+  const rings = findRings(server.cpu, server.directory!);
+  let deposits = 0;
+  for (const ring of rings) {
+    deposits += yield* replay(storingOf(server), ring);
+    const memory = memoryOf(server.cpu, ring);
+    if (memory !== undefined) server.freeMemory.push(memory);
+  }
+  if (deposits > 0) server.cpu.report("recovered", { deposits, rings: rings.length });
+}

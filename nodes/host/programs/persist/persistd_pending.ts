@@ -1,0 +1,43 @@
+/** Deposits (`send-read`) as they arrive: stored where they belong, though nobody waits for it. */
+import type { Steps } from "../../cpu/program.ts";
+import { decodeDeposit } from "../common/pending_message.ts";
+import { type Client, dropClient, type Server } from "./persistd_client.ts";
+import { storingOf } from "./persistd_memory.ts";
+import { inRegion } from "./persistd_store.ts";
+import type { RingPlace } from "../common/persist_tails.ts";
+import { noteApplied, storeDeposit } from "../common/recv_ring.ts";
+import type { ScmObject } from "../common/scm_directory.ts";
+
+/** What a requester has to say in its deposits, and where it pushes them into memory. */
+export function ringPlace({ recvMr, memory }: Client, { generation }: ScmObject): RingPlace {
+  const { address: va, rkey } = recvMr;
+  return { va, rkey, epoch: memory.ring.epoch, generation };
+}
+
+/**
+ * Stores a deposit, and notes that it is, before its slot may be used again. Whoever sends what is none,
+ * or not the next one, is dropped: there is no answer in which to say it.
+ */
+export function* takeDeposit(
+  server: Server,
+  client: Client,
+  { at, bytes }: { readonly at: number; readonly bytes: number },
+): Steps<void> {
+  const { cpu } = server;
+  const { memory: { ring }, connection } = client;
+  const arrived = decodeDeposit(cpu.load(at, bytes));
+  const isNext = arrived !== undefined && arrived.deposit.sequence === ring.applied + 1 &&
+    arrived.deposit.epoch === ring.epoch;
+  if (!isNext) return yield* dropClient(server, client);
+  const { id, length, scmOffset } = arrived.deposit;
+  const range = { va: cpu.scm.address + scmOffset, length };
+  if (!inRegion(client, range)) return yield* dropClient(server, client);
+  if (cpu.tracing) {
+    const { qp: { qpn }, label } = connection;
+    const text = `stores ${length} B of deposit ${id} and makes them persistent`;
+    const scm = [scmOffset, scmOffset + length] as const;
+    cpu.trace({ step: "store-deposit", text, qpn, connection: label, operation: id, scm });
+  }
+  yield* storeDeposit(storingOf(server), arrived);
+  yield* noteApplied(cpu, ring, arrived.deposit.sequence);
+}

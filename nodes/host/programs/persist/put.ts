@@ -1,0 +1,291 @@
+/**
+ * Writes a file into an object of another host's SCM, message by message, by one of the methods of
+ * `put_methods.ts`, and reports what it was told is persistent, when, and how long it took.
+ */
+import { VERIFY_LEVELS } from "../../../../fabric/wire/roce/verify_eth.ts";
+import { postSend, type SendRequest } from "../../verbs/post.ts";
+import type { Cpu, ProgramContext, Steps } from "../../cpu/program.ts";
+import type { WorkCompletion } from "../../verbs/completion_queue.ts";
+import {
+  countOption,
+  microsecondsOption,
+  type Options,
+  textOption,
+  wordOption,
+} from "../common/options.ts";
+import {
+  closeClient,
+  type Failure,
+  isFailure,
+  makeRegions,
+  nextCompletions,
+  openClient,
+  openObject,
+  type PersistClient,
+  postRecvs,
+  received,
+  type Region,
+} from "./persist_client.ts";
+import { HEADER_BYTES, POLICIES, PUT_METHODS } from "../common/persist_protocol.ts";
+import { PERSISTED, type Put, type PutOptions, STAGES, WRITTEN } from "./put_job.ts";
+import { isPersistentWrite, methodPlan, type Stage } from "./put_methods.ts";
+import { begin, follow, headerBytes, requestsOf } from "./put_requests.ts";
+import { CRC_MAKERS, createVerifying, LEVEL, messageToRewrite, REWRITES } from "./put_verify.ts";
+import { madeUpBytes } from "../common/made_up.ts";
+import {
+  noteTold,
+  reportProgress,
+  resultOf,
+  tracePosts,
+  traceRecvs,
+  traceStage,
+} from "./put_report.ts";
+
+/** Stands for the file where there is none: data of {@link madeUpBytes}. */
+const MADE_UP = "made-up";
+
+function readOptions(options: Options): PutOptions {
+  const { inline } = options;
+  const file = options.file === undefined ? MADE_UP : textOption(options, "file");
+  return {
+    to: textOption(options, "to"),
+    file,
+    name: textOption(options, "name", file === MADE_UP ? "data" : file.split("/").at(-1)!),
+    method: wordOption(options, "method", { of: PUT_METHODS, otherwise: "persist-opcode" }),
+    messageBytes: countOption(options, "size", { least: 1, otherwise: 4096 }),
+    depth: countOption(options, "depth", { least: 1, otherwise: 16 }),
+    inline: typeof inline === "boolean" ? inline : undefined,
+    level: wordOption(options, "level", { of: VERIFY_LEVELS, otherwise: LEVEL }),
+    crcBy: wordOption(options, "crc", { of: CRC_MAKERS, otherwise: "card" }),
+    rewrites: countOption(options, "rewrites", { least: 0, otherwise: REWRITES }),
+  };
+}
+
+/** What is to be written: handed over with the order, made up, or a file of the scenario. */
+function dataOf(
+  cpu: Cpu,
+  from: { readonly options: PutOptions; readonly given: Options },
+): Uint8Array | undefined {
+  const { options, given } = from;
+  if (given.content instanceof Uint8Array) return given.content;
+  if (options.file !== MADE_UP) return cpu.input(options.file);
+  const bytes = countOption(given, "bytes", { least: 1, otherwise: 64 * 1024 });
+  return madeUpBytes(bytes, options.name);
+}
+
+/** What has gone over this host's cable so far, both ways, in frames and their captured bytes. */
+function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
+  const reply = yield* cpu.command({ op: "query-statistics" });
+  if (reply.status !== "ok" || reply.op !== "query-statistics") return { frames: 0, bytes: 0 };
+  const { framesIn = 0, framesOut = 0, bytesIn = 0, bytesOut = 0 } = reply.counters;
+  return { frames: framesIn + framesOut, bytes: bytesIn + bytesOut };
+}
+
+/**
+ * The program. Options: `to`; `file`, its `content` where the rack is up already, or `bytes` (64 KiB)
+ * of made-up data; `name` of the object (the file's); `method` (persist-opcode), `size` of a message
+ * (4096), `depth` (16), `policy` (auto), `completion` (the host's), `inline`, `attempts` (10), `pauseUs`
+ * (200), `idleUs` (50000); of verified writes `level` (verify-crc), `crc` (card) and `rewrites` (3). Reports `progress` and `result`.
+ */
+export function* put({ cpu, device, options: given }: ProgramContext): Steps<void> {
+  const options = readOptions(given);
+  const { inline: _inline, level: _level, crcBy: _crcBy, rewrites: _rewrites, ...said } = options;
+  const report = { program: "put", ...said };
+  const data = dataOf(cpu, { options, given });
+  if (data === undefined || data.length === 0) {
+    cpu.report("result", { ...report, status: "failed", error: `No input ${options.file}` });
+    return;
+  }
+  const { method, messageBytes } = options;
+  // No more room is asked for, on either side, than there are messages.
+  const depth = Math.min(options.depth, Math.ceil(data.length / messageBytes));
+  const policy = wordOption(given, "policy", { of: POLICIES, otherwise: "auto" });
+  const mode = wordOption(given, "completion", {
+    of: ["poll", "interrupt"] as const,
+    otherwise: device.state.completion,
+  });
+  const persisting = method === "persist-opcode" || method === "persist-address";
+  const client = yield* openClient(device, {
+    to: options.to,
+    terms: { method, messageBytes, depth, policy: persisting ? policy : "persistence" },
+    mode,
+    attempts: countOption(given, "attempts", { least: 1, otherwise: 10 }),
+    pausePs: microsecondsOption(given, "pauseUs", 200),
+    idlePs: microsecondsOption(given, "idleUs", 50_000),
+  });
+  const object = { name: options.name, length: data.length };
+  const region = isFailure(client) ? client : yield* openObject(client, object);
+  const job = isFailure(client) || isFailure(region)
+    ? region as Failure
+    : yield* prepare(client, { options: { ...options, depth }, region, data });
+  if (isFailure(client) || isFailure(job)) {
+    cpu.report("result", { ...report, status: "failed", error: (job as Failure).error });
+    if (!isFailure(client)) yield* closeClient(client);
+    return;
+  }
+  const before = yield* takeFigures(cpu);
+  const startPs = cpu.now, workPs = cpu.workPs;
+  const failure = yield* transfer(job);
+  const endPs = cpu.now, cpuPs = cpu.workPs - workPs;
+  const after = yield* takeFigures(cpu);
+  const wire = { frames: after.frames - before.frames, bytes: after.bytes - before.bytes };
+  cpu.report("result", resultOf(job, { startPs, endPs, cpuPs, wire, error: failure?.error }));
+  yield* closeClient(client);
+}
+
+/** Lays out the memory of a transfer whose object is open. */
+export function* prepare(
+  client: PersistClient,
+  what: { readonly options: PutOptions; readonly region: Region; readonly data: Uint8Array },
+): Steps<Put | Failure> {
+  const { options, region, data } = what;
+  const { cpu } = client.device;
+  if (options.method === "send-read" && region.ring === undefined) return { error: "protocol" };
+  const { method, level } = options;
+  const { server, policy } = client;
+  const plan = methodPlan(method, { ...server, policy, ...(level !== undefined && { level }) });
+  const slotBytes = options.messageBytes + headerBytes(options.method);
+  const scratchBytes = plan.second === "compare" ? options.messageBytes : HEADER_BYTES;
+  const regions = yield* makeRegions(client.pd, [
+    { bytes: options.depth * slotBytes, access: [] },
+    { bytes: options.depth * scratchBytes, access: ["localWrite"] },
+  ]);
+  if (isFailure(regions)) return regions;
+  const slots = regions[0]!, scratch = regions[1]!;
+  const count = Math.ceil(data.length / options.messageBytes);
+  return {
+    cpu,
+    options,
+    client,
+    region,
+    plan,
+    data,
+    count,
+    slots,
+    slotBytes,
+    scratch,
+    scratchBytes,
+    verifying: createVerifying(plan, { ...options, count }),
+    freeSlots: Array.from({ length: options.depth }, (_, slot) => options.depth - 1 - slot),
+    slotOf: new Int32Array(count),
+    flags: new Uint8Array(count),
+    awaited: new Uint8Array(count),
+    postedAt: new Float64Array(count),
+    latency: new Float64Array(count).fill(-1),
+    byPsn: new Map(),
+    requests: { write: 0, read: 0, send: 0, flush: 0, recv: 0 },
+    recvsDue: [],
+    next: 0,
+    outstanding: 0,
+    written: 0,
+    persisted: 0,
+    unexpected: 0,
+    reportAt: Math.ceil(count / 100),
+  };
+}
+
+/** Writes all messages with `depth` outstanding. @returns why it stopped early. */
+function* transfer(put: Put): Steps<Failure | undefined> {
+  const { client, count, cpu } = put;
+  const { qp } = client.connection;
+  let followUps: SendRequest[] = [];
+  while (put.outstanding > 0 || put.next < count) {
+    const first = put.next;
+    const requests = followUps;
+    followUps = [];
+    while (put.freeSlots.length > 0 && put.next < count) requests.push(...begin(put, put.next++));
+    if (requests.length > 0) {
+      yield* cpu.settle();
+      put.postedAt.fill(cpu.now, first, put.next);
+      if (cpu.tracing) tracePosts(put, requests);
+      const refusal = yield* postSend(qp, requests);
+      if (refusal !== undefined) return { error: `${refusal.errno}: ${refusal.reason}` };
+    }
+    const completions = yield* nextCompletions(client);
+    if (isFailure(completions)) return completions;
+    for (const completion of completions) {
+      const again = yield* messageToRewrite(put, completion);
+      if (isFailure(again)) return again;
+      if (again !== undefined) {
+        followUps.push(...requestsOf(put, again));
+        continue;
+      }
+      if (completion.status !== "SUCCESS") return { error: completion.status };
+      const followUp = handle(put, completion);
+      if (followUp !== undefined) followUps.push(followUp);
+    }
+    const refusal = yield* postDueRecvs(put);
+    if (refusal !== undefined) return refusal;
+    reportProgress(put);
+  }
+  return undefined;
+}
+
+/** S317, S1012: receives for the answers to messages that have come so far. */
+export function* postDueRecvs(put: Put): Steps<Failure | undefined> {
+  const messages = put.recvsDue.splice(0);
+  if (messages.length === 0) return undefined;
+  put.requests.recv += messages.length;
+  if (put.cpu.tracing) traceRecvs(put, messages);
+  return yield* postRecvs(put.client, messages.length);
+}
+
+function isReceive(completion: WorkCompletion): boolean {
+  return completion.opcode === "recv" || completion.opcode === "recv-persistence";
+}
+
+/** Takes a completion in; the request that it lets follow. */
+export function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
+  const { plan } = put;
+  if (isReceive(completion)) {
+    put.client.freeRecvs.push(completion.wrId);
+    const index = repliedMessage(put, completion);
+    const awaited = index === undefined ? 0 : put.awaited[index] ?? 0;
+    if (awaited & STAGES.reply) note(put, index!, { stage: "reply", completion });
+    else put.unexpected++;
+    return undefined;
+  }
+  const index = Math.floor(completion.wrId / 2);
+  const stage = completion.wrId % 2 === 0 ? "first" : "second";
+  note(put, index, { stage, completion });
+  if (stage === plan.recvAfter) put.recvsDue.push(index);
+  if (stage === "first" && plan.second !== undefined && !plan.together) return follow(put, index);
+  if (plan.recvAfter !== undefined && isPersistentWrite(plan)) put.byPsn.set(completion.psn, index);
+  return undefined;
+}
+
+/** The message that an answer is about: by its number, or by the PSN of a persisted write (P-28). */
+function repliedMessage(put: Put, completion: WorkCompletion): number | undefined {
+  if (completion.opcode === "recv-persistence") {
+    const index = put.byPsn.get(completion.psn);
+    put.byPsn.delete(completion.psn);
+    return index;
+  }
+  const message = received(put.client, completion);
+  return message?.type === "flushed" ? message.id : undefined;
+}
+
+function note(
+  put: Put,
+  index: number,
+  what: { readonly stage: Stage; readonly completion: WorkCompletion },
+): void {
+  const { plan, cpu } = put;
+  const { stage } = what;
+  if (cpu.tracing) traceStage(put, index, what);
+  if (cpu.noting) noteTold(put, index, stage);
+  if (stage === plan.writtenBy) {
+    put.flags[index]! |= WRITTEN;
+    put.written++;
+  }
+  if (stage === plan.persistedBy) {
+    put.flags[index]! |= PERSISTED;
+    put.persisted++;
+    put.latency[index] = cpu.now - put.postedAt[index]!;
+  }
+  put.awaited[index]! &= ~STAGES[stage];
+  // An answer may overtake the completion of what it answers, whose data may have to be sent again.
+  if (put.awaited[index] !== 0) return;
+  put.outstanding--;
+  put.freeSlots.push(put.slotOf[index]!);
+}

@@ -1,0 +1,144 @@
+/** What a `put` says of itself: the ladder's steps, progress, and its result. */
+import type { Time } from "../../../../fabric/base/time.ts";
+import type { WorkCompletion } from "../../verbs/completion_queue.ts";
+import { nextRecvs, type SendRequest } from "../../verbs/post.ts";
+import { isPersistentWrite, promisesPersistence, type Stage } from "./put_methods.ts";
+import { LOOKED_AT, PERSISTED, type Put, WRITTEN } from "./put_job.ts";
+import { verifiedOf } from "./put_verify.ts";
+import { rangesOf, summarize } from "../common/summary.ts";
+
+export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
+  const { steps } = put.plan;
+  const { qp, label: connection } = put.client.connection;
+  for (const { opcode, wrId = 0, remote } of requests) {
+    const step = wrId % 2 === 0 ? steps.post : steps.postSecond!;
+    const where = remote === undefined ? "" : ` to VA 0x${remote.va.toString(16)}`;
+    const operation = Math.floor(wrId / 2);
+    const text = `posts ${opcode} of message ${operation}${where}`;
+    const scm = rangeOf(put, operation);
+    put.cpu.trace({ step, text, wrId, qpn: qp.qpn, connection, operation, scm });
+  }
+}
+
+/** Before a message is posted: what it is about to write where. */
+export function noteWrites(put: Put, index: number, bytes: Uint8Array): void {
+  const [at] = rangeOf(put, index);
+  put.cpu.note({ kind: "writes", id: index, on: put.options.to, at, bytes });
+}
+
+/** What a completion says of its message, for whoever judges whether promises were kept. */
+export function noteTold(put: Put, index: number, stage: Stage): void {
+  const { plan, cpu } = put;
+  if (stage === plan.writtenBy) cpu.note({ kind: "visible", id: index });
+  if (stage !== plan.persistedBy) return;
+  cpu.note({ kind: "persistent", id: index, promised: promises(put) });
+}
+
+/** Where the message lies in the responder's SCM. */
+function rangeOf(put: Put, index: number): readonly [from: number, to: number] {
+  const { region, options: { messageBytes }, data } = put;
+  const from = index * messageBytes;
+  return [region.scmOffset + from, region.scmOffset + Math.min(from + messageBytes, data.length)];
+}
+
+/** The receive that is posted for each of these messages. */
+export function traceRecvs(put: Put, messages: readonly number[]): void {
+  const { qp, label: connection } = put.client.connection;
+  const step = put.plan.steps.recv ?? "post-recv";
+  const recvs = nextRecvs(qp, messages.length);
+  for (const [i, operation] of messages.entries()) {
+    const text = `posts a RECV for message ${operation}`;
+    put.cpu.trace({ step, text, qpn: qp.qpn, connection, operation, recvs: [recvs[i]!] });
+  }
+}
+
+export function traceStage(
+  put: Put,
+  index: number,
+  what: { readonly stage: Stage; readonly completion: WorkCompletion },
+): void {
+  const { stage, completion } = what;
+  const { label: connection } = put.client.connection;
+  put.cpu.trace({
+    step: put.plan.steps[stage] ?? stage,
+    text: `takes the CQE: message ${index} ${saidOf(put, stage)}`,
+    qpn: completion.qpNum,
+    connection,
+    operation: index,
+    ...(stage !== "reply" && { wrId: completion.wrId }),
+    ...(isPersistentWrite(put.plan) && { psn: completion.psn }),
+  });
+}
+
+/** What a completion says of its message. */
+function saidOf(put: Put, stage: Stage): string {
+  const { plan } = put;
+  if (stage === plan.persistedBy && promises(put)) return "is persistent";
+  if (stage === plan.writtenBy) return "is written";
+  if (stage === plan.persistedBy) return "is taken for persistent, which nothing promises";
+  return "is sent";
+}
+
+function promises(put: Put): boolean {
+  return promisesPersistence(put.options.method, put.client.server);
+}
+
+export function reportProgress(put: Put): void {
+  if (put.persisted < put.reportAt) return;
+  const { count, persisted, written, cpu, options } = put;
+  put.reportAt = persisted + Math.ceil(count / 100);
+  cpu.report("progress", {
+    program: "put",
+    method: options.method,
+    messages: count,
+    written,
+    confirmed: promises(put) ? persisted : 0,
+    atPs: cpu.now,
+  });
+}
+
+export function resultOf(
+  put: Put,
+  run: {
+    readonly startPs: Time;
+    readonly endPs: Time;
+    /** Work of this program between the two. */
+    readonly cpuPs: Time;
+    readonly wire: { readonly frames: number; readonly bytes: number };
+    readonly error: string | undefined;
+  },
+): Record<string, unknown> {
+  const { options, count, data, region, client, requests } = put;
+  const size = { messageBytes: options.messageBytes, totalBytes: data.length };
+  const promised = promises(put);
+  return {
+    program: "put",
+    status: run.error === undefined ? "done" : "failed",
+    ...(run.error !== undefined && { error: run.error }),
+    method: options.method,
+    to: options.to,
+    file: options.file,
+    messages: count,
+    messageBytes: options.messageBytes,
+    bytes: data.length,
+    depth: options.depth,
+    flow: region.flow,
+    policy: client.policy,
+    /** Whether the method's last completion means persistence at this responder. */
+    promises: promised,
+    written: rangesOf(put.flags, WRITTEN, size),
+    writtenMessages: put.written,
+    confirmed: promised ? rangesOf(put.flags, PERSISTED, size) : [],
+    confirmedMessages: promised ? put.persisted : 0,
+    unexpected: put.unexpected,
+    object: { name: options.name, scmOffset: region.scmOffset, length: data.length },
+    requests: { ...requests },
+    ...(put.verifying &&
+      { verified: verifiedOf(put.verifying, rangesOf(put.flags, LOOKED_AT, size)) }),
+    latencyPs: summarize(put.latency),
+    startPs: run.startPs,
+    endPs: run.endPs,
+    cpuPs: run.cpuPs,
+    wire: run.wire,
+  };
+}

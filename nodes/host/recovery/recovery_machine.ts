@@ -1,0 +1,209 @@
+/**
+ * A host right after its power has come back, as far as a recovery goes: a core, a cache that loses
+ * nothing and evicts nothing, and SCM. No device, no other host, no cost: what a recovery leaves does
+ * not depend on how long it takes. The crash explorer runs recoveries here, on thousands of images.
+ *
+ * Its time is the number of what was done to memory so far, so that a log of it orders power failures
+ * during the recovery.
+ */
+import type { PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
+import { AddressFault, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
+import { survives } from "../memory/adr.ts";
+import { LINE_BYTES } from "../memory/llc.ts";
+import { IN_ORDER, type MemoryLog } from "../memory/memory_log.ts";
+import type { Buffer, Steps, Wait, Wake } from "../cpu/program.ts";
+import type { Recover, RecoveryCpu } from "./protocol.ts";
+import { notPlain } from "../cpu/report_data.ts";
+import { SCM_ATOMIC_BYTES } from "../memory/scm.ts";
+import { stepsOf } from "../cpu/steps.ts";
+
+/** Persistent memory that a recovery finds, and leaves. Offsets are into SCM. */
+export interface ColdImage {
+  /** `length` bytes from `offset`: lent until the next call. */
+  read(offset: number, length: number): Uint8Array;
+  /** Bytes that are persistent from now on. */
+  write(offset: number, bytes: Uint8Array): void;
+}
+
+export interface ColdMachine {
+  readonly host: string;
+  readonly domain: PersistenceDomain;
+  readonly scm: Buffer;
+  readonly image: ColdImage;
+  /** Told of all that becomes of SCM, with the number of what was done as its time. */
+  readonly log?: MemoryLog;
+}
+
+/** A recovery that waits so often, flushes included, waits for something that never comes. */
+const WAITS_MAX = 4_000_000;
+/** How a recovery that does not end is told: it would not end in a run of the rack either. */
+export const WITHOUT_END = "waits without end";
+const DONE: Wake = { kind: "done" };
+/** No time passes here, but whoever waits is counted. */
+const NOW: Wait = { kind: "time", at: 0 };
+
+/** What a recovery answered, and what it left in SCM for cores to see. */
+export interface Recovered {
+  readonly answer: unknown;
+  /** Bytes of SCM as a core sees them. */
+  read(offset: number, length: number): Uint8Array;
+}
+
+/** A host at one boot: its recoveries run one after the other, each with what the one before it left. */
+export class ColdBoot {
+  readonly #host: string;
+  readonly #core: ColdCore;
+
+  constructor(machine: ColdMachine) {
+    this.#host = machine.host;
+    this.#core = new ColdCore(machine);
+  }
+
+  /** Bytes of SCM as a core sees them. */
+  readonly read = (offset: number, length: number): Uint8Array => this.#core.look(offset, length);
+
+  /**
+   * Runs a recovery to its end, at once.
+   * @returns what it answers.
+   * @throws what the recovery throws; Error where it waits without end.
+   */
+  recover(recover: Recover, options: Readonly<Record<string, unknown>>): unknown {
+    const steps = stepsOf(recover({ cpu: this.#core, host: this.#host, options }), "recover");
+    for (let waits = 0; waits < WAITS_MAX; waits++) {
+      const next = steps.next(DONE);
+      if (!next.done) continue;
+      // As the report of a real boot would refuse it.
+      const found = notPlain(next.value);
+      if (found !== undefined) throw new TypeError(`It answers ${found}, expected plain data`);
+      return next.value;
+    }
+    throw new Error(`The recovery of ${this.#host} ${WITHOUT_END}`);
+  }
+}
+
+/** Runs the one recovery of a boot. @throws as {@link ColdBoot.recover}. */
+export function runRecovery(
+  machine: ColdMachine,
+  recover: Recover,
+  options: Readonly<Record<string, unknown>>,
+): Recovered {
+  const boot = new ColdBoot(machine);
+  return { answer: boot.recover(recover, options), read: boot.read };
+}
+
+class ColdCore implements RecoveryCpu {
+  readonly host: string;
+  readonly scm: Buffer;
+  readonly #machine: ColdMachine;
+  /** Lines that are not persistent as they are here. */
+  readonly #dirty = new Map<number, Uint8Array>();
+  readonly #llcSurvives: boolean;
+  readonly #combiningSurvives: boolean;
+  #now = 0;
+
+  constructor(machine: ColdMachine) {
+    this.host = machine.host;
+    this.scm = machine.scm;
+    this.#machine = machine;
+    this.#llcSurvives = survives("llc", machine.domain);
+    this.#combiningSurvives = survives("wcb", machine.domain);
+  }
+
+  get now(): number {
+    return this.#now;
+  }
+
+  load(address: number, length: number): Uint8Array<ArrayBuffer> {
+    return this.look(this.#offsetOf(address, length), length);
+  }
+
+  /** What a core reads, without being one. */
+  look(offset: number, length: number): Uint8Array<ArrayBuffer> {
+    const bytes = new Uint8Array(this.#machine.image.read(offset, length));
+    if (this.#dirty.size === 0) return bytes;
+    for (let line = lineOf(offset); line < offset + length; line += LINE_BYTES) {
+      const dirty = this.#dirty.get(line);
+      if (dirty === undefined) continue;
+      const from = Math.max(line, offset), to = Math.min(line + LINE_BYTES, offset + length);
+      bytes.set(dirty.subarray(from - line, to - line), from - offset);
+    }
+    return bytes;
+  }
+
+  store(address: number, bytes: Uint8Array): void {
+    let offset = this.#offsetOf(address, bytes.length), done = 0;
+    this.#now++;
+    while (done < bytes.length) {
+      const line = lineOf(offset);
+      const length = Math.min(line + LINE_BYTES - offset, bytes.length - done);
+      const part = bytes.subarray(done, done + length);
+      this.#storeInLine(line, offset - line, part);
+      done += length;
+      offset += length;
+    }
+  }
+
+  #storeInLine(line: number, at: number, bytes: Uint8Array): void {
+    if (this.#llcSurvives) return this.#persist(line + at, bytes, IN_ORDER);
+    let dirty = this.#dirty.get(line);
+    if (dirty === undefined) {
+      dirty = new Uint8Array(this.#machine.image.read(line, LINE_BYTES));
+      this.#dirty.set(line, dirty);
+    }
+    dirty.set(bytes, at);
+    const first = Math.floor(at / SCM_ATOMIC_BYTES);
+    const last = Math.floor((at + bytes.length - 1) / SCM_ATOMIC_BYTES);
+    let words = 0;
+    for (let word = first; word <= last; word++) words |= 1 << word;
+    this.#machine.log?.dirty(this.#now, line, dirty, words);
+  }
+
+  *flush(address: number, length: number): Steps<void> {
+    const from = this.#offsetOf(address, length);
+    for (let line = lineOf(from); line < from + length; line += LINE_BYTES) {
+      const dirty = this.#dirty.get(line);
+      if (dirty === undefined) continue;
+      this.#now++;
+      this.#persist(line, dirty, LINE_BYTES);
+      this.#dirty.delete(line);
+      this.#machine.log?.clean(this.#now, line);
+    }
+    this.#now++;
+    yield NOW;
+  }
+
+  *ntStore(address: number, bytes: Uint8Array): Steps<void> {
+    const offset = this.#offsetOf(address, bytes.length);
+    // A copy in the cache goes first, as a line leaves whole.
+    yield* this.flush(address, bytes.length);
+    this.#persist(offset, bytes, this.#combiningSurvives ? IN_ORDER : SCM_ATOMIC_BYTES);
+    this.#now++;
+  }
+
+  charge(_ps: number): void {}
+
+  *settle(): Steps<void> {
+    yield NOW;
+  }
+
+  *sleep(_ps: number): Steps<void> {
+    yield NOW;
+  }
+
+  #persist(offset: number, bytes: Uint8Array, unit: number): void {
+    const kept = bytes.slice();
+    this.#machine.image.write(offset, kept);
+    this.#machine.log?.durable(this.#now, offset, kept, unit);
+  }
+
+  #offsetOf(address: number, length: number): number {
+    const offset = address - VIRTUAL_SCM_BASE;
+    if (offset >= 0 && offset + length <= this.scm.length) return offset;
+    const at = `0x${address.toString(16)}`;
+    throw new AddressFault(`Cannot access ${length} B at ${at}: a recovery has SCM only`);
+  }
+}
+
+function lineOf(offset: number): number {
+  return offset - offset % LINE_BYTES;
+}

@@ -1,0 +1,202 @@
+/**
+ * An SCM in a file: `<path>` holds the content, sparse where nothing was written, `<path>.log` the
+ * record of the last span. The only file here that does I/O. See `scm_store.ts` for what is promised;
+ * it holds against the death of the process at any instant (not against that of the machine: nothing
+ * is synchronised to the disk).
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import type { DurableWrite } from "../../../fabric/node.ts";
+import {
+  decodeRecord,
+  encodeRecord,
+  fateOf,
+  overlay,
+  type ScmRecord,
+  type ScmStore,
+  type Settled,
+} from "./scm_store.ts";
+
+/** The file system said no. `cause` is its error, where there was one. */
+export class ScmFileError extends Error {
+  override readonly name = "ScmFileError";
+}
+
+/** Whose SCM it is, for messages: "host b's scm.size". */
+export interface ScmFilePlan {
+  readonly host: string;
+  readonly bytes: number;
+  /** Told what {@link ScmFile.settle} did: whoever calls that may not be who wants to know. */
+  readonly onSettled?: (fate: Settled) => void;
+}
+
+export class ScmFile implements ScmStore {
+  readonly path: string;
+  readonly bytes: number;
+  readonly #main: Deno.FsFile;
+  readonly #log: Deno.FsFile;
+  readonly #onSettled: ScmFilePlan["onSettled"];
+  /** The record in the log that is not in the content yet. */
+  #pending: ScmRecord | undefined;
+  #settled = false;
+  #lastSpan = -1;
+
+  private constructor(
+    path: string,
+    { bytes, onSettled }: ScmFilePlan,
+    files: { main: Deno.FsFile; log: Deno.FsFile },
+  ) {
+    this.path = path;
+    this.bytes = bytes;
+    this.#onSettled = onSettled;
+    this.#main = files.main;
+    this.#log = files.log;
+  }
+
+  /**
+   * Opens the SCM's file, or makes it with zeros. {@link settle} must follow. Throws
+   * {@link ScmFileError} where it is no file of that size, is in use, or cannot be read and written.
+   */
+  static open(path: string, plan: ScmFilePlan): ScmFile {
+    const main = openMain(path, plan);
+    try {
+      const log = attempt(`open ${path}.log`, () => openFile(`${path}.log`));
+      return new ScmFile(path, plan, { main, log });
+    } catch (error) {
+      main.close();
+      throw error;
+    }
+  }
+
+  readImage(offset: number, length: number): Uint8Array<ArrayBuffer> {
+    assert(this.#settled, "An SCM file is settled before it is read");
+    assert(offset >= 0 && offset + length <= this.bytes, `No ${length} B at ${offset} of the SCM`);
+    const image = attempt(`read ${this.path}`, () => readAt(this.#main, { offset, length }));
+    if (this.#pending !== undefined) overlay(image, offset, this.#pending);
+    return image;
+  }
+
+  commit(span: number, writes: readonly DurableWrite[]): void {
+    assert(this.#settled, "An SCM file is settled before it is written");
+    assert(span > this.#lastSpan, `Span ${span} is committed after span ${this.#lastSpan}`);
+    this.#lastSpan = span;
+    if (writes.length === 0) return;
+    this.#apply();
+    const record = encodeRecord({ span, writes });
+    attempt(`write ${this.path}.log`, () => writeAt(this.#log, 0, record.bytes));
+    this.#pending = { span, writes: record.writes };
+  }
+
+  settle(lastReported: number | "unknown"): Settled {
+    assert(!this.#settled, "An SCM file is settled once, after it is opened");
+    this.#settled = true;
+    const log = attempt(`read ${this.path}.log`, () => {
+      const length = this.#log.statSync().size;
+      return readAt(this.#log, { offset: 0, length });
+    });
+    const record = decodeRecord(log);
+    const whenNot = log.length === 0 ? "none" : "torn";
+    const fate = record === undefined ? whenNot : fateOf(record.span, lastReported);
+    if (record !== undefined && fate !== "undone") {
+      this.#pending = record;
+      this.#apply();
+    }
+    this.#truncateLog();
+    this.#onSettled?.(fate);
+    return fate;
+  }
+
+  close(): void {
+    try {
+      this.#apply();
+      if (this.#settled) this.#truncateLog();
+    } finally {
+      this.#main.close();
+      this.#log.close();
+    }
+  }
+
+  /**
+   * Puts the record of the last span into the content. Where this fails half-way (no space), the
+   * record stays in the log, and the next opening repeats it.
+   */
+  #apply(): void {
+    const record = this.#pending;
+    if (record === undefined) return;
+    attempt(`write ${this.path}`, () => {
+      for (const { offset, data } of record.writes) writeAt(this.#main, offset, data);
+    });
+    this.#pending = undefined;
+  }
+
+  #truncateLog(): void {
+    attempt(`truncate ${this.path}.log`, () => this.#log.truncateSync(0));
+  }
+}
+
+/** Opens a file of exactly the planned size, for this process alone. */
+function openMain(path: string, { host, bytes }: ScmFilePlan): Deno.FsFile {
+  const problem = `Cannot use SCM file ${path} as host ${host}'s scm.size is ${bytes} B`;
+  const before = attempt(`look at ${path}`, () => statIfAny(path));
+  if (before !== undefined && !before.isFile) {
+    throw new ScmFileError(`Cannot use SCM file ${path}: it must be a regular file`);
+  }
+  if (before !== undefined && before.size !== bytes && before.size !== 0) {
+    throw new ScmFileError(`${problem}: the file has ${before.size} B`);
+  }
+  const file = attempt(`open ${path}`, () => openFile(path));
+  try {
+    if (!file.tryLockSync(true)) {
+      throw new ScmFileError(`Cannot use SCM file ${path}: another process has it open`);
+    }
+    // An empty file is one that a process died over when it had just made it.
+    if (file.statSync().size === 0) attempt(`size ${path}`, () => file.truncateSync(bytes));
+  } catch (error) {
+    file.close();
+    throw error;
+  }
+  return file;
+}
+
+function openFile(path: string): Deno.FsFile {
+  return Deno.openSync(path, { read: true, write: true, create: true });
+}
+
+function statIfAny(path: string): Deno.FileInfo | undefined {
+  try {
+    return Deno.statSync(path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+/** Runs `operation`; what the file system refuses becomes an {@link ScmFileError}. */
+function attempt<T>(action: string, operation: () => T): T {
+  try {
+    return operation();
+  } catch (error) {
+    if (!(error instanceof Error) || error instanceof ScmFileError) throw error;
+    throw new ScmFileError(`Cannot ${action}: ${error.message}`, { cause: error });
+  }
+}
+
+function readAt(
+  file: Deno.FsFile,
+  range: { offset: number; length: number },
+): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(range.length);
+  file.seekSync(range.offset, Deno.SeekMode.Start);
+  let done = 0;
+  while (done < bytes.length) {
+    const read = file.readSync(bytes.subarray(done));
+    if (read === null) throw new Error(`it ends at ${range.offset + done} B`);
+    done += read;
+  }
+  return bytes;
+}
+
+function writeAt(file: Deno.FsFile, offset: number, bytes: Uint8Array): void {
+  file.seekSync(offset, Deno.SeekMode.Start);
+  let done = 0;
+  while (done < bytes.length) done += file.writeSync(bytes.subarray(done));
+}

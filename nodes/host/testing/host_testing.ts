@@ -1,0 +1,206 @@
+/**
+ * A host on a bench, for unit tests: the test plays the RNIC. Time and order are a partition's: what
+ * arrives at an instant comes before the host's own deadline.
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import type { DurableWrite, Message, Node, Outputs, TraceStep } from "../../../fabric/node.ts";
+import type { HostPlan, HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { Device } from "../verbs/device.ts";
+import { createHost, type HostOptions } from "../host.ts";
+import type { Cpu, Program, Steps } from "../cpu/program.ts";
+
+/** Round numbers, each different, so that a test says which one it saw. */
+export const RIG_TIMING: HostTiming = {
+  llcHitPs: 20_000,
+  dramLoadPs: 80_000,
+  scmLoadPs: 170_000,
+  storePs: 5_000,
+  flushIssuePs: 4_000,
+  fencePs: 50_000,
+  // 64 B in 16 ns.
+  coreFlushBitsPerSecond: 32_000_000_000,
+  postPs: 30_000,
+  pollPs: 10_000,
+  mmioPs: 60_000,
+  interruptPs: 2_000_000,
+  dmaReadLlcPs: 100_000,
+  dmaReadDramPs: 160_000,
+  dmaReadScmPs: 300_000,
+  // 64 B in 8 ns.
+  dmaReadBitsPerSecond: 64_000_000_000,
+  iioPs: 100_000,
+  // 64 B in 4 ns.
+  iioBitsPerSecond: 128_000_000_000,
+  iioDrainBytes: 64,
+  wpqLines: 16,
+  // 256 B in 20.48 ns.
+  scmWriteBitsPerSecond: 100_000_000_000,
+  // 64 B in 3.2 ns.
+  dramWriteBitsPerSecond: 160_000_000_000,
+  commandPs: 4_000_000,
+  bootPs: 1_000_000,
+};
+
+export type PlanChanges = Partial<Omit<HostPlan, "timing">> & { timing?: Partial<HostTiming> };
+
+/** A small host: 1 MiB of DRAM, 256 KiB of SCM, an LLC of 16 KiB; flow 1 under `adr`. */
+export function rigPlan(changes: PlanChanges = {}): HostPlan {
+  return {
+    rnic: "a-nic",
+    cores: 4,
+    architecture: "ddio",
+    ddio: false,
+    domain: "adr",
+    dramBytes: 1 << 20,
+    scmBytes: 1 << 18,
+    llc: { bytes: 16 * 1024, ways: 4, ddioWays: 2 },
+    queues: 16,
+    completion: "poll",
+    programs: [],
+    ...changes,
+    timing: { ...RIG_TIMING, ...changes.timing },
+  };
+}
+
+/** A program that needs no device. */
+export type CpuProgram = (cpu: Cpu) => Steps<void>;
+
+export interface Sent {
+  readonly departAt: Time;
+  readonly message: Message;
+}
+
+export interface Report {
+  readonly at: Time;
+  readonly topic: string;
+  readonly value: unknown;
+}
+
+export class HostRig {
+  readonly node: Node;
+  readonly plan: HostPlan;
+  readonly sent: Sent[] = [];
+  readonly reports: Report[] = [];
+  readonly traces: TraceStep[] = [];
+  /** Everything that became persistent, oldest first. */
+  readonly durable: DurableWrite[] = [];
+  /** The SCM as a power failure now would leave it. */
+  readonly survivors: Uint8Array<ArrayBuffer>;
+  now: Time = 0;
+  steps = 0;
+  #arrivals: { at: Time; message: Message }[] = [];
+  readonly #out: Outputs;
+
+  /** Programs run from the end of the boot on, in order of their names, unless the plan says else. */
+  constructor(
+    changes: PlanChanges = {},
+    rig: { programs?: Record<string, CpuProgram>; options?: Partial<HostOptions> } = {},
+  ) {
+    const cpuPrograms = rig.programs ?? {};
+    const names = Object.keys(cpuPrograms);
+    const programs = names.map((run) => ({ run, at: 0, service: false, options: {} }));
+    this.plan = rigPlan({ programs, ...changes });
+    this.survivors = new Uint8Array(this.plan.scmBytes);
+    const image = rig.options?.image;
+    if (image !== undefined) this.survivors.set(image(0, this.plan.scmBytes));
+    this.#out = this.#outputs();
+    const onCores = names.map((name) => [name, onCpu(cpuPrograms[name]!)]);
+    this.node = createHost("a", this.plan, {
+      seed: 1,
+      firstBoot: true,
+      addresses: { a: 0x0a000001 },
+      inputs: {},
+      programs: Object.fromEntries(onCores),
+      boot: noDriver,
+      ...rig.options,
+    });
+    this.step({ kind: "power" });
+  }
+
+  /** A message that arrives at `at`, not before now. Messages of one instant arrive in call order. */
+  arrive(at: Time, message: Message): void {
+    assert(at >= this.now, `${at} ps is past`);
+    let place = this.#arrivals.length;
+    while (place > 0 && this.#arrivals[place - 1]!.at > at) place--;
+    this.#arrivals.splice(place, 0, { at, message });
+  }
+
+  /** When the next thing happens. */
+  get nextAt(): Time {
+    return Math.min(this.#arrivals[0]?.at ?? NEVER, this.node.wakeAt());
+  }
+
+  /** Lets one thing happen. @returns false where nothing is left to happen. */
+  next(): boolean {
+    const arrival = this.#arrivals[0];
+    const wakeAt = this.node.wakeAt();
+    if (arrival !== undefined && arrival.at <= wakeAt) {
+      this.#arrivals.shift();
+      this.now = arrival.at;
+      this.step({ kind: "message", port: 0, message: arrival.message, tailPs: 0 });
+      return true;
+    }
+    if (wakeAt === NEVER) return false;
+    this.now = wakeAt;
+    this.step({ kind: "wake" });
+    return true;
+  }
+
+  /** Lets everything happen that happens at `until` or before, and makes that now. */
+  run(until: Time = NEVER): void {
+    while (this.nextAt <= until && this.next());
+    if (until === NEVER) return;
+    this.now = until;
+    this.#takeDurable(until + 1);
+  }
+
+  step(input: Parameters<Node["step"]>[1]): void {
+    this.steps++;
+    this.node.step(this.now, input, this.#out);
+    assert(this.node.wakeAt() >= this.now, `wakes at ${this.node.wakeAt()} ps, before now`);
+    this.#takeDurable(this.now);
+  }
+
+  #takeDurable(before: Time): void {
+    for (const write of this.node.takeDurable!(before)) {
+      this.durable.push(write);
+      this.survivors.set(write.data, write.offset);
+    }
+  }
+
+  /** Values reported under `topic`. */
+  reported(topic: string): unknown[] {
+    return this.reports.filter((report) => report.topic === topic).map(({ value }) => value);
+  }
+
+  #outputs(): Outputs {
+    return {
+      tracing: true,
+      send: (port, message, departAt) => {
+        assert(port === 0, `A host has no port ${port}`);
+        assert(departAt >= this.now + this.node.processingPs, "sent sooner than promised");
+        assert(departAt >= (this.sent.at(-1)?.departAt ?? 0), "sent out of order");
+        this.sent.push({ departAt, message });
+        return departAt;
+      },
+      trace: (step) => void this.traces.push(step),
+      report: (topic, value) => void this.reports.push({ at: this.now, topic, value }),
+    };
+  }
+}
+
+function onCpu(program: CpuProgram): Program {
+  return ({ cpu }) => program(cpu);
+}
+
+/** A boot that opens nothing. */
+// deno-lint-ignore require-yield -- there is nothing to wait for
+export function* noDriver(cpu: Cpu): Steps<Device> {
+  return { cpu } as Device;
+}
+
+/** `length` bytes that differ from their neighbours and from those of another `salt`. */
+export function pattern(length: number, salt = 1): Uint8Array<ArrayBuffer> {
+  return Uint8Array.from({ length }, (_, i) => (i * 7 + salt * 31 + (i >> 8)) & 0xff || 1);
+}

@@ -1,0 +1,102 @@
+/**
+ * Address handles: `ibv_create_ah`, `ibv_destroy_ah`. Where a UD send goes and what its outer headers
+ * say, made once and named by each send. They live in the driver, the RNIC knows none (mlx5). Of
+ * connected queue pairs the UDP source port can be chosen: `mlx5dv_modify_qp_udp_sport`.
+ */
+import { sourcePortOfFlow } from "../../../fabric/wire/roce/udp.ts";
+import { refuseStale, type VerbError, verbError } from "./device.ts";
+import type { Pd } from "./memory_region.ts";
+import type { Steps } from "../cpu/program.ts";
+import { modifyQp, type Qp } from "./queue_pair.ts";
+
+/** What ibv_ah_attr says of a global route; the GID is an IPv4-mapped address. */
+export interface AhOptions {
+  /** IPv4 address of a port, or of a multicast group (224/4). */
+  readonly address: number;
+  /** DSCP in the upper six bits; the RNIC itself says ECN-capable. 0 by default. */
+  readonly trafficClass?: number;
+  /** Time to live; 64 by default. */
+  readonly hopLimit?: number;
+  /** 20 bits that choose the UDP source port; 0, the default: the two QPNs do (`rocev2.md` §1.1). */
+  readonly flowLabel?: number;
+}
+
+/** ibv_ah. */
+export interface Ah {
+  readonly pd: Pd;
+  readonly address: number;
+  readonly trafficClass: number;
+  readonly hopLimit: number;
+  /** 0 where the QPNs choose it. */
+  readonly udpSourcePort: number;
+  readonly uses: { alive: boolean };
+}
+
+function isWithin(value: number, most: number): boolean {
+  return Number.isInteger(value) && value >= 0 && value <= most;
+}
+
+/** Makes an address handle. EINVAL for values that no header has room for. */
+export function createAh(pd: Pd, options: AhOptions): Ah | VerbError {
+  const { address, trafficClass = 0, hopLimit = 64, flowLabel = 0 } = options;
+  const stale = refuseStale(pd.device, pd.epoch);
+  if (stale !== undefined) return stale;
+  if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
+  if (!isWithin(address, 0xffff_ffff)) return verbError("EINVAL", `No IPv4 address: ${address}`);
+  if (!isWithin(trafficClass, 0xff) || !isWithin(hopLimit, 0xff)) {
+    return verbError("EINVAL", "Traffic class and hop limit have eight bits");
+  }
+  if (!isWithin(flowLabel, 0xf_ffff)) return verbError("EINVAL", "A flow label has 20 bits");
+  pd.uses.count++;
+  const udpSourcePort = flowLabel === 0 ? 0 : sourcePortOfFlow(flowLabel);
+  return { pd, address, trafficClass, hopLimit, udpSourcePort, uses: { alive: true } };
+}
+
+/** A UD receive buffer begins with 40 bytes of which the last 20 hold the IPv4 header (`rocev2.md` §3.8). */
+export const GRH_BYTES = 40;
+const IPV4_AT = GRH_BYTES - 20;
+
+/** IPv4 address that a datagram came from, from the first {@link GRH_BYTES} bytes of its buffer. */
+export function sourceInGrh(grh: Uint8Array): number {
+  return new DataView(grh.buffer, grh.byteOffset, grh.length).getUint32(IPV4_AT + 12);
+}
+
+/**
+ * ibv_create_ah_from_wc: the handle by which a received datagram is answered, from its buffer's first
+ * {@link GRH_BYTES} bytes. Its completion's `srcQp` is whom to name.
+ */
+export function createAhFromWc(pd: Pd, grh: Uint8Array): Ah | VerbError {
+  if (grh.length < GRH_BYTES || grh[IPV4_AT] !== 0x45) {
+    return verbError("EINVAL", "The buffer does not begin with the area of a received datagram");
+  }
+  // The receiver's own marks (ECN) are not the sender's wish.
+  return createAh(pd, { address: sourceInGrh(grh), trafficClass: grh[IPV4_AT + 1]! & 0xfc });
+}
+
+/** EINVAL the second time. Sends that were posted with it are not touched: they carry a copy. */
+export function destroyAh(ah: Ah): VerbError | undefined {
+  if (!ah.uses.alive) return verbError("EINVAL", "The address handle is gone already");
+  ah.uses.alive = false;
+  ah.pd.uses.count--;
+  return undefined;
+}
+
+/** Why a queue pair of `pd` cannot send by this handle; undefined where it can. */
+export function refuseAh(pd: Pd, ah: Ah): string | undefined {
+  if (!ah.uses.alive) return "The address handle is gone";
+  if (ah.pd.handle !== pd.handle || ah.pd.epoch !== pd.epoch) {
+    return "The address handle is of another protection domain";
+  }
+  return undefined;
+}
+
+/**
+ * All packets of a connected queue pair leave from this UDP port, so that a flow can be put on a path
+ * of one's choice; 0 goes back to the computed one (`rocev2.md` §1.1). Only in RTS, else EINVAL.
+ */
+export function* modifyQpUdpSport(
+  qp: Qp,
+  udpSourcePort: number,
+): Steps<VerbError | undefined> {
+  return yield* modifyQp(qp, { udpSourcePort });
+}

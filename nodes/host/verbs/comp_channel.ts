@@ -1,0 +1,92 @@
+/**
+ * Completion channels: `ibv_create_comp_channel`, `ibv_get_cq_event`, `ibv_ack_cq_events`
+ * (`rocev2.md` §4.4). The queues of a channel share its interrupt vector; which of them an interrupt is
+ * about is seen by looking at those that are armed. An event too many is legal, one too few is not.
+ */
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { CQE_BYTES, decodeCqe } from "../../../fabric/wire/host_bus/cqe.ts";
+import { type Cq, isThere } from "./completion_queue.ts";
+import { type Device, type VerbError, verbError } from "./device.ts";
+import type { Steps } from "../cpu/program.ts";
+
+export interface CompChannel {
+  readonly device: Device;
+  /** MSI-X vector of its queues. */
+  readonly vector: number;
+  readonly cqs: Set<Cq>;
+}
+
+export function createCompChannel(device: Device): CompChannel {
+  return { device, vector: device.state.nextVector++, cqs: new Set() };
+}
+
+/** EBUSY while it has completion queues. */
+export function destroyCompChannel(channel: CompChannel): VerbError | undefined {
+  const { size } = channel.cqs;
+  return size === 0 ? undefined : verbError("EBUSY", `The channel has ${size} completion queues`);
+}
+
+/** Whether the queue was armed and has what it was armed for. */
+function hasEvent(cq: Cq): boolean {
+  const { place, entries } = cq;
+  if (place.armed === "no" || !isThere(cq)) return false;
+  for (let position = place.taken; position < place.taken + entries; position++) {
+    const address = cq.address + (position % entries) * CQE_BYTES;
+    const cqe = decodeCqe(cq.device.cpu.load(address, CQE_BYTES), position, entries);
+    if (cqe === undefined) return false;
+    if (place.armed === "any" || cqe.solicited || cqe.status !== "SUCCESS") return true;
+  }
+  return false;
+}
+
+function takeEvent(cq: Cq): void {
+  cq.place.armed = "no";
+  cq.place.unacknowledged++;
+}
+
+/**
+ * Sleeps until an armed queue of the channel has an event. Each event that is got has to be
+ * acknowledged, once the queue is to be destroyed. @returns the queue.
+ */
+export function* getChannelEvent(
+  channel: CompChannel,
+  options: { readonly deadline?: Time } = {},
+): Steps<Cq | "timeout"> {
+  const { cpu } = channel.device;
+  for (;;) {
+    for (const cq of channel.cqs) {
+      if (!hasEvent(cq)) continue;
+      takeEvent(cq);
+      yield* cpu.settle();
+      return cq;
+    }
+    const how = yield* cpu.waitInterrupt(channel.vector, options.deadline ?? NEVER);
+    if (how === "timeout") return "timeout";
+  }
+}
+
+/** Sleeps until the interrupt that `reqNotifyCq` asked for (ibv_get_cq_event of its own channel). */
+export function* getCqEvent(
+  cq: Cq,
+  options: { readonly deadline?: Time } = {},
+): Steps<"event" | "timeout" | VerbError> {
+  if (cq.vector === null) return verbError("EINVAL", "This completion queue has no events");
+  for (;;) {
+    const how = yield* cq.device.cpu.waitInterrupt(cq.vector, options.deadline ?? NEVER);
+    if (how === "timeout") return "timeout";
+    // A vector that is shared may have been raised for another queue.
+    if (cq.sharesVector && !hasEvent(cq)) continue;
+    takeEvent(cq);
+    return "event";
+  }
+}
+
+/** Acknowledges events that were got. EINVAL for more than there were. */
+export function ackCqEvents(cq: Cq, count: number): VerbError | undefined {
+  const { place } = cq;
+  if (!(count >= 0) || count > place.unacknowledged) {
+    return verbError("EINVAL", `${place.unacknowledged} events are not acknowledged, not ${count}`);
+  }
+  place.unacknowledged -= count;
+  return undefined;
+}

@@ -1,0 +1,61 @@
+/** A completion, from the entry in the ring to what its program is told (`rocev2.md` §4.1, §5.3). */
+import type { Cqe, CqeOpcode } from "../../../fabric/wire/host_bus/cqe.ts";
+import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
+import type { ReceiveOpcode, WorkCompletion } from "./completion_queue.ts";
+import type { Device } from "./device.ts";
+import { type Qp, retireRecv, retireSend } from "./queue_pair.ts";
+
+/** Whether it is about a send queue. */
+export function isOfSend(cqe: Cqe): boolean {
+  return cqe.opcode === "requester" || cqe.opcode === "requester-error";
+}
+
+/** What an error completion tells of its queue pair's state (`rocev2.md` §4.1). */
+function noteError(qp: Qp, cqe: Cqe): void {
+  const { life, type } = qp;
+  if (type === "rc" || !isOfSend(cqe)) life.state = "err";
+  else if (life.state === "rts" || life.state === "sqd") life.state = "sqe";
+}
+
+/**
+ * An entry of the ring as its program sees it; what it retires is free again. Undefined where its queue
+ * pair has been destroyed meanwhile: such completions are discarded.
+ */
+export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefined {
+  const qp = device.state.queuePairs.get(cqe.qpn);
+  if (qp === undefined) return undefined;
+  // A write that failed its verification is answered: its queue pair goes on (V-01).
+  if (cqe.status !== "SUCCESS" && cqe.status !== "VERIFY_ERR") noteError(qp, cqe);
+  const retired = isOfSend(cqe) ? retireSend(qp, cqe.wqeIndex) : retireRecv(qp, cqe.wqeIndex);
+  if (device.cpu.noting) noteCompleted(qp, cqe, { device, wrId: retired.wrId });
+  const verify = decodeVerdict(cqe.verify);
+  return {
+    wrId: retired.wrId,
+    status: cqe.status,
+    opcode: isOfReceive(cqe.opcode) ? cqe.opcode : retired.opcode,
+    qpNum: cqe.qpn,
+    byteLen: cqe.byteCount,
+    immData: cqe.immediate,
+    psn: cqe.psn,
+    va: Number(cqe.va),
+    srcQp: cqe.sourceQpn,
+    ...(verify !== undefined && { verify }),
+  };
+}
+
+/** Tells whoever explores this host's programs (`Cpu.note`). */
+function noteCompleted(
+  { qpn, srq }: Qp,
+  cqe: Cqe,
+  { device, wrId }: { readonly device: Device; readonly wrId: number },
+): void {
+  const { wqeIndex: wqe, status } = cqe;
+  const of = { kind: "completed", qpn, wqe, wrId, status } as const;
+  if (isOfSend(cqe)) device.cpu.note({ ...of, queue: "send" });
+  else if (srq === undefined) device.cpu.note({ ...of, queue: "recv" });
+  else device.cpu.note({ ...of, queue: "shared", srqn: srq.srqn });
+}
+
+function isOfReceive(opcode: CqeOpcode): opcode is ReceiveOpcode {
+  return opcode !== "requester" && opcode !== "requester-error" && opcode !== "resize";
+}

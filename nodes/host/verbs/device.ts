@@ -1,0 +1,261 @@
+/**
+ * The driver's view of the RNIC: queue information laid out in host memory (Q-04), and what all
+ * programs of the host share. Read `verbs.ts` for what a program calls.
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import type { HostPlan, HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import {
+  encodeSpace3,
+  SPACE1_BYTES,
+  SPACE2_BYTES,
+  SPACE3_BYTES,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
+import type {
+  PersistencePlan,
+  RnicEvent,
+  RnicReply,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { OutOfMemory } from "../memory/address_map.ts";
+import { survives } from "../memory/adr.ts";
+import type { CmAgent } from "../cm/cm_agent.ts";
+import type { Gsi } from "../cm/gsi.ts";
+import type { Mr, Pd } from "./memory_region.ts";
+import type { Buffer, Cpu, Steps } from "../cpu/program.ts";
+import type { Qp } from "./queue_pair.ts";
+import type { Verbs } from "../verbs.ts";
+
+/** errno names as libibverbs returns them. */
+export type Errno = "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT" | "EFAULT";
+
+/** "The verb said no": nothing has changed. `reason` says what was found and what was expected. */
+export interface VerbError {
+  readonly errno: Errno;
+  readonly reason: string;
+}
+
+export function verbError(errno: Errno, reason: string): VerbError {
+  return { errno, reason };
+}
+
+/** Whether a verb's answer is an error. */
+export function failed<T>(answer: T | VerbError): answer is VerbError {
+  return typeof answer === "object" && answer !== null && "errno" in answer;
+}
+
+/** A verb failed where the program had no other way on: ends the program, not the host. */
+export class ProgramError extends Error {
+  override readonly name = "ProgramError";
+}
+
+/** The answer, or a {@link ProgramError} with errno and reason: for programs that would give up. */
+export function must<T>(answer: T | VerbError): T {
+  if (failed(answer)) throw new ProgramError(`${answer.errno}: ${answer.reason}`);
+  return answer;
+}
+
+/** When data goes into the WQE itself instead of being fetched by DMA (Q-02). */
+export type InlineRule =
+  /** Every payload of at most `bytes`. */
+  | { readonly by: "size"; readonly bytes: number }
+  /** Payloads of these operations, of at most `bytes`. */
+  | { readonly by: "type"; readonly opcodes: readonly string[]; readonly bytes: number }
+  /** Only where the work request says so. */
+  | { readonly by: "program" };
+
+export interface DeviceOptions {
+  /** Q-06: a doorbell names the queue only, or carries the write pointer as well. */
+  readonly doorbell?: "number" | "pointer";
+  /** Q-02: what queue pairs do unless they say otherwise. Size threshold 220 B by default. */
+  readonly inline?: InlineRule;
+}
+
+/** What all programs of one host share. */
+export interface DeviceState {
+  readonly timing: HostTiming;
+  readonly completion: "poll" | "interrupt";
+  readonly doorbell: "number" | "pointer";
+  readonly inline: InlineRule;
+  /** Virtual addresses of the three spaces of queue information (Q-04). */
+  readonly space1: number;
+  readonly space2: number;
+  readonly space3: number;
+  readonly queues: number;
+  readonly persistence: PersistencePlan;
+  /** IPv4 address, MAC and largest path MTU of the port. */
+  readonly address: number;
+  readonly mac: number;
+  readonly mtu: number;
+  readonly queuePairs: Map<number, Qp>;
+  /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
+  readonly pds: Map<number, Pd>;
+  readonly regions: Map<number, Mr>;
+  /** Asynchronous events that no program has taken. */
+  readonly asyncEvents: RnicEvent[];
+  readonly cm: CmAgent;
+  /**
+   * First addresses of the memory that the RNIC uses, by whose it is: a queue's ring, a space of queue
+   * information. Given back once: when its queue is destroyed, or all when the RNIC has failed and is back.
+   */
+  readonly held: Map<object, number>;
+  /** QP 1, once `openDevice` has made it. */
+  gsi: Gsi | undefined;
+  /** Counts how often the device was opened: what an earlier one made is gone. */
+  epoch: number;
+  nextPd: number;
+  nextVector: number;
+}
+
+/** An opened device, as one program sees it: what it does through it is paid by `cpu`. */
+export interface Device {
+  readonly cpu: Cpu;
+  readonly state: DeviceState;
+  /** Everything a program can call, so that its file need import types only. */
+  readonly verbs: Verbs;
+  /** May give queue pairs controlled Q_Keys, those with bit 31 set: the driver may, programs may not. */
+  readonly privileged?: true;
+}
+
+/** The same device for a program on another core. */
+export function deviceOn(device: Device, cpu: Cpu): Device {
+  return { cpu, state: device.state, verbs: device.verbs };
+}
+
+/** Refuses what was made before the RNIC failed and came back: its numbers may be another's now. */
+export function refuseStale(device: Device, epoch: number): VerbError | undefined {
+  if (epoch === device.state.epoch) return undefined;
+  return verbError("ENOENT", "The RNIC has failed since this was made");
+}
+
+/** Gives the memory back, unless that was done when the RNIC had failed. */
+export function giveBack({ cpu, state }: Device, owner: object): void {
+  const address = state.held.get(owner);
+  if (address === undefined) return;
+  state.held.delete(owner);
+  cpu.free({ address });
+}
+
+/** A reply, unless it is found only when the RNIC has failed and is back: then there is nothing of it. */
+export function inTime<T>(reply: T | VerbError, device: Device, epoch: number): T | VerbError {
+  return failed(reply) ? reply : refuseStale(device, epoch) ?? reply;
+}
+
+/** P-02: the flow that a persistent DMA write takes here, and so who flushes it. */
+export function persistencePlan(plan: HostPlan): PersistencePlan {
+  const noSnoop = plan.architecture === "ddio+ns";
+  const flow = plan.ddio && !noSnoop ? 2 : 1;
+  return { flow, flush: flushOf(plan, flow), noSnoop };
+}
+
+/** A read behind a write pushes it out of the IIO, and only a CPU out of the LLC: where it must (P-01). */
+function flushOf({ domain }: HostPlan, flow: 1 | 2): PersistencePlan["flush"] {
+  if (survives("iio", domain)) return "none";
+  return flow === 1 || survives("llc", domain) ? "read" : "cpu";
+}
+
+/**
+ * Lays out queue information for `plan.queues` queues (Q-04: K·R1, K·R2, K·R3 bytes) and hands the
+ * place to the RNIC.
+ */
+export function* initDevice(
+  cpu: Cpu,
+  plan: HostPlan,
+  options: DeviceOptions & { readonly cm: CmAgent },
+): Steps<DeviceState> {
+  const queues = plan.queues;
+  const space1 = cpu.allocateContiguous(queues * SPACE1_BYTES);
+  const space2 = cpu.allocateContiguous(queues * SPACE2_BYTES);
+  const space3 = cpu.allocateContiguous(queues * SPACE3_BYTES);
+  const persistence = persistencePlan(plan);
+  const spaces = {
+    queues,
+    space1: contiguous(space1),
+    space2: contiguous(space2),
+    space3: contiguous(space3),
+  };
+  const reply = expectReply("init", yield* cpu.command({ op: "init", spaces, persistence }));
+  const held = new Map([space1, space2, space3].map((space) => [space as object, space.address]));
+  if (failed(reply)) { for (const address of held.values()) cpu.free({ address }); }
+  if (failed(reply)) throw new ProgramError(`Cannot open the RNIC: ${reply.reason}`);
+  return {
+    timing: plan.timing,
+    completion: plan.completion,
+    doorbell: options.doorbell ?? "pointer",
+    inline: options.inline ?? { by: "size", bytes: 220 },
+    space1: space1.address,
+    space2: space2.address,
+    space3: space3.address,
+    queues,
+    persistence,
+    address: reply.address,
+    mac: reply.mac,
+    mtu: reply.mtu,
+    queuePairs: new Map(),
+    pds: new Map(),
+    regions: new Map(),
+    asyncEvents: [],
+    cm: options.cm,
+    held,
+    gsi: undefined,
+    epoch: 0,
+    nextPd: 1,
+    nextVector: 0,
+  };
+}
+
+/** Physical address of a buffer that the RNIC takes as one piece: a ring, a space. */
+export function contiguous(buffer: Buffer): number {
+  const first = buffer.pages[0]!;
+  for (let i = 1; i < buffer.pages.length; i++) {
+    assert(
+      buffer.pages[i] === first + i * buffer.pageBytes,
+      `A ring of ${buffer.length} B lies in scattered pages`,
+    );
+  }
+  return first + buffer.address % buffer.pageBytes;
+}
+
+/** What `allocate` returns, or ENOMEM where the host's memory is used up. */
+export function allocated(allocate: () => Buffer): Buffer | VerbError {
+  try {
+    return allocate();
+  } catch (error) {
+    if (!(error instanceof OutOfMemory)) throw error;
+    return verbError("ENOMEM", error.message);
+  }
+}
+
+/** The next power of two. */
+export function powerOfTwo(least: number): number {
+  let size = 2;
+  while (size < least) size *= 2;
+  return size;
+}
+
+type ReplyTo<Op> = Extract<RnicReply, { status: "ok"; op: Op }>;
+
+/** The reply to a command with answer `op`, or the firmware's error. */
+export function expectReply<Op extends Extract<RnicReply, { status: "ok" }>["op"]>(
+  op: Op,
+  reply: RnicReply,
+): ReplyTo<Op> | VerbError {
+  if (reply.status === "error") return verbError(reply.errno, reply.reason);
+  assert(reply.op === op, `The firmware answered ${reply.op} where ${op} was expected`);
+  return reply as ReplyTo<Op>;
+}
+
+/**
+ * Stores the host's own pointer of a queue into space 3 with its time (Q-05, Q-08). Times of one queue
+ * rise strictly, so that the newer of two pointers can always be told.
+ * @returns the time stored.
+ */
+export function storePointer(
+  device: Device,
+  queue: { readonly queue: number; stamp: Time },
+  pointer: number,
+): Time {
+  queue.stamp = Math.max(device.cpu.now, queue.stamp + 1);
+  const address = device.state.space3 + queue.queue * SPACE3_BYTES;
+  device.cpu.store(address, encodeSpace3({ pointer, stamp: queue.stamp }));
+  return queue.stamp;
+}

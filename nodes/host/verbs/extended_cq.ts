@@ -1,0 +1,56 @@
+/**
+ * Extended polling: `ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll` and the readers of the current
+ * completion. It takes the same completions as `pollCq`, one at a time.
+ */
+import { type Cq, takeCompletions, type WorkCompletion } from "./completion_queue.ts";
+import { type VerbError, verbError } from "./device.ts";
+import type { Steps } from "../cpu/program.ts";
+
+/** Makes the next completion the current one, without letting time pass. */
+function advance(cq: Cq): VerbError | undefined {
+  const [completion] = takeCompletions(cq, 1);
+  cq.place.current = completion;
+  return completion === undefined ? verbError("ENOENT", "No completion is there") : undefined;
+}
+
+/** Begins a session with the first completion. ENOENT where there is none: no session has begun. */
+export function startPoll(cq: Cq): VerbError | undefined {
+  if (cq.place.polling) return verbError("EINVAL", "A session is open: end it first");
+  const none = advance(cq);
+  cq.place.polling = none === undefined;
+  return none;
+}
+
+/** Goes on to the next completion. ENOENT where there is none; the session stays open. */
+export function nextPoll(cq: Cq): VerbError | undefined {
+  return cq.place.polling ? advance(cq) : verbError("EINVAL", "No session is open");
+}
+
+/** Ends the session; what it has cost is paid here. */
+export function* endPoll(cq: Cq): Steps<void> {
+  cq.place.polling = false;
+  cq.place.current = undefined;
+  yield* cq.device.cpu.settle();
+}
+
+/** wr_id, status and all that the `ibv_wc_read_…` functions read of the current completion. */
+export function wcRead(cq: Cq): WorkCompletion | VerbError {
+  return cq.place.current ?? verbError("EINVAL", "No completion is current");
+}
+
+/** An optional field of a completion; `verify` is the vendor's (V-01). */
+export type WcFlag = "grh" | "with-imm" | "with-inv" | "verify";
+
+/** ibv_wc_read_wc_flags: which optional fields mean something. */
+export function wcFlags(completion: WorkCompletion): readonly WcFlag[] {
+  const flags: WcFlag[] = [];
+  const { opcode, status, srcQp, verify } = completion;
+  // Not with success alone: it says why a write has failed.
+  if (verify !== undefined) flags.push("verify");
+  if (status !== "SUCCESS") return flags;
+  // Only datagrams name their sender, and they alone have a global route header.
+  if (srcQp !== 0) flags.push("grh");
+  if (opcode === "recv-immediate" || opcode === "recv-write-immediate") flags.push("with-imm");
+  if (opcode === "recv-invalidate") flags.push("with-inv");
+  return flags;
+}

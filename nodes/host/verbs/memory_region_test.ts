@@ -1,0 +1,106 @@
+import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
+import { beforeEach, describe, it } from "@std/testing/bdd";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { type Device, failed, must, type VerbError } from "./device.ts";
+import {
+  type Access,
+  allocPd,
+  deallocPd,
+  deregMr,
+  type Pd,
+  regMr,
+  reregMr,
+} from "./memory_region.ts";
+import { openDevice } from "../verbs.ts";
+import { VerbsRig } from "../testing/verbs_testing.ts";
+
+let rig: VerbsRig, device: Device, pd: Pd;
+
+beforeEach(() => {
+  rig = new VerbsRig();
+  device = rig.run(openDevice(rig, rig.plan));
+  pd = allocPd(device);
+});
+
+function errnoOf(answer: unknown): string | undefined {
+  return failed(answer as VerbError) ? (answer as VerbError).errno : undefined;
+}
+
+describe("regMr", () => {
+  it("P-22: sends the page table, first VA, length and access flags", () => {
+    const buffer = rig.allocate(3 * 4096);
+    const mr = must(rig.run(regMr(pd, buffer, {
+      access: ["localWrite", "remoteRead"],
+      offset: 4000,
+      length: 200,
+    })));
+    const { region } = rig.sent("register-mr").at(-1)!;
+    same(region, {
+      pd: pd.handle,
+      va: buffer.address + 4000,
+      length: 200,
+      access: ACCESS.localWrite | ACCESS.remoteRead,
+      pageBytes: 4096,
+      pages: buffer.pages.slice(0, 2),
+      persistent: false,
+    });
+    equal(mr.address, buffer.address + 4000);
+  });
+
+  it("P-05: says of each region, and of its new place, whether it is storage class memory", () => {
+    const access: Access[] = ["localWrite", "remoteWrite"];
+    const part = { offset: 65536, length: 256 };
+    const mr = must(rig.run(regMr(pd, rig.scm, { access, ...part })));
+    equal(rig.sent("register-mr").at(-1)!.region.persistent, true);
+    equal(rig.run(reregMr(mr, { place: { buffer: rig.allocate(64) } })), undefined);
+    equal(rig.sent("reregister-mr").at(-1)!.change.place!.persistent, false);
+    equal(rig.run(reregMr(mr, { place: { buffer: rig.scm, ...part } })), undefined);
+    equal(rig.sent("reregister-mr").at(-1)!.change.place!.persistent, true);
+  });
+
+  it("§7 #31: refuses remote write or atomic access without local write", () => {
+    const buffer = rig.allocate(64);
+    const lists: Access[][] = [["remoteWrite"], ["remoteAtomic"], ["remoteRead", "remoteWrite"]];
+    const sent = rig.commands.length;
+    for (const access of lists) equal(errnoOf(rig.run(regMr(pd, buffer, { access }))), "EINVAL");
+    equal(rig.commands.length, sent);
+  });
+
+  it("P-22: grants remote write persistence on SCM only, and with remote write only", () => {
+    const all: Access[] = ["localWrite", "remoteWrite", "remoteWritePersistence"];
+    equal(errnoOf(rig.run(regMr(pd, rig.allocate(64), { access: all }))), "EINVAL");
+    const scm = { offset: 65536, length: 256 };
+    ok(!failed(rig.run(regMr(pd, rig.scm, { access: all, ...scm }))));
+    const access: Access[] = ["localWrite", "remoteWritePersistence"];
+    equal(errnoOf(rig.run(regMr(pd, rig.scm, { access, ...scm }))), "EINVAL");
+  });
+
+  it("§4.5: grants FLUSH to persistence on SCM only, to visibility anywhere", () => {
+    const persistent: Access[] = ["localWrite", "remoteWrite", "flushPersistent"];
+    equal(errnoOf(rig.run(regMr(pd, rig.allocate(64), { access: persistent }))), "EINVAL");
+    const visible: Access[] = ["localWrite", "remoteWrite", "flushGlobal"];
+    const mr = must(rig.run(regMr(pd, rig.allocate(64), { access: visible })));
+    equal(errnoOf(rig.run(reregMr(mr, { access: persistent }))), "EINVAL");
+    const scm = { offset: 65536, length: 256 };
+    ok(!failed(rig.run(regMr(pd, rig.scm, { access: persistent, ...scm }))));
+  });
+
+  it("refuses what does not lie in the buffer", () => {
+    const buffer = rig.allocate(64);
+    const parts = [{ offset: 1 }, { length: 0 }, { offset: -1, length: 8 }, { length: Number.NaN }];
+    for (const part of [{ offset: 60, length: 5 }, ...parts.slice(1)]) {
+      equal(errnoOf(rig.run(regMr(pd, buffer, { access: [], ...part }))), "EINVAL");
+    }
+    equal(must(rig.run(regMr(pd, buffer, { access: [], ...parts[0]! }))).length, 63);
+  });
+});
+
+describe("deallocPd", () => {
+  it("§7 #16: EBUSY while a region lives in it, EINVAL the second time", () => {
+    const mr = must(rig.run(regMr(pd, rig.allocate(64), { access: [] })));
+    equal(errnoOf(deallocPd(pd)), "EBUSY");
+    equal(rig.run(deregMr(mr)), undefined);
+    equal(deallocPd(pd), undefined);
+    equal(errnoOf(deallocPd(pd)), "EINVAL");
+  });
+});

@@ -1,0 +1,32 @@
+/** Multicast groups of UD queue pairs: `ibv_attach_mcast`, `ibv_detach_mcast`. */
+import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
+import { expectReply, failed, refuseStale, type VerbError, verbError } from "./device.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { Qp } from "./queue_pair.ts";
+
+/**
+ * The queue pair gets a copy of each datagram to the group (IPv4, 224/4), once however often it is
+ * attached. EINVAL where it is not UD. The RNIC tells the switches by itself (IGMP).
+ */
+export function* attachMcast(qp: Qp, group: number): Steps<VerbError | undefined> {
+  return yield* change(qp, "attach-mcast", group);
+}
+
+/** No copies any more. EINVAL where it is not attached. */
+export function* detachMcast(qp: Qp, group: number): Steps<VerbError | undefined> {
+  return yield* change(qp, "detach-mcast", group);
+}
+
+function* change(
+  qp: Qp,
+  op: "attach-mcast" | "detach-mcast",
+  group: number,
+): Steps<VerbError | undefined> {
+  const { device, qpn, type } = qp;
+  const stale = refuseStale(device, qp.pd.epoch);
+  if (stale !== undefined) return stale;
+  if (type !== "ud") return verbError("EINVAL", `Only UD queue pairs have groups: this is ${type}`);
+  if (!isGroupAddress(group)) return verbError("EINVAL", `No group address: ${group}`);
+  const reply = expectReply("done", yield* device.cpu.command({ op, qpn, group }));
+  return failed(reply) ? reply : undefined;
+}

@@ -1,0 +1,33 @@
+/** What a CPU of flow 2 has to flush when the RNIC has consumed a RECV for a peer's persistence (P-26). */
+import { assert } from "../../../fabric/base/assert.ts";
+import {
+  decodePersistRanges,
+  PERSIST_RANGE_BYTES,
+} from "../../../fabric/wire/host_bus/persist_ranges.ts";
+import type { WorkCompletion } from "./completion_queue.ts";
+import type { Cpu } from "../cpu/program.ts";
+
+/** Bytes of memory that a peer has written. */
+export interface DirtyRange {
+  readonly va: number;
+  readonly length: number;
+}
+
+/**
+ * The ranges that a `recv-persistence` completion asks for: what the peer has written plainly before,
+ * which stands in the RECV's memory at `recv`, then the message's own (P-31). All are to be flushed
+ * before `persistence-ack` is posted with the completion's `psn`.
+ */
+export function persistRanges(
+  cpu: Pick<Cpu, "load">,
+  completion: Pick<WorkCompletion, "opcode" | "va" | "byteLen" | "immData">,
+  recv: number,
+): DirtyRange[] {
+  const { opcode, va, byteLen, immData: more } = completion;
+  assert(opcode === "recv-persistence", `A completion of ${opcode} names no range to be flushed`);
+  const told = more === 0 ? new Uint8Array(0) : cpu.load(recv, more * PERSIST_RANGE_BYTES);
+  const ranges = decodePersistRanges(told).map(({ va, length }) => {
+    return { va: Number(va), length: Number(length) };
+  });
+  return byteLen === 0 ? ranges : [...ranges, { va, length: byteLen }];
+}

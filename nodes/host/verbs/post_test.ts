@@ -1,0 +1,246 @@
+import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
+import { beforeEach, describe, it } from "@std/testing/bdd";
+import {
+  decodeDoorbell,
+  decodeSpace3,
+  DOORBELL_OFFSET,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
+import { decodeRecvWqe, decodeSendWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
+import { createAh } from "./address_handle.ts";
+import { type Cq, createCq, pollCq } from "./completion_queue.ts";
+import { type Device, type DeviceOptions, must } from "./device.ts";
+import { allocPd, type Mr, type Pd, regMr } from "./memory_region.ts";
+import { postRecv, postSend, type SendRequest, sge } from "./post.ts";
+import { createQp, type Qp, type QpOptions } from "./queue_pair.ts";
+import { openDevice } from "../verbs.ts";
+import { VerbsRig } from "../testing/verbs_testing.ts";
+
+let rig: VerbsRig, device: Device, pd: Pd, cq: Cq, mr: Mr, qp: Qp;
+
+function open(options: DeviceOptions = {}, changes: Partial<QpOptions> = {}): void {
+  rig = new VerbsRig();
+  device = rig.run(openDevice(rig, rig.plan, options));
+  pd = allocPd(device);
+  cq = must(rig.run(createCq(device, { entries: 64 })));
+  mr = must(rig.run(regMr(pd, rig.allocate(4096), { access: ["localWrite"] })));
+  const plan: QpOptions = { type: "rc", sendCq: cq, recvCq: cq, maxSendWr: 6, maxRecvWr: 3 };
+  qp = must(rig.run(createQp(pd, { ...plan, ...changes })));
+  qp.life.state = "rts";
+  rig.registers.length = 0;
+}
+
+function write(wrId: number, changes: Partial<SendRequest> = {}): SendRequest {
+  const sges = [sge(mr, 0, 1000)];
+  return { opcode: "write", wrId, sges, remote: { va: 0x6000_0000_0000, rkey: 5 }, ...changes };
+}
+
+function wqeAt(position: number) {
+  const address = qp.sq.address + position * WQE_UNIT_BYTES;
+  return decodeSendWqe(rig.load(address, Math.min(5, qp.sq.depth - position) * WQE_UNIT_BYTES));
+}
+
+function pointerOf(queue: number): { pointer: number; stamp: number } {
+  return decodeSpace3(rig.load(device.state.space3 + queue * 16, 16));
+}
+
+beforeEach(() => open());
+
+describe("postSend", () => {
+  it("Q-05: writes the WQE and the write pointer to memory, and rings once for a batch", () => {
+    equal(rig.run(postSend(qp, [write(1), write(2)])), undefined);
+    const wqe = wqeAt(1)!;
+    same([wqe.opcode, wqe.index, wqe.qpn, wqe.signaled], ["write", 1, qp.qpn, true]);
+    same(wqe.remote, { va: 0x6000_0000_0000n, rkey: 5 });
+    same(wqe.sges, [{ address: mr.address, length: 1000, lkey: mr.lkey }]);
+    equal(pointerOf(qp.sq.queue).pointer, 1);
+    equal(rig.registers.length, 1);
+    equal(rig.registers[0]!.offset, DOORBELL_OFFSET);
+    same(decodeDoorbell(rig.registers[0]!.bytes), {
+      queue: qp.sq.queue,
+      write: pointerOf(qp.sq.queue),
+    });
+  });
+
+  it("Q-06: a doorbell may carry the queue's number only", () => {
+    open({ doorbell: "number" });
+    rig.run(postSend(qp, write(1)));
+    same(decodeDoorbell(rig.registers[0]!.bytes), { queue: qp.sq.queue });
+    equal(pointerOf(qp.sq.queue).pointer, 0);
+  });
+
+  it("Q-08: times of one queue's pointers rise strictly, also at one instant", () => {
+    rig.plan.timing satisfies object;
+    const stamps: number[] = [];
+    for (let i = 0; i < 3; i++) {
+      rig.run(postSend(qp, write(i)));
+      stamps.push(pointerOf(qp.sq.queue).stamp);
+      rig.now = 1_000;
+    }
+    ok(stamps[0]! < stamps[1]! && stamps[1]! < stamps[2]!);
+  });
+
+  it("Q-02: puts small payloads into the WQE, by size, by type, or where the program says so", () => {
+    rig.store(mr.address, Uint8Array.of(1, 2, 3));
+    const small = { sges: [sge(mr, 0, 3)] };
+    const inlined = (changes: Partial<SendRequest> = {}) => {
+      const position = (qp.sq.write + 1) % qp.sq.depth;
+      equal(rig.run(postSend(qp, write(1, { ...small, ...changes }))), undefined);
+      return wqeAt(position)!.inline !== undefined;
+    };
+    same([inlined(), inlined({ inline: false }), inlined({ sges: [sge(mr, 0, 221)] })], [
+      true,
+      false,
+      false,
+    ]);
+    same(wqeAt(0)!.inline, Uint8Array.of(1, 2, 3));
+    open({ inline: { by: "type", opcodes: ["send"], bytes: 64 } });
+    same([inlined(), inlined({ opcode: "send", remote: undefined! })], [false, true]);
+    open({ inline: { by: "program" } });
+    same([inlined(), inlined({ inline: true })], [false, true]);
+  });
+
+  it("Q-01: a WQE of several units goes on at the ring's beginning", () => {
+    const data = Uint8Array.from({ length: 220 }, (_, i) => i + 1);
+    rig.store(mr.address, data);
+    const big = write(7, { sges: [sge(mr, 0, 220)] });
+    const { depth } = qp.sq;
+    let at = 0;
+    while (depth - at >= 4) {
+      rig.run(postSend(qp, big));
+      rig.complete(cq, { qpn: qp.qpn, wqeIndex: at });
+      equal(rig.run(pollCq(cq, 1))[0]!.wrId, 7);
+      at += 4;
+      if (at % depth === 0) {
+        // Shift by one unit, so that the next pass wraps inside a WQE.
+        rig.run(postSend(qp, write(8)));
+        rig.complete(cq, { qpn: qp.qpn, wqeIndex: 0 });
+        rig.run(pollCq(cq, 1));
+        at = 1;
+        while (depth - at >= 4) {
+          rig.run(postSend(qp, big));
+          rig.complete(cq, { qpn: qp.qpn, wqeIndex: at });
+          rig.run(pollCq(cq, 1));
+          at += 4;
+        }
+      }
+    }
+    equal(depth - at, 3);
+    rig.run(postSend(qp, big));
+    equal(pointerOf(qp.sq.queue).pointer, 0);
+    const bytes = new Uint8Array(4 * WQE_UNIT_BYTES);
+    bytes.set(rig.load(qp.sq.address + at * WQE_UNIT_BYTES, 3 * WQE_UNIT_BYTES));
+    bytes.set(rig.load(qp.sq.address, WQE_UNIT_BYTES), 3 * WQE_UNIT_BYTES);
+    same(decodeSendWqe(bytes)!.inline, data);
+  });
+
+  it("§4.3: stops at the first bad request; the earlier ones are posted", () => {
+    const bad = write(2, { remote: undefined! });
+    const answer = rig.run(postSend(qp, [write(1), bad, write(3)]));
+    same([answer?.errno, answer?.bad], ["EINVAL", 1]);
+    equal(pointerOf(qp.sq.queue).pointer, 0);
+    equal(rig.registers.length, 1);
+  });
+
+  it("§4.3: ENOMEM when as many are outstanding as the queue pair was made for", () => {
+    const answer = rig.run(postSend(qp, Array.from({ length: 7 }, (_, i) => write(i))));
+    same([answer?.errno, answer?.bad], ["ENOMEM", 6]);
+  });
+
+  it("§7 #2: EINVAL in RESET, INIT and RTR, and nothing is rung", () => {
+    for (const state of ["reset", "init", "rtr"] as const) {
+      qp.life.state = state;
+      equal(rig.run(postSend(qp, write(1)))?.errno, "EINVAL", state);
+    }
+    equal(rig.registers.length, 0);
+    qp.life.state = "err";
+    equal(rig.run(postSend(qp, write(1))), undefined);
+  });
+
+  it("§4.3: EINVAL for too many elements, too much inline, or an operation of another type", () => {
+    const part = sge(mr, 0, 8);
+    const wrong: Partial<SendRequest>[] = [
+      { sges: [part, part] },
+      { inline: true, sges: [sge(mr, 0, 300)] },
+      { opcode: "read", inline: true, sges: [part] },
+      { opcode: "send" },
+      { opcode: "fetch-add", sges: [part] },
+      { ud: { qKey: 1, qpn: 2, ah: must(createAh(pd, { address: 3 })) } },
+    ];
+    for (const changes of wrong) {
+      equal(rig.run(postSend(qp, write(1, changes)))?.errno, "EINVAL", Object.keys(changes).join());
+    }
+    open({}, { type: "ud" });
+    equal(rig.run(postSend(qp, write(1)))?.errno, "EINVAL");
+  });
+});
+
+describe("postSend of what the standard's later issues added", () => {
+  function memory(opcode: "flush" | "atomic-write", changes: Partial<SendRequest>): SendRequest {
+    return { opcode, wrId: 1, remote: { va: 0x6000_0000_0000, rkey: 5 }, ...changes };
+  }
+
+  it("P-50: flush takes placement, selectivity and length along (ibv_wr_flush)", () => {
+    const cases: [NonNullable<SendRequest["flush"]>, object][] = [
+      [{ placement: ["global"], selectivity: "range", length: 600 }, {
+        select: 0,
+        placement: 1,
+        length: 600,
+      }],
+      [{ placement: ["persistent"], selectivity: "mr" }, { select: 1, placement: 2, length: 0 }],
+      [{ placement: ["global", "persistent"], selectivity: "range", length: 2 ** 31 }, {
+        select: 0,
+        placement: 3,
+        length: 2 ** 31,
+      }],
+    ];
+    for (const [flush, expected] of cases) {
+      open();
+      equal(rig.run(postSend(qp, memory("flush", { flush }))), undefined);
+      same(wqeAt(0)!.flush, expected);
+      same(wqeAt(0)!.remote, { va: 0x6000_0000_0000n, rkey: 5 });
+    }
+  });
+
+  it("P-50: atomic-write takes its eight bytes along, whatever the queue pair's inline limit", () => {
+    open({ inline: { by: "size", bytes: 0 } });
+    rig.store(mr.address, Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8));
+    equal(rig.run(postSend(qp, memory("atomic-write", { sges: [sge(mr, 0, 8)] }))), undefined);
+    same(wqeAt(0)!.inline, Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8));
+  });
+
+  it("§4.3: EINVAL for what makes no sense", () => {
+    const flush = { placement: ["global"], selectivity: "range", length: 8 } as const;
+    const wrong: SendRequest[] = [
+      memory("flush", {}),
+      memory("flush", { flush: { ...flush, placement: [] } }),
+      memory("flush", { flush: { ...flush, length: -1 } }),
+      memory("flush", { flush: { ...flush, length: 2 ** 31 + 1 } }),
+      memory("flush", { flush, sges: [sge(mr, 0, 8)] }),
+      memory("atomic-write", { sges: [sge(mr, 0, 4)] }),
+      memory("atomic-write", { sges: [sge(mr, 0, 8)], inline: false }),
+      write(1, { flush }),
+    ];
+    for (const request of wrong) {
+      equal(rig.run(postSend(qp, request))?.errno, "EINVAL", JSON.stringify(request));
+    }
+  });
+});
+
+describe("postRecv", () => {
+  it("Q-12: the receive queue has WQEs, a write pointer and a doorbell as the send queue has", () => {
+    const sges = [sge(mr, 64, 100)];
+    equal(rig.run(postRecv(qp, [{ wrId: 1, sges }, { wrId: 2, sges }])), undefined);
+    same(decodeRecvWqe(rig.load(qp.rq.address + qp.rq.stride, qp.rq.stride)), sges);
+    equal(pointerOf(qp.rq.queue).pointer, 1);
+    same(rig.registers.map(({ bytes }) => decodeDoorbell(bytes)!.queue), [qp.rq.queue]);
+  });
+
+  it("§7 #1 #3 #4: EINVAL in RESET and for too many elements, ENOMEM when full", () => {
+    const part = sge(mr, 0, 8);
+    equal(rig.run(postRecv(qp, { sges: [part, part] }))?.errno, "EINVAL");
+    const answer = rig.run(postRecv(qp, Array.from({ length: 4 }, () => ({ sges: [part] }))));
+    same([answer?.errno, answer?.bad], ["ENOMEM", 3]);
+    qp.life.state = "reset";
+    equal(rig.run(postRecv(qp, { sges: [part] }))?.errno, "EINVAL");
+  });
+});

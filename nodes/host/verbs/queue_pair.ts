@@ -1,0 +1,376 @@
+/**
+ * Queue pairs: `ibv_create_qp`, `ibv_modify_qp`, `ibv_query_qp`, `ibv_destroy_qp`, and the driver's
+ * record of what lies in their rings. Posting is in `post.ts`.
+ */
+import { fail } from "../../../fabric/base/assert.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { decodeSpace1, SPACE1_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
+import type {
+  CqesWritten,
+  QpAttributes,
+  QpState,
+  QpType,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
+import {
+  MAX_INLINE_BYTES,
+  MAX_SGE,
+  WQE_UNIT_BYTES,
+  type WqeOpcode,
+} from "../../../fabric/wire/host_bus/wqe.ts";
+import { type Cq, endLife } from "./completion_queue.ts";
+import {
+  allocated,
+  contiguous,
+  type Device,
+  expectReply,
+  failed,
+  giveBack,
+  type InlineRule,
+  inTime,
+  powerOfTwo,
+  refuseStale,
+  storePointer,
+  type VerbError,
+  verbError,
+} from "./device.ts";
+import type { Pd } from "./memory_region.ts";
+import type { Steps } from "../cpu/program.ts";
+import { retireSlot, type Srq } from "./shared_receive_queue.ts";
+
+/** A WQE's position comes back in 16 bits. */
+const RING_UNITS_MAX = 1 << 16;
+
+/** What the driver knows of one ring. Positions are units from its start. */
+interface Ring {
+  readonly queue: number;
+  stamp: Time;
+  readonly address: number;
+  /** Units, a power of two; at most depth − 1 are filled. */
+  readonly depth: number;
+  /** Most work requests outstanding. */
+  readonly requestsMax: number;
+  /** Last unit filled, oldest unit not yet retired. */
+  write: number;
+  tail: number;
+  /** Units filled and work requests outstanding. */
+  used: number;
+  requests: number;
+  /** By position of a WQE's first unit. */
+  readonly wrIds: number[];
+}
+
+export interface SendRing extends Ring {
+  readonly units: Uint8Array;
+  readonly opcodes: WqeOpcode[];
+}
+
+export interface RecvRing extends Ring {
+  /** Bytes of one receive WQE. */
+  readonly stride: number;
+}
+
+export interface Qp {
+  readonly device: Device;
+  readonly pd: Pd;
+  readonly qpn: number;
+  readonly type: QpType;
+  readonly sendCq: Cq;
+  readonly recvCq: Cq;
+  readonly sq: SendRing;
+  /** Without a unit to fill where receives come from `srq`. */
+  readonly rq: RecvRing;
+  readonly srq: Srq | undefined;
+  /** As far as the driver has seen; {@link queryQp} looks. */
+  readonly life: { state: QpState; attributes: QpAttributes };
+  readonly caps: QpCaps;
+}
+
+export interface QpCaps {
+  readonly maxSendWr: number;
+  readonly maxRecvWr: number;
+  readonly maxSendSge: number;
+  readonly maxRecvSge: number;
+  readonly maxInline: number;
+  readonly inline: InlineRule;
+  readonly persistCompletion: "persistence" | "reception";
+}
+
+export interface QpOptions {
+  readonly type: QpType;
+  readonly sendCq: Cq;
+  readonly recvCq: Cq;
+  readonly maxSendWr: number;
+  /** Of no meaning with `srq`. */
+  readonly maxRecvWr: number;
+  /** Receives come from this shared queue. */
+  readonly srq?: Srq;
+  readonly maxSendSge?: number;
+  readonly maxRecvSge?: number;
+  /** Q-02; the device's rule by default. */
+  readonly inline?: InlineRule;
+  /** P-29: when a persistent write completes; `persistence` by default. */
+  readonly persistCompletion?: "persistence" | "reception";
+  /** Only the GSI asks for a number. */
+  readonly qpn?: number;
+}
+
+/** Units of the largest WQE that such a queue pair takes. */
+function largestUnits(type: QpType, maxSge: number, maxInline: number): number {
+  const payload = Math.max(16 * maxSge, 4 + maxInline, 16);
+  const bytes = Math.max(
+    16 + 16 + (type === "ud" ? 16 : 0) + payload,
+    // An atomic has operands, and no data in the WQE.
+    16 + 16 + 16 + 16 * maxSge,
+  );
+  return Math.ceil(bytes / WQE_UNIT_BYTES);
+}
+
+function capsOf(device: Device, options: QpOptions): QpCaps {
+  const inline = options.inline ?? device.state.inline;
+  return {
+    maxSendWr: options.maxSendWr,
+    // Q-01: what a peer may count on is what is shared.
+    maxRecvWr: options.srq?.caps.maxWr ?? options.maxRecvWr,
+    maxSendSge: options.maxSendSge ?? 1,
+    maxRecvSge: options.maxRecvSge ?? 1,
+    maxInline: inline.by === "program" ? MAX_INLINE_BYTES : inline.bytes,
+    inline,
+    persistCompletion: options.persistCompletion ?? "persistence",
+  };
+}
+
+function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefined {
+  const { device } = pd;
+  const { sendCq, recvCq, srq } = options;
+  const stale = refuseStale(device, pd.epoch) ?? refuseStale(device, sendCq.epoch) ??
+    refuseStale(device, recvCq.epoch) ?? (srq && refuseStale(device, srq.pd.epoch));
+  if (stale !== undefined) return stale;
+  if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
+  if (srq !== undefined && !srq.uses.alive) {
+    return verbError("EINVAL", "The shared receive queue is gone");
+  }
+  if (!(caps.maxSendWr >= 1) || !(caps.maxRecvWr >= (srq === undefined ? 1 : 0))) {
+    return verbError("EINVAL", "A queue pair needs room for one work request in each queue");
+  }
+  if (caps.maxSendSge > MAX_SGE || caps.maxRecvSge > MAX_SGE) {
+    return verbError("EINVAL", `A work request has at most ${MAX_SGE} elements`);
+  }
+  if (caps.maxInline > MAX_INLINE_BYTES) {
+    return verbError("EINVAL", `At most ${MAX_INLINE_BYTES} B go inline`);
+  }
+  return undefined;
+}
+
+/** Makes a queue pair in state RESET. */
+export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
+  const { device } = pd;
+  const caps = capsOf(device, options);
+  const wrong = refuseQp(pd, caps, options);
+  if (wrong !== undefined) return wrong;
+  const unitsEach = largestUnits(options.type, caps.maxSendSge, caps.maxInline);
+  const sqDepth = powerOfTwo(caps.maxSendWr * unitsEach + 1);
+  const { srq } = options;
+  const rqDepth = srq === undefined ? powerOfTwo(caps.maxRecvWr + 1) : 0;
+  const stride = caps.maxRecvSge === 1 ? 16 : 16 * powerOfTwo(caps.maxRecvSge);
+  if (sqDepth > RING_UNITS_MAX || rqDepth > RING_UNITS_MAX) {
+    return verbError("ENOMEM", `A ring has at most ${RING_UNITS_MAX} units`);
+  }
+  const sqBuffer = allocated(() => device.cpu.allocateContiguous(sqDepth * WQE_UNIT_BYTES));
+  if (failed(sqBuffer)) return sqBuffer;
+  const rqBuffer = srq === undefined
+    ? allocated(() => device.cpu.allocateContiguous(rqDepth * stride))
+    : sqBuffer;
+  if (failed(rqBuffer)) {
+    device.cpu.free(sqBuffer);
+    return rqBuffer;
+  }
+  const answer = expectReply(
+    "create-qp",
+    yield* device.cpu.command({
+      op: "create-qp",
+      type: options.type,
+      sq: { address: contiguous(sqBuffer), units: sqDepth },
+      ...(srq === undefined
+        ? { rq: { address: contiguous(rqBuffer), units: rqDepth }, rqStride: stride }
+        : { srq: srq.srqn }),
+      sendCq: options.sendCq.cqn,
+      recvCq: options.recvCq.cqn,
+      pd: pd.handle,
+      persistCompletion: caps.persistCompletion,
+      ...(options.qpn !== undefined && { qpn: options.qpn }),
+    }),
+  );
+  const reply = inTime(answer, device, pd.epoch);
+  if (failed(reply)) {
+    device.cpu.free(sqBuffer);
+    if (srq === undefined) device.cpu.free(rqBuffer);
+    return reply;
+  }
+  const sq: SendRing = {
+    ...emptyRing(reply.sqQueue, sqBuffer.address, { depth: sqDepth, requests: caps.maxSendWr }),
+    units: new Uint8Array(sqDepth),
+    opcodes: [],
+  };
+  const rq: RecvRing = {
+    ...emptyRing(reply.rqQueue, rqBuffer.address, {
+      depth: rqDepth,
+      requests: srq === undefined ? caps.maxRecvWr : 0,
+    }),
+    stride,
+  };
+  const { sendCq, recvCq, type } = options;
+  const life: Qp["life"] = { state: "reset", attributes: {} };
+  const qp: Qp = { device, pd, qpn: reply.qpn, type, sendCq, recvCq, sq, rq, srq, life, caps };
+  emptyRings(qp);
+  device.state.queuePairs.set(qp.qpn, qp);
+  device.state.held.set(sq, sq.address);
+  if (srq === undefined) device.state.held.set(rq, rq.address);
+  pd.uses.count++;
+  sendCq.place.users++;
+  recvCq.place.users++;
+  if (srq !== undefined) srq.uses.count++;
+  return qp;
+}
+
+function emptyRing(
+  queue: number,
+  address: number,
+  size: { readonly depth: number; readonly requests: number },
+): Ring {
+  const { depth, requests } = size;
+  const ring = { queue, stamp: 0, address, depth, requestsMax: requests };
+  return { ...ring, write: depth - 1, tail: 0, used: 0, requests: 0, wrIds: [] };
+}
+
+/** Its own rings from their beginning, as a queue pair in RESET has them. */
+function emptyRings(qp: Qp): void {
+  const { cpu } = qp.device;
+  if (cpu.noting) cpu.note({ kind: "emptied", queue: "pair", qpn: qp.qpn });
+  for (const ring of qp.srq === undefined ? [qp.sq, qp.rq] : [qp.sq]) {
+    ring.write = ring.depth - 1;
+    ring.tail = ring.used = ring.requests = 0;
+    storePointer(qp.device, ring, ring.write);
+  }
+}
+
+/**
+ * Takes the queue pair to another state, or changes attributes within one. EINVAL where the life-cycle
+ * table says no; then nothing has changed.
+ */
+export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | undefined> {
+  const { type, life, qpn, device } = qp;
+  const stale = refuseStale(device, qp.pd.epoch);
+  if (stale !== undefined) return stale;
+  // As the kernel does for processes without CAP_NET_RAW.
+  if ((attributes.qKey ?? 0) >= 0x8000_0000 && !device.privileged) {
+    return verbError("EPERM", `Q_Key ${attributes.qKey} is a controlled one`);
+  }
+  const refusal = refuseModify({ type, state: life.state, mtu: device.state.mtu }, attributes);
+  if (refusal !== undefined) {
+    return verbError("EINVAL", `Cannot modify QP ${qpn} as ${refusal}`);
+  }
+  const { state, curState: _, enSqdAsyncNotify: __, ...given } = attributes;
+  const command = { op: "modify-qp", qpn, attributes } as const;
+  if (state === "reset") {
+    const reply = expectReply("qp-emptied", yield* device.cpu.command(command));
+    if (failed(reply)) return reply;
+    endLives(qp, reply.written);
+    emptyRings(qp);
+    life.attributes = {};
+  } else {
+    const reply = expectReply("done", yield* device.cpu.command(command));
+    if (failed(reply)) return reply;
+    life.attributes = { ...life.attributes, ...given };
+    if (state === "rts" && device.cpu.noting) device.cpu.note({ kind: "resumed", qpn });
+  }
+  life.state = state ?? life.state;
+  return undefined;
+}
+
+/** Completions of what was posted before are not to be found any more. */
+function endLives({ qpn, sendCq, recvCq, srq }: Qp, written: CqesWritten): void {
+  endLife(sendCq, qpn, { before: written.send, srq });
+  endLife(recvCq, qpn, { before: written.recv, srq });
+}
+
+/** What ibv_query_qp answers. */
+export interface QpInfo {
+  readonly state: QpState;
+  readonly caps: QpCaps;
+  /** As given by the modifies of this life. */
+  readonly attributes: QpAttributes;
+}
+
+/** State, capacities, attributes. The state is read from queue information, space 1 (Q-04). */
+export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
+  const { cpu, state } = qp.device;
+  const stale = refuseStale(qp.device, qp.pd.epoch);
+  if (stale !== undefined) return stale;
+  const address = state.space1 + qp.sq.queue * SPACE1_BYTES;
+  const info = decodeSpace1(cpu.load(address, SPACE1_BYTES));
+  if (mayBecome(qp.life.state, info.state)) qp.life.state = info.state;
+  yield* cpu.settle();
+  return { state: qp.life.state, caps: qp.caps, attributes: qp.life.attributes };
+}
+
+/**
+ * Whether the RNIC itself may have taken a queue pair from one state to another. What it cannot have
+ * done is older than what the driver knows: a reply may be here before the write in front of it.
+ */
+function mayBecome(known: QpState, found: QpState): boolean {
+  if (found === "err") return known !== "reset";
+  return found === "sqe" && (known === "rts" || known === "sqd");
+}
+
+/** Destroys it; completions of it that were not taken are lost. It takes no requests any more. */
+export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
+  const { device } = qp;
+  const stale = refuseStale(device, qp.pd.epoch);
+  if (stale !== undefined) return stale;
+  const answer = yield* device.cpu.command({ op: "destroy-qp", qpn: qp.qpn });
+  const reply = inTime(expectReply("qp-emptied", answer), device, qp.pd.epoch);
+  if (failed(reply)) return reply;
+  endLives(qp, reply.written);
+  qp.life.state = "reset";
+  for (const ring of [qp.sq, qp.rq]) giveBack(device, ring);
+  if (qp.srq !== undefined) qp.srq.uses.count--;
+  device.state.queuePairs.delete(qp.qpn);
+  qp.pd.uses.count--;
+  qp.sendCq.place.users--;
+  qp.recvCq.place.users--;
+  return undefined;
+}
+
+/** What a completion has retired: the newest of the work requests it stands for. */
+export interface Retired {
+  readonly wrId: number;
+  readonly opcode: WqeOpcode;
+}
+
+/** Frees the WQE at `index` and all earlier ones, which completed unsignalled (`rocev2.md` §5.3). */
+export function retireSend(qp: Qp, index: number): Retired {
+  const { sq } = qp;
+  for (;;) {
+    if (sq.requests === 0) {
+      fail(`QP ${qp.qpn}: completion of WQE ${index}, which is not outstanding`);
+    }
+    const at = sq.tail;
+    const units = sq.units[at]!;
+    sq.tail = (at + units) % sq.depth;
+    sq.used -= units;
+    sq.requests--;
+    if (at === index) return { wrId: sq.wrIds[at]!, opcode: sq.opcodes[at]! };
+  }
+}
+
+/** Frees the receive WQE at `index`: they complete in order, those of a shared queue in any. */
+export function retireRecv(qp: Qp, index: number): Retired {
+  const { rq, srq } = qp;
+  if (srq !== undefined) return { wrId: retireSlot(srq, index), opcode: "nop" };
+  if (rq.requests === 0 || rq.tail !== index) fail(`QP ${qp.qpn}: RECV ${index} is not the oldest`);
+  rq.tail = (index + 1) % rq.depth;
+  rq.used--;
+  rq.requests--;
+  return { wrId: rq.wrIds[index]!, opcode: "nop" };
+}

@@ -1,0 +1,128 @@
+/** What `ibv_post_send` refuses (`rocev2.md` §4.3): which operation needs what, and on which queue pairs. */
+import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
+import type { QpType } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { isVerifiable, VERIFY_BYTES_MAX } from "../../../fabric/wire/roce/verify_eth.ts";
+import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
+import { refuseAh } from "./address_handle.ts";
+import { refuseBind } from "./memory_window.ts";
+import type { FlushRequest, SendRequest, VerifyRequest } from "./post.ts";
+import type { Qp } from "./queue_pair.ts";
+
+interface Shape {
+  readonly types: readonly QpType[];
+  readonly remote?: true;
+  readonly atomic?: true;
+  readonly flush?: true;
+  readonly verify?: true;
+  readonly bind?: true;
+  /** `always`: the payload never is anywhere else (ibv_wr_atomic_write takes its 8 bytes along). */
+  readonly inline?: true | "always";
+}
+
+const RC: readonly QpType[] = ["rc"];
+const RC_UC: readonly QpType[] = ["rc", "uc"];
+const ALL: readonly QpType[] = ["rc", "uc", "ud"];
+
+/** What each operation needs, and on which queue pairs it exists (`rocev2.md` §4.3). */
+export const SHAPES: Readonly<Record<SendRequest["opcode"], Shape>> = {
+  "send": { types: ALL, inline: true },
+  "send-immediate": { types: ALL, inline: true },
+  "send-invalidate": { types: RC, inline: true },
+  "write": { types: RC_UC, remote: true, inline: true },
+  "write-immediate": { types: RC_UC, remote: true, inline: true },
+  "write-persistence": { types: RC, remote: true, inline: true },
+  "write-persist-address": { types: RC, remote: true, inline: true },
+  "read": { types: RC, remote: true },
+  "compare-swap": { types: RC, remote: true, atomic: true },
+  "fetch-add": { types: RC, remote: true, atomic: true },
+  "persistence-ack": { types: RC },
+  "flush": { types: RC, remote: true, flush: true },
+  "atomic-write": { types: RC, remote: true, inline: "always" },
+  "write-verify": { types: RC, remote: true, verify: true, inline: true },
+  "bind-mw": { types: RC_UC, bind: true },
+  "local-invalidate": { types: RC_UC },
+};
+
+const MESSAGE_BYTES_MAX = 2 ** 31;
+export const NO_SGES: readonly Sge[] = [];
+
+/** Bytes of all elements together. */
+export function payloadBytes(sges: readonly Sge[]): number {
+  let bytes = 0;
+  for (const each of sges) bytes += each.length;
+  return bytes;
+}
+
+/** Why the request cannot be posted, whatever the ring holds; undefined where it can. */
+export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
+  const shape = SHAPES[request.opcode];
+  const sges = request.sges ?? NO_SGES;
+  if (!shape.types.includes(qp.type)) return `${request.opcode} does not exist on ${qp.type}`;
+  if (sges.length > qp.caps.maxSendSge) {
+    return `${sges.length} elements, the queue pair takes ${qp.caps.maxSendSge}`;
+  }
+  if ((request.remote !== undefined) !== (shape.remote === true)) {
+    return `${request.opcode} ${shape.remote ? "needs" : "has no"} remote address`;
+  }
+  if ((request.atomic !== undefined) !== (shape.atomic === true)) {
+    return `${request.opcode} ${shape.atomic ? "needs" : "has no"} atomic operands`;
+  }
+  if ((request.ud !== undefined) !== (qp.type === "ud")) {
+    return qp.type === "ud" ? "A UD send needs an address" : `A send on ${qp.type} has none`;
+  }
+  const wrongAh = request.ud === undefined ? undefined : refuseAh(qp.pd, request.ud.ah);
+  if (wrongAh !== undefined) return wrongAh;
+  if ((request.flush !== undefined) !== (shape.flush === true)) {
+    return `${request.opcode} ${shape.flush ? "needs" : "has no"} flush arguments`;
+  }
+  if ((request.bind !== undefined) !== (shape.bind === true)) {
+    return `${request.opcode} ${shape.bind ? "needs" : "has nothing"} to bind`;
+  }
+  const wrongBind = request.bind === undefined ? undefined : refuseBind(request.bind);
+  if (wrongBind !== undefined) return wrongBind;
+  if ((request.verify !== undefined) !== (shape.verify === true)) {
+    return `${request.opcode} ${shape.verify ? "needs" : "has no"} verify arguments`;
+  }
+  const bytes = payloadBytes(sges);
+  const wrongVerify = request.verify === undefined
+    ? undefined
+    : refuseVerify(request.verify, bytes);
+  if (wrongVerify !== undefined) return wrongVerify;
+  if (shape.flush) return refuseFlush(request.flush!, bytes);
+  if (request.opcode === "atomic-write") return refuseAtomicWrite(request, bytes);
+  if (bytes > MESSAGE_BYTES_MAX) return `A message has at most 2^31 B: this has ${bytes}`;
+  if (shape.atomic && bytes !== ATOMIC_BYTES) {
+    return `An atomic's answer has 8 B: there is room for ${bytes}`;
+  }
+  if (request.inline && (!shape.inline || bytes > qp.caps.maxInline)) {
+    return `${request.opcode} of ${bytes} B cannot go inline: at most ${qp.caps.maxInline} B`;
+  }
+  return undefined;
+}
+
+function refuseFlush(flush: FlushRequest, bytes: number): string | undefined {
+  const { placement, length = 0 } = flush;
+  if (bytes > 0) return `A FLUSH carries no data: this has ${bytes} B`;
+  if (placement.length === 0) return "A FLUSH names a placement: this names none";
+  if (!Number.isInteger(length) || length < 0 || length > MESSAGE_BYTES_MAX) {
+    return `A FLUSH is about 0 to 2^31 B: this about ${length}`;
+  }
+  return undefined;
+}
+
+/** The queue pair's limit of inline data does not count: the 8 bytes have a place of their own. */
+function refuseAtomicWrite({ inline }: SendRequest, bytes: number): string | undefined {
+  if (bytes !== ATOMIC_BYTES) return `An ATOMIC WRITE has 8 B: this has ${bytes}`;
+  return inline === false ? "An ATOMIC WRITE's data is always inline" : undefined;
+}
+
+/** What is checked waits in the other RNIC as a whole, so its length has a limit of its own (V-02). */
+function refuseVerify({ level, crc }: VerifyRequest, bytes: number): string | undefined {
+  if (!isVerifiable(level, bytes)) {
+    return `A checked write has at most ${VERIFY_BYTES_MAX} B: this has ${bytes}`;
+  }
+  if (crc !== undefined && (!Number.isInteger(crc) || crc < 0 || crc > 0xffff_ffff)) {
+    return `A CRC has 32 bits: this is ${crc}`;
+  }
+  return undefined;
+}

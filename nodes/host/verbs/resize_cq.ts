@@ -1,0 +1,118 @@
+/**
+ * `ibv_resize_cq`: a completion queue goes on in another ring. The RNIC closes the old ring with an
+ * entry of its own kind (`rocev2.md` §5.3, opcode 5); what stands before it is moved over (mlx5).
+ */
+import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
+import {
+  type Cqe,
+  CQE_BYTES,
+  CQE_INVALID,
+  decodeCqe,
+  encodeCqe,
+  ownerBit,
+} from "../../../fabric/wire/host_bus/cqe.ts";
+import { type Cq, CQ_ENTRIES_MAX, resizedSignal, ringEntries } from "./completion_queue.ts";
+import {
+  allocated,
+  contiguous,
+  expectReply,
+  failed,
+  refuseStale,
+  storePointer,
+  type VerbError,
+  verbError,
+} from "./device.ts";
+import type { Buffer, Steps } from "../cpu/program.ts";
+
+/** The closing entry is behind the firmware's reply by one write's way to memory, some microseconds. */
+const CLOSE_PATIENCE_PS: Time = 1_000 * PS_PER_US;
+
+/**
+ * Makes room for at least `wanted` completions. EINVAL for none, too many, or fewer than the queue
+ * holds; ENOENT where the RNIC fails on the way. Then nothing has changed. Completions keep their
+ * order. Meanwhile nobody can take any.
+ */
+export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> {
+  const { device, place, cqn } = cq;
+  const stale = refuseStale(device, cq.epoch);
+  if (stale !== undefined) return stale;
+  if (!Number.isInteger(wanted) || wanted < 1 || wanted > CQ_ENTRIES_MAX) {
+    return verbError("EINVAL", `Entries must be 1 to ${CQ_ENTRIES_MAX}: they are ${wanted}`);
+  }
+  if (place.resizing) return verbError("EBUSY", "The completion queue is being resized");
+  const held = heldEntries(cq).length;
+  if (wanted < held) {
+    return verbError("EINVAL", `The queue holds ${held} completions: ${wanted} are too few`);
+  }
+  const entries = ringEntries(wanted);
+  const ring = allocated(() => device.cpu.allocateContiguous(entries * CQE_BYTES));
+  if (failed(ring)) return ring;
+  place.resizing = true;
+  fillInvalid(cq, ring);
+  yield* device.cpu.settle();
+  const stamp = Math.max(device.cpu.now, place.stamp + 1);
+  const where = { address: contiguous(ring), units: entries };
+  const reply = expectReply(
+    "done",
+    yield* device.cpu.command({ op: "resize-cq", cqn, ring: where, taken: place.taken, stamp }),
+  );
+  const old = { address: cq.address };
+  const wrong = failed(reply) ? reply : yield* move(cq, { ring, entries, stamp });
+  device.cpu.free(wrong === undefined ? old : ring);
+  place.resizing = false;
+  device.cpu.signal(resizedSignal(cq));
+  return wrong;
+}
+
+/** Every entry as it is before the RNIC has written it. */
+function fillInvalid(cq: Cq, ring: Buffer): void {
+  const fill = new Uint8Array(ring.length);
+  for (let at = CQE_BYTES - 1; at < fill.length; at += CQE_BYTES) fill[at] = CQE_INVALID;
+  cq.device.cpu.store(ring.address, fill);
+}
+
+/** The entries that are there and not taken, up to the one that closes the ring. */
+function heldEntries(cq: Cq): Cqe[] {
+  const { device, address, entries, place } = cq;
+  const held: Cqe[] = [];
+  for (let position = place.taken;; position++) {
+    const at = address + (position % entries) * CQE_BYTES;
+    const cqe = decodeCqe(device.cpu.load(at, CQE_BYTES), position, entries);
+    if (cqe === undefined || held.length === entries) return held;
+    held.push(cqe);
+    if (cqe.opcode === "resize") return held;
+  }
+}
+
+/** Waits for the old ring's last entry, and puts those before it where they belong in the new one. */
+function* move(
+  cq: Cq,
+  to: { readonly ring: Buffer; readonly entries: number; readonly stamp: number },
+): Steps<VerbError | undefined> {
+  const { device, place } = cq;
+  const { cpu } = device;
+  const deadline = cpu.now + CLOSE_PATIENCE_PS;
+  let held = heldEntries(cq);
+  while (held.at(-1)?.opcode !== "resize") {
+    const next = cq.address + ((place.taken + held.length) % cq.entries) * CQE_BYTES;
+    if ((yield* cpu.waitMemory(next, CQE_BYTES, deadline)) === "timeout") {
+      return verbError("ENOENT", "The RNIC has failed before it closed the old ring");
+    }
+    held = heldEntries(cq);
+  }
+  const stale = refuseStale(device, cq.epoch);
+  if (stale !== undefined) return stale;
+  held.pop();
+  for (const [index, cqe] of held.entries()) {
+    const position = place.taken + index;
+    const at = to.ring.address + (position % to.entries) * CQE_BYTES;
+    cpu.store(at, encodeCqe(cqe, ownerBit(position, to.entries)));
+  }
+  cq.address = to.ring.address;
+  device.state.held.set(place, cq.address);
+  cq.entries = to.entries;
+  place.stamp = to.stamp;
+  place.told = place.taken;
+  storePointer(device, place, place.taken % to.entries);
+  return undefined;
+}

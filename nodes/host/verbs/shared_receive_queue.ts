@@ -1,0 +1,201 @@
+/**
+ * Shared receive queues: `ibv_create_srq`, `ibv_modify_srq`, `ibv_query_srq`, `ibv_post_srq_recv`,
+ * `ibv_destroy_srq` (`rocev2.md` §4.5). Several queue pairs take receives from one ring. They complete
+ * in any order, so each WQE names the slot that its completion brings back, and a slot that is free
+ * again is used again; the ring itself only ever goes forward.
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { encodeSrqWqe, SRQ_SEGMENT_BYTES } from "../../../fabric/wire/host_bus/srq_wqe.ts";
+import { MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
+import {
+  allocated,
+  contiguous,
+  type Device,
+  expectReply,
+  failed,
+  giveBack,
+  inTime,
+  powerOfTwo,
+  refuseStale,
+  storePointer,
+  type VerbError,
+  verbError,
+} from "./device.ts";
+import type { Pd } from "./memory_region.ts";
+import { postAll, type PostError, type RecvRequest } from "./post.ts";
+import type { Steps } from "../cpu/program.ts";
+
+/** Most WQEs of one queue: a slot has 16 bits and the ring is a power of two. */
+const SRQ_WR_MAX = 2 ** 15;
+
+export interface SrqOptions {
+  /** Receives that may be posted and not completed. */
+  readonly maxWr: number;
+  /** Elements of one receive; 1 by default. */
+  readonly maxSge?: number;
+}
+
+export interface Srq {
+  readonly device: Device;
+  /** Memory of the receives is looked up here, whatever the queue pairs' domains are. */
+  readonly pd: Pd;
+  readonly srqn: number;
+  readonly caps: Required<SrqOptions>;
+  readonly ring: SrqRing;
+  /** Queue pairs that take from it. */
+  readonly uses: { count: number; alive: boolean };
+}
+
+interface SrqRing {
+  readonly queue: number;
+  stamp: Time;
+  readonly address: number;
+  readonly depth: number;
+  readonly stride: number;
+  /** Last unit filled. */
+  write: number;
+  /** Slots that no posted receive has. */
+  readonly free: number[];
+  /** By slot; undefined where the slot is free. */
+  readonly wrIds: (number | undefined)[];
+}
+
+/** Makes a shared receive queue. EINVAL for sizes that it cannot have. */
+export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> {
+  const { device } = pd;
+  const { maxWr, maxSge = 1 } = options;
+  const stale = refuseStale(device, pd.epoch);
+  if (stale !== undefined) return stale;
+  if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
+  if (!Number.isInteger(maxWr) || maxWr < 1 || maxWr >= SRQ_WR_MAX) {
+    return verbError("EINVAL", `Receives must be 1 to ${SRQ_WR_MAX - 1}: they are ${maxWr}`);
+  }
+  if (!Number.isInteger(maxSge) || maxSge < 1 || maxSge > MAX_SGE) {
+    return verbError("EINVAL", `A receive has 1 to ${MAX_SGE} elements: it has ${maxSge}`);
+  }
+  const depth = powerOfTwo(maxWr + 1);
+  const stride = SRQ_SEGMENT_BYTES + (maxSge === 1 ? 16 : 16 * powerOfTwo(maxSge));
+  const buffer = allocated(() => device.cpu.allocateContiguous(depth * stride));
+  if (failed(buffer)) return buffer;
+  const place = { address: contiguous(buffer), units: depth };
+  const command = { op: "create-srq", ring: place, stride, pd: pd.handle } as const;
+  const answer = expectReply("create-srq", yield* device.cpu.command(command));
+  const reply = inTime(answer, device, pd.epoch);
+  if (failed(reply)) {
+    device.cpu.free(buffer);
+    return reply;
+  }
+  const { srqn } = reply;
+  const ring: SrqRing = {
+    queue: srqn,
+    stamp: 0,
+    address: buffer.address,
+    depth,
+    stride,
+    write: depth - 1,
+    free: Array.from({ length: maxWr }, (_, slot) => maxWr - 1 - slot),
+    wrIds: new Array(maxWr).fill(undefined),
+  };
+  device.state.held.set(ring, ring.address);
+  storePointer(device, ring, ring.write);
+  if (device.cpu.noting) device.cpu.note({ kind: "emptied", queue: "shared", qpn: srqn });
+  pd.uses.count++;
+  return { device, pd, srqn, caps: { maxWr, maxSge }, ring, uses: { count: 0, alive: true } };
+}
+
+function refuseUse(srq: Srq): VerbError | undefined {
+  if (!srq.uses.alive) return verbError("EINVAL", "The shared receive queue is gone");
+  return refuseStale(srq.device, srq.pd.epoch);
+}
+
+/**
+ * Arms SRQ_LIMIT_REACHED: raised once, when fewer receives than `limit` are posted; 0 disarms it. The
+ * size stays what it is. EINVAL for a limit beyond it.
+ */
+export function* modifySrq(
+  srq: Srq,
+  change: { readonly limit: number },
+): Steps<VerbError | undefined> {
+  const { limit } = change;
+  const wrong = refuseUse(srq);
+  if (wrong !== undefined) return wrong;
+  if (!Number.isInteger(limit) || limit < 0 || limit > srq.caps.maxWr) {
+    return verbError("EINVAL", `The limit must be 0 to ${srq.caps.maxWr}: it is ${limit}`);
+  }
+  const { srqn } = srq;
+  const reply = expectReply(
+    "done",
+    yield* srq.device.cpu.command({ op: "modify-srq", srqn, limit }),
+  );
+  return failed(reply) ? reply : undefined;
+}
+
+/** Sizes and limit; the limit is 0 where it is not armed, or was reached. */
+export function* querySrq(
+  srq: Srq,
+): Steps<Required<SrqOptions> & { readonly limit: number } | VerbError> {
+  const wrong = refuseUse(srq);
+  if (wrong !== undefined) return wrong;
+  const { srqn } = srq;
+  const reply = expectReply("query-srq", yield* srq.device.cpu.command({ op: "query-srq", srqn }));
+  return failed(reply) ? reply : { ...srq.caps, limit: reply.limit };
+}
+
+/** EBUSY while queue pairs take from it, EINVAL the second time. Receives in it are forgotten. */
+export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
+  const wrong = refuseUse(srq);
+  if (wrong !== undefined) return wrong;
+  if (srq.uses.count > 0) {
+    return verbError("EBUSY", `${srq.uses.count} queue pairs take receives from it`);
+  }
+  const { srqn } = srq;
+  const reply = expectReply("done", yield* srq.device.cpu.command({ op: "destroy-srq", srqn }));
+  if (failed(reply)) return reply;
+  srq.uses.alive = false;
+  giveBack(srq.device, srq.ring);
+  srq.pd.uses.count--;
+  return undefined;
+}
+
+function enqueue(srq: Srq, request: RecvRequest): VerbError | undefined {
+  const { device, ring, caps } = srq;
+  const { sges } = request;
+  const wrong = refuseUse(srq);
+  if (wrong !== undefined) return wrong;
+  if (sges.length > caps.maxSge) {
+    return verbError("EINVAL", `${sges.length} elements, the queue takes ${caps.maxSge}`);
+  }
+  const slot = ring.free.pop();
+  if (slot === undefined) {
+    return verbError("ENOMEM", `${caps.maxWr} receives are outstanding, room is for no more`);
+  }
+  device.cpu.charge(device.state.timing.postPs);
+  const at = (ring.write + 1) % ring.depth;
+  device.cpu.store(ring.address + at * ring.stride, encodeSrqWqe({ slot, sges }, ring.stride));
+  ring.wrIds[slot] = request.wrId ?? 0;
+  ring.write = at;
+  if (device.cpu.noting) {
+    const { srqn: qpn } = srq, wrId = request.wrId ?? 0;
+    device.cpu.note({ kind: "posted", queue: "shared", qpn, wqe: slot, wrId, signaled: true });
+  }
+  return undefined;
+}
+
+/** Posts receives for whichever queue pair needs one, with one doorbell; as `postRecv`. */
+export function postSrqRecv(
+  srq: Srq,
+  requests: RecvRequest | readonly RecvRequest[],
+): Steps<PostError | undefined> {
+  const { device, ring } = srq;
+  return postAll(requests, { device, ring, enqueue: (request) => enqueue(srq, request) });
+}
+
+/** A completion has brought the slot back. @returns the receive's number. */
+export function retireSlot(srq: Srq, slot: number): number {
+  const wrId = srq.ring.wrIds[slot];
+  assert(wrId !== undefined, `SRQ ${srq.srqn}: slot ${slot} is not outstanding`);
+  srq.ring.wrIds[slot] = undefined;
+  srq.ring.free.push(slot);
+  return wrId;
+}

@@ -1,0 +1,38 @@
+/**
+ * Queue information in space 2 (Q-04): the host may change it, but only through the RNIC: by handing it
+ * the value, or by a store of its own under a lock that the RNIC grants and takes back. A breach is
+ * refused by the RNIC, with nothing changed.
+ */
+import { SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { type Device, expectReply, failed, type VerbError, verbError } from "./device.ts";
+import type { Steps } from "../cpu/program.ts";
+
+/** Bytes of a queue's entry in space 2, from `offset` on. */
+export interface Space2Change {
+  readonly queue: number;
+  readonly offset: number;
+  readonly data: Uint8Array<ArrayBuffer>;
+}
+
+/** Has the RNIC write the bytes. */
+export function* writeSpace2(device: Device, change: Space2Change): Steps<VerbError | undefined> {
+  const reply = yield* device.cpu.command({ op: "write-space2", ...change });
+  const done = expectReply("done", reply);
+  return failed(done) ? done : undefined;
+}
+
+/** Takes the lock, stores the bytes, and gives the lock back. The RNIC pauses the queue meanwhile. */
+export function* storeSpace2(device: Device, change: Space2Change): Steps<VerbError | undefined> {
+  const { cpu, state } = device;
+  const { queue, offset, data } = change;
+  if (!(offset >= 0) || offset + data.length > SPACE2_BYTES) {
+    const range = `[${offset}, ${offset + data.length})`;
+    return verbError("EINVAL", `Bytes ${range} must lie within the entry's ${SPACE2_BYTES}`);
+  }
+  const locked = expectReply("done", yield* cpu.command({ op: "lock-space2", queue }));
+  if (failed(locked)) return locked;
+  cpu.store(state.space2 + queue * SPACE2_BYTES + offset, data);
+  yield* cpu.settle();
+  const unlocked = expectReply("done", yield* cpu.command({ op: "unlock-space2", queue }));
+  return failed(unlocked) ? unlocked : undefined;
+}

@@ -1,0 +1,55 @@
+/**
+ * Batches of sends: `ibv_wr_start`, `ibv_wr_…`, `ibv_wr_complete`, `ibv_wr_abort` (`rocev2.md` §4.3). What
+ * is set is never refused at once; one fault anywhere, and nothing of the batch is posted.
+ */
+import { type VerbError, verbError } from "./device.ts";
+import { enqueueSend, ringDoorbell, type SendRequest } from "./post.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { Qp, SendRing } from "./queue_pair.ts";
+
+export interface WorkBatch {
+  readonly qp: Qp;
+  readonly requests: SendRequest[];
+  open: boolean;
+}
+
+/** Begins a batch. Between it and its end nothing else may be posted to the queue pair. */
+export function wrStart(qp: Qp): WorkBatch {
+  return { qp, requests: [], open: true };
+}
+
+/** Adds a send with its `ibv_wr_set_…` fields: ibv_wr_send, ibv_wr_rdma_write, ibv_wr_atomic_… */
+export function wrAdd(batch: WorkBatch, request: SendRequest): void {
+  batch.requests.push(request);
+}
+
+/** Posts all of the batch with one doorbell, or, where one request is at fault, none of it. */
+export function* wrComplete(batch: WorkBatch): Steps<VerbError | undefined> {
+  if (!batch.open) return verbError("EINVAL", "The batch has ended already");
+  batch.open = false;
+  const { qp, requests } = batch;
+  const undo = snapshot(qp.sq);
+  const keys = requests.flatMap(({ bind }) =>
+    bind === undefined ? [] : [[bind.mw, bind.mw.rkey] as const]
+  );
+  for (const request of requests) {
+    const wrong = enqueueSend(qp, request);
+    if (wrong === undefined) continue;
+    // What stands behind the write pointer is not posted.
+    Object.assign(qp.sq, undo);
+    for (const [mw, rkey] of keys) mw.rkey = rkey;
+    yield* qp.device.cpu.settle();
+    return wrong;
+  }
+  if (requests.length > 0) yield* ringDoorbell(qp.device, qp.sq);
+  return undefined;
+}
+
+function snapshot({ write, used, requests }: SendRing): Partial<SendRing> {
+  return { write, used, requests };
+}
+
+/** Forgets the batch. */
+export function wrAbort(batch: WorkBatch): void {
+  batch.open = false;
+}

@@ -1,0 +1,227 @@
+/**
+ * The responder's answers in order: ACKs and NAKs, and READ responses whose data comes by DMA. What
+ * stands behind a READ waits until its last frame has left (`rocev2.md` §3.6).
+ */
+import { ACK_SYNDROME, NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
+import { opcodeFor, positionOf } from "../../../fabric/wire/roce/opcode.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { encodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
+import type { Device } from "../state/device.ts";
+import { enterError, raiseEvent } from "../requester/qp_error.ts";
+import type { FrameJob } from "../state/tx_frame.ts";
+import { psnAdd } from "../state/psn.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { startAtomic } from "../responder/atomic.ts";
+import type { AckService, ReadService, SingleService } from "../state/responder_state.ts";
+import { schedule } from "../schedule.ts";
+import { fetchPayload, NO_BYTES } from "../transmit/send.ts";
+import { resumeBehindAtomics } from "../responder/stalled_packets.ts";
+import { trace } from "../trace/trace.ts";
+
+export interface Answer {
+  readonly psn: number;
+  readonly syndrome: number;
+  /** When what it acknowledges has been handed to the bus. */
+  readonly readyAt: Time;
+}
+
+/** Owes the requester an ACK or NAK. An ACK is merged into one that has not left yet. */
+export function answer(device: Device, qp: QueuePair, given: Answer): void {
+  const { responder } = qp;
+  const { psn, syndrome, readyAt } = given;
+  const isAck = syndrome === ACK_SYNDROME;
+  const waiting = responder.pendingAck;
+  if (isAck && waiting !== undefined) {
+    waiting.psn = psn;
+    waiting.msn = responder.msn;
+    waiting.readyAt = readyAt;
+    return;
+  }
+  const ack: AckService = {
+    kind: "ack",
+    psn,
+    syndrome,
+    msn: responder.msn,
+    readyAt,
+    queued: false,
+  };
+  // What comes behind a READ or a NAK must not be told by an ACK before it.
+  responder.pendingAck = isAck ? ack : undefined;
+  responder.responses.push(ack);
+  passAnswers(device, qp);
+}
+
+/** Begins to answer a READ, in its turn. */
+export function answerRead(device: Device, qp: QueuePair, read: ReadService): void {
+  qp.responder.pendingAck = undefined;
+  qp.responder.responses.push(read);
+  schedule(device, qp);
+}
+
+/** Answers an atomic or a FLUSH, in its turn. */
+export function answerSingle(device: Device, qp: QueuePair, service: SingleService): void {
+  qp.responder.pendingAck = undefined;
+  qp.responder.responses.push(service);
+  passAnswers(device, qp);
+}
+
+/**
+ * Hands answers to the transmitter up to the next one that is not done, and lets go on what waited
+ * for atomics.
+ */
+export function passAnswers(device: Device, qp: QueuePair): void {
+  const { responder } = qp;
+  while (passNext(device, qp));
+  if (responder.stalled.length > 0) resumeBehindAtomics(device, qp);
+}
+
+/** @returns whether the next answer's turn may have come. */
+function passNext(device: Device, qp: QueuePair): boolean {
+  const { responses } = qp.responder;
+  const first = responses.peek();
+  if (first === undefined) return false;
+  switch (first.kind) {
+    case "read":
+      if (!first.done) {
+        schedule(device, qp);
+        return false;
+      }
+      responses.shift();
+      return true;
+    case "single":
+      if (first.state === "waiting") startAtomic(device, qp, first);
+      if (first.state === "failed") {
+        const syndrome = NAK_SYNDROMES["remote-operational-error"];
+        failAnswer(device, qp, { psn: first.psn, syndrome });
+      }
+      if (first.state !== "done") return false;
+      responses.shift();
+      sendSingle(device, qp, first);
+      return true;
+    case "ack":
+      responses.shift();
+      first.queued = true;
+      device.transmitter.control.push({ qp, life: qp.life, opcode: "RC ACKNOWLEDGE", ack: first });
+      if (!FATAL_SYNDROMES.has(first.syndrome)) return true;
+      failAfterNak(device, qp, first.syndrome);
+      return false;
+  }
+}
+
+/**
+ * An atomic's original value, the empty READ response of FLUSH and ATOMIC WRITE (§2.2), or one that says
+ * what became of a verified write (V-01).
+ */
+function sendSingle(device: Device, qp: QueuePair, service: SingleService): void {
+  const { operation, psn, msn, original, readyAt, result } = service;
+  const isAtomic = operation === "compare-swap" || operation === "fetch-add";
+  device.transmitter.control.push({
+    qp,
+    life: qp.life,
+    opcode: isAtomic ? "RC ATOMIC ACKNOWLEDGE" : "RC RDMA READ RESPONSE ONLY",
+    ack: {
+      kind: "ack",
+      psn,
+      syndrome: ACK_SYNDROME,
+      msn,
+      readyAt,
+      queued: true,
+      ...(isAtomic && { original }),
+      ...(result !== undefined && { payload: encodeVerifyResult(result) }),
+    },
+  });
+}
+
+const FATAL_SYNDROMES: ReadonlySet<number> = new Set([
+  NAK_SYNDROMES["invalid-request"],
+  NAK_SYNDROMES["remote-access-error"],
+  NAK_SYNDROMES["remote-operational-error"],
+]);
+
+/** The NAK is on its way: the responder's queue pair goes to ERR (§3.4). */
+function failAfterNak(device: Device, qp: QueuePair, syndrome: number): void {
+  const type = syndrome === NAK_SYNDROMES["remote-access-error"] ? "QP_ACCESS_ERR" : "QP_REQ_ERR";
+  raiseEvent(device, { type, qpn: qp.qpn });
+  enterError(device, qp);
+}
+
+/** Begins the next frame of the READ whose turn it is. @returns whether there was one. */
+export function nextReadFrame(device: Device, qp: QueuePair): boolean {
+  const read = qp.responder.responses.peek();
+  if (read?.kind !== "read" || read.next === read.packets) return false;
+  const { line } = qp.responder;
+  const mtu = qp.attributes.pathMtu;
+  const index = read.next++;
+  const offset = index * mtu;
+  const position = positionOf(index, read.packets);
+  const job: FrameJob = {
+    qp,
+    line,
+    life: qp.life,
+    epoch: line.epoch,
+    row: opcodeFor({ service: "rc", operation: "read-response" }, position),
+    psn: psnAdd(read.psn, index),
+    ackReq: false,
+    solicited: false,
+    reth: undefined,
+    immediate: undefined,
+    rare: undefined,
+    ud: undefined,
+    work: undefined,
+    read,
+    last: index === read.packets - 1,
+    payloadBytes: Math.min(mtu, read.length - offset),
+    payload: NO_BYTES,
+    readyAt: device.stageAt,
+    fetching: false,
+    failed: false,
+  };
+  fetchPayload(device, [job], { stretches: read.stretches, offset });
+  return true;
+}
+
+/** A response frame has left; behind the last one the next answer may go. */
+export function readFrameSent(device: Device, qp: QueuePair, job: FrameJob): void {
+  const read = job.read!;
+  if (!job.last) return;
+  if (device.out.tracing) {
+    trace(device, qp, {
+      step: "S212",
+      text: `READ response of ${read.length} B`,
+      psn: read.psn,
+      inbound: true,
+    });
+  }
+  read.done = true;
+  passAnswers(device, qp);
+}
+
+/** The host refused a DMA read for this frame of the response: remote operational error, from here. */
+export function readFrameFailed(device: Device, qp: QueuePair, job: FrameJob): void {
+  const read = job.read!;
+  if (read.done) return;
+  read.done = true;
+  read.next = read.packets;
+  failAnswer(device, qp, { psn: job.psn, syndrome: NAK_SYNDROMES["remote-operational-error"] });
+}
+
+/** Answers what stands first with a NAK that ends the queue pair, and nothing behind it. */
+function failAnswer(
+  device: Device,
+  qp: QueuePair,
+  nak: { readonly psn: number; readonly syndrome: number },
+): void {
+  const { responder } = qp;
+  responder.failing = true;
+  responder.responses.clear();
+  const { psn, syndrome } = nak;
+  responder.responses.push({
+    kind: "ack",
+    psn,
+    syndrome,
+    msn: responder.msn,
+    readyAt: device.stageAt,
+    queued: false,
+  });
+  passAnswers(device, qp);
+}

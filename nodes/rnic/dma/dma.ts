@@ -1,0 +1,245 @@
+/**
+ * DMA: tags, the limits of outstanding reads, and what to do when a read completes. What to do is data
+ * (a {@link Continuation}), so that a reset can look at it and nothing is captured.
+ *
+ * Two engines read, each with tags of its own: `gather` fetches what this card sends on its own
+ * account or needs to know (payload of requests, WQEs, queue information), `responder` what peers ask
+ * for (data of READs, words of atomics, LSB reads).
+ */
+import { assert } from "../../../fabric/base/assert.ts";
+import { PORTS } from "../../../fabric/node.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { type Completion, readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { AtomicTurn } from "../responder/atomic.ts";
+import type { Device } from "../state/device.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { Gather } from "../state/tx_frame.ts";
+import { noteInJournal } from "./journal.ts";
+import type { PersistRecord } from "../persistence/pm_module.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { noteOverlaps, type ReadBack } from "../verify/read_back.ts";
+import type { SharedReceiveQueue } from "../queues/shared_receive_queue.ts";
+import { trace } from "../trace/trace.ts";
+import type { QueueEntry } from "../queues/queue_cache.ts";
+import type { QueueLoad } from "../queues/queue_information.ts";
+
+/** What a completed read is for. `life` is the queue pair's at the time of the request. */
+export type Continuation =
+  | { readonly kind: "queue-space"; readonly load: QueueLoad; readonly space: 1 | 2 | 3 }
+  | {
+    readonly kind: "send-wqes";
+    readonly qp: QueuePair;
+    readonly life: number;
+    readonly entry: QueueEntry;
+    readonly units: number;
+  }
+  | {
+    readonly kind: "recv-wqes";
+    readonly qp: QueuePair;
+    readonly life: number;
+    readonly entry: QueueEntry;
+    readonly units: number;
+  }
+  | {
+    readonly kind: "srq-wqes";
+    readonly srq: SharedReceiveQueue;
+    readonly entry: QueueEntry;
+    readonly units: number;
+  }
+  | { readonly kind: "payload"; readonly gather: Gather; readonly offset: number }
+  | { readonly kind: "atomic"; readonly turn: AtomicTurn }
+  | {
+    readonly kind: "read-back";
+    readonly readBack: ReadBack;
+    readonly offset: number;
+    readonly length: number;
+  }
+  | LsbRead;
+
+/** S905: the read that pushes this queue pair's earlier writes out (P-24), and whom it serves. */
+export interface LsbRead {
+  readonly kind: "lsb";
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly records: PersistRecord[];
+}
+
+export interface ReadRequest {
+  readonly address: number;
+  readonly length: number;
+  readonly noSnoop: boolean;
+  /** What the medium holds is wanted, not what is on its way there (V-08). */
+  readonly medium?: boolean;
+  readonly continuation: Continuation;
+}
+
+/** Reads of one kind, which share a limit. */
+export interface ReadEngine {
+  readonly freeTags: number[];
+  /** Read requests of the bus that may still go out: a long read is several. */
+  freeRequests: number;
+  /** Reads that wait until they can go out. */
+  readonly waiting: Fifo<ReadRequest>;
+}
+
+export interface Dma {
+  readonly gather: ReadEngine;
+  readonly responder: ReadEngine;
+  /** Requests on the bus, by tag: the responder's tags come first. */
+  readonly outstanding: (ReadRequest | undefined)[];
+  readonly responderTags: number;
+  /** When the bus has taken the last message handed to it. */
+  busFreeAt: Time;
+}
+
+/** @param readsMax how many read requests each engine may have on the bus. */
+export function createDma(readsMax: { readonly responder: number; readonly gather: number }): Dma {
+  const { responder, gather } = readsMax;
+  return {
+    responder: createEngine(0, responder),
+    gather: createEngine(responder, gather),
+    outstanding: new Array(responder + gather).fill(undefined),
+    responderTags: responder,
+    busFreeAt: 0,
+  };
+}
+
+function createEngine(firstTag: number, requests: number): ReadEngine {
+  const freeTags: number[] = [];
+  for (let tag = firstTag + requests - 1; tag >= firstTag; tag--) freeTags.push(tag);
+  return { freeTags, freeRequests: requests, waiting: new Fifo() };
+}
+
+/** Whether the engine would let a read go out at once. */
+export function canRead({ freeRequests, waiting }: ReadEngine): boolean {
+  return freeRequests > 0 && waiting.length === 0;
+}
+
+function engineOf({ gather, responder }: Dma, continuation: Continuation): ReadEngine {
+  switch (continuation.kind) {
+    case "payload":
+      return continuation.gather.jobs[0]!.read === undefined ? gather : responder;
+    case "lsb":
+    case "atomic":
+    case "read-back":
+      return responder;
+    case "queue-space":
+    case "send-wqes":
+    case "recv-wqes":
+    case "srq-wqes":
+      return gather;
+  }
+}
+
+/**
+ * Reads `length` bytes (> 0) of host memory: at once, or when an earlier read of the engine has
+ * completed, in call order. The last read that goes out may exceed the limit by a part of itself.
+ */
+export function dmaRead(device: Device, request: ReadRequest): void {
+  assert(request.length > 0, "Cannot read 0 bytes by DMA");
+  const engine = engineOf(device.dma, request.continuation);
+  if (canRead(engine)) issue(device, engine, request);
+  else engine.waiting.push(request);
+}
+
+/** Posted write. @returns when the bus has taken it. */
+export function dmaWrite(
+  device: Device,
+  write: {
+    readonly address: number;
+    readonly data: Uint8Array<ArrayBuffer>;
+    readonly noSnoop: boolean;
+    /** Into persistent memory: as its region is. */
+    readonly persistent?: boolean;
+    readonly departAt: Time;
+  },
+): Time {
+  const { address, data, noSnoop, persistent = false, departAt } = write;
+  device.counters.dmaWrites++;
+  device.counters.dmaWriteBytes += data.length;
+  noteOverlaps(device, { address, length: data.length });
+  const message = { kind: "memory-write", address, data, noSnoop } as const;
+  device.dma.busFreeAt = device.out.send(PORTS.rnicBus, message, departAt);
+  if (persistent) noteInJournal(device, message, device.dma.busFreeAt);
+  return device.dma.busFreeAt;
+}
+
+/** Takes a completion's request off the list and lets the next one go. Undefined: not ours. */
+export function takeCompletion(device: Device, completion: Completion): ReadRequest | undefined {
+  const { dma } = device;
+  const request = dma.outstanding[completion.tag];
+  if (request === undefined) return undefined;
+  dma.outstanding[completion.tag] = undefined;
+  const engine = completion.tag < dma.responderTags ? dma.responder : dma.gather;
+  engine.freeTags.push(completion.tag);
+  engine.freeRequests += readRequests(request.length);
+  while (engine.freeRequests > 0 && engine.waiting.length > 0) {
+    issue(device, engine, engine.waiting.shift()!);
+  }
+  return request;
+}
+
+/** An LSB read of this queue pair that is still on the chip: later messages may join it (P-24). */
+export function waitingLsbRead(dma: Dma, qp: QueuePair): LsbRead | undefined {
+  const { waiting } = dma.responder;
+  for (let at = waiting.end - 1; at >= waiting.first; at--) {
+    const { continuation } = waiting.at(at)!;
+    if (continuation.kind === "lsb" && continuation.qp === qp && continuation.life === qp.life) {
+      return continuation;
+    }
+  }
+  return undefined;
+}
+
+function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
+  const { dma, counters } = device;
+  const tag = engine.freeTags.pop()!;
+  dma.outstanding[tag] = request;
+  const { address, length, noSnoop, medium = false, continuation } = request;
+  engine.freeRequests -= readRequests(length);
+  const isLsb = continuation.kind === "lsb";
+  counters.dmaReads++;
+  counters.dmaReadBytes += length;
+  if (isLsb) counters.lsbReads++;
+  if (device.out.tracing) noteRead(device, request, tag);
+  // S905: the PM module has decided that it is needed; a read-back is decided on in the same way.
+  const isDecidedOn = isLsb || continuation.kind === "read-back";
+  const departAt = device.stageAt + (isDecidedOn ? device.timing.persistPs : 0);
+  const plain = { kind: "memory-read", tag, address, length, noSnoop } as const;
+  const message = medium ? { ...plain, medium } as const : plain;
+  dma.busFreeAt = device.out.send(PORTS.rnicBus, message, departAt);
+}
+
+/**
+ * Each read of the responder's engine gets its line, as the tag in it says whose the host's line is:
+ * one that got none would leave its tag to the message that had it before.
+ */
+function noteRead(device: Device, { continuation, length }: ReadRequest, tag: number): void {
+  const text = `DMA read of ${length} B to the host`;
+  switch (continuation.kind) {
+    case "lsb":
+      for (const { firstPsn: psn } of continuation.records) {
+        const lsb = { step: "S906", text: "DMA LSB read to the host", psn, tag } as const;
+        trace(device, continuation.qp, { ...lsb, inbound: true });
+      }
+      return;
+    case "payload": {
+      const { qp, read } = continuation.gather.jobs[0]!;
+      if (read === undefined) return;
+      return trace(device, qp, { step: "dma-read", text, psn: read.psn, inbound: true, tag });
+    }
+    case "atomic": {
+      const { qp, service: { psn } } = continuation.turn;
+      return trace(device, qp, { step: "dma-read", text, psn, inbound: true, tag });
+    }
+    case "read-back": {
+      const { qp, firstPsn } = continuation.readBack;
+      return trace(device, qp, { step: "4604", text, psn: firstPsn, inbound: true, tag });
+    }
+    case "queue-space":
+    case "send-wqes":
+    case "recv-wqes":
+    case "srq-wqes":
+      return;
+  }
+}

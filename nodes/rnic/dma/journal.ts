@@ -1,0 +1,92 @@
+/**
+ * Flush-on-fail journal (persistence domain `wsp`): the card's writes into persistent memory that have not
+ * arrived at the host. Their buffers, here and on the bus, outlast a power failure of the host. Without it
+ * a write could be acknowledged, as the bus has taken it (P-41), and be lost because the host had no power
+ * any more when it came, or because the card had not heard of that yet.
+ *
+ * What is real is that residual energy drains the buffers into memory. Here the host is told again what
+ * it has missed, first of all when it is back: its driver's first answer comes behind that on the bus, and
+ * no program runs before. The journal lies outside of what a power failure makes pristine, see `rnic.ts`.
+ * A card that fails itself loses it, as it loses all else.
+ */
+import { type Outputs, PORTS } from "../../../fabric/node.ts";
+import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { Device } from "../state/device.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+
+type FlushOnFail = NonNullable<RnicPlan["flushOnFail"]>;
+
+export interface Journal extends FlushOnFail {
+  readonly host: string;
+  /** In the order of the bus. */
+  readonly writes: Fifo<JournalWrite>;
+}
+
+interface JournalWrite {
+  readonly message: MemoryWrite;
+  /** When all of it is at the host; NEVER as long as the host that has missed it is away. */
+  arrivesAt: Time;
+}
+
+/**
+ * What a report `held` says: bytes that are durable though the host has not got them, by physical address,
+ * in order, in hexadecimal digits. The last one of a card counts.
+ */
+export interface HeldWrites {
+  readonly host: string;
+  readonly writes: { readonly address: number; readonly data: string }[];
+}
+
+/** Of a card whose plan has it; else undefined. */
+export function createJournal({ host, flushOnFail }: RnicPlan): Journal | undefined {
+  return flushOnFail && { host, ...flushOnFail, writes: new Fifo() };
+}
+
+/** The bus takes the write, until `freeAt`. What no power failure can concern any more is forgotten. */
+export function noteInJournal(
+  { journal, now }: Pick<Device, "journal" | "now">,
+  message: MemoryWrite,
+  freeAt: Time,
+): void {
+  if (journal === undefined) return;
+  forgetBefore(journal, now - journal.noticePs);
+  journal.writes.push({ message, arrivesAt: freeAt + journal.busLatencyPs });
+}
+
+/** Forgets what has arrived at a host that had power until then; at that instant it takes no more. */
+function forgetBefore({ writes }: Journal, death: Time): void {
+  while (writes.length > 0 && writes.peek()!.arrivesAt < death) writes.shift();
+}
+
+/**
+ * The bus to the host has gone down, or is back, where the host is told what it has missed. That is on its
+ * way then as it was before: power may fail again.
+ */
+export function survivePowerFailure(
+  journal: Journal,
+  event: {
+    readonly up: boolean;
+    readonly now: Time;
+    /** Of what the host has missed. */
+    readonly departAt: Time;
+    readonly out: Outputs;
+  },
+): void {
+  const { host, writes, busLatencyPs } = journal;
+  const { up, now, departAt, out } = event;
+  forgetBefore(journal, now - journal.noticePs);
+  const held: HeldWrites["writes"] = [];
+  for (let number = writes.first; number < writes.end; number++) {
+    const write = writes.at(number)!;
+    if (up) {
+      write.arrivesAt = out.send(PORTS.rnicBus, write.message, departAt) + busLatencyPs;
+    } else {
+      const { address, data } = write.message;
+      write.arrivesAt = NEVER;
+      held.push({ address, data: data.toHex() });
+    }
+  }
+  out.report("held", { host, writes: held } satisfies HeldWrites);
+}

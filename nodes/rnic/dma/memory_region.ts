@@ -1,0 +1,173 @@
+/**
+ * Memory regions (windows are in `memory_window.ts`) as the RNIC knows them: protection at the moment of access (`rocev2.md` §4.5, P-22).
+ * A key is index << 8 | variant; a deregistered index comes back with the next variant, so an old key
+ * never opens a new region.
+ */
+import {
+  ACCESS,
+  type RegionChange,
+  type RegionPlan,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Device } from "../state/device.ts";
+import { LIMITS } from "../state/limits.ts";
+import { opensTo, unbindByKey, type Window } from "./memory_window.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+
+export interface Region extends RegionPlan {
+  /** lkey and rkey alike. */
+  readonly key: number;
+  /** Virtual address at which `pages[0]` begins. */
+  readonly pageBase: number;
+  /**
+   * False from the moment it is deregistered, registered anew or unbound: what is under way must not
+   * touch its memory any more.
+   */
+  alive: boolean;
+  /** Memory windows that are bound to it. */
+  windows: number;
+  /** The window that this is the bound range of; undefined where it is a region of its own. */
+  readonly window: Window | undefined;
+}
+
+export interface RegionTable {
+  readonly slots: (Region | undefined)[];
+  readonly variants: number[];
+  readonly free: number[];
+  /** By index. Only while a window is bound its index has a slot as well. */
+  readonly windows: Map<number, Window>;
+}
+
+/** Why an access was refused; undefined is "granted". */
+export type AccessFault =
+  | "no such key"
+  | "other protection domain"
+  | "other queue pair"
+  | "no permission"
+  | "out of bounds";
+
+export interface Access {
+  readonly key: number;
+  readonly pd: number;
+  readonly va: number;
+  readonly length: number;
+  /** ACCESS bits that the region must have, all of them. */
+  readonly need: number;
+  /** Queue pair that a peer comes by; undefined for local memory, which no window grants. */
+  readonly qpn?: number;
+}
+
+export function createRegionTable(): RegionTable {
+  // Index 0 stays empty, so that key 0 is never valid.
+  return { slots: [undefined], variants: [0], free: [], windows: new Map() };
+}
+
+/** Registers a region; undefined where the table is full. `checkRegion` comes first. */
+export function addRegion(table: RegionTable, plan: RegionPlan): Region | undefined {
+  const key = takeKey(table);
+  if (key === undefined) return undefined;
+  const region = regionOf(plan, key);
+  table.slots[key >>> 8] = region;
+  return region;
+}
+
+/** A free index with its next variant; undefined where all are taken. Its slot is empty. */
+export function takeKey(table: RegionTable): number | undefined {
+  const index = table.free.pop() ?? table.slots.length;
+  if (index >= LIMITS.regions) return undefined;
+  const variant = ((table.variants[index] ?? 0) + 1) & 0xff;
+  table.slots[index] = undefined;
+  table.variants[index] = variant;
+  return ((index << 8) | variant) >>> 0;
+}
+
+/** Gives a key back; later ones of its index have other variants. */
+export function freeKey(table: RegionTable, key: number): void {
+  const index = key >>> 8;
+  table.slots[index] = undefined;
+  table.variants[index] = key & 0xff;
+  table.free.push(index);
+}
+
+function regionOf(plan: RegionPlan, key: number): Region {
+  const pageBase = plan.va - plan.va % plan.pageBytes;
+  return { ...plan, key, pageBase, alive: true, windows: 0, window: undefined };
+}
+
+/** What is wrong with a registration, undefined where nothing is. */
+export function checkRegion(plan: RegionPlan): string | undefined {
+  const { access, length, va, pageBytes } = plan;
+  if (!(length > 0)) return `length must be > 0: it is ${length}`;
+  if (!(pageBytes > 0)) return `page size must be > 0: it is ${pageBytes}`;
+  const pages = Math.floor((va + length - 1) / pageBytes) - Math.floor(va / pageBytes) + 1;
+  if (plan.pages.length !== pages) {
+    return `the range has ${pages} pages, ${plan.pages.length} are given`;
+  }
+  const changing = ACCESS.remoteWrite | ACCESS.remoteAtomic;
+  if ((access & changing) !== 0 && (access & ACCESS.localWrite) === 0) {
+    return "remote write or atomic access needs local write access";
+  }
+  if ((access & ACCESS.remoteWritePersistence) !== 0 && (access & ACCESS.remoteWrite) === 0) {
+    return "remote write persistence needs remote write access";
+  }
+  // P-22, P-50: what nothing can make persistent must not be promised, whoever the driver is.
+  const persisting = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
+  if ((access & persisting) !== 0 && !plan.persistent) {
+    return "persistence is granted on storage class memory only";
+  }
+  return undefined;
+}
+
+/** Takes the region back. Nothing that is under way touches its memory any more. */
+export function removeRegion(table: RegionTable, region: Region): void {
+  region.alive = false;
+  freeKey(table, region.key);
+}
+
+/**
+ * Registers a region anew under its key: memory, domain, rights, each where it is named (ibv_rereg_mr).
+ * @returns what is wrong with it, undefined where it is done.
+ */
+export function changeRegion(
+  table: RegionTable,
+  region: Region,
+  change: RegionChange,
+): string | undefined {
+  const { va, length, pageBytes, pages, persistent } = change.place ?? region;
+  const { pd = region.pd, access = region.access } = change;
+  const plan: RegionPlan = { pd, va, length, access, pageBytes, pages, persistent };
+  const wrong = checkRegion(plan);
+  if (wrong !== undefined) return wrong;
+  region.alive = false;
+  table.slots[region.key >>> 8] = regionOf(plan, region.key);
+  return undefined;
+}
+
+/**
+ * SEND WITH INVALIDATE and LOCAL_INV: makes the key of a bound window invalid. A region of `ibv_reg_mr`
+ * cannot be invalidated: its key stays its registrant's (as Linux has it; IBA knows it for fast
+ * registrations only, which verbs of user space do not make). @returns whether it was done.
+ */
+export function invalidateKey(device: Device, qp: QueuePair, key: number): boolean {
+  return unbindByKey(device.regions, qp, key);
+}
+
+export function findRegion(table: RegionTable, key: number): Region | undefined {
+  const region = table.slots[key >>> 8];
+  return region?.key === key ? region : undefined;
+}
+
+/** The region if it grants the access, else what stands against it, in the order of the checks. */
+export function lookUp(table: RegionTable, access: Access): Region | AccessFault {
+  const region = findRegion(table, access.key);
+  if (region === undefined) return "no such key";
+  if (region.window !== undefined) {
+    if (access.qpn === undefined) return "no such key";
+    if (!opensTo(region.window, access.qpn)) return "other queue pair";
+  }
+  if (region.pd !== access.pd) return "other protection domain";
+  if ((region.access & access.need) !== access.need) return "no permission";
+  const offset = access.va - region.va;
+  // `length - offset` cannot overflow: all are below 2^53.
+  if (offset < 0 || access.length > region.length - offset) return "out of bounds";
+  return region;
+}

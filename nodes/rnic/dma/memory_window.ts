@@ -1,0 +1,160 @@
+/**
+ * Memory windows (`rocev2.md` §4.5): a part of a region under a key of its own, given and taken back on
+ * the data path. Type 1 is bound by the verb and open to all queue pairs of its domain; type 2 is bound
+ * by a WQE, open to that queue pair only, and has to be free to be bound. A bound window is a region
+ * over its parent's pages, so what checks keys and translates addresses does not know it.
+ */
+import { ACCESS, type WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { BindOperands } from "../../../fabric/wire/host_bus/wqe.ts";
+import { findRegion, freeKey, type Region, type RegionTable, takeKey } from "./memory_region.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+
+export interface Window {
+  readonly type: WindowType;
+  readonly pd: number;
+  /** Its index stays, the variant is the newest binding's. */
+  key: number;
+  binding: Binding | undefined;
+}
+
+interface Binding {
+  /** What its key opens, and the region that it is a part of. */
+  readonly range: Region;
+  readonly parent: Region;
+  /** Queue pair that bound it. */
+  readonly qpn: number;
+}
+
+/** A window that is not bound; undefined where there are as many as there can be. */
+export function addWindow(
+  table: RegionTable,
+  plan: Pick<Window, "type" | "pd">,
+): Window | undefined {
+  const key = takeKey(table);
+  if (key === undefined) return undefined;
+  const window: Window = { ...plan, key, binding: undefined };
+  table.windows.set(key >>> 8, window);
+  return window;
+}
+
+/** The window of this key, bound or not. */
+function findWindow(table: RegionTable, key: number): Window | undefined {
+  const window = table.windows.get(key >>> 8);
+  return window?.key === key ? window : undefined;
+}
+
+/** Takes the window back, unbound or not. */
+export function removeWindow(table: RegionTable, window: Window): void {
+  unbind(table, window);
+  table.windows.delete(window.key >>> 8);
+  freeKey(table, window.key);
+}
+
+/** Whether a peer may use the bound window by this queue pair. */
+export function opensTo(window: Window, qpn: number): boolean {
+  return window.type === 1 || window.binding?.qpn === qpn;
+}
+
+/** Carries a bind out. @returns whether it was legal: else nothing has changed (MW_BIND_ERR). */
+export function bindWindow(table: RegionTable, qp: QueuePair, operands: BindOperands): boolean {
+  const { rkey, lkey, length } = operands;
+  const window = table.windows.get(rkey >>> 8);
+  if (window === undefined || window.pd !== qp.pd || rkey === window.key) return false;
+  // To bind type 1 to nothing is to unbind it.
+  if (window.type === 1 && length === 0) {
+    unbind(table, window);
+    window.key = rkey;
+    return true;
+  }
+  const parent = findRegion(table, lkey);
+  if (parent === undefined || !isBindable(window, { parent, qp, operands })) return false;
+  unbind(table, window);
+  window.key = rkey;
+  const range = rangeOf(window, { parent, operands });
+  window.binding = { range, parent, qpn: qp.qpn };
+  parent.windows++;
+  table.slots[rkey >>> 8] = range;
+  return true;
+}
+
+const REMOTE_CHANGE = ACCESS.remoteWrite | ACCESS.remoteAtomic;
+const FLUSHES = ACCESS.flushGlobal | ACCESS.flushPersistent;
+const GRANTABLE = REMOTE_CHANGE | ACCESS.remoteRead | FLUSHES | ACCESS.zeroBased;
+
+function isBindable(
+  window: Window,
+  bind: {
+    readonly parent: Region;
+    readonly qp: QueuePair;
+    readonly operands: BindOperands;
+  },
+): boolean {
+  const { parent, qp, operands } = bind;
+  const { va, length, access } = operands;
+  if (window.type === 2 && window.binding !== undefined) return false;
+  if (window.type === 1 && (access & ACCESS.zeroBased) !== 0) return false;
+  if (parent.window !== undefined || parent.pd !== qp.pd) return false;
+  if ((parent.access & ACCESS.mwBind) === 0 || (access & ~GRANTABLE) !== 0) return false;
+  if ((access & REMOTE_CHANGE) !== 0 && (parent.access & ACCESS.localWrite) === 0) return false;
+  if ((access & FLUSHES & ~parent.access) !== 0) return false;
+  const offset = va - BigInt(parent.va);
+  return length > 0 && offset >= 0n && offset + BigInt(length) <= BigInt(parent.length);
+}
+
+function rangeOf(
+  window: Window,
+  bind: { readonly parent: Region; readonly operands: BindOperands },
+): Region {
+  const { parent, operands } = bind;
+  const start = Number(operands.va);
+  const isZeroBased = (operands.access & ACCESS.zeroBased) !== 0;
+  return {
+    pd: window.pd,
+    va: isZeroBased ? 0 : start,
+    length: operands.length,
+    // P-22: what is written is persisted where the memory says so, by whichever key.
+    access: operands.access | (parent.access & ACCESS.remoteWritePersistence),
+    pageBytes: parent.pageBytes,
+    pages: parent.pages,
+    persistent: parent.persistent,
+    pageBase: isZeroBased ? parent.pageBase - start : parent.pageBase,
+    key: window.key,
+    alive: true,
+    windows: 0,
+    window,
+  };
+}
+
+/**
+ * The address by which programs of the host know what a peer calls `va`: only in a zero-based window
+ * is it another one. Without a region (a request of no bytes) there is nothing to be known.
+ */
+export function hostAddress(region: Region | undefined, va: number): number {
+  const parent = region?.window?.binding?.parent;
+  return region === undefined || parent === undefined ? va : va - region.pageBase + parent.pageBase;
+}
+
+function unbind(table: RegionTable, window: Window): void {
+  const { binding } = window;
+  if (binding === undefined) return;
+  binding.range.alive = false;
+  binding.parent.windows--;
+  window.binding = undefined;
+  table.slots[window.key >>> 8] = undefined;
+}
+
+/** Unbinds the type 2 window of this key, for the queue pair that bound it. @returns whether it did. */
+export function unbindByKey(table: RegionTable, qp: QueuePair, key: number): boolean {
+  const window = findWindow(table, key);
+  if (window === undefined || window.type !== 2) return false;
+  if (window.binding?.qpn !== qp.qpn || window.pd !== qp.pd) return false;
+  unbind(table, window);
+  return true;
+}
+
+/** A queue pair that is gone can use its type 2 windows no more: they are free. */
+export function unbindWindowsOf(table: RegionTable, qp: QueuePair): void {
+  for (const window of table.windows.values()) {
+    if (window.type === 2 && window.binding?.qpn === qp.qpn) unbind(table, window);
+  }
+}

@@ -1,0 +1,328 @@
+/**
+ * Control path (firmware): one small function per command of the driver. A refused command changes
+ * nothing and says what was found and what was expected.
+ */
+import { PORTS } from "../../../fabric/node.ts";
+import { Deadlines } from "../../../fabric/base/deadlines.ts";
+import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
+import type { CommandMessage } from "../../../fabric/wire/host_bus/pcie.ts";
+import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
+import { SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
+import { completionsEnd } from "../queues/completion_queue.ts";
+import { executeCqCommand } from "./cq_command.ts";
+import type { Device } from "../state/device.ts";
+import { checkDrained } from "../requester/drain.ts";
+import { announceState, enterError, skipFlushed, stopWork } from "../requester/qp_error.ts";
+import { LIMITS } from "../state/limits.ts";
+import { executeMemoryCommand } from "./memory_command.ts";
+import { unbindWindowsOf } from "../dma/memory_window.ts";
+import {
+  applyAttributes,
+  createQueuePair,
+  type QueuePair,
+  resetQueuePair,
+} from "../state/queue_pair.ts";
+import { freeQueues, installQueue, removeQueue, writeSpace2 } from "../queues/install.ts";
+import { DONE, noSuch, refusal } from "./reply.ts";
+import { ringFault } from "./ring_fault.ts";
+import { returnReceives } from "../queues/shared_receive_queue.ts";
+import { executeSrqCommand } from "./srq_command.ts";
+import { attach, detach, groupsOf } from "../responder/multicast.ts";
+import { schedule } from "../schedule.ts";
+import { fetchWork } from "../queues/send_queue.ts";
+import { statisticsOf } from "./statistics.ts";
+import { TIMERS_PER_QUEUE_PAIR } from "../state/timers.ts";
+
+type Command<Op extends RnicCommand["op"]> = Extract<RnicCommand, { op: Op }>;
+
+/** Carries out a command; its reply leaves behind the writes that it caused. */
+export function takeCommand(device: Device, message: CommandMessage): void {
+  device.counters.commands++;
+  const reply = execute(device, message.command);
+  device.out.send(PORTS.rnicBus, { kind: "reply", id: message.id, reply }, device.stageAt);
+}
+
+function execute(device: Device, command: RnicCommand): RnicReply {
+  if (device.spaces === undefined && command.op !== "init") {
+    return refusal("EINVAL", `Cannot carry out ${command.op} as init must come first`);
+  }
+  switch (command.op) {
+    case "init":
+      return init(device, command);
+    case "create-cq":
+    case "resize-cq":
+    case "destroy-cq":
+      return executeCqCommand(device, command);
+    case "create-srq":
+    case "modify-srq":
+    case "query-srq":
+    case "destroy-srq":
+      return executeSrqCommand(device, command);
+    case "create-qp":
+      return createQp(device, command);
+    case "modify-qp":
+      return modifyQp(device, command);
+    case "destroy-qp":
+      return destroyQp(device, command);
+    case "attach-mcast":
+    case "detach-mcast":
+      return changeMembership(device, command);
+    case "register-mr":
+    case "reregister-mr":
+    case "deregister-mr":
+    case "allocate-mw":
+    case "deallocate-mw":
+      return executeMemoryCommand(device, command);
+    case "write-space2":
+      return writeSpace2ByValue(device, command);
+    case "lock-space2":
+      return lockSpace2(device, command);
+    case "unlock-space2":
+      return unlockSpace2(device, command);
+    case "expand-queue":
+      return refusal("EINVAL", "Cannot expand a queue as this firmware does not move rings");
+    case "query-statistics":
+      return { status: "ok", op: "query-statistics", counters: statisticsOf(device) };
+  }
+}
+
+function init(device: Device, { spaces, persistence }: Command<"init">): RnicReply {
+  if (device.owners.some((owner) => owner !== undefined)) {
+    return refusal("EBUSY", "Cannot lay out queue information as queues exist");
+  }
+  if (!(spaces.queues > 0) || spaces.queues > LIMITS.queues) {
+    return refusal("EINVAL", `Queues must be 1 to ${LIMITS.queues}: they are ${spaces.queues}`);
+  }
+  device.spaces = spaces;
+  device.persistence = persistence;
+  // A queue pair has a send queue of its own, its receive queue may be shared.
+  device.deadlines = new Deadlines(spaces.queues * TIMERS_PER_QUEUE_PAIR);
+  const { address, mac, mtu } = device.plan;
+  return { status: "ok", op: "init", address, mac, mtu };
+}
+
+/** A WQE's position comes back in 16 bits. */
+const POSITIONS = 2 ** 16;
+
+/** What is wrong with where the queue pair's receives come from: a ring of its own, or a shared one. */
+function receiveFault({ rq, rqStride, srq }: Command<"create-qp">): string | undefined {
+  if (srq !== undefined) {
+    return rq === undefined ? undefined : "A queue pair has its own receive queue or a shared one";
+  }
+  if (rq === undefined || rqStride === undefined) return "A queue pair needs a receive queue";
+  if (rqStride < 16 || rqStride % 16 !== 0) {
+    return `RQ stride must be a multiple of 16: it is ${rqStride}`;
+  }
+  return ringFault("RQ", rq, POSITIONS);
+}
+
+function refuseQp(device: Device, command: Command<"create-qp">): RnicReply | undefined {
+  const fault = ringFault("SQ", command.sq, POSITIONS) ?? receiveFault(command);
+  if (fault !== undefined) return refusal("EINVAL", fault);
+  if (command.srq !== undefined && !device.sharedReceiveQueues.has(command.srq)) {
+    return noSuch("shared receive queue", command.srq);
+  }
+  for (const cqn of [command.sendCq, command.recvCq]) {
+    if (!device.completionQueues.has(cqn)) return noSuch("completion queue", cqn);
+  }
+  const { qpn } = command;
+  if (qpn === undefined) return undefined;
+  if (qpn !== GSI_QPN) {
+    return refusal("EINVAL", `Only QP ${GSI_QPN} can be asked for: it is ${qpn}`);
+  }
+  if (command.type !== "ud") return refusal("EINVAL", `QP ${qpn} must be of type ud`);
+  return device.queuePairs.has(qpn) ? refusal("EBUSY", `QP ${qpn} exists`) : undefined;
+}
+
+function createQp(device: Device, command: Command<"create-qp">): RnicReply {
+  const wrong = refuseQp(device, command);
+  if (wrong !== undefined) return wrong;
+  const srq = command.srq === undefined ? undefined : device.sharedReceiveQueues.get(command.srq);
+  const queues = freeQueues(device, srq === undefined ? 2 : 1);
+  if (queues === undefined) {
+    return refusal("ENOMEM", `All ${device.spaces!.queues} queues are taken`);
+  }
+  const sqQueue = queues[0]!;
+  const rqQueue = srq?.srqn ?? queues[1]!;
+  const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion } = command;
+  const qpn = command.qpn ?? nextQpn(device);
+  const qp = createQueuePair({
+    qpn,
+    type,
+    pd,
+    sqQueue,
+    rqQueue,
+    rqStride,
+    srq,
+    rings: { sq, rq },
+    sendCq,
+    recvCq,
+    persistCompletion,
+    slot: freeSlot(device),
+  });
+  device.slots[qp.slot] = qp;
+  device.queuePairs.set(qpn, qp);
+  device.completionQueues.get(sendCq)!.users++;
+  device.completionQueues.get(recvCq)!.users++;
+  if (srq !== undefined) srq.users++;
+  installRings(device, qp);
+  return { status: "ok", op: "create-qp", qpn, sqQueue, rqQueue };
+}
+
+function freeSlot(device: Device): number {
+  const slot = device.slots.indexOf(undefined);
+  return slot < 0 ? device.slots.length : slot;
+}
+
+/** Numbers are not used again soon, so that a late packet finds nobody. */
+function nextQpn(device: Device): number {
+  while (device.queuePairs.has(device.nextQpn)) device.nextQpn = following(device.nextQpn);
+  const qpn = device.nextQpn;
+  device.nextQpn = following(qpn);
+  return qpn;
+}
+
+function following(qpn: number): number {
+  return qpn >= 0xff_fffe ? 2 : qpn + 1;
+}
+
+/** Its own rings empty, as RESET has them. */
+function installRings(device: Device, qp: QueuePair): void {
+  const { qpn, state, sqQueue, rqQueue, rings, rqStride } = qp;
+  installQueue(device, {
+    queue: sqQueue,
+    kind: "sq",
+    owner: qpn,
+    ring: rings.sq,
+    unitBytes: WQE_UNIT_BYTES,
+    state,
+  }, { kind: "sq", qp });
+  if (rings.rq === undefined) return;
+  installQueue(device, {
+    queue: rqQueue,
+    kind: "rq",
+    owner: qpn,
+    ring: rings.rq,
+    unitBytes: rqStride,
+    state,
+  }, { kind: "rq", qp });
+}
+
+function modifyQp(device: Device, { qpn, attributes }: Command<"modify-qp">): RnicReply {
+  const qp = device.queuePairs.get(qpn);
+  if (qp === undefined) return noSuch("queue pair", qpn);
+  const { type, state } = qp;
+  const wrong = refuseModify({ type, state, mtu: device.plan.mtu }, attributes);
+  if (wrong !== undefined) return refusal("EINVAL", `Cannot modify QP ${qpn} as ${wrong}`);
+  if (attributes.state === "reset") {
+    emptyQueuePair(device, qp);
+    installRings(device, qp);
+    return emptied(device, qp);
+  } else if (attributes.state === "err") {
+    enterError(device, qp);
+  } else {
+    applyAttributes(qp, attributes);
+    if (state === "sqe" && qp.state === "rts") skipFlushed(qp);
+    if (qp.state !== state) announceState(device, qp);
+    if (qp.state === "rts" && state !== "rts") startWork(device, qp);
+    else checkDrained(device, qp);
+  }
+  return DONE;
+}
+
+/** RESET, silently: what was under way is void, receives of a shared queue go back to it. */
+function emptyQueuePair(device: Device, qp: QueuePair): void {
+  stopWork(device, qp);
+  returnReceives(device, qp);
+  resetQueuePair(qp);
+}
+
+/** How far the queue pair's completions of the life that has ended reach. */
+function emptied(device: Device, qp: QueuePair): RnicReply {
+  const send = completionsEnd(device.completionQueues.get(qp.sendCq)!);
+  const recv = completionsEnd(device.completionQueues.get(qp.recvCq)!);
+  return { status: "ok", op: "qp-emptied", written: { send, recv } };
+}
+
+/** What was posted before RTS is looked at now. */
+function startWork(device: Device, qp: QueuePair): void {
+  qp.sq.mayHaveMore = true;
+  fetchWork(device, qp);
+  schedule(device, qp);
+}
+
+function destroyQp(device: Device, { qpn }: Command<"destroy-qp">): RnicReply {
+  const qp = device.queuePairs.get(qpn);
+  if (qp === undefined) return noSuch("queue pair", qpn);
+  const groups = groupsOf(device, qp);
+  if (groups > 0) return refusal("EBUSY", `QP ${qpn} is attached to ${groups} multicast groups`);
+  emptyQueuePair(device, qp);
+  unbindWindowsOf(device.regions, qp);
+  const reply = emptied(device, qp);
+  device.queuePairs.delete(qpn);
+  device.slots[qp.slot] = undefined;
+  device.completionQueues.get(qp.sendCq)!.users--;
+  device.completionQueues.get(qp.recvCq)!.users--;
+  removeQueue(device, qp.sqQueue);
+  if (qp.srq === undefined) removeQueue(device, qp.rqQueue);
+  else qp.srq.users--;
+  return reply;
+}
+
+function changeMembership(
+  device: Device,
+  { op, qpn, group }: Command<"attach-mcast" | "detach-mcast">,
+): RnicReply {
+  const qp = device.queuePairs.get(qpn);
+  if (qp === undefined) return noSuch("queue pair", qpn);
+  const wrong = op === "attach-mcast" ? attach(device, qp, group) : detach(device, qp, group);
+  return wrong === undefined ? DONE : refusal(wrong.errno, wrong.reason);
+}
+
+/** Q-04: a breach of space 2's access rules is an error and changes nothing. */
+function writeSpace2ByValue(device: Device, command: Command<"write-space2">): RnicReply {
+  const { queue, offset, data } = command;
+  if (device.owners[queue] === undefined) return noSuch("queue", queue);
+  if (device.locked.has(queue)) return refusal("EBUSY", `Space 2 of queue ${queue} is locked`);
+  if (!(offset >= 0) || data.length === 0 || offset + data.length > SPACE2_BYTES) {
+    const range = `[${offset}, ${offset + data.length})`;
+    return refusal("EINVAL", `Bytes ${range} must lie within the entry's ${SPACE2_BYTES}`);
+  }
+  writeSpace2(device, queue, data, offset);
+  forgetSpace2(device, queue);
+  return DONE;
+}
+
+/** What the chip knows of the queue is read again, after its own pointer has gone to memory. */
+function forgetSpace2(device: Device, queue: number): void {
+  const entry = device.cache.find(queue);
+  if (entry === undefined) return;
+  entry.stale = true;
+}
+
+function lockSpace2(device: Device, { queue }: Command<"lock-space2">): RnicReply {
+  const owner = device.owners[queue];
+  if (owner === undefined) return noSuch("queue", queue);
+  if (device.locked.has(queue)) {
+    return refusal("EBUSY", `Space 2 of queue ${queue} is locked already`);
+  }
+  device.locked.add(queue);
+  if (owner.kind === "sq") owner.qp.sq.paused = true;
+  return DONE;
+}
+
+function unlockSpace2(device: Device, { queue }: Command<"unlock-space2">): RnicReply {
+  const owner = device.owners[queue];
+  if (owner === undefined) return noSuch("queue", queue);
+  if (!device.locked.delete(queue)) {
+    return refusal("EINVAL", `Space 2 of queue ${queue} is not locked`);
+  }
+  forgetSpace2(device, queue);
+  if (owner.kind === "sq") {
+    owner.qp.sq.paused = false;
+    fetchWork(device, owner.qp);
+  }
+  return DONE;
+}

@@ -1,0 +1,16 @@
+/** The RNIC's counters as the run's report shows them: plain numbers by name. */
+import { congestionStatistics } from "../transmit/congestion.ts";
+import type { Device } from "../state/device.ts";
+import { flipStatistics } from "../state/flips.ts";
+
+export function statisticsOf(device: Device): Record<string, number> {
+  const all: Record<string, number> = { ...device.counters };
+  // Q-11: how many DMA reads of queue information a doorbell costs on average.
+  const { doorbells, doorbellReads } = device.counters;
+  all["dmaReadsPerDoorbell"] = doorbells === 0 ? 0 : doorbellReads / doorbells;
+  all["cachedQueues"] = device.cache.size;
+  for (const [reason, count] of [...device.drops].sort(([x], [y]) => (x < y ? -1 : 1))) {
+    all[`drop-${reason}`] = count;
+  }
+  return { ...all, ...congestionStatistics(device), ...flipStatistics(device.flips) };
+}

@@ -1,0 +1,100 @@
+/**
+ * FLUSH of the memory placement extensions (P-50, IBA 1.5 annex A19): answered when what was written
+ * before it is globally visible, or persistent. Visible is what a DMA read behind it has pushed out
+ * of the posted writes (P-03), in either flow. Persistent is left to the PM module: the same read in
+ * flow 1 (P-24), the host's CPU in flow 2, which is told by a RECV and posts `persistence-ack` (P-26).
+ */
+import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
+import { type Feth, FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Device } from "../state/device.ts";
+import { findRegion, type Region } from "../dma/memory_region.ts";
+import { duplicateOfService, flushMessage } from "./pm_module.ts";
+import { PSN_MASK, psnAdd } from "../state/psn.ts";
+import { permits, type QueuePair } from "../state/queue_pair.ts";
+import { answerSingle } from "../answers/read_service.ts";
+import { remoteRegion, type Verdict } from "../responder/responder.ts";
+import type { PacketIn, SingleService } from "../state/responder_state.ts";
+
+const { globalVisibility, persistence } = FLUSH_PLACEMENT;
+
+/** ACCESS bits that a placement needs, of the queue pair and of the region alike (§4.5). */
+export function needOf(placement: number): number {
+  return ((placement & globalVisibility) !== 0 ? ACCESS.flushGlobal : 0) |
+    ((placement & persistence) !== 0 ? ACCESS.flushPersistent : 0);
+}
+
+/** Whether the header asks for something, and the queue pair lets the peer have it (else 0x61). */
+export function isFlushable(qp: QueuePair, { select, placement }: Feth): boolean {
+  if (select > FLUSH_SELECT.region) return false;
+  if (placement === 0 || (placement & ~(globalVisibility | persistence)) !== 0) return false;
+  if ((placement & globalVisibility) !== 0 && !permits(qp, "flushGlobal")) return false;
+  return (placement & persistence) === 0 || permits(qp, "flushPersistent");
+}
+
+/** A FLUSH that the queue pair permits: begun at once, answered in its turn. */
+export function executeFlush(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {
+  const { packet } = input;
+  const { responder } = qp;
+  const range = rangeOf(device, qp, input);
+  if (typeof range !== "object") return range;
+  const { psn } = packet.bth;
+  responder.expectedPsn = psnAdd(psn, 1);
+  responder.msn = (responder.msn + 1) & PSN_MASK;
+  const service: SingleService = {
+    kind: "single",
+    operation: "flush",
+    psn,
+    msn: responder.msn,
+    repeat: false,
+    task: undefined,
+    state: "running",
+    original: 0n,
+    readyAt: device.stageAt,
+  };
+  device.counters.flushesExecuted++;
+  answerSingle(device, qp, service);
+  const { placement } = packet.feth!;
+  flushMessage(device, qp, {
+    ...range,
+    service,
+    persistent: (placement & persistence) !== 0 && range.length > 0,
+    visible: (placement & globalVisibility) !== 0,
+  });
+  return undefined;
+}
+
+interface FlushRange {
+  readonly va: number;
+  readonly length: number;
+  readonly region: Region | undefined;
+}
+
+/** What is to be flushed, its key and rights checked (§3.4, step 6); SEL = MR ignores the range. */
+function rangeOf(device: Device, qp: QueuePair, { packet }: PacketIn): FlushRange | Verdict {
+  const { select, placement } = packet.feth!;
+  const { rkey } = packet.reth!;
+  const need = needOf(placement);
+  let { va, length } = packet.reth!;
+  if (select === FLUSH_SELECT.region) {
+    const whole = findRegion(device.regions, rkey);
+    if (whole === undefined) return NAK_SYNDROMES["remote-access-error"];
+    va = BigInt(whole.va);
+    length = whole.length;
+  }
+  if (length === 0) return { va: 0, length, region: undefined };
+  const region = remoteRegion(device, qp, { key: rkey, va, length, need });
+  return typeof region === "object" ? { va: Number(va), length, region } : region;
+}
+
+/**
+ * A duplicate: the answer is given again, as what it said stays true (§3.5); what is still under way
+ * will be answered. @returns false where nothing is known of it: it is dropped.
+ */
+export function repeatFlush(device: Device, qp: QueuePair, psn: number): boolean {
+  const service = duplicateOfService(device, qp, psn);
+  if (service?.operation !== "flush") return false;
+  if (service.state !== "done") return true;
+  answerSingle(device, qp, { ...service, repeat: true, readyAt: device.stageAt });
+  return true;
+}

@@ -1,0 +1,369 @@
+/**
+ * Persistent memory module (P-23): decides from opcode or address whether data is to be persisted, and
+ * sees to it, by the means that the host's driver has named. `read`: a DMA LSB read behind the data
+ * (P-24). `cpu`: a receive WQE is consumed as though a SEND had come, so that the host's CPU flushes and
+ * posts a persistence ACK (P-26). `none`: what the bus has taken is persistent.
+ */
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
+import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
+import type { Device } from "../state/device.ts";
+import { type Span, takeDirty } from "../state/dirty_ranges.ts";
+import { dmaRead, type LsbRead, waitingLsbRead } from "../dma/dma.ts";
+import { failReceive } from "../responder/execute.ts";
+import { failFatally } from "../requester/qp_error.ts";
+import { rights } from "../state/life_cycle.ts";
+import type { Region } from "../dma/memory_region.ts";
+import { hostAddress } from "../dma/memory_window.ts";
+import { findRecord, remember } from "../state/persist_records.ts";
+import { tellRanges } from "./pm_ranges.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { urgeReceives, wantRecv } from "../queues/receive_queue.ts";
+import { passAnswers } from "../answers/read_service.ts";
+import { noteFlushed, noteTold } from "../trace/responder_trace.ts";
+import type { RecvWqe, SingleService } from "../state/responder_state.ts";
+import { lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
+import { trace } from "../trace/trace.ts";
+import { physicalAddress } from "../dma/translation.ts";
+import { verifiedPersisted, verifiedUnproven } from "../verify/write_verify.ts";
+
+/** A message to be persisted, from its last packet on; kept for its duplicates (P-30). */
+export interface PersistRecord {
+  readonly firstPsn: number;
+  /** The PSN of both of its ACKs (P-28). */
+  readonly lastPsn: number;
+  /** As the host's CPU knows the memory, whatever key was used. */
+  readonly va: number;
+  readonly length: number;
+  /** What was written plainly before it, and is to be flushed with it (P-31). */
+  readonly spans: readonly Span[];
+  /**
+   * `told`: the host's CPU knows and is to flush. `flushed`: it has, and waits for earlier messages,
+   * whose ranges may cover what was written before this one (P-31).
+   */
+  state: "pending" | "told" | "flushed" | "persisted";
+  /**
+   * A FLUSH or verified write: answered in its turn, where a persistent WRITE gets a persistence ACK
+   * (P-50, V-09).
+   */
+  readonly service: SingleService | undefined;
+}
+
+/** Whether the message's data is to be persisted: by opcode (P-21) or by its region (P-22). */
+export function wantsPersistence(row: OpcodeRow, region: Region | undefined): boolean {
+  return row.persistence ||
+    (region !== undefined && (region.access & ACCESS.remoteWritePersistence) !== 0);
+}
+
+/**
+ * NS bit of what is written into a region. Where the processor looks at it, flow 1 is asked for (P-02)
+ * for all that goes to persistent memory, by whichever operation: an LSB read behind it flushes what
+ * waits in the IIO, never the LLC (P-03, P-04, P-24), and a FLUSH or a READ names memory, not writes
+ * (P-10, P-50). What lies in DRAM nobody can make persistent: it stays where cores find it soonest.
+ */
+export function writesNoSnoop(device: Device, memory: Pick<Region, "persistent">): boolean {
+  const { flow, noSnoop } = device.persistence;
+  return noSnoop && flow === 1 && memory.persistent;
+}
+
+export interface ArrivedMessage {
+  readonly firstPsn: number;
+  readonly lastPsn: number;
+  readonly va: number;
+  readonly length: number;
+  readonly region: Region | undefined;
+  /** V-09: a verified write, whose answer is the only word of it. */
+  readonly service?: SingleService;
+}
+
+/** A persistent message is complete and its DMA writes are on the bus. */
+export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMessage): void {
+  const { firstPsn, lastPsn, length, region, service } = message;
+  const va = hostAddress(region, message.va);
+  // Its own range is told in any case.
+  takeDirty(qp.responder.dirty, { va, length });
+  const spans = takeDirty(qp.responder.dirty);
+  const record: PersistRecord = { firstPsn, lastPsn, va, length, spans, state: "pending", service };
+  remember(qp, record);
+  persistRecord(device, qp, { record, region });
+}
+
+/** Has the record's data flushed, by the means that there are. */
+function persistRecord(
+  device: Device,
+  qp: QueuePair,
+  message: { readonly record: PersistRecord; readonly region: Region | undefined },
+): void {
+  const { record } = message;
+  switch (device.persistence.flush) {
+    case "read":
+      return flushByRead(device, qp, message);
+    case "cpu":
+      return wantRecv(device, qp, { kind: "persist", record });
+    case "none":
+      // Buffers of card and host survive alike, and the bus has taken the data by then.
+      return markPersisted(device, qp, { record, at: device.dma.busFreeAt });
+  }
+}
+
+/**
+ * A FLUSH has come (P-50): as a message without data of its own. To make its range persistent the
+ * means are those of a persistent WRITE; to make it visible a read behind the data does everywhere. It
+ * names memory, so nothing beside its range is flushed with it.
+ */
+export function flushMessage(
+  device: Device,
+  qp: QueuePair,
+  flush: {
+    readonly service: SingleService;
+    readonly va: number;
+    readonly length: number;
+    readonly region: Region | undefined;
+    readonly persistent: boolean;
+    readonly visible: boolean;
+  },
+): void {
+  const { service, length, region, persistent, visible } = flush;
+  const va = hostAddress(region, flush.va);
+  const { psn } = service;
+  const record: PersistRecord = {
+    firstPsn: psn,
+    lastPsn: psn,
+    va,
+    length,
+    spans: [],
+    state: "pending",
+    service,
+  };
+  remember(qp, record);
+  if (!persistent || (visible && device.persistence.flush === "none")) {
+    return flushByRead(device, qp, { record, region });
+  }
+  takeDirty(qp.responder.dirty, { va, length });
+  persistRecord(device, qp, { record, region });
+}
+
+/** S905: joins an LSB read that is still on the chip, or puts one behind the data. */
+function flushByRead(
+  device: Device,
+  qp: QueuePair,
+  message: { readonly record: PersistRecord; readonly region: Region | undefined },
+): void {
+  const { record } = message;
+  if (device.out.tracing) {
+    const text = `LSB read queued behind ${record.length} B`;
+    trace(device, qp, { step: "S905", text, psn: record.firstPsn, inbound: true });
+  }
+  const waiting = waitingLsbRead(device.dma, qp);
+  if (waiting !== undefined) {
+    waiting.records.push(record);
+    return;
+  }
+  const { region } = message;
+  // Any registered address will do (P-24): where no data names one, queue information's, which there
+  // is even when the regions that were written are no more.
+  const address = region === undefined ? device.spaces!.space1 : physicalAddress(region, region.va);
+  dmaRead(device, {
+    address,
+    length: 1,
+    noSnoop: device.persistence.noSnoop,
+    continuation: { kind: "lsb", qp, life: qp.life, records: [record] },
+  });
+}
+
+/**
+ * The LSB read is complete, so all earlier writes of this link are in the persistent domain. A queue
+ * pair that has failed meanwhile says nothing any more: its peer has been told that it failed.
+ */
+export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): void {
+  if (!rights(read.qp.state).takesRequests) return;
+  if (!succeeded) return refuseFlushes(device, read);
+  for (const record of read.records) {
+    device.counters.lsbPersisted++;
+    markPersisted(device, read.qp, { record, at: device.stageAt });
+  }
+  // A FLUSH to visibility may stand before what the CPU has flushed.
+  if (device.persistence.flush === "cpu") passFlushed(device, read.qp);
+}
+
+/**
+ * A refused read proves nothing. Who wrote will ask again and at last give up (P-30), a FLUSH is
+ * refused (§3.4: remote operational error), a verified write is answered with that.
+ */
+function refuseFlushes(device: Device, { qp, records }: LsbRead): void {
+  for (const { service } of records) {
+    if (service?.operation === "write-verify") verifiedUnproven(device, qp, service);
+    else if (service !== undefined) service.state = "failed";
+  }
+  passAnswers(device, qp);
+}
+
+/** Says so, not before `at`. */
+function markPersisted(
+  device: Device,
+  qp: QueuePair,
+  persisted: { readonly record: PersistRecord; readonly at: Time },
+): void {
+  const { record, at } = persisted;
+  const { service } = record;
+  record.state = "persisted";
+  if (service === undefined) return sendPersistenceAck(device, qp, persisted);
+  if (service.operation === "write-verify") return verifiedPersisted(device, qp, { service, at });
+  if (device.out.tracing) noteFlushed(device, qp, record);
+  service.state = "done";
+  service.readyAt = at;
+  passAnswers(device, qp);
+}
+
+/** S907, S1016: the second ACK with this PSN. */
+function sendPersistenceAck(
+  device: Device,
+  qp: QueuePair,
+  { record, at }: { readonly record: PersistRecord; readonly at: Time },
+): void {
+  if (device.out.tracing) {
+    const step = device.persistence.flush === "cpu" ? "S1016" : "S907";
+    const text = `persistence ACK of ${record.length} B`;
+    trace(device, qp, { step, text, psn: record.firstPsn, inbound: true });
+  }
+  device.transmitter.control.push({
+    qp,
+    life: qp.life,
+    opcode: "VENDOR PERSISTENCE ACKNOWLEDGE",
+    ack: {
+      kind: "ack",
+      psn: record.lastPsn,
+      syndrome: ACK_SYNDROME,
+      msn: qp.responder.msn,
+      readyAt: at,
+      queued: true,
+    },
+  });
+}
+
+/** S1006, S1007: the WQE gets its content from the data, is cleared, and its CQE tells the CPU. */
+export function deliverToHost(
+  device: Device,
+  qp: QueuePair,
+  delivery: { readonly record: PersistRecord; readonly recv: RecvWqe },
+): void {
+  const { record, recv } = delivery;
+  const { spans } = record;
+  const told = tellRanges(device, qp, { own: record, spans, recv });
+  if (told === undefined) {
+    failReceive(device, qp, { recv, status: "LOC_LEN_ERR" });
+    return failFatally(device, qp);
+  }
+  record.state = "told";
+  device.counters.recvPersisted++;
+  if (device.out.tracing) noteTold(device, qp, { record, recv, told });
+  const { va, byteCount, more } = told;
+  completePersistence(device, qp, { recv, byteCount, psn: record.lastPsn, va: BigInt(va), more });
+}
+
+/**
+ * The CPU says "flushed" (S1014). @returns false where no message with this PSN waits for it: what was
+ * not asked for must not be reported.
+ */
+export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number): boolean {
+  const record = findRecord(qp, psn);
+  if (record === undefined || record.state !== "told") return false;
+  record.state = "flushed";
+  // A FLUSH is about its range alone, which the CPU has flushed, and is answered in its turn anyway.
+  const isFlush = record.service?.operation === "flush";
+  if (isFlush) markPersisted(device, qp, { record, at: device.stageAt });
+  passFlushed(device, qp);
+  return true;
+}
+
+/** Persistence ACKs leave in the order of the messages: what an earlier one covers, it must (P-31). */
+function passFlushed(device: Device, qp: QueuePair): void {
+  const { responder } = qp;
+  responder.persistHead = Math.max(responder.persistHead, responder.persists.first);
+  for (;;) {
+    const record = responder.persists.at(responder.persistHead);
+    if (record === undefined) return;
+    if (record.state === "flushed") markPersisted(device, qp, { record, at: device.stageAt });
+    if (record.state !== "persisted") return;
+    responder.persistHead++;
+  }
+}
+
+/**
+ * A duplicate packet of a persistent message: answered again where it is persistent (P-30), looked
+ * after where it still waits for a receive WQE. The reception ACK is the caller's.
+ */
+export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number): void {
+  const record = findRecord(qp, psn);
+  if (record === undefined || record.service !== undefined) return;
+  if (record.state === "persisted") {
+    sendPersistenceAck(device, qp, { record, at: device.stageAt });
+  } else if (record.state === "pending" && device.persistence.flush === "cpu") {
+    urgeReceives(device, qp);
+  }
+}
+
+/**
+ * A FLUSH or verified write again: looked after where it still waits for a receive WQE. @returns what it
+ * is; undefined where it is none, or was persisted by other means.
+ */
+export function duplicateOfService(
+  device: Device,
+  qp: QueuePair,
+  psn: number,
+): SingleService | undefined {
+  const record = findRecord(qp, psn);
+  if (record?.service === undefined) return undefined;
+  if (record.state === "pending" && device.persistence.flush === "cpu") urgeReceives(device, qp);
+  return record.service;
+}
+
+/** P-27: the persistence ACK completes the requester's next RECV (S1018). */
+export function confirmOnRecv(
+  device: Device,
+  qp: QueuePair,
+  confirmation: { readonly work: SendWork; readonly recv: RecvWqe },
+): void {
+  const { work, recv } = confirmation;
+  if (device.out.tracing) {
+    const keys = { psn: work.firstPsn, recvs: [recv.position] };
+    trace(device, qp, { step: "S1013", text: `RECV WQE at ${recv.position} taken`, ...keys });
+    trace(device, qp, { step: "S1018", text: "CQE of the RECV: persisted", ...keys });
+  }
+  completePersistence(device, qp, {
+    recv,
+    byteCount: work.length,
+    psn: lastPsnOf(work),
+    va: work.wqe!.remote!.va,
+    more: 0,
+  });
+}
+
+/** The CQE of a RECV that no SEND has taken: it names the range (P-26, P-27). */
+function completePersistence(
+  device: Device,
+  qp: QueuePair,
+  done: {
+    readonly recv: RecvWqe;
+    readonly byteCount: number;
+    readonly psn: number;
+    readonly va: bigint;
+    /** Further ranges, in the RECV's memory. */
+    readonly more: number;
+  },
+): void {
+  const { recv, byteCount, psn, va, more } = done;
+  complete(device, qp.recvCq, {
+    ...PLAIN_CQE,
+    opcode: "recv-persistence",
+    qpn: qp.qpn,
+    wqeIndex: recv.position & 0xffff,
+    byteCount,
+    immediate: more,
+    psn,
+    va,
+    solicited: true,
+  });
+}

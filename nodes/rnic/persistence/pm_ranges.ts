@@ -1,0 +1,97 @@
+/**
+ * What the CPU of flow 2 is told to flush (P-26, P-31): beside a message's own range all that its queue
+ * pair's peer has written plainly before it. The own range stands in the CQE of the RECV that the
+ * message consumes, the others in the RECV's memory, as though a SEND had brought them
+ * (`fabric/wire/host_bus/persist_ranges.ts`).
+ */
+import {
+  encodePersistRanges,
+  PERSIST_RANGE_BYTES,
+} from "../../../fabric/wire/host_bus/persist_ranges.ts";
+import type { Device } from "../state/device.ts";
+import { type Bytes, noteDirty, reduceTo, type Span } from "../state/dirty_ranges.ts";
+import { placePayload, recvStretches } from "../responder/execute.ts";
+import { hostAddress } from "../dma/memory_window.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { OpenMessage, RecvWqe } from "../state/responder_state.ts";
+import { isLive } from "../dma/translation.ts";
+
+/**
+ * The message's next `length` bytes have been written without being persisted. Addresses are taken down
+ * as programs know them, as the keys may be gone when somebody asks for persistence.
+ */
+export function noteWritten(
+  device: Device,
+  qp: QueuePair,
+  written: {
+    readonly opened: Pick<OpenMessage, "stretches" | "received">;
+    readonly length: number;
+  },
+): void {
+  if (device.persistence.flush !== "cpu") return;
+  const { stretches, received: from } = written.opened;
+  const to = from + written.length;
+  let at = 0;
+  for (const { region, va, length } of stretches) {
+    const first = Math.max(from, at), end = Math.min(to, at + length);
+    if (first < end) {
+      const { persistent } = region;
+      const start = hostAddress(region, va + first - at);
+      noteWrittenAt(device, qp, { va: start, length: end - first, persistent });
+    }
+    at += length;
+  }
+}
+
+/** As {@link noteWritten}, of one range by the address that programs know. DRAM is nobody's concern. */
+export function noteWrittenAt(
+  { persistence }: Device,
+  qp: QueuePair,
+  written: Bytes & { readonly persistent: boolean },
+): void {
+  // Where there is no ACK, there is no promise, and nobody would ever take the list.
+  if (persistence.flush !== "cpu" || qp.type !== "rc" || !written.persistent) return;
+  noteDirty(qp.responder.dirty, written);
+}
+
+/** What a CQE can say of a range. */
+const BYTE_COUNT_MAX = 0xffff_ffff;
+
+/** What a RECV's CQE says: one range, and how many more are in the RECV's memory. */
+export interface ToldRanges {
+  readonly va: number;
+  readonly byteCount: number;
+  readonly more: number;
+}
+
+/**
+ * Writes into the RECV's memory what else the CPU is to flush. What finds no room there is covered by
+ * wider ranges; where there is room for none, by one that goes into the CQE. @returns what the CQE is to
+ * say, undefined where it cannot: the one range is longer than a CQE can name.
+ */
+export function tellRanges(
+  device: Device,
+  qp: QueuePair,
+  message: { readonly own: Bytes; readonly spans: readonly Span[]; readonly recv: RecvWqe },
+): ToldRanges | undefined {
+  const { own, spans, recv } = message;
+  const { va, length: byteCount } = own;
+  if (spans.length === 0) return { va, byteCount, more: 0 };
+  const stretches = recvStretches(device, qp, recv) ?? [];
+  const bytes = stretches.reduce((sum, { length }) => sum + length, 0);
+  const room = Math.floor(bytes / PERSIST_RANGE_BYTES);
+  if (room === 0 || !isLive(stretches)) return asOneRange(own, spans);
+  const told = reduceTo(spans, room);
+  const payload = encodePersistRanges(told.map(({ from, to }) => {
+    return { va: BigInt(from), length: BigInt(to - from) };
+  }));
+  placePayload(device, payload, { stretches, offset: 0 });
+  return { va, byteCount, more: told.length };
+}
+
+function asOneRange({ va, length }: Bytes, spans: readonly Span[]): ToldRanges | undefined {
+  const [{ from, to }] = reduceTo(spans, 1) as [Span];
+  const start = length === 0 ? from : Math.min(from, va);
+  const byteCount = (length === 0 ? to : Math.max(to, va + length)) - start;
+  return byteCount > BYTE_COUNT_MAX ? undefined : { va: start, byteCount, more: 0 };
+}

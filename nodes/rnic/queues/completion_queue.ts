@@ -1,0 +1,213 @@
+/**
+ * Completion queues: CQEs written by DMA in order, the owner bit that tells the host, overflow seen by
+ * the host's pointer in space 3 (Q-12), and the interrupt when armed, behind the CQE on the same link.
+ */
+import { PORTS } from "../../../fabric/node.ts";
+import { type Cqe, CQE_BYTES, encodeCqe, ownerBit } from "../../../fabric/wire/host_bus/cqe.ts";
+import {
+  type CqArm,
+  ringDistance,
+  type StampedPointer,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Device } from "../state/device.ts";
+import { dmaWrite } from "../dma/dma.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { QueueEntry } from "./queue_cache.ts";
+import { installQueue } from "./install.ts";
+import { findQueue, rereadPointer } from "./queue_information.ts";
+
+export interface CompletionQueue {
+  /** The queue's number as well. */
+  readonly cqn: number;
+  ring: RingPlace;
+  readonly vector: number | null;
+  /** Queue pairs that complete here. */
+  users: number;
+  /** CQEs written since the queue was made; its passes give the owner bit. */
+  written: number;
+  /** Of these the last one that a solicited-only arm waits for. */
+  lastSolicited: number;
+  armed: "no" | "solicited" | "any";
+  /** CQEs that wait for queue information. */
+  readonly pending: Fifo<Cqe>;
+  /** A look-up is under way. */
+  busy: boolean;
+  /** CQ_ERR has been raised: nothing is written any more (`rocev2.md` §4.4). */
+  overflowed: boolean;
+  /** Of a resized queue: pointers that the host stored before are about the old ring. */
+  resized: StampedPointer;
+}
+
+export function createCompletionQueue(
+  cqn: number,
+  place: { readonly ring: RingPlace; readonly vector: number | null },
+): CompletionQueue {
+  return {
+    cqn,
+    ...place,
+    users: 0,
+    written: 0,
+    lastSolicited: -1,
+    armed: "no",
+    pending: new Fifo(),
+    busy: false,
+    overflowed: false,
+    resized: { pointer: 0, stamp: 0 },
+  };
+}
+
+/** Fields of a CQE that most do not use. */
+export const PLAIN_CQE = {
+  status: "SUCCESS",
+  byteCount: 0,
+  immediate: 0,
+  wqeOpcode: 0,
+  psn: 0,
+  va: 0n,
+  sourceQpn: 0,
+  verify: 0,
+  solicited: false,
+} as const;
+
+/** Completes into the queue: now, or when its information has been read. */
+export function complete(device: Device, cqn: number, cqe: Cqe): void {
+  const cq = device.completionQueues.get(cqn);
+  if (cq === undefined || cq.overflowed) return;
+  device.counters.cqes++;
+  if (cqe.status !== "SUCCESS") device.counters.cqeErrors++;
+  cq.pending.push(cqe);
+  if (!cq.busy) writePending(device, cq);
+}
+
+function writePending(device: Device, cq: CompletionQueue): void {
+  const waiter = { kind: "cq", cq, reread: false } as const;
+  const entry = findQueue(device, cq.cqn, waiter);
+  if (entry === undefined) cq.busy = true;
+  else resumeCompletion(device, entry, waiter);
+}
+
+/**
+ * Writes what is pending. When the ring looks full, the host's pointer is read once more.
+ * @returns "overflow" where it is full even then: the caller fails the queue pairs (class G).
+ */
+export function resumeCompletion(
+  device: Device,
+  entry: QueueEntry,
+  waiter: { readonly cq: CompletionQueue; readonly reread: boolean },
+): "overflow" | undefined {
+  const { cq } = waiter;
+  cq.busy = false;
+  if (cq.overflowed || device.completionQueues.get(cq.cqn) !== cq) return undefined;
+  if (entry.stamp < cq.resized.stamp) {
+    entry.host = cq.resized.pointer;
+    entry.stamp = cq.resized.stamp;
+  }
+  let reread = waiter.reread;
+  while (cq.pending.length > 0) {
+    if (ringDistance(entry.host, (entry.own + 1) % entry.depth, entry.depth) === entry.depth - 1) {
+      if (reread) return overflow(device, cq);
+      cq.busy = true;
+      rereadPointer(device, entry, { kind: "cq", cq, reread: true });
+      return undefined;
+    }
+    reread = false;
+    writeCqe(device, { cq, entry }, cq.pending.shift()!);
+  }
+  return undefined;
+}
+
+function writeCqe(
+  device: Device,
+  place: { readonly cq: CompletionQueue; readonly entry: QueueEntry },
+  cqe: Cqe,
+): void {
+  const { cq, entry } = place;
+  entry.own = (entry.own + 1) % entry.depth;
+  entry.dirty = true;
+  const owner = ownerBit(cq.written, entry.depth);
+  dmaWrite(device, {
+    address: entry.wqeAddress + entry.own * CQE_BYTES,
+    data: encodeCqe(cqe, owner),
+    noSnoop: false,
+    departAt: device.stageAt,
+  });
+  // An error counts as solicited (`rocev2.md` §4.4).
+  const solicited = cqe.solicited || cqe.status !== "SUCCESS";
+  if (solicited) cq.lastSolicited = cq.written;
+  cq.written++;
+  if (cq.armed === "any" || (cq.armed === "solicited" && solicited)) interrupt(device, cq);
+}
+
+function interrupt(device: Device, cq: CompletionQueue): void {
+  cq.armed = "no";
+  if (cq.vector === null) return;
+  device.counters.interrupts++;
+  const message = { kind: "interrupt", vector: cq.vector } as const;
+  device.out.send(PORTS.rnicBus, message, device.stageAt);
+}
+
+/**
+ * Goes on in another ring, at the same positions (`rocev2.md` §5.3): a last entry in the old one says
+ * so, where it has room. The host moves what it has not taken (mlx5).
+ */
+export function moveCompletions(
+  device: Device,
+  cq: CompletionQueue,
+  move: { readonly ring: RingPlace; readonly taken: number; readonly stamp: number },
+): void {
+  const { ring, taken, stamp } = move;
+  const { units, address } = cq.ring;
+  if (cq.written - taken < units) {
+    dmaWrite(device, {
+      address: address + (cq.written % units) * CQE_BYTES,
+      data: encodeCqe(
+        { ...PLAIN_CQE, opcode: "resize", qpn: 0, wqeIndex: 0 },
+        ownerBit(cq.written, units),
+      ),
+      noSnoop: false,
+      departAt: device.stageAt,
+    });
+  }
+  cq.ring = ring;
+  cq.resized = { pointer: taken % ring.units, stamp };
+  const plan = { queue: cq.cqn, kind: "cq", owner: cq.cqn, ring, unitBytes: CQE_BYTES } as const;
+  const own = (cq.written + ring.units - 1) % ring.units;
+  installQueue(device, { ...plan, state: "rts", own }, { kind: "cq", cq });
+  cq.busy = false;
+  if (cq.pending.length > 0) writePending(device, cq);
+}
+
+/**
+ * Position behind all completions so far, those included that wait for queue information: the slots
+ * of a shared receive queue that they name must come back to the driver.
+ */
+export function completionsEnd(cq: CompletionQueue): number {
+  return cq.written + cq.pending.length;
+}
+
+/** Arms the queue for one interrupt; at once where the host has not taken what is there already. */
+export function arm(device: Device, request: CqArm): void {
+  const cq = device.completionQueues.get(request.cqn);
+  if (cq === undefined) {
+    device.counters.doorbellsRefused++;
+    return;
+  }
+  const untaken = (cq.written - request.position) & 0xff_ffff;
+  const newest = request.solicitedOnly ? cq.lastSolicited : cq.written - 1;
+  const isThere = untaken > 0 && newest >= cq.written - untaken;
+  cq.armed = request.solicitedOnly ? "solicited" : "any";
+  if (isThere) interrupt(device, cq);
+}
+
+function overflow(device: Device, cq: CompletionQueue): "overflow" {
+  cq.overflowed = true;
+  cq.pending.clear();
+  device.counters.cqOverflows++;
+  device.out.send(
+    PORTS.rnicBus,
+    { kind: "event", event: { type: "CQ_ERR", cqn: cq.cqn } },
+    device.stageAt,
+  );
+  return "overflow";
+}

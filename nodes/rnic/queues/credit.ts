@@ -1,0 +1,69 @@
+/**
+ * End-to-end credits (`rocev2.md` §1.4, §3.2): the AETH of a responder's answers tells how many
+ * receive WQEs it has, the requester sends no SEND beyond them but one, and of that the first packet.
+ * Where a responder does not know, it says so (0x1F), and nothing is held back.
+ */
+import {
+  ackSyndrome,
+  type Aeth,
+  creditsOf,
+  parseSyndrome,
+} from "../../../fabric/wire/roce/aeth.ts";
+import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { Device } from "../state/device.ts";
+import { psnAdd, psnDistance } from "../state/psn.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { schedule } from "../schedule.ts";
+import type { SendWork } from "../state/outstanding_wqe.ts";
+
+/**
+ * Receive WQEs that this responder knows to be posted, as doorbells and its own looks told it: the
+ * host may have posted more, never less. Undefined where the queue's information is not on the chip.
+ */
+export function postedReceives(device: Device, qp: QueuePair): number | undefined {
+  // WQEs of a shared queue are promised to nobody (§4.5).
+  if (qp.srq !== undefined) return undefined;
+  const entry = device.cache.find(qp.rqQueue);
+  if (entry === undefined) return undefined;
+  const { rq, responder } = qp;
+  const { open, granted } = responder;
+  // The message that is coming in is not in the MSN yet, so its WQE counts.
+  const held = open?.recv !== undefined || granted !== undefined ? 1 : 0;
+  const posted = rq.fetched.length + filledUnits(entry.own, entry.host, entry.depth) + held;
+  return Math.max(0, posted - rq.waiters.length);
+}
+
+/** Syndrome of an ACK that this responder sends now. */
+export function creditSyndrome(device: Device, qp: QueuePair): number {
+  return ackSyndrome(postedReceives(device, qp));
+}
+
+/** Takes the credits of an answer over. An older answer never takes any back. */
+export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
+  const syndrome = parseSyndrome(aeth.syndrome);
+  if (syndrome.kind !== "ack") return;
+  const { requester } = qp;
+  const credits = creditsOf(syndrome.creditCode);
+  const limit = credits === undefined ? undefined : psnAdd(aeth.msn, credits);
+  const known = requester.creditLimit;
+  if (limit !== undefined && known !== undefined && psnDistance(known, limit) <= 0) return;
+  requester.creditLimit = limit;
+  if (known !== undefined) schedule(device, qp);
+}
+
+/**
+ * Whether the SEND whose turn it is may be started: within the limit, or the one behind it. With all
+ * before it acknowledged it may go whatever an answer said, as that answer may have been lost.
+ */
+export function mayStart({ requester }: QueuePair): boolean {
+  const { creditLimit, nextSsn, ackCursor, cursor } = requester;
+  if (creditLimit === undefined || psnDistance(creditLimit, nextSsn) <= 1) return true;
+  return ackCursor === cursor;
+}
+
+/** Whether a SEND beyond the limit has to wait behind its first packet, which asks for an ACK. */
+export function mustPause({ requester }: QueuePair, work: SendWork): boolean {
+  const { creditLimit, unacknowledged } = requester;
+  return creditLimit !== undefined && work.plan.wire === "send" && work.packets > 1 &&
+    psnDistance(creditLimit, work.ssn) > 0 && psnDistance(work.firstPsn, unacknowledged) <= 0;
+}

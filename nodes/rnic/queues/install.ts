@@ -1,0 +1,137 @@
+/**
+ * Queues come and go by command: their numbers, their entries in spaces 1 and 2, and the state in
+ * space 1 that the host looks at. Space 3 is the host's alone (Q-04).
+ */
+import {
+  encodeSpace1,
+  encodeSpace2,
+  type QueueKind,
+  type QueueState,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Device, QueueOwner } from "../state/device.ts";
+import { dmaWrite } from "../dma/dma.ts";
+import type { QueueEntry } from "./queue_cache.ts";
+import { emptyPointer, spaceAddress, writeBack, writeSpace1 } from "./queue_information.ts";
+
+/** The lowest queue numbers that are free, undefined where there are not as many. */
+export function freeQueues(device: Device, count: number): number[] | undefined {
+  const most = device.spaces?.queues ?? 0;
+  const free: number[] = [];
+  for (let queue = 0; queue < most && free.length < count; queue++) {
+    if (device.owners[queue] === undefined) free.push(queue);
+  }
+  return free.length === count ? free : undefined;
+}
+
+export interface NewQueue {
+  readonly queue: number;
+  readonly kind: QueueKind;
+  /** Queue pair or completion queue number. */
+  readonly owner: number;
+  readonly ring: RingPlace;
+  readonly unitBytes: number;
+  readonly state: QueueState;
+  /** The RNIC's own pointer; an empty ring's by default. */
+  readonly own?: number;
+}
+
+/** Lays out an empty queue: spaces 1 and 2 in host memory, and the entry in the cache. */
+export function installQueue(device: Device, queue: NewQueue, owner: QueueOwner): void {
+  forgetQueue(device, queue.queue);
+  device.owners[queue.queue] = owner;
+  const { ring, unitBytes, kind } = queue;
+  const depth = ring.units;
+  // The RNIC's own pointer: next to take of a send or receive queue, last filled of a CQ.
+  const own = queue.own ?? (kind === "cq" ? depth - 1 : 0);
+  const entry: QueueEntry = {
+    queue: queue.queue,
+    kind,
+    owner: queue.owner,
+    wqeAddress: ring.address,
+    indexAddress: spaceAddress(device, queue.queue, 1),
+    depth,
+    unitBytes,
+    state: queue.state,
+    valid: true,
+    own,
+    ...emptyPointer(kind, { own, depth }),
+    recycled: false,
+    pins: 0,
+    stale: false,
+    dirty: true,
+    cachedAt: device.now,
+    place: 0,
+  };
+  writeBack(device, device.cache.insert(entry, device.now));
+  writeSpace1(device, entry);
+  writeSpace2(device, queue.queue, encodeSpace2({ depth, unitBytes }));
+}
+
+/** Writes bytes of space 2 for the host. */
+export function writeSpace2(
+  device: Device,
+  queue: number,
+  data: Uint8Array<ArrayBuffer>,
+  offset = 0,
+): void {
+  dmaWrite(device, {
+    address: spaceAddress(device, queue, 2) + offset,
+    data,
+    noSnoop: false,
+    departAt: device.stageAt,
+  });
+}
+
+/** Offset of the state's byte in a space 1 entry. */
+const STATE_OFFSET = 17;
+
+/** Tells the host a queue's state: one byte, as the rest may be newer in memory than on the chip. */
+export function writeState(device: Device, queue: number, state: QueueState): void {
+  const entry = device.cache.find(queue);
+  if (entry !== undefined) entry.state = state;
+  const blank = {
+    wqeAddress: 0,
+    indexAddress: 0,
+    kind: "sq",
+    valid: true,
+    owner: 0,
+    pointer: 0,
+  } as const;
+  dmaWrite(device, {
+    address: spaceAddress(device, queue, 1) + STATE_OFFSET,
+    data: encodeSpace1({ ...blank, state }).slice(STATE_OFFSET, STATE_OFFSET + 1),
+    noSnoop: false,
+    departAt: device.stageAt,
+  });
+}
+
+/** The queue is gone: its number is free, its entry invalid. */
+export function removeQueue(device: Device, queue: number): void {
+  forgetQueue(device, queue);
+  device.owners[queue] = undefined;
+  device.locked.delete(queue);
+  dmaWrite(device, {
+    address: spaceAddress(device, queue, 1),
+    data: encodeSpace1({
+      wqeAddress: 0,
+      indexAddress: 0,
+      kind: "sq",
+      state: "reset",
+      valid: false,
+      owner: 0,
+      pointer: 0,
+    }),
+    noSnoop: false,
+    departAt: device.stageAt,
+  });
+}
+
+/** Drops what the chip knows of the queue; a look-up under way answers nobody. */
+function forgetQueue(device: Device, queue: number): void {
+  device.cache.remove(queue);
+  const load = device.loads.get(queue);
+  if (load === undefined) return;
+  load.void = true;
+  device.loads.delete(queue);
+}

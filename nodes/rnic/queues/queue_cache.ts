@@ -1,0 +1,145 @@
+/**
+ * Q-07: the RNIC's cache of queue information. It holds what the three spaces say about a queue, and
+ * makes room by the configured rule. Entries in use are pinned and stay, even if the cache has to
+ * exceed its size for as long.
+ */
+import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { Rng } from "../../../fabric/base/rng.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { QueueKind, QueueState } from "../../../fabric/wire/host_bus/queue_information.ts";
+
+/** Queue information of one queue, as the RNIC has it. */
+export interface QueueEntry {
+  readonly queue: number;
+  readonly kind: QueueKind;
+  readonly owner: number;
+  wqeAddress: number;
+  indexAddress: number;
+  depth: number;
+  unitBytes: number;
+  state: QueueState;
+  valid: boolean;
+  /** The RNIC's own pointer (space 1). */
+  own: number;
+  /** The host's pointer and when it was stored (space 3 or a doorbell). */
+  host: number;
+  stamp: Time;
+  /** Q-08: a unit may have held two WQEs already. True where that is not known. */
+  recycled: boolean;
+  /** Operations under way that hold on to the entry. */
+  pins: number;
+  /** Space 2 was changed: to be read again as soon as nobody holds on to the entry. */
+  stale: boolean;
+  /** Space 1 in host memory is behind. */
+  dirty: boolean;
+  readonly cachedAt: Time;
+  /** Place among the cached, kept by the cache. */
+  place: number;
+}
+
+export type EvictionPlan = RnicPlan["queueCache"];
+
+export class QueueCache {
+  readonly #plan: EvictionPlan;
+  readonly #rng: Rng;
+  /** In the order of caching: the first is the oldest. */
+  readonly #entries = new Map<number, QueueEntry>();
+  /** The same without order, for drawing one at random. */
+  readonly #places: QueueEntry[] = [];
+
+  constructor(plan: EvictionPlan, rng: Rng) {
+    this.#plan = plan;
+    this.#rng = rng;
+  }
+
+  get size(): number {
+    return this.#entries.size;
+  }
+
+  find(queue: number): QueueEntry | undefined {
+    return this.#entries.get(queue);
+  }
+
+  /** Caches the entry. @returns what had to go, to be written back. */
+  insert(entry: QueueEntry, now: Time): QueueEntry[] {
+    const evicted = this.#entries.size < this.#plan.entries ? [] : this.#makeRoom(now);
+    this.#entries.set(entry.queue, entry);
+    entry.place = this.#places.length;
+    this.#places.push(entry);
+    return evicted;
+  }
+
+  /** Forgets the queue, without writing anything back. */
+  remove(queue: number): void {
+    const entry = this.#entries.get(queue);
+    if (entry !== undefined) this.#drop(entry);
+  }
+
+  #makeRoom(now: Time): QueueEntry[] {
+    const { evict, amount } = this.#plan;
+    switch (evict) {
+      case "oldest":
+        return this.#evictOldest(1);
+      case "several-oldest":
+        return this.#evictOldest(Math.max(1, amount));
+      case "older-than":
+        return this.#evictOlderThan(now - amount);
+      case "random":
+        return this.#evictRandom(Math.max(1, amount));
+    }
+  }
+
+  #evictOldest(amount: number): QueueEntry[] {
+    const evicted: QueueEntry[] = [];
+    for (const entry of this.#entries.values()) {
+      if (entry.pins > 0) continue;
+      evicted.push(entry);
+      if (evicted.length === amount) break;
+    }
+    for (const entry of evicted) this.#drop(entry);
+    return evicted;
+  }
+
+  /** All that were cached before `time`; where none was, the oldest, as room is needed. */
+  #evictOlderThan(time: Time): QueueEntry[] {
+    const evicted: QueueEntry[] = [];
+    for (const entry of this.#entries.values()) {
+      if (entry.cachedAt >= time) break;
+      if (entry.pins === 0) evicted.push(entry);
+    }
+    if (evicted.length === 0) return this.#evictOldest(1);
+    for (const entry of evicted) this.#drop(entry);
+    return evicted;
+  }
+
+  #evictRandom(amount: number): QueueEntry[] {
+    const evicted: QueueEntry[] = [];
+    // Pinned entries are few; a draw that hits one goes on to its neighbours.
+    while (evicted.length < amount && this.#places.length > 0) {
+      const start = this.#rng.below(this.#places.length);
+      const entry = this.#unpinnedFrom(start);
+      if (entry === undefined) break;
+      this.#drop(entry);
+      evicted.push(entry);
+    }
+    return evicted;
+  }
+
+  #unpinnedFrom(start: number): QueueEntry | undefined {
+    const places = this.#places;
+    for (let i = 0; i < places.length; i++) {
+      const entry = places[(start + i) % places.length]!;
+      if (entry.pins === 0) return entry;
+    }
+    return undefined;
+  }
+
+  #drop(entry: QueueEntry): void {
+    this.#entries.delete(entry.queue);
+    const last = this.#places.pop()!;
+    if (last !== entry) {
+      this.#places[entry.place] = last;
+      last.place = entry.place;
+    }
+  }
+}

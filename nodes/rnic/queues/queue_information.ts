@@ -1,0 +1,268 @@
+/**
+ * How the RNIC comes to know a queue (Q-03, Q-07): from its cache, else from the three spaces in host
+ * memory by three reads at once; and how it learns of a newer host pointer from space 3 alone. What
+ * waits for the answer is data, resumed by the node.
+ */
+import {
+  decodeSpace1,
+  decodeSpace2,
+  decodeSpace3,
+  encodeSpace1,
+  type Space1,
+  SPACE1_BYTES,
+  type Space2,
+  SPACE2_BYTES,
+  SPACE3_BYTES,
+  type StampedPointer,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { CompletionQueue } from "./completion_queue.ts";
+import type { Device } from "../state/device.ts";
+import { dmaRead, dmaWrite } from "../dma/dma.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { SharedReceiveQueue } from "./shared_receive_queue.ts";
+import { isNewer } from "./pointer.ts";
+import type { QueueEntry } from "./queue_cache.ts";
+
+/** Who goes on when a queue's information is there. `life` is the queue pair's when it asked. */
+export type Waiter =
+  | { readonly kind: "doorbell"; readonly write: StampedPointer | undefined }
+  | { readonly kind: "send"; readonly qp: QueuePair; readonly life: number }
+  | {
+    readonly kind: "recv";
+    readonly qp: QueuePair;
+    readonly life: number;
+    /** Space 3 has been read on purpose: what it says now is final. */
+    readonly reread: boolean;
+  }
+  | { readonly kind: "srq"; readonly srq: SharedReceiveQueue; readonly reread: boolean }
+  | { readonly kind: "cq"; readonly cq: CompletionQueue; readonly reread: boolean };
+
+/** A look-up under way. */
+export interface QueueLoad {
+  readonly queue: number;
+  /** What is cached already, where only space 3 is read. */
+  readonly known: QueueEntry | undefined;
+  /** Reads that have not completed. */
+  missing: number;
+  space1: Space1 | undefined;
+  space2: Space2 | undefined;
+  space3: StampedPointer | undefined;
+  failed: boolean;
+  /** The queue was made anew or removed meanwhile: nobody is to be told. */
+  void: boolean;
+  readonly waiters: Waiter[];
+  /** Came after the read of space 3 had left, and must not be told an older pointer. */
+  readonly late: Waiter[];
+}
+
+/** Where a queue's entry of a space lies. */
+export function spaceAddress(device: Device, queue: number, space: 1 | 2 | 3): number {
+  const spaces = device.spaces!;
+  switch (space) {
+    case 1:
+      return spaces.space1 + queue * SPACE1_BYTES;
+    case 2:
+      return spaces.space2 + queue * SPACE2_BYTES;
+    case 3:
+      return spaces.space3 + queue * SPACE3_BYTES;
+  }
+}
+
+/** The cached entry at once, or undefined: then `waiter` goes on when it has been read (Q-07). */
+export function findQueue(device: Device, queue: number, waiter: Waiter): QueueEntry | undefined {
+  const entry = device.cache.find(queue);
+  if (entry?.stale === true && entry.pins === 0) {
+    device.cache.remove(queue);
+    writeBack(device, [entry]);
+  } else if (entry !== undefined) {
+    device.counters.cacheHits++;
+    return entry;
+  }
+  device.counters.cacheMisses++;
+  startLoad(device, { queue, known: undefined, waiter });
+  return undefined;
+}
+
+/** Reads the host's pointer of a cached queue from space 3; `waiter` goes on afterwards. */
+export function rereadPointer(device: Device, entry: QueueEntry, waiter: Waiter): void {
+  startLoad(device, { queue: entry.queue, known: entry, waiter });
+}
+
+function startLoad(
+  device: Device,
+  start: {
+    readonly queue: number;
+    readonly known: QueueEntry | undefined;
+    readonly waiter: Waiter;
+  },
+): void {
+  const { queue, known, waiter } = start;
+  const running = device.loads.get(queue);
+  if (running !== undefined) {
+    const content = needsFreshPointer(waiter) ? running.late : running.waiters;
+    content.push(waiter);
+    return;
+  }
+  const load: QueueLoad = {
+    queue,
+    known,
+    missing: 0,
+    space1: undefined,
+    space2: undefined,
+    space3: undefined,
+    failed: false,
+    void: false,
+    waiters: [waiter],
+    late: [],
+  };
+  device.loads.set(queue, load);
+  if (known === undefined) {
+    readSpace(device, load, 1);
+    readSpace(device, load, 2);
+  } else {
+    known.pins++;
+  }
+  readSpace(device, load, 3);
+}
+
+/** A doorbell without pointer, or a second look, came after a store that the read may have missed. */
+function needsFreshPointer(waiter: Waiter): boolean {
+  return waiter.kind === "doorbell"
+    ? waiter.write === undefined
+    : waiter.kind !== "send" && waiter.reread;
+}
+
+const SPACE_BYTES = { 1: SPACE1_BYTES, 2: SPACE2_BYTES, 3: SPACE3_BYTES } as const;
+
+function readSpace(device: Device, load: QueueLoad, space: 1 | 2 | 3): void {
+  load.missing++;
+  device.counters.queueReads++;
+  if (load.waiters[0]!.kind === "doorbell") device.counters.doorbellReads++;
+  dmaRead(device, {
+    address: spaceAddress(device, load.queue, space),
+    length: SPACE_BYTES[space],
+    noSnoop: false,
+    continuation: { kind: "queue-space", load, space },
+  });
+}
+
+/**
+ * Takes what one read brought. When it was the last: caches the entry or updates its pointer.
+ * @returns the finished look-up's entry, pinned for the waiters (call {@link finishLoad} after them),
+ * or why there is none; undefined while reads are missing.
+ */
+export function takeSpace(
+  device: Device,
+  read: { readonly load: QueueLoad; readonly space: 1 | 2 | 3 },
+  data: Uint8Array | undefined,
+): QueueEntry | "no queue" | undefined {
+  const { load, space } = read;
+  load.missing--;
+  if (data === undefined) load.failed = true;
+  else if (space === 1) load.space1 = decodeSpace1(data);
+  else if (space === 2) load.space2 = decodeSpace2(data);
+  else load.space3 = decodeSpace3(data);
+  if (load.missing > 0 || load.void) return undefined;
+  device.loads.delete(load.queue);
+  const entry = load.known ?? entryOf(device, load);
+  if (entry === undefined) return "no queue";
+  const owner = device.owners[load.queue];
+  // The chip knows the state first; what memory says may be older.
+  if (owner !== undefined && "qp" in owner) entry.state = owner.qp.state;
+  if (load.known === undefined) {
+    entry.pins++;
+    writeBack(device, device.cache.insert(entry, device.now));
+  }
+  if (load.space3 !== undefined) acceptPointer(entry, load.space3);
+  return entry;
+}
+
+/** Lets go of the entry after its waiters have been resumed, and serves those that came late. */
+export function finishLoad(device: Device, load: QueueLoad, entry: QueueEntry): void {
+  entry.pins--;
+  const [first, ...others] = load.late;
+  if (first === undefined) return;
+  rereadPointer(device, entry, first);
+  device.loads.get(load.queue)!.waiters.push(...others);
+}
+
+/** WQEs and CQEs of every queue are made of segments of so many bytes (`rocev2.md` §5). */
+const UNIT_GRAIN_BYTES = 16;
+
+function entryOf(device: Device, load: QueueLoad): QueueEntry | undefined {
+  const { space1, space2 } = load;
+  if (load.failed || space1 === undefined || space2 === undefined || !space1.valid) {
+    return undefined;
+  }
+  const { depth, unitBytes } = space2;
+  if (depth < 2 || unitBytes === 0 || unitBytes % UNIT_GRAIN_BYTES !== 0) return undefined;
+  return {
+    queue: load.queue,
+    ...space1,
+    depth,
+    unitBytes,
+    own: space1.pointer,
+    ...emptyPointer(space1.kind, { own: space1.pointer, depth }),
+    recycled: true,
+    pins: 0,
+    stale: false,
+    dirty: false,
+    cachedAt: device.now,
+    place: 0,
+  };
+}
+
+/** Host pointer of a queue that the host has not used: its stamp 0 is older than any. */
+export function emptyPointer(
+  kind: QueueEntry["kind"],
+  ring: { readonly own: number; readonly depth: number },
+): { host: number; stamp: number } {
+  const { own, depth } = ring;
+  return { host: kind === "cq" ? (own + 1) % depth : (own + depth - 1) % depth, stamp: 0 };
+}
+
+/** Q-08: takes the host's pointer over where it is newer than the cached one. */
+export function acceptPointer(entry: QueueEntry, candidate: StampedPointer): boolean {
+  // Stamp 0: the host has never written there.
+  if (candidate.stamp === 0 || candidate.pointer >= entry.depth) return false;
+  const newer = entry.kind === "cq"
+    ? candidate.stamp > entry.stamp
+    : isNewer(candidate, { pointer: entry.host, stamp: entry.stamp }, {
+      read: entry.own,
+      depth: entry.depth,
+      recycled: entry.recycled,
+    });
+  if (newer) {
+    entry.host = candidate.pointer;
+    entry.stamp = candidate.stamp;
+  }
+  return newer;
+}
+
+/** Moves the RNIC's own pointer of a send or receive queue on by `units` taken. */
+export function advanceRead(entry: QueueEntry, units: number): void {
+  const next = entry.own + units;
+  if (next >= entry.depth) entry.recycled = true;
+  entry.own = next % entry.depth;
+  entry.dirty = true;
+}
+
+/** Q-07: an evicted queue's own pointer goes back to space 1. */
+export function writeBack(device: Device, evicted: readonly QueueEntry[]): void {
+  for (const entry of evicted) {
+    device.counters.cacheEvictions++;
+    if (entry.dirty) writeSpace1(device, entry);
+  }
+}
+
+/** Writes the RNIC's space of a queue (Q-04: nobody else does). */
+export function writeSpace1(device: Device, entry: QueueEntry): void {
+  const { wqeAddress, indexAddress, kind, state, valid, owner, own } = entry;
+  entry.dirty = false;
+  dmaWrite(device, {
+    address: spaceAddress(device, entry.queue, 1),
+    data: encodeSpace1({ wqeAddress, indexAddress, kind, state, valid, owner, pointer: own }),
+    noSnoop: false,
+    departAt: device.stageAt,
+  });
+}

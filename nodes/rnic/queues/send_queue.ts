@@ -1,0 +1,86 @@
+/**
+ * Send queue: WQEs fetched by DMA, several units at once, put together across fetches and the ring's
+ * end (Q-01), and turned into work. The read pointer moves on with the fetch.
+ */
+import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { allocate, copyOf } from "../../../fabric/base/slab.ts";
+import { decodeSendWqe, unitsOfWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { Device } from "../state/device.ts";
+import { fetchWqes } from "./fetch_wqes.ts";
+import { rights } from "../state/life_cycle.ts";
+import { LIMITS } from "../state/limits.ts";
+import { flushWork } from "../requester/completer.ts";
+import type { QueueEntry } from "./queue_cache.ts";
+import { advanceRead, findQueue } from "./queue_information.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { schedule } from "../schedule.ts";
+import { createWork } from "../state/outstanding_wqe.ts";
+
+/** Fetches the next WQEs where there are any and there is room; a fetch at a time. */
+export function fetchWork(device: Device, qp: QueuePair): void {
+  const { sq, requester } = qp;
+  const { startsWork, flushesSends } = rights(qp.state);
+  if (!sq.mayHaveMore || sq.busy || sq.paused || !(startsWork || flushesSends)) return;
+  if (requester.work.length >= LIMITS.workPerQueuePair) return;
+  const entry = findQueue(device, qp.sqQueue, { kind: "send", qp, life: qp.life });
+  if (entry === undefined) sq.busy = true;
+  else resumeSendQueue(device, entry, qp);
+}
+
+/** The queue's information is there: reads the units that are filled, up to the ring's end. */
+export function resumeSendQueue(device: Device, entry: QueueEntry, qp: QueuePair): void {
+  qp.sq.busy = false;
+  if (qp.sq.paused) return;
+  qp.sq.mayHaveMore = filledUnits(entry.own, entry.host, entry.depth) > 0;
+  if (!qp.sq.mayHaveMore) return;
+  qp.sq.busy = true;
+  const owner = { kind: "send-wqes", qp, life: qp.life } as const;
+  fetchWqes(device, entry, { unitBytes: WQE_UNIT_BYTES, owner });
+}
+
+/** Takes fetched units: complete WQEs become work, the rest waits for its other units. */
+export function takeWork(
+  device: Device,
+  fetch: { readonly qp: QueuePair; readonly entry: QueueEntry; readonly units: number },
+  data: Uint8Array<ArrayBuffer>,
+): void {
+  const { qp, entry, units } = fetch;
+  const { sq } = qp;
+  sq.busy = false;
+  const start = sq.partial === undefined ? entry.own : sq.partialPosition;
+  const bytes = sq.partial === undefined ? data : joined(sq.partial, data);
+  advanceRead(entry, units);
+  sq.partial = undefined;
+  let at = 0;
+  while (at < bytes.length) {
+    const position = (start + at / WQE_UNIT_BYTES) % entry.depth;
+    const taken = takeWqe(qp, bytes.subarray(at), position);
+    if (taken === 0) {
+      sq.partial = copyOf(bytes.subarray(at));
+      sq.partialPosition = position;
+      break;
+    }
+    at += taken * WQE_UNIT_BYTES;
+  }
+  if (rights(qp.state).flushesSends) flushWork(device, qp);
+  else schedule(device, qp);
+  fetchWork(device, qp);
+}
+
+/** @returns units of the WQE, 0 where some of them are missing. Bytes that are no WQE take one. */
+function takeWqe(qp: QueuePair, bytes: Uint8Array, position: number): number {
+  const units = unitsOfWqe(bytes);
+  if (units !== undefined && bytes.length < units * WQE_UNIT_BYTES) return 0;
+  const wqe = units === undefined ? undefined : decodeSendWqe(bytes);
+  const work = createWork(wqe, position);
+  qp.requester.work.push(work);
+  if (wqe?.opcode === "persistence-ack") qp.requester.cpuAcks.push(work);
+  return units ?? 1;
+}
+
+function joined(head: Uint8Array, tail: Uint8Array): Uint8Array<ArrayBuffer> {
+  const bytes = allocate(head.length + tail.length);
+  bytes.set(head);
+  bytes.set(tail, head.length);
+  return bytes;
+}

@@ -1,0 +1,169 @@
+/**
+ * Shared receive queues: one ring of receive WQEs for several queue pairs (`rocev2.md` §4.5). Who waits
+ * for a WQE waits at its queue pair as always (`receive_queue.ts`); the queue pairs take turns here. A
+ * WQE that a queue pair holds when it is reset goes back: none is lost.
+ */
+import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { decodeSrqWqe } from "../../../fabric/wire/host_bus/srq_wqe.ts";
+import type { Device } from "../state/device.ts";
+import { fetchWqes } from "./fetch_wqes.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { failFatally, raiseEvent } from "../requester/qp_error.ts";
+import type { QueueEntry } from "./queue_cache.ts";
+import { advanceRead, findQueue, rereadPointer } from "./queue_information.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { giveReceive, serveReceives, tellEmpty } from "./receive_queue.ts";
+import type { RecvWqe } from "../state/responder_state.ts";
+import { clearTimer } from "../state/timers.ts";
+
+export interface SharedReceiveQueue {
+  /** The queue's number as well. */
+  readonly srqn: number;
+  readonly ring: RingPlace;
+  readonly stride: number;
+  /** Protection domain of its WQEs' memory. */
+  readonly pd: number;
+  /** Queue pairs that take from it. */
+  users: number;
+  /** SRQ_LIMIT_REACHED is raised at fewer WQEs than this; 0: not armed. */
+  limit: number;
+  /** A look-up or a fetch is under way. */
+  busy: boolean;
+  readonly fetched: Fifo<RecvWqe>;
+  /** Queue pairs with somebody who waits, in turn, each once. */
+  readonly waiting: Set<QueuePair>;
+}
+
+export function createSharedReceiveQueue(
+  srqn: number,
+  plan: Pick<SharedReceiveQueue, "ring" | "stride" | "pd">,
+): SharedReceiveQueue {
+  return {
+    srqn,
+    ...plan,
+    users: 0,
+    limit: 0,
+    busy: false,
+    fetched: new Fifo(),
+    waiting: new Set(),
+  };
+}
+
+/** Serves a queue pair's waiters from what is on the chip, and looks for more where there are more. */
+export function serveShared(device: Device, qp: QueuePair, srq: SharedReceiveQueue): void {
+  const { rq } = qp;
+  while (rq.waiters.length > 0 && srq.fetched.length > 0) {
+    clearTimer(device, qp, "receive");
+    rq.retries = 0;
+    giveReceive(device, qp, { waiter: rq.waiters.shift()!, recv: srq.fetched.shift()! });
+  }
+  if (rq.waiters.length > 0) srq.waiting.add(qp);
+  if (srq.waiting.size > 0 || srq.limit > 0) lookAtShared(device, srq);
+}
+
+/** Serves all queue pairs that wait, in their turn; who is not satisfied waits again. */
+export function serveWaiting(device: Device, srq: SharedReceiveQueue): void {
+  const turn = [...srq.waiting];
+  srq.waiting.clear();
+  for (const qp of turn) serveReceives(device, qp);
+}
+
+/** Looks how much is posted: for who waits, and against the limit. */
+export function lookAtShared(device: Device, srq: SharedReceiveQueue): void {
+  if (srq.busy) return;
+  const waiter = { kind: "srq", srq, reread: false } as const;
+  const entry = findQueue(device, srq.srqn, waiter);
+  if (entry === undefined) srq.busy = true;
+  else resumeShared(device, entry, waiter);
+}
+
+/**
+ * The queue's information is there: tells the host that little is left, fetches WQEs, or tells who
+ * waits that there are none. Neither is believed before the host's pointer is read from space 3.
+ */
+export function resumeShared(
+  device: Device,
+  entry: QueueEntry,
+  waiter: { readonly srq: SharedReceiveQueue; readonly reread: boolean },
+): void {
+  const { srq, reread } = waiter;
+  srq.busy = false;
+  if (!isAlive(device, srq)) return;
+  const { own, depth } = entry;
+  const filled = filledUnits(own, entry.host, depth);
+  const isLow = srq.limit > 0 && srq.fetched.length + filled < srq.limit;
+  const isWanted = srq.waiting.size > 0 && srq.fetched.length === 0;
+  if (!reread && (isLow || (isWanted && filled === 0))) {
+    srq.busy = true;
+    rereadPointer(device, entry, { kind: "srq", srq, reread: true });
+    return;
+  }
+  if (isLow) {
+    srq.limit = 0;
+    raiseEvent(device, { type: "SRQ_LIMIT_REACHED", srqn: srq.srqn });
+  }
+  if (srq.waiting.size === 0) return;
+  if (!isWanted) serveWaiting(device, srq);
+  else if (filled === 0) tellAllEmpty(device, srq);
+  else {
+    srq.busy = true;
+    fetchWqes(device, entry, { unitBytes: entry.unitBytes, owner: { kind: "srq-wqes", srq } });
+  }
+}
+
+/** Takes fetched WQEs and serves who waits; `data` is undefined where the host refused the read. */
+export function takeShared(
+  device: Device,
+  fetched: {
+    readonly srq: SharedReceiveQueue;
+    readonly entry: QueueEntry;
+    readonly units: number;
+  },
+  data: Uint8Array<ArrayBuffer> | undefined,
+): void {
+  const { srq, entry, units } = fetched;
+  entry.pins--;
+  srq.busy = false;
+  if (!isAlive(device, srq)) return;
+  if (data === undefined) return failShared(device, srq);
+  for (let i = 0; i < units; i++) {
+    const bytes = data.subarray(i * entry.unitBytes, (i + 1) * entry.unitBytes);
+    const { slot, sges } = decodeSrqWqe(bytes);
+    srq.fetched.push({ position: slot, sges });
+  }
+  advanceRead(entry, units);
+  serveWaiting(device, srq);
+}
+
+/** No WQE is posted. What concerns persistence goes on waiting and is found by the next doorbell. */
+function tellAllEmpty(device: Device, srq: SharedReceiveQueue): void {
+  const turn = [...srq.waiting];
+  srq.waiting.clear();
+  for (const qp of turn) {
+    tellEmpty(device, qp);
+    if (qp.rq.waiters.length > 0) srq.waiting.add(qp);
+  }
+}
+
+/** The queue's WQEs cannot be read: its queue pairs fail with it. */
+export function failShared(device: Device, srq: SharedReceiveQueue): void {
+  raiseEvent(device, { type: "SRQ_ERR", srqn: srq.srqn });
+  for (const qp of device.queuePairs.values()) if (qp.srq === srq) failFatally(device, qp);
+}
+
+/** Takes back what a queue pair that is being reset has not completed, for the others. */
+export function returnReceives(device: Device, qp: QueuePair): void {
+  const { srq, responder } = qp;
+  if (srq === undefined) return;
+  srq.waiting.delete(qp);
+  const held = [responder.open?.recv, responder.granted];
+  responder.open = undefined;
+  responder.granted = undefined;
+  for (const recv of held) if (recv !== undefined) srq.fetched.push(recv);
+  serveWaiting(device, srq);
+}
+
+function isAlive(device: Device, srq: SharedReceiveQueue): boolean {
+  return device.sharedReceiveQueues.get(srq.srqn) === srq;
+}

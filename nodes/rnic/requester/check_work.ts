@@ -1,0 +1,70 @@
+/** What a requester finds wrong with work before it sends any of it (`rocev2.md` §3.2, §4.3). */
+import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
+import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import { isVerifiable } from "../../../fabric/wire/roce/verify_eth.ts";
+import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { Device } from "../state/device.ts";
+import { lookUp } from "../dma/memory_region.ts";
+import { MESSAGE_BYTES_MAX } from "../state/psn.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { SendWork, WorkPlan } from "../state/outstanding_wqe.ts";
+import type { Stretch } from "../dma/translation.ts";
+
+/** What stands against the work on this side (§3.2 "local fault"); keys are looked at here. */
+export function checkWork(device: Device, qp: QueuePair, work: SendWork): WcStatus | undefined {
+  const { wqe, plan } = work;
+  if (wqe === undefined || !serviceHas(qp, wqe, plan)) return "LOC_QP_OP_ERR";
+  if (plan.takesSlot && qp.attributes.maxRdAtomic === 0) return "LOC_QP_OP_ERR";
+  if (work.length > MESSAGE_BYTES_MAX) return "LOC_LEN_ERR";
+  if (!isWellFormed(work)) return "LOC_QP_OP_ERR";
+  // What is checked has to find room at the receiver as a whole (V-02).
+  const { verify } = wqe;
+  if (verify !== undefined && !isVerifiable(verify.level, work.length)) return "LOC_LEN_ERR";
+  if (wqe.inline !== undefined) return undefined;
+  const stretches: Stretch[] = [];
+  for (const { lkey, address, length } of wqe.sges) {
+    if (length === 0) continue;
+    const region = lookUp(device.regions, {
+      key: lkey,
+      pd: qp.pd,
+      va: address,
+      length,
+      need: plan.localNeed,
+    });
+    if (typeof region === "string") return "LOC_PROT_ERR";
+    stretches.push({ region, va: address, length });
+  }
+  work.stretches = stretches;
+  return undefined;
+}
+
+/**
+ * Whether the queue pair's service has the operation (§4.3). What an answer completes, a persistence
+ * ACK among them, needs RC; so does SEND WITH INVALIDATE, which has no UC opcode (§2.2).
+ */
+function serviceHas({ type }: QueuePair, wqe: SendWqe, plan: WorkPlan): boolean {
+  if (plan.wire === "unsupported" || (wqe.ud !== undefined) !== (type === "ud")) return false;
+  if (type === "rc") return true;
+  if (plan.answered || plan.awaitsPersistence || plan.invalidate) return false;
+  return type === "uc" || plan.wire === "send";
+}
+
+/** Whether the WQE carries what its operation needs (§3.2 "malformed WQE"). */
+function isWellFormed({ wqe, plan, length }: SendWork): boolean {
+  const isInline = wqe!.inline !== undefined;
+  switch (plan.wire) {
+    case "read-request":
+      return !isInline;
+    case "compare-swap":
+    case "fetch-add":
+      return !isInline && length === ATOMIC_BYTES;
+    case "atomic-write":
+      return isInline && length === ATOMIC_BYTES;
+    case "flush":
+      return length === 0;
+    case "write-verify":
+      return wqe!.remote !== undefined && wqe!.verify !== undefined;
+    default:
+      return true;
+  }
+}

@@ -1,0 +1,329 @@
+/**
+ * Completer: what responses do to work (`rocev2.md` §3.3), and completions in the order of posting.
+ */
+import { rnrDelayPs } from "../../../fabric/wire/roce/aeth.ts";
+import type { NakCode } from "../../../fabric/wire/roce/aeth.ts";
+import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import { encodeVerdict, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
+import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
+import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
+import type { Device } from "../state/device.ts";
+import { checkDrained } from "./drain.ts";
+import { enterError, failSends } from "./qp_error.ts";
+import { rights } from "../state/life_cycle.ts";
+import { psnAdd, psnDistance } from "../state/psn.ts";
+import { type QueuePair, reloadRetries, type Requester } from "../state/queue_pair.ts";
+import { wantRecv } from "../queues/receive_queue.ts";
+import { fail, probePersistence, restartFrom } from "./requester.ts";
+import { startTimer } from "./request_sent.ts";
+import { noteComplete } from "../trace/requester_trace.ts";
+import { schedule } from "../schedule.ts";
+import { indexOf, lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
+import { clearTimer, setTimer } from "../state/timers.ts";
+
+/** Whether a response's PSN can be one: begun to be sent, and not acknowledged long ago. */
+export function isOutstanding(qp: QueuePair, psn: number): boolean {
+  const { requester } = qp;
+  return psnDistance(psn, requester.issuedEnd) > 0 &&
+    psnDistance(requester.unacknowledged, psn) >= 0;
+}
+
+/** The work that a PSN belongs to, among those that are neither received nor answered. */
+export function workOf(qp: QueuePair, psn: number): SendWork | undefined {
+  const { requester } = qp;
+  for (let number = requester.ackCursor; number < requester.work.end; number++) {
+    const work = requester.work.at(number);
+    if (work === undefined || !work.started) return undefined;
+    const index = psnDistance(work.firstPsn, psn);
+    if (index < 0) return undefined;
+    if (index < work.packets) return work;
+  }
+  return undefined;
+}
+
+/**
+ * Takes SEND and WRITE packets up to `psn` as received. What is unanswered on the way (a READ, an
+ * atomic, a verified write as a whole …) stops it: its response was lost, so it is asked for again,
+ * once (§3.3).
+ */
+export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
+  const lost = takeReceived(device, qp, psn);
+  if (lost !== undefined) askAgain(device, qp, lost);
+  completeWork(device, qp);
+}
+
+/** @returns what is unanswered at or before `psn`: the oldest of it. */
+function takeReceived(device: Device, qp: QueuePair, psn: number): SendWork | undefined {
+  const { requester } = qp;
+  const before = requester.unacknowledged;
+  if (psnDistance(before, psn) < 0) return undefined;
+  let unanswered: SendWork | undefined;
+  for (;;) {
+    const work = requester.work.at(requester.ackCursor);
+    if (work === undefined || !work.started) break;
+    if (!work.acked && work.plan.wire !== "none") {
+      if (psnDistance(work.firstPsn, psn) < 0) break;
+      if (work.plan.answered) {
+        if (work.plan.streams) takeReception(requester, work, psn);
+        if (!work.plan.streams || psnDistance(lastPsnOf(work), psn) >= 0) unanswered = work;
+        break;
+      }
+      requester.unacknowledged = psnAdd(
+        psnDistance(lastPsnOf(work), psn) < 0 ? psn : lastPsnOf(work),
+        1,
+      );
+      if (psnDistance(lastPsnOf(work), psn) < 0) break;
+      work.acked = true;
+    } else if (!work.acked) {
+      break;
+    }
+    requester.ackCursor++;
+  }
+  if (requester.unacknowledged !== before) progress(device, qp);
+  return unanswered;
+}
+
+/**
+ * An ACK within a verified write says that packets have come, so that the window moves; its last one is
+ * never acknowledged, but answered (V-01).
+ */
+function takeReception(requester: Requester, work: SendWork, psn: number): void {
+  const last = lastPsnOf(work);
+  requester.unacknowledged = psnDistance(psn, last) > 0 ? psnAdd(psn, 1) : last;
+}
+
+/** What a restart was to send again and has been acknowledged meanwhile need not go out. */
+function skipAcknowledged(requester: Requester): void {
+  if (requester.cursor < requester.ackCursor) {
+    requester.cursor = requester.ackCursor;
+    requester.cursorPacket = 0;
+  }
+  const work = requester.work.at(requester.cursor);
+  if (work === undefined || !work.started || work.packets === 0) return;
+  const known = work.plan.answered && !work.plan.streams
+    ? work.responses
+    : psnDistance(work.firstPsn, requester.unacknowledged);
+  if (known > requester.cursorPacket && known < work.packets) requester.cursorPacket = known;
+}
+
+/**
+ * The answer of the oldest unacknowledged work was lost ("implied NAK"): asked for again once per
+ * progress, as more responses will tell the same. It costs a retry, as any loss does (§3.3).
+ */
+export function askAgain(device: Device, qp: QueuePair, work: SendWork): void {
+  if (work.rereadAsked || qp.requester.rnrWaiting) return;
+  if (qp.requester.retriesLeft === 0) return failUnacknowledged(device, qp, "RETRY_EXC_ERR");
+  qp.requester.retriesLeft--;
+  work.rereadAsked = true;
+  // Of a verified write all is received: its last packet brings the answer.
+  const next = work.plan.streams ? lastPsnOf(work) : psnAdd(work.firstPsn, work.responses);
+  restartFrom(device, qp, next);
+  schedule(device, qp);
+}
+
+/** Something new was acknowledged: counters reload, the timer starts anew or rests. */
+export function progress(device: Device, qp: QueuePair): void {
+  reloadRetries(qp);
+  skipAcknowledged(qp.requester);
+  if (qp.requester.rnrWaiting) return;
+  if (awaitsAnswer(qp)) startTimer(device, qp);
+  else clearTimer(device, qp, "requester");
+  schedule(device, qp);
+}
+
+function awaitsAnswer(qp: QueuePair): boolean {
+  const { requester } = qp;
+  return requester.unacknowledged !== requester.issuedEnd || requester.persistWaiting.size > 0;
+}
+
+/** P-28: the second ACK of a message. Anything but the last PSN of a waiting message is ignored. */
+export function takePersistenceAck(device: Device, qp: QueuePair, psn: number): boolean {
+  const { requester } = qp;
+  const work = requester.persistWaiting.get(psn);
+  if (work === undefined || psnDistance(psn, requester.issuedEnd) <= 0) return false;
+  // Only what was received can be persistent, so it stands in for a lost reception ACK. It does not
+  // wait for answers before it, as a reception ACK does: one that is missing need not be lost.
+  if (isOutstanding(qp, psn)) takeReceived(device, qp, psn);
+  requester.persistWaiting.delete(psn);
+  work.persisted = true;
+  progress(device, qp);
+  if (work.completed && qp.persistCompletion === "reception") {
+    wantRecv(device, qp, { kind: "confirmed", work });
+  } else {
+    completeWork(device, qp);
+  }
+  return true;
+}
+
+/** NAK 0x60: all before is received; goes back to what the responder expects. */
+export function takeSequenceNak(device: Device, qp: QueuePair, psn: number): void {
+  acknowledge(device, qp, psnAdd(psn, -1));
+  const { requester } = qp;
+  if (requester.unacknowledged !== psn || requester.rnrWaiting) return;
+  if (requester.retriesLeft === 0) return failUnacknowledged(device, qp, "RETRY_EXC_ERR");
+  requester.retriesLeft--;
+  restartFrom(device, qp, psn);
+  startTimer(device, qp);
+  schedule(device, qp);
+}
+
+/** RNR NAK: waits as long as it says, at the cost of one RNR retry unless those are endless. */
+export function takeRnrNak(
+  device: Device,
+  qp: QueuePair,
+  nak: { psn: number; timerCode: number },
+): void {
+  acknowledge(device, qp, psnAdd(nak.psn, -1));
+  const { requester } = qp;
+  if (requester.unacknowledged !== nak.psn || requester.rnrWaiting) return;
+  if (!rights(qp.state).sends) return;
+  if (requester.rnrRetriesLeft === 0) return failUnacknowledged(device, qp, "RNR_RETRY_EXC_ERR");
+  if (qp.attributes.rnrRetry !== ENDLESS_RNR) requester.rnrRetriesLeft--;
+  requester.rnrWaiting = true;
+  restartFrom(device, qp, nak.psn);
+  setTimer(device, qp, { timer: "requester", time: device.now + rnrDelayPs(nak.timerCode) });
+}
+
+const ENDLESS_RNR = 7;
+
+const NAK_STATUS: Readonly<Record<Exclude<NakCode, "psn-sequence-error">, WcStatus>> = {
+  "invalid-request": "REM_INV_REQ_ERR",
+  "remote-access-error": "REM_ACCESS_ERR",
+  "remote-operational-error": "REM_OP_ERR",
+  "invalid-rd-request": "REM_INV_REQ_ERR",
+};
+
+/**
+ * A NAK that ends the queue pair: the work that holds `psn` fails, the rest is flushed. Where an
+ * answer before it was lost, that one is asked for; what it was will not be known (§3.3).
+ */
+export function takeFatalNak(
+  device: Device,
+  qp: QueuePair,
+  nak: { readonly psn: number; readonly code: keyof typeof NAK_STATUS },
+): void {
+  const work = workOf(qp, nak.psn);
+  if (work === undefined) return;
+  // An answer that is refused in the middle is refused as a whole.
+  acknowledge(device, qp, psnAdd(work.plan.answered ? work.firstPsn : nak.psn, -1));
+  if (qp.requester.work.at(qp.requester.ackCursor) !== work) return;
+  failUnacknowledged(device, qp, NAK_STATUS[nak.code]);
+}
+
+/** Fails the work that holds the oldest unacknowledged PSN. */
+function failUnacknowledged(device: Device, qp: QueuePair, status: WcStatus): void {
+  const { requester } = qp;
+  const number = requester.ackCursor;
+  // Writes before it that are received but not known to be persistent will never be reported.
+  for (let earlier = requester.work.first; earlier < number; earlier++) {
+    requester.work.at(earlier)!.failure ??= "WR_FLUSH_ERR";
+  }
+  failFrom(device, qp, { work: requester.work.at(number), status });
+}
+
+/** Fails this work and with it the queue pair; without work, persistence is what failed (P-30). */
+function failFrom(
+  device: Device,
+  qp: QueuePair,
+  verdict: { readonly work: SendWork | undefined; readonly status: WcStatus },
+): void {
+  const { work, status } = verdict;
+  if (work === undefined) enterError(device, qp);
+  else fail(device, qp, { work, status });
+}
+
+/** The requester's timer has fired: the end of an RNR wait, or no answer in time. */
+export function requesterTimer(device: Device, qp: QueuePair): void {
+  const { requester } = qp;
+  if (requester.rnrWaiting) {
+    requester.rnrWaiting = false;
+    startTimer(device, qp);
+    schedule(device, qp);
+    return;
+  }
+  if (!awaitsAnswer(qp)) return;
+  device.counters.timeouts++;
+  const work = requester.work.at(requester.ackCursor);
+  if (work !== undefined) work.rereadAsked = false;
+  if (requester.retriesLeft === 0) {
+    return failFrom(device, qp, { work: requester.work.peek(), status: "RETRY_EXC_ERR" });
+  }
+  requester.retriesLeft--;
+  if (requester.unacknowledged !== requester.issuedEnd) {
+    restartFrom(device, qp, requester.unacknowledged);
+  }
+  probePersistence(device, qp);
+  startTimer(device, qp);
+  schedule(device, qp);
+}
+
+function isDone(qp: QueuePair, work: SendWork): boolean {
+  if (!work.acked) return false;
+  return !work.plan.awaitsPersistence || work.persisted || qp.persistCompletion === "reception";
+}
+
+/** Completes work from the oldest on, as far as it is done; at a failure the rest is flushed. */
+export function completeWork(device: Device, qp: QueuePair): void {
+  const { requester } = qp;
+  for (let work = requester.work.peek(); work !== undefined; work = requester.work.peek()) {
+    if (work.failure !== undefined) {
+      requester.work.shift();
+      completeSend(device, qp, { work, status: work.failure });
+      return failSends(device, qp);
+    }
+    if (!isDone(qp, work)) break;
+    requester.work.shift();
+    if (requester.ackCursor < requester.work.first) {
+      // Work that crosses no wire completes although a restart has yet to come past it again.
+      requester.ackCursor = requester.work.first;
+      skipAcknowledged(requester);
+    }
+    work.completed = true;
+    const status = statusOf(work);
+    if (work.wqe!.signaled || status !== "SUCCESS") completeSend(device, qp, { work, status });
+    if (work.plan.awaitsPersistence && qp.persistCompletion === "reception" && work.persisted) {
+      wantRecv(device, qp, { kind: "confirmed", work });
+    }
+    schedule(device, qp);
+  }
+  checkDrained(device, qp);
+}
+
+/** V-01: a write that is not in memory as it was sent says so, signalled or not. Nothing else fails by it. */
+function statusOf({ verdict }: SendWork): WcStatus {
+  const isGood = verdict === undefined || verdict.status === VERIFY_STATUS.written;
+  return isGood ? "SUCCESS" : "VERIFY_ERR";
+}
+
+/** Everything on the chip completes with WR_FLUSH_ERR, in order. */
+export function flushWork(device: Device, qp: QueuePair): void {
+  const { requester } = qp;
+  for (let work = requester.work.shift(); work !== undefined; work = requester.work.shift()) {
+    completeSend(device, qp, { work, status: work.failure ?? "WR_FLUSH_ERR" });
+  }
+}
+
+function completeSend(
+  device: Device,
+  qp: QueuePair,
+  result: { readonly work: SendWork; readonly status: WcStatus },
+): void {
+  const { work, status } = result;
+  const { wqe, plan, verdict } = work;
+  const isDone = status === "SUCCESS" || status === "VERIFY_ERR";
+  if (device.out.tracing && isDone) noteComplete(device, qp, work);
+  const persists = plan.awaitsPersistence || wqe?.verify?.persist === true;
+  complete(device, qp.sendCq, {
+    ...PLAIN_CQE,
+    opcode: isDone ? "requester" : "requester-error",
+    status,
+    qpn: qp.qpn,
+    wqeIndex: indexOf(work),
+    byteCount: plan.localNeed === 0 ? 0 : work.length,
+    wqeOpcode: wqe === undefined ? 0 : WQE_OPCODES[wqe.opcode],
+    // P-25: the CQE names what was persisted.
+    psn: persists ? lastPsnOf(work) : 0,
+    va: persists ? wqe!.remote!.va : 0n,
+    verify: isDone && verdict !== undefined ? encodeVerdict(verdict) : 0,
+  });
+}

@@ -1,0 +1,325 @@
+/**
+ * Requester: turns work into frames, in order, within window, READ limit and RNR waits
+ * (`rocev2.md` §3.2), and begins again where something was lost (go-back-N, §3.3).
+ */
+import { opcodeFor, type OpcodeRow, positionOf } from "../../../fabric/wire/roce/opcode.ts";
+import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import type { Reth } from "../../../fabric/wire/roce/reth.ts";
+import { makeVerifyEth } from "../../../fabric/wire/roce/verify_eth.ts";
+import { checkWork } from "./check_work.ts";
+import { completeWork } from "./completer.ts";
+import type { Device } from "../state/device.ts";
+import { mayStart, mustPause } from "../queues/credit.ts";
+import type { FrameJob, RareHeaders } from "../state/tx_frame.ts";
+import { rights } from "../state/life_cycle.ts";
+import { LIMITS } from "../state/limits.ts";
+import { performLocal } from "./local_work.ts";
+import { cancelLine, fetchPayload, NO_BYTES } from "../transmit/send.ts";
+import { packetsOf, PSN_WINDOW, psnAdd, psnDistance } from "../state/psn.ts";
+import type { QueuePair, Requester } from "../state/queue_pair.ts";
+import { fetchWork } from "../queues/send_queue.ts";
+import { lastPsnOf, type SendWork, type WireOperation } from "../state/outstanding_wqe.ts";
+import { noteStart } from "../trace/requester_trace.ts";
+
+/** Begins the queue pair's next request frame. @returns whether there was one. */
+export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
+  const isBegun = nextInTurn(device, qp);
+  if (!isBegun && qp.requester.cpuAcks.length > 0) carryOutAhead(device, qp);
+  return isBegun;
+}
+
+/**
+ * What the CPU says of the peer's data (P-26) does not wait behind work that waits for the peer: the
+ * peer may be waiting for just this, and both would for ever. It still completes in its turn.
+ */
+function carryOutAhead(device: Device, qp: QueuePair): void {
+  const { cpuAcks } = qp.requester;
+  while (cpuAcks.length > 0 && rights(qp.state).startsWork) carryOut(device, qp, cpuAcks.shift()!);
+}
+
+/** Carries out, once, work that no frame is sent for; its completion comes in its turn. */
+function carryOut(device: Device, qp: QueuePair, work: SendWork): void {
+  // Go-back-N comes past it again (§3.3), and it may have been carried out ahead.
+  if (work.carriedOut || work.failure !== undefined) return;
+  const fault = performLocal(device, qp, work.wqe!);
+  if (fault === undefined) work.carriedOut = true;
+  else fail(device, qp, { work, status: fault });
+}
+
+function nextInTurn(device: Device, qp: QueuePair): boolean {
+  const { requester } = qp;
+  if (!rights(qp.state).sends || requester.rnrWaiting) return false;
+  const probe = requester.probes.shift();
+  if (probe !== undefined) {
+    // Meanwhile its persistence ACK may have come, or it may have been restarted as a whole.
+    if (!probe.persisted && probe.acked) {
+      const index = probe.packets - 1;
+      const job = beginFrame(device, qp, { work: probe, index });
+      const offset = index * mtuOf(device, qp);
+      fetchPayload(device, [job], { stretches: probe.stretches, offset });
+    }
+    return true;
+  }
+  const work = requester.work.at(requester.cursor);
+  if (work === undefined) {
+    fetchWork(device, qp);
+    return false;
+  }
+  if (work.failure !== undefined) return false;
+  if (!work.started && !start(device, qp, work)) return false;
+  // A datagram that is too long is not sent and succeeds (C10-93.1.1, `rocev2.md` §3.8).
+  if (work.plan.wire === "none" || (qp.type === "ud" && work.length > device.plan.mtu)) {
+    passOver(device, qp, work);
+    return true;
+  }
+  return sendNext(device, qp, work);
+}
+
+/** The next packets of a started work, as many as share a DMA read, unless the window holds them back. */
+function sendNext(device: Device, qp: QueuePair, work: SendWork): boolean {
+  const { requester } = qp;
+  if (isHeldByWindow(qp, work)) return false;
+  const index = requester.cursorPacket;
+  const jobs = [nextFrame(device, qp, work)];
+  // What has its rate limited is paced frame by frame.
+  const most = device.congestion === undefined ? framesPerRead(device, qp, work) : 1;
+  while (jobs.length < most && requester.cursorPacket > 0 && !isHeldByWindow(qp, work)) {
+    jobs.push(nextFrame(device, qp, work));
+  }
+  fetchPayload(device, jobs, { stretches: work.stretches, offset: index * mtuOf(device, qp) });
+  if (requester.cursorPacket === 0) fetchWork(device, qp);
+  return true;
+}
+
+function framesPerRead(device: Device, qp: QueuePair, work: SendWork): number {
+  return work.stretches.length === 0
+    ? 1
+    : Math.floor(device.timing.gatherReadBytes / mtuOf(device, qp));
+}
+
+/** Whether the next packet of the work has to wait for acknowledgements, or for credit (§3.2). */
+function isHeldByWindow(qp: QueuePair, work: SendWork): boolean {
+  const { requester } = qp;
+  const psn = psnAdd(work.firstPsn, requester.cursorPacket);
+  const ahead = psnDistance(requester.unacknowledged, psn);
+  const isRead = work.plan.wire === "read-request";
+  if (qp.type === "rc" && !isRead && ahead >= LIMITS.windowPackets) return true;
+  return requester.cursorPacket === 1 && mustPause(qp, work);
+}
+
+/** Begins the frame at the cursor, which goes on: to 0 behind the last of a message. */
+function nextFrame(device: Device, qp: QueuePair, work: SendWork): FrameJob {
+  const { requester } = qp;
+  const index = requester.cursorPacket;
+  const isRead = work.plan.wire === "read-request";
+  const job = beginFrame(device, qp, { work, index });
+  const end = psnAdd(work.firstPsn, isRead ? work.packets : index + 1);
+  if (psnDistance(requester.issuedEnd, end) > 0) requester.issuedEnd = end;
+  if (isRead || index === work.packets - 1) {
+    requester.cursor++;
+    requester.cursorPacket = 0;
+  } else {
+    requester.cursorPacket++;
+  }
+  return job;
+}
+
+/** Work that no frame is sent for: done as soon as its turn comes. */
+function passOver(device: Device, qp: QueuePair, work: SendWork): void {
+  const { requester } = qp;
+  carryOut(device, qp, work);
+  if (work.failure !== undefined) return;
+  work.acked = true;
+  if (requester.ackCursor === requester.cursor) requester.ackCursor++;
+  requester.cursor++;
+  completeWork(device, qp);
+}
+
+/** Checks work and gives it its PSNs. @returns whether it may go: else it waits, or has failed. */
+function start(device: Device, qp: QueuePair, work: SendWork): boolean {
+  const { requester } = qp;
+  if (!rights(qp.state).startsWork) return false;
+  const { plan, wqe } = work;
+  if (wqe?.fence === true && requester.unanswered > 0) return false;
+  // LOCAL_INV waits for all before it: they may use the key (§3.2).
+  if (wqe?.opcode === "local-invalidate" && requester.work.peek() !== work) return false;
+  const { maxRdAtomic } = qp.attributes;
+  if (plan.takesSlot && requester.slotsTaken >= maxRdAtomic && maxRdAtomic > 0) return false;
+  if (plan.wire === "send" && !mayStart(qp)) return false;
+  if (plan.awaitsPersistence && requester.persistWaiting.size >= LIMITS.persistWaiting) {
+    return false;
+  }
+  const fault = checkWork(device, qp, work);
+  if (fault !== undefined) {
+    fail(device, qp, { work, status: fault });
+    return false;
+  }
+  work.packets = plan.wire === "none"
+    ? 0
+    : qp.type === "ud"
+    ? 1
+    : packetsOf(work.length, mtuOf(device, qp));
+  if (qp.type === "rc" && !fitsPsnWindow(device, qp, work)) return false;
+  work.started = true;
+  work.firstPsn = requester.nextPsn;
+  requester.nextPsn = psnAdd(requester.nextPsn, work.packets);
+  if (work.packets > 0) {
+    work.ssn = requester.nextSsn;
+    requester.nextSsn = psnAdd(requester.nextSsn, 1);
+  }
+  if (plan.answered) requester.unanswered++;
+  if (plan.takesSlot) requester.slotsTaken++;
+  if (plan.awaitsPersistence) requester.persistWaiting.set(lastPsnOf(work), work);
+  if (plan.wire === "write" || plan.wire === "write-verify") qp.lastWrite = "out";
+  if (device.out.tracing) noteStart(device, qp, work);
+  return true;
+}
+
+/**
+ * Half of all PSNs at most may be outstanding, else an answer could be taken for an older one (§3.1).
+ * A message that needs as many alone never fits, any other waits.
+ */
+function fitsPsnWindow(device: Device, qp: QueuePair, work: SendWork): boolean {
+  const { unacknowledged, nextPsn } = qp.requester;
+  if (psnDistance(unacknowledged, nextPsn) + work.packets < PSN_WINDOW) return true;
+  if (work.packets >= PSN_WINDOW) fail(device, qp, { work, status: "LOC_LEN_ERR" });
+  return false;
+}
+
+/** Marks work as failed; its error CQE comes when all before it has completed. */
+export function fail(
+  device: Device,
+  qp: QueuePair,
+  verdict: { readonly work: SendWork; readonly status: WcStatus },
+): void {
+  verdict.work.failure ??= verdict.status;
+  completeWork(device, qp);
+}
+
+/** Begins the frame of packet `index` of a work: its payload is in the WQE, or is to be fetched. */
+function beginFrame(
+  device: Device,
+  qp: QueuePair,
+  packet: { readonly work: SendWork; readonly index: number },
+): FrameJob {
+  const { work, index } = packet;
+  const { requester } = qp;
+  const wqe = work.wqe!;
+  const { plan } = work;
+  const mtu = mtuOf(device, qp);
+  const offset = index * mtu;
+  const position = plan.answered && !plan.streams ? "only" : positionOf(index, work.packets);
+  const last = position === "last" || position === "only";
+  const row = opcodeFor({
+    service: qp.type,
+    operation: plan.wire as WireOperation,
+    immediate: plan.immediate,
+    invalidate: plan.invalidate,
+    persistence: plan.persistOpcode,
+  }, position);
+  const psn = psnAdd(work.firstPsn, index);
+  const isRepeat = psnDistance(requester.issuedEnd, psn) < 0;
+  if (isRepeat) device.counters.retransmissions++;
+  const payloadBytes = row.payload === 0 ? 0 : Math.min(mtu, work.length - offset);
+  const job: FrameJob = {
+    qp,
+    line: requester.line,
+    life: qp.life,
+    epoch: requester.line.epoch,
+    row,
+    psn,
+    ackReq: qp.type === "rc" &&
+      asksForAck(requester, last || isRepeat || (index === 0 && mustPause(qp, work))),
+    solicited: last && wqe.solicited && consumesRecv(row),
+    // A READ that goes on asks for what is missing only; all others start at 0 here.
+    reth: row.headers.includes("reth") ? rethOf(work, offset) : undefined,
+    immediate: row.immediate ? wqe.immediate : undefined,
+    rare: rareHeaders(work, row),
+    ud: wqe.ud,
+    work,
+    read: undefined,
+    last,
+    payloadBytes,
+    payload: NO_BYTES,
+    readyAt: device.stageAt,
+    fetching: false,
+    failed: false,
+  };
+  if (wqe.inline !== undefined) job.payload = wqe.inline.subarray(offset, offset + payloadBytes);
+  return job;
+}
+
+/** Solicited events are for who takes a receive WQE (§3.2): a SEND, a WRITE WITH IMM. */
+function consumesRecv({ operation, immediate }: OpcodeRow): boolean {
+  return operation === "send" || immediate;
+}
+
+function rareHeaders(work: SendWork, row: OpcodeRow): RareHeaders | undefined {
+  const { remote, atomic, flush, verify, immediate } = work.wqe!;
+  if (row.invalidate) return { ieth: { rkey: immediate } };
+  switch (row.operation) {
+    case "compare-swap":
+      return { atomicEth: { ...remote!, ...atomic! } };
+    case "fetch-add":
+      return { atomicEth: { ...remote!, swapAdd: atomic!.swapAdd, compare: 0n } };
+    case "flush":
+      return { feth: { reserved: 0, select: flush!.select, placement: flush!.placement } };
+    case "write-verify":
+      return row.headers.includes("verifyEth") ? { verifyEth: makeVerifyEth(verify!) } : undefined;
+    default:
+      return undefined;
+  }
+}
+
+function rethOf(work: SendWork, offset: number): Reth {
+  const { va, rkey } = work.wqe!.remote!;
+  const { flush } = work.wqe!;
+  if (flush !== undefined) return { va, rkey, length: flush.length };
+  return { va: offset === 0 ? va : va + BigInt(offset), rkey, length: work.length - offset };
+}
+
+function mtuOf(device: Device, qp: QueuePair): number {
+  return qp.type === "ud" ? device.plan.mtu : qp.attributes.pathMtu;
+}
+
+/** AckReq at the end of a message, on what is sent again, and now and then in between (§3.2). */
+function asksForAck(requester: Requester, needed: boolean): boolean {
+  requester.sinceAckReq++;
+  if (!needed && requester.sinceAckReq < LIMITS.ackEveryPackets) return false;
+  requester.sinceAckReq = 0;
+  return true;
+}
+
+/**
+ * Go-back-N: goes on from `psn`, which is not acknowledged, with what has not left yet given up.
+ * What is answered goes on behind the last response that has come (a READ; all others at its start),
+ * but a verified write, whose packets are acknowledged as a WRITE's are.
+ */
+export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
+  const { requester } = qp;
+  cancelLine(device, requester.line);
+  requester.probes.clear();
+  requester.sinceAckReq = 0;
+  for (let number = requester.ackCursor; number < requester.work.end; number++) {
+    const work = requester.work.at(number)!;
+    if (!work.started) break;
+    const index = psnDistance(work.firstPsn, psn);
+    if (index >= work.packets) continue;
+    requester.cursor = number;
+    const { answered, streams } = work.plan;
+    requester.cursorPacket = answered && !streams ? work.responses : Math.max(0, index);
+    return;
+  }
+}
+
+/** P-30: asks again for persistence ACKs by sending messages' last packets once more. */
+export function probePersistence(device: Device, qp: QueuePair): void {
+  const { requester } = qp;
+  requester.probes.clear();
+  for (const work of requester.persistWaiting.values()) {
+    if (!work.acked || work.persisted) continue;
+    requester.probes.push(work);
+    device.counters.persistProbes++;
+    if (requester.probes.length >= LIMITS.persistProbes) break;
+  }
+}

@@ -1,0 +1,175 @@
+/** Responses to this requester (`rocev2.md` §3.3): one small function per kind of packet. */
+import { parseSyndrome } from "../../../fabric/wire/roce/aeth.ts";
+import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { decodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
+import {
+  acknowledge,
+  askAgain,
+  completeWork,
+  isOutstanding,
+  progress,
+  takeFatalNak,
+  takePersistenceAck,
+  takeRnrNak,
+  takeSequenceNak,
+  workOf,
+} from "./completer.ts";
+import { wordOf } from "../responder/atomic.ts";
+import { takeCredits } from "../queues/credit.ts";
+import type { Device } from "../state/device.ts";
+import { placePayload } from "../responder/execute.ts";
+import { psnAdd, psnDistance } from "../state/psn.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { fail } from "./requester.ts";
+import { lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
+import { isLive } from "../dma/translation.ts";
+
+interface Response {
+  readonly packet: RocePacket;
+  readonly row: OpcodeRow;
+}
+
+export function receiveResponse(device: Device, qp: QueuePair, response: Response): void {
+  const { packet, row } = response;
+  const { psn } = packet.bth;
+  switch (row.operation) {
+    case "acknowledge":
+      return takeAcknowledge(device, qp, packet);
+    case "read-response":
+      device.counters.readResponsesIn++;
+      return takeAnswer(device, qp, response);
+    case "atomic-acknowledge":
+      device.counters.atomicAcksIn++;
+      return takeAnswer(device, qp, response);
+    case "persistence-acknowledge":
+      device.counters.persistAcksIn++;
+      if (!takePersistenceAck(device, qp, psn)) device.counters.ignoredResponsesIn++;
+      return;
+    default:
+      device.counters.ignoredResponsesIn++;
+  }
+}
+
+function takeAcknowledge(device: Device, qp: QueuePair, packet: RocePacket): void {
+  const { counters } = device;
+  const { psn } = packet.bth;
+  const syndrome = parseSyndrome(packet.aeth!.syndrome);
+  if (syndrome.kind === "ack") counters.acksIn++;
+  else if (syndrome.kind === "rnr-nak") counters.rnrNaksIn++;
+  else counters.naksIn++;
+  if (syndrome.kind === "reserved" || !isOutstanding(qp, psn)) {
+    // Of what was acknowledged last, an ACK may still bring new credits (§3.3 "ghost ACK").
+    if (psn === psnAdd(qp.requester.unacknowledged, -1)) takeCredits(device, qp, packet.aeth!);
+    counters.ignoredResponsesIn++;
+    return;
+  }
+  if (syndrome.kind === "ack") {
+    takeCredits(device, qp, packet.aeth!);
+    return acknowledge(device, qp, psn);
+  }
+  if (syndrome.kind === "rnr-nak") {
+    return takeRnrNak(device, qp, { psn, timerCode: syndrome.timerCode });
+  }
+  const { code } = syndrome;
+  if (code === "psn-sequence-error") return takeSequenceNak(device, qp, psn);
+  takeFatalNak(device, qp, { psn, code });
+}
+
+/**
+ * A packet of an answer: a READ's data, an atomic's value, an empty READ response, or what became of a
+ * verified write. It must be the next one, else what is missing is asked for again.
+ */
+function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
+  const { packet, row } = response;
+  const { requester } = qp;
+  const { psn } = packet.bth;
+  const work = answeredWork(qp, psn);
+  if (work === undefined) {
+    device.counters.ignoredResponsesIn++;
+    return;
+  }
+  // Responses come in order, so everything before has been received.
+  if (psnDistance(requester.unacknowledged, work.firstPsn) > 0) {
+    acknowledge(device, qp, psnAdd(work.firstPsn, -1));
+    if (requester.work.at(requester.ackCursor) !== work) return;
+  }
+  if (work.plan.streams) return takeVerdict(device, qp, { work, packet, row });
+  const index = psnDistance(work.firstPsn, psn);
+  if (index > work.responses) return askAgain(device, qp, work);
+  if (index < work.responses) {
+    device.counters.ignoredResponsesIn++;
+    return;
+  }
+  if (packet.aeth !== undefined) takeCredits(device, qp, packet.aeth);
+  const isAtomic = work.plan.wire === "compare-swap" || work.plan.wire === "fetch-add";
+  if (isAtomic !== (row.operation === "atomic-acknowledge")) {
+    return fail(device, qp, { work, status: "BAD_RESP_ERR" });
+  }
+  placeResponse(device, qp, { work, packet });
+}
+
+/** V-01: the one answer to a verified write, which has the PSN of its last packet. */
+function takeVerdict(
+  device: Device,
+  qp: QueuePair,
+  { work, packet, row }: Response & { readonly work: SendWork },
+): void {
+  if (packet.bth.psn !== lastPsnOf(work)) {
+    device.counters.ignoredResponsesIn++;
+    return;
+  }
+  if (packet.aeth !== undefined) takeCredits(device, qp, packet.aeth);
+  const isOnly = row.operation === "read-response" && row.position === "only";
+  const verdict = isOnly ? decodeVerifyResult(packet.payload) : undefined;
+  if (verdict === undefined) return fail(device, qp, { work, status: "BAD_RESP_ERR" });
+  work.verdict = verdict;
+  work.responses = work.packets;
+  noteAnswered(device, qp, { work, psn: packet.bth.psn });
+}
+
+/** The work that an answer's PSN belongs to, among those without one. */
+function answeredWork(qp: QueuePair, psn: number): SendWork | undefined {
+  if (!isOutstanding(qp, psn)) return undefined;
+  const work = workOf(qp, psn);
+  return work?.plan.answered === true ? work : undefined;
+}
+
+function placeResponse(
+  device: Device,
+  qp: QueuePair,
+  response: { readonly work: SendWork; readonly packet: RocePacket },
+): void {
+  const { work, packet } = response;
+  const isRead = work.plan.wire === "read-request";
+  const offset = isRead ? work.responses * qp.attributes.pathMtu : 0;
+  const expected = isRead ? Math.min(qp.attributes.pathMtu, work.length - offset) : 0;
+  if (packet.payload.length !== expected) return fail(device, qp, { work, status: "BAD_RESP_ERR" });
+  const { atomicAckEth } = packet;
+  const data = atomicAckEth === undefined ? packet.payload : wordOf(atomicAckEth.original);
+  if (data.length > 0) {
+    if (!isLive(work.stretches)) return fail(device, qp, { work, status: "LOC_PROT_ERR" });
+    placePayload(device, data, { stretches: work.stretches, offset });
+  }
+  work.responses++;
+  noteAnswered(device, qp, { work, psn: packet.bth.psn });
+}
+
+/** A packet of the answer, or all of it, has been taken. */
+function noteAnswered(
+  device: Device,
+  qp: QueuePair,
+  { work, psn }: { readonly work: SendWork; readonly psn: number },
+): void {
+  const { requester } = qp;
+  work.rereadAsked = false;
+  requester.unacknowledged = psnAdd(psn, 1);
+  if (work.responses === work.packets) {
+    work.acked = true;
+    requester.unanswered--;
+    if (work.plan.takesSlot) requester.slotsTaken--;
+    requester.ackCursor++;
+  }
+  progress(device, qp);
+  completeWork(device, qp);
+}

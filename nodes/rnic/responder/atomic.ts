@@ -1,0 +1,243 @@
+/**
+ * Atomics of a responder: COMPARE & SWAP, FETCH & ADD, and the ATOMIC WRITE of the memory placement
+ * extensions (P-50). Each takes effect when it stands first among the queue pair's answers, and holds
+ * its eight bytes for as long: they are read, computed and written by DMA, and whoever else of this
+ * RNIC wants the same word waits. Cores of the host are not held back (IBV_ATOMIC_HCA).
+ */
+import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
+import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
+import { viewOf } from "../../../fabric/base/slab.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { Device } from "../state/device.ts";
+import { dmaRead, dmaWrite } from "../dma/dma.ts";
+import { remember } from "./execute.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { rights } from "../state/life_cycle.ts";
+import { hostAddress } from "../dma/memory_window.ts";
+import { writesNoSnoop } from "../persistence/pm_module.ts";
+import { noteWrittenAt } from "../persistence/pm_ranges.ts";
+import { PSN_MASK, psnAdd } from "../state/psn.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { answerSingle, passAnswers } from "../answers/read_service.ts";
+import { remoteRegion, type Verdict } from "./responder.ts";
+import { noteAtomic } from "../trace/responder_trace.ts";
+import type { PacketIn, SingleService } from "../state/responder_state.ts";
+import { physicalAddress } from "../dma/translation.ts";
+
+/** Eight bytes of host memory. */
+export interface AtomicWord {
+  /** Physical. */
+  readonly address: number;
+  /** As its region is: decides how its new value is written (P-02). */
+  readonly persistent: boolean;
+  /** As the host's programs know it. */
+  readonly va: number;
+}
+
+export type AtomicOperation =
+  | { readonly kind: "fetch-add"; readonly add: bigint }
+  | { readonly kind: "compare-swap"; readonly compare: bigint; readonly swap: bigint }
+  | { readonly kind: "atomic-write"; readonly data: Uint8Array<ArrayBuffer> };
+
+/** What is done to a word of host memory. */
+export type AtomicTask = AtomicWord & AtomicOperation;
+
+/** An atomic that has, or waits for, its word. */
+export interface AtomicTurn {
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly service: SingleService;
+  readonly task: AtomicTask;
+}
+
+/** Words in use by their physical address: the first of each list has it, the others wait. */
+export type AtomicWords = Map<number, Fifo<AtomicTurn>>;
+
+/** An atomic request: checked now, executed when its turn comes (§3.4, steps 6 and 7). */
+export function executeAtomic(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {
+  const { packet, row } = input;
+  const { responder } = qp;
+  const isWrite = row.operation === "atomic-write";
+  const { va, rkey } = isWrite ? packet.reth! : packet.atomicEth!;
+  if (isWrite && packet.reth!.length !== ATOMIC_BYTES) return NAK_SYNDROMES["invalid-request"];
+  const need = isWrite ? ACCESS.remoteWrite : ACCESS.remoteAtomic;
+  const region = remoteRegion(device, qp, { key: rkey, va, length: ATOMIC_BYTES, need });
+  if (typeof region !== "object") return region;
+  if (va % BigInt(ATOMIC_BYTES) !== 0n) return NAK_SYNDROMES["invalid-request"];
+  const task = taskOf(input, {
+    address: physicalAddress(region, Number(va)),
+    persistent: region.persistent,
+    va: hostAddress(region, Number(va)),
+  });
+  const { psn } = packet.bth;
+  responder.expectedPsn = psnAdd(psn, 1);
+  responder.msn = (responder.msn + 1) & PSN_MASK;
+  const service: SingleService = {
+    kind: "single",
+    operation: task.kind,
+    psn,
+    msn: responder.msn,
+    repeat: false,
+    task,
+    region,
+    state: "waiting",
+    original: 0n,
+    readyAt: device.stageAt,
+  };
+  remember(qp, service);
+  responder.atomics++;
+  if (device.out.tracing) noteAtomic(device, qp, { psn, operation: task.kind, va });
+  answerSingle(device, qp, service);
+  return undefined;
+}
+
+function taskOf({ packet, row }: PacketIn, word: AtomicWord): AtomicTask {
+  if (row.operation === "atomic-write") {
+    return { kind: "atomic-write", ...word, data: packet.payload };
+  }
+  const { swapAdd, compare } = packet.atomicEth!;
+  return row.operation === "fetch-add"
+    ? { kind: "fetch-add", ...word, add: swapAdd }
+    : { kind: "compare-swap", ...word, compare, swap: swapAdd };
+}
+
+/** Its turn among the answers has come: takes the word, or waits for it. */
+export function startAtomic(device: Device, qp: QueuePair, service: SingleService): void {
+  const task = service.task!;
+  service.state = "running";
+  const turn: AtomicTurn = { qp, life: qp.life, service, task };
+  const holders = device.atomicWords.get(task.address);
+  if (holders !== undefined) {
+    device.counters.atomicsHeld++;
+    holders.push(turn);
+    return;
+  }
+  const first = new Fifo<AtomicTurn>();
+  first.push(turn);
+  device.atomicWords.set(task.address, first);
+  runTurn(device, turn);
+}
+
+/** The word is free: an ATOMIC WRITE writes it, the others read it first. */
+function runTurn(device: Device, turn: AtomicTurn): void {
+  const { task } = turn;
+  if (task.kind === "atomic-write") {
+    if (turn.service.region?.alive === false) {
+      turn.service.state = "failed";
+      return release(device, task.address);
+    }
+    // One write of eight aligned bytes: nothing between host and wire takes it apart (P-41).
+    finish(turn, { original: 0n, readyAt: writeWord(device, turn, task.data) });
+    device.counters.atomicsExecuted++;
+    release(device, task.address);
+    return;
+  }
+  dmaRead(device, {
+    address: task.address,
+    length: ATOMIC_BYTES,
+    noSnoop: false,
+    continuation: { kind: "atomic", turn },
+  });
+}
+
+/** The word is here: computes and writes back, behind which the next read of it may go. */
+export function takeWord(
+  device: Device,
+  turn: AtomicTurn,
+  data: Uint8Array<ArrayBuffer> | undefined,
+): void {
+  const { qp, task } = turn;
+  if (isWanted(turn)) {
+    if (data === undefined || turn.service.region?.alive === false) {
+      turn.service.state = "failed";
+    } else {
+      // The word is in host order, as a little-endian processor has it (§1.3).
+      const original = viewOf(data).getBigUint64(0, true);
+      const result = compute(task, original);
+      const readyAt = result === undefined
+        ? device.stageAt
+        : writeWord(device, turn, wordOf(result));
+      device.counters.atomicsExecuted++;
+      finish(turn, { original, readyAt });
+    }
+  }
+  release(device, task.address);
+  passAnswers(device, qp);
+}
+
+/** The word's new value; undefined where it stays. Sums wrap (§1.3: 64 bits). */
+export function compute(task: AtomicOperation, original: bigint): bigint | undefined {
+  switch (task.kind) {
+    case "fetch-add":
+      return BigInt.asUintN(64, original + task.add);
+    case "compare-swap":
+      return original === task.compare ? task.swap : undefined;
+    case "atomic-write":
+      return undefined;
+  }
+}
+
+/** The eight bytes of a value in host order. */
+export function wordOf(value: bigint): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(ATOMIC_BYTES);
+  viewOf(bytes).setBigUint64(0, value, true);
+  return bytes;
+}
+
+function writeWord(
+  device: Device,
+  { qp, task }: AtomicTurn,
+  data: Uint8Array<ArrayBuffer>,
+): Time {
+  const { address, persistent } = task;
+  const noSnoop = writesNoSnoop(device, task);
+  noteWrittenAt(device, qp, { ...task, length: ATOMIC_BYTES });
+  return dmaWrite(device, { address, data, noSnoop, persistent, departAt: device.stageAt });
+}
+
+function finish(
+  { qp, service }: AtomicTurn,
+  result: { readonly original: bigint; readonly readyAt: Time },
+): void {
+  service.original = result.original;
+  service.readyAt = result.readyAt;
+  service.state = "done";
+  qp.responder.atomics--;
+}
+
+/** Whether the queue pair still is what it was when the request came: else nothing is executed. */
+function isWanted({ qp, life }: AtomicTurn): boolean {
+  return life === qp.life && rights(qp.state).takesRequests;
+}
+
+/** Gives the word to the next who wants it. */
+function release(device: Device, address: number): void {
+  const holders = device.atomicWords.get(address)!;
+  holders.shift();
+  let next = holders.peek();
+  while (next !== undefined && !isWanted(next)) {
+    holders.shift();
+    next = holders.peek();
+  }
+  if (next === undefined) {
+    device.atomicWords.delete(address);
+    return;
+  }
+  runTurn(device, next);
+  if (next.service.state !== "running") passAnswers(device, next.qp);
+}
+
+/**
+ * A duplicate (§3.5): never executed again, answered with what the saved slot holds. @returns false
+ * where the slot is recycled or the packet is not what was executed: it is dropped.
+ */
+export function repeatAtomic(device: Device, qp: QueuePair, { packet, row }: PacketIn): boolean {
+  const { psn } = packet.bth;
+  const saved = qp.responder.resources.find((resource) => resource.psn === psn);
+  if (saved?.kind !== "single" || saved.operation !== row.operation) return false;
+  // While it is being executed its first answer is still to come.
+  if (saved.state !== "done") return true;
+  answerSingle(device, qp, { ...saved, repeat: true, readyAt: device.stageAt });
+  return true;
+}

@@ -1,0 +1,33 @@
+/** Checks of a packet against the queue pair that it is for (`rocev2.md` §3.4, steps 2 to 5). */
+import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import type { DropReason } from "../state/counters.ts";
+import { rights } from "../state/life_cycle.ts";
+import { permits, type QueuePair } from "../state/queue_pair.ts";
+
+/** Service, state, capability, peer, partition: in this order. @returns why it is dropped, if it is. */
+export function checkQueuePair(
+  qp: QueuePair,
+  { packet, row }: { readonly packet: RocePacket; readonly row: OpcodeRow },
+): DropReason | undefined {
+  if (row.service !== qp.type) return "wrong-service";
+  const { takesRequests, takesResponses } = rights(qp.state);
+  if (!(row.direction === "response" ? takesResponses : takesRequests)) return "wrong-state";
+  // The manufacturer's operations are agreed on out of band, each for itself; who has not agreed does
+  // not know them (§2.3: a standard card drops them in silence).
+  const isVendorRequest = row.vendor && row.direction === "request";
+  if (isVendorRequest && !isAgreedOn(qp, row)) return "vendor-operation";
+  // A connected queue pair has one peer.
+  if (qp.type !== "ud" && packet.sourceAddress !== qp.path.address) return "wrong-peer";
+  return partitionMatches(packet.bth.pKey) ? undefined : "p-key";
+}
+
+function isAgreedOn(qp: QueuePair, row: OpcodeRow): boolean {
+  if (row.operation === "write-verify") return permits(qp, "remoteWriteVerify");
+  return row.persistence && permits(qp, "remoteWritePersistence");
+}
+
+/** The only partition is the default one, of which every port is a full member. */
+function partitionMatches(pKey: number): boolean {
+  return (pKey & 0x7fff) === 0x7fff;
+}

@@ -1,0 +1,79 @@
+/**
+ * UD receive: Q_Key, a receive WQE, the 40-byte GRH area with the IPv4 header in its last 20 bytes,
+ * then the payload (`rocev2.md` §3.8). Nothing is ever answered.
+ */
+import { ETHERNET_BYTES } from "../../../fabric/wire/roce/ethernet.ts";
+import { IPV4_BYTES } from "../../../fabric/wire/roce/ipv4.ts";
+import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
+import { type Device, drop } from "../state/device.ts";
+import { placePayload, recvStretches } from "./execute.ts";
+import { enterError } from "../requester/qp_error.ts";
+import { rights } from "../state/life_cycle.ts";
+import { LIMITS } from "../state/limits.ts";
+import { qKeyOf } from "../state/q_key.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { wantRecv } from "../queues/receive_queue.ts";
+import type { PacketIn, RecvWqe } from "../state/responder_state.ts";
+
+/** Area before the payload of a received datagram, for a global route header. */
+export const GRH_BYTES = 40;
+
+/** A datagram for this queue pair; it waits behind one that waits for its receive WQE. */
+export function receiveDatagram(device: Device, qp: QueuePair, input: PacketIn): void {
+  const { stalled } = qp.responder;
+  if (input.packet.deth!.qKey !== qKeyOf(qp)) return drop(device, "q-key");
+  device.counters.requestsIn++;
+  if (stalled.length === 0) takeDatagram(device, qp, input);
+  else if (stalled.length < LIMITS.stalledPackets) stalled.push(input);
+  else drop(device, "stalled-too-many");
+}
+
+/** Takes the datagram whose turn it is, once it has a receive WQE. */
+export function takeDatagram(device: Device, qp: QueuePair, input: PacketIn): void {
+  const { responder } = qp;
+  if (!rights(qp.state).takesRequests) return;
+  const recv = responder.granted;
+  if (recv === undefined) {
+    responder.stalled.push(input);
+    return wantRecv(device, qp, { kind: "packet" });
+  }
+  const { packet, frame } = input;
+  const stretches = recvStretches(device, qp, recv);
+  let room = 0;
+  for (const stretch of stretches ?? []) room += stretch.length;
+  if (stretches === undefined) return failReceive(device, qp, recv);
+  // The receive WQE stays for the next datagram (`rocev2.md` §7.5, test 79).
+  if (room < GRH_BYTES + packet.payload.length) {
+    return drop(device, "recv-too-small");
+  }
+  responder.granted = undefined;
+  const grh = new Uint8Array(GRH_BYTES);
+  grh.set(frame.subarray(ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES), GRH_BYTES - IPV4_BYTES);
+  placePayload(device, grh, { stretches, offset: 0 });
+  if (packet.payload.length > 0) {
+    placePayload(device, packet.payload, { stretches, offset: GRH_BYTES });
+  }
+  complete(device, qp.recvCq, {
+    ...PLAIN_CQE,
+    opcode: input.row.immediate ? "recv-immediate" : "recv",
+    qpn: qp.qpn,
+    wqeIndex: recv.position & 0xffff,
+    byteCount: GRH_BYTES + packet.payload.length,
+    immediate: packet.immdt?.immediate ?? 0,
+    sourceQpn: packet.deth!.sourceQpn,
+    solicited: packet.bth.solicited,
+  });
+}
+
+/** Memory that a key does not grant is the queue pair's own fault (class A): it ends in ERR. */
+function failReceive(device: Device, qp: QueuePair, recv: RecvWqe): void {
+  qp.responder.granted = undefined;
+  complete(device, qp.recvCq, {
+    ...PLAIN_CQE,
+    opcode: "responder-error",
+    status: "LOC_PROT_ERR",
+    qpn: qp.qpn,
+    wqeIndex: recv.position & 0xffff,
+  });
+  enterError(device, qp);
+}

@@ -1,0 +1,56 @@
+/** Packets behind one that has to wait: for its receive WQE, or for an atomic to be executed. */
+import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
+import { takeDatagram } from "./datagram.ts";
+import { type Device, drop } from "../state/device.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { answer } from "../answers/read_service.ts";
+import { takeRequest } from "./responder.ts";
+import type { RecvWqe } from "../state/responder_state.ts";
+import { refuseUnreliable, takeUnreliable } from "./unreliable.ts";
+
+/** The first stalled packet gets its receive WQE: it and those behind it go on. */
+export function grantRecv(device: Device, qp: QueuePair, recv: RecvWqe): void {
+  qp.responder.granted = recv;
+  goOn(device, qp);
+}
+
+/** The atomic that the first stalled packet waited for is executed, or the data placed (V-02). */
+export function resumeBehindAtomics(device: Device, qp: QueuePair): void {
+  const { stalled, stalledFor, atomics, placing } = qp.responder;
+  if (stalled.length === 0 || stalledFor !== "atomic") return;
+  if (atomics === 0 && placing === 0) goOn(device, qp);
+}
+
+/** Takes stalled packets in turn, until one has to wait again (it is put back at the end alone). */
+function goOn(device: Device, qp: QueuePair): void {
+  const { stalled } = qp.responder;
+  const waiting = stalled.length;
+  const inputs = [];
+  for (let i = 0; i < waiting; i++) inputs.push(stalled.shift()!);
+  for (const input of inputs) {
+    if (stalled.length > 0) stalled.push(input);
+    else if (qp.type === "ud") takeDatagram(device, qp, input);
+    else if (qp.type === "uc") takeUnreliable(device, qp, input);
+    else takeRequest(device, qp, input);
+  }
+}
+
+/** No receive WQE: RNR NAK, the PSN is not consumed; what came behind it comes again (§3.4). */
+export function refuseRecv(device: Device, qp: QueuePair): void {
+  const { responder } = qp;
+  const first = responder.stalled.shift();
+  if (first === undefined) return;
+  if (qp.type !== "rc") {
+    if (qp.type === "ud") drop(device, "no-recv");
+    else refuseUnreliable(device, qp);
+    return goOn(device, qp);
+  }
+  responder.stalled.clear();
+  // The followers' PSNs are ahead of the expected one: silence about them (IBA, qib).
+  responder.gapNaked = true;
+  answer(device, qp, {
+    psn: first.packet.bth.psn,
+    syndrome: rnrSyndrome(qp.attributes.minRnrTimer),
+    readyAt: device.stageAt,
+  });
+}

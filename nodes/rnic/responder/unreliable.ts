@@ -1,0 +1,96 @@
+/**
+ * UC responder (`rocev2.md` §3.8): nothing is ever answered. What does not fit the sequence is
+ * dropped with the rest of its message; the next FIRST or ONLY is where the responder goes on,
+ * whatever its PSN. A receive WQE that a broken SEND had taken is the next SEND's.
+ */
+import { type Device, drop } from "../state/device.ts";
+import type { DropReason } from "../state/counters.ts";
+import { executeSend, executeWrite, recvStretches } from "./execute.ts";
+import { enterError, raiseEvent } from "../requester/qp_error.ts";
+import { rights } from "../state/life_cycle.ts";
+import { LIMITS } from "../state/limits.ts";
+import { permits, type QueuePair } from "../state/queue_pair.ts";
+import { wantRecv } from "../queues/receive_queue.ts";
+import { checkLength, needsRecv } from "./responder.ts";
+import type { PacketIn } from "../state/responder_state.ts";
+
+/** A request packet for this queue pair; it waits behind one that waits for its receive WQE. */
+export function receiveUnreliable(device: Device, qp: QueuePair, input: PacketIn): void {
+  const { responder } = qp;
+  device.counters.requestsIn++;
+  if (!responder.established) {
+    responder.established = true;
+    if (qp.state === "rtr") raiseEvent(device, { type: "COMM_EST", qpn: qp.qpn });
+  }
+  if (responder.stalled.length === 0) takeUnreliable(device, qp, input);
+  else if (responder.stalled.length < LIMITS.stalledPackets) responder.stalled.push(input);
+  else drop(device, "stalled-too-many");
+}
+
+/** Takes the packet whose turn it is, or drops it and its message. */
+export function takeUnreliable(device: Device, qp: QueuePair, input: PacketIn): void {
+  const { responder } = qp;
+  if (!rights(qp.state).takesRequests) return;
+  const reason = checkSequence(qp, input) ?? checkPermission(qp, input);
+  if (reason !== undefined) return dropMessage(device, qp, reason);
+  if (needsRecv(input.row) && responder.granted === undefined) {
+    responder.stalled.push(input);
+    return wantRecv(device, qp, { kind: "packet" });
+  }
+  const fault = checkLength(qp, input) !== undefined || !hasRoom(device, qp, input);
+  if (fault) return dropMessage(device, qp, "bad-length");
+  const { operation } = input.row;
+  const verdict = operation === "send"
+    ? executeSend(device, qp, input)
+    : executeWrite(device, qp, input);
+  if (verdict === undefined) return;
+  // Receive memory that is not the queue pair's is its own fault (class A); all else is the peer's.
+  if (operation === "send") enterError(device, qp);
+  else dropMessage(device, qp, "remote-access");
+}
+
+/** No receive WQE is posted for the packet whose turn it is. */
+export function refuseUnreliable(device: Device, qp: QueuePair): void {
+  dropMessage(device, qp, "no-recv");
+}
+
+/** Drops what is coming in; its other packets find nothing open. The receive WQE stays. */
+function dropMessage(device: Device, qp: QueuePair, reason: DropReason): void {
+  abandon(qp);
+  drop(device, reason);
+}
+
+function abandon({ responder }: QueuePair): void {
+  responder.granted ??= responder.open?.recv;
+  responder.open = undefined;
+}
+
+/** FIRST and ONLY start anew from any PSN, MIDDLE and LAST only go on where they fit exactly. */
+function checkSequence(qp: QueuePair, { row, packet }: PacketIn): DropReason | undefined {
+  const { responder } = qp;
+  const { psn } = packet.bth;
+  if (row.position === "first" || row.position === "only") {
+    abandon(qp);
+    responder.expectedPsn = psn;
+    return undefined;
+  }
+  const fits = psn === responder.expectedPsn && responder.open?.operation === row.operation;
+  return fits ? undefined : "broken-message";
+}
+
+function checkPermission(qp: QueuePair, { row }: PacketIn): DropReason | undefined {
+  return row.operation === "write" && !permits(qp, "remoteWrite") ? "remote-access" : undefined;
+}
+
+/** Whether the receive WQE's memory takes a SEND's packet (§3.8: too long is dropped). */
+function hasRoom(device: Device, qp: QueuePair, { row, packet }: PacketIn): boolean {
+  if (row.operation !== "send") return true;
+  const { open, granted } = qp.responder;
+  if (open !== undefined) return open.received + packet.payload.length <= open.length;
+  const stretches = recvStretches(device, qp, granted!);
+  // Memory that cannot be had is found by who places the data.
+  if (stretches === undefined) return true;
+  let room = 0;
+  for (const stretch of stretches) room += stretch.length;
+  return packet.payload.length <= room;
+}

@@ -1,0 +1,252 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import type { Frame } from "../../../fabric/node.ts";
+import { decodePacket, encodePacket, isRefusal } from "../../../fabric/wire/roce/packet.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { RigMr, RigQp } from "../testing/rig_parts_testing.ts";
+import { Rig } from "../testing/rnic_testing.ts";
+import { connectUc, namesFrom, packetsFrom, statuses } from "../testing/unreliable_testing.ts";
+
+const MTU = 256;
+
+class Pair {
+  readonly rig = new Rig();
+  readonly from: RigMr;
+  readonly to: RigMr;
+  readonly a: RigQp;
+  readonly b: RigQp;
+
+  constructor() {
+    this.from = this.rig.register(this.rig.a, { length: 8192 });
+    this.to = this.rig.register(this.rig.b, { length: 8192 });
+    this.rig.fill(this.rig.a, this.from, (i) => i * 3 + (i >> 8) + 1);
+    const { a, b } = connectUc(this.rig);
+    this.a = a;
+    this.b = b;
+  }
+
+  /** Only the frames of `a` with these numbers are lost. */
+  lose(...numbers: number[]): void {
+    this.rig.fate = (from, _frame, index) =>
+      from === "a" && numbers.includes(index) ? "drop" : "pass";
+  }
+
+  send(length: number, immediate?: number): void {
+    this.rig.send(this.rig.a, this.a, {
+      opcode: immediate === undefined ? "send" : "send-immediate",
+      immediate: immediate ?? 0,
+      sges: [{ address: this.from.va, length, lkey: this.from.key }],
+    });
+  }
+
+  write(length: number, more: { at?: number; immediate?: number; rkey?: number } = {}): void {
+    const { at = 0, immediate, rkey = this.to.key } = more;
+    this.rig.send(this.rig.a, this.a, {
+      opcode: immediate === undefined ? "write" : "write-immediate",
+      immediate: immediate ?? 0,
+      remote: { va: BigInt(this.to.va + at), rkey },
+      sges: [{ address: this.from.va, length, lkey: this.from.key }],
+    });
+  }
+
+  recv(at: number, length: number): void {
+    this.rig.recv(this.rig.b, this.b, [{ address: this.to.va + at, length, lkey: this.to.key }]);
+  }
+
+  received(): (readonly [opcode: string, bytes: number, immediate: number])[] {
+    return this.rig.poll(this.rig.b, this.b.recvCq)
+      .map(({ opcode, byteCount, immediate }) => [opcode, byteCount, immediate] as const);
+  }
+
+  source(length: number): Uint8Array {
+    return this.rig.bytes(this.rig.a, this.from, 0, length);
+  }
+
+  placed(at: number, length: number): Uint8Array {
+    return this.rig.bytes(this.rig.b, this.to, at, length);
+  }
+
+  drops(reason: string): number {
+    return this.rig.b.rnic.statistics()[`drop-${reason}`] ?? 0;
+  }
+}
+
+describe("UC", () => {
+  it("SEND and WRITE, with and without immediate, in as many packets as the path MTU makes", () => {
+    const pair = new Pair();
+    const { rig } = pair;
+    pair.recv(0, 1000);
+    pair.recv(4096, 0);
+    pair.send(3 * MTU - 5, 0xabcd);
+    pair.write(2 * MTU + 1, { at: 2048 });
+    pair.write(10, { at: 3072, immediate: 7 });
+    rig.run();
+    assert.deepEqual(namesFrom(rig, "a"), [
+      "UC SEND FIRST",
+      "UC SEND MIDDLE",
+      "UC SEND LAST IMM",
+      "UC RDMA WRITE FIRST",
+      "UC RDMA WRITE MIDDLE",
+      "UC RDMA WRITE LAST",
+      "UC RDMA WRITE ONLY IMM",
+    ]);
+    const packets = packetsFrom(rig, "a");
+    assert.ok(packets.every(({ bth }) => !bth.ackReq), "nothing asks for an ACK");
+    assert.deepEqual(packets.map(({ bth }) => bth.psn), [0xfffffe, 0xffffff, 0, 1, 2, 3, 4]);
+    assert.deepEqual(namesFrom(rig, "b"), [], "nothing is answered");
+    assert.deepEqual(pair.received(), [
+      ["recv-immediate", 3 * MTU - 5, 0xabcd],
+      ["recv-write-immediate", 10, 7],
+    ]);
+    assert.deepEqual(pair.placed(0, 3 * MTU - 5), pair.source(3 * MTU - 5));
+    assert.deepEqual(pair.placed(2048, 2 * MTU + 1), pair.source(2 * MTU + 1));
+    assert.deepEqual(pair.placed(3072, 10), pair.source(10));
+    assert.deepEqual(statuses(rig.poll(rig.a, pair.a.sendCq)), ["SUCCESS", "SUCCESS", "SUCCESS"]);
+  });
+
+  it("completes when the last frame has left, though all of it is lost, and never sends again", () => {
+    const pair = new Pair();
+    pair.rig.fate = () => "drop";
+    pair.write(4 * MTU);
+    pair.write(1);
+    pair.rig.run();
+    assert.deepEqual(statuses(pair.rig.poll(pair.rig.a, pair.a.sendCq)), ["SUCCESS", "SUCCESS"]);
+    assert.equal(pair.rig.frames.length, 5);
+    assert.equal(pair.rig.a.rnic.statistics()["timeouts"], 0);
+  });
+
+  for (const lost of [0, 1, 2, 3]) {
+    it(`packet ${lost} of 4 is lost: the message is, the next one arrives in the same RECV`, () => {
+      const pair = new Pair();
+      pair.lose(lost);
+      pair.recv(0, 2048);
+      pair.recv(2048, 2048);
+      pair.send(4 * MTU);
+      pair.send(2 * MTU);
+      pair.rig.run();
+      assert.deepEqual(pair.received(), [["recv", 2 * MTU, 0]]);
+      assert.deepEqual(pair.placed(0, 2 * MTU), pair.source(2 * MTU));
+      assert.deepEqual(namesFrom(pair.rig, "b"), []);
+      // Of a lost FIRST the others find nothing open, of a lost LAST nobody knows.
+      assert.equal(pair.drops("broken-message"), [3, 2, 1, 0][lost]);
+    });
+  }
+
+  it("a WRITE that lost a packet has placed what came before, and tells nobody", () => {
+    const pair = new Pair();
+    pair.lose(1);
+    pair.recv(4096, 16);
+    pair.write(3 * MTU, { immediate: 1 });
+    pair.write(5, { at: 4096, immediate: 2 });
+    pair.rig.run();
+    assert.deepEqual(pair.placed(0, MTU), pair.source(MTU));
+    assert.deepEqual(pair.placed(MTU, 2 * MTU), new Uint8Array(2 * MTU));
+    assert.deepEqual(pair.received(), [["recv-write-immediate", 5, 2]]);
+  });
+
+  it("no receive WQE: the message is dropped, the next one finds its own", () => {
+    const pair = new Pair();
+    pair.send(3 * MTU);
+    pair.rig.run();
+    assert.equal(pair.drops("no-recv"), 1);
+    pair.recv(0, 1024);
+    pair.send(2 * MTU);
+    pair.rig.run();
+    assert.deepEqual(pair.received(), [["recv", 2 * MTU, 0]]);
+    assert.equal(pair.rig.b.rnic.statistics()["rnrNaksOut"], 0);
+  });
+
+  it("too long for its RECV: dropped (§3.8), whether one packet or several show it", () => {
+    const pair = new Pair();
+    pair.recv(0, MTU + 10);
+    pair.send(MTU + 11);
+    pair.send(2 * MTU);
+    pair.send(MTU + 10);
+    pair.rig.run();
+    assert.equal(pair.drops("bad-length"), 2);
+    assert.deepEqual(pair.received(), [["recv", MTU + 10, 0]]);
+    assert.deepEqual(pair.placed(0, MTU + 10), pair.source(MTU + 10));
+  });
+
+  it("a wrong key, or no right to write: dropped, the queue pair lives on", () => {
+    const pair = new Pair();
+    const { rig } = pair;
+    pair.write(2 * MTU, { rkey: pair.to.key ^ 1 });
+    pair.write(8, { at: 64 });
+    rig.run();
+    assert.equal(pair.drops("remote-access"), 1);
+    assert.deepEqual(pair.placed(64, 8), pair.source(8));
+    rig.modify(rig.b, pair.b, { accessFlags: ACCESS.localWrite });
+    pair.write(8, { at: 128 });
+    rig.run();
+    assert.equal(pair.drops("remote-access"), 2);
+    assert.deepEqual(pair.placed(128, 8), new Uint8Array(8));
+    assert.deepEqual(statuses(rig.poll(rig.a, pair.a.sendCq)), ["SUCCESS", "SUCCESS", "SUCCESS"]);
+  });
+
+  it("receive memory that is not its own takes the queue pair to ERR", () => {
+    const pair = new Pair();
+    const { rig } = pair;
+    rig.recv(rig.b, pair.b, [{ address: pair.to.va, length: 64, lkey: pair.to.key ^ 1 }]);
+    pair.recv(0, 64);
+    pair.send(8);
+    rig.run();
+    const cqes = rig.poll(rig.b, pair.b.recvCq);
+    assert.deepEqual(statuses(cqes), ["LOC_PROT_ERR", "WR_FLUSH_ERR"]);
+  });
+
+  it("answers nothing, even where a stranger's frame asks for an ACK", () => {
+    const pair = new Pair();
+    const { rig } = pair;
+    pair.write(8);
+    rig.run();
+    const packet = decodePacket(rig.frames[0]!.bytes);
+    assert.ok(!isRefusal(packet));
+    rig.inject(rig.b, encodePacket({ ...packet, bth: { ...packet.bth, ackReq: true } }));
+    rig.run();
+    assert.deepEqual(namesFrom(rig, "b"), []);
+  });
+
+  it("takes frames of its peer only", () => {
+    const pair = new Pair();
+    const { rig } = pair;
+    pair.write(8);
+    rig.run();
+    const packet = decodePacket(rig.frames[0]!.bytes);
+    assert.ok(!isRefusal(packet));
+    rig.inject(rig.b, encodePacket({ ...packet, sourceAddress: packet.sourceAddress + 7 }));
+    rig.run();
+    assert.equal(pair.drops("wrong-peer"), 1);
+  });
+
+  it("packets doubled or delayed by the network never put together a wrong message", () => {
+    const pair = new Pair();
+    const { rig } = pair;
+    rig.fate = (from, _frame: Frame, index) =>
+      from === "b"
+        ? "pass"
+        : index % 3 === 1
+        ? "twice"
+        : index % 7 === 5
+        ? { delayPs: 400_000 }
+        : "pass";
+    for (let i = 0; i < 6; i++) pair.recv(0, 1024);
+    for (let i = 0; i < 12; i++) pair.send(3 * MTU);
+    rig.run();
+    const received = pair.received();
+    assert.ok(received.length < 12);
+    for (const each of received) assert.deepEqual(each, ["recv", 3 * MTU, 0]);
+  });
+
+  it("flushes what is posted, and begins anew after RESET", () => {
+    const pair = new Pair();
+    const { rig } = pair;
+    pair.recv(0, 64);
+    rig.modify(rig.b, pair.b, { state: "err" });
+    rig.run();
+    assert.deepEqual(statuses(rig.poll(rig.b, pair.b.recvCq)), ["WR_FLUSH_ERR"]);
+    pair.write(8);
+    rig.run();
+    assert.equal(pair.drops("wrong-state"), 1);
+  });
+});

@@ -1,0 +1,73 @@
+/**
+ * Damage inside the card (V-08): single bits of a write's data turn over as its sender's card fetches it or
+ * on the way into memory at the other end, at a place that the plan names. Each fault draws from a seeded
+ * stream of its own, so that none shifts what another draws, and knows only what passes its place, so that
+ * a run's packing plays no part.
+ */
+import type { FlipPlace, FlipPlan, RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { copyOf } from "../../../fabric/base/slab.ts";
+
+/** A fault of the plan, and what it has seen and done since the card has power. */
+export interface Flip {
+  readonly plan: FlipPlan;
+  readonly rng: Rng;
+  /** Pieces of data that it could have damaged, and those that it did. */
+  seen: number;
+  hit: number;
+}
+
+/** The plan's faults, none of which has seen anything; empty where it has none. */
+export function createFlips(
+  { flips = [] }: RnicPlan,
+  card: { readonly name: string; readonly seed: number },
+): Flip[] {
+  return flips.map((plan) => ({
+    plan,
+    rng: rngFor(card.seed, `flip/${plan.id}/${card.name}`),
+    seen: 0,
+    hit: 0,
+  }));
+}
+
+/**
+ * Data as it comes out of a place that may damage it: `bytes` itself where nothing does, else a copy
+ * with one bit turned over per fault. Bytes of a frame are never changed: the network still has them.
+ */
+export function flipped(
+  device: { readonly flips: readonly Flip[]; readonly now: Time },
+  where: FlipPlace,
+  bytes: Uint8Array<ArrayBuffer>,
+): Uint8Array<ArrayBuffer> {
+  if (device.flips.length === 0 || bytes.length === 0) return bytes;
+  let data = bytes;
+  for (const flip of device.flips) {
+    if (flip.plan.where !== where || !isTaken(flip, device.now)) continue;
+    if (data === bytes) data = copyOf(bytes);
+    const bit = flip.rng.below(8 * data.length);
+    data[bit >>> 3]! ^= 1 << (bit & 7);
+  }
+  return data;
+}
+
+function isTaken(flip: Flip, now: Time): boolean {
+  const { at, until = NEVER, nth, count, share } = flip.plan;
+  if (now < at || now >= until) return false;
+  flip.seen++;
+  if (nth !== undefined && flip.seen !== nth) return false;
+  if (count !== undefined && flip.hit >= count) return false;
+  if (share !== undefined && flip.rng.unit() >= share) return false;
+  flip.hit++;
+  return true;
+}
+
+/** What each fault has seen and done, by the names under which reports look for it. */
+export function flipStatistics(flips: readonly Flip[]): Record<string, number> {
+  const counts: Record<string, number> = {};
+  for (const { plan: { id }, seen, hit } of flips) {
+    counts[`flip${id}Seen`] = seen;
+    counts[`flip${id}Hit`] = hit;
+  }
+  return counts;
+}

@@ -1,0 +1,159 @@
+/** A send WQE on the chip, from its fetch to its completion. */
+import type { Operation } from "../../../fabric/wire/roce/opcode.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import type { VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
+import type { SendWqe, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import { createDigest, type MessageDigest, needsDigest } from "./message_digest.ts";
+import type { Stretch } from "../dma/translation.ts";
+
+/** What a WQE opcode asks of the requester. One row per opcode: the only place that knows. */
+export interface WorkPlan {
+  /** What crosses the wire; `none` where no request does. */
+  readonly wire: WireOperation | "none" | "unsupported";
+  readonly immediate: boolean;
+  /** SEND WITH INVALIDATE: the immediate is a key of the peer's. */
+  readonly invalidate: boolean;
+  /**
+   * An answer of its own completes it, no ACK does, and a fence behind it waits (§3.2). These are
+   * what needs the host's memory at the peer before it can be answered.
+   */
+  readonly answered: boolean;
+  /** Counts against max_rd_atomic, as it takes a slot of the responder (§3.2, §3.5). */
+  readonly takesSlot: boolean;
+  /**
+   * Answered once, with the PSN of the last of its packets (V-01). Its request is a stream of packets
+   * as a WRITE's, of which all but the last are acknowledged on the way.
+   */
+  readonly streams: boolean;
+  /** P-21: vendor opcode. */
+  readonly persistOpcode: boolean;
+  /** A persistence ACK is awaited (P-25, P-28), whichever form asks for it (P-21, P-22). */
+  readonly awaitsPersistence: boolean;
+  /** ACCESS bits that local memory needs. */
+  readonly localNeed: number;
+}
+
+/** Operations of request packets. */
+export type WireOperation = Extract<
+  Operation,
+  | "send"
+  | "write"
+  | "read-request"
+  | "compare-swap"
+  | "fetch-add"
+  | "flush"
+  | "atomic-write"
+  | "write-verify"
+>;
+
+const PLAIN: WorkPlan = {
+  wire: "send",
+  immediate: false,
+  invalidate: false,
+  answered: false,
+  takesSlot: false,
+  streams: false,
+  persistOpcode: false,
+  awaitsPersistence: false,
+  localNeed: 0,
+};
+const NOTHING: WorkPlan = { ...PLAIN, wire: "none" };
+/** Bytes that are no WQE: refused with LOC_QP_OP_ERR. */
+const UNSUPPORTED: WorkPlan = { ...PLAIN, wire: "unsupported" };
+const ANSWERED: WorkPlan = {
+  ...PLAIN,
+  answered: true,
+  takesSlot: true,
+  localNeed: ACCESS.localWrite,
+};
+
+const WORK_PLANS: Readonly<Record<WqeOpcode, WorkPlan>> = {
+  "nop": NOTHING,
+  "send": PLAIN,
+  "send-immediate": { ...PLAIN, immediate: true },
+  "send-invalidate": { ...PLAIN, invalidate: true },
+  "write": { ...PLAIN, wire: "write" },
+  "write-immediate": { ...PLAIN, wire: "write", immediate: true },
+  "read": { ...ANSWERED, wire: "read-request" },
+  "compare-swap": { ...ANSWERED, wire: "compare-swap" },
+  "fetch-add": { ...ANSWERED, wire: "fetch-add" },
+  "write-persistence": { ...PLAIN, wire: "write", persistOpcode: true, awaitsPersistence: true },
+  "write-persist-address": { ...PLAIN, wire: "write", awaitsPersistence: true },
+  "persistence-ack": NOTHING,
+  "bind-mw": NOTHING,
+  "local-invalidate": NOTHING,
+  // As rxe has it: a FLUSH does not count, an ATOMIC WRITE does.
+  "flush": { ...ANSWERED, wire: "flush", takesSlot: false, localNeed: 0 },
+  "atomic-write": { ...ANSWERED, wire: "atomic-write", localNeed: 0 },
+  "write-verify": { ...ANSWERED, wire: "write-verify", streams: true, localNeed: 0 },
+};
+
+export interface SendWork {
+  /** Undefined where the fetched bytes are no WQE. */
+  readonly wqe: SendWqe | undefined;
+  readonly plan: WorkPlan;
+  /** Ring position of its first unit. */
+  readonly position: number;
+  readonly length: number;
+  /** Local memory, checked when the work is started; empty where the data is inline. */
+  stretches: readonly Stretch[];
+  started: boolean;
+  firstPsn: number;
+  packets: number;
+  /** What is answered: packets of the answer that are here. */
+  responses: number;
+  /** What is answered: asked for again, and nothing has come since. */
+  rereadAsked: boolean;
+  /** Its place among the messages sent: SSN, compared with the credits' limit (§3.2). */
+  ssn: number;
+  /** The responder has received it all (reception ACK), or answered it. */
+  acked: boolean;
+  /** What crosses no wire: done, maybe ahead of its turn, in which it is `acked`. */
+  carriedOut: boolean;
+  persisted: boolean;
+  /** V-02: of a verified write whose CRC is computed here. */
+  readonly digest: MessageDigest | undefined;
+  /** V-01: what became of a verified write. */
+  verdict: VerifyResult | undefined;
+  /** Its CQE is written, or it needed none. */
+  completed: boolean;
+  /** Why it cannot succeed; completes when all before it has. */
+  failure: WcStatus | undefined;
+}
+
+export function createWork(wqe: SendWqe | undefined, position: number): SendWork {
+  let length = wqe?.inline?.length ?? 0;
+  if (wqe !== undefined && wqe.inline === undefined) {
+    for (const sge of wqe.sges) length += sge.length;
+  }
+  return {
+    wqe,
+    plan: wqe === undefined ? UNSUPPORTED : WORK_PLANS[wqe.opcode],
+    position,
+    length,
+    stretches: [],
+    started: false,
+    firstPsn: 0,
+    packets: 0,
+    responses: 0,
+    rereadAsked: false,
+    ssn: 0,
+    acked: false,
+    carriedOut: false,
+    persisted: false,
+    digest: needsDigest({ wqe }) ? createDigest() : undefined,
+    verdict: undefined,
+    completed: false,
+    failure: undefined,
+  };
+}
+
+export function lastPsnOf(work: SendWork): number {
+  return (work.firstPsn + work.packets - 1) & 0xff_ffff;
+}
+
+/** What the completion says it completes: ring position as the driver wrote it. */
+export function indexOf(work: SendWork): number {
+  return work.wqe?.index ?? work.position & 0xffff;
+}

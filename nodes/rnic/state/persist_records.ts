@@ -1,0 +1,36 @@
+/** Messages to be persisted that a responder remembers, for the CPU's word and for duplicates (P-30). */
+import { LIMITS } from "./limits.ts";
+import type { PersistRecord } from "../persistence/pm_module.ts";
+import { psnDistance } from "./psn.ts";
+import type { QueuePair } from "./queue_pair.ts";
+
+/** Keeps the record; those that nobody can ask for any more go, but none that is not persisted. */
+export function remember(qp: QueuePair, record: PersistRecord): void {
+  const { persists } = qp.responder;
+  persists.push(record);
+  while (persists.length > LIMITS.persistRecords && isSettled(persists.peek()!)) {
+    persists.shift();
+  }
+}
+
+/** Whether nothing will be done for the record any more: it is persistent, or answered with a failure. */
+function isSettled({ state, service }: PersistRecord): boolean {
+  return state === "persisted" || service?.state === "done";
+}
+
+/** First PSN of the message that the CPU's persistence ACK with `psn` is about, for traces. */
+export function firstPsnOfMessage(qp: QueuePair, psn: number): number {
+  return findRecord(qp, psn)?.firstPsn ?? psn;
+}
+
+/** The message whose last packet has this PSN; newest first, as those are asked for. */
+export function findRecord(qp: QueuePair, psn: number): PersistRecord | undefined {
+  const { persists } = qp.responder;
+  for (let number = persists.end - 1; number >= persists.first; number--) {
+    const record = persists.at(number)!;
+    if (record.lastPsn === psn) return record;
+    // Records are in PSN order: all others are older still.
+    if (psnDistance(record.lastPsn, psn) > 0) return undefined;
+  }
+  return undefined;
+}

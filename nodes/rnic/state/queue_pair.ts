@@ -1,0 +1,287 @@
+/**
+ * A queue pair's context on the chip: what the firmware was told of it, its send queue with the
+ * requester, its receive queue with the responder. What the states allow is in `life_cycle.ts`.
+ */
+import type { Time } from "../../../fabric/base/time.ts";
+import {
+  ACCESS,
+  type QpAttributes,
+  type QpState,
+  type QpType,
+  type RingPlace,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { udpSourcePort } from "../../../fabric/wire/roce/udp.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { createLine, type FrameLine } from "./tx_frame.ts";
+import { TIMEOUT_UNIT_PS } from "./limits.ts";
+import type { PersistRecord } from "../persistence/pm_module.ts";
+import { createResponder, type RecvWqe, type Responder } from "./responder_state.ts";
+import type { SendWork } from "./outstanding_wqe.ts";
+import type { SharedReceiveQueue } from "../queues/shared_receive_queue.ts";
+
+/** Attributes with a value at all times; the life cycle sees to it that used ones were given. */
+export type Attributes = { -readonly [Name in Exclude<keyof QpAttributes, Momentary>]-?: number };
+
+/** What a modify says about itself. */
+type Momentary = "state" | "curState" | "enSqdAsyncNotify";
+
+/** Who waits for a receive WQE, in turn. */
+export type RecvWaiter =
+  /** The first stalled packet. */
+  | { readonly kind: "packet" }
+  /** S1006: a message that has arrived and that the host's CPU must flush. */
+  | { readonly kind: "persist"; readonly record: PersistRecord }
+  /** P-27: a persistence ACK that completes a RECV of the requester. */
+  | { readonly kind: "confirmed"; readonly work: SendWork };
+
+export interface ReceiveQueue {
+  /** A look-up or a fetch is under way. */
+  busy: boolean;
+  readonly fetched: Fifo<RecvWqe>;
+  readonly waiters: Fifo<RecvWaiter>;
+  /** How often an empty queue was looked at again for the first waiter. */
+  retries: number;
+}
+
+export interface SendQueue {
+  /** A look-up or a fetch is under way. */
+  busy: boolean;
+  /** A doorbell rang, or the last look left WQEs in the ring. */
+  mayHaveMore: boolean;
+  /** Units of a WQE whose other units the last fetch did not bring, and their ring position. */
+  partial: Uint8Array<ArrayBuffer> | undefined;
+  partialPosition: number;
+  /** Q-04, Q-09: nothing is fetched while the queue is locked or being moved. */
+  paused: boolean;
+  /** The host is to be told when all that was started has completed. */
+  drainNotify: boolean;
+}
+
+export interface Requester {
+  readonly work: Fifo<SendWork>;
+  /** Number of the work whose packet `cursorPacket` is to be sent next. */
+  cursor: number;
+  cursorPacket: number;
+  /** PSN that the next work to be started gets. */
+  nextPsn: number;
+  /** Oldest PSN that is not acknowledged, and the work that it belongs to. */
+  unacknowledged: number;
+  ackCursor: number;
+  /** One past the highest PSN ever begun to be sent: an ACK beyond is no ACK. */
+  issuedEnd: number;
+  readonly line: FrameLine;
+  /** Work that is started and waits for an answer of its own: what a fence waits for. */
+  unanswered: number;
+  /** Of these what counts against max_rd_atomic: all but FLUSHes. */
+  slotsTaken: number;
+  /** SSN that the next message to be started gets: the first is 1. */
+  nextSsn: number;
+  /** SSN up to which the peer has receive WQEs; undefined where it does not tell (§3.2). */
+  creditLimit: number | undefined;
+  retriesLeft: number;
+  rnrRetriesLeft: number;
+  /** An RNR NAK holds sending back until the timer fires. */
+  rnrWaiting: boolean;
+  sinceAckReq: number;
+  /** P-28: persistent writes without their second ACK, by the PSN of their last packet. */
+  readonly persistWaiting: Map<number, SendWork>;
+  /** P-30: of these the last packet is to be sent again. */
+  readonly probes: Fifo<SendWork>;
+  /** P-26: persistence ACKs of the CPU that have not been carried out. */
+  readonly cpuAcks: Fifo<SendWork>;
+}
+
+export interface QueuePair {
+  readonly qpn: number;
+  readonly type: QpType;
+  readonly pd: number;
+  readonly sqQueue: number;
+  /** Its own, or the shared one's. */
+  readonly rqQueue: number;
+  /** 0 with a shared receive queue. */
+  readonly rqStride: number;
+  readonly srq: SharedReceiveQueue | undefined;
+  /** The rings, as the driver laid them out. */
+  readonly rings: { sq: RingPlace; readonly rq: RingPlace | undefined };
+  readonly sendCq: number;
+  readonly recvCq: number;
+  readonly persistCompletion: "persistence" | "reception";
+  /** Place among the device's deadlines. */
+  readonly slot: number;
+  state: QpState;
+  /** Counts resets: what was under way for an earlier life is void. */
+  life: number;
+  attributes: Attributes;
+  timeoutPs: Time;
+  /** Where its frames go and what they look like outside; of a connected queue pair from RTR on. */
+  path: Path;
+  sq: SendQueue;
+  rq: ReceiveQueue;
+  requester: Requester;
+  responder: Responder;
+  /** In the round robin. */
+  scheduled: boolean;
+  /** Requester and responder take turns. */
+  answersNext: boolean;
+  /** Which way the last WRITE went: tells a SEND that asks from one that answers, for traces. */
+  lastWrite: "none" | "out" | "in";
+}
+
+const INITIAL: Attributes = {
+  accessFlags: 0,
+  pathMtu: 256,
+  destAddress: 0,
+  trafficClass: 0,
+  hopLimit: 64,
+  flowLabel: 0,
+  udpSourcePort: 0,
+  destQpn: 0,
+  rqPsn: 0,
+  sqPsn: 0,
+  maxDestRdAtomic: 0,
+  maxRdAtomic: 0,
+  minRnrTimer: 0,
+  timeout: 0,
+  retryCnt: 0,
+  rnrRetry: 0,
+  qKey: 0,
+};
+
+/** What a frame's outer headers say (`rocev2.md` §1.1). */
+export interface Path {
+  readonly address: number;
+  readonly destQpn: number;
+  readonly dscp: number;
+  readonly ttl: number;
+  readonly udpSourcePort: number;
+}
+
+/** The path of a connected queue pair: its own source port, else its flow label's, else the QPNs'. */
+function pathOf(qpn: number, attributes: Attributes): Path {
+  const { destAddress, destQpn, trafficClass, hopLimit, flowLabel } = attributes;
+  return {
+    address: destAddress >>> 0,
+    destQpn,
+    dscp: trafficClass >> 2,
+    ttl: hopLimit,
+    udpSourcePort: attributes.udpSourcePort || udpSourcePort(qpn, destQpn, flowLabel),
+  };
+}
+
+type Identity = Pick<
+  QueuePair,
+  | "qpn"
+  | "type"
+  | "pd"
+  | "sqQueue"
+  | "rqQueue"
+  | "rqStride"
+  | "srq"
+  | "rings"
+  | "sendCq"
+  | "recvCq"
+  | "persistCompletion"
+  | "slot"
+>;
+
+export function createQueuePair(identity: Identity): QueuePair {
+  return {
+    ...identity,
+    state: "reset",
+    life: 0,
+    attributes: { ...INITIAL },
+    timeoutPs: 0,
+    path: pathOf(identity.qpn, INITIAL),
+    sq: createSendQueue(),
+    rq: createReceiveQueue(),
+    requester: createRequester(0),
+    responder: createResponder(0),
+    scheduled: false,
+    answersNext: false,
+    lastWrite: "none",
+  };
+}
+
+function createSendQueue(): SendQueue {
+  return {
+    busy: false,
+    mayHaveMore: false,
+    partial: undefined,
+    partialPosition: 0,
+    paused: false,
+    drainNotify: false,
+  };
+}
+
+function createReceiveQueue(): ReceiveQueue {
+  return { busy: false, fetched: new Fifo(), waiters: new Fifo(), retries: 0 };
+}
+
+function createRequester(sqPsn: number): Requester {
+  return {
+    work: new Fifo(),
+    cursor: 0,
+    cursorPacket: 0,
+    nextPsn: sqPsn,
+    unacknowledged: sqPsn,
+    ackCursor: 0,
+    issuedEnd: sqPsn,
+    line: createLine(),
+    unanswered: 0,
+    slotsTaken: 0,
+    nextSsn: 1,
+    creditLimit: undefined,
+    retriesLeft: 0,
+    rnrRetriesLeft: 0,
+    rnrWaiting: false,
+    sinceAckReq: 0,
+    persistWaiting: new Map(),
+    probes: new Fifo(),
+    cpuAcks: new Fifo(),
+  };
+}
+
+/** Takes attributes over; a transition to RTR or RTS starts the sequence numbers. */
+export function applyAttributes(qp: QueuePair, attributes: QpAttributes): void {
+  const { state, curState: _, enSqdAsyncNotify, ...given } = attributes;
+  for (const [name, value] of Object.entries(given)) {
+    if (value !== undefined) qp.attributes[name as keyof Attributes] = value;
+  }
+  const { timeout } = qp.attributes;
+  qp.timeoutPs = timeout === 0 ? 0 : TIMEOUT_UNIT_PS * 2 ** timeout;
+  qp.path = pathOf(qp.qpn, qp.attributes);
+  if (state === "rtr" && qp.state === "init") qp.responder = createResponder(qp.attributes.rqPsn);
+  if (state === "rts" && qp.state === "rtr") {
+    qp.requester = createRequester(qp.attributes.sqPsn);
+  }
+  if (given.retryCnt !== undefined || given.rnrRetry !== undefined) reloadRetries(qp);
+  if (state === "sqd" && qp.state === "rts") qp.sq.drainNotify = enSqdAsyncNotify ?? false;
+  if (state !== undefined) qp.state = state;
+}
+
+/** Progress was acknowledged, or the attributes are new: both retry counters start anew (§3.3). */
+export function reloadRetries(qp: QueuePair): void {
+  qp.requester.retriesLeft = qp.attributes.retryCnt;
+  qp.requester.rnrRetriesLeft = qp.attributes.rnrRetry;
+}
+
+/** RESET: everything that was under way is forgotten, silently. */
+export function resetQueuePair(qp: QueuePair): void {
+  qp.life++;
+  qp.state = "reset";
+  qp.attributes = { ...INITIAL };
+  qp.timeoutPs = 0;
+  qp.path = pathOf(qp.qpn, qp.attributes);
+  const { paused } = qp.sq;
+  qp.sq = createSendQueue();
+  qp.sq.paused = paused;
+  qp.rq = createReceiveQueue();
+  qp.requester = createRequester(0);
+  qp.responder = createResponder(0);
+  qp.lastWrite = "none";
+}
+
+/** Whether the peer may do this to the queue pair at all (else NAK 0x61). */
+export function permits(qp: QueuePair, access: keyof typeof ACCESS): boolean {
+  return (qp.attributes.accessFlags & ACCESS[access]) !== 0;
+}

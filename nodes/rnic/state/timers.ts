@@ -1,0 +1,44 @@
+/** The deadlines of a queue pair. */
+import type { Time } from "../../../fabric/base/time.ts";
+import { NEVER } from "../../../fabric/base/time.ts";
+import type { Device } from "./device.ts";
+import type { QueuePair } from "./queue_pair.ts";
+
+/**
+ * `requester`: local ACK time-out, or the end of an RNR wait. `receive`: P-26's retry. `pace`: the next
+ * frame may be begun. `rate`: DCQCN's alpha or rate is due.
+ */
+const TIMERS = ["requester", "receive", "pace", "rate"] as const;
+export type Timer = typeof TIMERS[number];
+
+/** Deadlines that each queue pair takes. */
+export const TIMERS_PER_QUEUE_PAIR = TIMERS.length;
+
+const PLACE: Readonly<Record<Timer, number>> = { requester: 0, receive: 1, pace: 2, rate: 3 };
+
+function slotOf(qp: QueuePair, timer: Timer): number {
+  return TIMERS_PER_QUEUE_PAIR * qp.slot + PLACE[timer];
+}
+
+export function setTimer(device: Device, qp: QueuePair, at: { timer: Timer; time: Time }): void {
+  device.deadlines.set(slotOf(qp, at.timer), at.time);
+}
+
+export function clearTimer(device: Device, qp: QueuePair, timer: Timer): void {
+  device.deadlines.set(slotOf(qp, timer), NEVER);
+}
+
+/** The queue pair starts anew, or is no more. */
+export function clearTimers(device: Device, qp: QueuePair): void {
+  for (const timer of TIMERS) clearTimer(device, qp, timer);
+}
+
+export function timerRuns(device: Device, qp: QueuePair, timer: Timer): boolean {
+  return device.deadlines.at(slotOf(qp, timer)) !== NEVER;
+}
+
+/** Which timer a slot of the device's deadlines is. */
+export function timerOfSlot(slot: number): { readonly qpSlot: number; readonly timer: Timer } {
+  const place = slot % TIMERS_PER_QUEUE_PAIR;
+  return { qpSlot: (slot - place) / TIMERS_PER_QUEUE_PAIR, timer: TIMERS[place]! };
+}

@@ -1,0 +1,71 @@
+/** A data frame in the making: its payload is being fetched, then it waits for the transmitter. */
+import type { Time } from "../../../fabric/base/time.ts";
+import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import type { Reth } from "../../../fabric/wire/roce/reth.ts";
+import type { UdAddress } from "../../../fabric/wire/host_bus/wqe.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import type { SendWork } from "./outstanding_wqe.ts";
+import type { ReadService } from "./responder_state.ts";
+
+/** Frames of one direction of a queue pair leave in the order in which they were begun. */
+export interface FrameLine {
+  readonly jobs: Fifo<FrameJob>;
+  /** Frames begun in an earlier epoch never leave: go-back-N has begun anew. */
+  epoch: number;
+}
+
+/** Extension headers that few packets have. */
+export type RareHeaders = Pick<RocePacket, "atomicEth" | "feth" | "ieth" | "verifyEth">;
+
+export interface FrameJob {
+  readonly qp: QueuePair;
+  readonly line: FrameLine;
+  readonly life: number;
+  readonly epoch: number;
+  readonly row: OpcodeRow;
+  readonly psn: number;
+  readonly ackReq: boolean;
+  readonly solicited: boolean;
+  readonly reth: Reth | undefined;
+  readonly immediate: number | undefined;
+  readonly rare: RareHeaders | undefined;
+  readonly ud: UdAddress | undefined;
+  /** What the frame is part of: a WQE's message, or the answer to a READ. */
+  readonly work: SendWork | undefined;
+  readonly read: ReadService | undefined;
+  /** Last frame of its message. */
+  readonly last: boolean;
+  readonly payloadBytes: number;
+  payload: Uint8Array<ArrayBuffer>;
+  /** When the sending module may take it. */
+  readyAt: Time;
+  /** The payload is still being fetched. */
+  fetching: boolean;
+  /** It could not be fetched: the frame must not leave. */
+  failed: boolean;
+}
+
+/**
+ * The DMA reads that fetch one stretch of a message's memory, for one frame or for several that follow
+ * each other: short packets share what one read request of the bus can bring.
+ */
+export interface Gather {
+  readonly jobs: readonly FrameJob[];
+  readonly bytes: number;
+  /** Reads that have not completed. */
+  missing: number;
+  /** All of it, once nothing is missing. */
+  data: Uint8Array<ArrayBuffer>;
+  failed: boolean;
+}
+
+export function createLine(): FrameLine {
+  return { jobs: new Fifo(), epoch: 0 };
+}
+
+/** Whether the frame was overtaken by a reset or a restart. */
+export function isStale(job: FrameJob): boolean {
+  return job.life !== job.qp.life || job.epoch !== job.line.epoch;
+}

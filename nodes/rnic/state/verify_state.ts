@@ -1,0 +1,117 @@
+/**
+ * What a card knows of verified writes that are under way (V-01 to V-05): data that waits for the CRC
+ * behind it, memory that is being read back, and what has become of each sender's earlier ones.
+ */
+import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { VerifyLevel } from "../../../fabric/wire/roce/verify_eth.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { LIMITS } from "./limits.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import type { ReadBack } from "../verify/read_back.ts";
+import type { OpenMessage } from "./responder_state.ts";
+import type { StagedData } from "../verify/staged_data.ts";
+import type { SenderHistory } from "../verify/verify_history.ts";
+
+export interface VerifyState {
+  /** Bytes that queue pairs have reserved for data which waits to be checked, or is being. */
+  stagedBytes: number;
+  /** Data whose CRC holds and that is not all with the bus, in turn. */
+  readonly staged: Fifo<StagedData>;
+  /** When its next piece goes to the bus however much that has to do. */
+  stagedTurnAt: Time;
+  /** The look that the DMA write of this moment belongs to. */
+  placing: ReadBack | undefined;
+  /** Writes whose memory is being looked at, or will be: from before their DMA writes on. */
+  readonly readBacks: Set<ReadBack>;
+  /** Of these the ones of which not all was asked for, in turn; requests of the bus that theirs take. */
+  readonly looking: Fifo<ReadBack>;
+  requestsOut: number;
+  /** V-05, by the sender's IPv4 address. */
+  readonly history: Map<number, SenderHistory>;
+  /** Draws which writes are read back though history stands for them. */
+  readonly rng: Rng;
+}
+
+/** Of a card that has just got power. */
+export function createVerifyState(
+  card: { readonly name: string; readonly seed: number },
+): VerifyState {
+  return {
+    stagedBytes: 0,
+    staged: new Fifo(),
+    stagedTurnAt: 0,
+    placing: undefined,
+    readBacks: new Set(),
+    looking: new Fifo(),
+    requestsOut: 0,
+    history: new Map(),
+    rng: rngFor(card.seed, `${card.name}/verify`),
+  };
+}
+
+/** What the first packet of a verified write asks for (V-04). */
+export interface OpenVerify {
+  readonly level: VerifyLevel;
+  /** V-02: the data so far; undefined where nothing is checked, so that it goes to memory as it comes. */
+  staged: Uint8Array<ArrayBuffer> | undefined;
+}
+
+/** A verified write that is complete and not answered yet. */
+export interface VerifiedWrite {
+  readonly opened: OpenMessage;
+  readonly level: VerifyLevel;
+  /** V-02: the sender's CRC. */
+  readonly digest: number;
+  /** When the bus has taken the last of its DMA writes. */
+  placedAt: Time;
+  /** When all of its data was with the bus: whatever the answer waits for then is a look or a flush. */
+  settledAt: Time;
+  /** Bits of `VERIFY_CHECKS` so far, and the CRC computed last. */
+  checks: number;
+  crc: number;
+  /** Undefined where memory is not read back. */
+  readBack: ReadBack | undefined;
+}
+
+interface Card {
+  readonly verify: VerifyState;
+  readonly plan: RnicPlan;
+}
+
+/**
+ * Reserves room for all of a message's data, so that nobody waits for room while it holds some.
+ * @returns whether there is any.
+ */
+export function reserveStaging({ verify }: Card, qp: QueuePair, bytes: number): boolean {
+  if (verify.stagedBytes + bytes > LIMITS.verifyStagingBytes) return false;
+  verify.stagedBytes += bytes;
+  qp.responder.stagedBytes += bytes;
+  return true;
+}
+
+/** Gives room back. */
+export function releaseStaging({ verify }: Card, qp: QueuePair, bytes: number): void {
+  verify.stagedBytes -= bytes;
+  qp.responder.stagedBytes -= bytes;
+}
+
+/** The queue pair fails or is reset: nobody will be answered, what it holds is free. */
+export function forgetVerified(device: Card, qp: QueuePair): void {
+  const { stagedBytes, resources } = qp.responder;
+  releaseStaging(device, qp, stagedBytes);
+  for (const resource of resources) if (resource.kind === "single") resource.verified = undefined;
+  const { readBacks, staged } = device.verify;
+  for (const readBack of readBacks) if (readBack.qp === qp) readBacks.delete(readBack);
+  for (let left = staged.length; left > 0; left--) {
+    const first = staged.shift()!;
+    if (first.qp !== qp) staged.push(first);
+  }
+  qp.responder.placing = 0;
+}
+
+/** V-02: bytes of a message that are held until its end; none of level `none`. */
+export function stagedBytesOf(level: VerifyLevel, length: number): number {
+  return level === "none" ? 0 : length;
+}

@@ -1,0 +1,54 @@
+/** One seed of the property test of the transport: a program, runs with faults, runs beyond the limits. */
+import { assert } from "../../../fabric/base/assert.ts";
+import { checkBeyondLimits, checkByModel, checkSame } from "./program_check_testing.ts";
+import { type Fault, withFaults } from "./program_flush_testing.ts";
+import { play } from "./program_play_testing.ts";
+import { prepare, type Run } from "./program_rig_testing.ts";
+import { type Program, randomProgram, type Verb, VERBS } from "./program_testing.ts";
+import { faultsBeyondLimits, faultsWithinLimits, withCongestion } from "./wire_faults_testing.ts";
+
+/** Runs of one program with faults within the limits, and beyond them. */
+const WITHIN = 3;
+const BEYOND = 1;
+
+/**
+ * @param verbs what its program is made of.
+ * @returns how many runs there were. Throws where one is wrong, with the command that shows it again.
+ */
+export function checkSeed(seed: number, verbs: readonly Verb[] = VERBS): number {
+  try {
+    const program = randomProgram(seed, verbs);
+    const reference = runFaultless(program);
+    for (let i = 0; i < WITHIN; i++) {
+      const run = prepare(program, 1 + i);
+      withFaults(run, spoiled(run, faultsWithinLimits(WITHIN * seed + i)));
+      play(run);
+      checkSame(run, reference);
+    }
+    for (let i = 0; i < BEYOND; i++) {
+      const run = prepare(program, 1 + WITHIN + i);
+      withFaults(run, spoiled(run, faultsBeyondLimits(BEYOND * seed + i)));
+      play(run);
+      checkBeyondLimits(run);
+    }
+    return 1 + WITHIN + BEYOND;
+  } catch (cause) {
+    const command = `RACKMESH_TEST_SEED=${seed} deno test --no-check --allow-env --allow-read` +
+      " tests/seeds/transport_test.ts";
+    throw new Error(`Seed ${seed} fails; again: ${command}\n${String(cause)}`, { cause });
+  }
+}
+
+function spoiled(run: Run, fault: Fault): Fault {
+  return run.program.congested ? withCongestion(run, fault) : fault;
+}
+
+/** The run that the others must end like; it is what the model says. */
+export function runFaultless(program: Program): Run {
+  const run = prepare(program);
+  withFaults(run, () => "pass");
+  play(run);
+  assert(run.rig.frames.length > 0, "A program sends something");
+  checkByModel(run);
+  return run;
+}

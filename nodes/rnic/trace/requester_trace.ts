@@ -1,0 +1,85 @@
+/** The requester's lines of a ladder: which figure of the documents a piece of work belongs to. */
+import type { TraceStep } from "../../../fabric/node.ts";
+import { readsBack } from "../../../fabric/wire/roce/verify_eth.ts";
+import { trace } from "./trace.ts";
+import type { Device } from "../state/device.ts";
+import { firstPsnOfMessage } from "../state/persist_records.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { indexOf, lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
+
+/** Steps of one kind of request, by what the requester does. */
+interface Figure {
+  readonly start: string;
+  readonly send: string;
+  readonly complete: string;
+}
+
+const FIGURES = {
+  write: { start: "S202", send: "S203", complete: "S206" },
+  writeFlow2: { start: "S302", send: "S303", complete: "S306" },
+  read: { start: "S209", send: "S210", complete: "S213" },
+  send: { start: "S309", send: "S310", complete: "S315" },
+  answer: { start: "S322", send: "S323", complete: "send-complete" },
+  persist: { start: "S902", send: "S903", complete: "S908" },
+  persistReception: { start: "S1002", send: "S1003", complete: "S1010" },
+  // Figures 5 and 6 of the second document, by what the level has checked.
+  verifyBefore: { start: "verify-start", send: "4502", complete: "4505" },
+  verifyAfter: { start: "verify-start", send: "4602", complete: "4608" },
+  persistenceAck: { start: "S1015", send: "S1016", complete: "S1017" },
+  other: { start: "start", send: "send", complete: "complete" },
+} as const satisfies Record<string, Figure>;
+
+/**
+ * Both figures of a plain write show one exchange; this host's own flow chooses. A SEND to a peer
+ * that wrote last is the answer of figure 3 (S322), any other is its question (S309).
+ */
+function figureOf(device: Device, qp: QueuePair, work: SendWork): Figure {
+  const { plan, wqe } = work;
+  if (qp.type === "ud") return FIGURES.other;
+  if (plan.awaitsPersistence) {
+    return qp.persistCompletion === "reception" ? FIGURES.persistReception : FIGURES.persist;
+  }
+  if (wqe?.opcode === "persistence-ack") return FIGURES.persistenceAck;
+  switch (plan.wire) {
+    case "write":
+      return device.persistence.flow === 2 ? FIGURES.writeFlow2 : FIGURES.write;
+    case "read-request":
+      return FIGURES.read;
+    case "write-verify":
+      return readsBack(wqe!.verify!.level) ? FIGURES.verifyAfter : FIGURES.verifyBefore;
+    case "send":
+      return qp.lastWrite === "in" ? FIGURES.answer : FIGURES.send;
+    default:
+      return FIGURES.other;
+  }
+}
+
+/** Whose ladder it is: the WQE, and the message's packets; a persistence ACK is about the peer's. */
+function keysOf(qp: QueuePair, work: SendWork): Partial<TraceStep> {
+  const { wqe, firstPsn, packets } = work;
+  const place = { wqe: indexOf(work) };
+  if (wqe?.opcode === "persistence-ack") {
+    return { ...place, psn: firstPsnOfMessage(qp, wqe.immediate), inbound: true };
+  }
+  return { ...place, psn: firstPsn, ...(packets > 1 && { lastPsn: lastPsnOf(work) }) };
+}
+
+function nameOf(work: SendWork): string {
+  return `${work.wqe?.opcode ?? "malformed WQE"} at ${indexOf(work)}`;
+}
+
+export function noteStart(device: Device, qp: QueuePair, work: SendWork): void {
+  const text = `${nameOf(work)}: ${work.length} B in ${work.packets} packets`;
+  trace(device, qp, { step: figureOf(device, qp, work).start, text, ...keysOf(qp, work) });
+}
+
+/** The first packet of a request leaves. */
+export function noteSend(device: Device, qp: QueuePair, work: SendWork): void {
+  const text = `${nameOf(work)} on the wire`;
+  trace(device, qp, { step: figureOf(device, qp, work).send, text, ...keysOf(qp, work) });
+}
+
+export function noteComplete(device: Device, qp: QueuePair, work: SendWork): void {
+  const text = `CQE of ${nameOf(work)}`;
+  trace(device, qp, { step: figureOf(device, qp, work).complete, text, ...keysOf(qp, work) });
+}

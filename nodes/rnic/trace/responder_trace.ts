@@ -1,0 +1,90 @@
+/** The responder's lines of a ladder: which figure of the documents a message belongs to. */
+import type { Device } from "../state/device.ts";
+import type { PersistRecord } from "../persistence/pm_module.ts";
+import type { ToldRanges } from "../persistence/pm_ranges.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { OpenMessage, RecvWqe } from "../state/responder_state.ts";
+import { trace } from "./trace.ts";
+
+/** A WRITE is complete: its last DMA write is on the bus and its ACK is owed. */
+export function noteArrival(device: Device, qp: QueuePair, message: OpenMessage): void {
+  const { firstPsn, length, va, persist } = message;
+  const { flow, flush } = device.persistence;
+  const step = persist ? (flush === "cpu" ? "S1004" : "S904") : (flow === 2 ? "S304" : "S204");
+  const ackStep = persist
+    ? (flush === "cpu" ? "S1009" : "reception-ack")
+    : (flow === 2 ? "S305" : "S205");
+  const place = `VA 0x${va.toString(16)}`;
+  const keys = { psn: firstPsn, inbound: true } as const;
+  trace(device, qp, { step, text: `DMA write of ${length} B at ${place}`, ...keys });
+  trace(device, qp, { step: ackStep, text: "reception ACK", ...keys });
+}
+
+/** A READ request is taken: its data is fetched from the host. */
+export function noteReadRequest(
+  device: Device,
+  qp: QueuePair,
+  request: { readonly psn: number; readonly length: number },
+): void {
+  const text = `DMA read of ${request.length} B`;
+  trace(device, qp, { step: "S211", text, psn: request.psn, inbound: true });
+}
+
+/** An atomic is taken: executed when its turn comes. */
+export function noteAtomic(
+  device: Device,
+  qp: QueuePair,
+  request: { readonly psn: number; readonly operation: string; readonly va: bigint },
+): void {
+  const { psn, operation, va } = request;
+  trace(device, qp, {
+    step: "atomic",
+    text: `${operation} at VA 0x${va.toString(16)}`,
+    psn,
+    inbound: true,
+  });
+}
+
+/** A FLUSH is done: what it names is where it asked for. */
+export function noteFlushed(device: Device, qp: QueuePair, record: PersistRecord): void {
+  const { firstPsn, length } = record;
+  trace(device, qp, {
+    step: "flush",
+    text: `READ response of the FLUSH of ${length} B`,
+    psn: firstPsn,
+    inbound: true,
+  });
+}
+
+/** The CPU of flow 2 is told what to flush. */
+export function noteTold(
+  device: Device,
+  qp: QueuePair,
+  delivery: { readonly record: PersistRecord; readonly recv: RecvWqe; readonly told: ToldRanges },
+): void {
+  const { record, recv: { position }, told: { va, byteCount, more } } = delivery;
+  const keys = { psn: record.firstPsn, inbound: true, recvs: [position] } as const;
+  const others = more === 0 ? "" : ` and ${more} more`;
+  const text = `RECV WQE at ${position} names VA 0x${va.toString(16)}, ${byteCount} B${others}`;
+  trace(device, qp, { step: "S1006", text, ...keys });
+  trace(device, qp, { step: "S1007", text: "RECV WQE cleared, its CQE written", ...keys });
+}
+
+/**
+ * A SEND is complete. To the side that wrote last it is the answer of figure 3 (S318, S324), to the
+ * other its question (S312, S313, S314).
+ */
+export function noteReceive(device: Device, qp: QueuePair, message: OpenMessage): void {
+  const { firstPsn, received, recv } = message;
+  const isAnswer = qp.lastWrite === "out";
+  const place = `RECV WQE at ${recv!.position}`;
+  const text = `CQE of the RECV, ${received} B`;
+  const keys = { psn: firstPsn, inbound: true, recvs: [recv!.position] } as const;
+  trace(device, qp, { step: isAnswer ? "S318" : "S312", text: `${place} taken`, ...keys });
+  trace(device, qp, { step: isAnswer ? "S324" : "S313", text, ...keys });
+  trace(device, qp, {
+    step: isAnswer ? "send-ack" : "S314",
+    text: "ACK of the SEND",
+    ...keys,
+  });
+}

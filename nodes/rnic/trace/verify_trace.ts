@@ -1,0 +1,74 @@
+/**
+ * The receiver's lines of a verified write's ladder: figure 6 of the document where memory is to be read
+ * back, figure 5 where it is not.
+ */
+import { VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
+import type { Device } from "../state/device.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { SingleService } from "../state/responder_state.ts";
+import { trace } from "./trace.ts";
+import type { VerifiedWrite } from "../state/verify_state.ts";
+
+const FIGURES = {
+  5: { write: "4503", answer: "4504" },
+  6: { write: "4603", answer: "4607" },
+} as const;
+
+function figureOf({ level }: VerifiedWrite): typeof FIGURES[5 | 6] {
+  return FIGURES[level === "verify" || level === "verify-crc" ? 6 : 5];
+}
+
+/** Its data has passed the check, if there was one, and is on the bus. */
+export function noteVerifiedArrival(device: Device, qp: QueuePair, verified: VerifiedWrite): void {
+  const { opened: { firstPsn, length, va }, level } = verified;
+  const checked = level === "none" ? "" : "CRC holds, ";
+  trace(device, qp, {
+    step: figureOf(verified).write,
+    text: `${checked}DMA write of ${length} B at VA 0x${va.toString(16)}`,
+    psn: firstPsn,
+    inbound: true,
+  });
+}
+
+/** What was read back has come, and is what it should be or not. */
+export function noteLookedAt(
+  device: Device,
+  qp: QueuePair,
+  look: { readonly verified: VerifiedWrite; readonly crc: number | undefined },
+): void {
+  const { verified, crc } = look;
+  const keys = { psn: verified.opened.firstPsn, inbound: true } as const;
+  if (crc !== undefined) {
+    trace(device, qp, { step: "4605", text: `CRC of what was read: ${hex(crc)}`, ...keys });
+  }
+  const text = crc === undefined
+    ? "what was read is compared"
+    : `compared with ${hex(verified.digest)}`;
+  trace(device, qp, { step: "4606", text, ...keys });
+}
+
+function hex(crc: number): string {
+  return crc.toString(16).padStart(8, "0");
+}
+
+const STATUS_TEXTS: Readonly<Record<number, string>> = {
+  [VERIFY_STATUS.written]: "written",
+  [VERIFY_STATUS.crcMismatch]: "CRC does not hold, nothing is written",
+  [VERIFY_STATUS.readBackDiffers]: "memory holds something else",
+  [VERIFY_STATUS.readFailed]: "memory cannot be read",
+};
+
+/** The answer is owed. */
+export function noteVerdict(
+  device: Device,
+  qp: QueuePair,
+  given: { readonly service: SingleService; readonly verified: VerifiedWrite },
+): void {
+  const { service, verified } = given;
+  trace(device, qp, {
+    step: figureOf(verified).answer,
+    text: `response: ${STATUS_TEXTS[service.result!.status]}`,
+    psn: verified.opened.firstPsn,
+    inbound: true,
+  });
+}

@@ -1,0 +1,190 @@
+/**
+ * Congestion control at the RNIC (`rocev2.md` §3.9): as DCQCN's notification point it answers marked
+ * packets with CNPs, as its reaction point it paces queue pairs by `dcqcn.ts`. PFC is in
+ * `flow_control.ts`. Nothing of this exists where the scenario leaves it off.
+ */
+import type { RnicCongestionPlan } from "../../../fabric/rack/build/congestion.ts";
+import { pausedTime } from "../../../fabric/link/pause.ts";
+import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { ECN } from "../../../fabric/wire/roce/ipv4.ts";
+import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import { frameBytes, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import {
+  countBytes,
+  createRateLimiter,
+  isRecovered,
+  type RateLimiter,
+  takeNotification,
+  timerEvent,
+  updateAlpha,
+} from "./dcqcn.ts";
+import type { Device } from "../state/device.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { createFlowControl, type FlowControl, parkWherePaused } from "./flow_control.ts";
+import type { FrameJob } from "../state/tx_frame.ts";
+import { rights } from "../state/life_cycle.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { clearTimer, setTimer } from "../state/timers.ts";
+
+export interface CongestionCounters {
+  ecnMarkedIn: number;
+  cnpsOut: number;
+  cnpsIn: number;
+  rateCuts: number;
+  pausesIn: number;
+  pausesOut: number;
+  resumesOut: number;
+}
+
+/** A congestion notification on its way out. */
+export interface Notice {
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly readyAt: Time;
+}
+
+/** What congestion control knows of one life of a queue pair. */
+interface Reaction {
+  readonly qp: QueuePair;
+  readonly life: number;
+  /** When its peer was notified last. */
+  notifiedAt: Time;
+  limiter: RateLimiter | undefined;
+}
+
+export interface Congestion {
+  readonly plan: RnicCongestionPlan;
+  readonly flow: FlowControl | undefined;
+  readonly notices: Fifo<Notice>;
+  /** By the queue pair's slot. */
+  readonly reactions: (Reaction | undefined)[];
+  readonly counters: CongestionCounters;
+}
+
+/** Undefined where all of it is off. */
+export function createCongestion(plan: RnicPlan): Congestion | undefined {
+  if (plan.congestion === undefined) return undefined;
+  return {
+    plan: plan.congestion,
+    flow: createFlowControl(plan),
+    notices: new Fifo(),
+    reactions: [],
+    counters: {
+      ecnMarkedIn: 0,
+      cnpsOut: 0,
+      cnpsIn: 0,
+      rateCuts: 0,
+      pausesIn: 0,
+      pausesOut: 0,
+      resumesOut: 0,
+    },
+  };
+}
+
+function reactionOf(congestion: Congestion, qp: QueuePair): Reaction | undefined {
+  const reaction = congestion.reactions[qp.slot];
+  return reaction?.qp === qp && reaction.life === qp.life ? reaction : undefined;
+}
+
+function reactionFor(congestion: Congestion, qp: QueuePair): Reaction {
+  const known = reactionOf(congestion, qp);
+  if (known !== undefined) return known;
+  const reaction = { qp, life: qp.life, notifiedAt: -Infinity, limiter: undefined };
+  congestion.reactions[qp.slot] = reaction;
+  return reaction;
+}
+
+/**
+ * Notification point: a packet for this queue pair has passed its checks. Where it is marked and of
+ * the kind that a rate can slow down, its sender is told, at most once in `cnpIntervalPs`. UD has no
+ * one sender, and ACKs follow what they acknowledge.
+ */
+export function noteMark(
+  device: Device,
+  qp: QueuePair,
+  { packet, row }: { readonly packet: RocePacket; readonly row: OpcodeRow },
+): void {
+  const { congestion, now } = device;
+  if (congestion === undefined || packet.ecn !== ECN.congestion) return;
+  congestion.counters.ecnMarkedIn++;
+  const { dcqcn } = congestion.plan;
+  if (dcqcn === null || qp.type === "ud") return;
+  if (row.direction === "response" && row.operation !== "read-response") return;
+  const reaction = reactionFor(congestion, qp);
+  if (now - reaction.notifiedAt < dcqcn.cnpIntervalPs) return;
+  reaction.notifiedAt = now;
+  congestion.notices.push({ qp, life: qp.life, readyAt: device.stageAt });
+}
+
+/** Reaction point: a notification has come. False where nobody here reacts to it. */
+export function takeCnp(device: Device, packet: RocePacket): boolean {
+  const { congestion, now } = device;
+  const dcqcn = congestion?.plan.dcqcn;
+  if (congestion === undefined || dcqcn === undefined || dcqcn === null) return false;
+  const qp = device.queuePairs.get(packet.bth.destQpn);
+  if (qp === undefined || qp.type === "ud") return false;
+  // One that has failed sends nothing more, and its timers have ended.
+  if (!rights(qp.state).takesRequests) return false;
+  if (packet.sourceAddress !== qp.attributes.destAddress >>> 0) return false;
+  congestion.counters.cnpsIn++;
+  const reaction = reactionFor(congestion, qp);
+  const lineBps = congestion.plan.bitsPerSecond;
+  reaction.limiter ??= createRateLimiter(dcqcn, { now, lineBps });
+  if (takeNotification(reaction.limiter, dcqcn, now)) congestion.counters.rateCuts++;
+  startRateTimer(device, qp, reaction.limiter);
+  return true;
+}
+
+function startRateTimer(device: Device, qp: QueuePair, limiter: RateLimiter): void {
+  const time = Math.min(limiter.alphaAt, limiter.increaseAt);
+  setTimer(device, qp, { timer: "rate", time });
+}
+
+/** A limiter's timers are due: alpha, the rate, or both. */
+export function rateTimer(device: Device, qp: QueuePair): void {
+  const { congestion, now } = device;
+  const reaction = congestion && reactionOf(congestion, qp);
+  const dcqcn = congestion?.plan.dcqcn;
+  if (reaction?.limiter === undefined || !congestion || !dcqcn) return;
+  const { limiter } = reaction;
+  const lineBps = congestion.plan.bitsPerSecond;
+  if (limiter.alphaAt <= now) updateAlpha(limiter, dcqcn);
+  if (limiter.increaseAt <= now) timerEvent(limiter, dcqcn, lineBps);
+  if (isRecovered(limiter, lineBps)) {
+    reaction.limiter = undefined;
+    clearTimer(device, qp, "rate");
+  } else {
+    startRateTimer(device, qp, limiter);
+  }
+}
+
+/** Whether the queue pair may not begin a frame now. It comes back when it may. */
+export function isHeldBack(device: Device, congestion: Congestion, qp: QueuePair): boolean {
+  const { flow } = congestion;
+  if (flow !== undefined && parkWherePaused(device, flow, qp)) return true;
+  const limiter = reactionOf(congestion, qp)?.limiter;
+  if (limiter === undefined || limiter.mayBeginAt <= device.now) return false;
+  setTimer(device, qp, { timer: "pace", time: limiter.mayBeginAt });
+  return true;
+}
+
+/** FCS, preamble and gap: what a frame takes of the line beyond its captured bytes. */
+const WIRE_OVERHEAD_BYTES = 24;
+
+/** A frame was begun: the next one of its queue pair waits as long as the rate says. */
+export function countFrame(device: Device, congestion: Congestion, job: FrameJob): void {
+  const limiter = reactionOf(congestion, job.qp)?.limiter;
+  const { dcqcn, bitsPerSecond: lineBps } = congestion.plan;
+  if (limiter === undefined || dcqcn === null) return;
+  const bytes = frameBytes(job.row, job.payloadBytes) + WIRE_OVERHEAD_BYTES;
+  countBytes(limiter, dcqcn, { now: device.now, bytes, lineBps });
+}
+
+/** Figures for the run's report. */
+export function congestionStatistics(device: Device): Record<string, number> {
+  const { congestion, now } = device;
+  if (congestion === undefined) return {};
+  const { counters, flow } = congestion;
+  return { ...counters, pausedPs: flow === undefined ? 0 : pausedTime(flow.pauses, now) };
+}

@@ -1,0 +1,209 @@
+/**
+ * Priority-based flow control at the RNIC's network port (`rocev2.md` §3.9), both ways: the sending
+ * module holds back priorities that the other end has paused, and the receiving module asks for a
+ * pause where the bus cannot take what the wire brings. Frames of one priority keep their order.
+ */
+import {
+  askPause,
+  askResume,
+  createPauseRequests,
+  createPauses,
+  endPauses,
+  forgetRequests,
+  isPaused,
+  type PauseRequests,
+  type Pauses,
+  takePfc,
+} from "../../../fabric/link/pause.ts";
+import { type Frame, PORTS } from "../../../fabric/node.ts";
+import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import {
+  decodePfc,
+  isMacControl,
+  PRIORITIES,
+  priorityOfDscp,
+} from "../../../fabric/wire/roce/pfc.ts";
+import type { Device } from "../state/device.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { type FrameJob, isStale } from "../state/tx_frame.ts";
+import { BUS_BACKLOG_PS, BUS_RESUME_PS, COMMIT_AHEAD_PS } from "../state/limits.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { ControlFrame } from "./send.ts";
+
+/** Complete frames of a paused priority. Their payload no longer counts for the transmit buffer. */
+interface HeldFrames {
+  readonly control: Fifo<ControlFrame>;
+  readonly data: Fifo<FrameJob>;
+}
+
+export interface FlowControl {
+  /** Bit mask: what this port asks to hold back when its receive buffer fills. */
+  readonly lossless: number;
+  /** What the bus needs for frames that still come after a pause was asked for. */
+  readonly headroomPs: Time;
+  readonly pauses: Pauses;
+  readonly requests: PauseRequests;
+  /** By priority. */
+  readonly held: readonly HeldFrames[];
+  /** Queue pairs that have lost their turn to a pause. */
+  readonly parked: Fifo<QueuePair>;
+}
+
+/** Undefined where PFC is off. */
+export function createFlowControl({ congestion, mac }: RnicPlan): FlowControl | undefined {
+  if (congestion === undefined || congestion.pfc === null) return undefined;
+  const { bitsPerSecond, pfc } = congestion;
+  return {
+    lossless: pfc.lossless,
+    headroomPs: pfc.headroomPs,
+    pauses: createPauses(bitsPerSecond),
+    requests: createPauseRequests(mac, bitsPerSecond),
+    held: Array.from({ length: PRIORITIES }, () => ({ control: new Fifo(), data: new Fifo() })),
+    parked: new Fifo(),
+  };
+}
+
+/** The priority of frames with this DSCP; 0 stands for the fabric's default. */
+export function priorityOf(device: Device, dscp: number): number {
+  return priorityOfDscp(dscp === 0 ? device.congestion?.plan.dscp ?? 0 : dscp);
+}
+
+function priorityOfJob(device: Device, { ud, qp }: FrameJob): number {
+  return priorityOf(device, ud === undefined ? qp.path.dscp : ud.trafficClass >> 2);
+}
+
+/** Takes a pause frame; false where the frame is none, or PFC is off. */
+export function obeyPause(device: Device, frame: Frame): boolean {
+  const { congestion, now } = device;
+  if (congestion?.flow === undefined || !isMacControl(frame.bytes)) return false;
+  const pfc = decodePfc(frame.bytes);
+  if (pfc === undefined) return false;
+  if (pfc.quanta.some((quanta) => quanta !== undefined && quanta > 0)) {
+    congestion.counters.pausesIn++;
+  }
+  takePfc(congestion.flow.pauses, now, pfc);
+  return true;
+}
+
+/** Takes what may not leave now out of the transmitter's way. */
+export function holdPaused(device: Device, flow: FlowControl): void {
+  const { transmitter, now } = device;
+  const { control, data } = transmitter;
+  for (let ack = control.peek(); ack !== undefined; ack = control.peek()) {
+    const priority = priorityOf(device, ack.qp.path.dscp);
+    if (mayPass(flow, priority, now)) break;
+    flow.held[priority]!.control.push(control.shift()!);
+  }
+  for (let job = data.peek(); job !== undefined; job = data.peek()) {
+    const priority = priorityOfJob(device, job);
+    if (mayPass(flow, priority, now)) break;
+    transmitter.bufferedBytes -= job.payloadBytes;
+    flow.held[priority]!.data.push(data.shift()!);
+  }
+}
+
+/** Whether nothing of the priority is held, and nothing is to be. */
+function mayPass({ pauses, held }: FlowControl, priority: number, now: Time): boolean {
+  if (isPaused(pauses, priority, now)) return false;
+  const { control, data } = held[priority]!;
+  return control.length === 0 && data.length === 0;
+}
+
+/** A held frame that may leave now, of the highest priority; ACKs go before data. */
+export function takeHeld(
+  flow: FlowControl,
+  now: Time,
+): { readonly ack: ControlFrame } | { readonly job: FrameJob } | undefined {
+  for (let priority = PRIORITIES - 1; priority >= 0; priority--) {
+    if (isPaused(flow.pauses, priority, now)) continue;
+    const { control, data } = flow.held[priority]!;
+    for (let ack = control.shift(); ack !== undefined; ack = control.shift()) {
+      if (ack.life === ack.qp.life) return { ack };
+    }
+    for (let job = data.shift(); job !== undefined; job = data.shift()) {
+      if (!isStale(job)) return { job };
+    }
+  }
+  return undefined;
+}
+
+/** Parks a queue pair whose priority is paused: it keeps its place in the round robin. */
+export function parkWherePaused(device: Device, flow: FlowControl, qp: QueuePair): boolean {
+  if (!isPaused(flow.pauses, priorityOf(device, qp.path.dscp), device.now)) return false;
+  qp.scheduled = true;
+  flow.parked.push(qp);
+  return true;
+}
+
+/** Gives parked queue pairs whose pause is over their turn back. */
+export function unpark(device: Device, { pauses, parked }: FlowControl): void {
+  for (let count = parked.length; count > 0; count--) {
+    const qp = parked.shift()!;
+    const waits = isPaused(pauses, priorityOf(device, qp.path.dscp), device.now);
+    if (waits) parked.push(qp);
+    else device.roundRobin.push(qp);
+  }
+}
+
+/** When a pause ends that something waits for, or one has to be asked for again or taken back. */
+export function flowWakeAt(device: Device, flow: FlowControl): Time {
+  const { pauses, held, parked, requests } = flow;
+  const wireAt = device.transmitter.freeAt - COMMIT_AHEAD_PS;
+  let wakeAt = NEVER;
+  for (let priority = 0; priority < PRIORITIES; priority++) {
+    const { control, data } = held[priority]!;
+    if (control.length === 0 && data.length === 0) continue;
+    wakeAt = Math.min(wakeAt, Math.max(pauses.until[priority]!, wireAt));
+  }
+  for (let at = parked.first; at < parked.end; at++) {
+    const priority = priorityOf(device, parked.at(at)!.path.dscp);
+    wakeAt = Math.min(wakeAt, pauses.until[priority]!);
+  }
+  if (requests.asked !== 0) {
+    wakeAt = Math.min(wakeAt, requests.refreshAt, device.dma.busFreeAt - BUS_RESUME_PS);
+  }
+  return Math.max(wakeAt, device.now);
+}
+
+/**
+ * Whether the receive buffer cannot take a frame: it is full where the bus cannot take as much as the
+ * wire brings. With PFC the other end is asked to pause before, and the headroom takes the rest.
+ */
+export function isOverrun(device: Device): boolean {
+  const backlogPs = device.dma.busFreeAt - device.now;
+  const flow = device.congestion?.flow;
+  if (flow === undefined) return backlogPs > BUS_BACKLOG_PS;
+  if (backlogPs > BUS_BACKLOG_PS && flow.requests.asked === 0) {
+    device.congestion!.counters.pausesOut++;
+    sendControlFrame(device, askPause(flow.requests, device.now, flow.lossless));
+  }
+  return backlogPs > BUS_BACKLOG_PS + flow.headroomPs;
+}
+
+/** Takes a pause back when the buffer has drained, or asks for it again before it expires. */
+export function servePauses(device: Device, flow: FlowControl): void {
+  const { requests } = flow;
+  if (requests.asked === 0) return;
+  const { congestion, dma, now } = device;
+  if (dma.busFreeAt - now <= BUS_RESUME_PS) {
+    congestion!.counters.resumesOut++;
+    sendControlFrame(device, askResume(requests, requests.asked));
+  } else if (requests.refreshAt <= now) {
+    congestion!.counters.pausesOut++;
+    sendControlFrame(device, askPause(requests, now, requests.asked));
+  }
+}
+
+/** The cable has lost its other end. */
+export function forgetPauses(device: Device, flow: FlowControl): void {
+  endPauses(flow.pauses, device.now);
+  forgetRequests(flow.requests);
+}
+
+/** MAC control goes ahead of everything that has not been given to the wire. */
+function sendControlFrame(device: Device, bytes: Uint8Array<ArrayBuffer>): void {
+  const departAt = device.now + device.timing.receivePs;
+  const frame: Frame = { kind: "frame", bytes };
+  device.transmitter.freeAt = device.out.send(PORTS.rnicNetwork, frame, departAt);
+}

@@ -1,0 +1,337 @@
+/**
+ * Sending module: fetches payload, builds frames and gives them to the wire as it becomes free.
+ * ACKs go before data; frames of one queue pair's direction leave in the order they were begun.
+ */
+import { PORTS } from "../../../fabric/node.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
+import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
+import { OPCODE, type OpcodeName, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { allocate } from "../../../fabric/base/slab.ts";
+import { type Congestion, countFrame, type Notice } from "./congestion.ts";
+import { creditSyndrome } from "../queues/credit.ts";
+import type { Device } from "../state/device.ts";
+import { dmaRead } from "../dma/dma.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import { flipped } from "../state/flips.ts";
+import { flowWakeAt, holdPaused, priorityOf, takeHeld } from "./flow_control.ts";
+import { type FrameJob, type FrameLine, type Gather, isStale } from "../state/tx_frame.ts";
+import { COMMIT_AHEAD_PS } from "../state/limits.ts";
+import { makePacket, packetOfJob } from "./make_packet.ts";
+import { loopBack } from "../responder/multicast.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { requestFailed, requestSent } from "../requester/request_sent.ts";
+import { readFrameFailed, readFrameSent } from "../answers/read_service.ts";
+import type { AckService } from "../state/responder_state.ts";
+import { isLive, PieceWalker, type Stretch } from "../dma/translation.ts";
+
+export const NO_BYTES = new Uint8Array(0);
+
+/** What answers without data, or with eight bytes in a header. */
+export type ControlOpcode = Extract<
+  OpcodeName,
+  | "RC ACKNOWLEDGE"
+  | "RC ATOMIC ACKNOWLEDGE"
+  | "RC RDMA READ RESPONSE ONLY"
+  | "VENDOR PERSISTENCE ACKNOWLEDGE"
+>;
+
+/** An ACK, a NAK, a persistence ACK or the answer to an atomic or a FLUSH on its way out. */
+export interface ControlFrame {
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly opcode: ControlOpcode;
+  /** PSN, syndrome and MSN stand here, so that a waiting ACK can be merged into. */
+  readonly ack: AckService;
+}
+
+export interface Transmitter {
+  readonly control: Fifo<ControlFrame>;
+  readonly data: Fifo<FrameJob>;
+  /** Payload bytes of frames that were begun and have not left. */
+  bufferedBytes: number;
+  /** When the wire is free for the next frame. */
+  freeAt: Time;
+}
+
+export function createTransmitter(): Transmitter {
+  return { control: new Fifo(), data: new Fifo(), bufferedBytes: 0, freeAt: 0 };
+}
+
+const walker = new PieceWalker();
+
+/**
+ * Fetches the payload of begun frames that follow each other in one message, from `offset` of the
+ * message's memory. Without memory (inline data, no payload) they are complete at once.
+ */
+export function fetchPayload(
+  device: Device,
+  jobs: readonly FrameJob[],
+  source: { readonly stretches: readonly Stretch[]; readonly offset: number },
+): void {
+  const { stretches, offset } = source;
+  const { line, read } = jobs[0]!;
+  // Memory that has been deregistered since its key was checked is not read any more.
+  const failed = !isLive(stretches);
+  let bytes = 0;
+  for (const job of jobs) {
+    line.jobs.push(job);
+    job.failed = failed;
+    bytes += job.payloadBytes;
+    if (device.congestion !== undefined) countFrame(device, device.congestion, job);
+  }
+  device.transmitter.bufferedBytes += bytes;
+  if (failed || stretches.length === 0 || bytes === 0) return passReady(device, line);
+  for (const job of jobs) job.fetching = true;
+  const gather: Gather = { jobs, bytes, missing: 0, data: NO_BYTES, failed };
+  const { dmaReadBytes, gatherReadBytes } = device.timing;
+  const most = read === undefined ? gatherReadBytes : dmaReadBytes;
+  walker.start(stretches, { offset, length: bytes, most });
+  while (walker.next()) {
+    gather.missing++;
+    // A piece that is all of it is used as it comes; pieces are put together.
+    if (gather.missing === 1 && walker.bytes < bytes) gather.data = allocate(bytes);
+    dmaRead(device, {
+      address: walker.address,
+      length: walker.bytes,
+      noSnoop: false,
+      continuation: { kind: "payload", gather, offset: walker.offset },
+    });
+  }
+}
+
+/** Takes a piece of payload; `data` is undefined where the read failed. */
+export function takePayload(
+  device: Device,
+  piece: { readonly gather: Gather; readonly offset: number },
+  data: Uint8Array<ArrayBuffer> | undefined,
+): void {
+  const { gather, offset } = piece;
+  gather.missing--;
+  if (data === undefined) gather.failed = true;
+  else if (data.length === gather.bytes) gather.data = data;
+  else gather.data.set(data, offset);
+  if (gather.missing === 0) handOut(device, gather);
+}
+
+/** All of the payload is here: each frame gets its own. */
+function handOut(device: Device, { jobs, data, failed }: Gather): void {
+  let at = 0;
+  for (const job of jobs) {
+    job.fetching = false;
+    job.failed = failed;
+    const payload = jobs.length === 1 ? data : data.subarray(at, at + job.payloadBytes);
+    job.payload = isWritten(job) ? flipped(device, "fetch", payload) : payload;
+    job.readyAt = device.now;
+    at += job.payloadBytes;
+    if (isStale(job)) device.transmitter.bufferedBytes -= job.payloadBytes;
+  }
+  // They are of one epoch: where one is stale, all are.
+  if (!isStale(jobs[0]!)) passReady(device, jobs[0]!.line);
+}
+
+/** Data of a WRITE or verified write that is to leave: what V-08's faults concern. */
+function isWritten(job: FrameJob): boolean {
+  const { row: { operation }, failed } = job;
+  return (operation === "write" || operation === "write-verify") && !failed && !isStale(job);
+}
+
+/** Hands complete frames from the head of a line to the transmitter. */
+function passReady(device: Device, line: FrameLine): void {
+  for (let job = line.jobs.peek(); job !== undefined && !job.fetching; job = line.jobs.peek()) {
+    line.jobs.shift();
+    if (!job.failed) {
+      device.transmitter.data.push(job);
+      continue;
+    }
+    device.transmitter.bufferedBytes -= job.payloadBytes;
+    if (job.work !== undefined) requestFailed(device, job.qp, job.work);
+    else readFrameFailed(device, job.qp, job);
+  }
+}
+
+/** Gives up all frames of a line that have not left. */
+export function cancelLine(device: Device, line: FrameLine): void {
+  line.epoch++;
+  for (let job = line.jobs.shift(); job !== undefined; job = line.jobs.shift()) {
+    if (!job.fetching) device.transmitter.bufferedBytes -= job.payloadBytes;
+  }
+}
+
+/** Sends what the wire can take now. Called at the end of every step. */
+export function runTransmitter(device: Device): void {
+  const { transmitter, now } = device;
+  const { control, data } = transmitter;
+  while (transmitter.freeAt <= now + COMMIT_AHEAD_PS) {
+    dropStale(device);
+    if (device.congestion !== undefined && sendAhead(device, device.congestion)) continue;
+    const ack = control.peek();
+    const job = data.peek();
+    // Where data waits, an ACK that is not ready yet must not hold it up.
+    const ahead = job === undefined ? COMMIT_AHEAD_PS : 0;
+    if (ack !== undefined && ack.ack.readyAt <= now + ahead) {
+      control.shift();
+      sendControl(device, ack);
+    } else if (job !== undefined) {
+      data.shift();
+      sendData(device, job);
+    } else {
+      return;
+    }
+  }
+}
+
+/**
+ * Congestion notifications go first, then what a pause has held back. What may not leave now is taken
+ * out of the way of the rest. @returns whether a frame was sent.
+ */
+function sendAhead(device: Device, congestion: Congestion): boolean {
+  const { transmitter, now } = device;
+  const { flow, notices } = congestion;
+  const notice = notices.peek();
+  if (notice !== undefined && noticeAt(device, congestion) <= now) {
+    notices.shift();
+    if (notice.life === notice.qp.life) sendNotice(device, congestion, notice);
+    return true;
+  }
+  if (flow === undefined) return false;
+  holdPaused(device, flow);
+  const held = takeHeld(flow, now);
+  if (held === undefined) return false;
+  if ("ack" in held) {
+    sendControl(device, held.ack);
+  } else {
+    transmitter.bufferedBytes += held.job.payloadBytes;
+    sendData(device, held.job);
+  }
+  return true;
+}
+
+/** When pauses let the next congestion notification leave; NEVER where there is none. */
+function noticeAt(device: Device, { plan, flow, notices }: Congestion): Time {
+  if (notices.length === 0) return NEVER;
+  return flow === undefined ? 0 : flow.pauses.until[priorityOf(device, plan.cnpDscp)]!;
+}
+
+function dropStale(device: Device): void {
+  const { control, data } = device.transmitter;
+  for (
+    let ack = control.peek();
+    ack !== undefined && ack.life !== ack.qp.life;
+    ack = control.peek()
+  ) {
+    control.shift();
+  }
+  for (let job = data.peek(); job !== undefined && isStale(job); job = data.peek()) {
+    device.transmitter.bufferedBytes -= job.payloadBytes;
+    data.shift();
+  }
+}
+
+/** When {@link runTransmitter} has something to do that it could not do at the end of this step. */
+export function transmitterWakeAt(device: Device): Time {
+  const { transmitter, now, congestion } = device;
+  const wireAt = transmitter.freeAt - COMMIT_AHEAD_PS;
+  if (congestion !== undefined) {
+    const aheadAt = Math.max(now, wireAt, noticeAt(device, congestion));
+    const { flow } = congestion;
+    const flowAt = flow === undefined ? NEVER : flowWakeAt(device, flow);
+    return Math.min(aheadAt, flowAt, queuedWakeAt(device, wireAt));
+  }
+  return queuedWakeAt(device, wireAt);
+}
+
+/** When an ACK or a complete frame may be given to a wire that is free from `wireAt` on. */
+function queuedWakeAt({ transmitter, now }: Device, wireAt: Time): Time {
+  const ack = transmitter.control.peek();
+  if (transmitter.data.length === 0 && ack === undefined) return NEVER;
+  const readyAt = transmitter.data.length > 0 ? now : ack!.ack.readyAt - COMMIT_AHEAD_PS;
+  return Math.max(now, wireAt, readyAt);
+}
+
+function sendData(device: Device, job: FrameJob): void {
+  const { qp, row, ud } = job;
+  const { counters, transmitter } = device;
+  transmitter.bufferedBytes -= job.payloadBytes;
+  const { operation } = row;
+  if (operation === "send") counters.sendFramesOut++;
+  else if (operation === "read-request") counters.readRequestsOut++;
+  else if (operation === "read-response") counters.readResponsesOut++;
+  else if (operation === "flush") counters.flushRequestsOut++;
+  else if (operation === "write-verify") counters.verifyWriteFramesOut++;
+  else if (operation !== "write") counters.atomicRequestsOut++;
+  else if (row.persistence) counters.persistWriteFramesOut++;
+  else counters.writeFramesOut++;
+  const packet = packetOfJob(device, job);
+  const frame = sendPacket(device, packet, job.readyAt);
+  if (ud !== undefined && isGroupAddress(ud.address)) loopBack(device, qp, { packet, row, frame });
+  if (job.work !== undefined) requestSent(device, qp, job);
+  else readFrameSent(device, qp, job);
+}
+
+const ACK_ROWS = {
+  "RC ACKNOWLEDGE": opcodeRow(OPCODE["RC ACKNOWLEDGE"])!,
+  "RC ATOMIC ACKNOWLEDGE": opcodeRow(OPCODE["RC ATOMIC ACKNOWLEDGE"])!,
+  "RC RDMA READ RESPONSE ONLY": opcodeRow(OPCODE["RC RDMA READ RESPONSE ONLY"])!,
+  "VENDOR PERSISTENCE ACKNOWLEDGE": opcodeRow(OPCODE["VENDOR PERSISTENCE ACKNOWLEDGE"])!,
+} as const;
+
+function sendControl(device: Device, frame: ControlFrame): void {
+  const { qp, ack, opcode } = frame;
+  const { counters } = device;
+  if (qp.responder.pendingAck === ack) qp.responder.pendingAck = undefined;
+  if (opcode === "VENDOR PERSISTENCE ACKNOWLEDGE") counters.persistAcksOut++;
+  else if (opcode === "RC ATOMIC ACKNOWLEDGE") counters.atomicAcksOut++;
+  else if (opcode === "RC RDMA READ RESPONSE ONLY") counters.readResponsesOut++;
+  else if (ack.syndrome < 0x20) counters.acksOut++;
+  else if (ack.syndrome < 0x40) counters.rnrNaksOut++;
+  else counters.naksOut++;
+  const packet = makePacket(device, {
+    path: qp.path,
+    row: ACK_ROWS[opcode],
+    psn: ack.psn,
+    ackReq: false,
+    solicited: false,
+    payload: ack.payload ?? NO_BYTES,
+  });
+  // Credits are those of the moment, a persistence ACK (P-28) has none.
+  const credits = ack.syndrome === ACK_SYNDROME && opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE";
+  const syndrome = credits ? creditSyndrome(device, qp) : ack.syndrome;
+  packet.aeth = { syndrome, msn: ack.msn };
+  if (ack.original !== undefined) packet.atomicAckEth = { original: ack.original };
+  sendPacket(device, packet, ack.readyAt);
+}
+
+const CNP_ROW = opcodeRow(OPCODE.CNP)!;
+const CNP_PAYLOAD = new Uint8Array(16);
+
+/** `rocev2.md` §3.9: BECN, no PSN, 16 reserved bytes, a priority of its own. */
+function sendNotice(device: Device, congestion: Congestion, notice: Notice): void {
+  congestion.counters.cnpsOut++;
+  const packet = makePacket(device, {
+    path: { ...notice.qp.path, dscp: congestion.plan.cnpDscp },
+    row: CNP_ROW,
+    psn: 0,
+    ackReq: false,
+    solicited: false,
+    payload: CNP_PAYLOAD,
+  });
+  packet.bth = { ...packet.bth, becn: true };
+  sendPacket(device, packet, notice.readyAt);
+}
+
+function sendPacket(
+  device: Device,
+  packet: RocePacket,
+  readyAt: Time,
+): Uint8Array<ArrayBuffer> {
+  const { counters, transmitter, timing } = device;
+  const bytes = encodePacket(packet);
+  counters.framesOut++;
+  counters.bytesOut += bytes.length;
+  const departAt = Math.max(device.now, readyAt) + timing.sendPs;
+  const frame = { kind: "frame", bytes, hash: undefined, packet } as const;
+  transmitter.freeAt = device.out.send(PORTS.rnicNetwork, frame, departAt);
+  return bytes;
+}

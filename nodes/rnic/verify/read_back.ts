@@ -1,0 +1,240 @@
+/**
+ * Read-back (V-03): behind its DMA writes the card reads the same memory by DMA and looks whether it holds
+ * what it should. A read may go out as soon as the write of its bytes is with the bus, while those of the
+ * rest are still to come: reads do not pass writes before them, so each sees its own (P-03). The last one
+ * is behind all writes of the message; in flow 1 it has pushed them into the persistence domain on the
+ * way, as an LSB read does (V-09, P-24).
+ */
+import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
+import { readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { Device } from "../state/device.ts";
+import { canRead, dmaRead } from "../dma/dma.ts";
+import { writesNoSnoop } from "../persistence/pm_module.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { SingleService } from "../state/responder_state.ts";
+import { isLive, PieceWalker, type Stretch } from "../dma/translation.ts";
+import { readBackDone } from "./write_verify.ts";
+
+/** A physical piece of the memory that is looked at, and where it is in the message. */
+interface Place {
+  readonly address: number;
+  readonly bytes: number;
+  readonly offset: number;
+}
+
+export interface ReadBack {
+  readonly qp: QueuePair;
+  /** The write whose answer waits for it. */
+  readonly service: SingleService;
+  readonly firstPsn: number;
+  readonly stretches: readonly Stretch[];
+  /** What was handed to the bus. */
+  readonly expected: Uint8Array<ArrayBuffer>;
+  /** What was read, where its CRC is wanted; undefined where bytes are compared. */
+  readonly data: Uint8Array<ArrayBuffer> | undefined;
+  readonly places: readonly Place[];
+  /** 1 for each byte that someone else has written since; undefined where there is none. */
+  covered: Uint8Array | undefined;
+  /** How many bytes, from the first on, may be looked at: their writes are with the bus. */
+  placed: number;
+  /** Offset of the first byte that was not asked for yet, and how many reads are out. */
+  next: number;
+  missing: number;
+  /** Stands in line for the read engine. */
+  queued: boolean;
+  differs: boolean;
+  failed: boolean;
+  /** The answer waits for nothing but this. */
+  awaited: boolean;
+}
+
+const walker = new PieceWalker();
+
+/**
+ * A look at memory that is to come. From now on, before its own DMA writes, it takes note of what else is
+ * written there: that is no damage.
+ */
+export function createReadBack(
+  device: Device,
+  look: Pick<ReadBack, "qp" | "service" | "firstPsn" | "stretches" | "expected"> & {
+    readonly byCrc: boolean;
+  },
+): ReadBack {
+  const { byCrc, ...write } = look;
+  const bytes = look.expected.length;
+  const readBack: ReadBack = {
+    ...write,
+    data: byCrc ? new Uint8Array(bytes) : undefined,
+    places: placesOf(look.stretches, bytes),
+    covered: undefined,
+    placed: 0,
+    next: 0,
+    missing: 0,
+    queued: false,
+    differs: false,
+    failed: false,
+    awaited: false,
+  };
+  device.verify.readBacks.add(readBack);
+  return readBack;
+}
+
+function placesOf(stretches: readonly Stretch[], length: number): Place[] {
+  const places: Place[] = [];
+  walker.start(stretches, { offset: 0, length, most: length });
+  while (walker.next()) {
+    const { address, bytes, offset } = walker;
+    places.push({ address, bytes, offset });
+  }
+  return places;
+}
+
+/** The writes of its first `placed` bytes are with the bus: what was not asked for of them may be. */
+export function lookUpTo(device: Device, readBack: ReadBack, placed: number): void {
+  readBack.placed = placed;
+  if (!readBack.queued) {
+    readBack.queued = true;
+    device.verify.looking.push(readBack);
+  }
+  takeShare(device);
+}
+
+/** The answer waits for this alone: all of it may be looked at. Of no bytes it is done. */
+export function awaitReadBack(device: Device, readBack: ReadBack): void {
+  readBack.awaited = true;
+  device.counters.verifyReadBacks++;
+  const { length } = readBack.expected;
+  if (readBack.placed < length) lookUpTo(device, readBack, length);
+  finishWhenComplete(device, readBack);
+}
+
+/**
+ * Reads go out while they are less than half of what the engine may have out: READs and atomics of peers,
+ * which have their turns before {@link runReadBacks}, have the other half where they want it.
+ */
+function takeShare(device: Device): void {
+  const { verify, timing: { dmaReadsMax, dmaReadBytes } } = device;
+  // Where one read fills the engine, the others have their turn before the next.
+  const most = Math.min(dmaReadsMax >> 1, dmaReadsMax - readRequests(dmaReadBytes));
+  while (verify.requestsOut < most && readNext(device));
+}
+
+/** What the engine's other users have left, and at least the turn behind them. Called at the end of every step. */
+export function runReadBacks(device: Device): void {
+  const { verify, dma } = device;
+  while (verify.looking.length > 0 && canRead(dma.responder) && readNext(device));
+  while (verify.requestsOut === 0 && readNext(device));
+}
+
+/** Asks for the next piece of the look whose turn it is. @returns whether there was one. */
+function readNext(device: Device): boolean {
+  const { verify: { looking, readBacks }, timing } = device;
+  const readBack = looking.shift();
+  if (readBack === undefined) return false;
+  readBack.queued = false;
+  if (!readBacks.has(readBack) || readBack.failed) return true;
+  const { stretches, expected, next: offset, placed } = readBack;
+  if (!isLive(stretches)) {
+    readBack.failed = true;
+    finishWhenComplete(device, readBack);
+    return true;
+  }
+  const length = expected.length - offset;
+  walker.start(stretches, { offset, length, most: timing.dmaReadBytes });
+  // A piece of which a part is still to be written waits for that.
+  if (!walker.next() || offset + walker.bytes > placed) return true;
+  readBack.next += walker.bytes;
+  readBack.missing++;
+  device.verify.requestsOut += readRequests(walker.bytes);
+  if (readBack.next < placed) {
+    readBack.queued = true;
+    looking.push(readBack);
+  }
+  dmaRead(device, {
+    address: walker.address,
+    length: walker.bytes,
+    // By the way that the writes went: else it would look beside them (P-02).
+    noSnoop: writesNoSnoop(device, walker),
+    medium: walker.persistent,
+    continuation: { kind: "read-back", readBack, offset, length: walker.bytes },
+  });
+  return true;
+}
+
+/** A piece of memory has been read; `data` is undefined where the host refused. */
+export function takeReadBack(
+  device: Device,
+  piece: { readonly readBack: ReadBack; readonly offset: number; readonly length: number },
+  data: Uint8Array<ArrayBuffer> | undefined,
+): void {
+  const { readBack, offset, length } = piece;
+  device.verify.requestsOut -= readRequests(length);
+  // Its queue pair has failed or was reset: nobody waits for it.
+  if (device.verify.readBacks.has(readBack)) {
+    readBack.missing--;
+    // Memory that has been given back is another's by now, whatever it holds.
+    if (data === undefined || !isLive(readBack.stretches)) readBack.failed = true;
+    else takePiece(readBack, data, offset);
+    finishWhenComplete(device, readBack);
+  }
+  takeShare(device);
+}
+
+/** Nothing is out, nothing is to be asked for any more, and all else about the write is known. */
+function finishWhenComplete(device: Device, readBack: ReadBack): void {
+  const { missing, failed, next, expected, awaited } = readBack;
+  if (!awaited || missing > 0) return;
+  if (!failed && next < expected.length) return;
+  // The last piece that it was let ask for may have ended it.
+  if (device.verify.readBacks.delete(readBack)) readBackDone(device, readBack);
+}
+
+/** Compares, or puts together for the CRC; what others have written counts as right. */
+function takePiece(
+  readBack: ReadBack,
+  piece: Uint8Array<ArrayBuffer>,
+  offset: number,
+): void {
+  const { expected, data, covered } = readBack;
+  for (let i = 0; i < piece.length; i++) {
+    const at = offset + i;
+    const byte = covered?.[at] === 1 ? expected[at]! : piece[i]!;
+    if (data !== undefined) data[at] = byte;
+    else if (byte !== expected[at]) readBack.differs = true;
+  }
+}
+
+/** CRC of what was read (V-03, level `verify-crc`); undefined where bytes were compared. */
+export function crcOf({ data }: ReadBack): number | undefined {
+  return data === undefined ? undefined : crc32(data);
+}
+
+/**
+ * The card writes to memory. A posted write passes reads that wait in the host, so a read-back may find
+ * it where its own write was: that is what memory has to hold, no damage.
+ */
+export function noteOverlaps(
+  { verify }: Pick<Device, "verify">,
+  write: { readonly address: number; readonly length: number },
+): void {
+  const { address, length } = write;
+  for (const readBack of verify.readBacks) {
+    if (readBack === verify.placing) continue;
+    for (const place of readBack.places) {
+      const from = Math.max(address, place.address);
+      const to = Math.min(address + length, place.address + place.bytes);
+      if (from >= to) continue;
+      readBack.covered ??= new Uint8Array(readBack.expected.length);
+      const shift = place.offset - place.address;
+      readBack.covered.fill(1, from + shift, to + shift);
+    }
+  }
+}
+
+/** Its own data goes over what others had written there before. */
+export function noteOwnWrite(
+  { covered }: ReadBack,
+  { offset, length }: { readonly offset: number; readonly length: number },
+): void {
+  covered?.fill(0, offset, offset + length);
+}

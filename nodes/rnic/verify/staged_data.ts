@@ -1,0 +1,106 @@
+/**
+ * Data of verified writes on its way to memory, once its CRC holds (V-02). It has waited in the card, so
+ * nobody holds it up: it goes to the bus a path MTU at a time where the bus has little else to do. All at
+ * once it would keep frames in the receive buffer until that overflows, and reads behind it: a read-back
+ * follows each piece (V-03). Where others leave the bus no pause it has a turn from time to time.
+ *
+ * What its queue pair's peer has sent behind it waits, as behind an atomic, so that it takes effect later.
+ */
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import type { Device } from "../state/device.ts";
+import { placePayload } from "../responder/execute.ts";
+import { flipped } from "../state/flips.ts";
+import { STAGED_BACKLOG_PS, STAGED_PATIENCE_PS, STAGED_RESUME_PS } from "../state/limits.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { lookUpTo, noteOwnWrite } from "./read_back.ts";
+import { passAnswers } from "../answers/read_service.ts";
+import type { SingleService } from "../state/responder_state.ts";
+import { isLive } from "../dma/translation.ts";
+import { noteVerifiedArrival } from "../trace/verify_trace.ts";
+import { dataPlaced, flushesFirst } from "./write_verify.ts";
+
+/** A message's data, of which `offset` bytes are with the bus. */
+export interface StagedData {
+  readonly qp: QueuePair;
+  readonly service: SingleService;
+  readonly data: Uint8Array<ArrayBuffer>;
+  offset: number;
+}
+
+/** Lets data go to memory: at once where it is one packet that nothing of its queue pair is before. */
+export function placeStaged(
+  device: Device,
+  staged: Pick<StagedData, "qp" | "service" | "data">,
+): void {
+  const { qp, service, data } = staged;
+  const waiting: StagedData = { ...staged, offset: 0 };
+  if (data.length <= qp.attributes.pathMtu && qp.responder.placing === 0) {
+    placeNext(device, waiting);
+    return dataPlaced(device, qp, service);
+  }
+  qp.responder.placing++;
+  const { verify, now } = device;
+  if (verify.staged.length === 0) verify.stagedTurnAt = now + STAGED_PATIENCE_PS;
+  verify.staged.push(waiting);
+}
+
+/** Gives the bus what it can take now. Called in every step. */
+export function runStaged(device: Device): void {
+  const { verify, dma, now } = device;
+  const { staged } = verify;
+  for (let first = staged.peek(); first !== undefined; first = staged.peek()) {
+    if (dma.busFreeAt - now > STAGED_BACKLOG_PS && now < verify.stagedTurnAt) return;
+    verify.stagedTurnAt = now + STAGED_PATIENCE_PS;
+    const { qp, service, data } = first;
+    if (isLive(service.verified!.opened.stretches)) placeNext(device, first);
+    else refuse(device, service);
+    if (service.state !== "failed" && first.offset < data.length) {
+      lookAlong(device, first);
+      continue;
+    }
+    staged.shift();
+    qp.responder.placing--;
+    if (service.state !== "failed") dataPlaced(device, qp, service);
+    // What waits behind it may go on, whether its answer is known or not.
+    passAnswers(device, qp);
+  }
+}
+
+/** When {@link runStaged} has something to do that it could not do in this step. */
+export function stagedWakeAt({ verify, dma, now }: Device): Time {
+  if (verify.staged.length === 0) return NEVER;
+  return Math.max(now, Math.min(dma.busFreeAt - STAGED_RESUME_PS, verify.stagedTurnAt));
+}
+
+/** Its memory is another's by now: as a WRITE that comes too late, but nobody can tell its packet. */
+function refuse({ verify }: Device, service: SingleService): void {
+  service.state = "failed";
+  const { readBack } = service.verified!;
+  if (readBack !== undefined) verify.readBacks.delete(readBack);
+}
+
+/** The next path MTU of it. What V-08 damages in the buffer is what a comparison will take for right. */
+function placeNext(device: Device, staged: StagedData): void {
+  const { qp, service, data, offset } = staged;
+  const verified = service.verified!;
+  const { pathMtu } = qp.attributes;
+  if (offset === 0 && device.out.tracing) noteVerifiedArrival(device, qp, verified);
+  const piece = data.subarray(offset, offset + pathMtu);
+  // What came in one packet was looked at before: its bytes are the frame's.
+  const placed = data.length <= pathMtu ? piece : flipped(device, "checked", piece);
+  if (placed !== piece) data.set(placed, offset);
+  const { stretches } = verified.opened;
+  const { readBack } = verified;
+  device.verify.placing = readBack;
+  verified.placedAt = placePayload(device, placed, { stretches, offset, isWrite: true });
+  device.verify.placing = undefined;
+  staged.offset += piece.length;
+  if (readBack !== undefined) noteOwnWrite(readBack, { offset, length: piece.length });
+}
+
+/** V-03: what is with the bus may be looked at while the rest waits, unless the CPU is to flush it first. */
+function lookAlong(device: Device, { service, offset }: StagedData): void {
+  const verified = service.verified!;
+  const { readBack } = verified;
+  if (readBack !== undefined && !flushesFirst(device, verified)) lookUpTo(device, readBack, offset);
+}

@@ -1,0 +1,367 @@
+/**
+ * Responder of verified writes (V-01 to V-05, V-09): data waits in the card until the CRC behind it has
+ * come and fits (V-02), goes to memory, is read back where the level or the sender's history asks for it,
+ * is persisted where it is asked for, and is answered once with what became of it. Read `verify_eth.ts`
+ * for the headers, `read_back.ts` for the look at memory.
+ *
+ * What is wrong with the request is a NAK, as of any other. What is wrong with the data is an answer: it
+ * must not cost the connection.
+ */
+import { ACK_SYNDROME, NAK_SYNDROMES, rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
+import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import {
+  isVerifiable,
+  readsBack,
+  VERIFY_ALGORITHM,
+  VERIFY_CHECKS,
+  VERIFY_LEVELS,
+  VERIFY_STATUS,
+  VERIFY_VERSION,
+  type VerifyEth,
+  type VerifyLevel,
+} from "../../../fabric/wire/roce/verify_eth.ts";
+import type { Device } from "../state/device.ts";
+import { acknowledgePacket, placePayload, remember, takePlaced } from "../responder/execute.ts";
+import { flipped } from "../state/flips.ts";
+import { findRegion, type Region } from "../dma/memory_region.ts";
+import { duplicateOfService, persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
+import { noteWritten } from "../persistence/pm_ranges.ts";
+import { psnAdd, psnDistance } from "../state/psn.ts";
+import { permits, type QueuePair } from "../state/queue_pair.ts";
+import { awaitReadBack, crcOf, createReadBack, type ReadBack } from "./read_back.ts";
+import { placeStaged } from "./staged_data.ts";
+import { answer, answerSingle, passAnswers } from "../answers/read_service.ts";
+import { remoteRegion, type Verdict } from "../responder/responder.ts";
+import type { OpenMessage, PacketIn, SingleService } from "../state/responder_state.ts";
+import { isLive } from "../dma/translation.ts";
+import { maySkip } from "./verify_history.ts";
+import { countOutcome } from "./verify_outcome.ts";
+import {
+  releaseStaging,
+  reserveStaging,
+  stagedBytesOf,
+  type VerifiedWrite,
+} from "../state/verify_state.ts";
+import { noteLookedAt, noteVerdict, noteVerifiedArrival } from "../trace/verify_trace.ts";
+
+const INVALID = NAK_SYNDROMES["invalid-request"];
+const NO_ACCESS = NAK_SYNDROMES["remote-access-error"];
+
+type VerifiedMessage = OpenMessage & Required<Pick<OpenMessage, "verify">>;
+
+/** A packet of a verified write; the last one has the CRC, and brings the answer about. */
+export function executeWriteVerify(
+  device: Device,
+  qp: QueuePair,
+  input: PacketIn,
+): Verdict | undefined {
+  const { row, packet } = input;
+  const isFirst = row.position === "first" || row.position === "only";
+  const opened = isFirst ? openVerified(device, qp, input) : qp.responder.open;
+  if (opened === "no room") return refuseStaging(device, qp, packet);
+  if (typeof opened !== "object") return opened;
+  const message = opened as VerifiedMessage;
+  if (!isLive(message.stretches)) return NO_ACCESS;
+  const readyAt = takeData(device, qp, { message, packet });
+  qp.lastWrite = "in";
+  const ends = takePlaced(qp, message, input);
+  if (ends) beginToAnswer(device, qp, { message, packet, placedAt: readyAt });
+  else acknowledgePacket(device, qp, { input, readyAt });
+  return undefined;
+}
+
+/** The first packet: what is asked for, whether it may be had, and room for what has to wait. */
+function openVerified(
+  device: Device,
+  qp: QueuePair,
+  { packet, row }: PacketIn,
+): VerifiedMessage | Verdict | "no room" {
+  const { va, rkey, length } = packet.reth!;
+  const verifyEth = packet.verifyEth!;
+  const level = levelOf(verifyEth);
+  if (level === undefined || !isVerifiable(level, length)) return INVALID;
+  if (verifyEth.persist && !permits(qp, "remoteWritePersistence")) return INVALID;
+  const granted = regionOf(device, qp, packet);
+  if (typeof granted === "number" || granted === "drop") return granted;
+  // Without data key and address are not checked, but the region named still decides (P-22).
+  const region = granted ?? findRegion(device.regions, rkey);
+  if (!reserveStaging(device, qp, stagedBytesOf(level, length))) return "no room";
+  const start = length > 0 ? Number(va) : 0;
+  return {
+    operation: "write-verify",
+    vendor: row.vendor,
+    firstPsn: packet.bth.psn,
+    va: start,
+    region,
+    stretches: granted === undefined ? [] : [{ region: granted, va: start, length }],
+    length,
+    recv: undefined,
+    persist: verifyEth.persist || wantsPersistence(row, region),
+    received: 0,
+    verify: { level, staged: undefined },
+  };
+}
+
+/** V-04; undefined where version, level or the algorithm for it are not known here. */
+function levelOf({ version, algorithm, level }: VerifyEth): VerifyLevel | undefined {
+  if (version !== VERIFY_VERSION) return undefined;
+  const name = VERIFY_LEVELS[level];
+  const wanted = name === "none" ? VERIFY_ALGORITHM.none : VERIFY_ALGORITHM.crc32;
+  return algorithm === wanted ? name : undefined;
+}
+
+/** The memory that is named; undefined of no bytes, whose key and address are not checked (§3.4). */
+function regionOf(
+  device: Device,
+  qp: QueuePair,
+  { reth, verifyEth }: RocePacket,
+): Region | undefined | Verdict {
+  const { va, rkey, length } = reth!;
+  if (length === 0) return undefined;
+  const region = remoteRegion(device, qp, { key: rkey, va, length, need: ACCESS.remoteWrite });
+  // V-09, P-21: what cannot be promised is refused as a right that the region has not got.
+  if (typeof region === "object" && verifyEth!.persist && !region.persistent) return NO_ACCESS;
+  return region;
+}
+
+/**
+ * No room for the message's data: as where no receive WQE is posted, its PSN is not consumed and what
+ * comes behind it comes again.
+ */
+function refuseStaging(device: Device, qp: QueuePair, { bth }: RocePacket): undefined {
+  qp.responder.gapNaked = true;
+  const syndrome = rnrSyndrome(qp.attributes.minRnrTimer);
+  answer(device, qp, { psn: bth.psn, syndrome, readyAt: device.stageAt });
+}
+
+/** V-02: data waits for its CRC; without one it goes to memory at once. @returns when the bus has it. */
+function takeData(
+  device: Device,
+  qp: QueuePair,
+  { message, packet }: { readonly message: VerifiedMessage; readonly packet: RocePacket },
+): number {
+  const { verify, length, received, stretches } = message;
+  const payload = flipped(device, "buffer", packet.payload);
+  if (verify.level === "none") {
+    if (!message.persist) noteWritten(device, qp, { opened: message, length: payload.length });
+    const data = flipped(device, "checked", payload);
+    return placePayload(device, data, { stretches, offset: received, isWrite: true });
+  }
+  // What came in one packet stays in its frame, whose bytes nobody changes.
+  if (payload.length === length) verify.staged = payload;
+  else {
+    verify.staged ??= new Uint8Array(length);
+    verify.staged.set(payload, received);
+  }
+  return device.stageAt;
+}
+
+/** The message is complete: its answer gets its turn and its slot, then the data is judged. */
+function beginToAnswer(
+  device: Device,
+  qp: QueuePair,
+  last: {
+    readonly message: VerifiedMessage;
+    readonly packet: RocePacket;
+    readonly placedAt: number;
+  },
+): void {
+  const { message: opened, packet, placedAt } = last;
+  const { level } = opened.verify;
+  const verified: VerifiedWrite = {
+    opened,
+    level,
+    digest: packet.digestEth!.crc,
+    placedAt,
+    settledAt: device.now,
+    checks: 0,
+    crc: 0,
+    readBack: undefined,
+  };
+  const service: SingleService = {
+    kind: "single",
+    operation: "write-verify",
+    psn: packet.bth.psn,
+    msn: qp.responder.msn,
+    repeat: false,
+    task: undefined,
+    verified,
+    state: "running",
+    original: 0n,
+    readyAt: device.stageAt,
+  };
+  remember(qp, service);
+  answerSingle(device, qp, service);
+  if (level === "none") return settle(device, qp, service);
+  const { staged } = opened.verify;
+  checkData(device, qp, { service, data: staged ?? packet.payload });
+}
+
+/** V-02: what fails the check is not written. */
+function checkData(
+  device: Device,
+  qp: QueuePair,
+  { service, data }: { readonly service: SingleService; readonly data: Uint8Array<ArrayBuffer> },
+): void {
+  const verified = service.verified!;
+  verified.checks = VERIFY_CHECKS.crcBefore;
+  verified.crc = crc32(data);
+  if (verified.crc !== verified.digest) {
+    return conclude(device, qp, { service, status: VERIFY_STATUS.crcMismatch });
+  }
+  const { opened: { firstPsn, stretches }, level } = verified;
+  // What came in one packet is as a frame has it: damage (V-08) makes another.
+  const isShort = data.length <= qp.attributes.pathMtu;
+  const expected = isShort ? flipped(device, "checked", data) : data;
+  if (looksBack(device, qp, level)) {
+    const byCrc = level === "verify-crc";
+    const look = { qp, service, firstPsn, stretches, expected, byCrc };
+    verified.readBack = createReadBack(device, look);
+  } else if (readsBack(level)) {
+    verified.checks |= VERIFY_CHECKS.skipped;
+    device.counters.verifySkipped++;
+  }
+  placeStaged(device, { qp, service, data: expected });
+}
+
+/** All of the data is with the bus. */
+export function dataPlaced(device: Device, qp: QueuePair, service: SingleService): void {
+  const { stretches, length, persist } = service.verified!.opened;
+  if (!persist) noteWritten(device, qp, { opened: { stretches, received: 0 }, length });
+  settle(device, qp, service);
+}
+
+/** V-03, or V-05: whether memory is looked at. */
+function looksBack(device: Device, qp: QueuePair, level: VerifyLevel): boolean {
+  if (!readsBack(level)) return false;
+  const plan = device.plan.verifyHistory;
+  const history = device.verify.history.get(qp.path.address);
+  if (plan === undefined || history === undefined) return true;
+  return !maySkip(history, plan, device.verify.rng);
+}
+
+/** V-09, flow 2: the CPU flushes before memory is looked at, so that what is seen is where it is to stay. */
+export function flushesFirst({ persistence }: Device, { opened }: VerifiedWrite): boolean {
+  return opened.persist && persistence.flush === "cpu";
+}
+
+/**
+ * The data is with the bus. Flow 1: the read-back is the flush (V-09), and where there is none an LSB read
+ * is. Flow 2: the CPU flushes first.
+ */
+function settle(device: Device, qp: QueuePair, service: SingleService): void {
+  const { opened, readBack, level } = service.verified!;
+  const { persist, firstPsn, va, length, region } = opened;
+  service.verified!.settledAt = Math.max(device.now, service.verified!.placedAt);
+  if (level === "none" && device.out.tracing) noteVerifiedArrival(device, qp, service.verified!);
+  const isFlushedByIt = device.persistence.flush === "read" && readBack !== undefined && length > 0;
+  if (!persist || isFlushedByIt) return look(device, qp, service);
+  persistMessage(device, qp, { firstPsn, lastPsn: service.psn, va, length, region, service });
+}
+
+/** Looks at memory where that is to be done, and concludes. */
+function look(device: Device, qp: QueuePair, service: SingleService): void {
+  const { readBack } = service.verified!;
+  if (readBack !== undefined) return awaitReadBack(device, readBack);
+  conclude(device, qp, { service, status: VERIFY_STATUS.written });
+}
+
+/** The PM module has made the data persistent (V-09), from `at` on. */
+export function verifiedPersisted(
+  device: Device,
+  qp: QueuePair,
+  { service, at }: { readonly service: SingleService; readonly at: number },
+): void {
+  const { verified } = service;
+  if (verified === undefined) return;
+  verified.checks |= VERIFY_CHECKS.persisted;
+  verified.placedAt = Math.max(verified.placedAt, at);
+  look(device, qp, service);
+}
+
+/** The read behind the data was refused: nobody knows what memory holds. */
+export function verifiedUnproven(device: Device, qp: QueuePair, service: SingleService): void {
+  if (service.verified === undefined) return;
+  conclude(device, qp, { service, status: VERIFY_STATUS.readFailed });
+}
+
+/** V-03: memory was read back. */
+export function readBackDone(device: Device, readBack: ReadBack): void {
+  const { qp, service, failed } = readBack;
+  const verified = service.verified!;
+  if (failed) return conclude(device, qp, { service, status: VERIFY_STATUS.readFailed });
+  const crc = crcOf(readBack);
+  if (device.out.tracing) noteLookedAt(device, qp, { verified, crc });
+  if (crc === undefined) verified.checks |= VERIFY_CHECKS.compared;
+  else {
+    verified.checks |= VERIFY_CHECKS.crcAfter;
+    verified.crc = crc;
+  }
+  if (readBack.differs || (crc ?? verified.digest) !== verified.digest) {
+    return conclude(device, qp, { service, status: VERIFY_STATUS.readBackDiffers });
+  }
+  // All that was written before these reads is in the persistence domain with them.
+  if (verified.opened.persist) verified.checks |= VERIFY_CHECKS.persisted;
+  conclude(device, qp, { service, status: VERIFY_STATUS.written });
+}
+
+/** V-01: the one answer, in its turn. */
+function conclude(
+  device: Device,
+  qp: QueuePair,
+  { service, status }: { readonly service: SingleService; readonly status: number },
+): void {
+  const verified = service.verified!;
+  const { opened, level, checks, crc, placedAt, readBack } = verified;
+  const isGood = status === VERIFY_STATUS.written;
+  if (readBack !== undefined) device.verify.readBacks.delete(readBack);
+  releaseStaging(device, qp, stagedBytesOf(level, opened.length));
+  service.verified = undefined;
+  service.result = {
+    version: VERIFY_VERSION,
+    status,
+    // Memory that does not hold the data has not got it persistently either.
+    checks: isGood ? checks : checks & ~VERIFY_CHECKS.persisted,
+    reserved: 0,
+    crc,
+  };
+  countOutcome(device, qp, { verified, status });
+  if (device.out.tracing) noteVerdict(device, qp, { service, verified });
+  service.readyAt = Math.max(device.stageAt, placedAt);
+  service.state = "done";
+  passAnswers(device, qp);
+}
+
+/**
+ * A duplicate (§3.5): what came once is neither written nor looked at again. The last packet's is answered
+ * with what was found then, so that a lost answer is no failure (V-08); while that is still being found
+ * out its answer is to come. @returns false where nothing is known of it: it is dropped.
+ */
+export function repeatVerified(
+  device: Device,
+  qp: QueuePair,
+  { packet, row }: PacketIn,
+): boolean {
+  const { psn } = packet.bth;
+  const { open, resources, expectedPsn } = qp.responder;
+  if (row.position === "first" || row.position === "middle") {
+    const isOpen = open !== undefined && psnDistance(open.firstPsn, psn) >= 0;
+    // That a message is complete is told by its answer alone.
+    if (isOpen) {
+      const received = psnAdd(expectedPsn, -1);
+      answer(device, qp, { psn: received, syndrome: ACK_SYNDROME, readyAt: device.stageAt });
+    }
+    return true;
+  }
+  const saved = resources.find((resource) => resource.psn === psn);
+  if (saved?.kind !== "single" || saved.operation !== row.operation) return false;
+  if (saved.state !== "done") {
+    duplicateOfService(device, qp, psn);
+    return true;
+  }
+  device.counters.verifyRepeats++;
+  answerSingle(device, qp, { ...saved, repeat: true, readyAt: device.stageAt });
+  return true;
+}

@@ -1,0 +1,129 @@
+/**
+ * `deno task bench`: what the product costs in time and memory, against its targets. Figures only,
+ * never a test: a missed target is said and fails nothing, as a machine may be busy with something else.
+ */
+import { Command } from "commander";
+import { startNatsServer } from "../../console/rack/nats_server.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { measureHops, measureStartUp } from "./as_processes.ts";
+import { type Figure, figureRow, figureTable } from "./figure.ts";
+import { measureExplorer } from "./explore.ts";
+import { measureGrowth, measureOneProcess } from "./one_process.ts";
+import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
+import { measureMethods, methodsTable } from "./methods.ts";
+import { logFailureTable, logTable, measureLog, measureLogFailure } from "./replicated_log.ts";
+import { putText, writeTables } from "./put_table.ts";
+import { measureVerified, verifiedTable } from "./verified.ts";
+import { explain } from "../../console/rack/failure.ts";
+import { onInterrupt } from "../../console/base/interrupt.ts";
+import { print, say } from "../../console/base/output.ts";
+import { whole } from "../commands/run.ts";
+
+interface Flags {
+  readonly quick?: true;
+  readonly json?: true;
+  readonly seed: string;
+  readonly only?: string;
+  readonly write?: true;
+}
+
+const GROUPS = ["a", "b", "c", "d", "e", "g", "h", "i", "l", "m"] as const;
+
+async function bench(flags: Flags): Promise<void> {
+  const seed = whole("--seed", flags.seed, { least: 0, most: Number.MAX_SAFE_INTEGER });
+  const quick = flags.quick === true;
+  const wanted = new Set(flags.only ?? GROUPS);
+  const machine = machineNow();
+  const { cores, loadAverage, memoryGiB, deno } = machine;
+  say(
+    `seed ${seed}; ${cores} cores, ${memoryGiB} GiB, load ${loadAverage} before the start; Deno ${deno}`,
+  );
+  const figures: Figure[] = [];
+  if (wanted.has("a")) figures.push(...measureOneProcess({ seed, quick }));
+  if (wanted.has("b") || wanted.has("c")) {
+    figures.push(
+      ...await withServer(async (place) => [
+        ...(wanted.has("b") ? await measureHops({ ...place, seed, quick, say }) : []),
+        ...(wanted.has("c") ? await measureStartUp({ ...place, seed, quick, say }) : []),
+      ]),
+    );
+  }
+  if (wanted.has("d")) figures.push(...measureGrowth({ seed, quick }));
+  if (wanted.has("e") || wanted.has("f")) figures.push(...measurePackets({ seed, quick }));
+  if (wanted.has("g")) figures.push(...measureLine({ seed, quick }));
+  if (wanted.has("h")) figures.push(...measureQueuePairs({ seed, quick }));
+  if (wanted.has("i")) figures.push(...await measureExplorer({ seed, quick }));
+  const methods = wanted.has("m") ? measureMethods(seed) : [];
+  const verified = wanted.has("m") ? measureVerified(seed) : [];
+  const log = wanted.has("l") ? measureLog(seed) : [];
+  const logFailure = wanted.has("l") ? measureLogFailure(seed) : [];
+  const tables = [
+    ...(wanted.has("m") ? [methodsTable(methods), verifiedTable(verified)] : []),
+    ...(wanted.has("l") ? [logTable(log), logFailureTable(logFailure)] : []),
+  ];
+  if (flags.write) await writeTables(tables);
+  if (flags.json) {
+    const exact = { methods, verified, log, logFailure };
+    print(
+      JSON.stringify({ seed, quick, machine, figures: figures.map(figureRow), ...exact }),
+    );
+    return;
+  }
+  if (figures.length > 0) print(figureTable(figures));
+  for (const each of tables) print(putText(each));
+}
+
+type InPlace<T> = (
+  place: {
+    readonly address: Awaited<ReturnType<typeof startNatsServer>>["address"];
+    readonly directory: string;
+  },
+) => Promise<T>;
+
+/** A server and a directory for as long as `use` takes. */
+async function withServer<T>(use: InPlace<T>): Promise<T> {
+  const directory = await Deno.makeTempDir({ prefix: "rackmesh-bench-" });
+  const remove = () => Deno.remove(directory, { recursive: true });
+  const server = await startNatsServer({ dir: directory });
+  onInterrupt("bench server", () => server.stop().then(remove), { says: "ending the bench" });
+  try {
+    return await use({ address: server.address, directory });
+  } finally {
+    await server.stop();
+    await remove();
+  }
+}
+
+/** What the figures depend on besides the code. */
+function machineNow() {
+  return {
+    cores: navigator.hardwareConcurrency,
+    memoryGiB: Math.round(Deno.systemMemoryInfo().total / 2 ** 30),
+    loadAverage: Number(Deno.loadavg()[0]!.toFixed(2)),
+    system: `${Deno.build.os} ${Deno.osRelease()} ${Deno.build.arch}`,
+    deno: Deno.version.deno,
+    v8: Deno.version.v8,
+  };
+}
+
+const command = new Command("bench")
+  .description("Measures the product against its targets; a missed one fails nothing.")
+  .option("--quick", "fewer and smaller runs: under a minute, less exact")
+  .option("--json", "one JSON document on stdout")
+  .option("--seed <n>", "of every rack", "7")
+  .option("--write", "put the tables of (l) and (m) into the README, with --only lm")
+  .option(
+    "--only <letters>",
+    "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact): ad",
+  )
+  .addHelpText("after", "\nExample:\n  deno task bench --quick --only ab")
+  .action(bench);
+
+try {
+  await command.parseAsync(Deno.args, { from: "user" });
+} catch (error) {
+  const { message, code } = explain(error);
+  say(message);
+  Deno.exit(code);
+}
+Deno.exit(EXIT.done);

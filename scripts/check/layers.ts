@@ -1,0 +1,120 @@
+/**
+ * Who may import whom, as a table and a function over imports. `check_layers.ts` feeds it the real
+ * tree.
+ */
+import { isTest, touchesWorld } from "./tree.ts";
+
+/** One import, as written. Paths are relative to the repository, lines count from 1. */
+export interface Import {
+  readonly file: string;
+  readonly line: number;
+  readonly specifier: string;
+  /** The file of ours it leads to; null for a package or a built-in module. */
+  readonly target: string | null;
+}
+
+/** An import that is not allowed: what was found, and what would be. */
+export interface Breach {
+  readonly file: string;
+  readonly line: number;
+  readonly found: string;
+  readonly allowed: string;
+}
+
+/** Everything that may lie at the top of the tree, besides dot files. */
+export const TOP_LEVEL: readonly string[] = [
+  "console",
+  "deno.json",
+  "deno.lock",
+  "docker",
+  "fabric",
+  "LICENSE",
+  "nodes",
+  "README.md",
+  "scripts",
+  "tests",
+];
+
+const DEVICES = "nodes/(?:host|rnic|switch)/";
+
+/** The packages that production code of a folder may use; the longest folder that fits decides. */
+const PACKAGES: Readonly<Record<string, readonly string[]>> = {
+  "fabric/": [],
+  "fabric/bus/": ["cbor-x", "@nats-io/nats-core", "zod"],
+  "fabric/rack/scenario/": ["zod", "js-yaml"],
+  "nodes/": [],
+};
+
+/** What tests beside the source may use on top. */
+const TEST_PACKAGES: readonly string[] = ["@std/testing/bdd", "fast-check", "node:assert/strict"];
+
+/** Folders whose files `file` may import; null where any is allowed. */
+function allowedFolders(file: string): readonly string[] | null {
+  if (file.startsWith("fabric/")) return ["fabric/"];
+  if (file.startsWith("console/")) return ["console/", "fabric/", "nodes/"];
+  const device = file.match(new RegExp(`^${DEVICES}`));
+  if (device !== null) return ["fabric/", device[0]];
+  // Directly in nodes/ stands what puts the three devices together.
+  if (file.startsWith("nodes/")) return ["fabric/", "nodes/"];
+  return null;
+}
+
+/** Packages that `file` may import; null where any in the import map is allowed. */
+function allowedPackages(file: string): readonly string[] | null {
+  const folder = Object.keys(PACKAGES).filter((name) => file.startsWith(name))
+    .sort((a, b) => b.length - a.length)[0];
+  if (folder === undefined) return null;
+  const own = PACKAGES[folder] ?? [];
+  return isTest(file) ? [...own, ...TEST_PACKAGES] : own;
+}
+
+function listOf(names: readonly string[]): string {
+  return names.length === 0 ? "no package" : names.join(", ");
+}
+
+function checkFile(found: Import, target: string): Breach | null {
+  const { file, line } = found;
+  const folders = allowedFolders(file);
+  if (folders !== null && !folders.some((folder) => target.startsWith(folder))) {
+    return { file, line, found: `imports ${target}`, allowed: `only ${folders.join(" and ")}` };
+  }
+  if (isTest(target) && !isTest(file)) {
+    return { file, line, found: `imports the test ${target}`, allowed: "only tests import tests" };
+  }
+  const isEntry = touchesWorld(target) && /main\.ts$/.test(target);
+  if (isEntry && /^(fabric|nodes)\//.test(file) && !touchesWorld(file) && !isTest(file)) {
+    return { file, line, found: `imports the entry point ${target}`, allowed: "pure files only" };
+  }
+  return null;
+}
+
+function checkPackage({ file, line, specifier }: Import): Breach | null {
+  if (/^(npm|jsr|https?):/.test(specifier)) {
+    const allowed = 'a name from "imports" in deno.json, where its version is pinned';
+    return { file, line, found: `imports ${specifier}`, allowed };
+  }
+  const packages = allowedPackages(file);
+  if (packages === null) return null;
+  // `cbor-x/index-no-eval` is a part of the package `cbor-x`.
+  if (packages.some((name) => specifier === name || specifier.startsWith(name + "/"))) return null;
+  return { file, line, found: `imports ${specifier}`, allowed: listOf(packages) };
+}
+
+/**
+ * The first thing wrong with an import, or null. A specifier that deno.json maps to a file of ours
+ * (`@std/testing/bdd`) counts as the package it stands for.
+ */
+export function checkImport(found: Import): Breach | null {
+  const isPath = /^(\.\.?|file:)\//.test(found.specifier);
+  if (isPath && found.target !== null) return checkFile(found, found.target);
+  if (isPath) {
+    const { file, line, specifier } = found;
+    return { file, line, found: `imports ${specifier}`, allowed: "files of this repository" };
+  }
+  return checkPackage(found);
+}
+
+/** Names at the top of the tree that were not given to us. */
+export function strayNames(names: readonly string[]): string[] {
+  return names.filter((name) => !name.startsWith(".") && !TOP_LEVEL.includes(name)).sort();
+}

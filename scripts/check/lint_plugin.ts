@@ -1,0 +1,291 @@
+/**
+ * What our code may not do, as far as its syntax shows it; each message names the replacement. The
+ * rules keep the models pure (DESIGN: a node has no clock, no ambient randomness, no I/O, no async)
+ * and the style even. Which folder may import what is `check_layers.ts`.
+ */
+import { nameUse } from "./lint_names.ts";
+import { isModel, isTest, pathInTree } from "./tree.ts";
+
+interface GlobalBan {
+  readonly names: readonly string[];
+  /** Whether the rule holds in the file at this path of the tree. */
+  readonly holdsIn: (path: string) => boolean;
+  /** What is wrong about using the name; it is put in front. */
+  readonly problem: string;
+  readonly hint: string;
+}
+
+/** Models without their tests, which may be async and may print. */
+function isProduction(path: string): boolean {
+  return isModel(path) && !isTest(path);
+}
+
+/** The bus is asynchronous by its nature; the models behind it are not. */
+function isSynchronous(path: string): boolean {
+  return isProduction(path) && !path.startsWith("fabric/bus/");
+}
+
+/** A rule against referring to globals by name. */
+function banGlobals(ban: GlobalBan): Deno.lint.Rule {
+  const names = new Set(ban.names);
+  return {
+    create(context) {
+      if (!ban.holdsIn(pathInTree(context.filename))) return {};
+      const declared = new Set<string>();
+      const uses = new Map<number, Deno.lint.Identifier>();
+      return {
+        Identifier(node) {
+          if (!names.has(node.name)) return;
+          const use = nameUse(node);
+          if (use === "declares") declared.add(node.name);
+          else if (use === "refers") uses.set(node.range[0], node);
+        },
+        "Program:exit"() {
+          for (const node of uses.values()) {
+            if (declared.has(node.name)) continue;
+            context.report({ node, message: `\`${node.name}\` ${ban.problem}`, hint: ban.hint });
+          }
+        },
+      };
+    },
+  };
+}
+
+const noAmbientTime = banGlobals({
+  names: [
+    "Date",
+    "Temporal",
+    "performance",
+    "setTimeout",
+    "setInterval",
+    "setImmediate",
+    "queueMicrotask",
+    "requestAnimationFrame",
+  ],
+  holdsIn: isModel,
+  problem: "takes its time from this machine, not from the rack",
+  hint: "use the `now` given to step(); a deadline is a field that wakeAt() answers",
+});
+
+const noWorld = banGlobals({
+  names: [
+    "Deno",
+    "console",
+    "fetch",
+    "process",
+    "global",
+    "globalThis",
+    "self",
+    "window",
+    "navigator",
+    "location",
+    "localStorage",
+    "sessionStorage",
+    "caches",
+    "Worker",
+    "WebSocket",
+    "EventSource",
+    "BroadcastChannel",
+    "alert",
+    "confirm",
+    "prompt",
+    "require",
+    "WeakRef",
+    "FinalizationRegistry",
+  ],
+  holdsIn: isProduction,
+  problem: "touches the world outside the model",
+  hint: "take it as an input and give it as an output: out.send, out.trace, out.report; " +
+    "files that may touch the world are listed in scripts/check/tree.ts",
+});
+
+const RNG_HINT = "use rngFor(seed, name) from fabric/base/rng.ts";
+
+const noCrypto = banGlobals({
+  names: ["crypto"],
+  holdsIn: isModel,
+  problem: "draws numbers that no seed repeats",
+  hint: RNG_HINT,
+});
+
+/** `Math.random`, in the whole tree, however it is taken out of `Math`. */
+const noMathRandom: Deno.lint.Rule = {
+  create(context) {
+    const message = "`Math.random` draws numbers that no seed repeats";
+    function isRandom(key: Deno.lint.Node): boolean {
+      return (key.type === "Identifier" && key.name === "random") ||
+        (key.type === "Literal" && key.value === "random");
+    }
+    return {
+      MemberExpression(node) {
+        if (node.object.type !== "Identifier" || node.object.name !== "Math") return;
+        if (isRandom(node.property)) context.report({ node, message, hint: RNG_HINT });
+      },
+      VariableDeclarator(node) {
+        if (node.init?.type !== "Identifier" || node.init.name !== "Math") return;
+        if (node.id.type !== "ObjectPattern") return;
+        for (const property of node.id.properties) {
+          if (property.type === "Property" && isRandom(property.key)) {
+            context.report({ node: property, message, hint: RNG_HINT });
+          }
+        }
+      },
+    };
+  },
+};
+
+const noAsync: Deno.lint.Rule = {
+  create(context) {
+    if (!isSynchronous(pathInTree(context.filename))) return {};
+    const hint = "a model is step(now, input, out); what takes virtual time is a program " +
+      "(function*) or a deadline";
+    function report(node: Deno.lint.Node, what: string): void {
+      context.report({ node, message: `${what} lets the machine decide the order`, hint });
+    }
+    function visitFunction(node: Deno.lint.Node & { readonly async: boolean }): void {
+      if (node.async) report(node, "an async function");
+    }
+    return {
+      FunctionDeclaration: visitFunction,
+      FunctionExpression: visitFunction,
+      ArrowFunctionExpression: visitFunction,
+      AwaitExpression: (node) => report(node, "`await`"),
+      ForOfStatement(node) {
+        if (node.await) report(node, "`for await`");
+      },
+      ImportExpression: (node) => report(node, "a dynamic import"),
+    };
+  },
+};
+
+const noPromise = banGlobals({
+  names: ["Promise"],
+  holdsIn: isSynchronous,
+  problem: "lets the machine decide the order",
+  hint: "a model answers at once; what comes later is another input",
+});
+
+const noForIn: Deno.lint.Rule = {
+  create(context) {
+    if (!isModel(pathInTree(context.filename))) return {};
+    return {
+      ForInStatement(node) {
+        context.report({
+          node,
+          message: "`for…in` walks inherited keys, in an order of its own",
+          hint: "use `for (const key of Object.keys(x).sort())`, or a Map",
+        });
+      },
+    };
+  },
+};
+
+/** What the locale of this machine decides. */
+const noLocale: Deno.lint.Rule = {
+  create(context) {
+    if (!isProduction(pathInTree(context.filename))) return {};
+    return {
+      MemberExpression(node) {
+        const { object, property } = node;
+        const isIntl = object.type === "Identifier" && object.name === "Intl";
+        const name = !node.computed && property.type === "Identifier" ? property.name : "";
+        if (!isIntl && name !== "localeCompare" && !name.startsWith("toLocale")) return;
+        context.report({
+          node,
+          message: `\`${isIntl ? "Intl" : name}\` depends on this machine's locale`,
+          hint: "compare with < and >, print with String(x) or toFixed",
+        });
+      },
+    };
+  },
+};
+
+const noEnum: Deno.lint.Rule = {
+  create(context) {
+    return {
+      TSEnumDeclaration(node) {
+        context.report({
+          node,
+          message: "`enum` is not used here",
+          hint: 'use a union of strings: type Flow = "llc" | "imc"',
+        });
+      },
+    };
+  },
+};
+
+function isRelative(source: Deno.lint.StringLiteral | null): boolean {
+  return source !== null && source.value.startsWith(".");
+}
+
+const noBarrel: Deno.lint.Rule = {
+  create(context) {
+    return {
+      Program(node) {
+        const isIndex = /(^|\/)index\.[jt]sx?$/.test(pathInTree(context.filename));
+        const isOnlyExports = node.body.length > 0 &&
+          node.body.every((statement) =>
+            (statement.type === "ExportAllDeclaration" && isRelative(statement.source)) ||
+            (statement.type === "ExportNamedDeclaration" && isRelative(statement.source))
+          );
+        if (!isIndex && !isOnlyExports) return;
+        context.report({
+          node,
+          message: isIndex ? "index.ts says nothing of what is in it" : "a barrel: only re-exports",
+          hint: "name the file after the thing in it; import from where the thing is",
+        });
+      },
+    };
+  },
+};
+
+/** Errors and the browser's own elements have to be extended; nothing else has. */
+const noInheritance: Deno.lint.Rule = {
+  create(context) {
+    function visitClass(node: Deno.lint.ClassDeclaration | Deno.lint.ClassExpression): void {
+      const base = node.superClass;
+      if (base === null) return;
+      if (base.type === "Identifier" && /(Error|^HTMLElement)$/.test(base.name)) return;
+      context.report({
+        node: base,
+        message: "inheritance is not used here",
+        hint: "use plain data and functions, or hold the other object as a field",
+      });
+    }
+    return { ClassDeclaration: visitClass, ClassExpression: visitClass };
+  },
+};
+
+const noDecorator: Deno.lint.Rule = {
+  create(context) {
+    return {
+      Decorator(node) {
+        context.report({
+          node,
+          message: "decorators are not used here",
+          hint: "call a function",
+        });
+      },
+    };
+  },
+};
+
+const plugin: Deno.lint.Plugin = {
+  name: "rackmesh",
+  rules: {
+    "no-ambient-time": noAmbientTime,
+    "no-world": noWorld,
+    "no-crypto": noCrypto,
+    "no-math-random": noMathRandom,
+    "no-async": noAsync,
+    "no-promise": noPromise,
+    "no-for-in": noForIn,
+    "no-locale": noLocale,
+    "no-enum": noEnum,
+    "no-barrel": noBarrel,
+    "no-inheritance": noInheritance,
+    "no-decorator": noDecorator,
+  },
+};
+
+export default plugin;

@@ -1,0 +1,96 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import fc from "fast-check";
+import { isLinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { BROKER, TIMEKEEPER } from "../../console/chaos/chaos_actions.ts";
+import {
+  blowsOf,
+  type DrawOptions,
+  drawRound,
+  fieldOf,
+  prepareRound,
+} from "../../console/chaos/draw.ts";
+
+const LEAF_SPINE = fromFileUrl(projectFile("scripts/scenarios/leaf_spine.yaml"));
+const KILL = fromFileUrl(projectFile("scripts/scenarios/persist_pair_kill.yaml"));
+const OWN = fromFileUrl(projectFile("scripts/scenarios/my_protocol.yaml"));
+const BUSY = { from: 250_000_000, to: 260_000_000 };
+const WHEN = { from: 200_000_000, length: 400_000_000, busy: BUSY };
+
+async function optionsFor(scenario: string, seed: number): Promise<DrawOptions> {
+  const fixed = { input: fromFileUrl(projectFile("LICENSE")) };
+  return { scenario, seed, fixed, field: await fieldOf(scenario, fixed) };
+}
+
+async function drawn(number: number, options: DrawOptions) {
+  const { rng: _, ...draft } = drawRound(number, options);
+  const again = drawRound(number, options);
+  return { draft, blows: blowsOf(again, await prepareRound(options.scenario, again), WHEN) };
+}
+
+describe("drawRound", () => {
+  it("draws the same round from seed and number, whatever was drawn before", async () => {
+    const options = await optionsFor(LEAF_SPINE, 7);
+    const first = await drawn(5, options);
+    await drawn(4, options);
+    assert.deepEqual(await drawn(5, options), first);
+    assert.notDeepEqual(await drawn(6, options), first);
+    assert.notDeepEqual(await drawn(5, { ...options, seed: 8 }), first);
+  });
+
+  it("draws blows that a rack can take: of its own processes and cables, in time, in order", async () => {
+    const options = await optionsFor(LEAF_SPINE, 7);
+    const draft = drawRound(0, options);
+    const prepared = await prepareRound(options.scenario, draft);
+    const names = new Set([...prepared.partitions.map(({ name }) => name), TIMEKEEPER, BROKER]);
+    const seeds = fc.integer({ min: 0, max: 2 ** 31 });
+    fc.assert(fc.property(seeds, (seed) => {
+      const one = { ...draft, rng: drawRound(seed, options).rng };
+      const blows = blowsOf(one, prepared, WHEN);
+      assert.ok(blows.length > 0);
+      for (const [i, blow] of blows.entries()) {
+        assert.ok(blow.at >= WHEN.from / 2 && blow.at <= WHEN.length);
+        assert.ok(i === 0 || blow.at >= blows[i - 1]!.at);
+        if (blow.kind !== "link") {
+          assert.ok(names.has(blow.process), blow.process);
+          continue;
+        }
+        assert.ok(isLinkFaultRequest(blow.request), JSON.stringify(blow.request));
+        assert.equal(prepared.plan.cables[blow.request.cable]?.kind, "network");
+      }
+    }));
+  });
+
+  it("strikes while data is on its way as often as at any other time", async () => {
+    const options = await optionsFor(LEAF_SPINE, 7);
+    const draft = drawRound(0, options);
+    const prepared = await prepareRound(options.scenario, draft);
+    const times = Array.from({ length: 300 }, (_, seed) => {
+      const one = { ...draft, rng: drawRound(seed, options).rng };
+      return blowsOf(one, prepared, WHEN).map(({ at }) => at);
+    }).flat();
+    const share = times.filter((at) => at >= BUSY.from && at <= BUSY.to).length / times.length;
+    assert.ok(share > 0.4 && share < 0.65, String(share));
+  });
+
+  it("keeps a device a process where the scenario has power failures of its own", async () => {
+    const options = await optionsFor(KILL, 7);
+    assert.ok(options.field.hasFaults);
+    const packings = Array.from({ length: 50 }, (_, i) => drawRound(i, options).packing);
+    assert.deepEqual([...new Set(packings)], ["node"]);
+  });
+
+  it("draws nothing that no program of the scenario looks at", async () => {
+    const own = await optionsFor(OWN, 7);
+    const choices = Array.from({ length: 20 }, (_, i) => drawRound(i, own).choices);
+    assert.ok(choices.every(({ size, depth }) => size === undefined && depth === undefined));
+    await assert.rejects(fieldOf(OWN, { method: "write-read" }), /no program of .* has a method/);
+  });
+
+  it("lets the command line have the last word", async () => {
+    const fixed = { method: "write-read", ddio: "off", depth: 3, size: 64 } as const;
+    const options = { ...await optionsFor(KILL, 7), fixed };
+    for (let i = 0; i < 20; i++) assert.deepEqual(drawRound(i, options).choices, fixed);
+  });
+});

@@ -1,0 +1,192 @@
+/**
+ * Rounds of `rack chaos` on shipped scenarios, and the command itself. Whatever is done to a rack, it
+ * comes to its end, keeps its promises, and its record replays it in one process; and whatever happens to
+ * the command, it leaves nothing behind.
+ *
+ * `RACKMESH_CHAOS=10m deno test -A tests/chaos/chaos_test.ts` goes on for so long with each scenario, in the
+ * place of a few rounds; `RACKMESH_TEST_SEED=17` is another campaign. What is done follows from the
+ * seed; where it hits, from the machine.
+ */
+import assert from "node:assert/strict";
+import { afterAll, afterEach, beforeAll, describe, it } from "@std/testing/bdd";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { CommandRig, processesNaming } from "../support/command.ts";
+import { eventually } from "../support/eventually.ts";
+import { contentOf } from "../support/process_rack.ts";
+import type { CampaignReport } from "../../console/chaos/campaign.ts";
+
+const SEED = Deno.env.get("RACKMESH_TEST_SEED") ?? "1";
+const LENGTH = Deno.env.get("RACKMESH_CHAOS");
+
+/** Shipped scenarios, and how many rounds of each are played with every change. */
+const SCENARIOS = [
+  ["persist_pair", 8],
+  ["persist_pair_kill", 2],
+  ["lossy_pair", 4],
+  ["my_protocol", 2],
+  ["replicated_log", 3],
+  ["leaf_spine", 1],
+] as const;
+
+/** What the log's client appends here: the scenario's half a megabyte would take a minute. */
+const LOG_BYTES = 32 * 1024;
+
+/** Within a few rounds somebody is stopped; a round takes seconds, or many on a busy machine. */
+const STOPPED_WITHIN_MS = 180_000;
+
+let rig: CommandRig;
+
+beforeAll(async () => {
+  rig = await CommandRig.open();
+});
+
+afterEach(() => rig.gone(10_000));
+
+afterAll(() => rig.close());
+
+function shipped(name: string): string {
+  return fromFileUrl(projectFile(`scripts/scenarios/${name}.yaml`));
+}
+
+/** What is wrong with a campaign, with all it takes to look into it. */
+function failuresOf(report: CampaignReport): string {
+  return report.failures.map(({ round, what, blows, findings, untold, command }) =>
+    [
+      `round ${round} of seed ${report.seed}: ${what}`,
+      ...blows.map((blow) => `  ${blow.what}`),
+      ...findings.map(({ check, text }) => `  ${check}: ${text}`),
+      ...(untold === null ? [] : [`  cannot be told: ${untold}`]),
+      `  ${command}`,
+    ].join("\n")
+  ).join("\n");
+}
+
+describe("rack chaos", () => {
+  for (const [scenario, rounds] of SCENARIOS) {
+    it(`P-41: seed ${SEED}: ${scenario} keeps its promises, comes to its end, and replays`, async () => {
+      const bounds = LENGTH === undefined
+        ? ["--for", "10m", "--rounds", String(rounds)]
+        : ["--for", LENGTH];
+      const input = scenario === "replicated_log"
+        ? ["--input", await rig.file("log.bin", contentOf(LOG_BYTES))]
+        : [];
+      const args = ["chaos", shipped(scenario), "--seed", SEED, ...bounds, ...input, "--json"];
+      const { code, stdout, stderr } = await rig.run(args);
+      assert.ok(stdout !== "", stderr);
+      const report: CampaignReport = JSON.parse(stdout);
+      assert.equal(failuresOf(report), "");
+      assert.equal(code, 0);
+      assert.ok(report.rounds > 0 && report.hits > 0);
+      assert.equal(report.replayed + report.inexact, report.rounds);
+    });
+  }
+
+  it("finds a promise that is not kept, and prints the command that shows it", async () => {
+    const scenario = await liarScenario(rig);
+    // In one of them its host is killed before it can lie.
+    const ended = await rig.run(["chaos", scenario, "--rounds", "3", "--seed", "3", "--json"]);
+    assert.equal(ended.code, 1, ended.stderr);
+    const report: CampaignReport = JSON.parse(ended.stdout);
+    const [failure] = report.failures;
+    assert.ok(failure !== undefined);
+    assert.deepEqual([...new Set(failure.findings.map(({ check }) => check))], [
+      "survives-what-was-reported",
+    ]);
+    assert.deepEqual([failure.replay, failure.replayShows], ["same", true]);
+    assert.deepEqual(JSON.parse(Deno.readTextFileSync(`${report.directory}/chaos.json`)), report);
+    assert.ok(failure.directory !== null && Deno.statSync(failure.directory).isDirectory);
+    const [, ...args] = failure.command.split(" ");
+    const again = await rig.run([...args, "--json"]);
+    assert.equal(JSON.parse(again.stdout).digest, failure.digest);
+  });
+
+  it("refuses what it cannot do, before anything is started", async () => {
+    const pair = shipped("persist_pair");
+    const cases: [args: string[], message: RegExp][] = [
+      [["--for", "soon"], /--for is "soon": expected a time > 0/],
+      [["--rounds", "0"], /--rounds is "0": expected a whole number from 1/],
+      [["--pack", "all"], /--pack is "all": expected node or machine/],
+      [["--method", "magic"], /--method is "magic"/],
+    ];
+    for (const [args, message] of cases) {
+      const { code, stderr } = await rig.run(["chaos", pair, ...args]);
+      assert.equal(code, 64, stderr);
+      assert.match(stderr, message);
+    }
+    const kill = ["chaos", shipped("persist_pair_kill"), "--pack", "machine"];
+    const { code, stderr } = await rig.run(kill);
+    assert.equal(code, 64, stderr);
+    assert.match(stderr, /expected node, as .* has power failures of its own/);
+  });
+
+  it("takes everything down when it is interrupted, stopped processes included", async () => {
+    const command = rig.start(["chaos", shipped("persist_pair"), "--for", "5m", "--seed", "5"], {
+      detached: true,
+    });
+    await somebodyIsStopped();
+    command.interrupt();
+    const { code, stderr } = await command.ended;
+    assert.equal(code, 130, stderr);
+    await rig.gone(5_000);
+    assert.deepEqual(wakersLeft(), []);
+  });
+
+  it("leaves nothing when it is killed itself, stopped processes included", async () => {
+    const command = rig.start(["chaos", shipped("persist_pair"), "--for", "5m", "--seed", "6"]);
+    await somebodyIsStopped();
+    command.kill("SIGKILL");
+    await command.ended;
+    await rig.gone(15_000);
+    assert.deepEqual(wakersLeft(), []);
+  });
+});
+
+/** Waits until a process of a run is stopped, as chaos does it in one of a few rounds. */
+async function somebodyIsStopped(): Promise<void> {
+  await eventually(
+    "a process is stopped",
+    () => rig.processes().some((line) => isStopped(Number(line.split(":")[0]))),
+    {
+      withinMs: STOPPED_WITHIN_MS,
+    },
+  );
+}
+
+function isStopped(pid: number): boolean {
+  try {
+    const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
+    return stat.slice(stat.lastIndexOf(")") + 2).startsWith("T");
+  } catch {
+    // It has ended meanwhile.
+    return false;
+  }
+}
+
+/** Shells that look after stopped processes name the run's file, too. */
+function wakersLeft(): string[] {
+  return processesNaming(`${rig.cache}/runs/`);
+}
+
+/** A program that says of what it never wrote that it is persistent. */
+async function liarScenario(of: CommandRig): Promise<string> {
+  await of.file(
+    "liar.ts",
+    `export default function* ({ cpu }) {
+      const startPs = cpu.now;
+      yield* cpu.sleep(1_000_000);
+      const bytes = new Uint8Array(64).fill(7);
+      cpu.note({ kind: "writes", id: 0, on: "b", at: 1 << 20, bytes });
+      cpu.note({ kind: "visible", id: 0 });
+      cpu.note({ kind: "persistent", id: 0, promised: true });
+      yield* cpu.sleep(50_000_000);
+      cpu.report("result", { program: "liar", startPs });
+    }\n`,
+  );
+  return await of.file(
+    "liar.yaml",
+    `name: liar
+hosts: { a: {}, b: { scm: { size: 4MiB } } }
+programs: [{ on: a, program: ./liar.ts }]
+`,
+  );
+}

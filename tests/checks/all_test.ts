@@ -1,0 +1,23 @@
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { EXPECTATIONS } from "../../fabric/rack/plan/vocabulary.ts";
+import { checkAll, CHECKERS, findingsText } from "../../console/checks/all.ts";
+import { fill, imageOf, noted, recordOf } from "../../console/checks/record_testing.ts";
+
+describe("P-41: the promises of every run", () => {
+  it("are those that a scenario may expect", () => {
+    assert.deepEqual(CHECKERS.map(({ name }) => name), [...EXPECTATIONS]);
+  });
+
+  it("are looked at all together, and each says how much it has looked at", () => {
+    const notes = [
+      noted(10, { kind: "writes", id: 0, on: "b", at: 0, bytes: fill(1) }),
+      noted(20, { kind: "persistent", id: 0, promised: true }),
+    ];
+    const kept = checkAll(recordOf({ notes, b: imageOf({ 0: fill(1) }) }));
+    assert.equal(kept[0]!.looked, "1 write, 1 promised");
+    assert.equal(findingsText(kept), "");
+    const broken = checkAll(recordOf({ notes }));
+    assert.match(findingsText(broken), /^survives-what-was-reported: b: SCM at 0x0 is lost/);
+  });
+});

@@ -1,0 +1,299 @@
+/**
+ * P-31: plain writes, writes that persist and FLUSHes in any mixture on one queue pair, over the whole
+ * rack, with the responder's power cut. What a completion promises is worked out here, from the order of
+ * the posts alone: a write that persists promises all that was written before it on its queue pair, a
+ * FLUSH its range.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { type Rng, rngFor } from "../../fabric/base/rng.ts";
+import type { SendRequest } from "../../nodes/host/verbs/post.ts";
+import type { Program, Steps } from "../../nodes/host/cpu/program.ts";
+import { SimulatedRack } from "../support/simulated_rack.ts";
+
+/** The region in the SCM of `b`, in units of the SCM (P-41), of which each write has its own values. */
+const OFFSET = 65_536, UNITS = 4096, UNIT = 8;
+/** Memory of a RECV that persistence consumes: eight ranges; and how many of them there are. */
+const RECV_BYTES = 128, RECVS = 32;
+/** Requests that are outstanding at once. */
+const WINDOW = 24;
+
+type Kind = "plain" | "persist" | "empty persist" | "flush";
+
+/** One request, in units of the region. */
+interface Op {
+  readonly kind: Kind;
+  readonly from: number;
+  readonly to: number;
+}
+
+/** Each unit that request `i` writes: its number, and the unit's, neither of them 0. */
+function valueOf(i: number, unit: number): bigint {
+  return BigInt(i + 1) << 32n | BigInt(unit + 1);
+}
+
+function contentOf(i: number, { from, to }: Op): Uint8Array {
+  return new Uint8Array(
+    BigUint64Array.from({ length: to - from }, (_, k) => valueOf(i, from + k)).buffer,
+  );
+}
+
+function requestOf(
+  op: Op,
+  of: { wrId: number; va: number; rkey: number; address: number; lkey: number },
+): SendRequest {
+  const { kind, from, to } = op;
+  const { wrId, rkey, address, lkey } = of;
+  const remote = { va: of.va + from * UNIT, rkey }, length = (to - from) * UNIT;
+  const sges = [{ address, length, lkey }];
+  switch (kind) {
+    case "plain":
+      return { opcode: "write", wrId, sges, remote };
+    case "persist":
+      return { opcode: "write-persistence", wrId, sges, remote };
+    case "empty persist":
+      return { opcode: "write-persistence", wrId, sges: [], remote };
+    case "flush": {
+      const placement = ["persistent"] as const;
+      return { opcode: "flush", wrId, remote, flush: { placement, selectivity: "range", length } };
+    }
+  }
+}
+
+interface Table {
+  server?: { readonly va: number; readonly rkey: number };
+}
+
+const FLAGS = ["localWrite", "remoteWrite", "remoteRead", "flushPersistent"] as const;
+
+/** @param isDeaf its CPU looks at the asking message's own range only. */
+function serverOf(table: Table, isDeaf: boolean): Program {
+  return function* ({ cpu, device }): Steps<void> {
+    const v = device.verbs;
+    const pd = v.allocPd(device);
+    const cq = v.must(yield* v.createCq(device, { entries: 128 }));
+    const region = { offset: OFFSET, length: UNITS * UNIT, access: FLAGS };
+    const memory = v.must(yield* v.regMr(pd, cpu.scm, region));
+    const listener = v.must(v.listen(device, "mixed"));
+    const event = yield* v.waitEvent(listener);
+    if (event?.kind !== "request") throw new Error(`No request: ${event?.kind}`);
+    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: RECVS, maxRecvWr: RECVS };
+    const connection = v.must(yield* v.accept(listener, event.request, { qp }));
+    if (v.refused(connection)) throw new Error(`refused: ${connection.refused}`);
+    const buffer = cpu.allocate(RECVS * RECV_BYTES);
+    const inbox = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
+    const receive = (slot: number) => ({
+      wrId: slot,
+      sges: [v.sge(inbox, slot * RECV_BYTES, RECV_BYTES)],
+    });
+    v.must(yield* v.postRecv(connection.qp, Array.from({ length: RECVS }, (_, i) => receive(i))));
+    table.server = { va: memory.address, rkey: memory.rkey };
+    for (;;) {
+      for (const completion of yield* v.waitCompletion(cq)) {
+        if (completion.opcode !== "recv-persistence") continue;
+        const recv = buffer.address + completion.wrId * RECV_BYTES;
+        const ranges = v.persistRanges(cpu, completion, recv);
+        const looked = isDeaf && completion.byteLen > 0 ? ranges.slice(-1) : ranges;
+        for (const { va, length } of looked) cpu.clwb(va, length);
+        yield* cpu.sfence();
+        cpu.report("flushed", { ranges: ranges.length });
+        const immediate = completion.psn;
+        v.must(yield* v.postSend(connection.qp, { opcode: "persistence-ack", immediate }));
+        v.must(yield* v.postRecv(connection.qp, receive(completion.wrId)));
+      }
+    }
+  };
+}
+
+function clientOf(ops: readonly Op[], table: Table): Program {
+  return function* ({ cpu, device }): Steps<void> {
+    const v = device.verbs;
+    const pd = v.allocPd(device);
+    const cq = v.must(yield* v.createCq(device, { entries: 128 }));
+    const places: number[] = [];
+    let bytes = 0;
+    for (const { from, to } of ops) {
+      places.push(bytes);
+      bytes += (to - from) * UNIT;
+    }
+    const buffer = cpu.allocate(bytes);
+    const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
+    for (const [i, op] of ops.entries()) cpu.store(buffer.address + places[i]!, contentOf(i, op));
+    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: RECVS, maxRecvWr: RECVS };
+    const connection = yield* v.connect(device, { to: "b", service: "mixed", qp });
+    if (v.refused(connection)) throw new Error(`refused: ${connection.refused}`);
+    while (table.server === undefined) yield* cpu.sleep(1e6);
+    const { va, rkey } = table.server;
+    let done = 0;
+    for (let posted = 0; done < ops.length;) {
+      for (; posted < ops.length && posted < done + WINDOW; posted++) {
+        const address = buffer.address + places[posted]!;
+        const of = { wrId: posted, va, rkey, address, lkey: mr.lkey };
+        v.must(yield* v.postSend(connection.qp, requestOf(ops[posted]!, of)));
+      }
+      for (const { wrId, status } of yield* v.waitCompletion(cq)) {
+        if (status !== "SUCCESS") return cpu.report("ended", { status });
+        cpu.report("completed", { i: wrId });
+        done++;
+      }
+    }
+    cpu.report("ended", { status: "SUCCESS" });
+  };
+}
+
+interface Run {
+  readonly ops: readonly Op[];
+  readonly host: string;
+  readonly faults?: string;
+  readonly isDeaf?: boolean;
+}
+
+function run({ ops, host, faults = "[]", isDeaf = false }: Run): SimulatedRack {
+  const table: Table = {};
+  const programs = { "./server.ts": serverOf(table, isDeaf), "./client.ts": clientOf(ops, table) };
+  const rack = new SimulatedRack(
+    `
+name: mixed
+seed: 9
+hosts: { a: {}, b: { ${host}, services: none, scm: { size: 1MiB } } }
+programs: [{ on: b, run: ./server.ts }, { on: a, run: ./client.ts, at: 200us }]
+faults: ${faults}
+`,
+    { programs },
+  ).run(1e11);
+  assert.deepEqual(rack.reported("program-failed"), []);
+  return rack;
+}
+
+/** For each unit the number of the last request whose data in it is promised, −1 where none's is. */
+function promisedBy(ops: readonly Op[], completed: readonly number[]): Int32Array {
+  const promised = new Int32Array(UNITS).fill(-1);
+  const written = new Int32Array(UNITS).fill(-1);
+  const told = new Set(completed);
+  for (const [i, { kind, from, to }] of ops.entries()) {
+    if (kind === "plain" || kind === "persist") written.fill(i, from, to);
+    if (!told.has(i)) continue;
+    if (kind === "flush") promised.set(written.subarray(from, to), from);
+    else if (kind !== "plain") promised.set(written);
+  }
+  return promised;
+}
+
+/** What is wrong with the SCM: each unit is what was promised, or a later request's. */
+function firstBroken(ops: readonly Op[], rack: SimulatedRack): string | undefined {
+  const completed = rack.reported("completed").map(({ i }) => Number(i));
+  const promised = promisedBy(ops, completed);
+  const scm = rack.scm.get("b")!.slice(OFFSET, OFFSET + UNITS * UNIT);
+  for (const [unit, found] of new BigUint64Array(scm.buffer).entries()) {
+    const least = promised[unit]!;
+    const writer = Number(found >> 32n) - 1;
+    if (writer < least) return `unit ${unit}: ${writer} is found, ${least} was promised`;
+    if (found === 0n) continue;
+    const { from, to, kind } = ops[writer] ?? { from: 0, to: 0 };
+    const isWriters = found === valueOf(writer, unit) && from <= unit && unit < to;
+    if (!isWriters || kind === "flush") return `unit ${unit}: ${found.toString(16)} is nobody's`;
+  }
+  return undefined;
+}
+
+/** The same write, as one whose completion promises it. */
+function persisting(op: Op): Op {
+  return op.kind === "plain" ? { ...op, kind: "persist" } : op;
+}
+
+/** Places of all sizes: on no line's bounds, across packets, on top of each other. */
+function someOps(rng: Rng, count: number): Op[] {
+  return Array.from({ length: count }, (): Op => {
+    const draw = rng.below(100);
+    const kind = draw < 70
+      ? "plain"
+      : draw < 85
+      ? "persist"
+      : draw < 90
+      ? "empty persist"
+      : "flush";
+    const most = rng.below(8) === 0 ? 700 : 24;
+    const from = rng.below(UNITS - most);
+    const length = kind === "empty persist" ? 0 : 1 + rng.below(most);
+    return { kind, from, to: from + (kind === "flush" ? 2 * length : length) };
+  }).map((op): Op => ({ ...op, to: Math.min(op.to, UNITS) }));
+}
+
+/** Many small writes far from each other: more spans than the RNIC keeps apart, or tells a CPU of. */
+function scattered(count: number): Op[] {
+  const step = Math.floor(UNITS / count);
+  const writes = Array.from({ length: count }, (_, i): Op => {
+    // In no order, and each once: the count and 37 have no divisor in common.
+    const from = (i * 37 % count) * step;
+    return { kind: "plain", from, to: from + 1 + i % 5 };
+  });
+  return [...writes, { kind: "persist", from: UNITS - 3, to: UNITS }];
+}
+
+/** Cuts b's power right behind completions and between them. */
+function* cuts(of: Run, count: number): Generator<SimulatedRack> {
+  const whole = run(of);
+  assert.deepEqual(whole.reported("ended"), [{ status: "SUCCESS" }]);
+  const times = whole.reports.filter(({ topic }) => topic === "completed").map(({ time }) => time);
+  for (let i = 0; i < count; i++) {
+    const nth = Math.min(times.length - 1, Math.floor((i + 1) * times.length / count));
+    const behind = i % 2 === 0 || nth === 0 ? times[nth]! + 1 : (times[nth - 1]! + times[nth]!) / 2;
+    yield run({ ...of, faults: `[{ at: ${Math.round(behind)}ps, kill: b }]` });
+  }
+}
+
+const HOSTS = {
+  "flow 1": "ddio: off",
+  "flow 1 by the NS bit": "ddio: on, architecture: ddio+ns",
+  "flow 2": "ddio: on",
+  "flow 2, a small LLC, any line evicted":
+    "ddio: on, llc: { size: 8KiB, ways: 4, ddioWays: 2, evict: random }",
+  "flow 2, eADR": "ddio: on, domain: eadr",
+  "whole-system persistence": "ddio: on, domain: wsp",
+} as const;
+
+describe("plain and persistent writes and FLUSHes on one queue pair", () => {
+  for (const [name, host] of Object.entries(HOSTS)) {
+    it(`P-31, P-41: ${name}: each completion's promise is kept, wherever the power is cut`, () => {
+      for (let seed = 1; seed <= 2; seed++) {
+        const ops = someOps(rngFor(seed, name), 90);
+        // Nothing is volatile that the bus has taken: a plain write's completion promises as much.
+        const promising = name !== "whole-system persistence" ? ops : ops.map(persisting);
+        for (const rack of cuts({ ops, host }, 5)) {
+          assert.equal(firstBroken(promising, rack), undefined, `seed ${seed}`);
+        }
+      }
+    });
+  }
+
+  for (const count of [9, 90]) {
+    it(`P-26, P-31: flow 2: ${count} places far from each other, made persistent by one write`, () => {
+      const ops = scattered(count);
+      const undisturbed = run({ ops, host: HOSTS["flow 2"] });
+      const [{ ranges } = {}] = undisturbed.reported("flushed");
+      // As many as the RECV's memory has room for, and the message's own.
+      assert.equal(ranges, 9);
+      assert.equal(undisturbed.reported("completed").length, count + 1);
+      assert.equal(firstBroken(ops, undisturbed), undefined);
+    });
+  }
+
+  it("P-31: a CPU that flushes the message's own range only is found out", () => {
+    const ops = [...scattered(9), ...scattered(9)];
+    const broken = [...cuts({ ops, host: HOSTS["flow 2"], isDeaf: true }, 4)]
+      .map((rack) => firstBroken(ops, rack));
+    assert.ok(broken.some((each) => each !== undefined));
+  });
+
+  it("P-12, P-31: without any that persists nothing is promised, and something is lost", () => {
+    const ops = scattered(90).slice(0, -1);
+    for (const host of [HOSTS["flow 1"], HOSTS["flow 2"]]) {
+      const lost = [...cuts({ ops, host }, 6)].filter((rack) => {
+        const told = rack.reported("completed").map(({ i }) => Number(i));
+        assert.equal(firstBroken(ops, rack), undefined);
+        return told.length > 0 && firstBroken(ops.map(persisting), rack) !== undefined;
+      });
+      assert.ok(lost.length > 0, host);
+    }
+  });
+});

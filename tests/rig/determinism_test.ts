@@ -1,0 +1,143 @@
+/**
+ * The same scenario and the same seed give the same digest (DESIGN §3), however the rack is packed
+ * into processes, and whatever happens to them, to the broker and to the machine meanwhile.
+ */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { lifeLine, RackBench, type Ran, type RunOf } from "../support/process_rack.ts";
+
+const SCENARIOS = new URL("../../scripts/scenarios/", import.meta.url);
+const PAIR: RunOf = {
+  scenario: new URL("persist_pair.yaml", SCENARIOS),
+  method: "persist-opcode",
+  inputBytes: 16 * 1024,
+  size: 1024,
+  depth: 4,
+};
+/** `b` dies in the middle of the transfer, at 240 us. */
+const PAIR_KILL: RunOf = {
+  ...PAIR,
+  scenario: new URL("persist_pair_kill.yaml", SCENARIOS),
+  inputBytes: 512 * 1024,
+  size: 4096,
+  depth: 8,
+};
+
+const DDIO = ["off", "on"] as const;
+
+describe("Determinism: the same scenario and seed give the same digest", () => {
+  let bench: RackBench;
+  const references = new Map<string, string>();
+
+  /** The digest of the same run in this process, without a bus. */
+  function reference(run: RunOf): string {
+    return references.get(key(run))!;
+  }
+
+  async function agrees(run: RunOf): Promise<Ran> {
+    const ran = await bench.run(run);
+    for (const put of ran.puts) assert.equal(put.status, "done", put.error);
+    assert.equal(ran.outcome.digest, reference(run));
+    return ran;
+  }
+
+  beforeAll(async () => {
+    bench = await RackBench.open();
+    for (const pair of [PAIR, PAIR_KILL]) {
+      for (const ddio of DDIO) {
+        const { outcome } = await bench.run({ ...pair, ddio, packing: "all" });
+        references.set(key({ ...pair, ddio }), outcome.digest);
+      }
+    }
+  });
+
+  afterAll(() => bench.close());
+
+  for (const [packing, ddio, processes] of [["node", "on", 6], ["machine", "off", 4]] as const) {
+    it(`as a process per ${packing}, DDIO ${ddio}`, async () => {
+      const { outcome } = await agrees({ ...PAIR, ddio, packing });
+      assert.equal(outcome.processes, processes);
+    });
+  }
+
+  it("with a random delay in every process before each of its spans", async () => {
+    const { outcome } = await agrees({ ...PAIR, ddio: "on", delayMsMax: 5 });
+    assert.ok(outcome.wallMs > 1_000, "the delays were there");
+  });
+
+  it("with other programs busy on every core of the machine", async () => {
+    const others = Array.from(
+      { length: navigator.hardwareConcurrency },
+      () => new Deno.Command("sh", { args: ["-c", "while :; do :; done"] }).spawn(),
+    );
+    try {
+      await agrees({ ...PAIR, ddio: "off" });
+    } finally {
+      for (const other of others) other.kill("SIGKILL");
+      await Promise.all(others.map(({ status }) => status));
+    }
+  });
+
+  it("with nats-server killed in the middle and started again", async () => {
+    const act = async () => {
+      await bench.killServer();
+      await bench.server.restart();
+    };
+    await agrees({
+      ...PAIR,
+      ddio: "on",
+      packing: "machine",
+      delayMsMax: 4,
+      midway: { share: 0.25, act },
+    });
+  });
+
+  it("with the timekeeper killed in the middle", async () => {
+    const run = { ...PAIR, ddio: "on", delayMsMax: 4 } as const;
+    const ran = await agrees({
+      ...run,
+      midway: { share: 0.25, act: (rack) => assert.ok(rack.kill("timekeeper")) },
+    });
+    assert.deepEqual(lifeLine(ran), ["timekeeper died", "timekeeper started"]);
+  });
+
+  it("with the timekeeper and nats-server killed, one after the other, more than once", async () => {
+    const ran = await agrees({
+      ...PAIR,
+      ddio: "off",
+      delayMsMax: 4,
+      midway: {
+        share: 0.1,
+        act: async (rack) => {
+          rack.kill("timekeeper");
+          await bench.server.restart();
+          rack.kill("timekeeper");
+          await bench.server.restart();
+        },
+      },
+    });
+    assert.ok(lifeLine(ran).filter((each) => each === "timekeeper died").length >= 1);
+  });
+
+  for (const [packing, ddio] of [["node", "off"], ["machine", "on"]] as const) {
+    it(`with a power failure and return by the scenario, a process per ${packing}, DDIO ${ddio}`, async () => {
+      const ran = await bench.run({ ...PAIR_KILL, ddio, packing });
+      const [put] = ran.puts;
+      assert.equal(put?.status, "failed");
+      assert.ok(put.confirmedMessages > 0 && put.confirmedMessages < put.messages);
+      assert.equal(ran.outcome.digest, reference({ ...PAIR_KILL, ddio }));
+      const b = lifeLine(ran).filter((each) => each.startsWith("b "));
+      // A machine's nodes lose power one by one inside its process.
+      assert.deepEqual(b, packing === "node" ? ["b died", "b started"] : []);
+    });
+  }
+
+  it("and another seed, another digest", async () => {
+    const { outcome } = await bench.run({ ...PAIR, ddio: "off", packing: "all", seed: 8 });
+    assert.notEqual(outcome.digest, reference({ ...PAIR, ddio: "off" }));
+  });
+});
+
+function key({ scenario, ddio }: RunOf): string {
+  return `${scenario} ${ddio}`;
+}

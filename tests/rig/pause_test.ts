@@ -1,0 +1,69 @@
+/** Processes that are stopped and go on: nothing of the rack fails by it, and no result depends on it. */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import type { Supervisor } from "../../console/rack/supervisor.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { lifeLine, RackBench, type Ran, type RunOf } from "../support/process_rack.ts";
+
+const RUN: RunOf = {
+  scenario: new URL("../../scripts/scenarios/persist_pair.yaml", import.meta.url),
+  method: "write-send",
+  ddio: "on",
+  size: 1024,
+  depth: 2,
+  inputBytes: 16 * 1024,
+  delayMsMax: 1,
+};
+
+/** Long enough that every process of the rack waits for the one that is stopped. */
+const PAUSE_MS = 300;
+
+describe("A process that is stopped", () => {
+  let bench: RackBench;
+  let undisturbed: Ran;
+
+  beforeAll(async () => {
+    bench = await RackBench.open();
+    undisturbed = await bench.run({ ...RUN, packing: "all" });
+  });
+
+  afterAll(() => bench.close());
+
+  for (const name of ["b", "tor", "timekeeper"]) {
+    it(`makes the rack wait for it and changes nothing: ${name}`, async () => {
+      let moved: number | undefined;
+      const act = async (rack: Supervisor) => {
+        assert.equal(await rack.pause(name), true);
+        await sleep(PAUSE_MS);
+        const before = (await rack.status())?.events;
+        await sleep(PAUSE_MS);
+        moved = (await rack.status())?.events === before ? 0 : 1;
+        assert.equal(rack.resume(name), true);
+      };
+      const ran = await bench.run({ ...RUN, midway: { share: 0.2, act } });
+      assert.equal(moved, 0);
+      assert.equal(ran.outcome.digest, undisturbed.outcome.digest);
+      assert.deepEqual(lifeLine(ran), []);
+    });
+  }
+
+  it("ends with its rack all the same", async () => {
+    let pid: number | null | undefined;
+    const act = async (rack: Supervisor) => {
+      pid = rack.processes().find(({ name }) => name === "b")?.pid;
+      await rack.pause("b");
+      await rack.down();
+    };
+    await assert.rejects(bench.run({ ...RUN, midway: { share: 0.2, act } }), /was taken down/);
+    assert.ok(pid);
+    assert.throws(() => Deno.statSync(`/proc/${pid}`), Deno.errors.NotFound);
+  });
+
+  it("cannot be one that is not there", async () => {
+    const act = async (rack: Supervisor) => {
+      assert.equal(await rack.pause("nobody"), false);
+      assert.equal(rack.resume("nobody"), false);
+    };
+    await bench.run({ ...RUN, midway: { share: 0.2, act } });
+  });
+});

@@ -1,0 +1,343 @@
+/**
+ * Real processes that are killed, and what is in the SCM files afterwards. `kill -9` by anybody is the
+ * power failure of what the process held; the run's record of it replays the run.
+ */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import type { Supervisor } from "../../console/rack/supervisor.ts";
+import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { rngFor } from "../../fabric/base/rng.ts";
+import { ScmFile } from "../../nodes/host/store/scm_file.ts";
+import { heldFor, readSurvived } from "../../console/rack/survived.ts";
+import {
+  firstLoss,
+  firstTorn,
+  isReportedOnce,
+  type PutResult,
+} from "../../console/checks/survival.ts";
+import { eventually } from "../support/eventually.ts";
+import {
+  killFromOutside,
+  lifeLine,
+  RackBench,
+  type Ran,
+  readObject,
+  readRecord,
+  recordedFaults,
+  type RunOf,
+  survivorOf,
+} from "../support/process_rack.ts";
+
+/** Chooses the moments at which processes are killed. A failure names it. */
+const SEED = Number(Deno.env.get("RACKMESH_TEST_SEED") ?? 1);
+
+const DDIO = ["off", "on"] as const;
+type Switch = typeof DDIO[number];
+
+/** Every message takes long enough for a kill to come before the last. */
+const PAIR: RunOf = {
+  scenario: new URL("../../scripts/scenarios/persist_pair.yaml", import.meta.url),
+  inputBytes: 24 * 1024 - 100,
+  size: 1024,
+  depth: 4,
+  delayMsMax: 2,
+};
+
+/**
+ * WRITE alone promises nothing, nor does the READ behind it where DDIO keeps the data in the LLC, nor a
+ * SEND into receive buffers in DRAM.
+ */
+function promises(method: MethodName, ddio: Switch): boolean {
+  return method !== "write-only" && method !== "send-read" &&
+    !(method === "write-read" && ddio === "on");
+}
+
+/** Which of its flows a method is tried in, where it promises something in both. */
+function flowOf(method: MethodName, place: number): Switch {
+  return !promises(method, "on") ? "off" : DDIO[(place + SEED) % DDIO.length]!;
+}
+
+function onlyPut({ puts }: Ran): PutResult {
+  assert.equal(puts.length, 1);
+  return puts[0]!;
+}
+
+/** P-41, of the one `put` of a run. */
+async function assertSurvival(ran: Ran): Promise<void> {
+  const put = onlyPut(ran);
+  const survived = await survivorOf(ran, put);
+  assert.equal(firstLoss(put, ran.file, survived), undefined, "what was reported survives");
+  assert.equal(firstTorn(put, ran.file, survived), undefined, "nothing is torn");
+  assert.ok(isReportedOnce(put), "what was reported once is not reported twice");
+  for (const row of ran.rows) assert.equal(row.loss, null, "the report agrees");
+}
+
+describe("Power failure of real processes", () => {
+  let bench: RackBench;
+
+  beforeAll(async () => {
+    bench = await RackBench.open();
+  });
+
+  afterAll(() => bench.close());
+
+  /** The same power failures at the same instants, in one process: the same digest. */
+  async function assertReplays(run: RunOf, ran: Ran): Promise<void> {
+    const faults = await recordedFaults(ran);
+    assert.ok(faults.length > 0);
+    const { midway: _, ...same } = run;
+    const replayed = await bench.run({ ...same, faults, packing: "all" });
+    assert.equal(replayed.outcome.digest, ran.outcome.digest, JSON.stringify(faults));
+    assert.deepEqual(
+      replayed.puts.map(({ confirmed }) => confirmed),
+      ran.puts.map(({ confirmed }) => confirmed),
+    );
+  }
+
+  // Of every method one flow; both flows of all of them are cut off in `persist_methods_test.ts`.
+  for (const [i, method] of METHODS.entries()) {
+    for (const ddio of DDIO) {
+      if (!promises(method, ddio) || ddio !== flowOf(method, i)) continue;
+      const share = 0.25 + 0.5 * rngFor(SEED, `${method} ${ddio}`).below(100) / 100;
+      const name = `${method}, DDIO ${ddio}, after ${Math.round(100 * share)} % (seed ${SEED})`;
+      it(`P-05, P-41: kill -9 of the responder's process: ${name}`, async () => {
+        const run: RunOf = {
+          ...PAIR,
+          method,
+          ddio,
+          midway: { share, act: (rack) => killFromOutside(rack, "b") },
+        };
+        const ran = await bench.run(run);
+        assert.deepEqual(lifeLine(ran), ["b died"]);
+        const put = onlyPut(ran);
+        assert.equal(put.status, "failed");
+        assert.ok(put.error, "it says why");
+        assert.ok(put.confirmedMessages > 0 && put.confirmedMessages < put.messages);
+        await assertSurvival(ran);
+        await assertReplays(run, ran);
+      });
+    }
+  }
+
+  it("P-05, P-41: killed and started again: SCM as it was", async () => {
+    let copy = "";
+    const run: RunOf = {
+      ...PAIR,
+      method: "persist-opcode",
+      ddio: "on",
+      midway: {
+        share: 0.4,
+        act: async (rack, { directory }) => {
+          // Else the requester gives up, and the run is over, while the file is being copied.
+          await rack.ask("pause", {});
+          killFromOutside(rack, "b");
+          await isRecorded(1, { rack, directory });
+          copy = await copyOfScm(directory, "b");
+          assert.ok(rack.startPartition("b"));
+          await isRecorded(2, { rack, directory });
+          await rack.ask("resume", {});
+        },
+      },
+    };
+    const ran = await bench.run(run);
+    assert.deepEqual(lifeLine(ran), ["b died", "b started"]);
+    const put = onlyPut(ran);
+    assert.equal(put.status, "failed");
+    assert.ok(put.confirmedMessages > 0 && put.confirmedMessages < put.messages);
+    await assertSurvival(ran);
+    const atDeath = await readObject(copy, put.object);
+    assert.equal(firstLoss(put, ran.file, atDeath), undefined, "right after death as well");
+    assert.deepEqual(await survivorOf(ran, put), atDeath, "nobody has written to it since");
+    await assertReplays(run, ran);
+  });
+
+  const ddio = DDIO[SEED % DDIO.length]!;
+  it(`P-01, P-41: kill -9 of a host that loses nothing: its card has what is missing, DDIO ${ddio}`, async () => {
+    const share = 0.25 + 0.5 * rngFor(SEED, `wsp ${ddio}`).below(100) / 100;
+    const run: RunOf = {
+      scenario: `
+name: whole-system
+hosts: { a: {}, b: { ddio: ${ddio}, domain: wsp, scm: { size: 1MiB } } }
+programs: [{ on: a, run: put, to: b, method: write-only, size: 1KiB, depth: 8 }]
+`,
+      inputBytes: 24 * 1024 - 100,
+      delayMsMax: 2,
+      midway: { share, act: (rack) => killFromOutside(rack, "b") },
+    };
+    const ran = await bench.run(run);
+    assert.deepEqual(lifeLine(ran), ["b died"]);
+    const put = onlyPut(ran);
+    assert.equal(put.promises, true);
+    assert.ok(put.confirmedMessages > 0 && put.confirmedMessages < put.messages);
+    const reports = ran.outcome.finals.flatMap((final) => final.reports);
+    assert.ok(reports.some(({ topic }) => topic === "held"), "the card says what it holds");
+    const { directory } = ran.outcome;
+    const of = { host: "b", range: put.object, held: heldFor("b", reports) };
+    assert.equal(firstLoss(put, ran.file, await readSurvived(directory, of)), undefined);
+    for (const row of ran.rows) assert.equal(row.loss, null, "the report agrees");
+    await assertReplays(run, ran);
+  });
+
+  it("P-05: a host that lost its power serves what was persistent, to a real file", async () => {
+    const ran = await bench.run({
+      scenario: `
+name: put-kill-get
+hosts: { a: {}, b: { ddio: on, scm: { size: 1MiB } } }
+programs:
+  - { on: a, run: put, to: b, method: persist-opcode, size: 1KiB, depth: 8 }
+  - { on: a, run: get, from: b, name: data.bin, size: 2KiB, depth: 4, at: 3ms }
+faults:
+  - { at: 2ms, kill: b }
+  - { at: 2500us, start: b }
+`,
+      inputBytes: 20_000,
+    });
+    assert.deepEqual(lifeLine(ran), ["b died", "b started"]);
+    assert.equal(onlyPut(ran).status, "done");
+    assert.deepEqual(await Deno.readFile(`${ran.outcome.directory}/outputs/data.bin`), ran.file);
+    await assertSurvival(ran);
+  });
+
+  it("an RNIC that is killed is a failed card: put ends with an error, memory lives on", async () => {
+    const run: RunOf = {
+      ...PAIR,
+      method: "persist-opcode",
+      ddio: "on",
+      midway: { share: 0.3, act: (rack) => killFromOutside(rack, "b-rnic") },
+    };
+    const ran = await bench.run(run);
+    assert.deepEqual(lifeLine(ran), ["b-rnic died"]);
+    assert.equal(onlyPut(ran).status, "failed");
+    await assertSurvival(ran);
+    await assertReplays(run, ran);
+  });
+
+  it("a switch that is killed: put ends with an error, nothing hangs", async () => {
+    const run: RunOf = {
+      ...PAIR,
+      method: "write-send",
+      ddio: "on",
+      midway: { share: 0.3, act: (rack) => killFromOutside(rack, "tor") },
+    };
+    const ran = await bench.run(run);
+    assert.deepEqual(lifeLine(ran), ["tor died"]);
+    const put = onlyPut(ran);
+    assert.equal(put.status, "failed");
+    assert.ok(put.error);
+    await assertSurvival(ran);
+    await assertReplays(run, ran);
+  });
+
+  it("a requester that is killed takes its put with it, and nothing hangs", async () => {
+    const run: RunOf = {
+      ...PAIR,
+      method: "persist-opcode",
+      ddio: "off",
+      midway: { share: 0.3, act: (rack) => killFromOutside(rack, "a") },
+    };
+    const ran = await bench.run(run);
+    assert.deepEqual(lifeLine(ran), ["a died"]);
+    assert.deepEqual(ran.puts, []);
+    await assertReplays(run, ran);
+  });
+
+  it("a machine in one process: its death and return are those of both its nodes", async () => {
+    const run: RunOf = {
+      ...PAIR,
+      method: "persist-address",
+      ddio: "on",
+      packing: "machine",
+      midway: {
+        share: 0.3,
+        act: async (rack, { directory }) => {
+          killFromOutside(rack, "b");
+          await isRecorded(1, { rack, directory });
+          assert.ok(rack.startPartition("b"));
+          await isRecorded(2, { rack, directory });
+        },
+      },
+    };
+    const ran = await bench.run(run);
+    assert.deepEqual(lifeLine(ran), ["b died", "b started"]);
+    const nodes = (await recordedFaults(ran)).map(({ node }) => node);
+    assert.deepEqual(nodes, ["b", "b-rnic", "b", "b-rnic"]);
+    assert.equal(onlyPut(ran).status, "failed");
+    await assertSurvival(ran);
+    await assertReplays(run, ran);
+  });
+
+  for (const ddio of DDIO) {
+    it(`P-12: the CQE of WRITE alone was there, and the data is lost, DDIO ${ddio}`, async () => {
+      const at = await instantOfLoss(ddio);
+      const scenario = pairKilledAt(at, ddio);
+      const ran = await bench.run({ scenario, inputBytes: 16 * 1024 });
+      assert.deepEqual(lifeLine(ran), ["b died"]);
+      const put = onlyPut(ran);
+      assert.deepEqual(put.confirmed, [], "it was not reported as persistent");
+      const loss = await lossOfWritten(ran);
+      assert.ok(loss, `what was written is lost by a power failure at ${at} ps`);
+      await assertSurvival(ran);
+    });
+  }
+
+  /** An instant at which a power failure of b takes what WRITE alone has reported as written. */
+  async function instantOfLoss(ddio: Switch): Promise<number> {
+    const undisturbed = await bench.run({
+      scenario: pairKilledAt(undefined, ddio),
+      inputBytes: 16 * 1024,
+      packing: "all",
+    });
+    const { startPs, endPs } = onlyPut(undisturbed);
+    for (let i = 1; i < 24; i++) {
+      const at = Math.round(startPs + (endPs - startPs) * i / 24);
+      const scenario = pairKilledAt(at, ddio);
+      const ran = await bench.run({ scenario, inputBytes: 16 * 1024, packing: "all" });
+      if (await lossOfWritten(ran) !== undefined) return at;
+    }
+    assert.fail("No instant loses anything: WRITE alone would be persistent");
+  }
+});
+
+/** Where what `put` took for written is not in the SCM. */
+async function lossOfWritten(ran: Ran) {
+  const put = onlyPut(ran);
+  return firstLoss({ ...put, confirmed: put.written }, ran.file, await survivorOf(ran, put));
+}
+
+function pairKilledAt(at: number | undefined, ddio: Switch): string {
+  return `
+name: negative-control
+hosts: { a: {}, b: { ddio: ${ddio}, scm: { size: 1MiB } } }
+programs:
+  - { on: a, run: put, to: b, method: write-only, size: 1KiB, depth: 4 }
+${at === undefined ? "" : `faults: [{ at: ${at}ps, kill: b }]`}
+`;
+}
+
+/** Waits until so many failures and returns are on record, or the run is over: then they came too late. */
+async function isRecorded(
+  count: number,
+  of: { readonly rack: Supervisor; readonly directory: string },
+): Promise<void> {
+  let isOver = false;
+  const end = () => isOver = true;
+  of.rack.finished.then(end, end);
+  await eventually(
+    `${count} failures and returns are on record`,
+    async () => isOver || (await readRecord(of.directory)).length >= count,
+    { withinMs: 30_000 },
+  );
+}
+
+/** A copy of a dead host's SCM file as its next process will find it. */
+async function copyOfScm(directory: string, host: string): Promise<string> {
+  const [fault] = await readRecord(directory);
+  const copy = `${directory}/${host}-at-death.scm`;
+  await Deno.copyFile(`${directory}/scm/${host}.scm`, copy);
+  await Deno.copyFile(`${directory}/scm/${host}.scm.log`, `${copy}.log`);
+  const { size: bytes } = await Deno.stat(copy);
+  const scm = ScmFile.open(copy, { host, bytes });
+  scm.settle(fault!.settledSpan);
+  scm.close();
+  return copy;
+}

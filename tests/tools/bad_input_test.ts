@@ -1,0 +1,206 @@
+/**
+ * What is wrong before a run: scenarios, files, the bus. Each is told in a clear message and an exit
+ * code; nothing is left running and no data file is touched.
+ */
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import { type NatsServer, startNatsServer } from "../../console/rack/nats_server.ts";
+import { contentOf } from "../support/process_rack.ts";
+import { CommandRig, type Ended, forEachAtOnce } from "../support/command.ts";
+
+const PAIR = new URL("../../scripts/scenarios/persist_pair.yaml", import.meta.url).pathname;
+const APPEND = new URL("../../scripts/scenarios/append_pair.yaml", import.meta.url).pathname;
+const LOG = new URL("../../scripts/scenarios/replicated_log.yaml", import.meta.url).pathname;
+const ONE = ["--method", "persist-opcode", "--ddio", "off"];
+
+/** What a message for people has no place for. */
+const INTERNAL = /\n\s+at |Uncaught|TypeError/;
+
+/** What a scenario says, and what is said of it. */
+const SCENARIOS: readonly (readonly [name: string, text: string, said: string])[] = [
+  [
+    "a word that is none",
+    "name: x\nhosts:\n  a: {}\n  b: { ddio: offf }\n",
+    ':4: hosts.b.ddio: found "offf", expected on, off or both',
+  ],
+  [
+    "an unknown node",
+    "name: x\nhosts: { a: {}, b: {} }\nprograms: [{ on: a, run: put, to: c }]\n",
+    ':3: programs[0].to: found "c", expected a host of this rack (a or b)',
+  ],
+  [
+    "an unknown node to kill",
+    "name: x\nhosts: { a: {}, b: {} }\nfaults:\n  - { at: 1us, kill: bb }\n",
+    ':4: faults[0].kill: found "bb", expected a node of this rack (a, a-rnic, b, b-rnic or tor)',
+  ],
+  [
+    "a cable without latency",
+    "name: x\nfabric: { latency: 0ns }\nhosts: { a: {}, b: {} }\n",
+    ':2: fabric.latency: found "0ns", expected a latency > 0',
+  ],
+  [
+    "regions that overlap",
+    "name: x\nhosts:\n  b:\n    scm:\n      regions:\n" +
+    "        x: { at: 0, size: 8KiB }\n        y: { at: 4KiB, size: 64 }\n",
+    ":7: hosts.b.scm.regions.y: found a region from 4 KiB on, expected a region from 8 KiB on",
+  ],
+  ["what is no YAML", "name: x\nhosts: { a: {}\n", ":"],
+  ["nothing at all", "", ":1: found nothing, expected a mapping with name and hosts"],
+];
+
+describe("Bad input", () => {
+  let rig: CommandRig;
+  let input: string;
+
+  beforeEach(async () => {
+    rig = await CommandRig.open();
+    input = await rig.file("data.bin", contentOf(16 * 1024));
+  });
+
+  afterEach(() => rig.close());
+
+  /** It was said in one line or more, without a trace of the program's own, and nothing was begun. */
+  function assertRefused({ code, stdout, stderr }: Ended, expected: number): void {
+    assert.equal(code, expected, stderr);
+    assert.equal(stdout, "");
+    assert.doesNotMatch(stderr, INTERNAL);
+    assert.deepEqual(rig.processes(), []);
+  }
+
+  it("in a scenario: file, line, what was found and what was expected", async () => {
+    await forEachAtOnce(SCENARIOS, async ([name, text, said], place) => {
+      const path = await rig.file(`bad-${place}.yaml`, text);
+      const ended = await rig.run(["run", path, "--input", input]);
+      assertRefused(ended, 64);
+      assert.ok(ended.stderr.includes(`${path}${said}`), `${name}: ${ended.stderr}`);
+      assert.deepEqual(rig.runs(), [], name);
+    });
+  });
+
+  it("of a record of faults: which file and line, and what was expected", async () => {
+    const record = await rig.file("faults.jsonl", '{"at":1,"action":"kill","nodes":[]}\nrubbish\n');
+    const foreign = await rig.file("foreign.jsonl", '{"at":1,"action":"kill","nodes":["zz"]}\n');
+    const cases: readonly (readonly [file: string, said: RegExp])[] = [
+      [record, /faults\.jsonl:2: expected a line of a run's faults\.jsonl/],
+      [PAIR, /persist_pair\.yaml:1: expected a line/],
+      [foreign, /foreign\.jsonl: found zz, expected a node of this rack/],
+      [rig.cache, /Cannot read --faults /],
+      [`${rig.cache}/nowhere`, /Cannot read --faults .*nowhere/],
+    ];
+    await forEachAtOnce(cases, async ([file, said]) => {
+      const ended = await rig.run(["run", PAIR, "--input", input, ...ONE, "--faults", file]);
+      assertRefused(ended, 64);
+      assert.match(ended.stderr, said);
+    });
+  });
+
+  it("of a command line: what was found and what was expected", async () => {
+    const nowhere = `${rig.cache}/nowhere`;
+    const cases: readonly (readonly [args: readonly string[], said: RegExp])[] = [
+      [["run", `${nowhere}.yaml`], /nowhere\.yaml/],
+      [["run", PAIR, "--input", nowhere], /cannot find .*nowhere: expected a file/],
+      [["run", PAIR, "--input", rig.cache], /is not a file/],
+      [["run", PAIR], /put on a has no input: expected --input FILE/],
+      [["run", PAIR, "--input", input, "--method", "persist"], /"persist": expected one of/],
+      [["run", APPEND, "--method", "write-verify"], /program append on a has not: expected one of/],
+      [
+        ["up", APPEND, "--method", "verify-persist", "--ddio", "off"],
+        /program append on a has not/,
+      ],
+      [["explore", LOG, "--method", "write-compare"], /program log on a has not: expected one of/],
+      [["run", PAIR, "--input", input, "--ddio", "both"], /"both": expected on or off/],
+      [["run", PAIR, "--input", input, "--size", "63"], /"63": expected 64 to 1MiB/],
+      [["run", PAIR, "--input", input, "--depth", "257"], /"257": expected .* from 1 to 256/],
+      [["run", PAIR, "--input", input, "--pack", "pod"], /"pod": expected one of node/],
+      [["run", PAIR, "--input", input, "--nats", "http://x"], /expected nats:/],
+      [["run", PAIR, "--input", input, "--quickly"], /unknown option '--quickly'/],
+      [["fly"], /unknown command 'fly'/],
+    ];
+    await forEachAtOnce(cases, async ([args, said]) => {
+      const ended = await rig.run(args);
+      assertRefused(ended, /nats:/.test(said.source) ? 2 : 64);
+      assert.match(ended.stderr, said);
+    });
+    const begun = rig.runs().filter((run) => /append|replicated/.test(run));
+    assert.deepEqual(begun, [], "a method that a program has not is refused before a run begins");
+  });
+
+  it("without a nats-server: names what was tried and what to do", async () => {
+    const env = { RACKMESH_NATS_SERVER: "/nowhere/nats-server" };
+    const ended = await rig.run(["run", PAIR, "--input", input, ...ONE], { env });
+    assertRefused(ended, 2);
+    assert.match(ended.stderr, /Cannot find nats-server: tried \/nowhere\/nats-server.*Install/);
+  });
+
+  it("with a nats-server that does not start: its last words", async () => {
+    const binary = await rig.file("nats-server", "#!/bin/sh\necho out of luck >&2\nexit 3\n");
+    await Deno.chmod(binary, 0o700);
+    const env = { RACKMESH_NATS_SERVER: binary };
+    const ended = await rig.run(["run", PAIR, "--input", input, ...ONE], { env });
+    assertRefused(ended, 2);
+    assert.match(ended.stderr, /ended with code 3.*out of luck/s);
+  });
+
+  it("with a server by --nats that is not there, or a port that somebody else has taken", async () => {
+    using other = Deno.listen({ hostname: "127.0.0.1", port: 0 });
+    const { port } = other.addr as Deno.NetAddr;
+    void answerWithNonsense(other);
+    const run = ["run", PAIR, "--input", input, ...ONE];
+    await Promise.all([port, 1].map(async (at) => {
+      const url = `nats://127.0.0.1:${at}`;
+      const { code, stdout, stderr, wallMs } = await rig.run([...run, "--nats", url]);
+      assert.deepEqual([code, stdout], [2, ""], stderr);
+      assert.ok(stderr.includes(`${url} does not answer`), stderr);
+      assert.doesNotMatch(stderr, INTERNAL);
+      assert.ok(wallMs < 15_000, `${wallMs} ms`);
+    }));
+    assert.deepEqual(rig.processes(), []);
+  });
+
+  it("with a credential that the server by --nats does not take", async () => {
+    const server: NatsServer = await startNatsServer({ dir: rig.cache });
+    try {
+      const url = server.address.url.replace("//", "//rackmesh:guessed@");
+      const ended = await rig.run(["run", PAIR, "--input", input, ...ONE, "--nats", url]);
+      assertRefused(ended, 2);
+      assert.match(ended.stderr, /refuses its credential/);
+      assert.doesNotMatch(ended.stderr, /guessed/);
+    } finally {
+      await server.stop();
+    }
+  });
+
+  it("a program that is none: which file, and what was expected", async () => {
+    await rig.file("mine.ts", "export const answer = 42;\n");
+    const path = await rig.file(
+      "mine.yaml",
+      "name: mine\nhosts: { a: {} }\nprograms:\n  - { on: a, run: ./mine.ts }\n",
+    );
+    for (const pack of ["node", "all"]) {
+      const { code, stderr } = await rig.run(["run", path, "--pack", pack]);
+      assert.match(stderr, /mine\.ts has no default export that is a function/);
+      assert.equal(code, 64, stderr);
+      assert.deepEqual(rig.processes(), []);
+    }
+    await rig.file("mine.ts", "syntax error here(\n");
+    for (const pack of ["node", "all"]) {
+      const { code, stderr } = await rig.run(["run", path, "--pack", pack]);
+      assert.match(stderr, /Cannot load .*mine\.ts: .*Expected ';'/);
+      assert.equal(code, 64, stderr);
+      assert.deepEqual(rig.processes(), []);
+    }
+    const missing = await rig.file(
+      "missing.yaml",
+      "name: mine\nhosts: { a: {} }\nprograms:\n  - { on: a, run: ./not_there.ts }\n",
+    );
+    const ended = await rig.run(["run", missing]);
+    assertRefused(ended, 64);
+    assert.match(ended.stderr, /Program \.\/not_there\.ts: cannot find .*not_there\.ts/);
+  });
+});
+
+async function answerWithNonsense(listener: Deno.Listener): Promise<void> {
+  for await (const connection of listener) {
+    connection.write(new TextEncoder().encode("HTTP/1.1 400 Bad Request\r\n\r\n")).catch(() => {});
+  }
+}

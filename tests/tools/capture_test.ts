@@ -1,0 +1,351 @@
+/**
+ * Captures of whole racks as Wireshark reads them, and that their bytes do not depend on how a rack was
+ * packed into processes or on what happened to these.
+ */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { PACKINGS } from "../../fabric/rack/build/topology.ts";
+import { documentText, type Figure, stepsOf } from "../../fabric/trace/trace_figures.ts";
+import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
+import { METHODS } from "../../nodes/host/programs/common/persist_protocol.ts";
+import { writeCaptures } from "../../console/captures/captures.ts";
+import { dissectedRows } from "../../scripts/wireshark/dissector.ts";
+import { CommandRig } from "../support/command.ts";
+import { type ReadCapture, readCapture } from "../support/pcapng_reader.ts";
+import { RackBench, type Ran, recordedFaults, type RunOf } from "../support/process_rack.ts";
+import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
+
+const SCENARIOS = new URL("../../scripts/scenarios/", import.meta.url);
+const PAIR: RunOf = {
+  scenario: new URL("persist_pair.yaml", SCENARIOS),
+  inputBytes: 64 * 1024,
+  size: 8192,
+  depth: 4,
+  observe: "frames",
+  packing: "all",
+};
+const DDIO = ["off", "on"] as const;
+
+const missing = tsharkMissing();
+if (missing !== undefined) console.log(`what Wireshark reads is SKIPPED: ${missing}`);
+const withTshark = missing === undefined ? it : it.skip;
+
+/** The first document's: `tests/verify/verify_test.ts` has the second's. */
+type PersistFigure = Exclude<Figure, 45 | 46>;
+
+/** Steps of a figure that a frame carries out, or that the arrival of one sets off. */
+const CARRIED: Readonly<Record<PersistFigure, readonly string[]>> = {
+  2: ["S203", "S204", "S205", "S206", "S210", "S211", "S212", "S213"],
+  3: ["S303", "S304", "S305", "S306", "S310", "S312", "S313", "S314", "S315", "S323", "S324"],
+  9: ["S903", "S904", "S905", "S906", "S907", "S908"],
+  10: ["S1003", "S1004", "S1006", "S1007", "S1009", "S1010", "S1013", "S1016", "S1018"],
+};
+const FIGURES: ReadonlyArray<
+  readonly [method: RunOf["method"] & string, "off" | "on", PersistFigure]
+> = [
+  ["write-read", "off", 2],
+  ["write-send", "off", 3],
+  ["persist-opcode", "off", 9],
+  ["persist-opcode", "on", 10],
+];
+
+/** What Wireshark calls a field of ours, and what it has to say. */
+function fieldsOf(packet: RocePacket): Record<string, string> {
+  const { bth, reth, aeth, deth, immdt } = packet;
+  return {
+    "infiniband.bth.opcode": String(bth.opcode),
+    "infiniband.bth.psn": String(bth.psn),
+    "infiniband.bth.destqp": hex(bth.destQpn, 6),
+    "infiniband.bth.a": bth.ackReq ? "1" : "0",
+    "infiniband.bth.padcnt": String(bth.padCount),
+    // After an opcode that it does not know, Wireshark knows nothing.
+    ...(isKnown(bth.opcode) && {
+      "infiniband.reth.va": reth === undefined ? "" : hex(reth.va, 16),
+      "infiniband.reth.r_key": reth === undefined ? "" : hex(reth.rkey, 8),
+      "infiniband.reth.dmalen": reth === undefined ? "" : String(reth.length),
+      "infiniband.aeth.syndrome": aeth === undefined ? "" : String(aeth.syndrome),
+      "infiniband.aeth.msn": aeth === undefined ? "" : String(aeth.msn),
+      "infiniband.deth.q_key": deth === undefined ? "" : hex(deth.qKey, 16),
+      "infiniband.immdt": immdt === undefined ? "" : hex(immdt.immediate, 8),
+    }),
+  };
+}
+
+/** Whether Wireshark reads such a packet without our dissector. */
+function isKnown(opcode: number): boolean {
+  return !dissectedRows().some(({ code }) => code === opcode);
+}
+
+const READ_FIELDS = [
+  "infiniband.bth.opcode",
+  "infiniband.bth.psn",
+  "infiniband.bth.destqp",
+  "infiniband.bth.a",
+  "infiniband.bth.padcnt",
+  "infiniband.reth.va",
+  "infiniband.reth.r_key",
+  "infiniband.reth.dmalen",
+  "infiniband.aeth.syndrome",
+  "infiniband.aeth.msn",
+  "infiniband.deth.q_key",
+  "infiniband.immdt",
+  "frame.interface_name",
+  "frame.packet_flags_direction",
+  "frame.comment",
+  "frame.time_epoch",
+  "infiniband.invariant.crc",
+] as const;
+
+function hex(value: number | bigint, digits: number): string {
+  return `0x${value.toString(16).padStart(digits, "0")}`;
+}
+
+function decoded(bytes: Uint8Array<ArrayBuffer>): RocePacket {
+  const packet = decodePacket(bytes);
+  if (isRefusal(packet)) assert.fail(`our own check, ICRC included: ${packet.refused}`);
+  return packet;
+}
+
+describe("A rack's capture", () => {
+  let bench: RackBench;
+  let captures = 0;
+
+  beforeAll(async () => void (bench = await RackBench.open()));
+  afterAll(() => bench.close());
+
+  /** Runs it, and answers where its capture is. */
+  async function captureOf(run: RunOf): Promise<{ path: string; read: ReadCapture; ran: Ran }> {
+    const ran = await bench.run(run);
+    return { ...await captured(ran), ran };
+  }
+
+  async function captured(ran: Ran): Promise<{ path: string; read: ReadCapture }> {
+    const { plan, label } = ran.prepared;
+    const pcap = `${bench.directory}/capture-${captures++}`;
+    const [path] = await writeCaptures([{ label, plan, directory: ran.outcome.directory }], {
+      pcap,
+    });
+    return { path: path!, read: readCapture(Deno.readFileSync(path!)) };
+  }
+
+  // A method has the same kinds of packets in both flows.
+  for (const [i, method] of METHODS.entries()) {
+    const ddio = DDIO[i % DDIO.length]!;
+    withTshark(`§7 #90 of ${method}, DDIO ${ddio} is read by tshark as we mean it`, async () => {
+      const { path, read } = await captureOf({ ...PAIR, method, ddio });
+      assert.deepEqual(await complaints(path), []);
+      assert.deepEqual(await complaints(path, true), [], "with the Lua dissector");
+      const rows = await tsharkFields(path, { fields: READ_FIELDS });
+      assert.equal(rows.length, read.frames.length);
+      for (const [i, frame] of read.frames.entries()) {
+        const row = rows[i]!, packet = decoded(frame.bytes);
+        for (const [field, value] of Object.entries(fieldsOf(packet))) {
+          assert.equal(row[field as keyof typeof row], value, `frame ${i + 1}: ${field}`);
+        }
+        assert.equal(row["frame.interface_name"], frame.port);
+        assert.equal(row["frame.comment"], frame.comment);
+        const direction = Number(row["frame.packet_flags_direction"]);
+        assert.equal(direction, frame.direction === "in" ? 1 : 2);
+        assert.equal(BigInt(row["frame.time_epoch"].replace(".", "")), frame.stamp);
+        if (isKnown(packet.bth.opcode)) {
+          assert.equal(row["infiniband.invariant.crc"], hex(icrcOf(frame.bytes), 8));
+        }
+      }
+    });
+  }
+
+  for (const [method, ddio, figure] of FIGURES) {
+    it(`has figure ${figure}'s numbers as comments, in the document's words`, async () => {
+      const { read } = await captureOf({ ...PAIR, method: method as never, ddio });
+      const said = new Set(read.frames.flatMap(({ comment }) => comment.split("; ")));
+      for (const step of CARRIED[figure]) {
+        assert.ok(stepsOf(figure).includes(step));
+        assert.ok(said.has(`${step} ${documentText(step)}`), `${step} is in ${[...said]}`);
+      }
+      const other = [...said].filter((text) => /^S\d/.test(text) && !ofFigure(text, figure));
+      assert.deepEqual(other, [], "no other figure's");
+    });
+  }
+
+  it("numbers a WRITE that is in no figure by the responder's flow, on both sides", async () => {
+    for (const [ddio, figure] of [["off", 2], ["on", 3]] as const) {
+      const { read } = await captureOf({ ...PAIR, method: "write-only", ddio });
+      const said = new Set(read.frames.flatMap(({ comment }) => comment.split("; ")));
+      const numbers = [...said].filter((text) => /^S\d/.test(text));
+      const write = CARRIED[figure].slice(0, 4);
+      assert.deepEqual(numbers.map((text) => text.split(" ")[0]).sort(), write);
+    }
+  });
+
+  it("has an interface for every port, and every frame at all ports that it passed", async () => {
+    const { read } = await captureOf({ ...PAIR, method: "persist-opcode", ddio: "off" });
+    assert.deepEqual(read.ports, ["a-rnic:1", "b-rnic:1", "tor:0", "tor:1"]);
+    const seenAt = (port: string, direction: "in" | "out") =>
+      read.frames.filter((each) => each.port === port && each.direction === direction)
+        .map(({ bytes }) => bytes.toHex());
+    assert.deepEqual(seenAt("tor:0", "in"), seenAt("a-rnic:1", "out"));
+    assert.deepEqual(seenAt("tor:1", "out"), seenAt("a-rnic:1", "out"));
+    assert.deepEqual(seenAt("b-rnic:1", "in"), seenAt("a-rnic:1", "out"));
+    assert.deepEqual(seenAt("a-rnic:1", "in"), seenAt("b-rnic:1", "out"));
+    const stamps = read.frames.map(({ stamp }) => stamp);
+    assert.deepEqual(stamps, stamps.toSorted((x, y) => Number(x - y)));
+  });
+
+  it("is the same to the byte in every packing, whatever the delays", async () => {
+    const run: RunOf = { ...PAIR, method: "persist-opcode", ddio: "on", depth: 8 };
+    const files = new Map<string, string>();
+    for (const packing of PACKINGS) {
+      const { path } = await captureOf({
+        ...run,
+        packing,
+        delayMsMax: packing === "node" ? 2 : 0,
+      });
+      files.set(packing, Deno.readFileSync(path).toBase64());
+    }
+    assert.equal(files.get("node"), files.get("all"));
+    assert.equal(files.get("machine"), files.get("all"));
+  });
+
+  it("leaves out what a killed process had not reported, so that its replay has the same", async () => {
+    const run: RunOf = {
+      ...PAIR,
+      method: "persist-opcode",
+      ddio: "off",
+      inputBytes: 512 * 1024,
+      packing: "node",
+      delayMsMax: 2,
+      midway: { share: 0.3, act: (rack) => void rack.kill("b") },
+    };
+    const { ran, path } = await captureOf(run);
+    const faults = await recordedFaults(ran);
+    assert.ok(faults.some(({ node, action }) => node === "b" && action === "kill"));
+    const { midway: _, ...rest } = run;
+    const replay = await captureOf({ ...rest, faults, packing: "all", delayMsMax: 0 });
+    assert.equal(replay.ran.outcome.digest, ran.outcome.digest);
+    assert.deepEqual(Deno.readFileSync(replay.path), Deno.readFileSync(path));
+  });
+
+  it("has a frame that a cable lost at its sender's port only, and a damaged one as it came", async () => {
+    const { read, path } = await captureOf({
+      scenario: `
+name: lossy
+seed: 3
+hosts: { a: {}, b: { ddio: off } }
+programs: [{ on: a, run: put, to: b, bytes: 1MiB, size: 4KiB, depth: 8, method: persist-opcode }]
+faults:
+  - { link: b, loss: 3%, from: 200us }
+  - { link: b, duplicate: 3%, from: 200us }
+  - { link: a, corrupt: 3%, from: 200us }
+`,
+      observe: "frames",
+      packing: "all",
+    });
+    const at = (port: string, direction: "in" | "out") =>
+      read.frames.filter((each) => each.port === port && each.direction === direction)
+        .map(({ bytes }) => bytes.toHex());
+    const sent = at("tor:1", "out"), came = at("b-rnic:1", "in");
+    const lost = sent.filter((frame) => !came.includes(frame));
+    assert.ok(lost.length > 0, "some are lost");
+    assert.deepEqual(came.filter((frame) => !sent.includes(frame)), [], "and none is made up");
+    assert.ok(came.length > new Set(came).size, "some come twice");
+    const isWhole = (frame: string) => !isRefusal(decodePacket(Uint8Array.fromHex(frame)));
+    assert.ok(at("a-rnic:1", "out").every(isWhole));
+    assert.ok(at("tor:0", "in").some((frame) => !isWhole(frame)), "some are damaged on the way");
+    if (missing !== undefined) return;
+    const whole = new Set(
+      read.frames.flatMap(({ bytes }, i) => isRefusal(decodePacket(bytes)) ? [] : [String(i + 1)]),
+    );
+    const complained = (await complaints(path)).map((line) => line.split(" ")[0]!);
+    assert.deepEqual(complained.filter((number) => whole.has(number)), []);
+  });
+
+  it("changes nothing of the run", async () => {
+    const run: RunOf = { ...PAIR, method: "write-send", ddio: "on" };
+    const { observe: _, ...plain } = run;
+    const [with_, without] = [await bench.run(run), await bench.run(plain)];
+    assert.equal(with_.outcome.digest, without.outcome.digest);
+  });
+});
+
+/** As a big-endian number, which is how Wireshark prints it. */
+function icrcOf(frame: Uint8Array<ArrayBuffer>): number {
+  const view = new DataView(frame.buffer, frame.byteOffset);
+  const end = 14 + view.getUint16(16);
+  return view.getUint32(end - 4);
+}
+
+function ofFigure(comment: string, figure: Figure): boolean {
+  return stepsOf(figure).includes(comment.split(" ")[0]!);
+}
+
+describe("rack run --pcap, --perfetto", () => {
+  let rig: CommandRig;
+  beforeAll(async () => void (rig = await CommandRig.open()));
+  afterAll(() => rig.close());
+
+  const PAIR_FILE = new URL("persist_pair.yaml", SCENARIOS).pathname;
+
+  it("writes a capture for each variant, one trace for all, and leaves no recording", async () => {
+    const input = await rig.file("data.bin", new Uint8Array(4096).fill(7));
+    const { code, stdout, stderr } = await rig.run([
+      ...["run", PAIR_FILE, "--input", input, "--method", "write-read", "--pack", "all", "--json"],
+      ...["--pcap", `${rig.cache}/pcap`, "--perfetto", `${rig.cache}/deep/trace.json`],
+    ]);
+    assert.equal(code, 0, stderr);
+    const names = ["write-read_ddio_off", "write-read_ddio_on"];
+    assert.deepEqual(JSON.parse(stdout).captures, [
+      ...names.map((name) => `${rig.cache}/pcap/${name}.pcapng`),
+      `${rig.cache}/deep/trace.json`,
+    ]);
+    for (const name of names) {
+      const read = readCapture(Deno.readFileSync(`${rig.cache}/pcap/${name}.pcapng`));
+      assert.ok(read.frames.length > 0);
+      assert.deepEqual(
+        [...Deno.readDirSync(`${rig.runs()[0]}/${name}`)].map((e) => e.name).sort(),
+        [
+          "logs",
+          "outputs",
+          "run.json",
+          "scm",
+          "trace",
+        ],
+      );
+    }
+    JSON.parse(await Deno.readTextFile(`${rig.cache}/deep/trace.json`));
+  });
+
+  it("does what the scenario says, in its folder or in the run's", async () => {
+    const scenario = await rig.file(
+      "captured.yaml",
+      `
+name: captured
+hosts: { a: {}, b: { ddio: off } }
+programs: [{ on: a, run: put, to: b, bytes: 4KiB, method: write-read }]
+capture: { pcap: true, perfetto: here/trace.json }
+`,
+    );
+    const { code, stdout, stderr } = await rig.run(["run", scenario, "--pack", "all", "--json"]);
+    assert.equal(code, 0, stderr);
+    const { captures, directory } = JSON.parse(stdout);
+    assert.deepEqual(captures, [
+      `${directory}/captures/captured.pcapng`,
+      `${rig.cache}/here/trace.json`,
+    ]);
+  });
+
+  it("writes that of a rack in the background when it is taken down", async () => {
+    const up = await rig.run([
+      ...["up", PAIR_FILE, "--ddio", "off", "--method", "persist-opcode", "--pack", "machine"],
+      ...["--pcap", `${rig.cache}/up`],
+    ]);
+    assert.equal(up.code, 0, up.stderr);
+    const file = await rig.file("put.bin", new Uint8Array(8192).fill(9));
+    const put = await rig.run(["put", "--to", "b", file]);
+    assert.equal(put.code, 0, put.stderr);
+    const down = await rig.run(["down", "--json"]);
+    assert.equal(down.code, 0, down.stderr);
+    const [path] = JSON.parse(down.stdout)[0].captures;
+    const { frames } = readCapture(Deno.readFileSync(path));
+    assert.ok(frames.some(({ comment }) => comment.startsWith("S907")), "the put is in it");
+  });
+});

@@ -1,0 +1,240 @@
+/**
+ * The command on a rack that is up, as a person uses it: every call is a process of its own. The steps
+ * of one life are one test, as each needs what the ones before have left.
+ */
+import assert from "node:assert/strict";
+import { afterAll, afterEach, beforeAll, describe, it } from "@std/testing/bdd";
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { readProcesses } from "../../console/rack/process_table.ts";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { CommandRig, type Ended } from "../support/command.ts";
+import { eventually } from "../support/eventually.ts";
+import { contentOf } from "../support/process_rack.ts";
+
+const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
+
+let rig: CommandRig;
+
+beforeAll(async () => {
+  rig = await CommandRig.open();
+});
+
+afterEach(async () => {
+  await rig.run(["down", "--all"]);
+  await rig.gone(2_000);
+});
+
+afterAll(() => rig.close());
+
+/** Runs a command that must succeed, from a directory that has nothing to do with the project. */
+async function rack(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await rig.run(args, { cwd: rig.cache });
+  assert.equal(code, 0, `rack ${args.join(" ")}: ${stderr}`);
+  return stdout;
+}
+
+async function json(...args: string[]): Promise<Record<string, unknown>> {
+  return JSON.parse(await rack(...args, "--json"));
+}
+
+/** A command that must fail, with an exit code and a message. */
+async function refused(code: number, message: RegExp, ...args: string[]): Promise<void> {
+  const ended: Ended = await rig.run(args, { cwd: rig.cache });
+  assert.equal(ended.code, code, `rack ${args.join(" ")}: ${ended.stdout}${ended.stderr}`);
+  assert.match(ended.stderr, message);
+}
+
+interface Up {
+  readonly run: string;
+  readonly directory: string;
+}
+
+async function up(...args: string[]): Promise<Up> {
+  return await json("up", PAIR, "--ddio", "on", ...args) as unknown as Up;
+}
+
+function pidOf({ directory }: Up, name: string): number {
+  return readProcesses(directory).find((entry) => entry.name === name)!.pid!;
+}
+
+async function stateOf(name: string): Promise<string> {
+  const { processes } = await json("ps") as { processes: { name: string; status: string }[] };
+  return processes.find((entry) => entry.name === name)!.status;
+}
+
+describe("rack up", () => {
+  it("P-05: what was confirmed is there after kill and start, whoever did the killing", async () => {
+    const file = contentOf(200_000);
+    await rig.file("data.bin", file);
+    const it = await up();
+    const put = await json("put", "--to", "b", "data.bin");
+    assert.equal(put["confirmedMessages"], put["messages"]);
+
+    const killed = await json("kill", "b");
+    assert.equal(await stateOf("b"), "dead");
+    await refused(1, /failed: connect: timeout/, "get", "--from", "b", "data.bin", "copy.bin");
+    await refused(64, /Cannot kill b: it has no power/, "kill", "b");
+    const started = await json("start", "b");
+    assert.ok(Number(started["atPs"]) > Number(killed["atPs"]));
+    const got = await json("get", "--from", "b", "data.bin", "copy.bin");
+    assert.equal(got["sha256"], put["sha256"]);
+    assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), file);
+
+    // kill -9 by somebody else is the same event.
+    Deno.kill(pidOf(it, "b"), "SIGKILL");
+    await eventually("b is seen dead", async () => await stateOf("b") === "dead");
+    await rack("start", "b");
+    await rack("get", "--from", "b", "data.bin", "again.bin");
+    assert.deepEqual(await Deno.readFile(`${rig.cache}/again.bin`), file);
+    const lines = (await Deno.readTextFile(`${it.directory}/faults.jsonl`)).trim().split("\n");
+    assert.deepEqual(
+      lines.map((line) => JSON.parse(line)).map(({ action, nodes }) => `${action} ${nodes}`),
+      ["kill b", "start b", "kill b", "start b"],
+    );
+
+    assert.deepEqual((await json("ls", "--from", "b"))["objects"], [
+      { name: "data.bin", length: 200_000 },
+    ]);
+    await refused(
+      1,
+      /not-found; rack ls says what is there/,
+      "get",
+      "--from",
+      "b",
+      "nothing",
+      "copy.bin",
+    );
+    assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), file);
+    assert.match(await rack("down"), /is down: 8 processes ended/);
+    assert.deepEqual(rig.processes(), []);
+  });
+
+  it("P-05: start says why a host with a torn SCM file ends, and the file stays as it is", async () => {
+    const { directory } = await up();
+    await rack("kill", "b");
+    const torn = contentOf(1_000);
+    await Deno.writeFile(`${directory}/scm/b.scm`, torn);
+    await refused(2, /has just gone down: b ended .*\n.*the file has 1000 B/, "start", "b");
+    assert.deepEqual(await Deno.readFile(`${directory}/scm/b.scm`), torn);
+    await rig.gone(2_000);
+  });
+
+  it("goes on when timekeeper and nats are killed: the supervisor starts them again", async () => {
+    const it = await up();
+    await rig.file("data.bin", contentOf(30_000));
+    await rack("put", "--to", "b", "data.bin");
+    for (const servant of ["timekeeper", "nats"]) {
+      const before = pidOf(it, servant);
+      await rack("kill", servant);
+      await rack("start", servant);
+      assert.notEqual(pidOf(it, servant), before);
+      await rack("get", "--from", "b", "data.bin", "copy.bin");
+      assert.deepEqual(await Deno.readFile(`${rig.cache}/copy.bin`), contentOf(30_000));
+    }
+    // A new timekeeper knows neither processes nor orders of the one before: it learns of them.
+    await rack("kill", "b");
+    assert.equal(await stateOf("b"), "dead");
+  });
+
+  it("lets time be stopped, stepped, paced and asked for", async () => {
+    await up();
+    const paused = await json("pause");
+    assert.equal(paused["paused"], true);
+    const at = Number(paused["virtualPs"]) + 3e9;
+    await rack("kill", "a", "--at", `${at}ps`);
+    await refused(64, /already/, "kill", "a", "--at", `${at + 1}ps`);
+    await refused(64, /1 us is past: expected .* or later/, "kill", "b", "--at", "1us");
+    assert.match(await rack("why"), /Virtual time is .*: paused\./);
+    const stepped = await json("until", `${at - 1e9}ps`);
+    assert.deepEqual([stepped["limitPs"], stepped["nextPs"]], [at - 1e9, at]);
+    await json("step");
+    assert.equal(await stateOf("a"), "dead");
+    await rack("start", "a");
+    await refused(1, /S907 has not happened/, "until", "b-rnic:S907");
+    assert.equal((await json("pace", "10ms/s"))["psPerSecond"], 1e10);
+    assert.equal((await json("pace", "max"))["psPerSecond"], 0);
+    await refused(
+      64,
+      /The pace is "0us\/s": expected a rate such as 10us\/s, or max/,
+      "pace",
+      "0us/s",
+    );
+    assert.match(await rack("logs", "supervisor"), /a died \(SIGKILL\)/);
+  });
+
+  it("stops at a step of the document's, in the middle of a transfer", async () => {
+    await json("up", PAIR, "--ddio", "off");
+    await rack("pause");
+    await rig.file("data.bin", contentOf(100_000));
+    const put = rig.run(["put", "--to", "b", "data.bin"], { cwd: rig.cache });
+    await eventually("the order is there", async () => {
+      return ((await json("ps"))["clock"] as { nextPs: number | null }).nextPs !== null;
+    });
+    const stopped = await json("until", "b-rnic:S907");
+    assert.equal(stopped["paused"], true);
+    const { code, stderr } = await rig.run(["put", "--to", "b", "data.bin", "--timeout", "1"], {
+      cwd: rig.cache,
+    });
+    assert.deepEqual([code, stderr.includes("has no result after 1 s")], [2, true], stderr);
+    await rack("resume");
+    const ended = await put;
+    assert.equal(ended.code, 0, ended.stderr);
+    assert.match(ended.stderr, /Time is held at .*: put waits for rack resume/);
+  });
+
+  it("leaves nothing when its supervisor is killed: down ends the rest", async () => {
+    const it = await up();
+    Deno.kill(pidOf(it, "supervisor"), "SIGKILL");
+    await rack("down", "--run", it.run);
+    assert.deepEqual(rig.processes(), []);
+  });
+
+  it("takes down what it has started when it is interrupted", async () => {
+    const command = rig.start(["up", PAIR, "--ddio", "on"], { detached: true });
+    await rig.up(3);
+    command.interrupt();
+    assert.equal((await command.ended).code, 130);
+    await rig.gone(2_000);
+  });
+});
+
+describe("a rack command with something wrong", () => {
+  it("says by itself whom time waits for when it does not move", async () => {
+    await rig.file("busy.ts", "export default function* () { while (true); }\n");
+    const scenario = await rig.file(
+      "busy.yaml",
+      "name: busy\nhosts: { a: {} }\nprograms: [{ on: a, run: ./busy.ts }]\n",
+    );
+    const command = rig.start(["run", scenario]);
+    await rig.up(5);
+    // Time has stood still for 3 s before that is said.
+    await sleep(6_000);
+    command.kill("SIGTERM");
+    const { code, stderr } = await command.ended;
+    assert.equal(code, 143);
+    assert.match(stderr, /time is not moving: it waits for a, busy for \d/);
+    await rig.gone(2_000);
+  });
+
+  it("says what was found and what was expected, with exit code 64", async () => {
+    await refused(64, /No rack is up: rack up SCENARIO/, "ps");
+    await refused(64, /stands for 2 runs.*choose --ddio off\|on/, "up", PAIR);
+    await refused(64, /--run is "x": 0 runs are called so/, "ps", "--run", "x");
+    await refused(64, /unknown command 'dwon'/, "dwon");
+    await refused(64, /Cannot read the scenario/, "up", "nothing.yaml");
+    const { run } = await up();
+    await refused(
+      64,
+      /There is no x in .*: expected one of nats, timekeeper, a, a-rnic/,
+      "kill",
+      "x",
+    );
+    await refused(64, /Cannot start b: b has power/, "start", "b");
+    await refused(64, /--from is "tor": expected one of a, b/, "ls", "--from", "tor");
+    await refused(64, /--on is "b": expected one of a/, "ls", "--from", "b", "--on", "b");
+    await refused(64, /"soon here": expected a time/, "until", "soon here");
+    await refused(64, /is up: rack down ends it first/, "runs", "rm", run);
+    await rack("down");
+    assert.match(await rack("runs", "rm", run), /1 removed/);
+  });
+});

@@ -1,0 +1,148 @@
+/** `rack compose` as a person calls it: what is in the folder, and what is refused. */
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import { ROOT } from "../../console/base/paths.ts";
+
+const PAIR = `${ROOT}/scripts/scenarios/persist_pair.yaml`;
+const ONE_RUN = ["--method", "persist-opcode", "--ddio", "off"] as const;
+
+describe("rack compose", () => {
+  let folder: string;
+
+  beforeEach(async () => {
+    folder = await Deno.realPath(await Deno.makeTempDir({ prefix: "rackmesh-compose-" }));
+    await Deno.writeFile(`${folder}/data.bin`, new Uint8Array([1, 2, 3]));
+  });
+
+  afterEach(() => Deno.remove(folder, { recursive: true }));
+
+  async function compose(...args: string[]): Promise<{ code: number; error: string }> {
+    const { code, stderr } = await new Deno.Command(Deno.execPath(), {
+      args: [
+        "run",
+        "--quiet",
+        "--no-check",
+        "--no-prompt",
+        "--allow-all",
+        "--config",
+        `${ROOT}/deno.json`,
+        `${ROOT}/scripts/rack.ts`,
+        "compose",
+        ...args,
+      ],
+      cwd: folder,
+    }).output();
+    return { code, error: new TextDecoder().decode(stderr) };
+  }
+
+  const mode = async (path: string) => (await Deno.stat(`${folder}/${path}`)).mode! & 0o777;
+  const text = (path: string) => Deno.readTextFile(`${folder}/${path}`);
+
+  async function runFile(): Promise<RunFile> {
+    return JSON.parse(await text("out/run.json")) as RunFile;
+  }
+
+  it("writes a folder of the user's own, with all that containers are given", async () => {
+    const result = await compose(PAIR, ...ONE_RUN, "--input", "data.bin", "--out", "out");
+    assert.deepEqual([result.code, await mode("out")], [0, 0o700], result.error);
+    const { run, inputs, livenessMs, partitions } = await runFile();
+    const place = "inputs/a/0-data.bin";
+    assert.deepEqual(inputs, { a: { "data.bin": `/etc/rackmesh/${place}` } });
+    assert.deepEqual([...await Deno.readFile(`${folder}/out/${place}`)], [1, 2, 3]);
+    // Whatever user a container has must be able to read it.
+    for (const file of [place, "run.json", "nats.conf", "compose.yaml"]) {
+      assert.equal(await mode(`out/${file}`), 0o644, file);
+    }
+    assert.ok(livenessMs > 0, "nobody else sees a container die");
+    assert.match(await text("out/.env"), new RegExp(`^COMPOSE_PROJECT_NAME=${run}\n`));
+    assert.equal((await text("out/.env")).match(/^RACKMESH_PASSWORD/gm)?.length, 7);
+    assert.equal(partitions.length, 5);
+  });
+
+  it("keeps passwords to one file that is the user's alone, new ones each time", async () => {
+    const arguments_ = [PAIR, ...ONE_RUN, "--input", "data.bin", "--out"];
+    for (const out of ["out", "again"]) assert.equal((await compose(...arguments_, out)).code, 0);
+    assert.equal(await mode("out/.env"), 0o600);
+    const passwords = async (out: string) =>
+      [...(await text(`${out}/.env`)).matchAll(/PASSWORD_\d+=(.{33})/g)].map(([, word]) => word!);
+    const both = [...await passwords("out"), ...await passwords("again")];
+    assert.equal(new Set(both).size, 14);
+    for (const file of ["compose.yaml", "nats.conf", "run.json"]) {
+      const content = await text(`out/${file}`);
+      for (const word of both) assert.ok(!content.includes(word), file);
+    }
+  });
+
+  it("takes a program of the user's, with what it imports beside it", async () => {
+    await Deno.mkdir(`${folder}/mine`);
+    await Deno.writeTextFile(`${folder}/mine/part.ts`, "export const text = 'hello';\n");
+    await Deno.writeTextFile(
+      `${folder}/mine/program.ts`,
+      `import type { Steps } from "../elsewhere/program.ts";\n` +
+        `import { text } from "./part.ts";\n` +
+        `export default function* (): Steps<void> { text; }\n`,
+    );
+    await scenario("run: ./mine/program.ts");
+    const result = await compose("scenario.yaml", "--out", "out");
+    assert.equal(result.code, 0, result.error);
+    const place = "/etc/rackmesh/programs/0";
+    assert.deepEqual((await runFile()).programs, { "./mine/program.ts": `${place}/program.ts` });
+    for (const file of ["program.ts", "part.ts"]) {
+      assert.equal(await text(`out/programs/0/${file}`), await text(`mine/${file}`));
+      assert.ok((await text("out/compose.yaml")).includes(`${place}/${file}:ro`), file);
+    }
+  });
+
+  it("refuses a program that needs a file from elsewhere, which a container would not have", async () => {
+    await Deno.mkdir(`${folder}/mine`);
+    await Deno.writeTextFile(`${folder}/elsewhere.ts`, "export const text = 'hello';\n");
+    await Deno.writeTextFile(
+      `${folder}/mine/program.ts`,
+      `import { text } from "../elsewhere.ts";\nexport default function* () { text; }\n`,
+    );
+    await scenario("run: ./mine/program.ts");
+    const { code, error } = await compose("scenario.yaml", "--out", "out");
+    assert.equal(code, 64);
+    assert.match(error, /program\.ts .*imports .*elsewhere\.ts: expected files of its folder only/);
+  });
+
+  it("asks for one run of a scenario that stands for several", async () => {
+    const { code, error } = await compose(PAIR, "--input", "data.bin", "--out", "out");
+    assert.equal(code, 64);
+    assert.match(error, /choose one with --method and --ddio.*"persist-opcode, ddio off"/);
+  });
+
+  it("does not write into a folder that is in use", async () => {
+    await Deno.mkdir(`${folder}/out`);
+    await Deno.writeTextFile(`${folder}/out/notes.txt`, "mine");
+    const { code, error } = await compose(PAIR, ...ONE_RUN, "--input", "data.bin", "--out", "out");
+    assert.equal(code, 64);
+    assert.match(error, /notes\.txt: expected an empty folder/);
+    assert.deepEqual([...Deno.readDirSync(`${folder}/out`)].map(({ name }) => name), ["notes.txt"]);
+  });
+
+  it("refuses a host that is called as a container of the rack's own", async () => {
+    await scenario("run: put, to: nats, method: persist-opcode, bytes: 4KiB", "nats");
+    const { code, error } = await compose("scenario.yaml", "--out", "out");
+    assert.equal(code, 64);
+    assert.match(error, /called nats, as a container of the rack's own is/);
+  });
+
+  it("refuses captures, which containers do not record", async () => {
+    await scenario("run: put, to: b, method: persist-opcode, bytes: 4KiB");
+    const file = `${folder}/scenario.yaml`;
+    await Deno.writeTextFile(file, "capture: { pcap: true }\n", { append: true });
+    const { code, error } = await compose("scenario.yaml", "--out", "out");
+    assert.equal(code, 64);
+    assert.match(error, /asks for captures \(pcap\), which containers do not record.*rack run/);
+  });
+
+  function scenario(program: string, second = "b"): Promise<void> {
+    return Deno.writeTextFile(
+      `${folder}/scenario.yaml`,
+      `name: own\nseed: 7\nprofile: clx-optane-cx5\nhosts:\n  a: {}\n  ${second}: { ddio: off }\n` +
+        `programs:\n  - { on: a, ${program} }\n`,
+    );
+  }
+});

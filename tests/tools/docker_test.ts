@@ -1,0 +1,53 @@
+/**
+ * A rack in containers, proved by `docker/prove.sh` where a Docker engine is running. Where none is, the
+ * test is skipped and says why: an engine is a machine's matter and not started for a test.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { ROOT } from "../../console/base/paths.ts";
+
+const PROOF_TIMEOUT_MS = 15 * 60_000;
+const ANSWER_TIMEOUT_MS = 10_000;
+
+/** Why a command cannot be used here; undefined where it ran and succeeded. */
+async function whyNot(name: string, args: string[]): Promise<string | undefined> {
+  try {
+    const signal = AbortSignal.timeout(ANSWER_TIMEOUT_MS);
+    const { success, stderr } = await new Deno.Command(name, { args, signal }).output();
+    if (success) return undefined;
+    const [said] = new TextDecoder().decode(stderr).trim().split("\n");
+    return `${name} ${args.join(" ")} says: ${said || "nothing"}`;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return `there is no ${name}`;
+    throw error;
+  }
+}
+
+/** Why there can be no proof here. */
+async function whySkipped(): Promise<string | undefined> {
+  const engine = await whyNot("docker", ["info", "--format", "{{.ServerErrors}}"]) ??
+    // Older clients exit with 0 where no engine answers.
+    await whyNot("docker", ["ps", "--quiet"]);
+  if (engine !== undefined) return engine;
+  if (await whyNot("docker", ["compose", "version"]) === undefined) return undefined;
+  return await whyNot("docker-compose", ["version"]);
+}
+
+const reason = await whySkipped();
+if (reason !== undefined) console.log(`docker/prove.sh is skipped: ${reason}`);
+
+describe("A rack in containers", () => {
+  const name = "runs to the same digest, and loses and regains power by docker kill and start";
+  (reason === undefined ? it : it.skip)(
+    reason === undefined ? name : `${name} (${reason})`,
+    async () => {
+      const { code, stdout, stderr } = await new Deno.Command("bash", {
+        args: [`${ROOT}/docker/prove.sh`],
+        signal: AbortSignal.timeout(PROOF_TIMEOUT_MS),
+      }).output();
+      const said = new TextDecoder().decode(stdout);
+      assert.equal(code, 0, said + new TextDecoder().decode(stderr));
+      assert.ok(said.match(/^ok {3}/gm)!.length >= 10, `It proved too little:\n${said}`);
+    },
+  );
+});

@@ -1,0 +1,80 @@
+/** What scenarios may say is what there is: shipped files parse, and every word has its program. */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { lookahead, makePlan, PACKINGS, partitionsOf } from "../../fabric/rack/build/topology.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import {
+  CRC_MAKERS,
+  METHODS,
+  POLICIES,
+  PROGRAMS,
+  SERVICES,
+  UPDATES,
+  VERIFY_METHODS,
+} from "../../fabric/rack/plan/vocabulary.ts";
+import * as compound from "../../nodes/host/programs/append/compound_methods.ts";
+import * as protocol from "../../nodes/host/programs/common/persist_protocol.ts";
+import { CRC_MAKERS as CRC_BY } from "../../nodes/host/programs/persist/put_verify.ts";
+import { PROGRAMS as SHIPPED } from "../../nodes/host/programs/programs.ts";
+
+const FOLDER = new URL("../../scripts/scenarios/", import.meta.url);
+
+/** How many hosts some of the files are about, and how many runs they stand for. */
+const SHAPES: Readonly<Record<string, { readonly hosts: number; readonly runs: number }>> = {
+  "persist_pair.yaml": { hosts: 2, runs: 2 * METHODS.length },
+  "persist_pair_kill.yaml": { hosts: 2, runs: 2 * METHODS.length },
+  "append_pair.yaml": { hosts: 2, runs: 2 * METHODS.length },
+  "lossy_pair.yaml": { hosts: 2, runs: 2 * METHODS.length },
+  "verify_pair.yaml": { hosts: 2, runs: 2 * VERIFY_METHODS.length },
+  "verify_faults.yaml": { hosts: 2, runs: 2 },
+  "leaf_spine.yaml": { hosts: 4, runs: 1 },
+  "rack_8.yaml": { hosts: 8, runs: 1 },
+  "rack_32.yaml": { hosts: 32, runs: 1 },
+};
+
+const FILES = [...Deno.readDirSync(FOLDER)].map(({ name }) => name).filter((name) =>
+  name.endsWith(".yaml")
+).toSorted();
+
+describe("shipped scenarios", () => {
+  for (const file of FILES) {
+    it(`${file} makes racks that can be packed in every way`, () => {
+      const scenario = parseScenario(Deno.readTextFileSync(new URL(file, FOLDER)), file);
+      assert.equal(scenario.name, file.replace(".yaml", "").replaceAll("_", "-"));
+      for (const plan of variants(scenario, { input: "data.bin" }).map(makePlan)) {
+        for (const packing of PACKINGS) {
+          const distance = lookahead(plan, partitionsOf(plan, packing)).flat();
+          assert.ok(distance.every((ps) => ps > 0));
+        }
+      }
+    });
+  }
+
+  for (const [file, { hosts, runs }] of Object.entries(SHAPES)) {
+    it(`${file} is about ${hosts} hosts and stands for ${runs} runs`, () => {
+      const scenario = parseScenario(Deno.readTextFileSync(new URL(file, FOLDER)), file);
+      assert.equal(scenario.hosts.length, hosts);
+      assert.equal(variants(scenario).length, runs);
+    });
+  }
+});
+
+describe("vocabulary", () => {
+  it("names the programs that there are", () => {
+    for (const name of [...Object.keys(PROGRAMS), ...SERVICES]) {
+      assert.ok(Object.hasOwn(SHIPPED, name), `program ${name}`);
+    }
+  });
+
+  it("names the methods and policies that put knows", () => {
+    assert.deepEqual(METHODS.toSorted(), protocol.METHODS.toSorted());
+    assert.deepEqual(VERIFY_METHODS.toSorted(), protocol.VERIFY_METHODS.toSorted());
+    assert.deepEqual(POLICIES.toSorted(), protocol.POLICIES.toSorted());
+    assert.deepEqual(CRC_MAKERS.toSorted(), CRC_BY.toSorted());
+  });
+
+  it("names the updates that append knows", () => {
+    assert.deepEqual(UPDATES.toSorted(), compound.UPDATES.toSorted());
+  });
+});

@@ -1,0 +1,292 @@
+/**
+ * One packet of every opcode, as Wireshark reads it with and without our Lua dissector; and what a
+ * switch or a cable may do to a packet, which Wireshark does not judge and we do (`rocev2.md` §6).
+ */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { interfaceBlock, packetBlock, sectionBlock } from "../../fabric/capture/pcapng.ts";
+import { makeBth, MULTICAST_QPN } from "../../fabric/wire/roce/bth.ts";
+import { describeFrame } from "../../fabric/trace/describe.ts";
+import { markCongestion } from "../../fabric/wire/roce/frame_peek.ts";
+import {
+  attachHint,
+  attachRange,
+  encodeHint,
+  type HintGroup,
+  hintParts,
+} from "../../fabric/wire/roce/hint.ts";
+import { HINT_KINDS } from "../../fabric/wire/roce/hint_eth.ts";
+import { ipv4Checksum } from "../../fabric/wire/roce/ipv4.ts";
+import {
+  OPCODE,
+  OPCODE_ROWS,
+  type OpcodeName,
+  type OpcodeRow,
+  opcodeRow,
+} from "../../fabric/wire/roce/opcode.ts";
+import {
+  decodePacket,
+  encodePacket,
+  type Extensions,
+  isRefusal,
+  type RocePacket,
+} from "../../fabric/wire/roce/packet.ts";
+import { PERSIST_ETH } from "../../fabric/wire/roce/persist_eth.ts";
+import { DOCUMENT_HINT, VENDOR_EXTENSIONS } from "../../fabric/wire/roce/vendor_testing.ts";
+import { dissectedRows, dissectorText, HEADERS } from "../../scripts/wireshark/dissector.ts";
+import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
+
+const missing = tsharkMissing();
+if (missing !== undefined) console.log(`what Wireshark reads is SKIPPED: ${missing}`);
+const withTshark = missing === undefined ? it : it.skip;
+
+const EXTENSIONS: Required<Extensions> = {
+  reth: { va: 0x7f00_1234_5000n, rkey: 0x12a5c, length: 32 },
+  persistEth: PERSIST_ETH,
+  aeth: { syndrome: 0x1f, msn: 7 },
+  deth: { qKey: 0x1111_1111, reserved: 0, sourceQpn: 0x33 },
+  atomicEth: { va: 0x7f00_1234_5000n, rkey: 0x12a5c, swapAdd: 5n, compare: 42n },
+  atomicAckEth: { original: 37n },
+  immdt: { immediate: 0xdead_beef },
+  ieth: { rkey: 0xabcd },
+  feth: { reserved: 0, select: 0, placement: 2 },
+  ...VENDOR_EXTENSIONS,
+};
+/** H-03: twelve messages are coming that name no memory, for one object. */
+const UNTAGGED: HintGroup = {
+  destQpn: 0x222,
+  sourceQpn: 99,
+  entries: [{
+    kinds: HINT_KINDS.receive,
+    operation: "send",
+    messages: 12,
+    sequence: 1,
+    rkey: 0,
+    length: 0,
+    va: 0n,
+    objects: [7n],
+  }],
+};
+/** No payload that Wireshark takes for another protocol (`rocev2.md` §6.2). */
+const TEXT = new TextEncoder().encode("thirty-two bytes, that is enough");
+
+/** A packet of this row, with the extension headers that it has. */
+function frameOf(row: OpcodeRow): Uint8Array<ArrayBuffer> {
+  const bytes = typeof row.payload === "number" ? row.payload : TEXT.length;
+  const extensions = Object.fromEntries(row.headers.map((name) => [name, EXTENSIONS[name]]));
+  return encodePacket({
+    destinationMac: 0x0200_0000_0002,
+    sourceMac: 0x0200_0000_0001,
+    sourceAddress: 0x0a00_0001,
+    destinationAddress: 0x0a00_0002,
+    dscp: 0,
+    ecn: 2,
+    ttl: 64,
+    identification: row.code,
+    udpSourcePort: 0xc242,
+    bth: makeBth({ opcode: row.code, destQpn: 0x22, psn: row.code }),
+    payload: TEXT.slice(0, bytes),
+    ...extensions,
+  });
+}
+
+/** A number as Wireshark prints it: with as many digits as the text that is to be equal has. */
+function hexText(value: bigint, like: string): string {
+  return `0x${value.toString(16).padStart(like.length - 2, "0")}`;
+}
+
+function changed(
+  frame: Uint8Array<ArrayBuffer>,
+  change: (copy: Uint8Array<ArrayBuffer>, view: DataView) => void,
+): Uint8Array<ArrayBuffer> {
+  const copy = frame.slice();
+  change(copy, new DataView(copy.buffer));
+  return copy;
+}
+
+describe("Wireshark", () => {
+  let folder: string;
+  beforeAll(async () => void (folder = await Deno.makeTempDir({ prefix: "rackmesh-wire-" })));
+  afterAll(() => Deno.remove(folder, { recursive: true }));
+
+  function written(name: string, frames: readonly Uint8Array<ArrayBuffer>[]): string {
+    const port = { name: "a-rnic:1", description: "a port", bitsPerSecond: 100e9 };
+    const blocks = [
+      sectionBlock({ application: "rackmesh", comment: name }),
+      interfaceBlock(port),
+      ...frames.map((bytes, i) =>
+        packetBlock({ interface: 0, time: 1000 * i, direction: "out", bytes, comment: "" })
+      ),
+    ];
+    const path = `${folder}/${name}.pcapng`;
+    Deno.writeFileSync(path, new Uint8Array(blocks.flatMap((block) => [...block])));
+    return path;
+  }
+
+  withTshark("reads a packet of every opcode without a complaint", async () => {
+    const path = written("opcodes", OPCODE_ROWS.map(frameOf));
+    assert.deepEqual(await complaints(path), []);
+    const fields = ["infiniband.bth.opcode", "infiniband.bth.psn", "ip.id"] as const;
+    const rows = await tsharkFields(path, { fields });
+    assert.deepEqual(
+      rows.map((row) => Number(row["infiniband.bth.opcode"])),
+      OPCODE_ROWS.map(({ code }) => code),
+    );
+  });
+
+  withTshark("reads by our dissector what it does not know, in describe.ts's numbers", async () => {
+    const known = dissectedRows();
+    assert.ok(OPCODE_ROWS.every((row) => !row.vendor || known.includes(row)), "all of ours");
+    const path = written("vendor", OPCODE_ROWS.map(frameOf));
+    assert.deepEqual(await complaints(path, true), []);
+    const fields = [
+      "_ws.col.Info",
+      "rackmesh.opcode",
+      "rackmesh.reth.va",
+      "rackmesh.reth.rkey",
+      "rackmesh.reth.length",
+      "rackmesh.persistEth.version",
+      "rackmesh.aeth.msn",
+      "rackmesh.immdt.immediate",
+      "rackmesh.feth.placement",
+      "rackmesh.payload",
+      "rackmesh.icrc",
+    ] as const;
+    const rows = await tsharkFields(path, { fields, lua: true, filter: "rackmesh" });
+    assert.equal(rows.length, known.length);
+    for (const [i, row] of known.entries()) {
+      const read = rows[i]!, frame = frameOf(row);
+      const words = describeFrame(frame);
+      assert.ok(read["_ws.col.Info"].startsWith(`${row.name} QP=0x000022 PSN=${row.code}`));
+      assert.ok(words.includes(row.name), words);
+      assert.equal(Number(read["rackmesh.opcode"]), row.code);
+      const expected = (header: keyof Extensions, value: number) =>
+        row.headers.includes(header) ? value : 0;
+      assert.equal(Number(read["rackmesh.reth.va"]), expected("reth", 0x7f00_1234_5000));
+      assert.equal(Number(read["rackmesh.reth.rkey"]), expected("reth", 0x12a5c));
+      assert.equal(Number(read["rackmesh.reth.length"]), expected("reth", 32));
+      assert.equal(Number(read["rackmesh.persistEth.version"]), expected("persistEth", 1));
+      assert.equal(Number(read["rackmesh.aeth.msn"]), expected("aeth", 7));
+      assert.equal(Number(read["rackmesh.immdt.immediate"]), expected("immdt", 0xdead_beef));
+      assert.equal(Number(read["rackmesh.feth.placement"]), expected("feth", 2));
+      const payload = typeof row.payload === "number" ? row.payload : TEXT.length;
+      assert.equal(read["rackmesh.payload"], TEXT.slice(0, payload).toHex());
+      const end = 14 + new DataView(frame.buffer, frame.byteOffset).getUint16(16);
+      assert.equal(read["rackmesh.icrc"], `0x${frame.slice(end - 4, end).toHex()}`);
+    }
+  });
+
+  withTshark("reads every field of every header of ours by its name", async () => {
+    const known = dissectedRows();
+    const path = written("headers", known.map(frameOf));
+    const cells = known.flatMap(({ headers }, row) =>
+      headers.flatMap((header) =>
+        HEADERS[header].filter(([name]) => name !== "reserved").map(([name]) => {
+          const values = EXTENSIONS[header] as unknown as Record<string, bigint | number | boolean>;
+          return { row, field: `rackmesh.${header}.${name}`, value: BigInt(values[name]!) };
+        })
+      )
+    );
+    const fields = [...new Set(cells.map(({ field }) => field))];
+    const rows = await tsharkFields(path, { fields, lua: true });
+    for (const { row, field, value } of cells) {
+      assert.equal(rows[row]![field], hexText(value, rows[row]![field]!), field);
+    }
+    assert.ok(cells.length > 40, `${cells.length} fields`);
+  });
+
+  withTshark("H-07, H-31: reads the document's hint in each packet that can carry it", async () => {
+    const carrier = (opcode: OpcodeName, change: Partial<RocePacket> = {}): RocePacket => {
+      const row = opcodeRow(OPCODE[opcode])!;
+      const packet = decodePacket(frameOf(row));
+      if (isRefusal(packet)) assert.fail(packet.refused);
+      return { ...packet, ...change };
+    };
+    const message = DOCUMENT_HINT;
+    const send = carrier("RC SEND ONLY"), payload = encodeHint(message);
+    const bth = makeBth({ opcode: OPCODE["UD SEND ONLY"], destQpn: MULTICAST_QPN, psn: 1 });
+    const noBytes = { reth: { ...EXTENSIONS.reth, length: 0 }, payload: new Uint8Array() };
+    const read = carrier("RC RDMA READ REQUEST", noBytes);
+    const write = carrier("RC RDMA WRITE ONLY", noBytes);
+    const packets = [
+      send,
+      carrier("VENDOR HINT", hintParts(message)),
+      carrier("UD SEND ONLY", { bth, payload }),
+      attachHint(send, { form: "header", message }),
+      attachHint(send, { form: "payload", message }),
+      attachHint(carrier("RC RDMA WRITE ONLY"), { form: "header", message }),
+      attachRange(read, 4096),
+      attachRange(write, 1 << 20),
+      carrier("VENDOR HINT", hintParts({ ...message, groups: [UNTAGGED] })),
+    ];
+    const path = written("hints", packets.map(encodePacket));
+    assert.deepEqual(await complaints(path), []);
+    assert.deepEqual(await complaints(path, true), []);
+    const framesWith = async (filter: string) =>
+      (await tsharkFields(path, { fields: ["frame.number"], lua: true, filter }))
+        .map((row) => Number(row["frame.number"]));
+    const all = [2, 3, 4, 5, 6];
+    for (const { sourceQpn, destQpn, entries } of message.groups) {
+      const group = `rackmesh.hintGroup.sourceQpn == ${sourceQpn}`;
+      assert.deepEqual(
+        await framesWith(`${group} and rackmesh.hintGroup.destQpn == ${destQpn}`),
+        all,
+      );
+      for (const { va, rkey, length, sequence } of entries) {
+        const words = { va, rkey, length, sequence };
+        const filter = Object.entries(words).map(([name, value]) =>
+          `rackmesh.hintEntry.${name} == ${value}`
+        );
+        assert.deepEqual(await framesWith(filter.join(" and ")), all);
+      }
+    }
+    const untagged = "rackmesh.hintEntry.messages == 12 and rackmesh.hintEntry.operation == 2";
+    assert.deepEqual(await framesWith(`${untagged} and rackmesh.hintObject.identity == 7`), [9]);
+    assert.deepEqual(await framesWith(`rackmesh.hintTrailer.bytes == ${payload.length}`), [5]);
+    const fields = [
+      "rackmesh.hint.form",
+      "rackmesh.hint.range",
+      "rackmesh.hintEth.sequence",
+    ] as const;
+    const rows = await tsharkFields(path, { fields, lua: true });
+    assert.deepEqual(rows.map((row) => row["rackmesh.hint.form"]), [
+      ...["", "", "", "1", "2", "1", "3", "3", ""],
+    ]);
+    assert.deepEqual(rows.slice(6, 8).map((row) => row["rackmesh.hint.range"]), [
+      "4096",
+      "1048576",
+    ]);
+    assert.equal(Number(rows[1]!["rackmesh.hintEth.sequence"]), message.sequence);
+  });
+
+  it("has a dissector that is made from the tables", async () => {
+    const file = new URL("../../scripts/wireshark/rackmesh.lua", import.meta.url);
+    assert.equal(await Deno.readTextFile(file), dissectorText(), "make it anew: see dissector.ts");
+  });
+
+  withTshark("§7 #71 a flipped bit breaks the ICRC, a mark and a hop do not", async () => {
+    const row = OPCODE_ROWS.find(({ code }) => code === OPCODE["RC RDMA WRITE ONLY"])!;
+    const frame = frameOf(row);
+    const flipped = changed(frame, (copy) => copy[80]! ^= 1);
+    const marked = markCongestion(frame);
+    const hopped = changed(frame, (copy, view) => {
+      copy[14 + 8]! -= 1;
+      view.setUint16(14 + 10, 0);
+      view.setUint16(14 + 10, ipv4Checksum(view, 14));
+    });
+    const verdicts = [frame, flipped, marked, hopped].map((bytes) => {
+      const packet = decodePacket(bytes);
+      return isRefusal(packet) ? packet.refused : "taken";
+    });
+    assert.deepEqual(verdicts, ["taken", "bad-icrc", "taken", "taken"]);
+    // Wireshark shows all four; the ICRC it prints is that of the frame, as it checks none.
+    const path = written("damage", [frame, flipped, marked, hopped]);
+    assert.deepEqual(await complaints(path), []);
+    const rows = await tsharkFields(path, {
+      fields: ["ip.dsfield.ecn", "ip.ttl", "infiniband.invariant.crc"],
+    });
+    assert.deepEqual(rows.map((each) => each["ip.dsfield.ecn"]), ["2", "2", "3", "2"]);
+    assert.deepEqual(rows.map((each) => each["ip.ttl"]), ["64", "64", "64", "63"]);
+    assert.equal(new Set(rows.map((each) => each["infiniband.invariant.crc"])).size, 1);
+  });
+});

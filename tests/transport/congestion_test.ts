@@ -1,0 +1,351 @@
+/**
+ * Eight hosts write to one (`rocev2.md` §3.9), with congestion control off and on, in all four ways:
+ * what each mechanism is for shows in what happens to the flows, to one that goes elsewhere, and to
+ * the switch's buffer. Then: lossless is lossless, whatever the cables are like.
+ */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { interfaceBlock, packetBlock, sectionBlock } from "../../fabric/capture/pcapng.ts";
+import { PORTS } from "../../fabric/node.ts";
+import { withCongestion } from "../../fabric/rack/build/congestion.ts";
+import type { NodePlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
+import { encodePfc } from "../../fabric/wire/roce/pfc.ts";
+import { type RackOptions, SimulatedRack } from "../support/simulated_rack.ts";
+import { RackBench } from "../support/process_rack.ts";
+import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
+
+const INCAST = Deno.readTextFileSync(
+  new URL("../../scripts/scenarios/incast.yaml", import.meta.url),
+);
+
+/** The shipped scenario without what is not named. */
+function scenario(on: { readonly pfc: boolean; readonly ecn: boolean }): string {
+  let text = INCAST;
+  if (!on.pfc) text = text.replace(/^ {2}pfc: .*\n/m, "");
+  if (!on.ecn) text = text.replace(/^ {2}ecn: .*\n/m, "").replace(/^ {2}dcqcn:\n( {4}.*\n)+/m, "");
+  return text;
+}
+
+interface Flow {
+  readonly to: string;
+  readonly status: string;
+  readonly throughputBps: number;
+  readonly partsBps: readonly number[];
+}
+
+interface Seen {
+  readonly flows: readonly Flow[];
+  /** The one that goes where nobody else writes to. */
+  readonly victim: Flow;
+  readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
+  /** A counter over all nodes. */
+  readonly total: (counter: string) => number;
+}
+
+function run(text: string, change?: RackOptions["change"]): Seen {
+  const rack = new SimulatedRack(text, change && { change }).run();
+  const all = rack.reports.filter(({ topic }) => topic === "result")
+    .map(({ value }) => value as unknown as Flow);
+  const statistics = rack.simulator.statistics();
+  return {
+    flows: all.filter(({ to }) => to === "r"),
+    victim: all.find(({ to }) => to === "v")!,
+    statistics,
+    total: (counter) =>
+      Object.values(statistics).reduce((sum, node) => sum + (node[counter] ?? 0), 0),
+  };
+}
+
+const DROPS = ["droppedQueueFull", "droppedHeadroom", "drop-receive-overrun"] as const;
+
+function drops({ total }: Seen): number {
+  return DROPS.reduce((sum, counter) => sum + total(counter), 0);
+}
+
+/** Jain's index over the flows' second half: 1 where all have the same, 1/n where one has it all. */
+function fairness({ flows }: Seen): number {
+  const rates = flows.map(({ partsBps }) =>
+    partsBps.slice(partsBps.length / 2).reduce((sum, rate) => sum + rate, 0)
+  );
+  const sum = rates.reduce((x, y) => x + y, 0);
+  return sum ** 2 / (rates.length * rates.reduce((x, y) => x + y * y, 0));
+}
+
+/** What the flows have together in their second half. */
+function sumBps({ flows }: Seen): number {
+  return flows.reduce((sum, { partsBps }) => {
+    const late = partsBps.slice(partsBps.length / 2);
+    return sum + late.reduce((x, y) => x + y, 0) / late.length;
+  }, 0);
+}
+
+describe("eight to one", () => {
+  let off: Seen, pfc: Seen, ecn: Seen, both: Seen;
+
+  beforeAll(() => {
+    off = run(scenario({ pfc: false, ecn: false }));
+    pfc = run(scenario({ pfc: true, ecn: false }));
+    ecn = run(scenario({ pfc: false, ecn: true }));
+    both = run(scenario({ pfc: true, ecn: true }));
+  });
+
+  it("writes what it writes, whatever is on", () => {
+    for (const seen of [off, pfc, ecn, both]) {
+      assert.equal(seen.flows.length, 8);
+      for (const { status } of [...seen.flows, seen.victim]) assert.equal(status, "done");
+    }
+  });
+
+  it("with nothing on: the queue is full, frames are dropped and sent again", () => {
+    assert.ok(off.total("droppedQueueFull") > 1_000);
+    assert.ok(off.total("retransmissions") > 1_000);
+    assert.ok(off.statistics["tor"]!["queuePeakBytes"]! > 1_000_000);
+    assert.ok(fairness(off) < 0.9, `${fairness(off)}`);
+    assert.ok(off.flows.some(({ partsBps }) => partsBps.includes(0)), "one waits for a time-out");
+    for (const counter of ["ecnMarked", "cnpsOut", "cnpsIn", "pausesOut", "pausesIn", "pausedPs"]) {
+      assert.equal(off.total(counter), 0, counter);
+    }
+  });
+
+  it("with PFC: nothing is dropped, the cable is full, senders are paused", () => {
+    assert.equal(drops(pfc), 0);
+    assert.equal(pfc.total("retransmissions"), 0);
+    assert.ok(sumBps(pfc) > 95e9, `${sumBps(pfc)}`);
+    assert.ok(fairness(pfc) > 0.99, `${fairness(pfc)}`);
+    const tor = pfc.statistics["tor"]!;
+    assert.ok(tor["pausesOut"]! > 500);
+    for (let i = 1; i <= 8; i++) {
+      const rnic = pfc.statistics[`s${i}-rnic`]!;
+      assert.ok(rnic["pausesIn"]! > 50 && rnic["pausedPs"]! > 1e9, `s${i}`);
+    }
+  });
+
+  it("with PFC: who writes elsewhere suffers with those who are paused", () => {
+    const late = (seen: Seen) => seen.victim.partsBps.slice(5).reduce((x, y) => x + y) / 5;
+    assert.ok(late(pfc) < 0.3 * late(off), `${late(pfc)} against ${late(off)}`);
+    assert.ok(late(both) > 3 * late(pfc), "DCQCN slows down those who cause it instead");
+  });
+
+  it("with ECN and DCQCN: few frames are dropped, and the queue stays between the thresholds", () => {
+    // Those of the first moments, before the first notification is back.
+    assert.ok(drops(ecn) < off.total("droppedQueueFull") / 10, `${drops(ecn)} drops`);
+    const { ecnMarked, queueMeanBytes } = ecn.statistics["tor"]!;
+    assert.ok(ecnMarked! > 100);
+    assert.ok(queueMeanBytes! > 100 * 1_024 && queueMeanBytes! < 400 * 1_024, `${queueMeanBytes}`);
+    assert.equal(ecn.statistics["r-rnic"]!["cnpsOut"], ecn.total("cnpsIn"));
+    assert.ok(ecn.total("rateCuts") > 50);
+    assert.equal(ecn.total("pausesOut"), 0);
+  });
+
+  it("with ECN and DCQCN: rates converge to fair shares", () => {
+    for (const seen of [ecn, both]) {
+      // Four other seeds have 0.97 to 0.99; in this one a flow without PFC is still behind: 0.94.
+      assert.ok(fairness(seen) > 0.93, `${fairness(seen)}`);
+      assert.ok(sumBps(seen) > 90e9, "and the cable is full");
+    }
+  });
+
+  it("with both: nothing is dropped, and hardly anybody is paused", () => {
+    assert.equal(drops(both), 0);
+    assert.equal(both.total("retransmissions"), 0);
+    assert.ok(both.total("pausesOut") < pfc.total("pausesOut") / 10);
+    assert.ok(both.total("pausedPs") < pfc.total("pausedPs") / 5);
+  });
+});
+
+/** Three to one for a moment, lossless, over cables of all kinds. */
+function lossless(fabric: string, rest = ""): string {
+  return `
+name: lossless
+fabric: { pfc: { xoff: 16KiB, xon: 8KiB }, ${fabric} }
+defaults: { services: none, scm: { size: 4KiB }, dram: 64MiB ${rest} }
+hosts: { s1: {}, s2: {}, s3: {}, r: {} }
+programs:
+  - { on: r, run: sink }
+  - { on: [s1, s2, s3], run: bulk, to: r, at: 100us, time: 300us, size: 64KiB, depth: 16 }
+`;
+}
+
+describe("lossless means that nothing is dropped for lack of room", () => {
+  const fabrics = [
+    "rate: 100Gbps, latency: 25ns",
+    "rate: 100Gbps, latency: 3us",
+    "rate: 25Gbps, latency: 500ns, mtu: 1024",
+    "rate: 400Gbps, latency: 1us",
+    "rate: 100Gbps, switch: { mode: store-and-forward, latency: 1us, queue: 16KiB }",
+    "rate: 100Gbps, mtu: 256",
+    "rate: 100Gbps, ecn: { kmin: 4KiB, kmax: 8KiB, pmax: 1 }, dcqcn: on",
+    "rate: 100Gbps, priorities: { dscp: 0, lossless: [0, 1] }",
+    "rate: 100Gbps, topology: leaf-spine, leaves: 2, spines: 1",
+  ];
+  for (const fabric of fabrics) {
+    it(fabric, () => {
+      const seen = run(lossless(fabric));
+      assert.equal(drops(seen), 0);
+      assert.equal(seen.total("retransmissions"), 0);
+      assert.ok(seen.total("pausesOut") > 0, "it was needed");
+      for (const { status } of seen.flows) assert.equal(status, "done");
+    });
+  }
+
+  it("also at a receiver whose bus is slower than its cable", () => {
+    const bus = "rate: 100Gbps, bus: { rate: 40Gbps, latency: 150ns }";
+    const seen = run(lossless(bus));
+    assert.equal(drops(seen), 0);
+    assert.ok(seen.statistics["r-rnic"]!["pausesOut"]! > 0);
+    assert.ok(seen.statistics["tor"]!["pausesIn"]! > 0);
+    const lossy = run(lossless(bus).replace(/pfc: \{.*?\}/, "pfc: off"));
+    assert.ok(lossy.total("drop-receive-overrun") > 0);
+  });
+
+  it("thanks to the headroom: with a quarter of it, frames are dropped", () => {
+    const seen = run(lossless("rate: 100Gbps, latency: 1us"), (plan) => ({
+      ...plan,
+      nodes: plan.nodes.map((node) => {
+        const pfc = node.kind === "switch" ? node.config.congestion?.pfc : undefined;
+        if (node.kind !== "switch" || !node.config.congestion || !pfc) return node;
+        const ports = pfc.ports.map((port) => ({
+          ...port,
+          headroomBytes: Math.floor(port.headroomBytes / 4),
+        }));
+        const congestion = { ...node.config.congestion, pfc: { ...pfc, ports } };
+        return { ...node, config: { ...node.config, congestion } };
+      }),
+    }));
+    assert.ok(seen.total("droppedHeadroom") > 0);
+  });
+
+  it("but a priority that is not lossless is dropped as ever", () => {
+    const seen = run(lossless("switch: { queue: 16KiB }, priorities: { dscp: 8, lossless: [3] }"));
+    assert.ok(seen.total("droppedQueueFull") > 0);
+    assert.equal(seen.total("pausesOut"), 0);
+  });
+});
+
+/** Three hosts, each behind a switch of its own in a ring: everybody writes two switches further. */
+function ring(fabric: string): SimulatedRack {
+  const text = `
+name: ring
+fabric: { pfc: { xoff: 128KiB, xon: 64KiB } ${fabric} }
+defaults: { services: none, scm: { size: 4KiB }, dram: 64MiB }
+hosts: { h1: {}, h2: {}, h3: {} }
+programs:
+  - { on: all, run: sink }
+  - { on: h1, run: bulk, to: h3, begin: 300us, time: 1ms, size: 64KiB, depth: 8 }
+  - { on: h2, run: bulk, to: h1, begin: 300us, time: 1ms, size: 64KiB, depth: 8 }
+  - { on: h3, run: bulk, to: h2, begin: 300us, time: 1ms, size: 64KiB, depth: 8 }
+`;
+  const { congestion } = parseScenario(text, "ring.yaml").fabric;
+  return new SimulatedRack(text, { change: (plan) => withCongestion(asRing(plan), congestion) });
+}
+
+/** All that is not for the switch's own host goes on clockwise. */
+function asRing(plan: RackPlan): RackPlan {
+  const tor = plan.nodes.find((node) => node.kind === "switch");
+  const cable = plan.cables.find(({ kind }) => kind === "network");
+  assert.ok(tor?.kind === "switch" && cable !== undefined);
+  const { forwarding } = tor.config;
+  const switches = [0, 1, 2].map((i): NodePlan => ({
+    name: `w${i + 1}`,
+    kind: "switch",
+    config: {
+      ...tor.config,
+      ports: 3,
+      forwarding: forwarding.map(([mac], host) => [mac, host === i ? 0 : 1] as const),
+    },
+  }));
+  const cables = [0, 1, 2].flatMap((i) => [
+    {
+      ...cable,
+      a: { node: `h${i + 1}-rnic`, port: PORTS.rnicNetwork },
+      b: { node: `w${i + 1}`, port: 0 },
+    },
+    { ...cable, a: { node: `w${i + 1}`, port: 1 }, b: { node: `w${(i + 1) % 3 + 1}`, port: 2 } },
+  ]);
+  return {
+    ...plan,
+    nodes: [...plan.nodes.filter((node) => node !== tor), ...switches],
+    cables: [...plan.cables.filter(({ kind }) => kind === "bus"), ...cables],
+  };
+}
+
+describe("a ring of lossless switches", () => {
+  /** Frames that the switches sent between two instants. */
+  function sentBetween(rack: SimulatedRack, from: number, to: number): number {
+    const sent = () => {
+      const all = rack.simulator.statistics();
+      return ["w1", "w2", "w3"].reduce((sum, name) => sum + all[name]!["sentFrames"]!, 0);
+    };
+    rack.run(from);
+    const before = sent();
+    rack.run(to);
+    return sent() - before;
+  }
+
+  it("comes to a deadlock: everybody waits for the next one, and nothing is dropped", () => {
+    const rack = ring("");
+    assert.ok(sentBetween(rack, PS_PER_US, 400 * PS_PER_US) > 100, "it began well");
+    assert.equal(sentBetween(rack, 600 * PS_PER_US, 1_200 * PS_PER_US), 0);
+    const statistics = rack.simulator.statistics();
+    for (const name of ["w1", "w2", "w3"]) {
+      assert.ok(statistics[name]!["pausesIn"]! > 1, "the pause is kept up");
+      assert.equal(statistics[name]!["droppedHeadroom"], 0);
+    }
+  });
+
+  it("does not where DCQCN keeps the queues below XOFF", () => {
+    const rack = ring(", ecn: { kmin: 2KiB, kmax: 8KiB, pmax: 1 }, dcqcn: { cnpInterval: 4us }");
+    assert.ok(sentBetween(rack, 500 * PS_PER_US, 1_200 * PS_PER_US) > 1_000);
+  });
+});
+
+describe("pause frames", () => {
+  const missing = tsharkMissing();
+  if (missing !== undefined) console.log(`what Wireshark reads is SKIPPED: ${missing}`);
+  const withTshark = missing === undefined ? it : it.skip;
+
+  withTshark("are read by Wireshark: priority and time (§3.9)", async () => {
+    const path = await Deno.makeTempFile({ suffix: ".pcapng" });
+    const port = { name: "a-rnic:1", description: "", bitsPerSecond: 100e9 };
+    const frames = [0xffff, 0].map((quanta) =>
+      encodePfc({ sourceMac: 0x0200_0000_0001, priorities: 1 << 3, quanta })
+    );
+    const blocks = [
+      sectionBlock({ application: "rackmesh", comment: "" }),
+      interfaceBlock(port),
+      ...frames.map((bytes, i) =>
+        packetBlock({ interface: 0, time: 1000 * i, direction: "out", bytes, comment: "" })
+      ),
+    ];
+    try {
+      await Deno.writeFile(path, new Uint8Array(blocks.flatMap((block) => [...block])));
+      const fields = ["macc.opcode", "macc.cbfc.enbv", "macc.cbfc.pause_time.c3"] as const;
+      const rows = await tsharkFields(path, { fields });
+      assert.deepEqual(rows.map((row) => Object.values(row)), [
+        ["0x0101", "0x0008", "65535"],
+        ["0x0101", "0x0008", "0"],
+      ]);
+      assert.deepEqual(await complaints(path), []);
+    } finally {
+      await Deno.remove(path);
+    }
+  });
+});
+
+describe("congestion control as processes", () => {
+  let bench: RackBench;
+  beforeAll(async () => void (bench = await RackBench.open()));
+  afterAll(() => bench.close());
+
+  it("gives the digest of the same rack in one process", async () => {
+    const text = lossless("ecn: { kmin: 4KiB, kmax: 16KiB, pmax: 0.5 }, dcqcn: on")
+      .replace("time: 300us", "time: 30us");
+    const one = await bench.run({ scenario: text, packing: "all" });
+    const many = await bench.run({ scenario: text, packing: "node" });
+    assert.equal(many.outcome.digest, one.outcome.digest);
+    const counters = one.outcome.finals[0]!.statistics["tor"]!;
+    assert.ok(counters["ecnMarked"]! > 0 && counters["pausesOut"]! > 0);
+  });
+});
