@@ -33,7 +33,7 @@ const MAY: Readonly<Record<(typeof LAYERS)[number], readonly string[]>> = {
   "nodes/make_node.ts": ["fabric", "nodes"],
   "console/server/app.ts": ["fabric", "nodes", "console"],
   "tests/crash/points.ts": ["fabric", "nodes", "console", "tests", "scripts"],
-  "scripts/rack.ts": ["fabric", "nodes", "console", "tests", "scripts"],
+  "scripts/rack.ts": ["fabric", "nodes", "console", "scripts"],
 };
 
 describe("checkImport between files", () => {
