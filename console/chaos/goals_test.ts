@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { TimedNote } from "../../fabric/audit.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
 import type { Blow } from "./chaos_actions.ts";
 import type { Evidence } from "./round_outcome.ts";
 import { firedBy, GOALS } from "./goals.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 const TEXT = "name: pair\nhosts: { a: {}, b: {} }\nprograms: []\n";
 const PLAN = makePlan(variants(parseScenario(TEXT, "pair.yaml"))[0]!);

@@ -3,13 +3,13 @@ import { describe, it } from "@std/testing/bdd";
 import type { TimedNote } from "../../fabric/audit.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { Life } from "../checks/run_record.ts";
 import type { Evidence } from "./round_outcome.ts";
 import { progressFindings, referenceOf } from "./progress.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 type Report = FinalReply["reports"][number];
 

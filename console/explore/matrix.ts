@@ -4,7 +4,6 @@
  * promised, so an unsafe cell has a counterexample, which is its proof.
  */
 import type { Architecture, PersistenceDomain } from "../../fabric/rack/plan/plan.ts";
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
@@ -12,6 +11,7 @@ import { table } from "../base/output.ts";
 import { exploreAll } from "./explore.ts";
 import { runRack } from "./rerun.ts";
 import { type Counterexample, EXPLORE_DEFAULTS, type ExploredRack } from "./types.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 /** One record, or a record and the tail that counts it: never the tail without the record. */
 export const MATRIX_UPDATES = ["single", "compound"] as const;

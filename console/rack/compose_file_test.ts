@@ -6,9 +6,9 @@ import { matches } from "../../fabric/bus/subjects.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import { makePlan, partitionsOf } from "../../fabric/rack/build/topology.ts";
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { busUsers, composeFile, type ComposeOptions, natsConfig } from "./compose_file.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 const SCENARIO = `
 name: pair

@@ -9,12 +9,7 @@ import {
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
-import {
-  isOwnProgram,
-  parseScenario,
-  type ProgramScenario,
-  type Scenario,
-} from "../../fabric/rack/scenario/scenario.ts";
+import type { ProgramScenario, Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import {
   type ScenarioVariant,
   takes,
@@ -25,6 +20,7 @@ import { type MethodName, METHODS, PROGRAMS } from "../../fabric/rack/plan/vocab
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
 import { UsageError } from "./failure.ts";
+import { isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 /** One run to be made. */
 export interface Prepared {

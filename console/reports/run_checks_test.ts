@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { CHECKERS } from "../checks/all.ts";
@@ -9,6 +8,7 @@ import { fill, imageOf, noted, recordOf } from "../checks/record_testing.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { MethodRow } from "./report.ts";
 import { checksOf } from "./run_checks.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 const SURVIVES = "survives-what-was-reported", ENDS = "programs-run-through";
 

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { figuresOf, verifiedTable } from "./verified_report.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 function cells(text: string): string[][] {
   const [header, , ...rows] = text.trimEnd().split("\n");

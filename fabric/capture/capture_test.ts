@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PORTS } from "../node.ts";
-import { parseScenario } from "../rack/scenario/scenario.ts";
 import { makePlan } from "../rack/build/topology.ts";
 import { variants } from "../rack/scenario/variants.ts";
 import { captureOf } from "./capture.ts";
 import type { SeenEvent } from "./instants.ts";
 import type { MessageSeen } from "./observation.ts";
+import { parseScenario } from "../rack/scenario/parse_scenario.ts";
 
 /** Two hosts and their cards on one cable of 100 Gb/s. Nodes: x, x-rnic, y, y-rnic. */
 const SCENARIO = `

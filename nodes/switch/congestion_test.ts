@@ -2,8 +2,11 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import type { Frame } from "../../fabric/node.ts";
-import type { EcnParameters, SwitchCongestionPlan } from "../../fabric/rack/build/congestion.ts";
-import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
+import type {
+  EcnParameters,
+  SwitchCongestionPlan,
+  SwitchPlan,
+} from "../../fabric/rack/plan/plan.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import { ECN } from "../../fabric/wire/roce/ipv4.ts";

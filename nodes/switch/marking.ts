@@ -3,8 +3,8 @@
  * marked "congestion experienced". Random early detection on the instantaneous length of the queue,
  * as DCQCN asks for (Zhu et al., SIGCOMM'15, §3.1).
  */
-import type { EcnParameters } from "../../fabric/rack/build/congestion.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
+import type { EcnParameters } from "../../fabric/rack/plan/plan.ts";
 
 /** How many of 2^32 frames that find `queueBytes` waiting are to be marked. */
 export function markThreshold(ecn: EcnParameters, queueBytes: number): number {

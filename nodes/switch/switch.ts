@@ -19,8 +19,7 @@ import {
   takePfc,
 } from "../../fabric/link/pause.ts";
 import type { Frame, Input, Node, Outputs } from "../../fabric/node.ts";
-import type { EcnParameters } from "../../fabric/rack/build/congestion.ts";
-import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
+import type { EcnParameters, SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { switchProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";

@@ -1,9 +1,8 @@
 /** The racks that are measured: scenarios of any size, with no file to read. */
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
+import { makePlan, type Packing, partitionsOf } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { type Packing, partitionsOf } from "../../fabric/rack/build/topology.ts";
 import type { Prepared } from "../../console/rack/prepare.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 /** The persistent writes of one host. */
 export interface Load {

@@ -1,10 +1,10 @@
 /** What the crash explorer gets through: power failures at every instant of one write between two hosts. */
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { exploreAll } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS, type ExploredRack, type Verdict } from "../../console/explore/types.ts";
 import type { Figure } from "./figure.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 /** The first repetitions compile; what they measure is V8. */
 const WARM_UPS = 3;

@@ -2,7 +2,6 @@
  * What one message of a `put` takes, run in one process, and how such figures are shown: on a terminal,
  * and between two marks of the README. `methods.ts` and `verified.ts` say which puts.
  */
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
@@ -11,6 +10,7 @@ import { PS_PER_NS, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { table } from "../../console/base/output.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 export const SIZES = [64, 256, 1024, 4096, 65_536] as const;
 export const DDIOS = ["off", "on"] as const;

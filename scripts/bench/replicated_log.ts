@@ -4,7 +4,6 @@
  * tables are made of it, and a test makes them again and compares.
  */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
@@ -13,6 +12,7 @@ import { PS_PER_NS, PS_PER_S, PS_PER_US, type Time } from "../../fabric/base/tim
 import { nodeFactory } from "../../nodes/factory.ts";
 import { BASELINES } from "./methods.ts";
 import { DDIOS, type PutTable } from "./put_table.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 const RECORDS = [64, 1024, 4096] as const;
 const REPLICAS = ["b", "c", "d"] as const;

@@ -2,13 +2,13 @@
 import { cpuUsage } from "node:process";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { type Traffic, TRAFFIC_PROGRAMS, type TrafficResult } from "./traffic.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 /** Every host writes to the next one, or the first one only. */
 export interface TrafficRack {

@@ -6,7 +6,6 @@ import type { Observer } from "../../fabric/capture/observation.ts";
 import { teeOf } from "../../fabric/capture/tee.ts";
 import type { TraceStep } from "../../fabric/node.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
@@ -18,6 +17,7 @@ import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
 import { type Watch, watchRun } from "../../console/rack/run_record.ts";
 import { livesOf, type RunRecord } from "../../console/checks/run_record.ts";
 import { assertSound } from "./sound.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 export interface Reported {
   readonly time: Time;

@@ -1,7 +1,6 @@
 /** What scenarios may say is what there is: shipped files parse, and every word has its program. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { lookahead, makePlan, PACKINGS, partitionsOf } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import {
@@ -17,6 +16,7 @@ import * as compound from "../../nodes/host/programs/append/compound_methods.ts"
 import * as protocol from "../../nodes/host/programs/common/persist_protocol.ts";
 import { CRC_MAKERS as CRC_BY } from "../../nodes/host/programs/persist/put_verify.ts";
 import { PROGRAMS as SHIPPED } from "../../nodes/host/programs/programs.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 const FOLDER = new URL("../../scripts/scenarios/", import.meta.url);
 

@@ -9,12 +9,12 @@ import { interfaceBlock, packetBlock, sectionBlock } from "../../fabric/capture/
 import { PORTS } from "../../fabric/node.ts";
 import { withCongestion } from "../../fabric/rack/build/congestion.ts";
 import type { NodePlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { parseScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { encodePfc } from "../../fabric/wire/roce/pfc.ts";
 import { type RackOptions, SimulatedRack } from "../support/simulated_rack.ts";
 import { RackBench } from "../support/process_rack.ts";
 import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 const INCAST = Deno.readTextFileSync(
   new URL("../../scripts/scenarios/incast.yaml", import.meta.url),

@@ -3,9 +3,9 @@ import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../base/time.ts";
 import { headroomBytes } from "./congestion.ts";
 import { ScenarioError } from "../plan/problem.ts";
-import { parseScenario } from "../scenario/scenario.ts";
 import { makePlan } from "./topology.ts";
 import { variants } from "../scenario/variants.ts";
+import { parseScenario } from "../scenario/parse_scenario.ts";
 
 function planOf(fabric: string) {
   const text = `name: x\nfabric: { ${fabric} }\nhosts: { a: {}, b: {} }\n`;

@@ -5,9 +5,9 @@ import { leastDelay } from "../../link/link.ts";
 import { leastEffectPs } from "../plan/cabling.ts";
 import type { NodePlan, RackPlan } from "../plan/plan.ts";
 import { hostProcessingPs, processingPs, rnicProcessingPs } from "../plan/processing.ts";
-import { parseScenario } from "../scenario/scenario.ts";
 import { lookahead, makePlan, type PartitionPlan, partitionsOf } from "./topology.ts";
 import { variants } from "../scenario/variants.ts";
+import { parseScenario } from "../scenario/parse_scenario.ts";
 
 function planOf(text: string): RackPlan {
   return makePlan(variants(parseScenario(text, "x.yaml"))[0]!);

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { parseTarget, targetName } from "./cable_names.ts";
-import { parseScenario } from "../scenario/scenario.ts";
 import { makePlan } from "../build/topology.ts";
 import { variants } from "../scenario/variants.ts";
+import { parseScenario } from "../scenario/parse_scenario.ts";
 
 function rackOf(fabric: string, hosts = "{ a: {}, b: {} }") {
   const text = `name: x\nfabric: ${fabric}\nhosts: ${hosts}`;

@@ -5,7 +5,6 @@
  */
 import type { Time } from "../../base/time.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
-import type { RnicCongestionPlan, SwitchCongestionPlan } from "../build/congestion.ts";
 
 export interface RackPlan {
   readonly scenario: string;
@@ -261,4 +260,58 @@ export interface RnicTiming {
   /** The same of what the RNIC fetches on its own account: payload of requests, WQEs, queues. */
   readonly gatherReadBytes: number;
   readonly gatherReadsMax: number;
+}
+
+/** Marking at a switch's output queue (RED): from `kmin` on, always from `kmax` on. */
+export interface EcnParameters {
+  readonly kminBytes: number;
+  readonly kmaxBytes: number;
+  /** Probability of a mark just below `kmax`. */
+  readonly pmax: number;
+}
+
+/** DCQCN, by the names of the paper. */
+export interface DcqcnParameters {
+  /** Weight of the newest sample in alpha. */
+  readonly g: number;
+  /** N: least time between two notifications for one queue pair, at the notification point. */
+  readonly cnpIntervalPs: Time;
+  /** K: how often alpha is updated. */
+  readonly alphaTimerPs: Time;
+  /** T and B: what drives the rate up, a timer and a byte counter. */
+  readonly rateTimerPs: Time;
+  readonly byteCounterBytes: number;
+  /** F: steps of fast recovery. */
+  readonly fastRecovery: number;
+  /** R_AI and R_HAI. */
+  readonly additiveBps: number;
+  readonly hyperBps: number;
+  readonly minBps: number;
+  /** A queue pair's rate is cut at most once in this time. */
+  readonly decreaseIntervalPs: Time;
+}
+
+export interface RnicCongestionPlan {
+  readonly dscp: number;
+  readonly cnpDscp: number;
+  readonly bitsPerSecond: number;
+  readonly pfc: {
+    /** Bit mask of priorities. */
+    readonly lossless: number;
+    /** What the bus needs to take what may still come after a pause was asked for. */
+    readonly headroomPs: Time;
+  } | null;
+  readonly dcqcn: DcqcnParameters | null;
+}
+
+export interface SwitchCongestionPlan {
+  readonly ecn: EcnParameters | null;
+  readonly pfc: {
+    readonly lossless: number;
+    readonly xoffBytes: number;
+    readonly xonBytes: number;
+    /** Source address of the switch's pause frames. */
+    readonly mac: number;
+    readonly ports: readonly { readonly bitsPerSecond: number; readonly headroomBytes: number }[];
+  } | null;
 }

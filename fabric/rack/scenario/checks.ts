@@ -2,17 +2,16 @@
  * What the values of a scenario have to agree on. Each check is a function that reports all it finds;
  * what is wrong in itself (`schema.ts`) is not here any more.
  */
-import { checkCongestion } from "../build/congestion.ts";
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
 import { switchNames } from "../build/network.ts";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
-import type { Draft, DraftProgram } from "./draft.ts";
 import type { Report } from "./reading.ts";
-import type { HostScenario } from "./scenario.ts";
+import type { Draft, DraftProgram, HostScenario } from "./scenario.ts";
 import { NAME_EXPECTED, NAME_PATTERN } from "./schema.ts";
 import { formatSize } from "../plan/units.ts";
 import type { Path } from "./yaml_source.ts";
+import { checkCongestion } from "./congestion.ts";
 
 /** Hosts have the addresses 10.0.0.1 to 10.0.0.254. */
 const MAX_HOSTS = 254;

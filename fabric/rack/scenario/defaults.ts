@@ -1,11 +1,11 @@
 /** What a scenario leaves open, filled in: the host's own word, then `defaults`, then the profile. */
-import { resolveCongestion } from "../build/congestion.ts";
 import type { RnicPlan, VerifyHistoryPlan } from "../plan/plan.ts";
 import type { Profile } from "../plan/profile.ts";
 import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
 import type { FabricSection, HostSection } from "./schema.ts";
 import { PS_PER_US } from "../../base/time.ts";
 import { SERVICES } from "../plan/vocabulary.ts";
+import { resolveCongestion } from "./congestion.ts";
 
 /** Memories are sparse, so their sizes cost nothing until they are used. */
 const DEFAULT_SCM_BYTES = 64 * 2 ** 20;

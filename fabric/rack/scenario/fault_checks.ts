@@ -5,10 +5,10 @@ import { hostOfRnic, rnicName } from "../plan/names.ts";
 import { networkOf } from "../build/network.ts";
 import { createPowerTracker } from "../plan/power.ts";
 import { listOf, showFound } from "../plan/problem.ts";
-import type { Draft, DraftLinkFault } from "./draft.ts";
 import type { Report } from "./reading.ts";
 import { formatSize } from "../plan/units.ts";
 import { formatTime, type Time } from "../../base/time.ts";
+import type { Draft, DraftLinkFault } from "./scenario.ts";
 
 type PowerFaults = Draft["faults"];
 

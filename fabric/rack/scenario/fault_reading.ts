@@ -1,5 +1,4 @@
 /** What a scenario says under `faults`: power failures and returns, cuts and heals, what cables do. */
-import type { Draft, DraftLinkFault } from "./draft.ts";
 import {
   type DeviceFaultProblem,
   type DeviceFaultScenario,
@@ -24,6 +23,7 @@ import {
 import type { FaultPlan } from "../plan/plan.ts";
 import { isMapping, read, type Reading, readList, valueAt } from "./reading.ts";
 import type { Path } from "./yaml_source.ts";
+import type { Draft, DraftLinkFault } from "./scenario.ts";
 
 /** All items of `faults`, those that are right. */
 export function readFaults(

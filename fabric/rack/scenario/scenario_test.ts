@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import { PROFILES } from "../plan/profile.ts";
-import { parseScenario } from "./scenario.ts";
 import { FILE, hostWith, messages, withLines } from "./scenario_testing.ts";
 import { METHODS } from "../plan/vocabulary.ts";
+import { parseScenario } from "./parse_scenario.ts";
 
 describe("parseScenario", () => {
   it("reads the design's example", () => {

@@ -1,6 +1,6 @@
 /** Texts of scenarios for tests, and what is said of those that are wrong. */
 import { ScenarioError } from "../plan/problem.ts";
-import { parseScenario } from "./scenario.ts";
+import { parseScenario } from "./parse_scenario.ts";
 
 /** What the texts are read as; messages begin with it. */
 export const FILE = "x.yaml";

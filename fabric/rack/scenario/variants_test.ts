@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { parseScenario } from "./scenario.ts";
 import { type VariantChoices, variants } from "./variants.ts";
 import { METHODS, VERIFY_METHODS } from "../plan/vocabulary.ts";
+import { parseScenario } from "./parse_scenario.ts";
 
 function variantsOf(text: string, choices?: VariantChoices) {
   return variants(parseScenario(text, "x.yaml"), choices);

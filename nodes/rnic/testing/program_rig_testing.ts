@@ -2,7 +2,6 @@
  * Lays a program (`program_testing.ts`) out on the rig of two RNICs: queue pairs, memory, windows,
  * receives. `program_play_testing.ts` plays it.
  */
-import type { RnicCongestionPlan } from "../../../fabric/rack/build/congestion.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
@@ -23,6 +22,7 @@ import {
 import type { RigMr, RigQp, RigSrq, Side } from "./rig_parts_testing.ts";
 import { Rig } from "./rnic_testing.ts";
 import { VERIFIED_ACCESS } from "./verify_testing.ts";
+import type { RnicCongestionPlan } from "../../../fabric/rack/plan/plan.ts";
 
 /** Priority of DSCP 26. */
 export const LOSSLESS_PRIORITY = 3;

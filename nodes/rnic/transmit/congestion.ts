@@ -3,9 +3,8 @@
  * packets with CNPs, as its reaction point it paces queue pairs by `dcqcn.ts`. PFC is in
  * `flow_control.ts`. Nothing of this exists where the scenario leaves it off.
  */
-import type { RnicCongestionPlan } from "../../../fabric/rack/build/congestion.ts";
 import { pausedTime } from "../../../fabric/link/pause.ts";
-import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import type { RnicCongestionPlan, RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { ECN } from "../../../fabric/wire/roce/ipv4.ts";
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";

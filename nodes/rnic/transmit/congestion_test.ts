@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { DcqcnParameters, RnicCongestionPlan } from "../../../fabric/rack/build/congestion.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { markCongestion } from "../../../fabric/wire/roce/frame_peek.ts";
 import { ECN } from "../../../fabric/wire/roce/ipv4.ts";
@@ -15,6 +14,7 @@ import { encodePfc } from "../../../fabric/wire/roce/pfc.ts";
 import { COMMIT_AHEAD_PS } from "../state/limits.ts";
 import type { Pair } from "../testing/pair_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
+import type { DcqcnParameters, RnicCongestionPlan } from "../../../fabric/rack/plan/plan.ts";
 
 const LINE = 100e9;
 const DSCP = 26, CNP_DSCP = 48, PRIORITY = 3;

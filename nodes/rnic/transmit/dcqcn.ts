@@ -4,8 +4,8 @@
  * names the fields have; `rocev2.md` §3.9). Numbers in, numbers out: `congestion.ts` has the queue
  * pairs, the timers and the packets.
  */
-import type { DcqcnParameters } from "../../../fabric/rack/build/congestion.ts";
 import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
+import type { DcqcnParameters } from "../../../fabric/rack/plan/plan.ts";
 
 /** A queue pair whose rate is limited. One that sends at its line's rate has none. */
 export interface RateLimiter {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
-import type { DcqcnParameters } from "../../../fabric/rack/build/congestion.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import {
   countBytes,
@@ -13,6 +12,7 @@ import {
   timerEvent,
   updateAlpha,
 } from "./dcqcn.ts";
+import type { DcqcnParameters } from "../../../fabric/rack/plan/plan.ts";
 
 const LINE = 100e9;
 /** Round numbers, so that rows can be computed by hand. */

@@ -1,0 +1,208 @@
+/**
+ * Reads a scenario file: YAML text in, every name and number checked, every default filled in, or all
+ * problems at once. Pure: the caller opens the files that a scenario names.
+ *
+ * Read `schema.ts` for the shape, `checks.ts` for what several values have to agree on, `variants.ts`
+ * for what `all` and `both` stand for, `build/topology.ts` for the plan made from it.
+ */
+import type { Draft, DraftProgram, HostScenario, ProgramScenario, Scenario } from "./scenario.ts";
+import { formatPath, type Path, readYaml } from "./yaml_source.ts";
+import { nearest, type Problem, ScenarioError, showFound } from "../plan/problem.ts";
+import {
+  checkKeys,
+  isMapping,
+  read,
+  type Reading,
+  readList,
+  type Report,
+  valueAt,
+} from "./reading.ts";
+import {
+  captureSchema,
+  fabricSchema,
+  hostSchema,
+  type HostSection,
+  OPTION_SCHEMAS,
+  programSchema,
+  SCENARIO_KEYS,
+  SECTIONS,
+} from "./schema.ts";
+import { PROFILE_NAMES, type ProfileName, PROFILES } from "../plan/profile.ts";
+import { resolveFabric, resolveHost } from "./defaults.ts";
+import { readFaults } from "./fault_reading.ts";
+import { checkScenario } from "./checks.ts";
+import { PROGRAMS } from "../plan/vocabulary.ts";
+
+/**
+ * Reads a scenario.
+ * @param file its name, for messages.
+ * @throws {ScenarioError} with all problems.
+ */
+export function parseScenario(text: string, file: string): Scenario {
+  const { source, problems: syntax } = readYaml(text, file);
+  const problems: Problem[] = [...syntax];
+  if (source.data === undefined && problems.length > 0) throw new ScenarioError(problems);
+  const report: Report = (path, { found, expected, key }) => {
+    const position = key ? source.locateKey(path) : source.locate(path);
+    problems.push({ file, ...position, path: formatPath(path), found, expected });
+  };
+  const scenario = readSections({ source, report }, file);
+  if (problems.length > 0 || scenario === undefined) throw new ScenarioError(problems);
+  return scenario;
+}
+
+function readSections(reading: Reading, file: string): Scenario | undefined {
+  const { source, report } = reading;
+  const { data } = source;
+  if (!isMapping(data)) {
+    report([], { found: showFound(data), expected: "a mapping with name and hosts" });
+    return undefined;
+  }
+  checkKeys(reading, [], { found: Object.keys(data), known: SCENARIO_KEYS });
+  const name = read(reading, ["name"], SECTIONS.name);
+  const profile = read(reading, ["profile"], SECTIONS.profile) ?? PROFILE_NAMES[0]!;
+  const fabricSection = read(reading, ["fabric"], fabricSchema.nullish()) ?? {};
+  const fabric = resolveFabric(PROFILES[profile], fabricSection);
+  const until = read(reading, ["until"], SECTIONS.until) ?? null;
+  const { paths, hosts } = readHosts(reading, profile);
+  const names = [...paths.keys()];
+  const draft: Draft = {
+    hostNames: names,
+    hostPaths: paths,
+    fabric,
+    hasSwitchOptions: fabricSection.switch !== undefined,
+    leafSpineKeys: (["leaves", "spines", "cables", "convergence"] as const).filter((key) =>
+      fabricSection[key] !== undefined
+    ),
+    hosts,
+    programs: readPrograms(reading),
+    ...readFaults(reading),
+    until,
+  };
+  if (names.length > 0 || isMapping(data.hosts)) checkScenario(draft, report);
+  return {
+    file,
+    name: name ?? "",
+    seed: read(reading, ["seed"], SECTIONS.seed) ?? 1,
+    profile,
+    fabric,
+    hosts: hosts.toSorted((x, y) => x.name < y.name ? -1 : 1),
+    programs: draft.programs.flatMap(({ program }) => expand(program, names)),
+    faults: draft.faults.map(({ fault }) => fault).toSorted((x, y) => x.at - y.at),
+    linkFaults: draft.linkFaults.map(({ fault }) => fault),
+    deviceFaults: draft.deviceFaults.map(({ fault }) => fault),
+    expect: readList(reading, ["expect"]).flatMap(({ path }) =>
+      read(reading, path, SECTIONS.expectation) ?? []
+    ),
+    until,
+    capture: read(reading, ["capture"], captureSchema.nullish()) ?? {},
+  };
+}
+
+function readHosts(
+  reading: Reading,
+  profile: ProfileName,
+): { paths: Map<string, Path>; hosts: HostScenario[] } {
+  const defaults: HostSection = read(reading, ["defaults"], hostSchema.nullish()) ?? {};
+  const paths = new Map<string, Path>();
+  const hosts: HostScenario[] = [];
+  const section = valueAt(reading.source.data, ["hosts"]);
+  if (!isMapping(section)) {
+    const expected = "a mapping of at least one name to a host's options";
+    reading.report(["hosts"], { found: showFound(section), expected });
+    return { paths, hosts };
+  }
+  for (const key of Object.keys(section)) {
+    const path = ["hosts", key];
+    const own = read(reading, path, hostSchema.nullish());
+    const wrong = own === undefined && section[key] !== null && section[key] !== undefined;
+    for (const name of namesOf(key)) {
+      if (paths.has(name)) {
+        const problem = { found: `${name} a second time`, expected: "each host once", key: true };
+        reading.report(path, problem);
+        continue;
+      }
+      paths.set(name, path);
+      if (wrong) continue;
+      hosts.push(resolveHost(name, { profile: PROFILES[profile], defaults, own: own ?? {} }));
+    }
+  }
+  return { paths, hosts };
+}
+
+/** `h08..h11` is h08, h09, h10 and h11; anything else is one name, right or wrong. */
+function namesOf(key: string): string[] {
+  const range = /^(.*?)(\d{1,3})\.\.(.*?)(\d{1,3})$/.exec(key);
+  if (range === null || range[1] !== range[3]) return [key];
+  const [, prefix, from, , to] = range as unknown as [string, string, string, string, string];
+  const first = Number(from), last = Number(to);
+  if (last < first) return [key];
+  return Array.from(
+    { length: last - first + 1 },
+    (_, i) => prefix + String(first + i).padStart(from.length, "0"),
+  );
+}
+
+function readPrograms(reading: Reading): Draft["programs"] {
+  return readList(reading, ["programs"]).flatMap(({ path }) => {
+    const section = read(reading, path, programSchema);
+    if (section === undefined) return [];
+    const { on, run, at, restart = false, ...options } = section;
+    const checked = readOptions(reading, path, { run, options });
+    const again = restart ? { restart } : {};
+    return [{ path, program: { on, run, at: at ?? 0, ...again, options: checked } }];
+  });
+}
+
+/** Options of a shipped program by its vocabulary; those of any other as they stand. */
+function readOptions(
+  reading: Reading,
+  path: Path,
+  program: { readonly run: string; readonly options: Readonly<Record<string, unknown>> },
+): Record<string, unknown> {
+  const { run, options } = program;
+  if (isOwnProgram(run)) return { ...options };
+  const words = Object.hasOwn(PROGRAMS, run) ? PROGRAMS[run] : undefined;
+  if (words === undefined) {
+    const names = Object.keys(PROGRAMS);
+    const expected = nearest(run, names) ?? `${names.join(", ")} or a path like ./my_program.ts`;
+    reading.report([...path, "run"], { found: showFound(run), expected });
+    return { ...options };
+  }
+  checkKeys(reading, path, {
+    found: Object.keys(options),
+    known: ["on", "run", "at", "restart", ...Object.keys(words)],
+  });
+  const checked: Record<string, unknown> = {};
+  for (const [key, { kind, required }] of Object.entries(words)) {
+    if (!Object.hasOwn(options, key) && required !== true) continue;
+    const value = read(reading, [...path, key], OPTION_SCHEMAS[kind]);
+    if (value !== undefined) checked[key] = value;
+  }
+  return checked;
+}
+
+/** A user's program is named by its path. */
+export function isOwnProgram(run: string): boolean {
+  return /^(\.{0,2}\/).*\.[jt]s$/.test(run);
+}
+
+/** One program for each of its hosts; `next` is the host after it, by name and around. */
+function expand(program: DraftProgram, names: readonly string[]): ProgramScenario[] {
+  const sorted = names.toSorted();
+  const { on, run, at, restart, options } = program;
+  const hosts = on.length === 1 && on[0] === "all" ? sorted : on;
+  return hosts.map((host) => {
+    const next = sorted[(sorted.indexOf(host) + 1) % sorted.length];
+    const resolved = Object.entries(options).map(([key, value]) =>
+      [key, value === "next" && (key === "to" || key === "from") ? next : value] as const
+    );
+    return {
+      on: host,
+      run,
+      at,
+      ...(restart && { restart }),
+      options: Object.fromEntries(resolved),
+    };
+  });
+}
