@@ -5,9 +5,9 @@
 import type { TimedNote } from "../../fabric/audit.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import type { Life } from "../checks/run_record.ts";
 import type { Evidence } from "./round_outcome.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
+import type { Life } from "../checks/lives.ts";
 
 /** The same rack, undisturbed. */
 export interface Reference {

@@ -3,8 +3,9 @@ import { completions } from "./completions.ts";
 import { conservation } from "./conservation.ts";
 import { persistence } from "./persistence.ts";
 import { replicatedLog } from "./replicated_log.ts";
-import type { Checker, Finding, RunRecord } from "./run_record.ts";
+import type { Checker, RunRecord } from "./run_record.ts";
 import { silence } from "./silence.ts";
+import type { Finding } from "./finding.ts";
 
 export const CHECKERS: readonly Checker[] = [
   persistence,

@@ -4,15 +4,10 @@
  */
 import type { CompletedNote, Note, PostedNote, QueueNote, TimedNote } from "../../fabric/audit.ts";
 import { nameOf } from "./noted_writes.ts";
-import {
-  type Checker,
-  countOf,
-  type Finding,
-  FINDINGS_MAX,
-  lifeAt,
-  type RunRecord,
-} from "./run_record.ts";
+import type { Checker, RunRecord } from "./run_record.ts";
 import { isPutResult, isReportedOnce } from "./survival.ts";
+import { lifeAt } from "./lives.ts";
+import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 
 export const completions: Checker = {
   name: "completes-once-in-order",

@@ -2,7 +2,8 @@
  * P-41, last part: nothing comes out of a cable that was not put into it, and nothing gets lost in a cable
  * that is whole. Judged by frames at both ends of each, where they were recorded.
  */
-import { type Checker, type Finding, FINDINGS_MAX, type RunRecord } from "./run_record.ts";
+import type { Checker, RunRecord } from "./run_record.ts";
+import { type Finding, FINDINGS_MAX } from "./finding.ts";
 
 export const conservation: Checker = {
   name: "frames-are-conserved",

@@ -5,15 +5,9 @@
 import { type Damage, damageOf, isDamaged } from "./damage.ts";
 import { notedWrites } from "./noted_writes.ts";
 import { withReceived } from "./received.ts";
-import {
-  type Checker,
-  countOf,
-  type Finding,
-  FINDINGS_MAX,
-  type ImageView,
-  type RunRecord,
-} from "./run_record.ts";
+import type { Checker, ImageView, RunRecord } from "./run_record.ts";
 import { allowedIn, isMixed, type NotedWrite, UNIT_BYTES } from "./values.ts";
+import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 
 export const persistence: Checker = {
   name: "survives-what-was-reported",

@@ -3,8 +3,9 @@ import type { Note, TimedNote } from "../../fabric/audit.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { type Checker, type ImageView, livesOf, type RunRecord } from "./run_record.ts";
+import type { Checker, ImageView, RunRecord } from "./run_record.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { livesOf } from "./lives.ts";
 
 /** Two hosts, a and b, on one switch; `faults` as a scenario has them, one a line. */
 export function planOf(faults: readonly string[] = []): RackPlan {

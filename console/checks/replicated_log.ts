@@ -11,7 +11,8 @@ import {
   scanLog,
   slotBytes,
 } from "../../nodes/host/programs/log/layout.ts";
-import { type Checker, countOf, type Finding, type RunRecord } from "./run_record.ts";
+import type { Checker, RunRecord } from "./run_record.ts";
+import { countOf, type Finding } from "./finding.ts";
 
 export const replicatedLog: Checker = {
   name: "durable-records-are-kept",

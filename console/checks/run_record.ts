@@ -3,16 +3,11 @@
  * own soundness: programs' reports and notes, frames on cables, and bytes in SCM when the power is gone.
  */
 import type { TimedNote } from "../../fabric/audit.ts";
-import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
-import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { WireLedger } from "./wire_ledger.ts";
-
-/** A stretch of time in which a node has power: from `from` on, before `to`. */
-export interface Life {
-  readonly from: Time;
-  readonly to: Time;
-}
+import type { Life } from "./lives.ts";
+import type { Finding } from "./finding.ts";
 
 /** What a program reported. */
 export interface ReportSeen {
@@ -54,15 +49,6 @@ export interface RunRecord {
   readonly durable?: Iterable<{ readonly time: Time; readonly node: string }>;
 }
 
-/** Something that a checker found to be wrong. */
-export interface Finding {
-  /** What is wrong, with who, when and where. */
-  readonly text: string;
-  readonly time?: Time;
-  /** Bytes of a host's SCM that it is about. */
-  readonly scm?: { readonly host: string; readonly from: number; readonly to: number };
-}
-
 /** One promise of the rack, and how it is checked. Pure. */
 export interface Checker {
   /** As `expect:` of a scenario and the report of a run have it. */
@@ -77,38 +63,4 @@ export interface Checker {
   readonly without: string;
   /** @returns what breaks the promise, at most {@link FINDINGS_MAX}; nothing where it is kept. */
   readonly check: (run: RunRecord) => Finding[];
-}
-
-/** So many of something, for people. */
-export function countOf(what: number, one: string, many = `${one}s`): string {
-  return `${what} ${what === 1 ? one : many}`;
-}
-
-/** Whoever breaks a promise a thousand times is told of the first few. */
-export const FINDINGS_MAX = 20;
-
-/** The lives of a plan's nodes, by the power failures and returns that happened. */
-export function livesOf(plan: RackPlan, faults: readonly FaultPlan[]): Map<string, Life[]> {
-  const lives = new Map<string, Life[]>();
-  for (const { name } of plan.nodes) lives.set(name, [{ from: 0, to: Infinity }]);
-  for (const { at, action, node } of faults.toSorted((x, y) => x.at - y.at)) {
-    const own = lives.get(node);
-    const last = own?.at(-1);
-    if (own === undefined || last === undefined) continue;
-    const isOn = last.to === Infinity;
-    if (action === "kill" && isOn) own[own.length - 1] = { from: last.from, to: at };
-    else if (action === "start" && !isOn) own.push({ from: at, to: Infinity });
-  }
-  return lives;
-}
-
-/** Number of the life in which something happens at `time`; −1 where the node has no power then. */
-export function lifeAt(run: Pick<RunRecord, "lives">, node: string, time: Time): number {
-  const lives = run.lives.get(node) ?? [];
-  return lives.findIndex(({ from, to }) => time >= from && time < to);
-}
-
-/** All that goes wrong with cables, and may therefore be seen on them. */
-export function faultsOf({ linkFaults = [] }: RackPlan, cable: number): LinkFaultPlan[] {
-  return linkFaults.filter((fault) => fault.cable === cable);
 }

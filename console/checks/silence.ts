@@ -1,12 +1,7 @@
 /** P-41: a power failure is the end of whatever has no power; nobody hears of it or from it. */
-import {
-  type Checker,
-  countOf,
-  type Finding,
-  FINDINGS_MAX,
-  lifeAt,
-  type RunRecord,
-} from "./run_record.ts";
+import type { Checker, RunRecord } from "./run_record.ts";
+import { lifeAt } from "./lives.ts";
+import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 
 export const silence: Checker = {
   name: "silent-without-power",

@@ -2,7 +2,6 @@
  * P-41: *everything reported persisted survives*, and what goes with it. Looks at what programs
  * reported and at what is in the SCM of the host they wrote to, and at nothing else.
  */
-import type { VerifiedResult } from "./verified.ts";
 
 /** What `put` reports when it ends, as far as this checker needs it. */
 export interface PutResult {
@@ -112,4 +111,17 @@ export function isReportedOnce({ confirmed, confirmedMessages, unexpected }: Put
 /** True where the whole file is there. */
 export function isIntact(file: Uint8Array, survived: Uint8Array): boolean {
   return file.length === survived.length && file.every((byte, i) => byte === survived[i]);
+}
+
+/** What a `put` that has its writes checked reports of that. */
+export interface VerifiedResult {
+  /** V-04; `compare` where the program compares itself. */
+  readonly level: string;
+  /** Messages that were found to be damaged, by how. */
+  readonly caught: Readonly<Record<string, number>>;
+  readonly rewrites: number;
+  /** V-05 */
+  readonly skipped: number;
+  /** Byte ranges [from, to) of the file of which it was told that memory holds them. */
+  readonly looked: ReadonlyArray<readonly [from: number, to: number]>;
 }

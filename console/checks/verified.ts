@@ -2,20 +2,7 @@
  * V-10: how much of the damage that was done to a `put`'s data was caught, and how much was not. Judged
  * from outside: what is in the responder's SCM at the end, against the file, and what `put` was told.
  */
-import type { PutResult } from "./survival.ts";
-
-/** What a `put` that has its writes checked reports of that. */
-export interface VerifiedResult {
-  /** V-04; `compare` where the program compares itself. */
-  readonly level: string;
-  /** Messages that were found to be damaged, by how. */
-  readonly caught: Readonly<Record<string, number>>;
-  readonly rewrites: number;
-  /** V-05 */
-  readonly skipped: number;
-  /** Byte ranges [from, to) of the file of which it was told that memory holds them. */
-  readonly looked: ReadonlyArray<readonly [from: number, to: number]>;
-}
+import type { PutResult, VerifiedResult } from "./survival.ts";
 
 export interface VerifiedCounts {
   readonly level: string;

@@ -14,8 +14,9 @@ import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { CablePlan, Endpoint, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
-import { faultsOf, type Finding, FINDINGS_MAX, lifeAt, type RunRecord } from "./run_record.ts";
 import { SwitchLedger } from "./switch_ledger.ts";
+import { faultsOf, lifeAt, type Lives } from "./lives.ts";
+import { type Finding, FINDINGS_MAX } from "./finding.ts";
 
 /** Sent, and not received as often as it may be. */
 interface OnItsWay {
@@ -73,9 +74,6 @@ export interface Unreceived {
   /** By when it should have been there. */
   readonly dueAt: Time;
 }
-
-/** Lives of nodes, as {@link RunRecord} has them. */
-type Lives = Pick<RunRecord, "lives">;
 
 export class WireLedger {
   /** Frames that cannot be explained by what was sent. */

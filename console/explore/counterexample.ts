@@ -3,7 +3,7 @@
  * write-backs that its choices stand for, and the checkers look at what that leaves. So nothing is shown
  * that the machine does not do, and the faults that are named are known to show it again.
  */
-import type { TimedNote, WritesNote } from "../../fabric/audit.ts";
+import type { TimedNote } from "../../fabric/audit.ts";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import type { TraceLine } from "../../fabric/trace/trace.ts";
@@ -17,7 +17,7 @@ import { type Bytes, Overlay } from "./history.ts";
 import { ladderAt } from "./ladder.ts";
 import { othersOf, recordOf, unsoundness } from "./survivors.ts";
 import { OWN_CHECK, type Suspicion } from "./crash_sweep.ts";
-import { placesOf } from "./places.ts";
+import { placesOf, type SpokenWrite } from "./places.ts";
 import { ProtocolJudge } from "./protocol_judge.ts";
 import { type RackRun, runRack } from "./rerun.ts";
 import type { Counterexample, ExploredRack, ExploreOptions } from "./types.ts";
@@ -172,13 +172,6 @@ function disagreement(
     `Explorer and machine disagree: with ${hosts} cut at ${at} ps, ${checker} says "${found}", and a ` +
       `run with ${faultLines(run).join(" ")} does not show it`,
   );
-}
-
-/** A write that somebody spoke of. */
-export interface SpokenWrite {
-  readonly node: string;
-  readonly by: string;
-  readonly note: WritesNote;
 }
 
 const WRITES_MAX = 8;

@@ -7,10 +7,11 @@
 import type { TimedNote } from "../../fabric/audit.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { persistence } from "../checks/persistence.ts";
-import type { Finding, ImageView, RunRecord } from "../checks/run_record.ts";
+import type { ImageView, RunRecord } from "../checks/run_record.ts";
 import { type Cell, type Cells, readCrashed, WORD_BYTES } from "./choices.ts";
 import type { Bytes, Range } from "./history.ts";
 import { SpokenWrites } from "./declared_writes.ts";
+import type { Finding } from "../checks/finding.ts";
 
 /** What a power failure leaves of one host's SCM: what is durable, and what is open. */
 export interface CrashState {

@@ -4,10 +4,11 @@
  */
 import type { TimedNote } from "../../fabric/audit.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
-import type { Finding, ImageView, RunRecord } from "../checks/run_record.ts";
+import type { ImageView, RunRecord } from "../checks/run_record.ts";
 import { type Cell, type Picker, readCrashed } from "./choices.ts";
 import type { Range } from "./history.ts";
 import type { CrashState, Settled } from "./judge.ts";
+import type { Finding } from "../checks/finding.ts";
 
 /** What is wrong with logs, if anything is, and with which choices. */
 export interface LogVerdict {

@@ -1,11 +1,11 @@
 /** Where the bytes of writes were when the power went, and which of them a power failure left. */
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import type { SpokenWrite } from "./counterexample.ts";
 import { isSame, WORD_BYTES } from "./choices.ts";
 import { type Bytes, CrashCursor, LINE_BYTES, Pages } from "./history.ts";
 import type { BusWrite, RackRun } from "./rerun.ts";
 import { victimOf } from "./post_crash_run.ts";
 import type { BytePlace, PlacedBytes } from "./types.ts";
+import type { WritesNote } from "../../fabric/audit.ts";
 
 /** One host at the instant of the power failure. */
 interface Scene {
@@ -102,4 +102,11 @@ function bytesAt(memory: Pick<Bytes, "read">, offset: number, length: number): U
   const bytes = new Uint8Array(length);
   memory.read(offset, bytes);
   return bytes;
+}
+
+/** A write that somebody spoke of. */
+export interface SpokenWrite {
+  readonly node: string;
+  readonly by: string;
+  readonly note: WritesNote;
 }

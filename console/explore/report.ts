@@ -1,9 +1,9 @@
 /** What an exploration says, for people. As data it is the {@link Verdict} itself. */
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { countOf } from "../checks/run_record.ts";
 import { table } from "../base/output.ts";
 import type { BytePlace, Counterexample, PlacedBytes, Verdict } from "./types.ts";
+import { countOf } from "../checks/finding.ts";
 
 /** A variant that was explored, and how its counterexample is had again. */
 export interface Explored {

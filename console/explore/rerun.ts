@@ -12,10 +12,10 @@ import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
-import { type Life, livesOf } from "../checks/run_record.ts";
 import { HistoryLog, Pages } from "./history.ts";
 import { type SentFrame, type Silent, withSilent } from "./scripted_peer.ts";
 import type { ExploredRack } from "./types.ts";
+import { type Life, livesOf } from "../checks/lives.ts";
 
 /** What differs from the rack's own run, and what is to be kept of it. */
 export interface RunAsked {

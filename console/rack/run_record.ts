@@ -7,10 +7,11 @@ import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
-import { livesOf, type RunRecord } from "../checks/run_record.ts";
+import type { RunRecord } from "../checks/run_record.ts";
 import { WireLedger } from "../checks/wire_ledger.ts";
 import { faultsIn } from "./fault_lines.ts";
 import { heldFor, survivedView } from "./survived.ts";
+import { livesOf } from "../checks/lives.ts";
 
 /** What is seen of a run in this process while it goes on. */
 export interface Watch {

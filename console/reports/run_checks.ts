@@ -3,12 +3,13 @@ import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import { checkAll, CHECKERS } from "../checks/all.ts";
 import { persistence } from "../checks/persistence.ts";
-import { lifeAt, type RunRecord } from "../checks/run_record.ts";
+import type { RunRecord } from "../checks/run_record.ts";
 import { isAppendResult } from "../checks/compound.ts";
 import { isPutResult } from "../checks/survival.ts";
 import type { ProtocolVerdict } from "./protocol_checks.ts";
 import type { MethodRow, Ran, RunReport } from "./report.ts";
 import type { Outcome } from "../rack/run_variant.ts";
+import { lifeAt } from "../checks/lives.ts";
 
 type Check = RunReport["checks"][number];
 

@@ -2,7 +2,14 @@
  * Walks the import graph of every TypeScript file of the tree, as `deno info` sees it (type imports
  * and dynamic ones included), and prints each breach of `layers.ts`. Exit code 1 where there is one.
  */
-import { type Breach, checkImport, type Import, strayNames } from "./layers.ts";
+import {
+  type Breach,
+  checkImport,
+  crowdedFolders,
+  FOLDER_FILES_MAX,
+  type Import,
+  strayNames,
+} from "./layers.ts";
 import { ROOT } from "../../console/base/paths.ts";
 import { pathInTree } from "./tree.ts";
 
@@ -93,13 +100,17 @@ function describe(breach: Breach): string {
 }
 
 async function main(): Promise<number> {
-  const graph = await graphOf(await typescriptFiles(ROOT));
+  const files = await typescriptFiles(ROOT);
+  const graph = await graphOf(files);
   const imports = importsOf(graph);
   const names: string[] = [];
   for await (const entry of Deno.readDir(ROOT)) names.push(entry.name);
   const lines = [
     ...unreadable(graph),
     ...imports.map(checkImport).filter((breach) => breach !== null).map(describe).sort(),
+    ...crowdedFolders(files.map(pathInTree)).map(([folder, count]) =>
+      `${folder}: ${count} production files; at most ${FOLDER_FILES_MAX}`
+    ),
     ...strayNames(names).map((name) => `${name}: not a name of the top level`),
   ];
   for (const line of lines) console.error(line);

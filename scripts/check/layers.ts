@@ -118,3 +118,53 @@ export function checkImport(found: Import): Breach | null {
 export function strayNames(names: readonly string[]): string[] {
   return names.filter((name) => !name.startsWith(".") && !TOP_LEVEL.includes(name)).sort();
 }
+
+/**
+ * Circles of production files that import each other, types included: each as its files in order, the
+ * largest first. A circle is a strongly connected part of the import graph (Tarjan, 1972).
+ */
+export function circlesOf(imports: readonly Import[]): string[][] {
+  const targets = new Map<string, string[]>();
+  for (const { file, target } of imports) {
+    if (target === null || isTest(file) || isTest(target) || target === file) continue;
+    const own = targets.get(file);
+    if (own === undefined) targets.set(file, [target]);
+    else own.push(target);
+  }
+  const circles: string[][] = [];
+  const number = new Map<string, number>(), lowest = new Map<string, number>();
+  const stack: string[] = [], onStack = new Set<string>();
+  function visit(file: string): void {
+    number.set(file, number.size);
+    lowest.set(file, number.get(file)!);
+    stack.push(file);
+    onStack.add(file);
+    for (const target of targets.get(file) ?? []) {
+      if (!number.has(target)) visit(target);
+      if (!onStack.has(target)) continue;
+      lowest.set(file, Math.min(lowest.get(file)!, lowest.get(target)!));
+    }
+    if (lowest.get(file) !== number.get(file)) return;
+    const circle = stack.splice(stack.lastIndexOf(file));
+    for (const each of circle) onStack.delete(each);
+    if (circle.length > 1) circles.push(circle.sort());
+  }
+  for (const file of targets.keys()) if (!number.has(file)) visit(file);
+  return circles.sort((x, y) => y.length - x.length || (x[0]! < y[0]! ? -1 : 1));
+}
+
+/** A folder with more production files of its own than this asks for a second floor. */
+export const FOLDER_FILES_MAX = 25;
+
+/** Folders with too many production files, each with its count, by name. `files` are paths in the tree. */
+export function crowdedFolders(
+  files: readonly string[],
+): (readonly [folder: string, count: number])[] {
+  const counts = new Map<string, number>();
+  for (const file of files) {
+    if (isTest(file)) continue;
+    const folder = file.slice(0, Math.max(0, file.lastIndexOf("/")));
+    counts.set(folder, (counts.get(folder) ?? 0) + 1);
+  }
+  return [...counts].filter(([, count]) => count > FOLDER_FILES_MAX).sort();
+}

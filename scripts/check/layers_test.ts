@@ -1,6 +1,13 @@
 import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
-import { checkImport, strayNames, TOP_LEVEL } from "./layers.ts";
+import {
+  checkImport,
+  circlesOf,
+  crowdedFolders,
+  FOLDER_FILES_MAX,
+  strayNames,
+  TOP_LEVEL,
+} from "./layers.ts";
 
 function fileImport(file: string, target: string): string | null {
   const breach = checkImport({ file, line: 1, specifier: "./x.ts", target });
@@ -131,6 +138,46 @@ describe("checkImport of packages", () => {
         assert.notEqual(packageImport(file, address), null, `${file} ${address}`);
       }
     }
+  });
+});
+
+describe("circlesOf", () => {
+  const graph = (edges: readonly (readonly [file: string, target: string])[]) =>
+    edges.map(([file, target], i) => ({ file, line: i + 1, specifier: "./x.ts", target }));
+
+  it("finds each circle once, however long, and leaves out what only leads into one", () => {
+    const circles = circlesOf(graph([
+      ["a.ts", "b.ts"],
+      ["b.ts", "c.ts"],
+      ["c.ts", "a.ts"],
+      ["d.ts", "a.ts"],
+      ["c.ts", "e.ts"],
+      ["e.ts", "f.ts"],
+      ["f.ts", "e.ts"],
+    ]));
+    assert.deepEqual(circles, [["a.ts", "b.ts", "c.ts"], ["e.ts", "f.ts"]]);
+  });
+
+  it("is empty for a graph without one, diamonds included", () => {
+    const edges = [["a.ts", "b.ts"], ["a.ts", "c.ts"], ["b.ts", "d.ts"], ["c.ts", "d.ts"]] as const;
+    assert.deepEqual(circlesOf(graph(edges)), []);
+  });
+
+  it("looks at production files only", () => {
+    assert.deepEqual(circlesOf(graph([["a.ts", "a_test.ts"], ["a_test.ts", "a.ts"]])), []);
+  });
+});
+
+describe("crowdedFolders", () => {
+  const files = (count: number, suffix: string) =>
+    Array.from({ length: count }, (_, i) => `nodes/rnic/state/f${i}${suffix}`);
+
+  it("names a folder with one file too many and counts neither tests nor folders inside it", () => {
+    const most = files(FOLDER_FILES_MAX, ".ts");
+    const others = [...files(30, "_test.ts"), "nodes/rnic/state/deeper/x.ts", "nodes/x.ts"];
+    assert.deepEqual(crowdedFolders([...most, ...others]), []);
+    const one = "nodes/rnic/state/one_more.ts";
+    assert.deepEqual(crowdedFolders([...most, ...others, one]), [["nodes/rnic/state", 26]]);
   });
 });
 

@@ -3,8 +3,8 @@ import { describe, it } from "@std/testing/bdd";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { conservation } from "../../console/checks/conservation.ts";
 import { fill, findingsOf, PLAN, planOf } from "../../console/checks/record_testing.ts";
-import { livesOf } from "../../console/checks/run_record.ts";
 import { WireLedger } from "../../console/checks/wire_ledger.ts";
+import { livesOf } from "../../console/checks/lives.ts";
 
 const CABLE = PLAN.cables.find(({ kind, a }) => kind === "network" && a.node === "a-rnic") ??
   PLAN.cables.find(({ kind, b }) => kind === "network" && b.node === "a-rnic")!;

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { findingsOf, noted, PLAN } from "../../console/checks/record_testing.ts";
-import { livesOf } from "../../console/checks/run_record.ts";
 import { silence } from "../../console/checks/silence.ts";
 import { WireLedger } from "../../console/checks/wire_ledger.ts";
+import { livesOf } from "../../console/checks/lives.ts";
 
 const POWER = [
   { at: 100, action: "kill", node: "a" },

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { PutResult } from "../../console/checks/survival.ts";
-import { countVerified, maskedOf, type VerifiedResult } from "../../console/checks/verified.ts";
+import type { PutResult, VerifiedResult } from "../../console/checks/survival.ts";
+import { countVerified, maskedOf } from "../../console/checks/verified.ts";
 
 const FILE = Uint8Array.from({ length: 40 }, (_, i) => i + 1);
 

@@ -1,18 +1,12 @@
 /** A real run as data, so that it can be changed: what checkers look at, before they have looked. */
-import type { MessageSeen } from "../../fabric/capture/observation.ts";
-import { isMessageSeen } from "../../fabric/capture/observation.ts";
+import { isMessageSeen, type MessageSeen } from "../../fabric/capture/observation.ts";
 import type { TimedNote } from "../../fabric/audit.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { NEVER, PS_PER_S } from "../../fabric/base/time.ts";
-import type {
-  Checker,
-  ImageView,
-  Life,
-  ReportSeen,
-  RunRecord,
-} from "../../console/checks/run_record.ts";
+import type { Checker, ImageView, ReportSeen, RunRecord } from "../../console/checks/run_record.ts";
 import { WireLedger } from "../../console/checks/wire_ledger.ts";
 import { SimulatedRack } from "./simulated_rack.ts";
+import type { Life } from "../../console/checks/lives.ts";
 
 export interface SeenRun {
   readonly plan: RackPlan;

@@ -15,9 +15,10 @@ import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { Program } from "../../nodes/host/cpu/program.ts";
 import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
 import { type Watch, watchRun } from "../../console/rack/run_record.ts";
-import { livesOf, type RunRecord } from "../../console/checks/run_record.ts";
+import type { RunRecord } from "../../console/checks/run_record.ts";
 import { assertSound } from "./sound.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { livesOf } from "../../console/checks/lives.ts";
 
 export interface Reported {
   readonly time: Time;
