@@ -1,6 +1,6 @@
 /** What faults of cables did to a run: how many frames each took, by direction. */
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
-import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
+import { framesText, type LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
@@ -54,10 +54,8 @@ export function faultRows(
 
 /** `1% of RC ACKNOWLEDGE, from 10 us, until 2 ms`. */
 export function termsOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[] = []): string {
-  const { share, nth, count, only, delayPs, jitterPs, overtakenBy, holdPs, sealed, at } = fault;
+  const { count, delayPs, jitterPs, overtakenBy, holdPs, sealed, at } = fault;
   const until = endOf(fault, all);
-  const taken = share === undefined ? nth === undefined ? "all" : `number ${nth}` : percent(share);
-  const what = only === undefined ? taken : `${taken} of ${only}`;
   const how = [
     ...(sealed === true ? ["past icrc"] : []),
     ...(count === undefined ? [] : [`at most ${count}`]),
@@ -68,7 +66,7 @@ export function termsOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[] = []
     ...(at === 0 ? [] : [`from ${formatTime(at)}`]),
     ...(until === undefined ? [] : [`until ${formatTime(until)}`]),
   ];
-  return [what, ...how].join(", ");
+  return [framesText(fault), ...how].join(", ");
 }
 
 /** Its own end, or the heal of all that it concerns; undefined where it has none. */
@@ -79,10 +77,6 @@ function endOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Time | unde
   );
   const ends = [...heals.map(({ at }) => at), ...(fault.until === undefined ? [] : [fault.until])];
   return ends.length === 0 ? undefined : Math.min(...ends);
-}
-
-function percent(share: number): string {
-  return `${Number((share * 100).toFixed(6))}%`;
 }
 
 /** What each kind of fault does to a frame. */

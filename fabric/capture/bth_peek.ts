@@ -2,18 +2,25 @@
 import { BTH_BYTES, readBth } from "../wire/roce/bth.ts";
 import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "../wire/roce/ethernet.ts";
 import { IPV4_BYTES, PROTOCOL_UDP } from "../wire/roce/ipv4.ts";
+import { OPCODE } from "../wire/roce/opcode.ts";
 import { viewOf } from "../base/slab.ts";
 import { ROCE_PORT, UDP_BYTES } from "../wire/roce/udp.ts";
 
 const UDP_AT = ETHERNET_BYTES + IPV4_BYTES;
 const BTH_AT = UDP_AT + UDP_BYTES;
+const AETH_AT = BTH_AT + BTH_BYTES;
+const DESTINATION_AT = ETHERNET_BYTES + 16;
 /** IPv4 of five words. */
 const VERSION_AND_WORDS = 0x45;
 
 export interface BthGlance {
+  /** IPv4 address. */
+  readonly destination: number;
   readonly opcode: number;
   readonly destQpn: number;
   readonly psn: number;
+  /** Of an ACKNOWLEDGE. */
+  readonly syndrome: number | undefined;
 }
 
 /** Undefined for a frame that is no RoCEv2 over IPv4. Its ICRC is not looked at. */
@@ -26,5 +33,7 @@ export function glanceAtBth(frame: Uint8Array<ArrayBuffer>): BthGlance | undefin
     view.getUint16(UDP_AT + 2) === ROCE_PORT;
   if (!isRoce) return undefined;
   const { opcode, destQpn, psn } = readBth(view, BTH_AT);
-  return { opcode, destQpn, psn };
+  const isAck = opcode === OPCODE["RC ACKNOWLEDGE"] && frame.length > AETH_AT;
+  const syndrome = isAck ? view.getUint8(AETH_AT) : undefined;
+  return { destination: view.getUint32(DESTINATION_AT), opcode, destQpn, psn, syndrome };
 }

@@ -5,9 +5,13 @@
  */
 import type { Endpoint, RackPlan } from "../rack/plan/plan.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
+import { lostText } from "../link/effect.ts";
+import { nakText } from "../wire/roce/aeth.ts";
+import { glanceAtBth } from "./bth_peek.ts";
+import { CableEffects, isSame } from "./cable_effects.ts";
 import { Commentator } from "./comments.ts";
 import type { SeenEvent } from "./instants.ts";
-import { isMessageSeen } from "./observation.ts";
+import { type CutOffSeen, isMessageSeen, type MessageSeen } from "./observation.ts";
 import {
   type CapturedFrame,
   type CaptureInterface,
@@ -15,6 +19,17 @@ import {
   packetBlock,
   sectionBlock,
 } from "./pcapng.ts";
+import { type FrameMark, type Remark, remarkText } from "./remark.ts";
+import { Retransmissions } from "./retransmissions.ts";
+
+/** A frame that waits to be written. */
+interface Waiting extends Omit<CapturedFrame, "comment"> {
+  readonly order: number;
+  readonly mark: FrameMark;
+  readonly remarks: Remark[];
+  /** What the frame carries out. */
+  readonly steps: string;
+}
 
 /** Most bytes on the wire of a frame: what an IPv4 packet can say, and all around it. */
 const FRAME_BYTES_MAX = 65_600;
@@ -23,6 +38,9 @@ interface Ports {
   readonly interfaces: readonly CaptureInterface[];
   /** `node index:port` → place among the interfaces. */
   readonly places: ReadonlyMap<string, number>;
+  /** By place: that of the cable's other end. */
+  readonly far: readonly number[];
+  readonly latenciesPs: readonly Time[];
 }
 
 /** Ends of network cables, by the plan's order of nodes, then by port. */
@@ -32,13 +50,16 @@ function portsOf(plan: RackPlan): Ports {
     { near: cable.a, far: cable.b, cable },
     { near: cable.b, far: cable.a, cable },
   ]).sort(({ near: x }, { near: y }) => index.get(x.node)! - index.get(y.node)! || x.port - y.port);
+  const places = new Map(ends.map(({ near }, i) => [`${index.get(near.node)!}:${near.port}`, i]));
   return {
     interfaces: ends.map(({ near, far, cable }) => ({
       name: endText(near),
       description: `cable to ${endText(far)}`,
       bitsPerSecond: cable.bitsPerSecond,
     })),
-    places: new Map(ends.map(({ near }, i) => [`${index.get(near.node)!}:${near.port}`, i])),
+    places,
+    far: ends.map(({ far }) => places.get(`${index.get(far.node)!}:${far.port}`)!),
+    latenciesPs: ends.map(({ cable }) => cable.latencyPs),
   };
 }
 
@@ -54,29 +75,71 @@ export function* captureOf(
   plan: RackPlan,
   run: { readonly label: string; readonly events: Iterable<SeenEvent> },
 ): Generator<Uint8Array> {
-  const { interfaces, places } = portsOf(plan);
+  const ports = portsOf(plan);
   yield sectionBlock({
     application: "rackmesh",
     comment: `${plan.scenario}, ${run.label}, seed ${plan.seed}`,
   });
-  for (const port of interfaces) yield interfaceBlock(port);
+  for (const port of ports.interfaces) yield interfaceBlock(port);
   const commentator = new Commentator(plan);
-  const sorter = new Sorter(interfaces);
+  const sorter = new Sorter(ports);
+  const remarks = new Remarks(plan, ports);
   for (const event of run.events) {
-    const comments = commentator.commentsOn(event);
+    const steps = commentator.commentsOn(event);
     yield* sorter.before(event.time);
     for (const seen of event.seen) {
+      if (seen.kind === "cut-off") sorter.findLost(seen)?.remarks.push({ text: lostText("cut") });
       if (!isMessageSeen(seen) || seen.frame === undefined) continue;
+      const mark: FrameMark = {};
+      const { port, kind, frame: bytes, startPs } = seen;
       sorter.add({
-        interface: places.get(`${event.node}:${seen.port}`)!,
-        time: seen.startPs,
-        direction: seen.kind === "sent" ? "out" : "in",
-        bytes: seen.frame,
-        comment: comments.get(seen) ?? "",
+        interface: ports.places.get(`${event.node}:${port}`)!,
+        time: startPs,
+        direction: kind === "sent" ? "out" : "in",
+        bytes,
+        mark,
+        remarks: remarks.on({ ...seen, frame: bytes, mark }),
+        steps: steps.get(seen) ?? "",
       });
     }
   }
   yield* sorter.before(NEVER);
+}
+
+type SeenFrame = MessageSeen & {
+  readonly frame: Uint8Array<ArrayBuffer>;
+  readonly mark: FrameMark;
+};
+
+/** What there is to say of each frame besides its steps. */
+class Remarks {
+  readonly #plan: RackPlan;
+  readonly #ports: Ports;
+  readonly #retransmissions: Retransmissions;
+  /** By the place that it leads to. */
+  readonly #cables: readonly CableEffects[];
+
+  constructor(plan: RackPlan, ports: Ports) {
+    this.#plan = plan;
+    this.#ports = ports;
+    this.#retransmissions = new Retransmissions(plan);
+    this.#cables = ports.latenciesPs.map((latencyPs) => new CableEffects(latencyPs));
+  }
+
+  on({ kind, node, port, frame, startPs, effect, mark }: SeenFrame): Remark[] {
+    const place = this.#ports.places.get(`${node}:${port}`)!;
+    const remarks: Remark[] = [];
+    const syndrome = glanceAtBth(frame)?.syndrome;
+    const nak = syndrome === undefined ? undefined : nakText(syndrome);
+    if (nak !== undefined) remarks.push({ text: nak });
+    const end = { startPs, bytes: frame, mark };
+    if (kind === "received") return [...remarks, ...this.#cables[place]!.received(end)];
+    if (this.#plan.nodes[node]!.kind === "rnic") {
+      const again = this.#retransmissions.remarkOn({ node, frame, mark });
+      if (again !== undefined) remarks.push(again);
+    }
+    return [...remarks, ...this.#cables[this.#ports.far[place]!]!.sent(end, effect)];
+  }
 }
 
 /**
@@ -84,19 +147,34 @@ export function* captureOf(
  * after their first bit: here they wait for each other.
  */
 class Sorter {
-  /** No frame that is seen later has passed this long before. */
+  readonly #ports: Ports;
+  /** No frame that is seen later has passed this long before, and none is lost that passed before it. */
   readonly #slackPs: Time;
-  #waiting: (CapturedFrame & { readonly order: number })[] = [];
+  #waiting: Waiting[] = [];
   #order = 0;
+  #written = 0;
   #sortedAt: Time = 0;
 
-  constructor(interfaces: readonly CaptureInterface[]) {
+  constructor(ports: Ports) {
+    const { interfaces, latenciesPs } = ports;
     const slowest = Math.min(...interfaces.map(({ bitsPerSecond }) => bitsPerSecond));
-    this.#slackPs = transferTime(FRAME_BYTES_MAX, slowest);
+    this.#ports = ports;
+    this.#slackPs = transferTime(FRAME_BYTES_MAX, slowest) + Math.max(0, ...latenciesPs);
   }
 
-  add(frame: CapturedFrame): void {
+  add(frame: Omit<Waiting, "order">): void {
     this.#waiting.push({ ...frame, order: this.#order++ });
+  }
+
+  /** The frame as it left that was lost on its way, as its cable was cut. */
+  findLost({ node, port, startPs, frame }: CutOffSeen): Waiting | undefined {
+    const { places, far, latenciesPs } = this.#ports;
+    const place = places.get(`${node}:${port}`)!;
+    const leftBy = startPs - latenciesPs[place]!;
+    return this.#waiting.findLast((each) =>
+      each.interface === far[place] && each.direction === "out" && each.time <= leftBy &&
+      isSame(each.bytes, frame)
+    );
   }
 
   /** Blocks of the frames before which no other can come, once it is `now`. */
@@ -107,11 +185,13 @@ class Sorter {
     const until = now - this.#slackPs;
     const ready = this.#waiting.filter(({ time }) => time < until);
     this.#waiting = this.#waiting.filter(({ time }) => time >= until);
-    for (const frame of ready.sort(compareFrames)) yield packetBlock(frame);
+    for (const { mark, remarks, steps, ...frame } of ready.sort(compareFrames)) {
+      mark.number = ++this.#written;
+      const comment = [...remarks.map(remarkText), ...steps === "" ? [] : [steps]].join("; ");
+      yield packetBlock({ ...frame, comment });
+    }
   }
 }
-
-type Waiting = CapturedFrame & { readonly order: number };
 
 /** By time, port and direction; those of one port and direction as they were seen. */
 function compareFrames(x: Waiting, y: Waiting): number {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { CUT_OFF } from "../link/effect.ts";
 import { PORTS } from "../node.ts";
 import { makePlan } from "../rack/build/topology.ts";
 import { variants } from "../rack/scenario/variants.ts";
@@ -39,6 +40,19 @@ function packetsOf(events: readonly SeenEvent[]): (readonly [port: number, byte:
   });
 }
 
+/** Comments of the packets, in their order. */
+function commentsOf(events: readonly SeenEvent[], plan = PLAN): string[] {
+  return [...captureOf(plan, { label: "two", events })].flatMap((block) => {
+    const view = new DataView(block.buffer);
+    if (view.getUint32(0, true) !== 6) return [];
+    const options = 28 + view.getUint32(20, true);
+    const isComment = view.getUint16(options, true) === 1;
+    const length = view.getUint16(options + 2, true);
+    const text = block.subarray(options + 4, options + 4 + length);
+    return [isComment ? new TextDecoder().decode(text) : ""];
+  });
+}
+
 describe("captureOf", () => {
   it("numbers the ends of network cables by node and port, and writes none twice", () => {
     const blocks = [...captureOf(PLAN, { label: "its label", events: [] })];
@@ -57,6 +71,49 @@ describe("captureOf", () => {
       passing("received", { time: 16_720, card: 0, startPs: 10_000, byte: 3 }),
     ];
     assert.deepEqual(packetsOf(events), [[0, 1], [1, 1], [1, 3], [0, 3]]);
+  });
+
+  it("says of a frame that it was lost when its cable was cut on its way, or before it left", () => {
+    const lost = "lost by the cable here (cut)";
+    const late = passing("sent", { time: 0, card: 0, startPs: 2_000, byte: 3 });
+    const [seen] = late.seen;
+    const events: SeenEvent[] = [
+      // Of three alike, the second is on the cable when that is cut.
+      passing("sent", { time: 0, card: 0, startPs: 0, byte: 1 }),
+      passing("sent", { time: 0, card: 0, startPs: 1_000, byte: 1 }),
+      passing("sent", { time: 0, card: 0, startPs: 4_000, byte: 1 }),
+      { ...late, seen: [{ ...seen as MessageSeen, effect: CUT_OFF }] },
+      passing("sent", { time: 0, card: 1, startPs: 3_000, byte: 1 }),
+      {
+        time: 8_720,
+        node: 3,
+        seen: [{
+          kind: "cut-off",
+          ...{ time: 8_720, node: 3, event: 0, port: PORT, startPs: 2_000 },
+          frame: new Uint8Array(60).fill(1),
+        }],
+      },
+    ];
+    assert.deepEqual(packetsOf(events), [[0, 1], [0, 1], [0, 3], [1, 1], [0, 1]]);
+    assert.deepEqual(commentsOf(events), ["", lost, lost, "", ""]);
+  });
+
+  it("says so of a cable of any length", () => {
+    const long = SCENARIO.replace("1ns", "100us");
+    const plan = makePlan(variants(parseScenario(long, "long.yaml"))[0]!);
+    const onTheWay = [1, 2, 3, 4].map((i) => {
+      const time = i * 25_000_000;
+      return passing("sent", { time, card: 1, startPs: time, byte: 9 });
+    });
+    const at = { time: 100_008_720, node: 3, event: 9, port: PORT, startPs: 100_002_000 };
+    const frame = new Uint8Array(60).fill(1);
+    const events: SeenEvent[] = [
+      passing("sent", { time: 0, card: 0, startPs: 2_000, byte: 1 }),
+      ...onTheWay,
+      { ...at, seen: [{ kind: "cut-off", ...at, frame }] },
+    ];
+    const comments = commentsOf(events, plan);
+    assert.deepEqual(comments, ["lost by the cable here (cut)", "", "", "", ""]);
   });
 
   it("lets frames go as time passes, and keeps the order over any number of them", () => {

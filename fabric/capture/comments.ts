@@ -14,6 +14,7 @@ import {
   figureOfPost,
   stepIn,
 } from "../trace/trace_figures.ts";
+import { nakText } from "../wire/roce/aeth.ts";
 import { type OpcodeRow, opcodeRow, type Operation } from "../wire/roce/opcode.ts";
 import { type BthGlance, glanceAtBth } from "./bth_peek.ts";
 import type { SeenEvent } from "./instants.ts";
@@ -122,6 +123,8 @@ export class Commentator {
     if (plan.kind !== "rnic" || psn === undefined) return undefined;
     // It goes out when the engine has room: a frame that comes just then has nothing to do with it.
     if (step.step === "dma-read") return undefined;
+    // A NAK says at every port what it is.
+    if (step.step === "nak" || step.step === "rnr-nak") return undefined;
     const ends = connection === undefined ? [] : endsOf(connection, this.#hosts);
     const far = ends.find((end) => end.host !== plan.config.host || end.qpn !== String(qpn));
     const name = this.#nameOf(step, { near: plan.config.host, far: far?.host });
@@ -173,7 +176,10 @@ function isCarriedBy({ step, psn, farQpn }: Claim, { row, ...bth }: Packet): boo
   if (farQpn !== undefined && farQpn !== bth.destQpn) return false;
   const answer = ANSWERS[step.step];
   if (answer === undefined) return row.direction === "request" && bth.psn === psn;
-  return row.operation === answer && isAtOrAfter(bth.psn, psn);
+  // A NAK speaks for what is before the PSN that it names (§3.4).
+  const refuses = bth.syndrome !== undefined && nakText(bth.syndrome) !== undefined;
+  const last = refuses ? (bth.psn - 1) & PSN_MASK : bth.psn;
+  return row.operation === answer && isAtOrAfter(last, psn);
 }
 
 /** Whether a frame that has arrived is what the step is about. */

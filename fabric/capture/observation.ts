@@ -3,6 +3,7 @@
  * trace, and how long parts of them are busy. A partition tells an {@link Observer}; `recording.ts` is
  * how observations outlive its process; `instants.ts` puts those of all partitions in one order.
  */
+import { type CableEffect, CUT_OFF, effectOf } from "../link/effect.ts";
 import { type Link, wireBytes } from "../link/link.ts";
 import type { Message, Outputs, TraceStep } from "../node.ts";
 import type { Note } from "../audit.ts";
@@ -30,6 +31,17 @@ export interface MessageSeen extends Seen {
   readonly frame: Uint8Array<ArrayBuffer> | undefined;
   /** What a message of the bus is, for people; "" for a frame, which tells by itself. */
   readonly text: string;
+  /** Of a frame that is sent over a cable with faults, what they do to it, if anything. */
+  readonly effect?: CableEffect | undefined;
+}
+
+/** A frame that was on the cable when that was cut: it has not arrived at this node's end. */
+export interface CutOffSeen extends Seen {
+  readonly kind: "cut-off";
+  readonly port: number;
+  /** When its first bit would have passed this end. */
+  readonly startPs: Time;
+  readonly frame: Uint8Array<ArrayBuffer>;
 }
 
 export interface StepSeen extends Seen {
@@ -44,7 +56,7 @@ export interface NoteSeen extends Seen {
   readonly note: Note;
 }
 
-export type Observation = MessageSeen | StepSeen | NoteSeen;
+export type Observation = MessageSeen | CutOffSeen | StepSeen | NoteSeen;
 
 /** Whether it is of a message at an end of a cable. */
 export function isMessageSeen(seen: Observation): seen is MessageSeen {
@@ -73,7 +85,7 @@ interface Passing extends Seen {
 /** Where outputs are: a node, its ports, and the event that it is at. */
 export interface Viewpoint {
   readonly node: number;
-  readonly ports: (port: number) => Pick<Port, "link" | "up" | "cutBy">;
+  readonly ports: (port: number) => Pick<Port, "link" | "up" | "cutBy" | "faults">;
   readonly time: () => Time;
   readonly event: () => number;
 }
@@ -94,11 +106,13 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
     ...noting,
     send(port, message, departAt) {
       const freeAt = outputs.send(port, message, departAt);
-      const { link, up, cutBy } = at.ports(port);
+      const { link, up, cutBy, faults } = at.ports(port);
       // Nothing leaves over a cable without another end; into one that is cut it does.
       if ((up || cutBy !== undefined) && (scope === "all" || message.kind === "frame")) {
         const of = { time: at.time(), node, event: at.event(), port, message };
-        observer.see(messageSent(of, link));
+        const sent = messageSent(of, link);
+        const effect = up ? effectOn(message, faults) : CUT_OFF;
+        observer.see(effect === undefined ? sent : { ...sent, effect });
       }
       return freeAt;
     },
@@ -129,6 +143,12 @@ function withNotes(outputs: Outputs, noting: Pick<Outputs, "noting" | "note">): 
   };
 }
 
+/** What is decided of a frame that has just been sent over a cable that is up. */
+function effectOn(message: Message, faults: Port["faults"]): CableEffect | undefined {
+  if (message.kind !== "frame" || faults === undefined) return undefined;
+  return effectOf(faults.leaving.fate, message);
+}
+
 /** What is seen of a message that `link` has just taken: its transmitter is free when it has left. */
 function messageSent(of: Passing, link: Link): MessageSeen {
   const endPs = link.freeAt;
@@ -148,9 +168,28 @@ export function observeArrival(
 ): void {
   const { scope } = observer;
   if (scope === "notes" || (scope !== "all" && of.message.kind !== "frame")) return;
-  const endPs = of.time + of.tailPs;
-  const startPs = endPs - transferTime(wireBytes(of.message), bitsPerSecond);
-  observer.see(seen("received", of, { startPs, endPs }));
+  observer.see(seen("received", of, spanOf(of, bitsPerSecond)));
+}
+
+/** Tells an observer that wants it of a frame that is lost, as its cable was cut before it arrived. */
+export function observeCutOff(
+  observer: Observer,
+  of: Passing & { readonly tailPs: Time },
+  bitsPerSecond: number,
+): void {
+  const { time, node, event, port, message } = of;
+  if (observer.scope === "notes" || message.kind !== "frame") return;
+  const { startPs } = spanOf(of, bitsPerSecond);
+  observer.see({ kind: "cut-off", time, node, event, port, startPs, frame: message.bytes });
+}
+
+/** When the first and the last bit of a message pass the end at which it arrives. */
+function spanOf(
+  { time, tailPs, message }: Passing & { readonly tailPs: Time },
+  bitsPerSecond: number,
+): { readonly startPs: Time; readonly endPs: Time } {
+  const endPs = time + tailPs;
+  return { startPs: endPs - transferTime(wireBytes(message), bitsPerSecond), endPs };
 }
 
 function seen(

@@ -7,6 +7,7 @@
  */
 import { fail } from "../base/assert.ts";
 import { decode, encode } from "../bus/codec.ts";
+import type { CableEffect } from "../link/effect.ts";
 import type { TraceStep } from "../node.ts";
 import type { Note } from "../audit.ts";
 import { ALL_SPANS } from "../clock/member.ts";
@@ -85,17 +86,29 @@ type Row =
     endPs: number,
     frame: Uint8Array<ArrayBuffer> | null,
     text: string,
+    effect?: CableEffect,
   ]
   | readonly [kind: 2, time: number, node: number, event: number, step: TraceStep]
-  | readonly [kind: 3, time: number, node: number, event: number, by: string, note: Note];
+  | readonly [kind: 3, time: number, node: number, event: number, by: string, note: Note]
+  | readonly [
+    kind: 4,
+    time: number,
+    node: number,
+    event: number,
+    port: number,
+    startPs: number,
+    frame: Uint8Array<ArrayBuffer>,
+  ];
 
 function rowOf(seen: Observation): unknown[] {
   const { time, node, event } = seen;
   if (seen.kind === "step") return [2, time, node, event, seen.step];
   if (seen.kind === "note") return [3, time, node, event, seen.by, seen.note];
-  const { port, startPs, endPs, frame, text } = seen;
+  if (seen.kind === "cut-off") return [4, time, node, event, seen.port, seen.startPs, seen.frame];
+  const { port, startPs, endPs, frame, text, effect } = seen;
   const kind = seen.kind === "sent" ? 0 : 1;
-  return [kind, time, node, event, port, startPs, endPs, frame ?? null, text];
+  const row = [kind, time, node, event, port, startPs, endPs, frame ?? null, text];
+  return effect === undefined ? row : [...row, effect];
 }
 
 function observationOf(row: Row): Observation {
@@ -107,7 +120,11 @@ function observationOf(row: Row): Observation {
     const [, time, node, event, by, note] = row;
     return { kind: "note", time, node, event, by, note };
   }
-  const [kind, time, node, event, port, startPs, endPs, frame, text] = row;
+  if (row[0] === 4) {
+    const [, time, node, event, port, startPs, frame] = row;
+    return { kind: "cut-off", time, node, event, port, startPs, frame };
+  }
+  const [kind, time, node, event, port, startPs, endPs, frame, text, effect] = row;
   return {
     kind: kind === 0 ? "sent" : "received",
     time,
@@ -118,5 +135,6 @@ function observationOf(row: Row): Observation {
     endPs,
     frame: frame ?? undefined,
     text,
+    ...(effect && { effect }),
   };
 }

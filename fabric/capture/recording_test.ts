@@ -23,6 +23,17 @@ const SEEN: Observation[] = [
     frame: Uint8Array.of(1, 2, 3),
     text: "",
   },
+  {
+    ...AT,
+    kind: "sent",
+    port: 1,
+    startPs: 20,
+    endPs: 30,
+    frame: Uint8Array.of(4),
+    text: "",
+    effect: { says: ["delayed"], copies: 2, latePs: 7, damaged: Uint8Array.of(5) },
+  },
+  { ...AT, kind: "cut-off", port: 1, startPs: 40, frame: Uint8Array.of(6) },
   { ...AT, kind: "received", port: 0, startPs: 5, endPs: 6, frame: undefined, text: "interrupt" },
   { ...AT, kind: "step", step: { step: "S903", text: "sends", psn: 4, scm: [1, 2] } },
   {

@@ -76,6 +76,8 @@ export interface Fate {
   overtakenBy: number;
   /** With `overtakenBy`, the longest wait; alone, how long it is held back; 0: not. */
   holdPs: Time;
+  /** The faults that took it, in the order of their numbers: for a capture. */
+  struck: LinkFaultPlan[];
 }
 
 const NO_FRAME: Frame = { kind: "frame", bytes: new Uint8Array(0) };
@@ -95,6 +97,7 @@ export function createDirectionFaults(options: DirectionOptions): DirectionFault
       delayPs: 0,
       overtakenBy: 0,
       holdPs: 0,
+      struck: [],
     },
   };
 }
@@ -144,6 +147,7 @@ export function decideFate(faults: DirectionFaults, now: Time, frame: Frame): Fa
   fate.delayPs = 0;
   fate.overtakenBy = 0;
   fate.holdPs = 0;
+  if (fate.struck.length > 0) fate.struck = [];
   for (const fault of faults.active) {
     if (!fate.lost && isTaken(fault, now, frame)) strike(fault, fate);
   }
@@ -166,6 +170,7 @@ function isTaken(fault: ActiveFault, now: Time, frame: Frame): boolean {
 }
 
 function strike({ plan, rng }: ActiveFault, fate: Fate): void {
+  fate.struck.push(plan);
   switch (plan.action) {
     case "loss":
     case "cut":

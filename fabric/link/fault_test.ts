@@ -170,8 +170,11 @@ describe("decideFate", () => {
       delayPs: 9,
       overtakenBy: 0,
       holdPs: 0,
+      struck: faults.active.slice(0, 2).map(({ plan }) => plan),
     });
-    assert.equal(decideFate(faults, 1, ACK).lost, true);
+    const fate = decideFate(faults, 1, ACK);
+    assert.equal(fate.lost, true);
+    assert.deepEqual(fate.struck.map(({ id }) => id), [0, 1, 2]);
     assert.deepEqual(faultCounts(faults).map(({ seen, hit }) => [seen, hit]), [[2, 2], [2, 2], [
       2,
       1,

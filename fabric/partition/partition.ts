@@ -5,7 +5,12 @@
  * as one.
  */
 import { assert, fail } from "../base/assert.ts";
-import { observeArrival, observedOutputs, type Observer } from "../capture/observation.ts";
+import {
+  observeArrival,
+  observeCutOff,
+  observedOutputs,
+  type Observer,
+} from "../capture/observation.ts";
 import { digestEvent, digestText, emptyDigest, type NodeDigest } from "./digest.ts";
 import { addFaultAt, cableChange, CableHistory, countsOf, foundAtPowerOn } from "./faulty_cable.ts";
 import { beginLife, countCutOff } from "../link/fault.ts";
@@ -14,7 +19,7 @@ import { type Departure, Outgoing } from "./outgoing.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { Note } from "../audit.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
-import { changeLink, createWake, portsOf, type Resident } from "./local_node.ts";
+import { changeLink, createWake, type Port, portsOf, type Resident } from "./local_node.ts";
 import { powerEvent, scriptedPower, writebackEvents } from "./scripted_power.ts";
 import { type Event, EVENT_KINDS, EventQueue } from "./event_queue.ts";
 import { Deadlines } from "../base/deadlines.ts";
@@ -280,17 +285,22 @@ export class Partition {
       const port = resident.ports[event.input.port];
       if (port === undefined || port.peerLife !== event.sourceLife) return;
       if (!port.up) {
-        if (port.cutBy !== undefined) countCutOff(port.faults!.arriving, port.cutBy);
+        if (port.cutBy === undefined) return;
+        countCutOff(port.faults!.arriving, port.cutBy);
+        this.#observe(observeCutOff, event, port);
         return;
       }
-      if (this.#observer !== undefined) {
-        const at = { time: event.time, node: event.target, event: this.#events + 1 };
-        // Both directions of a cable have one rate.
-        const { bitsPerSecond } = port.link;
-        observeArrival(this.#observer, { ...at, ...event.input }, bitsPerSecond);
-      }
+      this.#observe(observeArrival, event, port);
     }
     this.#step(resident, node, event);
+  }
+
+  #observe(tell: typeof observeArrival, { time, target, input }: Event, { link }: Port): void {
+    if (this.#observer === undefined || input.kind !== "message") return;
+    const { port, message, tailPs } = input;
+    const of = { time, node: target, event: this.#events + 1, port, message, tailPs };
+    // Both directions of a cable have one rate.
+    tell(this.#observer, of, link.bitsPerSecond);
   }
 
   /** Serves the deadlines of this instant, which stand in no queue, for what comes at its very end. */

@@ -3,14 +3,14 @@
  * reads these lines back.
  */
 import type { Message } from "../node.ts";
-import { type Aeth, parseSyndrome } from "../wire/roce/aeth.ts";
+import { type Aeth, nakText, parseSyndrome } from "../wire/roce/aeth.ts";
 import { type CmMessage, decodeCm } from "../wire/roce/cm.ts";
 import { GSI_QPN } from "../wire/roce/bth.ts";
 import { describeCoherence, describeHintOf, describeVerify } from "./describe_vendor.ts";
 import { frameDestination, frameSource } from "../wire/roce/frame_peek.ts";
 import { decodeReport } from "../wire/roce/igmp.ts";
 import { ECN } from "../wire/roce/ipv4.ts";
-import { opcodeRow } from "../wire/roce/opcode.ts";
+import { type OpcodeRow, opcodeRow } from "../wire/roce/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../wire/roce/packet.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
 import type { RnicEvent } from "../wire/host_bus/rnic_command.ts";
@@ -57,7 +57,7 @@ export function describePacket(packet: RocePacket, naming: Naming = formatAddres
   const { bth } = packet;
   const words = [
     `${naming(packet.sourceAddress)}→${naming(packet.destinationAddress)}`,
-    opcodeRow(bth.opcode)?.name ?? `opcode ${hex(bth.opcode)}`,
+    nameOf(packet),
     `qp=${hex(bth.destQpn)}`,
     `psn=${bth.psn}`,
     ...extensionWords(packet),
@@ -75,14 +75,22 @@ export function describePacket(packet: RocePacket, naming: Naming = formatAddres
   return words.join(" ");
 }
 
+/** The opcode's name, but of an ACKNOWLEDGE that refuses what it answers: `RC NAK PSN sequence error`. */
+function nameOf({ bth, aeth }: RocePacket): string {
+  const row = opcodeRow(bth.opcode);
+  if (row === undefined) return `opcode ${hex(bth.opcode)}`;
+  const nak = row.operation === "acknowledge" && aeth ? nakText(aeth.syndrome) : undefined;
+  return nak === undefined ? row.name : `RC ${nak}`;
+}
+
 function extensionWords(packet: RocePacket): string[] {
-  const { reth, persistEth, aeth, deth, atomicEth, atomicAckEth, immdt, ieth, feth } = packet;
+  const { bth, reth, persistEth, aeth, deth, atomicEth, atomicAckEth, immdt, ieth, feth } = packet;
   const words: string[] = [];
   if (feth) words.push(`select=${feth.select} placement=${feth.placement}`);
   if (reth) words.push(`va=${hex(reth.va)} rkey=${hex(reth.rkey)} len=${reth.length}`);
   if (persistEth) words.push(`persist=v${persistEth.version}`);
   words.push(...vendorWords(packet));
-  if (aeth) words.push(describeAeth(aeth));
+  if (aeth) words.push(describeAeth(aeth, opcodeRow(bth.opcode)));
   if (deth) words.push(`from-qp=${hex(deth.sourceQpn)} qkey=${hex(deth.qKey)}`);
   if (atomicEth) {
     words.push(`va=${hex(atomicEth.va)} rkey=${hex(atomicEth.rkey)}`);
@@ -104,19 +112,15 @@ function vendorWords({ bth, verifyEth, digestEth, coherenceEth }: RocePacket): s
   return words;
 }
 
-function describeAeth(aeth: Aeth): string {
-  const syndrome = parseSyndrome(aeth.syndrome);
-  const msn = `msn=${aeth.msn}`;
-  switch (syndrome.kind) {
-    case "ack":
-      return msn;
-    case "rnr-nak":
-      return `rnr-nak timer=${syndrome.timerCode} ${msn}`;
-    case "nak":
-      return `nak ${syndrome.code} ${msn}`;
-    case "reserved":
-      return `syndrome=${hex(aeth.syndrome)} ${msn}`;
+/** What the opcode's own name does not say (see {@link nameOf}). */
+function describeAeth(aeth: Aeth, row: OpcodeRow | undefined): string {
+  const words = [`msn=${aeth.msn}`];
+  const nak = nakText(aeth.syndrome);
+  if (nak !== undefined && row?.operation !== "acknowledge") words.unshift(nak);
+  if (parseSyndrome(aeth.syndrome).kind === "reserved") {
+    words.unshift(`syndrome=${hex(aeth.syndrome)}`);
   }
+  return words.join(" ");
 }
 
 function describeCm(message: CmMessage): string {

@@ -155,11 +155,16 @@ describe("describeFrame", () => {
     assert.equal(line("RC ACKNOWLEDGE", 0x1f), "RC ACKNOWLEDGE qp=0x22 psn=7 msn=3");
     assert.equal(
       line("RC ACKNOWLEDGE", 0x60),
-      "RC ACKNOWLEDGE qp=0x22 psn=7 nak psn-sequence-error msn=3",
+      "RC NAK PSN sequence error qp=0x22 psn=7 msn=3",
     );
     assert.equal(
       line("RC ACKNOWLEDGE", 0x2c),
-      "RC ACKNOWLEDGE qp=0x22 psn=7 rnr-nak timer=12 msn=3",
+      "RC RNR NAK timer 640 us qp=0x22 psn=7 msn=3",
+    );
+    assert.equal(
+      line("RC RDMA READ RESPONSE ONLY", 0x62),
+      "RC RDMA READ RESPONSE ONLY qp=0x22 psn=7 NAK remote access error msn=3",
+      "what is no ACKNOWLEDGE keeps its name",
     );
     assert.equal(line("RC ACKNOWLEDGE", 0x80), "RC ACKNOWLEDGE qp=0x22 psn=7 syndrome=0x80 msn=3");
     assert.equal(

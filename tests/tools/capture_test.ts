@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { documentText, type Figure, stepsOf } from "../../fabric/trace/trace_figures.ts";
+import { OPCODE } from "../../fabric/wire/roce/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
 import { METHODS } from "../../nodes/host/programs/common/persist_protocol.ts";
 import { writeCaptures } from "../../console/captures/captures.ts";
@@ -259,6 +260,29 @@ faults:
     assert.deepEqual(complained.filter((number) => whole.has(number)), []);
   });
 
+  it("says what cables did to which frames, and is the same in every packing then, too", async () => {
+    const run: RunOf = { scenario: FAULTY, observe: "frames" };
+    const whole = await captureOf({ ...run, packing: "all" });
+    checkRemarks(whole.read);
+    const kinds = ["lost", "corrupted", "doubled", "held back", "delayed", "duplicate of"];
+    for (const word of [...kinds, "retransmission of", "NAK PSN sequence error", "(cut)"]) {
+      assert.ok(whole.read.frames.some(({ comment }) => comment.includes(word)), word);
+    }
+    const counts = whole.ran.outcome.finals.flatMap(({ linkFaults }) => linkFaults);
+    for (const [id, cause] of ["loss 2%", "duplicate 2%", "corrupt 2%"].entries()) {
+      const hit = counts.filter(({ fault }) => fault === id).reduce(
+        (sum, each) => sum + each.hit,
+        0,
+      );
+      const said = whole.read.frames.filter(({ comment, direction }) =>
+        direction === "out" && comment.includes(`(${cause})`)
+      );
+      assert.equal(said.length, hit, cause);
+    }
+    const parted = await captureOf({ ...run, packing: "node", delayMsMax: 2 });
+    assert.deepEqual(Deno.readFileSync(parted.path), Deno.readFileSync(whole.path));
+  });
+
   it("changes nothing of the run", async () => {
     const run: RunOf = { ...PAIR, method: "write-send", ddio: "on" };
     const { observe: _, ...plain } = run;
@@ -266,6 +290,90 @@ faults:
     assert.equal(with_.outcome.digest, without.outcome.digest);
   });
 });
+
+const FAULTY = `
+name: faulty
+seed: 3
+hosts: { a: {}, b: { ddio: off } }
+programs: [{ on: a, run: put, to: b, bytes: 512KiB, size: 8KiB, depth: 8, method: write-read }]
+faults:
+  - { link: b, loss: 2%, from: 200us }
+  - { link: b, duplicate: 2%, from: 200us }
+  - { link: a, corrupt: 2%, from: 200us }
+  - { link: b, delay: 3us, jitter: 1us, from: 205us, until: 206us }
+  - { link: tor->b-rnic, reorder: 3%, by: 2, hold: 20us, from: 200us }
+  - { at: 230us, cut: a-rnic/tor }
+  - { at: 240us, heal: a-rnic/tor }
+`;
+/** Ports of the star of two hosts, and the other ends of their cables. */
+const FAR: Readonly<Record<string, string>> = {
+  "a-rnic:1": "tor:0",
+  "tor:0": "a-rnic:1",
+  "b-rnic:1": "tor:1",
+  "tor:1": "b-rnic:1",
+};
+
+/** That what comments say of frames is so, as far as the capture itself shows it. */
+function checkRemarks({ frames }: ReadCapture): void {
+  for (const [i, frame] of frames.entries()) {
+    const { comment, port, direction, bytes } = frame;
+    const named = (text: RegExp): ReadCapture["frames"][number] | undefined => {
+      const match = text.exec(comment);
+      return match === null ? undefined : frames[Number(match[1]) - 1]!;
+    };
+    const what = `frame ${i + 1}: ${comment}`;
+    const arrivals = frames.slice(i).filter((each) =>
+      each.port === FAR[port] && each.direction === "in" && isEqual(each.bytes, bytes)
+    );
+    if (comment.includes("lost by the cable")) {
+      assert.equal(direction, "out", what);
+      // What was sent again may arrive, but later than it would have.
+      const prompt = arrivals.filter(({ stamp }) => stamp - frame.stamp < 1_000n);
+      assert.deepEqual(prompt, [], what);
+    }
+    const first = named(/duplicate of frame (\d+)/);
+    if (first !== undefined) {
+      assert.deepEqual([first.port, first.direction], [port, direction], what);
+      assert.ok(isEqual(first.bytes, bytes), what);
+    }
+    const left = named(/left as frame (\d+)/);
+    if (left !== undefined) {
+      assert.deepEqual([left.port, left.direction, direction], [FAR[port], "out", "in"], what);
+      assert.ok(left.stamp < frame.stamp, what);
+      const damage = /byte (\d+), 0x(..) became 0x(..)/.exec(comment);
+      const expected = left.bytes.slice();
+      if (damage !== null) {
+        assert.equal(expected[Number(damage[1])], Number.parseInt(damage[2]!, 16), what);
+        expected[Number(damage[1])] = Number.parseInt(damage[3]!, 16);
+      }
+      assert.ok(isEqual(expected, bytes), what);
+    }
+    const before = named(/retransmission (?:from PSN \d+ on )?of frame (\d+)/);
+    if (before !== undefined) {
+      assert.deepEqual([before.port, before.direction, direction], [port, "out", "out"], what);
+      const [own, its] = [decoded(bytes).bth, decoded(before.bytes).bth];
+      assert.equal(own.destQpn, its.destQpn, what);
+      if (!comment.includes("from PSN")) assert.equal(own.psn, its.psn, what);
+    } else if (port.includes("rnic") && direction === "out") {
+      const { bth } = decoded(bytes);
+      const isAgain = bth.destQpn > 1 && bth.opcode !== OPCODE["RC ACKNOWLEDGE"] &&
+        frames.slice(0, i).some((each) =>
+          each.port === port && each.direction === "out" && isEqual(each.bytes, bytes)
+        );
+      assert.ok(!isAgain, `frame ${i + 1} leaves again, and its comment is "${comment}"`);
+    }
+    assert.equal(comment.includes("NAK PSN sequence error"), syndromeOf(bytes) === 0x60, what);
+  }
+}
+
+function isEqual(x: Uint8Array, y: Uint8Array): boolean {
+  return x.length === y.length && x.every((byte, i) => byte === y[i]);
+}
+
+/** Of an ACKNOWLEDGE, whole or not. */
+function syndromeOf(frame: Uint8Array): number | undefined {
+  return frame[42] === OPCODE["RC ACKNOWLEDGE"] ? frame[54] : undefined;
+}
 
 /** As a big-endian number, which is how Wireshark prints it. */
 function icrcOf(frame: Uint8Array<ArrayBuffer>): number {

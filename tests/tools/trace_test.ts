@@ -11,12 +11,13 @@ interface Put {
   readonly ddio: "on" | "off";
   readonly size?: number;
   readonly more?: string;
+  readonly faults?: string;
 }
 
 const MESSAGES = 12;
 
 /** Ladders of every message of a `put`, four at a time. */
-function ladders({ method, ddio, size = 2048, more = "" }: Put): Ladder[] {
+function ladders({ method, ddio, size = 2048, more = "", faults = "[]" }: Put): Ladder[] {
   const options = `bytes: ${MESSAGES * size}, method: ${method}, size: ${size}, depth: 4 ${more}`;
   const rack = new SimulatedRack(
     `
@@ -24,6 +25,7 @@ name: ladder
 seed: 5
 hosts: { a: {}, b: { ddio: ${ddio}, scm: { size: 1MiB } } }
 programs: [{ on: a, run: put, to: b, ${options} }]
+faults: ${faults}
 `,
     { trace: true },
   ).run();
@@ -139,6 +141,22 @@ describe("the ladder of a message", () => {
     const steps = ladder!.rows.map(({ step }) => step);
     ok(steps.indexOf("imc") > steps.indexOf("S904"));
     ok(steps.indexOf("imc") < steps.indexOf("S907"));
+  });
+});
+
+describe("the ladder of a message that was lost", () => {
+  it("§3.4: has the NAK by its name, from the responder's RNIC to the requester's", () => {
+    const faults = "[{ link: a, loss: all, nth: 3, only: VENDOR WRITE PERSISTENCE }]";
+    const all = ladders({ method: "persist-opcode", ddio: "off", faults });
+    const naks = all.flatMap(({ rows }) => rows.filter(({ step }) => step === "nak"));
+    equal(naks.length, 1);
+    const [{ node, to, text }] = naks as [Ladder["rows"][number]];
+    equal(node, "b-rnic");
+    equal(to, "a-rnic");
+    ok(/^NAK PSN sequence error, PSN \d+$/.test(text), text);
+    const lost = all.find(({ rows }) => rows.some(({ step }) => step === "nak"))!;
+    ok(/ nak .*NAK PSN sequence error/.test(ladderText(lost)), ladderText(lost));
+    equal(lost.rows.filter(({ step }) => step === "S903").length, 2, "sent, and sent again");
   });
 });
 

@@ -62,6 +62,16 @@ export function opcodesOf(text: string): number[] {
   ).map(({ code }) => code);
 }
 
+/** Which frames a fault takes, for people: `1% of RC ACKNOWLEDGE`, `number 5`, `all`. */
+export function framesText({ share, nth, only }: LinkFaultPlan): string {
+  const taken = share !== undefined
+    ? `${Number((share * 100).toFixed(6))}%`
+    : nth === undefined
+    ? "all"
+    : `number ${nth}`;
+  return only === undefined ? taken : `${taken} of ${only}`;
+}
+
 /** What a cable has been made to do, and to how many frames: one row per fault and direction. */
 export interface LinkFaultCount {
   readonly fault: number;

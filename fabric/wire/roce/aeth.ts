@@ -1,4 +1,5 @@
 /** Acknowledge extended transport header and what its syndrome says (`rocev2.md` §1.3, §1.4). */
+import { formatTime } from "../../base/time.ts";
 import { type HeaderOf, sizeOf } from "../../base/fields.ts";
 
 export const AETH_FIELDS = [
@@ -53,6 +54,22 @@ const SYNDROMES: readonly Syndrome[] = Array.from({ length: 256 }, (_, byte): Sy
 
 export function parseSyndrome(syndrome: number): Syndrome {
   return SYNDROMES[syndrome] ?? RESERVED;
+}
+
+const NAK_TEXTS: Readonly<Record<NakCode, string>> = {
+  "psn-sequence-error": "PSN sequence error",
+  "invalid-request": "invalid request",
+  "remote-access-error": "remote access error",
+  "remote-operational-error": "remote operational error",
+  "invalid-rd-request": "invalid RD request",
+};
+
+/** `NAK PSN sequence error`, `RNR NAK timer 640 us`; undefined for a syndrome that refuses nothing. */
+export function nakText(byte: number): string | undefined {
+  const syndrome = parseSyndrome(byte);
+  if (syndrome.kind === "nak") return `NAK ${NAK_TEXTS[syndrome.code]}`;
+  if (syndrome.kind !== "rnr-nak") return undefined;
+  return `RNR NAK timer ${formatTime(rnrDelayPs(syndrome.timerCode))}`;
 }
 
 export function rnrSyndrome(timerCode: number): number {

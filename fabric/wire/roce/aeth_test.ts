@@ -6,6 +6,7 @@ import {
   CREDITS,
   creditsOf,
   NAK_SYNDROMES,
+  nakText,
   parseSyndrome,
   rnrDelayPs,
   rnrSyndrome,
@@ -36,6 +37,16 @@ describe("parseSyndrome", () => {
 
   it("§1.4: gives back an RNR NAK's timer code", () => {
     assert.deepEqual(parseSyndrome(rnrSyndrome(12)), { kind: "rnr-nak", timerCode: 12 });
+  });
+});
+
+describe("nakText", () => {
+  it("§1.4: names what refuses, an RNR NAK with its waiting time, and nothing else", () => {
+    assert.equal(nakText(0x60), "NAK PSN sequence error");
+    assert.equal(nakText(0x62), "NAK remote access error");
+    assert.equal(nakText(rnrSyndrome(12)), "RNR NAK timer 640 us");
+    assert.equal(nakText(rnrSyndrome(0)), "RNR NAK timer 655.36 ms");
+    for (const byte of [0x00, 0x1f, 0x65, 0x80, 0xff]) assert.equal(nakText(byte), undefined);
   });
 });
 

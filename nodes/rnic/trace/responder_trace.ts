@@ -1,4 +1,5 @@
 /** The responder's lines of a ladder: which figure of the documents a message belongs to. */
+import { nakText } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
 import type { PersistRecord } from "../persistence/pm_module.ts";
 import type { ToldRanges } from "../persistence/pm_ranges.ts";
@@ -18,6 +19,18 @@ export function noteArrival(device: Device, qp: QueuePair, message: OpenMessage)
   const keys = { psn: firstPsn, inbound: true } as const;
   trace(device, qp, { step, text: `DMA write of ${length} B at ${place}`, ...keys });
   trace(device, qp, { step: ackStep, text: "reception ACK", ...keys });
+}
+
+/** A NAK or an RNR NAK leaves: `psn` is that of the packet that is refused, or expected (§3.4). */
+export function noteNak(
+  device: Device,
+  qp: QueuePair,
+  { psn, syndrome }: { readonly psn: number; readonly syndrome: number },
+): void {
+  const text = nakText(syndrome);
+  if (text === undefined) return;
+  const step = text.startsWith("RNR") ? "rnr-nak" : "nak";
+  trace(device, qp, { step, text: `${text}, PSN ${psn}`, psn, inbound: true });
 }
 
 /** A READ request is taken: its data is fetched from the host. */

@@ -24,6 +24,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { requestFailed, requestSent } from "../requester/request_sent.ts";
 import { readFrameFailed, readFrameSent } from "../answers/read_service.ts";
 import type { AckService } from "../state/responder_state.ts";
+import { noteNak } from "../trace/responder_trace.ts";
 import { isLive, PieceWalker, type Stretch } from "../dma/translation.ts";
 
 export const NO_BYTES = new Uint8Array(0);
@@ -300,6 +301,7 @@ function sendControl(device: Device, frame: ControlFrame): void {
   const syndrome = credits ? creditSyndrome(device, qp) : ack.syndrome;
   packet.aeth = { syndrome, msn: ack.msn };
   if (ack.original !== undefined) packet.atomicAckEth = { original: ack.original };
+  if (device.out.tracing) noteNak(device, qp, ack);
   sendPacket(device, packet, ack.readyAt);
 }
 
