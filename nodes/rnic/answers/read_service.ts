@@ -1,6 +1,7 @@
 /**
- * The responder's answers in order: ACKs and NAKs, and READ responses whose data comes by DMA. What
- * stands behind a READ waits until its last frame has left (`rocev2.md` §3.6).
+ * The responder's answers in order (`rocev2.md` §3.6): ACKs and NAKs, and READ responses whose data
+ * comes by DMA. What stands behind a READ waits here until the READ's last frame has left; a READ's
+ * frames wait in their line until the control frames before them have left (`send.ts`).
  */
 import { ACK_SYNDROME, NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { opcodeFor, positionOf } from "../../../fabric/wire/roce/opcode.ts";
@@ -14,7 +15,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { startAtomic } from "../responder/atomic.ts";
 import type { AckService, ReadService, SingleService } from "../state/responder_state.ts";
 import { schedule } from "../schedule.ts";
-import { fetchPayload, NO_BYTES } from "../transmit/send.ts";
+import { fetchPayload, NO_BYTES, queueControl } from "../transmit/send.ts";
 import { resumeBehindAtomics } from "../responder/stalled_packets.ts";
 import { trace } from "../trace/trace.ts";
 
@@ -43,7 +44,6 @@ export function answer(device: Device, qp: QueuePair, given: Answer): void {
     syndrome,
     msn: responder.msn,
     readyAt,
-    queued: false,
   };
   // What comes behind a READ or a NAK must not be told by an ACK before it.
   responder.pendingAck = isAck ? ack : undefined;
@@ -100,8 +100,7 @@ function passNext(device: Device, qp: QueuePair): boolean {
       return true;
     case "ack":
       responses.shift();
-      first.queued = true;
-      device.transmitter.control.push({ qp, life: qp.life, opcode: "RC ACKNOWLEDGE", ack: first });
+      queueControl(device, { qp, life: qp.life, opcode: "RC ACKNOWLEDGE", ack: first });
       if (!FATAL_SYNDROMES.has(first.syndrome)) return true;
       failAfterNak(device, qp, first.syndrome);
       return false;
@@ -115,7 +114,7 @@ function passNext(device: Device, qp: QueuePair): boolean {
 function sendSingle(device: Device, qp: QueuePair, service: SingleService): void {
   const { operation, psn, msn, original, readyAt, result } = service;
   const isAtomic = operation === "compare-swap" || operation === "fetch-add";
-  device.transmitter.control.push({
+  queueControl(device, {
     qp,
     life: qp.life,
     opcode: isAtomic ? "RC ATOMIC ACKNOWLEDGE" : "RC RDMA READ RESPONSE ONLY",
@@ -125,7 +124,6 @@ function sendSingle(device: Device, qp: QueuePair, service: SingleService): void
       syndrome: ACK_SYNDROME,
       msn,
       readyAt,
-      queued: true,
       ...(isAtomic && { original }),
       ...(result !== undefined && { payload: encodeVerifyResult(result) }),
     },
@@ -221,7 +219,6 @@ function failAnswer(
     syndrome,
     msn: responder.msn,
     readyAt: device.stageAt,
-    queued: false,
   });
   passAnswers(device, qp);
 }

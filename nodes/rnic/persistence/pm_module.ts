@@ -23,6 +23,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { urgeReceives, wantRecv } from "../queues/receive_queue.ts";
 import { passAnswers } from "../answers/read_service.ts";
 import { noteFlushed, noteTold } from "../trace/responder_trace.ts";
+import { queueControl } from "../transmit/send.ts";
 import type { RecvWqe, SingleService } from "../state/responder_state.ts";
 import { lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
 import { trace } from "../trace/trace.ts";
@@ -228,7 +229,7 @@ function sendPersistenceAck(
     const text = `persistence ACK of ${record.length} B`;
     trace(device, qp, { step, text, psn: record.firstPsn, inbound: true });
   }
-  device.transmitter.control.push({
+  queueControl(device, {
     qp,
     life: qp.life,
     opcode: "VENDOR PERSISTENCE ACKNOWLEDGE",
@@ -238,7 +239,6 @@ function sendPersistenceAck(
       syndrome: ACK_SYNDROME,
       msn: qp.responder.msn,
       readyAt: at,
-      queued: true,
     },
   });
 }

@@ -99,8 +99,6 @@ export interface AckService {
   /** READ RESPONSE ONLY: what became of a verified write (V-01). */
   readonly payload?: Uint8Array<ArrayBuffer>;
   readyAt: Time;
-  /** Handed to the transmitter's queue but not sent: may still be merged into. */
-  queued: boolean;
 }
 
 /**
@@ -135,6 +133,8 @@ export interface Responder {
   atomics: number;
   /** The ACK that waits for the transmitter: later ones are merged into it. */
   pendingAck: AckService | undefined;
+  /** Control frames that the transmitter has and that have not left: READ responses wait for them. */
+  unsentControl: number;
   readonly line: FrameLine;
   /** A ring of max_dest_rd_atomic slots: the oldest goes. */
   readonly resources: Resource[];
@@ -164,6 +164,7 @@ export function createResponder(rqPsn: number): Responder {
     responses: new Fifo(),
     atomics: 0,
     pendingAck: undefined,
+    unsentControl: 0,
     line: createLine(),
     resources: [],
     stagedBytes: 0,

@@ -1,6 +1,7 @@
 /**
  * Sending module: fetches payload, builds frames and gives them to the wire as it becomes free.
- * ACKs go before data; frames of one queue pair's direction leave in the order they were begun.
+ * ACKs go before data; frames of one queue pair's direction leave in the order they were begun, and a
+ * responder's answers, ACKs and data alike, in the order of their requests.
  */
 import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
@@ -138,9 +139,20 @@ function isWritten(job: FrameJob): boolean {
   return (operation === "write" || operation === "write-verify") && !failed && !isStale(job);
 }
 
-/** Hands complete frames from the head of a line to the transmitter. */
+/** Gives the transmitter a control frame, which leaves when it is ready. */
+export function queueControl(device: Device, frame: ControlFrame): void {
+  frame.qp.responder.unsentControl++;
+  device.transmitter.control.push(frame);
+}
+
+/**
+ * Hands complete frames from the head of a line to the transmitter. A READ response does not pass a
+ * control frame of its queue pair, as answers leave in the order of the requests (§3.6); it waits here,
+ * where it does not hold up the frames of other queue pairs.
+ */
 function passReady(device: Device, line: FrameLine): void {
   for (let job = line.jobs.peek(); job !== undefined && !job.fetching; job = line.jobs.peek()) {
+    if (job.read !== undefined && job.qp.responder.unsentControl > 0) return;
     line.jobs.shift();
     if (!job.failed) {
       device.transmitter.data.push(job);
@@ -303,6 +315,8 @@ function sendControl(device: Device, frame: ControlFrame): void {
   if (ack.original !== undefined) packet.atomicAckEth = { original: ack.original };
   if (device.out.tracing) noteNak(device, qp, ack);
   sendPacket(device, packet, ack.readyAt);
+  qp.responder.unsentControl--;
+  passReady(device, qp.responder.line);
 }
 
 const CNP_ROW = opcodeRow(OPCODE.CNP)!;
