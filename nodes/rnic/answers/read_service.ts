@@ -10,7 +10,7 @@ import { encodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Device } from "../state/device.ts";
 import { enterError, raiseEvent } from "../requester/qp_error.ts";
 import type { FrameJob } from "../state/tx_frame.ts";
-import { psnAdd } from "../state/psn.ts";
+import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { startAtomic } from "../responder/atomic.ts";
 import type { AckService, ReadService, SingleService } from "../state/responder_state.ts";
@@ -26,16 +26,16 @@ export interface Answer {
   readonly readyAt: Time;
 }
 
-/** Owes the requester an ACK or NAK. An ACK is merged into one that has not left yet. */
+/** Owes the requester an ACK or NAK. An ACK is merged into one that has not left yet, and takes nothing back. */
 export function answer(device: Device, qp: QueuePair, given: Answer): void {
   const { responder } = qp;
   const { psn, syndrome, readyAt } = given;
   const isAck = syndrome === ACK_SYNDROME;
   const waiting = responder.pendingAck;
   if (isAck && waiting !== undefined) {
-    waiting.psn = psn;
+    if (psnDistance(waiting.psn, psn) > 0) waiting.psn = psn;
     waiting.msn = responder.msn;
-    waiting.readyAt = readyAt;
+    waiting.readyAt = Math.max(waiting.readyAt, readyAt);
     return;
   }
   const ack: AckService = {
@@ -47,6 +47,7 @@ export function answer(device: Device, qp: QueuePair, given: Answer): void {
   };
   // What comes behind a READ or a NAK must not be told by an ACK before it.
   responder.pendingAck = isAck ? ack : undefined;
+  if (!isAck) responder.pendingNak = ack;
   responder.responses.push(ack);
   passAnswers(device, qp);
 }
@@ -56,6 +57,12 @@ export function answerRead(device: Device, qp: QueuePair, read: ReadService): vo
   qp.responder.pendingAck = undefined;
   qp.responder.responses.push(read);
   schedule(device, qp);
+}
+
+/** Answers a duplicate, in its turn, with what is known of the request: as it was, but for the MSN. */
+export function answerAgain(device: Device, qp: QueuePair, saved: SingleService): void {
+  const { msn } = qp.responder;
+  answerSingle(device, qp, { ...saved, msn, repeat: true, readyAt: device.stageAt });
 }
 
 /** Answers an atomic or a FLUSH, in its turn. */

@@ -12,7 +12,7 @@ import { findRegion, type Region } from "../dma/memory_region.ts";
 import { duplicateOfService, flushMessage } from "./pm_module.ts";
 import { PSN_MASK, psnAdd } from "../state/psn.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
-import { answerSingle } from "../answers/read_service.ts";
+import { answerAgain, answerSingle } from "../answers/read_service.ts";
 import { remoteRegion, type Verdict } from "../responder/responder.ts";
 import type { PacketIn, SingleService } from "../state/responder_state.ts";
 
@@ -95,6 +95,6 @@ export function repeatFlush(device: Device, qp: QueuePair, psn: number): boolean
   const service = duplicateOfService(device, qp, psn);
   if (service?.operation !== "flush") return false;
   if (service.state !== "done") return true;
-  answerSingle(device, qp, { ...service, repeat: true, readyAt: device.stageAt });
+  answerAgain(device, qp, service);
   return true;
 }

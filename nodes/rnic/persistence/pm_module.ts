@@ -237,7 +237,7 @@ function sendPersistenceAck(
       kind: "ack",
       psn: record.lastPsn,
       syndrome: ACK_SYNDROME,
-      msn: qp.responder.msn,
+      msn: qp.responder.msnTold,
       readyAt: at,
     },
   });

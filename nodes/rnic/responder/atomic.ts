@@ -19,7 +19,7 @@ import { writesNoSnoop } from "../persistence/pm_module.ts";
 import { noteWrittenAt } from "../persistence/pm_ranges.ts";
 import { PSN_MASK, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { answerSingle, passAnswers } from "../answers/read_service.ts";
+import { answerAgain, answerSingle, passAnswers } from "../answers/read_service.ts";
 import { remoteRegion, type Verdict } from "./responder.ts";
 import { noteAtomic } from "../trace/responder_trace.ts";
 import type { PacketIn, SingleService } from "../state/responder_state.ts";
@@ -238,6 +238,6 @@ export function repeatAtomic(device: Device, qp: QueuePair, { packet, row }: Pac
   if (saved?.kind !== "single" || saved.operation !== row.operation) return false;
   // While it is being executed its first answer is still to come.
   if (saved.state !== "done") return true;
-  answerSingle(device, qp, { ...saved, repeat: true, readyAt: device.stageAt });
+  answerAgain(device, qp, saved);
   return true;
 }

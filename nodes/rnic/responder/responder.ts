@@ -20,7 +20,7 @@ import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { executeWriteVerify, repeatVerified } from "../verify/write_verify.ts";
 import { answer, answerRead } from "../answers/read_service.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
-import type { PacketIn, Resource } from "../state/responder_state.ts";
+import type { PacketIn, Resource, Responder } from "../state/responder_state.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 
 /** What a check found: a NAK's syndrome, or silence. */
@@ -45,9 +45,10 @@ export function takeRequest(device: Device, qp: QueuePair, input: PacketIn): voi
   if (responder.failing || !rights(qp.state).takesRequests) return;
   const { psn } = input.packet.bth;
   const ahead = psnDistance(responder.expectedPsn, psn);
-  if (ahead > 0) return sequenceError(device, qp);
+  if (ahead > 0) return sequenceError(device, qp, psn);
   if (ahead < 0) return takeDuplicate(device, qp, input);
   responder.gapNaked = false;
+  withdrawNak(responder);
   if (mustWait(qp, input)) return stall(qp, input, "atomic");
   if (needsRecv(input.row) && responder.granted === undefined) {
     // Cheap faults are found before a receive WQE is asked for; the rest when it is here.
@@ -60,6 +61,23 @@ export function takeRequest(device: Device, qp: QueuePair, input: PacketIn): voi
   const verdict = checkSequence(qp, input) ?? checkPermission(qp, input) ??
     checkLength(qp, input) ?? execute(device, qp, input);
   if (verdict !== undefined) refuse(device, qp, { verdict, psn });
+  else tellDropped(device, qp);
+}
+
+/** The packet that a NAK asks for has come before the NAK has left: it must not be asked for again. */
+function withdrawNak(responder: Responder): void {
+  if (responder.pendingNak === undefined) return;
+  responder.pendingNak.withdrawn = true;
+  responder.pendingNak = undefined;
+}
+
+/** What was dropped behind a packet whose NAK was withdrawn is asked for, where it has not come again. */
+function tellDropped(device: Device, qp: QueuePair): void {
+  const { responder } = qp;
+  const { lastDropped, expectedPsn, pendingNak } = responder;
+  if (lastDropped === undefined || pendingNak !== undefined) return;
+  responder.lastDropped = undefined;
+  if (psnDistance(expectedPsn, lastDropped) >= 0) requestGap(device, qp, lastDropped);
 }
 
 /**
@@ -104,12 +122,26 @@ function execute(device: Device, qp: QueuePair, input: PacketIn): Verdict | unde
   }
 }
 
+/** The packet is dropped behind a missing one; what asks for that one asks for all that follows. */
+export function noteDropped(responder: Responder, psn: number): void {
+  const { lastDropped } = responder;
+  if (lastDropped === undefined || psnDistance(lastDropped, psn) > 0) responder.lastDropped = psn;
+}
+
 /** One NAK per gap, then silence until the expected packet comes (§3.4). */
-function sequenceError(device: Device, qp: QueuePair): void {
+function sequenceError(device: Device, qp: QueuePair, psn: number): void {
   const { responder } = qp;
   drop(device, "psn-ahead");
-  if (responder.gapNaked) return;
+  if (!responder.gapNaked) requestGap(device, qp, psn);
+  // Where the NAK has left, it has asked for all that follows.
+  else if (responder.pendingNak !== undefined) noteDropped(responder, psn);
+}
+
+/** Asks for all from the expected packet on; `psn` was dropped behind it. */
+function requestGap(device: Device, qp: QueuePair, psn: number): void {
+  const { responder } = qp;
   responder.gapNaked = true;
+  noteDropped(responder, psn);
   const syndrome = NAK_SYNDROMES["psn-sequence-error"];
   answer(device, qp, { psn: responder.expectedPsn, syndrome, readyAt: device.stageAt });
 }
@@ -216,9 +248,40 @@ function takeDuplicate(device: Device, qp: QueuePair, input: PacketIn): void {
     if (!repeatAnswer(device, qp, input)) drop(device, "stale-duplicate");
     return;
   }
-  const psn = psnAdd(qp.responder.expectedPsn, -1);
-  answer(device, qp, { psn, syndrome: ACK_SYNDROME, readyAt: device.stageAt });
-  if (operation === "write") duplicateOfPersistent(device, qp, input.packet.bth.psn);
+  const { psn } = input.packet.bth;
+  const newest = newestToConfirm(qp, psn);
+  answer(device, qp, { psn: newest, syndrome: ACK_SYNDROME, readyAt: device.stageAt });
+  if (operation === "write") duplicateOfPersistent(device, qp, psn);
+}
+
+/**
+ * Up to where the ACK of a duplicate confirms (§3.5): all that has come, but nothing from the first answer
+ * on that is later than the duplicate and has left. The requester has gone back over that one, too, and
+ * asks for it next; an ACK that passes it would make the requester go back once more.
+ */
+function newestToConfirm({ responder }: QueuePair, duplicate: number): number {
+  const { expectedPsn, resources, persists } = responder;
+  let first = expectedPsn;
+  const take = (psn: number) => {
+    if (psnDistance(duplicate, psn) > 0 && psnDistance(psn, first) > 0) first = psn;
+  };
+  for (const { psn } of resources) take(psn);
+  // FLUSHes have no slot: the PM module's records remember them.
+  for (let number = persists.end - 1; number >= persists.first; number--) {
+    const { service, lastPsn } = persists.at(number)!;
+    if (psnDistance(duplicate, lastPsn) <= 0) break;
+    if (service !== undefined) take(service.psn);
+  }
+  return psnAdd(isOwed(responder, first) ? expectedPsn : first, -1);
+}
+
+/** Whether the first answer to the request with this PSN is still to leave. */
+function isOwed({ responses }: Responder, psn: number): boolean {
+  for (let number = responses.first; number < responses.end; number++) {
+    const response = responses.at(number)!;
+    if (response.kind !== "ack" && !response.repeat && response.psn === psn) return true;
+  }
+  return false;
 }
 
 /** Answers again what has an answer of its own. @returns false where it is to be dropped. */

@@ -4,7 +4,7 @@ import { takeDatagram } from "./datagram.ts";
 import { type Device, drop } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answer } from "../answers/read_service.ts";
-import { takeRequest } from "./responder.ts";
+import { noteDropped, takeRequest } from "./responder.ts";
 import type { RecvWqe } from "../state/responder_state.ts";
 import { refuseUnreliable, takeUnreliable } from "./unreliable.ts";
 
@@ -45,7 +45,10 @@ export function refuseRecv(device: Device, qp: QueuePair): void {
     else refuseUnreliable(device, qp);
     return goOn(device, qp);
   }
-  responder.stalled.clear();
+  const { stalled } = responder;
+  for (let next = stalled.shift(); next !== undefined; next = stalled.shift()) {
+    noteDropped(responder, next.packet.bth.psn);
+  }
   // The followers' PSNs are ahead of the expected one: silence about them (IBA, qib).
   responder.gapNaked = true;
   answer(device, qp, {

@@ -93,12 +93,15 @@ export interface AckService {
   readonly kind: "ack";
   psn: number;
   readonly syndrome: number;
+  /** Of a persistence ACK only known as it leaves: that of the answer before it. */
   msn: number;
   /** ATOMIC ACK: the value before. */
   readonly original?: bigint;
   /** READ RESPONSE ONLY: what became of a verified write (V-01). */
   readonly payload?: Uint8Array<ArrayBuffer>;
   readyAt: Time;
+  /** A NAK whose packet has come meanwhile: it does not leave. */
+  withdrawn?: boolean;
 }
 
 /**
@@ -119,8 +122,14 @@ export interface ReadRecord {
 export interface Responder {
   expectedPsn: number;
   msn: number;
+  /** MSN of the last answer that has left. */
+  msnTold: number;
   /** One NAK 0x60 per gap. */
   gapNaked: boolean;
+  /** A NAK 0x60 or RNR NAK that has not left: it is withdrawn where its packet comes meanwhile. */
+  pendingNak: AckService | undefined;
+  /** The last of the packets that were dropped behind a missing one, where no NAK has told of it. */
+  lastDropped: number | undefined;
   open: OpenMessage | undefined;
   /** Packets behind one that waits for its receive WQE, that one first. */
   readonly stalled: Fifo<PacketIn>;
@@ -156,7 +165,10 @@ export function createResponder(rqPsn: number): Responder {
   return {
     expectedPsn: rqPsn,
     msn: 0,
+    msnTold: 0,
     gapNaked: false,
+    pendingNak: undefined,
+    lastDropped: undefined,
     open: undefined,
     stalled: new Fifo(),
     stalledFor: "recv",

@@ -276,6 +276,7 @@ function sendData(device: Device, job: FrameJob): void {
   else if (operation !== "write") counters.atomicRequestsOut++;
   else if (row.persistence) counters.persistWriteFramesOut++;
   else counters.writeFramesOut++;
+  if (job.read !== undefined) qp.responder.msnTold = job.read.msn;
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
   if (ud !== undefined && isGroupAddress(ud.address)) loopBack(device, qp, { packet, row, frame });
@@ -290,10 +291,24 @@ const ACK_ROWS = {
   "VENDOR PERSISTENCE ACKNOWLEDGE": opcodeRow(OPCODE["VENDOR PERSISTENCE ACKNOWLEDGE"])!,
 } as const;
 
+/** A control frame's turn has come: what waits for it may go. */
 function sendControl(device: Device, frame: ControlFrame): void {
-  const { qp, ack, opcode } = frame;
+  const { ack, qp: { responder } } = frame;
+  if (responder.pendingAck === ack) responder.pendingAck = undefined;
+  if (ack.withdrawn !== true) {
+    if (responder.pendingNak === ack) {
+      responder.pendingNak = undefined;
+      responder.lastDropped = undefined;
+    }
+    emitControl(device, frame);
+  }
+  responder.unsentControl--;
+  passReady(device, responder.line);
+}
+
+function emitControl(device: Device, { qp, ack, opcode }: ControlFrame): void {
   const { counters } = device;
-  if (qp.responder.pendingAck === ack) qp.responder.pendingAck = undefined;
+  const { responder } = qp;
   if (opcode === "VENDOR PERSISTENCE ACKNOWLEDGE") counters.persistAcksOut++;
   else if (opcode === "RC ATOMIC ACKNOWLEDGE") counters.atomicAcksOut++;
   else if (opcode === "RC RDMA READ RESPONSE ONLY") counters.readResponsesOut++;
@@ -311,12 +326,12 @@ function sendControl(device: Device, frame: ControlFrame): void {
   // Credits are those of the moment, a persistence ACK (P-28) has none.
   const credits = ack.syndrome === ACK_SYNDROME && opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE";
   const syndrome = credits ? creditSyndrome(device, qp) : ack.syndrome;
-  packet.aeth = { syndrome, msn: ack.msn };
+  // A persistence ACK may overtake answers, whose MSN must not run back behind it.
+  if (opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE") responder.msnTold = ack.msn;
+  packet.aeth = { syndrome, msn: responder.msnTold };
   if (ack.original !== undefined) packet.atomicAckEth = { original: ack.original };
   if (device.out.tracing) noteNak(device, qp, ack);
   sendPacket(device, packet, ack.readyAt);
-  qp.responder.unsentControl--;
-  passReady(device, qp.responder.line);
 }
 
 const CNP_ROW = opcodeRow(OPCODE.CNP)!;

@@ -32,7 +32,7 @@ import { psnAdd, psnDistance } from "../state/psn.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { awaitReadBack, crcOf, createReadBack, type ReadBack } from "./read_back.ts";
 import { placeStaged } from "./staged_data.ts";
-import { answer, answerSingle, passAnswers } from "../answers/read_service.ts";
+import { answer, answerAgain, answerSingle, passAnswers } from "../answers/read_service.ts";
 import { remoteRegion, type Verdict } from "../responder/responder.ts";
 import type { OpenMessage, PacketIn, SingleService } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
@@ -362,6 +362,6 @@ export function repeatVerified(
     return true;
   }
   device.counters.verifyRepeats++;
-  answerSingle(device, qp, { ...saved, repeat: true, readyAt: device.stageAt });
+  answerAgain(device, qp, saved);
   return true;
 }
