@@ -128,10 +128,10 @@ function describeCm(message: CmMessage): string {
   switch (message.type) {
     case "REQ":
       return `${local} service=${hex(message.serviceId)} for-qp=${hex(message.localQpn)} ` +
-        `first-psn=${message.startingPsn}`;
+        `expects-psn=${message.startingPsn}`;
     case "REP":
       return `${local} to=${hex(message.remoteCommId)} for-qp=${hex(message.localQpn)} ` +
-        `first-psn=${message.startingPsn}`;
+        `expects-psn=${message.startingPsn}`;
     case "REJ":
       return `${local} to=${hex(message.remoteCommId)} reason=${message.reason}`;
     case "MRA":

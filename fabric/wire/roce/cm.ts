@@ -54,6 +54,7 @@ const REQ_FIELDS = [
   /** {@link TRANSPORT_SERVICE}. */
   ["transportService", 2],
   ["endToEndFlowControl", 1],
+  /** With this PSN the receiver of the message begins to send (§12.6). */
   ["startingPsn", 24],
   ["localCmResponseTimeout", 5],
   ["retryCount", 3],
@@ -103,6 +104,7 @@ const REP_FIELDS = [
   ["", 8],
   ["localEecn", 24],
   ["", 8],
+  /** As in a REQ. */
   ["startingPsn", 24],
   ["", 8],
   ["responderResources", 8],

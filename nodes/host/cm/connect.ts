@@ -72,7 +72,8 @@ function reqFor(
   options: ConnectOptions,
   request: {
     readonly endpoint: CmEndpoint;
-    readonly psn: number;
+    /** The PSN that this end expects first. */
+    readonly rqPsn: number;
     readonly serviceId: bigint;
   },
 ): CmReq {
@@ -91,7 +92,7 @@ function reqFor(
     responderResources: RD_ATOMIC_MAX,
     initiatorDepth: RD_ATOMIC_MAX,
     remoteCmResponseTimeout: 7,
-    startingPsn: request.psn,
+    startingPsn: request.rqPsn,
     localCmResponseTimeout: 7,
     retryCount: transport.retryCnt,
     pathMtu: mtuCode(pathMtuOf(qp, options)),
@@ -132,15 +133,15 @@ export function* connect(device: Device, options: ConnectOptions): Steps<Connect
     retry: { ...RETRY, ...options.retry },
     req: undefined,
   });
-  const psn = randomPsn(device);
-  const message = reqFor(qp, options, { endpoint, psn, serviceId });
+  const rqPsn = randomPsn(device);
+  const message = reqFor(qp, options, { endpoint, rqPsn, serviceId });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });
   wakeCm(device);
   yield* sendMessage(gsiOf(device), { to: peerAddress, message });
   yield* whileIn(device, endpoint, "req-sent");
   const outcome = endpoint.rep === undefined
     ? refusalOf(endpoint)
-    : yield* finishConnect(qp, options, { endpoint, rep: endpoint.rep, psn });
+    : yield* finishConnect(qp, options, { endpoint, rep: endpoint.rep, rqPsn });
   if (refused(outcome)) yield* destroyQp(qp);
   return outcome;
 }
@@ -149,7 +150,7 @@ export function* connect(device: Device, options: ConnectOptions): Steps<Connect
 function* finishConnect(
   qp: Qp,
   options: ConnectOptions,
-  answer: { readonly endpoint: CmEndpoint; readonly rep: CmRep; readonly psn: number },
+  answer: { readonly endpoint: CmEndpoint; readonly rep: CmRep; readonly rqPsn: number },
 ): Steps<Connection | Refusal> {
   const { device } = qp;
   const { endpoint, rep } = answer;
@@ -158,8 +159,8 @@ function* finishConnect(
     ? yield* bringUp(qp, {
       destAddress: endpoint.peerAddress,
       destQpn: rep.localQpn,
-      rqPsn: rep.startingPsn,
-      sqPsn: answer.psn,
+      rqPsn: answer.rqPsn,
+      sqPsn: rep.startingPsn,
       pathMtu: pathMtuOf(qp, options),
     }, options.transport)
     : verbError("EINVAL", "Q-01: a receive queue is smaller than the peer's send queue");

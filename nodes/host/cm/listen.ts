@@ -164,13 +164,13 @@ export function* accept(
     return refusal("local", qp.reason);
   }
   if (options.prepare !== undefined) yield* options.prepare(qp);
-  const psn = randomPsn(device);
+  const rqPsn = randomPsn(device);
   const wrong = depthsFit(qp, peerDepths)
     ? yield* bringUp(qp, {
       destAddress: endpoint.peerAddress,
       destQpn: req.localQpn,
-      rqPsn: req.startingPsn,
-      sqPsn: psn,
+      rqPsn,
+      sqPsn: req.startingPsn,
       pathMtu,
     }, options.transport)
     : verbError("EINVAL", "Q-01: a receive queue is smaller than the peer's send queue");
@@ -183,7 +183,7 @@ export function* accept(
     yield* destroyQp(qp);
     return refusal("timeout", "The peer has given its request up meanwhile");
   }
-  const message = repFor(qp, endpoint, { psn, privateData: options.privateData ?? NO_DATA });
+  const message = repFor(qp, endpoint, { rqPsn, privateData: options.privateData ?? NO_DATA });
   expectAnswer(device.state.cm, endpoint, { message, now: device.cpu.now, phase: "rep-sent" });
   wakeCm(device);
   yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
@@ -193,7 +193,7 @@ export function* accept(
 function repFor(
   qp: Qp,
   endpoint: CmEndpoint,
-  answer: { readonly psn: number; readonly privateData: Uint8Array },
+  answer: { readonly rqPsn: number; readonly privateData: Uint8Array },
 ): CmRep {
   return {
     type: "REP",
@@ -203,7 +203,7 @@ function repFor(
     localCommId: endpoint.commId,
     remoteCommId: endpoint.peerCommId,
     localQpn: qp.qpn,
-    startingPsn: answer.psn,
+    startingPsn: answer.rqPsn,
     responderResources: RD_ATOMIC_MAX,
     initiatorDepth: RD_ATOMIC_MAX,
     rnrRetryCount: TRANSPORT.rnrRetry,
