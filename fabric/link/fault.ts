@@ -4,7 +4,8 @@
  * life of the sender, and decides when the sender's device hands a frame to its transmitter. So the
  * result knows nothing of packing, and no fault shifts what another draws.
  *
- * Nothing here makes a frame earlier: the lookahead of the clock holds with any faults.
+ * Nothing here makes a frame earlier: the lookahead of the clock holds with any faults. When what is
+ * left of a frame arrives is decided in `partition/faulty_cable.ts`: no two frames at once.
  */
 import type { Frame } from "../node.ts";
 import { type LinkFaultCount, type LinkFaultPlan, opcodesOf } from "../rack/plan/link_plan.ts";
@@ -34,13 +35,14 @@ interface ActiveFault {
   hit: number;
 }
 
-/** A frame that waits for others to overtake it. */
+/** A frame that waits for others to overtake it, or for a time to pass. */
 export interface HeldFrame {
   readonly frame: Frame;
+  readonly doubled: boolean;
   readonly number: number;
   readonly arrival: Time;
   readonly tailPs: Time;
-  /** Frames that have yet to overtake it. */
+  /** Frames that have yet to overtake it; Infinity where only time counts. */
   remaining: number;
 }
 
@@ -50,8 +52,8 @@ export interface DirectionFaults extends DirectionOptions {
   readonly active: ActiveFault[];
   readonly heals: Time[];
   held: HeldFrame[];
-  /** No frame arrives before this one, unless it was reordered: extra delay keeps the order. */
-  orderedFrom: Time;
+  /** When the last bit of the last frame arrives: the next one begins no earlier. */
+  lineFreeAt: Time;
   /** Frames lost to a cut of both ways, by fault: only those that were on the cable. */
   readonly cutOff: Map<number, number>;
   /** What {@link decideFate} answered last. */
@@ -88,7 +90,7 @@ export function createDirectionFaults(options: DirectionOptions): DirectionFault
     active: [],
     heals: [],
     held: [],
-    orderedFrom: 0,
+    lineFreeAt: 0,
     cutOff: new Map(),
     fate: {
       lost: false,
@@ -134,7 +136,7 @@ export function beginLife(faults: DirectionFaults, life: number): void {
     fault.hit = 0;
   }
   faults.held = [];
-  faults.orderedFrom = 0;
+  faults.lineFreeAt = 0;
   faults.cutOff.clear();
 }
 

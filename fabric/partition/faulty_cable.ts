@@ -7,17 +7,17 @@ import {
   addLinkFault,
   createDirectionFaults,
   decideFate,
-  type DirectionFaults,
   faultCounts,
   type HeldFrame,
 } from "../link/fault.ts";
+import { wireBytes } from "../link/link.ts";
 import type { Frame } from "../node.ts";
 import { directionName } from "../rack/plan/cable_names.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { cableCounter, changeLink, type Port, type Resident } from "./local_node.ts";
 import { compareEvents, type Event, EVENT_KINDS } from "./event_queue.ts";
-import type { Time } from "../base/time.ts";
+import { type Time, transferTime } from "../base/time.ts";
 
 /** A frame on its way. */
 export interface Passing {
@@ -130,55 +130,70 @@ export function sendThrough(
   post: (passing: Passing) => void,
 ): Time | undefined {
   const { leaving } = port.faults!;
-  const { arrival: onTime, tailPs } = port.link;
-  const fate = decideFate(leaving, of.now, of.frame);
-  if (fate.lost) return undefined;
-  const message = fate.frame;
-  const late = onTime + fate.delayPs;
-  if (fate.overtakenBy > 0) {
-    const { number } = of;
-    leaving.held.push({
-      frame: message,
-      number,
-      arrival: late,
-      tailPs,
-      remaining: fate.overtakenBy,
-    });
-    return of.now + fate.holdPs;
+  const { now, number } = of;
+  const { lost, frame, doubled, delayPs, overtakenBy, holdPs } = decideFate(leaving, now, of.frame);
+  if (lost) return undefined;
+  const { tailPs } = port.link;
+  const arrival = port.link.arrival + delayPs;
+  if (overtakenBy > 0) {
+    leaving.held.push({ frame, doubled, number, arrival, tailPs, remaining: overtakenBy });
+    return now + holdPs;
   }
-  const isReordered = fate.holdPs > 0;
-  const arrival = isReordered ? late + fate.holdPs : Math.max(late, leaving.orderedFrom);
-  if (!isReordered) leaving.orderedFrom = arrival;
-  post({ message, arrival, tailPs });
-  if (fate.doubled) post({ message, arrival: arrival + tailPs, tailPs });
-  if (!isReordered && leaving.held.length > 0) overtake(leaving, arrival + tailPs, post);
+  if (holdPs > 0) {
+    const late = arrival + holdPs;
+    leaving.held.push({ frame, doubled, number, arrival: late, tailPs, remaining: Infinity });
+    return now + holdPs;
+  }
+  putOnLine(port, { frame, doubled, arrival, tailPs }, post);
+  overtake(port, post);
   return undefined;
 }
 
-/** A frame that arrives whole at `from` has overtaken all that are held back. */
-function overtake(leaving: DirectionFaults, from: Time, post: (passing: Passing) => void): void {
+/**
+ * Lets a frame arrive behind all that were put on the line before, at the cable's rate and no earlier
+ * than at `arrival`; if it is doubled, twice.
+ */
+function putOnLine(
+  { link, faults }: Port,
+  { frame, doubled, arrival, tailPs }: Pick<HeldFrame, "frame" | "doubled" | "arrival" | "tailPs">,
+  post: (passing: Passing) => void,
+): void {
+  const { leaving } = faults!;
+  const serialisationPs = transferTime(wireBytes(frame), link.bitsPerSecond);
+  let endPs = Math.max(arrival + tailPs, leaving.lineFreeAt + serialisationPs);
+  post({ message: frame, arrival: endPs - tailPs, tailPs });
+  if (doubled) {
+    endPs += serialisationPs;
+    post({ message: frame, arrival: endPs - tailPs, tailPs });
+  }
+  leaving.lineFreeAt = endPs;
+}
+
+/** A frame that has just been put on the line has overtaken all that are held back. */
+function overtake(port: Port, post: (passing: Passing) => void): void {
+  const { leaving } = port.faults!;
   const { held } = leaving;
+  if (held.length === 0) return;
   for (const each of held) each.remaining--;
   leaving.held = held.filter(({ remaining }) => remaining > 0);
-  for (const { frame, arrival, tailPs, remaining } of held) {
-    if (remaining > 0) continue;
-    post({ message: frame, arrival: Math.max(arrival, from), tailPs });
-  }
+  for (const each of held) if (each.remaining <= 0) putOnLine(port, each, post);
 }
 
-/** A frame that has been held back for long enough, and where; undefined where it has gone on. */
-export function takeHeld(
+/** Sends a frame on that a cable has held back for long enough, unless it has gone on already. */
+export function releaseHeld(
   resident: Resident,
-  number: number,
-): { readonly port: Port; readonly held: HeldFrame } | undefined {
+  release: Pick<Event, "time" | "counter">,
+  post: (port: Port, passing: Passing) => void,
+): void {
   for (const port of resident.ports) {
     const leaving = port.faults?.leaving;
-    const held = leaving?.held.find((each) => each.number === number);
+    const held = leaving?.held.find(({ number }) => number === release.counter);
     if (leaving === undefined || held === undefined) continue;
     leaving.held = leaving.held.filter((each) => each !== held);
-    return { port, held };
+    if (!port.up) return;
+    const arrival = Math.max(held.arrival, release.time + port.noticePs);
+    return putOnLine(port, { ...held, arrival }, (passing) => post(port, passing));
   }
-  return undefined;
 }
 
 /** What was done to frames that the node sent, and to those that a cut kept from it. */

@@ -4,7 +4,7 @@
  * What a cable with faults does to a frame is `faulty_cable.ts`'s.
  */
 import { fail } from "../base/assert.ts";
-import { sendThrough, takeHeld } from "./faulty_cable.ts";
+import { releaseHeld, sendThrough } from "./faulty_cable.ts";
 import { countCutOff } from "../link/fault.ts";
 import { type Link, transmit } from "../link/link.ts";
 import type { Frame, Input, Message } from "../node.ts";
@@ -77,13 +77,10 @@ export class Outgoing {
   }
 
   /** Nothing has overtaken a frame for as long as its cable holds it back: it goes on now. */
-  release(resident: Resident, { time, counter }: Event): void {
-    const found = takeHeld(resident, counter);
-    if (found === undefined) return;
-    const { port, held } = found;
-    if (!port.up) return;
-    const arrival = Math.max(held.arrival, time + port.noticePs);
-    this.#post(resident, port, held.frame, { arrival, tailPs: held.tailPs });
+  release(resident: Resident, event: Event): void {
+    releaseHeld(resident, event, (port, passing) => {
+      this.#post(resident, port, passing.message, passing);
+    });
   }
 
   /** The other ends of a node's cables learn that it is gone or back. */
