@@ -3,7 +3,7 @@
  * attributes each must and may be given (`rocev2.md` §4.1; Linux `core/verbs.c` qp_state_table), for
  * the attributes that the emulator has: it has one partition key, one port and no alternate path.
  */
-import type { QpAttributes, QpState, QpType } from "./rnic_command.ts";
+import { type QpAttributes, type QpState, type QpType, refuseAccess } from "./rnic_command.ts";
 
 export type AttributeName = Exclude<keyof QpAttributes, "state">;
 
@@ -146,6 +146,7 @@ function refuseValue(
   if (name === "curState") {
     return value === qp.state ? undefined : `curState is ${value}, the state is ${qp.state}`;
   }
+  if (name === "accessFlags") return refuseAccess(value as number);
   if (name === "pathMtu" && (!MTUS.has(value as number) || (value as number) > qp.mtu)) {
     return `pathMtu must be a power of two from 256 to the port's ${qp.mtu}: it is ${value}`;
   }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { QpAttributes, QpState, QpType } from "./rnic_command.ts";
+import { ACCESS, type QpAttributes, type QpState, type QpType } from "./rnic_command.ts";
 import { type AttributeName, refuseModify, transition } from "./qp_life_cycle.ts";
 
 const STATES: readonly QpState[] = ["reset", "init", "rtr", "rts", "sqd", "sqe", "err"];
@@ -119,6 +119,16 @@ describe("life cycle of a queue pair", () => {
     assert.ok(refuseModify({ ...inInit, mtu: 1024 }, { ...rtr, pathMtu: 2048 }));
     assert.ok(refuseModify(inInit, { ...rtr, minRnrTimer: 32 }));
     assert.ok(refuseModify(inInit, { ...rtr, maxDestRdAtomic: -1 }));
+  });
+
+  it("§7 #86: relaxed ordering is refused, in whichever transition takes access flags", () => {
+    const flags = ACCESS.localWrite | ACCESS.remoteWrite;
+    for (const state of ["reset", "init"] as const) {
+      const modify = (accessFlags: number) =>
+        refuseModify({ ...inInit, state }, { state: "init", accessFlags });
+      assert.equal(modify(flags), undefined);
+      assert.match(modify(flags | ACCESS.relaxedOrdering) ?? "", /^relaxedOrdering/);
+    }
   });
 
   it("CUR_STATE must be the state that it is in", () => {

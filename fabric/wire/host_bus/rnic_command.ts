@@ -16,13 +16,23 @@ export const ACCESS = {
   zeroBased: 32,
   flushGlobal: 256,
   flushPersistent: 512,
-  /** Writes into the region may pass each other; a completion still covers all before it (§3.7). */
+  /** Writes into the region may pass each other (§3.7): refused, see {@link refuseAccess}. */
   relaxedOrdering: 1 << 20,
   /** V-06: of a queue pair: its peer may send verified writes. A region grants them as any WRITE. */
   remoteWriteVerify: 1 << 29,
   /** P-22: a plain WRITE into this region is to be persisted. Above libibverbs' optional bits. */
   remoteWritePersistence: 1 << 30,
 } as const;
+
+/**
+ * Why access flags of a region, window or queue pair are refused; undefined where they are not. A run
+ * with relaxed ordering that reorders nothing would tell a program that it bears reordering.
+ */
+export function refuseAccess(access: number): string | undefined {
+  return (access & ACCESS.relaxedOrdering) === 0
+    ? undefined
+    : "relaxedOrdering is not honoured: expected access flags without it";
+}
 
 export type QpState = "reset" | "init" | "rtr" | "rts" | "sqd" | "sqe" | "err";
 export type QpType = "rc" | "uc" | "ud";

@@ -1,5 +1,9 @@
 /** Protection domains and memory regions: `ibv_alloc_pd`, `ibv_reg_mr` and their opposites. */
-import { ACCESS, type RegionChange } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import {
+  ACCESS,
+  refuseAccess,
+  type RegionChange,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
 import {
   type Device,
@@ -98,8 +102,10 @@ function checkRegion(
   return undefined;
 }
 
-/** Rights that need others. */
+/** Rights that need others, or are not to be had. */
 function checkRights(access: number): VerbError | undefined {
+  const wrong = refuseAccess(access);
+  if (wrong !== undefined) return verbError("EINVAL", wrong);
   const remoteChange = ACCESS.remoteWrite | ACCESS.remoteAtomic;
   if ((access & remoteChange) !== 0 && (access & ACCESS.localWrite) === 0) {
     return verbError("EINVAL", "Remote write or atomic access needs local write access");

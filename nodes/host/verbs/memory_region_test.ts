@@ -85,6 +85,22 @@ describe("regMr", () => {
     ok(!failed(rig.run(regMr(pd, rig.scm, { access: persistent, ...scm }))));
   });
 
+  it("§7 #86: refuses relaxed ordering, anew too, as nothing honours it", () => {
+    const relaxed: Access[] = ["localWrite", "remoteWrite", "relaxedOrdering"];
+    const mr = must(rig.run(regMr(pd, rig.allocate(64), { access: ["localWrite"] })));
+    const sent = rig.commands.length;
+    const made = rig.run(regMr(pd, rig.allocate(64), { access: relaxed }));
+    const place = { buffer: rig.allocate(64) };
+    const changed = [{ access: relaxed }, { access: relaxed, place }]
+      .map((change) => rig.run(reregMr(mr, change)));
+    for (const answer of [made, ...changed]) {
+      equal(errnoOf(answer), "EINVAL");
+      ok((answer as VerbError).reason.startsWith("relaxedOrdering"));
+    }
+    equal(rig.commands.length, sent);
+    equal(mr.access, ACCESS.localWrite);
+  });
+
   it("refuses what does not lie in the buffer", () => {
     const buffer = rig.allocate(64);
     const parts = [{ offset: 1 }, { length: 0 }, { offset: -1, length: 8 }, { length: Number.NaN }];

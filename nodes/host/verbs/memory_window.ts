@@ -4,7 +4,7 @@
  * request. Type 2 is bound by a post of `bind-mw` and taken back by `local-invalidate` or a peer's
  * `send-invalidate`; type 1 by {@link bindMw}.
  */
-import type { WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { refuseAccess, type WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { BindOperands } from "../../../fabric/wire/host_bus/wqe.ts";
 import { expectReply, failed, refuseStale, type VerbError, verbError } from "./device.ts";
 import { type Access, accessBits, type Mr, type Pd } from "./memory_region.ts";
@@ -72,9 +72,11 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
 
 /** Why a bind cannot be posted; the rest is the RNIC's to find (MW_BIND_ERR). */
 export function refuseBind(bind: MwBind): string | undefined {
-  const { mw, rkey } = bind;
+  const { mw, rkey, access } = bind;
   const { device, epoch } = mw.pd;
   if (!mw.uses.alive || refuseStale(device, epoch)) return "The memory window is gone";
+  const wrong = refuseAccess(accessBits(access));
+  if (wrong !== undefined) return wrong;
   return rkey >>> 8 === mw.rkey >>> 8 ? undefined : "A window's key keeps its index";
 }
 

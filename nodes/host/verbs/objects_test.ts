@@ -189,6 +189,23 @@ describe("memory windows", () => {
     const late = { mw: two, rkey: incRkey(two.rkey), mr, access };
     equal(errnoOf(rig.run(postSend(qp, { opcode: "bind-mw", bind: late }))), "EINVAL");
   });
+
+  it("§7 #86: none is bound with relaxed ordering, as nothing honours it", () => {
+    const one = must(rig.run(allocMw(pd, 1))), two = must(rig.run(allocMw(pd, 2)));
+    const keys = [one.rkey, two.rkey];
+    const access = ["remoteRead", "relaxedOrdering"] as const;
+    const bind = { mw: two, rkey: incRkey(two.rkey), mr, access };
+    for (
+      const wrong of [
+        rig.run(bindMw(qp, one, { mr, access })),
+        rig.run(postSend(qp, { opcode: "bind-mw", bind })),
+      ]
+    ) {
+      equal(wrong?.errno, "EINVAL");
+      ok(wrong?.reason.startsWith("relaxedOrdering"));
+    }
+    same([one.rkey, two.rkey], keys);
+  });
 });
 
 describe("addresses of a region's own", () => {

@@ -5,6 +5,7 @@
  */
 import {
   ACCESS,
+  refuseAccess,
   type RegionChange,
   type RegionPlan,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -102,6 +103,8 @@ export function checkRegion(plan: RegionPlan): string | undefined {
   if (plan.pages.length !== pages) {
     return `the range has ${pages} pages, ${plan.pages.length} are given`;
   }
+  const wrong = refuseAccess(access);
+  if (wrong !== undefined) return wrong;
   const changing = ACCESS.remoteWrite | ACCESS.remoteAtomic;
   if ((access & changing) !== 0 && (access & ACCESS.localWrite) === 0) {
     return "remote write or atomic access needs local write access";

@@ -11,7 +11,8 @@ import { allocateMw } from "../testing/objects_testing.ts";
 import type { RigMr, RigQp, Side } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 
-const { localWrite, remoteWrite, remoteRead, remoteAtomic, mwBind, zeroBased } = ACCESS;
+const { localWrite, remoteWrite, remoteRead, remoteAtomic, mwBind, zeroBased, relaxedOrdering } =
+  ACCESS;
 const ALL = localWrite | remoteWrite | remoteRead | mwBind;
 const BYTES = 8192;
 
@@ -87,6 +88,21 @@ describe("a region that is registered anew", () => {
     });
     rig.run();
     assert.equal(rig.poll(rig.a, other.a.sendCq)[0]?.status, "SUCCESS");
+  });
+
+  it("§7 #86: is refused relaxed ordering, as it is at first: nothing honours it", () => {
+    const access = ALL | relaxedOrdering;
+    const { va } = target;
+    const region = { ...elsewhere(), va, pd: 1, access };
+    const refusals = [
+      rig.command(rig.b, { op: "register-mr", region }),
+      rig.command(rig.b, { op: "reregister-mr", key: target.key, change: { access } }),
+    ];
+    for (const reply of refusals) {
+      assert.ok(reply.status === "error" && reply.errno === "EINVAL");
+      assert.match(reply.reason, /relaxedOrdering/);
+    }
+    assert.equal(write(), "SUCCESS", "what was not changed is as it was");
   });
 
   it("keeps its key, and is what it was where the change is refused", () => {
@@ -328,6 +344,7 @@ describe("memory window", () => {
     ["a range that ends behind it", 2, { length: BYTES }],
     ["type 2 to nothing", 2, { length: 0 }],
     ["rights that a window cannot give", 2, { access: localWrite }],
+    ["relaxed ordering, which nothing honours", 2, { access: remoteWrite | relaxedOrdering }],
     ["addresses from 0 with type 1", 1, { access: remoteWrite | zeroBased }],
     ["a key that is no region's", 1, { lkey: 0x7700 }],
   ];
