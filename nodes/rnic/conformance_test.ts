@@ -291,6 +291,17 @@ describe("what is dropped in silence", () => {
     });
   }
 
+  it("§7 #72: P_Keys match in their low 15 bits; a limited member reaches a full one (§1.2)", () => {
+    for (let bit = 0; bit < 16; bit++) {
+      const p = pair();
+      inject(p, "b", request("RC RDMA WRITE ONLY", { bth: { pKey: 0xffff ^ (1 << bit) } }));
+      p.rig.run();
+      const isLimited = bit === 15;
+      assert.deepEqual(names(p, "b"), isLimited ? ["RC ACKNOWLEDGE"] : [], `bit ${bit}`);
+      assert.equal(counter(p, "b", "drop-p-key"), isLimited ? 0 : 1);
+    }
+  });
+
   it("§7 #73: in RTR a request is served, an ACK is dropped", () => {
     const p = pair();
     const qp = p.rig.createQp(p.rig.b);
@@ -357,6 +368,49 @@ describe("what is dropped in silence", () => {
     p.rig.run();
     assert.equal(counter(p, "b", "drop-wrong-service"), 1);
     assert.deepEqual(names(p, "b"), []);
+  });
+});
+
+describe("MigReq", () => {
+  it("§1.2: is 1 in all that is sent, as nothing migrates", () => {
+    const p = pair();
+    recvs(p, 1, { length: 4 });
+    post(p, "write", { length: 3000 });
+    post(p, "read", { length: 3000 });
+    post(p, "fetch-add", { length: 8, atomic: { swapAdd: 1n, compare: 0n } });
+    post(p, "send", { length: 5 });
+    go(p);
+    const sent = [...packets(p, "a"), ...packets(p, "b")];
+    const kinds = new Set(sent.map(({ bth }) => bth.opcode));
+    for (
+      const name of [
+        "RC RDMA WRITE FIRST",
+        "RC RDMA READ REQUEST",
+        "RC RDMA READ RESPONSE LAST",
+        "RC ACKNOWLEDGE",
+        "RC ATOMIC ACKNOWLEDGE",
+      ] as const
+    ) {
+      assert.ok(kinds.has(OPCODE[name]), name);
+    }
+    assert.ok(sent.every(({ bth }) => bth.migReq));
+  });
+
+  it("§1.2: a peer that sends 0, as Linux's rxe does, is served all the same", () => {
+    const served = pair();
+    inject(served, "b", request("RC RDMA WRITE ONLY", { bth: { migReq: false } }));
+    served.rig.run();
+    assert.deepEqual(names(served, "b"), ["RC ACKNOWLEDGE"]);
+    const p = pair();
+    p.rig.fate = (from, frame) => {
+      if (from === "a") return "pass";
+      return {
+        replaceBy: encodePacket(changed(packetOf(frame.bytes), { bth: { migReq: false } })),
+      };
+    };
+    post(p, "read", { length: 3000 });
+    go(p);
+    assert.deepEqual(statuses(p), ["SUCCESS"]);
   });
 });
 

@@ -96,6 +96,38 @@ describe("a switch on its own", () => {
   });
 });
 
+describe("groups that are never learned", () => {
+  const LAST_LOCAL = 0xe000_00ff;
+
+  it("are those of the local network, to the last: flooded, and reported to no other switch", () => {
+    const table = createGroupTable(planOf(4, [3], []));
+    for (const group of [0xe000_0001, LAST_LOCAL]) {
+      assert.deepEqual(said(takeReport(table, 0, change(group, true))), []);
+      assert.equal(table.members.size, 0);
+      assert.deepEqual(groupPorts(table, 1, frameTo(group)), [0, 2, 3]);
+    }
+    assert.deepEqual(said(takeReport(table, 0, change(LAST_LOCAL + 1, true))), ["3:+0", "3:+0"]);
+    assert.deepEqual(
+      groupPorts(table, 1, frameTo(LAST_LOCAL + 1)),
+      [0],
+      "the first that is learned",
+    );
+  });
+
+  it("are those beyond the table's 4096: flooded, until another group has gone", () => {
+    const table = createGroupTable(planOf(4, [3], []));
+    for (let i = 0; i < 4096; i++) takeReport(table, 0, change(OTHER + i, true));
+    assert.deepEqual(said(takeReport(table, 0, change(GROUP, true))), []);
+    assert.equal(table.members.size, 4096);
+    assert.deepEqual(groupPorts(table, 1, frameTo(GROUP)), [0, 2, 3]);
+    takeReport(table, 2, change(OTHER, true));
+    assert.deepEqual(groupPorts(table, 1, frameTo(OTHER)), [0, 2], "a known one takes members");
+    for (const port of [0, 2]) takeReport(table, port, change(OTHER, false));
+    takeReport(table, 0, change(GROUP, true));
+    assert.deepEqual(groupPorts(table, 1, frameTo(GROUP)), [0]);
+  });
+});
+
 describe("a switch among others", () => {
   it("tells the others of the first member behind it and of the last, twice each", () => {
     const table = createGroupTable(planOf(4, [3], []));

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { encodePacket } from "../../../fabric/wire/roce/packet.ts";
 import { IPV4_BYTES, readIpv4 } from "../../../fabric/wire/roce/ipv4.ts";
 import type { RigMr, RigQp } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
@@ -76,6 +77,25 @@ describe("UD receive", () => {
     say(8);
     assert.equal(drops("q-key"), 1);
     assert.deepEqual(statuses(rig.poll(rig.b, b.recvCq)), ["SUCCESS"]);
+  });
+
+  it("§7 #80: a Q_Key that differs in any one bit is wrong", () => {
+    for (const key of [Q_KEY, 0x8000_1234]) {
+      const { rig, b, say, recv, drops } = bench({ a: key, b: key });
+      recv(200);
+      say(8, { ud: udAddress(rig.b.plan.address, b.qpn, { qKey: 0x8000_0000 }) });
+      const [sent] = packetsFrom(rig, "a");
+      assert.equal(sent?.deth?.qKey, key);
+      assert.deepEqual(statuses(rig.poll(rig.b, b.recvCq)), ["SUCCESS"]);
+      recv(200);
+      for (let bit = 0; bit < 32; bit++) {
+        const deth = { ...sent!.deth!, qKey: (key ^ (1 << bit)) >>> 0 };
+        rig.inject(rig.b, encodePacket({ ...sent!, deth }));
+        rig.run();
+        assert.equal(drops("q-key"), bit + 1, `bit ${bit}`);
+      }
+      assert.deepEqual(rig.poll(rig.b, b.recvCq), []);
+    }
   });
 
   it("§1.3: a Q_Key with bit 31 set stands for the sending queue pair's own", () => {

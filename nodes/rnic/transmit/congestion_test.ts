@@ -345,6 +345,26 @@ describe("PFC at the RNIC (rocev2.md §3.9)", () => {
     assert.equal(p.rig.poll(p.rig.a, p.a.sendCq)[0]?.status, "SUCCESS");
   });
 
+  it("keeps the order of a priority: what a pause has held back goes before what is new", () => {
+    const p = pair({ pfc: PFC });
+    write(p, 22 * 1_024);
+    p.rig.run(() => packets(p.rig, "a").length === 3);
+    pause(p, 0xffff);
+    p.rig.runFor(3 * PS_PER_US);
+    // Inline data is complete as soon as its queue pair has its turn: when the pause is over.
+    for (let i = 0; i < 2; i++) {
+      const remote = { va: BigInt(p.to.va), rkey: p.to.key };
+      p.rig.send(p.rig.a, p.a, { opcode: "write", inline: Uint8Array.of(i), remote });
+    }
+    p.rig.runFor(2 * PS_PER_US);
+    assert.ok(packets(p.rig, "a").length < 10, "most of it is held back");
+    pause(p, 0);
+    p.rig.run();
+    const psns = packets(p.rig, "a").map(({ bth }) => bth.psn);
+    assert.deepEqual(psns, psns.map((_, i) => (psns[0]! + i) & 0xff_ffff));
+    assert.equal(psns.length, 24);
+  });
+
   it("lets other priorities pass: a CNP leaves while the ACK is held back", () => {
     const p = pair({ pfc: PFC });
     markAll(p.rig);
