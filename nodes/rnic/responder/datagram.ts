@@ -4,6 +4,7 @@
  */
 import { ETHERNET_BYTES } from "../../../fabric/wire/roce/ethernet.ts";
 import { IPV4_BYTES } from "../../../fabric/wire/roce/ipv4.ts";
+import { payloadFits } from "../../../fabric/wire/roce/opcode.ts";
 import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import { type Device, drop } from "../state/device.ts";
 import { placePayload, recvStretches } from "./execute.ts";
@@ -21,7 +22,11 @@ export const GRH_BYTES = 40;
 /** A datagram for this queue pair; it waits behind one that waits for its receive WQE. */
 export function receiveDatagram(device: Device, qp: QueuePair, input: PacketIn): void {
   const { stalled } = qp.responder;
-  if (input.packet.deth!.qKey !== qKeyOf(qp)) return drop(device, "q-key");
+  const { packet, row } = input;
+  if (packet.deth!.qKey !== qKeyOf(qp)) return drop(device, "q-key");
+  // A stranger's: the ports of a rack have one MTU, and what is longer is not sent (§3.8).
+  const fits = payloadFits(row, { bytes: packet.payload.length, pathMtu: device.plan.mtu });
+  if (!fits) return drop(device, "bad-length");
   device.counters.requestsIn++;
   if (stalled.length === 0) takeDatagram(device, qp, input);
   else if (stalled.length < LIMITS.stalledPackets) stalled.push(input);

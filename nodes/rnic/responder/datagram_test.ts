@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { encodePacket } from "../../../fabric/wire/roce/packet.ts";
 import { IPV4_BYTES, readIpv4 } from "../../../fabric/wire/roce/ipv4.ts";
+import { encodePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { RigMr, RigQp } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 import {
@@ -104,6 +105,26 @@ describe("UD receive", () => {
     say(8, { ud: udAddress(rig.b.plan.address, b.qpn, { qKey: 0x8000_0000 }) });
     assert.equal(packetsFrom(rig, "a")[0]?.deth?.qKey, 0x777);
     assert.deepEqual(statuses(rig.poll(rig.b, b.recvCq)), ["SUCCESS"]);
+  });
+
+  it("§2.2: longer than the port's MTU: dropped and counted, the receive stays for the next one", () => {
+    const { rig, b, to, say, recv, drops } = bench();
+    recv(8192);
+    say(8);
+    const [sent] = packetsFrom(rig, "a");
+    rig.poll(rig.b, b.recvCq);
+    recv(8192);
+    const before = rig.bytes(rig.b, to);
+    rig.inject(rig.b, encodePacket({ ...sent!, payload: new Uint8Array(4097) }));
+    rig.run();
+    assert.equal(drops("bad-length"), 1);
+    assert.deepEqual(rig.bytes(rig.b, to), before, "nothing is written");
+    rig.inject(rig.b, encodePacket({ ...sent!, payload: new Uint8Array(4096) }));
+    rig.run();
+    assert.deepEqual(
+      rig.poll(rig.b, b.recvCq).map(({ byteCount }) => byteCount),
+      [4096 + GRH_BYTES],
+    );
   });
 
   it("the GRH area ends with the IPv4 header, an immediate and the source come in the CQE", () => {
