@@ -8,8 +8,17 @@ import { describe, it } from "@std/testing/bdd";
 import type { Time } from "../../fabric/base/time.ts";
 import { rnrDelayPs } from "../../fabric/wire/roce/aeth.ts";
 import { encodePacket } from "../../fabric/wire/roce/packet.ts";
-import { OPCODE, type OpcodeName } from "../../fabric/wire/roce/opcode.ts";
+import {
+  OPCODE,
+  OPCODE_ROWS,
+  type OpcodeName,
+  type OpcodeRow,
+  opcodeRow,
+} from "../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../fabric/wire/roce/packet.ts";
+import { PERSIST_ETH } from "../../fabric/wire/roce/persist_eth.ts";
+import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
+import { makeVerifyEth } from "../../fabric/wire/roce/verify_eth.ts";
 import {
   changed,
   counter,
@@ -144,6 +153,17 @@ describe("receiver not ready", () => {
     assert.deepEqual(statuses(p), ["RNR_RETRY_EXC_ERR", "WR_FLUSH_ERR"]);
   });
 
+  it("rnr_retry 7 is endless (§3.3): after more RNR NAKs than seven a RECV still completes it", () => {
+    const p = pair({}, { attributes: { rnrRetry: 7, minRnrTimer: 1 } });
+    post(p, "send", { length: 10 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.run(() => counter(p, "a", "rnrNaksIn") === 20);
+    recvs(p, 1);
+    p.rig.run();
+    assert.ok(counter(p, "a", "rnrNaksIn") >= 20);
+    assert.deepEqual(statuses(p), ["SUCCESS"]);
+  });
+
   it("§7 #59: WRITE WITH IMM of three packets: refused on its LAST alone, which completes it", () => {
     const p = pair({}, { attributes: { rnrRetry: 7, minRnrTimer: 1 } });
     post(p, "write-immediate", { length: 3000, immediate: 9 });
@@ -242,6 +262,16 @@ describe("opcode sequence and lengths: NAK 0x61, and the responder fails", () =>
     untouched(refusedWith(0x61, [frame]));
   });
 
+  it("§3.4, step 5: a FIRST or MIDDLE that brings all that was announced: LAST has nothing left", () => {
+    const all = (length: number) => ({ ...request("RC RDMA WRITE FIRST").reth!, length });
+    const first = (length: number) =>
+      request("RC RDMA WRITE FIRST", { reth: all(length), payload: mtu });
+    untouched(refusedWith(0x61, [first(1024)]));
+    const middle = request("RC RDMA WRITE MIDDLE", { payload: mtu, bth: { psn: next(FIRST_PSN) } });
+    const p = refusedWith(0x61, [first(2048), middle]);
+    assert.equal(p.rig.bytes(p.rig.b, p.to, 1024, 1)[0], 0xee, "the MIDDLE changes nothing");
+  });
+
   it("§7 #66: RETH says 600, ONLY brings 596", () => {
     const reth = { ...request("RC RDMA WRITE ONLY").reth!, length: 600 };
     const frame = request("RC RDMA WRITE ONLY", { reth, payload: new Uint8Array(596) });
@@ -252,6 +282,73 @@ describe("opcode sequence and lengths: NAK 0x61, and the responder fails", () =>
     const reth = { ...request("RC RDMA WRITE FIRST").reth!, length: 2 ** 31 + 1 };
     untouched(refusedWith(0x61, [request("RC RDMA WRITE FIRST", { reth, payload: mtu })]));
   });
+});
+
+describe("inside an open message (§3.4, step 2)", () => {
+  const FIRSTS = [
+    "RC SEND FIRST",
+    "RC RDMA WRITE FIRST",
+    "VENDOR WRITE PERSISTENCE FIRST",
+    "VENDOR WRITE VERIFY FIRST",
+  ] as const;
+  const accessFlags = EVERY_ACCESS | ACCESS.remoteWritePersistence | ACCESS.remoteWriteVerify;
+  // Hints and coherence are agreed on nowhere yet, so they are dropped before.
+  const requests = OPCODE_ROWS.filter(({ service, direction, operation }) =>
+    service === "rc" && direction === "request" && operation !== "hint" &&
+    !operation.startsWith("coherence")
+  );
+
+  /** A message of 1032 B (3072 B where `row` is a MIDDLE) is open and a packet of `row` comes. */
+  function follow(open: OpcodeName, row: OpcodeRow): Pair {
+    const p = pair({}, { attributes: { accessFlags } });
+    const length = row.position === "middle" ? 3072 : 1032;
+    recvs(p, 2, { length });
+    // Every header that some row has: a packet takes those of its own row.
+    const headers = {
+      reth: { va: BigInt(p.to.va), rkey: p.to.key, length },
+      persistEth: PERSIST_ETH,
+      verifyEth: makeVerifyEth({ level: "none", persist: false }),
+      digestEth: { crc: 0 },
+      immdt: { immediate: 1 },
+      ieth: { rkey: 1 },
+      atomicEth: { va: BigInt(p.to.va), rkey: p.to.key, swapAdd: 1n, compare: 0n },
+      feth: { reserved: 0, select: 0, placement: 1 },
+    };
+    const bytes = row.payload === "mtu" ? 1024 : row.payload === 0 ? 0 : 8;
+    inject(p, "b", request(open, { ...headers, payload: new Uint8Array(1024) }));
+    inject(
+      p,
+      "b",
+      request(row.name as OpcodeName, {
+        ...headers,
+        payload: new Uint8Array(bytes),
+        bth: { psn: next(FIRST_PSN) },
+      }),
+    );
+    p.rig.run();
+    return p;
+  }
+
+  for (const name of FIRSTS) {
+    it(`${name}: MIDDLE and LAST of its kind go on with it, every other request gets NAK 0x61`, () => {
+      const open = opcodeRow(OPCODE[name])!;
+      for (const row of requests) {
+        const continues = row.operation === open.operation && row.vendor === open.vendor &&
+          (row.position === "middle" || row.position === "last");
+        const p = follow(name, row);
+        const naks = packets(p, "b").filter(({ aeth }) => (aeth?.syndrome ?? 0) >= 0x20);
+        // SEND LAST INVALIDATE is one too: its key is refused in silence (§3.4, step 7).
+        const expected = continues ? [] : [[0x61, next(FIRST_PSN)]];
+        assert.deepEqual(
+          naks.map(({ aeth, bth }) => [aeth!.syndrome, bth.psn]),
+          expected,
+          `${row.name} behind ${name}`,
+        );
+        const fails = continues ? row.invalidate ? ["QP_FATAL"] : [] : ["QP_REQ_ERR"];
+        assert.deepEqual(eventsOf(p), fails, `${row.name} behind ${name}`);
+      }
+    });
+  }
 });
 
 describe("what is dropped in silence", () => {

@@ -318,6 +318,34 @@ describe("completion queue", () => {
     rig.run();
     assert.deepEqual(rig.b.host.interrupts, [1, 1]);
   });
+
+  it("§7 #22: an error that is there already interrupts at the arm for solicited events, a plain CQE does not", () => {
+    const rig = new Rig();
+    const p = pair(rig);
+    const cq = rig.createCq(rig.b, { vector: 1 });
+    const a = rig.createQp(rig.a);
+    const b = rig.createQp(rig.b, { cq });
+    rig.bringUp(rig.a, a, { qpn: b.qpn });
+    rig.bringUp(rig.b, b, { qpn: a.qpn });
+    for (let i = 0; i < 2; i++) {
+      rig.recv(rig.b, b, [{ address: p.to.va, length: 64, lkey: p.to.key }]);
+    }
+    rig.send(rig.a, a, { opcode: "send", inline: new Uint8Array(16) });
+    rig.run();
+    rig.arm(rig.b, cq, true);
+    rig.run();
+    assert.deepEqual(rig.b.host.interrupts, [], "a plain CQE is there");
+    rig.modify(rig.b, b, { state: "err" });
+    rig.run();
+    assert.deepEqual(rig.b.host.interrupts, [1], "the flushed RECV's CQE uses the arm up");
+    rig.arm(rig.b, cq, true);
+    rig.run();
+    assert.deepEqual(rig.b.host.interrupts, [1, 1], "it has not been taken yet");
+    assert.deepEqual(rig.poll(rig.b, cq).map(({ status }) => status), ["SUCCESS", "WR_FLUSH_ERR"]);
+    rig.arm(rig.b, cq, true);
+    rig.run();
+    assert.deepEqual(rig.b.host.interrupts, [1, 1]);
+  });
 });
 
 describe("power", () => {

@@ -3,7 +3,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
+import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import {
   changed,
   counter,
@@ -101,6 +101,44 @@ describe("acknowledging", () => {
     go(p);
     assert.equal(packets(p, "b").at(-1)!.aeth!.msn, 5);
     assert.ok(counter(p, "b", "duplicatesIn") > 0);
+  });
+
+  it("a READ response has the MSN of its READ, though what follows is executed before it leaves", () => {
+    const p = pair();
+    post(p, "write", { length: 8 });
+    post(p, "read", { at: 64, length: 3000 });
+    post(p, "write", { at: RECV_AT, length: 8 });
+    post(p, "read", { at: 64, length: 8 });
+    go(p);
+    const told = packets(p, "b").map(({ bth, aeth }) => [opcodeRow(bth.opcode)!.name, aeth?.msn]);
+    assert.deepEqual(told, [
+      ["RC ACKNOWLEDGE", 1],
+      ["RC RDMA READ RESPONSE FIRST", 2],
+      ["RC RDMA READ RESPONSE MIDDLE", undefined],
+      ["RC RDMA READ RESPONSE LAST", 2],
+      ["RC ACKNOWLEDGE", 3],
+      ["RC RDMA READ RESPONSE ONLY", 4],
+    ]);
+  });
+
+  it("a duplicate SEND or WRITE is acknowledged with the newest PSN and MSN (§3.5)", () => {
+    for (const opcode of ["send", "write"] as const) {
+      const p = pair();
+      recvs(p, 3);
+      for (let i = 0; i < 3; i++) post(p, opcode, { length: 8 });
+      go(p);
+      const [first, , last] = packets(p, "a");
+      for (const sent of [first!, last!]) {
+        const before = packets(p, "b").length;
+        inject(p, "b", sent);
+        p.rig.run();
+        const answers = packets(p, "b").slice(before);
+        assert.deepEqual(answers.map(({ bth, aeth }) => [bth.psn, aeth!.msn]), [[
+          next(FIRST_PSN, 2),
+          3,
+        ]]);
+      }
+    }
   });
 
   it("an ACK of what was never sent, and a reserved syndrome, are ignored (§3.3)", () => {

@@ -2,7 +2,16 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { fetchAdd, refused, sge } from "../testing/atomic_testing.ts";
-import { EVERY_ACCESS, go, pair, PAIR_BYTES, setWord, statuses } from "../testing/pair_testing.ts";
+import {
+  EVERY_ACCESS,
+  go,
+  type Pair,
+  pair,
+  PAIR_BYTES,
+  post,
+  setWord,
+  statuses,
+} from "../testing/pair_testing.ts";
 
 describe("rights of atomics", () => {
   it("§7 #35: a queue pair without REMOTE_ATOMIC refuses with 0x61", () => {
@@ -15,10 +24,30 @@ describe("rights of atomics", () => {
     refused(p, "REM_ACCESS_ERR", () => fetchAdd(p, 0, 1n));
   });
 
-  for (const at of [1, 4, 7]) {
-    it(`§7 #37: an address of ${at} beyond a multiple of 8 is refused with 0x61`, () => {
-      const p = pair();
-      refused(p, "REM_INV_REQ_ERR", () => fetchAdd(p, at, 1n));
+  const work = {
+    "fetch-add": { length: 8, atomic: { swapAdd: 1n, compare: 0n } },
+    // What it compares with is what is there, so it would swap.
+    "compare-swap": { length: 8, atomic: { swapAdd: 1n, compare: 0xeeee_eeee_eeee_eeeen } },
+    "atomic-write": { inline: new Uint8Array(8) },
+  } as const;
+  for (const opcode of ["fetch-add", "compare-swap", "atomic-write"] as const) {
+    it(`§7 #37, #75: ${opcode} to an address that is no multiple of 8 is refused with 0x61`, () => {
+      for (let at = 1; at < 8; at++) {
+        refused(pair(), "REM_INV_REQ_ERR", (p) => post(p, opcode, { ...work[opcode], at }));
+      }
+    });
+
+    it(`${opcode}: that the key does not grant it is told before that it is misaligned (§3.4)`, () => {
+      const misaligned = (p: Pair, change: { va?: number; key?: number }) => {
+        const remote = {
+          va: BigInt(p.to.va + (change.va ?? 4)),
+          rkey: p.to.key + (change.key ?? 0),
+        };
+        post(p, opcode, { ...work[opcode], remote });
+      };
+      refused(pair(), "REM_ACCESS_ERR", (p) => misaligned(p, { key: 1 }));
+      refused(pair(), "REM_ACCESS_ERR", (p) => misaligned(p, { va: PAIR_BYTES - 4 }));
+      refused(pair({}, {}, ACCESS.localWrite), "REM_ACCESS_ERR", (p) => misaligned(p, {}));
     });
   }
 

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Frame } from "../../../fabric/node.ts";
+import { OPCODE, type OpcodeName } from "../../../fabric/wire/roce/opcode.ts";
 import { decodePacket, encodePacket, isRefusal } from "../../../fabric/wire/roce/packet.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { RigMr, RigQp } from "../testing/rig_parts_testing.ts";
@@ -124,13 +125,33 @@ describe("UC", () => {
       pair.send(4 * MTU);
       pair.send(2 * MTU);
       pair.rig.run();
-      assert.deepEqual(pair.received(), [["recv", 2 * MTU, 0]]);
+      const received = pair.rig.poll(pair.rig.b, pair.b.recvCq);
+      assert.deepEqual(received.map(({ wqeIndex, byteCount }) => [wqeIndex, byteCount]), [
+        [0, 2 * MTU],
+      ]);
       assert.deepEqual(pair.placed(0, 2 * MTU), pair.source(2 * MTU));
       assert.deepEqual(namesFrom(pair.rig, "b"), []);
       // Of a lost FIRST the others find nothing open, of a lost LAST nobody knows.
       assert.equal(pair.drops("broken-message"), [3, 2, 1, 0][lost]);
     });
   }
+
+  it("a WRITE that comes instead of a SEND's LAST leaves its RECV to the next SEND", () => {
+    const pair = new Pair();
+    const { rig } = pair;
+    pair.lose(2);
+    pair.recv(0, 2048);
+    pair.recv(2048, 2048);
+    pair.send(3 * MTU);
+    pair.write(8, { at: 4096 });
+    pair.send(2 * MTU);
+    rig.run();
+    assert.deepEqual(pair.placed(4096, 8), pair.source(8));
+    const received = rig.poll(rig.b, pair.b.recvCq);
+    assert.deepEqual(received.map(({ wqeIndex, byteCount }) => [wqeIndex, byteCount]), [
+      [0, 2 * MTU],
+    ]);
+  });
 
   it("a WRITE that lost a packet has placed what came before, and tells nobody", () => {
     const pair = new Pair();
@@ -167,6 +188,85 @@ describe("UC", () => {
     assert.deepEqual(pair.received(), [["recv", MTU + 10, 0]]);
     assert.deepEqual(pair.placed(0, MTU + 10), pair.source(MTU + 10));
   });
+
+  type Part = readonly [opcode: OpcodeName, bytes: number, announced?: number];
+  const misfits: readonly (readonly [name: string, reason: string, parts: readonly Part[]])[] = [
+    ["a SEND FIRST below the path MTU", "bad-length", [["UC SEND FIRST", MTU - 1]]],
+    ["a SEND FIRST above it", "bad-length", [["UC SEND FIRST", MTU + 1]]],
+    ["a SEND ONLY above it", "bad-length", [["UC SEND ONLY", MTU + 1]]],
+    ["a SEND MIDDLE below it", "bad-length", [
+      ["UC SEND FIRST", MTU],
+      ["UC SEND MIDDLE", MTU - 1],
+    ]],
+    ["a SEND LAST of no bytes", "bad-length", [["UC SEND FIRST", MTU], ["UC SEND LAST", 0]]],
+    ["a WRITE FIRST below it", "bad-length", [["UC RDMA WRITE FIRST", MTU - 1, 2 * MTU]]],
+    ["a WRITE FIRST that brings all", "bad-length", [["UC RDMA WRITE FIRST", MTU, MTU]]],
+    ["a WRITE MIDDLE that brings all", "bad-length", [
+      ["UC RDMA WRITE FIRST", MTU, 2 * MTU],
+      ["UC RDMA WRITE MIDDLE", MTU],
+    ]],
+    ["a WRITE LAST that brings less than is left", "bad-length", [
+      ["UC RDMA WRITE FIRST", MTU, MTU + 10],
+      ["UC RDMA WRITE LAST", 9],
+    ]],
+    ["a WRITE LAST that brings more", "bad-length", [
+      ["UC RDMA WRITE FIRST", MTU, MTU + 10],
+      ["UC RDMA WRITE LAST", 11],
+    ]],
+    ["a WRITE ONLY that brings less", "bad-length", [["UC RDMA WRITE ONLY", 8, 9]]],
+    ["a WRITE of more than 2^31 B", "bad-length", [["UC RDMA WRITE FIRST", MTU, 2 ** 31 + 1]]],
+    ["a WRITE LAST inside a SEND", "broken-message", [
+      ["UC SEND FIRST", MTU],
+      ["UC RDMA WRITE LAST", 8],
+    ]],
+    ["a SEND LAST inside a WRITE", "broken-message", [
+      ["UC RDMA WRITE FIRST", MTU, MTU + 8],
+      ["UC SEND LAST", 8],
+    ]],
+    ["a MIDDLE behind an ONLY", "broken-message", [
+      ["UC RDMA WRITE ONLY", MTU, MTU],
+      ["UC RDMA WRITE MIDDLE", MTU],
+    ]],
+  ];
+  for (const [name, reason, parts] of misfits) {
+    it(`${name}: dropped with its message, the next one arrives in the same RECV (§3.8)`, () => {
+      const pair = new Pair();
+      const { rig } = pair;
+      pair.recv(4096, 1024);
+      pair.write(8, { at: 8000 });
+      rig.run();
+      const packet = decodePacket(rig.frames[0]!.bytes);
+      assert.ok(!isRefusal(packet));
+      parts.forEach(([opcode, bytes, announced = 0], i) =>
+        rig.inject(
+          rig.b,
+          encodePacket({
+            ...packet,
+            bth: { ...packet.bth, opcode: OPCODE[opcode], psn: 100 + i },
+            reth: { va: BigInt(pair.to.va), rkey: pair.to.key, length: announced },
+            payload: new Uint8Array(bytes).fill(0xee),
+          }),
+        )
+      );
+      rig.run();
+      assert.equal(pair.drops(reason), 1);
+      const placed = (parts.length - 1) * MTU;
+      assert.deepEqual(pair.placed(placed, MTU), new Uint8Array(MTU), "it changes no memory");
+      // The rest of the message finds nothing open.
+      const [opcode] = parts.at(-1)!;
+      const last = opcode.startsWith("UC SEND") ? "UC SEND LAST" : "UC RDMA WRITE LAST";
+      const bth = { ...packet.bth, opcode: OPCODE[last], psn: 100 + parts.length };
+      const before = pair.drops("broken-message");
+      rig.inject(rig.b, encodePacket({ ...packet, bth }));
+      rig.run();
+      assert.equal(pair.drops("broken-message"), before + 1);
+      pair.send(2 * MTU);
+      rig.run();
+      assert.deepEqual(pair.received(), [["recv", 2 * MTU, 0]]);
+      assert.deepEqual(pair.placed(4096, 2 * MTU), pair.source(2 * MTU));
+      assert.deepEqual(namesFrom(rig, "b"), []);
+    });
+  }
 
   it("a wrong key, or no right to write: dropped, the queue pair lives on", () => {
     const pair = new Pair();

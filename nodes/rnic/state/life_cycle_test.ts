@@ -130,6 +130,18 @@ describe("SQD", () => {
     assert.deepEqual(ofType("SQ_DRAINED"), [drained]);
   });
 
+  it("§7 #14: SQ_DRAINED comes behind the CQE of what was half sent, not before", () => {
+    const long = enqueueWrite(1 << 16);
+    enqueueWrite();
+    const before = rig.a.framesSent;
+    rig.ring(rig.a, qp.a.sq);
+    rig.run(() => rig.a.framesSent >= before + 2);
+    assert.equal(rig.modify(rig.a, qp.a, sqd).status, "ok");
+    rig.run(() => ofType("SQ_DRAINED").length > 0);
+    assert.equal(rig.a.framesSent, before + 64);
+    assert.deepEqual(completions(), [[long, "SUCCESS"]]);
+  });
+
   it("an idle queue is drained at once; without the flag nobody is told", () => {
     rig.modify(rig.a, qp.a, { state: "sqd" });
     rig.run();
