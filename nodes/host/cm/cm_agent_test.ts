@@ -12,6 +12,7 @@ import {
   type CmReq,
   REJECT_REASON,
   REP_DEFAULTS,
+  timeoutOfCode,
 } from "../../../fabric/wire/roce/cm.ts";
 import {
   addEndpoint,
@@ -29,7 +30,7 @@ import {
   resetAgent,
 } from "./cm_agent.ts";
 import { reqOf } from "./cm_loss_testing.ts";
-import { rejFor, rtuFor } from "./cm_messages.ts";
+import { mraFor, RECEIVED, rejFor, rtuFor } from "./cm_messages.ts";
 
 const A = 0x0a000001, B = 0x0a000002;
 const SERVICE_ID = 77n;
@@ -57,13 +58,17 @@ function repFor(endpoint: CmEndpoint): CmRep {
   };
 }
 
+/** Numbers of a message from the endpoint's peer. */
+function fromPeer(endpoint: CmEndpoint): { localCommId: number; remoteCommId: number } {
+  return { localCommId: endpoint.peerCommId, remoteCommId: endpoint.commId };
+}
+
 function dreqFor(endpoint: CmEndpoint): CmMessage {
   return {
     type: "DREQ",
     transactionId: endpoint.transactionId,
     privateData: NO_DATA,
-    localCommId: endpoint.peerCommId,
-    remoteCommId: endpoint.commId,
+    ...fromPeer(endpoint),
     remoteQpn: 18,
   };
 }
@@ -128,11 +133,7 @@ describe("the passive side", () => {
   it("is established by RTU", () => {
     const endpoint = startPassive();
     answer(endpoint);
-    const rtu = {
-      ...rtuFor(endpoint),
-      localCommId: endpoint.peerCommId,
-      remoteCommId: endpoint.commId,
-    };
+    const rtu = { ...rtuFor(endpoint), ...fromPeer(endpoint) };
     receive(agent, rtu, { from: A, now: 0, output });
     equal(endpoint.phase, "established");
     equal(endpoint.deadline, NEVER);
@@ -147,6 +148,45 @@ describe("the passive side", () => {
     ok(event.kind === "closed");
     same(event.endpoint.end, { kind: "timeout" });
     equal(agent.endpoints.size, 0);
+  });
+
+  it("takes no refusal once it is established, unless it says that no RTU came", () => {
+    const endpoint = startPassive();
+    answer(endpoint);
+    establish(endpoint, undefined);
+    const rej = rejFor(repFor(endpoint), { reason: REJECT_REASON.consumer });
+    const copy = { ...rej, ...fromPeer(endpoint) };
+    receive(agent, copy, { from: A, now: 0, output });
+    equal(endpoint.phase, "established");
+    receive(agent, { ...copy, reason: REJECT_REASON.timeout }, { from: A, now: 0, output });
+    equal(endpoint.phase, "closed");
+  });
+
+  it("remembers a request that is over for twice as long as its peer asks", () => {
+    const endpoint = startPassive();
+    answer(endpoint);
+    receive(agent, dreqFor(endpoint), { from: A, now: 0, output });
+    listener.events.length = 0;
+    const until = 2 * RETRY.timeoutPs * (RETRY.tries + 1);
+    receive(agent, reqFrom(40), { from: A, now: until - 1, output });
+    same([agent.endpoints.size, listener.events.length], [0, 0], "a late copy");
+    receive(agent, reqFrom(40), { from: A, now: until, output });
+    same(listener.events.map(({ kind }) => kind), ["request"]);
+  });
+
+  it("remembers at most 1024 of them: the oldest goes", () => {
+    for (let commId = 1; commId <= 1100; commId++) {
+      receive(agent, reqFrom(commId), { from: A, now: 0, output });
+      const event = listener.events.shift()!;
+      ok(event.kind === "request");
+      receive(agent, dreqFor(event.endpoint), { from: A, now: 0, output });
+      ok(agent.over.size <= 1024);
+    }
+    listener.events.length = 0;
+    receive(agent, reqFrom(1100), { from: A, now: 0, output });
+    equal(listener.events.length, 0);
+    receive(agent, reqFrom(1), { from: A, now: 0, output });
+    equal(listener.events.length, 1);
   });
 
   it("answers a DREQ, also the same one again when the connection is long gone", () => {
@@ -183,6 +223,24 @@ describe("the active side", () => {
     expire(agent, 300, output);
     same([endpoint.phase, endpoint.end], ["closed", { kind: "timeout" }]);
     looseEqual(nextDeadline(agent), NEVER);
+  });
+
+  it("believes one MRA, and no second one that would put its next try off again", () => {
+    const endpoint = startActive();
+    const mra = {
+      ...mraFor(endpoint, RECEIVED.req),
+      localCommId: 90,
+      remoteCommId: endpoint.commId,
+    };
+    receive(agent, mra, { from: B, now: 50, output });
+    const patient = 50 + timeoutOfCode(mra.serviceTimeout) + RETRY.timeoutPs;
+    equal(nextDeadline(agent), patient);
+    receive(agent, mra, { from: B, now: 60, output });
+    equal(nextDeadline(agent), patient);
+    // What it says again waits its own time again.
+    expire(agent, patient, output);
+    receive(agent, mra, { from: B, now: patient + 10, output });
+    same([sentTypes(), nextDeadline(agent)], [["REQ"], patient + RETRY.timeoutPs]);
   });
 
   it("closes with the reason of a REJ", () => {

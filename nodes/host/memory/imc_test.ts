@@ -87,9 +87,21 @@ describe("Imc", () => {
     imc.acceptEvicted(0, pattern(64, 2));
     imc.acceptEvicted(4096, pattern(64, 3));
     assert.equal(imc.overflows, 1);
+    assert.deepEqual([imc.accepted, imc.combined, imc.acceptedBytes], [6, 1, 6 * 64]);
     imc.advance(1e9);
     assert.deepEqual(onMedium(0, 64), [...pattern(64, 2)]);
     assert.deepEqual(onMedium(4096, 64), [...pattern(64, 3)]);
+  });
+
+  it("V-03: a range is on the medium when its last line is, whatever is pending beside it", () => {
+    for (let block = 0; block < 3; block++) imc.accept(block * 256 + 64, pattern(64));
+    assert.equal(imc.drainedAt(256 + 64, 64), 1000 + 2 * BLOCK_PS);
+    assert.equal(imc.drainedAt(256 + 127, 1), 1000 + 2 * BLOCK_PS);
+    assert.equal(imc.drainedAt(0, 1024), 1000 + 3 * BLOCK_PS);
+    assert.equal(imc.drainedAt(256, 64), 1000, "the line behind the range");
+    assert.equal(imc.drainedAt(256 + 128, 64), 1000, "the line before it");
+    imc.advance(1000 + 2 * BLOCK_PS);
+    assert.equal(imc.drainedAt(256 + 64, 64), 1000 + 2 * BLOCK_PS, "now");
   });
 
   it("an eviction past a full queue delays what comes after it", () => {

@@ -44,6 +44,7 @@ describe("Llc", () => {
     llc.markClean(llc.find(4));
     touch(10);
     assert.deepEqual(evicted, [[2, 2]], "a clean line goes without a trace");
+    assert.equal(llc.evictions, 1);
     assert.equal(llc.find(4), -1);
     assert.ok(llc.find(1) < 0 && llc.find(0) >= 0);
   });

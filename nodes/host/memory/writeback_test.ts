@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { SCM_BASE } from "./address_map.ts";
-import { HostRig } from "../testing/host_testing.ts";
+import { HostRig, RIG_TIMING } from "../testing/host_testing.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
 
 const early = { kind: "writeback", buffered: false } as const;
@@ -56,5 +56,29 @@ describe("Early write-backs", () => {
     assert.deepEqual(brought, { offset: 32, data: new Uint8Array(8).fill(9) });
     rig.run();
     assert.deepEqual([...rig.survivors.subarray(0, 64)], [...data]);
+  });
+
+  it("P-41: of a device's write, what has left the IIO does not come again over a core's store", () => {
+    const [bootPs, at] = [RIG_TIMING.bootPs, 1_500_000];
+    const programs = {
+      *stores(cpu: Cpu): Steps<void> {
+        yield* cpu.sleep(at - bootPs);
+        cpu.store(cpu.scm.address, new Uint8Array(8).fill(7));
+      },
+    };
+    // The first of two pieces of 4 ns leaves 500 ps before the store, the other one behind it.
+    const rig = new HostRig({ ddio: true }, { programs });
+    const data = new Uint8Array(128).fill(9);
+    rig.arrive(at - 500 - 4_000 - RIG_TIMING.iioPs, {
+      kind: "memory-write",
+      address: SCM_BASE,
+      data,
+      noSnoop: false,
+    });
+    rig.run(at + 1_000);
+    rig.step({ ...early, from: 0, to: 72, buffered: true });
+    assert.deepEqual(rig.durable.map(({ offset, data }) => [offset, ...data]), [
+      [0, ...new Array(8).fill(7), ...new Array(64).fill(9)],
+    ]);
   });
 });
