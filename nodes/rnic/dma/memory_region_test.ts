@@ -309,6 +309,14 @@ describe("memory window", () => {
     });
   }
 
+  it("§4.5: a window's index comes back with a key that none of its binds had", () => {
+    const first = allocateMw(rig, rig.b, 1);
+    const bound = bind(bind(bind(first)));
+    assert.equal(rig.command(rig.b, { op: "deallocate-mw", rkey: bound }).status, "ok");
+    const again = allocateMw(rig, rig.b, 1);
+    assert.equal(again, bound + 1);
+  });
+
   it("§7 #44: without REMOTE_WRITE: REM_ACCESS_ERR", () => {
     const key = bind(allocateMw(rig, rig.b, 2), { access: remoteRead });
     assert.equal(write({ key, va: inside() }), "REM_ACCESS_ERR");

@@ -2,8 +2,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
-import { go, packetOf, packets } from "../testing/pair_testing.ts";
+import { TIMEOUT_UNIT_PS } from "../state/limits.ts";
+import { counter, go, losing, packetOf, packets } from "../testing/pair_testing.ts";
 import { read, scatteredPair, source, write } from "../testing/transport_testing.ts";
+
+/** Of attribute value 4, the rig's own. */
+const TIMEOUT_PS = TIMEOUT_UNIT_PS * 2 ** 4;
 
 describe("loss", () => {
   it("§7 #51: of one middle packet: one NAK 0x60 however many follow, and the rest is sent again", () => {
@@ -14,6 +18,18 @@ describe("loss", () => {
     assert.equal(p.rig.b.rnic.statistics()["naksOut"], 1);
     assert.equal(p.rig.a.rnic.statistics()["timeouts"], 0);
     assert.deepEqual(p.rig.bytes(p.rig.b, p.to, 0, 8000), source(p, 0, 8000));
+    assert.equal(p.rig.poll(p.rig.a, p.a.sendCq)[0]?.status, "SUCCESS");
+  });
+
+  it("§3.4: of another packet, when the first gap is closed: a NAK of its own, no time-out", () => {
+    const p = scatteredPair();
+    // Of eight packets the third; of the six from there on, which come again, the third once more.
+    p.rig.fate = (from, _frame, count) => from === "a" && [2, 10].includes(count) ? "drop" : "pass";
+    write(p, 8000);
+    go(p);
+    const naks = packets(p, "b").filter(({ aeth }) => aeth!.syndrome === 0x60);
+    assert.deepEqual(naks.map(({ bth }) => bth.psn), [0, 2]);
+    assert.equal(counter(p, "a", "timeouts"), 0);
     assert.equal(p.rig.poll(p.rig.a, p.a.sendCq)[0]?.status, "SUCCESS");
   });
 
@@ -43,6 +59,58 @@ describe("loss", () => {
     assert.deepEqual(cqes.map(({ wqeIndex }) => wqeIndex), order);
     assert.ok(cqes.every(({ status }) => status === "SUCCESS"));
     assert.equal(p.rig.a.rnic.statistics()["timeouts"], 0);
+  });
+
+  it("of a first packet, and of all that follows its NAK: the time-out runs from the NAK", () => {
+    const p = scatteredPair();
+    p.rig.fate = (from, _frame, count) =>
+      from === "a" && (count === 0 || counter(p, "a", "naksIn") > 0) ? "drop" : "pass";
+    write(p, 2000);
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.run(() => counter(p, "a", "naksIn") === 1);
+    const nakAt = p.rig.now;
+    p.rig.run(() => counter(p, "a", "timeouts") === 1);
+    assert.equal(p.rig.now - nakAt, TIMEOUT_PS);
+  });
+
+  it("of all ACKs: that more is sent does not put the time-out off (§3.3)", () => {
+    const p = scatteredPair({ fate: (from) => from === "b" ? "drop" : "pass" });
+    write(p, 8);
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.run(() => packets(p, "a").length === 1);
+    const sentAt = p.rig.now;
+    for (let i = 0; i < 3; i++) {
+      p.rig.runFor(TIMEOUT_PS / 4);
+      write(p, 8);
+      p.rig.ring(p.rig.a, p.a.sq);
+    }
+    p.rig.run(() => counter(p, "a", "timeouts") === 1);
+    assert.equal(p.rig.now - sentAt, TIMEOUT_PS);
+  });
+
+  it("of one middle packet: what is sent again asks for an ACK in each packet (§3.2)", () => {
+    const p = scatteredPair();
+    p.rig.fate = (from, _frame, count) => from === "a" && count === 2 ? "drop" : "pass";
+    write(p, 8000);
+    go(p);
+    const sent = packets(p, "a").map(({ bth }) => [bth.psn, bth.ackReq]);
+    const again = sent.slice(8);
+    assert.deepEqual(sent.slice(0, 8).filter(([, ackReq]) => ackReq).length, 1);
+    assert.deepEqual(again, [0, 1, 2, 3, 4, 5].map((psn) => [psn, true]));
+  });
+
+  it("of a READ response, again and again: behind a time-out an ACK asks at once once more", () => {
+    const p = scatteredPair();
+    p.rig.fate = losing("RC RDMA READ RESPONSE ONLY", 3);
+    read(p, 10);
+    write(p, 10, { at: 200 });
+    go(p);
+    assert.deepEqual(p.rig.poll(p.rig.a, p.a.sendCq).map(({ status }) => status), [
+      "SUCCESS",
+      "SUCCESS",
+    ]);
+    assert.equal(counter(p, "a", "readRequestsOut"), 4);
+    assert.equal(counter(p, "a", "timeouts"), 1);
   });
 
   it("§7 #61: time-out 0 never fires", () => {

@@ -295,4 +295,30 @@ describe("FETCH & ADD and COMPARE & SWAP", () => {
     assert.ok([11n, 12n].includes(word(p, 0)));
     assert.deepEqual(p.rig.poll(p.rig.a, other.a.sendCq).map(({ status }) => status), ["SUCCESS"]);
   });
+
+  it("one that waits for its word is not executed when its queue pair is reset and up again", () => {
+    const p = pair();
+    const { rig } = p;
+    setWord(p, 0, 0n);
+    const accessFlags = EVERY_ACCESS;
+    const others = Array.from({ length: 16 }, () => ({
+      ...p,
+      ...rig.connect({ attributes: { accessFlags } }),
+    }));
+    others.forEach((each, i) => {
+      fetchAdd(each, 0, 1n, { sges: [sge(p, 8 * i)] });
+      rig.ring(rig.a, each.a.sq);
+    });
+    fetchAdd(p, 0, 1000n, { sges: [sge(p, 512)] });
+    rig.ring(rig.a, p.a.sq);
+    rig.run(() => counter(p, "b", "requestsIn") === 17);
+    // What the requester sends again would be a request of the new life.
+    rig.fate = (from) => from === "a" ? "drop" : "pass";
+    rig.modify(rig.b, p.b, { state: "reset" });
+    rig.bringUp(rig.b, p.b, { qpn: p.a.qpn, attributes: { accessFlags } });
+    assert.ok(counter(p, "b", "atomicsExecuted") < 16, "its turn is still to come");
+    rig.run();
+    assert.equal(word(p, 0), 16n);
+    assert.equal(counter(p, "b", "atomicsExecuted"), 16);
+  });
 });
