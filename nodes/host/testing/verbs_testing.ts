@@ -162,7 +162,8 @@ export class VerbsRig implements Cpu {
       if (this.wordsUntilPowerFails-- <= 0) throw new Error("power failure");
       this.durable.set(this.#scm.subarray(word, word! + 8), word);
     }
-    yield* this.settle();
+    // Its fence is for what was told before, too.
+    yield* this.sfence();
   }
 
   *ntStore(address: number, bytes: Uint8Array): Steps<void> {

@@ -5,7 +5,7 @@ import {
   PERSIST_RANGE_BYTES,
 } from "../../../fabric/wire/host_bus/persist_ranges.ts";
 import type { WorkCompletion } from "./completion_queue.ts";
-import type { Cpu } from "../cpu/program.ts";
+import type { Cpu, Steps } from "../cpu/program.ts";
 
 /** Bytes of memory that a peer has written. */
 export interface DirtyRange {
@@ -30,4 +30,15 @@ export function persistRanges(
     return { va: Number(va), length: Number(length) };
   });
   return byteLen === 0 ? ranges : [...ranges, { va, length: byteLen }];
+}
+
+/** Brings all of these ranges into memory, with one fence: they are persistent when this returns. */
+export function* flushRanges(
+  cpu: Pick<Cpu, "clwb" | "flush">,
+  ranges: readonly DirtyRange[],
+): Steps<void> {
+  const last = ranges.at(-1);
+  if (last === undefined) return;
+  for (const { va, length } of ranges.slice(0, -1)) cpu.clwb(va, length);
+  yield* cpu.flush(last.va, last.length);
 }

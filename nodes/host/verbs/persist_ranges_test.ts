@@ -1,7 +1,8 @@
 import { deepEqual, throws } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { encodePersistRanges } from "../../../fabric/wire/host_bus/persist_ranges.ts";
-import { persistRanges } from "./persist_ranges.ts";
+import type { Steps } from "../cpu/program.ts";
+import { flushRanges, persistRanges } from "./persist_ranges.ts";
 
 const RECV = 0x7000;
 
@@ -43,6 +44,31 @@ describe("persistRanges", () => {
 
   it("refuses what is no such completion, whose immediate means something else", () => {
     throws(() => persistRanges(cpu, { ...completion, opcode: "recv-immediate" }, RECV));
+  });
+});
+
+describe("flushRanges", () => {
+  const calls: string[] = [];
+  const recorder = {
+    clwb: (va: number, length: number) => void calls.push(`clwb ${va} ${length}`),
+    // deno-lint-ignore require-yield -- done at once
+    *flush(va: number, length: number): Steps<void> {
+      calls.push(`flush ${va} ${length}`);
+    },
+  };
+  const flushed = (ranges: readonly { va: number; length: number }[]) => {
+    calls.length = 0;
+    deepEqual(flushRanges(recorder, ranges).next({ kind: "done" }).done, true);
+    return calls;
+  };
+
+  it("P-31: brings every range into memory, and waits for all with the last one's fence", () => {
+    const ranges = [1, 2, 3].map((each) => ({ va: 4096 * each, length: 64 * each }));
+    deepEqual(flushed(ranges), ["clwb 4096 64", "clwb 8192 128", "flush 12288 192"]);
+  });
+
+  it("fences nothing where there is nothing", () => {
+    deepEqual(flushed([]), []);
   });
 });
 

@@ -3,7 +3,7 @@ import type { WorkCompletion } from "../../verbs/completion_queue.ts";
 import { noteActivity } from "../../cm/connection.ts";
 import { failed } from "../../verbs/device.ts";
 import { deregMr, regMr } from "../../verbs/memory_region.ts";
-import { persistRanges } from "../../verbs/persist_ranges.ts";
+import { flushRanges, persistRanges } from "../../verbs/persist_ranges.ts";
 import { postSend } from "../../verbs/post.ts";
 import type { Buffer, Steps } from "../../cpu/program.ts";
 import {
@@ -49,10 +49,7 @@ export function* persist(server: Server, client: Client, completion: WorkComplet
     const text = `takes the RECV's CQE, flushes ${texts.join(", ") || "nothing"}`;
     cpu.trace({ step: "S1008", text, ...step });
   }
-  // One fence for all.
-  for (const { va, length } of ranges.slice(0, -1)) cpu.clwb(va, length);
-  const last = ranges.at(-1);
-  if (last !== undefined) yield* cpu.flush(last.va, last.length);
+  yield* flushRanges(cpu, ranges);
   if (cpu.tracing) {
     cpu.trace({
       step: "S1014",
