@@ -7,20 +7,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
-import { PS_PER_US } from "../../fabric/base/time.ts";
 import type { SendRequest } from "../../nodes/host/verbs/post.ts";
-import type { Cpu, Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
-import {
-  type Failure,
-  isFailure,
-  openClient,
-  openObject,
-} from "../../nodes/host/programs/persist/persist_client.ts";
-import { persistd } from "../../nodes/host/programs/persist/persistd.ts";
+import type { Program, Steps } from "../../nodes/host/cpu/program.ts";
+import { openOnB, persistdWithout } from "../support/persistd_object.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 /** The object in the SCM of `b`, in units of the SCM (P-41), of which each write has its own values. */
-const OBJECT = "mixed", UNITS = 4096, UNIT = 8;
+const UNITS = 4096, UNIT = 8;
 /** Requests that are outstanding at once: as many as the service is told of, it has receives for. */
 const WINDOW = 24;
 
@@ -66,34 +59,11 @@ function requestOf(
   }
 }
 
-/** The shipped service on a core whose CLWB does nothing: only the last range of each list is flushed. */
-function deafPersistd(context: ProgramContext): Steps<void> {
-  const cpu = new Proxy(context.device.cpu, {
-    get(cpu, name: keyof Cpu) {
-      if (name === "clwb") return () => {};
-      const member: unknown = cpu[name];
-      return typeof member === "function" ? member.bind(cpu) : member;
-    },
-  });
-  return persistd({ ...context, cpu, device: { ...context.device, cpu } });
-}
-
 function clientOf(ops: readonly Op[]): Program {
   return function* ({ cpu, device }): Steps<void> {
     const v = device.verbs;
-    // With the rights of this method an object takes every kind of request (P-50).
-    const terms = { method: "write-flush", policy: "persistence" } as const;
-    const client = sound(
-      yield* openClient(device, {
-        to: "b",
-        terms: { ...terms, depth: WINDOW / 2, messageBytes: UNITS * UNIT },
-        mode: "poll",
-        attempts: 10,
-        pausePs: 100 * PS_PER_US,
-        idlePs: 50_000 * PS_PER_US,
-      }),
-    );
-    const region = sound(yield* openObject(client, { name: OBJECT, length: UNITS * UNIT }));
+    const object = { name: "mixed", length: UNITS * UNIT, depth: WINDOW / 2 };
+    const { client, region } = yield* openOnB(device, object);
     cpu.report("opened", { scmOffset: region.scmOffset });
     const places: number[] = [];
     let bytes = 0;
@@ -122,11 +92,6 @@ function clientOf(ops: readonly Op[]): Program {
   };
 }
 
-function sound<T>(answer: T | Failure): T {
-  if (isFailure(answer)) throw new Error(answer.error);
-  return answer;
-}
-
 interface Run {
   readonly ops: readonly Op[];
   readonly host: string;
@@ -135,7 +100,7 @@ interface Run {
 }
 
 function run({ ops, host, faults = "[]", isDeaf = false }: Run): SimulatedRack {
-  const programs = { "./deaf.ts": deafPersistd, "./client.ts": clientOf(ops) };
+  const programs = { "./deaf.ts": persistdWithout("clwb"), "./client.ts": clientOf(ops) };
   const service = isDeaf ? "{ on: b, run: ./deaf.ts }," : "";
   const services = isDeaf ? "services: none," : "";
   const rack = new SimulatedRack(

@@ -3,22 +3,30 @@
  * operation is there after a power failure right behind the completion of the FLUSH or of the persistent
  * WRITE. P-02, P-24: with the architecture `ddio+ns` the RNIC itself sees to it, so nothing that it puts
  * into the peer's SCM may be left in the LLC. P-26, P-31: with DDIO alone the peer's CPU does, and is told
- * all that it has to flush. P-21, P-22: DRAM promises nothing at all.
+ * all that it has to flush. P-21, P-22: DRAM promises nothing at all. The peer runs the shipped service
+ * (`persistd`); what its objects do not take (atomics, SENDs right into SCM) goes to a server that flushes
+ * by the service's own function.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { Mr } from "../../nodes/host/verbs/memory_region.ts";
+import type { Cq } from "../../nodes/host/verbs/completion_queue.ts";
+import type { Mr, Pd } from "../../nodes/host/verbs/memory_region.ts";
+import { flushRanges } from "../../nodes/host/verbs/persist_ranges.ts";
 import type { SendRequest } from "../../nodes/host/verbs/post.ts";
-import type { Program, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Qp } from "../../nodes/host/verbs/queue_pair.ts";
+import { openOnB, persistdWithout } from "../support/persistd_object.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
-/** The region in the SCM of `b`. */
-const OFFSET = 65_536, BYTES = 65_536;
+/** Bytes of the region in the SCM of `b`; and where a server of the test's own has it. */
+const BYTES = 65_536, OWN_OFFSET = 65_536;
 /** More than one packet; neither end is on a line of the cache. */
 const LENGTH = 4900, START = 24;
 
 interface Case {
   readonly opcode: SendRequest["opcode"];
+  /** No object of `persistd` takes it. */
+  readonly ownServer?: true;
   /** Takes a receive. */
   readonly receives?: true;
   /** Changes eight bytes: what they are afterwards. */
@@ -29,13 +37,13 @@ const WORD = [1, 2, 3, 4, 5, 6, 7, 8] as const;
 const SUM = [9, 0, 0, 0, 0, 0, 0, 0] as const;
 
 const CASES: readonly Case[] = [
-  { opcode: "send", receives: true },
-  { opcode: "send-immediate", receives: true },
+  { opcode: "send", receives: true, ownServer: true },
+  { opcode: "send-immediate", receives: true, ownServer: true },
   { opcode: "write" },
   { opcode: "write-immediate", receives: true },
   { opcode: "atomic-write", word: WORD },
-  { opcode: "fetch-add", word: SUM },
-  { opcode: "compare-swap", word: SUM },
+  { opcode: "fetch-add", word: SUM, ownServer: true },
+  { opcode: "compare-swap", word: SUM, ownServer: true },
 ];
 
 /** How the requester has it made persistent (P-31, P-50). */
@@ -79,21 +87,15 @@ const FLAGS = [
   "flushPersistent",
 ] as const;
 
-/** What flushes at `b`: its RNIC; its CPU; a CPU that looks at the message's own range only. */
-type Flusher = "rnic" | "cpu" | "deaf cpu";
-
 /** Memory of a RECV that persistence consumes. */
 const RECV_BYTES = 128;
 
-function serverOf(
-  each: Case,
-  { table, flusher }: { readonly table: Table; readonly flusher: Flusher },
-): Program {
+function serverOf(each: Case, table: Table): Program {
   return function* ({ cpu, device }): Steps<void> {
     const v = device.verbs;
     const pd = v.allocPd(device);
     const cq = v.must(yield* v.createCq(device, { entries: 64 }));
-    const region = { offset: OFFSET, length: BYTES, access: FLAGS };
+    const region = { offset: OWN_OFFSET, length: BYTES, access: FLAGS };
     const log = v.must(yield* v.regMr(pd, cpu.scm, region));
     const listener = v.must(v.listen(device, "log"));
     const event = yield* v.waitEvent(listener);
@@ -102,20 +104,16 @@ function serverOf(
     const connection = v.must(yield* v.accept(listener, event.request, { qp }));
     if (v.refused(connection)) throw new Error("refused");
     if (each.receives) {
-      const sges = each.opcode.startsWith("send") ? [v.sge(log, START, LENGTH)] : [];
-      v.must(yield* v.postRecv(connection.qp, { sges }));
+      v.must(yield* v.postRecv(connection.qp, { sges: [v.sge(log, START, LENGTH)] }));
     }
     const buffer = cpu.allocate(RECV_BYTES);
     const inbox = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
     v.must(yield* v.postRecv(connection.qp, { sges: [v.sge(inbox, 0, RECV_BYTES)] }));
     table.server = { va: log.address, rkey: log.rkey };
-    if (flusher === "rnic") return yield* cpu.sleep(1e9);
     for (;;) {
       for (const completion of yield* v.waitCompletion(cq)) {
         if (completion.opcode !== "recv-persistence") continue;
-        const ranges = v.persistRanges(cpu, completion, buffer.address);
-        const own = ranges.filter(() => completion.byteLen > 0).slice(-1);
-        for (const { va, length } of flusher === "cpu" ? ranges : own) yield* cpu.flush(va, length);
+        yield* flushRanges(cpu, v.persistRanges(cpu, completion, buffer.address));
         const immediate = completion.psn;
         v.must(yield* v.postSend(connection.qp, { opcode: "persistence-ack", immediate }));
       }
@@ -123,25 +121,49 @@ function serverOf(
   };
 }
 
-function clientOf(each: Case, { means, table }: { means: Means; table: Table }): Program {
-  return function* ({ cpu, device }): Steps<void> {
-    const v = device.verbs;
-    const pd = v.allocPd(device);
-    const cq = v.must(yield* v.createCq(device, { entries: 64 }));
+/** A connection to b, and where its region is. */
+interface Opened {
+  readonly qp: Qp;
+  readonly cq: Cq;
+  readonly pd: Pd;
+  readonly va: number;
+  readonly rkey: number;
+}
+
+function* connectToOwn({ cpu, device }: ProgramContext, table: Table): Steps<Opened> {
+  const v = device.verbs;
+  const pd = v.allocPd(device);
+  const cq = v.must(yield* v.createCq(device, { entries: 64 }));
+  const queues = { pd, sendCq: cq, recvCq: cq, maxSendWr: 32, maxRecvWr: 32 };
+  const connection = yield* v.connect(device, { to: "b", service: "log", qp: queues });
+  if (v.refused(connection)) throw new Error("refused");
+  while (table.server === undefined) yield* cpu.sleep(1e6);
+  return { qp: connection.qp, cq, pd, ...table.server };
+}
+
+function* openObject({ cpu, device }: ProgramContext): Steps<Opened> {
+  const { client, region } = yield* openOnB(device, { name: "log", length: BYTES, depth: 16 });
+  cpu.report("opened", { scmOffset: region.scmOffset });
+  const { connection: { qp }, cq, pd } = client;
+  return { qp, cq, pd, va: region.va, rkey: region.rkey };
+}
+
+/** @param to.table absent: to an object of `persistd`. */
+function clientOf(each: Case, to: { readonly means: Means; readonly table?: Table }): Program {
+  return function* (context): Steps<void> {
+    const { cpu, device: { verbs: v } } = context;
+    const { means, table } = to;
+    const opened = table ? yield* connectToOwn(context, table) : yield* openObject(context);
+    const { qp, cq, pd, va, rkey } = opened;
     const buffer = cpu.allocate(16_384);
     const mr = v.must(yield* v.regMr(pd, buffer, { access: ["localWrite"] }));
     cpu.store(buffer.address, contentOf(each));
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 32, maxRecvWr: 32 };
-    const connection = yield* v.connect(device, { to: "b", service: "log", qp });
-    if (v.refused(connection)) throw new Error("refused");
-    while (table.server === undefined) yield* cpu.sleep(1e6);
-    const { va, rkey } = table.server;
     const remote = { va: va + START, rkey };
     const { length } = contentOf(each);
     // But for the range's FLUSH, what is named is not where the data is.
     const named = means === "flush of the range" ? remote : { va: va + BYTES - 8, rkey };
     v.must(
-      yield* v.postSend(connection.qp, [
+      yield* v.postSend(qp, [
         { ...requestOf(each, { mr, remote }), signaled: false },
         { ...meansOf(means, { remote: named, length }), fence: true },
       ]),
@@ -158,23 +180,27 @@ function contentOf({ word }: Case): Uint8Array {
 
 interface Setting {
   readonly means: Means;
-  readonly faults: string;
-  readonly flusher: Flusher;
+  readonly architecture: "ddio" | "ddio+ns";
+  /** Instead of the host's own service. */
+  readonly service?: Program;
 }
 
-function rack(each: Case, { means, faults, flusher }: Setting): SimulatedRack {
-  const table: Table = {};
+function rack(each: Case, setting: Setting & { readonly faults: string }): SimulatedRack {
+  const { means, architecture, faults } = setting;
+  const table: Table | undefined = each.ownServer ? {} : undefined;
+  const server = table ? serverOf(each, table) : setting.service;
   const programs = {
-    "./server.ts": serverOf(each, { table, flusher }),
-    "./client.ts": clientOf(each, { means, table }),
+    ...(server && { "./server.ts": server }),
+    "./client.ts": clientOf(each, { means, ...(table && { table }) }),
   };
+  const services = server ? "services: none," : "";
   return new SimulatedRack(
     `
 name: promises
 hosts:
   a: {}
-  b: { ddio: on, architecture: ${flusher === "rnic" ? "ddio+ns" : "ddio"}, scm: { size: 1MiB } }
-programs: [{ on: b, run: ./server.ts }, { on: a, run: ./client.ts, at: 200us }]
+  b: { ddio: on, architecture: ${architecture}, ${services} scm: { size: 1MiB } }
+programs: [${server ? "{ on: b, run: ./server.ts }," : ""} { on: a, run: ./client.ts, at: 200us }]
 faults: ${faults}
 `,
     { programs },
@@ -182,39 +208,41 @@ faults: ${faults}
 }
 
 /** What is in place of the data after a power failure right behind the promise. */
-function survivors(each: Case, setting: Omit<Setting, "faults">): Uint8Array {
+function survivors(each: Case, setting: Setting): Uint8Array {
   const undisturbed = rack(each, { ...setting, faults: "[]" });
   assert.deepEqual(undisturbed.reported("program-failed"), []);
   const [promise] = undisturbed.reports.filter(({ topic }) => topic === "promised");
   assert.equal(promise?.value["status"], "SUCCESS");
   const cut = rack(each, { ...setting, faults: `[{ at: ${promise.time + 1}ps, kill: b }]` });
   assert.deepEqual(cut.reported("promised"), [promise.value]);
-  const from = OFFSET + START;
+  const [{ scmOffset = OWN_OFFSET } = {}] = cut.reported("opened");
+  const from = Number(scmOffset) + START;
   return cut.scm.get("b")!.slice(from, from + contentOf(each).length);
 }
 
 for (
-  const [name, flusher, proves] of [
-    ["ddio+ns", "rnic", "P-02, P-41"],
-    ["ddio", "cpu", "P-26, P-31, P-41"],
+  const [architecture, proves] of [
+    ["ddio+ns", "P-02, P-41"],
+    ["ddio", "P-26, P-31, P-41"],
   ] as const
 ) {
-  describe(`architecture ${name}`, () => {
+  describe(`architecture ${architecture}`, () => {
     for (const each of CASES) {
       for (const means of MEANS) {
         it(`${proves}: ${each.opcode}, ${means}: what it promises survives`, () => {
-          assert.deepEqual(survivors(each, { means, flusher }), contentOf(each));
+          assert.deepEqual(survivors(each, { means, architecture }), contentOf(each));
         });
       }
     }
   });
 }
 
-describe("a CPU that flushes the message's own range only", () => {
+describe("a service whose core does not flush", () => {
   it("P-31: says of earlier plain WRITEs what is not true", () => {
     const found = survivors({ opcode: "write" }, {
       means: "empty persistent WRITE",
-      flusher: "deaf cpu",
+      architecture: "ddio",
+      service: persistdWithout("clwb", "flush"),
     });
     assert.ok(found.every((byte) => byte === 0), "all of it was in the LLC");
   });
