@@ -14,6 +14,7 @@ import type { Mr, Pd } from "../../nodes/host/verbs/memory_region.ts";
 import { flushRanges } from "../../nodes/host/verbs/persist_ranges.ts";
 import type { SendRequest } from "../../nodes/host/verbs/post.ts";
 import type { Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import { slotsFor } from "../../nodes/host/programs/common/persist_protocol.ts";
 import type { Qp } from "../../nodes/host/verbs/queue_pair.ts";
 import { openOnB, persistdWithout } from "../support/persistd_object.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
@@ -245,6 +246,28 @@ describe("a service whose core does not flush", () => {
       service: persistdWithout("clwb", "flush"),
     });
     assert.ok(found.every((byte) => byte === 0), "all of it was in the LLC");
+  });
+});
+
+describe("the service's receives", () => {
+  it("are posted again when a WRITE with immediate data has consumed them", () => {
+    const depth = 1, writes = 2 * slotsFor(depth);
+    const client: Program = function* ({ cpu, device }) {
+      const v = device.verbs;
+      const { client, region } = yield* openOnB(device, { name: "log", length: BYTES, depth });
+      const remote = { va: region.va, rkey: region.rkey };
+      for (let i = 0; i < writes; i++) {
+        const write = { opcode: "write-immediate", sges: [], remote, immediate: i } as const;
+        v.must(yield* v.postSend(client.connection.qp, write));
+        const [completion] = yield* v.waitCompletion(client.cq);
+        cpu.report("done", { status: completion!.status });
+      }
+    };
+    const rack = new SimulatedRack(
+      "name: receives\nhosts: { a: {}, b: {} }\nprograms: [{ on: a, run: ./client.ts }]\n",
+      { programs: { "./client.ts": client } },
+    ).run(1e10);
+    assert.deepEqual(rack.reported("done"), new Array(writes).fill({ status: "SUCCESS" }));
   });
 });
 

@@ -123,11 +123,20 @@ function* handleCompletions(
       yield* dropClient(server, client);
       continue;
     }
-    if (completion.opcode === "recv-persistence") yield* persist(server, client, completion);
-    else if (completion.opcode === "recv") yield* handleRecv(server, client, completion);
-    else continue;
+    if (!isReceive(completion)) continue;
+    yield* handleReceive(server, client, completion);
     client.emptied.push(completion.wrId);
     touched.add(client);
   }
   for (const client of touched) if (!client.gone) yield* replenish(server, client);
+}
+
+function isReceive({ opcode }: WorkCompletion): boolean {
+  return opcode.startsWith("recv");
+}
+
+/** Immediate data and invalidations say nothing here: the receive that they took is posted again. */
+function* handleReceive(server: Server, client: Client, completion: WorkCompletion): Steps<void> {
+  if (completion.opcode === "recv-persistence") yield* persist(server, client, completion);
+  else if (completion.opcode === "recv") yield* handleRecv(server, client, completion);
 }
