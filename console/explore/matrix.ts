@@ -9,12 +9,16 @@ import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { table } from "../base/output.ts";
 import { exploreAll } from "./explore.ts";
+import { MIXED_METHODS, mixedWrites } from "./mixed_writes.ts";
 import { runRack } from "./rerun.ts";
 import { type Counterexample, EXPLORE_DEFAULTS, type ExploredRack } from "./types.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
-/** One record, or a record and the tail that counts it: never the tail without the record. */
-export const MATRIX_UPDATES = ["single", "compound"] as const;
+/**
+ * One record; a record and the tail that counts it: never the tail without the record; plain WRITEs and
+ * behind them a message by the method, which is taken to cover them (P-31).
+ */
+export const MATRIX_UPDATES = ["single", "compound", "mixed"] as const;
 const ARCHITECTURES = ["ddio", "ddio+ns"] as const;
 const DDIOS = ["off", "on"] as const;
 const DOMAINS = ["adr", "eadr", "wsp"] as const;
@@ -37,10 +41,16 @@ export interface MatrixCell extends MatrixPlace {
   readonly counterexample: Counterexample | null;
 }
 
+/** Of what may be mixed with plain WRITEs there is a mixture. */
+function updatesOf(method: MethodName): readonly MatrixPlace["update"][] {
+  const isMixed = MIXED_METHODS.some((each) => each === method);
+  return MATRIX_UPDATES.filter((update) => update !== "mixed" || isMixed);
+}
+
 /** Every place, in the order of the table. */
 export function matrixPlaces(): MatrixPlace[] {
   return METHODS.flatMap((method) =>
-    MATRIX_UPDATES.flatMap((update) =>
+    updatesOf(method).flatMap((update) =>
       DOMAINS.flatMap((domain) =>
         ARCHITECTURES.flatMap((arch) =>
           DDIOS.flatMap((ddio) =>
@@ -59,16 +69,20 @@ export function matrixPlaces(): MatrixPlace[] {
   );
 }
 
+/** What the program that mixes is called in a scenario. */
+const MIXED = "./mixed_writes.ts";
 /** Bytes of a message: more than a block of the medium, and no whole number of cache lines. */
 const MESSAGE_BYTES = 300;
 
-/** The scenario of a place: two hosts, one message or two updates, nothing else. */
+/** The scenario of a place: two hosts, one message, two updates or a mixture, nothing else. */
 export function matrixScenario(place: MatrixPlace): string {
   const { method, update, arch, ddio, domain, receiveBuffer } = place;
   const host = `architecture: ${arch}, ddio: ${ddio}, domain: ${domain}, receive: ${receiveBuffer}`;
-  const program = update === "single"
-    ? `run: put, to: b, method: ${method}, bytes: ${MESSAGE_BYTES}, size: ${MESSAGE_BYTES}, depth: 1`
-    : `run: append, to: b, method: ${method}, records: 2, size: ${MESSAGE_BYTES}, depth: 1`;
+  const sizes = {
+    single: `run: put, bytes: ${MESSAGE_BYTES}, size: ${MESSAGE_BYTES}, depth: 1`,
+    compound: `run: append, records: 2, size: ${MESSAGE_BYTES}, depth: 1`,
+    mixed: `program: ${MIXED}`,
+  };
   return [
     "name: matrix",
     "seed: 7",
@@ -78,27 +92,31 @@ export function matrixScenario(place: MatrixPlace): string {
     "  a: {}",
     `  b: { ${host} }`,
     "programs:",
-    `  - { on: a, ${program} }`,
+    `  - { on: a, to: b, method: ${method}, ${sizes[update]} }`,
   ].join("\n") + "\n";
 }
 
 function rackOf(place: MatrixPlace): ExploredRack {
   const [variant] = variants(parseScenario(matrixScenario(place), "matrix.yaml"));
-  return { plan: makePlan(variant!), inputs: {}, programs: {}, recoveries: {}, checks: {} };
+  const programs = { [MIXED]: mixedWrites };
+  return { plan: makePlan(variant!), inputs: {}, programs, recoveries: {}, checks: {} };
 }
 
 /** Explores one place: the power of its responder. @throws Error where not all of it was seen. */
 export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
   const rack = rackOf(place);
   // Before anything is written there is nothing to promise.
-  const first = runRack(rack).notes.find(({ note }) => note.kind === "writes");
+  const { notes } = runRack(rack);
+  const first = notes.find(({ note }) => note.kind === "writes");
   if (first === undefined) throw new Error(`Nothing is written at ${JSON.stringify(place)}`);
   const options = { ...EXPLORE_DEFAULTS, cut: { host: "b" }, claims: true, from: first.time };
   const verdict = await exploreAll(rack, options);
-  const { crashPoints, counterexample, promises } = verdict;
-  const isVacuous = verdict.verdict === "safe" && promises === 0;
+  const { crashPoints, counterexample } = verdict;
+  const isVacuous = !notes.some(({ note }) => note.kind === "persistent");
   if (verdict.verdict === "partial" || isVacuous) {
-    throw new Error(`${JSON.stringify(place)} was not explored: ${verdict.why ?? "no promise"}`);
+    throw new Error(
+      `${JSON.stringify(place)} was not explored: ${verdict.why ?? "nothing was told persistent"}`,
+    );
   }
   return { ...place, safe: verdict.verdict === "safe", crashPoints, counterexample };
 }

@@ -4,10 +4,16 @@
  */
 import type { MatrixPlace } from "../../console/explore/matrix.ts";
 
+/** Methods that ask for the persistence of some bytes, not of all that was written before. */
+const NAMES_A_RANGE: readonly MatrixPlace["method"][] = ["write-send", "write-flush"];
+
 /** Why what the method takes for persistence is not that here; undefined where it is. */
 export function whyUnsafe(place: MatrixPlace): string | undefined {
-  const { method, receiveBuffer } = place;
+  const { method, receiveBuffer, update } = place;
   const leaves = whatMovesIt(place);
+  if (update === "mixed" && leaves === "the CPU" && NAMES_A_RANGE.includes(method)) {
+    return "P-11, P-50: a mark and a FLUSH name a range, and the CPU flushes that one alone";
+  }
   switch (method) {
     case "write-only":
       return leaves === "nothing"
@@ -25,7 +31,8 @@ export function whyUnsafe(place: MatrixPlace): string | undefined {
         ? "P-04: a READ pushes the SEND out of the I/O controller, not out of the cache"
         : undefined;
     default:
-      // P-51, P-11, P-50, P-24, P-26: somebody flushes what has to be flushed before it is told.
+      // P-51, P-11, P-50, P-24, P-26: what has to be flushed is flushed before it is told. P-31: of the
+      // write that persists this is all that its queue pair has written before.
       return undefined;
   }
 }

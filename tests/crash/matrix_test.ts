@@ -1,14 +1,17 @@
-/** P-40, P-41: the explorer's matrix is what the documents say, and each unsafe cell has its proof. */
+/** P-31, P-40, P-41: the explorer's matrix is what the documents say, and each unsafe cell has its proof. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { exploreCell, matrixPlaces, matrixText } from "../../console/explore/matrix.ts";
 import { whyUnsafe } from "./matrix_rules.ts";
 
+/** An object that is written by SENDs takes no WRITE (`accessFor`). */
+const UNMIXED = ["send-flush", "send-read"] as const;
+
 describe("The matrix of promises", () => {
-  it("is of every method, single and compound, on every kind of responder", () => {
+  it("is of every method, single, compound and behind plain WRITEs, on every kind of responder", () => {
     const places = matrixPlaces();
-    assert.equal(places.length, METHODS.length * 2 * 3 * 2 * 2 * 2);
+    assert.equal(places.length, (METHODS.length * 3 - UNMIXED.length) * 3 * 2 * 2 * 2);
     assert.equal(new Set(places.map((place) => JSON.stringify(place))).size, places.length);
   });
 

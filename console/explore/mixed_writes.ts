@@ -1,0 +1,137 @@
+/**
+ * A requester of the matrix (P-31): plain WRITEs to places far from each other, then one message by a
+ * method, all on one queue pair and posted at once. What the method takes for persistence of its message
+ * it takes for that of all of them.
+ */
+import { PS_PER_US } from "../../fabric/base/time.ts";
+import type { Mr } from "../../nodes/host/verbs/memory_region.ts";
+import { postSend, type SendRequest, sge } from "../../nodes/host/verbs/post.ts";
+import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
+import {
+  type Failure,
+  isFailure,
+  makeRegions,
+  nextCompletions,
+  openClient,
+  openObject,
+  type PersistClient,
+  received,
+  type Region,
+} from "../../nodes/host/programs/persist/persist_client.ts";
+import {
+  encodeMessage,
+  HEADER_BYTES,
+  type Method,
+} from "../../nodes/host/programs/common/persist_protocol.ts";
+
+/** Methods by which the last message may go: where data comes in SENDs, the object takes no WRITE. */
+export const MIXED_METHODS = [
+  "write-only",
+  "write-read",
+  "write-send",
+  "write-flush",
+  "persist-opcode",
+  "persist-address",
+] as const satisfies readonly Method[];
+type MixedMethod = typeof MIXED_METHODS[number];
+
+/** Writes, the last of them by the method; each lies in a place of its own, not on a line's bounds. */
+const WRITES = 4, PLACE_BYTES = 1024, AT = 24, BYTES = 100;
+const LAST = WRITES - 1;
+/** Of the requester's memory: room for a mark that is sent, the data behind it, and a byte for a READ. */
+const SLOT_BYTES = 256, DATA_AT = HEADER_BYTES, READ_AT = SLOT_BYTES - 1;
+
+/** The program. Options: `to`, `method`. */
+export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<void> {
+  const { to, method } = options as { readonly to: string; readonly method: MixedMethod };
+  const client = sound(
+    yield* openClient(device, {
+      to,
+      terms: { method, policy: "persistence", depth: WRITES, messageBytes: BYTES },
+      mode: "poll",
+      attempts: 10,
+      pausePs: 200 * PS_PER_US,
+      idlePs: 50_000 * PS_PER_US,
+    }),
+  );
+  const region = sound(yield* openObject(client, { name: "mixed", length: WRITES * PLACE_BYTES }));
+  const access = ["localWrite"] as const;
+  const [slots] = sound(yield* makeRegions(client.pd, [{ bytes: WRITES * SLOT_BYTES, access }]));
+  const requests: SendRequest[] = [];
+  for (let id = 0; id < WRITES; id++) {
+    const bytes = madeUpBytes(BYTES, `mixed/${id}`);
+    const at = region.scmOffset + id * PLACE_BYTES + AT;
+    if (cpu.noting) cpu.note({ kind: "writes", id, on: to, at, bytes });
+    cpu.store(slots!.address + id * SLOT_BYTES + DATA_AT, bytes);
+    if (id < LAST) requests.push({ ...writeOf(region, slots!, id), signaled: false });
+  }
+  requests.push(...lastOf(method, { cpu, region, slots: slots! }));
+  yield* cpu.settle();
+  const refusal = yield* postSend(client.connection.qp, requests);
+  if (refusal !== undefined || !(yield* isTold(client, method))) return;
+  for (let id = 0; id < WRITES; id++) {
+    cpu.note({ kind: "visible", id });
+    cpu.note({ kind: "persistent", id, promised: false });
+  }
+}
+
+function sound<T>(answer: T | Failure): T {
+  if (isFailure(answer)) throw new Error(answer.error);
+  return answer;
+}
+
+function writeOf(region: Region, slots: Mr, id: number): SendRequest {
+  return {
+    opcode: "write",
+    sges: [sge(slots, id * SLOT_BYTES + DATA_AT, BYTES)],
+    remote: placeOf(region, id),
+  };
+}
+
+function placeOf({ va, rkey }: Region, id: number): { readonly va: number; readonly rkey: number } {
+  return { va: va + id * PLACE_BYTES + AT, rkey };
+}
+
+/** The requests of the last message, of which the last one's completion, or its answer, counts. */
+function lastOf(
+  method: MixedMethod,
+  { cpu, region, slots }: { cpu: ProgramContext["cpu"]; region: Region; slots: Mr },
+): SendRequest[] {
+  const write = writeOf(region, slots, LAST), remote = placeOf(region, LAST);
+  const slot = LAST * SLOT_BYTES;
+  const unsignaled = { ...write, signaled: false };
+  switch (method) {
+    case "write-only":
+      return [write];
+    case "write-read":
+      return [unsignaled, { opcode: "read", sges: [sge(slots, slot + READ_AT, 1)], remote }];
+    case "write-send": {
+      const mark = encodeMessage({ type: "persist-mark", id: LAST, va: remote.va, length: BYTES });
+      cpu.store(slots.address + slot, mark);
+      return [unsignaled, { opcode: "send", sges: [sge(slots, slot, mark.length)] }];
+    }
+    case "write-flush": {
+      const flush = { placement: ["persistent"], selectivity: "range", length: BYTES } as const;
+      return [unsignaled, { opcode: "flush", remote, flush }];
+    }
+    case "persist-opcode":
+      return [{ ...write, opcode: "write-persistence" }];
+    case "persist-address":
+      return [{ ...write, opcode: "write-persist-address" }];
+  }
+}
+
+/** Waits for what the method takes for persistence. @returns false where the responder has died before. */
+function* isTold(client: PersistClient, method: MixedMethod): Steps<boolean> {
+  for (;;) {
+    const completions = yield* nextCompletions(client);
+    if (isFailure(completions)) return false;
+    for (const completion of completions) {
+      if (completion.status !== "SUCCESS") return false;
+      if (method !== "write-send") return true;
+      if (completion.opcode !== "recv") continue;
+      return received(client, completion)?.type === "flushed";
+    }
+  }
+}
