@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { parseScenario } from "../rack/scenario/scenario.ts";
+import { parseScenario } from "../rack/scenario/parse_scenario.ts";
 import { makePlan } from "../rack/build/topology.ts";
 import { variants } from "../rack/scenario/variants.ts";
 import { GSI_QPN, makeBth } from "../wire/roce/bth.ts";

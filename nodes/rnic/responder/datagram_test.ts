@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { encodePacket } from "../../../fabric/wire/roce/packet.ts";
 import { IPV4_BYTES, readIpv4 } from "../../../fabric/wire/roce/ipv4.ts";
-import { encodePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { RigMr, RigQp } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 import {
