@@ -13,8 +13,8 @@ import { takeCommand } from "./firmware/command.ts";
 import { requesterTimer } from "./requester/completer.ts";
 import { resumeCompletion } from "./queues/completion_queue.ts";
 import { rateTimer } from "./transmit/congestion.ts";
-import { createDevice, type Device } from "./state/device.ts";
-import { type Continuation, takeCompletion } from "./dma/dma.ts";
+import { type Device, schedule } from "./state/device.ts";
+import { takeCompletion } from "./dma/dma.ts";
 import { writeRegister } from "./queues/doorbell.ts";
 import { failFatally, failQueuePairsOf } from "./requester/qp_error.ts";
 import { createJournal, survivePowerFailure } from "./dma/journal.ts";
@@ -23,17 +23,20 @@ import { forgetPauses, servePauses } from "./transmit/flow_control.ts";
 import { lsbReadDone } from "./persistence/pm_module.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
 import { runReadBacks, takeReadBack } from "./verify/read_back.ts";
-import type { QueueEntry } from "./queues/queue_cache.ts";
-import { finishLoad, type QueueLoad, takeSpace, type Waiter } from "./queues/queue_information.ts";
+import type { QueueEntry } from "./state/queue_cache.ts";
+import { finishLoad, takeSpace } from "./queues/queue_information.ts";
 import { receiveFrame } from "./receive.ts";
 import { resumeReceiveQueue, retryReceives, takeReceives } from "./queues/receive_queue.ts";
-import { hasTurns, resumeDoorbell, runSchedule, schedule } from "./schedule.ts";
+import { hasTurns, resumeDoorbell, runSchedule } from "./schedule.ts";
 import { runTransmitter, takePayload, transmitterWakeAt } from "./transmit/send.ts";
 import { resumeSendQueue, takeWork } from "./queues/send_queue.ts";
 import { failShared, resumeShared, takeShared } from "./queues/shared_receive_queue.ts";
 import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
 import { type Timer, timerOfSlot } from "./state/timers.ts";
+import type { QueueLoad, Waiter } from "./state/queues.ts";
+import type { Continuation } from "./state/dma_state.ts";
+import { createDevice } from "./device.ts";
 
 /**
  * An RNIC. Ports: {@link PORTS.rnicBus} to its host, {@link PORTS.rnicNetwork} to the network.

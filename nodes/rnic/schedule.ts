@@ -5,11 +5,11 @@
  */
 import type { Doorbell } from "../../fabric/wire/host_bus/queue_information.ts";
 import { isHeldBack } from "./transmit/congestion.ts";
-import type { Device, QueueOwner } from "./state/device.ts";
+import { type Device, type QueueOwner, schedule } from "./state/device.ts";
 import { canRead } from "./dma/dma.ts";
 import { unpark } from "./transmit/flow_control.ts";
 import { LIMITS } from "./state/limits.ts";
-import type { QueueEntry } from "./queues/queue_cache.ts";
+import type { QueueEntry } from "./state/queue_cache.ts";
 import { acceptPointer, findQueue, rereadPointer } from "./queues/queue_information.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
 import { nextReadFrame } from "./answers/read_service.ts";
@@ -17,13 +17,6 @@ import { serveReceives } from "./queues/receive_queue.ts";
 import { nextRequestFrame } from "./requester/requester.ts";
 import { fetchWork } from "./queues/send_queue.ts";
 import { serveWaiting } from "./queues/shared_receive_queue.ts";
-
-/** Puts a queue pair into the round robin, where it is not. */
-export function schedule(device: Device, qp: QueuePair): void {
-  if (qp.scheduled) return;
-  qp.scheduled = true;
-  device.roundRobin.push(qp);
-}
 
 /** Serves what can be served now. Called at the end of every step, while {@link hasTurns}. */
 export function runSchedule(device: Device): void {

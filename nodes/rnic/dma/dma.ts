@@ -10,87 +10,13 @@ import { assert } from "../../../fabric/base/assert.ts";
 import { PORTS } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { type Completion, readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
-import type { AtomicTurn } from "../responder/atomic.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-import type { Gather } from "../state/tx_frame.ts";
 import { noteInJournal } from "./journal.ts";
-import type { PersistRecord } from "../persistence/pm_module.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { noteOverlaps, type ReadBack } from "../verify/read_back.ts";
-import type { SharedReceiveQueue } from "../queues/shared_receive_queue.ts";
+import { noteOverlaps } from "../verify/read_back.ts";
 import { trace } from "../trace/trace.ts";
-import type { QueueEntry } from "../queues/queue_cache.ts";
-import type { QueueLoad } from "../queues/queue_information.ts";
-
-/** What a completed read is for. `life` is the queue pair's at the time of the request. */
-export type Continuation =
-  | { readonly kind: "queue-space"; readonly load: QueueLoad; readonly space: 1 | 2 | 3 }
-  | {
-    readonly kind: "send-wqes";
-    readonly qp: QueuePair;
-    readonly life: number;
-    readonly entry: QueueEntry;
-    readonly units: number;
-  }
-  | {
-    readonly kind: "recv-wqes";
-    readonly qp: QueuePair;
-    readonly life: number;
-    readonly entry: QueueEntry;
-    readonly units: number;
-  }
-  | {
-    readonly kind: "srq-wqes";
-    readonly srq: SharedReceiveQueue;
-    readonly entry: QueueEntry;
-    readonly units: number;
-  }
-  | { readonly kind: "payload"; readonly gather: Gather; readonly offset: number }
-  | { readonly kind: "atomic"; readonly turn: AtomicTurn }
-  | {
-    readonly kind: "read-back";
-    readonly readBack: ReadBack;
-    readonly offset: number;
-    readonly length: number;
-  }
-  | LsbRead;
-
-/** S905: the read that pushes this queue pair's earlier writes out (P-24), and whom it serves. */
-export interface LsbRead {
-  readonly kind: "lsb";
-  readonly qp: QueuePair;
-  readonly life: number;
-  readonly records: PersistRecord[];
-}
-
-export interface ReadRequest {
-  readonly address: number;
-  readonly length: number;
-  readonly noSnoop: boolean;
-  /** What the medium holds is wanted, not what is on its way there (V-08). */
-  readonly medium?: boolean;
-  readonly continuation: Continuation;
-}
-
-/** Reads of one kind, which share a limit. */
-export interface ReadEngine {
-  readonly freeTags: number[];
-  /** Read requests of the bus that may still go out: a long read is several. */
-  freeRequests: number;
-  /** Reads that wait until they can go out. */
-  readonly waiting: Fifo<ReadRequest>;
-}
-
-export interface Dma {
-  readonly gather: ReadEngine;
-  readonly responder: ReadEngine;
-  /** Requests on the bus, by tag: the responder's tags come first. */
-  readonly outstanding: (ReadRequest | undefined)[];
-  readonly responderTags: number;
-  /** When the bus has taken the last message handed to it. */
-  busFreeAt: Time;
-}
+import type { Continuation, Dma, LsbRead, ReadEngine, ReadRequest } from "../state/dma_state.ts";
 
 /** @param readsMax how many read requests each engine may have on the bus. */
 export function createDma(readsMax: { readonly responder: number; readonly gather: number }): Dma {

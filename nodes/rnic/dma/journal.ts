@@ -15,20 +15,7 @@ import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-
-type FlushOnFail = NonNullable<RnicPlan["flushOnFail"]>;
-
-export interface Journal extends FlushOnFail {
-  readonly host: string;
-  /** In the order of the bus. */
-  readonly writes: Fifo<JournalWrite>;
-}
-
-interface JournalWrite {
-  readonly message: MemoryWrite;
-  /** When all of it is at the host; NEVER as long as the host that has missed it is away. */
-  arrivesAt: Time;
-}
+import type { Journal } from "../state/dma_state.ts";
 
 /**
  * What a report `held` says: bytes that are durable though the host has not got them, by physical address,

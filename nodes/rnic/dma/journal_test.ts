@@ -4,14 +4,9 @@ import fc from "fast-check";
 import type { Outputs } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
-import {
-  createJournal,
-  type HeldWrites,
-  type Journal,
-  noteInJournal,
-  survivePowerFailure,
-} from "./journal.ts";
+import { createJournal, type HeldWrites, noteInJournal, survivePowerFailure } from "./journal.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
+import type { Journal } from "../state/dma_state.ts";
 
 const LATENCY: Time = 150;
 const NOTICE: Time = 220;

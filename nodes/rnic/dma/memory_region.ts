@@ -11,32 +11,9 @@ import {
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
-import { opensTo, unbindByKey, type Window } from "./memory_window.ts";
+import { opensTo, unbindByKey } from "./memory_window.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-
-export interface Region extends RegionPlan {
-  /** lkey and rkey alike. */
-  readonly key: number;
-  /** Virtual address at which `pages[0]` begins. */
-  readonly pageBase: number;
-  /**
-   * False from the moment it is deregistered, registered anew or unbound: what is under way must not
-   * touch its memory any more.
-   */
-  alive: boolean;
-  /** Memory windows that are bound to it. */
-  windows: number;
-  /** The window that this is the bound range of; undefined where it is a region of its own. */
-  readonly window: Window | undefined;
-}
-
-export interface RegionTable {
-  readonly slots: (Region | undefined)[];
-  readonly variants: number[];
-  readonly free: number[];
-  /** By index. Only while a window is bound its index has a slot as well. */
-  readonly windows: Map<number, Window>;
-}
+import type { Region, RegionTable } from "../state/memory.ts";
 
 /** Why an access was refused; undefined is "granted". */
 export type AccessFault =

@@ -4,26 +4,11 @@
  * by a WQE, open to that queue pair only, and has to be free to be bound. A bound window is a region
  * over its parent's pages, so what checks keys and translates addresses does not know it.
  */
-import { ACCESS, type WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { BindOperands } from "../../../fabric/wire/host_bus/wqe.ts";
-import { findRegion, freeKey, type Region, type RegionTable, takeKey } from "./memory_region.ts";
+import { findRegion, freeKey, takeKey } from "./memory_region.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-
-export interface Window {
-  readonly type: WindowType;
-  readonly pd: number;
-  /** Its index stays, the variant is the newest binding's. */
-  key: number;
-  binding: Binding | undefined;
-}
-
-interface Binding {
-  /** What its key opens, and the region that it is a part of. */
-  readonly range: Region;
-  readonly parent: Region;
-  /** Queue pair that bound it. */
-  readonly qpn: number;
-}
+import type { Region, RegionTable, Window } from "../state/memory.ts";
 
 /** A window that is not bound; undefined where there are as many as there can be. */
 export function addWindow(

@@ -1,5 +1,5 @@
 /** Virtual to physical: a region's page list turned into stretches that one DMA request can take. */
-import type { Region } from "./memory_region.ts";
+import type { Region, Stretch } from "../state/memory.ts";
 
 /** Physical address of `va`, which lies in the region. */
 export function physicalAddress(region: Region, va: number): number {
@@ -19,13 +19,6 @@ function contiguousBytes(region: Region, va: number, most: number): number {
     page++;
   }
   return bytes < most ? bytes : most;
-}
-
-/** A range of a region: what a scatter/gather element becomes once its key has been checked. */
-export interface Stretch {
-  readonly region: Region;
-  readonly va: number;
-  readonly length: number;
 }
 
 /** Whether all of the memory still is what its keys granted when they were checked. */

@@ -12,7 +12,7 @@ import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_
 import { WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { completionsEnd } from "../queues/completion_queue.ts";
 import { executeCqCommand } from "./cq_command.ts";
-import type { Device } from "../state/device.ts";
+import { type Device, schedule } from "../state/device.ts";
 import { checkDrained } from "../requester/drain.ts";
 import { announceState, enterError, skipFlushed, stopWork } from "../requester/qp_error.ts";
 import { LIMITS } from "../state/limits.ts";
@@ -30,7 +30,6 @@ import { ringFault } from "./ring_fault.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
 import { executeSrqCommand } from "./srq_command.ts";
 import { attach, detach, groupsOf } from "../responder/multicast.ts";
-import { schedule } from "../schedule.ts";
 import { fetchWork } from "../queues/send_queue.ts";
 import { statisticsOf } from "./statistics.ts";
 import { TIMERS_PER_QUEUE_PAIR } from "../state/timers.ts";

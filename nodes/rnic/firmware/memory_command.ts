@@ -7,11 +7,11 @@ import {
   changeRegion,
   checkRegion,
   findRegion,
-  type Region,
   removeRegion,
 } from "../dma/memory_region.ts";
 import { addWindow, removeWindow } from "../dma/memory_window.ts";
 import { DONE, noSuch, refusal } from "./reply.ts";
+import type { Region } from "../state/memory.ts";
 
 type Command<Op extends RnicCommand["op"]> = Extract<RnicCommand, { op: Op }>;
 type MemoryCommand = Command<

@@ -10,12 +10,11 @@ import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
-import { type Span, takeDirty } from "../state/dirty_ranges.ts";
-import { dmaRead, type LsbRead, waitingLsbRead } from "../dma/dma.ts";
+import { takeDirty } from "../state/dirty_ranges.ts";
+import { dmaRead, waitingLsbRead } from "../dma/dma.ts";
 import { failReceive } from "../responder/execute.ts";
 import { failFatally } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
-import type { Region } from "../dma/memory_region.ts";
 import { hostAddress } from "../dma/memory_window.ts";
 import { findRecord, remember } from "../state/persist_records.ts";
 import { tellRanges } from "./pm_ranges.ts";
@@ -24,33 +23,13 @@ import { urgeReceives, wantRecv } from "../queues/receive_queue.ts";
 import { passAnswers } from "../answers/read_service.ts";
 import { noteFlushed, noteTold } from "../trace/responder_trace.ts";
 import { queueControl } from "../transmit/send.ts";
-import type { RecvWqe, SingleService } from "../state/responder_state.ts";
+import type { PersistRecord, RecvWqe, SingleService } from "../state/responder_state.ts";
 import { lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
 import { trace } from "../trace/trace.ts";
 import { physicalAddress } from "../dma/translation.ts";
 import { verifiedPersisted, verifiedUnproven } from "../verify/write_verify.ts";
-
-/** A message to be persisted, from its last packet on; kept for its duplicates (P-30). */
-export interface PersistRecord {
-  readonly firstPsn: number;
-  /** The PSN of both of its ACKs (P-28). */
-  readonly lastPsn: number;
-  /** As the host's CPU knows the memory, whatever key was used. */
-  readonly va: number;
-  readonly length: number;
-  /** What was written plainly before it, and is to be flushed with it (P-31). */
-  readonly spans: readonly Span[];
-  /**
-   * `told`: the host's CPU knows and is to flush. `flushed`: it has, and waits for earlier messages,
-   * whose ranges may cover what was written before this one (P-31).
-   */
-  state: "pending" | "told" | "flushed" | "persisted";
-  /**
-   * A FLUSH or verified write: answered in its turn, where a persistent WRITE gets a persistence ACK
-   * (P-50, V-09).
-   */
-  readonly service: SingleService | undefined;
-}
+import type { Region } from "../state/memory.ts";
+import type { LsbRead } from "../state/dma_state.ts";
 
 /** Whether the message's data is to be persisted: by opcode (P-21) or by its region (P-22). */
 export function wantsPersistence(row: OpcodeRow, region: Region | undefined): boolean {

@@ -3,11 +3,11 @@ import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { OPCODE, OPCODE_ROWS } from "../../../fabric/wire/roce/opcode.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Region } from "../dma/memory_region.ts";
 import { go, losing, names, packetOf, type Pair, post, statuses } from "../testing/pair_testing.ts";
 import { wantsPersistence } from "./pm_module.ts";
 import { FLOW_1, persistingPair, PLAIN_REGION } from "../testing/pm_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
+import type { Region } from "../state/memory.ts";
 
 const PERSIST_ACK = OPCODE["VENDOR PERSISTENCE ACKNOWLEDGE"];
 const ACK = OPCODE["RC ACKNOWLEDGE"];

@@ -15,6 +15,7 @@ import { hostAddress } from "../dma/memory_window.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { OpenMessage, RecvWqe } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
+import type { ToldRanges } from "../state/persist_records.ts";
 
 /**
  * The message's next `length` bytes have been written without being persisted. Addresses are taken down
@@ -56,13 +57,6 @@ export function noteWrittenAt(
 
 /** What a CQE can say of a range. */
 const BYTE_COUNT_MAX = 0xffff_ffff;
-
-/** What a RECV's CQE says: one range, and how many more are in the RECV's memory. */
-export interface ToldRanges {
-  readonly va: number;
-  readonly byteCount: number;
-  readonly more: number;
-}
 
 /**
  * Writes into the RECV's memory what else the CPU is to flush. What finds no room there is covered by

@@ -4,40 +4,15 @@
  */
 import { PORTS } from "../../../fabric/node.ts";
 import { type Cqe, CQE_BYTES, encodeCqe, ownerBit } from "../../../fabric/wire/host_bus/cqe.ts";
-import {
-  type CqArm,
-  ringDistance,
-  type StampedPointer,
-} from "../../../fabric/wire/host_bus/queue_information.ts";
+import { type CqArm, ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
 import { dmaWrite } from "../dma/dma.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-import type { QueueEntry } from "./queue_cache.ts";
+import type { QueueEntry } from "../state/queue_cache.ts";
 import { installQueue } from "./install.ts";
 import { findQueue, rereadPointer } from "./queue_information.ts";
-
-export interface CompletionQueue {
-  /** The queue's number as well. */
-  readonly cqn: number;
-  ring: RingPlace;
-  readonly vector: number | null;
-  /** Queue pairs that complete here. */
-  users: number;
-  /** CQEs written since the queue was made; its passes give the owner bit. */
-  written: number;
-  /** Of these the last one that a solicited-only arm waits for. */
-  lastSolicited: number;
-  armed: "no" | "solicited" | "any";
-  /** CQEs that wait for queue information. */
-  readonly pending: Fifo<Cqe>;
-  /** A look-up is under way. */
-  busy: boolean;
-  /** CQ_ERR has been raised: nothing is written any more (`rocev2.md` §4.4). */
-  overflowed: boolean;
-  /** Of a resized queue: pointers that the host stored before are about the old ring. */
-  resized: StampedPointer;
-}
+import type { CompletionQueue } from "../state/queues.ts";
 
 export function createCompletionQueue(
   cqn: number,

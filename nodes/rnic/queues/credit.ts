@@ -10,10 +10,9 @@ import {
   parseSyndrome,
 } from "../../../fabric/wire/roce/aeth.ts";
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
-import type { Device } from "../state/device.ts";
+import { type Device, schedule } from "../state/device.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { schedule } from "../schedule.ts";
 import type { SendWork } from "../state/outstanding_wqe.ts";
 
 /**

@@ -4,7 +4,6 @@ import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
 import { mayStart, mustPause, postedReceives, takeCredits } from "./credit.ts";
-import { createDevice } from "../state/device.ts";
 import { createQueuePair, type QueuePair } from "../state/queue_pair.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
@@ -19,6 +18,7 @@ import {
   recvs,
   statuses,
 } from "../testing/pair_testing.ts";
+import { createDevice } from "../device.ts";
 
 function queuePair(): QueuePair {
   const ring = { address: 0, units: 64 };

@@ -1,8 +1,9 @@
 /** Fetching WQEs: as many units as are filled, as one read may bring, and as the ring has to its end. */
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { Device } from "../state/device.ts";
-import { type Continuation, dmaRead } from "../dma/dma.ts";
-import type { QueueEntry } from "./queue_cache.ts";
+import { dmaRead } from "../dma/dma.ts";
+import type { QueueEntry } from "../state/queue_cache.ts";
+import type { Continuation } from "../state/dma_state.ts";
 
 type Fetch = Extract<Continuation, { readonly units: number }>;
 /** Whom the fetched WQEs are for. */

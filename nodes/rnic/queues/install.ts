@@ -11,7 +11,7 @@ import {
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device, QueueOwner } from "../state/device.ts";
 import { dmaWrite } from "../dma/dma.ts";
-import type { QueueEntry } from "./queue_cache.ts";
+import type { QueueEntry } from "../state/queue_cache.ts";
 import { emptyPointer, spaceAddress, writeBack, writeSpace1 } from "./queue_information.ts";
 
 /** The lowest queue numbers that are free, undefined where there are not as many. */

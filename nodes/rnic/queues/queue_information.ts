@@ -8,52 +8,16 @@ import {
   decodeSpace2,
   decodeSpace3,
   encodeSpace1,
-  type Space1,
   SPACE1_BYTES,
-  type Space2,
   SPACE2_BYTES,
   SPACE3_BYTES,
   type StampedPointer,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
-import type { CompletionQueue } from "./completion_queue.ts";
 import type { Device } from "../state/device.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
-import type { QueuePair } from "../state/queue_pair.ts";
-import type { SharedReceiveQueue } from "./shared_receive_queue.ts";
 import { isNewer } from "./pointer.ts";
-import type { QueueEntry } from "./queue_cache.ts";
-
-/** Who goes on when a queue's information is there. `life` is the queue pair's when it asked. */
-export type Waiter =
-  | { readonly kind: "doorbell"; readonly write: StampedPointer | undefined }
-  | { readonly kind: "send"; readonly qp: QueuePair; readonly life: number }
-  | {
-    readonly kind: "recv";
-    readonly qp: QueuePair;
-    readonly life: number;
-    /** Space 3 has been read on purpose: what it says now is final. */
-    readonly reread: boolean;
-  }
-  | { readonly kind: "srq"; readonly srq: SharedReceiveQueue; readonly reread: boolean }
-  | { readonly kind: "cq"; readonly cq: CompletionQueue; readonly reread: boolean };
-
-/** A look-up under way. */
-export interface QueueLoad {
-  readonly queue: number;
-  /** What is cached already, where only space 3 is read. */
-  readonly known: QueueEntry | undefined;
-  /** Reads that have not completed. */
-  missing: number;
-  space1: Space1 | undefined;
-  space2: Space2 | undefined;
-  space3: StampedPointer | undefined;
-  failed: boolean;
-  /** The queue was made anew or removed meanwhile: nobody is to be told. */
-  void: boolean;
-  readonly waiters: Waiter[];
-  /** Came after the read of space 3 had left, and must not be told an older pointer. */
-  readonly late: Waiter[];
-}
+import type { QueueEntry } from "../state/queue_cache.ts";
+import type { QueueLoad, Waiter } from "../state/queues.ts";
 
 /** Where a queue's entry of a space lies. */
 export function spaceAddress(device: Device, queue: number, space: 1 | 2 | 3): number {

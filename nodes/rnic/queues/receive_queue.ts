@@ -9,7 +9,7 @@ import { fetchWqes } from "./fetch_wqes.ts";
 import { rights } from "../state/life_cycle.ts";
 import { RECV_RETRIES, RECV_RETRY_PS } from "../state/limits.ts";
 import { confirmOnRecv, deliverToHost } from "../persistence/pm_module.ts";
-import type { QueueEntry } from "./queue_cache.ts";
+import type { QueueEntry } from "../state/queue_cache.ts";
 import { advanceRead, findQueue, rereadPointer } from "./queue_information.ts";
 import type { QueuePair, RecvWaiter } from "../state/queue_pair.ts";
 import { flushReceiveRing, flushReceives } from "../requester/qp_error.ts";

@@ -5,15 +5,14 @@
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import { decodeSendWqe, unitsOfWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
-import type { Device } from "../state/device.ts";
+import { type Device, schedule } from "../state/device.ts";
 import { fetchWqes } from "./fetch_wqes.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import { flushWork } from "../requester/completer.ts";
-import type { QueueEntry } from "./queue_cache.ts";
+import type { QueueEntry } from "../state/queue_cache.ts";
 import { advanceRead, findQueue } from "./queue_information.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { schedule } from "../schedule.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
 
 /** Fetches the next WQEs where there are any and there is room; a fetch at a time. */

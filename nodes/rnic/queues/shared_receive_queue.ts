@@ -4,36 +4,16 @@
  * WQE that a queue pair holds when it is reset goes back: none is lost.
  */
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
-import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { decodeSrqWqe } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import type { Device } from "../state/device.ts";
 import { fetchWqes } from "./fetch_wqes.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { failFatally, raiseEvent } from "../requester/qp_error.ts";
-import type { QueueEntry } from "./queue_cache.ts";
+import type { QueueEntry } from "../state/queue_cache.ts";
 import { advanceRead, findQueue, rereadPointer } from "./queue_information.ts";
-import type { QueuePair } from "../state/queue_pair.ts";
+import type { QueuePair, SharedReceiveQueue } from "../state/queue_pair.ts";
 import { giveReceive, serveReceives, tellEmpty } from "./receive_queue.ts";
-import type { RecvWqe } from "../state/responder_state.ts";
 import { clearTimer } from "../state/timers.ts";
-
-export interface SharedReceiveQueue {
-  /** The queue's number as well. */
-  readonly srqn: number;
-  readonly ring: RingPlace;
-  readonly stride: number;
-  /** Protection domain of its WQEs' memory. */
-  readonly pd: number;
-  /** Queue pairs that take from it. */
-  users: number;
-  /** SRQ_LIMIT_REACHED is raised at fewer WQEs than this; 0: not armed. */
-  limit: number;
-  /** A look-up or a fetch is under way. */
-  busy: boolean;
-  readonly fetched: Fifo<RecvWqe>;
-  /** Queue pairs with somebody who waits, in turn, each once. */
-  readonly waiting: Set<QueuePair>;
-}
 
 export function createSharedReceiveQueue(
   srqn: number,

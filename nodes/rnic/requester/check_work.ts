@@ -8,7 +8,7 @@ import { lookUp } from "../dma/memory_region.ts";
 import { MESSAGE_BYTES_MAX } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { SendWork, WorkPlan } from "../state/outstanding_wqe.ts";
-import type { Stretch } from "../dma/translation.ts";
+import type { Stretch } from "../state/memory.ts";
 
 /** What stands against the work on this side (§3.2 "local fault"); keys are looked at here. */
 export function checkWork(device: Device, qp: QueuePair, work: SendWork): WcStatus | undefined {

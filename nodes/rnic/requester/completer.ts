@@ -1,13 +1,12 @@
 /**
  * Completer: what responses do to work (`rocev2.md` §3.3), and completions in the order of posting.
  */
-import { rnrDelayPs } from "../../../fabric/wire/roce/aeth.ts";
-import type { NakCode } from "../../../fabric/wire/roce/aeth.ts";
+import { type NakCode, rnrDelayPs } from "../../../fabric/wire/roce/aeth.ts";
 import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import { encodeVerdict, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
-import type { Device } from "../state/device.ts";
+import { type Device, schedule } from "../state/device.ts";
 import { checkDrained } from "./drain.ts";
 import { enterError, failSends } from "./qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
@@ -17,7 +16,6 @@ import { wantRecv } from "../queues/receive_queue.ts";
 import { fail, probePersistence, restartFrom } from "./requester.ts";
 import { startTimer } from "./request_sent.ts";
 import { noteComplete } from "../trace/requester_trace.ts";
-import { schedule } from "../schedule.ts";
 import { indexOf, lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
 import { clearTimer, setTimer } from "../state/timers.ts";
 

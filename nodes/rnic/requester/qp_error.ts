@@ -6,9 +6,9 @@ import { PORTS } from "../../../fabric/node.ts";
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { flushWork } from "./completer.ts";
-import { complete, type CompletionQueue, PLAIN_CQE } from "../queues/completion_queue.ts";
+import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
-import type { QueueEntry } from "../queues/queue_cache.ts";
+import type { QueueEntry } from "../state/queue_cache.ts";
 import { writeState } from "../queues/install.ts";
 import { advanceRead, findQueue, rereadPointer } from "../queues/queue_information.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
@@ -16,6 +16,7 @@ import { cancelLine } from "../transmit/send.ts";
 import { fetchWork } from "../queues/send_queue.ts";
 import { clearTimers } from "../state/timers.ts";
 import { forgetVerified } from "../state/verify_state.ts";
+import type { CompletionQueue } from "../state/queues.ts";
 
 /** Takes the queue pair to ERR and flushes it. */
 export function enterError(device: Device, qp: QueuePair): void {

@@ -22,37 +22,15 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle, passAnswers } from "../answers/read_service.ts";
 import { remoteRegion, type Verdict } from "./responder.ts";
 import { noteAtomic } from "../trace/responder_trace.ts";
-import type { PacketIn, SingleService } from "../state/responder_state.ts";
+import type {
+  AtomicOperation,
+  AtomicTask,
+  AtomicTurn,
+  AtomicWord,
+  PacketIn,
+  SingleService,
+} from "../state/responder_state.ts";
 import { physicalAddress } from "../dma/translation.ts";
-
-/** Eight bytes of host memory. */
-export interface AtomicWord {
-  /** Physical. */
-  readonly address: number;
-  /** As its region is: decides how its new value is written (P-02). */
-  readonly persistent: boolean;
-  /** As the host's programs know it. */
-  readonly va: number;
-}
-
-export type AtomicOperation =
-  | { readonly kind: "fetch-add"; readonly add: bigint }
-  | { readonly kind: "compare-swap"; readonly compare: bigint; readonly swap: bigint }
-  | { readonly kind: "atomic-write"; readonly data: Uint8Array<ArrayBuffer> };
-
-/** What is done to a word of host memory. */
-export type AtomicTask = AtomicWord & AtomicOperation;
-
-/** An atomic that has, or waits for, its word. */
-export interface AtomicTurn {
-  readonly qp: QueuePair;
-  readonly life: number;
-  readonly service: SingleService;
-  readonly task: AtomicTask;
-}
-
-/** Words in use by their physical address: the first of each list has it, the others wait. */
-export type AtomicWords = Map<number, Fifo<AtomicTurn>>;
 
 /** An atomic request: checked now, executed when its turn comes (§3.4, steps 6 and 7). */
 export function executeAtomic(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {

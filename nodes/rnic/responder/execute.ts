@@ -18,7 +18,8 @@ import { serveReceives } from "../queues/receive_queue.ts";
 import { remoteRegion, type Verdict } from "./responder.ts";
 import { noteArrival, noteReadRequest, noteReceive } from "../trace/responder_trace.ts";
 import type { OpenMessage, PacketIn, RecvWqe, Resource } from "../state/responder_state.ts";
-import { isLive, PieceWalker, type Stretch } from "../dma/translation.ts";
+import { isLive, PieceWalker } from "../dma/translation.ts";
+import type { Stretch } from "../state/memory.ts";
 
 const walker = new PieceWalker();
 

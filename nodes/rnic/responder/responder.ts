@@ -5,14 +5,13 @@
  */
 import { ACK_SYNDROME, NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { type OpcodeRow, payloadFits } from "../../../fabric/wire/roce/opcode.ts";
-import type { Device } from "../state/device.ts";
-import { drop } from "../state/device.ts";
+import { type Device, drop } from "../state/device.ts";
 import { executeAtomic, repeatAtomic } from "./atomic.ts";
 import { executeRead, executeSend, executeWrite } from "./execute.ts";
 import { executeFlush, isFlushable, repeatFlush } from "../persistence/flush_operation.ts";
 import { raiseEvent } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
-import { lookUp, type Region } from "../dma/memory_region.ts";
+import { lookUp } from "../dma/memory_region.ts";
 import { LIMITS } from "../state/limits.ts";
 import { duplicateOfPersistent } from "../persistence/pm_module.ts";
 import { MESSAGE_BYTES_MAX, packetsOf, psnAdd, psnDistance } from "../state/psn.ts";
@@ -22,6 +21,7 @@ import { answer, answerRead } from "../answers/read_service.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import type { PacketIn, Resource, Responder } from "../state/responder_state.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Region } from "../state/memory.ts";
 
 /** What a check found: a NAK's syndrome, or silence. */
 export type Verdict = number | "drop";

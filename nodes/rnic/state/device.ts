@@ -5,25 +5,21 @@
 import type { Outputs } from "../../../fabric/node.ts";
 import type { RnicPlan, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";
-import { rngFor } from "../../../fabric/base/rng.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { PersistencePlan, QueueSpaces } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { AtomicWords } from "../responder/atomic.ts";
-import type { CompletionQueue } from "../queues/completion_queue.ts";
-import { type Congestion, createCongestion } from "../transmit/congestion.ts";
-import { type Counters, createCounters, type DropReason } from "./counters.ts";
-import { createDma, type Dma } from "../dma/dma.ts";
+import type { Counters, DropReason } from "./counters.ts";
 import type { Doorbell } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-import { createFlips, type Flip } from "./flips.ts";
-import { createRegionTable, type RegionTable } from "../dma/memory_region.ts";
-import { QueueCache } from "../queues/queue_cache.ts";
-import type { Journal } from "../dma/journal.ts";
-import type { QueueLoad } from "../queues/queue_information.ts";
-import type { QueuePair } from "./queue_pair.ts";
-import type { SharedReceiveQueue } from "../queues/shared_receive_queue.ts";
-import { createTransmitter, type Transmitter } from "../transmit/send.ts";
-import { createVerifyState, type VerifyState } from "./verify_state.ts";
+import type { Flip } from "./flips.ts";
+import { QueueCache } from "./queue_cache.ts";
+import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
+import type { VerifyState } from "./verify_state.ts";
+import type { RegionTable } from "./memory.ts";
+import type { CompletionQueue, QueueLoad } from "./queues.ts";
+import type { AtomicWords } from "./responder_state.ts";
+import type { Congestion } from "./congestion_state.ts";
+import type { Transmitter } from "./tx_frame.ts";
+import type { Dma, Journal } from "./dma_state.ts";
 
 /** Whose queue a queue number is. */
 export type QueueOwner =
@@ -82,59 +78,14 @@ export interface Device {
   identification: number;
 }
 
-const NOWHERE: Outputs = {
-  send: (_port, _message, departAt) => departAt,
-  tracing: false,
-  trace() {},
-  report() {},
-};
-
-/** Queue pair numbers 0 and 1 have a meaning of their own. */
-const FIRST_QPN = 17;
-
-/** A card that has just got power. */
-export function createDevice(
-  name: string,
-  plan: RnicPlan,
-  options: { readonly seed: number },
-): Device {
-  return {
-    name,
-    plan,
-    timing: plan.timing,
-    now: 0,
-    out: NOWHERE,
-    stageAt: 0,
-    spaces: undefined,
-    persistence: { flow: 1, flush: "read", noSnoop: false },
-    journal: undefined,
-    counters: createCounters(),
-    drops: new Map(),
-    dma: createDma({ responder: plan.timing.dmaReadsMax, gather: plan.timing.gatherReadsMax }),
-    transmitter: createTransmitter(),
-    regions: createRegionTable(),
-    queuePairs: new Map(),
-    multicast: new Map(),
-    completionQueues: new Map(),
-    sharedReceiveQueues: new Map(),
-    owners: [],
-    doorbells: new Fifo(),
-    cache: new QueueCache(plan.queueCache, rngFor(options.seed, `${name}/queue-cache`)),
-    loads: new Map(),
-    locked: new Set(),
-    atomicWords: new Map(),
-    verify: createVerifyState({ name, seed: options.seed }),
-    roundRobin: new Fifo(),
-    congestion: createCongestion(plan),
-    flips: createFlips(plan, { name, seed: options.seed }),
-    deadlines: new Deadlines(0),
-    slots: [],
-    nextQpn: FIRST_QPN,
-    identification: 0,
-  };
-}
-
 /** Counts a frame that is dropped without an answer (`rocev2.md` §3.4). */
 export function drop(device: Device, reason: DropReason): void {
   device.drops.set(reason, (device.drops.get(reason) ?? 0) + 1);
+}
+
+/** Puts a queue pair into the round robin, where it is not. */
+export function schedule(device: Device, qp: QueuePair): void {
+  if (qp.scheduled) return;
+  qp.scheduled = true;
+  device.roundRobin.push(qp);
 }

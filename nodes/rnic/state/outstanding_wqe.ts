@@ -5,7 +5,7 @@ import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { SendWqe, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import { createDigest, type MessageDigest, needsDigest } from "./message_digest.ts";
-import type { Stretch } from "../dma/translation.ts";
+import type { Stretch } from "./memory.ts";
 
 /** What a WQE opcode asks of the requester. One row per opcode: the only place that knows. */
 export interface WorkPlan {

@@ -1,8 +1,8 @@
 /** Messages to be persisted that a responder remembers, for the CPU's word and for duplicates (P-30). */
 import { LIMITS } from "./limits.ts";
-import type { PersistRecord } from "../persistence/pm_module.ts";
 import { psnDistance } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
+import type { PersistRecord } from "./responder_state.ts";
 
 /** Keeps the record; those that nobody can ask for any more go, but none that is not persisted. */
 export function remember(qp: QueuePair, record: PersistRecord): void {
@@ -33,4 +33,11 @@ export function findRecord(qp: QueuePair, psn: number): PersistRecord | undefine
     if (psnDistance(record.lastPsn, psn) > 0) return undefined;
   }
   return undefined;
+}
+
+/** What a RECV's CQE says: one range, and how many more are in the RECV's memory. */
+export interface ToldRanges {
+  readonly va: number;
+  readonly byteCount: number;
+  readonly more: number;
 }

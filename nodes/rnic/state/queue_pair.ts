@@ -14,10 +14,13 @@ import { udpSourcePort } from "../../../fabric/wire/roce/udp.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { createLine, type FrameLine } from "./tx_frame.ts";
 import { TIMEOUT_UNIT_PS } from "./limits.ts";
-import type { PersistRecord } from "../persistence/pm_module.ts";
-import { createResponder, type RecvWqe, type Responder } from "./responder_state.ts";
+import {
+  createResponder,
+  type PersistRecord,
+  type RecvWqe,
+  type Responder,
+} from "./responder_state.ts";
 import type { SendWork } from "./outstanding_wqe.ts";
-import type { SharedReceiveQueue } from "../queues/shared_receive_queue.ts";
 
 /** Attributes with a value at all times; the life cycle sees to it that used ones were given. */
 export type Attributes = { -readonly [Name in Exclude<keyof QpAttributes, Momentary>]-?: number };
@@ -284,4 +287,22 @@ export function resetQueuePair(qp: QueuePair): void {
 /** Whether the peer may do this to the queue pair at all (else NAK 0x61). */
 export function permits(qp: QueuePair, access: keyof typeof ACCESS): boolean {
   return (qp.attributes.accessFlags & ACCESS[access]) !== 0;
+}
+
+export interface SharedReceiveQueue {
+  /** The queue's number as well. */
+  readonly srqn: number;
+  readonly ring: RingPlace;
+  readonly stride: number;
+  /** Protection domain of its WQEs' memory. */
+  readonly pd: number;
+  /** Queue pairs that take from it. */
+  users: number;
+  /** SRQ_LIMIT_REACHED is raised at fewer WQEs than this; 0: not armed. */
+  limit: number;
+  /** A look-up or a fetch is under way. */
+  busy: boolean;
+  readonly fetched: Fifo<RecvWqe>;
+  /** Queue pairs with somebody who waits, in turn, each once. */
+  readonly waiting: Set<QueuePair>;
 }

@@ -3,15 +3,12 @@ import type { OpcodeRow, Operation } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import type { VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
-import type { AtomicTask } from "../responder/atomic.ts";
-import { createDirtyRanges, type DirtyRanges } from "./dirty_ranges.ts";
+import type { VerifyLevel, VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
+import { createDirtyRanges, type DirtyRanges, type Span } from "./dirty_ranges.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { createLine, type FrameLine } from "./tx_frame.ts";
-import type { Region } from "../dma/memory_region.ts";
-import type { PersistRecord } from "../persistence/pm_module.ts";
-import type { Stretch } from "../dma/translation.ts";
-import type { OpenVerify, VerifiedWrite } from "./verify_state.ts";
+import type { Region, Stretch } from "./memory.ts";
+import type { QueuePair } from "./queue_pair.ts";
 
 /** A request packet with its row, and its frame for the GRH area of UD. */
 export interface PacketIn {
@@ -187,4 +184,120 @@ export function createResponder(rqPsn: number): Responder {
     established: false,
     failing: false,
   };
+}
+
+/** Eight bytes of host memory. */
+export interface AtomicWord {
+  /** Physical. */
+  readonly address: number;
+  /** As its region is: decides how its new value is written (P-02). */
+  readonly persistent: boolean;
+  /** As the host's programs know it. */
+  readonly va: number;
+}
+
+export type AtomicOperation =
+  | { readonly kind: "fetch-add"; readonly add: bigint }
+  | { readonly kind: "compare-swap"; readonly compare: bigint; readonly swap: bigint }
+  | { readonly kind: "atomic-write"; readonly data: Uint8Array<ArrayBuffer> };
+
+/** What is done to a word of host memory. */
+export type AtomicTask = AtomicWord & AtomicOperation;
+
+/** An atomic that has, or waits for, its word. */
+export interface AtomicTurn {
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly service: SingleService;
+  readonly task: AtomicTask;
+}
+
+/** Words in use by their physical address: the first of each list has it, the others wait. */
+export type AtomicWords = Map<number, Fifo<AtomicTurn>>;
+
+/** A message to be persisted, from its last packet on; kept for its duplicates (P-30). */
+export interface PersistRecord {
+  readonly firstPsn: number;
+  /** The PSN of both of its ACKs (P-28). */
+  readonly lastPsn: number;
+  /** As the host's CPU knows the memory, whatever key was used. */
+  readonly va: number;
+  readonly length: number;
+  /** What was written plainly before it, and is to be flushed with it (P-31). */
+  readonly spans: readonly Span[];
+  /**
+   * `told`: the host's CPU knows and is to flush. `flushed`: it has, and waits for earlier messages,
+   * whose ranges may cover what was written before this one (P-31).
+   */
+  state: "pending" | "told" | "flushed" | "persisted";
+  /**
+   * A FLUSH or verified write: answered in its turn, where a persistent WRITE gets a persistence ACK
+   * (P-50, V-09).
+   */
+  readonly service: SingleService | undefined;
+}
+
+/** What the first packet of a verified write asks for (V-04). */
+export interface OpenVerify {
+  readonly level: VerifyLevel;
+  /** V-02: the data so far; undefined where nothing is checked, so that it goes to memory as it comes. */
+  staged: Uint8Array<ArrayBuffer> | undefined;
+}
+
+/** A verified write that is complete and not answered yet. */
+export interface VerifiedWrite {
+  readonly opened: OpenMessage;
+  readonly level: VerifyLevel;
+  /** V-02: the sender's CRC. */
+  readonly digest: number;
+  /** When the bus has taken the last of its DMA writes. */
+  placedAt: Time;
+  /** When all of its data was with the bus: whatever the answer waits for then is a look or a flush. */
+  settledAt: Time;
+  /** Bits of `VERIFY_CHECKS` so far, and the CRC computed last. */
+  checks: number;
+  crc: number;
+  /** Undefined where memory is not read back. */
+  readBack: ReadBack | undefined;
+}
+
+/** A physical piece of the memory that is looked at, and where it is in the message. */
+export interface Place {
+  readonly address: number;
+  readonly bytes: number;
+  readonly offset: number;
+}
+
+export interface ReadBack {
+  readonly qp: QueuePair;
+  /** The write whose answer waits for it. */
+  readonly service: SingleService;
+  readonly firstPsn: number;
+  readonly stretches: readonly Stretch[];
+  /** What was handed to the bus. */
+  readonly expected: Uint8Array<ArrayBuffer>;
+  /** What was read, where its CRC is wanted; undefined where bytes are compared. */
+  readonly data: Uint8Array<ArrayBuffer> | undefined;
+  readonly places: readonly Place[];
+  /** 1 for each byte that someone else has written since; undefined where there is none. */
+  covered: Uint8Array | undefined;
+  /** How many bytes, from the first on, may be looked at: their writes are with the bus. */
+  placed: number;
+  /** Offset of the first byte that was not asked for yet, and how many reads are out. */
+  next: number;
+  missing: number;
+  /** Stands in line for the read engine. */
+  queued: boolean;
+  differs: boolean;
+  failed: boolean;
+  /** The answer waits for nothing but this. */
+  awaited: boolean;
+}
+
+/** A message's data, of which `offset` bytes are with the bus. */
+export interface StagedData {
+  readonly qp: QueuePair;
+  readonly service: SingleService;
+  readonly data: Uint8Array<ArrayBuffer>;
+  offset: number;
 }

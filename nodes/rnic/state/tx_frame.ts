@@ -1,13 +1,13 @@
 /** A data frame in the making: its payload is being fetched, then it waits for the transmitter. */
 import type { Time } from "../../../fabric/base/time.ts";
-import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import type { OpcodeName, OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { Reth } from "../../../fabric/wire/roce/reth.ts";
 import type { UdAddress } from "../../../fabric/wire/host_bus/wqe.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import type { SendWork } from "./outstanding_wqe.ts";
-import type { ReadService } from "./responder_state.ts";
+import type { AckService, ReadService } from "./responder_state.ts";
 
 /** Frames of one direction of a queue pair leave in the order in which they were begun. */
 export interface FrameLine {
@@ -68,4 +68,31 @@ export function createLine(): FrameLine {
 /** Whether the frame was overtaken by a reset or a restart. */
 export function isStale(job: FrameJob): boolean {
   return job.life !== job.qp.life || job.epoch !== job.line.epoch;
+}
+
+/** What answers without data, or with eight bytes in a header. */
+export type ControlOpcode = Extract<
+  OpcodeName,
+  | "RC ACKNOWLEDGE"
+  | "RC ATOMIC ACKNOWLEDGE"
+  | "RC RDMA READ RESPONSE ONLY"
+  | "VENDOR PERSISTENCE ACKNOWLEDGE"
+>;
+
+/** An ACK, a NAK, a persistence ACK or the answer to an atomic or a FLUSH on its way out. */
+export interface ControlFrame {
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly opcode: ControlOpcode;
+  /** PSN, syndrome and MSN stand here, so that a waiting ACK can be merged into. */
+  readonly ack: AckService;
+}
+
+export interface Transmitter {
+  readonly control: Fifo<ControlFrame>;
+  readonly data: Fifo<FrameJob>;
+  /** Payload bytes of frames that were begun and have not left. */
+  bufferedBytes: number;
+  /** When the wire is free for the next frame. */
+  freeAt: Time;
 }

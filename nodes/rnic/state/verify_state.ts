@@ -9,10 +9,7 @@ import type { VerifyLevel } from "../../../fabric/wire/roce/verify_eth.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { LIMITS } from "./limits.ts";
 import type { QueuePair } from "./queue_pair.ts";
-import type { ReadBack } from "../verify/read_back.ts";
-import type { OpenMessage } from "./responder_state.ts";
-import type { StagedData } from "../verify/staged_data.ts";
-import type { SenderHistory } from "../verify/verify_history.ts";
+import type { ReadBack, StagedData } from "./responder_state.ts";
 
 export interface VerifyState {
   /** Bytes that queue pairs have reserved for data which waits to be checked, or is being. */
@@ -49,30 +46,6 @@ export function createVerifyState(
     history: new Map(),
     rng: rngFor(card.seed, `${card.name}/verify`),
   };
-}
-
-/** What the first packet of a verified write asks for (V-04). */
-export interface OpenVerify {
-  readonly level: VerifyLevel;
-  /** V-02: the data so far; undefined where nothing is checked, so that it goes to memory as it comes. */
-  staged: Uint8Array<ArrayBuffer> | undefined;
-}
-
-/** A verified write that is complete and not answered yet. */
-export interface VerifiedWrite {
-  readonly opened: OpenMessage;
-  readonly level: VerifyLevel;
-  /** V-02: the sender's CRC. */
-  readonly digest: number;
-  /** When the bus has taken the last of its DMA writes. */
-  placedAt: Time;
-  /** When all of its data was with the bus: whatever the answer waits for then is a look or a flush. */
-  settledAt: Time;
-  /** Bits of `VERIFY_CHECKS` so far, and the CRC computed last. */
-  checks: number;
-  crc: number;
-  /** Undefined where memory is not read back. */
-  readBack: ReadBack | undefined;
 }
 
 interface Card {
@@ -114,4 +87,16 @@ export function forgetVerified(device: Card, qp: QueuePair): void {
 /** V-02: bytes of a message that are held until its end; none of level `none`. */
 export function stagedBytesOf(level: VerifyLevel, length: number): number {
   return level === "none" ? 0 : length;
+}
+
+export interface SenderHistory {
+  /** Verified writes that were answered "written", and all others. */
+  successes: number;
+  failures: number;
+  /** The newest checks: 1 where it failed. Writes that nobody looked at are not in it. */
+  readonly window: Uint8Array;
+  /** How many of the window's places are taken; where the next goes; how many of them failed. */
+  filled: number;
+  next: number;
+  failed: number;
 }

@@ -1,11 +1,10 @@
 /** The responder's lines of a ladder: which figure of the documents a message belongs to. */
 import { nakText } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
-import type { PersistRecord } from "../persistence/pm_module.ts";
-import type { ToldRanges } from "../persistence/pm_ranges.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { OpenMessage, RecvWqe } from "../state/responder_state.ts";
+import type { OpenMessage, PersistRecord, RecvWqe } from "../state/responder_state.ts";
 import { trace } from "./trace.ts";
+import type { ToldRanges } from "../state/persist_records.ts";
 
 /** A WRITE is complete: its last DMA write is on the bus and its ACK is owed. */
 export function noteArrival(device: Device, qp: QueuePair, message: OpenMessage): void {

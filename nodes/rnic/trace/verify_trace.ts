@@ -5,9 +5,8 @@
 import { VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { SingleService } from "../state/responder_state.ts";
+import type { SingleService, VerifiedWrite } from "../state/responder_state.ts";
 import { trace } from "./trace.ts";
-import type { VerifiedWrite } from "../state/verify_state.ts";
 
 const FIGURES = {
   5: { write: "4503", answer: "4504" },

@@ -4,8 +4,7 @@
  * `flow_control.ts`. Nothing of this exists where the scenario leaves it off.
  */
 import { pausedTime } from "../../../fabric/link/pause.ts";
-import type { RnicCongestionPlan, RnicPlan } from "../../../fabric/rack/plan/plan.ts";
-import type { Time } from "../../../fabric/base/time.ts";
+import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
 import { ECN } from "../../../fabric/wire/roce/ipv4.ts";
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { frameBytes, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
@@ -13,53 +12,18 @@ import {
   countBytes,
   createRateLimiter,
   isRecovered,
-  type RateLimiter,
   takeNotification,
   timerEvent,
   updateAlpha,
 } from "./dcqcn.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-import { createFlowControl, type FlowControl, parkWherePaused } from "./flow_control.ts";
+import { createFlowControl, parkWherePaused } from "./flow_control.ts";
 import type { FrameJob } from "../state/tx_frame.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { clearTimer, setTimer } from "../state/timers.ts";
-
-export interface CongestionCounters {
-  ecnMarkedIn: number;
-  cnpsOut: number;
-  cnpsIn: number;
-  rateCuts: number;
-  pausesIn: number;
-  pausesOut: number;
-  resumesOut: number;
-}
-
-/** A congestion notification on its way out. */
-export interface Notice {
-  readonly qp: QueuePair;
-  readonly life: number;
-  readonly readyAt: Time;
-}
-
-/** What congestion control knows of one life of a queue pair. */
-interface Reaction {
-  readonly qp: QueuePair;
-  readonly life: number;
-  /** When its peer was notified last. */
-  notifiedAt: Time;
-  limiter: RateLimiter | undefined;
-}
-
-export interface Congestion {
-  readonly plan: RnicCongestionPlan;
-  readonly flow: FlowControl | undefined;
-  readonly notices: Fifo<Notice>;
-  /** By the queue pair's slot. */
-  readonly reactions: (Reaction | undefined)[];
-  readonly counters: CongestionCounters;
-}
+import type { Congestion, RateLimiter, Reaction } from "../state/congestion_state.ts";
 
 /** Undefined where all of it is off. */
 export function createCongestion(plan: RnicPlan): Congestion | undefined {

@@ -6,28 +6,7 @@
  */
 import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
 import type { DcqcnParameters } from "../../../fabric/rack/plan/plan.ts";
-
-/** A queue pair whose rate is limited. One that sends at its line's rate has none. */
-export interface RateLimiter {
-  /** R_C and R_T, in bit/s. */
-  currentBps: number;
-  targetBps: number;
-  /** Estimate of how congested the path is, 0 to 1. */
-  alpha: number;
-  /** A notification has come since alpha was updated last. */
-  notified: boolean;
-  /** T and BC: events of the timer and of the byte counter since the last cut. */
-  timerEvents: number;
-  byteEvents: number;
-  /** Bytes since the last event of the byte counter. */
-  bytes: number;
-  cutAt: Time;
-  /** When alpha is updated next, and when the timer's next event is. */
-  alphaAt: Time;
-  increaseAt: Time;
-  /** Pacing: no frame is begun before this. */
-  mayBeginAt: Time;
-}
+import type { RateLimiter } from "../state/congestion_state.ts";
 
 /** The limiter of a queue pair that has been sending at the line's rate: alpha is 1 (§3.9). */
 export function createRateLimiter(

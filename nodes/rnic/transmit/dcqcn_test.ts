@@ -6,13 +6,13 @@ import {
   countBytes,
   createRateLimiter,
   isRecovered,
-  type RateLimiter,
   stageOf,
   takeNotification,
   timerEvent,
   updateAlpha,
 } from "./dcqcn.ts";
 import type { DcqcnParameters } from "../../../fabric/rack/plan/plan.ts";
+import type { RateLimiter } from "../state/congestion_state.ts";
 
 const LINE = 100e9;
 /** Round numbers, so that rows can be computed by hand. */

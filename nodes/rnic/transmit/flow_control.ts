@@ -11,8 +11,6 @@ import {
   endPauses,
   forgetRequests,
   isPaused,
-  type PauseRequests,
-  type Pauses,
   takePfc,
 } from "../../../fabric/link/pause.ts";
 import { type Frame, PORTS } from "../../../fabric/node.ts";
@@ -26,29 +24,10 @@ import {
 } from "../../../fabric/wire/roce/pfc.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-import { type FrameJob, isStale } from "../state/tx_frame.ts";
+import { type ControlFrame, type FrameJob, isStale } from "../state/tx_frame.ts";
 import { BUS_BACKLOG_PS, BUS_RESUME_PS, COMMIT_AHEAD_PS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { ControlFrame } from "./send.ts";
-
-/** Complete frames of a paused priority. Their payload no longer counts for the transmit buffer. */
-interface HeldFrames {
-  readonly control: Fifo<ControlFrame>;
-  readonly data: Fifo<FrameJob>;
-}
-
-export interface FlowControl {
-  /** Bit mask: what this port asks to hold back when its receive buffer fills. */
-  readonly lossless: number;
-  /** What the bus needs for frames that still come after a pause was asked for. */
-  readonly headroomPs: Time;
-  readonly pauses: Pauses;
-  readonly requests: PauseRequests;
-  /** By priority. */
-  readonly held: readonly HeldFrames[];
-  /** Queue pairs that have lost their turn to a pause. */
-  readonly parked: Fifo<QueuePair>;
-}
+import type { FlowControl } from "../state/congestion_state.ts";
 
 /** Undefined where PFC is off. */
 export function createFlowControl({ congestion, mac }: RnicPlan): FlowControl | undefined {

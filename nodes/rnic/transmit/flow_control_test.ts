@@ -5,10 +5,11 @@ import { pauseTime } from "../../../fabric/link/pause.ts";
 import type { Frame } from "../../../fabric/node.ts";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { decodePfc, PAUSE_QUANTA_MAX } from "../../../fabric/wire/roce/pfc.ts";
-import { createDevice, type Device } from "../state/device.ts";
+import type { Device } from "../state/device.ts";
 import { isOverrun, servePauses } from "./flow_control.ts";
 import { BUS_BACKLOG_PS, BUS_RESUME_PS } from "../state/limits.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
+import { createDevice } from "../device.ts";
 
 const LINE = 100e9;
 const PRIORITY = 3;

@@ -7,55 +7,35 @@ import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
-import { OPCODE, type OpcodeName, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
+import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { allocate } from "../../../fabric/base/slab.ts";
-import { type Congestion, countFrame, type Notice } from "./congestion.ts";
+import { countFrame } from "./congestion.ts";
 import { creditSyndrome } from "../queues/credit.ts";
 import type { Device } from "../state/device.ts";
 import { dmaRead } from "../dma/dma.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { flipped } from "../state/flips.ts";
 import { flowWakeAt, holdPaused, priorityOf, takeHeld } from "./flow_control.ts";
-import { type FrameJob, type FrameLine, type Gather, isStale } from "../state/tx_frame.ts";
+import {
+  type ControlFrame,
+  type FrameJob,
+  type FrameLine,
+  type Gather,
+  isStale,
+  type Transmitter,
+} from "../state/tx_frame.ts";
 import { COMMIT_AHEAD_PS } from "../state/limits.ts";
 import { makePacket, packetOfJob } from "./make_packet.ts";
 import { loopBack } from "../responder/multicast.ts";
-import type { QueuePair } from "../state/queue_pair.ts";
 import { requestFailed, requestSent } from "../requester/request_sent.ts";
 import { readFrameFailed, readFrameSent } from "../answers/read_service.ts";
-import type { AckService } from "../state/responder_state.ts";
 import { noteNak } from "../trace/responder_trace.ts";
-import { isLive, PieceWalker, type Stretch } from "../dma/translation.ts";
+import { isLive, PieceWalker } from "../dma/translation.ts";
+import type { Stretch } from "../state/memory.ts";
+import type { Congestion, Notice } from "../state/congestion_state.ts";
 
 export const NO_BYTES = new Uint8Array(0);
-
-/** What answers without data, or with eight bytes in a header. */
-export type ControlOpcode = Extract<
-  OpcodeName,
-  | "RC ACKNOWLEDGE"
-  | "RC ATOMIC ACKNOWLEDGE"
-  | "RC RDMA READ RESPONSE ONLY"
-  | "VENDOR PERSISTENCE ACKNOWLEDGE"
->;
-
-/** An ACK, a NAK, a persistence ACK or the answer to an atomic or a FLUSH on its way out. */
-export interface ControlFrame {
-  readonly qp: QueuePair;
-  readonly life: number;
-  readonly opcode: ControlOpcode;
-  /** PSN, syndrome and MSN stand here, so that a waiting ACK can be merged into. */
-  readonly ack: AckService;
-}
-
-export interface Transmitter {
-  readonly control: Fifo<ControlFrame>;
-  readonly data: Fifo<FrameJob>;
-  /** Payload bytes of frames that were begun and have not left. */
-  bufferedBytes: number;
-  /** When the wire is free for the next frame. */
-  freeAt: Time;
-}
 
 export function createTransmitter(): Transmitter {
   return { control: new Fifo(), data: new Fifo(), bufferedBytes: 0, freeAt: 0 };

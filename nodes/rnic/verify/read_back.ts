@@ -10,43 +10,10 @@ import { readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { canRead, dmaRead } from "../dma/dma.ts";
 import { writesNoSnoop } from "../persistence/pm_module.ts";
-import type { QueuePair } from "../state/queue_pair.ts";
-import type { SingleService } from "../state/responder_state.ts";
-import { isLive, PieceWalker, type Stretch } from "../dma/translation.ts";
+import type { Place, ReadBack } from "../state/responder_state.ts";
+import { isLive, PieceWalker } from "../dma/translation.ts";
 import { readBackDone } from "./write_verify.ts";
-
-/** A physical piece of the memory that is looked at, and where it is in the message. */
-interface Place {
-  readonly address: number;
-  readonly bytes: number;
-  readonly offset: number;
-}
-
-export interface ReadBack {
-  readonly qp: QueuePair;
-  /** The write whose answer waits for it. */
-  readonly service: SingleService;
-  readonly firstPsn: number;
-  readonly stretches: readonly Stretch[];
-  /** What was handed to the bus. */
-  readonly expected: Uint8Array<ArrayBuffer>;
-  /** What was read, where its CRC is wanted; undefined where bytes are compared. */
-  readonly data: Uint8Array<ArrayBuffer> | undefined;
-  readonly places: readonly Place[];
-  /** 1 for each byte that someone else has written since; undefined where there is none. */
-  covered: Uint8Array | undefined;
-  /** How many bytes, from the first on, may be looked at: their writes are with the bus. */
-  placed: number;
-  /** Offset of the first byte that was not asked for yet, and how many reads are out. */
-  next: number;
-  missing: number;
-  /** Stands in line for the read engine. */
-  queued: boolean;
-  differs: boolean;
-  failed: boolean;
-  /** The answer waits for nothing but this. */
-  awaited: boolean;
-}
+import type { Stretch } from "../state/memory.ts";
 
 const walker = new PieceWalker();
 

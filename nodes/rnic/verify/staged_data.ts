@@ -11,21 +11,12 @@ import type { Device } from "../state/device.ts";
 import { placePayload } from "../responder/execute.ts";
 import { flipped } from "../state/flips.ts";
 import { STAGED_BACKLOG_PS, STAGED_PATIENCE_PS, STAGED_RESUME_PS } from "../state/limits.ts";
-import type { QueuePair } from "../state/queue_pair.ts";
 import { lookUpTo, noteOwnWrite } from "./read_back.ts";
 import { passAnswers } from "../answers/read_service.ts";
-import type { SingleService } from "../state/responder_state.ts";
+import type { SingleService, StagedData } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import { noteVerifiedArrival } from "../trace/verify_trace.ts";
 import { dataPlaced, flushesFirst } from "./write_verify.ts";
-
-/** A message's data, of which `offset` bytes are with the bus. */
-export interface StagedData {
-  readonly qp: QueuePair;
-  readonly service: SingleService;
-  readonly data: Uint8Array<ArrayBuffer>;
-  offset: number;
-}
 
 /** Lets data go to memory: at once where it is one packet that nothing of its queue pair is before. */
 export function placeStaged(

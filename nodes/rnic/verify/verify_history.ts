@@ -4,18 +4,7 @@
  */
 import type { VerifyHistoryPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
-
-export interface SenderHistory {
-  /** Verified writes that were answered "written", and all others. */
-  successes: number;
-  failures: number;
-  /** The newest checks: 1 where it failed. Writes that nobody looked at are not in it. */
-  readonly window: Uint8Array;
-  /** How many of the window's places are taken; where the next goes; how many of them failed. */
-  filled: number;
-  next: number;
-  failed: number;
-}
+import type { SenderHistory } from "../state/verify_state.ts";
 
 /** Of a sender from whom nothing has come. @param samples how many checks make a rate: > 0. */
 export function createHistory(samples: number): SenderHistory {

@@ -3,7 +3,7 @@ import { VERIFY_CHECKS, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_e
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { createHistory, recordOutcome } from "./verify_history.ts";
-import type { VerifiedWrite } from "../state/verify_state.ts";
+import type { VerifiedWrite } from "../state/responder_state.ts";
 
 /** A verified write is about to be answered with `status`. */
 export function countOutcome(

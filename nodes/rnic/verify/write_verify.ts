@@ -25,26 +25,28 @@ import {
 import type { Device } from "../state/device.ts";
 import { acknowledgePacket, placePayload, remember, takePlaced } from "../responder/execute.ts";
 import { flipped } from "../state/flips.ts";
-import { findRegion, type Region } from "../dma/memory_region.ts";
+import { findRegion } from "../dma/memory_region.ts";
 import { duplicateOfService, persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
 import { noteWritten } from "../persistence/pm_ranges.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
-import { awaitReadBack, crcOf, createReadBack, type ReadBack } from "./read_back.ts";
+import { awaitReadBack, crcOf, createReadBack } from "./read_back.ts";
 import { placeStaged } from "./staged_data.ts";
 import { answer, answerAgain, answerSingle, passAnswers } from "../answers/read_service.ts";
 import { remoteRegion, type Verdict } from "../responder/responder.ts";
-import type { OpenMessage, PacketIn, SingleService } from "../state/responder_state.ts";
+import type {
+  OpenMessage,
+  PacketIn,
+  ReadBack,
+  SingleService,
+  VerifiedWrite,
+} from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import { maySkip } from "./verify_history.ts";
 import { countOutcome } from "./verify_outcome.ts";
-import {
-  releaseStaging,
-  reserveStaging,
-  stagedBytesOf,
-  type VerifiedWrite,
-} from "../state/verify_state.ts";
+import { releaseStaging, reserveStaging, stagedBytesOf } from "../state/verify_state.ts";
 import { noteLookedAt, noteVerdict, noteVerifiedArrival } from "../trace/verify_trace.ts";
+import type { Region } from "../state/memory.ts";
 
 const INVALID = NAK_SYNDROMES["invalid-request"];
 const NO_ACCESS = NAK_SYNDROMES["remote-access-error"];

@@ -1,0 +1,66 @@
+import type { Outputs } from "../../fabric/node.ts";
+import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
+import type { Device } from "./state/device.ts";
+import { createCounters } from "./state/counters.ts";
+import { createDma } from "./dma/dma.ts";
+import { createTransmitter } from "./transmit/send.ts";
+import { createRegionTable } from "./dma/memory_region.ts";
+import { Fifo } from "../../fabric/base/fifo.ts";
+import { QueueCache } from "./state/queue_cache.ts";
+import { rngFor } from "../../fabric/base/rng.ts";
+import { createVerifyState } from "./state/verify_state.ts";
+import { createCongestion } from "./transmit/congestion.ts";
+import { createFlips } from "./state/flips.ts";
+import { Deadlines } from "../../fabric/base/deadlines.ts";
+
+const NOWHERE: Outputs = {
+  send: (_port, _message, departAt) => departAt,
+  tracing: false,
+  trace() {},
+  report() {},
+};
+
+/** Queue pair numbers 0 and 1 have a meaning of their own. */
+const FIRST_QPN = 17;
+
+/** A card that has just got power. */
+export function createDevice(
+  name: string,
+  plan: RnicPlan,
+  options: { readonly seed: number },
+): Device {
+  return {
+    name,
+    plan,
+    timing: plan.timing,
+    now: 0,
+    out: NOWHERE,
+    stageAt: 0,
+    spaces: undefined,
+    persistence: { flow: 1, flush: "read", noSnoop: false },
+    journal: undefined,
+    counters: createCounters(),
+    drops: new Map(),
+    dma: createDma({ responder: plan.timing.dmaReadsMax, gather: plan.timing.gatherReadsMax }),
+    transmitter: createTransmitter(),
+    regions: createRegionTable(),
+    queuePairs: new Map(),
+    multicast: new Map(),
+    completionQueues: new Map(),
+    sharedReceiveQueues: new Map(),
+    owners: [],
+    doorbells: new Fifo(),
+    cache: new QueueCache(plan.queueCache, rngFor(options.seed, `${name}/queue-cache`)),
+    loads: new Map(),
+    locked: new Set(),
+    atomicWords: new Map(),
+    verify: createVerifyState({ name, seed: options.seed }),
+    roundRobin: new Fifo(),
+    congestion: createCongestion(plan),
+    flips: createFlips(plan, { name, seed: options.seed }),
+    deadlines: new Deadlines(0),
+    slots: [],
+    nextQpn: FIRST_QPN,
+    identification: 0,
+  };
+}

@@ -1,0 +1,82 @@
+import type { Time } from "../../../fabric/base/time.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { ControlFrame, FrameJob } from "./tx_frame.ts";
+import type { PauseRequests, Pauses } from "../../../fabric/link/pause.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import type { RnicCongestionPlan } from "../../../fabric/rack/plan/plan.ts";
+
+/** A queue pair whose rate is limited. One that sends at its line's rate has none. */
+export interface RateLimiter {
+  /** R_C and R_T, in bit/s. */
+  currentBps: number;
+  targetBps: number;
+  /** Estimate of how congested the path is, 0 to 1. */
+  alpha: number;
+  /** A notification has come since alpha was updated last. */
+  notified: boolean;
+  /** T and BC: events of the timer and of the byte counter since the last cut. */
+  timerEvents: number;
+  byteEvents: number;
+  /** Bytes since the last event of the byte counter. */
+  bytes: number;
+  cutAt: Time;
+  /** When alpha is updated next, and when the timer's next event is. */
+  alphaAt: Time;
+  increaseAt: Time;
+  /** Pacing: no frame is begun before this. */
+  mayBeginAt: Time;
+}
+
+/** Complete frames of a paused priority. Their payload no longer counts for the transmit buffer. */
+interface HeldFrames {
+  readonly control: Fifo<ControlFrame>;
+  readonly data: Fifo<FrameJob>;
+}
+
+export interface FlowControl {
+  /** Bit mask: what this port asks to hold back when its receive buffer fills. */
+  readonly lossless: number;
+  /** What the bus needs for frames that still come after a pause was asked for. */
+  readonly headroomPs: Time;
+  readonly pauses: Pauses;
+  readonly requests: PauseRequests;
+  /** By priority. */
+  readonly held: readonly HeldFrames[];
+  /** Queue pairs that have lost their turn to a pause. */
+  readonly parked: Fifo<QueuePair>;
+}
+
+export interface CongestionCounters {
+  ecnMarkedIn: number;
+  cnpsOut: number;
+  cnpsIn: number;
+  rateCuts: number;
+  pausesIn: number;
+  pausesOut: number;
+  resumesOut: number;
+}
+
+/** A congestion notification on its way out. */
+export interface Notice {
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly readyAt: Time;
+}
+
+/** What congestion control knows of one life of a queue pair. */
+export interface Reaction {
+  readonly qp: QueuePair;
+  readonly life: number;
+  /** When its peer was notified last. */
+  notifiedAt: Time;
+  limiter: RateLimiter | undefined;
+}
+
+export interface Congestion {
+  readonly plan: RnicCongestionPlan;
+  readonly flow: FlowControl | undefined;
+  readonly notices: Fifo<Notice>;
+  /** By the queue pair's slot. */
+  readonly reactions: (Reaction | undefined)[];
+  readonly counters: CongestionCounters;
+}

@@ -1,0 +1,92 @@
+import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
+import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import type { QueueLoad } from "./queues.ts";
+import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
+import type { QueueEntry } from "./queue_cache.ts";
+import type { Gather } from "./tx_frame.ts";
+import type { AtomicTurn, PersistRecord, ReadBack } from "./responder_state.ts";
+
+type FlushOnFail = NonNullable<RnicPlan["flushOnFail"]>;
+
+export interface Journal extends FlushOnFail {
+  readonly host: string;
+  /** In the order of the bus. */
+  readonly writes: Fifo<JournalWrite>;
+}
+
+interface JournalWrite {
+  readonly message: MemoryWrite;
+  /** When all of it is at the host; NEVER as long as the host that has missed it is away. */
+  arrivesAt: Time;
+}
+
+/** What a completed read is for. `life` is the queue pair's at the time of the request. */
+export type Continuation =
+  | { readonly kind: "queue-space"; readonly load: QueueLoad; readonly space: 1 | 2 | 3 }
+  | {
+    readonly kind: "send-wqes";
+    readonly qp: QueuePair;
+    readonly life: number;
+    readonly entry: QueueEntry;
+    readonly units: number;
+  }
+  | {
+    readonly kind: "recv-wqes";
+    readonly qp: QueuePair;
+    readonly life: number;
+    readonly entry: QueueEntry;
+    readonly units: number;
+  }
+  | {
+    readonly kind: "srq-wqes";
+    readonly srq: SharedReceiveQueue;
+    readonly entry: QueueEntry;
+    readonly units: number;
+  }
+  | { readonly kind: "payload"; readonly gather: Gather; readonly offset: number }
+  | { readonly kind: "atomic"; readonly turn: AtomicTurn }
+  | {
+    readonly kind: "read-back";
+    readonly readBack: ReadBack;
+    readonly offset: number;
+    readonly length: number;
+  }
+  | LsbRead;
+
+/** S905: the read that pushes this queue pair's earlier writes out (P-24), and whom it serves. */
+export interface LsbRead {
+  readonly kind: "lsb";
+  readonly qp: QueuePair;
+  readonly life: number;
+  readonly records: PersistRecord[];
+}
+
+export interface ReadRequest {
+  readonly address: number;
+  readonly length: number;
+  readonly noSnoop: boolean;
+  /** What the medium holds is wanted, not what is on its way there (V-08). */
+  readonly medium?: boolean;
+  readonly continuation: Continuation;
+}
+
+/** Reads of one kind, which share a limit. */
+export interface ReadEngine {
+  readonly freeTags: number[];
+  /** Read requests of the bus that may still go out: a long read is several. */
+  freeRequests: number;
+  /** Reads that wait until they can go out. */
+  readonly waiting: Fifo<ReadRequest>;
+}
+
+export interface Dma {
+  readonly gather: ReadEngine;
+  readonly responder: ReadEngine;
+  /** Requests on the bus, by tag: the responder's tags come first. */
+  readonly outstanding: (ReadRequest | undefined)[];
+  readonly responderTags: number;
+  /** When the bus has taken the last message handed to it. */
+  busFreeAt: Time;
+}

@@ -1,0 +1,48 @@
+import type { RegionPlan, WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
+
+/** A range of a region: what a scatter/gather element becomes once its key has been checked. */
+export interface Stretch {
+  readonly region: Region;
+  readonly va: number;
+  readonly length: number;
+}
+
+export interface Region extends RegionPlan {
+  /** lkey and rkey alike. */
+  readonly key: number;
+  /** Virtual address at which `pages[0]` begins. */
+  readonly pageBase: number;
+  /**
+   * False from the moment it is deregistered, registered anew or unbound: what is under way must not
+   * touch its memory any more.
+   */
+  alive: boolean;
+  /** Memory windows that are bound to it. */
+  windows: number;
+  /** The window that this is the bound range of; undefined where it is a region of its own. */
+  readonly window: Window | undefined;
+}
+
+export interface RegionTable {
+  readonly slots: (Region | undefined)[];
+  readonly variants: number[];
+  readonly free: number[];
+  /** By index. Only while a window is bound its index has a slot as well. */
+  readonly windows: Map<number, Window>;
+}
+
+export interface Window {
+  readonly type: WindowType;
+  readonly pd: number;
+  /** Its index stays, the variant is the newest binding's. */
+  key: number;
+  binding: Binding | undefined;
+}
+
+interface Binding {
+  /** What its key opens, and the region that it is a part of. */
+  readonly range: Region;
+  readonly parent: Region;
+  /** Queue pair that bound it. */
+  readonly qpn: number;
+}
