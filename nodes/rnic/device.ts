@@ -1,3 +1,5 @@
+/** A card that has just got power: every part of {@link Device} in its first state. */
+import { UPCALLS } from "./upcalls.ts";
 import type { Outputs } from "../../fabric/node.ts";
 import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Device } from "./state/device.ts";
@@ -30,6 +32,7 @@ export function createDevice(
   options: { readonly seed: number },
 ): Device {
   return {
+    up: UPCALLS,
     name,
     plan,
     timing: plan.timing,

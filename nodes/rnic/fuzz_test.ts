@@ -18,13 +18,13 @@ import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { VENDOR_EXTENSIONS } from "../../fabric/wire/roce/vendor_testing.ts";
 import { VERIFY_LEVELS } from "../../fabric/wire/roce/verify_eth.ts";
 import type { SendWqe } from "../../fabric/wire/host_bus/wqe.ts";
-import { wordOf } from "./responder/atomic.ts";
 import { EVERY_ACCESS } from "./testing/pair_testing.ts";
 import { CONGESTION } from "./testing/program_rig_testing.ts";
 import type { RigMr, RigQp, Side } from "./testing/rig_parts_testing.ts";
 import { Rig } from "./testing/rnic_testing.ts";
 import { VERIFIED_ACCESS } from "./testing/verify_testing.ts";
 import { connectUc, createUd, Q_KEY, sayTo, udAddress } from "./testing/unreliable_testing.ts";
+import { wordOf } from "./state/memory.ts";
 
 /** Frames of one test, in rounds: after each of them all queue pairs start anew. */
 const FRAMES = 20_000;

@@ -7,10 +7,10 @@ import { describe, it } from "@std/testing/bdd";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../fabric/wire/roce/feth.ts";
 import { OPCODE } from "../../fabric/wire/roce/opcode.ts";
-import { wordOf } from "./responder/atomic.ts";
 import { EVERY_ACCESS, packetOf } from "./testing/pair_testing.ts";
 import type { FrameFate, RigMr, RigQp } from "./testing/rig_parts_testing.ts";
 import { Rig } from "./testing/rnic_testing.ts";
+import { wordOf } from "./state/memory.ts";
 
 const VERBS = [
   "write",

@@ -7,15 +7,13 @@ import { ACK_SYNDROME, NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { opcodeFor, positionOf } from "../../../fabric/wire/roce/opcode.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { encodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
-import { type Device, schedule } from "../state/device.ts";
-import { enterError, raiseEvent } from "../requester/qp_error.ts";
+import { type Device, raiseEvent, schedule } from "../state/device.ts";
+import { enterError } from "../requester/qp_error.ts";
 import type { FrameJob } from "../state/tx_frame.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { startAtomic } from "../responder/atomic.ts";
-import type { AckService, ReadService, SingleService } from "../state/responder_state.ts";
+import type { AckService, PacketIn, ReadService, SingleService } from "../state/responder_state.ts";
 import { fetchPayload, NO_BYTES, queueControl } from "../transmit/send.ts";
-import { resumeBehindAtomics } from "../responder/stalled_packets.ts";
 import { trace } from "../trace/trace.ts";
 
 export interface Answer {
@@ -78,7 +76,7 @@ export function answerSingle(device: Device, qp: QueuePair, service: SingleServi
 export function passAnswers(device: Device, qp: QueuePair): void {
   const { responder } = qp;
   while (passNext(device, qp));
-  if (responder.stalled.length > 0) resumeBehindAtomics(device, qp);
+  if (responder.stalled.length > 0) device.up.resumeBehindAtomics(device, qp);
 }
 
 /** @returns whether the next answer's turn may have come. */
@@ -95,7 +93,7 @@ function passNext(device: Device, qp: QueuePair): boolean {
       responses.shift();
       return true;
     case "single":
-      if (first.state === "waiting") startAtomic(device, qp, first);
+      if (first.state === "waiting") device.up.startAtomic(device, qp, first);
       if (first.state === "failed") {
         const syndrome = NAK_SYNDROMES["remote-operational-error"];
         failAnswer(device, qp, { psn: first.psn, syndrome });
@@ -227,4 +225,15 @@ function failAnswer(
     readyAt: device.stageAt,
   });
   passAnswers(device, qp);
+}
+
+/** The ACK that AckReq asks for; it waits until the DMA writes are with the bus. */
+export function acknowledgePacket(
+  device: Device,
+  qp: QueuePair,
+  owed: { readonly input: PacketIn; readonly readyAt: Time },
+): void {
+  const { bth } = owed.input.packet;
+  if (!bth.ackReq || qp.type !== "rc") return;
+  answer(device, qp, { psn: bth.psn, syndrome: ACK_SYNDROME, readyAt: owed.readyAt });
 }

@@ -14,9 +14,9 @@ import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { noteInJournal } from "./journal.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { noteOverlaps } from "../verify/read_back.ts";
 import { trace } from "../trace/trace.ts";
 import type { Continuation, Dma, LsbRead, ReadEngine, ReadRequest } from "../state/dma_state.ts";
+import { noteOverlaps } from "../state/verify_state.ts";
 
 /** @param readsMax how many read requests each engine may have on the bus. */
 export function createDma(readsMax: { readonly responder: number; readonly gather: number }): Dma {

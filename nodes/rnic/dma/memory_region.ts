@@ -11,9 +11,10 @@ import {
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
-import { opensTo, unbindByKey } from "./memory_window.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { Region, RegionTable } from "../state/memory.ts";
+import type { Region, RegionTable, Window } from "../state/memory.ts";
+import type { Verdict } from "../state/responder_state.ts";
+import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 
 /** Why an access was refused; undefined is "granted". */
 export type AccessFault =
@@ -122,15 +123,6 @@ export function changeRegion(
   return undefined;
 }
 
-/**
- * SEND WITH INVALIDATE and LOCAL_INV: makes the key of a bound window invalid. A region of `ibv_reg_mr`
- * cannot be invalidated: its key stays its registrant's (as Linux has it; IBA knows it for fast
- * registrations only, which verbs of user space do not make). @returns whether it was done.
- */
-export function invalidateKey(device: Device, qp: QueuePair, key: number): boolean {
-  return unbindByKey(device.regions, qp, key);
-}
-
 export function findRegion(table: RegionTable, key: number): Region | undefined {
   const region = table.slots[key >>> 8];
   return region?.key === key ? region : undefined;
@@ -150,4 +142,27 @@ export function lookUp(table: RegionTable, access: Access): Region | AccessFault
   // `length - offset` cannot overflow: all are below 2^53.
   if (offset < 0 || access.length > region.length - offset) return "out of bounds";
   return region;
+}
+
+/** The region a request names, or the NAK: key, domain, permission, range (§3.4, step 6). */
+export function remoteRegion(
+  device: Device,
+  qp: QueuePair,
+  range: {
+    readonly key: number;
+    readonly va: bigint;
+    readonly length: number;
+    readonly need: number;
+  },
+): Region | Verdict {
+  const { key, length, need } = range;
+  // Host addresses are below 2^53, so a VA above is out of every region's bounds.
+  const va = range.va > Number.MAX_SAFE_INTEGER ? Number.MAX_SAFE_INTEGER : Number(range.va);
+  const region = lookUp(device.regions, { key, pd: qp.pd, va, length, need, qpn: qp.qpn });
+  return typeof region === "string" ? NAK_SYNDROMES["remote-access-error"] : region;
+}
+
+/** Whether a peer may use the bound window by this queue pair. */
+export function opensTo(window: Window, qpn: number): boolean {
+  return window.type === 1 || window.binding?.qpn === qpn;
 }

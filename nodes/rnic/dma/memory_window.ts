@@ -9,6 +9,7 @@ import type { BindOperands } from "../../../fabric/wire/host_bus/wqe.ts";
 import { findRegion, freeKey, takeKey } from "./memory_region.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { Region, RegionTable, Window } from "../state/memory.ts";
+import type { Device } from "../state/device.ts";
 
 /** A window that is not bound; undefined where there are as many as there can be. */
 export function addWindow(
@@ -33,11 +34,6 @@ export function removeWindow(table: RegionTable, window: Window): void {
   unbind(table, window);
   table.windows.delete(window.key >>> 8);
   freeKey(table, window.key);
-}
-
-/** Whether a peer may use the bound window by this queue pair. */
-export function opensTo(window: Window, qpn: number): boolean {
-  return window.type === 1 || window.binding?.qpn === qpn;
 }
 
 /** Carries a bind out. @returns whether it was legal: else nothing has changed (MW_BIND_ERR). */
@@ -142,4 +138,13 @@ export function unbindWindowsOf(table: RegionTable, qp: QueuePair): void {
   for (const window of table.windows.values()) {
     if (window.type === 2 && window.binding?.qpn === qp.qpn) unbind(table, window);
   }
+}
+
+/**
+ * SEND WITH INVALIDATE and LOCAL_INV: makes the key of a bound window invalid. A region of `ibv_reg_mr`
+ * cannot be invalidated: its key stays its registrant's (as Linux has it; IBA knows it for fast
+ * registrations only, which verbs of user space do not make). @returns whether it was done.
+ */
+export function invalidateKey(device: Device, qp: QueuePair, key: number): boolean {
+  return unbindByKey(device.regions, qp, key);
 }

@@ -13,7 +13,6 @@ import { WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { completionsEnd } from "../queues/completion_queue.ts";
 import { executeCqCommand } from "./cq_command.ts";
 import { type Device, schedule } from "../state/device.ts";
-import { checkDrained } from "../requester/drain.ts";
 import { announceState, enterError, skipFlushed, stopWork } from "../requester/qp_error.ts";
 import { LIMITS } from "../state/limits.ts";
 import { executeMemoryCommand } from "./memory_command.ts";
@@ -25,14 +24,14 @@ import {
   resetQueuePair,
 } from "../state/queue_pair.ts";
 import { freeQueues, installQueue, removeQueue, writeSpace2 } from "../queues/install.ts";
-import { DONE, noSuch, refusal } from "./reply.ts";
-import { ringFault } from "./ring_fault.ts";
+import { DONE, noSuch, refusal, ringFault } from "./reply.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
 import { executeSrqCommand } from "./srq_command.ts";
 import { attach, detach, groupsOf } from "../responder/multicast.ts";
 import { fetchWork } from "../queues/send_queue.ts";
 import { statisticsOf } from "./statistics.ts";
 import { TIMERS_PER_QUEUE_PAIR } from "../state/timers.ts";
+import { checkDrained } from "../requester/completer.ts";
 
 type Command<Op extends RnicCommand["op"]> = Extract<RnicCommand, { op: Op }>;
 

@@ -5,8 +5,7 @@ import { createCompletionQueue, moveCompletions } from "../queues/completion_que
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
-import { DONE, noSuch, refusal } from "./reply.ts";
-import { ringFault } from "./ring_fault.ts";
+import { DONE, noSuch, refusal, ringFault } from "./reply.ts";
 
 type Command<Op extends RnicCommand["op"]> = Extract<RnicCommand, { op: Op }>;
 

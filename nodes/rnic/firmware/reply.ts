@@ -1,5 +1,5 @@
 /** Replies of the firmware that say no more than yes or no. */
-import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { RingPlace, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 
 export const DONE: RnicReply = { status: "ok", op: "done" };
 
@@ -13,4 +13,14 @@ export function refusal(
 
 export function noSuch(what: string, number: number): RnicReply {
   return refusal("ENOENT", `There is no ${what} ${number}`);
+}
+
+/** What is wrong with a ring of the driver's; undefined where nothing is. */
+export function ringFault(name: string, ring: RingPlace, most: number): string | undefined {
+  const { units } = ring;
+  const isPower = Number.isInteger(units) && units >= 2 && units <= most &&
+    (units & (units - 1)) === 0;
+  return isPower
+    ? undefined
+    : `${name} units must be a power of two from 2 to ${most}: they are ${units}`;
 }

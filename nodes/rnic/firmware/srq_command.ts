@@ -3,8 +3,7 @@ import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_
 import { SRQ_SEGMENT_BYTES } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import type { Device } from "../state/device.ts";
 import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
-import { DONE, noSuch, refusal } from "./reply.ts";
-import { ringFault } from "./ring_fault.ts";
+import { DONE, noSuch, refusal, ringFault } from "./reply.ts";
 import { createSharedReceiveQueue, lookAtShared } from "../queues/shared_receive_queue.ts";
 
 type Command<Op extends RnicCommand["op"]> = Extract<RnicCommand, { op: Op }>;

@@ -8,13 +8,12 @@ import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { type Feth, FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
-import { findRegion } from "../dma/memory_region.ts";
+import { findRegion, remoteRegion } from "../dma/memory_region.ts";
 import { duplicateOfService, flushMessage } from "./pm_module.ts";
 import { PSN_MASK, psnAdd } from "../state/psn.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle } from "../answers/read_service.ts";
-import { remoteRegion, type Verdict } from "../responder/responder.ts";
-import type { PacketIn, SingleService } from "../state/responder_state.ts";
+import type { PacketIn, SingleService, Verdict } from "../state/responder_state.ts";
 import type { Region } from "../state/memory.ts";
 
 const { globalVisibility, persistence } = FLUSH_PLACEMENT;

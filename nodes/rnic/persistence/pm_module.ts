@@ -12,11 +12,10 @@ import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
 import { takeDirty } from "../state/dirty_ranges.ts";
 import { dmaRead, waitingLsbRead } from "../dma/dma.ts";
-import { failReceive } from "../responder/execute.ts";
 import { failFatally } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { hostAddress } from "../dma/memory_window.ts";
-import { findRecord, remember } from "../state/persist_records.ts";
+import { findRecord, rememberPersist } from "../state/persist_records.ts";
 import { tellRanges } from "./pm_ranges.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { urgeReceives, wantRecv } from "../queues/receive_queue.ts";
@@ -27,25 +26,14 @@ import type { PersistRecord, RecvWqe, SingleService } from "../state/responder_s
 import { lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
 import { trace } from "../trace/trace.ts";
 import { physicalAddress } from "../dma/translation.ts";
-import { verifiedPersisted, verifiedUnproven } from "../verify/write_verify.ts";
 import type { Region } from "../state/memory.ts";
 import type { LsbRead } from "../state/dma_state.ts";
+import { failReceive } from "../answers/received.ts";
 
 /** Whether the message's data is to be persisted: by opcode (P-21) or by its region (P-22). */
 export function wantsPersistence(row: OpcodeRow, region: Region | undefined): boolean {
   return row.persistence ||
     (region !== undefined && (region.access & ACCESS.remoteWritePersistence) !== 0);
-}
-
-/**
- * NS bit of what is written into a region. Where the processor looks at it, flow 1 is asked for (P-02)
- * for all that goes to persistent memory, by whichever operation: an LSB read behind it flushes what
- * waits in the IIO, never the LLC (P-03, P-04, P-24), and a FLUSH or a READ names memory, not writes
- * (P-10, P-50). What lies in DRAM nobody can make persistent: it stays where cores find it soonest.
- */
-export function writesNoSnoop(device: Device, memory: Pick<Region, "persistent">): boolean {
-  const { flow, noSnoop } = device.persistence;
-  return noSnoop && flow === 1 && memory.persistent;
 }
 
 export interface ArrivedMessage {
@@ -66,7 +54,7 @@ export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMe
   takeDirty(qp.responder.dirty, { va, length });
   const spans = takeDirty(qp.responder.dirty);
   const record: PersistRecord = { firstPsn, lastPsn, va, length, spans, state: "pending", service };
-  remember(qp, record);
+  rememberPersist(qp, record);
   persistRecord(device, qp, { record, region });
 }
 
@@ -117,7 +105,7 @@ export function flushMessage(
     state: "pending",
     service,
   };
-  remember(qp, record);
+  rememberPersist(qp, record);
   if (!persistent || (visible && device.persistence.flush === "none")) {
     return flushByRead(device, qp, { record, region });
   }
@@ -174,7 +162,7 @@ export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): 
  */
 function refuseFlushes(device: Device, { qp, records }: LsbRead): void {
   for (const { service } of records) {
-    if (service?.operation === "write-verify") verifiedUnproven(device, qp, service);
+    if (service?.operation === "write-verify") device.up.verifiedUnproven(device, qp, service);
     else if (service !== undefined) service.state = "failed";
   }
   passAnswers(device, qp);
@@ -190,7 +178,9 @@ function markPersisted(
   const { service } = record;
   record.state = "persisted";
   if (service === undefined) return sendPersistenceAck(device, qp, persisted);
-  if (service.operation === "write-verify") return verifiedPersisted(device, qp, { service, at });
+  if (service.operation === "write-verify") {
+    return device.up.verifiedPersisted(device, qp, { service, at });
+  }
   if (device.out.tracing) noteFlushed(device, qp, record);
   service.state = "done";
   service.readyAt = at;

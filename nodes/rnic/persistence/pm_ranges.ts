@@ -10,12 +10,12 @@ import {
 } from "../../../fabric/wire/host_bus/persist_ranges.ts";
 import type { Device } from "../state/device.ts";
 import { type Bytes, noteDirty, reduceTo, type Span } from "../state/dirty_ranges.ts";
-import { placePayload, recvStretches } from "../responder/execute.ts";
 import { hostAddress } from "../dma/memory_window.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { OpenMessage, RecvWqe } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import type { ToldRanges } from "../state/persist_records.ts";
+import { placePayload, recvStretches } from "../dma/place_payload.ts";
 
 /**
  * The message's next `length` bytes have been written without being persisted. Addresses are taken down

@@ -8,6 +8,7 @@ import {
   decodeSpace2,
   decodeSpace3,
   encodeSpace1,
+  filledUnits,
   SPACE1_BYTES,
   SPACE2_BYTES,
   SPACE3_BYTES,
@@ -18,6 +19,7 @@ import { dmaRead, dmaWrite } from "../dma/dma.ts";
 import { isNewer } from "./pointer.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import type { QueueLoad, Waiter } from "../state/queues.ts";
+import type { Continuation } from "../state/dma_state.ts";
 
 /** Where a queue's entry of a space lies. */
 export function spaceAddress(device: Device, queue: number, space: 1 | 2 | 3): number {
@@ -228,5 +230,30 @@ export function writeSpace1(device: Device, entry: QueueEntry): void {
     data: encodeSpace1({ wqeAddress, indexAddress, kind, state, valid, owner, pointer: own }),
     noSnoop: false,
     departAt: device.stageAt,
+  });
+}
+
+type Fetch = Extract<Continuation, { readonly units: number }>;
+
+/** Whom the fetched WQEs are for. */
+type Owner<F = Fetch> = F extends Fetch ? Omit<F, "entry" | "units"> : never;
+
+/** Reads the next units of a queue, at least one of which is filled; its entry stays until they come. */
+export function fetchWqes(
+  device: Device,
+  entry: QueueEntry,
+  fetch: { readonly unitBytes: number; readonly owner: Owner },
+): void {
+  const { own, host, depth, wqeAddress } = entry;
+  const { unitBytes, owner } = fetch;
+  const filled = filledUnits(own, host, depth);
+  const units = Math.min(filled, device.timing.wqeFetchUnits, depth - own);
+  entry.pins++;
+  device.counters.wqeReads++;
+  dmaRead(device, {
+    address: wqeAddress + own * unitBytes,
+    length: units * unitBytes,
+    noSnoop: false,
+    continuation: { ...owner, entry, units },
   });
 }

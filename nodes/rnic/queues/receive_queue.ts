@@ -1,22 +1,21 @@
 /**
  * Receive queue: whoever needs a receive WQE waits in turn. WQEs are fetched by DMA when one is
  * needed, a few at once; before "empty" is believed, the host's pointer is read from space 3 once.
+ *
+ * Circle of two: a queue pair's receives come from its own ring or from a shared one
+ * (`shared_receive_queue.ts`), whose queue pairs take their turns here.
  */
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { decodeRecvWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { Device } from "../state/device.ts";
-import { fetchWqes } from "./fetch_wqes.ts";
 import { rights } from "../state/life_cycle.ts";
 import { RECV_RETRIES, RECV_RETRY_PS } from "../state/limits.ts";
-import { confirmOnRecv, deliverToHost } from "../persistence/pm_module.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
-import { advanceRead, findQueue, rereadPointer } from "./queue_information.ts";
+import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_information.ts";
 import type { QueuePair, RecvWaiter } from "../state/queue_pair.ts";
-import { flushReceiveRing, flushReceives } from "../requester/qp_error.ts";
 import { serveShared } from "./shared_receive_queue.ts";
-import { grantRecv, refuseRecv } from "../responder/stalled_packets.ts";
-import type { RecvWqe } from "../state/responder_state.ts";
 import { clearTimer, setTimer } from "../state/timers.ts";
+import { complete, PLAIN_CQE } from "./completion_queue.ts";
 
 /** Asks for a receive WQE. The waiter gets it in its turn, maybe at once. */
 export function wantRecv(device: Device, qp: QueuePair, waiter: RecvWaiter): void {
@@ -34,7 +33,7 @@ export function serveReceives(device: Device, qp: QueuePair): void {
     if (mustHold(qp, rq.waiters.peek()!)) return;
     clearTimer(device, qp, "receive");
     rq.retries = 0;
-    giveReceive(device, qp, { waiter: rq.waiters.shift()!, recv: rq.fetched.shift()! });
+    device.up.giveReceive(device, qp, { waiter: rq.waiters.shift()!, recv: rq.fetched.shift()! });
   }
   if (rq.waiters.length === 0 || rq.busy) return;
   lookAtQueue(device, qp, false);
@@ -47,23 +46,6 @@ export function serveReceives(device: Device, qp: QueuePair): void {
 function mustHold(qp: QueuePair, waiter: RecvWaiter): boolean {
   const { open, granted } = qp.responder;
   return waiter.kind !== "packet" && (open?.recv !== undefined || granted !== undefined);
-}
-
-/** Gives a receive WQE to who waited for it. */
-export function giveReceive(
-  device: Device,
-  qp: QueuePair,
-  turn: { readonly waiter: RecvWaiter; readonly recv: RecvWqe },
-): void {
-  const { waiter, recv } = turn;
-  switch (waiter.kind) {
-    case "packet":
-      return grantRecv(device, qp, recv);
-    case "persist":
-      return deliverToHost(device, qp, { record: waiter.record, recv });
-    case "confirmed":
-      return confirmOnRecv(device, qp, { work: waiter.work, recv });
-  }
 }
 
 function lookAtQueue(device: Device, qp: QueuePair, reread: boolean): void {
@@ -128,7 +110,7 @@ export function tellEmpty(device: Device, qp: QueuePair): void {
     rq.retries++;
     setTimer(device, qp, { timer: "receive", time });
   }
-  if (refused) refuseRecv(device, qp);
+  if (refused) device.up.refuseRecv(device, qp);
 }
 
 /** The receive timer has fired: looks at the host's pointer again. */
@@ -141,4 +123,46 @@ export function retryReceives(device: Device, qp: QueuePair): void {
 export function urgeReceives(device: Device, qp: QueuePair): void {
   qp.rq.retries = 0;
   retryReceives(device, qp);
+}
+
+/** Flushes the receives on the chip, then those in the ring. */
+export function flushReceives(device: Device, qp: QueuePair): void {
+  const { rq } = qp;
+  rq.waiters.clear();
+  // What is in a shared queue is for its other queue pairs.
+  if (qp.srq !== undefined) return;
+  for (let recv = rq.fetched.shift(); recv !== undefined; recv = rq.fetched.shift()) {
+    flushOneReceive(device, qp, recv.position);
+  }
+  if (rq.busy) return;
+  const waiter = { kind: "recv", qp, life: qp.life, reread: false } as const;
+  const entry = findQueue(device, qp.rqQueue, waiter);
+  if (entry === undefined) rq.busy = true;
+  else flushReceiveRing(device, entry, waiter);
+}
+
+/** Flushes what the ring holds by the pointer known, then once more by the one in space 3. */
+export function flushReceiveRing(
+  device: Device,
+  entry: QueueEntry,
+  waiter: { readonly qp: QueuePair; readonly reread: boolean },
+): void {
+  const { qp } = waiter;
+  const filled = filledUnits(entry.own, entry.host, entry.depth);
+  for (let i = 0; i < filled; i++) flushOneReceive(device, qp, (entry.own + i) % entry.depth);
+  advanceRead(entry, filled);
+  qp.rq.busy = !waiter.reread;
+  if (!waiter.reread) {
+    rereadPointer(device, entry, { kind: "recv", qp, life: qp.life, reread: true });
+  }
+}
+
+export function flushOneReceive(device: Device, qp: QueuePair, position: number): void {
+  complete(device, qp.recvCq, {
+    ...PLAIN_CQE,
+    opcode: "responder-error",
+    status: "WR_FLUSH_ERR",
+    qpn: qp.qpn,
+    wqeIndex: position & 0xffff,
+  });
 }

@@ -6,12 +6,10 @@ import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts"
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import { decodeSendWqe, unitsOfWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { type Device, schedule } from "../state/device.ts";
-import { fetchWqes } from "./fetch_wqes.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
-import { flushWork } from "../requester/completer.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
-import { advanceRead, findQueue } from "./queue_information.ts";
+import { advanceRead, fetchWqes, findQueue } from "./queue_information.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
 
@@ -61,7 +59,7 @@ export function takeWork(
     }
     at += taken * WQE_UNIT_BYTES;
   }
-  if (rights(qp.state).flushesSends) flushWork(device, qp);
+  if (rights(qp.state).flushesSends) device.up.flushWork(device, qp);
   else schedule(device, qp);
   fetchWork(device, qp);
 }

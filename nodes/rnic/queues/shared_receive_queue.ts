@@ -5,14 +5,12 @@
  */
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { decodeSrqWqe } from "../../../fabric/wire/host_bus/srq_wqe.ts";
-import type { Device } from "../state/device.ts";
-import { fetchWqes } from "./fetch_wqes.ts";
+import { type Device, raiseEvent } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-import { failFatally, raiseEvent } from "../requester/qp_error.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
-import { advanceRead, findQueue, rereadPointer } from "./queue_information.ts";
+import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_information.ts";
 import type { QueuePair, SharedReceiveQueue } from "../state/queue_pair.ts";
-import { giveReceive, serveReceives, tellEmpty } from "./receive_queue.ts";
+import { serveReceives, tellEmpty } from "./receive_queue.ts";
 import { clearTimer } from "../state/timers.ts";
 
 export function createSharedReceiveQueue(
@@ -36,7 +34,7 @@ export function serveShared(device: Device, qp: QueuePair, srq: SharedReceiveQue
   while (rq.waiters.length > 0 && srq.fetched.length > 0) {
     clearTimer(device, qp, "receive");
     rq.retries = 0;
-    giveReceive(device, qp, { waiter: rq.waiters.shift()!, recv: srq.fetched.shift()! });
+    device.up.giveReceive(device, qp, { waiter: rq.waiters.shift()!, recv: srq.fetched.shift()! });
   }
   if (rq.waiters.length > 0) srq.waiting.add(qp);
   if (srq.waiting.size > 0 || srq.limit > 0) lookAtShared(device, srq);
@@ -126,12 +124,6 @@ function tellAllEmpty(device: Device, srq: SharedReceiveQueue): void {
   }
 }
 
-/** The queue's WQEs cannot be read: its queue pairs fail with it. */
-export function failShared(device: Device, srq: SharedReceiveQueue): void {
-  raiseEvent(device, { type: "SRQ_ERR", srqn: srq.srqn });
-  for (const qp of device.queuePairs.values()) if (qp.srq === srq) failFatally(device, qp);
-}
-
 /** Takes back what a queue pair that is being reset has not completed, for the others. */
 export function returnReceives(device: Device, qp: QueuePair): void {
   const { srq, responder } = qp;
@@ -146,4 +138,12 @@ export function returnReceives(device: Device, qp: QueuePair): void {
 
 function isAlive(device: Device, srq: SharedReceiveQueue): boolean {
   return device.sharedReceiveQueues.get(srq.srqn) === srq;
+}
+
+/** The queue's WQEs cannot be read: its queue pairs fail with it. */
+export function failShared(device: Device, srq: SharedReceiveQueue): void {
+  raiseEvent(device, { type: "SRQ_ERR", srqn: srq.srqn });
+  for (const qp of device.queuePairs.values()) {
+    if (qp.srq === srq) device.up.failFatally(device, qp);
+  }
 }

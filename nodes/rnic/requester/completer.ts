@@ -1,23 +1,24 @@
 /**
  * Completer: what responses do to work (`rocev2.md` §3.3), and completions in the order of posting.
+ *
+ * Circle of three: what completes lets the requester go on or ends the queue pair (`qp_error.ts`), which
+ * completes all that is left; the requester completes what crosses no wire.
  */
 import { type NakCode, rnrDelayPs } from "../../../fabric/wire/roce/aeth.ts";
 import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import { encodeVerdict, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
-import { type Device, schedule } from "../state/device.ts";
-import { checkDrained } from "./drain.ts";
+import { type Device, raiseEvent, schedule } from "../state/device.ts";
 import { enterError, failSends } from "./qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import { type QueuePair, reloadRetries, type Requester } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { fail, probePersistence, restartFrom } from "./requester.ts";
-import { startTimer } from "./request_sent.ts";
 import { noteComplete } from "../trace/requester_trace.ts";
 import { indexOf, lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
-import { clearTimer, setTimer } from "../state/timers.ts";
+import { clearTimer, setTimer, startTimer } from "../state/timers.ts";
 
 /** Whether a response's PSN can be one: begun to be sent, and not acknowledged long ago. */
 export function isOutstanding(qp: QueuePair, psn: number): boolean {
@@ -324,4 +325,12 @@ function completeSend(
     va: persists ? wqe!.remote!.va : 0n,
     verify: isDone && verdict !== undefined ? encodeVerdict(verdict) : 0,
   });
+}
+
+/** Tells the host once, where it asked to be told. Called whenever work has completed. */
+export function checkDrained(device: Device, qp: QueuePair): void {
+  if (!qp.sq.drainNotify || qp.state !== "sqd") return;
+  if (qp.requester.work.peek()?.started === true) return;
+  qp.sq.drainNotify = false;
+  raiseEvent(device, { type: "SQ_DRAINED", qpn: qp.qpn });
 }

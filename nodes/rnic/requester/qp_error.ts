@@ -2,21 +2,16 @@
  * What happens to a queue pair that fails: it stops, and everything posted, on the chip or still in
  * the rings, completes with WR_FLUSH_ERR in order (`rocev2.md` §4.1).
  */
-import { PORTS } from "../../../fabric/node.ts";
-import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
-import type { RnicEvent } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { flushWork } from "./completer.ts";
-import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
-import type { Device } from "../state/device.ts";
-import type { QueueEntry } from "../state/queue_cache.ts";
+import { type Device, raiseEvent } from "../state/device.ts";
 import { writeState } from "../queues/install.ts";
-import { advanceRead, findQueue, rereadPointer } from "../queues/queue_information.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { cancelLine } from "../transmit/send.ts";
 import { fetchWork } from "../queues/send_queue.ts";
 import { clearTimers } from "../state/timers.ts";
 import { forgetVerified } from "../state/verify_state.ts";
 import type { CompletionQueue } from "../state/queues.ts";
+import { flushOneReceive, flushReceives } from "../queues/receive_queue.ts";
 
 /** Takes the queue pair to ERR and flushes it. */
 export function enterError(device: Device, qp: QueuePair): void {
@@ -81,11 +76,6 @@ export function stopWork(device: Device, qp: QueuePair): void {
   qp.rq.waiters.clear();
 }
 
-/** Tells the host's driver about the queue pair. */
-export function raiseEvent(device: Device, event: RnicEvent): void {
-  device.out.send(PORTS.rnicBus, { kind: "event", event }, device.stageAt);
-}
-
 /** The RNIC cannot read what it needs of the queue pair: class of errors that no WQE can tell. */
 export function failFatally(device: Device, qp: QueuePair): void {
   if (qp.state === "err" || qp.state === "reset") return;
@@ -98,46 +88,4 @@ export function failQueuePairsOf(device: Device, cq: CompletionQueue): void {
   for (const qp of device.queuePairs.values()) {
     if (qp.sendCq === cq.cqn || qp.recvCq === cq.cqn) failFatally(device, qp);
   }
-}
-
-/** Flushes the receives on the chip, then those in the ring. */
-export function flushReceives(device: Device, qp: QueuePair): void {
-  const { rq } = qp;
-  rq.waiters.clear();
-  // What is in a shared queue is for its other queue pairs.
-  if (qp.srq !== undefined) return;
-  for (let recv = rq.fetched.shift(); recv !== undefined; recv = rq.fetched.shift()) {
-    flushOneReceive(device, qp, recv.position);
-  }
-  if (rq.busy) return;
-  const waiter = { kind: "recv", qp, life: qp.life, reread: false } as const;
-  const entry = findQueue(device, qp.rqQueue, waiter);
-  if (entry === undefined) rq.busy = true;
-  else flushReceiveRing(device, entry, waiter);
-}
-
-/** Flushes what the ring holds by the pointer known, then once more by the one in space 3. */
-export function flushReceiveRing(
-  device: Device,
-  entry: QueueEntry,
-  waiter: { readonly qp: QueuePair; readonly reread: boolean },
-): void {
-  const { qp } = waiter;
-  const filled = filledUnits(entry.own, entry.host, entry.depth);
-  for (let i = 0; i < filled; i++) flushOneReceive(device, qp, (entry.own + i) % entry.depth);
-  advanceRead(entry, filled);
-  qp.rq.busy = !waiter.reread;
-  if (!waiter.reread) {
-    rereadPointer(device, entry, { kind: "recv", qp, life: qp.life, reread: true });
-  }
-}
-
-function flushOneReceive(device: Device, qp: QueuePair, position: number): void {
-  complete(device, qp.recvCq, {
-    ...PLAIN_CQE,
-    opcode: "responder-error",
-    status: "WR_FLUSH_ERR",
-    qpn: qp.qpn,
-    wqeIndex: position & 0xffff,
-  });
 }

@@ -13,13 +13,15 @@ import { mayStart, mustPause } from "../queues/credit.ts";
 import type { FrameJob, RareHeaders } from "../state/tx_frame.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
-import { performLocal } from "./local_work.ts";
 import { cancelLine, fetchPayload, NO_BYTES } from "../transmit/send.ts";
 import { packetsOf, PSN_WINDOW, psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair, Requester } from "../state/queue_pair.ts";
 import { fetchWork } from "../queues/send_queue.ts";
 import { lastPsnOf, type SendWork, type WireOperation } from "../state/outstanding_wqe.ts";
-import { noteStart } from "../trace/requester_trace.ts";
+import { noteSend, noteStart } from "../trace/requester_trace.ts";
+import { startTimer, timerRuns } from "../state/timers.ts";
+import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
+import { bindWindow, invalidateKey } from "../dma/memory_window.ts";
 
 /** Begins the queue pair's next request frame. @returns whether there was one. */
 export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
@@ -321,5 +323,42 @@ export function probePersistence(device: Device, qp: QueuePair): void {
     requester.probes.push(work);
     device.counters.persistProbes++;
     if (requester.probes.length >= LIMITS.persistProbes) break;
+  }
+}
+
+/** The frame is on the wire: the time-out runs, and an unreliable message is done. */
+export function requestSent(device: Device, qp: QueuePair, job: FrameJob): void {
+  const work = job.work!;
+  if (device.out.tracing && job.psn === work.firstPsn) noteSend(device, qp, work);
+  if (qp.type !== "rc") {
+    if (!job.last) return;
+    work.acked = true;
+    completeWork(device, qp);
+  } else if (!timerRuns(device, qp, "requester")) {
+    startTimer(device, qp);
+  }
+}
+
+/** The message's memory could not be read: the host refused the DMA. */
+export function requestFailed(device: Device, qp: QueuePair, work: SendWork): void {
+  fail(device, qp, { work, status: "LOC_PROT_ERR" });
+}
+
+/**
+ * Carries out a WQE that no frame is sent for. @returns why it cannot be, undefined where it is done.
+ * MW_BIND_ERR is the status of every memory management operation that is refused (ConnectX).
+ */
+export function performLocal(device: Device, qp: QueuePair, wqe: SendWqe): WcStatus | undefined {
+  switch (wqe.opcode) {
+    case "persistence-ack":
+      return device.up.answerPersistenceAck(device, qp, wqe.immediate)
+        ? undefined
+        : "LOC_QP_OP_ERR";
+    case "bind-mw":
+      return bindWindow(device.regions, qp, wqe.bind!) ? undefined : "MW_BIND_ERR";
+    case "local-invalidate":
+      return invalidateKey(device, qp, wqe.immediate) ? undefined : "MW_BIND_ERR";
+    default:
+      return undefined;
   }
 }

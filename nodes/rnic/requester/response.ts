@@ -15,15 +15,15 @@ import {
   takeSequenceNak,
   workOf,
 } from "./completer.ts";
-import { wordOf } from "../responder/atomic.ts";
 import { takeCredits } from "../queues/credit.ts";
 import type { Device } from "../state/device.ts";
-import { placePayload } from "../responder/execute.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { fail } from "./requester.ts";
 import { lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
 import { isLive } from "../dma/translation.ts";
+import { placePayload } from "../dma/place_payload.ts";
+import { wordOf } from "../state/memory.ts";
 
 interface Response {
   readonly packet: RocePacket;

@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
-import { wordOf } from "./atomic.ts";
 import { fetchAdd } from "../testing/atomic_testing.ts";
 import {
   counter,
@@ -17,6 +16,7 @@ import {
   statuses,
 } from "../testing/pair_testing.ts";
 import { postVerified, VERIFIED_ACCESS } from "../testing/verify_testing.ts";
+import { wordOf } from "../state/memory.ts";
 
 const READ = "RC RDMA READ RESPONSE ONLY";
 

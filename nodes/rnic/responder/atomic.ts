@@ -11,26 +11,28 @@ import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
-import { remember } from "./execute.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { rights } from "../state/life_cycle.ts";
 import { hostAddress } from "../dma/memory_window.ts";
-import { writesNoSnoop } from "../persistence/pm_module.ts";
 import { noteWrittenAt } from "../persistence/pm_ranges.ts";
 import { PSN_MASK, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle, passAnswers } from "../answers/read_service.ts";
-import { remoteRegion, type Verdict } from "./responder.ts";
 import { noteAtomic } from "../trace/responder_trace.ts";
-import type {
-  AtomicOperation,
-  AtomicTask,
-  AtomicTurn,
-  AtomicWord,
-  PacketIn,
-  SingleService,
+import {
+  type AtomicOperation,
+  type AtomicTask,
+  type AtomicTurn,
+  type AtomicWord,
+  type PacketIn,
+  rememberResource,
+  type SingleService,
+  type Verdict,
 } from "../state/responder_state.ts";
 import { physicalAddress } from "../dma/translation.ts";
+import { writesNoSnoop } from "../dma/place_payload.ts";
+import { remoteRegion } from "../dma/memory_region.ts";
+import { wordOf } from "../state/memory.ts";
 
 /** An atomic request: checked now, executed when its turn comes (§3.4, steps 6 and 7). */
 export function executeAtomic(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {
@@ -63,7 +65,7 @@ export function executeAtomic(device: Device, qp: QueuePair, input: PacketIn): V
     original: 0n,
     readyAt: device.stageAt,
   };
-  remember(qp, service);
+  rememberResource(qp, service);
   responder.atomics++;
   if (device.out.tracing) noteAtomic(device, qp, { psn, operation: task.kind, va });
   answerSingle(device, qp, service);
@@ -154,13 +156,6 @@ export function compute(task: AtomicOperation, original: bigint): bigint | undef
     case "atomic-write":
       return undefined;
   }
-}
-
-/** The eight bytes of a value in host order. */
-export function wordOf(value: bigint): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(ATOMIC_BYTES);
-  viewOf(bytes).setBigUint64(0, value, true);
-  return bytes;
 }
 
 function writeWord(

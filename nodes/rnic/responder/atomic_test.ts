@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
-import { compute, wordOf } from "./atomic.ts";
+import { compute } from "./atomic.ts";
 import { fetchAdd, sge } from "../testing/atomic_testing.ts";
 import {
   answerAt,
@@ -24,6 +24,7 @@ import {
   word,
 } from "../testing/pair_testing.ts";
 import type { AtomicOperation } from "../state/responder_state.ts";
+import { wordOf } from "../state/memory.ts";
 
 const MAX = 2n ** 64n - 1n;
 

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { wordOf } from "./atomic.ts";
 import { fetchAdd, refused } from "../testing/atomic_testing.ts";
 import {
   changed,
@@ -20,6 +19,7 @@ import {
   statuses,
   word,
 } from "../testing/pair_testing.ts";
+import { wordOf } from "../state/memory.ts";
 
 describe("ATOMIC WRITE (P-50)", () => {
   const data = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8);

@@ -7,14 +7,13 @@ import { IPV4_BYTES } from "../../../fabric/wire/roce/ipv4.ts";
 import { payloadFits } from "../../../fabric/wire/roce/opcode.ts";
 import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import { type Device, drop } from "../state/device.ts";
-import { placePayload, recvStretches } from "./execute.ts";
 import { enterError } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
-import { qKeyOf } from "../state/q_key.ts";
-import type { QueuePair } from "../state/queue_pair.ts";
+import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import type { PacketIn, RecvWqe } from "../state/responder_state.ts";
+import { placePayload, recvStretches } from "../dma/place_payload.ts";
 
 /** Area before the payload of a received datagram, for a global route header. */
 export const GRH_BYTES = 40;

@@ -1,61 +1,31 @@
 /** Effects of request packets that have passed their checks: DMA writes, CQEs, answers. */
-import { ACK_SYNDROME, NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
-import type { CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Time } from "../../../fabric/base/time.ts";
-import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
-import { dmaWrite } from "../dma/dma.ts";
 import { flipped } from "../state/flips.ts";
 import { failFatally } from "../requester/qp_error.ts";
-import { findRegion, invalidateKey, lookUp } from "../dma/memory_region.ts";
-import { persistMessage, wantsPersistence, writesNoSnoop } from "../persistence/pm_module.ts";
+import { findRegion, remoteRegion } from "../dma/memory_region.ts";
+import { persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
 import { noteWritten } from "../persistence/pm_ranges.ts";
 import { packetsOf, PSN_MASK, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { answer, answerRead } from "../answers/read_service.ts";
+import { acknowledgePacket, answerRead } from "../answers/read_service.ts";
 import { serveReceives } from "../queues/receive_queue.ts";
-import { remoteRegion, type Verdict } from "./responder.ts";
 import { noteArrival, noteReadRequest, noteReceive } from "../trace/responder_trace.ts";
-import type { OpenMessage, PacketIn, RecvWqe, Resource } from "../state/responder_state.ts";
-import { isLive, PieceWalker } from "../dma/translation.ts";
+import {
+  type OpenMessage,
+  type PacketIn,
+  rememberResource,
+  type Verdict,
+} from "../state/responder_state.ts";
+import { isLive } from "../dma/translation.ts";
 import type { Stretch } from "../state/memory.ts";
-
-const walker = new PieceWalker();
-
-/** Writes payload to `offset` of the stretches. @returns when the bus has taken all of it. */
-export function placePayload(
-  device: Device,
-  payload: Uint8Array<ArrayBuffer>,
-  place: {
-    readonly stretches: readonly Stretch[];
-    readonly offset: number;
-    /** A peer's WRITE, not a SEND: what V-08's faults of the bus concern. */
-    readonly isWrite?: boolean;
-  },
-): Time {
-  const { stretches, offset, isWrite = false } = place;
-  const departAt = device.stageAt;
-  let freeAt: Time = departAt;
-  walker.start(stretches, { offset, length: payload.length, most: payload.length });
-  while (walker.next()) {
-    const { bytes } = walker;
-    const whole = bytes === payload.length;
-    const piece = whole ? payload : payload.subarray(walker.offset, walker.offset + bytes);
-    const data = isWrite ? flipped(device, "bus", piece) : piece;
-    const noSnoop = writesNoSnoop(device, walker);
-    const { address, persistent } = walker;
-    freeAt = dmaWrite(device, { address, data, noSnoop, persistent, departAt });
-  }
-  return freeAt;
-}
+import { placePayload, recvStretches } from "../dma/place_payload.ts";
+import { completeReceive, failReceive, takePlaced } from "../answers/received.ts";
+import { invalidateKey } from "../dma/memory_window.ts";
 
 function isFirst({ row }: PacketIn): boolean {
   return row.position === "first" || row.position === "only";
-}
-
-function isLast({ row }: PacketIn): boolean {
-  return row.position === "last" || row.position === "only";
 }
 
 /** A WRITE packet: data to memory; at the end the ACK, and persistence where it is wanted. */
@@ -81,20 +51,6 @@ export function executeWrite(device: Device, qp: QueuePair, input: PacketIn): Ve
     persistMessage(device, qp, { firstPsn, lastPsn: packet.bth.psn, va, length, region });
   }
   return undefined;
-}
-
-/** The packet's data is placed: its PSN is taken. @returns whether the message is complete with it. */
-export function takePlaced(
-  { responder }: QueuePair,
-  opened: OpenMessage,
-  input: PacketIn,
-): boolean {
-  opened.received += input.packet.payload.length;
-  responder.expectedPsn = psnAdd(responder.expectedPsn, 1);
-  const ends = isLast(input);
-  responder.open = ends ? undefined : opened;
-  if (ends) responder.msn = (responder.msn + 1) & PSN_MASK;
-  return ends;
 }
 
 function openWrite(device: Device, qp: QueuePair, input: PacketIn): OpenMessage | Verdict {
@@ -125,17 +81,6 @@ function openWrite(device: Device, qp: QueuePair, input: PacketIn): OpenMessage 
     persist: qp.type === "rc" && wantsPersistence(row, region),
     received: 0,
   };
-}
-
-/** The ACK that AckReq asks for; it waits until the DMA writes are with the bus. */
-export function acknowledgePacket(
-  device: Device,
-  qp: QueuePair,
-  owed: { readonly input: PacketIn; readonly readyAt: Time },
-): void {
-  const { bth } = owed.input.packet;
-  if (!bth.ackReq || qp.type !== "rc") return;
-  answer(device, qp, { psn: bth.psn, syndrome: ACK_SYNDROME, readyAt: owed.readyAt });
 }
 
 /** WRITE WITH IMM consumes a receive WQE, whose memory it ignores (§3.4). */
@@ -216,65 +161,6 @@ function openSend(device: Device, qp: QueuePair, input: PacketIn): OpenMessage |
   };
 }
 
-/** The memory of a receive WQE, undefined where a key does not grant it. */
-export function recvStretches(device: Device, qp: QueuePair, recv: RecvWqe): Stretch[] | undefined {
-  const stretches: Stretch[] = [];
-  const pd = qp.srq?.pd ?? qp.pd;
-  for (const { lkey, address, length } of recv.sges) {
-    if (length === 0) continue;
-    const need = ACCESS.localWrite;
-    const region = lookUp(device.regions, { key: lkey, pd, va: address, length, need });
-    if (typeof region === "string") return undefined;
-    stretches.push({ region, va: address, length });
-  }
-  return stretches;
-}
-
-function completeReceive(
-  device: Device,
-  qp: QueuePair,
-  done: {
-    readonly recv: RecvWqe;
-    readonly input: PacketIn;
-    readonly byteCount: number;
-    readonly opcode: CqeOpcode;
-  },
-): void {
-  const { recv, input, byteCount, opcode } = done;
-  complete(device, qp.recvCq, {
-    ...PLAIN_CQE,
-    opcode,
-    qpn: qp.qpn,
-    wqeIndex: recv.position & 0xffff,
-    byteCount,
-    immediate: input.packet.immdt?.immediate ?? input.packet.ieth?.rkey ?? 0,
-    solicited: input.packet.bth.solicited,
-  });
-}
-
-/** The receive WQE's own CQE of what it could not take. */
-export function failReceive(
-  device: Device,
-  qp: QueuePair,
-  fault: { readonly recv: RecvWqe; readonly status: WcStatus },
-): void {
-  qp.responder.open = undefined;
-  complete(device, qp.recvCq, {
-    ...PLAIN_CQE,
-    opcode: "responder-error",
-    status: fault.status,
-    qpn: qp.qpn,
-    wqeIndex: fault.recv.position & 0xffff,
-  });
-}
-
-/** Keeps what was asked for in the ring of max_dest_rd_atomic slots; the oldest goes (§3.5). */
-export function remember(qp: QueuePair, resource: Resource): void {
-  const { resources } = qp.responder;
-  resources.push(resource);
-  if (resources.length > qp.attributes.maxDestRdAtomic) resources.shift();
-}
-
 /** A READ request: takes as many PSNs as its response has packets, and is answered in its turn. */
 export function executeRead(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {
   const { responder, attributes } = qp;
@@ -289,7 +175,7 @@ export function executeRead(device: Device, qp: QueuePair, input: PacketIn): Ver
   const packets = packetsOf(length, attributes.pathMtu);
   responder.expectedPsn = psnAdd(psn, packets);
   responder.msn = (responder.msn + 1) & PSN_MASK;
-  remember(qp, { kind: "read-record", psn, packets, va, length, key: rkey });
+  rememberResource(qp, { kind: "read-record", psn, packets, va, length, key: rkey });
   if (device.out.tracing) noteReadRequest(device, qp, { psn, length });
   const { msn } = responder;
   answerRead(device, qp, {

@@ -4,7 +4,6 @@ import { describe, it } from "@std/testing/bdd";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import { parseSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import type { PersistencePlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { wordOf } from "./atomic.ts";
 import { fetchAdd } from "../testing/atomic_testing.ts";
 import {
   counter,
@@ -23,6 +22,7 @@ import { psnDistance } from "../state/psn.ts";
 import type { FrameFate } from "../testing/rig_parts_testing.ts";
 import { FLOW_1 } from "../testing/pm_testing.ts";
 import { postVerified, VERIFIED_ACCESS } from "../testing/verify_testing.ts";
+import { wordOf } from "../state/memory.ts";
 
 function readyPair(persistence: PersistencePlan = FLOW_1): Pair {
   const p = pair({ persistence: { b: persistence } }, {

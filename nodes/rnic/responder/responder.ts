@@ -5,13 +5,12 @@
  */
 import { ACK_SYNDROME, NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { type OpcodeRow, payloadFits } from "../../../fabric/wire/roce/opcode.ts";
-import { type Device, drop } from "../state/device.ts";
+import { type Device, drop, raiseEvent } from "../state/device.ts";
 import { executeAtomic, repeatAtomic } from "./atomic.ts";
 import { executeRead, executeSend, executeWrite } from "./execute.ts";
 import { executeFlush, isFlushable, repeatFlush } from "../persistence/flush_operation.ts";
-import { raiseEvent } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
-import { lookUp } from "../dma/memory_region.ts";
+import { remoteRegion } from "../dma/memory_region.ts";
 import { LIMITS } from "../state/limits.ts";
 import { duplicateOfPersistent } from "../persistence/pm_module.ts";
 import { MESSAGE_BYTES_MAX, packetsOf, psnAdd, psnDistance } from "../state/psn.ts";
@@ -19,12 +18,8 @@ import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { executeWriteVerify, repeatVerified } from "../verify/write_verify.ts";
 import { answer, answerRead } from "../answers/read_service.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
-import type { PacketIn, Resource, Responder } from "../state/responder_state.ts";
+import type { PacketIn, Resource, Responder, Verdict } from "../state/responder_state.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Region } from "../state/memory.ts";
-
-/** What a check found: a NAK's syndrome, or silence. */
-export type Verdict = number | "drop";
 
 /** A request packet for this queue pair; it waits behind one that waits for its receive WQE. */
 export function receiveRequest(device: Device, qp: QueuePair, input: PacketIn): void {
@@ -220,24 +215,6 @@ export function checkLength(qp: QueuePair, { row, packet }: PacketIn): Verdict |
   const isEnd = row.position === "last" || row.position === "only";
   if (isEnd ? received !== length : received >= length) return INVALID;
   return undefined;
-}
-
-/** The region a request names, or the NAK: key, domain, permission, range (§3.4, step 6). */
-export function remoteRegion(
-  device: Device,
-  qp: QueuePair,
-  range: {
-    readonly key: number;
-    readonly va: bigint;
-    readonly length: number;
-    readonly need: number;
-  },
-): Region | Verdict {
-  const { key, length, need } = range;
-  // Host addresses are below 2^53, so a VA above is out of every region's bounds.
-  const va = range.va > Number.MAX_SAFE_INTEGER ? Number.MAX_SAFE_INTEGER : Number(range.va);
-  const region = lookUp(device.regions, { key, pd: qp.pd, va, length, need, qpn: qp.qpn });
-  return typeof region === "string" ? NAK_SYNDROMES["remote-access-error"] : region;
 }
 
 /** A packet from the past (§3.5): acknowledged or answered again, never executed again. */

@@ -10,7 +10,6 @@ import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts
 import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
-import { wordOf } from "./atomic.ts";
 import {
   changed,
   counter,
@@ -28,6 +27,7 @@ import {
 } from "../testing/pair_testing.ts";
 import type { RigMr } from "../testing/rig_parts_testing.ts";
 import { connectUc, createUd, namesFrom, sayTo, udAddress } from "../testing/unreliable_testing.ts";
+import { wordOf } from "../state/memory.ts";
 
 const THIRD_HOST = 0x0a00_0009;
 const INVALID = NAK_SYNDROMES["invalid-request"];

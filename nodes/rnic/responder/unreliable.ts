@@ -3,16 +3,17 @@
  * dropped with the rest of its message; the next FIRST or ONLY is where the responder goes on,
  * whatever its PSN. A receive WQE that a broken SEND had taken is the next SEND's.
  */
-import { type Device, drop } from "../state/device.ts";
+import { type Device, drop, raiseEvent } from "../state/device.ts";
 import type { DropReason } from "../state/counters.ts";
-import { executeSend, executeWrite, recvStretches } from "./execute.ts";
-import { enterError, raiseEvent } from "../requester/qp_error.ts";
+import { executeSend, executeWrite } from "./execute.ts";
+import { enterError } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { checkLength, needsRecv } from "./responder.ts";
 import type { PacketIn } from "../state/responder_state.ts";
+import { recvStretches } from "../dma/place_payload.ts";
 
 /** A request packet for this queue pair; it waits behind one that waits for its receive WQE. */
 export function receiveUnreliable(device: Device, qp: QueuePair, input: PacketIn): void {

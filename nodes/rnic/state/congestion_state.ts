@@ -1,3 +1,4 @@
+/** What an RNIC knows of congestion (`rocev2.md` §3.9): rates of queue pairs, pauses, notifications owed. */
 import type { Time } from "../../../fabric/base/time.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { ControlFrame, FrameJob } from "./tx_frame.ts";

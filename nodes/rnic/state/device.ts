@@ -2,23 +2,27 @@
  * The state of one RNIC, and what all its modules share. Modules are functions over it; nothing here
  * decides anything.
  */
-import type { Outputs } from "../../../fabric/node.ts";
+import { type Outputs, PORTS } from "../../../fabric/node.ts";
 import type { RnicPlan, RnicTiming } from "../../../fabric/rack/plan/plan.ts";
-import { Deadlines } from "../../../fabric/base/deadlines.ts";
+import type { Deadlines } from "../../../fabric/base/deadlines.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import type { PersistencePlan, QueueSpaces } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type {
+  PersistencePlan,
+  QueueSpaces,
+  RnicEvent,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Counters, DropReason } from "./counters.ts";
 import type { Doorbell } from "../../../fabric/wire/host_bus/queue_information.ts";
-import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Flip } from "./flips.ts";
-import { QueueCache } from "./queue_cache.ts";
-import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
+import type { QueueCache } from "./queue_cache.ts";
+import type { QueuePair, RecvWaiter, SharedReceiveQueue } from "./queue_pair.ts";
 import type { VerifyState } from "./verify_state.ts";
 import type { RegionTable } from "./memory.ts";
 import type { CompletionQueue, QueueLoad } from "./queues.ts";
-import type { AtomicWords } from "./responder_state.ts";
+import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_state.ts";
 import type { Congestion } from "./congestion_state.ts";
-import type { Transmitter } from "./tx_frame.ts";
+import type { FrameJob, Transmitter } from "./tx_frame.ts";
 import type { Dma, Journal } from "./dma_state.ts";
 
 /** Whose queue a queue number is. */
@@ -27,7 +31,44 @@ export type QueueOwner =
   | { readonly kind: "srq"; readonly srq: SharedReceiveQueue }
   | { readonly kind: "cq"; readonly cq: CompletionQueue };
 
+/**
+ * What a module has to tell a module on a floor above its own (README, floors). `upcalls.ts` binds each to
+ * the function that does it, at once and inside the call.
+ */
+export interface Upcalls {
+  /** A receive WQE is on the chip for the first waiter. */
+  readonly giveReceive: (
+    device: Device,
+    qp: QueuePair,
+    turn: { readonly waiter: RecvWaiter; readonly recv: RecvWqe },
+  ) => void;
+  /** No receive WQE is posted: the first stalled packet is refused. */
+  readonly refuseRecv: (device: Device, qp: QueuePair) => void;
+  /** WQEs have come to a queue pair whose sends are flushed. */
+  readonly flushWork: (device: Device, qp: QueuePair) => void;
+  /** The card cannot read what it needs of the queue pair. */
+  readonly failFatally: (device: Device, qp: QueuePair) => void;
+  /** A data frame is on the wire. */
+  readonly frameSent: (device: Device, frame: FrameJob, sent: PacketIn) => void;
+  /** The memory that a data frame's payload comes from could not be read. */
+  readonly frameFailed: (device: Device, frame: FrameJob) => void;
+  /** The CPU says "flushed" (S1014). @returns whether a message with this PSN waits for it. */
+  readonly answerPersistenceAck: (device: Device, qp: QueuePair, psn: number) => boolean;
+  /** An atomic's turn among the answers has come. */
+  readonly startAtomic: (device: Device, qp: QueuePair, service: SingleService) => void;
+  /** An atomic is executed, or the data of a verified write placed (V-02). */
+  readonly resumeBehindAtomics: (device: Device, qp: QueuePair) => void;
+  /** V-09: a verified write's data is persistent, or cannot be said to be. */
+  readonly verifiedPersisted: (
+    device: Device,
+    qp: QueuePair,
+    done: { readonly service: SingleService; readonly at: Time },
+  ) => void;
+  readonly verifiedUnproven: (device: Device, qp: QueuePair, service: SingleService) => void;
+}
+
 export interface Device {
+  readonly up: Upcalls;
   readonly name: string;
   readonly plan: RnicPlan;
   readonly timing: RnicTiming;
@@ -88,4 +129,9 @@ export function schedule(device: Device, qp: QueuePair): void {
   if (qp.scheduled) return;
   qp.scheduled = true;
   device.roundRobin.push(qp);
+}
+
+/** Tells the host's driver about the queue pair. */
+export function raiseEvent(device: Device, event: RnicEvent): void {
+  device.out.send(PORTS.rnicBus, { kind: "event", event }, device.stageAt);
 }

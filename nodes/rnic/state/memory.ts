@@ -1,4 +1,7 @@
+/** Registered memory as the card knows it: regions, windows, segments of a message. */
 import type { RegionPlan, WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
+import { viewOf } from "../../../fabric/base/slab.ts";
 
 /** A range of a region: what a scatter/gather element becomes once its key has been checked. */
 export interface Stretch {
@@ -45,4 +48,11 @@ interface Binding {
   readonly parent: Region;
   /** Queue pair that bound it. */
   readonly qpn: number;
+}
+
+/** The eight bytes of a value in host order. */
+export function wordOf(value: bigint): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(ATOMIC_BYTES);
+  viewOf(bytes).setBigUint64(0, value, true);
+  return bytes;
 }

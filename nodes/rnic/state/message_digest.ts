@@ -3,23 +3,11 @@
  * queue pair leave in the order they were begun, so a register per message is enough, however the
  * payload was fetched.
  */
-import { CRC_START, crcUpdate } from "../../../fabric/wire/roce/icrc.ts";
+import { crcUpdate } from "../../../fabric/wire/roce/icrc.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
 import type { FrameJob } from "./tx_frame.ts";
 import { psnDistance } from "./psn.ts";
 import type { SendWork } from "./outstanding_wqe.ts";
-
-/** What has gone into a message's CRC. */
-export interface MessageDigest {
-  /** Packets from the first on, each once. */
-  packets: number;
-  /** As `crcUpdate` has it, raw. */
-  register: number;
-}
-
-export function createDigest(): MessageDigest {
-  return { packets: 0, register: CRC_START };
-}
 
 /**
  * Takes the payload of a packet that leaves into its message's CRC, once: what is sent again was fetched
@@ -35,10 +23,4 @@ export function coverPayload(work: SendWork, { psn, payload }: FrameJob): void {
 /** The CRC that the message's last packet carries; 0 where nobody looks at it. */
 export function digestOf({ wqe, digest }: SendWork): number {
   return digest === undefined ? wqe?.verify?.crc ?? 0 : ~digest.register >>> 0;
-}
-
-/** Whether the card computes the CRC: a level that has one, and a program that has brought none. */
-export function needsDigest({ wqe }: Pick<SendWork, "wqe">): boolean {
-  const verify = wqe?.verify;
-  return verify !== undefined && verify.level !== "none" && verify.crc === undefined;
 }

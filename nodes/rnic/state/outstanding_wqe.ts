@@ -4,8 +4,8 @@ import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { SendWqe, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
-import { createDigest, type MessageDigest, needsDigest } from "./message_digest.ts";
 import type { Stretch } from "./memory.ts";
+import { CRC_START } from "../../../fabric/wire/roce/icrc.ts";
 
 /** What a WQE opcode asks of the requester. One row per opcode: the only place that knows. */
 export interface WorkPlan {
@@ -156,4 +156,22 @@ export function lastPsnOf(work: SendWork): number {
 /** What the completion says it completes: ring position as the driver wrote it. */
 export function indexOf(work: SendWork): number {
   return work.wqe?.index ?? work.position & 0xffff;
+}
+
+/** What has gone into a message's CRC. */
+export interface MessageDigest {
+  /** Packets from the first on, each once. */
+  packets: number;
+  /** As `crcUpdate` has it, raw. */
+  register: number;
+}
+
+export function createDigest(): MessageDigest {
+  return { packets: 0, register: CRC_START };
+}
+
+/** Whether the card computes the CRC: a level that has one, and a program that has brought none. */
+export function needsDigest({ wqe }: Pick<SendWork, "wqe">): boolean {
+  const verify = wqe?.verify;
+  return verify !== undefined && verify.level !== "none" && verify.crc === undefined;
 }

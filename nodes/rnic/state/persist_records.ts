@@ -5,7 +5,7 @@ import type { QueuePair } from "./queue_pair.ts";
 import type { PersistRecord } from "./responder_state.ts";
 
 /** Keeps the record; those that nobody can ask for any more go, but none that is not persisted. */
-export function remember(qp: QueuePair, record: PersistRecord): void {
+export function rememberPersist(qp: QueuePair, record: PersistRecord): void {
   const { persists } = qp.responder;
   persists.push(record);
   while (persists.length > LIMITS.persistRecords && isSettled(persists.peek()!)) {

@@ -1,6 +1,9 @@
 /**
  * A queue pair's context on the chip: what the firmware was told of it, its send queue with the
  * requester, its receive queue with the responder. What the states allow is in `life_cycle.ts`.
+ *
+ * Circle of three (types): a queue pair has a responder and a line of frames, a frame names its queue pair,
+ * and an answer of the responder the frames of it. See `responder_state.ts`, `tx_frame.ts`.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import {
@@ -21,6 +24,8 @@ import {
   type Responder,
 } from "./responder_state.ts";
 import type { SendWork } from "./outstanding_wqe.ts";
+import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
+import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
 
 /** Attributes with a value at all times; the life cycle sees to it that used ones were given. */
 export type Attributes = { -readonly [Name in Exclude<keyof QpAttributes, Momentary>]-?: number };
@@ -305,4 +310,9 @@ export interface SharedReceiveQueue {
   readonly fetched: Fifo<RecvWqe>;
   /** Queue pairs with somebody who waits, in turn, each once. */
   readonly waiting: Set<QueuePair>;
+}
+
+/** The Q_Key that datagrams to this queue pair must carry: the GSI's is fixed. */
+export function qKeyOf(qp: QueuePair): number {
+  return qp.qpn === GSI_QPN ? GSI_QKEY : qp.attributes.qKey >>> 0;
 }

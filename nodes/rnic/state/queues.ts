@@ -1,3 +1,4 @@
+/** Completion queues, and look-ups of queue information that are under way (Q-07). */
 import type {
   Space1,
   Space2,
@@ -6,7 +7,7 @@ import type {
 import type { QueuePair, SharedReceiveQueue } from "./queue_pair.ts";
 import type { QueueEntry } from "./queue_cache.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
 
 /** Who goes on when a queue's information is there. `life` is the queue pair's when it asked. */

@@ -301,3 +301,13 @@ export interface StagedData {
   readonly data: Uint8Array<ArrayBuffer>;
   offset: number;
 }
+
+/** What a check found: a NAK's syndrome, or silence. */
+export type Verdict = number | "drop";
+
+/** Keeps what was asked for in the ring of max_dest_rd_atomic slots; the oldest goes (§3.5). */
+export function rememberResource(qp: QueuePair, resource: Resource): void {
+  const { resources } = qp.responder;
+  resources.push(resource);
+  if (resources.length > qp.attributes.maxDestRdAtomic) resources.shift();
+}

@@ -1,8 +1,8 @@
 /** The deadlines of a queue pair. */
-import type { Time } from "../../../fabric/base/time.ts";
-import { NEVER } from "../../../fabric/base/time.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { Device } from "./device.ts";
 import type { QueuePair } from "./queue_pair.ts";
+import { rights } from "./life_cycle.ts";
 
 /**
  * `requester`: local ACK time-out, or the end of an RNR wait. `receive`: P-26's retry. `pace`: the next
@@ -41,4 +41,10 @@ export function timerRuns(device: Device, qp: QueuePair, timer: Timer): boolean 
 export function timerOfSlot(slot: number): { readonly qpSlot: number; readonly timer: Timer } {
   const place = slot % TIMERS_PER_QUEUE_PAIR;
   return { qpSlot: (slot - place) / TIMERS_PER_QUEUE_PAIR, timer: TIMERS[place]! };
+}
+
+/** Starts the local ACK time-out anew; attribute value 0 means never. */
+export function startTimer(device: Device, qp: QueuePair): void {
+  if (qp.timeoutPs === 0 || !rights(qp.state).sends) return;
+  setTimer(device, qp, { timer: "requester", time: device.now + qp.timeoutPs });
 }

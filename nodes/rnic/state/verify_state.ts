@@ -100,3 +100,33 @@ export interface SenderHistory {
   next: number;
   failed: number;
 }
+
+/**
+ * The card writes to memory. A posted write passes reads that wait in the host, so a read-back may find
+ * it where its own write was: that is what memory has to hold, no damage.
+ */
+export function noteOverlaps(
+  { verify }: { readonly verify: VerifyState },
+  write: { readonly address: number; readonly length: number },
+): void {
+  const { address, length } = write;
+  for (const readBack of verify.readBacks) {
+    if (readBack === verify.placing) continue;
+    for (const place of readBack.places) {
+      const from = Math.max(address, place.address);
+      const to = Math.min(address + length, place.address + place.bytes);
+      if (from >= to) continue;
+      readBack.covered ??= new Uint8Array(readBack.expected.length);
+      const shift = place.offset - place.address;
+      readBack.covered.fill(1, from + shift, to + shift);
+    }
+  }
+}
+
+/** Its own data goes over what others had written there before. */
+export function noteOwnWrite(
+  { covered }: ReadBack,
+  { offset, length }: { readonly offset: number; readonly length: number },
+): void {
+  covered?.fill(0, offset, offset + length);
+}

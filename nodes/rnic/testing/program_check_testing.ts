@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
-import { compute, wordOf } from "../responder/atomic.ts";
+import { compute } from "../responder/atomic.ts";
 import { answerOf } from "./program_play_testing.ts";
 import {
   areaPattern,
@@ -22,6 +22,7 @@ import {
   slotBytes,
 } from "./program_testing.ts";
 import { checkVerdicts } from "./program_verify_testing.ts";
+import { wordOf } from "../state/memory.ts";
 
 type Memory = "area" | "kept" | "scm";
 const MEMORIES: readonly Memory[] = ["area", "kept", "scm"];

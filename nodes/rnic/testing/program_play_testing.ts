@@ -10,7 +10,6 @@ import {
   PERSIST_RANGE_BYTES,
 } from "../../../fabric/wire/host_bus/persist_ranges.ts";
 import type { SendWqe, Sge } from "../../../fabric/wire/host_bus/wqe.ts";
-import { wordOf } from "../responder/atomic.ts";
 import { postShared } from "./objects_testing.ts";
 import type { End, Flushed, Run, RunLine } from "./program_rig_testing.ts";
 import {
@@ -23,6 +22,7 @@ import {
   slotBytes,
 } from "./program_testing.ts";
 import type { RigMr } from "./rig_parts_testing.ts";
+import { wordOf } from "../state/memory.ts";
 
 /** Longest virtual time that a program may take: far beyond all retries. */
 const TIME_MAX: Time = 50_000_000_000;

@@ -11,8 +11,7 @@ import { creditSyndrome } from "../queues/credit.ts";
 import type { Device } from "../state/device.ts";
 import type { FrameJob } from "../state/tx_frame.ts";
 import { coverPayload, digestOf } from "../state/message_digest.ts";
-import { qKeyOf } from "../state/q_key.ts";
-import type { Path, QueuePair } from "../state/queue_pair.ts";
+import { type Path, qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 
 /** What a packet's base headers say, the sender's own apart. */
 export interface Outgoing {

@@ -6,7 +6,6 @@
 import { PORTS } from "../../../fabric/node.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
-import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { OPCODE, opcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import { encodePacket, type RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { allocate } from "../../../fabric/base/slab.ts";
@@ -27,9 +26,6 @@ import {
 } from "../state/tx_frame.ts";
 import { COMMIT_AHEAD_PS } from "../state/limits.ts";
 import { makePacket, packetOfJob } from "./make_packet.ts";
-import { loopBack } from "../responder/multicast.ts";
-import { requestFailed, requestSent } from "../requester/request_sent.ts";
-import { readFrameFailed, readFrameSent } from "../answers/read_service.ts";
 import { noteNak } from "../trace/responder_trace.ts";
 import { isLive, PieceWalker } from "../dma/translation.ts";
 import type { Stretch } from "../state/memory.ts";
@@ -139,8 +135,7 @@ function passReady(device: Device, line: FrameLine): void {
       continue;
     }
     device.transmitter.bufferedBytes -= job.payloadBytes;
-    if (job.work !== undefined) requestFailed(device, job.qp, job.work);
-    else readFrameFailed(device, job.qp, job);
+    device.up.frameFailed(device, job);
   }
 }
 
@@ -259,9 +254,7 @@ function sendData(device: Device, job: FrameJob): void {
   if (job.read !== undefined) qp.responder.msnTold = job.read.msn;
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
-  if (ud !== undefined && isGroupAddress(ud.address)) loopBack(device, qp, { packet, row, frame });
-  if (job.work !== undefined) requestSent(device, qp, job);
-  else readFrameSent(device, qp, job);
+  device.up.frameSent(device, job, { packet, row, frame });
 }
 
 const ACK_ROWS = {

@@ -9,11 +9,11 @@ import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
 import { readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { canRead, dmaRead } from "../dma/dma.ts";
-import { writesNoSnoop } from "../persistence/pm_module.ts";
 import type { Place, ReadBack } from "../state/responder_state.ts";
 import { isLive, PieceWalker } from "../dma/translation.ts";
 import { readBackDone } from "./write_verify.ts";
 import type { Stretch } from "../state/memory.ts";
+import { writesNoSnoop } from "../dma/place_payload.ts";
 
 const walker = new PieceWalker();
 
@@ -174,34 +174,4 @@ function takePiece(
 /** CRC of what was read (V-03, level `verify-crc`); undefined where bytes were compared. */
 export function crcOf({ data }: ReadBack): number | undefined {
   return data === undefined ? undefined : crc32(data);
-}
-
-/**
- * The card writes to memory. A posted write passes reads that wait in the host, so a read-back may find
- * it where its own write was: that is what memory has to hold, no damage.
- */
-export function noteOverlaps(
-  { verify }: Pick<Device, "verify">,
-  write: { readonly address: number; readonly length: number },
-): void {
-  const { address, length } = write;
-  for (const readBack of verify.readBacks) {
-    if (readBack === verify.placing) continue;
-    for (const place of readBack.places) {
-      const from = Math.max(address, place.address);
-      const to = Math.min(address + length, place.address + place.bytes);
-      if (from >= to) continue;
-      readBack.covered ??= new Uint8Array(readBack.expected.length);
-      const shift = place.offset - place.address;
-      readBack.covered.fill(1, from + shift, to + shift);
-    }
-  }
-}
-
-/** Its own data goes over what others had written there before. */
-export function noteOwnWrite(
-  { covered }: ReadBack,
-  { offset, length }: { readonly offset: number; readonly length: number },
-): void {
-  covered?.fill(0, offset, offset + length);
 }

@@ -8,15 +8,16 @@
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
-import { placePayload } from "../responder/execute.ts";
 import { flipped } from "../state/flips.ts";
 import { STAGED_BACKLOG_PS, STAGED_PATIENCE_PS, STAGED_RESUME_PS } from "../state/limits.ts";
-import { lookUpTo, noteOwnWrite } from "./read_back.ts";
+import { lookUpTo } from "./read_back.ts";
 import { passAnswers } from "../answers/read_service.ts";
 import type { SingleService, StagedData } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import { noteVerifiedArrival } from "../trace/verify_trace.ts";
 import { dataPlaced, flushesFirst } from "./write_verify.ts";
+import { placePayload } from "../dma/place_payload.ts";
+import { noteOwnWrite } from "../state/verify_state.ts";
 
 /** Lets data go to memory: at once where it is one packet that nothing of its queue pair is before. */
 export function placeStaged(

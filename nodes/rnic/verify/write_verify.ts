@@ -6,6 +6,9 @@
  *
  * What is wrong with the request is a NAK, as of any other. What is wrong with the data is an answer: it
  * must not cost the connection.
+ *
+ * Circle of three: data is staged, placed piece by piece and read back meanwhile; each part's end is the
+ * next one's beginning, and the last one's the answer here. See `staged_data.ts`, `read_back.ts`.
  */
 import { ACK_SYNDROME, NAK_SYNDROMES, rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
@@ -23,23 +26,29 @@ import {
   type VerifyLevel,
 } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Device } from "../state/device.ts";
-import { acknowledgePacket, placePayload, remember, takePlaced } from "../responder/execute.ts";
 import { flipped } from "../state/flips.ts";
-import { findRegion } from "../dma/memory_region.ts";
+import { findRegion, remoteRegion } from "../dma/memory_region.ts";
 import { duplicateOfService, persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
 import { noteWritten } from "../persistence/pm_ranges.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { awaitReadBack, crcOf, createReadBack } from "./read_back.ts";
 import { placeStaged } from "./staged_data.ts";
-import { answer, answerAgain, answerSingle, passAnswers } from "../answers/read_service.ts";
-import { remoteRegion, type Verdict } from "../responder/responder.ts";
-import type {
-  OpenMessage,
-  PacketIn,
-  ReadBack,
-  SingleService,
-  VerifiedWrite,
+import {
+  acknowledgePacket,
+  answer,
+  answerAgain,
+  answerSingle,
+  passAnswers,
+} from "../answers/read_service.ts";
+import {
+  type OpenMessage,
+  type PacketIn,
+  type ReadBack,
+  rememberResource,
+  type SingleService,
+  type Verdict,
+  type VerifiedWrite,
 } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import { maySkip } from "./verify_history.ts";
@@ -47,6 +56,8 @@ import { countOutcome } from "./verify_outcome.ts";
 import { releaseStaging, reserveStaging, stagedBytesOf } from "../state/verify_state.ts";
 import { noteLookedAt, noteVerdict, noteVerifiedArrival } from "../trace/verify_trace.ts";
 import type { Region } from "../state/memory.ts";
+import { placePayload } from "../dma/place_payload.ts";
+import { takePlaced } from "../answers/received.ts";
 
 const INVALID = NAK_SYNDROMES["invalid-request"];
 const NO_ACCESS = NAK_SYNDROMES["remote-access-error"];
@@ -194,7 +205,7 @@ function beginToAnswer(
     original: 0n,
     readyAt: device.stageAt,
   };
-  remember(qp, service);
+  rememberResource(qp, service);
   answerSingle(device, qp, service);
   if (level === "none") return settle(device, qp, service);
   const { staged } = opened.verify;

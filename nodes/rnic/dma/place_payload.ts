@@ -1,0 +1,65 @@
+/** Payload that goes to memory: which memory a receive WQE names, the DMA writes, their no-snoop bit. */
+import { PieceWalker } from "./translation.ts";
+import type { Device } from "../state/device.ts";
+import type { Region, Stretch } from "../state/memory.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { flipped } from "../state/flips.ts";
+import { dmaWrite } from "./dma.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { RecvWqe } from "../state/responder_state.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { lookUp } from "./memory_region.ts";
+
+const walker = new PieceWalker();
+
+/** Writes payload to `offset` of the stretches. @returns when the bus has taken all of it. */
+export function placePayload(
+  device: Device,
+  payload: Uint8Array<ArrayBuffer>,
+  place: {
+    readonly stretches: readonly Stretch[];
+    readonly offset: number;
+    /** A peer's WRITE, not a SEND: what V-08's faults of the bus concern. */
+    readonly isWrite?: boolean;
+  },
+): Time {
+  const { stretches, offset, isWrite = false } = place;
+  const departAt = device.stageAt;
+  let freeAt: Time = departAt;
+  walker.start(stretches, { offset, length: payload.length, most: payload.length });
+  while (walker.next()) {
+    const { bytes } = walker;
+    const whole = bytes === payload.length;
+    const piece = whole ? payload : payload.subarray(walker.offset, walker.offset + bytes);
+    const data = isWrite ? flipped(device, "bus", piece) : piece;
+    const noSnoop = writesNoSnoop(device, walker);
+    const { address, persistent } = walker;
+    freeAt = dmaWrite(device, { address, data, noSnoop, persistent, departAt });
+  }
+  return freeAt;
+}
+
+/** The memory of a receive WQE, undefined where a key does not grant it. */
+export function recvStretches(device: Device, qp: QueuePair, recv: RecvWqe): Stretch[] | undefined {
+  const stretches: Stretch[] = [];
+  const pd = qp.srq?.pd ?? qp.pd;
+  for (const { lkey, address, length } of recv.sges) {
+    if (length === 0) continue;
+    const need = ACCESS.localWrite;
+    const region = lookUp(device.regions, { key: lkey, pd, va: address, length, need });
+    if (typeof region === "string") return undefined;
+    stretches.push({ region, va: address, length });
+  }
+  return stretches;
+}
+
+/**
+ * NS bit of what is written into a region. Where the processor looks at it, flow 1 is asked for (P-02)
+ * for all that goes to persistent memory, by whichever operation: an LSB read behind it flushes what
+ * waits in the IIO, never the LLC (P-03, P-04, P-24), and a FLUSH or a READ names memory, not writes
+ * (P-10, P-50). What lies in DRAM nobody can make persistent: it stays where cores find it soonest.
+ */
+export function writesNoSnoop(device: Device, memory: Pick<Region, "persistent">): boolean {
+  const { flow, noSnoop } = device.persistence;
+  return noSnoop && flow === 1 && memory.persistent;
+}

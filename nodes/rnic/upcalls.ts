@@ -1,0 +1,62 @@
+/**
+ * Calls from a lower floor to a higher one, each bound to the function that does it. The README has the
+ * floors; `Upcalls` in `state/device.ts` says what each call means.
+ */
+import type { Device, Upcalls } from "./state/device.ts";
+import type { QueuePair, RecvWaiter } from "./state/queue_pair.ts";
+import type { PacketIn, RecvWqe } from "./state/responder_state.ts";
+import { grantRecv, refuseRecv, resumeBehindAtomics } from "./responder/stalled_packets.ts";
+import { answerPersistenceAck, confirmOnRecv, deliverToHost } from "./persistence/pm_module.ts";
+import { readFrameFailed, readFrameSent } from "./answers/read_service.ts";
+import { flushWork } from "./requester/completer.ts";
+import { failFatally } from "./requester/qp_error.ts";
+import { startAtomic } from "./responder/atomic.ts";
+import { loopBack } from "./responder/multicast.ts";
+import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
+import { verifiedPersisted, verifiedUnproven } from "./verify/write_verify.ts";
+import type { FrameJob } from "./state/tx_frame.ts";
+import { requestFailed, requestSent } from "./requester/requester.ts";
+
+export const UPCALLS: Upcalls = {
+  giveReceive,
+  refuseRecv,
+  flushWork,
+  failFatally,
+  frameSent,
+  frameFailed,
+  answerPersistenceAck,
+  startAtomic,
+  resumeBehindAtomics,
+  verifiedPersisted,
+  verifiedUnproven,
+};
+
+/** Gives a receive WQE to the waiter. */
+function giveReceive(
+  device: Device,
+  qp: QueuePair,
+  turn: { readonly waiter: RecvWaiter; readonly recv: RecvWqe },
+): void {
+  const { waiter, recv } = turn;
+  switch (waiter.kind) {
+    case "packet":
+      return grantRecv(device, qp, recv);
+    case "persist":
+      return deliverToHost(device, qp, { record: waiter.record, recv });
+    case "confirmed":
+      return confirmOnRecv(device, qp, { work: waiter.work, recv });
+  }
+}
+
+/** A data frame is on the wire: a multicast datagram also goes to the port's own members. */
+function frameSent(device: Device, frame: FrameJob, sent: PacketIn): void {
+  const { qp, ud } = frame;
+  if (ud !== undefined && isGroupAddress(ud.address)) loopBack(device, qp, sent);
+  if (frame.work !== undefined) requestSent(device, qp, frame);
+  else readFrameSent(device, qp, frame);
+}
+
+function frameFailed(device: Device, frame: FrameJob): void {
+  if (frame.work !== undefined) requestFailed(device, frame.qp, frame.work);
+  else readFrameFailed(device, frame.qp, frame);
+}
