@@ -2,13 +2,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
+import { RECV_RETRY_PS } from "../state/limits.ts";
 import {
+  EVERY_ACCESS,
   go,
   losing,
   names,
   packetOf,
   type Pair,
+  pair,
   post,
   RECV_AT,
   statuses,
@@ -94,6 +98,39 @@ describe("PM module, flow 2", () => {
       p.rig.run();
       assert.deepEqual(statuses(p), ["SUCCESS"]);
     }
+  });
+
+  it("P-26: without a RECV it looks for one ever more rarely, 16 times; then a doorbell asks anew", () => {
+    // Without a time-out the requester does not ask again either.
+    const accessFlags = EVERY_ACCESS | ACCESS.remoteWritePersistence;
+    const p = pair({ persistence: { b: FLOW_2 } }, { attributes: { accessFlags, timeout: 0 } });
+    const looks: number[] = [];
+    post(p, "write-persistence", { length: 100 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.run(() => {
+      const { log } = p.rig.b.host;
+      if (log.length > 0 && log.at(-1)!.kind === "memory-read") looks.push(p.rig.now);
+      log.length = 0;
+      return false;
+    });
+    const gaps = looks.slice(1).map((at, i) => (at - looks[i]!) / RECV_RETRY_PS);
+    assert.equal(gaps.length, 16);
+    // The look itself takes less than a fifth of the first wait.
+    assert.deepEqual(gaps.map((gap, i) => Math.floor(gap / 2 ** i)), new Array(16).fill(1));
+    p.rig.recv(p.rig.b, p.b, [], "pointer");
+    p.rig.run(() => flushByCpu(p).length === 1);
+    p.rig.run();
+    assert.deepEqual(statuses(p), ["SUCCESS"]);
+  });
+
+  it("P-29: what is received and not persisted is flushed when a later request is refused", () => {
+    const p = persistingPair(FLOW_2);
+    p.rig.recv(p.rig.b, p.b, []);
+    post(p, "write-persistence", { length: 100 });
+    post(p, "write", { length: 8, remote: { va: BigInt(p.to.va), rkey: p.to.key + 1 } });
+    post(p, "write", { length: 8 });
+    go(p);
+    assert.deepEqual(statuses(p), ["WR_FLUSH_ERR", "REM_ACCESS_ERR", "WR_FLUSH_ERR"]);
   });
 
   it("P-30: if the CPU never answers, the requester gives up and reports nothing persisted", () => {
