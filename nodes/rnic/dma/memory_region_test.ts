@@ -5,6 +5,7 @@ import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import {
   ACCESS,
   type RegionChange,
+  type RnicCommand,
   type WindowType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { allocateMw } from "../testing/objects_testing.ts";
@@ -168,11 +169,20 @@ describe("keys and bounds", () => {
   });
 });
 
-describe("a region that is deregistered under traffic", () => {
-  /** Puts the command into the middle of a message of several packets. */
-  function midway(side: Side, key: number, frames: number): void {
-    rig.run(() => rig.a.framesSent + rig.b.framesSent >= frames);
-    assert.equal(rig.command(side, { op: "deregister-mr", key }).status, "ok");
+/** What is under way when a region ends: nothing touches its memory any more. */
+function trafficInto(end: (key: number) => RnicCommand): void {
+  /** Lets frames of a side arrive 2 µs apart, so that a command comes between two of them. */
+  function spread(name: "a" | "b"): void {
+    let frames = 0;
+    rig.fate = (from) => from === name ? { delayPs: 2_000_000 * frames++ } : "pass";
+  }
+
+  /** Ends the region when a counter of the side says that a message has come in part. */
+  function midway(side: Side, key: number, part: { counter: string; of: number }): void {
+    const { counter, of } = part;
+    rig.run(() => side.rnic.statistics()[counter]! >= 3);
+    assert.equal(rig.command(side, end(key)).status, "ok");
+    assert.ok(side.rnic.statistics()[counter]! < of, "the rest is still to come");
   }
 
   /** What of a memory differs later from now. */
@@ -182,12 +192,11 @@ describe("a region that is deregistered under traffic", () => {
   }
 
   it("a WRITE that is coming in ends with REM_ACCESS_ERR, and writes no byte any more", () => {
-    const before = rig.a.framesSent + rig.b.framesSent;
     const sges = [{ address: source.va, length: BYTES, lkey: source.key }];
-    rig.fate = (from) => from === "a" ? { delayPs: 2_000_000 * (rig.a.framesSent % 9) } : "pass";
+    spread("a");
     const remote = { va: BigInt(target.va), rkey: target.key };
     rig.send(rig.a, qp.a, { opcode: "write", sges, remote });
-    midway(rig.b, target.key, before + 3);
+    midway(rig.b, target.key, { counter: "requestsIn", of: 8 });
     const check = frozen(rig.b, target);
     rig.run();
     assert.equal(rig.poll(rig.a, qp.a.sendCq)[0]?.status, "REM_ACCESS_ERR");
@@ -196,11 +205,10 @@ describe("a region that is deregistered under traffic", () => {
 
   it("a SEND into it ends with REM_OP_ERR and LOC_PROT_ERR", () => {
     rig.recv(rig.b, qp.b, [{ address: target.va, length: BYTES, lkey: target.key }]);
-    const before = rig.a.framesSent + rig.b.framesSent;
     const sges = [{ address: source.va, length: BYTES, lkey: source.key }];
-    rig.fate = (from) => from === "a" ? { delayPs: 2_000_000 * (rig.a.framesSent % 9) } : "pass";
+    spread("a");
     rig.send(rig.a, qp.a, { opcode: "send", sges });
-    midway(rig.b, target.key, before + 3);
+    midway(rig.b, target.key, { counter: "requestsIn", of: 8 });
     const check = frozen(rig.b, target);
     rig.run();
     assert.equal(rig.poll(rig.a, qp.a.sendCq)[0]?.status, "REM_OP_ERR");
@@ -210,14 +218,13 @@ describe("a region that is deregistered under traffic", () => {
 
   it("a READ whose answer is coming into it ends with LOC_PROT_ERR", () => {
     rig.fill(rig.b, target, (i) => i + 5);
-    const before = rig.a.framesSent + rig.b.framesSent;
-    rig.fate = (from) => from === "b" ? { delayPs: 2_000_000 * (rig.b.framesSent % 9) } : "pass";
+    spread("b");
     rig.send(rig.a, qp.a, {
       opcode: "read",
       sges: [{ address: source.va, length: BYTES, lkey: source.key }],
       remote: { va: BigInt(target.va), rkey: target.key },
     });
-    midway(rig.a, source.key, before + 4);
+    midway(rig.a, source.key, { counter: "readResponsesIn", of: 8 });
     const check = frozen(rig.a, source);
     rig.run();
     assert.equal(rig.poll(rig.a, qp.a.sendCq)[0]?.status, "LOC_PROT_ERR");
@@ -228,16 +235,23 @@ describe("a region that is deregistered under traffic", () => {
     const pair = rig.connect({ attributes: { pathMtu: 256 } });
     const long = rig.register(rig.a, { length: 1 << 20 });
     const wide = rig.register(rig.b, { length: 1 << 20 });
-    const before = rig.a.framesSent + rig.b.framesSent;
     rig.send(rig.a, pair.a, {
       opcode: "write",
       sges: [{ address: long.va, length: 1 << 20, lkey: long.key }],
       remote: { va: BigInt(wide.va), rkey: wide.key },
     });
-    midway(rig.a, long.key, before + 20);
+    midway(rig.a, long.key, { counter: "framesOut", of: 4096 });
     rig.run();
     assert.equal(rig.poll(rig.a, pair.a.sendCq)[0]?.status, "LOC_PROT_ERR");
   });
+}
+
+describe("a region that is deregistered under traffic", () => {
+  trafficInto((key) => ({ op: "deregister-mr", key }));
+});
+
+describe("a region that is registered anew under traffic, in another domain", () => {
+  trafficInto((key) => ({ op: "reregister-mr", key, change: { pd: 2 } }));
 });
 
 describe("memory window", () => {
