@@ -99,6 +99,21 @@ describe("duplicate READs", () => {
     const { answers } = readTwice(() => ({}));
     assert.equal(answers, 2);
   });
+
+  it("§3.5: one that is answered again takes no slot: the READ behind it is not refused", () => {
+    const p = pair({}, { attributes: { maxRdAtomic: 1, maxDestRdAtomic: 1 } });
+    post(p, "read", { length: 30_000 });
+    go(p);
+    const [sent] = packets(p, "a");
+    const before = packets(p, "b").length;
+    inject(p, "b", sent!);
+    post(p, "read", { length: 8 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.run(() => counter(p, "b", "requestsIn") === 3);
+    assert.ok(packets(p, "b").length < before + 30, "the first one is still being answered");
+    p.rig.run();
+    assert.deepEqual(statuses(p), ["SUCCESS", "SUCCESS"]);
+  });
 });
 
 describe("receiver not ready", () => {

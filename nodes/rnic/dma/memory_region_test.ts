@@ -11,6 +11,7 @@ import {
 import { allocateMw } from "../testing/objects_testing.ts";
 import type { RigMr, RigQp, Side } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
+import { checkRegion } from "./memory_region.ts";
 
 const { localWrite, remoteWrite, remoteRead, remoteAtomic, mwBind, zeroBased, relaxedOrdering } =
   ACCESS;
@@ -121,6 +122,19 @@ describe("a region that is registered anew", () => {
       rig.b.host.memory.slice(place.pages[0], place.pages[0]! + 4),
       Uint8Array.of(1, 2, 3, 4),
     );
+  });
+});
+
+describe("checkRegion", () => {
+  const refused = (access: number) =>
+    checkRegion({ pd: 1, va: 0, length: 1, pageBytes: 1, pages: [0], persistent: true, access });
+
+  it("§7 #31: remote write and remote atomic access each need local write access", () => {
+    for (const access of [remoteWrite, remoteAtomic, remoteWrite | remoteAtomic]) {
+      assert.match(refused(access) ?? "granted", /needs local write access/);
+      assert.equal(refused(access | localWrite), undefined);
+    }
+    assert.equal(refused(remoteRead), undefined);
   });
 });
 

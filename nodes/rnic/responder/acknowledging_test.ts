@@ -226,6 +226,19 @@ describe("acknowledging", () => {
     assert.equal(counter(p, "a", "timeouts"), 0);
   });
 
+  it("so is it where the responses before the NAK are lost: it is the answer, and costs no retry", () => {
+    const p = pair({}, { attributes: { retryCnt: 0 } });
+    post(p, "read", { length: 30_000 });
+    p.rig.ring(p.rig.a, p.a.sq);
+    p.rig.run(() => counter(p, "a", "readResponsesIn") === 3);
+    p.rig.b.host.refuseReads = true;
+    p.rig.fate = losing("RC RDMA READ RESPONSE MIDDLE", 30);
+    p.rig.run();
+    const nak = packets(p, "b").at(-1)!;
+    assert.ok(nak.bth.psn > next(FIRST_PSN, 3), "some were under way");
+    assert.deepEqual(statuses(p), ["REM_OP_ERR"]);
+  });
+
   it("READs of half of all PSNs are not outstanding at once; one alone cannot be (§3.1)", () => {
     for (
       const [count, length, sent, expected] of [
