@@ -1,6 +1,6 @@
 /** What an RNIC knows of congestion (`rocev2.md` §3.9): rates of queue pairs, pauses, notifications owed. */
 import type { Time } from "../../../fabric/base/time.ts";
-import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { ControlFrame, FrameJob } from "./tx_frame.ts";
 import type { PauseRequests, Pauses } from "../../../fabric/link/pause.ts";
 import type { QueuePair } from "./queue_pair.ts";

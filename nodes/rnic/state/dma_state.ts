@@ -1,6 +1,6 @@
 /** DMA reads under way and what each is for; writes that a card's journal holds. */
 import type { RnicPlan } from "../../../fabric/rack/plan/plan.ts";
-import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { QueueLoad } from "./queues.ts";

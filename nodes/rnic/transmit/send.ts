@@ -239,7 +239,7 @@ function queuedWakeAt({ transmitter, now }: Device, wireAt: Time): Time {
 }
 
 function sendData(device: Device, job: FrameJob): void {
-  const { qp, row, ud } = job;
+  const { qp, row } = job;
   const { counters, transmitter } = device;
   transmitter.bufferedBytes -= job.payloadBytes;
   const { operation } = row;
