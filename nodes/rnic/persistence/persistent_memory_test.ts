@@ -1,6 +1,7 @@
 /** What depends on whether a region's memory outlives a power failure (P-02, P-21, P-22, P-50). */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import { ACCESS, type PersistencePlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { allocateMw } from "../testing/objects_testing.ts";
@@ -17,7 +18,7 @@ import {
   recvs,
   statuses,
 } from "../testing/pair_testing.ts";
-import { FLOW_1, FLOW_2 } from "../testing/pm_testing.ts";
+import { FLOW_1, FLOW_2, flushByCpu } from "../testing/pm_testing.ts";
 
 const NO_SNOOP: PersistencePlan = { flow: 1, flush: "read", noSnoop: true };
 const PLANS: readonly [string, PersistencePlan][] = [
@@ -100,6 +101,55 @@ describe("a persistence opcode into memory that is not persistent", () => {
       }
       go(p);
       assert.deepEqual(statuses(p), ["SUCCESS", "REM_ACCESS_ERR"]);
+    }
+  });
+});
+
+describe("a window over persistent memory", () => {
+  it("P-22: a WRITE by its key is persisted where its region's WRITEs are", () => {
+    const p = pairOn("scm", FLOW_1);
+    const access = EVERY_ACCESS | ACCESS.mwBind | ACCESS.remoteWritePersistence;
+    const to = p.rig.register(p.rig.b, { length: PAIR_BYTES, access });
+    const window = byWindow({ ...p, to });
+    post(window, "write-persist-address", { length: 100 });
+    go(window);
+    assert.deepEqual(statuses(window), ["SUCCESS"]);
+    assert.equal(counter(window, "b", "lsbPersisted"), 1);
+  });
+
+  it("P-26, P-50: its CPU is told the host's own addresses of a WRITE and of a FLUSH by its key", () => {
+    const p = pairOn("scm", FLOW_2);
+    const { rig } = p;
+    recvs(p, 2);
+    const rkey = allocateMw(rig, rig.b, 2) + 1, start = 1024;
+    const access = ACCESS.remoteWrite | ACCESS.flushPersistent | ACCESS.zeroBased;
+    const bind = { rkey, lkey: p.to.key, va: BigInt(p.to.va + start), length: 4096, access };
+    rig.send(rig.b, p.b, { opcode: "bind-mw", bind });
+    rig.run();
+    assert.deepEqual(rig.poll(rig.b, p.b.sendCq).map(({ status }) => status), ["SUCCESS"]);
+    const { persistence: placement } = FLUSH_PLACEMENT;
+    post(p, "write-persistence", { length: 100, remote: { va: 64n, rkey } });
+    const flush = { select: FLUSH_SELECT.range, placement, length: 200 };
+    post(p, "flush", { flush, remote: { va: 512n, rkey } });
+    rig.ring(rig.a, p.a.sq);
+    rig.run(() => counter(p, "b", "recvPersisted") === 2);
+    rig.runFor(PS_PER_US);
+    const told = flushByCpu(p).map(({ va, length }) => [va - p.to.va, length]);
+    assert.deepEqual(told, [[start + 64, 100], [start + 512, 200]]);
+    rig.run();
+    assert.deepEqual(statuses(p), ["SUCCESS", "SUCCESS"]);
+  });
+
+  it("P-02, P-24: what is written by its key carries NS = 1 where the processor looks at it", () => {
+    for (const memory of ["scm", "dram"] as const) {
+      const p = byWindow(pairOn(memory, NO_SNOOP));
+      const before = p.rig.b.host.log.length;
+      post(p, "write", { length: 100 });
+      go(p);
+      const bits = p.rig.b.host.log.slice(before).flatMap((message) =>
+        message.kind === "memory-write" && message.data.length === 100 ? [message.noSnoop] : []
+      );
+      assert.deepEqual(bits, [memory === "scm"]);
     }
   });
 });

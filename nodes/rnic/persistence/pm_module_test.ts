@@ -2,8 +2,24 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { OPCODE, OPCODE_ROWS } from "../../../fabric/wire/roce/opcode.ts";
-import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { go, losing, names, packetOf, type Pair, post, statuses } from "../testing/pair_testing.ts";
+import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
+import { ACCESS, type PersistencePlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import {
+  changed,
+  counter,
+  EVERY_ACCESS,
+  FIRST_PSN,
+  go,
+  inject,
+  losing,
+  names,
+  packetOf,
+  packets,
+  type Pair,
+  post,
+  statuses,
+} from "../testing/pair_testing.ts";
+import { LIMITS } from "../state/limits.ts";
 import { wantsPersistence } from "./pm_module.ts";
 import { FLOW_1, persistingPair, PLAIN_REGION } from "../testing/pm_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
@@ -258,5 +274,125 @@ describe("PM module, flow 1", () => {
     ]);
     assert.ok(p.rig.traces.every(({ step }) => step.connection === "10.0.0.1:17-10.0.0.2:17"));
     assert.ok(p.rig.traces.every(({ step }) => step.psn === 0xff_fffe));
+  });
+});
+
+/** Whole-system persistence (P-01): what the bus has taken survives, and nothing needs to be flushed. */
+const ALL_KEPT: PersistencePlan = { flow: 1, flush: "none", noSnoop: false };
+
+describe("PM module, whole-system persistence", () => {
+  const { globalVisibility, persistence } = FLUSH_PLACEMENT;
+
+  /** A pair whose responder's bus is taken up for a while by something else. */
+  function behindBusyBus(): Pair {
+    const p = persistingPair(ALL_KEPT, { access: EVERY_ACCESS });
+    p.rig.b.toHost.freeAt = p.rig.now + 10 * PS_PER_US;
+    return p;
+  }
+
+  /** When the last frame of `b` with this opcode left. */
+  function leftAt(p: Pair, opcode: number): number {
+    return p.rig.frames.findLast(({ bytes }) => packetOf(bytes).bth.opcode === opcode)!.time;
+  }
+
+  it("P-01, P-25: the persistence ACK leaves when the bus has taken the data, without a read", () => {
+    const p = behindBusyBus();
+    post(p, "write-persistence", { length: 3000 });
+    go(p);
+    assert.deepEqual(statuses(p), ["SUCCESS"]);
+    // Nothing but the data has gone to the host.
+    assert.ok(leftAt(p, PERSIST_ACK) >= p.rig.b.toHost.freeAt);
+    assert.equal(counter(p, "b", "lsbReads"), 0);
+  });
+
+  it("P-31: so it does when the data is an earlier plain WRITE's", () => {
+    const p = behindBusyBus();
+    post(p, "write", { length: 3000 });
+    post(p, "write-persistence", { remote: { va: 0n, rkey: 0 } });
+    go(p);
+    assert.deepEqual(statuses(p), ["SUCCESS", "SUCCESS"]);
+    assert.ok(leftAt(p, PERSIST_ACK) >= p.rig.b.toHost.freeAt);
+  });
+
+  it("P-50: a FLUSH to persistence is answered when the bus has taken the data, without a read", () => {
+    const p = behindBusyBus();
+    post(p, "write", { length: 3000 });
+    const flush = { select: FLUSH_SELECT.range, placement: persistence, length: 3000 };
+    post(p, "flush", { flush });
+    go(p);
+    assert.deepEqual(statuses(p), ["SUCCESS", "SUCCESS"]);
+    assert.ok(leftAt(p, OPCODE["RC RDMA READ RESPONSE ONLY"]) >= p.rig.b.toHost.freeAt);
+    assert.equal(counter(p, "b", "lsbReads"), 0);
+  });
+
+  for (const placement of [globalVisibility, globalVisibility | persistence]) {
+    it(`P-50: a FLUSH to visibility (placement ${placement}) has its read: who looks finds the data`, () => {
+      const p = persistingPair(ALL_KEPT, { access: EVERY_ACCESS });
+      let answers = 0;
+      p.rig.fate = (from) => {
+        if (from === "b" && names(p, "b").at(-1) === "RC RDMA READ RESPONSE ONLY") {
+          answers++;
+          const { address, length } = p.to;
+          const waits = p.rig.b.host.buffered.some((write) =>
+            write.address >= address && write.address < address + length
+          );
+          assert.ok(!waits, "the data is still on its way");
+        }
+        return "pass";
+      };
+      post(p, "write", { length: 3000 });
+      post(p, "flush", { flush: { select: FLUSH_SELECT.range, placement, length: 3000 } });
+      go(p);
+      assert.equal(answers, 1);
+      assert.equal(counter(p, "b", "lsbReads"), 1);
+    });
+  }
+});
+
+describe("an answer to what was not sent yet", () => {
+  /** More than the card fetches ahead. */
+  const PACKETS = 2 * LIMITS.transmitBufferBytes / 1024;
+
+  /** A message is confirmed, and the first packets of another have left. @returns its last PSN. */
+  function underWay(p: Pair, opcode: "write" | "write-persistence"): number {
+    post(p, "write-persistence", { length: 8 });
+    go(p);
+    assert.deepEqual(statuses(p), ["SUCCESS"]);
+    const { rig } = p;
+    const length = PACKETS * 1024, at = { length, va: 0x5_0000_0000 };
+    const from = rig.register(rig.a, at), to = rig.register(rig.b, at);
+    const sent = rig.frames.length;
+    post(p, opcode, {
+      sges: [{ address: from.va, length, lkey: from.key }],
+      remote: { va: BigInt(to.va), rkey: to.key },
+    });
+    rig.ring(rig.a, p.a.sq);
+    rig.run(() => rig.frames.length > sent);
+    return (FIRST_PSN + PACKETS) & 0xff_ffff;
+  }
+
+  /** Puts an answer of this kind on the wire to `a`, as though `b` had sent it. */
+  function answerWith(p: Pair, opcode: number, psn: number): void {
+    const known = packets(p, "b").find(({ bth }) => bth.opcode === opcode)!;
+    inject(p, "a", changed(known, { bth: { psn } }));
+  }
+
+  it("P-28, P-30: a persistence ACK confirms nothing: when the data is received it is not persistent", () => {
+    const p = persistingPair(FLOW_1, { retryCnt: 1 });
+    const psn = underWay(p, "write-persistence");
+    answerWith(p, PERSIST_ACK, psn);
+    p.rig.fate = losing("VENDOR PERSISTENCE ACKNOWLEDGE", 100);
+    p.rig.run();
+    assert.deepEqual(statuses(p), ["RETRY_EXC_ERR"]);
+  });
+
+  it("§3.3: an ACK acknowledges nothing: all packets are sent, again and again where they are lost", () => {
+    const p = persistingPair(FLOW_1, { retryCnt: 1 });
+    const psn = underWay(p, "write");
+    answerWith(p, ACK, psn);
+    p.rig.fate = (from, frame) =>
+      from === "a" && packetOf(frame.bytes).bth.psn === psn ? "drop" : "pass";
+    p.rig.run();
+    assert.deepEqual(statuses(p), ["RETRY_EXC_ERR"]);
   });
 });
