@@ -10,6 +10,7 @@ import {
 } from "../../../fabric/wire/host_bus/persist_ranges.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import { allocateMw } from "../testing/objects_testing.ts";
 import {
@@ -22,6 +23,9 @@ import {
   statuses,
 } from "../testing/pair_testing.ts";
 import { FLOW_1, FLOW_2, persistingPair } from "../testing/pm_testing.ts";
+import { noteWrittenAt } from "./pm_ranges.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import { createResponder } from "../state/responder_state.ts";
 import type { RigMr } from "../testing/rig_parts_testing.ts";
 
 const EMPTY = { remote: { va: 0n, rkey: 0 } } as const;
@@ -64,6 +68,23 @@ function rangesOf(p: Told, cqe: Cqe): [at: number, length: number][] {
     return [Number(va) - p.to.va, Number(length)];
   });
   return [...others, [Number(cqe.va) - p.to.va, cqe.byteCount]];
+}
+
+/** Both queue pairs through RESET to RTS again, with rings that are empty. */
+function restart(p: Pair): void {
+  const { rig, a, b } = p;
+  for (const [side, qp] of [[rig.a, a], [rig.b, b]] as const) {
+    assert.equal(rig.modify(side, qp, { state: "reset" }).status, "ok");
+    rig.poll(side, qp.sendCq);
+    for (const ring of [qp.sq, qp.rq]) {
+      ring.write = ring.depth - 1;
+      ring.stamp = rig.now;
+    }
+  }
+  const accessFlags = EVERY_ACCESS | ACCESS.remoteWritePersistence;
+  for (const [side, qp, peer] of [[rig.a, a, b], [rig.b, b, a]] as const) {
+    rig.bringUp(side, qp, { qpn: peer.qpn, attributes: { accessFlags } });
+  }
 }
 
 /** The CPU says that it has flushed the message with this PSN. */
@@ -189,7 +210,27 @@ describe("noteWritten", () => {
     assert.deepEqual(whatElse(p), [[0, 64], [128, 128]]);
   });
 
-  it("P-31: is per queue pair, and a reset forgets", () => {
+  it("P-31: a reset forgets what was written, and the messages that were to be flushed", () => {
+    const p = byCpu({ count: 1 });
+    post(p, "write", { length: 64 });
+    post(p, "write-persistence", { at: 1024, length: 64 });
+    post(p, "write", { at: 2048, length: 64 });
+    goOn(p);
+    const [told] = toldTo(p);
+    restart(p);
+    p.rig.recv(p.rig.b, p.b, [{ address: p.inbox.va, length: 128, lkey: p.inbox.key }], "none");
+    // The CPU's word is about what is forgotten.
+    const { psn } = told!;
+    p.rig.send(p.rig.b, p.b, { opcode: "persistence-ack", immediate: psn });
+    p.rig.runFor(5 * PS_PER_US);
+    const [word] = p.rig.poll(p.rig.b, p.b.sendCq).map(({ status }) => status);
+    assert.deepEqual([word, persistenceAcks(p)], ["LOC_QP_OP_ERR", []]);
+    restart(p);
+    p.rig.recv(p.rig.b, p.b, [{ address: p.inbox.va, length: 128, lkey: p.inbox.key }], "none");
+    assert.deepEqual(whatElse(p), []);
+  });
+
+  it("P-31: is per queue pair", () => {
     const p = byCpu({ count: 1 });
     const other = p.rig.connect();
     p.rig.send(p.rig.a, other.a, {
@@ -199,6 +240,15 @@ describe("noteWritten", () => {
     });
     p.rig.run();
     assert.deepEqual(whatElse(p), []);
+  });
+
+  it("P-31: of a service without ACKs nothing is noted: there is no promise to keep", () => {
+    const device = { persistence: FLOW_2 } as Device;
+    for (const type of ["rc", "uc", "ud"] as const) {
+      const qp = { type, responder: createResponder(0) } as unknown as QueuePair;
+      noteWrittenAt(device, qp, { va: 64, length: 8, persistent: true });
+      assert.equal(qp.responder.dirty.spans.length, type === "rc" ? 1 : 0, type);
+    }
   });
 
   it("P-24: where an LSB read flushes, nothing is noted and nothing told", () => {

@@ -4,20 +4,29 @@ import type { Frame } from "../../../fabric/node.ts";
 import { OPCODE, type OpcodeName } from "../../../fabric/wire/roce/opcode.ts";
 import { decodePacket, encodePacket, isRefusal } from "../../../fabric/wire/roce/packet.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import { go, packetOf, post } from "../testing/pair_testing.ts";
+import { FLOW_1, FLOW_2, persistingPair } from "../testing/pm_testing.ts";
 import type { RigMr, RigQp } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
-import { connectUc, namesFrom, packetsFrom, statuses } from "../testing/unreliable_testing.ts";
+import {
+  connectUc,
+  createUd,
+  namesFrom,
+  packetsFrom,
+  statuses,
+} from "../testing/unreliable_testing.ts";
 
 const MTU = 256;
 
 class Pair {
-  readonly rig = new Rig();
+  readonly rig: Rig;
   readonly from: RigMr;
   readonly to: RigMr;
   readonly a: RigQp;
   readonly b: RigQp;
 
-  constructor() {
+  constructor(options: ConstructorParameters<typeof Rig>[0] = {}) {
+    this.rig = new Rig(options);
     this.from = this.rig.register(this.rig.a, { length: 8192 });
     this.to = this.rig.register(this.rig.b, { length: 8192 });
     this.rig.fill(this.rig.a, this.from, (i) => i * 3 + (i >> 8) + 1);
@@ -348,5 +357,58 @@ describe("UC", () => {
     pair.write(8);
     rig.run();
     assert.equal(pair.drops("wrong-state"), 1);
+  });
+});
+
+describe("persistence over a service that answers nothing", () => {
+  it("P-22, §3.8: a UC WRITE into a write-persistence region is a plain one: nothing is flushed", () => {
+    for (const plan of [FLOW_1, FLOW_2]) {
+      const p = new Pair({ persistence: { b: plan } });
+      const access = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteWritePersistence;
+      const to = p.rig.register(p.rig.b, { length: 4096, va: 0x7_0000_0000, access });
+      p.recv(0, 128);
+      p.rig.send(p.rig.a, p.a, {
+        opcode: "write",
+        remote: { va: BigInt(to.va), rkey: to.key },
+        sges: [{ address: p.from.va, length: 700, lkey: p.from.key }],
+      });
+      p.rig.run();
+      assert.deepEqual(statuses(p.rig.poll(p.rig.a, p.a.sendCq)), ["SUCCESS"]);
+      assert.deepEqual(p.rig.bytes(p.rig.b, to, 0, 700), p.rig.bytes(p.rig.a, p.from, 0, 700));
+      const { lsbReads, recvPersisted, framesOut } = p.rig.b.rnic.statistics();
+      assert.deepEqual([lsbReads, recvPersisted, framesOut], [0, 0, 0]);
+      assert.deepEqual(p.received(), [], "no RECV is taken for it");
+    }
+  });
+
+  for (const opcode of ["write-persistence", "write-persist-address", "persistence-ack"] as const) {
+    it(`§4.3: ${opcode} on UC and on UD is refused: LOC_QP_OP_ERR, nothing leaves`, () => {
+      const p = new Pair();
+      const ud = createUd(p.rig, p.rig.a);
+      for (const qp of [p.a, ud]) {
+        const remote = { va: BigInt(p.to.va), rkey: p.to.key };
+        const sges = [{ address: p.from.va, length: 8, lkey: p.from.key }];
+        const work = opcode === "persistence-ack" ? { immediate: 5 } : { remote, sges };
+        p.rig.send(p.rig.a, qp, { opcode, ...work });
+        p.rig.run();
+        assert.deepEqual(statuses(p.rig.poll(p.rig.a, qp.sendCq)), ["LOC_QP_OP_ERR"]);
+      }
+      assert.equal(p.rig.frames.length, 0);
+    });
+  }
+
+  it("§3.4: a persistence opcode that comes for a UC queue pair is dropped, no byte of it written", () => {
+    const rc = persistingPair(FLOW_1);
+    post(rc, "write-persistence", { length: 8 });
+    go(rc);
+    const stranger = packetOf(rc.rig.frames[0]!.bytes);
+    const p = new Pair();
+    const { bth } = stranger;
+    const reth = { ...stranger.reth!, va: BigInt(p.to.va), rkey: p.to.key };
+    const request = { ...stranger, reth, bth: { ...bth, destQpn: p.b.qpn } };
+    p.rig.inject(p.rig.b, encodePacket(request));
+    p.rig.run();
+    assert.equal(p.rig.b.rnic.statistics()["drop-wrong-service"], 1);
+    assert.ok(p.rig.bytes(p.rig.b, p.to, 0, 8).every((byte) => byte === 0));
   });
 });
