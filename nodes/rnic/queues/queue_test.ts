@@ -3,6 +3,8 @@ import { describe, it } from "@std/testing/bdd";
 import {
   decodeSpace1,
   decodeSpace2,
+  DOORBELL_OFFSET,
+  encodeDoorbell,
   SPACE1_BYTES,
   SPACE2_BYTES,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
@@ -137,6 +139,32 @@ describe("queue information", () => {
       assert.deepEqual(p.rig.poll(p.rig.a, p.a.sendCq).map(({ wqeIndex }) => wqeIndex), order);
     }
   });
+
+  for (const isCached of [true, false]) {
+    const where = isCached ? "a queue that is cached" : "one that is read from memory again";
+    it(`Q-08: of ${where}, once its units have held two WQEs the pointer stored later counts`, () => {
+      const entries = isCached ? 64 : 4;
+      const queueCache = { entries, evict: "oldest", amount: 1 } as const;
+      const p = pair(new Rig({ plans: { a: { queueCache } } }));
+      const others = [1, 2, 3, 4].map(() => p.rig.connect().a);
+      const finish = (count: number, qp = p.a) => {
+        for (let i = 0; i < count; i++) write(p, 8 * i, qp);
+        p.rig.ring(p.rig.a, qp.sq);
+        p.rig.run();
+        return p.rig.poll(p.rig.a, qp.sendCq).length;
+      };
+      assert.equal(finish(31), 31);
+      const { queue, write: pointer, stamp } = p.a.sq;
+      assert.equal(finish(31) + finish(8), 39);
+      if (!isCached) { for (const qp of others) finish(1, qp); }
+      // Farther from the read pointer than what the host has told last, but of the pass before.
+      const data = encodeDoorbell({ queue, write: { pointer, stamp } });
+      p.rig.toRnic(p.rig.a, { kind: "register-write", offset: DOORBELL_OFFSET, data });
+      p.rig.run();
+      assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 0, "nothing is sent again");
+      assert.equal(finish(3), 3);
+    });
+  }
 
   it("Q-08: a doorbell that rings while space 3 is on its way is not answered by that older read", () => {
     const p = pair();
