@@ -1,6 +1,6 @@
 /**
  * Connections: programs of one host that ask for theirs in the same moment, over the queue pair that
- * they share for it, and the PSNs that both directions begin with.
+ * they share for it, the PSNs that both directions begin with, and queues that do not fit each other.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
@@ -136,4 +136,86 @@ describe("The PSN in a REQ or REP (architecture §12.6)", () => {
       );
     });
   }
+});
+
+interface Depths {
+  readonly maxSendWr: number;
+  readonly maxRecvWr: number;
+}
+
+interface Peers {
+  readonly a: Depths;
+  readonly b: Depths;
+  /** `b` does not look at what `a` has said of its queues. */
+  readonly isBlind?: boolean;
+}
+
+/** `a` connects to `b`, both report how that ended. */
+function connectWith(peers: Peers): SimulatedRack {
+  const server: Program = function* ({ cpu, device }) {
+    const v = device.verbs;
+    const pd = v.allocPd(device);
+    const cq = v.must(yield* v.createCq(device, { entries: 256 }));
+    const listener = v.must(v.listen(device, "depths"));
+    const event = yield* v.waitEvent(listener);
+    if (event?.kind !== "request") throw new Error(`No request: ${event?.kind}`);
+    const queues = { pd, sendCq: cq, recvCq: cq, ...peers.b };
+    const { request } = event;
+    const seen = peers.isBlind ? { ...request, peerDepths: { send: 0, recv: 0xffff } } : request;
+    const connection = v.must(yield* v.accept(listener, seen, { qp: queues }));
+    if (v.refused(connection)) return cpu.report("refused", { reason: connection.reason });
+    cpu.report("accepted", { room: connection.qp.caps.maxRecvWr });
+  };
+  const client: Program = function* ({ cpu, device }) {
+    const v = device.verbs;
+    const pd = v.allocPd(device);
+    const cq = v.must(yield* v.createCq(device, { entries: 256 }));
+    const qp = { pd, sendCq: cq, recvCq: cq, ...peers.a };
+    const connection = yield* v.connect(device, { to: "b", service: "depths", qp });
+    if (v.refused(connection)) {
+      const { refused: by, reason } = connection;
+      cpu.report("refused", { by, isDepth: reason.startsWith("Q-01") });
+    } else cpu.report("connected", {});
+  };
+  const rack = new SimulatedRack(
+    `
+name: depths
+hosts: { a: { services: none }, b: { services: none } }
+programs: [{ on: b, run: ./server.ts }, { on: a, run: ./client.ts, at: 200us }]
+`,
+    { programs: { "./server.ts": server, "./client.ts": client } },
+  ).run();
+  assert.deepEqual(rack.reported("program-failed"), []);
+  return rack;
+}
+
+describe("A connection's queues", () => {
+  it("Q-01: who accepts makes room for all that the peer may send", () => {
+    const rack = connectWith({
+      a: { maxSendWr: 40, maxRecvWr: 8 },
+      b: { maxSendWr: 8, maxRecvWr: 8 },
+    });
+    assert.deepEqual(rack.reported("accepted"), [{ room: 40 }]);
+    assert.deepEqual(rack.reported("connected"), [{}]);
+  });
+
+  it("Q-01: a peer with too few receives is refused, and told why", () => {
+    const rack = connectWith({
+      a: { maxSendWr: 8, maxRecvWr: 8 },
+      b: { maxSendWr: 9, maxRecvWr: 8 },
+    });
+    assert.match(String(rack.reported("refused", "b")[0]?.reason), /^Q-01/);
+    assert.deepEqual(rack.reported("refused", "a"), [{ by: "queue-depth", isDepth: false }]);
+    assert.deepEqual(rack.reported("connected"), []);
+  });
+
+  it("Q-01: who has asked refuses a peer that accepts with too few receives", () => {
+    const rack = connectWith({
+      a: { maxSendWr: 40, maxRecvWr: 8 },
+      b: { maxSendWr: 8, maxRecvWr: 8 },
+      isBlind: true,
+    });
+    assert.deepEqual(rack.reported("refused", "a"), [{ by: "local", isDepth: true }]);
+    assert.deepEqual(rack.reported("connected"), []);
+  });
 });
