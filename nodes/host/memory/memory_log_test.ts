@@ -46,6 +46,28 @@ describe("MemoryLog", () => {
     );
   });
 
+  it("P-41: a write-combining buffer that is full is written at once, of another each word for itself", () => {
+    const book = new LogBook(4096);
+    const memory = new MemorySystem(rigPlan({ scmBytes: 4096 }), undefined, { log: book });
+    const core = {};
+    memory.advance(5);
+    memory.ntstore(core, SCM_BASE, pattern(64));
+    memory.ntstore(core, SCM_BASE + 64 + 8, pattern(16));
+    memory.ntstore(core, SCM_BASE + 64 + 40, pattern(8));
+    memory.advance(6);
+    for (let i = 0; i < 2; i++) memory.release(memory.combined(core)!);
+    assert.deepEqual(book.calls, [
+      [5, "dirty", 0, 0b1111_1111],
+      [5, "dirty", 64, 0b0000_0110],
+      [5, "dirty", 64, 0b0010_0000],
+      [6, "durable", 0, 64, 64],
+      [6, "clean", 0],
+      [6, "durable", 64 + 8, 16, 8],
+      [6, "durable", 64 + 40, 8, 8],
+      [6, "clean", 64],
+    ]);
+  });
+
   it("P-41: says which words a core has stored, and that a device's came together", () => {
     const book = new LogBook(4096);
     const memory = new MemorySystem(rigPlan({ scmBytes: 4096 }), undefined, { log: book });
