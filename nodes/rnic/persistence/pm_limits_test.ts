@@ -14,8 +14,8 @@ import {
   post,
   statuses,
 } from "../testing/pair_testing.ts";
-import { findRecord, remember } from "../state/persist_records.ts";
-import type { PersistRecord } from "./pm_module.ts";
+import { findRecord, rememberPersist } from "../state/persist_records.ts";
+import type { PersistRecord } from "../state/responder_state.ts";
 import { FLOW_1, FLOW_2, flushByCpu } from "../testing/pm_testing.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { createResponder } from "../state/responder_state.ts";
@@ -94,7 +94,7 @@ describe("remember", () => {
     for (let number = 0; number < count; number++) {
       const psn = psnOf(number), range = { va: 0, length: 8, spans: [] };
       const state = stateOf(number);
-      remember(qp, { firstPsn: psn, lastPsn: psn, ...range, state, service: undefined });
+      rememberPersist(qp, { firstPsn: psn, lastPsn: psn, ...range, state, service: undefined });
     }
     return qp;
   }
@@ -122,7 +122,7 @@ describe("remember", () => {
       assert.equal(qp.responder.persists.length, persistRecords + 50 - 3);
       findRecord(qp, psnOf(3))!.state = "persisted";
       const psn = psnOf(persistRecords + 50), range = { va: 0, length: 8, spans: [] };
-      remember(qp, {
+      rememberPersist(qp, {
         firstPsn: psn,
         lastPsn: psn,
         ...range,
