@@ -3,14 +3,15 @@
  * reads these lines back.
  */
 import type { Message } from "../node.ts";
-import { type Aeth, nakText, parseSyndrome } from "../wire/roce/aeth.ts";
+import { nakText } from "../wire/roce/aeth.ts";
+import { EXTENSION_ROWS } from "../wire/roce/extension_headers.ts";
 import { type CmMessage, decodeCm } from "../wire/roce/cm.ts";
 import { GSI_QPN } from "../wire/roce/bth.ts";
-import { describeCoherence, describeHintOf, describeVerify } from "./describe_vendor.ts";
+import { describeHintOf } from "./describe_hint.ts";
 import { frameDestination, frameSource } from "../wire/roce/frame_peek.ts";
 import { decodeReport } from "../wire/roce/igmp.ts";
 import { ECN } from "../wire/roce/ipv4.ts";
-import { type OpcodeRow, opcodeRow } from "../wire/roce/opcode.ts";
+import { opcodeRow } from "../wire/roce/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../wire/roce/packet.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
 import type { RnicEvent } from "../wire/host_bus/rnic_command.ts";
@@ -84,43 +85,10 @@ function nameOf({ bth, aeth }: RocePacket): string {
 }
 
 function extensionWords(packet: RocePacket): string[] {
-  const { bth, reth, persistEth, aeth, deth, atomicEth, atomicAckEth, immdt, ieth, feth } = packet;
-  const words: string[] = [];
-  if (feth) words.push(`select=${feth.select} placement=${feth.placement}`);
-  if (reth) words.push(`va=${hex(reth.va)} rkey=${hex(reth.rkey)} len=${reth.length}`);
-  if (persistEth) words.push(`persist=v${persistEth.version}`);
-  words.push(...vendorWords(packet));
-  if (aeth) words.push(describeAeth(aeth, opcodeRow(bth.opcode)));
-  if (deth) words.push(`from-qp=${hex(deth.sourceQpn)} qkey=${hex(deth.qKey)}`);
-  if (atomicEth) {
-    words.push(`va=${hex(atomicEth.va)} rkey=${hex(atomicEth.rkey)}`);
-    words.push(`swap-add=${atomicEth.swapAdd} compare=${atomicEth.compare}`);
-  }
-  if (atomicAckEth) words.push(`original=${atomicAckEth.original}`);
-  if (immdt) words.push(`imm=${hex(immdt.immediate)}`);
-  if (ieth) words.push(`invalidate=${hex(ieth.rkey)}`);
-  return words;
-}
-
-function vendorWords({ bth, verifyEth, digestEth, coherenceEth }: RocePacket): string[] {
-  const words: string[] = [];
-  if (verifyEth) words.push(describeVerify(verifyEth));
-  if (digestEth) words.push(`crc=${hex(digestEth.crc)}`);
-  if (coherenceEth) {
-    words.push(describeCoherence(coherenceEth, opcodeRow(bth.opcode)!.operation));
-  }
-  return words;
-}
-
-/** What the opcode's own name does not say (see {@link nameOf}). */
-function describeAeth(aeth: Aeth, row: OpcodeRow | undefined): string {
-  const words = [`msn=${aeth.msn}`];
-  const nak = nakText(aeth.syndrome);
-  if (nak !== undefined && row?.operation !== "acknowledge") words.unshift(nak);
-  if (parseSyndrome(aeth.syndrome).kind === "reserved") {
-    words.unshift(`syndrome=${hex(aeth.syndrome)}`);
-  }
-  return words.join(" ");
+  const row = opcodeRow(packet.bth.opcode);
+  if (row === undefined) return [];
+  return row.headers.map((name) => EXTENSION_ROWS[name].describe(packet[name], row.operation))
+    .filter((words) => words !== "");
 }
 
 function describeCm(message: CmMessage): string {

@@ -5,59 +5,39 @@
  *
  *     deno run scripts/wireshark/dissector.ts > scripts/wireshark/rackmesh.lua
  */
-import { AETH_FIELDS } from "../../fabric/wire/roce/aeth.ts";
-import { ATOMIC_ACK_ETH_FIELDS, ATOMIC_ETH_FIELDS } from "../../fabric/wire/roce/atomic_eth.ts";
 import { BTH_BYTES } from "../../fabric/wire/roce/bth.ts";
-import { COHERENCE_ETH_FIELDS } from "../../fabric/wire/roce/coherence_eth.ts";
-import { DETH_FIELDS } from "../../fabric/wire/roce/deth.ts";
-import { FETH_FIELDS } from "../../fabric/wire/roce/feth.ts";
 import { type Field, sizeOf } from "../../fabric/base/fields.ts";
 import { HINT_FORM_BITS, HINT_FORMS } from "../../fabric/wire/roce/hint.ts";
 import {
   HINT_ENTRY_FIELDS,
-  HINT_ETH_FIELDS,
   HINT_GROUP_FIELDS,
   HINT_MAGIC,
   HINT_OBJECT_FIELDS,
   HINT_TRAILER_FIELDS,
 } from "../../fabric/wire/roce/hint_eth.ts";
 import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
-import { IETH_FIELDS } from "../../fabric/wire/roce/ieth.ts";
-import { IMMDT_FIELDS } from "../../fabric/wire/roce/immdt.ts";
 import {
+  EXTENSION_HEADERS,
   type ExtensionHeader,
-  OPCODE,
-  OPCODE_ROWS,
-  type OpcodeRow,
-} from "../../fabric/wire/roce/opcode.ts";
-import { PERSIST_ETH_FIELDS } from "../../fabric/wire/roce/persist_eth.ts";
-import { RETH_FIELDS } from "../../fabric/wire/roce/reth.ts";
+} from "../../fabric/wire/roce/extension_headers.ts";
+import { OPCODE, OPCODE_ROWS, type OpcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { ROCE_PORT } from "../../fabric/wire/roce/udp.ts";
-import { DIGEST_ETH_FIELDS, VERIFY_ETH_FIELDS } from "../../fabric/wire/roce/verify_eth.ts";
 
 /** What a hint's header is followed by, and what is behind a hint at a payload's end. */
 type HintPart = "hintGroup" | "hintEntry" | "hintObject" | "hintTrailer";
 type Header = ExtensionHeader | HintPart;
 
+const EXTENSION_FIELDS = Object.fromEntries(
+  Object.entries(EXTENSION_HEADERS).map(([name, { fields }]) => [name, fields]),
+) as Record<ExtensionHeader, readonly Field[]>;
+
 /** Headers and parts of messages that the script can show, by the names under which it does. */
 export const HEADERS: Readonly<Record<Header, readonly Field[]>> = {
-  reth: RETH_FIELDS,
-  persistEth: PERSIST_ETH_FIELDS,
-  verifyEth: VERIFY_ETH_FIELDS,
-  digestEth: DIGEST_ETH_FIELDS,
-  hintEth: HINT_ETH_FIELDS,
+  ...EXTENSION_FIELDS,
   hintGroup: HINT_GROUP_FIELDS,
   hintEntry: HINT_ENTRY_FIELDS,
   hintObject: HINT_OBJECT_FIELDS,
   hintTrailer: HINT_TRAILER_FIELDS,
-  coherenceEth: COHERENCE_ETH_FIELDS,
-  aeth: AETH_FIELDS,
-  deth: DETH_FIELDS,
-  atomicEth: ATOMIC_ETH_FIELDS,
-  atomicAckEth: ATOMIC_ACK_ETH_FIELDS,
-  immdt: IMMDT_FIELDS,
-  ieth: IETH_FIELDS,
-  feth: FETH_FIELDS,
 };
 
 /** Opcodes of the standard that Wireshark 4.0 calls unknown (`rocev2.md` §6.1). */

@@ -2,6 +2,7 @@
  * One packet of every opcode, as Wireshark reads it with and without our Lua dissector; and what a
  * switch or a cable may do to a packet, which Wireshark does not judge and we do (`rocev2.md` §6).
  */
+import type { Extensions } from "../../fabric/wire/roce/extension_headers.ts";
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { interfaceBlock, packetBlock, sectionBlock } from "../../fabric/capture/pcapng.ts";
@@ -27,7 +28,6 @@ import {
 import {
   decodePacket,
   encodePacket,
-  type Extensions,
   isRefusal,
   type RocePacket,
 } from "../../fabric/wire/roce/packet.ts";

@@ -111,3 +111,14 @@ export function ackSyndrome(receives: number | undefined): number {
 export function creditsOf(code: number): number | undefined {
   return CREDITS[code];
 }
+
+/** `msn=7`; a NAK's name comes first where the opcode does not show it is an ACK. */
+export function describeAeth({ syndrome, msn }: Aeth, operation: string): string {
+  const words = [`msn=${msn}`];
+  const nak = nakText(syndrome);
+  if (nak !== undefined && operation !== "acknowledge") words.unshift(nak);
+  if (parseSyndrome(syndrome).kind === "reserved") {
+    words.unshift(`syndrome=0x${syndrome.toString(16)}`);
+  }
+  return words.join(" ");
+}

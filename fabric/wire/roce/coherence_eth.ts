@@ -102,3 +102,19 @@ export function writeCoherenceEth(view: DataView, at: number, header: CoherenceE
   view.setUint32(at + 12, header.length);
   view.setBigUint64(at + 16, header.address);
 }
+
+/** `own state=exclusive far va=0x7f0000000040 region=0x55aa len=64 transaction=9`. */
+export function describeCoherence(header: CoherenceEth, operation: string): string {
+  const commands: readonly string[] = COHERENCE_COMMANDS[operation as CoherenceClass] ?? [];
+  const status = Object.entries(COHERENCE_STATUS).find(([, code]) => code === header.status)?.[0];
+  return [
+    commands[header.command] ?? `command=${header.command}`,
+    ...(header.status === 0 ? [] : [status ?? `status=${header.status}`]),
+    `state=${COHERENCE_STATES[header.state]}`,
+    header.far ? "far" : "home",
+    `va=0x${header.address.toString(16)}`,
+    `region=0x${header.region.toString(16)}`,
+    `len=${header.length}`,
+    `transaction=${header.transaction}`,
+  ].join(" ");
+}

@@ -4,35 +4,7 @@
  * the vendor's persistent writes run through the same code as plain ones.
  */
 import { assert } from "../../base/assert.ts";
-import { AETH_BYTES } from "./aeth.ts";
-import { ATOMIC_ACK_ETH_BYTES, ATOMIC_ETH_BYTES } from "./atomic_eth.ts";
-import { COHERENCE_ETH_BYTES } from "./coherence_eth.ts";
-import { DETH_BYTES } from "./deth.ts";
-import { FETH_BYTES } from "./feth.ts";
-import { HINT_ETH_BYTES } from "./hint_eth.ts";
-import { IETH_BYTES } from "./ieth.ts";
-import { IMMDT_BYTES } from "./immdt.ts";
-import { PERSIST_ETH_BYTES } from "./persist_eth.ts";
-import { RETH_BYTES } from "./reth.ts";
-import { DIGEST_ETH_BYTES, VERIFY_ETH_BYTES } from "./verify_eth.ts";
-
-/** Extension headers by the name under which a packet carries them, with their size in bytes. */
-export const EXTENSION_BYTES = {
-  reth: RETH_BYTES,
-  persistEth: PERSIST_ETH_BYTES,
-  verifyEth: VERIFY_ETH_BYTES,
-  digestEth: DIGEST_ETH_BYTES,
-  hintEth: HINT_ETH_BYTES,
-  coherenceEth: COHERENCE_ETH_BYTES,
-  aeth: AETH_BYTES,
-  deth: DETH_BYTES,
-  atomicEth: ATOMIC_ETH_BYTES,
-  atomicAckEth: ATOMIC_ACK_ETH_BYTES,
-  immdt: IMMDT_BYTES,
-  ieth: IETH_BYTES,
-  feth: FETH_BYTES,
-} as const;
-export type ExtensionHeader = keyof typeof EXTENSION_BYTES;
+import { EXTENSION_HEADERS, type ExtensionHeader } from "./extension_headers.ts";
 
 /** The queue pair type that a packet belongs to; a congestion notification goes to any. */
 export type Service = "rc" | "uc" | "ud" | "any";
@@ -192,7 +164,7 @@ function makeRow(cells: Cells): OpcodeRow {
       ? "notice"
       : "request",
     headers,
-    headerBytes: headers.reduce((sum, header) => sum + EXTENSION_BYTES[header], 0),
+    headerBytes: headers.reduce((sum, header) => sum + EXTENSION_HEADERS[header].bytes, 0),
     payload,
     immediate: headers.includes("immdt"),
     invalidate: headers.includes("ieth"),

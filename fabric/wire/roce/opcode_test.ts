@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { EXTENSION_HEADERS } from "./extension_headers.ts";
 import {
-  EXTENSION_BYTES,
   OPCODE,
   OPCODE_ROWS,
   opcodeFor,
@@ -122,7 +122,7 @@ describe("OPCODE_ROWS", () => {
   it("count the bytes of their headers", () => {
     for (const { headers, headerBytes, name } of OPCODE_ROWS) {
       let sum = 0;
-      for (const header of headers) sum += EXTENSION_BYTES[header];
+      for (const header of headers) sum += EXTENSION_HEADERS[header].bytes;
       assert.equal(headerBytes, sum, name);
     }
     assert.equal(row(0xcb).headerBytes, 16 + 4 + 4);

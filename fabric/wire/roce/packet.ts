@@ -4,18 +4,7 @@
  * be encoded again to the same bytes.
  */
 import { fail } from "../../base/assert.ts";
-import { type Aeth, readAeth, writeAeth } from "./aeth.ts";
-import {
-  type AtomicAckEth,
-  type AtomicEth,
-  readAtomicAckEth,
-  readAtomicEth,
-  writeAtomicAckEth,
-  writeAtomicEth,
-} from "./atomic_eth.ts";
 import { type Bth, BTH_BYTES, readBth, writeBth } from "./bth.ts";
-import { type CoherenceEth, readCoherenceEth, writeCoherenceEth } from "./coherence_eth.ts";
-import { type Deth, readDeth, writeDeth } from "./deth.ts";
 import {
   ETHERNET_BYTES,
   ETHERTYPE_IPV4,
@@ -23,42 +12,12 @@ import {
   readMac,
   writeMac,
 } from "./ethernet.ts";
-import { type Feth, readFeth, writeFeth } from "./feth.ts";
-import { type HintEth, readHintEth, writeHintEth } from "./hint_eth.ts";
 import { ICRC_BYTES, icrcHolds, writeIcrc } from "./icrc.ts";
-import { type Ieth, readIeth, writeIeth } from "./ieth.ts";
-import { type ImmDt, readImmDt, writeImmDt } from "./immdt.ts";
 import { IPV4_BYTES, ipv4Checksum, PROTOCOL_UDP } from "./ipv4.ts";
-import { EXTENSION_BYTES, type ExtensionHeader, type OpcodeRow, opcodeRow } from "./opcode.ts";
-import { type PersistEth, readPersistEth, writePersistEth } from "./persist_eth.ts";
-import { readReth, type Reth, writeReth } from "./reth.ts";
+import { EXTENSION_ROWS, type ExtensionHeader, type Extensions } from "./extension_headers.ts";
+import { type OpcodeRow, opcodeRow } from "./opcode.ts";
 import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
-import {
-  type DigestEth,
-  readDigestEth,
-  readVerifyEth,
-  type VerifyEth,
-  writeDigestEth,
-  writeVerifyEth,
-} from "./verify_eth.ts";
-
-/** The extension headers of a packet: those, and only those, that its opcode's row names. */
-export interface Extensions {
-  readonly reth?: Reth;
-  readonly persistEth?: PersistEth;
-  readonly verifyEth?: VerifyEth;
-  readonly digestEth?: DigestEth;
-  readonly hintEth?: HintEth;
-  readonly coherenceEth?: CoherenceEth;
-  readonly aeth?: Aeth;
-  readonly deth?: Deth;
-  readonly atomicEth?: AtomicEth;
-  readonly atomicAckEth?: AtomicAckEth;
-  readonly immdt?: ImmDt;
-  readonly ieth?: Ieth;
-  readonly feth?: Feth;
-}
 
 /** A RoCEv2 packet over IPv4. What is not here follows from what is. */
 export interface RocePacket extends Extensions {
@@ -135,9 +94,9 @@ export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
   view.setUint8(bthAt + 1, (view.getUint8(bthAt + 1) & ~0x30) | (pad << 4));
   let at = base + EXTENSIONS_AT;
   for (let i = 0; i < row.headers.length; i++) {
-    const header = row.headers[i]!;
-    writeExtension(view, at, { packet, header });
-    at += EXTENSION_BYTES[header];
+    const name = row.headers[i]!, { write, bytes: size } = EXTENSION_ROWS[name];
+    write(view, at, required(packet[name], name));
+    at += size;
   }
   if (payloadBytes > 0) bytes.set(packet.payload, at - base);
   writeIcrc(view, { from: base + IP_AT, end: base + end });
@@ -168,42 +127,6 @@ function writeOuterHeaders(
   view.setUint16(udp, packet.udpSourcePort);
   view.setUint16(udp + 2, ROCE_PORT);
   view.setUint16(udp + 4, ipBytes - IPV4_BYTES);
-}
-
-interface PacketHeader {
-  readonly packet: Extensions;
-  readonly header: ExtensionHeader;
-}
-
-function writeExtension(view: DataView, at: number, { packet, header }: PacketHeader): void {
-  switch (header) {
-    case "reth":
-      return writeReth(view, at, required(packet.reth, header));
-    case "persistEth":
-      return writePersistEth(view, at, required(packet.persistEth, header));
-    case "aeth":
-      return writeAeth(view, at, required(packet.aeth, header));
-    case "deth":
-      return writeDeth(view, at, required(packet.deth, header));
-    case "atomicEth":
-      return writeAtomicEth(view, at, required(packet.atomicEth, header));
-    case "atomicAckEth":
-      return writeAtomicAckEth(view, at, required(packet.atomicAckEth, header));
-    case "immdt":
-      return writeImmDt(view, at, required(packet.immdt, header));
-    case "ieth":
-      return writeIeth(view, at, required(packet.ieth, header));
-    case "feth":
-      return writeFeth(view, at, required(packet.feth, header));
-    case "verifyEth":
-      return writeVerifyEth(view, at, required(packet.verifyEth, header));
-    case "digestEth":
-      return writeDigestEth(view, at, required(packet.digestEth, header));
-    case "hintEth":
-      return writeHintEth(view, at, required(packet.hintEth, header));
-    case "coherenceEth":
-      return writeCoherenceEth(view, at, required(packet.coherenceEth, header));
-  }
 }
 
 function required<Header>(value: Header | undefined, header: ExtensionHeader): Header {
@@ -242,7 +165,7 @@ export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | Refus
   const payloadAt = EXTENSIONS_AT + row.headerBytes, payloadEnd = end - bth.padCount;
   const inner = checkInner(view, { row, payloadAt, payloadEnd, end });
   if (inner !== undefined) return REFUSALS[inner];
-  const packet: Mutable<RocePacket> = {
+  const packet: RocePacket = {
     destinationMac: readMac(view, 0),
     sourceMac: readMac(view, 6),
     sourceAddress: view.getUint32(IP_AT + 12),
@@ -255,16 +178,15 @@ export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | Refus
     bth,
     payload: new Uint8Array(bytes.buffer, bytes.byteOffset + payloadAt, payloadEnd - payloadAt),
   };
+  const extensions: Partial<Record<ExtensionHeader, Extensions[ExtensionHeader]>> = packet;
   let at = EXTENSIONS_AT;
   for (let i = 0; i < row.headers.length; i++) {
-    const header = row.headers[i]!;
-    readExtension(view, at, { packet, header });
-    at += EXTENSION_BYTES[header];
+    const name = row.headers[i]!, { read, bytes: size } = EXTENSION_ROWS[name];
+    extensions[name] = read(view, at);
+    at += size;
   }
   return packet;
 }
-
-type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** What is wrong with Ethernet, IPv4, UDP or the frame's length, if anything. */
 function checkOuterHeaders(view: DataView): RefusalReason | undefined {
@@ -310,53 +232,4 @@ function checkInner(view: DataView, layout: InnerLayout): RefusalReason | undefi
     if (view.getUint8(at) !== 0) return "bad-padding";
   }
   return undefined;
-}
-
-interface MutablePacketHeader {
-  readonly packet: Mutable<Extensions>;
-  readonly header: ExtensionHeader;
-}
-
-function readExtension(view: DataView, at: number, { packet, header }: MutablePacketHeader): void {
-  switch (header) {
-    case "reth":
-      packet.reth = readReth(view, at);
-      return;
-    case "persistEth":
-      packet.persistEth = readPersistEth(view, at);
-      return;
-    case "aeth":
-      packet.aeth = readAeth(view, at);
-      return;
-    case "deth":
-      packet.deth = readDeth(view, at);
-      return;
-    case "atomicEth":
-      packet.atomicEth = readAtomicEth(view, at);
-      return;
-    case "atomicAckEth":
-      packet.atomicAckEth = readAtomicAckEth(view, at);
-      return;
-    case "immdt":
-      packet.immdt = readImmDt(view, at);
-      return;
-    case "ieth":
-      packet.ieth = readIeth(view, at);
-      return;
-    case "feth":
-      packet.feth = readFeth(view, at);
-      return;
-    case "verifyEth":
-      packet.verifyEth = readVerifyEth(view, at);
-      return;
-    case "digestEth":
-      packet.digestEth = readDigestEth(view, at);
-      return;
-    case "hintEth":
-      packet.hintEth = readHintEth(view, at);
-      return;
-    case "coherenceEth":
-      packet.coherenceEth = readCoherenceEth(view, at);
-      return;
-  }
 }

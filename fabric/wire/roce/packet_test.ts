@@ -1,3 +1,4 @@
+import type { Extensions } from "./extension_headers.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
@@ -6,14 +7,7 @@ import { makeBth } from "./bth.ts";
 import { writeIcrc } from "./icrc.ts";
 import { ipv4Checksum } from "./ipv4.ts";
 import { OPCODE, OPCODE_ROWS } from "./opcode.ts";
-import {
-  decodePacket,
-  encodePacket,
-  type Extensions,
-  frameBytes,
-  isRefusal,
-  type RocePacket,
-} from "./packet.ts";
+import { decodePacket, encodePacket, frameBytes, isRefusal, type RocePacket } from "./packet.ts";
 import { anyPacket } from "./packet_testing.ts";
 import { PERSIST_ETH } from "./persist_eth.ts";
 import { VENDOR_EXTENSIONS } from "./vendor_testing.ts";

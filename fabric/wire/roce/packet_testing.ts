@@ -1,8 +1,9 @@
 /** For tests only: packets with every extension header, to try codecs on. */
+import type { Extensions } from "./extension_headers.ts";
 import fc from "fast-check";
 import { DEFAULT_PKEY } from "./bth.ts";
 import { OPCODE_ROWS } from "./opcode.ts";
-import type { Extensions, RocePacket } from "./packet.ts";
+import type { RocePacket } from "./packet.ts";
 
 /** As decoded objects are: with the ordinary prototype. */
 function record<T>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> {

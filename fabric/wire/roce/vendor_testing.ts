@@ -1,4 +1,5 @@
 /** For tests only: the vendor's headers and messages, to try things on. */
+import type { Extensions } from "./extension_headers.ts";
 import {
   COHERENCE_COMMANDS,
   COHERENCE_LINE_BYTES,
@@ -7,7 +8,6 @@ import {
 } from "./coherence_eth.ts";
 import { type HintEntry, type HintMessage, hintParts } from "./hint.ts";
 import { HINT_KINDS } from "./hint_eth.ts";
-import type { Extensions } from "./packet.ts";
 import { makeVerifyEth } from "./verify_eth.ts";
 
 const PREFETCHED = {

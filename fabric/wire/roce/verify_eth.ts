@@ -174,3 +174,8 @@ export function decodeVerdict(bits: number): VerifyVerdict | undefined {
   const checks = CHECK_NAMES.filter(([bit]) => ((bits >>> 8) & bit) !== 0).map(([, name]) => name);
   return { status, checks };
 }
+
+/** `verify=verify-crc persist`. */
+export function describeVerify({ level, persist }: VerifyEth): string {
+  return `verify=${VERIFY_LEVELS[level] ?? level}${persist ? " persist" : ""}`;
+}

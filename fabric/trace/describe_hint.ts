@@ -1,11 +1,4 @@
-/** Words for people on the vendor's headers and messages: verified writes, hints, coherence. */
-import {
-  COHERENCE_COMMANDS,
-  COHERENCE_STATES,
-  COHERENCE_STATUS,
-  type CoherenceClass,
-  type CoherenceEth,
-} from "../wire/roce/coherence_eth.ts";
+/** Words for people on hints. */
 import {
   detachHint,
   type HintEntry,
@@ -14,30 +7,7 @@ import {
   hintOf,
 } from "../wire/roce/hint.ts";
 import { HINT_KINDS } from "../wire/roce/hint_eth.ts";
-import type { Operation } from "../wire/roce/opcode.ts";
 import type { RocePacket } from "../wire/roce/packet.ts";
-import { VERIFY_LEVELS, type VerifyEth } from "../wire/roce/verify_eth.ts";
-
-/** `verify=verify-crc persist`. */
-export function describeVerify({ level, persist }: VerifyEth): string {
-  return `verify=${VERIFY_LEVELS[level] ?? level}${persist ? " persist" : ""}`;
-}
-
-/** `own state=exclusive far va=0x7f0000000040 region=0x55aa len=64 transaction=9`. */
-export function describeCoherence(header: CoherenceEth, operation: Operation): string {
-  const commands: readonly string[] = COHERENCE_COMMANDS[operation as CoherenceClass] ?? [];
-  const status = Object.entries(COHERENCE_STATUS).find(([, code]) => code === header.status)?.[0];
-  return [
-    commands[header.command] ?? `command=${header.command}`,
-    ...(header.status === 0 ? [] : [status ?? `status=${header.status}`]),
-    `state=${COHERENCE_STATES[header.state]}`,
-    header.far ? "far" : "home",
-    `va=${hex(header.address)}`,
-    `region=${hex(header.region)}`,
-    `len=${header.length}`,
-    `transaction=${header.transaction}`,
-  ].join(" ");
-}
 
 /** The hint that a packet is, or that it carries beside its own business (H-07); undefined without. */
 export function describeHintOf(packet: RocePacket): string | undefined {

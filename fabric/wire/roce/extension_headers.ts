@@ -1,0 +1,146 @@
+/**
+ * THE table of extension headers (`rocev2.md` §1.3): one row each, by the name under which a packet
+ * carries it. The row encodes, decodes and describes the header; the opcode table (`opcode.ts`) says which
+ * packets have it, the Wireshark dissector is made from its fields.
+ */
+import { type Field, sizeOf } from "../../base/fields.ts";
+import { AETH_FIELDS, describeAeth, readAeth, writeAeth } from "./aeth.ts";
+import {
+  ATOMIC_ACK_ETH_FIELDS,
+  ATOMIC_ETH_FIELDS,
+  readAtomicAckEth,
+  readAtomicEth,
+  writeAtomicAckEth,
+  writeAtomicEth,
+} from "./atomic_eth.ts";
+import {
+  COHERENCE_ETH_FIELDS,
+  describeCoherence,
+  readCoherenceEth,
+  writeCoherenceEth,
+} from "./coherence_eth.ts";
+import { DETH_FIELDS, readDeth, writeDeth } from "./deth.ts";
+import { FETH_FIELDS, readFeth, writeFeth } from "./feth.ts";
+import { HINT_ETH_FIELDS, readHintEth, writeHintEth } from "./hint_eth.ts";
+import { IETH_FIELDS, readIeth, writeIeth } from "./ieth.ts";
+import { IMMDT_FIELDS, readImmDt, writeImmDt } from "./immdt.ts";
+import { PERSIST_ETH_FIELDS, readPersistEth, writePersistEth } from "./persist_eth.ts";
+import { readReth, RETH_FIELDS, writeReth } from "./reth.ts";
+import {
+  describeVerify,
+  DIGEST_ETH_FIELDS,
+  readDigestEth,
+  readVerifyEth,
+  VERIFY_ETH_FIELDS,
+  writeDigestEth,
+  writeVerifyEth,
+} from "./verify_eth.ts";
+
+/** All that is known of an extension header. */
+export interface ExtensionRow<Header> {
+  /** In wire order, to be laid over the specification. */
+  readonly fields: readonly Field[];
+  readonly bytes: number;
+  readonly read: (view: DataView, at: number) => Header;
+  readonly write: (view: DataView, at: number, header: Header) => void;
+  /** Words for people, in a packet of this operation; empty where other words say it. */
+  readonly describe: (header: Header, operation: string) => string;
+}
+
+function row<Header>(row: Omit<ExtensionRow<Header>, "bytes">): ExtensionRow<Header> {
+  return { ...row, bytes: sizeOf(row.fields) };
+}
+
+function hex(value: number | bigint): string {
+  return `0x${value.toString(16)}`;
+}
+
+export const EXTENSION_HEADERS = {
+  reth: row({
+    fields: RETH_FIELDS,
+    read: readReth,
+    write: writeReth,
+    describe: ({ va, rkey, length }) => `va=${hex(va)} rkey=${hex(rkey)} len=${length}`,
+  }),
+  persistEth: row({
+    fields: PERSIST_ETH_FIELDS,
+    read: readPersistEth,
+    write: writePersistEth,
+    describe: ({ version }) => `persist=v${version}`,
+  }),
+  verifyEth: row({
+    fields: VERIFY_ETH_FIELDS,
+    read: readVerifyEth,
+    write: writeVerifyEth,
+    describe: describeVerify,
+  }),
+  digestEth: row({
+    fields: DIGEST_ETH_FIELDS,
+    read: readDigestEth,
+    write: writeDigestEth,
+    describe: ({ crc }) => `crc=${hex(crc)}`,
+  }),
+  hintEth: row({
+    fields: HINT_ETH_FIELDS,
+    read: readHintEth,
+    write: writeHintEth,
+    // Described as the whole message that it begins (`describe_hint.ts`).
+    describe: () => "",
+  }),
+  coherenceEth: row({
+    fields: COHERENCE_ETH_FIELDS,
+    read: readCoherenceEth,
+    write: writeCoherenceEth,
+    describe: describeCoherence,
+  }),
+  aeth: row({ fields: AETH_FIELDS, read: readAeth, write: writeAeth, describe: describeAeth }),
+  deth: row({
+    fields: DETH_FIELDS,
+    read: readDeth,
+    write: writeDeth,
+    describe: ({ sourceQpn, qKey }) => `from-qp=${hex(sourceQpn)} qkey=${hex(qKey)}`,
+  }),
+  atomicEth: row({
+    fields: ATOMIC_ETH_FIELDS,
+    read: readAtomicEth,
+    write: writeAtomicEth,
+    describe: ({ va, rkey, swapAdd, compare }) =>
+      `va=${hex(va)} rkey=${hex(rkey)} swap-add=${swapAdd} compare=${compare}`,
+  }),
+  atomicAckEth: row({
+    fields: ATOMIC_ACK_ETH_FIELDS,
+    read: readAtomicAckEth,
+    write: writeAtomicAckEth,
+    describe: ({ original }) => `original=${original}`,
+  }),
+  immdt: row({
+    fields: IMMDT_FIELDS,
+    read: readImmDt,
+    write: writeImmDt,
+    describe: ({ immediate }) => `imm=${hex(immediate)}`,
+  }),
+  ieth: row({
+    fields: IETH_FIELDS,
+    read: readIeth,
+    write: writeIeth,
+    describe: ({ rkey }) => `invalidate=${hex(rkey)}`,
+  }),
+  feth: row({
+    fields: FETH_FIELDS,
+    read: readFeth,
+    write: writeFeth,
+    describe: ({ select, placement }) => `select=${select} placement=${placement}`,
+  }),
+} as const;
+
+export type ExtensionHeader = keyof typeof EXTENSION_HEADERS;
+
+/** The extension headers of a packet: those, and only those, that its opcode's row names. */
+export type Extensions = {
+  readonly [Name in ExtensionHeader]?: ReturnType<(typeof EXTENSION_HEADERS)[Name]["read"]>;
+};
+
+/** The table without the type of each header, for loops over a packet's headers. */
+export const EXTENSION_ROWS = EXTENSION_HEADERS as unknown as Readonly<
+  Record<ExtensionHeader, ExtensionRow<Extensions[ExtensionHeader]>>
+>;
