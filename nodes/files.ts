@@ -8,10 +8,10 @@ import type { TraceStep } from "../fabric/node.ts";
 import type { RunFile } from "../fabric/rack/build/run_file.ts";
 import type { Time } from "../fabric/base/time.ts";
 import type { RecordedFault } from "../fabric/clock/record.ts";
-import type { Program } from "./host/cpu/program.ts";
 import type { Check, Recover } from "./host/recovery/protocol.ts";
 import { ScmFile } from "./host/store/scm_file.ts";
 import type { Settled } from "./host/store/scm_store.ts";
+import type { Program } from "./host/program_context.ts";
 
 /** A file that was named is not what it should be. */
 export class InputError extends Error {

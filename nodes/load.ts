@@ -2,7 +2,7 @@
  * What the process of one device loads when it is come to. Of imports that Deno can see it holds the
  * source in memory from the start, needed or not: 4 MiB of a process.
  */
-import type { Program } from "./host/cpu/program.ts";
+import type { Program } from "./host/program_context.ts";
 
 /** Imports a module of this folder, by its path from here. */
 export async function loadModule<Module>(path: string): Promise<Module> {

@@ -19,7 +19,6 @@ import { endWithParent } from "../fabric/end_with_parent.ts";
 import { Runner } from "../fabric/runner/runner.ts";
 import { rngFor } from "../fabric/base/rng.ts";
 import type { CreateNode } from "../fabric/partition/partition.ts";
-import type { FactoryOptions } from "./factory.ts";
 import {
   importPrograms,
   InputError,
@@ -32,6 +31,7 @@ import {
 } from "./files.ts";
 import { ScmFileError } from "./host/store/scm_file.ts";
 import { loadModule, loadPrograms } from "./load.ts";
+import type { FactoryOptions } from "./make_host.ts";
 
 /** Reports of these topics are kept for the end of the run: the bus may lose what passes by. */
 const KEPT_TOPICS: ReadonlySet<string> = new Set([

@@ -2,17 +2,32 @@
  * Makes a host of the plan, with the driver and the programs that it is given. Apart from
  * `factory.ts`, so that the process of a card or a switch need not load it.
  */
+import type { HostPlan, RackPlan } from "../fabric/rack/plan/plan.ts";
+import type { Program } from "./host/program_context.ts";
+import type { MemoryLog } from "./host/memory/memory_log.ts";
 import type { DurableWrite, Node } from "../fabric/node.ts";
-import type { HostPlan } from "../fabric/rack/plan/plan.ts";
-import type { FactoryOptions } from "./factory.ts";
-import type { Device } from "./host/verbs/device.ts";
 import { createHost } from "./host/host.ts";
-import type { Cpu, Steps } from "./host/cpu/program.ts";
+import { type Cpu, type Steps, stepsOf } from "./host/cpu/program.ts";
 import type { Recover } from "./host/recovery/protocol.ts";
 import { overlay } from "./host/store/scm_store.ts";
 import type { ImageReader } from "./host/memory/sparse_bytes.ts";
-import { stepsOf } from "./host/cpu/steps.ts";
-import { handleEvent, openDevice, reopenDevice } from "./host/verbs.ts";
+import { type OpenDevice, openDevice, reopenDevice } from "./host/verbs.ts";
+import { handleEvent } from "./host/verbs/device.ts";
+
+/** What the nodes of a plan are made with. */
+export interface FactoryOptions {
+  readonly plan: RackPlan;
+  /** What is in a host's SCM when it gets power; absent: zeros. */
+  readonly image: (host: string) => ImageReader | undefined;
+  /** Files that the programs of a host read, by the name the scenario gives them. */
+  readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
+  /** Programs besides the shipped ones: the user's own, by the path the scenario gives them. */
+  readonly programs: Readonly<Record<string, Program>>;
+  /** How hosts of these programs recover after a power failure (see `host/recovery/protocol.ts`). */
+  readonly recoveries?: Readonly<Record<string, Recover>>;
+  /** The log of what becomes of a host's SCM in one of its lives, from 0; absent: none. */
+  readonly memoryLog?: (host: string, life: number) => MemoryLog | undefined;
+}
 
 /** What every host runs from boot on, besides what its plan says. */
 export const SERVICES: readonly string[] = ["cm"];
@@ -41,7 +56,7 @@ export function makeHost(host: HostLife, options: FactoryOptions): Node {
     programs: options.programs,
     services: SERVICES,
     boot: (cpu) => boot(cpu, host, options.recoveries ?? {}),
-    reopen: (_cpu, device) => reopenDevice(device, config),
+    reopen: (device) => reopenDevice(device, config),
     onEvent: handleEvent,
   });
 }
@@ -51,7 +66,7 @@ function* boot(
   cpu: Cpu,
   { life, config }: HostLife,
   recoveries: Readonly<Record<string, Recover>>,
-): Steps<Device> {
+): Steps<OpenDevice> {
   const device = yield* openDevice(cpu, config);
   if (life === 0) return device;
   const done = new Set<string>();

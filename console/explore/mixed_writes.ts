@@ -4,9 +4,8 @@
  * it takes for that of all of them.
  */
 import { PS_PER_US } from "../../fabric/base/time.ts";
-import type { Mr } from "../../nodes/host/verbs/memory_region.ts";
-import { postSend, type SendRequest, sge } from "../../nodes/host/verbs/post.ts";
-import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import { postSend, sge } from "../../nodes/host/verbs/post.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import {
   type Failure,
@@ -24,6 +23,8 @@ import {
   HEADER_BYTES,
   type Method,
 } from "../../nodes/host/programs/common/persist_protocol.ts";
+import type { Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 /** Methods by which the last message may go: where data comes in SENDs, the object takes no WRITE. */
 export const MIXED_METHODS = [

@@ -5,8 +5,8 @@
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import type { Program } from "../../nodes/host/cpu/program.ts";
 import type { Check, Recover } from "../../nodes/host/recovery/protocol.ts";
+import type { Program } from "../../nodes/host/program_context.ts";
 
 /** A rack that can be run again and again, each time from the beginning. */
 export interface ExploredRack {

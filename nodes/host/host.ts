@@ -19,15 +19,16 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
 import { createCpu, type Machine } from "./cpu/cpu.ts";
-import { type Device, deviceOn } from "./verbs/device.ts";
 import { hostStatistics } from "./host_statistics.ts";
 import { traceRead, traceWork, traceWritten } from "./host_trace.ts";
 import { Iio } from "./memory/iio.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
 import { type Account, Processor } from "./cpu/processor.ts";
-import type { Cpu, Program, Steps } from "./cpu/program.ts";
+import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import type { ImageReader } from "./memory/sparse_bytes.ts";
+import { deviceOn, type OpenDevice } from "./verbs.ts";
+import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
 
 export interface HostOptions {
   readonly seed: number;
@@ -47,21 +48,12 @@ export interface HostOptions {
   /** Programs that run from every boot on, before those of the plan. */
   readonly services?: readonly string[];
   /** Opens the device: runs at every boot, before any program. */
-  readonly boot: (cpu: Cpu) => Steps<Device>;
+  readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
   /** Opens it again when the RNIC is back after a failure under the living host. */
-  readonly reopen?: (cpu: Cpu, device: Device) => Steps<void>;
+  readonly reopen?: (device: OpenDevice) => Steps<void>;
   /** Driver's handler of the firmware's asynchronous events. */
-  readonly onEvent?: (device: Device, event: RnicEvent) => void;
+  readonly onEvent?: (device: OpenDevice, event: RnicEvent) => void;
 }
-
-/** Signals that programs may wait for. */
-export const SIGNALS = {
-  /** The RNIC failed, or came back. */
-  busDown: "bus-down",
-  busUp: "bus-up",
-  /** An asynchronous event of the firmware was handled. */
-  rnicEvent: "rnic-event",
-} as const;
 
 const NO_DEVICE: RnicReply = {
   status: "error",
@@ -84,20 +76,20 @@ class Host implements Node {
   readonly #memory: MemorySystem;
   readonly #iio: Iio;
   readonly #processor: Processor;
-  readonly #machine: Machine;
+  readonly #machine: Machine<ThreadContext>;
   #now: Time = 0;
   /** The sink of the step that is under way. */
   #out: Outputs | undefined;
   #powered = false;
   #linkUp = true;
   #bootedAt: Time = 0;
-  #device: Device | undefined;
+  #device: OpenDevice | undefined;
   /** Programs asked for before the device is open. */
   #early: { program: ProgramPlan; startAt: Time }[] = [];
   #programs = 0;
   #commands = 0;
   #registerWrites = 0;
-  /** Messages that nobody waited for: replies to a driver that gave up. */
+  /** Replies to commands that no program waits for any more. */
   #strays = 0;
 
   constructor(name: string, plan: HostPlan, options: HostOptions) {
@@ -208,7 +200,7 @@ class Host implements Node {
     );
   }
 
-  #createMachine(): Machine {
+  #createMachine(): Machine<ThreadContext> {
     // deno-lint-ignore no-this-alias -- the getters below follow the host's state
     const host = this;
     return {
@@ -285,7 +277,7 @@ class Host implements Node {
     }
   }
 
-  #opened(device: Device): void {
+  #opened(device: OpenDevice): void {
     this.#device = device;
     const early = this.#early;
     this.#early = [];
@@ -315,7 +307,7 @@ class Host implements Node {
     });
   }
 
-  #cpu(name: string, account: Account, order?: number): Cpu {
+  #cpu(name: string, account: Account, order?: number): ProgramCpu {
     const stream = `${this.name}/${this.#options.life ?? 0}/${name}`;
     return createCpu(this.#machine, { stream, account, ...(order !== undefined && { order }) });
   }
@@ -344,8 +336,7 @@ class Host implements Node {
       driver: true,
       startAt: this.#now,
       start: (account) => {
-        const cpu = this.#cpu("reopen", account);
-        return reopen(cpu, deviceOn(device, cpu));
+        return reopen(deviceOn(device, this.#cpu("reopen", account)));
       },
       onFailure: (error) => this.#failed("reopen", error),
     });

@@ -5,10 +5,11 @@ import type { ProgramPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import { SCM_BASE } from "./memory/address_map.ts";
-import type { Device } from "./verbs/device.ts";
-import { createHost, SIGNALS } from "./host.ts";
+import { createHost } from "./host.ts";
 import { HostRig, noDriver, pattern, RIG_TIMING, rigPlan } from "./testing/host_testing.ts";
-import type { Cpu, Program, Steps } from "./cpu/program.ts";
+import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
+import type { Program } from "./program_context.ts";
+import type { OpenDevice } from "./verbs.ts";
 
 const BOOT = RIG_TIMING.bootPs;
 const { mmioPs, commandPs } = RIG_TIMING;
@@ -52,10 +53,10 @@ describe("Host boot", () => {
     }, {
       options: {
         programs: { p: reporting },
-        *boot(cpu: Cpu): Steps<Device> {
+        *boot(cpu: Cpu): Steps<OpenDevice> {
           cpu.report("booting", cpu.now);
           yield* cpu.sleep(1_000_000);
-          return { cpu } as Device;
+          return { cpu } as OpenDevice;
         },
       },
     });
@@ -297,8 +298,8 @@ describe("Host bus", () => {
   it("opens the device again when the RNIC is back", () => {
     const rig = new HostRig({}, {
       options: {
-        *reopen(cpu: Cpu, device: Device): Steps<void> {
-          cpu.report("reopened", [device.cpu === cpu, cpu.now]);
+        *reopen({ cpu }: OpenDevice): Steps<void> {
+          cpu.report("reopened", cpu.now);
           yield* cpu.command({ op: "query-statistics" });
         },
       },
@@ -309,7 +310,7 @@ describe("Host bus", () => {
     rig.step({ kind: "link", port: 0, up: false });
     rig.step({ kind: "link", port: 0, up: true });
     rig.run();
-    assert.deepEqual(rig.reported("reopened"), [[true, 3_000_000]]);
+    assert.deepEqual(rig.reported("reopened"), [3_000_000]);
     assert.equal(rig.sent.length, 1);
   });
 

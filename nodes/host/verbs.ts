@@ -2,7 +2,7 @@
  * What a program can call, in one table: libibverbs' names, the connection manager's, and a few small
  * helpers. A program is given it as `context.device.verbs`, so that its file imports types only.
  */
-import { createAh, createAhFromWc, destroyAh, modifyQpUdpSport } from "./verbs/address_handle.ts";
+import { createAh, createAhFromWc, destroyAh } from "./verbs/address_handle.ts";
 import { makeCmAgent, resetAgent } from "./cm/cm_agent.ts";
 import { connect } from "./cm/connect.ts";
 import { CM_SIGNAL, disconnect, noteActivity, refused } from "./cm/connection.ts";
@@ -14,7 +14,6 @@ import {
   reqNotifyCq,
   waitCompletion,
 } from "./verbs/completion_queue.ts";
-import { getAsyncEvent } from "./verbs/async_event.ts";
 import {
   ackCqEvents,
   createCompChannel,
@@ -22,9 +21,8 @@ import {
   getChannelEvent,
   getCqEvent,
 } from "./verbs/comp_channel.ts";
-import { importMr, importPd, openContext } from "./verbs/context.ts";
 import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./verbs/extended_cq.ts";
-import { allocMw, bindMw, deallocMw, incRkey } from "./verbs/memory_window.ts";
+import { allocMw, deallocMw, incRkey } from "./verbs/memory_window.ts";
 import { resizeCq } from "./verbs/resize_cq.ts";
 import {
   createSrq,
@@ -34,27 +32,27 @@ import {
   querySrq,
 } from "./verbs/shared_receive_queue.ts";
 import { wrAbort, wrAdd, wrComplete, wrStart } from "./verbs/work_batch.ts";
-import {
-  type Device,
-  type DeviceOptions,
-  failed,
-  initDevice,
-  must,
-  ProgramError,
-} from "./verbs/device.ts";
-import { openGsi } from "./cm/gsi.ts";
+import { failed, getAsyncEvent, initDevice, must, ProgramError } from "./verbs/device.ts";
+import { type CmDevice, type CmState, openGsi } from "./cm/gsi.ts";
 import { attachMcast, detachMcast } from "./verbs/multicast.ts";
-import { adviseMr, allocPd, deallocPd, deregMr, regMr, reregMr } from "./verbs/memory_region.ts";
-import { postRecv, postSend, sge } from "./verbs/post.ts";
+import {
+  adviseMr,
+  allocPd,
+  deallocPd,
+  deregMr,
+  importMr,
+  importPd,
+  regMr,
+  reregMr,
+} from "./verbs/memory_region.ts";
+import { bindMw, postRecv, postSend, sge } from "./verbs/post.ts";
 import { persistRanges } from "./verbs/persist_ranges.ts";
-import type { Cpu, Steps } from "./cpu/program.ts";
+import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import { storeSpace2, writeSpace2 } from "./verbs/space2.ts";
-import { createQp, destroyQp, modifyQp, queryQp } from "./verbs/queue_pair.ts";
+import { createQp, destroyQp, modifyQp, modifyQpUdpSport, queryQp } from "./verbs/queue_pair.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
-import type { RnicEvent } from "../../fabric/wire/host_bus/rnic_command.ts";
-
-export type { Device, DeviceOptions } from "./verbs/device.ts";
+import type { DeviceOptions } from "./verbs/objects.ts";
 
 export const verbs = {
   allocPd,
@@ -128,6 +126,26 @@ export const verbs = {
 
 export type Verbs = typeof verbs;
 
+/** An opened device as one program sees it, with everything the program can call. */
+export interface OpenDevice extends CmDevice {
+  readonly verbs: Verbs;
+}
+
+/** The same device for a program on another core. */
+export function deviceOn({ state, cm, verbs }: OpenDevice, cpu: Cpu): OpenDevice {
+  return { cpu, state, cm, verbs };
+}
+
+/**
+ * ibv_open_device once more: another context on the device, over the same core. Contexts differ in their
+ * privileges and in who holds an object; the objects are the RNIC's, so keys are the same in all of them.
+ * The emulator's programs have one address space, so handles are enough to import an object, and there is
+ * no file descriptor to hand over.
+ */
+export function openContext(device: OpenDevice): OpenDevice {
+  return deviceOn(device, device.cpu);
+}
+
 /**
  * Opens the RNIC at boot: queue information (Q-04), the persistence plan (P-02), QP 1 with its receives
  * posted. Waits for a card that is not there. Throws ProgramError where the firmware refuses.
@@ -136,26 +154,22 @@ export function* openDevice(
   cpu: Cpu,
   plan: HostPlan,
   options: DeviceOptions = {},
-): Steps<Device> {
-  const cm = makeCmAgent();
+): Steps<OpenDevice> {
+  const agent = makeCmAgent();
   // Not from 1 again after a reboot: a peer may remember a number of the life before.
-  cm.nextCommId = (Math.floor(cpu.random() * 2 ** 32) ^ Math.floor(cpu.now / 1000)) >>> 0;
+  agent.nextCommId = (Math.floor(cpu.random() * 2 ** 32) ^ Math.floor(cpu.now / 1000)) >>> 0;
   for (;;) {
     try {
-      const state = yield* initDevice(cpu, plan, { ...options, cm });
-      const opening: Device = { cpu, state, verbs };
-      state.gsi = yield* openGsi(opening);
-      return opening;
+      const state = yield* initDevice(cpu, plan, options);
+      const cm: CmState = { agent, gsi: yield* openGsi({ cpu, state }) };
+      return { cpu, state, cm, verbs };
     } catch (error) {
       if (!(error instanceof ProgramError)) throw error;
       if (yield* isReachable(cpu)) throw error;
-      yield* cpu.waitSignal(BUS_UP, NEVER);
+      yield* cpu.waitSignal(SIGNALS.busUp, NEVER);
     }
   }
 }
-
-/** The signal by which the host says that the bus to its RNIC is up again. */
-const BUS_UP = "bus-up";
 
 /** Whether the firmware answers now. Where it does not, no time has passed since the bus was looked at. */
 function* isReachable(cpu: Cpu): Steps<boolean> {
@@ -168,43 +182,27 @@ function* isReachable(cpu: Cpu): Steps<boolean> {
  * does it.
  */
 export function* reopenDevice(
-  device: Device,
+  device: OpenDevice,
   plan: HostPlan,
   options: DeviceOptions = {},
 ): Steps<void> {
-  const { cpu, state } = device;
-  const signals = resetAgent(state.cm);
+  const { cpu, state, cm } = device;
+  const signals = resetAgent(cm.agent);
   // Vectors of before may still be waited for.
   const { nextVector, epoch } = state;
   for (const qp of state.queuePairs.values()) qp.life.state = "reset";
   try {
-    const opened = yield* initDevice(cpu, plan, { ...options, cm: state.cm });
+    const opened = yield* initDevice(cpu, plan, options);
     const before = state.held;
-    // Others look at QP 1 meanwhile: the one of before takes nothing, but it is there.
-    Object.assign(state, opened, { nextVector, epoch: epoch + 1, gsi: state.gsi });
+    Object.assign(state, opened, { nextVector, epoch: epoch + 1 });
     // Only now, as what the card had written when it failed has arrived.
     for (const address of before.values()) cpu.free({ address });
-    state.gsi = yield* openGsi(device, state.gsi);
+    // Programs may use QP 1 meanwhile: the earlier one refuses what is posted, but it is there.
+    cm.gsi = yield* openGsi(device, cm.gsi);
   } catch (error) {
     if (!(error instanceof ProgramError)) throw error;
     if (yield* isReachable(cpu)) throw error;
     return;
   }
   for (const signal of [...signals, CM_SIGNAL]) cpu.signal(signal);
-}
-
-/** Events that tell that their queue pair is in ERR. */
-const ENDS_QUEUE_PAIR: ReadonlySet<RnicEvent["type"]> = new Set([
-  "QP_FATAL",
-  "QP_REQ_ERR",
-  "QP_ACCESS_ERR",
-  "QP_LAST_WQE_REACHED",
-]);
-
-/** Takes note of an asynchronous event of the firmware. */
-export function handleEvent(device: Device, event: RnicEvent): void {
-  device.state.asyncEvents.push(event);
-  if (!ENDS_QUEUE_PAIR.has(event.type) || !("qpn" in event)) return;
-  const qp = device.state.queuePairs.get(event.qpn);
-  if (qp !== undefined) qp.life.state = "err";
 }

@@ -2,15 +2,18 @@
  * Traffic for the bench: WRITEs over many queue pairs of one connection of hosts, without the
  * bookkeeping of latencies that perftest does. Both programs run on every host that takes part.
  */
-import { type Cq, createCq, waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
+import { createCq, waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
 import { connect } from "../../nodes/host/cm/connect.ts";
 import { type Connection, refused } from "../../nodes/host/cm/connection.ts";
-import { type Device, must, ProgramError } from "../../nodes/host/verbs/device.ts";
+import { must, ProgramError } from "../../nodes/host/verbs/device.ts";
 import { accept, listen, waitEvent } from "../../nodes/host/cm/listen.ts";
-import { allocPd, type Mr, regMr } from "../../nodes/host/verbs/memory_region.ts";
+import { allocPd, regMr } from "../../nodes/host/verbs/memory_region.ts";
 import { postSend, sge } from "../../nodes/host/verbs/post.ts";
-import type { Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Time } from "../../fabric/base/time.ts";
+import type { CmDevice } from "../../nodes/host/cm/gsi.ts";
+import type { Cq, Mr } from "../../nodes/host/verbs/objects.ts";
+import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 
 const SERVICE = "traffic";
 
@@ -79,7 +82,7 @@ function* traffic({ cpu, device, options }: ProgramContext): Steps<void> {
 }
 
 function* open(
-  device: Device,
+  device: CmDevice,
   job: Traffic,
   { pd, cq }: { readonly pd: Mr["pd"]; readonly cq: Cq },
 ): Steps<Connection> {

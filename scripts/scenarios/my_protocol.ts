@@ -6,7 +6,8 @@
  * its SCM, as `role: client` it appends `records` records to it. Every `yield*` is a point at which
  * virtual time may pass. What a verb answers is a value or an error; `must` ends the program on an error.
  */
-import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 const SERVICE = "mylog";
 const RECORD_BYTES = 64;

@@ -7,10 +7,10 @@
  *
  * With `tail: same` the tail goes over the record's queue pair, behind it, and the log is safe.
  */
-import type { Mr } from "../../nodes/host/verbs/memory_region.ts";
-import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
-import type { Qp } from "../../nodes/host/verbs/queue_pair.ts";
+import type { Mr, Qp } from "../../nodes/host/verbs/objects.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 const SERVICE = "twoqs";
 /** The tail has a line of its own in front of the records. */

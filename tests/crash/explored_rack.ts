@@ -1,10 +1,10 @@
 /** Racks to be explored, made from the text of a scenario. */
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import type { Program } from "../../nodes/host/cpu/program.ts";
 import type { Check, Recover } from "../../nodes/host/recovery/protocol.ts";
 import type { ExploredRack } from "../../console/explore/types.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import type { Program } from "../../nodes/host/program_context.ts";
 
 /** The scenario's first variant. */
 export function rackOf(

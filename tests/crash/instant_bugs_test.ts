@@ -4,7 +4,7 @@
  */
 import { match, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
 import { exploreAll } from "../../console/explore/explore.ts";
 import {
@@ -14,6 +14,7 @@ import {
   type Verdict,
 } from "../../console/explore/types.ts";
 import { ownRack } from "./explored_rack.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 const RECORD = 4096, TAIL = 8192;
 const ONE = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0);

@@ -1,10 +1,11 @@
 /** A counterexample shows an operation of the host whose power failed, not one of its neighbour's. */
 import { match, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { exploreAll } from "../../console/explore/explore.ts";
 import type { Cut } from "../../console/explore/types.ts";
 import { rackOf } from "./explored_rack.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 const OPTIONS = { choices: 4096, tear: 8, cuts: 1 } as const;
 

@@ -8,7 +8,7 @@ import { type Message, type Node, type Outputs, PORTS } from "../../fabric/node.
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
-import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
 import { exploreAll } from "../../console/explore/explore.ts";
 import type {
@@ -18,6 +18,7 @@ import type {
   Verdict,
 } from "../../console/explore/types.ts";
 import { ownRack, putRack } from "./explored_rack.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 const OPTIONS: ExploreOptions = { choices: 4096, tear: 8, cuts: 1 };
 

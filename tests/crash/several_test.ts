@@ -1,7 +1,7 @@
 /** Racks in which there is more than one of something: protocols of one host, hosts that lose their power. */
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type {
   Check,
   CrashView,
@@ -16,6 +16,7 @@ import {
 } from "../../console/explore/types.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { rackOf } from "./explored_rack.ts";
+import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 
 interface Protocol {
   readonly program: Program;

@@ -7,10 +7,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
-import type { SendRequest } from "../../nodes/host/verbs/post.ts";
-import type { Program, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { openOnB, persistdWithout } from "../support/persistd_object.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import type { SendRequest } from "../../nodes/host/verbs/objects.ts";
+import type { Program } from "../../nodes/host/program_context.ts";
 
 /** The object in the SCM of `b`, in units of the SCM (P-41), of which each write has its own values. */
 const UNITS = 4096, UNIT = 8;

@@ -9,15 +9,13 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { Cq } from "../../nodes/host/verbs/completion_queue.ts";
-import type { Mr, Pd } from "../../nodes/host/verbs/memory_region.ts";
 import { flushRanges } from "../../nodes/host/verbs/persist_ranges.ts";
-import type { SendRequest } from "../../nodes/host/verbs/post.ts";
-import type { Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { slotsFor } from "../../nodes/host/programs/common/persist_protocol.ts";
-import type { Qp } from "../../nodes/host/verbs/queue_pair.ts";
 import { openOnB, persistdWithout } from "../support/persistd_object.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import type { Cq, Mr, Pd, Qp, SendRequest } from "../../nodes/host/verbs/objects.ts";
+import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 
 /** Bytes of the region in the SCM of `b`; and where a server of the test's own has it. */
 const BYTES = 65_536, OWN_OFFSET = 65_536;

@@ -9,12 +9,13 @@ import {
   type PersistClient,
   type Region,
 } from "../../nodes/host/programs/persist/persist_client.ts";
-import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { postSend, sge } from "../../nodes/host/verbs/post.ts";
 import { waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
 import { must } from "../../nodes/host/verbs/device.ts";
 import { regMr } from "../../nodes/host/verbs/memory_region.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 const BYTES = 4096;
 

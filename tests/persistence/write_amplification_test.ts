@@ -1,8 +1,8 @@
 /** What SCM's medium is written for what programs store, over a whole host. */
 import { strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { Program } from "../../nodes/host/cpu/program.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import type { Program } from "../../nodes/host/program_context.ts";
 
 const BLOCKS = 500;
 

@@ -10,8 +10,9 @@ import {
   openClient,
   openObject,
 } from "../../nodes/host/programs/persist/persist_client.ts";
-import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 const FILE = madeUpBytes(24 * 1024, "grown");
 

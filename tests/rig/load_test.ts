@@ -1,9 +1,9 @@
 /** What the process of a host loads when it is come to, and what a rack in one process has from the start. */
 import { deepStrictEqual as same, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { Program } from "../../nodes/host/cpu/program.ts";
 import { PROGRAMS } from "../../nodes/host/programs/programs.ts";
 import { loadPrograms, PLACES } from "../../nodes/load.ts";
+import type { Program } from "../../nodes/host/program_context.ts";
 
 describe("loadPrograms", () => {
   it("has what a rack in one process has, under the same names", async () => {

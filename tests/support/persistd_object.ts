@@ -3,8 +3,7 @@
  * service on a core that does not flush, as a control.
  */
 import { PS_PER_US } from "../../fabric/base/time.ts";
-import type { Device } from "../../nodes/host/verbs/device.ts";
-import type { Cpu, Program, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Cpu, Steps } from "../../nodes/host/cpu/program.ts";
 import {
   type Failure,
   isFailure,
@@ -14,6 +13,8 @@ import {
   type Region,
 } from "../../nodes/host/programs/persist/persist_client.ts";
 import { persistd } from "../../nodes/host/programs/persist/persistd.ts";
+import type { CmDevice } from "../../nodes/host/cm/gsi.ts";
+import type { Program, ProgramCpu } from "../../nodes/host/program_context.ts";
 
 export interface OpenedObject {
   readonly client: PersistClient;
@@ -25,7 +26,7 @@ export interface OpenedObject {
  * needs (P-50); a write that persists completes at persistence (P-29).
  */
 export function* openOnB(
-  device: Device,
+  device: CmDevice,
   object: { readonly name: string; readonly length: number; readonly depth: number },
 ): Steps<OpenedObject> {
   const { name, length, depth } = object;
@@ -52,8 +53,8 @@ const NOTHING: Pick<Cpu, "clwb" | "flush"> = { clwb: () => {}, *flush() {} };
 /** `persistd` on a core on which these instructions do nothing. */
 export function persistdWithout(...broken: readonly (keyof typeof NOTHING)[]): Program {
   return (context) => {
-    const cpu = new Proxy(context.device.cpu, {
-      get(cpu, name: keyof Cpu) {
+    const cpu = new Proxy(context.cpu, {
+      get(cpu, name: keyof ProgramCpu) {
         const broke = broken.find((each) => each === name);
         if (broke !== undefined) return NOTHING[broke];
         const member: unknown = cpu[name];

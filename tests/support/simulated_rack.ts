@@ -10,15 +10,16 @@ import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { NEVER, PS_PER_S, type Time } from "../../fabric/base/time.ts";
-import { type FactoryOptions, nodeFactory } from "../../nodes/factory.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
-import type { Program } from "../../nodes/host/cpu/program.ts";
 import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
 import { type Watch, watchRun } from "../../console/rack/run_record.ts";
 import type { RunRecord } from "../../console/checks/run_record.ts";
 import { assertSound } from "./sound.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { livesOf } from "../../console/checks/lives.ts";
+import type { Program } from "../../nodes/host/program_context.ts";
+import type { FactoryOptions } from "../../nodes/make_host.ts";
 
 export interface Reported {
   readonly time: Time;

@@ -4,10 +4,10 @@
  */
 import assert from "node:assert/strict";
 import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
-import type { Mr, Pd } from "../../nodes/host/verbs/memory_region.ts";
-import type { Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
-import type { Qp } from "../../nodes/host/verbs/queue_pair.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { SimulatedRack } from "./simulated_rack.ts";
+import type { Mr, Pd, Qp } from "../../nodes/host/verbs/objects.ts";
+import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 
 const SCENARIO = `
 name: verbs

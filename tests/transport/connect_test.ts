@@ -8,9 +8,10 @@ import type { Observation } from "../../fabric/capture/observation.ts";
 import { decodeCm } from "../../fabric/wire/roce/cm.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
-import type { Program, Steps } from "../../nodes/host/cpu/program.ts";
-import type { Qp } from "../../nodes/host/verbs/queue_pair.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import type { Program } from "../../nodes/host/program_context.ts";
+import type { Qp } from "../../nodes/host/verbs/objects.ts";
 
 describe("Connections that one host asks for at once", () => {
   for (const count of [2, 5]) {

@@ -1,9 +1,10 @@
 /** Connections over UC, by the connection manager that otherwise makes them over RC. */
 import { deepStrictEqual as same } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { Program, Steps } from "../../nodes/host/cpu/program.ts";
-import type { Qp } from "../../nodes/host/verbs/queue_pair.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import type { Program } from "../../nodes/host/program_context.ts";
+import type { Qp } from "../../nodes/host/verbs/objects.ts";
 
 const US = 1_000_000;
 const BULK_BYTES = 10_000;

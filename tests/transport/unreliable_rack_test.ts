@@ -7,12 +7,12 @@ import { describe, it } from "@std/testing/bdd";
 import type { Observation } from "../../fabric/capture/observation.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { decodeReport } from "../../fabric/wire/roce/igmp.ts";
-import type { WorkCompletion } from "../../nodes/host/verbs/completion_queue.ts";
-import type { Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
-import type { Qp } from "../../nodes/host/verbs/queue_pair.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { writePcap } from "../support/pcap_writer.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
+import type { Qp, WorkCompletion } from "../../nodes/host/verbs/objects.ts";
+import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 
 const GROUP = 0xef01_0101, DIRECTORY = 0xef01_0102;
 const Q_KEY = 0x1234, GRH_BYTES = 40, SLOT_BYTES = 256, SLOTS = 32;
@@ -115,8 +115,12 @@ function* openUc(radio: Radio): Steps<Qp> {
   return qp;
 }
 
-function* bringUp(qp: Qp, peer: { address: number; qpn: number }): Steps<void> {
-  const { modifyQp, must } = qp.device.verbs;
+function* bringUp(
+  { device }: Radio,
+  qp: Qp,
+  peer: { address: number; qpn: number },
+): Steps<void> {
+  const { modifyQp, must } = device.verbs;
   const attributes = { destAddress: peer.address, destQpn: peer.qpn, rqPsn: 0 };
   must(yield* modifyQp(qp, { state: "rtr", ...attributes, pathMtu: 1024 }));
   must(yield* modifyQp(qp, { state: "rts", sqPsn: 0 }));
@@ -138,7 +142,7 @@ const ucServer: Program = function* (context) {
   const place = cpu.allocate(BULK_BYTES);
   const mr = must(yield* regMr(radio.pd, place, { access: ["localWrite", "remoteWrite"] }));
   must(yield* postRecv(qp, { wrId: 77, sges: [] }));
-  yield* bringUp(qp, { address, qpn: wordsOf(question)[0]! });
+  yield* bringUp(radio, qp, { address, qpn: wordsOf(question)[0]! });
   const high = Math.floor(mr.address / 2 ** 32), low = mr.address % 2 ** 32;
   yield* say(radio, { address, qpn: asked!.srcQp }, [qp.qpn, mr.rkey, high, low]);
   const [written] = yield* waitCompletion(radio.recvCq);
@@ -161,7 +165,7 @@ const ucClient: Program = function* (context) {
   const answer = bytesOf(radio, answered!);
   const [qpn, rkey, high, low] = wordsOf(answer) as [number, number, number, number];
   const { address } = must(createAhFromWc(radio.pd, answer));
-  yield* bringUp(qp, { address, qpn });
+  yield* bringUp(radio, qp, { address, qpn });
   const place = cpu.allocate(BULK_BYTES);
   cpu.store(place.address, Uint8Array.from({ length: BULK_BYTES }, (_, i) => (i * 7) % 251));
   const mr = must(yield* regMr(radio.pd, place, { access: [] }));

@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { ACCESS } from "../../fabric/wire/host_bus/rnic_command.ts";
-import type { Mr } from "../../nodes/host/verbs/memory_region.ts";
-import type { ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
-import type { Qp } from "../../nodes/host/verbs/queue_pair.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { connected, statuses } from "../support/two_programs.ts";
+import type { Mr, Qp } from "../../nodes/host/verbs/objects.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 /** A WRITE of eight bytes by this key. */
 function* write(

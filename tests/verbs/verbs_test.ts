@@ -1,10 +1,9 @@
 /** The driver's queues against the real RNIC: programs on the two hosts of a rack use them. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { WorkCompletion } from "../../nodes/host/verbs/completion_queue.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type { Srq } from "../../nodes/host/verbs/shared_receive_queue.ts";
 import { bringUp, connected, run, statuses } from "../support/two_programs.ts";
+import type { Srq, WorkCompletion } from "../../nodes/host/verbs/objects.ts";
 
 describe("shared receive queues by verbs", () => {
   it("§7 #27 #28 #29 #30: one pool, the limit's event once, no receives on the queue pair itself", () => {

@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { VERIFY_LEVELS } from "../../fabric/wire/roce/verify_eth.ts";
-import type { WorkCompletion } from "../../nodes/host/verbs/completion_queue.ts";
-import type { VerifyRequest } from "../../nodes/host/verbs/post.ts";
-import type { Program, ProgramContext, Steps } from "../../nodes/host/cpu/program.ts";
+import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+import type { VerifyRequest, WorkCompletion } from "../../nodes/host/verbs/objects.ts";
+import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
 
 const SERVICE = "verified";
 const REGION_BYTES = 64 * 1024;

@@ -5,14 +5,12 @@
 import { type CmOutput, expire, nextDeadline, receive } from "./cm_agent.ts";
 import { waitCompletion } from "../verbs/completion_queue.ts";
 import { CM_SIGNAL } from "./connection.ts";
-import type { Device } from "../verbs/device.ts";
-import { gsiOf, receivedMessage, recycleRecv, sendMessage } from "./gsi.ts";
+import { type CmDevice, gsiOf, receivedMessage, recycleRecv, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 
 /** The service that every host runs: QP 1's messages in and out, and the time-outs of all. */
-export function* runCm(device: Device): Steps<void> {
-  const { state, cpu } = device;
-  const agent = state.cm;
+export function* runCm(device: CmDevice): Steps<void> {
+  const { cpu, cm: { agent } } = device;
   const also = { signal: CM_SIGNAL, ready: () => agent.stirred };
   for (;;) {
     // Looked up anew each time: after a failure of the RNIC it is another one.

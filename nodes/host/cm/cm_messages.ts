@@ -8,7 +8,13 @@ import {
   type CmRtu,
   REJECT_REASON,
 } from "../../../fabric/wire/roce/cm.ts";
-import type { CmEndpoint } from "./cm_agent.ts";
+
+/** By what both sides know a connection: part of a `CmEndpoint`. */
+interface ConnectionIds {
+  readonly transactionId: bigint;
+  readonly commId: number;
+  readonly peerCommId: number;
+}
 
 const NO_DATA = new Uint8Array(0);
 /** What a MRA says was received, and a REJ refuses. */
@@ -17,7 +23,7 @@ export const REJECTED = { req: 0, rep: 1, nothing: 2 } as const;
 /** How long a program may think about a request: 4.2 ms. */
 const SERVICE_TIMEOUT_CODE = 10;
 
-/** The answer to a DREQ, whoever asks. */
+/** The answer to a DREQ, also to one of an unknown connection. */
 export function drepFor(dreq: Extract<CmMessage, { type: "DREQ" }>): CmMessage {
   return {
     type: "DREP",
@@ -45,8 +51,8 @@ export function rejFor(
   };
 }
 
-/** "No answer came": the last word of who gives up. */
-export function giveUp(endpoint: CmEndpoint): CmRej {
+/** "No answer came": the last message of an endpoint whose tries are used up. */
+export function giveUp(endpoint: ConnectionIds): CmRej {
   return {
     type: "REJ",
     transactionId: endpoint.transactionId,
@@ -60,7 +66,7 @@ export function giveUp(endpoint: CmEndpoint): CmRej {
 }
 
 /** "Received, the answer takes longer." */
-export function mraFor(endpoint: CmEndpoint, received: number): CmMra {
+export function mraFor(endpoint: ConnectionIds, received: number): CmMra {
   return {
     type: "MRA",
     transactionId: endpoint.transactionId,
@@ -73,7 +79,7 @@ export function mraFor(endpoint: CmEndpoint, received: number): CmMra {
 }
 
 /** "Ready to use": the active side's last word. */
-export function rtuFor(endpoint: CmEndpoint): CmRtu {
+export function rtuFor(endpoint: ConnectionIds): CmRtu {
   return {
     type: "RTU",
     transactionId: endpoint.transactionId,

@@ -40,11 +40,12 @@ import {
   whileIn,
   withDepths,
 } from "./connection.ts";
-import { type Device, failed, verbError } from "../verbs/device.ts";
-import { gsiOf, sendMessage } from "./gsi.ts";
+import { failed, verbError } from "../verbs/device.ts";
+import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
-import { destroyQp, type Qp } from "../verbs/queue_pair.ts";
+import { destroyQp } from "../verbs/queue_pair.ts";
+import type { Qp } from "../verbs/objects.ts";
 
 export interface ConnectOptions {
   readonly to: string;
@@ -108,7 +109,7 @@ function reqFor(
  * Connects to a service of another host. Gives up after {@link ConnectOptions.retry}; a host that is
  * dead, or does not listen, is a refusal, never a wait for ever.
  */
-export function* connect(device: Device, options: ConnectOptions): Steps<Connection | Refusal> {
+export function* connect(device: CmDevice, options: ConnectOptions): Steps<Connection | Refusal> {
   const peerAddress = device.cpu.addresses[options.to];
   if (peerAddress === undefined) {
     return refusal("unknown-host", `No host is called ${options.to}`);
@@ -125,7 +126,7 @@ export function* connect(device: Device, options: ConnectOptions): Steps<Connect
   }
   const qp = yield* prepareQp(options.qp);
   if (failed(qp)) return refusal("local", qp.reason);
-  const agent = device.state.cm;
+  const agent = device.cm.agent;
   const endpoint = addEndpoint(agent, {
     peerAddress,
     transactionId: (BigInt(randomWord(device)) << 32n) | BigInt(randomWord(device)),
@@ -141,25 +142,29 @@ export function* connect(device: Device, options: ConnectOptions): Steps<Connect
   yield* whileIn(device, endpoint, "req-sent");
   const outcome = endpoint.rep === undefined
     ? refusalOf(endpoint)
-    : yield* finishConnect(qp, options, { endpoint, rep: endpoint.rep, rqPsn });
+    : yield* finishConnect(device, { options, qp, endpoint, rep: endpoint.rep, rqPsn });
   if (refused(outcome)) yield* destroyQp(qp);
   return outcome;
 }
 
 /** The peer has answered: check, bring the queue pair up, say RTU. */
 function* finishConnect(
-  qp: Qp,
-  options: ConnectOptions,
-  answer: { readonly endpoint: CmEndpoint; readonly rep: CmRep; readonly rqPsn: number },
+  device: CmDevice,
+  attempt: {
+    readonly options: ConnectOptions;
+    readonly qp: Qp;
+    readonly endpoint: CmEndpoint;
+    readonly rep: CmRep;
+    readonly rqPsn: number;
+  },
 ): Steps<Connection | Refusal> {
-  const { device } = qp;
-  const { endpoint, rep } = answer;
+  const { options, qp, endpoint, rep, rqPsn } = attempt;
   const gsi = gsiOf(device);
   const wrong = depthsFit(qp, depthsIn(rep.privateData))
     ? yield* bringUp(qp, {
       destAddress: endpoint.peerAddress,
       destQpn: rep.localQpn,
-      rqPsn: answer.rqPsn,
+      rqPsn,
       sqPsn: rep.startingPsn,
       pathMtu: pathMtuOf(qp, options),
     }, options.transport)
@@ -167,14 +172,15 @@ function* finishConnect(
   if (wrong !== undefined || endpoint.phase !== "rep-received") {
     const message = rejFor(rep, { reason: REJECT_REASON.noResources });
     const { now } = device.cpu;
-    closeEndpoint(device.state.cm, endpoint, { end: { kind: "rejected", message }, now });
+    closeEndpoint(device.cm.agent, endpoint, { end: { kind: "rejected", message }, now });
     yield* sendMessage(gsi, { to: endpoint.peerAddress, message });
     return refusal("local", wrong?.reason ?? "The peer took its answer back");
   }
   const rtu = rtuFor(endpoint);
   establish(endpoint, rtu);
   yield* sendMessage(gsi, { to: endpoint.peerAddress, message: rtu });
-  return connectionOf(qp, endpoint, { qpn: rep.localQpn, privateData: rep.privateData });
+  const { localQpn: qpn, privateData } = rep;
+  return connectionOf(device, qp, { endpoint, qpn, privateData });
 }
 
 const REFUSED_AS: Readonly<Record<number, Refusal["refused"]>> = {

@@ -13,12 +13,12 @@ import {
   establish,
   expectAnswer,
 } from "./cm_agent.ts";
-import { type Device, failed, type VerbError } from "../verbs/device.ts";
-import { gsiOf, sendMessage } from "./gsi.ts";
-import type { Pd } from "../verbs/memory_region.ts";
+import { failed } from "../verbs/device.ts";
+import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
-import { createQp, destroyQp, modifyQp, type Qp, type QpOptions } from "../verbs/queue_pair.ts";
+import { createQp, destroyQp, modifyQp, type QpOptions } from "../verbs/queue_pair.ts";
+import type { Device, Pd, Qp, VerbError } from "../verbs/objects.ts";
 
 /** Wakes the `cm` service. */
 export const CM_SIGNAL = "cm";
@@ -42,6 +42,7 @@ export interface Transport {
 export const TRANSPORT: Transport = { timeout: 8, retryCnt: 7, rnrRetry: 7, minRnrTimer: 1 };
 
 export interface Connection {
+  readonly device: CmDevice;
   readonly qp: Qp;
   readonly peer: { readonly host: string; readonly address: number; readonly qpn: number };
   /** What the peer's program said in its request or answer. */
@@ -185,15 +186,20 @@ export function randomWord(device: Device): number {
 }
 
 export function connectionOf(
+  device: CmDevice,
   qp: Qp,
-  endpoint: CmEndpoint,
-  peer: { readonly qpn: number; readonly privateData: Uint8Array },
+  { endpoint, ...peer }: {
+    readonly endpoint: CmEndpoint;
+    readonly qpn: number;
+    readonly privateData: Uint8Array;
+  },
 ): Connection {
-  const { cpu } = qp.device;
+  const { cpu } = device;
   const address = endpoint.peerAddress;
   const host = Object.keys(cpu.addresses).find((name) => cpu.addresses[name] === address) ?? "?";
   const ends = [`${cpu.host}:${qp.qpn}`, `${host}:${peer.qpn}`].sort();
   return {
+    device,
     qp,
     peer: { host, address, qpn: peer.qpn },
     privateData: peer.privateData.subarray(DEPTHS_BYTES),
@@ -223,8 +229,7 @@ export function noteActivity(connection: Connection): void {
  * pair.
  */
 export function* disconnect(connection: Connection): Steps<void> {
-  const { endpoint, qp } = connection;
-  const { device } = qp;
+  const { device, endpoint, qp } = connection;
   if (endpoint.phase === "established") {
     const message = {
       type: "DREQ" as const,
@@ -235,7 +240,7 @@ export function* disconnect(connection: Connection): Steps<void> {
       remoteQpn: connection.peer.qpn,
     };
     const phase = "dreq-sent" as const;
-    expectAnswer(device.state.cm, endpoint, { message, now: device.cpu.now, phase });
+    expectAnswer(device.cm.agent, endpoint, { message, now: device.cpu.now, phase });
     wakeCm(device);
     yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
     yield* whileIn(device, endpoint, phase);

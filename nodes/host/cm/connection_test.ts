@@ -1,7 +1,7 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { depthsFit, depthsIn, withDepths } from "./connection.ts";
-import type { Qp } from "../verbs/queue_pair.ts";
+import type { Qp } from "../verbs/objects.ts";
 
 /** A queue pair that has room for so many sends and receives. */
 function queuePair(maxSendWr: number, maxRecvWr: number): Qp {

@@ -2,16 +2,18 @@
  * QP 1, the general services interface: the UD queue pair over which connection managers talk, shared
  * by all programs of the host. Only the `cm` service takes its completions.
  */
-import { assert } from "../../../fabric/base/assert.ts";
 import { type CmMessage, decodeCm, encodeCm, MAD_BYTES } from "../../../fabric/wire/roce/cm.ts";
 import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
 import { createAh, destroyAh, GRH_BYTES, sourceInGrh } from "../verbs/address_handle.ts";
-import { type Cq, createCq } from "../verbs/completion_queue.ts";
-import { type Device, failed, must } from "../verbs/device.ts";
-import { allocPd, type Mr, regMr } from "../verbs/memory_region.ts";
+import { createCq } from "../verbs/completion_queue.ts";
+import { failed, must } from "../verbs/device.ts";
+import { allocPd, regMr } from "../verbs/memory_region.ts";
 import { postRecv, postSend, sge } from "../verbs/post.ts";
-import type { Buffer, Steps } from "../cpu/program.ts";
-import { createQp, modifyQp, type Qp } from "../verbs/queue_pair.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { CmAgent } from "./cm_agent.ts";
+import { createQp, modifyQp } from "../verbs/queue_pair.ts";
+import type { Cq, Device, Mr, Qp } from "../verbs/objects.ts";
+import type { Buffer } from "../memory/address_map.ts";
 
 const GSI_QPN = 1;
 /** Datagrams that may wait to be sent, and that may arrive before the service looks. */
@@ -27,6 +29,18 @@ export interface Gsi {
   readonly recvMr: Mr;
   /** Where the next datagram is put: one count for all programs, which each see a Gsi of their own. */
   readonly sending: { nextSlot: number };
+}
+
+/** The connection manager of one host. */
+export interface CmState {
+  readonly agent: CmAgent;
+  /** QP 1: another one after each failure of the RNIC. */
+  gsi: Gsi;
+}
+
+/** A device on which connections can be made. */
+export interface CmDevice extends Device {
+  readonly cm: CmState;
 }
 
 /**
@@ -89,9 +103,8 @@ export function receivedMessage(
 }
 
 /** The device's interface as a program's core sees it. */
-export function gsiOf(device: Device): Gsi {
-  const { gsi } = device.state;
-  assert(gsi !== undefined, "QP 1 is used before the device is open");
+export function gsiOf(device: CmDevice): Gsi {
+  const { gsi } = device.cm;
   return { ...gsi, qp: { ...gsi.qp, device }, cq: { ...gsi.cq, device } };
 }
 
@@ -106,7 +119,7 @@ function trace(gsi: Gsi, step: string, message: CmMessage): void {
 
 /**
  * Sends one datagram. Where the queue is full or the RNIC has failed it is dropped, as a datagram may
- * be: who wants an answer sends again.
+ * be: the sender of a request repeats it.
  */
 export function* sendMessage(
   gsi: Gsi,

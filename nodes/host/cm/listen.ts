@@ -36,15 +36,16 @@ import {
   wakeCm,
   withDepths,
 } from "./connection.ts";
-import { type Device, failed, type VerbError, verbError } from "../verbs/device.ts";
-import { gsiOf, sendMessage } from "./gsi.ts";
+import { failed, verbError } from "../verbs/device.ts";
+import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
-import { destroyQp, type Qp } from "../verbs/queue_pair.ts";
+import { destroyQp } from "../verbs/queue_pair.ts";
+import type { Qp, VerbError } from "../verbs/objects.ts";
 
 /** What a service does with what it listens for. */
 export interface Listener {
-  readonly device: Device;
+  readonly device: CmDevice;
   readonly queue: CmListener;
 }
 
@@ -68,7 +69,7 @@ export type ListenerEvent =
 
 /** Listens for connections to a service. EBUSY where another program of the host does. */
 export function listen(
-  device: Device,
+  device: CmDevice,
   service: string,
   options: { readonly retry?: Partial<CmRetry> } = {},
 ): Listener | VerbError {
@@ -76,12 +77,12 @@ export function listen(
   if (serviceId === undefined) {
     return verbError("EINVAL", `A service has 1 to 8 ASCII characters: ${service}`);
   }
-  if (device.state.cm.listeners.has(serviceId)) {
+  if (device.cm.agent.listeners.has(serviceId)) {
     return verbError("EBUSY", `Another program listens for ${service}`);
   }
   const retry = { ...RETRY, ...options.retry };
   const queue: CmListener = { serviceId, signal: `cm-listen:${service}`, retry, events: [] };
-  device.state.cm.listeners.set(serviceId, queue);
+  device.cm.agent.listeners.set(serviceId, queue);
   return { device, queue };
 }
 
@@ -184,10 +185,11 @@ export function* accept(
     return refusal("timeout", "The peer has given its request up meanwhile");
   }
   const message = repFor(qp, endpoint, { rqPsn, privateData: options.privateData ?? NO_DATA });
-  expectAnswer(device.state.cm, endpoint, { message, now: device.cpu.now, phase: "rep-sent" });
+  expectAnswer(device.cm.agent, endpoint, { message, now: device.cpu.now, phase: "rep-sent" });
   wakeCm(device);
   yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
-  return connectionOf(qp, endpoint, { qpn: req.localQpn, privateData: req.privateData });
+  const { localQpn: qpn, privateData } = req;
+  return connectionOf(device, qp, { endpoint, qpn, privateData });
 }
 
 function repFor(
@@ -230,6 +232,6 @@ function* rejectWith(
   const { endpoint } = request;
   const message = rejFor(endpoint.req!, why);
   const { now } = device.cpu;
-  closeEndpoint(device.state.cm, endpoint, { end: { kind: "rejected", message }, now });
+  closeEndpoint(device.cm.agent, endpoint, { end: { kind: "rejected", message }, now });
   yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
 }

@@ -4,27 +4,21 @@
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
-import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { Note } from "../../../fabric/audit.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { AddressMap } from "../memory/address_map.ts";
+import type { Buffer } from "../memory/address_map.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
-import { CoreWrites, PAY } from "./store_instructions.ts";
-import type { MemorySystem } from "../memory/memory_system.ts";
+import { CoreWrites, PAY, type StoreTarget } from "./store_instructions.ts";
 import type { Account } from "./processor.ts";
-import type { Buffer, Cpu, Source, Steps, ThreadContext } from "./program.ts";
+import type { Cpu, Source, Steps, Threads } from "./program.ts";
 import { notPlain } from "./report_data.ts";
 
-/** What a host lends to the programs on its cores. */
-export interface Machine {
-  readonly now: Time;
+/** What a host lends to the programs on its cores. `Context` is what a thread is given. */
+export interface Machine<Context> extends StoreTarget {
   readonly name: string;
   readonly addresses: Readonly<Record<string, number>>;
   readonly inputs: Readonly<Record<string, Uint8Array>>;
-  readonly memory: MemorySystem;
-  readonly map: AddressMap;
-  readonly timing: HostTiming;
   readonly processingPs: Time;
   readonly seed: number;
   readonly tracing: boolean;
@@ -41,7 +35,7 @@ export interface Machine {
   note(by: string, note: Note): void;
   spawn(
     thread: { readonly name: string; readonly order: number | undefined },
-    run: (context: ThreadContext) => Steps<void>,
+    run: (context: Context) => Steps<void>,
   ): void;
 }
 
@@ -55,22 +49,25 @@ function isMap(value: unknown): value is object {
  * @param program names the program's own stream of randomness, the account it owes time to, and the
  *   order by which it was started from outside, which its results carry.
  */
-export function createCpu(
-  machine: Machine,
+export function createCpu<Context>(
+  machine: Machine<Context>,
   program: { stream: string; account: Account; order?: number },
-): Cpu {
-  return new ProgramCpu(machine, program);
+): Cpu & Threads<Context> {
+  return new ProgramCore(machine, program);
 }
 
-class ProgramCpu implements Cpu {
-  readonly #machine: Machine;
+class ProgramCore<Context> implements Cpu, Threads<Context> {
+  readonly #machine: Machine<Context>;
   readonly #account: Account;
   readonly #stream: string;
   readonly #order: number | undefined;
   readonly #writes: CoreWrites;
   #rng: Rng | undefined;
 
-  constructor(machine: Machine, program: { stream: string; account: Account; order?: number }) {
+  constructor(
+    machine: Machine<Context>,
+    program: { stream: string; account: Account; order?: number },
+  ) {
     this.#machine = machine;
     this.#account = program.account;
     this.#stream = program.stream;
@@ -233,7 +230,7 @@ class ProgramCpu implements Cpu {
     this.#machine.map.free(memory);
   }
 
-  spawn(name: string, thread: (context: ThreadContext) => Steps<void>): void {
+  spawn(name: string, thread: (context: Context) => Steps<void>): void {
     // The stream is host, life and program: a thread's is its parent's and its own name.
     const own = this.#stream.split("/").slice(2).join("/");
     this.#machine.spawn({ name: `${own}/${name}`, order: this.#order }, thread);

@@ -7,8 +7,7 @@ import { assert, InvariantError } from "../../../fabric/base/assert.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { AddressMap } from "../memory/address_map.ts";
-import type { Source, Steps, Wait, Wake } from "./program.ts";
-import { stepsOf } from "./steps.ts";
+import { type Source, type Steps, stepsOf, type Wait, type Wake } from "./program.ts";
 
 /** What a program and its core share: `cpu.ts` adds to what is owed. */
 export interface Account {

@@ -8,6 +8,7 @@ import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { Note } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
+import type { Buffer } from "../memory/address_map.ts";
 
 /** What a program waits for. Made by {@link Cpu}'s generators only; programs `yield*` those. */
 export type Wait =
@@ -34,14 +35,6 @@ export type Wake = { readonly kind: "done" | "timeout"; readonly reply?: RnicRep
 
 /** A step of a program: yields waits, returns T. */
 export type Steps<T> = Generator<Wait, T, Wake>;
-
-/** A stretch of virtual memory that a program was given; pages are physical addresses. */
-export interface Buffer {
-  readonly address: number;
-  readonly length: number;
-  readonly pageBytes: number;
-  readonly pages: readonly number[];
-}
 
 /** A core, as the program on it sees it. All addresses are virtual; costs go to this core. */
 export interface Cpu {
@@ -102,30 +95,24 @@ export interface Cpu {
   /** The same, on pages that follow each other physically: for rings and queue information. */
   allocateContiguous(bytes: number): Buffer;
   /**
-   * Gives either back, by its first address: whoever asks for as many pages of its kind is given them. No
-   * region, ring or program may lead there any more: as of a use after free, nothing else tells.
+   * Gives either back, by its first address: the next allocation of as many pages of its kind may get
+   * them. No region, ring or program may refer to them any more: such a use after free is not detected.
    */
   free(memory: Pick<Buffer, "address">): void;
   /** The host's whole SCM, mapped once; what an earlier life made persistent is in it. */
   readonly scm: Buffer;
 
-  /**
-   * Starts another thread of this program, now, on the next core in turn. It has a {@link Cpu} of its own;
-   * memory and queues are the host's. A thread that fails is a failed program, and its parent goes on.
-   * @param name unique among the threads of this program.
-   */
-  spawn(name: string, thread: (context: ThreadContext) => Steps<void>): void;
   /** Bytes of a file named in the scenario, loaded before the run. Undefined where there is none. */
   input(path: string): Uint8Array | undefined;
   /**
-   * Progress or a result, for whoever started the run. Plain data only, of literals, arrays and bytes.
+   * Progress or a result, for the caller that started the run. Plain data only, of literals, arrays and bytes.
    * @throws TypeError for what is none (a Map, a class's, a function).
    */
   report(topic: string, value: unknown): void;
-  /** True where somebody wants notes: ask before building one. */
+  /** True where audit records are kept: ask before building one. */
   readonly noting: boolean;
   /**
-   * What this program is about to write into somebody's SCM and what it was told of it: the record by
+   * What this program is about to write into a host's SCM and what it was told of it: the record by
    * which `rack run` judges whether promises were kept (see fabric/audit.ts). Bytes are copied.
    */
   note(note: Note): void;
@@ -134,16 +121,34 @@ export interface Cpu {
   trace(step: TraceStep): void;
 }
 
-/** What every program on a host shares: made by the driver at boot, used through `verbs.ts`. */
-export interface ProgramContext {
-  readonly cpu: Cpu;
-  readonly options: Readonly<Record<string, unknown>>;
-  /** Shared by all programs of the host: the opened device (see verbs.ts). */
-  readonly device: import("../verbs.ts").Device;
+/** What a program's core can do besides: `Context` is what a thread of it is given. */
+export interface Threads<Context> {
+  /**
+   * Starts another thread of this program, now, on the next core in turn. It has a {@link Cpu} of its own;
+   * memory and queues are the host's. A thread that fails is a failed program, and its parent goes on.
+   * @param name unique among the threads of this program.
+   */
+  spawn(name: string, thread: (context: Context) => Steps<void>): void;
 }
 
-/** What a thread is given: its own core, and the device as it sees it. */
-export type ThreadContext = Pick<ProgramContext, "cpu" | "device">;
+/**
+ * The steps that a user's function answered.
+ * @param name what the function is, for the message.
+ * @throws TypeError where it was no generator function: a plain one, or `async`.
+ */
+export function stepsOf<T>(answered: Steps<T>, name: string): Steps<T> {
+  const { next, [Symbol.iterator]: iterator } = Object(answered) as Partial<Steps<T>>;
+  if (typeof next === "function" && typeof iterator === "function") return answered;
+  throw new TypeError(
+    `${name} must be a generator function, and none that is async: function* (context) { … }`,
+  );
+}
 
-/** A program: `export default function* (context) { … }` in a user's file. */
-export type Program = (context: ProgramContext) => Steps<void>;
+/** Signals that the host itself gives, and programs may wait for. */
+export const SIGNALS = {
+  /** The RNIC failed, or came back. */
+  busDown: "bus-down",
+  busUp: "bus-up",
+  /** An asynchronous event of the firmware was handled. */
+  rnicEvent: "rnic-event",
+} as const;

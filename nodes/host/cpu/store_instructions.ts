@@ -5,7 +5,9 @@
  */
 import { type Time, transferTime } from "../../../fabric/base/time.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
-import type { Machine } from "./cpu.ts";
+import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { AddressMap } from "../memory/address_map.ts";
+import type { MemorySystem } from "../memory/memory_system.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { Account } from "./processor.ts";
 import type { Steps, Wait } from "./program.ts";
@@ -14,6 +16,14 @@ import { storedBytes } from "../memory/write_combining.ts";
 /** Lets pass what is owed, and no more. */
 export const PAY: Wait = { kind: "time", at: 0 };
 
+/** The part of a host that these instructions use. */
+export interface StoreTarget {
+  readonly now: Time;
+  readonly memory: MemorySystem;
+  readonly map: AddressMap;
+  readonly timing: HostTiming;
+}
+
 /** A range of virtual memory. */
 interface Range {
   readonly address: number;
@@ -21,14 +31,14 @@ interface Range {
 }
 
 export class CoreWrites {
-  readonly #machine: Machine;
+  readonly #machine: StoreTarget;
   readonly #account: Account;
   /** Bytes after which a flush or stream lets time pass, so that a power failure can tear it. */
   readonly #chunkBytes: number;
   /** Whole lines that were to be written back since the last fence. */
   #pending: Range[] = [];
 
-  constructor(machine: Machine, account: Account) {
+  constructor(machine: StoreTarget, account: Account) {
     this.#machine = machine;
     this.#account = account;
     this.#chunkBytes = Math.ceil(machine.timing.iioDrainBytes / LINE_BYTES) * LINE_BYTES;

@@ -4,7 +4,6 @@
  * frames that do not follow each other, so that code which forgets to translate breaks at once.
  */
 import { assert } from "../../../fabric/base/assert.ts";
-import type { Buffer } from "../cpu/program.ts";
 
 export const SCM_BASE = 2 ** 40;
 export const VIRTUAL_DRAM_BASE = 0x7f00_0000_0000;
@@ -17,6 +16,14 @@ const SCM_PAGE_BYTES_MAX = 2 * 1024 * 1024;
 const SHUFFLE_FRAMES = 16;
 
 export type Memory = "dram" | "scm";
+
+/** Consecutive virtual memory that a program was given; pages are physical addresses. */
+export interface Buffer {
+  readonly address: number;
+  readonly length: number;
+  readonly pageBytes: number;
+  readonly pages: readonly number[];
+}
 
 /** A program's own mistake, as a signal would tell a process: the program ends, the host goes on. */
 export class AddressFault extends Error {

@@ -6,7 +6,6 @@ import type { DurableWrite } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { LINE_BYTES } from "./llc.ts";
 import type { MemoryLog } from "./memory_log.ts";
-import { PostedBytes } from "./posted_bytes.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
 import type { SparseBytes, Stick } from "./sparse_bytes.ts";
 
@@ -87,4 +86,62 @@ export class DurableRecord {
 export function wordsOf(from: number, to: number): number {
   const first = Math.floor(from / SCM_ATOMIC_BYTES), end = Math.ceil(to / SCM_ATOMIC_BYTES);
   return (1 << end) - (1 << first);
+}
+
+/** Consecutive bytes of SCM. */
+interface Segment {
+  readonly offset: number;
+  readonly data: Uint8Array;
+}
+
+/**
+ * Posted writes that the IIO holds, of a host whose IIO survives a power failure (domain `wsp`): they go
+ * on to memory in any case, after all that is there already.
+ */
+class PostedBytes {
+  /** Oldest first. */
+  #writes: Segment[] = [];
+
+  get isEmpty(): boolean {
+    return this.#writes.length === 0;
+  }
+
+  /** A write has arrived. `data` is kept and does not change. */
+  arrive(write: Segment): void {
+    this.#writes.push(write);
+  }
+
+  /** So many bytes of the oldest write are in memory. */
+  leave(length: number): void {
+    const { offset, data } = this.#writes[0]!;
+    if (length === data.length) this.#writes.shift();
+    else this.#writes[0] = { offset: offset + length, data: data.subarray(length) };
+  }
+
+  /** The parts of a segment that no posted write will be written over. */
+  uncovered({ offset, data }: Segment): Segment[] {
+    let parts: Segment[] = [{ offset, data }];
+    for (const write of this.#writes) {
+      parts = parts.flatMap((part) => without(part, write));
+    }
+    return parts;
+  }
+
+  /** Lays what is posted over the bytes that memory has from `offset`, in order. */
+  overlay(offset: number, bytes: Uint8Array): void {
+    for (const { offset: at, data } of this.#writes) {
+      const from = Math.max(at, offset), to = Math.min(at + data.length, offset + bytes.length);
+      if (from < to) bytes.set(data.subarray(from - at, to - at), from - offset);
+    }
+  }
+}
+
+function without(part: Segment, cover: Segment): Segment[] {
+  const end = part.offset + part.data.length, coverEnd = cover.offset + cover.data.length;
+  if (cover.offset >= end || coverEnd <= part.offset) return [part];
+  const rest: Segment[] = [];
+  const before = cover.offset - part.offset, after = coverEnd - part.offset;
+  if (before > 0) rest.push({ offset: part.offset, data: part.data.subarray(0, before) });
+  if (coverEnd < end) rest.push({ offset: coverEnd, data: part.data.subarray(after) });
+  return rest;
 }

@@ -5,12 +5,14 @@
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { type Memory, memoryOf, SCM_BASE } from "./address_map.ts";
-import { createDram, DRAM_BLOCK_BYTES } from "./dram.ts";
 import { Imc } from "./imc.ts";
 import { LINE_BYTES } from "./llc.ts";
 import { createScm, SCM_BLOCK_BYTES } from "./scm.ts";
-import type { ImageReader, SparseBytes, Stick } from "./sparse_bytes.ts";
+import { type ImageReader, SparseBytes, type Stick } from "./sparse_bytes.ts";
 import { XpBuffer } from "./xp_buffer.ts";
+
+/** Bytes that DRAM takes at once: one line. */
+const DRAM_BLOCK_BYTES = 64;
 
 export class PhysicalMemory {
   readonly dram: SparseBytes;
@@ -30,7 +32,7 @@ export class PhysicalMemory {
     this.#plan = plan;
     this.#dramLines = plan.dramBytes / LINE_BYTES;
     this.lines = this.#dramLines + plan.scmBytes / LINE_BYTES;
-    this.dram = createDram(plan.dramBytes);
+    this.dram = new SparseBytes(plan.dramBytes);
     this.scm = createScm(plan.scmBytes, content.image, content.stick);
     this.dramImc = new Imc({
       medium: this.dram,

@@ -7,14 +7,15 @@ import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
 import { connect } from "../cm/connect.ts";
 import { type Connection, disconnect, refused } from "../cm/connection.ts";
 import { accept, listen, waitEvent } from "../cm/listen.ts";
-import { type Cq, createCq, waitCompletion } from "../verbs/completion_queue.ts";
+import { createCq, waitCompletion } from "../verbs/completion_queue.ts";
 import { must } from "../verbs/device.ts";
 import { allocPd, regMr } from "../verbs/memory_region.ts";
 import { postSend, sge } from "../verbs/post.ts";
-import type { Mr } from "../verbs/memory_region.ts";
-import type { ProgramContext, Steps } from "../cpu/program.ts";
+import type { Steps } from "../cpu/program.ts";
 import { countOption, microsecondsOption, textOption } from "./common/options.ts";
 import { summarize } from "./common/summary.ts";
+import type { Cq, Mr } from "../verbs/objects.ts";
+import type { ProgramContext } from "../program_context.ts";
 
 const SERVICE = "sink";
 /** Private data of an answer: VA 8 B, rkey 4 B, length 4 B. */

@@ -1,6 +1,7 @@
 /** The connection manager as a program: the service that every host runs. */
 import { runCm } from "../cm/cm.ts";
-import type { ProgramContext, Steps } from "../cpu/program.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { ProgramContext } from "../program_context.ts";
 
 export function cm({ device }: ProgramContext): Steps<void> {
   return runCm(device);

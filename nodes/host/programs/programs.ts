@@ -1,5 +1,4 @@
 /** All shipped programs by the names that a scenario uses: for a rack in one process. */
-import type { Program } from "../cpu/program.ts";
 import { append } from "./append/append.ts";
 import { bulk, sink } from "./bulk.ts";
 import { cm } from "./cm.ts";
@@ -11,6 +10,7 @@ import { perftest } from "./perftest/client.ts";
 import { perftestServer } from "./perftest/server.ts";
 import { persistd } from "./persist/persistd.ts";
 import { put } from "./persist/put.ts";
+import type { Program } from "../program_context.ts";
 
 export const PROGRAMS: Readonly<Record<string, Program>> = {
   cm,

@@ -13,7 +13,8 @@
  */
 import type { TimedNote } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import type { Cpu, Program, Steps } from "../cpu/program.ts";
+import type { Cpu, Steps } from "../cpu/program.ts";
+import type { Program } from "../program_context.ts";
 
 /** What a recovery may do with a core: SCM is there, the device and the other hosts are not. */
 export type RecoveryCpu = Pick<

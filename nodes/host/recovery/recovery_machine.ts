@@ -7,15 +7,14 @@
  * during the recovery.
  */
 import type { PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
-import { AddressFault, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
+import { AddressFault, type Buffer, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
 import { survives } from "../memory/adr.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import { IN_ORDER, type MemoryLog } from "../memory/memory_log.ts";
-import type { Buffer, Steps, Wait, Wake } from "../cpu/program.ts";
+import { type Steps, stepsOf, type Wait, type Wake } from "../cpu/program.ts";
 import type { Recover, RecoveryCpu } from "./protocol.ts";
 import { notPlain } from "../cpu/report_data.ts";
 import { SCM_ATOMIC_BYTES } from "../memory/scm.ts";
-import { stepsOf } from "../cpu/steps.ts";
 
 /** Persistent memory that a recovery finds, and leaves. Offsets are into SCM. */
 export interface ColdImage {

@@ -6,9 +6,10 @@ import { assert } from "../../../fabric/base/assert.ts";
 import type { DurableWrite, Message, Node, Outputs, TraceStep } from "../../../fabric/node.ts";
 import type { HostPlan, HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import type { Device } from "../verbs/device.ts";
 import { createHost, type HostOptions } from "../host.ts";
-import type { Cpu, Program, Steps } from "../cpu/program.ts";
+import type { Cpu, Steps } from "../cpu/program.ts";
+import type { Program } from "../program_context.ts";
+import type { OpenDevice } from "../verbs.ts";
 
 /** Round numbers, each different, so that a test says which one it saw. */
 export const RIG_TIMING: HostTiming = {
@@ -196,8 +197,8 @@ function onCpu(program: CpuProgram): Program {
 
 /** A boot that opens nothing. */
 // deno-lint-ignore require-yield -- there is nothing to wait for
-export function* noDriver(cpu: Cpu): Steps<Device> {
-  return { cpu } as Device;
+export function* noDriver(cpu: Cpu): Steps<OpenDevice> {
+  return { cpu } as OpenDevice;
 }
 
 /** `length` bytes that differ from their neighbours and from those of another `salt`. */

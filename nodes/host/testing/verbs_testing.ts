@@ -9,9 +9,10 @@ import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { rngFor } from "../../../fabric/base/rng.ts";
 import { type Cqe, CQE_BYTES, encodeCqe, ownerBit } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Cq } from "../verbs/completion_queue.ts";
 import { rigPlan } from "./host_testing.ts";
-import type { Buffer, Cpu, Source, Steps, Wait, Wake } from "../cpu/program.ts";
+import type { Cpu, Source, Steps, Wait, Wake } from "../cpu/program.ts";
+import type { Cq } from "../verbs/objects.ts";
+import type { Buffer } from "../memory/address_map.ts";
 
 const DRAM_BASE = 0x7f00_0000_0000;
 const SCM_BASE = 0x6000_0000_0000;

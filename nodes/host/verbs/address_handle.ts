@@ -4,10 +4,8 @@
  * connected queue pairs the UDP source port can be chosen: `mlx5dv_modify_qp_udp_sport`.
  */
 import { sourcePortOfFlow } from "../../../fabric/wire/roce/udp.ts";
-import { refuseStale, type VerbError, verbError } from "./device.ts";
-import type { Pd } from "./memory_region.ts";
-import type { Steps } from "../cpu/program.ts";
-import { modifyQp, type Qp } from "./queue_pair.ts";
+import { refuseStale, verbError } from "./device.ts";
+import type { Ah, Pd, VerbError } from "./objects.ts";
 
 /** What ibv_ah_attr says of a global route; the GID is an IPv4-mapped address. */
 export interface AhOptions {
@@ -19,17 +17,6 @@ export interface AhOptions {
   readonly hopLimit?: number;
   /** 20 bits that choose the UDP source port; 0, the default: the two QPNs do (`rocev2.md` §1.1). */
   readonly flowLabel?: number;
-}
-
-/** ibv_ah. */
-export interface Ah {
-  readonly pd: Pd;
-  readonly address: number;
-  readonly trafficClass: number;
-  readonly hopLimit: number;
-  /** 0 where the QPNs choose it. */
-  readonly udpSourcePort: number;
-  readonly uses: { alive: boolean };
 }
 
 function isWithin(value: number, most: number): boolean {
@@ -88,15 +75,4 @@ export function refuseAh(pd: Pd, ah: Ah): string | undefined {
     return "The address handle is of another protection domain";
   }
   return undefined;
-}
-
-/**
- * All packets of a connected queue pair leave from this UDP port, so that a flow can be put on a path
- * of one's choice; 0 goes back to the computed one (`rocev2.md` §1.1). Only in RTS, else EINVAL.
- */
-export function* modifyQpUdpSport(
-  qp: Qp,
-  udpSourcePort: number,
-): Steps<VerbError | undefined> {
-  return yield* modifyQp(qp, { udpSourcePort });
 }

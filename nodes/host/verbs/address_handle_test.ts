@@ -6,21 +6,23 @@ import {
 } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { decodeSendWqe, type SendWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
-import {
-  type Ah,
-  createAh,
-  createAhFromWc,
-  destroyAh,
-  modifyQpUdpSport,
-} from "./address_handle.ts";
+import { createAh, createAhFromWc, destroyAh } from "./address_handle.ts";
 import { createCq } from "./completion_queue.ts";
-import { type Device, must } from "./device.ts";
-import { allocPd, deallocPd, type Pd, regMr } from "./memory_region.ts";
+import { must } from "./device.ts";
+import { allocPd, deallocPd, regMr } from "./memory_region.ts";
 import { attachMcast, detachMcast } from "./multicast.ts";
-import { postSend, type UdDestination } from "./post.ts";
-import { createQp, destroyQp, modifyQp, type Qp, type QpOptions, queryQp } from "./queue_pair.ts";
+import { postSend } from "./post.ts";
+import {
+  createQp,
+  destroyQp,
+  modifyQp,
+  modifyQpUdpSport,
+  type QpOptions,
+  queryQp,
+} from "./queue_pair.ts";
 import { openDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
+import type { Ah, Device, Pd, Qp, UdDestination } from "./objects.ts";
 
 const B = 0x0a00_0002, GROUP = 0xef01_0203;
 

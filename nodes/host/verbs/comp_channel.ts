@@ -5,16 +5,10 @@
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { CQE_BYTES, decodeCqe } from "../../../fabric/wire/host_bus/cqe.ts";
-import { type Cq, isThere } from "./completion_queue.ts";
-import { type Device, type VerbError, verbError } from "./device.ts";
+import { isThere } from "./completion_queue.ts";
+import { verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
-
-export interface CompChannel {
-  readonly device: Device;
-  /** MSI-X vector of its queues. */
-  readonly vector: number;
-  readonly cqs: Set<Cq>;
-}
+import type { CompChannel, Cq, Device, VerbError } from "./objects.ts";
 
 export function createCompChannel(device: Device): CompChannel {
   return { device, vector: device.state.nextVector++, cqs: new Set() };

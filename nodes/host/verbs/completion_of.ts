@@ -1,9 +1,8 @@
 /** A completion, from the entry in the ring to what its program is told (`rocev2.md` §4.1, §5.3). */
 import type { Cqe, CqeOpcode } from "../../../fabric/wire/host_bus/cqe.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
-import type { ReceiveOpcode, WorkCompletion } from "./completion_queue.ts";
-import type { Device } from "./device.ts";
-import { type Qp, retireRecv, retireSend } from "./queue_pair.ts";
+import type { Device, Qp, ReceiveOpcode, WorkCompletion } from "./objects.ts";
+import { retireRecv, retireSend } from "./rings.ts";
 
 /** Whether it is about a send queue. */
 export function isOfSend(cqe: Cqe): boolean {

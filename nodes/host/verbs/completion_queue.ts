@@ -3,21 +3,11 @@
  * RNIC writes entries by DMA; the host finds them by their owner bit and says rarely how far it is.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import {
-  type Cqe,
-  CQE_BYTES,
-  CQE_INVALID,
-  type CqeOpcode,
-  decodeCqe,
-  type WcStatus,
-} from "../../../fabric/wire/host_bus/cqe.ts";
+import { type Cqe, CQE_BYTES, CQE_INVALID, decodeCqe } from "../../../fabric/wire/host_bus/cqe.ts";
 import { CQ_ARM_OFFSET, encodeCqArm } from "../../../fabric/wire/host_bus/queue_information.ts";
-import type { VerifyVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
-import type { WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import {
   allocated,
   contiguous,
-  type Device,
   expectReply,
   failed,
   giveBack,
@@ -25,87 +15,23 @@ import {
   powerOfTwo,
   refuseStale,
   storePointer,
-  type VerbError,
   verbError,
 } from "./device.ts";
 import type { Source, Steps } from "../cpu/program.ts";
-import type { CompChannel } from "./comp_channel.ts";
 import { completionOf, isOfSend } from "./completion_of.ts";
-import { retireSlot, type Srq } from "./shared_receive_queue.ts";
+import type {
+  CompChannel,
+  Cq,
+  CqPlace,
+  Device,
+  EndedLife,
+  VerbError,
+  WorkCompletion,
+} from "./objects.ts";
+import { retireSlot } from "./rings.ts";
 
 /** Most entries of one completion queue. */
 export const CQ_ENTRIES_MAX = 1 << 20;
-
-export interface Cq {
-  readonly device: Device;
-  readonly cqn: number;
-  readonly epoch: number;
-  /** Virtual address of the ring and its entries, a power of two. */
-  address: number;
-  entries: number;
-  /** MSI-X vector of its events, null where it has none. */
-  readonly vector: number | null;
-  /** Other queues raise the same vector. */
-  readonly sharesVector: boolean;
-  readonly channel: CompChannel | undefined;
-  readonly place: CqPlace;
-}
-
-/** How far the host is. */
-interface CqPlace {
-  readonly queue: number;
-  stamp: Time;
-  /** Entries taken since the queue was made, and the part of them that space 3 tells. */
-  taken: number;
-  told: number;
-  /** Queue pairs that complete here. */
-  users: number;
-  /** What {@link reqNotifyCq} has asked for and no event has answered. */
-  armed: "no" | "solicited" | "any";
-  /** Events that were got and not acknowledged. */
-  unacknowledged: number;
-  /** Extended polling: whether a session is open, and its completion. */
-  polling: boolean;
-  current: WorkCompletion | undefined;
-  /** The ring is being replaced: nobody takes anything. */
-  resizing: boolean;
-  /** Queue pairs that were reset or destroyed, whose completions of before are to be passed over. */
-  readonly ended: Map<number, EndedLife>;
-}
-
-/** A life of a queue pair that has ended. */
-interface EndedLife {
-  /** Position from which on completions are of a later one. */
-  readonly before: number;
-  /** Where the slots of its receives go back to. */
-  readonly srq: Srq | undefined;
-}
-
-/** What a receive has completed with. */
-export type ReceiveOpcode = Exclude<CqeOpcode, "requester" | "requester-error" | "resize">;
-
-/**
- * ibv_wc. After an error only wrId, status, opcode and qpNum mean anything; of VERIFY_ERR, after which
- * the queue pair goes on, `verify` too.
- */
-export interface WorkCompletion {
-  readonly wrId: number;
-  readonly status: WcStatus;
-  /** What was asked for (a send's opcode), or what arrived. */
-  readonly opcode: WqeOpcode | ReceiveOpcode;
-  readonly qpNum: number;
-  /** Of receives, READs and persisted ranges. */
-  readonly byteLen: number;
-  /** Immediate data; of `recv-invalidate` the key that the peer has invalidated. */
-  readonly immData: number;
-  /** P-25, P-26: PSN and destination VA of a persistent write, and of the RECV it consumed. */
-  readonly psn: number;
-  readonly va: number;
-  /** Source queue pair of a UD receive. */
-  readonly srcQp: number;
-  /** V-01: what became of a verified write; absent of all else, and where no answer has come. */
-  readonly verify?: VerifyVerdict;
-}
 
 export interface CqOptions {
   /** Completions that may wait at once, at least 1; rounded up. */

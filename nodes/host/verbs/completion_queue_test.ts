@@ -4,23 +4,17 @@ import {
   CQ_ARM_OFFSET,
   decodeCqArm,
   decodeSpace3,
+  encodeSpace1,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
-import {
-  type Cq,
-  createCq,
-  destroyCq,
-  pollCq,
-  reqNotifyCq,
-  waitCompletion,
-} from "./completion_queue.ts";
+import { createCq, destroyCq, pollCq, reqNotifyCq, waitCompletion } from "./completion_queue.ts";
 import { getCqEvent } from "./comp_channel.ts";
-import { type Device, failed, must, type VerbError } from "./device.ts";
-import { allocPd, type Mr, regMr } from "./memory_region.ts";
-import { postRecv, postSend, type SendRequest, sge } from "./post.ts";
-import { createQp, destroyQp, modifyQp, type Qp, queryQp } from "./queue_pair.ts";
-import { encodeSpace1 } from "../../../fabric/wire/host_bus/queue_information.ts";
+import { failed, must } from "./device.ts";
+import { allocPd, regMr } from "./memory_region.ts";
+import { postRecv, postSend, sge } from "./post.ts";
+import { createQp, destroyQp, modifyQp, queryQp } from "./queue_pair.ts";
 import { openDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
+import type { Cq, Device, Mr, Qp, SendRequest, VerbError } from "./objects.ts";
 
 let rig: VerbsRig, device: Device, cq: Cq, mr: Mr, qp: Qp;
 

@@ -3,7 +3,7 @@
  * programs of the host share. Read `verbs.ts` for what a program calls.
  */
 import { assert } from "../../../fabric/base/assert.ts";
-import type { HostPlan, HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import {
   encodeSpace3,
   SPACE1_BYTES,
@@ -15,24 +15,11 @@ import type {
   RnicEvent,
   RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Time } from "../../../fabric/base/time.ts";
-import { OutOfMemory } from "../memory/address_map.ts";
+import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { type Buffer, OutOfMemory } from "../memory/address_map.ts";
 import { survives } from "../memory/adr.ts";
-import type { CmAgent } from "../cm/cm_agent.ts";
-import type { Gsi } from "../cm/gsi.ts";
-import type { Mr, Pd } from "./memory_region.ts";
-import type { Buffer, Cpu, Steps } from "../cpu/program.ts";
-import type { Qp } from "./queue_pair.ts";
-import type { Verbs } from "../verbs.ts";
-
-/** errno names as libibverbs returns them. */
-export type Errno = "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT" | "EFAULT";
-
-/** "The verb said no": nothing has changed. `reason` says what was found and what was expected. */
-export interface VerbError {
-  readonly errno: Errno;
-  readonly reason: string;
-}
+import { type Cpu, SIGNALS, type Steps } from "../cpu/program.ts";
+import type { Device, DeviceOptions, DeviceState, Errno, VerbError } from "./objects.ts";
 
 export function verbError(errno: Errno, reason: string): VerbError {
   return { errno, reason };
@@ -52,73 +39,6 @@ export class ProgramError extends Error {
 export function must<T>(answer: T | VerbError): T {
   if (failed(answer)) throw new ProgramError(`${answer.errno}: ${answer.reason}`);
   return answer;
-}
-
-/** When data goes into the WQE itself instead of being fetched by DMA (Q-02). */
-export type InlineRule =
-  /** Every payload of at most `bytes`. */
-  | { readonly by: "size"; readonly bytes: number }
-  /** Payloads of these operations, of at most `bytes`. */
-  | { readonly by: "type"; readonly opcodes: readonly string[]; readonly bytes: number }
-  /** Only where the work request says so. */
-  | { readonly by: "program" };
-
-export interface DeviceOptions {
-  /** Q-06: a doorbell names the queue only, or carries the write pointer as well. */
-  readonly doorbell?: "number" | "pointer";
-  /** Q-02: what queue pairs do unless they say otherwise. Size threshold 220 B by default. */
-  readonly inline?: InlineRule;
-}
-
-/** What all programs of one host share. */
-export interface DeviceState {
-  readonly timing: HostTiming;
-  readonly completion: "poll" | "interrupt";
-  readonly doorbell: "number" | "pointer";
-  readonly inline: InlineRule;
-  /** Virtual addresses of the three spaces of queue information (Q-04). */
-  readonly space1: number;
-  readonly space2: number;
-  readonly space3: number;
-  readonly queues: number;
-  readonly persistence: PersistencePlan;
-  /** IPv4 address, MAC and largest path MTU of the port. */
-  readonly address: number;
-  readonly mac: number;
-  readonly mtu: number;
-  readonly queuePairs: Map<number, Qp>;
-  /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
-  readonly pds: Map<number, Pd>;
-  readonly regions: Map<number, Mr>;
-  /** Asynchronous events that no program has taken. */
-  readonly asyncEvents: RnicEvent[];
-  readonly cm: CmAgent;
-  /**
-   * First addresses of the memory that the RNIC uses, by whose it is: a queue's ring, a space of queue
-   * information. Given back once: when its queue is destroyed, or all when the RNIC has failed and is back.
-   */
-  readonly held: Map<object, number>;
-  /** QP 1, once `openDevice` has made it. */
-  gsi: Gsi | undefined;
-  /** Counts how often the device was opened: what an earlier one made is gone. */
-  epoch: number;
-  nextPd: number;
-  nextVector: number;
-}
-
-/** An opened device, as one program sees it: what it does through it is paid by `cpu`. */
-export interface Device {
-  readonly cpu: Cpu;
-  readonly state: DeviceState;
-  /** Everything a program can call, so that its file need import types only. */
-  readonly verbs: Verbs;
-  /** May give queue pairs controlled Q_Keys, those with bit 31 set: the driver may, programs may not. */
-  readonly privileged?: true;
-}
-
-/** The same device for a program on another core. */
-export function deviceOn(device: Device, cpu: Cpu): Device {
-  return { cpu, state: device.state, verbs: device.verbs };
 }
 
 /** Refuses what was made before the RNIC failed and came back: its numbers may be another's now. */
@@ -160,7 +80,7 @@ function flushOf({ domain }: HostPlan, flow: 1 | 2): PersistencePlan["flush"] {
 export function* initDevice(
   cpu: Cpu,
   plan: HostPlan,
-  options: DeviceOptions & { readonly cm: CmAgent },
+  options: DeviceOptions,
 ): Steps<DeviceState> {
   const queues = plan.queues;
   const space1 = cpu.allocateContiguous(queues * SPACE1_BYTES);
@@ -194,9 +114,7 @@ export function* initDevice(
     pds: new Map(),
     regions: new Map(),
     asyncEvents: [],
-    cm: options.cm,
     held,
-    gsi: undefined,
     epoch: 0,
     nextPd: 1,
     nextVector: 0,
@@ -258,4 +176,34 @@ export function storePointer(
   const address = device.state.space3 + queue.queue * SPACE3_BYTES;
   device.cpu.store(address, encodeSpace3({ pointer, stamp: queue.stamp }));
   return queue.stamp;
+}
+
+/** Events that tell that their queue pair is in ERR. */
+const ENDS_QUEUE_PAIR: ReadonlySet<RnicEvent["type"]> = new Set([
+  "QP_FATAL",
+  "QP_REQ_ERR",
+  "QP_ACCESS_ERR",
+  "QP_LAST_WQE_REACHED",
+]);
+
+/** Takes note of an asynchronous event of the firmware. */
+export function handleEvent(device: Device, event: RnicEvent): void {
+  device.state.asyncEvents.push(event);
+  if (!ENDS_QUEUE_PAIR.has(event.type) || !("qpn" in event)) return;
+  const qp = device.state.queuePairs.get(event.qpn);
+  if (qp !== undefined) qp.life.state = "err";
+}
+
+/** ibv_get_async_event: the oldest event that no program has taken, of any program's object; waits for one. */
+export function* getAsyncEvent(
+  device: Device,
+  options: { readonly deadline?: Time } = {},
+): Steps<RnicEvent | "timeout"> {
+  const { cpu, state } = device;
+  for (;;) {
+    const event = state.asyncEvents.shift();
+    if (event !== undefined) return event;
+    const how = yield* cpu.waitSignal(SIGNALS.rnicEvent, options.deadline ?? NEVER);
+    if (how === "timeout" && state.asyncEvents.length === 0) return "timeout";
+  }
 }

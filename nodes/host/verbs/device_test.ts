@@ -1,12 +1,12 @@
 import { deepStrictEqual as same, ok, strictEqual as equal, throws } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { failed, ProgramError } from "./device.ts";
+import { failed, handleEvent, ProgramError } from "./device.ts";
 import { allocPd, deregMr, regMr } from "./memory_region.ts";
 import { createCq } from "./completion_queue.ts";
 import { gsiOf, sendMessage } from "../cm/gsi.ts";
-import { SIGNALS } from "../host.ts";
-import { handleEvent, openDevice, reopenDevice } from "../verbs.ts";
+import { openDevice, reopenDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
+import { SIGNALS } from "../cpu/program.ts";
 
 describe("openDevice", () => {
   it("Q-04: lays the three spaces out for K queues, each in one piece", () => {
@@ -47,8 +47,8 @@ describe("openDevice", () => {
     const rig = new VerbsRig();
     const device = rig.run(openDevice(rig, rig.plan));
     equal(rig.sent("create-qp")[0]!.qpn, 1);
-    equal(device.state.gsi!.qp.life.state, "rts");
-    ok(device.state.gsi!.qp.rq.requests > 64);
+    equal(device.cm.gsi.qp.life.state, "rts");
+    ok(device.cm.gsi.qp.rq.requests > 64);
     equal(rig.registers.length, 1);
   });
 
@@ -69,7 +69,7 @@ describe("openDevice without a card", () => {
     const waits: string[] = [];
     for (let step = steps.next({ kind: "done" });; step = steps.next({ kind: "done" })) {
       if (step.done) {
-        equal(step.value.state.gsi!.qp.qpn, 1);
+        equal(step.value.cm.gsi.qp.qpn, 1);
         break;
       }
       waits.push(step.value.kind);

@@ -2,9 +2,10 @@
  * Extended polling: `ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll` and the readers of the current
  * completion. It takes the same completions as `pollCq`, one at a time.
  */
-import { type Cq, takeCompletions, type WorkCompletion } from "./completion_queue.ts";
-import { type VerbError, verbError } from "./device.ts";
+import { takeCompletions } from "./completion_queue.ts";
+import { verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
+import type { Cq, VerbError, WorkCompletion } from "./objects.ts";
 
 /** Makes the next completion the current one, without letting time pass. */
 function advance(cq: Cq): VerbError | undefined {

@@ -5,39 +5,10 @@ import {
   type RegionChange,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
-import {
-  type Device,
-  expectReply,
-  failed,
-  inTime,
-  refuseStale,
-  type VerbError,
-  verbError,
-} from "./device.ts";
-import type { Buffer, Steps } from "../cpu/program.ts";
-
-/** ibv_access_flags by name. */
-export type Access = keyof typeof ACCESS;
-
-export interface Pd {
-  readonly device: Device;
-  readonly handle: number;
-  readonly epoch: number;
-  /** Regions and queue pairs that live in it. */
-  readonly uses: { count: number; alive: boolean };
-}
-
-/** What it says changes with {@link reregMr}; keys stay. */
-export interface Mr {
-  pd: Pd;
-  /** First byte, in the program's and (as VA) in the peer's view. */
-  address: number;
-  length: number;
-  readonly lkey: number;
-  readonly rkey: number;
-  /** By {@link ACCESS}'s numbers. */
-  access: number;
-}
+import { expectReply, failed, inTime, refuseStale, verbError } from "./device.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { Access, Device, Mr, Pd, VerbError } from "./objects.ts";
+import type { Buffer } from "../memory/address_map.ts";
 
 export interface RegionOptions {
   readonly access: readonly Access[];
@@ -275,4 +246,20 @@ export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
   mr.pd.uses.count--;
   device.state.regions.delete(mr.lkey);
   return undefined;
+}
+
+/** The protection domain with this handle, as this context's. ENOENT where there is none. */
+export function importPd(device: Device, handle: number): Pd | VerbError {
+  const pd = device.state.pds.get(handle);
+  if (pd === undefined) return verbError("ENOENT", `There is no protection domain ${handle}`);
+  return { ...pd, device };
+}
+
+/** The domain's region with this key, as that of the importing context's domain. */
+export function importMr(pd: Pd, lkey: number): Mr | VerbError {
+  const mr = pd.device.state.regions.get(lkey);
+  if (mr === undefined || mr.pd.handle !== pd.handle) {
+    return verbError("ENOENT", `The protection domain has no region ${lkey}`);
+  }
+  return { ...mr, pd };
 }

@@ -1,18 +1,11 @@
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { type Device, failed, must, type VerbError } from "./device.ts";
-import {
-  type Access,
-  allocPd,
-  deallocPd,
-  deregMr,
-  type Pd,
-  regMr,
-  reregMr,
-} from "./memory_region.ts";
+import { failed, must } from "./device.ts";
+import { allocPd, deallocPd, deregMr, regMr, reregMr } from "./memory_region.ts";
 import { openDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
+import type { Access, Device, Pd, VerbError } from "./objects.ts";
 
 let rig: VerbsRig, device: Device, pd: Pd;
 

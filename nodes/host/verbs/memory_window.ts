@@ -6,36 +6,10 @@
  */
 import { refuseAccess, type WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { BindOperands } from "../../../fabric/wire/host_bus/wqe.ts";
-import { expectReply, failed, refuseStale, type VerbError, verbError } from "./device.ts";
-import { type Access, accessBits, type Mr, type Pd } from "./memory_region.ts";
-import { type PostError, postSend } from "./post.ts";
+import { expectReply, failed, refuseStale, verbError } from "./device.ts";
+import { accessBits } from "./memory_region.ts";
 import type { Steps } from "../cpu/program.ts";
-import type { Qp } from "./queue_pair.ts";
-
-export interface Mw {
-  readonly pd: Pd;
-  readonly type: WindowType;
-  /** Of the newest binding; what is posted to bind it has changed it at once. */
-  rkey: number;
-  readonly uses: { alive: boolean };
-}
-
-/** ibv_mw_bind_info: which part of a region, and what a peer may do there. */
-export interface MwBindInfo {
-  readonly mr: Mr;
-  /** Within the region; its beginning by default. */
-  readonly offset?: number;
-  /** Bytes; up to the region's end by default. 0 unbinds a window of type 1. */
-  readonly length?: number;
-  /** Remote rights; `zeroBased`: the window's addresses count from 0 (type 2). */
-  readonly access: readonly Access[];
-}
-
-/** What a `bind-mw` request binds: window, key (its index with another variant), range. */
-export interface MwBind extends MwBindInfo {
-  readonly mw: Mw;
-  readonly rkey: number;
-}
+import type { Mw, MwBind, Pd, VerbError } from "./objects.ts";
 
 /** The key with its variant, the low byte, one further. */
 export function incRkey(rkey: number): number {
@@ -89,20 +63,4 @@ export function bindOperands({ rkey, mr, offset = 0, length, access }: MwBind): 
     length: length ?? mr.length - offset,
     access: accessBits(access),
   };
-}
-
-export interface BindOptions extends MwBindInfo {
-  readonly wrId?: number;
-  readonly signaled?: boolean;
-}
-
-/**
- * Binds a window of type 1 under a new key, or to nothing (`length` 0), by a work request of the queue
- * pair: the key is good for what is posted afterwards. EINVAL for a window of type 2.
- */
-export function* bindMw(qp: Qp, mw: Mw, options: BindOptions): Steps<PostError | undefined> {
-  if (mw.type !== 1) return { ...verbError("EINVAL", "Type 2 is bound by a post"), bad: 0 };
-  const { wrId = 0, signaled = true, ...info } = options;
-  const bind = { ...info, mw, rkey: incRkey(mw.rkey) };
-  return yield* postSend(qp, { opcode: "bind-mw", wrId, signaled, bind });
 }

@@ -1,8 +1,8 @@
 /** Multicast groups of UD queue pairs: `ibv_attach_mcast`, `ibv_detach_mcast`. */
 import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
-import { expectReply, failed, refuseStale, type VerbError, verbError } from "./device.ts";
+import { expectReply, failed, refuseStale, verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
-import type { Qp } from "./queue_pair.ts";
+import type { Qp, VerbError } from "./objects.ts";
 
 /**
  * The queue pair gets a copy of each datagram to the group (IPv4, 224/4), once however often it is

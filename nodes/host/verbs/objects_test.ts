@@ -1,21 +1,20 @@
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { decodeSrqWqe } from "../../../fabric/wire/host_bus/srq_wqe.ts";
-import { getAsyncEvent } from "./async_event.ts";
-import { COMP_VECTORS, type Cq, createCq } from "./completion_queue.ts";
-import { importMr, importPd, openContext } from "./context.ts";
-import { type Device, failed, must, type VerbError } from "./device.ts";
+import { COMP_VECTORS, createCq } from "./completion_queue.ts";
+import { failed, getAsyncEvent, handleEvent, must } from "./device.ts";
 import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./extended_cq.ts";
-import { adviseMr, allocPd, deallocPd, type Mr, type Pd, regMr } from "./memory_region.ts";
-import { allocMw, bindMw, deallocMw, incRkey } from "./memory_window.ts";
-import { postRecv, postSend, type SendRequest, sge } from "./post.ts";
-import { createQp, destroyQp, type Qp } from "./queue_pair.ts";
-import { createSrq, destroySrq, postSrqRecv, type Srq } from "./shared_receive_queue.ts";
-import { handleEvent, openDevice } from "../verbs.ts";
+import { adviseMr, allocPd, deallocPd, importMr, importPd, regMr } from "./memory_region.ts";
+import { allocMw, deallocMw, incRkey } from "./memory_window.ts";
+import { bindMw, postRecv, postSend, sge } from "./post.ts";
+import { createQp, destroyQp } from "./queue_pair.ts";
+import { createSrq, destroySrq, postSrqRecv } from "./shared_receive_queue.ts";
+import { openContext, type OpenDevice, openDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import { wrAbort, wrAdd, wrComplete, wrStart } from "./work_batch.ts";
+import type { Cq, Mr, Pd, Qp, SendRequest, Srq, VerbError } from "./objects.ts";
 
-let rig: VerbsRig, device: Device, pd: Pd, cq: Cq, mr: Mr, qp: Qp;
+let rig: VerbsRig, device: OpenDevice, pd: Pd, cq: Cq, mr: Mr, qp: Qp;
 
 beforeEach(() => {
   rig = new VerbsRig();

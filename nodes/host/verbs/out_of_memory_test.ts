@@ -2,15 +2,16 @@
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { OutOfMemory } from "../memory/address_map.ts";
-import { type Cq, createCq, pollCq } from "./completion_queue.ts";
-import { type Device, failed, must } from "./device.ts";
-import { allocPd, deallocPd, type Pd } from "./memory_region.ts";
+import { createCq, pollCq } from "./completion_queue.ts";
+import { failed, must } from "./device.ts";
+import { allocPd, deallocPd } from "./memory_region.ts";
 import type { Steps } from "../cpu/program.ts";
 import { createQp } from "./queue_pair.ts";
 import { resizeCq } from "./resize_cq.ts";
 import { createSrq } from "./shared_receive_queue.ts";
 import { openDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
+import type { Cq, Device, Pd } from "./objects.ts";
 
 let rig: VerbsRig, device: Device, pd: Pd, cq: Cq;
 

@@ -4,8 +4,8 @@ import {
   decodePersistRanges,
   PERSIST_RANGE_BYTES,
 } from "../../../fabric/wire/host_bus/persist_ranges.ts";
-import type { WorkCompletion } from "./completion_queue.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
+import type { WorkCompletion } from "./objects.ts";
 
 /** Bytes of memory that a peer has written. */
 export interface DirtyRange {

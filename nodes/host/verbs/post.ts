@@ -2,14 +2,8 @@
  * The data path: `ibv_post_send`, `ibv_post_recv`. A post writes WQEs and the write pointer to host
  * memory and rings one doorbell; the RNIC is never called (Q-05, Q-06).
  */
-import type { Time } from "../../../fabric/base/time.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
-import {
-  DOORBELL_OFFSET,
-  encodeDoorbell,
-} from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { QpState } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { VerifyLevel } from "../../../fabric/wire/roce/verify_eth.ts";
 import {
   encodeRecvWqe,
   encodeSendWqe,
@@ -19,86 +13,28 @@ import {
   type UdAddress,
   type VerifyOperands,
   WQE_UNIT_BYTES,
-  type WqeOpcode,
   wqeUnits,
 } from "../../../fabric/wire/host_bus/wqe.ts";
-import type { Ah } from "./address_handle.ts";
-import { type Device, storePointer, type VerbError, verbError } from "./device.ts";
-import type { Mr } from "./memory_region.ts";
-import { bindOperands, type MwBind } from "./memory_window.ts";
+import { verbError } from "./device.ts";
+import { bindOperands, incRkey } from "./memory_window.ts";
 import type { Steps } from "../cpu/program.ts";
-import type { Qp, SendRing } from "./queue_pair.ts";
 import { NO_SGES, payloadBytes, refuseSend, SHAPES } from "./refuse_send.ts";
-
-/** ibv_send_wr. */
-export interface SendRequest {
-  readonly opcode: Exclude<WqeOpcode, "nop">;
-  /** Comes back in the completion; 0 by default. */
-  readonly wrId?: number;
-  /** Where the payload is, or where a READ or an atomic puts its answer. */
-  readonly sges?: readonly Sge[];
-  /** Q-02: data goes into the WQE (true), or is fetched by DMA (false), whatever the rule says. */
-  readonly inline?: boolean;
-  /** Whether success makes a completion; true by default. Failure always does. */
-  readonly signaled?: boolean;
-  readonly solicited?: boolean;
-  /** Waits for earlier READs and atomics of this queue pair. */
-  readonly fence?: boolean;
-  /** Immediate, key to invalidate, or, for `persistence-ack`, the PSN that is persistent (P-26). */
-  readonly immediate?: number;
-  readonly remote?: { readonly va: number; readonly rkey: number };
-  readonly atomic?: { readonly swapAdd: bigint; readonly compare: bigint };
-  /** Of `flush` (ibv_wr_flush): what of the remote memory, and how far it is to come. */
-  readonly flush?: FlushRequest;
-  /** Of `write-verify`: how far its data is to be checked. */
-  readonly verify?: VerifyRequest;
-  /** Of `bind-mw`: which part of which region gets which key. */
-  readonly bind?: MwBind;
-  readonly ud?: UdDestination;
-}
-
-/** Where a UD send goes: `wr.ud` of ibv_send_wr. */
-export interface UdDestination {
-  readonly ah: Ah;
-  /** 0xFFFFFF where the handle names a multicast group. */
-  readonly qpn: number;
-  /** The receiver's; with bit 31 set the sending queue pair's own Q_Key stands in for it. */
-  readonly qKey: number;
-}
-
-/** Arguments of ibv_wr_flush beside the remote address and its key. */
-export interface FlushRequest {
-  /** IBV_FLUSH_GLOBAL: visible to every observer there. IBV_FLUSH_PERSISTENT: survives power loss. */
-  readonly placement: readonly ("global" | "persistent")[];
-  /** IBV_FLUSH_RANGE: `length` bytes from the remote address. IBV_FLUSH_MR: all of its region. */
-  readonly selectivity: "range" | "mr";
-  /** Bytes of the range; 0 by default. */
-  readonly length?: number;
-}
-
-/** How a `write-verify` is to be checked; the peer must let it (`remoteWriteVerify`). */
-export interface VerifyRequest {
-  /**
-   * V-04: `none` answers when the data has been written; `check` writes nothing whose CRC is wrong;
-   * `verify` also reads back and compares; `verify-crc` compares by the CRC of what it has read.
-   */
-  readonly level: VerifyLevel;
-  /** V-09: the answer also says that the data survives a power failure; false by default. */
-  readonly persist?: boolean;
-  /** CRC-32 of the data as the program has it; the RNIC computes one unless given. */
-  readonly crc?: number;
-}
-
-/** ibv_recv_wr. */
-export interface RecvRequest {
-  readonly wrId?: number;
-  readonly sges: readonly Sge[];
-}
-
-/** The post stopped at request number `bad`; the earlier ones are posted (`rocev2.md` §4.3). */
-export interface PostError extends VerbError {
-  readonly bad: number;
-}
+import type {
+  Device,
+  FlushRequest,
+  Mr,
+  Mw,
+  MwBindInfo,
+  PostError,
+  Qp,
+  RecvRequest,
+  SendRequest,
+  SendRing,
+  UdDestination,
+  VerbError,
+  VerifyRequest,
+} from "./objects.ts";
+import { postAll } from "./rings.ts";
 
 /** The part of a region that a request uses. */
 export function sge(mr: Mr, offset = 0, length = mr.length - offset): Sge {
@@ -246,44 +182,6 @@ export function postSend(
   return postAll(requests, { device, ring: sq, enqueue: (request) => enqueueSend(qp, request) });
 }
 
-/** Puts requests into a ring up to the first that is refused, and rings once for those before it. */
-export function* postAll<Request extends object>(
-  requests: Request | readonly Request[],
-  to: {
-    readonly device: Device;
-    readonly ring: Parameters<typeof ringDoorbell>[1];
-    readonly enqueue: (request: Request) => VerbError | undefined;
-  },
-): Steps<PostError | undefined> {
-  const { device, ring, enqueue } = to;
-  const list = Array.isArray(requests) ? requests as readonly Request[] : [requests as Request];
-  let posted = 0;
-  let error: PostError | undefined;
-  for (const request of list) {
-    const wrong = enqueue(request);
-    if (wrong !== undefined) {
-      error = { ...wrong, bad: posted };
-      break;
-    }
-    posted++;
-  }
-  if (posted > 0) yield* ringDoorbell(device, ring);
-  return error;
-}
-
-/** The new write pointer in space 3, then the doorbell (`rocev2.md` §5.2: in this order). */
-export function* ringDoorbell(
-  device: Device,
-  queue: { readonly queue: number; readonly write: number; stamp: Time },
-): Steps<void> {
-  const pointer = queue.write;
-  const stamp = storePointer(device, queue, pointer);
-  const doorbell = device.state.doorbell === "pointer"
-    ? { queue: queue.queue, write: { pointer, stamp } }
-    : { queue: queue.queue };
-  yield* device.cpu.registerWrite(DOORBELL_OFFSET, encodeDoorbell(doorbell));
-}
-
 function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
   const { rq, device } = qp;
   if (qp.life.state === "reset") {
@@ -324,4 +222,20 @@ export function postRecv(
     ring: rq,
     enqueue: (request) => enqueueRecv(qp, request),
   });
+}
+
+export interface BindOptions extends MwBindInfo {
+  readonly wrId?: number;
+  readonly signaled?: boolean;
+}
+
+/**
+ * Binds a window of type 1 under a new key, or to nothing (`length` 0), by a work request of the queue
+ * pair: the key is good for what is posted afterwards. EINVAL for a window of type 2.
+ */
+export function* bindMw(qp: Qp, mw: Mw, options: BindOptions): Steps<PostError | undefined> {
+  if (mw.type !== 1) return { ...verbError("EINVAL", "Type 2 is bound by a post"), bad: 0 };
+  const { wrId = 0, signaled = true, ...info } = options;
+  const bind = { ...info, mw, rkey: incRkey(mw.rkey) };
+  return yield* postSend(qp, { opcode: "bind-mw", wrId, signaled, bind });
 }

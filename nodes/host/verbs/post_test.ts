@@ -7,13 +7,14 @@ import {
 } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { decodeRecvWqe, decodeSendWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { createAh } from "./address_handle.ts";
-import { type Cq, createCq, pollCq } from "./completion_queue.ts";
-import { type Device, type DeviceOptions, must } from "./device.ts";
-import { allocPd, type Mr, type Pd, regMr } from "./memory_region.ts";
-import { postRecv, postSend, type SendRequest, sge } from "./post.ts";
-import { createQp, type Qp, type QpOptions } from "./queue_pair.ts";
+import { createCq, pollCq } from "./completion_queue.ts";
+import { must } from "./device.ts";
+import { allocPd, regMr } from "./memory_region.ts";
+import { postRecv, postSend, sge } from "./post.ts";
+import { createQp, type QpOptions } from "./queue_pair.ts";
 import { openDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
+import type { Cq, Device, DeviceOptions, Mr, Pd, Qp, SendRequest } from "./objects.ts";
 
 let rig: VerbsRig, device: Device, pd: Pd, cq: Cq, mr: Mr, qp: Qp;
 

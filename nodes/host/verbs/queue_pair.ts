@@ -2,8 +2,6 @@
  * Queue pairs: `ibv_create_qp`, `ibv_modify_qp`, `ibv_query_qp`, `ibv_destroy_qp`, and the driver's
  * record of what lies in their rings. Posting is in `post.ts`.
  */
-import { fail } from "../../../fabric/base/assert.ts";
-import type { Time } from "../../../fabric/base/time.ts";
 import { decodeSpace1, SPACE1_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import type {
@@ -12,89 +10,37 @@ import type {
   QpState,
   QpType,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import {
-  MAX_INLINE_BYTES,
-  MAX_SGE,
-  WQE_UNIT_BYTES,
-  type WqeOpcode,
-} from "../../../fabric/wire/host_bus/wqe.ts";
-import { type Cq, endLife } from "./completion_queue.ts";
+import { MAX_INLINE_BYTES, MAX_SGE, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
+import { endLife } from "./completion_queue.ts";
 import {
   allocated,
   contiguous,
-  type Device,
   expectReply,
   failed,
   giveBack,
-  type InlineRule,
   inTime,
   powerOfTwo,
   refuseStale,
   storePointer,
-  type VerbError,
   verbError,
 } from "./device.ts";
-import type { Pd } from "./memory_region.ts";
 import type { Steps } from "../cpu/program.ts";
-import { retireSlot, type Srq } from "./shared_receive_queue.ts";
+import type {
+  Cq,
+  Device,
+  InlineRule,
+  Pd,
+  Qp,
+  QpCaps,
+  RecvRing,
+  Ring,
+  SendRing,
+  Srq,
+  VerbError,
+} from "./objects.ts";
 
 /** A WQE's position comes back in 16 bits. */
 const RING_UNITS_MAX = 1 << 16;
-
-/** What the driver knows of one ring. Positions are units from its start. */
-interface Ring {
-  readonly queue: number;
-  stamp: Time;
-  readonly address: number;
-  /** Units, a power of two; at most depth − 1 are filled. */
-  readonly depth: number;
-  /** Most work requests outstanding. */
-  readonly requestsMax: number;
-  /** Last unit filled, oldest unit not yet retired. */
-  write: number;
-  tail: number;
-  /** Units filled and work requests outstanding. */
-  used: number;
-  requests: number;
-  /** By position of a WQE's first unit. */
-  readonly wrIds: number[];
-}
-
-export interface SendRing extends Ring {
-  readonly units: Uint8Array;
-  readonly opcodes: WqeOpcode[];
-}
-
-export interface RecvRing extends Ring {
-  /** Bytes of one receive WQE. */
-  readonly stride: number;
-}
-
-export interface Qp {
-  readonly device: Device;
-  readonly pd: Pd;
-  readonly qpn: number;
-  readonly type: QpType;
-  readonly sendCq: Cq;
-  readonly recvCq: Cq;
-  readonly sq: SendRing;
-  /** Without a unit to fill where receives come from `srq`. */
-  readonly rq: RecvRing;
-  readonly srq: Srq | undefined;
-  /** As far as the driver has seen; {@link queryQp} looks. */
-  readonly life: { state: QpState; attributes: QpAttributes };
-  readonly caps: QpCaps;
-}
-
-export interface QpCaps {
-  readonly maxSendWr: number;
-  readonly maxRecvWr: number;
-  readonly maxSendSge: number;
-  readonly maxRecvSge: number;
-  readonly maxInline: number;
-  readonly inline: InlineRule;
-  readonly persistCompletion: "persistence" | "reception";
-}
 
 export interface QpOptions {
   readonly type: QpType;
@@ -342,35 +288,13 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   return undefined;
 }
 
-/** What a completion has retired: the newest of the work requests it stands for. */
-export interface Retired {
-  readonly wrId: number;
-  readonly opcode: WqeOpcode;
-}
-
-/** Frees the WQE at `index` and all earlier ones, which completed unsignalled (`rocev2.md` §5.3). */
-export function retireSend(qp: Qp, index: number): Retired {
-  const { sq } = qp;
-  for (;;) {
-    if (sq.requests === 0) {
-      fail(`QP ${qp.qpn}: completion of WQE ${index}, which is not outstanding`);
-    }
-    const at = sq.tail;
-    const units = sq.units[at]!;
-    sq.tail = (at + units) % sq.depth;
-    sq.used -= units;
-    sq.requests--;
-    if (at === index) return { wrId: sq.wrIds[at]!, opcode: sq.opcodes[at]! };
-  }
-}
-
-/** Frees the receive WQE at `index`: they complete in order, those of a shared queue in any. */
-export function retireRecv(qp: Qp, index: number): Retired {
-  const { rq, srq } = qp;
-  if (srq !== undefined) return { wrId: retireSlot(srq, index), opcode: "nop" };
-  if (rq.requests === 0 || rq.tail !== index) fail(`QP ${qp.qpn}: RECV ${index} is not the oldest`);
-  rq.tail = (index + 1) % rq.depth;
-  rq.used--;
-  rq.requests--;
-  return { wrId: rq.wrIds[index]!, opcode: "nop" };
+/**
+ * All packets of a connected queue pair leave from this UDP port, so that a flow can be put on a path
+ * of one's choice; 0 goes back to the computed one (`rocev2.md` §1.1). Only in RTS, else EINVAL.
+ */
+export function* modifyQpUdpSport(
+  qp: Qp,
+  udpSourcePort: number,
+): Steps<VerbError | undefined> {
+  return yield* modifyQp(qp, { udpSourcePort });
 }

@@ -5,8 +5,7 @@ import { isVerifiable, VERIFY_BYTES_MAX } from "../../../fabric/wire/roce/verify
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
 import { refuseAh } from "./address_handle.ts";
 import { refuseBind } from "./memory_window.ts";
-import type { FlushRequest, SendRequest, VerifyRequest } from "./post.ts";
-import type { Qp } from "./queue_pair.ts";
+import type { FlushRequest, Qp, SendRequest, VerifyRequest } from "./objects.ts";
 
 interface Shape {
   readonly types: readonly QpType[];

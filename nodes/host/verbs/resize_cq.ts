@@ -11,7 +11,7 @@ import {
   encodeCqe,
   ownerBit,
 } from "../../../fabric/wire/host_bus/cqe.ts";
-import { type Cq, CQ_ENTRIES_MAX, resizedSignal, ringEntries } from "./completion_queue.ts";
+import { CQ_ENTRIES_MAX, resizedSignal, ringEntries } from "./completion_queue.ts";
 import {
   allocated,
   contiguous,
@@ -19,10 +19,11 @@ import {
   failed,
   refuseStale,
   storePointer,
-  type VerbError,
   verbError,
 } from "./device.ts";
-import type { Buffer, Steps } from "../cpu/program.ts";
+import type { Steps } from "../cpu/program.ts";
+import type { Cq, VerbError } from "./objects.ts";
+import type { Buffer } from "../memory/address_map.ts";
 
 /** The closing entry is behind the firmware's reply by one write's way to memory, some microseconds. */
 const CLOSE_PATIENCE_PS: Time = 1_000 * PS_PER_US;

@@ -1,19 +1,20 @@
 /** Memory of rings: given back when the queue is gone, or was never made. */
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
-import { type Cq, createCq, destroyCq, isThere, pollCq } from "./completion_queue.ts";
-import { type Device, failed, must, type VerbError } from "./device.ts";
-import { allocPd, deallocPd, type Pd } from "./memory_region.ts";
+import { createCq, destroyCq, isThere, pollCq } from "./completion_queue.ts";
+import { failed, must } from "./device.ts";
+import { allocPd, deallocPd } from "./memory_region.ts";
 import { postRecv, postSend } from "./post.ts";
-import { createQp, destroyQp, type Qp } from "./queue_pair.ts";
+import { createQp, destroyQp } from "./queue_pair.ts";
 import { resizeCq } from "./resize_cq.ts";
 import { createSrq, destroySrq } from "./shared_receive_queue.ts";
-import { openDevice, reopenDevice } from "../verbs.ts";
+import { type OpenDevice, openDevice, reopenDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
+import type { Cq, Pd, Qp, VerbError } from "./objects.ts";
 
 const UNREACHABLE = { status: "error", errno: "EINVAL", reason: "the bus link is down" } as const;
 
-let rig: VerbsRig, device: Device, pd: Pd, cq: Cq, given: Map<number, number>;
+let rig: VerbsRig, device: OpenDevice, pd: Pd, cq: Cq, given: Map<number, number>;
 
 beforeEach(() => {
   rig = new VerbsRig();

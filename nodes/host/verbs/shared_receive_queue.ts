@@ -4,14 +4,11 @@
  * in any order, so each WQE names the slot that its completion brings back, and a slot that is free
  * again is used again; the ring itself only ever goes forward.
  */
-import { assert } from "../../../fabric/base/assert.ts";
-import type { Time } from "../../../fabric/base/time.ts";
 import { encodeSrqWqe, SRQ_SEGMENT_BYTES } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import { MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
 import {
   allocated,
   contiguous,
-  type Device,
   expectReply,
   failed,
   giveBack,
@@ -19,47 +16,14 @@ import {
   powerOfTwo,
   refuseStale,
   storePointer,
-  type VerbError,
   verbError,
 } from "./device.ts";
-import type { Pd } from "./memory_region.ts";
-import { postAll, type PostError, type RecvRequest } from "./post.ts";
 import type { Steps } from "../cpu/program.ts";
+import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } from "./objects.ts";
+import { postAll } from "./rings.ts";
 
 /** Most WQEs of one queue: a slot has 16 bits and the ring is a power of two. */
 const SRQ_WR_MAX = 2 ** 15;
-
-export interface SrqOptions {
-  /** Receives that may be posted and not completed. */
-  readonly maxWr: number;
-  /** Elements of one receive; 1 by default. */
-  readonly maxSge?: number;
-}
-
-export interface Srq {
-  readonly device: Device;
-  /** Memory of the receives is looked up here, whatever the queue pairs' domains are. */
-  readonly pd: Pd;
-  readonly srqn: number;
-  readonly caps: Required<SrqOptions>;
-  readonly ring: SrqRing;
-  /** Queue pairs that take from it. */
-  readonly uses: { count: number; alive: boolean };
-}
-
-interface SrqRing {
-  readonly queue: number;
-  stamp: Time;
-  readonly address: number;
-  readonly depth: number;
-  readonly stride: number;
-  /** Last unit filled. */
-  write: number;
-  /** Slots that no posted receive has. */
-  readonly free: number[];
-  /** By slot; undefined where the slot is free. */
-  readonly wrIds: (number | undefined)[];
-}
 
 /** Makes a shared receive queue. EINVAL for sizes that it cannot have. */
 export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> {
@@ -189,13 +153,4 @@ export function postSrqRecv(
 ): Steps<PostError | undefined> {
   const { device, ring } = srq;
   return postAll(requests, { device, ring, enqueue: (request) => enqueue(srq, request) });
-}
-
-/** A completion has brought the slot back. @returns the receive's number. */
-export function retireSlot(srq: Srq, slot: number): number {
-  const wrId = srq.ring.wrIds[slot];
-  assert(wrId !== undefined, `SRQ ${srq.srqn}: slot ${slot} is not outstanding`);
-  srq.ring.wrIds[slot] = undefined;
-  srq.ring.free.push(slot);
-  return wrId;
 }

@@ -4,8 +4,9 @@
  * refused by the RNIC, with nothing changed.
  */
 import { SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
-import { type Device, expectReply, failed, type VerbError, verbError } from "./device.ts";
+import { expectReply, failed, verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
+import type { Device, VerbError } from "./objects.ts";
 
 /** Bytes of a queue's entry in space 2, from `offset` on. */
 export interface Space2Change {

@@ -2,19 +2,20 @@
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { SPACE3_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
-import { type Cq, createCq, waitCompletion } from "./completion_queue.ts";
-import { type Device, failed, must } from "./device.ts";
-import { allocPd, type Mr, type Pd, regMr } from "./memory_region.ts";
-import { allocMw, incRkey, type Mw } from "./memory_window.ts";
-import { postSend, type SendRequest, sge } from "./post.ts";
-import { createQp, type Qp } from "./queue_pair.ts";
+import { createCq, waitCompletion } from "./completion_queue.ts";
+import { failed, must } from "./device.ts";
+import { allocPd, regMr } from "./memory_region.ts";
+import { allocMw, incRkey } from "./memory_window.ts";
+import { postSend, sge } from "./post.ts";
+import { createQp } from "./queue_pair.ts";
 import { resizeCq } from "./resize_cq.ts";
-import { createSrq, postSrqRecv, type Srq } from "./shared_receive_queue.ts";
-import { openDevice, reopenDevice } from "../verbs.ts";
+import { createSrq, postSrqRecv } from "./shared_receive_queue.ts";
+import { type OpenDevice, openDevice, reopenDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
 import { wrAdd, wrComplete, wrStart } from "./work_batch.ts";
+import type { Cq, Mr, Mw, Pd, Qp, SendRequest, Srq } from "./objects.ts";
 
-let rig: VerbsRig, device: Device, pd: Pd, cq: Cq, mr: Mr;
+let rig: VerbsRig, device: OpenDevice, pd: Pd, cq: Cq, mr: Mr;
 
 beforeEach(() => {
   rig = new VerbsRig();

@@ -2,10 +2,11 @@
  * Batches of sends: `ibv_wr_start`, `ibv_wr_…`, `ibv_wr_complete`, `ibv_wr_abort` (`rocev2.md` §4.3). What
  * is set is never refused at once; one fault anywhere, and nothing of the batch is posted.
  */
-import { type VerbError, verbError } from "./device.ts";
-import { enqueueSend, ringDoorbell, type SendRequest } from "./post.ts";
+import { verbError } from "./device.ts";
+import { enqueueSend } from "./post.ts";
 import type { Steps } from "../cpu/program.ts";
-import type { Qp, SendRing } from "./queue_pair.ts";
+import type { Qp, SendRequest, SendRing, VerbError } from "./objects.ts";
+import { ringDoorbell } from "./rings.ts";
 
 export interface WorkBatch {
   readonly qp: Qp;

@@ -10,15 +10,16 @@ import {
 } from "../../../fabric/wire/roce/verify_eth.ts";
 import { ACCESS, type QpType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { decodeSendWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
-import { type Cq, createCq, pollCq } from "./completion_queue.ts";
+import { createCq, pollCq } from "./completion_queue.ts";
 import { prepareQp } from "../cm/connection.ts";
-import { type Device, must } from "./device.ts";
+import { must } from "./device.ts";
 import { endPoll, nextPoll, startPoll, wcFlags, wcRead } from "./extended_cq.ts";
-import { allocPd, type Mr, type Pd, regMr } from "./memory_region.ts";
-import { postSend, type SendRequest, sge, type VerifyRequest } from "./post.ts";
-import { createQp, type Qp } from "./queue_pair.ts";
+import { allocPd, regMr } from "./memory_region.ts";
+import { postSend, sge } from "./post.ts";
+import { createQp } from "./queue_pair.ts";
 import { openDevice } from "../verbs.ts";
 import { VerbsRig } from "../testing/verbs_testing.ts";
+import type { Cq, Device, Mr, Pd, Qp, SendRequest, VerifyRequest } from "./objects.ts";
 
 const BYTES = 4096;
 let rig: VerbsRig, device: Device, pd: Pd, cq: Cq, mr: Mr, qp: Qp;

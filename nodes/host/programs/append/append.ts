@@ -5,9 +5,8 @@
 import { assert } from "../../../../fabric/base/assert.ts";
 import { failed } from "../../verbs/device.ts";
 import { regMr } from "../../verbs/memory_region.ts";
-import { postSend, type SendRequest, sge } from "../../verbs/post.ts";
-import type { ProgramContext, Steps } from "../../cpu/program.ts";
-import type { WorkCompletion } from "../../verbs/completion_queue.ts";
+import { postSend, sge } from "../../verbs/post.ts";
+import type { Steps } from "../../cpu/program.ts";
 import {
   type Append,
   type AppendOptions,
@@ -42,6 +41,8 @@ import {
 } from "../persist/persist_client.ts";
 import { encodeMessage, HEADER_BYTES, METHODS, POLICIES } from "../common/persist_protocol.ts";
 import { type RingPlace, wordTailBytes } from "../common/persist_tails.ts";
+import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
+import type { ProgramContext } from "../../program_context.ts";
 
 /** Requests of an update at most, over all its rounds; `wrId` is this times the update, and which. */
 const REQUESTS_MAX = 4;

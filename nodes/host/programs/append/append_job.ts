@@ -4,12 +4,12 @@
  *   0    tail: how many records there are, 8 B big-endian, written as one word
  *   64   record 0, record 1, …
  */
-import type { Mr } from "../../verbs/memory_region.ts";
 import type { Cpu } from "../../cpu/program.ts";
 import type { CompoundPlan, CompoundRequest, Update } from "./compound_methods.ts";
 import { madeUpBytes } from "../common/made_up.ts";
 import type { PersistClient, Region } from "../persist/persist_client.ts";
 import type { Method } from "../common/persist_protocol.ts";
+import type { Mr } from "../../verbs/objects.ts";
 
 export const TAIL_BYTES = 8;
 /** Where the first record is: the tail shares its cache line with nothing. */

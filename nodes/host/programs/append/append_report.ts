@@ -1,9 +1,9 @@
 /** What an `append` says of itself: steps of the ladder, notes, and its result. */
 import type { Time } from "../../../../fabric/base/time.ts";
-import type { SendRequest } from "../../verbs/post.ts";
 import { type Append, rangeOf, recordOf, tailOf } from "./append_job.ts";
 import type { CompoundRequest } from "./compound_methods.ts";
 import { summarize } from "../common/summary.ts";
+import type { SendRequest } from "../../verbs/objects.ts";
 
 /** Numbers of an update's two writes in notes. */
 const RECORD_NOTE = 0, TAIL_NOTE = 1;

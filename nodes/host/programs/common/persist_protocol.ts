@@ -5,7 +5,6 @@
  *   type 1, why, flow or alone 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
  */
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Access } from "../../verbs/memory_region.ts";
 import {
   decodeDepositTail,
   decodeRing,
@@ -17,6 +16,7 @@ import {
   type RingPlace,
   type Word,
 } from "./persist_tails.ts";
+import type { Access } from "../../verbs/objects.ts";
 
 export const SERVICE = "persist";
 

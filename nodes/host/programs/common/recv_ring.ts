@@ -11,11 +11,12 @@
  * hold, in whatever state, all that came later: {@link replay} stores of them what is whole, up to the
  * first that is missing. In DRAM there is no word, and nothing to rely on.
  */
-import type { Buffer, Cpu, Steps } from "../../cpu/program.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
 import { decodeDeposit, DEPOSIT_BYTES } from "./pending_message.ts";
 import { decodeMessage } from "./persist_protocol.ts";
 import type { Deposit } from "./persist_tails.ts";
 import { createObject, objectAt, ringObjects, type ScmDirectory } from "./scm_directory.ts";
+import type { Buffer } from "../../memory/address_map.ts";
 
 /** Where the slots begin; they share no line with the word. */
 const SLOTS_AT = 64;

@@ -4,10 +4,10 @@ import { AddressMap } from "../../memory/address_map.ts";
 import { type ColdMachine, runRecovery } from "../../recovery/recovery_machine.ts";
 import type { Cpu } from "../../cpu/program.ts";
 import { encodeDeposit } from "./pending_message.ts";
-import type { Server } from "../persist/persistd_client.ts";
-import { type ClientMemory, freeMemory } from "../persist/persistd_memory.ts";
+import { freeMemory } from "../persist/persistd_memory.ts";
 import { beginEpoch, createRing, findRings, type RecvRing, replay } from "./recv_ring.ts";
 import { createObject, openDirectory } from "./scm_directory.ts";
+import type { ClientMemory, Server } from "../persist/persistd_state.ts";
 
 const { scm } = new AddressMap({ dramBytes: 4096, scmBytes: 2 ** 18 });
 

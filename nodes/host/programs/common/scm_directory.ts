@@ -8,7 +8,8 @@
  *   128 B each  CRC 4, generation 4, offset 8, length 8, name's bytes 1, name ≤ 96
  */
 import { CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.ts";
-import type { Buffer, Cpu, Steps } from "../../cpu/program.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
+import type { Buffer } from "../../memory/address_map.ts";
 
 /** Bytes of SCM that the directory takes. */
 export const DIRECTORY_BYTES = 64 * 1024;

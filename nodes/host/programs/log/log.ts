@@ -6,7 +6,7 @@
  * One client at a time: a second one would not be kept from writing.
  */
 import type { Time } from "../../../../fabric/base/time.ts";
-import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import type { Steps } from "../../cpu/program.ts";
 import { ProgramError } from "../../verbs/device.ts";
 import { madeUpBytes } from "../common/made_up.ts";
 import { countOption } from "../common/options.ts";
@@ -24,6 +24,7 @@ import { MADE_UP, readLogOptions } from "./log_options.ts";
 import { noteAnew, reportOf, tell, Told } from "./log_report.ts";
 import { type LogPlan, planLog } from "./plan.ts";
 import { serveReplica } from "./replica.ts";
+import type { ProgramContext } from "../../program_context.ts";
 
 /**
  * The program. Options: `to` (hosts), `quorum` (most of them), `file` or `bytes` (16 KiB of made-up

@@ -1,6 +1,5 @@
 /** Options of the replicated log's programs. */
 import { ProgramError } from "../../verbs/device.ts";
-import type { ProgramContext } from "../../cpu/program.ts";
 import {
   countOption,
   microsecondsOption,
@@ -10,6 +9,7 @@ import {
 } from "../common/options.ts";
 import { METHODS } from "../common/persist_protocol.ts";
 import type { LogOptions } from "./log_job.ts";
+import type { ProgramContext } from "../../program_context.ts";
 
 /** Stands for the file where there is none. */
 export const MADE_UP = "made-up";

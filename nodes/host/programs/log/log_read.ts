@@ -1,11 +1,12 @@
 /** Reads a replicated log back: the payloads of its records, from as many replicas as it takes. */
-import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import type { Steps } from "../../cpu/program.ts";
 import { countOption, microsecondsOption, textOption, wordOption } from "../common/options.ts";
 import { isFailure } from "../persist/persist_client.ts";
 import { chooseLog, payloadsOf, readQuorum } from "./layout.ts";
 import { hostsOption, quorumOption, recordOption } from "./log_options.ts";
 import { RECORD_BYTES } from "./plan.ts";
 import { fetchLog, type FoundLog } from "./segments.ts";
+import type { ProgramContext } from "../../program_context.ts";
 
 /**
  * The program. Options: `from` (all replicas), `quorum` of the log (most of them), `name` (log),

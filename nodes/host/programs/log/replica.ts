@@ -9,8 +9,8 @@
 import { NEVER, type Time } from "../../../../fabric/base/time.ts";
 import { OutOfMemory } from "../../memory/address_map.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
-import { postSend, type SendRequest } from "../../verbs/post.ts";
-import type { Steps, ThreadContext } from "../../cpu/program.ts";
+import { postSend } from "../../verbs/post.ts";
+import type { Steps } from "../../cpu/program.ts";
 import {
   type Failure,
   isFailure,
@@ -27,6 +27,8 @@ import { slotBytes } from "./layout.ts";
 import { changed, type LogJob, readsNeeded, type Replica } from "./log_job.ts";
 import { type LogPlan, RECORD_BYTES } from "./plan.ts";
 import { fetchLog, type Segment, segmentName, segmentOf } from "./segments.ts";
+import type { SendRequest } from "../../verbs/objects.ts";
+import type { ThreadContext } from "../../program_context.ts";
 
 /** Serves the replica until its connection ends, or the client does. */
 export function* serveReplica(

@@ -3,11 +3,11 @@
  * slots follow in others, so that nothing that is durable is ever moved. What is in a segment counts only
  * where all slots before it hold records.
  */
-import type { Device } from "../../verbs/device.ts";
 import { fetchObject } from "../persist/get.ts";
 import { type ClientOptions, type Failure, isFailure } from "../persist/persist_client.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { claimedEpoch, claimedRecordBytes, type LogScan, scanLog, slotBytes } from "./layout.ts";
+import type { CmDevice } from "../../cm/gsi.ts";
 
 /** A READ of what is found. */
 const READ_BYTES = 4096;
@@ -53,7 +53,7 @@ export interface LogFetch extends Omit<ClientOptions, "to" | "terms"> {
 
 /** Reads a replica's log, with a connection for each object. {@link NO_LOG} where it has none. */
 export function* fetchLog(
-  device: Device,
+  device: CmDevice,
   { recordBytes: otherwise, name, ...rest }: LogFetch,
 ): Steps<FoundLog | Failure> {
   const segments: number[] = [];

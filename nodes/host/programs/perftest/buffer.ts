@@ -2,12 +2,13 @@
  * Memory of one end of a perftest: for each queue pair a place to send from and, a cycle of lines on,
  * a place to receive in.
  */
-import { allocated, type Device, must, ProgramError } from "../../verbs/device.ts";
-import { allocPd, type Mr, type Pd, regMr } from "../../verbs/memory_region.ts";
+import { allocated, must, ProgramError } from "../../verbs/device.ts";
+import { allocPd, regMr } from "../../verbs/memory_region.ts";
 import { sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
 import type { Sge } from "../../../../fabric/wire/host_bus/wqe.ts";
 import type { Memory, RemotePlace } from "./terms.ts";
+import type { Device, Mr, Pd } from "../../verbs/objects.ts";
 
 const LINE_BYTES = 64;
 

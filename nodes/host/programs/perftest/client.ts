@@ -5,9 +5,9 @@
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { type Connection, disconnect, refused, RETRY } from "../../cm/connection.ts";
 import { connect, PATH_MTUS, type PathMtu } from "../../cm/connect.ts";
-import { type Cq, createCq } from "../../verbs/completion_queue.ts";
-import { type Device, must, ProgramError } from "../../verbs/device.ts";
-import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import { createCq } from "../../verbs/completion_queue.ts";
+import { must, ProgramError } from "../../verbs/device.ts";
+import type { Steps } from "../../cpu/program.ts";
 import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
 import { makeBuffer, recvPlace, type TestBuffer } from "./buffer.ts";
 import {
@@ -33,6 +33,9 @@ import {
   RX_DEPTH,
   SERVICE,
 } from "./terms.ts";
+import type { Cq, Device } from "../../verbs/objects.ts";
+import type { ProgramContext } from "../../program_context.ts";
+import type { CmDevice } from "../../cm/gsi.ts";
 
 /** What the client is asked to do. */
 interface Job {
@@ -125,7 +128,7 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
   cpu.report("result", result);
 }
 
-function jobOf(device: Device, options: Options): Job {
+function jobOf(device: CmDevice, options: Options): Job {
   const test = wordOption(options, "test", { of: PERFTESTS });
   const kind = PERFTEST[test];
   const size = countOption(options, "size", { least: 1, otherwise: kind.bytes });
@@ -183,7 +186,7 @@ interface Begun {
 }
 
 function* open(
-  device: Device,
+  device: CmDevice,
   job: Job,
   of: Omit<Begun, "job" | "lanes">,
 ): Steps<Lane[]> {
@@ -196,7 +199,7 @@ function* open(
 
 /** Connects a queue pair; a host that is booting still, or its server, is asked again. */
 function* openLane(
-  device: Device,
+  device: CmDevice,
   job: Job,
   of: Omit<Begun, "job" | "lanes"> & { readonly index: number },
 ): Steps<Lane> {
@@ -232,7 +235,7 @@ function* openLane(
 }
 
 function* measure(
-  device: Device,
+  device: CmDevice,
   begun: Begun,
   tell: (share: number) => void,
 ): Steps<PerftestRow> {

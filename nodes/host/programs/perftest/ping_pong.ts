@@ -4,13 +4,13 @@
  * of one WRITE become visible in their order.
  */
 import type { Time } from "../../../../fabric/base/time.ts";
-import { type Cq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { waitCompletion } from "../../verbs/completion_queue.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
-import { postRecv, postSend, type SendRequest } from "../../verbs/post.ts";
+import { postRecv, postSend } from "../../verbs/post.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
-import type { Qp } from "../../verbs/queue_pair.ts";
 import { recvSge, sendSge, type TestBuffer } from "./buffer.ts";
 import { PERFTEST, type PerftestName, type RemotePlace, RX_DEPTH } from "./terms.ts";
+import type { Cq, Qp, SendRequest } from "../../verbs/objects.ts";
 
 /** One queue pair of a latency test, at either end. */
 export interface LatencyEnd {

@@ -2,21 +2,20 @@
  * perftest's server: answers the clients of other hosts, one test after the other. It takes part only in
  * a ping-pong, and where SENDs need receives.
  */
-import type { Connection } from "../../cm/connection.ts";
-import { disconnect, refused } from "../../cm/connection.ts";
-import { type Cq, createCq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { type Connection, disconnect, refused } from "../../cm/connection.ts";
+import { createCq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { failed, must, ProgramError, verbError } from "../../verbs/device.ts";
 import {
-  type Device,
-  failed,
-  must,
-  ProgramError,
-  type VerbError,
-  verbError,
-} from "../../verbs/device.ts";
-import { accept, listen, type Listener, listening, nextEvent, reject } from "../../cm/listen.ts";
-import type { ConnectRequest } from "../../cm/listen.ts";
+  accept,
+  type ConnectRequest,
+  listen,
+  type Listener,
+  listening,
+  nextEvent,
+  reject,
+} from "../../cm/listen.ts";
 import { postRecv } from "../../verbs/post.ts";
-import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import type { Steps } from "../../cpu/program.ts";
 import { resizeCq } from "../../verbs/resize_cq.ts";
 import { makeBuffer, recvPlace, recvSge, type TestBuffer } from "./buffer.ts";
 import { IDLE_PS } from "./client.ts";
@@ -31,6 +30,8 @@ import {
   RX_DEPTH,
   SERVICE,
 } from "./terms.ts";
+import type { Cq, Device, VerbError } from "../../verbs/objects.ts";
+import type { ProgramContext } from "../../program_context.ts";
 
 interface Server {
   readonly device: Device;

@@ -3,13 +3,13 @@
  * {@link CQ_MODERATION} messages, times of posts and completions kept for the two figures.
  */
 import type { Time } from "../../../../fabric/base/time.ts";
-import { type Cq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { waitCompletion } from "../../verbs/completion_queue.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
-import { postSend, type SendRequest } from "../../verbs/post.ts";
+import { postSend } from "../../verbs/post.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
-import type { Qp } from "../../verbs/queue_pair.ts";
 import { sendSge, type TestBuffer } from "./buffer.ts";
 import { CQ_MODERATION, PERFTEST, type PerftestName, type RemotePlace } from "./terms.ts";
+import type { Cq, Qp, SendRequest } from "../../verbs/objects.ts";
 
 export interface StreamQp {
   readonly qp: Qp;

@@ -1,8 +1,6 @@
 /** Reads an object of another host's SCM by READs, and hands its bytes to whoever started the run. */
-import type { Device } from "../../verbs/device.ts";
-import type { Mr } from "../../verbs/memory_region.ts";
-import { postSend, type SendRequest, sge } from "../../verbs/post.ts";
-import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import { postSend, sge } from "../../verbs/post.ts";
+import type { Steps } from "../../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { countOption, microsecondsOption, textOption, wordOption } from "../common/options.ts";
 import {
@@ -19,6 +17,9 @@ import {
   releaseClient,
 } from "./persist_client.ts";
 import { summarize } from "../common/summary.ts";
+import type { Mr, SendRequest } from "../../verbs/objects.ts";
+import type { ProgramContext } from "../../program_context.ts";
+import type { CmDevice } from "../../cm/gsi.ts";
 
 interface Get {
   readonly client: PersistClient;
@@ -93,7 +94,7 @@ export interface FetchOptions extends Omit<ClientOptions, "to" | "terms"> {
 
 /** All bytes of another host's object. Gives back all that it has taken. */
 export function* fetchObject(
-  device: Device,
+  device: CmDevice,
   options: FetchOptions,
 ): Steps<Uint8Array<ArrayBuffer> | Failure> {
   const { from, name, messageBytes, depth, ...rest } = options;

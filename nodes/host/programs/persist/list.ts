@@ -1,7 +1,8 @@
 /** Lists the objects in another host's SCM. */
-import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import type { Steps } from "../../cpu/program.ts";
 import { countOption, microsecondsOption, textOption } from "../common/options.ts";
 import { ask, closeClient, isFailure, openClient } from "./persist_client.ts";
+import type { ProgramContext } from "../../program_context.ts";
 
 /** The program. Option: `from`; `attempts`, `pauseUs`, `idleUs` as in `put`. Reports `result`. */
 export function* list({ cpu, device, options }: ProgramContext): Steps<void> {

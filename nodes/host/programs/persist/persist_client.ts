@@ -5,26 +5,12 @@
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { connect } from "../../cm/connect.ts";
 import { type Connection, disconnect, type Refusal, refused } from "../../cm/connection.ts";
-import {
-  type Cq,
-  createCq,
-  destroyCq,
-  waitCompletion,
-  type WorkCompletion,
-} from "../../verbs/completion_queue.ts";
-import { type Device, failed } from "../../verbs/device.ts";
-import {
-  type Access,
-  allocPd,
-  deallocPd,
-  deregMr,
-  type Mr,
-  type Pd,
-  regMr,
-} from "../../verbs/memory_region.ts";
-import { postRecv, postSend, type RecvRequest, sge } from "../../verbs/post.ts";
-import { OutOfMemory } from "../../memory/address_map.ts";
-import type { Buffer, Cpu, Steps } from "../../cpu/program.ts";
+import { createCq, destroyCq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { failed } from "../../verbs/device.ts";
+import { allocPd, deallocPd, deregMr, regMr } from "../../verbs/memory_region.ts";
+import { postRecv, postSend, sge } from "../../verbs/post.ts";
+import { type Buffer, OutOfMemory } from "../../memory/address_map.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
 import {
   CONTROL_BYTES,
   decodeMessage,
@@ -38,9 +24,11 @@ import {
   slotsFor,
   type Terms,
 } from "../common/persist_protocol.ts";
+import type { Access, Cq, Mr, Pd, RecvRequest, WorkCompletion } from "../../verbs/objects.ts";
+import type { CmDevice } from "../../cm/gsi.ts";
 
 export interface PersistClient {
-  readonly device: Device;
+  readonly device: CmDevice;
   readonly connection: Connection;
   readonly pd: Pd;
   readonly cq: Cq;
@@ -125,7 +113,7 @@ function* giveBack(regions: readonly Mr[]): Steps<void> {
 
 /** Connects, posts the receives; what was taken is given back where it fails. Where the policy is left to the responder, takes the one for who flushes there. */
 export function* openClient(
-  device: Device,
+  device: CmDevice,
   options: ClientOptions,
 ): Steps<PersistClient | Failure> {
   const { terms } = options;
@@ -184,7 +172,7 @@ interface Reached {
 }
 
 function* reach(
-  device: Device,
+  device: CmDevice,
   options: ClientOptions,
   queues: { readonly pd: Pd; readonly cq: Cq },
 ): Steps<Reached | Failure> {
@@ -215,7 +203,7 @@ function* reach(
 }
 
 function tryOnce(
-  device: Device,
+  device: CmDevice,
   options: ClientOptions,
   attempt: {
     readonly pd: Pd;

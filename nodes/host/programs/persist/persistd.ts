@@ -8,27 +8,20 @@
  */
 import { NEVER } from "../../../../fabric/base/time.ts";
 import { listen, type ListenerEvent, listening, nextEvent } from "../../cm/listen.ts";
-import {
-  type Cq,
-  createCq,
-  waitCompletion,
-  type WorkCompletion,
-} from "../../verbs/completion_queue.ts";
-import { type Device, failed, must } from "../../verbs/device.ts";
+import { createCq, waitCompletion } from "../../verbs/completion_queue.ts";
+import { failed, must } from "../../verbs/device.ts";
 import { allocPd } from "../../verbs/memory_region.ts";
-import type { ProgramContext, Steps } from "../../cpu/program.ts";
+import type { Steps } from "../../cpu/program.ts";
 import { countOption, type Options, wordOption } from "../common/options.ts";
 import { RECEIVE_PLACES, SERVICE } from "../common/persist_protocol.ts";
-import {
-  type Client,
-  dropClient,
-  handleRequest,
-  replenish,
-  type Server,
-} from "./persistd_client.ts";
+import { dropClient, handleRequest, replenish } from "./persistd_client.ts";
 import { freeMemory, recover } from "./persistd_memory.ts";
 import { handleRecv, persist } from "./persistd_requests.ts";
 import { openDirectory } from "../common/scm_directory.ts";
+import type { Cq, Device, WorkCompletion } from "../../verbs/objects.ts";
+import type { ProgramContext } from "../../program_context.ts";
+import type { CmDevice } from "../../cm/gsi.ts";
+import type { Client, Server } from "./persistd_state.ts";
 
 /**
  * The program. Options: `completions` (4096); `copy`: `nt-store` (default) or `flush`; `receive`: `dram`
@@ -51,7 +44,7 @@ export function* persistd(context: ProgramContext): Steps<void> {
   }
 }
 
-function* startServer(device: Device, options: Options): Steps<Server> {
+function* startServer(device: CmDevice, options: Options): Steps<Server> {
   const room = countOption(options, "completions", { least: 64, otherwise: 4096 });
   const copy = wordOption(options, "copy", {
     of: ["nt-store", "flush"] as const,

@@ -2,60 +2,18 @@
  * `persistd`'s requesters: who is let in, what memory and receives each has, and how one is dropped.
  */
 import { ACCESS } from "../../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Time } from "../../../../fabric/base/time.ts";
-import { accept, type ConnectRequest, type Listener, reject } from "../../cm/listen.ts";
-import { type Connection, refused } from "../../cm/connection.ts";
-import type { Cq } from "../../verbs/completion_queue.ts";
-import { type Device, failed } from "../../verbs/device.ts";
-import { deregMr, type Mr, type Pd, regMr } from "../../verbs/memory_region.ts";
-import { nextRecvs, postRecv, type RecvRequest, sge } from "../../verbs/post.ts";
-import type { Cpu, Steps } from "../../cpu/program.ts";
-import { destroyQp, type Qp } from "../../verbs/queue_pair.ts";
-import {
-  decodeTerms,
-  encodeServerTerms,
-  type ServerTerms,
-  type Terms,
-} from "../common/persist_protocol.ts";
-import { type ClientMemory, freeMemory, memoryFor, regRecvs } from "./persistd_memory.ts";
+import { accept, type ConnectRequest, reject } from "../../cm/listen.ts";
+import { refused } from "../../cm/connection.ts";
+import { failed } from "../../verbs/device.ts";
+import { deregMr, regMr } from "../../verbs/memory_region.ts";
+import { nextRecvs, postRecv, sge } from "../../verbs/post.ts";
+import type { Steps } from "../../cpu/program.ts";
+import { destroyQp } from "../../verbs/queue_pair.ts";
+import { decodeTerms, encodeServerTerms, type Terms } from "../common/persist_protocol.ts";
+import { freeMemory, memoryFor, regRecvs } from "./persistd_memory.ts";
 import { areaOf } from "../common/recv_ring.ts";
-import type { ScmDirectory } from "../common/scm_directory.ts";
-
-/** One requester. */
-export interface Client {
-  readonly connection: Connection;
-  readonly terms: Terms;
-  readonly memory: ClientMemory;
-  readonly recvMr: Mr;
-  readonly sendMr: Mr;
-  region: Mr | undefined;
-  /** The object that it writes, and the work done by this program when it was opened. */
-  serving: { readonly object: string; readonly workPs: Time } | undefined;
-  /** Receive slots to be posted again. */
-  readonly emptied: number[];
-  nextSend: number;
-  gone: boolean;
-}
-
-export interface Server {
-  readonly device: Device;
-  readonly cpu: Cpu;
-  readonly listener: Listener;
-  readonly terms: ServerTerms;
-  /** Completions that may wait: what bounds the number of clients. */
-  readonly room: number;
-  /** How data that came in a SEND goes to SCM. */
-  readonly copy: "nt-store" | "flush";
-  readonly clients: Map<number, Client>;
-  /** Clients by the connection manager's number, for its events. */
-  readonly byEndpoint: Map<number, Client>;
-  directory: ScmDirectory | undefined;
-  pd: Pd;
-  /** Undefined while the RNIC is not there. */
-  cq: Cq | undefined;
-  roomLeft: number;
-  freeMemory: ClientMemory[];
-}
+import type { Cq, Qp, RecvRequest } from "../../verbs/objects.ts";
+import type { Client, ClientMemory, Server } from "./persistd_state.ts";
 
 /** A requester's policy is honoured; where it leaves it to us and our CPU flushes, it is told. */
 export function* handleRequest(server: Server, request: ConnectRequest): Steps<void> {

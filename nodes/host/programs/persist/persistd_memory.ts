@@ -2,9 +2,8 @@
  * The memory of `persistd`'s requesters: where their SENDs arrive and its answers leave from. Used again
  * by a later requester of the same sizes.
  */
-import { type Mr, type Pd, regMr } from "../../verbs/memory_region.ts";
-import type { VerbError } from "../../verbs/device.ts";
-import type { Buffer, Steps } from "../../cpu/program.ts";
+import { regMr } from "../../verbs/memory_region.ts";
+import type { Steps } from "../../cpu/program.ts";
 import { DEPOSIT_BYTES } from "../common/pending_message.ts";
 import { allocate, isFailure } from "./persist_client.ts";
 import {
@@ -14,7 +13,6 @@ import {
   slotsFor,
   type Terms,
 } from "../common/persist_protocol.ts";
-import type { Server } from "./persistd_client.ts";
 import {
   beginEpoch,
   createRing,
@@ -25,16 +23,8 @@ import {
   slotBytesFor,
   type Storing,
 } from "../common/recv_ring.ts";
-
-/** Receive and send slots. */
-export interface ClientMemory {
-  readonly recvBuffer: Buffer;
-  readonly sendBuffer: Buffer;
-  /** How many of each. */
-  readonly slots: number;
-  readonly recvBytes: number;
-  readonly ring: RecvRing;
-}
+import type { Mr, Pd, VerbError } from "../../verbs/objects.ts";
+import type { ClientMemory, Server } from "./persistd_state.ts";
 
 /** Puts bytes into SCM; they are persistent when this returns. */
 export function* storePersistent(

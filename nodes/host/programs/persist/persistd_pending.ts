@@ -1,12 +1,13 @@
 /** Deposits (`send-read`) as they arrive: stored where they belong, though nobody waits for it. */
 import type { Steps } from "../../cpu/program.ts";
 import { decodeDeposit } from "../common/pending_message.ts";
-import { type Client, dropClient, type Server } from "./persistd_client.ts";
+import { dropClient } from "./persistd_client.ts";
 import { storingOf } from "./persistd_memory.ts";
 import { inRegion } from "./persistd_store.ts";
 import type { RingPlace } from "../common/persist_tails.ts";
 import { noteApplied, storeDeposit } from "../common/recv_ring.ts";
 import type { ScmObject } from "../common/scm_directory.ts";
+import type { Client, Server } from "./persistd_state.ts";
 
 /** What a requester has to say in its deposits, and where it pushes them into memory. */
 export function ringPlace({ recvMr, memory }: Client, { generation }: ScmObject): RingPlace {

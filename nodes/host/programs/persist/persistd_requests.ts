@@ -1,11 +1,10 @@
 /** What `persistd` does for a requester: open, list, flush, store, and say so. */
-import type { WorkCompletion } from "../../verbs/completion_queue.ts";
 import { noteActivity } from "../../cm/connection.ts";
 import { failed } from "../../verbs/device.ts";
 import { deregMr, regMr } from "../../verbs/memory_region.ts";
 import { flushRanges, persistRanges } from "../../verbs/persist_ranges.ts";
 import { postSend } from "../../verbs/post.ts";
-import type { Buffer, Steps } from "../../cpu/program.ts";
+import type { Steps } from "../../cpu/program.ts";
 import {
   accessFor,
   CONTROL_BYTES,
@@ -16,17 +15,14 @@ import {
   type PersistMessage,
   type Terms,
 } from "../common/persist_protocol.ts";
-import {
-  type Client,
-  dropClient,
-  dropOthers,
-  reportServed,
-  type Server,
-} from "./persistd_client.ts";
+import { dropClient, dropOthers, reportServed } from "./persistd_client.ts";
 import { ringPlace, takeDeposit } from "./persistd_pending.ts";
 import { answer, commit, inRegion, storeData } from "./persistd_store.ts";
 import { wordTailBytes } from "../common/persist_tails.ts";
 import { createObject, findObject, listObjects, type ScmObject } from "../common/scm_directory.ts";
+import type { WorkCompletion } from "../../verbs/objects.ts";
+import type { Buffer } from "../../memory/address_map.ts";
+import type { Client, Server } from "./persistd_state.ts";
 
 /**
  * What an object that is replaced begins with, where it is opened alone: a line. So what one client of it

@@ -2,17 +2,17 @@ import { deepEqual, equal } from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import { encodePersistRanges } from "../../../../fabric/wire/host_bus/persist_ranges.ts";
 import { decodeSendWqe, WQE_UNIT_BYTES } from "../../../../fabric/wire/host_bus/wqe.ts";
-import { createCq, type WorkCompletion } from "../../verbs/completion_queue.ts";
+import { createCq } from "../../verbs/completion_queue.ts";
 import type { Connection } from "../../cm/connection.ts";
 import { must } from "../../verbs/device.ts";
 import { allocPd, regMr } from "../../verbs/memory_region.ts";
-import { createQp, type Qp } from "../../verbs/queue_pair.ts";
+import { createQp } from "../../verbs/queue_pair.ts";
 import { openDevice } from "../../verbs.ts";
 import { VerbsRig } from "../../testing/verbs_testing.ts";
 import { CONTROL_BYTES } from "../common/persist_protocol.ts";
-import type { Client, Server } from "./persistd_client.ts";
-import type { ClientMemory } from "./persistd_memory.ts";
 import { persist } from "./persistd_requests.ts";
+import type { Qp, WorkCompletion } from "../../verbs/objects.ts";
+import type { Client, ClientMemory, Server } from "./persistd_state.ts";
 
 /** The receive slot that the RNIC has consumed, and the PSN of the peer's request. */
 const SLOT = 1, PSN = 77;

@@ -10,8 +10,9 @@ import {
   type PersistMessage,
 } from "../common/persist_protocol.ts";
 import { storePersistent } from "./persistd_memory.ts";
-import { type Client, dropClient, type Server } from "./persistd_client.ts";
+import { dropClient } from "./persistd_client.ts";
 import { type Word, wordTailBytes } from "../common/persist_tails.ts";
+import type { Client, Server } from "./persistd_state.ts";
 
 /** A message about a range, and where in the receive buffer its data begins. */
 interface Arrived {

@@ -3,9 +3,8 @@
  * `put_methods.ts`, and reports what it was told is persistent, when, and how long it took.
  */
 import { VERIFY_LEVELS } from "../../../../fabric/wire/roce/verify_eth.ts";
-import { postSend, type SendRequest } from "../../verbs/post.ts";
-import type { Cpu, ProgramContext, Steps } from "../../cpu/program.ts";
-import type { WorkCompletion } from "../../verbs/completion_queue.ts";
+import { postSend } from "../../verbs/post.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
 import {
   countOption,
   microsecondsOption,
@@ -40,6 +39,8 @@ import {
   traceRecvs,
   traceStage,
 } from "./put_report.ts";
+import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
+import type { ProgramContext } from "../../program_context.ts";
 
 /** Stands for the file where there is none: data of {@link madeUpBytes}. */
 const MADE_UP = "made-up";

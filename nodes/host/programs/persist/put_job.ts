@@ -1,11 +1,11 @@
 /** A `put` under way: what its parts share. */
 import type { VerifyLevel } from "../../../../fabric/wire/roce/verify_eth.ts";
-import type { Mr } from "../../verbs/memory_region.ts";
 import type { Cpu } from "../../cpu/program.ts";
 import type { PersistClient, Region } from "./persist_client.ts";
 import type { PutMethod } from "../common/persist_protocol.ts";
 import type { MethodPlan, Stage } from "./put_methods.ts";
 import type { CrcMaker, Verifying } from "./put_verify.ts";
+import type { Mr } from "../../verbs/objects.ts";
 
 export interface PutOptions {
   readonly to: string;

@@ -3,8 +3,8 @@
  * been written and which that it is persistent, and the document's numbers of the steps.
  */
 import { readsBack, type VerifyLevel } from "../../../../fabric/wire/roce/verify_eth.ts";
-import type { SendRequest } from "../../verbs/post.ts";
 import type { PutMethod, ServerTerms } from "../common/persist_protocol.ts";
+import type { SendRequest } from "../../verbs/objects.ts";
 
 /** What may come back of a message: the completion of its first or second request, or an answer. */
 export type Stage = "first" | "second" | "reply";

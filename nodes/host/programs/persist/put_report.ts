@@ -1,11 +1,11 @@
 /** What a `put` says of itself: the ladder's steps, progress, and its result. */
 import type { Time } from "../../../../fabric/base/time.ts";
-import type { WorkCompletion } from "../../verbs/completion_queue.ts";
-import { nextRecvs, type SendRequest } from "../../verbs/post.ts";
+import { nextRecvs } from "../../verbs/post.ts";
 import { isPersistentWrite, promisesPersistence, type Stage } from "./put_methods.ts";
 import { LOOKED_AT, PERSISTED, type Put, WRITTEN } from "./put_job.ts";
 import { verifiedOf } from "./put_verify.ts";
 import { rangesOf, summarize } from "../common/summary.ts";
+import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 
 export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
   const { steps } = put.plan;

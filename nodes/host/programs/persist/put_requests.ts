@@ -1,10 +1,11 @@
 /** The requests of a `put`'s message, and its data in the slot that they take it from. */
 import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
-import { type SendRequest, sge } from "../../verbs/post.ts";
+import { sge } from "../../verbs/post.ts";
 import { DEPOSIT_BYTES, encodeDeposit } from "../common/pending_message.ts";
 import { encodeMessage, HEADER_BYTES, type PutMethod } from "../common/persist_protocol.ts";
 import { type Put, STAGES } from "./put_job.ts";
 import { noteWrites } from "./put_report.ts";
+import type { SendRequest } from "../../verbs/objects.ts";
 
 /** Bytes of data of a message: of the last it may be fewer. */
 export function lengthOf(put: Put, index: number): number {

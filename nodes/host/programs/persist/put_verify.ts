@@ -4,12 +4,12 @@
  * what verified writes are measured by (V-10).
  */
 import type { VerifyLevel, VerifyVerdict } from "../../../../fabric/wire/roce/verify_eth.ts";
-import type { WorkCompletion } from "../../verbs/completion_queue.ts";
 import type { Steps } from "../../cpu/program.ts";
 import type { Failure } from "./persist_client.ts";
 import { LOOKED_AT, type Put } from "./put_job.ts";
 import type { MethodPlan } from "./put_methods.ts";
 import { lengthOf } from "./put_requests.ts";
+import type { WorkCompletion } from "../../verbs/objects.ts";
 
 /** Why a message was written again: what its verified write said, or what the program saw itself. */
 type Caught = Exclude<VerifyVerdict["status"], "written">;

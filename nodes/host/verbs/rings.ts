@@ -1,0 +1,94 @@
+/**
+ * The rings of a queue pair and of a shared receive queue: what a completion frees in them, and how what
+ * was put into them is told to the RNIC.
+ */
+import { assert, fail } from "../../../fabric/base/assert.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import {
+  DOORBELL_OFFSET,
+  encodeDoorbell,
+} from "../../../fabric/wire/host_bus/queue_information.ts";
+import type { WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { Steps } from "../cpu/program.ts";
+import { storePointer } from "./device.ts";
+import type { Device, PostError, Qp, Srq, VerbError } from "./objects.ts";
+
+/** What a completion has retired: the newest of the work requests it stands for. */
+export interface Retired {
+  readonly wrId: number;
+  readonly opcode: WqeOpcode;
+}
+
+/** Frees the WQE at `index` and all earlier ones, which completed unsignalled (`rocev2.md` §5.3). */
+export function retireSend(qp: Qp, index: number): Retired {
+  const { sq } = qp;
+  for (;;) {
+    if (sq.requests === 0) {
+      fail(`QP ${qp.qpn}: completion of WQE ${index}, which is not outstanding`);
+    }
+    const at = sq.tail;
+    const units = sq.units[at]!;
+    sq.tail = (at + units) % sq.depth;
+    sq.used -= units;
+    sq.requests--;
+    if (at === index) return { wrId: sq.wrIds[at]!, opcode: sq.opcodes[at]! };
+  }
+}
+
+/** Frees the receive WQE at `index`: they complete in order, those of a shared queue in any. */
+export function retireRecv(qp: Qp, index: number): Retired {
+  const { rq, srq } = qp;
+  if (srq !== undefined) return { wrId: retireSlot(srq, index), opcode: "nop" };
+  if (rq.requests === 0 || rq.tail !== index) fail(`QP ${qp.qpn}: RECV ${index} is not the oldest`);
+  rq.tail = (index + 1) % rq.depth;
+  rq.used--;
+  rq.requests--;
+  return { wrId: rq.wrIds[index]!, opcode: "nop" };
+}
+
+/** A completion has brought the slot back. @returns the receive's number. */
+export function retireSlot(srq: Srq, slot: number): number {
+  const wrId = srq.ring.wrIds[slot];
+  assert(wrId !== undefined, `SRQ ${srq.srqn}: slot ${slot} is not outstanding`);
+  srq.ring.wrIds[slot] = undefined;
+  srq.ring.free.push(slot);
+  return wrId;
+}
+
+/** Puts requests into a ring up to the first that is refused, and rings once for those before it. */
+export function* postAll<Request extends object>(
+  requests: Request | readonly Request[],
+  to: {
+    readonly device: Device;
+    readonly ring: Parameters<typeof ringDoorbell>[1];
+    readonly enqueue: (request: Request) => VerbError | undefined;
+  },
+): Steps<PostError | undefined> {
+  const { device, ring, enqueue } = to;
+  const list = Array.isArray(requests) ? requests as readonly Request[] : [requests as Request];
+  let posted = 0;
+  let error: PostError | undefined;
+  for (const request of list) {
+    const wrong = enqueue(request);
+    if (wrong !== undefined) {
+      error = { ...wrong, bad: posted };
+      break;
+    }
+    posted++;
+  }
+  if (posted > 0) yield* ringDoorbell(device, ring);
+  return error;
+}
+
+/** The new write pointer in space 3, then the doorbell (`rocev2.md` §5.2: in this order). */
+export function* ringDoorbell(
+  device: Device,
+  queue: { readonly queue: number; readonly write: number; stamp: Time },
+): Steps<void> {
+  const pointer = queue.write;
+  const stamp = storePointer(device, queue, pointer);
+  const doorbell = device.state.doorbell === "pointer"
+    ? { queue: queue.queue, write: { pointer, stamp } }
+    : { queue: queue.queue };
+  yield* device.cpu.registerWrite(DOORBELL_OFFSET, encodeDoorbell(doorbell));
+}
