@@ -14,9 +14,9 @@ import {
 } from "../../fabric/rack/plan/vocabulary.ts";
 import * as compound from "../../nodes/host/programs/append/compound_methods.ts";
 import * as protocol from "../../nodes/host/programs/common/persist_protocol.ts";
-import { CRC_MAKERS as CRC_BY } from "../../nodes/host/programs/persist/put_verify.ts";
 import { PROGRAMS as SHIPPED } from "../../nodes/host/programs/programs.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { CRC_MAKERS as CRC_BY } from "../../nodes/host/programs/persist/put_messages.ts";
 
 const FOLDER = new URL("../../scripts/scenarios/", import.meta.url);
 

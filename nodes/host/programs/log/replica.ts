@@ -19,16 +19,15 @@ import {
   type PersistClient,
   releaseClient,
 } from "../persist/persist_client.ts";
-import { PERSISTED, type Put } from "../persist/put_job.ts";
 import { promisesPersistence } from "../persist/put_methods.ts";
 import { handle, postDueRecvs, prepare } from "../persist/put.ts";
-import { begin } from "../persist/put_requests.ts";
 import { slotBytes } from "./layout.ts";
 import { changed, type LogJob, readsNeeded, type Replica } from "./log_job.ts";
 import { type LogPlan, RECORD_BYTES } from "./plan.ts";
 import { fetchLog, type Segment, segmentName, segmentOf } from "./segments.ts";
 import type { SendRequest } from "../../verbs/objects.ts";
 import type { ThreadContext } from "../../program_context.ts";
+import { begin, PERSISTED, type Put } from "../persist/put_messages.ts";
 
 /** Serves the replica until its connection ends, or the client does. */
 export function* serveReplica(

@@ -26,10 +26,7 @@ import {
   type Region,
 } from "./persist_client.ts";
 import { HEADER_BYTES, POLICIES, PUT_METHODS } from "../common/persist_protocol.ts";
-import { PERSISTED, type Put, type PutOptions, STAGES, WRITTEN } from "./put_job.ts";
 import { isPersistentWrite, methodPlan, type Stage } from "./put_methods.ts";
-import { begin, follow, headerBytes, requestsOf } from "./put_requests.ts";
-import { CRC_MAKERS, createVerifying, LEVEL, messageToRewrite, REWRITES } from "./put_verify.ts";
 import { madeUpBytes } from "../common/made_up.ts";
 import {
   noteTold,
@@ -41,6 +38,22 @@ import {
 } from "./put_report.ts";
 import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
+import {
+  begin,
+  CRC_MAKERS,
+  createVerifying,
+  follow,
+  headerBytes,
+  LEVEL,
+  messageToRewrite,
+  PERSISTED,
+  type Put,
+  type PutOptions,
+  requestsOf,
+  REWRITES,
+  STAGES,
+  WRITTEN,
+} from "./put_messages.ts";
 
 /** Stands for the file where there is none: data of {@link madeUpBytes}. */
 const MADE_UP = "made-up";

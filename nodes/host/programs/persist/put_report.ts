@@ -2,10 +2,9 @@
 import type { Time } from "../../../../fabric/base/time.ts";
 import { nextRecvs } from "../../verbs/post.ts";
 import { isPersistentWrite, promisesPersistence, type Stage } from "./put_methods.ts";
-import { LOOKED_AT, PERSISTED, type Put, WRITTEN } from "./put_job.ts";
-import { verifiedOf } from "./put_verify.ts";
 import { rangesOf, summarize } from "../common/summary.ts";
 import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
+import { LOOKED_AT, PERSISTED, type Put, verifiedOf, WRITTEN } from "./put_messages.ts";
 
 export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
   const { steps } = put.plan;
@@ -18,12 +17,6 @@ export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
     const scm = rangeOf(put, operation);
     put.cpu.trace({ step, text, wrId, qpn: qp.qpn, connection, operation, scm });
   }
-}
-
-/** Before a message is posted: what it is about to write where. */
-export function noteWrites(put: Put, index: number, bytes: Uint8Array): void {
-  const [at] = rangeOf(put, index);
-  put.cpu.note({ kind: "writes", id: index, on: put.options.to, at, bytes });
 }
 
 /** What a completion says of its message, for whoever judges whether promises were kept. */

@@ -1,0 +1,332 @@
+/**
+ * The messages of a `put` under way: the requests of each, its data in the slot that they take it from, and,
+ * of the methods by which it is checked that data has arrived as it was sent, what a completion says of that
+ * and which message is to be written again. A program that compares by itself (`write-compare`) is what
+ * verified writes are measured by (V-10).
+ */
+import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
+import type { VerifyLevel, VerifyVerdict } from "../../../../fabric/wire/roce/verify_eth.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
+import type { Mr, SendRequest, WorkCompletion } from "../../verbs/objects.ts";
+import { sge } from "../../verbs/post.ts";
+import { DEPOSIT_BYTES, encodeDeposit } from "../common/pending_message.ts";
+import { encodeMessage, HEADER_BYTES, type PutMethod } from "../common/persist_protocol.ts";
+import type { Failure, PersistClient, Region } from "./persist_client.ts";
+import type { MethodPlan, Stage } from "./put_methods.ts";
+
+export interface PutOptions {
+  readonly to: string;
+  /** What the data is called in reports. */
+  readonly file: string;
+  readonly name: string;
+  readonly method: PutMethod;
+  readonly messageBytes: number;
+  readonly depth: number;
+  readonly inline: boolean | undefined;
+  /** Of methods that check: V-04, V-02, and how often a message that failed is written again. */
+  readonly level?: VerifyLevel;
+  readonly crcBy?: CrcMaker;
+  readonly rewrites?: number;
+}
+
+/** Flags of a message. */
+export const WRITTEN = 1, PERSISTED = 2, LOOKED_AT = 4;
+
+export const STAGES: Readonly<Record<Stage, number>> = { first: 1, second: 2, reply: 4 };
+
+/** A put under way. Arrays are by message. */
+export interface Put {
+  readonly cpu: Cpu;
+  readonly options: PutOptions;
+  readonly client: PersistClient;
+  readonly region: Region;
+  readonly plan: MethodPlan;
+  readonly data: Uint8Array;
+  readonly count: number;
+  /** `depth` places for a message, its header included where it is a SEND. */
+  readonly slots: Mr;
+  readonly slotBytes: number;
+  /** A place each for what is read back, or for the mark that is sent. */
+  readonly scratch: Mr;
+  readonly scratchBytes: number;
+  /** Of the methods that have it checked what has arrived. */
+  readonly verifying: Verifying | undefined;
+  readonly freeSlots: number[];
+  readonly slotOf: Int32Array;
+  readonly flags: Uint8Array;
+  /** What is still to come of a message, by {@link STAGES}: until nothing is, its place is in use. */
+  readonly awaited: Uint8Array;
+  readonly postedAt: Float64Array;
+  readonly latency: Float64Array;
+  /** Messages whose persistence will be told by PSN (P-28). */
+  readonly byPsn: Map<number, number>;
+  readonly requests: { write: number; read: number; send: number; flush: number; recv: number };
+  /** Messages for which a receive is to be posted. */
+  readonly recvsDue: number[];
+  next: number;
+  outstanding: number;
+  written: number;
+  persisted: number;
+  /** Told twice, or told of nothing that is outstanding: must stay 0 (P-30). */
+  unexpected: number;
+  reportAt: number;
+}
+
+/** Why a message was written again: what its verified write said, or what the program saw itself. */
+type Caught = Exclude<VerifyVerdict["status"], "written">;
+
+export const CRC_MAKERS = ["card", "program"] as const;
+type CrcMaker = typeof CRC_MAKERS[number];
+
+/** What has become of the checks of a `put` so far. */
+interface Verifying {
+  /** V-04; of `write-compare`, which asks for none, not looked at. */
+  readonly level: VerifyLevel;
+  readonly comparesItself: boolean;
+  /** V-02: who computes the CRC. What is damaged before the card has it, the card's own does not tell. */
+  readonly crcBy: CrcMaker;
+  /** How often a message is written again before the `put` fails, and how often each was. */
+  readonly rewritesMax: number;
+  readonly rewritesOf: Uint32Array;
+  readonly caught: Record<Caught, number>;
+  /** V-05: writes for which their sender's past stood. */
+  skipped: number;
+}
+
+/** What is meant where a program does not say it. */
+export const LEVEL: VerifyLevel = "verify-crc", REWRITES = 3;
+
+/** Bytes of data of a message: of the last it may be fewer. */
+function lengthOf(put: Put, index: number): number {
+  const { messageBytes } = put.options;
+  return Math.min(messageBytes, put.data.length - index * messageBytes);
+}
+
+/** Where the message goes. */
+function destination(put: Put, index: number): number {
+  return put.region.va + index * put.options.messageBytes;
+}
+
+/** The requests with which a message starts. */
+export function begin(put: Put, index: number): SendRequest[] {
+  takeSlot(put, index);
+  return requestsOf(put, index);
+}
+
+/** Requests carry their message in `wrId`: 2·message, +1 for the second request of it. */
+export function requestsOf(put: Put, index: number): SendRequest[] {
+  const first = firstOf(put, index);
+  if (put.plan.together !== true) return [first];
+  return [{ ...first, signaled: false }, follow(put, index)];
+}
+
+/** Before a message is posted: what it is about to write where. */
+function noteWrites({ cpu, options, region }: Put, index: number, bytes: Uint8Array): void {
+  const at = region.scmOffset + index * options.messageBytes;
+  cpu.note({ kind: "writes", id: index, on: options.to, at, bytes });
+}
+
+/** The message's data, or all of it where it is a SEND, into a slot of its own. */
+function takeSlot(put: Put, index: number): void {
+  const { cpu, plan, slots, slotBytes, options } = put;
+  const slot = put.freeSlots.pop()!;
+  put.slotOf[index] = slot;
+  put.outstanding++;
+  const length = lengthOf(put, index);
+  const from = index * options.messageBytes;
+  const payload = put.data.subarray(from, from + length);
+  if (cpu.noting) noteWrites(put, index, payload);
+  const at = slots.address + slot * slotBytes;
+  put.awaited[index] = (plan.together ? 0 : STAGES.first) |
+    (plan.second === undefined ? 0 : STAGES.second) |
+    (plan.recvAfter === undefined ? 0 : STAGES.reply);
+  if (plan.first === "send") storeMessage(put, { index, at, payload });
+  else cpu.store(at, payload);
+}
+
+function firstOf(put: Put, index: number): SendRequest {
+  const { plan, slots, slotBytes, options } = put;
+  const length = lengthOf(put, index);
+  const offset = put.slotOf[index]! * slotBytes;
+  const inline = options.inline === undefined ? {} : { inline: options.inline };
+  if (plan.first === "send") {
+    put.requests.send++;
+    const sges = [sge(slots, offset, headerBytes(options.method) + length)];
+    return { opcode: "send", wrId: 2 * index, sges, ...inline };
+  }
+  put.requests.write++;
+  return {
+    opcode: plan.first,
+    wrId: 2 * index,
+    sges: [sge(slots, offset, length)],
+    remote: { va: destination(put, index), rkey: put.region.rkey },
+    ...verifyOf(put, index),
+    ...inline,
+  };
+}
+
+/** What a verified write asks for. A program that brings the CRC itself looks at all of the data first. */
+function verifyOf(put: Put, index: number): Pick<SendRequest, "verify"> {
+  const { cpu, plan, slots, slotBytes, verifying } = put;
+  if (plan.first !== "write-verify" || verifying === undefined) return {};
+  const { level, crcBy } = verifying;
+  const verify = { level, persist: plan.persist === true };
+  if (crcBy === "card") return { verify };
+  const data = cpu.load(slots.address + put.slotOf[index]! * slotBytes, lengthOf(put, index));
+  return { verify: { ...verify, crc: crc32(data) } };
+}
+
+/** Bytes of a message in front of its data. */
+export function headerBytes(method: PutMethod): number {
+  return method === "send-read" ? DEPOSIT_BYTES : method === "send-flush" ? HEADER_BYTES : 0;
+}
+
+/** The data with its header, for a SEND. */
+function storeMessage(
+  put: Put,
+  { index, at, payload }: {
+    readonly index: number;
+    readonly at: number;
+    readonly payload: Uint8Array;
+  },
+): void {
+  const { cpu, options, region: { ring, scmOffset } } = put;
+  if (options.method === "send-read" && ring !== undefined) {
+    const offset = scmOffset + index * options.messageBytes;
+    // Of this connection, whose first message need not be the object's.
+    const sequence = put.requests.send + 1;
+    const deposit = { id: index, scmOffset: offset, sequence, ...ring };
+    return cpu.store(at, encodeDeposit(deposit, payload));
+  }
+  const va = destination(put, index), length = payload.length;
+  cpu.store(at, encodeMessage({ type: "data", id: index, va, length }));
+  cpu.store(at + HEADER_BYTES, payload);
+}
+
+/** What a READ asks for behind a message: its last byte, or what its SEND has been put into. */
+function readFrom(put: Put, index: number): { readonly va: number; readonly rkey: number } {
+  const { region } = put;
+  if (region.ring !== undefined) return { va: region.ring.va, rkey: region.ring.rkey };
+  return { va: destination(put, index) + lengthOf(put, index) - 1, rkey: region.rkey };
+}
+
+/** The second request of a message. */
+export function follow(put: Put, index: number): SendRequest {
+  const { cpu, scratch, scratchBytes, requests } = put;
+  const va = destination(put, index);
+  const length = lengthOf(put, index);
+  const offset = put.slotOf[index]! * scratchBytes;
+  const wrId = 2 * index + 1;
+  if (put.plan.second === "read") {
+    requests.read++;
+    return { opcode: "read", wrId, sges: [sge(scratch, offset, 1)], remote: readFrom(put, index) };
+  }
+  if (put.plan.second === "compare") {
+    requests.read++;
+    const sges = [sge(scratch, offset, length)];
+    return { opcode: "read", wrId, sges, remote: { va, rkey: put.region.rkey } };
+  }
+  if (put.plan.second === "flush") {
+    requests.flush++;
+    const remote = { va, rkey: put.region.rkey };
+    const flush = { placement: ["persistent"], selectivity: "range", length } as const;
+    return { opcode: "flush", wrId, remote, flush };
+  }
+  requests.send++;
+  const mark = encodeMessage({ type: "persist-mark", id: index, va, length });
+  cpu.store(scratch.address + offset, mark);
+  return { opcode: "send", wrId, sges: [sge(scratch, offset, mark.length)] };
+}
+
+/** Undefined of a method that checks nothing. */
+export function createVerifying(
+  plan: MethodPlan,
+  of: {
+    readonly level?: VerifyLevel;
+    readonly crcBy?: CrcMaker;
+    readonly rewrites?: number;
+    readonly count: number;
+  },
+): Verifying | undefined {
+  const comparesItself = plan.second === "compare";
+  if (plan.first !== "write-verify" && !comparesItself) return undefined;
+  const { level = LEVEL, crcBy = "card", rewrites = REWRITES, count } = of;
+  return {
+    level,
+    comparesItself,
+    crcBy,
+    rewritesMax: rewrites,
+    rewritesOf: new Uint32Array(count),
+    caught: { "crc-mismatch": 0, "read-back-differs": 0, "read-failed": 0 },
+    skipped: 0,
+  };
+}
+
+/**
+ * The message that a completion shows to be damaged, and which is to be written again; undefined where
+ * there is nothing of the kind. A cell that is broken for good does not heal: after so many rewrites the
+ * `put` fails.
+ */
+export function* messageToRewrite(
+  put: Put,
+  completion: WorkCompletion,
+): Steps<number | Failure | undefined> {
+  const { verifying } = put;
+  if (verifying === undefined) return undefined;
+  const index = Math.floor(completion.wrId / 2);
+  const caught = caughtBy(put, completion);
+  // Who compares itself knows it when that is done.
+  if (verifying.comparesItself) yield* put.cpu.settle();
+  if (caught === undefined) return undefined;
+  verifying.caught[caught]++;
+  if (verifying.rewritesOf[index] === verifying.rewritesMax) {
+    return { error: `verify: message ${index}: ${caught}` };
+  }
+  verifying.rewritesOf[index]!++;
+  return index;
+}
+
+/** What is wrong with the message, if anything; notes of one that is right that it was looked at. */
+function caughtBy(put: Put, completion: WorkCompletion): Caught | undefined {
+  const { verifying } = put;
+  const { status, verify, wrId } = completion;
+  if (verifying === undefined) return undefined;
+  const index = Math.floor(wrId / 2);
+  if (verifying.comparesItself) {
+    if (status !== "SUCCESS" || wrId % 2 === 0) return undefined;
+    if (!isAsSent(put, index)) return "read-back-differs";
+    put.flags[index]! |= LOOKED_AT;
+    return undefined;
+  }
+  if (verify === undefined) return undefined;
+  if (verify.status !== "written") return verify.status;
+  if (verify.checks.includes("skipped")) verifying.skipped++;
+  const isLookedAt = verify.checks.includes("compared") || verify.checks.includes("crc-after");
+  if (isLookedAt) put.flags[index]! |= LOOKED_AT;
+  return undefined;
+}
+
+/** `write-compare`: loads what was sent and what was read, and compares them. */
+function isAsSent(put: Put, index: number): boolean {
+  const { cpu, slots, slotBytes, scratch } = put;
+  const slot = put.slotOf[index]!;
+  const length = lengthOf(put, index);
+  const sent = cpu.load(slots.address + slot * slotBytes, length);
+  const read = cpu.load(scratch.address + slot * put.scratchBytes, length);
+  return sent.every((byte, i) => byte === read[i]);
+}
+
+/** Its part of the result. `looked`: ranges of the file that memory was seen to hold as they were sent. */
+export function verifiedOf(
+  verifying: Verifying,
+  looked: readonly (readonly [from: number, to: number])[],
+): Record<string, unknown> {
+  const { level, comparesItself, caught, skipped, rewritesOf } = verifying;
+  return {
+    level: comparesItself ? "compare" : level,
+    caught: { ...caught },
+    rewrites: rewritesOf.reduce((sum, count) => sum + count, 0),
+    skipped,
+    looked,
+  };
+}
