@@ -54,7 +54,7 @@ import { NEVER } from "../../fabric/base/time.ts";
 import type { HostPlan } from "../../fabric/rack/plan/plan.ts";
 import type { DeviceOptions } from "./verbs/objects.ts";
 
-export const verbs = {
+const verbs = {
   allocPd,
   deallocPd,
   openContext,

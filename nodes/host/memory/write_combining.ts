@@ -13,7 +13,7 @@ import { offsetOf, type PhysicalMemory } from "./physical_memory.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
 
 /** A core has as many as line fill buffers, which they are (Intel optimisation manual, §3.6.10). */
-export const COMBINING_BUFFERS = 10;
+const COMBINING_BUFFERS = 10;
 
 /** A line's bytes that a core has stored, and which of them those are. */
 export interface CombiningBuffer {

@@ -13,7 +13,7 @@ import { allocPd, regMr } from "../verbs/memory_region.ts";
 import { postSend, sge } from "../verbs/post.ts";
 import type { Steps } from "../cpu/program.ts";
 import { countOption, microsecondsOption, textOption } from "./common/options.ts";
-import { summarize } from "./common/summary.ts";
+import { outcomeOf, summarize } from "./common/summary.ts";
 import type { Cq, Mr } from "../verbs/objects.ts";
 import type { ProgramContext } from "../program_context.ts";
 
@@ -80,7 +80,7 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: depth, maxRecvWr: 1 };
   const connection = yield* connect(device, { to, service: SERVICE, qp });
   if (refused(connection)) {
-    cpu.report("result", { ...report, status: "failed", error: connection.reason });
+    cpu.report("result", { ...report, ...outcomeOf(connection.reason) });
     return;
   }
   // Connections are made while the cables are idle; then all begin at once.
@@ -104,8 +104,7 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   const partSeconds = timePs / PARTS / PS_PER_S;
   cpu.report("result", {
     ...report,
-    status: error === undefined ? "done" : "failed",
-    ...(error !== undefined && { error }),
+    ...outcomeOf(error),
     messages,
     bytes: messages * messageBytes,
     throughputBps: seconds > 0 ? Math.round(messages * messageBytes * 8 / seconds) : 0,

@@ -14,7 +14,6 @@
 import type { TimedNote } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
-import type { Program } from "../program_context.ts";
 
 /** What a recovery may do with a core: SCM is there, the device and the other hosts are not. */
 export type RecoveryCpu = Pick<
@@ -68,10 +67,3 @@ export interface CrashView {
 
 /** What is wrong, in words: nothing, one thing or several. */
 export type Check = (view: CrashView) => string | readonly string[] | undefined;
-
-/** A protocol's file, as it was loaded. */
-export interface Protocol {
-  readonly program: Program;
-  readonly recover?: Recover;
-  readonly check?: Check;
-}

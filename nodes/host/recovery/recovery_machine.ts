@@ -41,13 +41,6 @@ const DONE: Wake = { kind: "done" };
 /** No time passes here, but whoever waits is counted. */
 const NOW: Wait = { kind: "time", at: 0 };
 
-/** What a recovery answered, and what it left in SCM for cores to see. */
-export interface Recovered {
-  readonly answer: unknown;
-  /** Bytes of SCM as a core sees them. */
-  read(offset: number, length: number): Uint8Array;
-}
-
 /** A host at one boot: its recoveries run one after the other, each with what the one before it left. */
 export class ColdBoot {
   readonly #host: string;
@@ -78,16 +71,6 @@ export class ColdBoot {
     }
     throw new Error(`The recovery of ${this.#host} ${WITHOUT_END}`);
   }
-}
-
-/** Runs the one recovery of a boot. @throws as {@link ColdBoot.recover}. */
-export function runRecovery(
-  machine: ColdMachine,
-  recover: Recover,
-  options: Readonly<Record<string, unknown>>,
-): Recovered {
-  const boot = new ColdBoot(machine);
-  return { answer: boot.recover(recover, options), read: boot.read };
 }
 
 class ColdCore implements RecoveryCpu {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import { AddressMap } from "../memory/address_map.ts";
-import { type ColdMachine, runRecovery } from "./recovery_machine.ts";
+import { ColdBoot, type ColdMachine } from "./recovery_machine.ts";
 import type { MemoryLog } from "../memory/memory_log.ts";
 import type { Recover } from "./protocol.ts";
 
@@ -32,7 +32,7 @@ describe("a recovery on a cold machine", () => {
     const recover: Recover = function* ({ cpu, host, options }) {
       return { host, options, found: [...cpu.load(cpu.scm.address + 100, 3)] };
     };
-    const { answer } = runRecovery(cold, recover, { role: "server" });
+    const answer = new ColdBoot(cold).recover(recover, { role: "server" });
     assert.deepEqual(answer, { host: "b", options: { role: "server" }, found: [1, 2, 3] });
   });
 
@@ -48,15 +48,16 @@ describe("a recovery on a cold machine", () => {
       yield* cpu.ntStore(cpu.scm.address + 128, Uint8Array.of(5));
       seen.push([bytes[128]!]);
     };
-    const { read } = runRecovery(cold, recover, {});
+    const boot = new ColdBoot(cold);
+    boot.recover(recover, {});
     assert.deepEqual(seen, [[7, 8, 9, 10, 11, 12], [0, 0, 0, 0, 0, 0], [7, 8, 9, 10, 0, 0], [5]]);
-    assert.deepEqual([...read(60, 6)], [7, 8, 9, 10, 11, 12], "as cores see it");
+    assert.deepEqual([...boot.read(60, 6)], [7, 8, 9, 10, 11, 12], "as cores see it");
   });
 
   it("P-01: a cache that survives makes every store persistent", () => {
     const { bytes, cold } = machine("eadr");
     // deno-lint-ignore require-yield -- it has nothing to wait for
-    runRecovery(cold, function* ({ cpu }) {
+    new ColdBoot(cold).recover(function* ({ cpu }) {
       cpu.store(cpu.scm.address + 8, Uint8Array.of(1));
     }, {});
     assert.equal(bytes[8], 1);
@@ -67,29 +68,35 @@ describe("a recovery on a cold machine", () => {
     const endless: Recover = function* ({ cpu }) {
       for (;;) yield { kind: "time", at: cpu.now };
     };
-    assert.throws(() => runRecovery(cold, endless, {}), /waits without end/);
+    assert.throws(() => new ColdBoot(cold).recover(endless, {}), /waits without end/);
     const patient: Recover = function* ({ cpu }) {
       for (;;) yield* cpu.sleep(1_000);
     };
-    assert.throws(() => runRecovery(cold, patient, {}), /waits without end/);
+    assert.throws(() => new ColdBoot(cold).recover(patient, {}), /waits without end/);
     // deno-lint-ignore require-yield -- it fails at once
     const stray: Recover = function* ({ cpu }) {
       cpu.load(cpu.scm.address + SCM_BYTES - 4, 8);
     };
-    assert.throws(() => runRecovery(cold, stray, {}), /a recovery has SCM only/);
+    assert.throws(() => new ColdBoot(cold).recover(stray, {}), /a recovery has SCM only/);
   });
 
   it("says what a user's recover has to be, and to answer", () => {
     const { cold } = machine();
     const plain = (() => 1) as unknown as Recover;
-    assert.throws(() => runRecovery(cold, plain, {}), /recover must be a generator function/);
+    assert.throws(
+      () => new ColdBoot(cold).recover(plain, {}),
+      /recover must be a generator function/,
+    );
     const late = (async function* () {}) as unknown as Recover;
-    assert.throws(() => runRecovery(cold, late, {}), /recover must be .* none that is async/);
+    assert.throws(
+      () => new ColdBoot(cold).recover(late, {}),
+      /recover must be .* none that is async/,
+    );
     // deno-lint-ignore require-yield -- it only answers
     const strange: Recover = function* () {
       return { found: new Map() };
     };
-    assert.throws(() => runRecovery(cold, strange, {}), /answers a Map at \.found/);
+    assert.throws(() => new ColdBoot(cold).recover(strange, {}), /answers a Map at \.found/);
   });
 
   it("tells its log all that a power failure during it may leave", () => {
@@ -112,7 +119,8 @@ describe("a recovery on a cold machine", () => {
         clean: (_at, line) => void dirty.delete(line),
       };
       const { bytes, cold } = machine("adr", log);
-      const { read } = runRecovery(cold, function* ({ cpu }) {
+      const boot = new ColdBoot(cold);
+      boot.recover(function* ({ cpu }) {
         for (const [i, { kind, at, length }] of steps.entries()) {
           const data = new Uint8Array(length).fill(i + 1);
           if (kind === "store") cpu.store(cpu.scm.address + at, data);
@@ -123,7 +131,11 @@ describe("a recovery on a cold machine", () => {
       assert.deepEqual(told, bytes, "what is persistent");
       const seen = told.slice();
       for (const [line, data] of dirty) seen.set(data, line);
-      assert.deepEqual(new Uint8Array(read(0, 1024)), seen.subarray(0, 1024), "what cores see");
+      assert.deepEqual(
+        new Uint8Array(boot.read(0, 1024)),
+        seen.subarray(0, 1024),
+        "what cores see",
+      );
     }));
   });
 });

@@ -61,7 +61,7 @@ export function inTime<T>(reply: T | VerbError, device: Device, epoch: number): 
 }
 
 /** P-02: the flow that a persistent DMA write takes here, and so who flushes it. */
-export function persistencePlan(plan: HostPlan): PersistencePlan {
+function persistencePlan(plan: HostPlan): PersistencePlan {
   const noSnoop = plan.architecture === "ddio+ns";
   const flow = plan.ddio && !noSnoop ? 2 : 1;
   return { flow, flush: flushOf(plan, flow), noSnoop };

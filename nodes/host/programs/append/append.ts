@@ -5,7 +5,7 @@
 import { assert } from "../../../../fabric/base/assert.ts";
 import { failed } from "../../verbs/device.ts";
 import { regMr } from "../../verbs/memory_region.ts";
-import { postSend, sge } from "../../verbs/post.ts";
+import { sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
 import {
   type Append,
@@ -19,27 +19,29 @@ import {
 import { encodeDeposit } from "../common/pending_message.ts";
 import { noteRound, noteWrites, resultOf, traceRound } from "./append_report.ts";
 import { compoundPlan, type CompoundRequest, UPDATES } from "./compound_methods.ts";
-import {
-  countOption,
-  microsecondsOption,
-  type Options,
-  textOption,
-  wordOption,
-} from "../common/options.ts";
+import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
 import {
   allocate,
-  closeClient,
+  answeredBy,
   type Failure,
   isFailure,
+  isReceive,
   nextCompletions,
-  openClient,
   openObject,
   type PersistClient,
+  post,
   postRecvs,
-  received,
   type Region,
+  runClient,
+  waitingOptions,
 } from "../persist/persist_client.ts";
-import { encodeMessage, HEADER_BYTES, METHODS, POLICIES } from "../common/persist_protocol.ts";
+import {
+  encodeMessage,
+  HEADER_BYTES,
+  METHODS,
+  POLICIES,
+  policyOf,
+} from "../common/persist_protocol.ts";
 import { type RingPlace, wordTailBytes } from "../common/persist_tails.ts";
 import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
@@ -71,52 +73,33 @@ function readOptions(options: Options): AppendOptions {
  * (256) bytes; `method` (persist-opcode); `update` (ordered); `depth` (1) updates under way at once;
  * `policy` (auto), `completion`, `attempts`, `pauseUs`, `idleUs` as in `put`. Reports `result`.
  */
-export function* append({ cpu, device, options: given }: ProgramContext): Steps<void> {
+export function* append(context: ProgramContext): Steps<void> {
+  const { cpu, options: given } = context;
   const read = readOptions(given);
   const options = { ...read, depth: Math.min(read.depth, read.records) };
-  const client = yield* connectTo({ device, options: given }, options);
-  const job = isFailure(client) ? client : yield* prepare(client, options);
-  if (isFailure(client) || isFailure(job)) {
-    const { error } = job as Failure;
-    cpu.report("result", { program: "append", ...options, status: "failed", error });
-    if (!isFailure(client)) yield* closeClient(client);
-    return;
-  }
-  const startPs = cpu.now, workPs = cpu.workPs;
-  const failure = yield* transfer(job);
-  const cpuPs = cpu.workPs - workPs;
-  const run = { startPs, endPs: cpu.now, cpuPs, error: failure?.error };
-  cpu.report("result", resultOf(job, run));
-  yield* closeClient(client);
-}
-
-function connectTo(
-  { device, options: given }: Pick<ProgramContext, "device" | "options">,
-  { to, method, recordBytes, depth }: AppendOptions,
-): Steps<PersistClient | Failure> {
+  const { to, method, recordBytes, depth } = options;
   const policy = wordOption(given, "policy", { of: POLICIES, otherwise: "auto" });
-  const persisting = method === "persist-opcode" || method === "persist-address";
-  return openClient(device, {
-    to,
-    terms: {
-      method,
-      // What a message has above a plain one's header: the tail and where it goes.
-      messageBytes: recordBytes + wordTailBytes(TAIL_BYTES),
-      // Queues have room for two requests of each: an update has up to four.
-      depth: 2 * depth,
-      policy: persisting ? policy : "persistence",
+  const terms = {
+    method,
+    // What a message has above a plain one's header: the tail and where it goes.
+    messageBytes: recordBytes + wordTailBytes(TAIL_BYTES),
+    // Queues have room for two requests of each: an update has up to four.
+    depth: 2 * depth,
+    policy: policyOf(method, policy),
+  };
+  yield* runClient(context, { to, terms, ...waitingOptions(context) }, {
+    report: { program: "append", ...options },
+    prepare: (client) => prepare(client, options),
+    *run(job) {
+      const startPs = cpu.now, workPs = cpu.workPs;
+      const failure = yield* transfer(job);
+      const cpuPs = cpu.workPs - workPs;
+      return resultOf(job, { startPs, endPs: cpu.now, cpuPs, error: failure?.error });
     },
-    mode: wordOption(given, "completion", {
-      of: ["poll", "interrupt"] as const,
-      otherwise: device.state.completion,
-    }),
-    attempts: countOption(given, "attempts", { least: 1, otherwise: 10 }),
-    pausePs: microsecondsOption(given, "pauseUs", 200),
-    idlePs: microsecondsOption(given, "idleUs", 50_000),
   });
 }
 
-/** A log that is there already has records that somebody may rely on: it is left alone. */
+/** A log that is there already has records that a program may rely on: it is left alone. */
 function* openLog(client: PersistClient, options: AppendOptions): Steps<Region | Failure> {
   const { name } = options;
   const there = yield* openObject(client, { name });
@@ -173,8 +156,8 @@ function* transfer(append: Append): Steps<Failure | undefined> {
     if (requests.length > 0) {
       yield* cpu.settle();
       append.postedAt.fill(cpu.now, begun, append.next);
-      const refusal = yield* postSend(client.connection.qp, requests);
-      if (refusal !== undefined) return { error: `${refusal.errno}: ${refusal.reason}` };
+      const refusal = yield* post(client, requests);
+      if (refusal !== undefined) return refusal;
     }
     const completions = yield* nextCompletions(client);
     if (isFailure(completions)) return completions;
@@ -307,9 +290,8 @@ function ringOf({ ring }: Region): RingPlace {
 
 function handle(append: Append, completion: WorkCompletion): "receive" | "send" {
   const { client, plan, byPsn } = append;
-  if (completion.opcode === "recv" || completion.opcode === "recv-persistence") {
-    client.freeRecvs.push(completion.wrId);
-    const index = answeredUpdate(append, completion);
+  if (isReceive(completion)) {
+    const index = answeredBy(client, completion, byPsn);
     const update = index === undefined ? undefined : append.updates[index];
     if (update === undefined || update.answers === 0) {
       append.unexpected++;
@@ -324,17 +306,6 @@ function handle(append: Append, completion: WorkCompletion): "receive" | "send" 
   append.updates[index]!.completions--;
   noteProgress(append, index);
   return "send";
-}
-
-/** The update that an answer is about: by its number, or by the PSN of a persisted write (P-28). */
-function answeredUpdate(append: Append, completion: WorkCompletion): number | undefined {
-  if (completion.opcode === "recv-persistence") {
-    const index = append.byPsn.get(completion.psn);
-    append.byPsn.delete(completion.psn);
-    return index;
-  }
-  const message = received(append.client, completion);
-  return message?.type === "flushed" ? message.id : undefined;
 }
 
 /** A round is told when all has come that was to come of it; the update with its last one. */

@@ -13,7 +13,7 @@ import type { Mr } from "../../verbs/objects.ts";
 
 export const TAIL_BYTES = 8;
 /** Where the first record is: the tail shares its cache line with nothing. */
-export const RECORDS_AT = 64;
+const RECORDS_AT = 64;
 
 export interface AppendOptions {
   readonly to: string;

@@ -2,7 +2,7 @@
 import type { Time } from "../../../../fabric/base/time.ts";
 import { type Append, rangeOf, recordOf, tailOf } from "./append_job.ts";
 import type { CompoundRequest } from "./compound_methods.ts";
-import { summarize } from "../common/summary.ts";
+import { outcomeOf, summarize } from "../common/summary.ts";
 import type { SendRequest } from "../../verbs/objects.ts";
 
 /** Numbers of an update's two writes in notes. */
@@ -88,8 +88,7 @@ export function resultOf(
   const { options, plan, region, client, told } = append;
   return {
     program: "append",
-    status: run.error === undefined ? "done" : "failed",
-    ...(run.error !== undefined && { error: run.error }),
+    ...outcomeOf(run.error),
     ...options,
     flow: region.flow,
     flusher: client.server.flush,

@@ -1,6 +1,7 @@
 /** Reading a program's options: what the scenario says is checked here, and errors name the option. */
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { ProgramError } from "../../verbs/device.ts";
+import type { Device } from "../../verbs/objects.ts";
 
 export type Options = Readonly<Record<string, unknown>>;
 
@@ -52,4 +53,13 @@ export function wordOption<Word extends string>(
   const value = options[name] ?? words.otherwise;
   const word = words.of.find((each) => each === value);
   return word ?? wrong(name, `one of ${words.of.join(", ")}`, value);
+}
+
+/** `completion`: how a program waits for completions; as its host does unless it is said. */
+export function completionOption(
+  options: Options,
+  { state }: Pick<Device, "state">,
+): "poll" | "interrupt" {
+  const { completion: otherwise } = state;
+  return wordOption(options, "completion", { of: ["poll", "interrupt"], otherwise });
 }

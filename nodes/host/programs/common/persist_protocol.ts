@@ -47,7 +47,19 @@ export type PutMethod = typeof PUT_METHODS[number];
 
 /** P-29, as a requester asks for it; `auto` leaves it to who flushes at the responder. */
 export const POLICIES = ["persistence", "reception", "auto"] as const;
-export type Policy = typeof POLICIES[number];
+type Policy = typeof POLICIES[number];
+
+/** Whether the method is the write that persists, in either form. */
+export function isPersistentWrite(
+  method: PutMethod | "read",
+): method is "persist-opcode" | "persist-address" {
+  return method === "persist-opcode" || method === "persist-address";
+}
+
+/** P-29: the write that persists completes by the policy that is asked for, the others have one way. */
+export function policyOf(method: PutMethod, wanted: Policy): Policy {
+  return isPersistentWrite(method) ? wanted : "persistence";
+}
 
 /** What a requester asks for in the connection request. */
 export interface Terms {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { AddressMap } from "../../memory/address_map.ts";
-import { type ColdMachine, runRecovery } from "../../recovery/recovery_machine.ts";
+import { ColdBoot, type ColdMachine } from "../../recovery/recovery_machine.ts";
 import type { Cpu } from "../../cpu/program.ts";
 import { encodeDeposit } from "./pending_message.ts";
 import { freeMemory } from "../persist/persistd_memory.ts";
@@ -24,7 +24,7 @@ describe("receive buffers after a power failure", () => {
   it("P-41: a deposit that is torn over an earlier use's leftover hides none that is whole", () => {
     const { bytes, cold } = coldMachine();
     let count = -1, object = 0;
-    runRecovery(cold, function* (context) {
+    new ColdBoot(cold).recover(function* (context) {
       const cpu = context.cpu as unknown as Cpu;
       const directory = yield* openDirectory(cpu);
       const data = (yield* createObject(cpu, directory, { name: "data", length: 64 }))!;
@@ -58,7 +58,7 @@ describe("receive buffers of a requester that is gone", () => {
   it("P-41: take nothing that comes late, though their first missing deposit is what comes", () => {
     const { bytes, cold } = coldMachine();
     let count = -1;
-    runRecovery(cold, function* (context) {
+    new ColdBoot(cold).recover(function* (context) {
       const cpu = context.cpu as unknown as Cpu;
       const directory = yield* openDirectory(cpu);
       const data = (yield* createObject(cpu, directory, { name: "data", length: 64 }))!;

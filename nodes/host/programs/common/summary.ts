@@ -1,5 +1,12 @@
-/** What a program's result says of many messages: latencies, and which parts are done. */
+/** What a program's result says: how it ended, latencies of many messages, and which parts are done. */
 import type { Time } from "../../../../fabric/base/time.ts";
+
+/** How a program ended, as every result says it. */
+export function outcomeOf(
+  error: string | undefined,
+): { readonly status: "done" | "failed"; readonly error?: string } {
+  return error === undefined ? { status: "done" } : { status: "failed", error };
+}
 
 export interface LatencySummary {
   readonly count: number;

@@ -20,9 +20,9 @@ import { CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.ts";
 
 const CLAIM_MAGIC = 0x524c_4f47; // "RLOG"
 const RECORD_MAGIC = 0x5252_4543; // "RREC"
-export const RECORD_HEADER_BYTES = 32;
+const RECORD_HEADER_BYTES = 32;
 /** What of the first slot says something. */
-export const CLAIM_BYTES = 16;
+const CLAIM_BYTES = 16;
 const KINDS = ["data", "barrier"] as const;
 /** The CRC is over all behind it. */
 const CRC_END = 8;
@@ -51,11 +51,6 @@ export interface LogScan {
 /** Bytes of a slot: whole words. */
 export function slotBytes({ recordBytes }: Pick<LogShape, "recordBytes">): number {
   return Math.ceil((RECORD_HEADER_BYTES + recordBytes) / 8) * 8;
-}
-
-/** Bytes of the object that holds the log. */
-export function logBytes(shape: LogShape): number {
-  return shape.slots * slotBytes(shape);
 }
 
 /** The first slot's content. */

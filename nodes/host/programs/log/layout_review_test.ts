@@ -5,7 +5,6 @@ import {
   chooseLog,
   encodeClaim,
   encodeRecord,
-  logBytes,
   type LogRecord,
   type LogShape,
   nextEpoch,
@@ -28,7 +27,10 @@ describe("a replicated log whose slots get into memory in any order", () => {
     });
     fc.assert(
       fc.property(fc.array(anyClient, { minLength: 1, maxLength: 6 }), (clients) => {
-        const logs = Array.from({ length: replicas }, () => new Uint8Array(logBytes(SHAPE)));
+        const logs = Array.from(
+          { length: replicas },
+          () => new Uint8Array(SHAPE.slots * slotBytes(SHAPE)),
+        );
         const size = slotBytes(SHAPE);
         let durable: Uint8Array[] = [];
         for (const [number, { reads, claims, reached, early }] of clients.entries()) {

@@ -5,7 +5,6 @@ import {
   chooseLog,
   encodeClaim,
   encodeRecord,
-  logBytes,
   type LogRecord,
   type LogScan,
   type LogShape,
@@ -23,7 +22,7 @@ function data(epoch: number, byte: number): LogRecord {
 }
 
 function logOf(records: readonly LogRecord[], epoch = 1, shape = SHAPE): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(logBytes(shape));
+  const bytes = new Uint8Array(shape.slots * slotBytes(shape));
   bytes.set(encodeClaim(shape, epoch));
   for (const i of records.keys()) {
     bytes.set(encodeRecord(shape, records, i), (i + 1) * slotBytes(shape));
@@ -38,7 +37,10 @@ describe("a log's slots", () => {
     const records = [data(1, 7), barrier, short];
     assert.deepEqual(scanLog(SHAPE, logOf(records, 3)), { claimed: 3, records });
     assert.deepEqual(payloadsOf(records).map(({ length }) => length), [20, 3]);
-    assert.deepEqual(scanLog(SHAPE, new Uint8Array(logBytes(SHAPE))), { claimed: 0, records: [] });
+    assert.deepEqual(scanLog(SHAPE, new Uint8Array(SHAPE.slots * slotBytes(SHAPE))), {
+      claimed: 0,
+      records: [],
+    });
   });
 
   it("P-41: end at a record that is torn in any of its words", () => {
@@ -102,7 +104,10 @@ describe("choosing among replicas", () => {
     });
     fc.assert(
       fc.property(fc.array(anyClient, { minLength: 1, maxLength: 6 }), (clients) => {
-        const logs = Array.from({ length: replicas }, () => new Uint8Array(logBytes(SHAPE)));
+        const logs = Array.from(
+          { length: replicas },
+          () => new Uint8Array(SHAPE.slots * slotBytes(SHAPE)),
+        );
         const size = slotBytes(SHAPE);
         let durable: Uint8Array[] = [];
         for (const [number, { reads, claims, reached }] of clients.entries()) {

@@ -1,6 +1,7 @@
 /** Options of the replicated log's programs. */
 import { ProgramError } from "../../verbs/device.ts";
 import {
+  completionOption,
   countOption,
   microsecondsOption,
   type Options,
@@ -26,10 +27,7 @@ export function readLogOptions({ device, options: given }: ProgramContext): LogO
     file: textOption(given, "file", MADE_UP),
     method: wordOption(given, "method", { of: METHODS, otherwise: "persist-opcode" }),
     depth: countOption(given, "depth", { least: 1, otherwise: 16 }),
-    mode: wordOption(given, "completion", {
-      of: ["poll", "interrupt"] as const,
-      otherwise: device.state.completion,
-    }),
+    mode: completionOption(given, device),
     pausePs: microsecondsOption(given, "pauseUs", 200),
     idlePs: microsecondsOption(given, "idleUs", 5_000),
     patiencePs: microsecondsOption(given, "patienceUs", 100_000),

@@ -1,7 +1,7 @@
 /** Reads a replicated log back: the payloads of its records, from as many replicas as it takes. */
 import type { Steps } from "../../cpu/program.ts";
-import { countOption, microsecondsOption, textOption, wordOption } from "../common/options.ts";
-import { isFailure } from "../persist/persist_client.ts";
+import { textOption } from "../common/options.ts";
+import { isFailure, waitingOptions } from "../persist/persist_client.ts";
 import { chooseLog, payloadsOf, readQuorum } from "./layout.ts";
 import { hostsOption, quorumOption, recordOption } from "./log_options.ts";
 import { RECORD_BYTES } from "./plan.ts";
@@ -21,13 +21,7 @@ export function* logRead({ cpu, device, options }: ProgramContext): Steps<void> 
   const fetch = {
     name,
     recordBytes: recordOption(options) ?? RECORD_BYTES,
-    mode: wordOption(options, "completion", {
-      of: ["poll", "interrupt"] as const,
-      otherwise: device.state.completion,
-    }),
-    attempts: countOption(options, "attempts", { least: 1, otherwise: 10 }),
-    pausePs: microsecondsOption(options, "pauseUs", 200),
-    idlePs: microsecondsOption(options, "idleUs", 5_000),
+    ...waitingOptions({ device, options }, 5_000),
   };
   const found: FoundLog[] = [];
   const unread: { host: string; error: string }[] = [];

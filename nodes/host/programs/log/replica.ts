@@ -9,7 +9,6 @@
 import { NEVER, type Time } from "../../../../fabric/base/time.ts";
 import { OutOfMemory } from "../../memory/address_map.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
-import { postSend } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
 import {
   type Failure,
@@ -17,8 +16,10 @@ import {
   openClient,
   openObject,
   type PersistClient,
+  post,
   releaseClient,
 } from "../persist/persist_client.ts";
+import { policyOf } from "../common/persist_protocol.ts";
 import { promisesPersistence } from "../persist/put_methods.ts";
 import { handle, postDueRecvs, prepare } from "../persist/put.ts";
 import { slotBytes } from "./layout.ts";
@@ -46,7 +47,7 @@ export function* serveReplica(
   changed(job);
 }
 
-/** The host's memory may give out, for whatever else runs there. @returns why it ended. */
+/** Other programs may have used up the host's memory. @returns why it ended. */
 function* tryOnce(
   context: ThreadContext,
   job: LogJob,
@@ -98,11 +99,7 @@ function* replicate(
   if (plan === undefined) return undefined;
   const { method, depth, mode } = options;
   const messageBytes = slotBytes(plan.shape);
-  // The write that persists completes as suits who flushes there (P-29); the others have one way.
-  const policy = method === "persist-opcode" || method === "persist-address"
-    ? "auto" as const
-    : "persistence" as const;
-  const terms = { method, messageBytes, depth, policy };
+  const terms = { method, messageBytes, depth, policy: policyOf(method, "auto") };
   const client = yield* openClient(device, { to: replica.host, terms, mode, ...patience(options) });
   if (isFailure(client)) return client;
   replica.promises = promisesPersistence(method, client.server);
@@ -159,8 +156,8 @@ function* stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> 
     if (requests.length > 0) {
       yield* put.cpu.settle();
       put.postedAt.fill(put.cpu.now, first, put.next);
-      const refusal = yield* postSend(put.client.connection.qp, requests);
-      if (refusal !== undefined) return { error: `${refusal.errno}: ${refusal.reason}` };
+      const refusal = yield* post(put.client, requests);
+      if (refusal !== undefined) return refusal;
     }
     const completions = yield* nextOf(put, job, part);
     if (isFailure(completions)) return completions;

@@ -8,7 +8,14 @@ import { connect, PATH_MTUS, type PathMtu } from "../../cm/connect.ts";
 import { createCq } from "../../verbs/completion_queue.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
 import type { Steps } from "../../cpu/program.ts";
-import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
+import {
+  completionOption,
+  countOption,
+  type Options,
+  textOption,
+  wordOption,
+} from "../common/options.ts";
+import { outcomeOf } from "../common/summary.ts";
 import { makeBuffer, recvPlace, type TestBuffer } from "./buffer.ts";
 import {
   type BandwidthFigures,
@@ -118,8 +125,7 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
   }
   const result: PerftestResult = {
     program: "perftest",
-    status: error === undefined ? "done" : "failed",
-    ...(error !== undefined && { error }),
+    ...outcomeOf(error),
     test: job.test,
     pathMtu: job.pathMtu,
     rows,
@@ -159,10 +165,7 @@ function jobOf(device: CmDevice, options: Options): Job {
     qps,
     memory: wordOption(options, "memory", { of: MEMORIES, otherwise: "dram" }),
     pathMtu,
-    mode: wordOption(options, "completion", {
-      of: ["poll", "interrupt"],
-      otherwise: device.state.completion,
-    }),
+    mode: completionOption(options, device),
     atomic: wordOption(options, "atomic", {
       of: ["fetch-add", "compare-swap"],
       otherwise: "fetch-add",

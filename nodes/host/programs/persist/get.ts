@@ -1,11 +1,10 @@
-/** Reads an object of another host's SCM by READs, and hands its bytes to whoever started the run. */
-import { postSend, sge } from "../../verbs/post.ts";
+/** Reads an object of another host's SCM by READs, and reports its bytes. */
+import { sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts";
-import { countOption, microsecondsOption, textOption, wordOption } from "../common/options.ts";
+import { countOption, textOption } from "../common/options.ts";
 import {
   type ClientOptions,
-  closeClient,
   type Failure,
   isFailure,
   makeRegions,
@@ -13,10 +12,13 @@ import {
   openClient,
   openObject,
   type PersistClient,
+  post,
   type Region,
   releaseClient,
+  runClient,
+  waitingOptions,
 } from "./persist_client.ts";
-import { summarize } from "../common/summary.ts";
+import { outcomeOf, summarize } from "../common/summary.ts";
 import type { Mr, SendRequest } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
@@ -39,49 +41,35 @@ interface Get {
  * `completion`, `attempts`, `pauseUs`, `idleUs` as in `put`. Reports `output` (path, bytes: the path is
  * the object's name) and `result`.
  */
-export function* get({ cpu, device, options }: ProgramContext): Steps<void> {
+export function* get(context: ProgramContext): Steps<void> {
+  const { cpu, options } = context;
   const from = textOption(options, "from");
   const name = textOption(options, "name");
   const messageBytes = countOption(options, "size", { least: 1, otherwise: 4096 });
   const depth = countOption(options, "depth", { least: 1, otherwise: RD_ATOMIC_MAX });
   const report = { program: "get", from, name, messageBytes, depth };
-  const client = yield* openClient(device, {
-    to: from,
-    terms: { method: "read", policy: "persistence", messageBytes, depth },
-    mode: wordOption(options, "completion", {
-      of: ["poll", "interrupt"] as const,
-      otherwise: device.state.completion,
-    }),
-    attempts: countOption(options, "attempts", { least: 1, otherwise: 10 }),
-    pausePs: microsecondsOption(options, "pauseUs", 200),
-    idlePs: microsecondsOption(options, "idleUs", 50_000),
+  const terms = { method: "read", policy: "persistence", messageBytes, depth } as const;
+  yield* runClient(context, { to: from, terms, ...waitingOptions(context) }, {
+    report,
+    prepare: (client) => prepare(client, { name, messageBytes, depth }),
+    *run(job) {
+      const startPs = cpu.now;
+      const failure = yield* transfer(job);
+      const endPs = cpu.now;
+      if (failure === undefined) cpu.report("output", { path: name, bytes: job.bytes });
+      return {
+        ...report,
+        ...outcomeOf(failure?.error),
+        bytes: job.region.length,
+        messages: job.count,
+        scmOffset: job.region.scmOffset,
+        requests: { read: job.count },
+        latencyPs: summarize(job.latency),
+        startPs,
+        endPs,
+      };
+    },
   });
-  const region = isFailure(client) ? client : yield* openObject(client, { name });
-  const job = isFailure(client) || isFailure(region)
-    ? region as Failure
-    : yield* prepare(client, { region, messageBytes, depth });
-  if (isFailure(client) || isFailure(job)) {
-    cpu.report("result", { ...report, status: "failed", error: (job as Failure).error });
-    if (!isFailure(client)) yield* closeClient(client);
-    return;
-  }
-  const startPs = cpu.now;
-  const failure = yield* transfer(job);
-  const endPs = cpu.now;
-  if (failure === undefined) cpu.report("output", { path: name, bytes: job.bytes });
-  cpu.report("result", {
-    ...report,
-    status: failure === undefined ? "done" : "failed",
-    ...failure,
-    bytes: job.region.length,
-    messages: job.count,
-    scmOffset: job.region.scmOffset,
-    requests: { read: job.count },
-    latencyPs: summarize(job.latency),
-    startPs,
-    endPs,
-  });
-  yield* closeClient(client);
 }
 
 /** What {@link fetchObject} is to do: as the program's options, in the client's own words. */
@@ -101,8 +89,7 @@ export function* fetchObject(
   const terms = { method: "read", policy: "persistence", messageBytes, depth } as const;
   const client = yield* openClient(device, { ...rest, to: from, terms });
   if (isFailure(client)) return client;
-  const region = yield* openObject(client, { name });
-  const job = isFailure(region) ? region : yield* prepare(client, { region, messageBytes, depth });
+  const job = yield* prepare(client, { name, messageBytes, depth });
   const outcome = isFailure(job) ? job : (yield* transfer(job)) ?? job.bytes;
   yield* releaseClient(client, isFailure(job) ? [] : [job.slots]);
   return outcome;
@@ -110,9 +97,11 @@ export function* fetchObject(
 
 function* prepare(
   client: PersistClient,
-  what: { readonly region: Region; readonly messageBytes: number; readonly depth: number },
+  what: { readonly name: string; readonly messageBytes: number; readonly depth: number },
 ): Steps<Get | Failure> {
-  const { region, messageBytes, depth } = what;
+  const { name, messageBytes, depth } = what;
+  const region = yield* openObject(client, { name });
+  if (isFailure(region)) return region;
   const regions = yield* makeRegions(client.pd, [
     { bytes: depth * messageBytes, access: ["localWrite"] },
   ]);
@@ -159,8 +148,8 @@ function* transfer(job: Get): Steps<Failure | undefined> {
     while (job.freeSlots.length > 0 && next < count) requests.push(readRequest(job, next++));
     if (requests.length > 0) {
       job.postedAt.fill(cpu.now, first, next);
-      const refusal = yield* postSend(client.connection.qp, requests);
-      if (refusal !== undefined) return { error: `${refusal.errno}: ${refusal.reason}` };
+      const refusal = yield* post(client, requests);
+      if (refusal !== undefined) return refusal;
     }
     const completions = yield* nextCompletions(client);
     if (isFailure(completions)) return completions;

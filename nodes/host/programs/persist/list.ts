@@ -1,25 +1,30 @@
 /** Lists the objects in another host's SCM. */
 import type { Steps } from "../../cpu/program.ts";
-import { countOption, microsecondsOption, textOption } from "../common/options.ts";
-import { ask, closeClient, isFailure, openClient } from "./persist_client.ts";
 import type { ProgramContext } from "../../program_context.ts";
+import { textOption } from "../common/options.ts";
+import { outcomeOf } from "../common/summary.ts";
+import { ask, isFailure, type PersistClient, runClient, waitingOptions } from "./persist_client.ts";
 
-/** The program. Option: `from`; `attempts`, `pauseUs`, `idleUs` as in `put`. Reports `result`. */
-export function* list({ cpu, device, options }: ProgramContext): Steps<void> {
-  const from = textOption(options, "from");
+/**
+ * The program. Option: `from`; `completion`, `attempts`, `pauseUs`, `idleUs` as in `put`. Reports `result`.
+ */
+export function* list(context: ProgramContext): Steps<void> {
+  const from = textOption(context.options, "from");
   const report = { program: "list", from };
-  const client = yield* openClient(device, {
-    to: from,
-    terms: { method: "read", policy: "persistence", messageBytes: 1, depth: 1 },
-    mode: device.state.completion,
-    attempts: countOption(options, "attempts", { least: 1, otherwise: 10 }),
-    pausePs: microsecondsOption(options, "pauseUs", 200),
-    idlePs: microsecondsOption(options, "idleUs", 50_000),
+  const terms = { method: "read", policy: "persistence", messageBytes: 1, depth: 1 } as const;
+  yield* runClient(context, { to: from, terms, ...waitingOptions(context) }, {
+    report,
+    *prepare(client) {
+      return client;
+    },
+    *run(client) {
+      const { error, objects } = yield* objectsOf(client);
+      return { ...report, ...outcomeOf(error), objects };
+    },
   });
-  if (isFailure(client)) {
-    cpu.report("result", { ...report, status: "failed", error: client.error });
-    return;
-  }
+}
+
+function* objectsOf(client: PersistClient) {
   const objects: { name: string; length: number }[] = [];
   let next = 0;
   let error: string | undefined;
@@ -30,7 +35,5 @@ export function* list({ cpu, device, options }: ProgramContext): Steps<void> {
     else objects.push(...answer.objects);
     next = !isFailure(answer) && answer.type === "names" ? answer.next : 0;
   } while (next > 0);
-  const status = error === undefined ? "done" : "failed";
-  cpu.report("result", { ...report, status, ...(error !== undefined && { error }), objects });
-  yield* closeClient(client);
+  return { error, objects };
 }

@@ -1,6 +1,6 @@
 /**
  * A requester's connection to a host's `persistd`: terms and policy (P-29), receives, and opening
- * objects. `put`, `get` and `list` go on from here.
+ * objects; and the course of the programs that have one: `put`, `append`, `get`, `list`.
  */
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { connect } from "../../cm/connect.ts";
@@ -24,7 +24,19 @@ import {
   slotsFor,
   type Terms,
 } from "../common/persist_protocol.ts";
-import type { Access, Cq, Mr, Pd, RecvRequest, WorkCompletion } from "../../verbs/objects.ts";
+import { completionOption, countOption, microsecondsOption } from "../common/options.ts";
+import { outcomeOf } from "../common/summary.ts";
+import type { ProgramContext } from "../../program_context.ts";
+import type {
+  Access,
+  Cq,
+  Mr,
+  Pd,
+  PostError,
+  RecvRequest,
+  SendRequest,
+  WorkCompletion,
+} from "../../verbs/objects.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
 export interface PersistClient {
@@ -54,6 +66,19 @@ export interface ClientOptions {
   readonly pausePs: Time;
   /** How long nothing may complete while something is outstanding. */
   readonly idlePs: Time;
+}
+
+/** The options of a program by which it waits for its peer: `completion`, `attempts`, `pauseUs`, `idleUs`. */
+export function waitingOptions(
+  { device, options }: Pick<ProgramContext, "device" | "options">,
+  idleUs = 50_000,
+): Omit<ClientOptions, "to" | "terms"> {
+  return {
+    mode: completionOption(options, device),
+    attempts: countOption(options, "attempts", { least: 1, otherwise: 10 }),
+    pausePs: microsecondsOption(options, "pauseUs", 200),
+    idlePs: microsecondsOption(options, "idleUs", idleUs),
+  };
 }
 
 /** Why a program could not go on, as its result says it. */
@@ -102,8 +127,8 @@ export function* makeRegions(
 }
 
 /**
- * Deregisters regions of {@link makeRegions} and gives their memory back. Of no use to anybody any more:
- * the queue pairs that used them are gone. What their RNIC wrote last is in the host's buffers at least.
+ * Deregisters regions of {@link makeRegions} and gives their memory back. The queue pairs that used them
+ * are gone; what the RNIC wrote last is in the host's buffers at least.
  */
 function* giveBack(regions: readonly Mr[]): Steps<void> {
   // ENOENT where the RNIC has failed since: then the region is gone already.
@@ -111,7 +136,10 @@ function* giveBack(regions: readonly Mr[]): Steps<void> {
   for (const { pd, address } of regions) pd.device.cpu.free({ address });
 }
 
-/** Connects, posts the receives; what was taken is given back where it fails. Where the policy is left to the responder, takes the one for who flushes there. */
+/**
+ * Connects, posts the receives; what was taken is given back where it fails. A policy that is left to the
+ * responder becomes the one for what flushes there.
+ */
 export function* openClient(
   device: CmDevice,
   options: ClientOptions,
@@ -222,14 +250,46 @@ function tryOnce(
   });
 }
 
+/** What a program does with a connection; `report` is a part of its result in any case. */
+export interface ClientProgram<Job> {
+  readonly report: Readonly<Record<string, unknown>>;
+  readonly prepare: (client: PersistClient) => Steps<Job | Failure>;
+  /** @returns the program's result. */
+  readonly run: (job: Job) => Steps<Record<string, unknown>>;
+}
+
+/** Connects, runs the program, reports its `result` and ends the connection. */
+export function* runClient<Job>(
+  { cpu, device }: Pick<ProgramContext, "cpu" | "device">,
+  options: ClientOptions,
+  { report, prepare, run }: ClientProgram<Job>,
+): Steps<void> {
+  const client = yield* openClient(device, options);
+  const job = isFailure(client) ? client : yield* prepare(client);
+  const result = isFailure(job) ? { ...report, ...outcomeOf(job.error) } : yield* run(job);
+  cpu.report("result", result);
+  if (!isFailure(client)) yield* closeClient(client);
+}
+
+/** Posts requests. @returns why they cannot be. */
+export function* post(
+  { connection }: PersistClient,
+  requests: SendRequest | readonly SendRequest[],
+): Steps<Failure | undefined> {
+  return failureOf(yield* postSend(connection.qp, requests));
+}
+
+function failureOf(refusal: PostError | undefined): Failure | undefined {
+  return refusal && { error: `${refusal.errno}: ${refusal.reason}` };
+}
+
 /** Posts so many of the free receives; `wrId` is the slot. @returns why it cannot. */
 export function* postRecvs(client: PersistClient, count: number): Steps<Failure | undefined> {
   const { recvMr, recvBytes, freeRecvs, connection } = client;
   const requests: RecvRequest[] = freeRecvs.splice(freeRecvs.length - count).map((slot) => {
     return { wrId: slot, sges: [sge(recvMr, slot * recvBytes, recvBytes)] };
   });
-  const refusal = yield* postRecv(connection.qp, requests);
-  return refusal && { error: `${refusal.errno}: ${refusal.reason}` };
+  return failureOf(yield* postRecv(connection.qp, requests));
 }
 
 /** The message that a receive brought; undefined where it is none. */
@@ -240,6 +300,29 @@ export function received(
   const { recvMr, recvBytes } = client;
   const at = recvMr.address + completion.wrId * recvBytes;
   return decodeMessage(client.device.cpu.load(at, completion.byteLen));
+}
+
+/**
+ * Takes the completion of a receive in. @returns the message of this program that the answer is about: by
+ * its number, or by the PSN of a persisted write (P-28), which `byPsn` forgets.
+ */
+export function answeredBy(
+  client: PersistClient,
+  completion: WorkCompletion,
+  byPsn: Map<number, number>,
+): number | undefined {
+  client.freeRecvs.push(completion.wrId);
+  if (completion.opcode === "recv-persistence") {
+    const index = byPsn.get(completion.psn);
+    byPsn.delete(completion.psn);
+    return index;
+  }
+  const message = received(client, completion);
+  return message?.type === "flushed" ? message.id : undefined;
+}
+
+export function isReceive({ opcode }: WorkCompletion): boolean {
+  return opcode === "recv" || opcode === "recv-persistence";
 }
 
 /** Waits for completions; a failure where nothing completes for too long. */
@@ -256,12 +339,12 @@ export function* ask(
   client: PersistClient,
   message: PersistMessage,
 ): Steps<PersistMessage | Failure> {
-  const { controlMr, connection: { qp }, device } = client;
+  const { controlMr, device } = client;
   const bytes = encodeMessage(message);
   device.cpu.store(controlMr.address, bytes);
   const sges = [sge(controlMr, 0, bytes.length)];
-  const posted = yield* postSend(qp, { opcode: "send", sges });
-  if (posted !== undefined) return { error: `${posted.errno}: ${posted.reason}` };
+  const refusal = yield* post(client, { opcode: "send", sges });
+  if (refusal !== undefined) return refusal;
   let answer: PersistMessage | undefined;
   let sent = false;
   while (answer === undefined || !sent) {
@@ -284,7 +367,7 @@ export function* ask(
 
 export type Region = Extract<PersistMessage, { type: "region" }>;
 
-/** Opens an object: to be written with `length` bytes, by nobody else where `alone`, or as it is. */
+/** Opens an object: to be written with `length` bytes, by this client only where `alone`, or as it is. */
 export function* openObject(
   client: PersistClient,
   object: { readonly name: string; readonly length?: number; readonly alone?: true },
@@ -304,7 +387,7 @@ export function* closeClient(client: PersistClient): Steps<void> {
 }
 
 /**
- * Ends the connection and gives back all that it has taken, for who connects often.
+ * Ends the connection and gives back all that it has taken, for a program that connects often.
  * @param regions more of {@link makeRegions}, for its data.
  */
 export function* releaseClient(client: PersistClient, regions: readonly Mr[]): Steps<void> {

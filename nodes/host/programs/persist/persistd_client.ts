@@ -9,7 +9,12 @@ import { deregMr, regMr } from "../../verbs/memory_region.ts";
 import { nextRecvs, postRecv, sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { destroyQp } from "../../verbs/queue_pair.ts";
-import { decodeTerms, encodeServerTerms, type Terms } from "../common/persist_protocol.ts";
+import {
+  decodeTerms,
+  encodeServerTerms,
+  isPersistentWrite,
+  type Terms,
+} from "../common/persist_protocol.ts";
 import { freeMemory, memoryFor, regRecvs } from "./persistd_memory.ts";
 import { areaOf } from "../common/recv_ring.ts";
 import type { Cq, Qp, RecvRequest } from "../../verbs/objects.ts";
@@ -107,8 +112,8 @@ function traceRecvs(
 ): void {
   if (!server.cpu.tracing) return;
   const { count, method } = posted;
-  const byRnic = method === "persist-opcode" || method === "persist-address" ||
-    method === "persist-compare" || method === "write-flush";
+  const byRnic = isPersistentWrite(method) || method === "persist-compare" ||
+    method === "write-flush";
   const step = method === "write-send"
     ? "S311"
     : byRnic && server.terms.flush === "cpu"

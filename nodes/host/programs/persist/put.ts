@@ -3,30 +3,32 @@
  * `put_methods.ts`, and reports what it was told is persistent, when, and how long it took.
  */
 import { VERIFY_LEVELS } from "../../../../fabric/wire/roce/verify_eth.ts";
-import { postSend } from "../../verbs/post.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
+import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
 import {
-  countOption,
-  microsecondsOption,
-  type Options,
-  textOption,
-  wordOption,
-} from "../common/options.ts";
-import {
-  closeClient,
+  answeredBy,
   type Failure,
   isFailure,
+  isReceive,
   makeRegions,
   nextCompletions,
-  openClient,
   openObject,
   type PersistClient,
+  post,
   postRecvs,
-  received,
   type Region,
+  runClient,
+  waitingOptions,
 } from "./persist_client.ts";
-import { HEADER_BYTES, POLICIES, PUT_METHODS } from "../common/persist_protocol.ts";
-import { isPersistentWrite, methodPlan, type Stage } from "./put_methods.ts";
+import { outcomeOf } from "../common/summary.ts";
+import {
+  HEADER_BYTES,
+  isPersistentWrite,
+  POLICIES,
+  policyOf,
+  PUT_METHODS,
+} from "../common/persist_protocol.ts";
+import { methodPlan, type Stage } from "./put_methods.ts";
 import { madeUpBytes } from "../common/made_up.ts";
 import {
   noteTold,
@@ -99,52 +101,41 @@ function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
  * The program. Options: `to`; `file`, its `content` where the rack is up already, or `bytes` (64 KiB)
  * of made-up data; `name` of the object (the file's); `method` (persist-opcode), `size` of a message
  * (4096), `depth` (16), `policy` (auto), `completion` (the host's), `inline`, `attempts` (10), `pauseUs`
- * (200), `idleUs` (50000); of verified writes `level` (verify-crc), `crc` (card) and `rewrites` (3). Reports `progress` and `result`.
+ * (200), `idleUs` (50000); of verified writes `level` (verify-crc), `crc` (card) and `rewrites` (3).
+ * Reports `progress` and `result`.
  */
-export function* put({ cpu, device, options: given }: ProgramContext): Steps<void> {
+export function* put(context: ProgramContext): Steps<void> {
+  const { cpu, options: given } = context;
   const options = readOptions(given);
   const { inline: _inline, level: _level, crcBy: _crcBy, rewrites: _rewrites, ...said } = options;
   const report = { program: "put", ...said };
   const data = dataOf(cpu, { options, given });
   if (data === undefined || data.length === 0) {
-    cpu.report("result", { ...report, status: "failed", error: `No input ${options.file}` });
+    cpu.report("result", { ...report, ...outcomeOf(`No input ${options.file}`) });
     return;
   }
-  const { method, messageBytes } = options;
+  const { to, method, messageBytes } = options;
   // No more room is asked for, on either side, than there are messages.
   const depth = Math.min(options.depth, Math.ceil(data.length / messageBytes));
-  const policy = wordOption(given, "policy", { of: POLICIES, otherwise: "auto" });
-  const mode = wordOption(given, "completion", {
-    of: ["poll", "interrupt"] as const,
-    otherwise: device.state.completion,
+  const policy = policyOf(method, wordOption(given, "policy", { of: POLICIES, otherwise: "auto" }));
+  const terms = { method, messageBytes, depth, policy };
+  yield* runClient(context, { to, terms, ...waitingOptions(context) }, {
+    report,
+    *prepare(client) {
+      const region = yield* openObject(client, { name: options.name, length: data.length });
+      if (isFailure(region)) return region;
+      return yield* prepare(client, { options: { ...options, depth }, region, data });
+    },
+    *run(job) {
+      const before = yield* takeFigures(cpu);
+      const startPs = cpu.now, workPs = cpu.workPs;
+      const failure = yield* transfer(job);
+      const endPs = cpu.now, cpuPs = cpu.workPs - workPs;
+      const after = yield* takeFigures(cpu);
+      const wire = { frames: after.frames - before.frames, bytes: after.bytes - before.bytes };
+      return resultOf(job, { startPs, endPs, cpuPs, wire, error: failure?.error });
+    },
   });
-  const persisting = method === "persist-opcode" || method === "persist-address";
-  const client = yield* openClient(device, {
-    to: options.to,
-    terms: { method, messageBytes, depth, policy: persisting ? policy : "persistence" },
-    mode,
-    attempts: countOption(given, "attempts", { least: 1, otherwise: 10 }),
-    pausePs: microsecondsOption(given, "pauseUs", 200),
-    idlePs: microsecondsOption(given, "idleUs", 50_000),
-  });
-  const object = { name: options.name, length: data.length };
-  const region = isFailure(client) ? client : yield* openObject(client, object);
-  const job = isFailure(client) || isFailure(region)
-    ? region as Failure
-    : yield* prepare(client, { options: { ...options, depth }, region, data });
-  if (isFailure(client) || isFailure(job)) {
-    cpu.report("result", { ...report, status: "failed", error: (job as Failure).error });
-    if (!isFailure(client)) yield* closeClient(client);
-    return;
-  }
-  const before = yield* takeFigures(cpu);
-  const startPs = cpu.now, workPs = cpu.workPs;
-  const failure = yield* transfer(job);
-  const endPs = cpu.now, cpuPs = cpu.workPs - workPs;
-  const after = yield* takeFigures(cpu);
-  const wire = { frames: after.frames - before.frames, bytes: after.bytes - before.bytes };
-  cpu.report("result", resultOf(job, { startPs, endPs, cpuPs, wire, error: failure?.error }));
-  yield* closeClient(client);
 }
 
 /** Lays out the memory of a transfer whose object is open. */
@@ -201,7 +192,6 @@ export function* prepare(
 /** Writes all messages with `depth` outstanding. @returns why it stopped early. */
 function* transfer(put: Put): Steps<Failure | undefined> {
   const { client, count, cpu } = put;
-  const { qp } = client.connection;
   let followUps: SendRequest[] = [];
   while (put.outstanding > 0 || put.next < count) {
     const first = put.next;
@@ -212,8 +202,8 @@ function* transfer(put: Put): Steps<Failure | undefined> {
       yield* cpu.settle();
       put.postedAt.fill(cpu.now, first, put.next);
       if (cpu.tracing) tracePosts(put, requests);
-      const refusal = yield* postSend(qp, requests);
-      if (refusal !== undefined) return { error: `${refusal.errno}: ${refusal.reason}` };
+      const refusal = yield* post(client, requests);
+      if (refusal !== undefined) return refusal;
     }
     const completions = yield* nextCompletions(client);
     if (isFailure(completions)) return completions;
@@ -244,16 +234,11 @@ export function* postDueRecvs(put: Put): Steps<Failure | undefined> {
   return yield* postRecvs(put.client, messages.length);
 }
 
-function isReceive(completion: WorkCompletion): boolean {
-  return completion.opcode === "recv" || completion.opcode === "recv-persistence";
-}
-
 /** Takes a completion in; the request that it lets follow. */
 export function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
   const { plan } = put;
   if (isReceive(completion)) {
-    put.client.freeRecvs.push(completion.wrId);
-    const index = repliedMessage(put, completion);
+    const index = answeredBy(put.client, completion, put.byPsn);
     const awaited = index === undefined ? 0 : put.awaited[index] ?? 0;
     if (awaited & STAGES.reply) note(put, index!, { stage: "reply", completion });
     else put.unexpected++;
@@ -264,19 +249,10 @@ export function handle(put: Put, completion: WorkCompletion): SendRequest | unde
   note(put, index, { stage, completion });
   if (stage === plan.recvAfter) put.recvsDue.push(index);
   if (stage === "first" && plan.second !== undefined && !plan.together) return follow(put, index);
-  if (plan.recvAfter !== undefined && isPersistentWrite(plan)) put.byPsn.set(completion.psn, index);
-  return undefined;
-}
-
-/** The message that an answer is about: by its number, or by the PSN of a persisted write (P-28). */
-function repliedMessage(put: Put, completion: WorkCompletion): number | undefined {
-  if (completion.opcode === "recv-persistence") {
-    const index = put.byPsn.get(completion.psn);
-    put.byPsn.delete(completion.psn);
-    return index;
+  if (plan.recvAfter !== undefined && isPersistentWrite(put.options.method)) {
+    put.byPsn.set(completion.psn, index);
   }
-  const message = received(put.client, completion);
-  return message?.type === "flushed" ? message.id : undefined;
+  return undefined;
 }
 
 function note(

@@ -3,7 +3,7 @@
  * been written and which that it is persistent, and the document's numbers of the steps.
  */
 import { readsBack, type VerifyLevel } from "../../../../fabric/wire/roce/verify_eth.ts";
-import type { PutMethod, ServerTerms } from "../common/persist_protocol.ts";
+import { isPersistentWrite, type PutMethod, type ServerTerms } from "../common/persist_protocol.ts";
 import type { SendRequest } from "../../verbs/objects.ts";
 
 /** What may come back of a message: the completion of its first or second request, or an answer. */
@@ -167,7 +167,7 @@ export function methodPlan(
     readonly level?: VerifyLevel;
   },
 ): MethodPlan {
-  if (method !== "persist-opcode" && method !== "persist-address") {
+  if (!isPersistentWrite(method)) {
     const plan = PLANS[method];
     const isLookedAt = connection.level === undefined || readsBack(connection.level);
     if (plan.first !== "write-verify" || isLookedAt) return plan;
@@ -188,11 +188,6 @@ export function methodPlan(
     persistedBy: "reply",
     steps: { post, first: "S1011", recv: "S1012", reply: persisted },
   };
-}
-
-/** Whether the method is the write that persists, in either form. */
-export function isPersistentWrite(plan: MethodPlan): boolean {
-  return plan.first === "write-persistence" || plan.first === "write-persist-address";
 }
 
 /**

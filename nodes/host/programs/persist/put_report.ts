@@ -1,8 +1,9 @@
 /** What a `put` says of itself: the ladder's steps, progress, and its result. */
 import type { Time } from "../../../../fabric/base/time.ts";
 import { nextRecvs } from "../../verbs/post.ts";
-import { isPersistentWrite, promisesPersistence, type Stage } from "./put_methods.ts";
-import { rangesOf, summarize } from "../common/summary.ts";
+import { promisesPersistence, type Stage } from "./put_methods.ts";
+import { outcomeOf, rangesOf, summarize } from "../common/summary.ts";
+import { isPersistentWrite } from "../common/persist_protocol.ts";
 import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import { LOOKED_AT, PERSISTED, type Put, verifiedOf, WRITTEN } from "./put_messages.ts";
 
@@ -59,7 +60,7 @@ export function traceStage(
     connection,
     operation: index,
     ...(stage !== "reply" && { wrId: completion.wrId }),
-    ...(isPersistentWrite(put.plan) && { psn: completion.psn }),
+    ...(isPersistentWrite(put.options.method) && { psn: completion.psn }),
   });
 }
 
@@ -106,8 +107,7 @@ export function resultOf(
   const promised = promises(put);
   return {
     program: "put",
-    status: run.error === undefined ? "done" : "failed",
-    ...(run.error !== undefined && { error: run.error }),
+    ...outcomeOf(run.error),
     method: options.method,
     to: options.to,
     file: options.file,
