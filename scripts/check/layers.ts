@@ -2,6 +2,7 @@
  * Who may import whom, as a table and a function over imports. `check_layers.ts` feeds it the real
  * tree.
  */
+import { floorsBelow } from "./floors.ts";
 import { isTest, touchesWorld } from "./tree.ts";
 
 /** One import, as written. Paths are relative to the repository, lines count from 1. */
@@ -80,6 +81,10 @@ function checkFile(found: Import, target: string): Breach | null {
   }
   if (isTest(target) && !isTest(file)) {
     return { file, line, found: `imports the test ${target}`, allowed: "only tests import tests" };
+  }
+  const below = isTest(file) ? null : floorsBelow(file, target);
+  if (below !== null) {
+    return { file, line, found: `imports ${target}`, allowed: `only ${below}` };
   }
   const isEntry = touchesWorld(target) && /main\.ts$/.test(target);
   if (isEntry && /^(fabric|nodes)\//.test(file) && !touchesWorld(file) && !isTest(file)) {
