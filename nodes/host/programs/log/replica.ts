@@ -16,19 +16,17 @@ import {
   openClient,
   openObject,
   type PersistClient,
-  post,
   releaseClient,
 } from "../persist/persist_client.ts";
 import { policyOf } from "../common/persist_protocol.ts";
 import { promisesPersistence } from "../persist/put_methods.ts";
-import { handle, postDueRecvs, prepare } from "../persist/put.ts";
+import { prepare, transfer } from "../persist/put.ts";
 import { slotBytes } from "./layout.ts";
 import { changed, type LogJob, readsNeeded, type Replica } from "./log_job.ts";
 import { type LogPlan, RECORD_BYTES } from "./plan.ts";
 import { fetchLog, type Segment, segmentName, segmentOf } from "./segments.ts";
-import type { SendRequest } from "../../verbs/objects.ts";
 import type { ThreadContext } from "../../program_context.ts";
-import { begin, PERSISTED, type Put } from "../persist/put_messages.ts";
+import { PERSISTED, type Put } from "../persist/put_messages.ts";
 
 /** Serves the replica until its connection ends, or the client does. */
 export function* serveReplica(
@@ -143,34 +141,14 @@ interface Part {
 }
 
 /** Sends slots as the client lets them go, and says which the replica has. @returns why it stopped. */
-function* stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
-  const { replica, segment } = part;
-  put.next = replica.acked - segment.first;
-  let followUps: SendRequest[] = [];
-  while (!isOver(job, part) || put.outstanding > 0) {
-    const requests = followUps, first = put.next;
-    followUps = [];
-    while (put.freeSlots.length > 0 && hasNext(put, job, part)) {
-      requests.push(...begin(put, put.next++));
-    }
-    if (requests.length > 0) {
-      yield* put.cpu.settle();
-      put.postedAt.fill(put.cpu.now, first, put.next);
-      const refusal = yield* post(put.client, requests);
-      if (refusal !== undefined) return refusal;
-    }
-    const completions = yield* nextOf(put, job, part);
-    if (isFailure(completions)) return completions;
-    for (const completion of completions) {
-      if (completion.status !== "SUCCESS") return { error: completion.status };
-      const followUp = handle(put, completion);
-      if (followUp !== undefined) followUps.push(followUp);
-    }
-    const refusal = yield* postDueRecvs(put);
-    if (refusal !== undefined) return refusal;
-    takeAcks(put, job, part);
-  }
-  return undefined;
+function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
+  put.next = part.replica.acked - part.segment.first;
+  return transfer(put, {
+    hasNext: () => hasNext(put, job, part),
+    isOver: () => isOver(job, part),
+    nextCompletions: () => nextOf(put, job, part),
+    afterCompletions: () => takeAcks(put, job, part),
+  });
 }
 
 /** Whether there is nothing more to be done here, or no more for the client to do. */

@@ -129,7 +129,7 @@ export function* put(context: ProgramContext): Steps<void> {
     *run(job) {
       const before = yield* takeFigures(cpu);
       const startPs = cpu.now, workPs = cpu.workPs;
-      const failure = yield* transfer(job);
+      const failure = yield* transfer(job, paceOf(job));
       const endPs = cpu.now, cpuPs = cpu.workPs - workPs;
       const after = yield* takeFigures(cpu);
       const wire = { frames: after.frames - before.frames, bytes: after.bytes - before.bytes };
@@ -189,23 +189,49 @@ export function* prepare(
   };
 }
 
-/** Writes all messages with `depth` outstanding. @returns why it stopped early. */
-function* transfer(put: Put): Steps<Failure | undefined> {
-  const { client, count, cpu } = put;
+/** Which messages of a transfer may begin, and until when: all of a `put`'s, or those that a log lets go. */
+export interface Pace {
+  /** Whether the next message may begin, where a slot is free. */
+  readonly hasNext: () => boolean;
+  /** Whether no message will begin any more. */
+  readonly isOver: () => boolean;
+  /** Called before requests are posted. */
+  readonly beforePost?: (requests: readonly SendRequest[]) => void;
+  readonly nextCompletions: () => Steps<readonly WorkCompletion[] | Failure>;
+  /** Called when completions have been taken in. */
+  readonly afterCompletions: () => void;
+}
+
+/** A `put` writes its messages as fast as `depth` allows. */
+function paceOf(put: Put): Pace {
+  return {
+    hasNext: () => put.next < put.count,
+    isOver: () => put.next === put.count,
+    beforePost: (requests) => {
+      if (put.cpu.tracing) tracePosts(put, requests);
+    },
+    nextCompletions: () => nextCompletions(put.client),
+    afterCompletions: () => reportProgress(put),
+  };
+}
+
+/** Writes messages with at most `depth` outstanding. @returns why it stopped early. */
+export function* transfer(put: Put, pace: Pace): Steps<Failure | undefined> {
+  const { client, cpu } = put;
   let followUps: SendRequest[] = [];
-  while (put.outstanding > 0 || put.next < count) {
+  while (put.outstanding > 0 || !pace.isOver()) {
     const first = put.next;
     const requests = followUps;
     followUps = [];
-    while (put.freeSlots.length > 0 && put.next < count) requests.push(...begin(put, put.next++));
+    while (put.freeSlots.length > 0 && pace.hasNext()) requests.push(...begin(put, put.next++));
     if (requests.length > 0) {
       yield* cpu.settle();
       put.postedAt.fill(cpu.now, first, put.next);
-      if (cpu.tracing) tracePosts(put, requests);
+      pace.beforePost?.(requests);
       const refusal = yield* post(client, requests);
       if (refusal !== undefined) return refusal;
     }
-    const completions = yield* nextCompletions(client);
+    const completions = yield* pace.nextCompletions();
     if (isFailure(completions)) return completions;
     for (const completion of completions) {
       const again = yield* messageToRewrite(put, completion);
@@ -220,13 +246,13 @@ function* transfer(put: Put): Steps<Failure | undefined> {
     }
     const refusal = yield* postDueRecvs(put);
     if (refusal !== undefined) return refusal;
-    reportProgress(put);
+    pace.afterCompletions();
   }
   return undefined;
 }
 
 /** S317, S1012: receives for the answers to messages that have come so far. */
-export function* postDueRecvs(put: Put): Steps<Failure | undefined> {
+function* postDueRecvs(put: Put): Steps<Failure | undefined> {
   const messages = put.recvsDue.splice(0);
   if (messages.length === 0) return undefined;
   put.requests.recv += messages.length;
@@ -235,7 +261,7 @@ export function* postDueRecvs(put: Put): Steps<Failure | undefined> {
 }
 
 /** Takes a completion in; the request that it lets follow. */
-export function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
+function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
   const { plan } = put;
   if (isReceive(completion)) {
     const index = answeredBy(put.client, completion, put.byPsn);
