@@ -1,5 +1,5 @@
 /**
- * Makes the nodes of a plan, of all three kinds: for a rack in one process. Pure; whoever uses it brings
+ * Makes the nodes of a plan, of all three kinds: for a rack in one process. Pure; the caller brings
  * files or memory. A process that is one device loads its own kind only (`main.ts`).
  */
 import type { CreateNode } from "../fabric/partition/partition.ts";

@@ -114,7 +114,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
     onFatal: (error) => fail(error),
     ...(runFile.delayMsMax > 0 && {
       delay: () => new Promise((resolve) => setTimeout(resolve, rng.below(runFile.delayMsMax + 1))),
-      // Now and then: who is killed meanwhile has written down what nobody was told of.
+      // Now and then: a process that is killed meanwhile has written what it has not reported.
       hesitate: () => rng.below(4) === 0 && block(rng.below(runFile.delayMsMax + 1)),
     }),
   });

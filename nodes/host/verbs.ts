@@ -138,7 +138,7 @@ export function deviceOn({ state, cm, verbs }: OpenDevice, cpu: Cpu): OpenDevice
 
 /**
  * ibv_open_device once more: another context on the device, over the same core. Contexts differ in their
- * privileges and in who holds an object; the objects are the RNIC's, so keys are the same in all of them.
+ * privileges and in which program holds an object; the objects are the RNIC's, so keys are the same in all of them.
  * The emulator's programs have one address space, so handles are enough to import an object, and there is
  * no file descriptor to hand over.
  */

@@ -171,7 +171,7 @@ export class Processor {
     }
   }
 
-  /** MSI-X: wakes who waits for the vector, else is kept until somebody does. */
+  /** MSI-X: wakes the programs that wait for the vector; else it is latched until one does. */
   raise(vector: number, now: Time): void {
     this.interrupts++;
     let taken = false;

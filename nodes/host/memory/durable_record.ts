@@ -31,7 +31,7 @@ export class DurableRecord {
     this.#stick = options.stick;
   }
 
-  /** Whether somebody wants to know the time of everything. */
+  /** Whether a log wants the time of everything. */
   get isLogged(): boolean {
     return this.#log !== undefined;
   }

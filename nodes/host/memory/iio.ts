@@ -4,7 +4,7 @@
  * (flow 1): that is when bytes become visible, and persistent.
  *
  * A write's last piece is an event. The others are one only where a program waits for what they bring;
- * else they are made up for, each with its own time, before anybody can look ({@link Iio.catchUp}).
+ * else they are caught up with, each with its own time, before any access ({@link Iio.catchUp}).
  *
  * Reads and interrupts may not pass earlier writes. Writes never wait for reads.
  */
@@ -190,8 +190,8 @@ export class Iio {
   }
 
   /**
-   * Lets the pieces leave whose time was before `before` and that had no event. Called before anybody
-   * looks into memory, the record of what is persistent included.
+   * Lets the pieces leave whose time was before `before` and that had no event. Called before each
+   * access to memory, and to the record of what is persistent.
    */
   catchUp(before: Time): void {
     const end = Math.min(before, this.#lastAt);
@@ -207,8 +207,8 @@ export class Iio {
   }
 
   /**
-   * {@link catchUp} for flow 2, where it makes no difference when a piece leaves, unless somebody keeps
-   * a log: all at once.
+   * {@link catchUp} for flow 2, where it makes no difference when a piece leaves, unless there is a
+   * log: all at once.
    */
   #fillCache(before: Time): void {
     const { message } = this.#writes.peek()!;
@@ -235,7 +235,7 @@ export class Iio {
     if (from < to) bytes.set(data.subarray(from - at, to - at), from - address);
   }
 
-  /** The device is gone: nobody wants answers. What it has written stays on its way. */
+  /** The device is gone: its reads get no answers. What it has written stays on its way. */
   dropReads(): void {
     this.#started.length = 0;
     const kept: Follower[] = [];

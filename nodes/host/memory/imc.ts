@@ -3,7 +3,7 @@
  * of SCM that the queue has accepted counts as persistent (P-01); when it reaches the medium makes no
  * difference to a power failure, only to how soon there is room for the next.
  *
- * Draining needs no event: each line knows when it will be done, and is moved when somebody looks.
+ * Draining needs no event: each line knows when it will be done, and is moved at the next access.
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { type Time, transferTime } from "../../../fabric/base/time.ts";

@@ -1,5 +1,5 @@
 /**
- * What becomes of a host's persistent memory, told to somebody outside as it happens and with exact
+ * What becomes of a host's persistent memory, told to an observer outside as it happens and with exact
  * times: enough to say what a power failure at *any* instant would leave (P-05, P-41), without running
  * again up to it. A host without a log does none of this work, and runs the same.
  *

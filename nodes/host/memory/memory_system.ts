@@ -91,7 +91,7 @@ export class MemorySystem {
     this.#physical.advance(now);
   }
 
-  /** Whether somebody keeps a {@link MemoryLog}, so that what makes no difference has its time too. */
+  /** Whether there is a {@link MemoryLog}, so that what makes no difference has its time too. */
   get isLogged(): boolean {
     return this.#durable.isLogged;
   }

@@ -67,7 +67,7 @@ export class SparseBytes {
   }
 
   /**
-   * Takes the chunks of the range from the image now. Whoever is about to change what the image is
+   * Takes the chunks of the range from the image now. A caller that is about to change what the image is
    * read from (the SCM file, at output commit) must have called this, or a later read would find the
    * future in it.
    */

@@ -1,7 +1,7 @@
 /**
  * The cores' write-combining buffers: where non-temporal stores wait to go to memory as whole lines,
  * past the cache. A buffer empties itself when another line needs its place, at `sfence`, and, in this
- * model, before anybody else looks at its line. Until then its bytes are here and nowhere else; a line
+ * model, before any other access to its line. Until then its bytes are here and nowhere else; a line
  * that is here is not in the LLC.
  */
 import { SCM_BASE } from "./address_map.ts";
@@ -82,7 +82,7 @@ export class WriteCombining {
     if (this.#buffers.get(buffer.address) === buffer) this.#drain(buffer);
   }
 
-  /** Empties the buffers that hold something of the range's lines, before anybody looks there. */
+  /** Empties the buffers that hold something of the range's lines, before an access to them. */
   letGo(address: number, length: number): void {
     if (this.#buffers.size === 0) return;
     const end = address + length;

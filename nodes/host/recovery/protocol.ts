@@ -45,7 +45,7 @@ export interface CrashedHost {
   scm(offset: number, length: number): Uint8Array;
 }
 
-/** What a program had reported, to whoever started the run. */
+/** What a program had reported. */
 export interface Reported {
   readonly time: Time;
   readonly node: string;

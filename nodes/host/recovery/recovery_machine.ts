@@ -38,7 +38,7 @@ const WAITS_MAX = 4_000_000;
 /** How a recovery that does not end is told: it would not end in a run of the rack either. */
 export const WITHOUT_END = "waits without end";
 const DONE: Wake = { kind: "done" };
-/** No time passes here, but whoever waits is counted. */
+/** No time passes here, but waits are counted. */
 const NOW: Wait = { kind: "time", at: 0 };
 
 /** A host at one boot: its recoveries run one after the other, each with what the one before it left. */

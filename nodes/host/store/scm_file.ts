@@ -25,7 +25,7 @@ export class ScmFileError extends Error {
 export interface ScmFilePlan {
   readonly host: string;
   readonly bytes: number;
-  /** Told what {@link ScmFile.settle} did: whoever calls that may not be who wants to know. */
+  /** Called with what {@link ScmFile.settle} did: its caller may have no use for that itself. */
   readonly onSettled?: (fate: Settled) => void;
 }
 

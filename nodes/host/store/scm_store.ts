@@ -14,8 +14,8 @@ import { SparseBytes } from "../memory/sparse_bytes.ts";
 
 /**
  * What became of the last span of the life before, when its store was opened again. `kept`: it had been
- * reported; `undone`: it had not; `assumed`: it is whole, nobody knows, and it is kept; `torn`: the
- * process died while it wrote it down, so before anybody could be told; `none`: nothing was left to decide.
+ * reported; `undone`: it had not; `assumed`: it is whole, no report is known, and it is kept; `torn`:
+ * the process died while it wrote it, so before it could report it; `none`: nothing was left to decide.
  */
 export type Settled = "none" | "torn" | "kept" | "undone" | "assumed";
 
@@ -33,7 +33,7 @@ export interface ScmStore {
   commit(span: number, writes: readonly DurableWrite[]): void;
   /**
    * After opening, before anything else: keeps the last span if it was reported, undoes it if not.
-   * @param lastReported `unknown` where nobody is left who knows: a whole record is kept then.
+   * @param lastReported `unknown` where no record of reports is left: a whole span is kept then.
    */
   settle(lastReported: number | "unknown"): Settled;
   /** Gives the store up; the last span is kept. */

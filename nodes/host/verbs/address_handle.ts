@@ -50,7 +50,7 @@ export function sourceInGrh(grh: Uint8Array): number {
 
 /**
  * ibv_create_ah_from_wc: the handle by which a received datagram is answered, from its buffer's first
- * {@link GRH_BYTES} bytes. Its completion's `srcQp` is whom to name.
+ * {@link GRH_BYTES} bytes. Its completion's `srcQp` is the queue pair to answer.
  */
 export function createAhFromWc(pd: Pd, grh: Uint8Array): Ah | VerbError {
   if (grh.length < GRH_BYTES || grh[IPV4_AT] !== 0x45) {

@@ -42,7 +42,7 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
   };
 }
 
-/** Tells whoever explores this host's programs (`Cpu.note`). */
+/** The audit record of a completion (`Cpu.note`). */
 function noteCompleted(
   { qpn, srq }: Qp,
   cqe: Cqe,

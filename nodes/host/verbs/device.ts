@@ -60,7 +60,7 @@ export function inTime<T>(reply: T | VerbError, device: Device, epoch: number): 
   return failed(reply) ? reply : refuseStale(device, epoch) ?? reply;
 }
 
-/** P-02: the flow that a persistent DMA write takes here, and so who flushes it. */
+/** P-02: the flow that a persistent DMA write takes here, and so what flushes it. */
 function persistencePlan(plan: HostPlan): PersistencePlan {
   const noSnoop = plan.architecture === "ddio+ns";
   const flow = plan.ddio && !noSnoop ? 2 : 1;

@@ -31,7 +31,7 @@ const CLOSE_PATIENCE_PS: Time = 1_000 * PS_PER_US;
 /**
  * Makes room for at least `wanted` completions. EINVAL for none, too many, or fewer than the queue
  * holds; ENOENT where the RNIC fails on the way. Then nothing has changed. Completions keep their
- * order. Meanwhile nobody can take any.
+ * order. Meanwhile none can be taken.
  */
 export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> {
   const { device, place, cqn } = cq;

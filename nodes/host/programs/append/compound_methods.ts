@@ -15,7 +15,7 @@
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Method, ReceivePlace } from "../common/persist_protocol.ts";
 
-/** Who makes persistent what has been written. */
+/** What makes persistent what has been written. */
 export type Flusher = PersistencePlan["flush"];
 
 /** A request of an update. `both` is the range from the tail to the end of the record. */
@@ -45,8 +45,8 @@ export interface CompoundPlan {
 }
 
 /**
- * How an update goes. `ordered` is right. The others are wrong on purpose and claim the same, for those
- * who look for what can go wrong: `pipelined` writes both and has only b persisted; `one-flush` has both
+ * How an update goes. `ordered` is right. The others are wrong on purpose and claim the same, so that the
+ * explorer has something to find: `pipelined` writes both and has only b persisted; `one-flush` has both
  * flushed as one range, which the CPU does from its beginning, where b is; `tail-first` writes b before a.
  */
 export const UPDATES = ["ordered", "pipelined", "one-flush", "tail-first"] as const;
@@ -72,7 +72,7 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
   const { method, flusher, policy, receive } = terms;
   const isFifo = flusher !== "cpu";
   switch (method) {
-    // P-12: in order where the way to the medium is, and nobody says when.
+    // P-12: in order where the way to the medium keeps order; no answer says when.
     case "write-only":
       return {
         rounds: [[write("record"), write("tail")]],

@@ -45,7 +45,7 @@ export const VERIFY_METHODS = [
 export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
 export type PutMethod = typeof PUT_METHODS[number];
 
-/** P-29, as a requester asks for it; `auto` leaves it to who flushes at the responder. */
+/** P-29, as a requester asks for it; with `auto` it follows from what flushes at the responder. */
 export const POLICIES = ["persistence", "reception", "auto"] as const;
 type Policy = typeof POLICIES[number];
 
@@ -144,7 +144,7 @@ export type PersistMessage =
     readonly id: number;
     readonly name: string;
     readonly length: number;
-    /** Whoever has opened it before is dropped: what they have under way arrives nowhere any more. */
+    /** Requesters that opened it before are dropped: what they have under way is not taken any more. */
     readonly alone?: true;
   }
   | { readonly type: "open-read"; readonly id: number; readonly name: string }

@@ -50,7 +50,7 @@ function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** Where the object lies in SCM and, for who deposits, the ring. */
+/** Where the object lies in SCM and, for a requester that deposits, the ring. */
 export function encodeRegionTail(
   { scmOffset, ring }: { readonly scmOffset: number; readonly ring?: RingPlace },
 ): Uint8Array {

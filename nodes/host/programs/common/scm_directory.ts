@@ -218,7 +218,7 @@ export function ringObjects(directory: ScmDirectory): ScmObject[] {
  * The place of object `name` with room for `length` bytes: the old place where it has that length,
  * else a new one. Persistent when this returns.
  * @param object `isRing` makes an area for receive buffers, whose name is not one of objects. Of what is
- *   replaced the first `keeps` bytes (none) are the new object's too, before anybody can find it.
+ *   replaced the first `keeps` bytes (none) are the new object's too, before the directory names it.
  * @returns undefined where SCM or directory is full, or the name is empty, too long or no object's.
  */
 export function* createObject(

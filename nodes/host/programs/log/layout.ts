@@ -3,11 +3,11 @@
  * one size: the first holds the claim, each of the others a record.
  *
  *   claim    magic 4, epoch 4: one word of 8 B, so that it cannot be torn (P-41);
- *            CRC of the log's name 4, most bytes of a record 4: for who reads it
+ *            CRC of the log's name 4, most bytes of a record 4: for readers
  *   record   magic 4, CRC 4, epoch 4, payload's bytes 4, sequence number 8, kind 4,
  *            epoch of the record before 4 (0: none), payload, 0 …
  *
- * A client claims an epoch that nobody had, before it writes anything else: what it finds is a prefix
+ * A client claims an epoch that no client had, before it writes anything else: what it finds is a prefix
  * that some earlier client wrote, and its own records can be told from another's. It appends a barrier
  * of its epoch behind what it found, and counts nothing as durable before the barrier is (Raft, §5.4.2):
  * else a later client could prefer a shorter log with a younger end.
@@ -161,7 +161,7 @@ export function chooseLog(scans: readonly LogScan[]): readonly LogRecord[] {
   return chooseScan(scans)?.records ?? [];
 }
 
-/** Whose log it is. Of equals the first; undefined where nobody was read. */
+/** The scan whose records are the log. Of equals the first; undefined where there is none. */
 export function chooseScan<Scan extends LogScan>(scans: readonly Scan[]): Scan | undefined {
   let best: Scan | undefined;
   for (const scan of scans) {

@@ -52,7 +52,7 @@ export interface LogJob {
   readonly replicas: readonly Replica[];
   /** Told by every thread to every other when something has changed. */
   readonly signal: string;
-  /** Counts what has changed, so that nobody sleeps over it. */
+  /** Counts changes: a thread that finds another count than it knew does not wait. */
   changes: number;
   /** What replicas had before this client: until enough are known, nothing is written. */
   readonly found: Map<string, FoundLog>;

@@ -32,7 +32,7 @@ function recordAt({ records }: LogPlan, index: number): LogRecord {
   return records[index]!;
 }
 
-/** What it held counts no more: whoever looks for it is told before the first of it is overwritten. */
+/** What the log held does not count any more: the record says so before the first of it is overwritten. */
 export function noteAnew(job: LogJob, plan: LogPlan): void {
   const { crc } = new PayloadCount();
   note(job, plan, { durable: 0, crc, promised: true, anew: true });

@@ -16,7 +16,7 @@ import type { FoundLog } from "./segments.ts";
 
 /** Slots beside the records': the claim, and barriers of clients that have started again. */
 const SPARE_SLOTS = 64;
-/** Bytes of a record unless somebody says. */
+/** Bytes of a record where neither option nor log says. */
 export const RECORD_BYTES = 256;
 
 export interface LogPlan {

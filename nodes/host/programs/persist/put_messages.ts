@@ -83,7 +83,7 @@ interface Verifying {
   /** V-04; of `write-compare`, which asks for none, not looked at. */
   readonly level: VerifyLevel;
   readonly comparesItself: boolean;
-  /** V-02: who computes the CRC. What is damaged before the card has it, the card's own does not tell. */
+  /** V-02: the card or the program computes the CRC. The card's does not find what is damaged before it. */
   readonly crcBy: CrcMaker;
   /** How often a message is written again before the `put` fails, and how often each was. */
   readonly rewritesMax: number;
@@ -275,7 +275,7 @@ export function* messageToRewrite(
   if (verifying === undefined) return undefined;
   const index = Math.floor(completion.wrId / 2);
   const caught = caughtBy(put, completion);
-  // Who compares itself knows it when that is done.
+  // A program that compares by itself pays for that first.
   if (verifying.comparesItself) yield* put.cpu.settle();
   if (caught === undefined) return undefined;
   verifying.caught[caught]++;

@@ -156,8 +156,8 @@ const PLANS: Readonly<
 };
 
 /**
- * The plan for a connection. The write that persists has one by who flushes at the responder and by the
- * queue pair's policy (P-29): one completion at persistence, or one at reception and a RECV's at
+ * The plan for a connection. That of the write that persists depends on what flushes at the responder and
+ * on the queue pair's policy (P-29): one completion at persistence, or one at reception and a RECV's at
  * persistence.
  */
 export function methodPlan(

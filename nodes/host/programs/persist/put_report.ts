@@ -20,7 +20,7 @@ export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
   }
 }
 
-/** What a completion says of its message, for whoever judges whether promises were kept. */
+/** What a completion says of its message: the audit record by which promises are checked. */
 export function noteTold(put: Put, index: number, stage: Stage): void {
   const { plan, cpu } = put;
   if (stage === plan.writtenBy) cpu.note({ kind: "visible", id: index });
