@@ -23,8 +23,41 @@ export const HOST_FLOORS: Floors = [
   ["programs/programs.ts"],
 ];
 
+/** Of nodes/rnic: what has to be told upwards is a call of `Upcalls` (`upcalls.ts`, bound above all). */
+export const RNIC_FLOORS: Floors = [
+  ["state/"],
+  ["trace/"],
+  ["dma/"],
+  ["queues/"],
+  ["transmit/"],
+  ["requester/"],
+  ["answers/"],
+  ["persistence/"],
+  ["verify/"],
+  ["responder/"],
+  ["firmware/"],
+  ["schedule.ts", "receive.ts"],
+  ["upcalls.ts"],
+  ["device.ts"],
+  ["rnic.ts"],
+];
+
 /** The folders that have floors. */
-const FLOORS: Readonly<Record<string, Floors>> = { "nodes/host/": HOST_FLOORS };
+const FLOORS: Readonly<Record<string, Floors>> = {
+  "nodes/host/": HOST_FLOORS,
+  "nodes/rnic/": RNIC_FLOORS,
+};
+
+/**
+ * Circles of files that may stay: each inside one folder, of at most three files, with its reason at the
+ * top of the file named first.
+ */
+export const CIRCLES: readonly (readonly string[])[] = [
+  ["queue_pair.ts", "responder_state.ts", "tx_frame.ts"].map((file) => `nodes/rnic/state/${file}`),
+  ["completer.ts", "qp_error.ts", "requester.ts"].map((file) => `nodes/rnic/requester/${file}`),
+  ["write_verify.ts", "read_back.ts", "staged_data.ts"].map((file) => `nodes/rnic/verify/${file}`),
+  ["receive_queue.ts", "shared_receive_queue.ts"].map((file) => `nodes/rnic/queues/${file}`),
+];
 
 /** Where in its folder a file stands; undefined where no floor has it. */
 function placeOf(floors: Floors, path: string): { floor: number; part: string } | undefined {

@@ -1,26 +1,33 @@
 import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
-import { floorsBelow, HOST_FLOORS } from "./floors.ts";
+import { type Floors, floorsBelow, HOST_FLOORS, RNIC_FLOORS } from "./floors.ts";
 import { checkImport } from "./layers.ts";
 
 /** A file of each part, with the number of its floor. */
-const FILES = HOST_FLOORS.flatMap((parts, floor) =>
-  parts.map((part) => ({
-    floor,
-    part,
-    file: `nodes/host/${part}${part.endsWith("/") ? "x.ts" : ""}`,
-  }))
-);
+function filesOf(floors: Floors, folder: string) {
+  return floors.flatMap((parts, floor) =>
+    parts.map((part) => ({
+      floor,
+      part,
+      file: `${folder}${part}${part.endsWith("/") ? "x.ts" : ""}`,
+    }))
+  );
+}
 
 describe("floorsBelow", () => {
-  it("lets a part of nodes/host import itself and lower floors, and nothing else of it", () => {
-    for (const from of FILES) {
-      for (const to of FILES) {
-        const may = to.floor < from.floor || to.part === from.part;
-        assert.equal(floorsBelow(from.file, to.file) === null, may, `${from.file} → ${to.file}`);
+  for (
+    const [folder, floors] of [["nodes/host/", HOST_FLOORS], ["nodes/rnic/", RNIC_FLOORS]] as const
+  ) {
+    it(`lets a part of ${folder} import itself and lower floors, and nothing else of it`, () => {
+      const files = filesOf(floors, folder);
+      for (const from of files) {
+        for (const to of files) {
+          const may = to.floor < from.floor || to.part === from.part;
+          assert.equal(floorsBelow(from.file, to.file) === null, may, `${from.file} → ${to.file}`);
+        }
       }
-    }
-  });
+    });
+  }
 
   it("names what may be imported instead", () => {
     const found = floorsBelow("nodes/host/cpu/cpu.ts", "nodes/host/verbs/device.ts");
