@@ -120,6 +120,14 @@ function pcapOf(folder: string, label: string): string {
   return `${folder}/${fileName(label)}.pcapng`;
 }
 
+/** The label, with a number behind it where the folder has a capture of that name: none is overwritten. */
+export function unusedLabel(label: string, { pcap }: CaptureFiles): string {
+  if (pcap === undefined) return label;
+  let unused = label;
+  for (let n = 2; isThere(pcapOf(pcap, unused)); n++) unused = `${label} ${n}`;
+  return unused;
+}
+
 /** The captures of a rack that was up in the background, if it has any. @returns their paths. */
 export async function writeCapturesOf(directory: string): Promise<string[]> {
   if (!isThere(recordingsIn(directory))) return [];

@@ -14,13 +14,13 @@ import {
 } from "../../nodes/host/programs/perftest/terms.ts";
 import { createRunDirectory } from "../../console/rack/run_directory.ts";
 import { startNatsServer, useExisting } from "../../console/rack/nats_server.ts";
-import { captureFiles, scopeFor } from "../../console/captures/captures.ts";
+import { captureFiles, scopeFor, unusedLabel } from "../../console/captures/captures.ts";
 import { perftestText } from "../../console/reports/perftest_table.ts";
 import { onlyOne, prepare, type Prepared, readScenario } from "../../console/rack/prepare.ts";
 import { type Outcome, runProcesses, runSimulated } from "../../console/rack/run_variant.ts";
 import { UsageError } from "../../console/rack/failure.ts";
 import { onInterrupt } from "../../console/base/interrupt.ts";
-import { leaveCaptures } from "../../console/captures/leave_captures.ts";
+import { leaveCaptures, makeRoomFor } from "../../console/captures/leave_captures.ts";
 import { print, Progress, say } from "../../console/base/output.ts";
 import { PCAP_HELP, PERFETTO_HELP, whole } from "./run.ts";
 
@@ -113,7 +113,9 @@ async function perftest(test: string, path: string, flags: PerftestFlags): Promi
     }),
     path,
   );
-  const { outcome, captures } = await runOne(prepared, flags);
+  // Of another test, or with other options, it is another capture: it has a name of its own.
+  const named = { ...prepared, label: `${name}, ${prepared.label}` };
+  const { outcome, captures } = await runOne(named, flags);
   const result = resultOf(outcome);
   if (flags.json) {
     const { seed } = prepared.plan;
@@ -216,12 +218,14 @@ async function runOne(prepared: Prepared, flags: PerftestFlags): Promise<Capture
   const { variant, base, plan, label } = prepared;
   const { id, path } = await createRunDirectory(plan.scenario);
   const files = captureFiles({ flags, scenario: variant.capture, base, directory: path });
+  await makeRoomFor(files);
   let outcome: Outcome;
   let captures: string[] = [];
   try {
     outcome = await runIn({ id, path, observe: scopeFor(files) }, prepared, flags);
   } finally {
-    captures = await leaveCaptures([{ label, plan, directory: path }], files);
+    const unused = unusedLabel(label, files);
+    captures = await leaveCaptures([{ label: unused, plan, directory: path }], files);
   }
   return { outcome, captures };
 }

@@ -179,6 +179,35 @@ describe("rack perftest", () => {
     assert.ok(Array.isArray(JSON.parse(await Deno.readTextFile(picture)).traceEvents));
   });
 
+  it("leaves a capture of each test, and overwrites none", async () => {
+    const folder = `${rig.cache}/several`;
+    const names: string[] = [];
+    const contents: string[] = [];
+    for (const args of [["ib_write_lat"], ["ib_send_lat"], ["ib_write_lat", "-s", "64"]]) {
+      const [test, ...rest] = args;
+      const options = ["-n", "3", "--pcap", folder, "--json"];
+      const ended = await rig.run(["perftest", test!, PAIR, ...rest, ...options]);
+      assert.equal(ended.code, 0, ended.stderr);
+      const { captures: [path] } = JSON.parse(ended.stdout) as { captures: string[] };
+      names.push(path!.replace(`${folder}/`, ""));
+      contents.push(Deno.readFileSync(path!).toBase64());
+    }
+    assert.deepEqual(names, [
+      "ib_write_lat_ddio_on.pcapng",
+      "ib_send_lat_ddio_on.pcapng",
+      "ib_write_lat_ddio_on_2.pcapng",
+    ]);
+    const left = names.map((name) => Deno.readFileSync(`${folder}/${name}`).toBase64());
+    assert.deepEqual(left, contents);
+  });
+
+  it("says before the test that a capture cannot be written", async () => {
+    const args = ["perftest", "ib_write_lat", PAIR, "--pcap", "/dev/null/in"];
+    const { code, stderr } = await rig.run(args);
+    assert.equal(code, 64, stderr);
+    assert.match(stderr, /Cannot write what pcap asks for/);
+  });
+
   it("prints a table", async () => {
     const { code, stdout } = await rig.run(["perftest", "ib_write_bw", PAIR, "-n", "20"]);
     assert.equal(code, 0);

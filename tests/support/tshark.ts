@@ -27,10 +27,17 @@ const LUA = fromFileUrl(projectFile("scripts/wireshark/rackmesh.lua"));
 /** Values of these fields for every packet, "" where it has none of the name. */
 export async function tsharkFields<const Name extends string>(
   path: string,
-  options: { readonly fields: readonly Name[]; readonly lua?: boolean; readonly filter?: string },
+  options: {
+    readonly fields: readonly Name[];
+    readonly lua?: boolean;
+    readonly filter?: string;
+    /** Further arguments. */
+    readonly args?: readonly string[];
+  },
 ): Promise<Record<Name, string>[]> {
-  const { fields, lua, filter } = options;
+  const { fields, lua, filter, args = [] } = options;
   const text = await tshark([
+    ...args,
     ...(lua ? ["-X", `lua_script:${LUA}`] : []),
     "-r",
     path,

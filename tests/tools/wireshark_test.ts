@@ -134,6 +134,35 @@ describe("Wireshark", () => {
     );
   });
 
+  withTshark(
+    "takes short SENDs for another protocol, unless told not to as our README says",
+    async () => {
+      const row = OPCODE_ROWS.find(({ code }) => code === OPCODE["RC SEND ONLY"])!;
+      const packet = decodePacket(frameOf(row));
+      if (isRefusal(packet)) assert.fail(packet.refused);
+      const etherType = new Uint8Array(64).fill(0x61);
+      etherType.set([8, 0, 0, 0]);
+      const payloads = [new Uint8Array(2).fill(7), new Uint8Array(8).fill(7), etherType];
+      const path = written(
+        "guesses",
+        payloads.map((payload) =>
+          encodePacket({ ...packet, payload, bth: { ...packet.bth, padCount: 0 } })
+        ),
+      );
+      const protocols = async (args: readonly string[]) =>
+        (await tsharkFields(path, { fields: ["frame.protocols"], args }))
+          .map((row) => row["frame.protocols"].replace("eth:ethertype:ip:udp:infiniband:", ""));
+      const [short, word, long] = await protocols([]);
+      assert.deepEqual([short, word], ["rpcordma", "rpcordma"]);
+      assert.match(long!, /^ethertype:/);
+      const readme = await Deno.readTextFile(
+        new URL("../../fabric/capture/README.md", import.meta.url),
+      );
+      const [, options] = /^wireshark ((?:--disable-heuristic \w+ ?)+)/m.exec(readme)!;
+      assert.deepEqual(await protocols(options!.trim().split(" ")), ["data", "data", "data"]);
+    },
+  );
+
   withTshark("reads by our dissector what it does not know, in describe.ts's numbers", async () => {
     const known = dissectedRows();
     assert.ok(OPCODE_ROWS.every((row) => !row.vendor || known.includes(row)), "all of ours");
