@@ -6,10 +6,15 @@
  * asked), `counterexample.ts` (what is shown of a breach, after it was made to happen in a real run).
  */
 import { formatTime } from "../../fabric/base/time.ts";
+import { persistence } from "../checks/persistence.ts";
+import { failuresOf, unendedOf } from "../checks/programs.ts";
+import { replicatedLog } from "../checks/replicated_log.ts";
+import { findingsOf, viewOf } from "../reports/protocol_checks.ts";
 import { victimOf } from "./post_crash_run.ts";
 import { confirm } from "./counterexample.ts";
 import { type Counts, Pass } from "./crash_sweep.ts";
 import { type RackRun, runRack } from "./rerun.ts";
+import { recordOf, unsoundness } from "./survivors.ts";
 import type { ExploredRack, ExploreOptions, ExploreProgress, Verdict } from "./types.ts";
 
 /** The loop goes on for so long before somebody else has a turn: a signal, a progress bar. */
@@ -28,8 +33,14 @@ export async function* explore(
   const recording = runRack(rack, { histories: true });
   const counts: Counts = { instants: 0, crashPoints: 0, continuations: 0, bounded: 0 };
   const targets = targetsOf(rack, recording, options);
+  const failure = plainFailure(rack, recording, options);
   const isWindow = options.from !== undefined || options.until !== undefined;
-  const ended = (more: Pick<Verdict, "verdict" | "counterexample"> & { why?: string }): Verdict => {
+  const ended = (
+    found: Pick<Verdict, "verdict" | "counterexample"> & { why?: string },
+  ): Verdict => {
+    const more = found.verdict === "unsafe" || failure === undefined
+      ? found
+      : { ...found, verdict: "failed" as const, why: failure };
     const wallMs = performance.now() - began;
     const perSecond = Math.round(1_000 * counts.crashPoints / wallMs);
     const exhaustive = more.verdict === "safe" && counts.bounded === 0 && !isWindow;
@@ -62,7 +73,44 @@ export async function* explore(
   }
   const why = whyUnsure(recording, counts, isCutOff);
   if (why !== undefined) return ended({ verdict: "partial", why, counterexample: null });
+  if (!hasQuestions(rack, recording, options)) {
+    const nothing = "nothing was promised or checked";
+    return ended({ verdict: "unchecked", why: nothing, counterexample: null });
+  }
   return ended({ verdict: "safe", counterexample: null });
+}
+
+/**
+ * What is wrong with the run in which no power fails but as the scenario says, first of all; undefined
+ * where nothing is. Of a rack that does not work, no power failure shows anything.
+ */
+function plainFailure(
+  rack: ExploredRack,
+  recording: RackRun,
+  { claims = false }: ExploreOptions,
+): string | undefined {
+  const record = recordOf(recording, claims);
+  const view = viewOf(record);
+  const [found] = [
+    ...failuresOf(record.reports),
+    ...unendedOf(record, record.reports),
+    ...unsoundness(recording, claims).map(({ checker, found }) => `${checker}: ${found}`),
+    ...Object.entries(rack.checks).flatMap(([program, check]) =>
+      findingsOf(check, view(program)).map((text) => `${program}: ${text}`)
+    ),
+  ];
+  return found === undefined ? undefined : `the plain run failed: ${found}`;
+}
+
+/** Whether there is anything that a power failure could break: a promise, or what a protocol demands. */
+function hasQuestions(
+  { checks, recoveries }: ExploredRack,
+  recording: RackRun,
+  { claims = false }: ExploreOptions,
+): boolean {
+  if (Object.keys(checks).length + Object.keys(recoveries).length > 0) return true;
+  const record = recordOf(recording, claims);
+  return [persistence, replicatedLog].some(({ subjects }) => subjects(record) > 0);
 }
 
 /** Why it means little that nothing wrong was found; undefined where it means that nothing is. */

@@ -113,7 +113,7 @@ export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
   const verdict = await exploreAll(rack, options);
   const { crashPoints, counterexample } = verdict;
   const isVacuous = !notes.some(({ note }) => note.kind === "persistent");
-  if (verdict.verdict === "partial" || isVacuous) {
+  if ((verdict.verdict !== "safe" && verdict.verdict !== "unsafe") || isVacuous) {
     throw new Error(
       `${JSON.stringify(place)} was not explored: ${verdict.why ?? "nothing was told persistent"}`,
     );

@@ -17,7 +17,7 @@ export interface Explored {
 export function exploredText(all: readonly Explored[]): string {
   return all.flatMap(({ label, verdict, command }) => {
     const { counterexample } = verdict;
-    const head = `${verdict.verdict.padEnd(7)} ${label}: ${countsText(verdict)}`;
+    const head = `${verdict.verdict.padEnd(9)} ${label}: ${countsText(verdict)}`;
     if (counterexample === null) return [head];
     return [head, "", counterexampleText(counterexample, command), ""];
   }).join("\n").trimEnd();
@@ -34,7 +34,7 @@ function countsText(verdict: Verdict): string {
     `${countOf(writes, "write")}, ${promises} promised`,
     ...(exhaustive ? ["all choices at all instants"] : []),
     ...(bounded > 0 ? [sampled] : []),
-    ...(why === undefined ? [] : [`not all: ${why}`]),
+    ...(why === undefined ? [] : [verdict.verdict === "partial" ? `not all: ${why}` : why]),
   ];
   return parts.join("; ");
 }

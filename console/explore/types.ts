@@ -57,8 +57,12 @@ export interface ExploreProgress {
 }
 
 export interface Verdict {
-  readonly verdict: "safe" | "unsafe" | "partial";
-  /** Why it is partial. */
+  /**
+   * `failed`: the run without a further power failure is itself wrong. `unchecked`: nothing that a power
+   * failure could break was promised or is checked.
+   */
+  readonly verdict: "safe" | "unsafe" | "partial" | "failed" | "unchecked";
+  /** Why it is neither safe nor unsafe. */
   readonly why?: string;
   /** Hosts whose power was cut. */
   readonly hosts: readonly string[];

@@ -1,15 +1,11 @@
 /** What is checked at the end of every run, and what came of it. */
-import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
-import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import { checkAll, CHECKERS } from "../checks/all.ts";
 import { persistence } from "../checks/persistence.ts";
+import { failuresOf, unendedOf } from "../checks/programs.ts";
 import type { RunRecord } from "../checks/run_record.ts";
-import { isAppendResult } from "../checks/compound.ts";
-import { isPutResult } from "../checks/survival.ts";
 import type { ProtocolVerdict } from "./protocol_checks.ts";
 import type { MethodRow, Ran, RunReport } from "./report.ts";
 import type { Outcome } from "../rack/run_variant.ts";
-import { lifeAt } from "../checks/lives.ts";
 
 type Check = RunReport["checks"][number];
 
@@ -105,15 +101,14 @@ function withLosses(check: Check, variants: readonly Variant[]): Check {
 }
 
 function ran(variants: readonly Variant[]): Check {
-  const failures = variants.flatMap(({ one, outcome }) => [
-    ...outcome.finals.flatMap(({ reports }) =>
-      reports.flatMap(({ node, topic, value }) => {
-        const why = failureOf(topic, value);
-        return why === undefined ? [] : [`${one.label}: ${node}: ${why}`];
-      })
-    ),
-    ...unended(outcome).map((text) => `${one.label}: ${text}`),
-  ]);
+  const failures = variants.flatMap(({ one, outcome: { record, finals } }) => {
+    const reports = finals.flatMap((each) => each.reports);
+    const all = [
+      ...failuresOf(reports),
+      ...(record === undefined ? [] : unendedOf(record, reports)),
+    ];
+    return all.map((text) => `${one.label}: ${text}`);
+  });
   return {
     name: "programs-run-through",
     promise: "Every program runs to its end, or says how far it came when the rack cut it off.",
@@ -121,42 +116,4 @@ function ran(variants: readonly Variant[]): Check {
     holds: failures.length === 0,
     detail: failures.join("; "),
   };
-}
-
-/** They go on for as long as they have power. */
-const ENDLESS: ReadonlySet<string> = new Set(["sink", "perftest-server"]);
-
-/** Shipped programs that have said nothing though their host kept its power and the run came to its end. */
-function unended({ record, finals }: Outcome): string[] {
-  if (record === undefined || record.until !== undefined) return [];
-  const reports = finals.flatMap((each) => each.reports);
-  return record.plan.nodes.flatMap((node) => {
-    if (node.kind !== "host" || (record.lives.get(node.name) ?? []).length > 1) return [];
-    if (lifeAt(record, node.name, Number.MAX_SAFE_INTEGER) < 0) return [];
-    const runs = node.config.programs.map(({ run }) => run)
-      .filter((run) => Object.hasOwn(PROGRAMS, run) && !ENDLESS.has(run));
-    return [...Map.groupBy(runs, (run) => run)].flatMap(([run, { length }]) => {
-      const ended = reports.filter((report) => report.node === node.name && isEndOf(run, report));
-      if (ended.length >= length) return [];
-      return [`${node.name}: ${length - ended.length} of ${length} ${run} never came to an end`];
-    });
-  });
-}
-
-function isEndOf(run: string, { topic, value }: FinalReply["reports"][number]): boolean {
-  const { program } = (value ?? {}) as { readonly program?: unknown };
-  if (topic === "result") return program === run;
-  return topic === "program-failed" && String(program).replace(/#\d+$/, "") === run;
-}
-
-/**
- * Why a program did not run through; undefined where it did. One that was cut off by what happened to
- * the rack has run through: its result says how far it came.
- */
-function failureOf(topic: string, value: unknown): string | undefined {
-  const { message, status, error, reason } = value as Record<string, unknown>;
-  if (topic === "program-failed") return String(message);
-  const hasBegun = isPutResult(value) || isAppendResult(value);
-  const neverBegan = topic === "result" && status === "failed" && !hasBegun;
-  return neverBegan ? String(error ?? reason ?? "it says that it failed, and not why") : undefined;
 }

@@ -71,7 +71,8 @@ export function addExplore(program: Command): void {
       "after",
       `
 A protocol's own file may say how a host recovers, and what must hold then: see README.
-Ends with 0: every promise is kept; 1: one is not, with a counterexample; 2: stopped before all was seen.
+Ends with 0: every promise is kept; 1: one is not, with a counterexample, or the run is wrong without a power failure
+(failed); 2: stopped before all was seen (partial), or nothing was promised or checked (unchecked).
 
 Example:
   rack explore scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio on
@@ -127,14 +128,14 @@ async function run(
   checkHost(prepared, host);
   const progress = new Progress({ quiet: flags.json === true });
   const all: Explored[] = [];
-  const vacuous: string[] = [];
+  const unchecked: string[] = [];
   for (const [i, one] of prepared.entries()) {
     if (stop.isWanted()) break;
     const rack = await preparedRack(one);
     const tell = (share: number, points: number) =>
       progress.tell(`${one.label}: ${points} crash points`, (i + share) / prepared.length);
     const verdict = await exploreOne(rack, options, tell);
-    if (isVacuous(rack, verdict)) vacuous.push(one.label);
+    if (verdict.verdict === "unchecked") unchecked.push(one.label);
     const command = await leave(verdict, { scenario, flags, input, one, place });
     all.push({ label: one.label, verdict, command });
   }
@@ -142,7 +143,7 @@ async function run(
   if (all.every(({ command }) => command === null)) await place.remove();
   if (flags.json) print(JSON.stringify(documentOf(prepared, all)));
   else print(exploredText(all));
-  if (vacuous.length > 0) say(vacuousText(vacuous, { claims: flags.claims === true }));
+  if (unchecked.length > 0) say(uncheckedText(unchecked, { claims: flags.claims === true }));
   return exitCode(all.map(({ verdict }) => verdict), prepared.length);
 }
 
@@ -160,21 +161,20 @@ async function exploreOne(
   }
 }
 
-/** Whether nothing could be broken: no promise was made, and no protocol says what it wants. */
-function isVacuous({ checks, recoveries }: ExploredRack, { verdict, promises }: Verdict): boolean {
-  const asksNobody = Object.keys(checks).length + Object.keys(recoveries).length === 0;
-  return verdict === "safe" && promises === 0 && asksNobody;
-}
-
-function vacuousText(labels: readonly string[], { claims }: { readonly claims: boolean }): string {
+function uncheckedText(
+  labels: readonly string[],
+  { claims }: { readonly claims: boolean },
+): string {
   const ways = ["a program's cpu.note", "a protocol's check", ...(claims ? [] : ["--claims"])];
-  return `${labels.join("; ")}: safe, as nothing was promised: ${
+  return `${labels.join("; ")}: nothing was promised or checked: ${
     ways.join(", ")
   } would say what has to hold`;
 }
 
 function exitCode(verdicts: readonly Verdict[], wanted: number): number {
-  if (verdicts.some(({ verdict }) => verdict === "unsafe")) return EXIT.failed;
+  if (verdicts.some(({ verdict }) => verdict === "unsafe" || verdict === "failed")) {
+    return EXIT.failed;
+  }
   const isWhole = verdicts.length === wanted &&
     verdicts.every(({ verdict }) => verdict === "safe");
   return isWhole ? EXIT.done : EXIT.unclear;

@@ -1,5 +1,5 @@
 /** `rack explore` as a person uses it: what it prints, how it ends, and that its command shows it again. */
-import { match, ok, strictEqual as equal } from "node:assert/strict";
+import { deepStrictEqual as same, match, ok, strictEqual as equal } from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { CommandRig } from "../support/command.ts";
 
@@ -69,6 +69,20 @@ programs:
   - { on: b, program: ./own.ts }
 `;
 
+const BROKEN = `
+name: broken
+hosts: { a: {}, b: { scm: { size: 1MiB } } }
+programs:
+  - { on: b, program: ./broken.ts }
+`;
+
+/** One run of an exploration's document. */
+interface Ended {
+  readonly verdict: string;
+  readonly why?: string;
+  readonly exhaustive: boolean;
+}
+
 let rig: CommandRig;
 let put = "", own = "", bare = "", eadr = "", twice = "";
 
@@ -95,7 +109,8 @@ function argumentsIn(stdout: string): string[] {
 
 describe("rack explore", () => {
   it("P-41: says that promises are kept, for each run that a scenario stands for", async () => {
-    const { code, stdout, stderr } = await rig.run(["explore", put, "--json"]);
+    const args = ["explore", put, "--method", "write-send", "--json"];
+    const { code, stdout, stderr } = await rig.run(args);
     equal(code, 0, stderr);
     const { scenario, runs } = JSON.parse(stdout);
     equal(scenario, "one-write");
@@ -158,6 +173,61 @@ describe("rack explore", () => {
     equal(again.code, 1, `${again.stdout}${again.stderr}`);
     match(again.stdout, /check: 1 was added 2 times/);
   });
+
+  it("ends with 2 and never says safe where nothing was promised or checked", async () => {
+    // With DDIO on, a READ behind the WRITE promises nothing (P-10).
+    const { code, stdout, stderr } = await rig.run(["explore", put, "--ddio", "on"]);
+    equal(code, 2, stderr);
+    match(stdout, /^unchecked ddio on: \d+ crash points at .*; nothing was promised or checked$/m);
+    match(stderr, /a program's cpu\.note, a protocol's check, --claims would say what has to hold/);
+    const both = await rig.run(["explore", put, "--json"]);
+    equal(both.code, 2, both.stderr);
+    const verdicts = JSON.parse(both.stdout).runs.map(({ verdict, why, exhaustive }: Ended) =>
+      [verdict, why, exhaustive].join()
+    );
+    same(verdicts, ["safe,,true", "unchecked,nothing was promised or checked,false"]);
+  });
+
+  for (
+    const [what, program, says] of [
+      [
+        "a program throws",
+        "export default function* () { throw new Error('no such luck'); }",
+        /^failed +broken: .*; the plain run failed: b: .*no such luck/,
+      ],
+      [
+        "a program says that it failed",
+        "export default function* ({ cpu }) { cpu.report('result', { status: 'failed', error: 'no peer' }); }",
+        /^failed +broken: .*; the plain run failed: b: no peer/,
+      ],
+      [
+        "a protocol's check finds something wrong",
+        "export default function* () {}\n" +
+        "export function check({ cut }) { return cut.length === 0 ? 'never well' : undefined; }",
+        /^failed +broken: .*; the plain run failed: \.\/broken\.ts: never well/,
+      ],
+      [
+        "a promise is not kept in the end",
+        `export default function* ({ cpu }) {
+           const bytes = new Uint8Array(64).fill(7);
+           cpu.note({ kind: "writes", id: 0, on: "b", at: 4096, bytes });
+           cpu.note({ kind: "persistent", id: 0, promised: true });
+         }`,
+        /^(failed|unsafe) +broken: /,
+      ],
+    ] as const
+  ) {
+    it(`ends with 1 and never says safe where ${what} without a power failure`, async () => {
+      const broken = await rig.file("broken.yaml", BROKEN);
+      await rig.file("broken.ts", program);
+      for (const cut of [[], ["--cut", "a"], ["--until", "1ns"]]) {
+        const { code, stdout, stderr } = await rig.run(["explore", broken, ...cut]);
+        equal(code, 1, `${stdout}${stderr}`);
+        match(stdout, says);
+      }
+      equal((await rig.run(["run", broken, "--pack", "all"])).code, 1, "as `rack run` says");
+    });
+  }
 
   it("ends with 2 where it was stopped before all was seen", async () => {
     const limited = await rig.run(["explore", put, "--ddio", "on", "--limit", "10"]);

@@ -11,7 +11,7 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
 import { explore, exploreAll } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS, type ExploreProgress } from "../../console/explore/types.ts";
-import { ownRack, putRack, rackOf } from "./explored_rack.ts";
+import { ownRack, putRack, rackOf, afterCut } from "./explored_rack.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 const WORD = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0);
@@ -82,7 +82,7 @@ hosts: { a: { services: none, scm: { size: 64KiB } }, b: { services: none, scm: 
 programs:
   - { on: [a, b], program: ./own.ts }
 `,
-      { programs: { "./own.ts": storing }, checks: { "./own.ts": check } },
+      { programs: { "./own.ts": storing }, checks: { "./own.ts": afterCut(check) } },
     );
     const { verdict } = await exploreAll(rack, { ...EXPLORE_DEFAULTS, cut: "all" });
     equal(verdict, "safe");

@@ -64,7 +64,12 @@ programs:
     {
       programs: { [name]: own.program },
       recoveries: own.recover === undefined ? {} : { [name]: own.recover },
-      checks: own.check === undefined ? {} : { [name]: own.check },
+      checks: own.check === undefined ? {} : { [name]: afterCut(own.check) },
     },
   );
+}
+
+/** The check, which has nothing to say of a run in which no power fails: `rack run` asks it then, too. */
+export function afterCut(check: Check): Check {
+  return (view) => view.cut.length === 0 ? undefined : check(view);
 }

@@ -67,7 +67,8 @@ function keeping(name: string, place: number): Protocol {
       cpu.store(cpu.scm.address + place + 64, word(value! + 1));
       return { name, value };
     },
-    check({ hosts }: CrashView): string | undefined {
+    check({ cut, hosts }: CrashView): string | undefined {
+      if (cut.length === 0) return undefined;
       const { recovered, scm } = hosts["b"]!;
       const found = recovered as { name: string; value: number } | undefined;
       if (found?.name !== name) return `${name} is told what ${found?.name} has recovered`;
