@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { eventsOf } from "./instants.ts";
 import type { Observation } from "./observation.ts";
+import { seeded } from "../base/property_testing.ts";
 
 function step(time: number, node: number, event: number, text: string): Observation {
   return { kind: "step", time, node, event, step: { step: "x", text } };
@@ -55,6 +56,7 @@ describe("eventsOf", () => {
           assert.deepEqual(textOf(halves.map((half) => packed(half, turns))), apart);
         },
       ),
+      seeded(),
     );
   });
 

@@ -16,6 +16,7 @@ import {
   welcomeToArray,
 } from "./clock.ts";
 import { NEVER } from "../base/time.ts";
+import { seeded } from "../base/property_testing.ts";
 
 const GRANT: Grant = {
   term: 1,
@@ -107,7 +108,7 @@ describe("the clock's messages", () => {
       fc.property(fc.anything(), (value) => {
         for (const { from } of CASES) assert.equal(from(value), undefined);
       }),
-      { seed: 7 },
+      seeded({ seed: 7 }),
     );
   });
 });

@@ -14,6 +14,7 @@ import {
   type DirectionFaults,
   faultCounts,
 } from "./fault.ts";
+import { seeded } from "../base/property_testing.ts";
 
 const LOSS: LinkFaultPlan = { id: 0, action: "loss", cable: 0, direction: "both", at: 0 };
 
@@ -191,18 +192,21 @@ describe("decideFate", () => {
       jitterPs: fc.nat(1_000),
       holdPs: fc.integer({ min: 1, max: 1_000 }),
     });
-    fc.assert(fc.property(
-      fc.array(anyFault, { maxLength: 5 }),
-      fc.array(fc.uint8Array({ maxLength: 80 })),
-      (faults, frames) => {
-        const faulty = direction(...faults);
-        for (const [i, bytes] of frames.entries()) {
-          const frame: Frame = { kind: "frame", bytes: Uint8Array.from(bytes) };
-          const fate = decideFate(faulty, 10 * i, frame);
-          assert.ok(fate.delayPs >= 0 && fate.holdPs >= 0);
-          assert.equal(fate.frame.bytes.length, bytes.length);
-        }
-      },
-    ));
+    fc.assert(
+      fc.property(
+        fc.array(anyFault, { maxLength: 5 }),
+        fc.array(fc.uint8Array({ maxLength: 80 })),
+        (faults, frames) => {
+          const faulty = direction(...faults);
+          for (const [i, bytes] of frames.entries()) {
+            const frame: Frame = { kind: "frame", bytes: Uint8Array.from(bytes) };
+            const fate = decideFate(faulty, 10 * i, frame);
+            assert.ok(fate.delayPs >= 0 && fate.holdPs >= 0);
+            assert.equal(fate.frame.bytes.length, bytes.length);
+          }
+        },
+      ),
+      seeded(),
+    );
   });
 });

@@ -4,6 +4,7 @@ import { describe, it } from "@std/testing/bdd";
 import type { Message } from "../node.ts";
 import { transferTime } from "../base/time.ts";
 import { createLink, leastDelay, type LinkOptions, transmit, wireBytes } from "./link.ts";
+import { seeded } from "../base/property_testing.ts";
 
 const NETWORK: LinkOptions = {
   latencyPs: 25_000,
@@ -82,26 +83,29 @@ describe("transmit", () => {
   });
 
   it("keeps FIFO order, its rate and its least delay, whatever is sent", () => {
-    fc.assert(fc.property(traffic, ({ options, sends }) => {
-      const link = createLink(options);
-      let bytes = 0, previousArrival = 0, previousTail = 0;
-      const firstDeparture = sends[0]![0];
-      for (const [departAt, message] of sends) {
-        transmit(link, departAt, message);
-        bytes += wireBytes(message);
-        const tail = link.arrival + link.tailPs;
-        assert.ok(Number.isSafeInteger(link.arrival) && Number.isSafeInteger(link.tailPs));
-        assert.ok(link.arrival > previousArrival && tail > previousTail, "FIFO order");
-        assert.ok(link.arrival >= departAt + leastDelay(options), "least delay");
-        assert.ok(
-          link.freeAt - firstDeparture >= transferTime(bytes, options.bitsPerSecond),
-          "rate",
-        );
-        assert.equal(tail, link.freeAt + options.latencyPs);
-        previousArrival = link.arrival;
-        previousTail = tail;
-      }
-    }));
+    fc.assert(
+      fc.property(traffic, ({ options, sends }) => {
+        const link = createLink(options);
+        let bytes = 0, previousArrival = 0, previousTail = 0;
+        const firstDeparture = sends[0]![0];
+        for (const [departAt, message] of sends) {
+          transmit(link, departAt, message);
+          bytes += wireBytes(message);
+          const tail = link.arrival + link.tailPs;
+          assert.ok(Number.isSafeInteger(link.arrival) && Number.isSafeInteger(link.tailPs));
+          assert.ok(link.arrival > previousArrival && tail > previousTail, "FIFO order");
+          assert.ok(link.arrival >= departAt + leastDelay(options), "least delay");
+          assert.ok(
+            link.freeAt - firstDeparture >= transferTime(bytes, options.bitsPerSecond),
+            "rate",
+          );
+          assert.equal(tail, link.freeAt + options.latencyPs);
+          previousArrival = link.arrival;
+          previousTail = tail;
+        }
+      }),
+      seeded(),
+    );
   });
 });
 

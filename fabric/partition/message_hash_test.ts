@@ -5,6 +5,7 @@ import type { Frame } from "../node.ts";
 import { hashBytes, hashMessage, hashPlain } from "./message_hash.ts";
 import type { PcieMessage } from "../wire/host_bus/pcie.ts";
 import { anyPcieMessage } from "../wire/host_bus/pcie_testing.ts";
+import { seeded } from "../base/property_testing.ts";
 
 const anyBytes = fc.uint8Array({ maxLength: 100 });
 
@@ -20,11 +21,14 @@ describe("hashPlain", () => {
 
 describe("hashBytes", () => {
   it("does not depend on where in a buffer the bytes lie", () => {
-    fc.assert(fc.property(anyBytes, fc.nat(17), (bytes, at) => {
-      const buffer = new Uint8Array(at + bytes.length + 5).fill(0xaa);
-      buffer.set(bytes, at);
-      assert.equal(hashBytes(buffer.subarray(at, at + bytes.length), 1), hashBytes(bytes, 1));
-    }));
+    fc.assert(
+      fc.property(anyBytes, fc.nat(17), (bytes, at) => {
+        const buffer = new Uint8Array(at + bytes.length + 5).fill(0xaa);
+        buffer.set(bytes, at);
+        assert.equal(hashBytes(buffer.subarray(at, at + bytes.length), 1), hashBytes(bytes, 1));
+      }),
+      seeded(),
+    );
   });
 
   it("changes with any single bit, with the length and with the seed", () => {
@@ -77,11 +81,14 @@ describe("hashMessage", () => {
   });
 
   it("is a 32-bit number, alike for alike content", () => {
-    fc.assert(fc.property(anyPcieMessage, (message) => {
-      const hash = hashMessage(message);
-      assert.equal(hash, hash | 0);
-      assert.equal(hashMessage(structuredClone(message)), hash);
-    }));
+    fc.assert(
+      fc.property(anyPcieMessage, (message) => {
+        const hash = hashMessage(message);
+        assert.equal(hash, hash | 0);
+        assert.equal(hashMessage(structuredClone(message)), hash);
+      }),
+      seeded(),
+    );
   });
 
   it("differs where any field differs", () => {

@@ -20,6 +20,7 @@ import {
 import { decodePfc, encodePfc } from "../../fabric/wire/roce/pfc.ts";
 import { isMarked, markThreshold } from "./marking.ts";
 import { Bench, FRAME_PS, LATENCY_PS, macOf, planWith, PORTS, RATE } from "./switch_testing.ts";
+import { seeded } from "../../fabric/base/property_testing.ts";
 
 /** DSCP 26 is priority 3, 48 is 6. */
 const DATA = 26, URGENT = 48, LOSSLESS = 3;
@@ -347,7 +348,7 @@ describe("a switch that is asked to pause", () => {
           assert.deepEqual(sent.filter((i) => frames[i]?.dscp === dscp), expected);
         }
       }),
-      { seed: 20_012 },
+      seeded({ seed: 20_012 }),
     );
   });
 });

@@ -14,6 +14,7 @@ import {
   planWith,
   PORTS,
 } from "./switch_testing.ts";
+import { seeded } from "../../fabric/base/property_testing.ts";
 
 describe("createSwitch", () => {
   it("acts on heads only when it cuts through", () => {
@@ -121,43 +122,49 @@ const arrivals = fc.array(
 
 describe("createSwitch, whatever arrives", () => {
   it("accounts for every frame and keeps each port's order, rate and buffer", () => {
-    fc.assert(fc.property(arrivals, fc.integer({ min: 0, max: 6000 }), (list, queueBytes) => {
-      const bench = new Bench(planWith({ queueBytes }));
-      let now = 0;
-      const order = new Map<Message, number>();
-      list.forEach(({ gapPs, port, mac, length }, index) => {
-        now += gapPs;
-        const frame = frameTo(mac, length);
-        order.set(frame, index);
-        bench.arrive(now, port, frame);
-      });
-      bench.runBefore(NEVER);
-      const count = (name: string) => bench.count(name);
-      const copies = count("receivedFrames") + count("floodedFrames") * (PORTS - 2);
-      assert.equal(
-        copies,
-        bench.sent.length + count("droppedQueueFull") + count("droppedUnknown") +
-          count("droppedReserved") + count("droppedReturn") + count("droppedRunt"),
-      );
-      assert.equal(count("sentFrames"), bench.sent.length);
-      assert.ok(count("queuePeakBytes") <= queueBytes);
-      for (let port = 0; port < PORTS; port++) {
-        const indexes = bench.sent.filter((sent) => sent.port === port)
-          .map(({ message }) => order.get(message)!);
-        assert.deepEqual(indexes, indexes.toSorted((x, y) => x - y));
-      }
-    }));
+    fc.assert(
+      fc.property(arrivals, fc.integer({ min: 0, max: 6000 }), (list, queueBytes) => {
+        const bench = new Bench(planWith({ queueBytes }));
+        let now = 0;
+        const order = new Map<Message, number>();
+        list.forEach(({ gapPs, port, mac, length }, index) => {
+          now += gapPs;
+          const frame = frameTo(mac, length);
+          order.set(frame, index);
+          bench.arrive(now, port, frame);
+        });
+        bench.runBefore(NEVER);
+        const count = (name: string) => bench.count(name);
+        const copies = count("receivedFrames") + count("floodedFrames") * (PORTS - 2);
+        assert.equal(
+          copies,
+          bench.sent.length + count("droppedQueueFull") + count("droppedUnknown") +
+            count("droppedReserved") + count("droppedReturn") + count("droppedRunt"),
+        );
+        assert.equal(count("sentFrames"), bench.sent.length);
+        assert.ok(count("queuePeakBytes") <= queueBytes);
+        for (let port = 0; port < PORTS; port++) {
+          const indexes = bench.sent.filter((sent) => sent.port === port)
+            .map(({ message }) => order.get(message)!);
+          assert.deepEqual(indexes, indexes.toSorted((x, y) => x - y));
+        }
+      }),
+      seeded(),
+    );
   });
 
   it("never throws on any bytes", () => {
-    fc.assert(fc.property(fc.array(fc.uint8Array({ maxLength: 80 })), (list) => {
-      const bench = new Bench(planWith());
-      for (const bytes of list) {
-        bench.arrive(0, 0, { kind: "frame", bytes: Uint8Array.from(bytes) });
-      }
-      bench.runBefore(NEVER);
-      assert.equal(bench.count("receivedFrames"), list.length);
-    }));
+    fc.assert(
+      fc.property(fc.array(fc.uint8Array({ maxLength: 80 })), (list) => {
+        const bench = new Bench(planWith());
+        for (const bytes of list) {
+          bench.arrive(0, 0, { kind: "frame", bytes: Uint8Array.from(bytes) });
+        }
+        bench.runBefore(NEVER);
+        assert.equal(bench.count("receivedFrames"), list.length);
+      }),
+      seeded(),
+    );
   });
 
   it("never leaves a transmitter idle while a frame waits", () => {
@@ -175,6 +182,7 @@ describe("createSwitch, whatever arrives", () => {
         bench.runBefore(NEVER);
         assert.deepEqual(bench.sent.map(({ goneAt }) => goneAt), expected);
       }),
+      seeded(),
     );
   });
 });

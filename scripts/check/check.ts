@@ -24,6 +24,8 @@ interface Outcome extends TestCount {
 /** Tests of the whole rack start, watch and end processes; `/proc` asks for all or nothing. */
 const RACK_PERMISSIONS: readonly string[] = ["--allow-all"];
 
+const SEED_PERMISSIONS: readonly string[] = ["--allow-read", "--allow-env=RACKMESH_TEST_SEED"];
+
 /** Tests of whole racks that start nothing, and so may run side by side: much computing in each. */
 const IN_ONE_PROCESS: readonly string[] = [
   "tests/crash",
@@ -70,8 +72,14 @@ const STAGES: readonly Stage[] = [
   { name: "console tests", args: RACK_PERMISSIONS, tests: ["console"] },
   {
     name: "seeds",
-    args: ["--parallel", "--allow-read", "--allow-env=RACKMESH_TEST_SEED"],
+    args: [...SEED_PERMISSIONS, "--parallel", "--ignore=tests/seeds/properties_test.ts"],
     tests: ["tests/seeds"],
+  },
+  {
+    name: "property tests with another seed",
+    args: [...SEED_PERMISSIONS],
+    tests: ["tests/seeds/properties_test.ts"],
+    slow: true,
   },
   {
     name: "racks in one process",

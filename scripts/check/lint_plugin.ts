@@ -270,6 +270,31 @@ const noDecorator: Deno.lint.Rule = {
   },
 };
 
+/** What draws its examples with a seed; `sample` and `statistics` judge nothing. */
+const PROPERTY_RUNS: ReadonlySet<string> = new Set(["assert", "check"]);
+
+const propertySeed: Deno.lint.Rule = {
+  create(context) {
+    return {
+      CallExpression(node) {
+        const { callee, arguments: [, parameters] } = node;
+        if (callee.type !== "MemberExpression" || callee.property.type !== "Identifier") return;
+        if (callee.object.type !== "Identifier" || callee.object.name !== "fc") return;
+        if (!PROPERTY_RUNS.has(callee.property.name)) return;
+        const isSeeded = parameters?.type === "CallExpression" &&
+          parameters.callee.type === "Identifier" && parameters.callee.name === "seeded";
+        if (isSeeded) return;
+        context.report({
+          node,
+          message: `\`fc.${callee.property.name}\` draws a seed that nothing repeats`,
+          hint:
+            "give it seeded() of fabric/base/property_testing.ts: fc.assert(property, seeded())",
+        });
+      },
+    };
+  },
+};
+
 const plugin: Deno.lint.Plugin = {
   name: "rackmesh",
   rules: {
@@ -285,6 +310,7 @@ const plugin: Deno.lint.Plugin = {
     "no-barrel": noBarrel,
     "no-inheritance": noInheritance,
     "no-decorator": noDecorator,
+    "property-seed": propertySeed,
   },
 };
 

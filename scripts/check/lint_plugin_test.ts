@@ -51,10 +51,15 @@ const BREACHES: readonly (readonly [rule: string, source: string])[] = [
   ["no-inheritance", "export class Nic extends Device {}"],
   ["no-inheritance", "export const Nic = class extends Device {};"],
   ["no-decorator", "class A { @logged f() {} }"],
+  ["property-seed", "fc.assert(fc.property(any, holds));"],
+  ["property-seed", "fc.assert(fc.property(any, holds), { seed: 7 });"],
+  ["property-seed", "fc.check(fc.property(any, holds), given(7));"],
 ];
 
 /** Source that a careless rule would refuse. */
 const INNOCENT: readonly string[] = [
+  "fc.assert(fc.property(any, holds), seeded());",
+  "fc.assert(fc.property(any, holds), seeded({ numRuns: 7 })); assert(x); fc.array(any);",
   "export interface Wqe { fetch: number; process(): void; console?: string }",
   "export function step(performance: number) { return performance; }",
   'import { fetch } from "./wqe_fetch.ts"; fetch(1);',

@@ -8,6 +8,7 @@ import { hostProcessingPs, processingPs, rnicProcessingPs } from "../plan/proces
 import { lookahead, makePlan, type PartitionPlan, partitionsOf } from "./topology.ts";
 import { variants } from "../scenario/variants.ts";
 import { parseScenario } from "../scenario/parse_scenario.ts";
+import { seeded } from "../../base/property_testing.ts";
 
 function planOf(text: string): RackPlan {
   return makePlan(variants(parseScenario(text, "x.yaml"))[0]!);
@@ -292,7 +293,7 @@ describe("lookahead", () => {
         assert.deepEqual(distance, bruteForce(plan, partitions));
         for (const ps of distance.flat()) assert.ok(ps > 0);
       }),
-      { numRuns: 40 },
+      seeded({ numRuns: 40 }),
     );
   });
 });

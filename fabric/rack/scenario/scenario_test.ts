@@ -5,6 +5,7 @@ import { PROFILES } from "../plan/profile.ts";
 import { FILE, hostWith, messages, withLines } from "./scenario_testing.ts";
 import { METHODS } from "../plan/vocabulary.ts";
 import { parseScenario } from "./parse_scenario.ts";
+import { seeded } from "../../base/property_testing.ts";
 
 describe("parseScenario", () => {
   it("reads the design's example", () => {
@@ -223,9 +224,12 @@ expect: [magic]
       faults: fc.oneof(values, fc.array(pick(["at", "kill", "start"], values), { maxLength: 3 })),
       ...Object.fromEntries(keys.slice(3).map((key) => [key, values])),
     }, { requiredKeys: [] });
-    fc.assert(fc.property(documents, (document) => {
-      messages(JSON.stringify(document));
-    }));
+    fc.assert(
+      fc.property(documents, (document) => {
+        messages(JSON.stringify(document));
+      }),
+      seeded(),
+    );
   });
 });
 

@@ -13,6 +13,7 @@ import {
   WC_STATUS,
   type WcStatus,
 } from "./cqe.ts";
+import { seeded } from "../../base/property_testing.ts";
 
 const u32 = fc.nat(0xffff_ffff), u24 = fc.nat(0xff_ffff);
 
@@ -38,18 +39,24 @@ const anyPlace = fc.tuple(fc.nat(2 ** 24), fc.nat(10)).map(([position, log]) => 
 
 describe("decodeCqe", () => {
   it("P-25, P-26, V-01: gives back every entry in the pass in which it was written", () => {
-    fc.assert(fc.property(anyCqe, anyPlace, (cqe, { position, entries }) => {
-      const bytes = encodeCqe(cqe, ownerBit(position, entries));
-      assert.equal(bytes.length, CQE_BYTES);
-      assert.deepEqual(decodeCqe(bytes, position, entries), cqe);
-    }));
+    fc.assert(
+      fc.property(anyCqe, anyPlace, (cqe, { position, entries }) => {
+        const bytes = encodeCqe(cqe, ownerBit(position, entries));
+        assert.equal(bytes.length, CQE_BYTES);
+        assert.deepEqual(decodeCqe(bytes, position, entries), cqe);
+      }),
+      seeded(),
+    );
   });
 
   it("§5.3: gives nothing a pass earlier or later", () => {
-    fc.assert(fc.property(anyCqe, anyPlace, (cqe, { position, entries }) => {
-      const bytes = encodeCqe(cqe, ownerBit(position, entries));
-      assert.equal(decodeCqe(bytes, position + entries, entries), undefined);
-    }));
+    fc.assert(
+      fc.property(anyCqe, anyPlace, (cqe, { position, entries }) => {
+        const bytes = encodeCqe(cqe, ownerBit(position, entries));
+        assert.equal(decodeCqe(bytes, position + entries, entries), undefined);
+      }),
+      seeded(),
+    );
   });
 
   it("§5.3: gives nothing where the ring is as the driver filled it", () => {
@@ -58,10 +65,13 @@ describe("decodeCqe", () => {
   });
 
   it("reads an unknown status as GENERAL_ERR", () => {
-    fc.assert(fc.property(anyCqe, (cqe) => {
-      const bytes = encodeCqe(cqe, 0).with(55, 200);
-      assert.equal(decodeCqe(bytes, 0, 8)?.status, "GENERAL_ERR");
-    }));
+    fc.assert(
+      fc.property(anyCqe, (cqe) => {
+        const bytes = encodeCqe(cqe, 0).with(55, 200);
+        assert.equal(decodeCqe(bytes, 0, 8)?.status, "GENERAL_ERR");
+      }),
+      seeded(),
+    );
   });
 });
 

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import type { PcieMessage } from "./pcie.ts";
 import { pcieFromArray, pcieToArray } from "./pcie_codec.ts";
 import { anyPcieMessage, COMMANDS, EVENTS, REPLIES } from "./pcie_testing.ts";
+import { seeded } from "../../base/property_testing.ts";
 
 describe("pcieFromArray", () => {
   it("gives back every message that pcieToArray is given", () => {
@@ -11,7 +12,7 @@ describe("pcieFromArray", () => {
       fc.property(anyPcieMessage, (message) => {
         assert.deepEqual(pcieFromArray(structuredClone(pcieToArray(message))), message);
       }),
-      { numRuns: 500 },
+      seeded({ numRuns: 500 }),
     );
   });
 
@@ -126,7 +127,7 @@ describe("pcieFromArray", () => {
         const message = pcieFromArray(value);
         if (message !== undefined) assert.deepEqual(pcieFromArray(pcieToArray(message)), message);
       }),
-      { numRuns: 2000 },
+      seeded({ numRuns: 2000 }),
     );
   });
 });

@@ -2,6 +2,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { decodePersistRanges, encodePersistRanges, PERSIST_RANGE_BYTES } from "./persist_ranges.ts";
+import { seeded } from "../../base/property_testing.ts";
 
 const u64 = fc.bigInt({ min: 0n, max: (1n << 64n) - 1n });
 
@@ -28,7 +29,7 @@ describe("persist ranges", () => {
           deepEqual(decodePersistRanges(bytes), ranges);
         },
       ),
-      { seed: 26 },
+      seeded({ seed: 26 }),
     );
   });
 });

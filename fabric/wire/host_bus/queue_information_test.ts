@@ -25,6 +25,7 @@ import {
   SPACE3_BYTES,
   type StampedPointer,
 } from "./queue_information.ts";
+import { seeded } from "../../base/property_testing.ts";
 
 function record<T>(model: { [K in keyof T]: fc.Arbitrary<T[K]> }): fc.Arbitrary<T> {
   return fc.record(model, { noNullPrototype: true }) as fc.Arbitrary<T>;
@@ -44,11 +45,14 @@ const anySpace1 = record<Space1>({
 
 describe("decodeSpace1", () => {
   it("Q-03, Q-05: gives back what the RNIC keeps of a queue", () => {
-    fc.assert(fc.property(anySpace1, (info) => {
-      const bytes = encodeSpace1(info);
-      assert.equal(bytes.length, SPACE1_BYTES);
-      assert.deepEqual(decodeSpace1(bytes), info);
-    }));
+    fc.assert(
+      fc.property(anySpace1, (info) => {
+        const bytes = encodeSpace1(info);
+        assert.equal(bytes.length, SPACE1_BYTES);
+        assert.deepEqual(decodeSpace1(bytes), info);
+      }),
+      seeded(),
+    );
   });
 
   it("Q-05: reads memory that was never written as an invalid queue", () => {
@@ -58,21 +62,27 @@ describe("decodeSpace1", () => {
 
 describe("decodeSpace2", () => {
   it("Q-04: gives back depth and unit", () => {
-    fc.assert(fc.property(record<Space2>({ depth: u32, unitBytes: u32 }), (info) => {
-      const bytes = encodeSpace2(info);
-      assert.equal(bytes.length, SPACE2_BYTES);
-      assert.deepEqual(decodeSpace2(bytes), info);
-    }));
+    fc.assert(
+      fc.property(record<Space2>({ depth: u32, unitBytes: u32 }), (info) => {
+        const bytes = encodeSpace2(info);
+        assert.equal(bytes.length, SPACE2_BYTES);
+        assert.deepEqual(decodeSpace2(bytes), info);
+      }),
+      seeded(),
+    );
   });
 });
 
 describe("decodeSpace3", () => {
   it("Q-08: gives back the pointer with its time", () => {
-    fc.assert(fc.property(anyStamped, (info) => {
-      const bytes = encodeSpace3(info);
-      assert.equal(bytes.length, SPACE3_BYTES);
-      assert.deepEqual(decodeSpace3(bytes), info);
-    }));
+    fc.assert(
+      fc.property(anyStamped, (info) => {
+        const bytes = encodeSpace3(info);
+        assert.equal(bytes.length, SPACE3_BYTES);
+        assert.deepEqual(decodeSpace3(bytes), info);
+      }),
+      seeded(),
+    );
   });
 });
 
@@ -82,9 +92,12 @@ describe("decodeDoorbell", () => {
       record<Doorbell>({ queue: u32 } as never),
       record<Doorbell>({ queue: u32, write: anyStamped }),
     );
-    fc.assert(fc.property(anyDoorbell, (doorbell) => {
-      assert.deepEqual(decodeDoorbell(encodeDoorbell(doorbell)), doorbell);
-    }));
+    fc.assert(
+      fc.property(anyDoorbell, (doorbell) => {
+        assert.deepEqual(decodeDoorbell(encodeDoorbell(doorbell)), doorbell);
+      }),
+      seeded(),
+    );
   });
 
   it("Q-06: gives undefined for any other length", () => {
@@ -102,9 +115,12 @@ describe("decodeCqArm", () => {
       position: fc.nat(0xff_ffff),
       solicitedOnly: fc.boolean(),
     });
-    fc.assert(fc.property(anyArm, (arm) => {
-      assert.deepEqual(decodeCqArm(encodeCqArm(arm)), arm);
-    }));
+    fc.assert(
+      fc.property(anyArm, (arm) => {
+        assert.deepEqual(decodeCqArm(encodeCqArm(arm)), arm);
+      }),
+      seeded(),
+    );
     assert.equal(decodeCqArm(new Uint8Array(4)), undefined);
   });
 });
@@ -115,11 +131,14 @@ describe("filledUnits", () => {
       const depth = 2 ** (log + 1);
       return { depth, read: at % depth, filled: count % depth };
     });
-    fc.assert(fc.property(place, ({ depth, read, filled }) => {
-      // The last unit filled is the one before the next to fill.
-      const write = (read + filled - 1 + depth) % depth;
-      assert.equal(filledUnits(read, write, depth), filled);
-    }));
+    fc.assert(
+      fc.property(place, ({ depth, read, filled }) => {
+        // The last unit filled is the one before the next to fill.
+        const write = (read + filled - 1 + depth) % depth;
+        assert.equal(filledUnits(read, write, depth), filled);
+      }),
+      seeded(),
+    );
   });
 
   it("Q-05: goes forward round the ring's end", () => {

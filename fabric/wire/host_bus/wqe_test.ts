@@ -19,6 +19,7 @@ import {
   type WqeOpcode,
   wqeUnits,
 } from "./wqe.ts";
+import { seeded } from "../../base/property_testing.ts";
 
 const u32 = fc.nat(0xffff_ffff), u24 = fc.nat(0xff_ffff), u64 = fc.bigInt(0n, (1n << 64n) - 1n);
 
@@ -93,19 +94,25 @@ const anySendWqe: fc.Arbitrary<SendWqe> = fc.tuple(
 
 describe("encodeSendWqe", () => {
   it("Q-01: gives whole units, as many as wqeUnits counts, whatever the request", () => {
-    fc.assert(fc.property(anySendWqe, (wqe) => {
-      const bytes = encodeSendWqe(wqe);
-      assert.equal(bytes.length, wqeUnits(wqe) * WQE_UNIT_BYTES);
-      assert.ok(wqeUnits(wqe) <= MAX_WQE_UNITS);
-    }));
+    fc.assert(
+      fc.property(anySendWqe, (wqe) => {
+        const bytes = encodeSendWqe(wqe);
+        assert.equal(bytes.length, wqeUnits(wqe) * WQE_UNIT_BYTES);
+        assert.ok(wqeUnits(wqe) <= MAX_WQE_UNITS);
+      }),
+      seeded(),
+    );
   });
 });
 
 describe("unitsOfWqe", () => {
   it("Q-01: tells from the first unit alone how many there are", () => {
-    fc.assert(fc.property(anySendWqe, (wqe) => {
-      assert.equal(unitsOfWqe(encodeSendWqe(wqe).subarray(0, WQE_UNIT_BYTES)), wqeUnits(wqe));
-    }));
+    fc.assert(
+      fc.property(anySendWqe, (wqe) => {
+        assert.equal(unitsOfWqe(encodeSendWqe(wqe).subarray(0, WQE_UNIT_BYTES)), wqeUnits(wqe));
+      }),
+      seeded(),
+    );
   });
 
   it("gives undefined where the opcode is none or the elements are too many", () => {
@@ -122,7 +129,7 @@ describe("decodeSendWqe", () => {
       fc.property(anySendWqe, (wqe) => {
         assert.deepEqual(decodeSendWqe(encodeSendWqe(wqe)), wqe);
       }),
-      { numRuns: 500 },
+      seeded({ numRuns: 500 }),
     );
   });
 
@@ -145,11 +152,14 @@ describe("decodeSendWqe", () => {
   });
 
   it("gives undefined where a unit is missing", () => {
-    fc.assert(fc.property(anySendWqe, (wqe) => {
-      const bytes = encodeSendWqe(wqe);
-      const missing = bytes.subarray(0, bytes.length - WQE_UNIT_BYTES);
-      if (missing.length > 0) assert.equal(decodeSendWqe(missing), undefined);
-    }));
+    fc.assert(
+      fc.property(anySendWqe, (wqe) => {
+        const bytes = encodeSendWqe(wqe);
+        const missing = bytes.subarray(0, bytes.length - WQE_UNIT_BYTES);
+        if (missing.length > 0) assert.equal(decodeSendWqe(missing), undefined);
+      }),
+      seeded(),
+    );
   });
 
   it("never throws, whatever the units hold", () => {
@@ -167,20 +177,23 @@ describe("decodeSendWqe", () => {
           assert.ok(wqe.inline === undefined || wqe.inline.length < size);
         }
       }),
-      { numRuns: 1000 },
+      seeded({ numRuns: 1000 }),
     );
   });
 });
 
 describe("decodeRecvWqe", () => {
   it("§5.2: gives back the elements, also where the list ends before the stride", () => {
-    fc.assert(fc.property(fc.array(anySge, { maxLength: MAX_SGE }), fc.nat(3), (sges, more) => {
-      const stride = 16 * Math.max(1, sges.length + more);
-      const bytes = encodeRecvWqe(sges, stride);
-      assert.equal(bytes.length, stride);
-      const marked = sges.findIndex(({ length, lkey }) => length === 0 && lkey === 0x100);
-      assert.deepEqual(decodeRecvWqe(bytes), marked < 0 ? sges : sges.slice(0, marked));
-    }));
+    fc.assert(
+      fc.property(fc.array(anySge, { maxLength: MAX_SGE }), fc.nat(3), (sges, more) => {
+        const stride = 16 * Math.max(1, sges.length + more);
+        const bytes = encodeRecvWqe(sges, stride);
+        assert.equal(bytes.length, stride);
+        const marked = sges.findIndex(({ length, lkey }) => length === 0 && lkey === 0x100);
+        assert.deepEqual(decodeRecvWqe(bytes), marked < 0 ? sges : sges.slice(0, marked));
+      }),
+      seeded(),
+    );
   });
 
   it("asserts that the elements fit the stride", () => {

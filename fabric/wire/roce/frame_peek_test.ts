@@ -14,6 +14,7 @@ import {
 } from "./frame_peek.ts";
 import { OPCODE_ROWS } from "./opcode.ts";
 import { decodePacket, encodePacket, isRefusal, type RocePacket } from "./packet.ts";
+import { seeded } from "../../base/property_testing.ts";
 
 /** Behind Ethernet, IPv4 and UDP. */
 const OPCODE_AT = 42;
@@ -48,11 +49,14 @@ describe("frameDestination", () => {
   });
 
   it("gives a number for any bytes", () => {
-    fc.assert(fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
-      for (const look of [frameDestination, frameSource, frameEcn, frameDscp]) {
-        assert.ok(Number.isSafeInteger(look(bytes)));
-      }
-    }));
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 40 }), (bytes) => {
+        for (const look of [frameDestination, frameSource, frameEcn, frameDscp]) {
+          assert.ok(Number.isSafeInteger(look(bytes)));
+        }
+      }),
+      seeded(),
+    );
   });
 });
 
@@ -78,6 +82,7 @@ describe("markCongestion", () => {
         assert.deepEqual(marked.slice(-4), bytes.slice(-4));
         assert.deepEqual(encodePacket(packetOf(marked)), marked);
       }),
+      seeded(),
     );
   });
 
@@ -113,9 +118,12 @@ describe("frameOpcode", () => {
       assert.equal(frameOpcode(bytes), -1, `byte ${at}`);
     }
     assert.equal(frameOpcode(frame().slice(0, 42)), -1);
-    fc.assert(fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
-      assert.ok(frameOpcode(bytes) >= -1);
-    }));
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 60 }), (bytes) => {
+        assert.ok(frameOpcode(bytes) >= -1);
+      }),
+      seeded(),
+    );
   });
 });
 
@@ -142,6 +150,7 @@ describe("framePayload", () => {
           assert.deepEqual(framePayload(made), { from, to: from + bytes });
         },
       ),
+      seeded(),
     );
   });
 

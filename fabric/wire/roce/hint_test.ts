@@ -18,6 +18,7 @@ import { HINT_KINDS, HINT_OPERATIONS, HINT_REASONS, HINT_TYPES } from "./hint_et
 import { OPCODE, type OpcodeName, opcodeRow } from "./opcode.ts";
 import { decodePacket, encodePacket, isRefusal, type RocePacket } from "./packet.ts";
 import { DOCUMENT_HINT } from "./vendor_testing.ts";
+import { seeded } from "../../base/property_testing.ts";
 
 const DATA = new TextEncoder().encode("what the packet is for");
 
@@ -128,9 +129,12 @@ describe("encodeHint", () => {
 
 describe("decodeHint", () => {
   it("gives back every message", () => {
-    fc.assert(fc.property(anyHint, (hint) => {
-      assert.deepEqual(decodeHint(encodeHint(hint)), hint);
-    }));
+    fc.assert(
+      fc.property(anyHint, (hint) => {
+        assert.deepEqual(decodeHint(encodeHint(hint)), hint);
+      }),
+      seeded(),
+    );
   });
 
   it("H-24: understands no other magic, version, type, reason, operation, nor length", () => {
@@ -159,12 +163,15 @@ describe("decodeHint", () => {
   it("H-24: never throws, whatever the bytes", () => {
     const whole = encodeHint(DOCUMENT_HINT);
     const change = fc.tuple(fc.nat(whole.length - 1), fc.nat(255));
-    fc.assert(fc.property(fc.array(change, { maxLength: 6 }), fc.nat(200), (changes, cut) => {
-      const bytes = whole.slice(0, cut);
-      for (const [at, value] of changes) bytes[at] = value;
-      const hint = decodeHint(bytes);
-      if (hint !== undefined) assert.deepEqual(decodeHint(encodeHint(hint)), hint);
-    }));
+    fc.assert(
+      fc.property(fc.array(change, { maxLength: 6 }), fc.nat(200), (changes, cut) => {
+        const bytes = whole.slice(0, cut);
+        for (const [at, value] of changes) bytes[at] = value;
+        const hint = decodeHint(bytes);
+        if (hint !== undefined) assert.deepEqual(decodeHint(encodeHint(hint)), hint);
+      }),
+      seeded(),
+    );
   });
 });
 
@@ -203,6 +210,7 @@ describe("detachHint", () => {
         const hinted = carried(attachHint(packet, { form, message: hint }));
         assert.deepEqual(detachHint(hinted), { packet, message: hint, range: undefined });
       }),
+      seeded(),
     );
   });
 
@@ -260,9 +268,12 @@ describe("detachHint", () => {
       fc.uint8Array({ maxLength: 200 }),
       fc.tuple(fc.nat(inside.length - 1), fc.nat(255)).map(([at, value]) => inside.with(at, value)),
     );
-    fc.assert(fc.property(anyPayload, fc.nat(127), (bytes, reserved7) => {
-      const packet = packetOf("RC SEND ONLY", { payload: new Uint8Array(bytes) });
-      detachHint({ ...packet, bth: { ...packet.bth, reserved7 } });
-    }));
+    fc.assert(
+      fc.property(anyPayload, fc.nat(127), (bytes, reserved7) => {
+        const packet = packetOf("RC SEND ONLY", { payload: new Uint8Array(bytes) });
+        detachHint({ ...packet, bth: { ...packet.bth, reserved7 } });
+      }),
+      seeded(),
+    );
   });
 });

@@ -11,6 +11,7 @@ import { decodePacket, encodePacket, frameBytes, isRefusal, type RocePacket } fr
 import { anyPacket } from "./packet_testing.ts";
 import { PERSIST_ETH } from "./persist_eth.ts";
 import { VENDOR_EXTENSIONS } from "./vendor_testing.ts";
+import { seeded } from "../../base/property_testing.ts";
 
 function fromHex(text: string): Uint8Array<ArrayBuffer> {
   return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
@@ -242,7 +243,7 @@ describe("decodePacket", () => {
         const row = OPCODE_ROWS.find(({ code }) => code === packet.bth.opcode)!;
         assert.equal(bytes.length, frameBytes(row, packet.payload.length));
       }),
-      { numRuns: 1000 },
+      seeded({ numRuns: 1000 }),
     );
   });
 

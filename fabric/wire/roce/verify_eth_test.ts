@@ -19,6 +19,7 @@ import {
   type VerifyResult,
   writeVerifyEth,
 } from "./verify_eth.ts";
+import { seeded } from "../../base/property_testing.ts";
 
 const RESULT: VerifyResult = {
   version: VERIFY_VERSION,
@@ -72,12 +73,17 @@ describe("decodeVerifyResult", () => {
   it("never throws, and what it takes is the same bytes again", () => {
     const size = VERIFY_RESULT_BYTES;
     const tail = fc.uint8Array({ minLength: size - 2, maxLength: size - 2 });
-    fc.assert(fc.property(tail, fc.nat(2), fc.nat(5), (rest, version, status) => {
-      const bytes = new Uint8Array([version, status, ...rest]);
-      const result = decodeVerifyResult(bytes);
-      assert.equal(result !== undefined, version === 1 && status <= 3);
-      if (result !== undefined) assert.deepEqual(new Uint8Array(encodeVerifyResult(result)), bytes);
-    }));
+    fc.assert(
+      fc.property(tail, fc.nat(2), fc.nat(5), (rest, version, status) => {
+        const bytes = new Uint8Array([version, status, ...rest]);
+        const result = decodeVerifyResult(bytes);
+        assert.equal(result !== undefined, version === 1 && status <= 3);
+        if (result !== undefined) {
+          assert.deepEqual(new Uint8Array(encodeVerifyResult(result)), bytes);
+        }
+      }),
+      seeded(),
+    );
   });
 });
 

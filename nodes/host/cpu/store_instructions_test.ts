@@ -11,6 +11,7 @@ import {
   RIG_TIMING,
 } from "../testing/host_testing.ts";
 import { LogBook } from "../memory/memory_log_testing.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 const BOOT = RIG_TIMING.bootPs;
 const { storePs, flushIssuePs, fencePs } = RIG_TIMING;
@@ -235,7 +236,7 @@ describe("Stores and fences", () => {
           }
         },
       ),
-      { numRuns: 100 },
+      seeded({ numRuns: 100 }),
     );
   });
 });

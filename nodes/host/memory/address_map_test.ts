@@ -13,16 +13,20 @@ import {
   VIRTUAL_DRAM_BASE,
   VIRTUAL_SCM_BASE,
 } from "./address_map.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 const SIZES = { dramBytes: 1 << 20, scmBytes: 1 << 20 };
 
 describe("dramFrame", () => {
   it("gives every page a frame of its own", () => {
-    fc.assert(fc.property(fc.integer({ min: 1, max: 200 }), (frames) => {
-      const given = new Set(Array.from({ length: frames }, (_, page) => dramFrame(page, frames)));
-      assert.equal(given.size, frames);
-      assert.ok(Math.min(...given) === 0 && Math.max(...given) === frames - 1);
-    }));
+    fc.assert(
+      fc.property(fc.integer({ min: 1, max: 200 }), (frames) => {
+        const given = new Set(Array.from({ length: frames }, (_, page) => dramFrame(page, frames)));
+        assert.equal(given.size, frames);
+        assert.ok(Math.min(...given) === 0 && Math.max(...given) === frames - 1);
+      }),
+      seeded(),
+    );
   });
 
   it("never puts consecutive pages on consecutive frames", () => {

@@ -11,6 +11,7 @@ import {
   type Sent,
 } from "../testing/host_testing.ts";
 import { flowOf } from "./iio.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 /** Boot is over and the host idle. */
 const START = 2_000_000;
@@ -340,7 +341,7 @@ describe("Iio", () => {
         }
         assert.equal(host.survivors.findIndex((byte, i) => i >= 8 && byte === 0), at);
       }),
-      { numRuns: 40 },
+      seeded({ numRuns: 40 }),
     );
   });
 });

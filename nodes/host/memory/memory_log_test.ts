@@ -14,6 +14,7 @@ import type { MemoryLog } from "./memory_log.ts";
 import { LogBook } from "./memory_log_testing.ts";
 import { MemoryPlay, operations, PLAY_BYTES } from "./memory_play_testing.ts";
 import { MemorySystem } from "./memory_system.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 const START = 2_000_000;
 const { iioPs } = RIG_TIMING;
@@ -42,7 +43,7 @@ describe("MemoryLog", () => {
           else assert.deepEqual(play.book.newest(), play.seen(), "what cores and devices see");
         }
       }),
-      { numRuns: 200 },
+      seeded({ numRuns: 200 }),
     );
   });
 

@@ -7,6 +7,7 @@ import { SCM_BASE } from "./address_map.ts";
 import { pattern, RIG_TIMING, rigPlan } from "../testing/host_testing.ts";
 import { MemoryPlay, operations, PLAY_BYTES } from "./memory_play_testing.ts";
 import { MemorySystem } from "./memory_system.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 /** Room for 16 lines in the LLC, 4 of them for DDIO, so that everything happens soon. */
 const SMALL = { llc: { bytes: 1024, ways: 4, ddioWays: 1 }, dramBytes: 4096, scmBytes: 4096 };
@@ -47,7 +48,7 @@ describe("MemorySystem", () => {
           }
         }
       }),
-      { numRuns: 300 },
+      seeded({ numRuns: 300 }),
     );
   });
 
@@ -219,7 +220,7 @@ describe("MemorySystem", () => {
           );
         }
       }),
-      { numRuns: 150 },
+      seeded({ numRuns: 150 }),
     );
     const memory = new MemorySystem(rigPlan({ ...SMALL, stuckBits }));
     assert.deepEqual([load(memory, SCM_BASE + 5, 1)[0], load(memory, SCM_BASE + 100, 1)[0]], [

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { XP_BLOCKS, XpBuffer } from "./xp_buffer.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 /** Bytes that the medium is written for each that came in. */
 function amplification(offsets: Iterable<number>): number {
@@ -61,15 +62,18 @@ describe("XpBuffer", () => {
 
   it("counts like a list of blocks in the order of their last line", () => {
     const offsets = fc.array(fc.nat(40).map((line) => line * 64), { maxLength: 200 });
-    fc.assert(fc.property(offsets, fc.integer({ min: 1, max: 6 }), (list, capacity) => {
-      const buffer = new XpBuffer(256, capacity), naive = new Naive();
-      for (const offset of list) {
-        buffer.take(offset);
-        naive.take(offset, capacity);
-      }
-      naive.end();
-      assert.deepEqual([buffer.blocksOut, buffer.readModifyWrites], [naive.out, naive.partial]);
-      assert.equal(buffer.lines, list.length);
-    }));
+    fc.assert(
+      fc.property(offsets, fc.integer({ min: 1, max: 6 }), (list, capacity) => {
+        const buffer = new XpBuffer(256, capacity), naive = new Naive();
+        for (const offset of list) {
+          buffer.take(offset);
+          naive.take(offset, capacity);
+        }
+        naive.end();
+        assert.deepEqual([buffer.blocksOut, buffer.readModifyWrites], [naive.out, naive.partial]);
+        assert.equal(buffer.lines, list.length);
+      }),
+      seeded(),
+    );
   });
 });

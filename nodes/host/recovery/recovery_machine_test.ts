@@ -5,6 +5,7 @@ import { AddressMap } from "../memory/address_map.ts";
 import { ColdBoot, type ColdMachine } from "./recovery_machine.ts";
 import type { MemoryLog } from "../memory/memory_log.ts";
 import type { Recover } from "./protocol.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 const SCM_BYTES = 2 ** 16;
 const { scm } = new AddressMap({ dramBytes: 4096, scmBytes: SCM_BYTES });
@@ -136,6 +137,6 @@ describe("a recovery on a cold machine", () => {
         seen.subarray(0, 1024),
         "what cores see",
       );
-    }));
+    }), seeded());
   });
 });

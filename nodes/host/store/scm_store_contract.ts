@@ -4,6 +4,7 @@ import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { pattern } from "../testing/host_testing.ts";
 import type { ScmStore } from "./scm_store.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 export const SUITE_BYTES = 12 * 4096;
 
@@ -169,7 +170,7 @@ export function describeScmStore(name: string, rig: StoreRig): void {
           assert.deepEqual(content(store), expected);
           for (const open of opened) open.close();
         }),
-        { numRuns: 60 },
+        seeded({ numRuns: 60 }),
       );
     });
   });

@@ -4,6 +4,7 @@ import fc from "fast-check";
 import { pattern } from "../testing/host_testing.ts";
 import { decodeRecord, encodeRecord, MemoryScm } from "./scm_store.ts";
 import { describeScmStore, SUITE_BYTES } from "./scm_store_contract.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 describeScmStore("MemoryScm", {
   create: () => new MemoryScm(SUITE_BYTES),
@@ -53,6 +54,7 @@ describe("encodeRecord and decodeRecord", () => {
         changed[at]! ^= flip;
         assert.equal(decodeRecord(changed), undefined);
       }),
+      seeded(),
     );
   });
 });

@@ -7,6 +7,7 @@ import type { MemoryWrite } from "../../../fabric/wire/host_bus/pcie.ts";
 import { createJournal, type HeldWrites, noteInJournal, survivePowerFailure } from "./journal.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
 import type { Journal } from "../state/dma_state.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 const LATENCY: Time = 150;
 const NOTICE: Time = 220;
@@ -75,7 +76,7 @@ describe("Journal", () => {
           deepEqual(change(journal, { up: true, now: death + 9000 }).sent, []);
         },
       ),
-      { seed: 41, numRuns: 500 },
+      seeded({ seed: 41, numRuns: 500 }),
     );
   });
 

@@ -3,6 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { addRegion, createRegionTable, lookUp } from "./memory_region.ts";
 import { physicalAddress, PieceWalker } from "./translation.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 describe("PieceWalker", () => {
   const pageList = fc.uniqueArray(fc.nat(50), { minLength: 4, maxLength: 4 });
@@ -43,7 +44,7 @@ describe("PieceWalker", () => {
           assert.deepEqual(seen, expected);
         },
       ),
-      { seed: 22, numRuns: 200 },
+      seeded({ seed: 22, numRuns: 200 }),
     );
   });
 });

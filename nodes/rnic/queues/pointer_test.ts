@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { isNewer } from "./pointer.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 describe("isNewer", () => {
   const ring = { read: 2, depth: 16, recycled: false };
@@ -51,7 +52,7 @@ describe("isNewer", () => {
         if (candidate.count === cached.count) return;
         assert.equal(isNewer(candidate, cached, now), candidate.count > cached.count);
       }),
-      { seed: 8, numRuns: 500 },
+      seeded({ seed: 8, numRuns: 500 }),
     );
   });
 });

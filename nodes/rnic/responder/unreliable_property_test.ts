@@ -5,6 +5,7 @@ import { describe, it } from "@std/testing/bdd";
 import type { RigQp } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 import { connectUc, createUd, udAddress } from "../testing/unreliable_testing.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 const SLOT_BYTES = 2048, MESSAGES_MAX = 12, GRH_BYTES = 40;
 const NUM_RUNS = 150;
@@ -74,7 +75,7 @@ function play(service: "uc" | "ud", { lengths, fates, receives }: Run): void {
 describe("whatever the network does", () => {
   for (const service of ["uc", "ud"] as const) {
     it(`a message over ${service} arrives whole or not at all, in the receive of its turn`, () => {
-      fc.assert(fc.property(anyRun, (run) => play(service, run)), { numRuns: NUM_RUNS });
+      fc.assert(fc.property(anyRun, (run) => play(service, run)), seeded({ numRuns: NUM_RUNS }));
     });
   }
 });

@@ -10,6 +10,7 @@ import {
   takeDirty,
 } from "./dirty_ranges.ts";
 import { LIMITS } from "./limits.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 const FC = { seed: 0x5031, numRuns: 300 } as const;
 /** Far above 32 bits, so that nothing relies on them. */
@@ -53,7 +54,7 @@ describe("DirtyRanges", () => {
         }
         deepEqual(linesIn(ranges.spans), [...dirty].sort((x, y) => x - y));
       }),
-      FC,
+      seeded(FC),
     );
   });
 
@@ -70,7 +71,7 @@ describe("DirtyRanges", () => {
           for (const written of writes) for (const line of linesOf(written)) ok(kept.has(line));
         },
       ),
-      { ...FC, numRuns: 50 },
+      seeded({ ...FC, numRuns: 50 }),
     );
   });
 
@@ -92,7 +93,7 @@ describe("DirtyRanges", () => {
           deepEqual(ranges.spans, []);
         },
       ),
-      FC,
+      seeded(FC),
     );
   });
 });

@@ -14,6 +14,7 @@ import {
   verifiedPair,
   writeVerified,
 } from "../testing/verify_testing.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 const RUNS = { seed: 301, numRuns: 60 };
 
@@ -105,7 +106,7 @@ describe("V-03: the look at memory", () => {
           if (persist) assert.equal(counter(p, "b", "lsbReads"), 0);
         },
       ),
-      RUNS,
+      seeded(RUNS),
     );
   });
 

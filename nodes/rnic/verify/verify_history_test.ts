@@ -4,6 +4,7 @@ import fc from "fast-check";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import { rngFor } from "../../../fabric/base/rng.ts";
 import { createHistory, isTrusted, maySkip, recordOutcome } from "./verify_history.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 const PLAN = { thresholdPpm: 999_000, samples: 64, sampleOneIn: 16 };
 const GOOD = { isGood: true, isReadBack: true };
@@ -88,7 +89,7 @@ describe("V-05: verify_history", () => {
           assert.equal(history.successes + history.failures, outcomes.length);
         },
       ),
-      { seed: 5, numRuns: 300 },
+      seeded({ seed: 5, numRuns: 300 }),
     );
   });
 });

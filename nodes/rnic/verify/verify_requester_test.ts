@@ -31,6 +31,7 @@ import {
   untilSent,
   verdict,
 } from "../testing/verify_requester_testing.ts";
+import { seeded } from "../../../fabric/base/property_testing.ts";
 
 const ACK = "RC ACKNOWLEDGE", ANSWER = "RC RDMA READ RESPONSE ONLY";
 const SEQUENCE_ERROR = { syndrome: NAK_SYNDROMES["psn-sequence-error"] };
@@ -288,7 +289,7 @@ describe("any responses to verified writes", () => {
           if (isAnswered) equal(answered === "written", status === "SUCCESS");
         }
       }),
-      { numRuns: 200, seed: 4 },
+      seeded({ numRuns: 200, seed: 4 }),
     );
   });
 });

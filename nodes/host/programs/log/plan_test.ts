@@ -4,6 +4,7 @@ import { describe, it } from "@std/testing/bdd";
 import { encodeClaim, type LogRecord, payloadsOf, scanLog, slotBytes } from "./layout.ts";
 import { type LogPlan, planLog, type Planned } from "./plan.ts";
 import { type FoundLog, NO_LOG, segmentName, segmentOf } from "./segments.ts";
+import { seeded } from "../../../../fabric/base/property_testing.ts";
 
 const DATA = Uint8Array.from({ length: 1_000 }, (_, i) => (7 * i) % 251);
 const WANTED: Planned = { name: "log", recordBytes: 100, data: DATA, anew: false };
@@ -123,7 +124,7 @@ describe("planLog", () => {
           found = got;
         }
       }),
-      { numRuns: 100, seed: 11 },
+      seeded({ numRuns: 100, seed: 11 }),
     );
   });
 });

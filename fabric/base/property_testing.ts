@@ -1,0 +1,35 @@
+/**
+ * For tests only: the seed of property tests. It is fixed, so that a test that fails fails again; what
+ * tries others is `tests/seeds/properties_test.ts`, with seeds drawn from the commit.
+ */
+import fc from "fast-check";
+
+const SEED = 0x5eed;
+
+/**
+ * The parameters of `fc.assert`, with a seed and a report that says how the failure is had again.
+ * @param given what the test asks for; its own seed, where it names one, is the fixed one.
+ */
+export function seeded<T>(given: fc.Parameters<T> = {}): fc.Parameters<T> {
+  const drawn = fc.readConfigureGlobal()?.seed;
+  const seed = drawn ?? given.seed ?? SEED;
+  const file = callerOf(new Error().stack ?? "");
+  const command = drawn === undefined
+    ? `deno test --no-prompt ${file}`
+    : `RACKMESH_TEST_SEED=${drawn} deno test --allow-all tests/seeds/properties_test.ts`;
+  return {
+    ...given,
+    seed,
+    reporter(details) {
+      if (!details.failed) return;
+      const message = `${fc.defaultReportMessage(details)}\n\nIt fails again by: ${command}`;
+      throw new Error(message, { cause: details.errorInstance });
+    },
+  };
+}
+
+/** The test file that a stack leads to: `fabric/base/slab_test.ts`, as far as the tree has folders. */
+function callerOf(stack: string): string {
+  const path = stack.split("\n").slice(2)[0]?.match(/file:\/\/(.*?):\d+/)?.[1];
+  return path?.match(/(?:fabric|nodes|console|scripts|tests)\/.*/)?.[0] ?? path ?? "";
+}
