@@ -5,28 +5,27 @@
  * failed; 2 it could not be told.
  */
 import type { Bus } from "../fabric/bus/bus.ts";
-import { decode, encode } from "../fabric/bus/codec.ts";
+import { decode } from "../fabric/bus/codec.ts";
 import { connectNats } from "../fabric/bus/nats_bus.ts";
-import { ANY, patternOf, subjectOf } from "../fabric/bus/subjects.ts";
+import { ANY, patternOf } from "../fabric/bus/subjects.ts";
 import {
   BUS_ENVIRONMENT,
   EXIT,
   type FinalReply,
   type RunFile,
 } from "../fabric/rack/build/run_file.ts";
+import { sleep } from "../fabric/bus/wall_time.ts";
 import type { ClockStatus } from "../fabric/clock/clock_service.ts";
 import { formatTime } from "../fabric/base/time.ts";
 import type { RecordedFault, RecordedLinkFault } from "../fabric/clock/record.ts";
 import { explain } from "../console/rack/failure.ts";
-import { print, Progress, say } from "../console/base/output.ts";
-import { summarise } from "../scripts/commands/run.ts";
-import { deviceFaultTable } from "../console/reports/device_fault_report.ts";
-import { faultTable } from "../console/reports/fault_report.ts";
-import { verifiedTable } from "../console/reports/verified_report.ts";
 import { IN_CONTAINER } from "../console/rack/compose_file.ts";
-import { checkProtocols } from "../console/reports/protocol_checks.ts";
-import { type Ran, reportTable, rowsOf, type RunReport } from "../console/reports/report.ts";
+import { ControlClient } from "../console/rack/live/control.ts";
 import type { Outcome } from "../console/rack/run_variant.ts";
+import type { Ran, RunReport } from "../console/reports/report.ts";
+import { checksText, effortText, figuresText } from "../console/reports/report_text.ts";
+import { judge, summarise } from "../console/reports/summarise.ts";
+import { print, Progress, say } from "../scripts/commands/output.ts";
 
 /** A power failure or return as it happened, and whether the scenario had asked for it. */
 interface Fault extends Pick<RecordedFault, "at" | "action" | "nodes"> {
@@ -38,7 +37,7 @@ interface ContainerReport extends RunReport {
 }
 
 const POLL_MS = 250;
-const ASK_TIMEOUT_MS = 1_000;
+const STATUS_TIMEOUT_MS = 1_000;
 const FINAL_ATTEMPTS = 5;
 const CONNECT_TIMEOUT_MS = 30_000;
 /** A timekeeper that is silent, or a partition that was never there, for so long: given up. */
@@ -64,11 +63,12 @@ async function main(runFile: RunFile, label: string): Promise<number> {
   });
   say(`Waiting for the end of ${run}`);
   const began = performance.now();
-  const status = await waitForEnd({ bus, run });
+  const control = new ControlClient(bus, run);
+  const status = await waitForEnd(control);
   const wallMs = performance.now() - began;
   const finals = await Promise.all(
     status.why.filter((member) => member.status !== "dead")
-      .map(({ partition }) => askFinal({ bus, run }, partition)),
+      .map(({ partition }) => askFinal(control, partition)),
   );
   await bus.close();
   progress.clear();
@@ -102,28 +102,14 @@ function connect(run: string): Promise<Bus> {
   });
 }
 
-interface Rack {
-  readonly bus: Bus;
-  readonly run: string;
-}
-
-/** @returns the answer; undefined where nobody is there just now, or the bus is away. */
-async function ask({ bus, run }: Rack, verb: string): Promise<unknown> {
-  try {
-    const subject = subjectOf({ kind: "control", run, verb });
-    return decode(await bus.request(subject, encode({}), { timeoutMs: ASK_TIMEOUT_MS }));
-  } catch {
-    return undefined;
-  }
-}
-
 /** Asks until the run has ended: a message that says so could be lost. @throws UnclearError */
-async function waitForEnd(rack: Rack): Promise<ClockStatus> {
+async function waitForEnd(control: ControlClient): Promise<ClockStatus> {
   const start = performance.now();
   let heardMs = start, movedMs = start, toldMs = start;
   let events = -1;
   for (;; await sleep(POLL_MS)) {
-    const status = await ask(rack, "status") as ClockStatus | undefined;
+    const answer = await control.attempt<ClockStatus>("status", {}, STATUS_TIMEOUT_MS);
+    const status = answer !== undefined && "ok" in answer ? answer.ok : undefined;
     const now = performance.now();
     if (status?.finished) return status;
     if (status !== undefined) heardMs = now;
@@ -150,13 +136,15 @@ async function waitForEnd(rack: Rack): Promise<ClockStatus> {
   }
 }
 
-async function askFinal(rack: Rack, partition: string): Promise<FinalReply | undefined> {
-  for (let attempt = 0; attempt < FINAL_ATTEMPTS; attempt++) {
-    const final = await ask(rack, `final-${partition}`);
-    if (final !== undefined) return final as FinalReply;
+async function askFinal(
+  control: ControlClient,
+  partition: string,
+): Promise<FinalReply | undefined> {
+  const final = await control.final(partition, { attempts: FINAL_ATTEMPTS });
+  if (final === undefined) {
+    say(`${partition} has not said its last words: the report is without them`);
   }
-  say(`${partition} has not said its last words: the report is without them`);
-  return undefined;
+  return final;
 }
 
 /** Makes a run's directory, as everybody else knows it, of the volumes of several containers. */
@@ -180,12 +168,7 @@ async function reportOn(of: RunFile & Ran, outcome: Outcome): Promise<ContainerR
     path: IN_CONTAINER.state,
     wallMs: outcome.wallMs,
     nats: true,
-    outcomes: [{
-      one: of,
-      outcome,
-      rows: await rowsOf(of, outcome),
-      protocols: outcome.record === undefined ? [] : await checkProtocols(of, outcome.record),
-    }],
+    outcomes: [await judge(of, outcome)],
   });
   const powerFailures = (await readRecord()).map(({ at, action, nodes }): Fault => ({
     at,
@@ -211,28 +194,14 @@ async function readRecord(): Promise<RecordedFault[]> {
 }
 
 /** The report for people, on stderr. */
-function tell(report: ContainerReport) {
-  const { methods, results, checks, faults, powerFailures, virtualPs, events, digest } = report;
-  if (methods.length > 0) say(reportTable(methods));
-  for (const { error, confirmed, messages } of methods) {
-    if (error !== null) say(`${error}; ${confirmed} of ${messages} messages confirmed`);
-  }
-  for (const { node, value } of results) say(`${node}: ${JSON.stringify(value)}`);
-  if (faults.length > 0) say(faultTable(faults));
-  if (report.deviceFaults.length > 0) say(deviceFaultTable(report.deviceFaults));
-  if (methods.some(({ verified }) => verified !== undefined)) say(verifiedTable(methods));
-  for (const { at, action, nodes, scripted } of powerFailures) {
+function tell(report: ContainerReport): void {
+  for (const text of figuresText(report)) say(text);
+  for (const { at, action, nodes, scripted } of report.powerFailures) {
     const why = scripted ? "by the scenario" : "from outside, or a crash";
     say(`${action} of ${nodes.join(", ")} at ${formatTime(at)}, ${why}`);
   }
-  for (const { name, holds, detail } of checks) {
-    say(`${holds ? "ok  " : "FAIL"} ${name}${detail === "" ? "" : `: ${detail}`}`);
-  }
-  say(`${formatTime(virtualPs)} of virtual time, ${events} events, digest ${digest}`);
-}
-
-function sleep(ms: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, ms));
+  for (const text of checksText(report)) say(text);
+  say(`${effortText(report)}, digest ${report.digest}`);
 }
 
 function seconds(ms: number): string {

@@ -6,17 +6,13 @@ import type { ObservationScope, Observer } from "../fabric/capture/observation.t
 import { recordTo } from "../fabric/capture/recording.ts";
 import type { TraceStep } from "../fabric/node.ts";
 import type { RunFile } from "../fabric/rack/build/run_file.ts";
+import { refusal } from "../fabric/rack/plan/problem.ts";
 import type { Time } from "../fabric/base/time.ts";
 import type { RecordedFault } from "../fabric/clock/record.ts";
 import type { Check, Recover } from "./host/recovery/protocol.ts";
 import { ScmFile } from "./host/store/scm_file.ts";
 import type { Settled } from "./host/store/scm_store.ts";
 import type { Program } from "./host/program_context.ts";
-
-/** A file that was named is not what it should be. */
-export class InputError extends Error {
-  override readonly name = "InputError";
-}
 
 /** A file of a run cannot be written, as a disk is full. */
 export class OutputError extends Error {
@@ -135,7 +131,7 @@ export interface OwnPrograms {
 /**
  * Imports the user's own programs: each is its module's default export. `recover` and `check` are what
  * else a protocol may have (see `host/recovery/protocol.ts`).
- * @throws InputError
+ * @throws Refusal
  */
 export async function importPrograms(
   { programs: paths }: Pick<RunFile, "programs">,
@@ -145,7 +141,10 @@ export async function importPrograms(
   for (const [name, path] of Object.entries(paths)) {
     const { default: program, recover, check } = await importProgram(path);
     if (typeof program !== "function") {
-      throw new InputError(`${path} has no default export that is a function: expected a program`);
+      throw refusal("", {
+        found: `${path} has no default export that is a function`,
+        expected: "a program",
+      });
     }
     programs[name] = program as Program;
     if (recover !== undefined) recoveries[name] = hook(path, { recover }) as Recover;
@@ -157,7 +156,10 @@ export async function importPrograms(
 function hook(path: string, named: Readonly<Record<string, unknown>>): unknown {
   const [[name, value]] = Object.entries(named) as [[string, unknown]];
   if (typeof value === "function") return value;
-  throw new InputError(`${path} exports ${name} as a ${typeof value}: expected a function`);
+  throw refusal("", {
+    found: `${path} exports ${name} as a ${typeof value}`,
+    expected: "a function",
+  });
 }
 
 /** What a module of the user's may export. */
@@ -167,13 +169,13 @@ interface OwnModule {
   readonly check?: unknown;
 }
 
-/** @throws InputError with what is wrong with it, where it cannot be loaded or ends while it is. */
+/** @throws Refusal with what is wrong with it, where it cannot be loaded or ends while it is. */
 async function importProgram(path: string): Promise<OwnModule> {
   try {
     return await import(new URL(path, "file:///").href);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new InputError(`Cannot load ${path}: ${why}`, { cause: error });
+    throw refusal("", { found: `Cannot load ${path}: ${why}`, cause: error });
   }
 }
 

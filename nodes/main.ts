@@ -15,13 +15,13 @@ import {
   lookaheadOf,
   type RunFile,
 } from "../fabric/rack/build/run_file.ts";
+import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
 import { endWithParent } from "../fabric/end_with_parent.ts";
 import { Runner } from "../fabric/runner/runner.ts";
 import { rngFor } from "../fabric/base/rng.ts";
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import {
   importPrograms,
-  InputError,
   observationWriter,
   openStores,
   OutputError,
@@ -61,7 +61,10 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
   const nodes = partitions.find(({ name }) => name === partition)?.nodes;
   if (nodes === undefined) {
     const known = partitions.map(({ name }) => name).join(", ");
-    throw new InputError(`No partition ${partition} in this run; there are ${known}`);
+    throw refusal("", {
+      found: `No partition ${partition} in this run`,
+      expected: `one of ${known}`,
+    });
   }
   // Until there is something to be stopped in order, it just ends.
   let end: () => void = () => Deno.exit(EXIT.done);
@@ -231,10 +234,10 @@ function obeyKill(bus: Bus, of: { run: string; instance: string }): void {
 /** The one place where a failure of this process ends it. */
 function fail(error: unknown): never {
   if (
-    error instanceof ScmFileError || error instanceof InputError || error instanceof OutputError
+    error instanceof ScmFileError || error instanceof Refusal || error instanceof OutputError
   ) {
     console.error(error.message);
-    Deno.exit(error instanceof InputError ? EXIT.usage : EXIT.unclear);
+    Deno.exit(error instanceof Refusal ? EXIT.usage : EXIT.unclear);
   }
   if (error instanceof BusError && error.kind !== "handler") {
     console.error(error.message);

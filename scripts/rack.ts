@@ -3,8 +3,8 @@ import { Command, CommanderError } from "commander";
 import { addChaos } from "./commands/chaos.ts";
 import { addCompose } from "./commands/compose.ts";
 import { explain } from "../console/rack/failure.ts";
-import { unlessInterrupted } from "../console/base/interrupt.ts";
-import { say } from "../console/base/output.ts";
+import { interruptedCode } from "./commands/interrupt.ts";
+import { say } from "./commands/output.ts";
 import { addRun } from "./commands/run.ts";
 import { addUp } from "./commands/up.ts";
 import { addDown } from "./commands/down.ts";
@@ -46,13 +46,17 @@ function rack(): Command {
 try {
   await rack().parseAsync(Deno.args, { from: "user" });
 } catch (error) {
-  await unlessInterrupted();
   if (error instanceof CommanderError) {
     Deno.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
-  } else {
+  } else if (interruptedCode() === undefined || !isAbort(error)) {
     const { message, code } = explain(error);
     say(message);
     Deno.exitCode = code;
   }
 }
-Deno.exit();
+Deno.exit(interruptedCode() ?? Deno.exitCode);
+
+/** What a command is ended with when it is interrupted. */
+function isAbort(error: unknown): boolean {
+  return error instanceof DOMException && error.name === "AbortError";
+}

@@ -15,7 +15,6 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { CaptureFiles, RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { CaptureScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
-import { isInterrupted } from "../base/interrupt.ts";
 
 /** A run whose processes have recorded. */
 export interface RecordedRun {
@@ -64,13 +63,14 @@ function absolute(path: string, base: string): string {
 }
 
 /**
- * Writes the captures of these runs, and removes what they are made of. It lets an
- * interruption through (see {@link removeHalfWritten}); once that is under way, all is written.
+ * Writes the captures of these runs, and removes what they are made of.
+ * @param signal leaves the captures as they are, none of them half written.
  * @returns the paths that were written.
  */
 export async function writeCaptures(
   all: readonly RecordedRun[],
   files: CaptureFiles,
+  signal?: AbortSignal,
 ): Promise<string[]> {
   const runs = all.filter(({ directory }) => isThere(recordingsIn(directory)));
   if (runs.length === 0) return [];
@@ -79,7 +79,7 @@ export async function writeCaptures(
     Deno.mkdirSync(files.pcap, { recursive: true });
     for (const { label, plan, directory } of runs) {
       const path = pcapOf(files.pcap, label);
-      await writeAll(path, captureOf(plan, { label, events: eventsIn(directory) }));
+      await writeAll(path, captureOf(plan, { label, events: eventsIn(directory) }), signal);
       written.push(path);
     }
   }
@@ -93,6 +93,7 @@ export async function writeCaptures(
         plan,
         events: eventsIn(directory),
       }))).map((text) => encoder.encode(text)),
+      signal,
     );
     written.push(files.perfetto);
   }
@@ -104,15 +105,6 @@ export async function writeCaptures(
 export function removeRecordings(directory: string): void {
   if (isThere(recordingsIn(directory))) {
     Deno.removeSync(recordingsIn(directory), { recursive: true });
-  }
-}
-
-/** Removes what {@link writeCaptures} was in the middle of when it was interrupted. */
-export function removeHalfWritten(all: readonly RecordedRun[], files: CaptureFiles): void {
-  const { pcap, perfetto } = files;
-  const paths = pcap === undefined ? [] : all.map(({ label }) => pcapOf(pcap, label));
-  for (const path of perfetto === undefined ? paths : [...paths, perfetto]) {
-    if (isThere(halfOf(path))) Deno.removeSync(halfOf(path));
   }
 }
 
@@ -153,22 +145,27 @@ function isThere(path: string): boolean {
 }
 
 /** Until it is whole, a file has another name. */
-async function writeAll(path: string, parts: Iterable<Uint8Array>): Promise<void> {
-  const file = Deno.openSync(halfOf(path), { create: true, write: true, truncate: true });
+async function writeAll(
+  path: string,
+  parts: Iterable<Uint8Array>,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const half = `${path}.part`;
+  const file = Deno.openSync(half, { create: true, write: true, truncate: true });
   try {
     for (const chunk of chunksOf(parts)) {
       for (let at = 0; at < chunk.length;) at += file.writeSync(chunk.subarray(at));
       // Signals are heard only where this waits.
-      if (!isInterrupted()) await sleep(0);
+      await sleep(0);
+      signal?.throwIfAborted();
     }
-    Deno.renameSync(halfOf(path), path);
+    Deno.renameSync(half, path);
+  } catch (error) {
+    Deno.removeSync(half);
+    throw error;
   } finally {
     file.close();
   }
-}
-
-function halfOf(path: string): string {
-  return `${path}.part`;
 }
 
 const CHUNK_BYTES = 2 ** 18;

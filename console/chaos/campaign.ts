@@ -4,8 +4,7 @@
  */
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
-import { UsageError } from "../rack/failure.ts";
-import { unlessInterrupted } from "../base/interrupt.ts";
+import { type Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../rack/supervisor.ts";
 import { draftText, drawRound, fieldOf, prepareRound, type RoundDraft } from "./draw.ts";
 import { GOALS } from "./goals.ts";
@@ -27,7 +26,8 @@ export interface CampaignOptions {
   readonly fixed: VariantChoices;
   readonly packing?: Exclude<Packing, "all">;
   readonly onRound: (round: RoundReport) => void;
-  readonly onInterrupt: (name: string, run: () => Promise<unknown>) => void;
+  /** Takes down what is under way; the campaign then rejects with what the signal says. */
+  readonly signal?: AbortSignal;
 }
 
 /** A round, for people and for `chaos.json`. */
@@ -79,13 +79,12 @@ const KEPT_MOST = 20;
 /** When nothing could be told so often in a row, the world is wrong and not the rack. */
 const UNTOLD_MOST = 3;
 
-/** Runs rounds until time or number is over. @throws ScenarioError, UsageError before the first one. */
+/** Runs rounds until time or number is over. @throws Refusal before the first one. */
 export async function runCampaign(options: CampaignOptions): Promise<CampaignReport> {
   const field = await fieldOf(options.scenario, options.fixed);
   if (field.hasFaults && options.packing === "machine") {
-    throw new UsageError(
-      `--pack is "machine": expected node, as ${options.scenario} has power failures of its own`,
-    );
+    const expected = `node, as ${options.scenario} has power failures of its own`;
+    throw refusal("--pack", { found: '"machine"', expected });
   }
   await assertEnds(drawRound(options.from, { ...options, field }), options);
   const references = new References(options);
@@ -111,20 +110,24 @@ export async function runCampaign(options: CampaignOptions): Promise<CampaignRep
 
 /** As processes, which can be ended whatever they do: the others are run in this one. */
 async function assertEnds(draft: RoundDraft, options: CampaignOptions): Promise<void> {
-  const { scenario, run, onInterrupt } = options;
+  const { scenario, run, signal } = options;
   const directory = `${options.directory}/undisturbed`;
   await Deno.mkdir(directory, { recursive: true });
   const deadlineMs = UNDISTURBED_LIMIT_MS;
-  const why = await whyEndless(draft, { scenario, directory, run, deadlineMs, onInterrupt });
-  await unlessInterrupted();
+  const why = await whyEndless(draft, {
+    scenario,
+    directory,
+    run,
+    deadlineMs,
+    ...(signal && { signal }),
+  });
   await Deno.remove(directory, { recursive: true });
   if (why !== undefined) throw endless(scenario, why);
 }
 
-function endless(scenario: string, why: string): UsageError {
-  return new UsageError(
-    `${scenario}, undisturbed: expected a scenario that comes to its end: ${why}`,
-  );
+function endless(scenario: string, why: string): Refusal {
+  const expected = `a scenario that comes to its end: ${why}`;
+  return refusal("", { found: `${scenario}, undisturbed`, expected });
 }
 
 async function reportOn(
@@ -146,10 +149,8 @@ async function reportOn(
     run: `${options.run}-${draft.number}`,
     reference,
     deadlineMs,
-    onInterrupt: options.onInterrupt,
+    ...(options.signal && { signal: options.signal }),
   });
-  // What was taken down says nothing of the rack.
-  await unlessInterrupted();
   const outcome = result.findings.length > 0
     ? "broken"
     : result.untold !== undefined
@@ -210,10 +211,15 @@ class References {
     const known = this.#known.get(key);
     if (known !== undefined) return known;
     const directory = `${this.#options.directory}/undisturbed`;
-    const { scenario } = this.#options;
+    const { scenario, signal } = this.#options;
     try {
       const limitMs = UNDISTURBED_LIMIT_MS;
-      const ran = await runUndisturbed(draft, { scenario, directory, limitMs });
+      const ran = await runUndisturbed(draft, {
+        scenario,
+        directory,
+        limitMs,
+        ...(signal && { signal }),
+      });
       const deadlineMs = DEADLINE_MS + Math.round(PER_UNDISTURBED_MS * ran.wallMs);
       const found = {
         reference: referenceOf(ran),

@@ -92,7 +92,7 @@ export interface Field {
   readonly takes: { readonly size: boolean; readonly depth: boolean };
 }
 
-/** @throws ScenarioError, UsageError */
+/** @throws Refusal */
 export async function fieldOf(scenario: string, fixed: VariantChoices): Promise<Field> {
   const all = await prepare(scenario, { ...fixed, packing: "node", isTyped: true });
   const hasFaults = all.some(({ plan }) => plan.faults.length > 0);

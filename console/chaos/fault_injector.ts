@@ -7,7 +7,8 @@ import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { NatsServer } from "../rack/nats_server.ts";
 import type { Supervisor } from "../rack/supervisor.ts";
 import { type Blow, BROKER, TIMEKEEPER } from "./chaos_actions.ts";
-import { orderCable, orderPace, waitForTime } from "./orders.ts";
+import { orderLinkFault } from "../rack/live/cables.ts";
+import { orderPace, waitForTime } from "./orders.ts";
 
 /** A blow that fell. */
 export interface Struck {
@@ -60,11 +61,11 @@ export class Striker {
   async play(blows: readonly Blow[]): Promise<void> {
     await this.#pace();
     // On a busy machine processes take their time to come up: until then there is nothing to strike.
-    await waitForTime(this.#ask, 1, this.#within(START_MS));
+    await waitForTime(this.#rack, 1, this.#within(START_MS));
     let last = 0;
     for (const blow of blows) {
       // What falls together is not waited for between: nobody may be there to say what time it is.
-      if (blow.at > last) await waitForTime(this.#ask, blow.at, this.#within(WAIT_MS));
+      if (blow.at > last) await waitForTime(this.#rack, blow.at, this.#within(WAIT_MS));
       last = blow.at;
       if (this.#isOver) break;
       const wallMs = Math.round(performance.now() - this.#began);
@@ -83,9 +84,9 @@ export class Striker {
     for (const cable of this.#broken) {
       const request = { action: "heal", cable, direction: "both" } as const;
       // It may be whole by now: then it is refused, and nothing is missing.
-      await orderCable(this.#ask, request, this.#within(HEAL_MS));
+      await orderLinkFault(this.#ask, request, this.#within(HEAL_MS));
     }
-    if (this.#psPerSecond > 0) await orderPace(this.#ask, 0, this.#within(HEAL_MS));
+    if (this.#psPerSecond > 0) await orderPace(this.#rack, 0, this.#within(HEAL_MS));
   }
 
   async #strike(blow: Blow): Promise<boolean> {
@@ -95,8 +96,8 @@ export class Striker {
       case "pause":
         return await this.#pause(blow);
       case "link": {
-        const answer = await orderCable(this.#ask, blow.request, this.#within(ORDER_MS));
-        if (answer !== undefined && "refusal" in answer) return false;
+        const answer = await orderLinkFault(this.#ask, blow.request, this.#within(ORDER_MS));
+        if (answer !== undefined && "refused" in answer) return false;
         // Without an answer it may have been heard all the same.
         this.#broken.add(blow.request.cable);
         return answer !== undefined;
@@ -168,10 +169,10 @@ export class Striker {
 
   async #pace(): Promise<void> {
     if (this.#psPerSecond === 0) return;
-    await orderPace(this.#ask, this.#psPerSecond, this.#within(ORDER_MS));
+    await orderPace(this.#rack, this.#psPerSecond, this.#within(ORDER_MS));
   }
 
-  readonly #ask = (verb: string, body: unknown) => this.#rack.ask(verb, body);
+  readonly #ask = (verb: string, body: unknown) => this.#rack.control.attempt(verb, body);
 
   #follow(afterMs: number, act: () => Promise<void>): void {
     const follow = sleep(afterMs).then(act);

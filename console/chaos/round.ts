@@ -31,8 +31,8 @@ export interface RoundOptions {
   readonly reference: Reference;
   /** In wall ms: a rack that has not come to its end by then does not. */
   readonly deadlineMs: number;
-  /** Registers who takes down what this round has started, should the command be interrupted. */
-  readonly onInterrupt: (name: string, run: () => Promise<unknown>) => void;
+  /** Takes down what this round has started; it then rejects with what the signal says. */
+  readonly signal?: AbortSignal;
 }
 
 /** How the record of a round replays: `inexact` where messages were lost with their sender. */
@@ -115,7 +115,7 @@ async function strikeRack(what: ToStrike, options: RoundOptions): Promise<Struck
   try {
     server = await startNatsServer({
       dir: options.directory,
-      beforeStart: (starting) => options.onInterrupt("nats", () => starting.stop()),
+      ...(options.signal && { signal: options.signal }),
     });
     outcome = await runProcesses(what.prepared, {
       ...rackOptions(what, { options, server, beside }),
@@ -130,6 +130,7 @@ async function strikeRack(what: ToStrike, options: RoundOptions): Promise<Struck
     failure = await beside.playing.then(() => failure, (error) => failure ?? error);
     await server?.stop();
   }
+  options.signal?.throwIfAborted();
   const struck = beside.striker?.struck ?? [];
   if (failure === undefined) return { struck, events, outcome };
   return { struck, events, outcome: undefined, ...verdictOn(failure, beside.late) };
@@ -143,14 +144,11 @@ function rackOptions(
   return {
     run: options.run,
     directory: options.directory,
+    ...(options.signal && { signal: options.signal }),
     trace: false,
     check: draft.observe,
     delayMsMax: draft.manner.kind === "slow" ? draft.manner.delayMsMax : 0,
     beforeStart: (rack) => {
-      options.onInterrupt("rack", () => {
-        beside.striker?.stop();
-        return rack.down();
-      });
       beside.timer = setTimeout(() => giveUp(rack, beside), options.deadlineMs);
     },
     onStart: (rack) => {
@@ -246,12 +244,17 @@ async function replay(
   draft: RoundDraft,
   of: RoundOptions & { readonly faults: ReplayedFaults; readonly evidence: Evidence },
 ): Promise<{ replay: Replay; findings: ChaosFinding[]; broken?: ChaosFinding[] }> {
-  const { scenario, faults, evidence, deadlineMs } = of;
+  const { scenario, faults, evidence, deadlineMs, signal } = of;
   const { summary } = evidence;
   if (summary === undefined || !summary.exact) return { replay: "inexact", findings: [] };
   const prepared = await prepareRound(scenario, draft, { ...faults, packing: "all" });
   const options = { run: `${of.run}-replay`, directory: `${of.directory}/replay` };
-  const ran = await simulate(prepared, { ...options, check: draft.observe, limitMs: deadlineMs });
+  const ran = await simulate(prepared, {
+    ...options,
+    check: draft.observe,
+    limitMs: deadlineMs,
+    ...(signal && { signal }),
+  });
   if ("endless" in ran) {
     return { replay: "different", findings: [{ check: "replays", text: ran.endless }] };
   }
@@ -292,7 +295,12 @@ export async function whyEndless(
 /** How the rack of a round fares where nothing befalls it. @throws RackError where it does not end. */
 export async function runUndisturbed(
   draft: RoundDraft,
-  of: { readonly scenario: string; readonly directory: string; readonly limitMs: number },
+  of: {
+    readonly scenario: string;
+    readonly directory: string;
+    readonly limitMs: number;
+    readonly signal?: AbortSignal;
+  },
 ): Promise<Outcome> {
   const prepared = await prepareRound(of.scenario, draft, { packing: "all" });
   return await runSimulated(prepared, {
@@ -302,6 +310,7 @@ export async function runUndisturbed(
     check: "notes",
     delayMsMax: 0,
     limitMs: of.limitMs,
+    ...(of.signal && { signal: of.signal }),
   });
 }
 

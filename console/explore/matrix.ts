@@ -7,7 +7,7 @@ import type { Architecture, PersistenceDomain } from "../../fabric/rack/plan/pla
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
-import { table } from "../base/output.ts";
+import { columnsOf, tableText } from "../reports/table.ts";
 import { exploreAll } from "./explore.ts";
 import { MIXED_METHODS, mixedWrites } from "./mixed_writes.ts";
 import { runRack } from "./rerun.ts";
@@ -132,17 +132,32 @@ export async function* exploreMatrix(
 export function matrixText(cells: readonly MatrixCell[]): string {
   const methods = METHODS.filter((method) => cells.some((cell) => cell.method === method));
   const rows = Map.groupBy(cells, rowKey);
-  return table(
-    ["update", "domain", "arch", "ddio", "receive", ...methods],
-    [...rows].map(([key, own]) => [
-      ...key.split(" "),
-      ...methods.map((method) => {
-        const cell = own.find((each) => each.method === method);
-        return cell === undefined ? "" : cell.safe ? "safe" : "UNSAFE";
-      }),
-    ]),
+  return tableText(
+    columnsOf<readonly MatrixCell[]>(
+      ...ROW_TITLES.map(([title, value]) => ({
+        title,
+        value: ([cell]: readonly MatrixCell[]) => value(cell!),
+      })),
+      ...methods.map((method) => ({
+        title: method,
+        value: (own: readonly MatrixCell[]) => {
+          const cell = own.find((each) => each.method === method);
+          return cell === undefined ? "" : cell.safe ? "safe" : "UNSAFE";
+        },
+      })),
+    ),
+    [...rows.values()],
   );
 }
+
+/** What a row is about. */
+const ROW_TITLES = [
+  ["update", ({ update }: MatrixPlace) => update],
+  ["domain", ({ domain }: MatrixPlace) => domain],
+  ["arch", ({ arch }: MatrixPlace) => arch],
+  ["ddio", ({ ddio }: MatrixPlace) => ddio],
+  ["receive", ({ receiveBuffer }: MatrixPlace) => receiveBuffer],
+] as const;
 
 function rowKey({ update, domain, arch, ddio, receiveBuffer }: MatrixPlace): string {
   return [update, domain, arch, ddio, receiveBuffer].join(" ");

@@ -1,9 +1,10 @@
 /** From a prepared scenario to a rack that can be run again and again. */
-import { importPrograms, InputError } from "../../nodes/files.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { importPrograms } from "../../nodes/files.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import type { ExploredRack } from "./types.ts";
 
-/** @throws InputError where a file cannot be read, or is no program. */
+/** @throws Refusal where a file cannot be read, or is no program. */
 export async function preparedRack(prepared: Prepared): Promise<ExploredRack> {
   const { plan } = prepared;
   const inputs: Record<string, Record<string, Uint8Array>> = {};
@@ -19,6 +20,6 @@ async function readInput(path: string): Promise<Uint8Array> {
   try {
     return await Deno.readFile(path);
   } catch (cause) {
-    throw new InputError(`Cannot read ${path}: ${(cause as Error).message}`, { cause });
+    throw refusal("", { found: `Cannot read ${path}: ${(cause as Error).message}`, cause });
   }
 }

@@ -1,7 +1,7 @@
 /** What an exploration says, for people. As data it is the {@link Verdict} itself. */
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { table } from "../base/output.ts";
+import { columnsOf, tableText } from "../reports/table.ts";
 import type { BytePlace, Counterexample, PlacedBytes, Verdict } from "./types.ts";
 import { countOf } from "../checks/finding.ts";
 
@@ -86,14 +86,17 @@ const PLACES: Readonly<Record<BytePlace, string>> = {
 };
 
 function placesTable(places: readonly PlacedBytes[]): string {
-  return table(
-    ["host", "bytes", "of", "were", "survived"],
-    places.map(({ host, from, to, place, survived, by, id }) => [
-      host,
-      `0x${from.toString(16)} to 0x${to.toString(16)}`,
-      `write ${id} of ${by}`,
-      PLACES[place],
-      survived ? "yes" : "no",
-    ]),
+  return tableText(
+    columnsOf<PlacedBytes>(
+      { title: "host", value: ({ host }) => host },
+      {
+        title: "bytes",
+        value: ({ from, to }) => `0x${from.toString(16)} to 0x${to.toString(16)}`,
+      },
+      { title: "of", value: ({ id, by }) => `write ${id} of ${by}` },
+      { title: "were", value: ({ place }) => PLACES[place] },
+      { title: "survived", value: ({ survived }) => survived ? "yes" : "no" },
+    ),
+    places,
   );
 }

@@ -2,15 +2,10 @@
 import { BusError } from "../../fabric/bus/bus.ts";
 import { NatsServerError } from "./nats_server.ts";
 import { RackError } from "./supervisor.ts";
-import { ScenarioError } from "../../fabric/rack/plan/problem.ts";
+import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { InputError, OutputError } from "../../nodes/files.ts";
+import { OutputError } from "../../nodes/files.ts";
 import { ScmFileError } from "../../nodes/host/store/scm_file.ts";
-
-/** The command was called with something that cannot be: says what was found and expected. */
-export class UsageError extends Error {
-  override readonly name = "UsageError";
-}
 
 /** What a command has come to, with the exit code that says so. */
 export class ExitError extends Error {
@@ -23,11 +18,7 @@ export class ExitError extends Error {
 
 /** Message for people and exit code for scripts. */
 export function explain(error: unknown): { message: string; code: number } {
-  if (
-    error instanceof UsageError || error instanceof ScenarioError || error instanceof InputError
-  ) {
-    return { message: error.message, code: EXIT.usage };
-  }
+  if (error instanceof Refusal) return { message: error.message, code: EXIT.usage };
   if (error instanceof ExitError || error instanceof RackError) {
     return { message: error.message, code: error.code };
   }

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
-import { UsageError } from "./failure.ts";
+import { Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import type { PrepareOptions } from "./prepare.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { RecordedLinkFault } from "../../fabric/clock/record.ts";
@@ -33,18 +33,18 @@ const lineSchema = z.discriminatedUnion("action", [
   }),
 ]);
 
-/** @throws UsageError naming the file or the line, where it is none. */
+/** @throws Refusal naming the file or the line, where it is none. */
 export async function readFaultLines(path: string): Promise<ReplayedFaults> {
   return faultsIn(await textOf(path), path);
 }
 
-/** @param path the file's name, for messages. @throws UsageError naming the line, where it is none. */
+/** @param path the file's name, for messages. @throws Refusal naming the line, where it is none. */
 export function faultsIn(text: string, path: string): ReplayedFaults {
   const lines = text.split("\n");
   const faults: FaultPlan[] = [], writebacks: WritebackPlan[] = [];
   for (const [i, each] of lines.entries()) {
     if (each === "") continue;
-    const line = lineOf(each, `${path}:${i + 1}`);
+    const line = lineOf(each, { file: path, line: i + 1 });
     const { action, at } = line;
     for (const node of line.nodes) {
       if (action === "kill" || action === "start") faults.push({ at, action, node });
@@ -74,11 +74,14 @@ async function textOf(path: string): Promise<string> {
     return await Deno.readTextFile(path);
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    throw new UsageError(`Cannot read --faults ${path}: ${why}`);
+    throw refusal("", { found: `Cannot read --faults ${path}: ${why}` });
   }
 }
 
-function lineOf(text: string, place: string): z.infer<typeof lineSchema> {
+function lineOf(
+  text: string,
+  place: { readonly file: string; readonly line: number },
+): z.infer<typeof lineSchema> {
   let found: unknown;
   try {
     found = JSON.parse(text);
@@ -88,8 +91,13 @@ function lineOf(text: string, place: string): z.infer<typeof lineSchema> {
   const { success, data, error } = lineSchema.safeParse(found);
   if (success) return data;
   const [issue] = error.issues;
-  const where = issue === undefined || issue.path.length === 0 ? "" : ` (${issue.path.join(".")})`;
-  throw new UsageError(`${place}: expected a line of a run's faults.jsonl${where}`);
+  const path = issue?.path ?? [];
+  const problem = { path: path.join("."), found: showFound(foundAt(found ?? text, path)) };
+  throw new Refusal([{ ...place, ...problem, expected: "a line of a run's faults.jsonl" }]);
+}
+
+function foundAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce((at, key) => Object(at)[key], value);
 }
 
 /** Faults of cables among the lines of a record. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { UsageError } from "./failure.ts";
+import { Refusal } from "../../fabric/rack/plan/problem.ts";
 import { faultsIn, writebackLine } from "./fault_lines.ts";
 
 describe("A record of faults", () => {
@@ -26,20 +26,20 @@ describe("A record of faults", () => {
 
   it("names the line, and what of it, that is none", () => {
     const refused: [line: string, where: RegExp][] = [
-      ["nonsense", /^f:1: expected a line/],
-      [`{"at":-1,"action":"kill","nodes":["b"]}`, /\(at\)/],
-      [`{"at":1,"action":"burn","nodes":["b"]}`, /\(action\)/],
-      [`{"at":1,"action":"writeback","nodes":["b"],"scm":[1,9]}`, /\(scm\.0\)/],
-      [`{"at":1,"action":"writeback","nodes":["b"],"scm":[16,8]}`, /\(scm\)/],
-      [`{"at":1,"action":"writeback","nodes":["b"],"scm":[0,8],"data":"01"}`, /\(data\)/],
+      ["nonsense", /^f:1: found "nonsense", expected a line/],
+      [`{"at":-1,"action":"kill","nodes":["b"]}`, /^f:1: at: found -1, expected a line/],
+      [`{"at":1,"action":"burn","nodes":["b"]}`, /: action: found "burn"/],
+      [`{"at":1,"action":"writeback","nodes":["b"],"scm":[1,9]}`, /: scm\.0: found 1,/],
+      [`{"at":1,"action":"writeback","nodes":["b"],"scm":[16,8]}`, /: scm: found a list/],
+      [`{"at":1,"action":"writeback","nodes":["b"],"scm":[0,8],"data":"01"}`, /: data: found "/],
       [
         `{"at":1,"action":"writeback","nodes":["b"],"scm":[0,8],"data":"never 8 bytes!!!"}`,
-        /\(data\)/,
+        /: data: found "/,
       ],
     ];
     for (const [line, where] of refused) {
       assert.throws(() => faultsIn(line, "f"), (error: Error) => {
-        assert.ok(error instanceof UsageError);
+        assert.ok(error instanceof Refusal);
         assert.match(error.message, where);
         return true;
       });

@@ -30,8 +30,8 @@ export interface NatsServerOptions {
   readonly readyTimeoutMs?: number;
   /** Start it again when it ends without being asked to, a few times if need be. Default: no. */
   readonly keepUp?: boolean;
-  /** Called before there is a process: {@link NatsServer.stop} then also ends a start under way. */
-  readonly beforeStart?: (server: Pick<NatsServer, "stop">) => void;
+  /** Ends a start under way; a server that is up goes on. */
+  readonly signal?: AbortSignal;
 }
 
 export type NatsServerErrorKind =
@@ -73,14 +73,25 @@ const LAST_WORDS = 12;
 
 /**
  * Starts a server and waits until it accepts connections.
- * @throws NatsServerError `missing`, `not-ready`.
+ * @throws NatsServerError `missing`, `not-ready`; what `options.signal` says.
  */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const binary = options.binary ?? await findNatsServer();
   const server = new OwnServer({ ...options, binary });
-  options.beforeStart?.(server);
-  await server.start();
-  return server;
+  const { signal } = options;
+  const stop = () => void server.stop();
+  signal?.addEventListener("abort", stop);
+  try {
+    signal?.throwIfAborted();
+    await server.start();
+    return server;
+  } catch (error) {
+    if (signal?.aborted) await server.stop();
+    signal?.throwIfAborted();
+    throw error;
+  } finally {
+    signal?.removeEventListener("abort", stop);
+  }
 }
 
 /**

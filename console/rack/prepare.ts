@@ -19,7 +19,7 @@ import {
 import { type MethodName, METHODS, PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
-import { UsageError } from "./failure.ts";
+import { oneOf, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import { isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 /** One run to be made. */
@@ -52,20 +52,19 @@ export interface PrepareOptions extends VariantChoices {
   readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;
 }
 
-/** Reads and checks a scenario file. @throws ScenarioError, UsageError where there is no file. */
+/** Reads and checks a scenario file. @throws Refusal where there is no file. */
 export async function readScenario(path: string): Promise<Scenario> {
   let text: string;
   try {
     text = await Deno.readTextFile(path);
   } catch (cause) {
-    throw new UsageError(`Cannot read the scenario ${path}: ${(cause as Error).message}`, {
-      cause,
-    });
+    const why = (cause as Error).message;
+    throw refusal("", { found: `Cannot read the scenario ${path}: ${why}`, cause });
   }
   return parseScenario(text, path);
 }
 
-/** The runs that a scenario stands for, with files found. @throws UsageError for a missing one. */
+/** The runs that a scenario stands for, with files found. @throws Refusal for a missing one. */
 export async function prepare(path: string, options: PrepareOptions): Promise<Prepared[]> {
   const read = await readScenario(path);
   if (options.isTyped) refuseUnused(read, { path, options });
@@ -95,34 +94,28 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
   return prepared;
 }
 
-/** What no program of the scenario looks at is not passed over in silence. @throws UsageError */
+/** What no program of the scenario looks at is not passed over in silence. @throws Refusal */
 function refuseUnused(
   { programs }: Scenario,
   { path, options }: { path: string; options: VariantChoices },
 ): void {
   for (const option of ["method", "size", "depth"] as const) {
     if (options[option] === undefined || programs.some((each) => takes(each, option))) continue;
-    throw new UsageError(
-      `--${option} is "${
-        options[option]
-      }", and no program of ${path} has a ${option}: expected none ` +
-        `(what a program of one's own is told stands in the scenario)`,
-    );
+    const found = `"${options[option]}", and no program of ${path} has a ${option}`;
+    const expected = "none (what a program of one's own is told stands in the scenario)";
+    throw refusal(`--${option}`, { found, expected });
   }
 }
 
-/** A method may be chosen for several programs, of which not each has it. @throws UsageError */
+/** A method may be chosen for several programs, of which not each has it. @throws Refusal */
 function checkMethods({ programs }: ScenarioVariant): void {
   for (const { on, run, options } of programs) {
     const { method } = options;
     const persistsOnly = !isOwnProgram(run) && PROGRAMS[run]?.["method"]?.kind === "method";
     if (!persistsOnly || method === undefined) continue;
     if ((METHODS as readonly MethodName[]).includes(method as MethodName)) continue;
-    throw new UsageError(
-      `--method is "${method}", which program ${run} on ${on} has not: expected one of ${
-        METHODS.join(", ")
-      }`,
-    );
+    const found = `${showFound(method)}, which program ${run} on ${on} has not`;
+    throw refusal("--method", { found, expected: oneOf(METHODS) });
   }
 }
 
@@ -144,7 +137,7 @@ export function lacksInput({ run, options }: ProgramScenario, input: string | un
     options["bytes"] === undefined;
 }
 
-/** The one run that a scenario stands for. @throws UsageError with what to choose, if several. */
+/** The one run that a scenario stands for. @throws Refusal with what to choose, if several. */
 export function onlyOne(all: readonly Prepared[], scenario: string): Prepared {
   if (all.length === 1) return all[0]!;
   const methods = [...new Set(all.map(({ variant }) => variant.method))];
@@ -153,10 +146,8 @@ export function onlyOne(all: readonly Prepared[], scenario: string): Prepared {
     ...(methods.length > 1 ? [`--method ${methods.join("|")}`] : []),
     ...(ddios.length > 1 ? [`--ddio ${ddios.join("|")}`] : []),
   ];
-  const choose = choices.join(" and ");
-  throw new UsageError(
-    `${scenario} stands for ${all.length} runs, of which one is wanted: choose ${choose}`,
-  );
+  const found = `${scenario} stands for ${all.length} runs, of which one is wanted`;
+  throw refusal("", { found: `${found}: choose ${choices.join(" and ")}` });
 }
 
 /** What the processes of a run are started with. */
@@ -189,9 +180,8 @@ async function findInputs(
       if (run !== "put" && run !== "log" && !isOwnProgram(run)) continue;
       // `bytes` asks for made-up data of that size.
       if (run === "put" && file === undefined && options["bytes"] === undefined) {
-        throw new UsageError(
-          `Program put on ${node.name} has no input: expected --input FILE, or "file:" or "bytes:" in the scenario`,
-        );
+        const expected = '--input FILE, or "file:" or "bytes:" in the scenario';
+        throw refusal("", { found: `Program put on ${node.name} has no input`, expected });
       }
       if (typeof file !== "string") continue;
       const path = file === from.given
@@ -211,14 +201,13 @@ async function findInputs(
 async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Promise<void> {
   const { size } = await Deno.stat(put.path);
   if (size === 0) {
-    throw new UsageError(`${put.path} is empty: expected a file with something in it`);
+    throw refusal("", { found: `${put.path} is empty`, expected: "a file with something in it" });
   }
   const host = plan.nodes.find(({ name }) => name === put.to);
   if (host?.kind !== "host" || size <= host.config.scmBytes - DIRECTORY_BYTES) return;
-  throw new UsageError(
-    `${put.path} has ${size} B: expected at most ${host.config.scmBytes - DIRECTORY_BYTES}, what ` +
-      `host ${put.to} has room for with scm.size ${formatSize(host.config.scmBytes)}`,
-  );
+  const expected = `at most ${host.config.scmBytes - DIRECTORY_BYTES}, what ` +
+    `host ${put.to} has room for with scm.size ${formatSize(host.config.scmBytes)}`;
+  throw refusal("", { found: `${put.path} has ${size} B`, expected });
 }
 
 async function findPrograms(
@@ -238,9 +227,8 @@ async function findFile(path: string, what: string): Promise<string> {
     const real = await Deno.realPath(path);
     if ((await Deno.stat(real)).isFile) return real;
   } catch (cause) {
-    throw new UsageError(`${what}: cannot find ${path}: expected a file that can be read`, {
-      cause,
-    });
+    const expected = "a file that can be read";
+    throw refusal("", { found: `${what}: cannot find ${path}`, expected, cause });
   }
-  throw new UsageError(`${what}: ${path} is not a file`);
+  throw refusal("", { found: `${what}: ${path} is not a file`, expected: "one" });
 }

@@ -1,5 +1,5 @@
 /** The files that a user's own program is made of, to be taken elsewhere. */
-import { UsageError } from "./failure.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { ROOT } from "../base/paths.ts";
 
 /** What `deno info --json` says of a module, as far as it is needed here. */
@@ -17,7 +17,7 @@ export interface ProgramFiles {
   readonly inProject: boolean;
 }
 
-/** @throws UsageError where it cannot be read, or needs a file that lies outside its folder. */
+/** @throws Refusal where it cannot be read, or needs a file that lies outside its folder. */
 export async function programFiles(path: string): Promise<ProgramFiles> {
   const folder = path.replace(/\/[^/]*$/, "");
   const inProject = `${folder}/`.startsWith(`${ROOT}/`);
@@ -25,9 +25,8 @@ export async function programFiles(path: string): Promise<ProgramFiles> {
   for (const file of await localModules(path)) {
     if (file.startsWith(`${folder}/`)) files.push(file.slice(folder.length + 1));
     else if (!inProject || !file.startsWith(`${ROOT}/`)) {
-      throw new UsageError(
-        `Cannot take ${path} into a container as it imports ${file}: expected files of its folder only`,
-      );
+      const found = `Cannot take ${path} into a container as it imports ${file}`;
+      throw refusal("", { found, expected: "files of its folder only" });
     }
   }
   return { folder, files, inProject };
@@ -39,7 +38,7 @@ async function localModules(path: string): Promise<string[]> {
     args: ["info", "--json", "--config", `${ROOT}/deno.json`, path],
   }).output();
   if (!success) {
-    throw new UsageError(`Cannot read ${path}: ${new TextDecoder().decode(stderr).trim()}`);
+    throw refusal("", { found: `Cannot read ${path}: ${new TextDecoder().decode(stderr).trim()}` });
   }
   const { roots, modules } = JSON.parse(new TextDecoder().decode(stdout)) as {
     roots: string[];

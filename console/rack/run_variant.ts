@@ -47,8 +47,10 @@ export interface RunOptions {
   /** What is seen for checkers: what programs were told, and frames too; nothing without it. */
   readonly check?: "notes" | "wire";
   readonly delayMsMax: number;
-  /** In this process: give up after so many wall ms, and let others have their turn. Default: neither. */
+  /** In this process: give up after so many wall ms. */
   readonly limitMs?: number;
+  /** Takes the rack down; the run then rejects with what the signal says. */
+  readonly signal?: AbortSignal;
   readonly onProgress?: (node: string, topic: string, value: unknown) => void;
   readonly onEvent?: (event: SupervisorEvent) => void;
   /** Called with the rack before any process of it is started: whoever may take it down. */
@@ -92,7 +94,11 @@ export async function runProcesses(
     ...(onProgress && { onReport: onProgress }),
   });
   options.beforeStart?.(supervisor);
+  const { signal } = options;
+  const takeDown = () => void supervisor.down();
+  signal?.addEventListener("abort", takeDown);
   try {
+    signal?.throwIfAborted();
     await supervisor.start();
     options.onStart?.(supervisor);
     const summary = await supervisor.finished;
@@ -114,7 +120,11 @@ export async function runProcesses(
     if (observe === undefined && scope !== undefined) removeRecordings(directory);
     const outcome = { digest, virtualPs, events, wallMs, processes, finals, directory };
     return record === undefined ? outcome : { ...outcome, record };
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error;
   } finally {
+    signal?.removeEventListener("abort", takeDown);
     await supervisor.down();
     await bus.close();
   }
@@ -173,8 +183,9 @@ export async function runSimulated(
         if (topic !== "progress") reports.push({ time, node, topic, value });
       },
     });
-    if (options.limitMs === undefined) simulator.run();
-    else await runWithin(simulator, { until: plan.until ?? NEVER, limitMs: options.limitMs });
+    const { limitMs = Infinity, signal } = options;
+    if (limitMs === Infinity && signal === undefined) simulator.run();
+    else await runWithin(simulator, { until: plan.until ?? NEVER, limitMs, signal });
     const final: FinalReply = {
       partition: "all",
       statistics: simulator.statistics(),
@@ -201,7 +212,11 @@ const TURN_MS = 50;
 /** Runs to the end, with a turn for others (Ctrl-C) now and then. @throws RackError after `limitMs`. */
 async function runWithin(
   simulator: Simulator,
-  { until, limitMs }: { readonly until: Time; readonly limitMs: number },
+  { until, limitMs, signal }: {
+    readonly until: Time;
+    readonly limitMs: number;
+    readonly signal: AbortSignal | undefined;
+  },
 ): Promise<void> {
   const deadline = performance.now() + limitMs;
   let turnAt = performance.now() + TURN_MS;
@@ -209,6 +224,7 @@ async function runWithin(
     simulator.run(simulator.next + SLICE_PS);
     if (performance.now() < turnAt) continue;
     await new Promise((resolve) => setTimeout(resolve, 0));
+    signal?.throwIfAborted();
     turnAt = performance.now() + TURN_MS;
     if (turnAt < deadline) continue;
     throw new RackError(`No end after ${limitMs} ms, at ${formatTime(simulator.now)}`);

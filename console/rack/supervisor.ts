@@ -6,7 +6,7 @@
 import type { Bus, Subscription } from "../../fabric/bus/bus.ts";
 import { decode, encode } from "../../fabric/bus/codec.ts";
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
-import { ANY, parseSubject, patternOf, subjectOf } from "../../fabric/bus/subjects.ts";
+import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import {
   busEnvironment,
   EXIT,
@@ -14,6 +14,7 @@ import {
   type RunFile,
 } from "../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
+import { ControlClient } from "./live/control.ts";
 import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
 import { type Child, endChildren, startChild } from "./children.ts";
 import { Waker } from "./stopped_process_guard.ts";
@@ -60,8 +61,7 @@ interface Slot {
 }
 
 const TIMEKEEPER = "timekeeper";
-const NOTICE_TIMEOUT_MS = 500;
-const FINAL_TIMEOUT_MS = 1_000;
+const FINAL_ATTEMPTS = 5;
 const GRACE_MS = 3_000;
 
 /** A process of the rack ended in a way that no power failure is: the run cannot go on. */
@@ -75,6 +75,8 @@ export class RackError extends Error {
 }
 
 export class Supervisor {
+  /** Asks the rack's timekeeper and partitions. */
+  readonly control: ControlClient;
   readonly #options: SupervisorOptions;
   readonly #slots: Slot[];
   readonly #subscriptions: Subscription[] = [];
@@ -84,10 +86,13 @@ export class Supervisor {
   #hasFinished = false;
   /** Processes that were seen to die. */
   readonly #dead = new Set<string>();
+  /** Tokens of orders to kill that were carried out. */
+  readonly #cuts = new Set<string>();
   readonly #finished = Promise.withResolvers<Summary>();
 
   constructor(options: SupervisorOptions) {
     this.#options = options;
+    this.control = new ControlClient(options.bus, options.runFile.run);
     this.#waker = new Waker(options.runFilePath);
     this.#slots = options.runFile.partitions.map(({ name, nodes }) => ({
       name,
@@ -176,6 +181,15 @@ export class Supervisor {
     return { started };
   }
 
+  /** {@link kill}, as it is ordered over the bus: once for each token, which may be repeated. */
+  #cut(node: string, token: string): { killed: readonly string[] } | { refusal: string } {
+    const slot = this.#slot(node);
+    if (slot === undefined) return { refusal: `there is no device ${node}` };
+    if (!this.#cuts.has(token) && !this.kill(slot.name)) return { refusal: "it has no power" };
+    this.#cuts.add(token);
+    return { killed: slot.nodes };
+  }
+
   processes(): ProcessRow[] {
     const rows: ProcessRow[] = [{
       name: TIMEKEEPER,
@@ -198,29 +212,16 @@ export class Supervisor {
 
   /** Whom time waits for; undefined while there is no timekeeper to ask. */
   async status(): Promise<ClockStatus | undefined> {
-    return await this.ask("status", {}) as ClockStatus | undefined;
-  }
-
-  /**
-   * Asks the timekeeper, or whoever answers this verb (`control.<verb>`).
-   * @returns undefined where nobody does within `timeoutMs`: it may have been heard all the same.
-   */
-  async ask(verb: string, body: unknown, timeoutMs = NOTICE_TIMEOUT_MS): Promise<unknown> {
-    const { bus, runFile: { run } } = this.#options;
-    try {
-      return decode(
-        await bus.request(subjectOf({ kind: "control", run, verb }), encode(body), { timeoutMs }),
-      );
-    } catch {
-      // Nobody there just now, or the bus is away: whoever needs the answer asks again.
-      return undefined;
-    }
+    const answer = await this.control.attempt<ClockStatus>("status", {});
+    return answer !== undefined && "ok" in answer ? answer.ok : undefined;
   }
 
   /** What every living partition has to say at the end. */
   async finals(): Promise<FinalReply[]> {
     const replies = await Promise.all(
-      this.#slots.filter(({ child }) => child !== undefined).map(({ name }) => this.#final(name)),
+      this.#slots.filter(({ child }) => child !== undefined).map(({ name }) =>
+        this.control.final(name, { attempts: FINAL_ATTEMPTS })
+      ),
     );
     return replies.filter((reply) => reply !== undefined);
   }
@@ -297,8 +298,8 @@ export class Supervisor {
   async #noticeDeath(partition: string, instance: string): Promise<void> {
     this.#dead.add(instance);
     while (!this.#down && !this.#hasFinished) {
-      const reply = await this.ask("death", { partition, instance });
-      if ((reply as { settled?: unknown } | undefined)?.settled === true) return;
+      const answer = await this.control.attempt("death", { partition, instance });
+      if (answer !== undefined && "ok" in answer && answer.ok["settled"] === true) return;
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
   }
@@ -330,6 +331,11 @@ export class Supervisor {
         const { node } = (decode(payload) ?? {}) as { node?: unknown };
         if (typeof node === "string") reply?.(encode(this.boot(node)));
       }),
+      bus.subscribe(patternOf({ kind: "control", run, verb: "kill" }), (payload, _, reply) => {
+        const { node, token } = Object(decode(payload)) as { node?: unknown; token?: unknown };
+        if (typeof node !== "string" || typeof token !== "string") return;
+        reply?.(encode(this.#cut(node, token)));
+      }),
       bus.subscribe(patternOf({ kind: "control", run, verb: "finished" }), (payload) => {
         const summary = decode(payload);
         // It is repeated, as the bus may lose it.
@@ -356,15 +362,7 @@ export class Supervisor {
     // A repeated order must not hit the process that came after; who repeats it does not know of it.
     const slot = this.#slot(partition);
     if (slot?.child !== undefined && slot.instance === instance) this.kill(partition);
-    else if (this.#dead.has(instance)) void this.ask("death", { partition, instance });
-  }
-
-  async #final(partition: string): Promise<FinalReply | undefined> {
-    for (let attempt = 0; attempt < 5 && !this.#down; attempt++) {
-      const reply = await this.ask(`final-${partition}`, {}, FINAL_TIMEOUT_MS);
-      if (reply !== undefined) return reply as FinalReply;
-    }
-    return undefined;
+    else if (this.#dead.has(instance)) void this.control.attempt("death", { partition, instance });
   }
 }
 

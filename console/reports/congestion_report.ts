@@ -1,6 +1,5 @@
 /** What congestion did to a run: marks, notifications, pauses and drops, by node. */
-import { formatTime } from "../../fabric/base/time.ts";
-import { table } from "../base/output.ts";
+import { type Column, columnsOf, tableText, timeColumn } from "./table.ts";
 import type { Outcome } from "../rack/run_variant.ts";
 
 /** Counters of a node, those that are 0 left out. */
@@ -59,17 +58,15 @@ export function congestionTable(rows: readonly CongestionRow[]): string {
     rows.some(({ counters }) => counters[name] !== undefined)
   );
   const hasVariants = new Set(rows.map(({ variant }) => variant)).size > 1;
-  return table(
-    [...(hasVariants ? ["run"] : []), "node", ...names.map((name) => COUNTERS[name])],
-    rows.map(({ variant, node, counters }) => [
-      ...(hasVariants ? [variant] : []),
-      node,
-      ...names.map((name) => cell(name, counters[name])),
-    ]),
+  return tableText(
+    columnsOf<CongestionRow>(
+      hasVariants && { title: "run", value: ({ variant }) => variant },
+      { title: "node", value: ({ node }) => node },
+      ...names.map((name): Column<CongestionRow> => {
+        const title = COUNTERS[name], value = ({ counters }: CongestionRow) => counters[name];
+        return name === "pausedPs" ? timeColumn(title, value) : { title, value };
+      }),
+    ),
+    rows,
   );
-}
-
-function cell(name: string, value: number | undefined): string {
-  if (value === undefined) return "";
-  return name === "pausedPs" ? formatTime(value) : String(value);
 }

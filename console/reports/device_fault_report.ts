@@ -3,8 +3,8 @@ import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { FlipPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { table } from "../base/output.ts";
-import { foldVariants } from "./fold_variants.ts";
+import { columnsOf, tableText } from "./table.ts";
+import { type Folded, foldVariants } from "./fold_variants.ts";
 
 /** One fault of one variant. */
 export interface DeviceFaultRow {
@@ -74,15 +74,15 @@ function flipTerms({ where, at, until, share, nth, count }: FlipPlan): string {
 export function deviceFaultTable(rows: readonly DeviceFaultRow[]): string {
   const several = new Set(rows.map(({ variant }) => variant)).size > 1;
   const folded = foldVariants(rows, ({ kind, target, terms }) => [kind, target, terms].join());
-  return table(
-    ["fault", "in", "terms", "pieces", "of", ...(several ? ["in runs"] : [])],
-    folded.map(({ kind, target, terms, seen, hit, runs }) => [
-      kind,
-      target,
-      terms,
-      hit === null ? "" : String(hit),
-      seen === null ? "" : String(seen),
-      ...(several ? [runs] : []),
-    ]),
+  return tableText(
+    columnsOf<Folded<DeviceFaultRow>>(
+      { title: "fault", value: ({ kind }) => kind },
+      { title: "in", value: ({ target }) => target },
+      { title: "terms", value: ({ terms }) => terms },
+      { title: "pieces", value: ({ hit }) => hit },
+      { title: "of", value: ({ seen }) => seen },
+      several && { title: "in runs", value: ({ runs }) => runs },
+    ),
+    folded,
   );
 }

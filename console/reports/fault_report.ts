@@ -4,8 +4,8 @@ import { framesText, type LinkFaultPlan } from "../../fabric/rack/plan/link_plan
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
-import { table } from "../base/output.ts";
-import { foldVariants } from "./fold_variants.ts";
+import { columnsOf, tableText } from "./table.ts";
+import { type Folded, foldVariants } from "./fold_variants.ts";
 
 /** One fault of one variant. */
 export interface FaultRow {
@@ -94,16 +94,16 @@ const DID: Readonly<Record<LinkFaultPlan["action"], string>> = {
 export function faultTable(rows: readonly FaultRow[]): string {
   const several = new Set(rows.map(({ variant }) => variant)).size > 1;
   const folded = foldVariants(rows, ({ action, target, terms }) => [action, target, terms].join());
-  return table(
-    ["fault", "cable", "terms", "frames", "of", "what", ...(several ? ["in runs"] : [])],
-    folded.map(({ action, target, terms, seen, hit, runs }) => [
-      action,
-      target,
-      terms,
-      String(hit),
-      String(seen),
-      DID[action],
-      ...(several ? [runs] : []),
-    ]),
+  return tableText(
+    columnsOf<Folded<FaultRow>>(
+      { title: "fault", value: ({ action }) => action },
+      { title: "cable", value: ({ target }) => target },
+      { title: "terms", value: ({ terms }) => terms },
+      { title: "frames", value: ({ hit }) => hit },
+      { title: "of", value: ({ seen }) => seen },
+      { title: "what", value: ({ action }) => DID[action] },
+      several && { title: "in runs", value: ({ runs }) => runs },
+    ),
+    folded,
   );
 }

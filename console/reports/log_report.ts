@@ -1,15 +1,8 @@
 /** What the programs `append` and `log` have reported, as tables for people. */
-import { formatTime } from "../../fabric/base/time.ts";
-import { table } from "../base/output.ts";
+import { columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 import type { RunReport } from "./report.ts";
 
 type ProgramResult = RunReport["results"][number];
-
-interface Latencies {
-  readonly median: number;
-  readonly p99: number;
-  readonly max: number;
-}
 
 /** What `append` reports, as far as the table has it; times in ps. */
 interface AppendResult {
@@ -59,49 +52,61 @@ function isOf({ value }: ProgramResult, program: "append" | "log"): boolean {
   return own === program && latencyPs !== undefined;
 }
 
+/** A row of either table: who reported it, and what. */
+interface Row<Result> {
+  readonly variant: string;
+  readonly node: string;
+  readonly value: Result;
+}
+
 function appendTable(rows: readonly ProgramResult[]): string {
-  return table(
-    ["run", "from", "to", "update", "depth", "records", "told durable", ...TIMES, "status"],
-    rows.map(({ variant, node, value }) => {
-      const { to, update, depth, records, told, claimed, ...end } = value as AppendResult;
-      const claims = told === claimed ? `${told}` : `${told} (${claimed} claimed)`;
-      const own = [update, `${depth}`, `${records}`, claims];
-      return [variant, node, to, ...own, ...times(end.latencyPs), end.error ?? end.status];
-    }),
+  return tableText(
+    columnsOf<Row<AppendResult>>(
+      { title: "run", value: ({ variant }) => variant },
+      { title: "from", value: ({ node }) => node },
+      { title: "to", value: ({ value: { to } }) => to },
+      { title: "update", value: ({ value: { update } }) => update },
+      { title: "depth", value: ({ value: { depth } }) => depth },
+      { title: "records", value: ({ value: { records } }) => records },
+      {
+        title: "told durable",
+        value: ({ value: { told } }) => told,
+        text: ({ value: { told, claimed } }) =>
+          told === claimed ? `${told}` : `${told} (${claimed} claimed)`,
+      },
+      ...latencyColumns<Row<AppendResult>>(({ value: { latencyPs } }) => latencyPs),
+      { title: "status", value: ({ value: { error, status } }) => error ?? status },
+    ),
+    rows as readonly Row<AppendResult>[],
   );
 }
 
 function logTable(rows: readonly ProgramResult[]): string {
-  return table(
-    [
-      "run",
-      "client",
-      "log",
-      "method",
-      "quorum",
-      "durable",
-      "found",
-      "slots acked by",
-      ...TIMES,
-      "status",
-    ],
-    rows.map(({ variant, node, value }) => {
-      const { name, method, quorum, replicas, records = 0, durable = 0, recovered = 0, ...end } =
-        value as LogResult;
-      const acked = replicas.map(({ host, acked }) => `${host} ${acked}`).join(", ");
-      const own = [
-        method,
-        `${quorum} of ${replicas.length}`,
-        `${durable} of ${records}`,
-        `${recovered}`,
-      ];
-      return [variant, node, name, ...own, acked, ...times(end.latencyPs), end.error ?? end.status];
-    }),
+  return tableText(
+    columnsOf<Row<LogResult>>(
+      { title: "run", value: ({ variant }) => variant },
+      { title: "client", value: ({ node }) => node },
+      { title: "log", value: ({ value: { name } }) => name },
+      { title: "method", value: ({ value: { method } }) => method },
+      {
+        title: "quorum",
+        value: ({ value: { quorum } }) => quorum,
+        text: ({ value: { quorum, replicas } }) => `${quorum} of ${replicas.length}`,
+      },
+      {
+        title: "durable",
+        value: ({ value: { durable } }) => durable,
+        text: ({ value: { durable = 0, records = 0 } }) => `${durable} of ${records}`,
+      },
+      { title: "found", value: ({ value: { recovered = 0 } }) => recovered },
+      {
+        title: "slots acked by",
+        value: ({ value: { replicas } }) =>
+          replicas.map(({ host, acked }) => `${host} ${acked}`).join(", "),
+      },
+      ...latencyColumns<Row<LogResult>>(({ value: { latencyPs } }) => latencyPs),
+      { title: "status", value: ({ value: { error, status } }) => error ?? status },
+    ),
+    rows as readonly Row<LogResult>[],
   );
-}
-
-const TIMES = ["median", "p99", "max"] as const;
-
-function times(latency: Latencies | undefined): string[] {
-  return TIMES.map((name) => latency === undefined ? "" : formatTime(latency[name]));
 }

@@ -1,6 +1,6 @@
 /** What programs other than `put` have reported, and how they failed, for people. */
-import { formatTime } from "../../fabric/base/time.ts";
-import { plainly, table } from "../base/output.ts";
+import { plainly } from "./json.ts";
+import { type Column, columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 import { isInLogTables, logTables } from "./log_report.ts";
 import type { RunReport } from "./report.ts";
 
@@ -16,7 +16,7 @@ interface BulkResult {
   readonly messages: number;
   readonly throughputBps: number;
   readonly partsBps: readonly number[];
-  readonly latencyPs?: { readonly median: number; readonly p99: number; readonly max: number };
+  readonly latencyPs?: Latencies;
 }
 
 interface BulkRow extends Omit<ProgramResult, "value"> {
@@ -44,43 +44,26 @@ function order({ variant, node, value }: BulkRow): string {
 
 function bulkTable(rows: readonly BulkRow[]): string {
   const hasVariants = new Set(rows.map(({ variant }) => variant)).size > 1;
-  return table(
-    [
-      ...(hasVariants ? ["run"] : []),
-      "from",
-      "to",
-      "size",
-      "depth",
-      "messages",
-      "Gb/s",
-      "slowest 10th",
-      "fastest 10th",
-      "median",
-      "p99",
-      "max",
-      "status",
-    ],
-    rows.map(({ variant, node, value }) => [
-      ...(hasVariants ? [variant] : []),
-      node,
-      value.to,
-      String(value.messageBytes),
-      String(value.depth),
-      String(value.messages),
-      rate(value.throughputBps),
-      rate(Math.min(...value.partsBps)),
-      rate(Math.max(...value.partsBps)),
-      ...times(value.latencyPs),
-      value.status,
-    ]),
+  return tableText(
+    columnsOf<BulkRow>(
+      hasVariants && { title: "run", value: ({ variant }) => variant },
+      { title: "from", value: ({ node }) => node },
+      { title: "to", value: ({ value }) => value.to },
+      { title: "size", value: ({ value }) => value.messageBytes },
+      { title: "depth", value: ({ value }) => value.depth },
+      { title: "messages", value: ({ value }) => value.messages },
+      rateColumn("Gb/s", ({ value }) => value.throughputBps),
+      rateColumn("slowest 10th", ({ value }) => Math.min(...value.partsBps)),
+      rateColumn("fastest 10th", ({ value }) => Math.max(...value.partsBps)),
+      ...latencyColumns<BulkRow>(({ value }) => value.latencyPs),
+      { title: "status", value: ({ value }) => value.status },
+    ),
+    rows,
   );
 }
 
-const rate = (bps: number) => (bps / 1e9).toFixed(2);
-
-function times(latency: BulkResult["latencyPs"]): string[] {
-  if (latency === undefined) return ["", "", ""];
-  return [latency.median, latency.p99, latency.max].map(formatTime);
+function rateColumn(title: string, value: (row: BulkRow) => number): Column<BulkRow> {
+  return { title, value, text: (row) => (value(row) / 1e9).toFixed(2) };
 }
 
 /** A failure as its message with the program's own part of the stack; any other result as JSON. */

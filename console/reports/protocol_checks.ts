@@ -11,7 +11,7 @@ export interface ProtocolVerdict {
   readonly findings: readonly string[];
 }
 
-/** Asks every protocol of a scenario that has a check. @throws InputError for a file that is none. */
+/** Asks every protocol of a scenario that has a check. @throws Refusal for a file that is none. */
 export async function checkProtocols(
   prepared: Pick<Prepared, "programs">,
   record: RunRecord,

@@ -1,12 +1,19 @@
 /** What a run says of the methods it compared: one row per method and flow, as data and as a table. */
 import type { DurableWrite } from "../../fabric/node.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
-import { formatTime, PS_PER_S, type Time } from "../../fabric/base/time.ts";
+import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
 import { firstLoss, isIntact, isPutResult, type Loss, type PutResult } from "../checks/survival.ts";
 import { countVerified } from "../checks/verified.ts";
 import { withReceived } from "../checks/received.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
-import { table } from "../base/output.ts";
+import {
+  type Column,
+  columnsOf,
+  type Latencies,
+  latencyColumns,
+  tableText,
+  timeColumn,
+} from "./table.ts";
 import type { DeviceFaultRow } from "./device_fault_report.ts";
 import type { FaultRow } from "./fault_report.ts";
 import type { CongestionRow } from "./congestion_report.ts";
@@ -29,7 +36,7 @@ export interface MethodRow {
   /** Both directions, from the first message's post to the last completion. */
   readonly packetsPerMessage: number;
   readonly bytesPerMessage: number;
-  readonly latencyPs: { readonly median: Time; readonly p99: Time; readonly max: Time };
+  readonly latencyPs: Latencies;
   readonly throughputBps: number;
   /** Work of the program on each side between first post and last completion, spinning apart. */
   readonly cpuPs: { readonly requester: Time; readonly responder: Time };
@@ -194,41 +201,38 @@ export function reportTable(rows: readonly MethodRow[]): string {
   const hasHosts = new Set(rows.map(({ from, to }) => `${from} ${to}`)).size > 1;
   // Data in whole blocks costs the medium what came: nothing to see then.
   const hasAmplification = rows.some(({ scmAmplification }) => (scmAmplification ?? 1) >= 1.1);
-  const header = [
-    ...(hasHosts ? ["from", "to"] : []),
-    "method",
-    "ddio",
-    "requests",
-    "packets",
-    "bytes",
-    "median",
-    "p99",
-    "max",
-    "Gb/s",
-    "cpu req",
-    "cpu resp",
-    ...(hasAmplification ? ["scm write"] : []),
-    "promises",
-    "intact",
-  ];
-  return table(
-    header,
-    rows.map((row) => [
-      ...(hasHosts ? [row.from, row.to] : []),
-      row.method,
-      row.ddio,
-      row.requestsPerMessage.toFixed(2),
-      row.packetsPerMessage.toFixed(2),
-      row.bytesPerMessage.toFixed(0),
-      formatTime(row.latencyPs.median),
-      formatTime(row.latencyPs.p99),
-      formatTime(row.latencyPs.max),
-      (row.throughputBps / 1e9).toFixed(2),
-      formatTime(row.cpuPs.requester),
-      formatTime(row.cpuPs.responder),
-      ...(hasAmplification ? [row.scmAmplification?.toFixed(2) ?? "-"] : []),
-      row.promises ? "persisted" : "nothing",
-      row.loss !== null ? "LOST" : row.intact ? "yes" : "no",
-    ]),
+  return tableText(
+    columnsOf<MethodRow>(
+      hasHosts && { title: "from", value: ({ from }) => from },
+      hasHosts && { title: "to", value: ({ to }) => to },
+      { title: "method", value: ({ method }) => method },
+      { title: "ddio", value: ({ ddio }) => ddio },
+      fixedColumn("requests", 2, ({ requestsPerMessage }) => requestsPerMessage),
+      fixedColumn("packets", 2, ({ packetsPerMessage }) => packetsPerMessage),
+      fixedColumn("bytes", 0, ({ bytesPerMessage }) => bytesPerMessage),
+      ...latencyColumns<MethodRow>(({ latencyPs }) => latencyPs),
+      fixedColumn("Gb/s", 2, ({ throughputBps }) => throughputBps / 1e9),
+      timeColumn("cpu req", ({ cpuPs }) => cpuPs.requester),
+      timeColumn("cpu resp", ({ cpuPs }) => cpuPs.responder),
+      hasAmplification && {
+        title: "scm write",
+        value: ({ scmAmplification }) => scmAmplification,
+        text: ({ scmAmplification }) => scmAmplification?.toFixed(2) ?? "-",
+      },
+      { title: "promises", value: ({ promises }) => promises ? "persisted" : "nothing" },
+      {
+        title: "intact",
+        value: ({ loss, intact }) => loss !== null ? "LOST" : intact ? "yes" : "no",
+      },
+    ),
+    rows,
   );
+}
+
+function fixedColumn(
+  title: string,
+  digits: number,
+  value: (row: MethodRow) => number,
+): Column<MethodRow> {
+  return { title, value, text: (row) => value(row).toFixed(digits) };
 }

@@ -10,7 +10,7 @@ import type { Outcome } from "../rack/run_variant.ts";
 type Check = RunReport["checks"][number];
 
 /** A variant of a scenario that has been run. */
-interface Variant {
+export interface JudgedVariant {
   readonly one: Ran;
   readonly outcome: Outcome;
   readonly rows: readonly MethodRow[];
@@ -23,7 +23,7 @@ interface Variant {
  * @param of.expect checks that have to be about something, in one of the variants at least.
  */
 export function checksOf(
-  variants: readonly Variant[],
+  variants: readonly JudgedVariant[],
   of: { readonly expect?: readonly string[] } = {},
 ): Check[] {
   const records = variants.flatMap(({ one: { label }, outcome: { record } }) =>
@@ -61,7 +61,7 @@ function promisesOf(records: readonly Recorded[], expect: readonly string[]): Ch
 }
 
 /** Where nothing was recorded there is only what `put` says itself: what nobody looks at is no check. */
-function promisesToPut(variants: readonly Variant[]): Check[] {
+function promisesToPut(variants: readonly JudgedVariant[]): Check[] {
   const looked = variants.flatMap(({ rows }) => rows).filter(({ promises }) => promises)
     .map(({ from, to, confirmed }) => `${confirmed} messages of ${from} to ${to} confirmed`);
   if (looked.length === 0) return [];
@@ -70,7 +70,7 @@ function promisesToPut(variants: readonly Variant[]): Check[] {
 }
 
 /** A line where a protocol of the user's has a check of its own. */
-function protocolChecks(variants: readonly Variant[]): Check[] {
+function protocolChecks(variants: readonly JudgedVariant[]): Check[] {
   const verdicts = variants.flatMap(({ one, protocols }) =>
     protocols.map((verdict) => ({ label: one.label, ...verdict }))
   );
@@ -88,7 +88,7 @@ function protocolChecks(variants: readonly Variant[]): Check[] {
 }
 
 /** What `put` itself says it was promised, held against the file: seen whoever takes the notes. */
-function withLosses(check: Check, variants: readonly Variant[]): Check {
+function withLosses(check: Check, variants: readonly JudgedVariant[]): Check {
   const losses = variants.flatMap(({ rows }) => rows).filter(({ loss }) => loss !== null)
     .map(({ method, ddio, loss }) =>
       `${method}, ddio ${ddio}: byte ${loss!.offset} of ${loss!.object} on ${loss!.host} is ${
@@ -100,7 +100,7 @@ function withLosses(check: Check, variants: readonly Variant[]): Check {
   return { ...check, holds: false, detail };
 }
 
-function ran(variants: readonly Variant[]): Check {
+function ran(variants: readonly JudgedVariant[]): Check {
   const failures = variants.flatMap(({ one, outcome: { record, finals } }) => {
     const reports = finals.flatMap((each) => each.reports);
     const all = [

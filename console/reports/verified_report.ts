@@ -5,7 +5,7 @@ import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { isPutResult } from "../checks/survival.ts";
 import type { VerifiedCounts } from "../checks/verified.ts";
-import { table } from "../base/output.ts";
+import { type Column, columnsOf, tableText } from "./table.ts";
 import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
 import type { MethodRow } from "./report.ts";
@@ -78,44 +78,38 @@ type Row = Pick<
 export function verifiedTable(rows: readonly Row[]): string {
   const hasBaseline = rows.some(({ verified }) => verified?.level === "compare");
   const hasSaved = rows.some(({ verified }) => (verified?.skipped ?? 0) > 0);
-  return table(
-    [
-      "method",
-      "ddio",
-      "from",
-      "to",
-      "level",
-      "messages",
-      ...(hasBaseline ? ["packets/cmp", "bytes/cmp", "median/cmp"] : []),
-      "injected",
-      "caught",
-      "rewrites",
-      "missed",
-      "skipped",
-      ...(hasSaved ? ["saved"] : []),
-    ],
-    rows.flatMap((row) => {
-      const { method, ddio, from, to, messages, verified } = row;
-      if (verified === undefined) return [];
-      const { level, injected, caught, rewrites, missed, skipped, savedPs } = verified;
-      return [[
-        method,
-        ddio,
-        from,
-        to,
-        level,
-        String(messages),
-        ...(hasBaseline ? sharesOf(row, rows) : []),
-        known(injected),
-        String(caught),
-        String(rewrites),
-        known(missed),
-        String(skipped),
-        ...(hasSaved ? [savedPs === null ? "?" : formatTime(savedPs)] : []),
-      ]];
-    }),
+  const baseline: Column<CheckedRow>[] = SHARES.map((title, i) => ({
+    title,
+    value: (row) => sharesOf(row, rows)[i],
+  }));
+  return tableText(
+    columnsOf<CheckedRow>(
+      { title: "method", value: ({ method }) => method },
+      { title: "ddio", value: ({ ddio }) => ddio },
+      { title: "from", value: ({ from }) => from },
+      { title: "to", value: ({ to }) => to },
+      { title: "level", value: ({ verified }) => verified.level },
+      { title: "messages", value: ({ messages }) => messages },
+      ...(hasBaseline ? baseline : []),
+      { title: "injected", value: ({ verified }) => known(verified.injected) },
+      { title: "caught", value: ({ verified }) => verified.caught },
+      { title: "rewrites", value: ({ verified }) => verified.rewrites },
+      { title: "missed", value: ({ verified }) => known(verified.missed) },
+      { title: "skipped", value: ({ verified }) => verified.skipped },
+      hasSaved && {
+        title: "saved",
+        value: ({ verified }) => verified.savedPs,
+        text: ({ verified: { savedPs } }) => savedPs === null ? "?" : formatTime(savedPs),
+      },
+    ),
+    rows.flatMap((row) => row.verified === undefined ? [] : [{ ...row, verified: row.verified }]),
   );
 }
+
+type CheckedRow = Row & { readonly verified: VerifiedFigures };
+
+/** Titles of what {@link sharesOf} answers. */
+const SHARES = ["packets/cmp", "bytes/cmp", "median/cmp"] as const;
 
 const known = (count: number | null) => count === null ? "?" : String(count);
 

@@ -85,6 +85,8 @@ export class ClockService {
   readonly #orders = new Map<string, Order>();
   /** Partition → its process, and when it was last heard of in wall ms. */
   readonly #heard = new Map<string, { instance: string; atMs: number }>();
+  /** Power failures and returns of this run, those of earlier timekeepers included. */
+  readonly #recorded: RecordedFault[];
   #refused = 0;
   #lastProgressMs: number;
   #lastTickMs: number;
@@ -95,6 +97,7 @@ export class ClockService {
 
   constructor(options: ClockServiceOptions) {
     this.#options = options;
+    this.#recorded = [...options.recorded];
     this.#lastProgressMs = options.wallMs();
     this.#lastTickMs = this.#lastProgressMs;
     options.bus.onStatus(() => this.#lastTickMs = 0);
@@ -157,7 +160,10 @@ export class ClockService {
       ask: (term) => bus.publish(subjectOf({ kind: "clock.ask", run }), encode(term)),
       kill: (partition, instance, at) => this.#order(["kill", partition, at, instance]),
       start: (partition, at) => this.#order(["start", partition, at, ""]),
-      record: (fault) => onRecord?.(fault),
+      record: (fault) => {
+        onRecord?.(fault);
+        this.#recorded.push(fault);
+      },
       recordLink: (order) => onRecordLink?.(order),
       inexact: (why) => onInexact?.(why),
       finished: (summary) => {
@@ -213,6 +219,7 @@ export class ClockService {
       death: (value) => this.#death(value),
       run: (value) => this.#run(value),
       fault: (value) => this.#fault(value),
+      faults: (value) => this.#faults(value),
       link: (value) => this.#link(value),
     };
     for (const [verb, handle] of Object.entries(verbs)) {
@@ -337,6 +344,15 @@ export class ClockService {
     if ("refusal" in answer) return { error: answer.refusal };
     this.#options.onPlanned?.(answer.added);
     return { ok: true };
+  }
+
+  /** `{ from }`: power failures and returns as they are on record, from this number on. */
+  #faults(value: unknown): unknown {
+    const { from } = (value ?? {}) as { from?: unknown };
+    if (!Number.isSafeInteger(from) || (from as number) < 0) return undefined;
+    const faults = this.#recorded.slice(from as number)
+      .map(({ at, action, partition, nodes }) => ({ at, action, partition, nodes }));
+    return { ok: true, count: this.#recorded.length, faults };
   }
 
   /** `{ token, fault }`: a fault of a cable. To be repeated with the token until it is answered. */

@@ -74,6 +74,45 @@ describe("ClockService", () => {
     assert.equal(service.timekeeper.finished, false);
   });
 
+  it("tells what is on record of power, from a number on", async () => {
+    assert.deepEqual(await ask("faults", { from: 0 }), { ok: true, count: 0, faults: [] });
+    const broker = createMemoryBroker({ seed: 1 });
+    const onError = (error: Error) => assert.fail(error);
+    const config = { ports: 1, mode: "cut-through", latencyPs: 1, queueBytes: 1, forwarding: [] };
+    const node = { name: "a", kind: "switch", config } as const;
+    const common = { partition: "p", nodes: ["a"], settledSpan: 0, digests: [], sent: [] };
+    const recorded: RecordedFault[] = [
+      { ...common, at: 5, action: "kill", instance: "p-1", incarnation: 0 },
+      { ...common, at: 9, action: "start", instance: "p-2", incarnation: 1 },
+    ];
+    service.stop();
+    service = new ClockService({
+      run: "r",
+      bus: broker.connect({ onError }),
+      plan: { ...EMPTY, nodes: [node] } as unknown as RackPlan,
+      partitions: [{ name: "p", nodes: ["a"] }],
+      lookahead: [[Infinity]],
+      term: 1,
+      recorded,
+      inexact: false,
+      stayUp: true,
+      livenessMs: 0,
+      wallMs: () => 0,
+    });
+    bus = broker.connect({ onError });
+    const start = { at: 9, action: "start", partition: "p", nodes: ["a"] };
+    assert.deepEqual(await ask("faults", { from: 1 }), { ok: true, count: 2, faults: [start] });
+    assert.deepEqual(service.timekeeper.died("p", { instance: "p-2", wallMs: 0 }), true);
+    const { count, faults } = await ask("faults", { from: 2 }) as {
+      count: number;
+      faults: { action: string }[];
+    };
+    assert.deepEqual([count, faults.map(({ action }) => action)], [3, ["kill"]]);
+    assert.deepEqual(await ask("faults", { from: -1 }), {
+      error: "Cannot faults: malformed request",
+    });
+  });
+
   it("takes a partition for dead that died before this timekeeper began, where nobody sees deaths", async () => {
     const config = { ports: 1, mode: "cut-through", latencyPs: 1, queueBytes: 1, forwarding: [] };
     const node = { name: "a", kind: "switch", config } as const;

@@ -15,9 +15,9 @@ import { logFailureTable, logTable, measureLog, measureLogFailure } from "./repl
 import { putText, writeTables } from "./put_table.ts";
 import { measureVerified, verifiedTable } from "./verified.ts";
 import { explain } from "../../console/rack/failure.ts";
-import { onInterrupt } from "../../console/base/interrupt.ts";
-import { print, say } from "../../console/base/output.ts";
-import { whole } from "../commands/run.ts";
+import { interruptedCode, onInterrupt } from "../commands/interrupt.ts";
+import { print, say } from "../commands/output.ts";
+import { whole } from "../commands/options.ts";
 
 interface Flags {
   readonly quick?: true;
@@ -84,8 +84,8 @@ type InPlace<T> = (
 async function withServer<T>(use: InPlace<T>): Promise<T> {
   const directory = await Deno.makeTempDir({ prefix: "rackmesh-bench-" });
   const remove = () => Deno.remove(directory, { recursive: true });
-  const server = await startNatsServer({ dir: directory });
-  onInterrupt("bench server", () => server.stop().then(remove), { says: "ending the bench" });
+  const signal = onInterrupt("ending the bench");
+  const server = await startNatsServer({ dir: directory, signal });
   try {
     return await use({ address: server.address, directory });
   } finally {
@@ -122,6 +122,8 @@ const command = new Command("bench")
 try {
   await command.parseAsync(Deno.args, { from: "user" });
 } catch (error) {
+  const interrupted = interruptedCode();
+  if (interrupted !== undefined) Deno.exit(interrupted);
   const { message, code } = explain(error);
   say(message);
   Deno.exit(code);

@@ -1,5 +1,5 @@
 /** A measured number with what it is held against, and how a list of them is shown. */
-import { table } from "../../console/base/output.ts";
+import { columnsOf, tableText } from "../../console/reports/table.ts";
 
 export interface Figure {
   /** The letter of the measure. */
@@ -47,19 +47,27 @@ export function figureRow(figure: Figure): Record<string, unknown> {
 }
 
 export function figureTable(figures: readonly Figure[]): string {
-  const rows = figures.map((figure) => {
-    const { group, what, unit, values, target } = figure;
-    return [
-      group,
-      what,
-      short(median(values)),
-      unit,
-      values.length === 1 ? "" : `${short(Math.min(...values))} – ${short(Math.max(...values))}`,
-      target === undefined ? "" : `${target.is} ${short(target.value)}`,
-      verdictOf(isReached(figure)),
-    ];
-  });
-  return table(["", "measure", "median", "unit", "spread", "target", ""], rows);
+  return tableText(
+    columnsOf<Figure>(
+      { title: "", value: ({ group }) => group },
+      { title: "measure", value: ({ what }) => what },
+      { title: "median", value: ({ values }) => short(median(values)) },
+      { title: "unit", value: ({ unit }) => unit },
+      {
+        title: "spread",
+        value: ({ values }) =>
+          values.length === 1
+            ? ""
+            : `${short(Math.min(...values))} – ${short(Math.max(...values))}`,
+      },
+      {
+        title: "target",
+        value: ({ target }) => target && `${target.is} ${short(target.value)}`,
+      },
+      { title: "", value: (figure) => verdictOf(isReached(figure)) },
+    ),
+    figures,
+  );
 }
 
 function verdictOf(isReached: boolean | null): string {

@@ -5,7 +5,7 @@ import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { Supervisor } from "../../console/rack/supervisor.ts";
 import { writeRunFile } from "../../console/rack/run_directory.ts";
-import { onInterrupt } from "../../console/base/interrupt.ts";
+import { onInterrupt } from "../commands/interrupt.ts";
 import { runFileOf } from "../../console/rack/prepare.ts";
 import { type BenchRack, benchRack } from "./bench_rack.ts";
 
@@ -49,8 +49,11 @@ export async function runAsProcesses(
     bus,
     onReport: (node, topic, value) => progress.note(node, topic, value),
   });
-  onInterrupt("bench rack", () => supervisor.down());
+  const signal = onInterrupt("ending the bench");
+  const takeDown = () => void supervisor.down();
+  signal.addEventListener("abort", takeDown);
   try {
+    signal.throwIfAborted();
     const up = untilGranted(bus, { run, partitions: runFile.partitions.length });
     const began = performance.now();
     await supervisor.start();
@@ -73,6 +76,7 @@ export async function runAsProcesses(
       residentBytes: pids.map(residentBytes),
     };
   } finally {
+    signal.removeEventListener("abort", takeDown);
     await supervisor.down();
     await bus.close();
   }

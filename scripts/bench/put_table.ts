@@ -9,7 +9,7 @@ import { Simulator } from "../../fabric/partition/simulator.ts";
 import { PS_PER_NS, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { isPutResult, type PutResult } from "../../console/checks/survival.ts";
-import { table } from "../../console/base/output.ts";
+import { tableText } from "../../console/reports/table.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 export const SIZES = [64, 256, 1024, 4096, 65_536] as const;
@@ -116,7 +116,11 @@ export interface PutTable {
 
 /** The table for a terminal. */
 export function putText({ header, rows }: PutTable): string {
-  return table(header, rows);
+  const columns = header.map((title, i) => ({
+    title,
+    value: (row: readonly string[]) => row[i],
+  }));
+  return tableText(columns, rows);
 }
 
 /** The README with this table in its place. @throws Error where it has none. */

@@ -8,14 +8,14 @@ import {
   type LinkFaultPlan,
   type LinkFaultRequest,
 } from "../../fabric/rack/plan/link_plan.ts";
-import { EXIT, type FinalReply } from "../../fabric/rack/build/run_file.ts";
-import { showFound } from "../../fabric/rack/plan/problem.ts";
-import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
-import { faultRows, faultTable } from "../../console/reports/fault_report.ts";
-import { UsageError } from "../../console/rack/failure.ts";
-import { linkFaultsIn } from "../../console/rack/fault_lines.ts";
-import { addRunOption, type RackLink, type RackUp, type RunFlag, sleep, withRack } from "./link.ts";
-import { print } from "../../console/base/output.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { refusal, showFound } from "../../fabric/rack/plan/problem.ts";
+import { formatTime, type Time } from "../../fabric/base/time.ts";
+import { faultTable } from "../../console/reports/fault_report.ts";
+import { linkFaultsOf, orderLinkFault } from "../../console/rack/live/cables.ts";
+import { type RackUp, withRack } from "../../console/rack/live/racks.ts";
+import { addRunOption, type RunFlag, timeOf } from "./options.ts";
+import { tell } from "./output.ts";
 
 interface LinkFlags extends RunFlag {
   readonly at?: string;
@@ -127,50 +127,33 @@ interface Order {
 
 async function order(given: Order): Promise<number> {
   const { action, target, flags } = given;
-  return await withRack(flags, async (link) => {
-    const request = requestOf(link.rack, given);
-    const { at, fault } = await carryOut(link, action, request);
-    const name = targetName(link.rack.file.plan, request);
-    const document = { fault, action, target: name, atPs: at };
+  await withRack(flags.run, async ({ rack, control }) => {
+    const request = requestOf(rack, given);
+    const ask = (verb: string, body: unknown) => control.ask(verb, body, { repeats: true });
+    const answer = (await orderLinkFault(ask, request))!;
+    if ("refused" in answer) throw refusal("", { found: `Cannot ${action}: ${answer.refused}` });
+    const { at, fault } = answer.ok;
+    const name = targetName(rack.file.plan, request);
     const what = action === "heal" || action === "cut" ? action : `${action} ${given.value}`;
-    print(flags.json ? JSON.stringify(document) : `${target}: ${what} from ${formatTime(at)} on`);
-    return EXIT.done;
+    const text = `${target}: ${what} from ${formatTime(at)} on`;
+    tell(flags, { fault, action, target: name, atPs: at }, text);
   });
+  return EXIT.done;
 }
 
-const AGAIN_MS = 20;
-
-/** Says it until the timekeeper answers when it takes effect; a new one knows what the old one wrote. */
-async function carryOut(
-  link: RackLink,
-  action: string,
-  fault: LinkFaultRequest,
-): Promise<{ at: Time; fault: number }> {
-  const token = crypto.randomUUID();
-  for (;;) {
-    const answer = await link.ask("link", { token, fault }, { repeats: true }).catch((error) => {
-      if (!(error instanceof UsageError)) throw error;
-      throw new UsageError(error.message.replace(/^Cannot link/, `Cannot ${action}`));
-    });
-    const { at, fault: id } = answer;
-    if (typeof at === "number" && typeof id === "number") return { at, fault: id };
-    await sleep(AGAIN_MS);
-  }
-}
-
-/** Checks what stands on the command line as a scenario would be. @throws UsageError */
+/** Checks what stands on the command line as a scenario would be. @throws Refusal */
 function requestOf({ file }: RackUp, given: Order): LinkFaultRequest {
   const { target, action, flags } = given;
   const found = parseTarget(file.plan, target);
   if ("expected" in found) {
-    throw new UsageError(`The target is ${showFound(target)}: expected ${found.expected}`);
+    throw refusal("The target", { found: showFound(target), expected: found.expected });
   }
-  const at = timeOf("--at", flags.at);
+  const at = laterOf("--at", flags.at);
   const when = at === undefined ? {} : { at };
   if (action === "cut" || action === "heal") return { action, ...found, ...when };
-  const forPs = timeOf("--for", flags.for);
+  const forPs = laterOf("--for", flags.for);
   if (forPs !== undefined && flags.until !== undefined) {
-    throw new UsageError("--for and --until stand together: expected one of them");
+    throw refusal("", { found: "--for and --until stand together", expected: "one of them" });
   }
   const { target: _, at: __, ...terms } = termsFrom(given);
   return { ...terms, ...found, ...when, ...(forPs !== undefined && { forPs }) };
@@ -189,52 +172,22 @@ function termsFrom({ target, action, value, flags }: Order) {
     const [key] = path;
     const name = key === action ? `The ${action}` : `--${String(key)}`;
     const found = showFound((section as Record<string, unknown>)[String(key)]);
-    throw new UsageError(`${name} is ${found}: expected ${message}`);
+    throw refusal(name, { found, expected: message });
   }
   const fault = readLinkFault(parsed.data);
   if ("found" in fault) {
-    throw new UsageError(`Found ${fault.found}: expected ${fault.expected}`);
+    throw refusal("", { found: `Found ${fault.found}`, expected: fault.expected });
   }
   return fault;
 }
 
-/** @throws UsageError */
-function timeOf(option: string, text: string | undefined): Time | undefined {
-  if (text === undefined) return undefined;
-  const time = parseTime(text);
-  if (time !== undefined && time > 0) return time;
-  throw new UsageError(`${option} is "${text}": expected a time > 0 such as 40us or 2.5ms`);
+function laterOf(option: string, text: string | undefined): Time | undefined {
+  const expected = "a time > 0 such as 40us or 2.5ms";
+  return text === undefined ? undefined : timeOf(option, text, { least: 1, expected });
 }
-
-const FINAL_MS = 2_000;
 
 async function list(flags: LinkFlags): Promise<number> {
-  return await withRack(flags, async (link) => {
-    const { file, directory } = link.rack;
-    const finals = await Promise.all(
-      file.partitions.map(({ name }) =>
-        link.ask(`final-${name}`, {}, { repeats: true, forMs: FINAL_MS }).catch(() => undefined)
-      ),
-    );
-    const ordered = orderedFaults(directory);
-    const plan = { ...file.plan, linkFaults: [...file.plan.linkFaults ?? [], ...ordered] };
-    const rows = faultRows(file.plan.scenario, {
-      plan,
-      // Who has no power has no counts.
-      finals: finals.filter((final) => final !== undefined) as unknown as FinalReply[],
-    });
-    if (flags.json) print(JSON.stringify(rows));
-    else print(rows.length === 0 ? "No cable does anything wrong" : faultTable(rows));
-    return EXIT.done;
-  });
-}
-
-function orderedFaults(directory: string): LinkFaultPlan[] {
-  try {
-    const lines = Deno.readTextFileSync(`${directory}/faults.jsonl`).split("\n").slice(0, -1);
-    return linkFaultsIn(lines);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
+  const rows = await withRack(flags.run, linkFaultsOf);
+  tell(flags, rows, rows.length === 0 ? "No cable does anything wrong" : faultTable(rows));
+  return EXIT.done;
 }

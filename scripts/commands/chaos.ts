@@ -2,23 +2,19 @@
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
-import { createRunDirectory } from "../../console/rack/run_directory.ts";
-import {
-  type CampaignReport,
-  type RoundReport,
-  runCampaign,
-} from "../../console/chaos/campaign.ts";
-import { lacksInput, readScenario } from "../../console/rack/prepare.ts";
-import { UsageError } from "../../console/rack/failure.ts";
-import { onInterrupt, unlessInterrupted } from "../../console/base/interrupt.ts";
-import { print, say } from "../../console/base/output.ts";
-import { addVariantOptions, prepareOptions, type RunFlags, whole } from "./run.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import type { CampaignReport, RoundReport } from "../../console/chaos/campaign.ts";
+import { startCampaign } from "../../console/chaos/start_campaign.ts";
+import { onInterrupt } from "./interrupt.ts";
+import { addVariantOptions, prepareOptions, type VariantFlags, whole } from "./options.ts";
+import { print, say } from "./output.ts";
 
-interface ChaosFlags extends Omit<RunFlags, "pack"> {
+interface ChaosFlags extends VariantFlags {
   readonly for: string;
   readonly rounds?: string;
-  readonly from?: string;
+  readonly from: string;
   readonly pack?: string;
+  readonly json?: boolean;
 }
 
 export function addChaos(program: Command): void {
@@ -26,7 +22,7 @@ export function addChaos(program: Command): void {
     .description("kill, pause and cut what a rack consists of, round after round, and judge it")
     .option("--for <time>", "begin no round after so long (90s, 10m, 2h)", "1m")
     .option("--rounds <n>", "at most so many rounds")
-    .option("--from <n>", "begin with this round: to try one again")
+    .option("--from <n>", "begin with this round: to try one again", "0")
     .option("--pack <how>", "nodes to processes: node or machine; else each in turn")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
@@ -49,36 +45,25 @@ Example:
 }
 
 async function chaos(scenario: string, flags: ChaosFlags): Promise<number> {
-  const { seed = drawnSeed(), packing: _, isTyped: __, ...given } = prepareOptions(flags, "node");
-  const forMs = wallTime("--for", flags.for);
-  const count = { least: 1, most: 1_000_000 };
-  const rounds = flags.rounds === undefined
-    ? {}
-    : { rounds: whole("--rounds", flags.rounds, count) };
-  const from = whole("--from", flags.from ?? "0", { least: 0, most: Number.MAX_SAFE_INTEGER });
-  const packing = packingOf(flags.pack);
-  const file = await Deno.realPath(scenario).catch(() => scenario);
-  const input = given.input ?? await inputFor(file);
-  const { id, path } = await createRunDirectory(`chaos-${(await readScenario(file)).name}`);
-  const fixed = { ...given, ...(input !== undefined && { input: await placed(input, path) }) };
-  if (!flags.json) say(`seed ${seed}, run ${id}`);
-  const report = await runCampaign({
-    scenario: file,
+  const { seed = drawnSeed(), packing: _, isTyped: __, ...fixed } = prepareOptions(flags, "node");
+  const { rounds, json } = flags;
+  const report = await startCampaign(scenario, {
     seed,
-    directory: path,
-    run: id,
-    forMs,
-    ...rounds,
-    from,
+    forMs: wallTime("--for", flags.for),
+    ...(rounds !== undefined &&
+      { rounds: whole("--rounds", rounds, { least: 1, most: 1_000_000 }) }),
+    from: whole("--from", flags.from, { least: 0, most: Number.MAX_SAFE_INTEGER }),
     fixed,
-    ...packing,
-    onRound: (round) => {
-      if (!flags.json) tell(round);
+    ...packingOf(flags.pack),
+    signal: onInterrupt("taking the rack down"),
+    onStart: ({ id }) => {
+      if (!json) say(`seed ${seed}, run ${id}`);
     },
-    onInterrupt,
+    onRound: (round) => {
+      if (!json) tell(round);
+    },
   });
-  await unlessInterrupted();
-  if (flags.json) print(JSON.stringify(report));
+  if (json) print(JSON.stringify(report));
   else printReport(report);
   if (report.broken > 0) return EXIT.failed;
   return report.held === 0 ? EXIT.unclear : EXIT.done;
@@ -93,37 +78,18 @@ function packingOf(pack: string | undefined): { packing?: Exclude<Packing, "all"
   if (pack === undefined) return {};
   if (pack === "node" || pack === "machine") return { packing: pack };
   const processes = PACKINGS.filter((packing) => packing !== "all").join(" or ");
-  throw new UsageError(`--pack is "${pack}": expected ${processes}, as chaos is for processes`);
+  const expected = `${processes}, as chaos is for processes`;
+  throw refusal("--pack", { found: `"${pack}"`, expected });
 }
 
 const WALL_UNITS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000 };
 
-/** A time on the wall in ms. @throws UsageError */
+/** A time on the wall in ms. @throws Refusal */
 function wallTime(option: string, text: string): number {
   const match = /^(\d+(?:\.\d+)?)(s|m|h)$/.exec(text);
   const ms = match === null ? 0 : Math.round(Number(match[1]) * WALL_UNITS[match[2]!]!);
   if (ms > 0) return ms;
-  throw new UsageError(`${option} is "${text}": expected a time > 0 such as 90s, 10m or 2h`);
-}
-
-/** Where a scenario leaves open what is written: so many bytes, of which none is 0. */
-const INPUT_BYTES = 40 * 1024 - 100;
-
-async function inputFor(scenario: string): Promise<Uint8Array<ArrayBuffer> | undefined> {
-  const { programs } = await readScenario(scenario);
-  if (!programs.some((program) => lacksInput(program, undefined))) return undefined;
-  return Uint8Array.from(
-    { length: INPUT_BYTES },
-    (_, i) => (i * 197 + (i >> 8) * 31 + 7) % 251 + 1,
-  );
-}
-
-/** A file that is there for the replay, too: its path. */
-async function placed(input: string | Uint8Array, directory: string): Promise<string> {
-  if (typeof input === "string") return await Deno.realPath(input).catch(() => input);
-  const path = `${directory}/input.bin`;
-  await Deno.writeFile(path, input);
-  return path;
+  throw refusal(option, { found: `"${text}"`, expected: "a time > 0 such as 90s, 10m or 2h" });
 }
 
 /** One line for a round that held, and all there is to say of one that did not. */

@@ -1,17 +1,9 @@
 /** `rack down`: ends every process of a rack, also where its supervisor is gone. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import {
-  endProcesses,
-  isProcessOf,
-  readProcesses,
-  signalProcess,
-} from "../../console/rack/process_table.ts";
-import { listRuns, type RunRow } from "../../console/rack/run_directory.ts";
-import { writeCapturesOf } from "../../console/captures/captures.ts";
-import { UsageError } from "../../console/rack/failure.ts";
-import { addRunOption, findRun, listed, type RunFlag, sleep } from "./link.ts";
-import { print } from "../../console/base/output.ts";
+import { takeRacksDown } from "../../console/rack/bring_up.ts";
+import { addRunOption, given, type RunFlag } from "./options.ts";
+import { print } from "./output.ts";
 
 interface DownFlags extends RunFlag {
   readonly all?: boolean;
@@ -29,52 +21,12 @@ export function addDown(program: Command): void {
     });
 }
 
-async function down(flags: DownFlags): Promise<number> {
-  const rows = await chosen(flags);
-  const ended = [];
-  for (const { id, path } of rows) {
-    const processes = await takeDown(path);
-    ended.push({ run: id, processes, captures: await writeCapturesOf(path) });
+async function down({ run, all, json }: DownFlags): Promise<number> {
+  const ended = await takeRacksDown(given({ run, all }));
+  if (json) print(JSON.stringify(ended));
+  for (const { run, processes, captures } of json ? [] : ended) {
+    print(`${run} is down: ${processes} processes ended`);
+    for (const path of captures) print(`capture ${path}`);
   }
-  if (flags.json) print(JSON.stringify(ended));
-  else {for (const { run, processes, captures } of ended) {
-      print(`${run} is down: ${processes} processes ended`);
-      for (const path of captures) print(`capture ${path}`);
-    }}
   return EXIT.done;
-}
-
-/** Racks with processes, whether or not their supervisor is among them. */
-async function chosen({ run, all }: DownFlags): Promise<RunRow[]> {
-  if (run !== undefined) return [await findRun(run)];
-  const rows = (await listRuns()).filter(({ path }) => livingOf(path) > 0);
-  if (rows.length === 1 || all) return rows;
-  throw new UsageError(
-    rows.length === 0
-      ? "No rack is up"
-      : `${rows.length} racks are up: expected --all, or --run with one of ${listed(rows)}`,
-  );
-}
-
-function livingOf(directory: string): number {
-  return readProcesses(directory).filter(({ pid }) => isProcessOf(directory, pid)).length;
-}
-
-const SUPERVISOR_MS = 8_000;
-const GRACE_MS = 2_000;
-const LOOK_AGAIN_MS = 30;
-
-/** Ends a rack's processes; returns when they are gone. @returns how many there were. */
-export async function takeDown(directory: string): Promise<number> {
-  const count = livingOf(directory);
-  const supervisor = readProcesses(directory).find(({ kind }) => kind === "supervisor");
-  if (signalProcess(directory, supervisor?.pid ?? null, "SIGTERM")) {
-    const deadline = performance.now() + SUPERVISOR_MS;
-    while (isProcessOf(directory, supervisor!.pid) && performance.now() < deadline) {
-      await sleep(LOOK_AGAIN_MS);
-    }
-  }
-  // Whoever the supervisor did not get to, or has left behind.
-  await endProcesses(directory, { entries: readProcesses(directory), graceMs: GRACE_MS });
-  return count;
 }

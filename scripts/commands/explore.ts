@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import { createRunDirectory } from "../../console/rack/run_directory.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { parseTime, type Time } from "../../fabric/base/time.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import { fileName } from "../../console/captures/captures.ts";
 import { faultLines } from "../../console/explore/counterexample.ts";
@@ -17,12 +18,12 @@ import {
   type Verdict,
 } from "../../console/explore/types.ts";
 import { lacksInput, prepare, type Prepared, readScenario } from "../../console/rack/prepare.ts";
-import { UsageError } from "../../console/rack/failure.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
-import { print, Progress, say } from "../../console/base/output.ts";
-import { addVariantOptions, prepareOptions, type RunFlags, whole } from "./run.ts";
+import { addVariantOptions, prepareOptions, type VariantFlags, whole } from "./options.ts";
+import { print, Progress, say } from "./output.ts";
 
-interface ExploreFlags extends Partial<Omit<RunFlags, "faults">> {
+interface ExploreFlags extends VariantFlags {
+  readonly json?: boolean;
   readonly cut?: string;
   readonly choices: string;
   readonly tear: string;
@@ -86,7 +87,7 @@ Example:
 
 async function start(scenario: string | undefined, flags: ExploreFlags): Promise<number> {
   if ((scenario === undefined) !== (flags.matrix === true)) {
-    throw new UsageError("rack explore: expected a scenario, or --matrix");
+    throw refusal("", { found: "rack explore", expected: "a scenario, or --matrix" });
   }
   if (scenario === undefined) refuseWithMatrix(flags);
   const stop = stopOnInterrupt();
@@ -94,7 +95,7 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
   return await exploreTheMatrix({ json: flags.json === true, isStopped: stop.isWanted });
 }
 
-/** The matrix is the same every time: what would change it is not passed over. @throws UsageError */
+/** The matrix is the same every time: what would change it is not passed over. @throws Refusal */
 function refuseWithMatrix(flags: ExploreFlags): void {
   const { choices, tear, cuts } = EXPLORE_DEFAULTS;
   const own = {
@@ -108,9 +109,8 @@ function refuseWithMatrix(flags: ExploreFlags): void {
     value !== (own as Record<string, unknown>)[name]
   );
   if (other === undefined) return;
-  throw new UsageError(
-    `--${other[0]} and --matrix stand together: expected --matrix alone, or --json`,
-  );
+  const found = `--${other[0]} and --matrix stand together`;
+  throw refusal("", { found, expected: "--matrix alone, or --json" });
 }
 
 async function run(
@@ -189,16 +189,19 @@ function documentOf(prepared: readonly Prepared[], all: readonly Explored[]) {
   return { scenario, seed, runs };
 }
 
-/** Checks and converts what stands on the command line. @throws UsageError */
+/** Checks and converts what stands on the command line. @throws Refusal */
 function optionsOf(flags: ExploreFlags): ExploreOptions {
   const { limit, claims } = flags;
   const many = { least: 1, most: Number.MAX_SAFE_INTEGER };
   const tear = whole("--tear", flags.tear, { least: 8, most: 4096 });
-  if (tear % 8 !== 0) throw new UsageError(`--tear is "${flags.tear}": expected a multiple of 8`);
+  if (tear % 8 !== 0) {
+    throw refusal("--tear", { found: `"${flags.tear}"`, expected: "a multiple of 8" });
+  }
   const from = timeOf("--from", flags.from), until = timeOf("--until", flags.until);
   const forPs = timeOf("--for", flags.for);
   if (from !== undefined && until !== undefined && from >= until) {
-    throw new UsageError(`--from ${flags.from} is not before --until ${flags.until}`);
+    const expected = `a time before --until ${flags.until}`;
+    throw refusal("--from", { found: `"${flags.from}"`, expected });
   }
   return {
     ...(flags.cut !== undefined && { cut: cutOf(flags.cut) }),
@@ -217,7 +220,7 @@ function timeOf(option: string, text: string | undefined): Time | undefined {
   if (text === undefined) return undefined;
   const time = parseTime(text);
   if (time !== undefined) return time;
-  throw new UsageError(`${option} is "${text}": expected a time with its unit, like 40us`);
+  throw refusal(option, { found: `"${text}"`, expected: "a time with its unit, like 40us" });
 }
 
 function cutOf(text: string): Cut {
@@ -228,7 +231,7 @@ function checkHost(prepared: readonly Prepared[], host: string | undefined): voi
   const hosts = prepared[0]!.plan.nodes.filter(({ kind }) => kind === "host")
     .map(({ name }) => name);
   if (host === undefined || hosts.includes(host)) return;
-  throw new UsageError(`--cut is "${host}": expected ${hosts.join(", ")}, each or all`);
+  throw refusal("--cut", { found: `"${host}"`, expected: `${hosts.join(", ")}, each or all` });
 }
 
 /** Ctrl-C ends with what is known by then; a second one, at once. */

@@ -6,7 +6,7 @@ import {
   matrixPlaces,
   matrixText,
 } from "../../console/explore/matrix.ts";
-import { print, Progress, say } from "../../console/base/output.ts";
+import { print, Progress, say } from "./output.ts";
 
 /** @param how.isStopped asked between cells: true ends with those that are known. */
 export async function exploreTheMatrix(

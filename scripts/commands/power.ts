@@ -1,34 +1,23 @@
 /** `rack kill` and `rack start`: the power of devices, and the processes that serve them. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
-import type { RecordedFault } from "../../fabric/clock/record.ts";
+import { formatTime } from "../../fabric/base/time.ts";
 import {
-  isProcessOf,
-  type ProcessEntry,
-  readProcesses,
-  signalProcess,
-} from "../../console/rack/process_table.ts";
-import { UsageError } from "../../console/rack/failure.ts";
-import {
-  addRunOption,
-  findUp,
-  goneDown,
-  type RackLink,
-  type RackUp,
-  type RunFlag,
-  sleep,
-  withRack,
-} from "./link.ts";
-import { print } from "../../console/base/output.ts";
+  awaitService,
+  isService,
+  killDevice,
+  killDeviceAt,
+  killService,
+  startDevice,
+} from "../../console/rack/live/power.ts";
+import { findUp, withRack } from "../../console/rack/live/racks.ts";
+import { addRunOption, type RunFlag, timeOf } from "./options.ts";
+import { tell } from "./output.ts";
 
 interface PowerFlags extends RunFlag {
   readonly at?: string;
   readonly json?: boolean;
 }
-
-/** What is not a device, and is started again by the supervisor whenever it ends. */
-const SERVANTS: ReadonlySet<string> = new Set(["timekeeper", "nats"]);
 
 export function addPower(program: Command): void {
   addRunOption(program.command("kill <node>"))
@@ -58,112 +47,31 @@ export function addPower(program: Command): void {
 }
 
 async function kill(node: string, flags: PowerFlags): Promise<number> {
-  if (flags.at !== undefined) return await killAt(node, flags);
-  const rack = await findUp(flags);
-  const entry = entryOf(rack, node);
-  const before = faultsOf(rack).length;
-  if (!signalProcess(rack.directory, entry.pid)) {
-    const found = SERVANTS.has(node) ? "its process is not there just now" : "it has no power";
-    throw new UsageError(`Cannot kill ${node}: ${found}`);
+  if (flags.at !== undefined) {
+    const at = timeOf("--at", flags.at);
+    await withRack(flags.run, (link) => killDeviceAt(link, node, at));
+    tell(flags, { node, atPs: at }, `${node}: power will fail at ${formatTime(at)}`);
+  } else if (isService(node)) {
+    killService(await findUp(flags.run), node);
+    tell(flags, { node, killed: true }, `${node} is killed; the supervisor starts it again`);
+  } else {
+    const { nodes, at } = await withRack(flags.run, (link) => killDevice(link, node));
+    const what = `${nodes.join(", ")}: power failed at ${formatTime(at)}`;
+    tell(flags, { node, nodes, atPs: at }, what);
   }
-  if (SERVANTS.has(node)) {
-    return tell(flags, { node, killed: true }, `${node} is killed; the supervisor starts it again`);
-  }
-  const fault = await withRack(flags, () => nextFault(rack, { entry, action: "kill", before }));
-  const what = `${entry.nodes.join(", ")}: power failed at ${formatTime(fault.at)}`;
-  return tell(flags, { node, nodes: entry.nodes, atPs: fault.at }, what);
-}
-
-async function killAt(node: string, flags: PowerFlags): Promise<number> {
-  const at = parseTime(flags.at!);
-  if (at === undefined) {
-    throw new UsageError(`--at is "${flags.at}": expected a time such as 40us or 2.5ms`);
-  }
-  if (SERVANTS.has(node)) {
-    throw new UsageError(`--at is for devices: ${node} lives outside virtual time`);
-  }
-  return await withRack(flags, async (link) => {
-    entryOf(link.rack, node);
-    await link.ask("fault", { node, at }).catch((error) => {
-      throw error instanceof UsageError ? new UsageError(killError(node, error)) : error;
-    });
-    return tell(flags, { node, atPs: at }, `${node}: power will fail at ${formatTime(at)}`);
-  });
-}
-
-function killError(node: string, error: Error): string {
-  return error.message.replace(/^Cannot fault/, `Cannot kill ${node}`);
+  return EXIT.done;
 }
 
 async function start(node: string, flags: PowerFlags): Promise<number> {
-  return await withRack(flags, async (link) => {
-    const { rack } = link;
-    const entry = entryOf(rack, node);
-    if (SERVANTS.has(node)) return await waitForServant(link, { node, flags });
-    const before = faultsOf(rack).length;
-    const { started } = await link.ask("boot", { node }).catch((error) => {
-      if (!(error instanceof UsageError)) throw error;
-      throw new UsageError(error.message.replace(/^Cannot boot/, `Cannot start ${node}`));
-    });
-    const fault = await nextFault(rack, { entry, action: "start", before });
-    const devices = new Set([...entry.nodes, ...started as string[]]);
-    const what = `${[...devices].join(", ")}: power is back at ${formatTime(fault.at)}`;
-    return tell(flags, { node, started, atPs: fault.at }, what);
-  });
-}
-
-const SERVANT_MS = 10_000;
-const LOOK_AGAIN_MS = 20;
-
-/** The supervisor is at it: says so when it is done. */
-async function waitForServant(
-  link: RackLink,
-  of: { node: string; flags: PowerFlags },
-): Promise<number> {
-  const { node, flags } = of;
-  const status = await link.status(SERVANT_MS);
-  const pid = entryOf(link.rack, node).pid;
-  return tell(flags, { node, pid, virtualPs: status.now }, `${node} is up, pid ${pid}`);
-}
-
-/** The process that a name stands for: its own, or that of the device. @throws UsageError */
-function entryOf({ directory, id }: RackUp, node: string): ProcessEntry {
-  const entries = readProcesses(directory).filter(({ kind }) => kind !== "supervisor");
-  const entry = entries.find(({ name, nodes }) => name === node || nodes.includes(node));
-  if (entry !== undefined) return entry;
-  const known = entries.flatMap(({ name, nodes }) => nodes.length > 0 ? nodes : [name]);
-  throw new UsageError(`There is no ${node} in ${id}: expected one of ${known.join(", ")}`);
-}
-
-/** Power failures and returns that the timekeeper has written down. */
-function faultsOf({ directory }: RackUp): RecordedFault[] {
-  try {
-    const lines = Deno.readTextFileSync(`${directory}/faults.jsonl`).split("\n");
-    return lines.slice(0, -1).map((line) => JSON.parse(line));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
-}
-
-/** Waits until the timekeeper has written it down. */
-async function nextFault(
-  rack: RackUp,
-  what: { entry: ProcessEntry; action: RecordedFault["action"]; before: number },
-): Promise<{ at: Time }> {
-  for (;;) {
-    const fault = faultsOf(rack).slice(what.before).find(({ partition, action }) =>
-      partition === what.entry.name && action === what.action
-    );
-    if (fault !== undefined) return fault;
-    if (!isProcessOf(rack.directory, rack.supervisor.pid)) {
-      throw goneDown(rack.id, rack.directory);
+  await withRack(flags.run, async (link) => {
+    if (isService(node)) {
+      const { pid, virtualPs } = await awaitService(link, node);
+      tell(flags, { node, pid, virtualPs }, `${node} is up, pid ${pid}`);
+    } else {
+      const { nodes, started, at } = await startDevice(link, node);
+      const what = `${nodes.join(", ")}: power is back at ${formatTime(at)}`;
+      tell(flags, { node, started, atPs: at }, what);
     }
-    await sleep(LOOK_AGAIN_MS);
-  }
-}
-
-function tell(flags: PowerFlags, document: unknown, text: string): number {
-  print(flags.json ? JSON.stringify(document) : text);
+  });
   return EXIT.done;
 }

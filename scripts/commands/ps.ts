@@ -1,130 +1,51 @@
 /** `rack ps`: the processes of a rack that is up, and what time it is there. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
-import { formatTime } from "../../fabric/base/time.ts";
-import {
-  isProcessOf,
-  type ProcessEntry,
-  readProcesses,
-  residentBytes,
-} from "../../console/rack/process_table.ts";
-import { BusError } from "../../fabric/bus/bus.ts";
-import { addRunOption, connectRack, findUp, RackLink, type RackUp, type RunFlag } from "./link.ts";
-import { finite, print, table } from "../../console/base/output.ts";
+import { clockDocument, clockText } from "../../console/rack/live/clock_text.ts";
+import { processesOf, type RunningProcess } from "../../console/rack/live/processes.ts";
+import { findUp } from "../../console/rack/live/racks.ts";
+import { type Column, tableText } from "../../console/reports/table.ts";
+import { addRunOption, type RunFlag } from "./options.ts";
+import { print } from "./output.ts";
 
-/** A process as `ps` shows it. */
-interface Row extends ProcessEntry {
-  readonly alive: boolean;
-  readonly residentBytes: number;
-  /** What the timekeeper thinks of it: idle, running, dead …; null where it is not asked. */
-  readonly status: string | null;
-}
+type PsFlags = RunFlag & { readonly json?: boolean };
 
 export function addPs(program: Command): void {
   addRunOption(program.command("ps"))
     .description("the processes of the rack that is up, and its virtual time")
     .option("--json", "one JSON document on stdout")
     .addHelpText("after", "\nExample:\n  rack ps --json")
-    .action(async (flags: RunFlag & { json?: boolean }) => {
+    .action(async (flags: PsFlags) => {
       Deno.exitCode = await ps(flags);
     });
 }
 
-async function ps(flags: RunFlag & { json?: boolean }): Promise<number> {
-  const rack = await findUp(flags);
-  const clock = await clockOf(rack);
-  const rows = readProcesses(rack.directory).map((entry) => rowOf(entry, { rack, clock }));
-  if (flags.json) print(JSON.stringify(document(rack, { rows, clock })));
-  else print(text(rack, { rows, clock }));
+async function ps({ run, json }: PsFlags): Promise<number> {
+  const rack = await findUp(run);
+  const { id, directory } = rack;
+  const { processes, clock } = await processesOf(rack);
+  if (json) {
+    const time = clock === undefined ? null : clockDocument(clock);
+    print(JSON.stringify({ run: id, directory, clock: time, processes }));
+  } else {
+    const time = clock === undefined ? "the clock does not answer" : clockText(clock);
+    print(`${id}: ${time}\n${tableText(COLUMNS, processes)}`);
+  }
   return EXIT.done;
 }
 
-const CLOCK_MS = 1_500;
-
-/** Undefined where broker or timekeeper are away just now: the processes are shown all the same. */
-async function clockOf(rack: RackUp): Promise<ClockStatus | undefined> {
-  try {
-    const bus = await connectRack(rack, CLOCK_MS);
-    try {
-      return await new RackLink(rack, bus).status(CLOCK_MS);
-    } finally {
-      await bus.close();
-    }
-  } catch (error) {
-    if (error instanceof BusError) return undefined;
-    throw error;
-  }
-}
-
-function rowOf(entry: ProcessEntry, of: { rack: RackUp; clock: ClockStatus | undefined }): Row {
-  const alive = isProcessOf(of.rack.directory, entry.pid);
-  return {
-    ...entry,
-    alive,
-    residentBytes: alive ? residentBytes(entry.pid!) : 0,
-    status: of.clock?.why.find(({ partition }) => partition === entry.name)?.status ?? null,
-  };
-}
-
-interface Seen {
-  readonly rows: readonly Row[];
-  readonly clock: ClockStatus | undefined;
-}
-
-function document(rack: RackUp, { rows, clock }: Seen): Record<string, unknown> {
-  return {
-    run: rack.id,
-    directory: rack.directory,
-    clock: clock === undefined ? null : {
-      virtualPs: clock.now,
-      nextPs: finite(clock.next),
-      limitPs: finite(clock.limit),
-      paused: clock.paused,
-      finished: clock.finished,
-      psPerSecond: clock.pace,
-      events: clock.events,
-      digest: clock.digest,
-    },
-    processes: rows,
-  };
-}
-
-function text(rack: RackUp, { rows, clock }: Seen): string {
-  const lines = table(
-    ["name", "kind", "pid", "state", "MB", "devices"],
-    rows.map(({ name, kind, pid, alive, residentBytes, status, nodes }) => [
-      name,
-      kind,
-      alive ? String(pid) : "",
-      alive ? status ?? "up" : status === "dead" ? "no power" : "gone",
-      alive ? (residentBytes / 1e6).toFixed(0) : "",
-      nodes.join(" "),
-    ]),
-  );
-  return `${rack.id}: ${
-    clock === undefined ? "the clock does not answer" : clockText(clock)
-  }\n${lines}`;
-}
-
-/** `1.2 ms, paused, next event at 1.3 ms` */
-export function clockText(clock: ClockStatus): string {
-  return [formatTime(clock.now), ...heldBy(clock), nextText(clock)].join(", ");
-}
-
-function nextText({ now, next }: ClockStatus): string {
-  if (next === Infinity) return "nothing is to happen";
-  // Some are ahead of others, and the rack's time is that of the one that is furthest.
-  return next < now ? "under way" : `next event at ${formatTime(next)}`;
-}
-
-/** What keeps time from moving though something is to happen, in words; none where nothing does. */
-export function heldBy(clock: ClockStatus): string[] {
-  if (clock.finished) return ["finished"];
-  if (clock.paused) return ["paused"];
-  if (clock.pace > 0) return [`at a pace of ${formatTime(clock.pace)} a second`];
-  if (clock.next >= clock.limit && clock.limit !== Infinity) {
-    return [`held at ${formatTime(clock.limit)}`];
-  }
-  return [];
-}
+const COLUMNS: readonly Column<RunningProcess>[] = [
+  { title: "name", value: ({ name }) => name },
+  { title: "kind", value: ({ kind }) => kind },
+  { title: "pid", value: ({ alive, pid }) => alive ? pid : "" },
+  {
+    title: "state",
+    value: ({ alive, status }) => alive ? status ?? "up" : status === "dead" ? "no power" : "gone",
+  },
+  {
+    title: "MB",
+    value: ({ residentBytes }) => residentBytes,
+    text: ({ alive, residentBytes }) => alive ? (residentBytes / 1e6).toFixed(0) : "",
+  },
+  { title: "devices", value: ({ nodes }) => nodes.join(" ") },
+];

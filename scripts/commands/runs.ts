@@ -1,12 +1,12 @@
 /** `rack runs`: what runs have left, and cleaning it up. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { runsDirectory } from "../../console/base/paths.ts";
-import { isProcessOf, readProcesses } from "../../console/rack/process_table.ts";
+import { removeRuns, stateOf } from "../../console/rack/kept_runs.ts";
 import { listRuns, type RunRow } from "../../console/rack/run_directory.ts";
-import { UsageError } from "../../console/rack/failure.ts";
-import { findRun } from "./link.ts";
-import { print, say, table } from "../../console/base/output.ts";
+import { type Column, tableText } from "../../console/reports/table.ts";
+import { print, say } from "./output.ts";
 
 interface RunsFlags {
   readonly all?: boolean;
@@ -31,46 +31,29 @@ export function addRuns(program: Command): void {
     });
 }
 
+const COLUMNS: readonly Column<RunRow>[] = [
+  { title: "run", value: ({ id }) => id },
+  { title: "state", value: stateOf },
+  { title: "started", value: ({ started }) => started },
+  { title: "directory", value: ({ path }) => path },
+];
+
 async function list(flags: RunsFlags): Promise<number> {
   const rows = await listRuns();
-  if (flags.json) {
-    print(JSON.stringify(rows));
-  } else if (rows.length === 0) {
-    say(`There are no runs in ${runsDirectory()}`);
-  } else {
-    print(table(
-      ["run", "state", "started", "directory"],
-      rows.map((row) => [row.id, stateOf(row), row.started, row.path]),
-    ));
-  }
+  if (flags.json) print(JSON.stringify(rows));
+  else if (rows.length === 0) say(`There are no runs in ${runsDirectory()}`);
+  else print(tableText(COLUMNS, rows));
   return EXIT.done;
-}
-
-function stateOf({ up, running, path }: RunRow): string {
-  if (up) return "up";
-  if (running) return "running";
-  return hasLeftOvers(path) ? "left over" : "kept";
-}
-
-/** Processes whose supervisor is gone. */
-function hasLeftOvers(path: string): boolean {
-  return readProcesses(path).some(({ pid }) => isProcessOf(path, pid));
 }
 
 async function remove(id: string | undefined, flags: RunsFlags): Promise<number> {
   if ((id === undefined) === (flags.all !== true)) {
-    throw new UsageError("rack runs rm: expected the name of a run, or --all");
+    throw refusal("", { found: "rack runs rm", expected: "the name of a run, or --all" });
   }
-  const rows = id === undefined ? await listRuns() : [await findRun(id, "The run")];
-  const kept = rows.filter((row) => stateOf(row) !== "kept");
-  if (id !== undefined && kept.length > 0) {
-    throw new UsageError(`${kept[0]!.id} is ${stateOf(kept[0]!)}: rack down ends it first`);
-  }
-  const gone = rows.filter((row) => !kept.includes(row));
-  for (const { path } of gone) await Deno.remove(path, { recursive: true });
-  if (flags.json) print(JSON.stringify(gone.map((row) => row.id)));
-  else {print(
-      `${gone.length} removed${kept.length > 0 ? `, ${kept.length} kept as they are up` : ""}`,
-    );}
+  const { removed, kept } = await removeRuns(id === undefined ? "all" : { id });
+  const stay = kept.length > 0 ? `, ${kept.length} kept as they are up` : "";
+  print(
+    flags.json ? JSON.stringify(removed.map((row) => row.id)) : `${removed.length} removed${stay}`,
+  );
   return EXIT.done;
 }

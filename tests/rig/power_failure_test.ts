@@ -129,13 +129,13 @@ describe("Power failure of real processes", () => {
         share: 0.4,
         act: async (rack, { directory }) => {
           // Else the requester gives up, and the run is over, while the file is being copied.
-          await rack.ask("pause", {});
+          await rack.control.attempt("pause", {});
           killFromOutside(rack, "b");
           await isRecorded(1, { rack, directory });
           copy = await copyOfScm(directory, "b");
           assert.ok(rack.startPartition("b"));
           await isRecorded(2, { rack, directory });
-          await rack.ask("resume", {});
+          await rack.control.attempt("resume", {});
         },
       },
     };

@@ -81,8 +81,8 @@ describe("Bad input", () => {
     const record = await rig.file("faults.jsonl", '{"at":1,"action":"kill","nodes":[]}\nrubbish\n');
     const foreign = await rig.file("foreign.jsonl", '{"at":1,"action":"kill","nodes":["zz"]}\n');
     const cases: readonly (readonly [file: string, said: RegExp])[] = [
-      [record, /faults\.jsonl:2: expected a line of a run's faults\.jsonl/],
-      [PAIR, /persist_pair\.yaml:1: expected a line/],
+      [record, /faults\.jsonl:2: found "rubbish", expected a line of a run's faults\.jsonl/],
+      [PAIR, /persist_pair\.yaml:1: found ".*", expected a line/],
       [foreign, /foreign\.jsonl: found zz, expected a node of this rack/],
       [rig.cache, /Cannot read --faults /],
       [`${rig.cache}/nowhere`, /Cannot read --faults .*nowhere/],

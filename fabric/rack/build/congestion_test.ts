@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US } from "../../base/time.ts";
 import { headroomBytes } from "./congestion.ts";
-import { ScenarioError } from "../plan/problem.ts";
+import { Refusal } from "../plan/problem.ts";
 import { makePlan } from "./topology.ts";
 import { variants } from "../scenario/variants.ts";
 import { parseScenario } from "../scenario/parse_scenario.ts";
@@ -70,7 +70,7 @@ describe("congestion control of a scenario", () => {
   for (const [fabric, message] of wrong) {
     it(`refuses ${fabric}`, () => {
       assert.throws(() => planOf(fabric), (error) => {
-        assert.ok(error instanceof ScenarioError);
+        assert.ok(error instanceof Refusal);
         assert.match(error.message, message);
         return true;
       });

@@ -1,33 +1,64 @@
-/** What is wrong with a scenario: where, what was found, what was expected. */
+/** What is refused, in one shape for the whole product: where, what was found, what was expected. */
 
 export interface Problem {
-  readonly file: string;
-  /** From 1. */
-  readonly line: number;
-  readonly column: number;
-  /** `hosts.b.ddio`, `programs[0].to`; empty for the file as a whole. */
+  /** The file it stands in; absent of a command line, a request or a rack that is up. */
+  readonly file?: string;
+  /** The place in the file, from 1; absent of the file as a whole. */
+  readonly line?: number;
+  readonly column?: number;
+  /** `hosts.b.ddio`, `--pack`; empty of the file as a whole, or where {@link found} says it all. */
   readonly path: string;
   readonly found: string;
+  /** Empty where {@link found} leaves no question. */
   readonly expected: string;
 }
 
-/** A scenario that cannot be run, with everything that is wrong with it. */
-export class ScenarioError extends Error {
-  override readonly name = "ScenarioError";
+/** A problem with its place in a file. */
+export type FileProblem = Problem & Required<Pick<Problem, "file" | "line" | "column">>;
+
+/** What was asked for cannot be: a scenario, a command line, a request, an order to a rack. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
   readonly problems: readonly Problem[];
 
-  /** @param problems at least one; reported in the file's order. */
-  constructor(problems: readonly Problem[]) {
-    const sorted = problems.toSorted((x, y) => x.line - y.line || x.column - y.column);
-    super(sorted.map(formatProblem).join("\n"));
+  /** @param problems at least one; those of a file are reported in its order. */
+  constructor(problems: readonly Problem[], options?: ErrorOptions) {
+    const place = ({ line = 0, column = 0 }: Problem) => [line, column] as const;
+    const sorted = problems.toSorted((x, y) => {
+      const [[line, column], [otherLine, otherColumn]] = [place(x), place(y)];
+      return line - otherLine || column - otherColumn;
+    });
+    super(sorted.map(formatProblem).join("\n"), options);
     this.problems = sorted;
   }
 }
 
-/** `persist_pair.yaml:12: hosts.b.ddio: found "offf", expected on, off or both`. */
-export function formatProblem(problem: Problem): string {
-  const { file, line, path, found, expected } = problem;
-  return `${file}:${line}: ${path === "" ? "" : `${path}: `}found ${found}, expected ${expected}`;
+/** The refusal of one thing that stands in no file. @param path see {@link Problem.path}. */
+export function refusal(
+  path: string,
+  of: { readonly found: string; readonly expected?: string; readonly cause?: unknown },
+): Refusal {
+  const { found, expected = "", ...options } = of;
+  return new Refusal([{ path, found, expected }], options);
+}
+
+/**
+ * `persist_pair.yaml:12: hosts.b.ddio: found "offf", expected on, off or both`; of what stands in no file,
+ * `--ddio is "offf": expected on or off` or `No rack is up: expected one`.
+ */
+export function formatProblem({ file, line, path, found, expected }: Problem): string {
+  if (file === undefined) {
+    const what = path === "" ? found : `${path} is ${found}`;
+    return expected === "" ? what : `${what}: expected ${expected}`;
+  }
+  const place = line === undefined ? file : `${file}:${line}`;
+  const what = `${place}: ${path === "" ? "" : `${path}: `}found ${found}`;
+  return expected === "" ? what : `${what}, expected ${expected}`;
+}
+
+/** `one of a, b, c`. */
+export function oneOf(words: readonly string[]): string {
+  return `one of ${words.join(", ")}`;
 }
 
 /** `a`, `a or b`, `a, b or c`. */

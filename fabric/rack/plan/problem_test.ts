@@ -5,7 +5,8 @@ import {
   listOf,
   nearest,
   type Problem,
-  ScenarioError,
+  Refusal,
+  refusal,
   showFound,
 } from "./problem.ts";
 
@@ -36,11 +37,24 @@ describe("formatProblem", () => {
     });
     assert.equal(text, "persist_pair.yaml:1: found nothing, expected YAML");
   });
+
+  it("names an option, or says what was found, where there is no file", () => {
+    const messages = [
+      refusal("--ddio", { found: '"offf"', expected: "on or off" }),
+      refusal("", { found: "No rack is up", expected: "one" }),
+      refusal("", { found: "b has power" }),
+    ].map(({ message }) => message);
+    assert.deepEqual(messages, [
+      '--ddio is "offf": expected on or off',
+      "No rack is up: expected one",
+      "b has power",
+    ]);
+  });
 });
 
-describe("ScenarioError", () => {
+describe("Refusal", () => {
   it("says all problems, in the file's order", () => {
-    const error = new ScenarioError([PROBLEM, { ...PROBLEM, line: 3 }, { ...PROBLEM, column: 2 }]);
+    const error = new Refusal([PROBLEM, { ...PROBLEM, line: 3 }, { ...PROBLEM, column: 2 }]);
     assert.deepEqual(error.problems.map(({ line, column }) => [line, column]), [
       [3, 15],
       [12, 2],

@@ -7,7 +7,7 @@
  */
 import type { Draft, DraftProgram, HostScenario, ProgramScenario, Scenario } from "./scenario.ts";
 import { formatPath, type Path, readYaml } from "./yaml_source.ts";
-import { nearest, type Problem, ScenarioError, showFound } from "../plan/problem.ts";
+import { nearest, type Problem, Refusal, showFound } from "../plan/problem.ts";
 import {
   checkKeys,
   isMapping,
@@ -36,18 +36,18 @@ import { PROGRAMS } from "../plan/vocabulary.ts";
 /**
  * Reads a scenario.
  * @param file its name, for messages.
- * @throws {ScenarioError} with all problems.
+ * @throws {Refusal} with all problems.
  */
 export function parseScenario(text: string, file: string): Scenario {
   const { source, problems: syntax } = readYaml(text, file);
   const problems: Problem[] = [...syntax];
-  if (source.data === undefined && problems.length > 0) throw new ScenarioError(problems);
+  if (source.data === undefined && problems.length > 0) throw new Refusal(problems);
   const report: Report = (path, { found, expected, key }) => {
     const position = key ? source.locateKey(path) : source.locate(path);
     problems.push({ file, ...position, path: formatPath(path), found, expected });
   };
   const scenario = readSections({ source, report }, file);
-  if (problems.length > 0 || scenario === undefined) throw new ScenarioError(problems);
+  if (problems.length > 0 || scenario === undefined) throw new Refusal(problems);
   return scenario;
 }
 

@@ -187,7 +187,7 @@ expect: [magic]
     );
   });
 
-  it("never throws anything but a ScenarioError, whatever the values", () => {
+  it("never throws anything but a Refusal, whatever the values", () => {
     const values = fc.oneof(
       fc.constantFrom(
         "a",

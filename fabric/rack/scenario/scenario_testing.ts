@@ -1,5 +1,5 @@
 /** Texts of scenarios for tests, and what is said of those that are wrong. */
-import { ScenarioError } from "../plan/problem.ts";
+import * as problem from "../plan/problem.ts";
 import { parseScenario } from "./parse_scenario.ts";
 
 /** What the texts are read as; messages begin with it. */
@@ -13,7 +13,7 @@ export function messages(text: string): string[] {
   try {
     parseScenario(text, FILE);
   } catch (error) {
-    if (!(error instanceof ScenarioError)) throw error;
+    if (!(error instanceof problem.Refusal)) throw error;
     return error.message.split("\n").map((line) => line.replace(`${FILE}:`, ""));
   }
   return [];

@@ -19,7 +19,7 @@ import {
   type SequenceEvent,
   YAMLException,
 } from "js-yaml";
-import type { Problem } from "../plan/problem.ts";
+import type { FileProblem } from "../plan/problem.ts";
 
 /** Where a value is: keys of mappings and places in lists, from the top. */
 export type Path = readonly (string | number)[];
@@ -91,8 +91,8 @@ export function formatPath(path: Path): string {
 export function readYaml(
   text: string,
   file: string,
-): { readonly source: YamlSource; readonly problems: readonly Problem[] } {
-  const problems: Problem[] = [];
+): { readonly source: YamlSource; readonly problems: readonly FileProblem[] } {
+  const problems: FileProblem[] = [];
   const report = (offset: number, path: Path, finding: Finding) => {
     problems.push({ file, ...positionAt(text, offset), path: formatPath(path), ...finding });
   };

@@ -7,6 +7,11 @@ export function print(text: string): void {
   Deno.stdout.writeSync(encoder.encode(text + "\n"));
 }
 
+/** A result: as a JSON document where that was asked for, else for people. */
+export function tell(flags: { readonly json?: boolean }, document: unknown, text: string): void {
+  print(flags.json ? JSON.stringify(document) : text);
+}
+
 /** A line on stderr: what happens meanwhile. */
 export function say(text: string): void {
   Deno.stderr.writeSync(encoder.encode(text + "\n"));
@@ -49,32 +54,4 @@ export class Progress {
 function bar(share: number): string {
   const full = Math.round(20 * share);
   return `[${"#".repeat(full)}${".".repeat(20 - full)}]`;
-}
-
-/** A number for JSON, which has no infinity: null stands for "never". */
-export function finite(value: number): number | null {
-  return Number.isFinite(value) ? value : null;
-}
-
-/** What a program reported, for `JSON.stringify`: bytes in hex, bigints as numbers where they are exact. */
-export function plainly(_key: string, value: unknown): unknown {
-  if (value instanceof Uint8Array) return value.toHex();
-  if (typeof value !== "bigint") return value;
-  const number = Number(value);
-  return Number.isSafeInteger(number) ? number : `${value}`;
-}
-
-/** Rows as columns: text to the left, what looks like a number to the right. */
-export function table(header: readonly string[], rows: ReadonlyArray<readonly string[]>): string {
-  const widths = header.map((title, i) =>
-    Math.max(title.length, ...rows.map((row) => row[i]!.length))
-  );
-  const isNumber = header.map((_, i) => rows.every((row) => /^[-\d.,]|^$/.test(row[i]!)));
-  const line = (cells: readonly string[]) =>
-    cells.map((cell, i) => isNumber[i] ? cell.padStart(widths[i]!) : cell.padEnd(widths[i]!)).join(
-      "  ",
-    )
-      .trimEnd();
-  return [line(header), widths.map((width) => "-".repeat(width)).join("  "), ...rows.map(line)]
-    .join("\n");
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
-import { clockText } from "./ps.ts";
+import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
+import { clockText } from "./clock_text.ts";
 
 const clock = { limit: Infinity, paused: false, finished: false, pace: 0 } as ClockStatus;
 

@@ -1,0 +1,223 @@
+/** A rack in the background: brings it up and leaves it up, and ends it. */
+import { BusError } from "../../fabric/bus/bus.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { importPrograms } from "../../nodes/files.ts";
+import { fromFileUrl, projectFile } from "../base/paths.ts";
+import { captureFiles, scopeFor, writeCapturesOf } from "../captures/captures.ts";
+import { makeRoomFor } from "../captures/leave_captures.ts";
+import { ExitError } from "./failure.ts";
+import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
+import { useExisting } from "./nats_server.ts";
+import { lacksInput, onlyOne, prepare, type PrepareOptions, runFileOf } from "./prepare.ts";
+import {
+  endProcesses,
+  isProcessOf,
+  readProcesses,
+  signalProcess,
+  writeProcesses,
+} from "./process_table.ts";
+import {
+  createRunDirectory,
+  listRuns,
+  readEnd,
+  readSupervisor,
+  type RunRow,
+  writeRunFile,
+} from "./run_directory.ts";
+import type { RunManner } from "./run_scenario.ts";
+
+export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
+  readonly prepare: PrepareOptions;
+  /** Keep every step of every operation in the run's directory. */
+  readonly trace?: boolean;
+  /** Told of the hosts whose `put` is left out, as it has no file. */
+  readonly onLeftOut?: (hosts: readonly string[]) => void;
+}
+
+/** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, ExitError */
+export async function bringUp(scenario: string, options: BringUpOptions): Promise<RackUp> {
+  const prepared = await prepareOne(scenario, options);
+  await importPrograms(prepared);
+  const { id, path } = await createRunDirectory(prepared.variant.name);
+  const { base, variant } = prepared;
+  const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
+  await makeRoomFor(files);
+  const observe = scopeFor(files);
+  const runFile = runFileOf(prepared, {
+    run: id,
+    directory: path,
+    stayUp: true,
+    livenessMs: 0,
+    trace: options.trace === true,
+    ...(observe && { observe, captures: files }),
+    delayMsMax: 0,
+  });
+  const runFilePath = await writeRunFile(runFile);
+  return await startSupervisor(runFile, { runFilePath, options });
+}
+
+async function prepareOne(scenario: string, options: BringUpOptions) {
+  const leftOut = new Set<string>();
+  const change = (program: ProgramScenario) => {
+    if (!lacksInput(program, options.prepare.input)) return program;
+    leftOut.add(program.on);
+    return undefined;
+  };
+  const all = await prepare(scenario, { ...options.prepare, change });
+  if (leftOut.size > 0) options.onLeftOut?.([...leftOut]);
+  return onlyOne(all, scenario);
+}
+
+const LOOK_AGAIN_MS = 30;
+
+async function startSupervisor(
+  runFile: RunFile,
+  how: { readonly runFilePath: string; readonly options: BringUpOptions },
+): Promise<RackUp> {
+  const { directory } = runFile;
+  const { signal } = how.options;
+  signal?.throwIfAborted();
+  const child = spawnDetached(how.runFilePath, how.options.nats);
+  // Known from the first moment, so that it can be ended whatever happens next.
+  const nodes: string[] = [];
+  writeProcesses(directory, [{ name: "supervisor", kind: "supervisor", pid: child.pid, nodes }]);
+  let code: number | undefined;
+  child.status.then((status) => code = status.code);
+  try {
+    for (;;) {
+      signal?.throwIfAborted();
+      const supervisor = await readSupervisor(directory);
+      const end = readEnd(directory);
+      if (end !== undefined) throw new ExitError(end.message, end.code);
+      if (code !== undefined) {
+        throw new ExitError(`The supervisor ended with code ${code}: see ${directory}/logs`, 70);
+      }
+      if (supervisor !== undefined) {
+        const rack = { id: runFile.run, directory, file: runFile, supervisor };
+        await linkedTo(rack, (link) => untilJoined(link, how.options));
+        signal?.throwIfAborted();
+        child.unref();
+        return rack;
+      }
+      await sleep(LOOK_AGAIN_MS);
+    }
+  } catch (error) {
+    await takeDown(directory);
+    throw error;
+  }
+}
+
+function spawnDetached(runFilePath: string, nats: string | undefined): Deno.ChildProcess {
+  const existing = nats === undefined ? undefined : useExisting(nats);
+  return new Deno.Command(Deno.execPath(), {
+    args: [
+      "run",
+      "--quiet",
+      "--no-prompt",
+      "--config",
+      fromFileUrl(projectFile("deno.json")),
+      "--allow-all",
+      fromFileUrl(projectFile("console/rack/supervise.ts")),
+      runFilePath,
+    ],
+    // Its own session, so that a Ctrl-C in this terminal is not for it.
+    detached: true,
+    env: {
+      [BUS_ENVIRONMENT.url]: existing?.url ?? "",
+      [BUS_ENVIRONMENT.user]: existing?.user ?? "",
+      [BUS_ENVIRONMENT.password]: existing?.password ?? "",
+      [BUS_ENVIRONMENT.token]: existing?.token ?? "",
+    },
+    stdin: "null",
+    stdout: "null",
+    stderr: "null",
+  }).spawn();
+}
+
+const JOIN_MS = 60_000;
+/** Asked for so long at a time, as a rack that ends meanwhile says so in its directory, and is silent. */
+const STATUS_MS = 500;
+
+/** Up is when the timekeeper has heard of every partition. */
+async function untilJoined(
+  { rack, control }: RackLink,
+  { signal, onProgress }: BringUpOptions,
+): Promise<void> {
+  const deadline = performance.now() + JOIN_MS;
+  for (;;) {
+    signal?.throwIfAborted();
+    const end = readEnd(rack.directory);
+    if (end !== undefined) throw new ExitError(end.message, end.code);
+    const status = await control.status(STATUS_MS).catch((error) => {
+      if (!(error instanceof BusError) || performance.now() > deadline) throw error;
+      return undefined;
+    });
+    if (status === undefined) continue;
+    const { why } = status;
+    const here = why.filter(({ status }) => status !== "absent" && status !== "unknown").length;
+    if (here === why.length) return;
+    onProgress?.(`${rack.id}: ${here} of ${why.length} processes`, here / why.length);
+    await sleep(LOOK_AGAIN_MS);
+  }
+}
+
+/** A rack that was taken down: how many processes it had, and the captures that it left. */
+export interface TakenDown {
+  readonly run: string;
+  readonly processes: number;
+  readonly captures: readonly string[];
+}
+
+/**
+ * Takes down the rack of that name, the only one that is up, or all, also where its supervisor is gone.
+ * @throws Refusal where it is not clear which.
+ */
+export async function takeRacksDown(
+  which: { readonly run?: string; readonly all?: boolean },
+): Promise<TakenDown[]> {
+  const ended: TakenDown[] = [];
+  for (const { id, path } of await chosen(which)) {
+    const processes = await takeDown(path);
+    ended.push({ run: id, processes, captures: await writeCapturesOf(path) });
+  }
+  return ended;
+}
+
+/** Racks with processes, whether or not their supervisor is among them. */
+async function chosen(
+  { run, all }: { readonly run?: string; readonly all?: boolean },
+): Promise<RunRow[]> {
+  if (run !== undefined) return [await findRun(run)];
+  const rows = (await listRuns()).filter(({ path }) => livingOf(path) > 0);
+  if (rows.length === 1 || all) return rows;
+  if (rows.length === 0) {
+    throw refusal("", { found: "No rack is up", expected: "one to take down" });
+  }
+  const expected = `--all, or --run with one of ${listed(rows)}`;
+  throw refusal("", { found: `${rows.length} racks are up`, expected });
+}
+
+function livingOf(directory: string): number {
+  return readProcesses(directory).filter(({ pid }) => isProcessOf(directory, pid)).length;
+}
+
+const SUPERVISOR_MS = 8_000;
+const GRACE_MS = 2_000;
+
+/** Ends a rack's processes; returns when they are gone. @returns how many there were. */
+async function takeDown(directory: string): Promise<number> {
+  const count = livingOf(directory);
+  const supervisor = readProcesses(directory).find(({ kind }) => kind === "supervisor");
+  if (signalProcess(directory, supervisor?.pid ?? null, "SIGTERM")) {
+    const deadline = performance.now() + SUPERVISOR_MS;
+    while (isProcessOf(directory, supervisor!.pid) && performance.now() < deadline) {
+      await sleep(LOOK_AGAIN_MS);
+    }
+  }
+  // What the supervisor did not get to, or has left behind.
+  await endProcesses(directory, { entries: readProcesses(directory), graceMs: GRACE_MS });
+  return count;
+}

@@ -1,0 +1,177 @@
+/** Writes a folder from which Docker runs a rack, one container per device. */
+import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import { oneOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+import { ROOT } from "../base/paths.ts";
+import {
+  busUsers,
+  composeFile,
+  IN_CONTAINER,
+  type MountedFile,
+  natsConfig,
+  OWN_SERVICES,
+  passwordVariable,
+} from "./compose_file.ts";
+import { prepare, type Prepared, type PrepareOptions, runFileOf } from "./prepare.ts";
+import { programFiles } from "./program_files.ts";
+
+export interface ComposeOptions {
+  readonly prepare: PrepareOptions;
+  /** The folder: a new or an empty one. */
+  readonly out: string;
+  readonly image: string;
+  readonly natsImage: string;
+  /** A process that is not heard of for so long is dead. */
+  readonly livenessMs: number;
+  /** Keep every step of every operation in the containers' volumes. */
+  readonly trace: boolean;
+}
+
+const NAME_LENGTH = 24;
+const ID_BYTES = 3;
+const PASSWORD_BYTES = 16;
+
+/** Writes the folder. @returns the run's name, which is the compose project's. @throws Refusal */
+export async function composeRack(
+  scenario: string,
+  { prepare: choices, out, image, natsImage, livenessMs, trace }: ComposeOptions,
+): Promise<string> {
+  const one = onlyRun(await prepare(scenario, choices));
+  refuseNames(one);
+  refuseCaptures(one);
+  await makeFolder(out);
+  const { inputs, programs, mounts } = await takeFiles(one, out);
+  const run = `${projectName(one.plan.scenario)}-${randomHex(ID_BYTES)}`;
+  const directory = IN_CONTAINER.state;
+  const manner = { run, directory, stayUp: false, livenessMs, trace, delayMsMax: 0 };
+  const runFile = runFileOf({ ...one, inputs, programs }, manner);
+  const text = composeFile({ runFile, label: one.label, image, natsImage, programs: mounts });
+  await writeFolder(out, { runFile, text });
+  return run;
+}
+
+/** The run's name is that of the compose project: both allow lower case, digits, `-` and `_`. */
+function projectName(scenario: string): string {
+  const name = scenario.toLowerCase().replaceAll(/[^a-z0-9_-]/g, "-").slice(0, NAME_LENGTH);
+  return name.replace(/^[^a-z0-9]+/, "") || "rack";
+}
+
+/** A compose project is one rack: of a scenario that stands for several runs one must be chosen. */
+function onlyRun(prepared: readonly Prepared[]): Prepared {
+  if (prepared.length === 1) return prepared[0]!;
+  const found =
+    `This scenario stands for ${prepared.length} runs: choose one with --method and --ddio`;
+  throw refusal("", { found, expected: oneOf(prepared.map(({ label }) => `"${label}"`)) });
+}
+
+function refuseNames({ partitions }: Prepared): void {
+  for (const { name } of partitions) {
+    if (!OWN_SERVICES.includes(name)) continue;
+    const found = `A host is called ${name}, as a container of the rack's own is`;
+    throw refusal("", { found, expected: `none of ${OWN_SERVICES.join(", ")}` });
+  }
+}
+
+/** What is recorded for a capture would have to be gathered from volumes of containers that have none. */
+function refuseCaptures({ variant: { capture } }: Prepared): void {
+  const asked = Object.keys(capture).filter((key) => capture[key as keyof typeof capture]);
+  if (asked.length === 0) return;
+  throw refusal("", {
+    found: `The scenario asks for captures (${asked.join(", ")}), which containers do not record`,
+    expected: "no capture: take them with rack run, whose run is the same to the bit",
+  });
+}
+
+/** The folder is the user's alone; what is in it may be read by whatever user a container has. */
+async function makeFolder(path: string): Promise<void> {
+  try {
+    await Deno.mkdir(path, { recursive: true, mode: 0o700 });
+    for await (const { name } of Deno.readDir(path)) {
+      const found = `Cannot write to ${path} as there is ${name}`;
+      throw refusal("", { found, expected: "an empty folder" });
+    }
+    await Deno.chmod(path, 0o700);
+  } catch (cause) {
+    if (cause instanceof Refusal) throw cause;
+    throw refusal("", { found: `Cannot write to ${path}: ${(cause as Error).message}`, cause });
+  }
+}
+
+interface Taken {
+  readonly inputs: Record<string, Record<string, string>>;
+  readonly programs: Record<string, string>;
+  readonly mounts: readonly MountedFile[];
+}
+
+/** Copies inputs and programs into the folder. @returns where they are in a container. */
+async function takeFiles(one: Prepared, out: string): Promise<Taken> {
+  const inputs: Record<string, Record<string, string>> = {};
+  for (const [host, files] of Object.entries(one.inputs)) {
+    const places: Record<string, string> = inputs[host] = {};
+    for (const [i, [name, path]] of Object.entries(files).entries()) {
+      const file = `${i}-${path.replace(/.*\//, "").replaceAll(/[^\w.-]/g, "_")}`;
+      await copy(path, `${out}/inputs/${host}/${file}`);
+      places[name] = `${IN_CONTAINER.inputs}/${host}/${file}`;
+    }
+  }
+  const programs: Record<string, string> = {};
+  const mounts: MountedFile[] = [];
+  for (const [i, [name, path]] of Object.entries(one.programs).entries()) {
+    const taken = await takeProgram(path, { out, to: `programs/${i}` });
+    programs[name] = taken[0]!.to;
+    mounts.push(...taken);
+  }
+  return { inputs, programs, mounts };
+}
+
+/** @returns the program's files as they are mounted, itself first. */
+async function takeProgram(
+  path: string,
+  { out, to }: { out: string; to: string },
+): Promise<MountedFile[]> {
+  const { folder, files, inProject } = await programFiles(path);
+  // One of this project's folder keeps its place, as what it imports of the project is in the image.
+  const place = inProject
+    ? `${IN_CONTAINER.project}${folder.slice(ROOT.length)}`
+    : `${IN_CONTAINER.programs}${to.slice(to.indexOf("/"))}`;
+  const mounts: MountedFile[] = [];
+  for (const file of files) {
+    await copy(`${folder}/${file}`, `${out}/${to}/${file}`);
+    mounts.push({ from: `./${to}/${file}`, to: `${place}/${file}` });
+  }
+  return mounts;
+}
+
+async function copy(from: string, to: string): Promise<void> {
+  await Deno.mkdir(to.replace(/\/[^/]*$/, ""), { recursive: true });
+  await Deno.copyFile(from, to);
+  await Deno.chmod(to, 0o644);
+}
+
+async function writeFolder(
+  out: string,
+  { runFile, text }: { runFile: RunFile; text: string },
+): Promise<void> {
+  const passwords = busUsers(runFile).map((_, i) =>
+    // A letter first: the server would read digits as a number.
+    `${passwordVariable(i)}=p${randomHex(PASSWORD_BYTES)}\n`
+  );
+  await Deno.writeTextFile(
+    `${out}/.env`,
+    `COMPOSE_PROJECT_NAME=${runFile.run}\n${passwords.join("")}`,
+    { mode: 0o600 },
+  );
+  for (
+    const [name, content] of [
+      ["run.json", JSON.stringify(runFile)],
+      ["nats.conf", natsConfig(runFile)],
+      ["compose.yaml", text],
+    ] as const
+  ) {
+    await Deno.writeTextFile(`${out}/${name}`, content);
+    await Deno.chmod(`${out}/${name}`, 0o644);
+  }
+}
+
+function randomHex(bytes: number): string {
+  return crypto.getRandomValues(new Uint8Array(bytes)).toHex();
+}

@@ -1,0 +1,150 @@
+/** What runs have left: their directories, and what their processes have said. */
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { findRun } from "./live/racks.ts";
+import { isProcessOf, readProcesses } from "./process_table.ts";
+import { listRuns, type RunRow } from "./run_directory.ts";
+
+/** `left over`: processes whose supervisor is gone; `kept`: only files. */
+export type RunState = "up" | "running" | "left over" | "kept";
+
+/** What is left of a run. */
+export function stateOf({ up, running, path }: RunRow): RunState {
+  if (up) return "up";
+  if (running) return "running";
+  return readProcesses(path).some(({ pid }) => isProcessOf(path, pid)) ? "left over" : "kept";
+}
+
+/** Runs that were removed, and those that have processes and therefore stay. */
+export interface Removed {
+  readonly removed: readonly RunRow[];
+  readonly kept: readonly RunRow[];
+}
+
+/**
+ * Removes the directory of a run, or those of all that have no processes.
+ * @throws Refusal where the one that is meant has processes.
+ */
+export async function removeRuns(which: { readonly id: string } | "all"): Promise<Removed> {
+  const rows = which === "all" ? await listRuns() : [await findRun(which.id, "The run")];
+  const kept = rows.filter((row) => stateOf(row) !== "kept");
+  if (which !== "all" && kept.length > 0) {
+    const { id } = kept[0]!;
+    throw refusal("", { found: `${id} is ${stateOf(kept[0]!)}: rack down ends it first` });
+  }
+  const removed = rows.filter((row) => !kept.includes(row));
+  for (const { path } of removed) await Deno.remove(path, { recursive: true });
+  return { removed, kept };
+}
+
+/** A log and how much of it has been read. */
+interface Log {
+  /** `b`, or `persist-opcode_ddio_off/b` where the run has several variants. */
+  readonly name: string;
+  readonly path: string;
+  read: number;
+}
+
+/** A line of a log. */
+export interface LogLine {
+  readonly log: string;
+  readonly line: string;
+  /** Whether it is the only log that is read. */
+  readonly alone: boolean;
+}
+
+export interface LogOptions {
+  /** Default: the run that is up, else the latest. */
+  readonly run?: string;
+  /** Whose log; default: those of all. */
+  readonly node?: string;
+  /** Go on as processes say more. */
+  readonly follow?: boolean;
+}
+
+const LOOK_AGAIN_MS = 200;
+
+/** The lines of a run's logs, log by log. @throws Refusal where there are none. */
+export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerator<LogLine> {
+  const path = await runOf(run);
+  const all = findLogs(path, "");
+  const chosen = node === undefined ? all : all.filter(({ name }) => isOf(name, node));
+  if (all.length === 0) {
+    const id = path.replace(/.*\//, "");
+    const expected = "--run with a run as processes (not --pack all)";
+    throw refusal("", { found: `${id} has no logs`, expected });
+  }
+  if (chosen.length === 0) {
+    const known = [...new Set(all.map(({ name }) => name.split("/").at(-1)!))];
+    throw refusal("", { found: `There is no log of ${node}`, expected: oneOf(known) });
+  }
+  for (;;) {
+    for (const log of chosen) {
+      for (const line of await newLines(log)) {
+        yield { log: log.name, line, alone: chosen.length === 1 };
+      }
+    }
+    if (!follow) return;
+    await sleep(LOOK_AGAIN_MS);
+    for (const log of node === undefined ? findLogs(path, "") : []) {
+      if (!chosen.some((known) => known.path === log.path)) chosen.push(log);
+    }
+  }
+}
+
+async function runOf(run: string | undefined): Promise<string> {
+  if (run !== undefined) return (await findRun(run)).path;
+  const rows = await listRuns();
+  const row = rows.find(({ up }) => up) ?? rows[0];
+  if (row !== undefined) return row.path;
+  throw refusal("", { found: "There are no runs", expected: "one that rack run SCENARIO made" });
+}
+
+function isOf(name: string, node: string): boolean {
+  return name === node || name.endsWith(`/${node}`);
+}
+
+function findLogs(directory: string, prefix: string): Log[] {
+  const found: Log[] = [];
+  for (const entry of [...Deno.readDirSync(directory)].sort((x, y) => x.name < y.name ? -1 : 1)) {
+    const path = `${directory}/${entry.name}`;
+    if (entry.isDirectory && entry.name === "logs") {
+      found.push(...logsIn(path, prefix));
+    } else if (entry.isDirectory && !PARTS.has(entry.name)) {
+      found.push(...findLogs(path, `${prefix}${entry.name}/`));
+    } else if (entry.name === "nats-server.log") {
+      found.push({ name: `${prefix}nats`, path, read: 0 });
+    }
+  }
+  return found;
+}
+
+/** What else is in a run's directory. */
+const PARTS: ReadonlySet<string> = new Set(["scm", "outputs", "trace"]);
+
+function logsIn(directory: string, prefix: string): Log[] {
+  const names = [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
+  return names.filter((name) => name.endsWith(".log")).map((name) => ({
+    name: `${prefix}${name.replace(/\.log$/, "")}`,
+    path: `${directory}/${name}`,
+    read: 0,
+  }));
+}
+
+/** The whole lines that were not read yet. */
+async function newLines(log: Log): Promise<string[]> {
+  using file = await Deno.open(log.path);
+  const { size } = await file.stat();
+  if (size <= log.read) return [];
+  await file.seek(log.read, Deno.SeekMode.Start);
+  const bytes = new Uint8Array(size - log.read);
+  let length = 0;
+  while (length < bytes.length) {
+    const count = await file.read(bytes.subarray(length));
+    if (count === null) break;
+    length += count;
+  }
+  const end = bytes.lastIndexOf(10, length - 1) + 1;
+  log.read += end;
+  return new TextDecoder().decode(bytes.subarray(0, end)).split("\n").slice(0, -1);
+}

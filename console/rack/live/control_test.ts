@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import type { Bus } from "../../../fabric/bus/bus.ts";
+import { BusError } from "../../../fabric/bus/bus.ts";
+import { decode, encode } from "../../../fabric/bus/codec.ts";
+import { createMemoryBroker } from "../../../fabric/bus/memory_bus.ts";
+import { patternOf } from "../../../fabric/bus/subjects.ts";
+import { Refusal } from "../../../fabric/rack/plan/problem.ts";
+import { orderLinkFault } from "./cables.ts";
+import { ControlClient } from "./control.ts";
+
+describe("ControlClient", () => {
+  let rack: Bus;
+  let bus: Bus;
+  let control: ControlClient;
+
+  beforeEach(() => {
+    const broker = createMemoryBroker();
+    const onError = (error: Error) => assert.fail(error);
+    rack = broker.connect({ onError });
+    bus = broker.connect({ onError });
+    control = new ControlClient(bus, "r");
+  });
+
+  afterEach(async () => {
+    await bus.close();
+    await rack.close();
+  });
+
+  /** Answers a verb with these, one after the other. @returns what was asked. */
+  function answers(verb: string, ...replies: readonly unknown[]): unknown[] {
+    const asked: unknown[] = [];
+    rack.subscribe(patternOf({ kind: "control", run: "r", verb }), (payload, _, reply) => {
+      reply?.(encode(replies[asked.length]));
+      asked.push(decode(payload));
+    });
+    return asked;
+  }
+
+  it("answers { ok } or { refused }, whatever word stands for a refusal on the bus", async () => {
+    answers("fault", { ok: true }, { error: "past" }, { refusal: "no power" }, null);
+    assert.deepEqual(await control.ask("fault", {}), { ok: { ok: true } });
+    assert.deepEqual(await control.ask("fault", {}), { refused: "past" });
+    assert.deepEqual(await control.ask("fault", {}), { refused: "no power" });
+    assert.deepEqual(await control.ask("fault", {}), { ok: {} });
+  });
+
+  it("tells an order that may be taken later from one that is refused", async () => {
+    answers("run", { busy: true, error: "full" }, { busy: false, error: "too large" });
+    assert.deepEqual(await control.ask("run", {}), { refused: "full", isBusy: true });
+    assert.deepEqual(await control.ask("run", {}), { refused: "too large" });
+  });
+
+  it("refuses what must be with what was wanted", async () => {
+    answers("boot", { refusal: "b has power" });
+    await assert.rejects(control.demand("boot", {}, { to: "start b" }), (error) => {
+      assert.ok(error instanceof Refusal);
+      assert.equal(error.message, "Cannot start b: b has power");
+      return true;
+    });
+  });
+
+  it("throws where no process listens, and an attempt answers nothing", async () => {
+    await assert.rejects(control.ask("status", {}, { forMs: 0 }), (error) => {
+      assert.ok(error instanceof BusError);
+      assert.equal(error.kind, "no-responders");
+      return true;
+    });
+    assert.equal(await control.attempt("status", {}), undefined);
+    assert.equal(await control.final("b", { attempts: 2 }), undefined);
+  });
+
+  it("orders a fault of a cable with one token until it has its time", async () => {
+    const asked = answers("link", {}, {}, { at: 7, fault: 3 }) as { token: string }[];
+    const ask = (verb: string, body: unknown) => control.ask(verb, body);
+    const fault = { action: "cut", cable: 0, direction: "both" } as const;
+    assert.deepEqual(await orderLinkFault(ask, fault), { ok: { at: 7, fault: 3 } });
+    assert.deepEqual([asked.length, new Set(asked.map(({ token }) => token)).size], [3, 1]);
+    assert.equal(await orderLinkFault(ask, fault, () => false), undefined);
+  });
+});

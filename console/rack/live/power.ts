@@ -1,0 +1,116 @@
+/** The power of devices of a rack that is up, and the processes that serve them. */
+import { sleep } from "../../../fabric/bus/wall_time.ts";
+import type { RecordedFault } from "../../../fabric/clock/record.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
+import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "../process_table.ts";
+import { goneDown, type RackLink, type RackUp } from "./racks.ts";
+
+/** What is not a device, and is started again by the supervisor whenever it ends. */
+const SERVICES: ReadonlySet<string> = new Set(["timekeeper", "nats"]);
+
+/** Whether the name is that of a process that serves the devices. */
+export function isService(name: string): boolean {
+  return SERVICES.has(name);
+}
+
+/** Kills a process that serves the devices. @throws Refusal where it is not there just now. */
+export function killService(rack: RackUp, name: string): void {
+  if (signalProcess(rack.directory, entryOf(rack, name).pid)) return;
+  throw refusal("", { found: `Cannot kill ${name}: its process is not there just now` });
+}
+
+const SERVICE_MS = 10_000;
+
+/** Waits until a process that serves the devices is back: the supervisor starts it. */
+export async function awaitService(
+  { rack, control }: RackLink,
+  name: string,
+): Promise<{ readonly pid: number | null; readonly virtualPs: Time }> {
+  const status = await control.status(SERVICE_MS);
+  return { pid: entryOf(rack, name).pid, virtualPs: status.now };
+}
+
+/** Power that failed or came back: of which devices, and when. */
+export interface PowerChange {
+  readonly nodes: readonly string[];
+  readonly at: Time;
+}
+
+/** Cuts a device's power: its process dies. Returns when that is on record. @throws Refusal */
+export async function killDevice(link: RackLink, node: string): Promise<PowerChange> {
+  const entry = entryOf(link.rack, node);
+  const before = await countFaults(link);
+  const order = { node, token: crypto.randomUUID() };
+  await link.control.demand("kill", order, { repeats: true, to: `kill ${node}` });
+  const { at } = await nextFault(link, { entry, action: "kill", before });
+  return { nodes: entry.nodes, at };
+}
+
+/** Adds a power failure at a virtual time to the plan. @throws Refusal where that is past. */
+export async function killDeviceAt(link: RackLink, node: string, at: Time): Promise<void> {
+  if (isService(node)) {
+    throw refusal("", { found: `--at is for devices: ${node} lives outside virtual time` });
+  }
+  entryOf(link.rack, node);
+  await link.control.demand("fault", { node, at }, { to: `kill ${node}` });
+}
+
+/**
+ * Gives a device its power back. Returns when that is on record.
+ * @returns in `started` the partitions that were started; in `nodes` the devices that have power again.
+ */
+export async function startDevice(
+  link: RackLink,
+  node: string,
+): Promise<PowerChange & { readonly started: readonly string[] }> {
+  const entry = entryOf(link.rack, node);
+  const before = await countFaults(link);
+  const options = { to: `start ${node}` };
+  const { started } = await link.control.demand<{ started: string[] }>("boot", { node }, options);
+  const { at } = await nextFault(link, { entry, action: "start", before });
+  return { nodes: [...new Set([...entry.nodes, ...started])], started, at };
+}
+
+/** The process that a name stands for: its own, or that of the device. @throws Refusal */
+export function entryOf({ directory, id }: RackUp, node: string): ProcessEntry {
+  const entries = readProcesses(directory).filter(({ kind }) => kind !== "supervisor");
+  const entry = entries.find(({ name, nodes }) => name === node || nodes.includes(node));
+  if (entry !== undefined) return entry;
+  const known = entries.flatMap(({ name, nodes }) => nodes.length > 0 ? nodes : [name]);
+  throw refusal("", { found: `There is no ${node} in ${id}`, expected: oneOf(known) });
+}
+
+type Fault = Pick<RecordedFault, "at" | "action" | "partition" | "nodes">;
+
+/** What the timekeeper has on record of power, from a number on. */
+interface Faults {
+  readonly faults: readonly Fault[];
+  readonly count: number;
+}
+
+async function countFaults({ control }: RackLink): Promise<number> {
+  const from = Number.MAX_SAFE_INTEGER;
+  return (await control.demand<Faults>("faults", { from }, { repeats: true })).count;
+}
+
+const LOOK_AGAIN_MS = 20;
+
+/** Asks the timekeeper until it has it on record. @throws Error where the rack goes down meanwhile. */
+async function nextFault(
+  { rack, control }: RackLink,
+  what: { entry: ProcessEntry; action: RecordedFault["action"]; before: number },
+): Promise<Fault> {
+  for (;;) {
+    const answer = await control.attempt<Faults>("faults", { from: what.before });
+    const faults = answer !== undefined && "ok" in answer ? answer.ok.faults : [];
+    const fault = faults.find(({ partition, action }) =>
+      partition === what.entry.name && action === what.action
+    );
+    if (fault !== undefined) return fault;
+    if (!isProcessOf(rack.directory, rack.supervisor.pid)) {
+      throw goneDown(rack.id, rack.directory);
+    }
+    await sleep(LOOK_AGAIN_MS);
+  }
+}

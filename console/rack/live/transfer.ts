@@ -1,0 +1,309 @@
+/**
+ * Objects into and out of the SCM of a rack that is up: each transfer starts a shipped program on a host and
+ * waits for its result. What goes into the rack goes into the order, so that the run's digest covers it.
+ */
+import { decode, encode } from "../../../fabric/bus/codec.ts";
+import { patternOf } from "../../../fabric/bus/subjects.ts";
+import { sleep } from "../../../fabric/bus/wall_time.ts";
+import { EXIT } from "../../../fabric/rack/build/run_file.ts";
+import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
+import type { MethodName } from "../../../fabric/rack/plan/vocabulary.ts";
+import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { NAME_BYTES_MAX } from "../../../nodes/host/programs/common/scm_directory.ts";
+import { sha256 } from "../../reports/report.ts";
+import { ExitError } from "../failure.ts";
+import { partitionOf, type RackLink } from "./racks.ts";
+
+/** What every transfer takes. */
+export interface TransferOptions {
+  /** On which host the program runs; default: the first other one. */
+  readonly on?: string;
+  /** Bytes of a message, and how many are outstanding. */
+  readonly size?: number;
+  readonly depth?: number;
+  /** How long to wait for the result. */
+  readonly timeoutSeconds: number;
+  /** How much is done, in [0, 1]. */
+  readonly onProgress?: (title: string, share: number) => void;
+  /** Told once where somebody holds time back, so that the transfer waits. */
+  readonly onHeld?: (program: string, status: ClockStatus) => void;
+}
+
+/** What a program reports, when it began and ended in ps. */
+export interface TransferResult {
+  readonly host: string;
+  readonly bytes: number;
+  readonly startPs: Time;
+  readonly endPs: Time;
+  readonly sha256: string;
+}
+
+/** Reads an object out of a host's SCM into a file. @throws Refusal, ExitError */
+export async function getObject(
+  link: RackLink,
+  { from, object, file, ...options }: TransferOptions & {
+    readonly from: string;
+    readonly object: string;
+    readonly file: string;
+  },
+): Promise<TransferResult & { readonly file: string }> {
+  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  const { size, depth } = options;
+  const result = await runProgram(link, {
+    ...options,
+    host,
+    run: "get",
+    title: `get ${object} ${from}`,
+    options: { from, name: object, ...given({ size, depth }) },
+  });
+  const path = `${link.rack.directory}/outputs/${object.replaceAll(/[^\w.-]/g, "_")}`;
+  await copyWhole(path, file);
+  const hash = await sha256(await Deno.readFile(file));
+  return { ...result, host, file, sha256: hash } as TransferResult & { file: string };
+}
+
+/** All of it or nothing: what was there stays until the copy is complete. */
+async function copyWhole(from: string, to: string): Promise<void> {
+  const part = `${to}.part-${Deno.pid}`;
+  try {
+    await Deno.copyFile(from, part);
+    await Deno.rename(part, to);
+  } catch (cause) {
+    await Deno.remove(part).catch(() => {});
+    throw new ExitError(`Cannot write ${to}: ${(cause as Error).message}`, EXIT.unclear);
+  }
+}
+
+/** What `put` reports besides. */
+export interface PutOutcome extends TransferResult {
+  readonly promises: boolean;
+  readonly confirmedMessages: number;
+  readonly messages: number;
+}
+
+/** Makes bytes persistent in a host's SCM. @throws Refusal, ExitError */
+export async function putObject(
+  link: RackLink,
+  { to, file, content, name, method, ...options }: TransferOptions & {
+    readonly to: string;
+    /** What the bytes were read from. */
+    readonly file: string;
+    readonly content: Uint8Array<ArrayBuffer>;
+    /** What the object is called. */
+    readonly name: string;
+    readonly method: MethodName;
+  },
+): Promise<PutOutcome> {
+  const host = hostFor(link, { peer: to, option: "--to", on: options.on });
+  const length = encode(name).length;
+  if (name === "" || length > NAME_BYTES_MAX) {
+    const expected = `1 to ${NAME_BYTES_MAX} bytes`;
+    throw refusal("", { found: `"${name}" cannot name an object`, expected });
+  }
+  const { size, depth } = options;
+  const result = await runProgram(link, {
+    ...options,
+    host,
+    run: "put",
+    title: `put ${name} ${to}`,
+    options: { to, file, name, method, content, ...given({ size, depth }) },
+  });
+  return { ...result, host, sha256: await sha256(content) } as PutOutcome;
+}
+
+/** The objects in a host's SCM, as its service tells another host. @throws Refusal, ExitError */
+export async function listObjects(
+  link: RackLink,
+  { from, ...options }: TransferOptions & { readonly from: string },
+): Promise<{
+  readonly host: string;
+  readonly objects: readonly { readonly name: string; readonly length: number }[];
+}> {
+  const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  const title = `list ${from}`;
+  const result = await runProgram(link, {
+    ...options,
+    host,
+    run: "list",
+    title,
+    options: { from },
+  });
+  return { ...result, host } as Awaited<ReturnType<typeof listObjects>>;
+}
+
+function given(sizes: { size: number | undefined; depth: number | undefined }) {
+  return Object.fromEntries(Object.entries(sizes).filter(([, value]) => value !== undefined));
+}
+
+/** The host that the program runs on. @throws Refusal where one of the two is no host. */
+function hostFor(
+  { rack }: RackLink,
+  of: { readonly peer: string; readonly option: string; readonly on: string | undefined },
+): string {
+  const hosts = rack.file.plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
+  if (!hosts.includes(of.peer)) {
+    throw refusal(of.option, { found: `"${of.peer}"`, expected: oneOf(hosts) });
+  }
+  const others = hosts.filter((host) => host !== of.peer);
+  const host = of.on ?? others[0];
+  if (host !== undefined && others.includes(host)) return host;
+  throw refusal("--on", { found: `"${host ?? ""}"`, expected: oneOf(others) });
+}
+
+interface Order extends TransferOptions {
+  readonly host: string;
+  readonly run: string;
+  /** What progress is called. */
+  readonly title: string;
+  readonly options: Readonly<Record<string, unknown>>;
+}
+
+type Result = Readonly<Record<string, unknown>>;
+
+/** Starts a program and waits for its result. @throws ExitError where it fails or none comes. */
+async function runProgram(link: RackLink, order: Order): Promise<Result> {
+  const { host, run, title, timeoutSeconds, onProgress, onHeld } = order;
+  const deadline = performance.now() + 1_000 * timeoutSeconds;
+  const heard = listen(link, host);
+  let isHeld = false;
+  try {
+    const number = await hand(link, { order, deadline });
+    for (let look = 1;; look++) {
+      const { result, share } = heard.of(number);
+      const isLook = look % KEPT_EVERY === 0;
+      const reported = result ?? (isLook ? await keptResult(link, { host, number }) : undefined);
+      if (reported !== undefined) return checked(reported, order);
+      if (isLook) {
+        const status = await explainSilence(link, { host, run });
+        if (!isHeld && isTimeHeld(status)) onHeld?.(run, status);
+        isHeld ||= isTimeHeld(status);
+      }
+      if (performance.now() > deadline) {
+        const silent = `${run} on ${host} has no result after ${timeoutSeconds} s`;
+        throw new ExitError(silent, EXIT.unclear);
+      }
+      onProgress?.(title, share);
+      await sleep(RESULT_AGAIN_MS);
+    }
+  } finally {
+    heard.close();
+  }
+}
+
+/** Whoever holds time back may want to step through the transfer. */
+function isTimeHeld({ paused, next, limit }: ClockStatus): boolean {
+  return (paused || next >= limit) && next !== Infinity;
+}
+
+const RESULT_AGAIN_MS = 20;
+/** What passes by on the bus may be lost, so the host is asked every so many looks. */
+const KEPT_EVERY = 10;
+
+/** What a program has reported for good. */
+interface Reported {
+  readonly topic: string;
+  readonly value: Result;
+}
+
+interface Heard {
+  readonly result?: Reported;
+  /** Of the program's work that is done, in [0, 1]. */
+  readonly share: number;
+}
+
+/** Listens to what the programs of a host report, by the number of their order. */
+function listen({ rack, bus }: RackLink, host: string) {
+  const heard = new Map<number, Heard>();
+  const subject = patternOf({ kind: "report", run: rack.file.run, node: host });
+  const subscription = bus.subscribe(subject, (payload) => {
+    const [topic, value] = (decode(payload) ?? []) as [string?, Record<string, number>?];
+    const order = value?.["order"];
+    if (topic === undefined || typeof order !== "number") return;
+    if (topic === "progress") {
+      heard.set(order, { share: (value!["written"] ?? 0) / (value!["messages"] || 1) });
+    } else if (FINAL_TOPICS.has(topic)) {
+      heard.set(order, { share: 1, result: { topic, value: value! } });
+    }
+  });
+  return {
+    of: (number: number): Heard => heard.get(number) ?? { share: 0 },
+    close: () => subscription.close(),
+  };
+}
+
+const FINAL_TOPICS: ReadonlySet<string> = new Set(["result", "program-failed"]);
+
+/** Hands the order to the clock; again while that is busy with another. @returns the order's number. */
+async function hand(link: RackLink, what: { order: Order; deadline: number }): Promise<number> {
+  const { rack, bus, control } = link;
+  const { host, run, options } = what.order;
+  const program = { run, at: 0, service: false, options };
+  const size = encode(program).length, most = bus.maxPayload - ORDER_OVERHEAD_BYTES;
+  if (size > most) {
+    throw refusal("", {
+      found: `A rack that is up takes files of at most ${most} B: this is one of ${size} B`,
+      expected: "a smaller one (rack run SCENARIO --input FILE takes any size)",
+    });
+  }
+  for (;;) {
+    const status = await control.status();
+    if (status.finished) {
+      const ended = `${rack.id} has come to its end: nothing happens any more`;
+      throw new ExitError(ended, EXIT.unclear);
+    }
+    if (isDead(status, link, host)) {
+      throw new ExitError(`${host} has no power: rack start ${host}`, EXIT.failed);
+    }
+    const answer = await control.ask<{ readonly order: number }>("run", { host, program });
+    if ("ok" in answer) return answer.ok.order;
+    if (!answer.isBusy) throw refusal("", { found: `Cannot run: ${answer.refused}` });
+    if (performance.now() > what.deadline) {
+      throw new ExitError(`${host} was not given ${run}: ${answer.refused}`, EXIT.unclear);
+    }
+    await sleep(RESULT_AGAIN_MS);
+  }
+}
+
+/** What an order says besides the file. */
+const ORDER_OVERHEAD_BYTES = 128 * 1024;
+
+function isDead({ why }: ClockStatus, { rack }: RackLink, host: string): boolean {
+  const name = partitionOf(rack, host);
+  return why.some(({ partition, status }) => partition === name && status === "dead");
+}
+
+/** What the host has kept of the program's reports, if there is an end among them. */
+async function keptResult(
+  { rack, control }: RackLink,
+  of: { host: string; number: number },
+): Promise<Reported | undefined> {
+  const final = await control.final(partitionOf(rack, of.host)!, { attempts: 1 });
+  return final?.reports.map(({ topic, value }) => ({ topic, value: value as Result })).find(
+    ({ value }) => value?.["order"] === of.number,
+  );
+}
+
+function checked(of: Reported, order: Order): Result {
+  const { order: _, ...value } = of.value;
+  if (of.topic === "result" && value["status"] === "done") return value;
+  const why = value["error"] ?? value["message"];
+  const confirmed = typeof value["confirmedMessages"] === "number"
+    ? `; ${value["confirmedMessages"]} of ${value["messages"]} messages were confirmed`
+    : "";
+  const hint = /not-found/.test(String(why)) ? "; rack ls says what is there" : "";
+  throw new ExitError(
+    `${order.run} on ${order.host} failed: ${why}${confirmed}${hint}`,
+    EXIT.failed,
+  );
+}
+
+/** There is no result yet. @throws ExitError where there will be none. */
+async function explainSilence(
+  link: RackLink,
+  { host, run }: { host: string; run: string },
+): Promise<ClockStatus> {
+  const status = await link.control.status();
+  if (!isDead(status, link, host)) return status;
+  throw new ExitError(`${host} lost its power while ${run} was running on it`, EXIT.failed);
+}

@@ -1,0 +1,113 @@
+/** The virtual time of a rack that is up: stop it, step through it, let it go on. */
+import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
+import { formatTime, type Time } from "../../../fabric/base/time.ts";
+import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import type { ControlClient } from "./control.ts";
+
+/** What an order to the clock has led to. */
+export interface Driven {
+  readonly status: ClockStatus;
+  /** Why it is not what was asked for; absent where it is. */
+  readonly missed?: string;
+}
+
+/** Stops time; what is under way comes to the end of an instant. */
+export async function pause(control: ControlClient): Promise<Driven> {
+  await control.demand("pause", {}, { repeats: true });
+  return { status: await control.waitFor(isAtRest) };
+}
+
+/** Lets time go on, as fast as it can. */
+export async function resume(control: ControlClient): Promise<Driven> {
+  await control.demand("resume", {}, { repeats: true });
+  return { status: await control.status() };
+}
+
+/** Lets a span of time pass from the next event on, or so many instants at which something happens. */
+export async function step(
+  control: ControlClient,
+  of: { readonly spanPs: Time } | { readonly events: number },
+): Promise<Driven> {
+  let left = "events" in of ? of.events : 1;
+  const order = "spanPs" in of ? { ps: of.spanPs } : {};
+  let status = await pauseFirst(control);
+  while (left-- > 0 && status.next !== Infinity) {
+    await control.demand("step", order);
+    status = await control.waitFor((now) => isAtRest(now) && hasCome(now), { everyMs: 2 });
+  }
+  return { status };
+}
+
+/** A step is from where everything stands still. */
+async function pauseFirst(control: ControlClient): Promise<ClockStatus> {
+  const status = await control.status();
+  if (isAtRest(status) && (status.paused || hasCome(status))) return status;
+  return (await pause(control)).status;
+}
+
+/**
+ * Goes on to a time, or to a step of an operation (`S907`, `b-rnic:S907`).
+ * @param signal where it is aborted, the rack is paused before this rejects.
+ * @throws Refusal where the time is past.
+ */
+export async function until(
+  control: ControlClient,
+  to: { readonly time: Time } | { readonly step: string },
+  signal?: AbortSignal,
+): Promise<Driven> {
+  const { now } = await control.status();
+  if ("time" in to && to.time <= now) {
+    throw refusal("", {
+      found: `${formatTime(to.time)} is past`,
+      expected: `a time after ${formatTime(now)}`,
+    });
+  }
+  try {
+    return await ("time" in to
+      ? untilTime(control, to.time, signal)
+      : untilStep(control, to.step, signal));
+  } catch (error) {
+    if (signal?.aborted) await control.attempt("pause", {}, 1_000);
+    throw error;
+  }
+}
+
+async function untilTime(
+  control: ControlClient,
+  time: Time,
+  signal: AbortSignal | undefined,
+): Promise<Driven> {
+  await control.demand("resume", { until: time });
+  const options = signal === undefined ? {} : { signal };
+  return { status: await control.waitFor((now) => isAtRest(now) && hasCome(now), options) };
+}
+
+async function untilStep(
+  control: ControlClient,
+  step: string,
+  signal: AbortSignal | undefined,
+): Promise<Driven> {
+  await control.demand("resume", { stopOn: step });
+  const status = await control.waitFor(
+    (now) => isAtRest(now) && (now.paused || now.finished || now.next === Infinity),
+    signal === undefined ? {} : { signal },
+  );
+  if (status.paused) return { status };
+  await control.demand("resume", {});
+  return { status, missed: `Nothing more is to happen, and ${step} has not happened` };
+}
+
+/** @param psPerSecond virtual time per wall second; 0: as fast as it can. */
+export async function setPace(control: ControlClient, psPerSecond: number): Promise<Driven> {
+  await control.demand("pace", { psPerSecond }, { repeats: true });
+  return { status: await control.status() };
+}
+
+function isAtRest(status: ClockStatus): boolean {
+  return status.why.every((row) => row.status !== "running");
+}
+
+/** Everything before the limit has happened. */
+function hasCome(status: ClockStatus): boolean {
+  return status.next >= status.limit || status.next === Infinity || status.finished;
+}

@@ -1,0 +1,167 @@
+/** perftest's tests on the rack of a scenario. */
+import type { Packing } from "../../fabric/rack/build/topology.ts";
+import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import type { ProgramScenario, Scenario } from "../../fabric/rack/scenario/scenario.ts";
+import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
+import type { PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
+import { captureFiles, scopeFor, unusedLabel } from "../captures/captures.ts";
+import { leaveCaptures, makeRoomFor } from "../captures/leave_captures.ts";
+import { onlyOne, prepare, type Prepared, readScenario } from "./prepare.ts";
+import { createRunDirectory } from "./run_directory.ts";
+import { busFor, type RunManner } from "./run_scenario.ts";
+import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
+
+/** What the client is told; absent: as perftest assumes. */
+export interface PerftestOptions {
+  readonly size?: number;
+  readonly all?: true;
+  readonly iterations?: number;
+  readonly depth?: number;
+  readonly qps?: number;
+  readonly mtu?: number;
+  readonly memory: string;
+  readonly atomic: string;
+  readonly completion?: "interrupt";
+}
+
+export interface RunPerftestOptions extends RunManner {
+  readonly options: PerftestOptions;
+  readonly packing: Packing;
+  /** Client and server; default: the first host of the scenario, and the next. */
+  readonly from?: string;
+  readonly to?: string;
+  /** Default: on, where the scenario has both. */
+  readonly ddio?: "on" | "off";
+  readonly seed?: number;
+}
+
+export interface PerftestRun {
+  readonly scenario: string;
+  readonly seed: number;
+  readonly result: PerftestResult;
+  readonly outcome: Outcome;
+  /** Captures that were asked for, as paths. */
+  readonly captures: readonly string[];
+}
+
+/** Runs one test; the scenario's programs and faults are left out. @throws Refusal */
+export async function runPerftest(
+  test: PerftestName,
+  path: string,
+  options: RunPerftestOptions,
+): Promise<PerftestRun> {
+  const scenario = await readScenario(path);
+  const ends = endsOf(scenario, options);
+  const { packing, seed, ddio = isMixed(scenario) ? "on" : undefined } = options;
+  const prepared = onlyOne(
+    await prepare(path, {
+      packing,
+      ...(ddio !== undefined && { ddio }),
+      ...(seed !== undefined && { seed }),
+      programs: programsOf(ends, { test, ...options.options }),
+      faults: [],
+      linkFaults: "none",
+    }),
+    path,
+  );
+  // Of another test, or with other options, it is another capture: it has a name of its own.
+  const named = { ...prepared, label: `${test}, ${prepared.label}` };
+  const { outcome, captures } = await runOne(named, options);
+  const result = resultOf(outcome);
+  return { scenario: scenario.name, seed: prepared.plan.seed, result, outcome, captures };
+}
+
+function endsOf(
+  scenario: Scenario,
+  given: { readonly from?: string; readonly to?: string },
+): { from: string; to: string } {
+  const names = scenario.hosts.map(({ name }) => name);
+  for (const [option, name] of [["--from", given.from], ["--to", given.to]] as const) {
+    if (name !== undefined && !names.includes(name)) {
+      throw refusal(option, { found: `"${name}"`, expected: oneOf(names) });
+    }
+  }
+  const from = given.from ?? names.find((name) => name !== given.to)!;
+  const to = given.to ?? names.find((name) => name !== from);
+  if (to !== undefined && to !== from) return { from, to };
+  throw names.length < 2
+    ? refusal("", { found: `perftest needs two hosts: the scenario has ${names.join(", ")}` })
+    : refusal("", {
+      found: `--from and --to are both "${from}"`,
+      expected: `two of ${names.join(", ")}`,
+    });
+}
+
+function isMixed(scenario: Scenario): boolean {
+  return scenario.hosts.some(({ ddio }) => ddio === "both");
+}
+
+function programsOf(
+  ends: { readonly from: string; readonly to: string },
+  options: Readonly<Record<string, unknown>>,
+): ProgramScenario[] {
+  return [
+    { on: ends.to, run: "perftest-server", at: 0, options: {} },
+    { on: ends.from, run: "perftest", at: 0, options: { to: ends.to, ...options } },
+  ];
+}
+
+async function runOne(
+  prepared: Prepared,
+  options: RunPerftestOptions,
+): Promise<Pick<PerftestRun, "outcome" | "captures">> {
+  const { variant, base, plan, label } = prepared;
+  const { id, path } = await createRunDirectory(plan.scenario);
+  const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
+  await makeRoomFor(files);
+  const observe = scopeFor(files);
+  const { signal } = options;
+  let outcome: Outcome;
+  let captures: string[] = [];
+  try {
+    outcome = await runIn(prepared, options, {
+      run: id,
+      directory: path,
+      trace: false,
+      ...(observe && { observe }),
+      ...(signal && { signal }),
+      delayMsMax: 0,
+      onProgress: (_node, topic, value) => {
+        if (topic !== "progress") return;
+        options.onProgress?.("perftest", (value as { written: number }).written);
+      },
+    });
+  } finally {
+    if (observe !== undefined) options.onCapturing?.();
+    const unused = unusedLabel(label, files);
+    captures = await leaveCaptures([{ label: unused, plan, directory: path }], files, signal);
+  }
+  return { outcome, captures };
+}
+
+async function runIn(
+  prepared: Prepared,
+  options: RunPerftestOptions,
+  run: RunOptions,
+): Promise<Outcome> {
+  if (options.packing === "all") return await runSimulated(prepared, run);
+  const server = await busFor(run.directory, options);
+  try {
+    return await runProcesses(prepared, { ...run, address: server.address });
+  } finally {
+    await server.stop();
+  }
+}
+
+function resultOf(outcome: Outcome): PerftestResult {
+  const reports = outcome.finals.flatMap((final) => final.reports);
+  for (const { topic, value } of reports) {
+    const { program } = value as { program?: unknown };
+    if (topic === "result" && program === "perftest") return value as PerftestResult;
+  }
+  const failure = reports.find(({ topic }) => topic === "program-failed");
+  const why = failure === undefined
+    ? "it said nothing"
+    : String((failure.value as { message?: unknown }).message);
+  throw refusal("", { found: `perftest gave no result: ${why}` });
+}

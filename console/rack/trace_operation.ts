@@ -1,0 +1,151 @@
+/** One operation as a ladder: of a scenario that is run in this process, or of a run made with a trace. */
+import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import {
+  type Ladder,
+  ladderOf,
+  operationsOf,
+  readTrace,
+  type TraceLine,
+} from "../../fabric/trace/trace.ts";
+import { documentText } from "../../fabric/trace/trace_figures.ts";
+import { findRun } from "./live/racks.ts";
+import { lacksInput, onlyOne, prepare, type PrepareOptions } from "./prepare.ts";
+import { runSimulated } from "./run_variant.ts";
+
+/** Steps of operations, and the rack that they were taken from. */
+export interface Trace {
+  readonly lines: readonly TraceLine[];
+  readonly plan: RunFile["plan"];
+  /** The variant, or the run. */
+  readonly label: string;
+}
+
+/** What is written where neither the scenario nor the choices name a file. */
+export const TRACED_BYTES = 64 * 1024;
+
+/** Runs the one rack that a scenario and its choices stand for, and traces it. @throws Refusal */
+export async function traceScenario(scenario: string, options: PrepareOptions): Promise<Trace> {
+  const prepared = onlyOne(
+    await prepare(scenario, {
+      ...options,
+      change: (program) =>
+        lacksInput(program, options.input)
+          ? { ...program, options: { ...program.options, bytes: TRACED_BYTES } }
+          : program,
+    }),
+    scenario,
+  );
+  const lines: TraceLine[] = [];
+  const directory = await Deno.makeTempDir({ prefix: "rackmesh-trace-" });
+  try {
+    await runSimulated(prepared, {
+      run: "trace",
+      directory,
+      trace: true,
+      delayMsMax: 0,
+      onTrace: (time, node, step) => lines.push({ time, node, ...step }),
+    });
+  } finally {
+    await Deno.remove(directory, { recursive: true });
+  }
+  return { lines, plan: prepared.plan, label: prepared.label };
+}
+
+/** Which of a run's variants is meant. */
+export interface VariantChoice {
+  readonly method?: string;
+  readonly ddio?: string;
+}
+
+/** Reads what a run has left of its operations. @throws Refusal where that is nothing. */
+export async function traceOfRun(run: string, choice: VariantChoice): Promise<Trace> {
+  const { id, path } = await findRun(run);
+  const directory = variantOf({ id, path }, choice);
+  const file: RunFile = JSON.parse(await Deno.readTextFile(`${directory}/run.json`));
+  const lines: TraceLine[] = [];
+  for (const { name } of Deno.readDirSync(`${directory}/trace`)) {
+    const text = await Deno.readTextFile(`${directory}/trace/${name}`);
+    // The last line may be torn, where a process was killed.
+    for (const line of text.split("\n").slice(0, -1)) lines.push(JSON.parse(line));
+  }
+  if (lines.length === 0) {
+    throw refusal("", { found: `${id} has no trace`, expected: "one that was run with --trace" });
+  }
+  // Each device's lines stay as it wrote them: sorting is stable.
+  lines.sort((x, y) => x.time - y.time);
+  return { lines, plan: file.plan, label: directory.slice(path.length + 1) || id };
+}
+
+/** The directory of the variant that is meant: a run may have several. @throws Refusal */
+function variantOf(run: { id: string; path: string }, { method, ddio }: VariantChoice): string {
+  const names = [...Deno.readDirSync(run.path)].map(({ name }) => name).sort();
+  if (names.includes("run.json")) return run.path;
+  const variants = names.filter((name) => isFile(`${run.path}/${name}/run.json`));
+  const found = variants.filter((name) =>
+    (method === undefined || name.startsWith(method)) &&
+    (ddio === undefined || name.endsWith(`ddio_${ddio}`))
+  );
+  if (found.length === 1) return `${run.path}/${found[0]}`;
+  throw refusal("", {
+    found: `${run.id} has ${found.length} variants that fit: choose with --method and --ddio`,
+    expected: oneOf(variants),
+  });
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+/** An operation, and how many there are to choose from. */
+export interface TracedOperation {
+  readonly ladder: Ladder;
+  readonly count: number;
+}
+
+/**
+ * The ladder of one operation.
+ * @param which.index from 0 on, as they began. @param which.on whose operations; default: all hosts'.
+ * @throws Refusal where there is none.
+ */
+export function operationIn(
+  { lines, plan }: Trace,
+  { index, on }: { readonly index: number; readonly on?: string },
+): TracedOperation {
+  const hosts = plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
+  if (on !== undefined && !hosts.includes(on)) {
+    throw refusal("--on", { found: `"${on}"`, expected: oneOf(hosts) });
+  }
+  const traced = readTrace(lines, plan);
+  const all = operationsOf(traced).filter(({ node }) => (on ?? node) === node);
+  const operation = all[index];
+  if (operation !== undefined) return { ladder: ladderOf(traced, operation), count: all.length };
+  const by = on === undefined ? "" : ` of ${on}`;
+  throw all.length === 0
+    ? refusal("", { found: `Nothing${by} was traced that is an operation` })
+    : refusal("--operation", { found: `${index}: there are ${all.length}${by}, from 0 on` });
+}
+
+/** The ladder as a JSON document. */
+export function ladderDocument({ plan, label }: Trace, ladder: Ladder) {
+  const { operation, columns, rows, conclusion, figure } = ladder;
+  const { node, connection, number, startPs } = operation;
+  return {
+    scenario: plan.scenario,
+    seed: plan.seed,
+    variant: label,
+    operation: { node, connection, number, startPs },
+    figure: figure ?? null,
+    columns,
+    rows: rows.map((row) => ({
+      ...row,
+      sincePs: row.time - startPs,
+      document: documentText(row.step) ?? null,
+    })),
+    conclusion: { ...conclusion, sincePs: conclusion.time - startPs },
+  };
+}

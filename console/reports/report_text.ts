@@ -1,0 +1,45 @@
+/** The report on a run, for people. */
+import { formatTime } from "../../fabric/base/time.ts";
+import { countOf } from "../checks/finding.ts";
+import { congestionTable } from "./congestion_report.ts";
+import { deviceFaultTable } from "./device_fault_report.ts";
+import { faultTable } from "./fault_report.ts";
+import { programText } from "./program_report.ts";
+import { reportTable, type RunReport } from "./report.ts";
+import { verifiedTable } from "./verified_report.ts";
+
+/** What the programs did and what was done to them: tables, and a line for each that went wrong. */
+export function figuresText(report: RunReport): string[] {
+  const { methods, congestion, faults, deviceFaults, results } = report;
+  return [
+    ...(methods.length > 0 ? [reportTable(methods)] : []),
+    ...methods.filter(({ error }) => error !== null).map(
+      ({ error, method, ddio, confirmed, messages }) =>
+        `${method}, ddio ${ddio}: ${error}; ${confirmed} of ${messages} messages confirmed`,
+    ),
+    ...(congestion.length > 0 ? [congestionTable(congestion)] : []),
+    ...(faults.length > 0 ? [faultTable(faults)] : []),
+    ...(deviceFaults.length > 0 ? [deviceFaultTable(deviceFaults)] : []),
+    ...(methods.some(({ verified }) => verified !== undefined) ? [verifiedTable(methods)] : []),
+    ...programText(results),
+  ];
+}
+
+/** A line for each check. */
+export function checksText({ checks }: RunReport): string[] {
+  return checks.map(({ name, holds, detail, looked }) =>
+    `${holds ? "ok  " : "FAIL"} ${name}${holds ? lookedText(looked) : `: ${detail}`}`
+  );
+}
+
+/** How long it took, and of how many processes. */
+export function effortText({ virtualPs, wallMs, processes, events }: RunReport): string {
+  return `${formatTime(virtualPs)} of virtual time in ${(wallMs / 1_000).toFixed(2)} s, ` +
+    `${countOf(processes, "process", "processes")}, ${countOf(events, "event")}`;
+}
+
+/** How much a check has looked at: of one variant, or of the first and how many more. */
+function lookedText([first, ...more]: readonly string[]): string {
+  if (first === undefined) return "";
+  return more.length === 0 ? ` (${first})` : ` (${first}; ${countOf(more.length, "more variant")})`;
+}

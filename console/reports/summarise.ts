@@ -1,0 +1,77 @@
+/** From the variants of a scenario that were run to the report on them. */
+import { rackDigest } from "../../fabric/partition/digest.ts";
+import { isPutResult } from "../checks/survival.ts";
+import type { Outcome } from "../rack/run_variant.ts";
+import { congestionRows } from "./congestion_report.ts";
+import { deviceFaultRows } from "./device_fault_report.ts";
+import { faultRows } from "./fault_report.ts";
+import { checkProtocols } from "./protocol_checks.ts";
+import { type Ran, rowsOf, type RunReport } from "./report.ts";
+import { checksOf, type JudgedVariant } from "./run_checks.ts";
+
+/**
+ * Looks at a variant that has been run: its SCM files, and what the user's own protocols say of it.
+ * @param options.claims judge what methods claim as though it were promised.
+ */
+export async function judge<One extends Ran & Parameters<typeof checkProtocols>[0]>(
+  one: One,
+  outcome: Outcome,
+  { claims = false }: { readonly claims?: boolean } = {},
+): Promise<JudgedVariant> {
+  const { record } = outcome;
+  const protocols = record === undefined ? [] : await checkProtocols(one, record);
+  const judged = record && claims ? { record: { ...record, claims: true } } : {};
+  return { one, outcome: { ...outcome, ...judged }, rows: await rowsOf(one, outcome), protocols };
+}
+
+/** The report on a scenario's runs. */
+export function summarise(
+  of: {
+    readonly id: string;
+    readonly path: string;
+    readonly wallMs: number;
+    /** Whether a broker of the run's own counts among its processes. */
+    readonly nats: boolean;
+    /** Checks that have to be about something. */
+    readonly expect?: readonly string[];
+    readonly outcomes: readonly JudgedVariant[];
+  },
+): RunReport {
+  const { id, path, wallMs, outcomes, expect = [] } = of;
+  const { plan } = outcomes[0]!.one;
+  const methods = outcomes.flatMap(({ rows }) => rows);
+  const digests = outcomes.map(({ one, outcome }) => [one.label, outcome.digest] as const);
+  return {
+    run: id,
+    scenario: plan.scenario,
+    seed: plan.seed,
+    digest: digests.length === 1 ? digests[0]![1] : rackDigest(digests),
+    virtualPs: outcomes.reduce((sum, { outcome }) => sum + outcome.virtualPs, 0),
+    wallMs: Math.round(wallMs),
+    processes: Math.max(...outcomes.map(({ outcome }) => outcome.processes)) + (of.nats ? 1 : 0),
+    events: outcomes.reduce((sum, { outcome }) => sum + outcome.events, 0),
+    directory: path,
+    methods,
+    congestion: outcomes.flatMap(({ one, outcome }) => congestionRows(one.label, outcome)),
+    faults: outcomes.flatMap(({ one, outcome }) =>
+      faultRows(one.label, { plan: one.plan, finals: outcome.finals })
+    ),
+    deviceFaults: outcomes.flatMap(({ one, outcome }) =>
+      deviceFaultRows(one.label, { plan: one.plan, finals: outcome.finals })
+    ),
+    results: otherResults(outcomes),
+    checks: checksOf(outcomes, { expect }),
+  };
+}
+
+function otherResults(
+  outcomes: readonly { one: Ran; outcome: Outcome }[],
+): RunReport["results"] {
+  return outcomes.flatMap(({ one, outcome }) =>
+    outcome.finals.flatMap(({ reports }) =>
+      reports.filter(({ topic, value }) =>
+        topic === "program-failed" || (topic === "result" && !isPutResult(value))
+      ).map(({ node, value }) => ({ node, variant: one.label, value }))
+    )
+  );
+}

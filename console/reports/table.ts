@@ -1,0 +1,69 @@
+/** Tables for people. What a column is stands in one place, whatever is made of the rows. */
+import { formatTime, type Time } from "../../fabric/base/time.ts";
+
+/** A column of a table of `Row`s. */
+export interface Column<Row> {
+  readonly title: string;
+  /** Default: to the right where every cell looks like a number. */
+  readonly align?: "left" | "right";
+  /** What the column is about, as it is; undefined and null are an empty cell. */
+  readonly value: (row: Row) => string | number | null | undefined;
+  /** The value for people; default: as it is. */
+  readonly text?: (row: Row) => string;
+}
+
+/** The columns that there are: those that stand behind a condition may be missing. */
+export function columnsOf<Row>(
+  ...columns: readonly (Column<Row> | false)[]
+): readonly Column<Row>[] {
+  return columns.filter((column) => column !== false);
+}
+
+/** Of many operations, in ps. */
+export interface Latencies {
+  readonly median: Time;
+  readonly p99: Time;
+  readonly max: Time;
+}
+
+/** Three columns; empty in a row that has none. */
+export function latencyColumns<Row>(of: (row: Row) => Latencies | undefined): Column<Row>[] {
+  return (["median", "p99", "max"] as const).map((title) =>
+    timeColumn(title, (row) => of(row)?.[title])
+  );
+}
+
+/** A time with its unit; empty where there is none. */
+export function timeColumn<Row>(
+  title: string,
+  value: (row: Row) => Time | undefined,
+): Column<Row> {
+  const text = (row: Row) => {
+    const ps = value(row);
+    return ps === undefined ? "" : formatTime(ps);
+  };
+  return { title, value, text };
+}
+
+/** The cells of a row, as they are shown. */
+export function cellsOf<Row>(columns: readonly Column<Row>[], row: Row): string[] {
+  return columns.map(({ value, text }) => text === undefined ? `${value(row) ?? ""}` : text(row));
+}
+
+/** Titles, a rule and a line for each row, as columns as wide as their widest cell. */
+export function tableText<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
+  const cells = rows.map((row) => cellsOf(columns, row));
+  const layout = columns.map(({ title, align }, i) => {
+    const own = cells.map((row) => row[i]!);
+    const width = Math.max(title.length, ...own.map(({ length }) => length));
+    const isRight = align === undefined
+      ? own.every((cell) => /^[-\d.,]|^$/.test(cell))
+      : align === "right";
+    return { width, isRight };
+  });
+  const line = (row: readonly string[]) =>
+    layout.map(({ width, isRight }, i) => isRight ? row[i]!.padStart(width) : row[i]!.padEnd(width))
+      .join("  ").trimEnd();
+  const rule = layout.map(({ width }) => "-".repeat(width)).join("  ");
+  return [line(columns.map(({ title }) => title)), rule, ...cells.map(line)].join("\n");
+}

@@ -1,0 +1,33 @@
+/** Ctrl-C and `kill` of a command end what it has started, once. */
+import { say } from "./output.ts";
+
+const controller = new AbortController();
+let says = "";
+let signalled: Deno.Signal | undefined;
+
+/**
+ * A signal that is aborted when the command is interrupted; from here on, that does not end this process
+ * by itself. To be asked for before there is anything to take down.
+ * @param what is said then; that of the last call counts.
+ */
+export function onInterrupt(what: string): AbortSignal {
+  if (says === "") {
+    for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
+      Deno.addSignalListener(signal, () => interrupt(signal));
+    }
+  }
+  says = what;
+  return controller.signal;
+}
+
+function interrupt(signal: Deno.Signal): void {
+  if (signalled !== undefined) return;
+  signalled = signal;
+  say(`${signal}: ${says}`);
+  controller.abort();
+}
+
+/** The exit code of a command that was interrupted; undefined where it was not. */
+export function interruptedCode(): number | undefined {
+  return signalled === undefined ? undefined : signalled === "SIGINT" ? 130 : 143;
+}

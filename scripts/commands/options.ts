@@ -1,0 +1,127 @@
+/** Options that several commands take, and how their texts become values. */
+import type { Command } from "commander";
+import { parseTime, type Time } from "../../fabric/base/time.ts";
+import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
+import { parseSize } from "../../fabric/rack/plan/units.ts";
+import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import type { Packing } from "../../fabric/rack/build/topology.ts";
+import type { PrepareOptions } from "../../console/rack/prepare.ts";
+
+/** What every command on a rack takes. */
+export interface RunFlag {
+  readonly run?: string;
+}
+
+export function addRunOption(command: Command): Command {
+  return command.option("--run <id>", "which run, or how its name begins; else the one that is up");
+}
+
+/** What every command that takes a scenario takes. */
+export interface VariantFlags {
+  readonly input?: string;
+  readonly method?: string;
+  readonly ddio?: string;
+  readonly size?: string;
+  readonly depth?: string;
+  readonly seed?: string;
+}
+
+export function addVariantOptions(command: Command): Command {
+  return command
+    .option("--input <file>", "the file that `put` writes")
+    .option("--method <name>", `one of ${PUT_METHODS.join(", ")}; else as the scenario says`)
+    .option("--ddio <on|off>", "else as the scenario says")
+    .option("--size <bytes>", "bytes of a message, 64 to 1MiB")
+    .option("--depth <n>", "messages outstanding, 1 to 256")
+    .option("--seed <n>", "instead of the scenario's");
+}
+
+export const PCAP_HELP = "leave every frame at every port in this folder, for Wireshark";
+export const PERFETTO_HELP = "leave a picture of who was busy when, for ui.perfetto.dev";
+
+/** What stands on the command line of a scenario, checked. @throws Refusal */
+export function prepareOptions(flags: VariantFlags, packing: Packing): PrepareOptions {
+  const { input, method, ddio, seed } = flags;
+  if (ddio !== undefined && ddio !== "on" && ddio !== "off") {
+    throw refusal("--ddio", { found: `"${ddio}"`, expected: "on or off" });
+  }
+  return {
+    packing,
+    isTyped: true,
+    ...(input !== undefined && { input }),
+    ...(method !== undefined && { method: methodOf(method) }),
+    ...(ddio !== undefined && { ddio }),
+    ...sizesOf(flags),
+    ...(seed !== undefined && { seed: seedOf(seed) }),
+  };
+}
+
+/** @throws Refusal */
+export function seedOf(text: string): number {
+  return whole("--seed", text, { least: 0, most: Number.MAX_SAFE_INTEGER });
+}
+
+/** @throws Refusal */
+export function methodOf(name: string): MethodName {
+  return wordOf("--method", name, PUT_METHODS) as MethodName;
+}
+
+/** One of some words. @throws Refusal */
+export function wordOf<Word extends string>(
+  option: string,
+  text: string,
+  words: readonly Word[],
+): Word {
+  const word = words.find((each) => each === text);
+  if (word !== undefined) return word;
+  throw refusal(option, { found: `"${text}"`, expected: oneOf(words) });
+}
+
+/** Bytes of a message, and how many are outstanding. @throws Refusal */
+export function sizesOf(
+  { size, depth }: Pick<VariantFlags, "size" | "depth">,
+): { readonly size?: number; readonly depth?: number } {
+  const bytes = size === undefined ? undefined : parseSize(size) ?? NaN;
+  if (bytes !== undefined && !(bytes >= 64 && bytes <= 2 ** 20)) {
+    throw refusal("--size", {
+      found: `"${size}"`,
+      expected: "64 to 1MiB, such as 4096 or 4KiB",
+    });
+  }
+  return {
+    ...(bytes !== undefined && { size: bytes }),
+    ...(depth !== undefined && { depth: whole("--depth", depth, { least: 1, most: 256 }) }),
+  };
+}
+
+/** A whole number in a range. @throws Refusal */
+export function whole(
+  option: string,
+  text: string,
+  range: { readonly least: number; readonly most: number },
+): number {
+  const value = Number(text);
+  if (Number.isInteger(value) && value >= range.least && value <= range.most) return value;
+  const expected = `a whole number from ${range.least} to ${range.most}`;
+  throw refusal(option, { found: `"${text}"`, expected });
+}
+
+/** A virtual time. @throws Refusal */
+export function timeOf(
+  option: string,
+  text: string,
+  { least = 0, expected = "a time such as 40us or 2.5ms" }: {
+    readonly least?: Time;
+    readonly expected?: string;
+  } = {},
+): Time {
+  const time = parseTime(text);
+  if (time !== undefined && time >= least) return time;
+  throw refusal(option, { found: `"${text}"`, expected });
+}
+
+/** Those of the options that were given. */
+export function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+  const entries = Object.entries(options).filter(([, value]) => value !== undefined);
+  return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };
+}
