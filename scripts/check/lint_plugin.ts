@@ -4,7 +4,7 @@
  * and the style even. Which folder may import what is `check_layers.ts`.
  */
 import { nameUse } from "./lint_names.ts";
-import { isModel, isTest, pathInTree } from "./tree.ts";
+import { isModel, isShared, isTest, pathInTree } from "./tree.ts";
 
 interface GlobalBan {
   readonly names: readonly string[];
@@ -200,6 +200,68 @@ const noLocale: Deno.lint.Rule = {
   },
 };
 
+/** What of `Deno` is the terminal's, or the process's from its start to its end. */
+const TERMINAL: ReadonlySet<string> = new Set([
+  "addSignalListener",
+  "args",
+  "consoleSize",
+  "exit",
+  "exitCode",
+  "noColor",
+  "stderr",
+  "stdin",
+  "stdout",
+]);
+
+const TERMINAL_HINT = "return data, take a callback for progress and an AbortSignal for the end; " +
+  "scripts/commands/ prints, ends and reads options";
+
+const noPrint = banGlobals({
+  names: ["console", "alert", "confirm", "prompt"],
+  holdsIn: isShared,
+  problem: "prints, and the web page has no terminal",
+  hint: TERMINAL_HINT,
+});
+
+/** `Deno.exit`, `Deno.args` and their like, however they are taken out of `Deno`, and colours. */
+const noTerminal: Deno.lint.Rule = {
+  create(context) {
+    if (!isShared(pathInTree(context.filename))) return {};
+    function nameOf(key: Deno.lint.Node): string {
+      if (key.type === "Identifier") return key.name;
+      return key.type === "Literal" ? String(key.value) : "";
+    }
+    function check(key: Deno.lint.Node, node: Deno.lint.Node): void {
+      const name = nameOf(key);
+      if (!TERMINAL.has(name)) return;
+      const message = `\`Deno.${name}\` is the command's, and the web page has none`;
+      context.report({ node, message, hint: TERMINAL_HINT });
+    }
+    function checkText(node: Deno.lint.Node, text: string): void {
+      if (!text.includes("\x1b")) return;
+      const message = "a terminal's escape sequence, and the web page has no terminal";
+      context.report({ node, message, hint: TERMINAL_HINT });
+    }
+    return {
+      MemberExpression(node) {
+        const { object, property } = node;
+        if (object.type === "Identifier" && object.name === "Deno") check(property, node);
+      },
+      VariableDeclarator(node) {
+        if (node.init?.type !== "Identifier" || node.init.name !== "Deno") return;
+        if (node.id.type !== "ObjectPattern") return;
+        for (const property of node.id.properties) {
+          if (property.type === "Property") check(property.key, property);
+        }
+      },
+      Literal(node) {
+        if (typeof node.value === "string") checkText(node, node.value);
+      },
+      TemplateElement: (node) => checkText(node, node.cooked),
+    };
+  },
+};
+
 const noEnum: Deno.lint.Rule = {
   create(context) {
     return {
@@ -306,6 +368,8 @@ const plugin: Deno.lint.Plugin = {
     "no-promise": noPromise,
     "no-for-in": noForIn,
     "no-locale": noLocale,
+    "no-print": noPrint,
+    "no-terminal": noTerminal,
     "no-enum": noEnum,
     "no-barrel": noBarrel,
     "no-inheritance": noInheritance,

@@ -11,6 +11,7 @@ function rulesBroken(path: string, source: string): string[] {
 }
 
 const MODEL = "nodes/rnic/responder/responder.ts";
+const SHARED = "console/rack/live/power.ts";
 const MODEL_TEST = "nodes/rnic/responder_test.ts";
 
 /** Source that breaks one rule in a model, and nothing else. */
@@ -56,6 +57,21 @@ const BREACHES: readonly (readonly [rule: string, source: string])[] = [
   ["property-seed", "fc.check(fc.property(any, holds), given(7));"],
 ];
 
+/** Source that breaks one rule in what the command and the web page share. */
+const SHARED_BREACHES: readonly (readonly [rule: string, source: string])[] = [
+  ["no-print", "console.log(1);"],
+  ["no-print", 'export const name = prompt("name");'],
+  ["no-terminal", "Deno.exit(1);"],
+  ["no-terminal", "Deno.exitCode = 1;"],
+  ["no-terminal", "export const [scenario] = Deno.args;"],
+  ["no-terminal", 'export const words = Deno["args"];'],
+  ["no-terminal", "const { exit } = Deno; exit(1);"],
+  ["no-terminal", "Deno.stderr.writeSync(bytes);"],
+  ["no-terminal", 'Deno.addSignalListener("SIGINT", () => {});'],
+  ["no-terminal", 'export const red = "\\x1b[31m";'],
+  ["no-terminal", "export const red = (text: string) => `\\x1b[31m${text}`;"],
+];
+
 /** Source that a careless rule would refuse. */
 const INNOCENT: readonly string[] = [
   "fc.assert(fc.property(any, holds), seeded());",
@@ -74,7 +90,7 @@ const INNOCENT: readonly string[] = [
   "export const ceiling = Math.ceil(1.5) + Math.max(1, 2);",
   "export function* program() { yield 1; }",
   "for (const x of [1]) x;",
-  "export class ScenarioError extends Error {}",
+  "export class Refusal extends Error {}",
   'export { beforeEach, describe } from "node:test";',
   'export { a } from "./a.ts";\nexport const b = 1;',
   "process: for (;;) break process;",
@@ -87,15 +103,30 @@ describe("lint plugin", () => {
     }
   });
 
+  it("refuses what prints, ends or reads options in what command and web page share", () => {
+    for (const [rule, source] of SHARED_BREACHES) {
+      assert.deepEqual(rulesBroken(SHARED, source), [rule], source);
+      for (
+        const entry of ["console/rack/supervise.ts", "console/server/main.ts", "scripts/rack.ts"]
+      ) {
+        assert.deepEqual(rulesBroken(entry, source), [], entry);
+      }
+    }
+    const innocent = "const args = []; run.exit(); Deno.readTextFileSync(run.args); await f(args);";
+    assert.deepEqual(rulesBroken(SHARED, innocent), []);
+  });
+
   it("has a breach for every rule", () => {
-    const tried = new Set(BREACHES.map(([rule]) => rule));
+    const tried = new Set([...BREACHES, ...SHARED_BREACHES].map(([rule]) => rule));
     assert.deepEqual([...tried].sort(), Object.keys(plugin.rules).sort());
   });
 
   it("names a replacement in every message", () => {
-    for (const [, source] of BREACHES) {
-      for (const found of Deno.lint.runPlugin(plugin, `${ROOT}/${MODEL}`, source)) {
-        assert.match(found.hint ?? "", /\w{3}/, source);
+    for (const [path, breaches] of [[MODEL, BREACHES], [SHARED, SHARED_BREACHES]] as const) {
+      for (const [, source] of breaches) {
+        for (const found of Deno.lint.runPlugin(plugin, `${ROOT}/${path}`, source)) {
+          assert.match(found.hint ?? "", /\w{3}/, source);
+        }
       }
     }
   });
@@ -118,7 +149,7 @@ describe("lint plugin", () => {
       "nodes/main.ts",
       "nodes/host/main.ts",
       "nodes/host/store/scm_file.ts",
-      "console/server/app.ts",
+      "console/server/main.ts",
       "scripts/rack.ts",
     ];
     for (const path of worldFiles) assert.deepEqual(rulesBroken(path, source), [], path);

@@ -28,6 +28,14 @@ export function touchesWorld(path: string): boolean {
   return WORLD_FILES.some((pattern) => pattern.test(path));
 }
 
+/** The files of console/ that are processes of their own: these alone are started with arguments, and end. */
+const CONSOLE_ENTRIES = /^console\/(rack\/supervise|(.+\/)?main)\.ts$/;
+
+/** True for what the command and the web page share: it returns data, and has no terminal. */
+export function isShared(path: string): boolean {
+  return path.startsWith("console/") && !CONSOLE_ENTRIES.test(path) && !isTest(path);
+}
+
 /** True for tests, the suites that two implementations share, and helpers of tests. */
 export function isTest(path: string): boolean {
   return path.startsWith("tests/") || /_(test|contract|testing)\.ts$/.test(path);
