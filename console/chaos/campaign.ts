@@ -4,6 +4,7 @@
  */
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { VariantChoices } from "../../fabric/rack/scenario/variants.ts";
+import { optionWords, quoted } from "../base/command_line.ts";
 import { type Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../rack/supervisor.ts";
 import { draftText, drawRound, fieldOf, prepareRound, type RoundDraft } from "./draw.ts";
@@ -184,17 +185,11 @@ async function replayCommand(
 ): Promise<string> {
   const faults = `${directory}/faults.jsonl`;
   const isRecorded = await Deno.stat(faults).then(() => true, () => false);
-  const said = Object.entries(choices).filter(([, value]) => value !== undefined);
   const words = [
-    ...said.flatMap(([option, value]) => [`--${option}`, String(value)]),
-    ...["--seed", String(seed), "--pack", "all"],
-    ...(isRecorded ? ["--faults", faults] : []),
+    ...optionWords({ ...choices, seed, pack: "all" }),
+    ...(isRecorded ? optionWords({ faults }) : []),
   ];
-  return `rack run ${[scenario, ...words].map(quoted).join(" ")}`;
-}
-
-function quoted(word: string): string {
-  return /^[\w./:=-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+  return `rack run ${[quoted(scenario), ...words].join(" ")}`;
 }
 
 /** How racks fare undisturbed, each kind once: it hardly depends on the seed. */

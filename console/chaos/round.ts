@@ -10,7 +10,7 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { readSettled } from "../../nodes/files.ts";
 import { checkAll } from "../checks/all.ts";
 import type { RunRecord } from "../checks/run_record.ts";
-import { readFaultLines, type ReplayedFaults } from "../rack/fault_lines.ts";
+import { recordedIn, type ReplayedFaults } from "../rack/fault_lines.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import { checkProtocols } from "../reports/protocol_checks.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "../rack/run_variant.ts";
@@ -64,7 +64,7 @@ export async function runRound(draft: RoundDraft, options: RoundOptions): Promis
     const rest = { findings, untold: ran.untold, replay: "none", fired: [] } as const;
     return { ...common, ...rest, wallMs: wallMs() };
   }
-  const faults = await recordedIn(options.directory);
+  const faults = recordedIn(options.directory);
   const { outcome } = ran;
   const evidence = evidenceOf({ ...ran, outcome, record: recordOf(outcome), faults });
   const broken = await brokenPromises(prepared, evidence.record);
@@ -229,14 +229,6 @@ async function brokenPromises(prepared: Prepared, record: RunRecord): Promise<Ch
 function recordOf({ record }: Outcome): RunRecord {
   assert(record !== undefined, "A round is run with what checkers look at");
   return record;
-}
-
-const NOTHING: ReplayedFaults = { faults: [], writebacks: [], linkFaults: [] };
-
-async function recordedIn(directory: string): Promise<ReplayedFaults> {
-  const path = `${directory}/faults.jsonl`;
-  const isThere = await Deno.stat(path).then(() => true, () => false);
-  return isThere ? await readFaultLines(path) : NOTHING;
 }
 
 /** Replays a round in this process; what it is to show is its digest, and what checkers found. */

@@ -9,9 +9,9 @@ import type { PrepareOptions } from "./prepare.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { RecordedLinkFault } from "../../fabric/clock/record.ts";
 
-export type ReplayedFaults =
-  & Required<Pick<PrepareOptions, "faults" | "writebacks">>
-  & Pick<PrepareOptions, "linkFaults">;
+export interface ReplayedFaults extends Required<Pick<PrepareOptions, "faults" | "writebacks">> {
+  readonly linkFaults: readonly LinkFaultPlan[];
+}
 
 const instant = z.int().nonnegative();
 const nodes = z.array(z.string());
@@ -36,6 +36,17 @@ const lineSchema = z.discriminatedUnion("action", [
 /** @throws Refusal naming the file or the line, where it is none. */
 export async function readFaultLines(path: string): Promise<ReplayedFaults> {
   return faultsIn(await textOf(path), path);
+}
+
+/** What the timekeeper of a run has written down; nothing where it has not. */
+export function recordedIn(directory: string): ReplayedFaults {
+  const path = `${directory}/faults.jsonl`;
+  try {
+    return faultsIn(Deno.readTextFileSync(path), path);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return faultsIn("", path);
+    throw error;
+  }
 }
 
 /** @param path the file's name, for messages. @throws Refusal naming the line, where it is none. */

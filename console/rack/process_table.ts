@@ -3,6 +3,7 @@
  * looked at, and ended where the supervisor is gone. A process identifier is trusted only if what runs
  * under it was started for that very directory.
  */
+import { sleep } from "../../fabric/bus/wall_time.ts";
 
 /** One process of a rack, the supervisor and the broker included. */
 export interface ProcessEntry {
@@ -90,7 +91,7 @@ export async function endProcesses(
   let left = pids;
   while (left.length > 0) {
     if (Date.now() >= deadline) { for (const pid of left) signalProcess(directory, pid); }
-    await new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS));
+    await sleep(LOOK_AGAIN_MS);
     left = left.filter((pid) => isProcessOf(directory, pid));
   }
   return pids.length;

@@ -9,7 +9,7 @@ import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import { WireLedger } from "../checks/wire_ledger.ts";
-import { faultsIn } from "./fault_lines.ts";
+import { recordedIn } from "./fault_lines.ts";
 import { heldFor, survivedView } from "./survived.ts";
 import { livesOf } from "../checks/lives.ts";
 
@@ -84,8 +84,7 @@ export function recordOfProcesses(
 ): RunRecord {
   const { plan: planned, directory, partitions, events, hasWire } = ended;
   const { faults, linkFaults } = recordedIn(directory);
-  const ordered = linkFaults === undefined || linkFaults === "none" ? [] : linkFaults;
-  const all = [...planned.linkFaults ?? [], ...ordered];
+  const all = [...planned.linkFaults ?? [], ...linkFaults];
   const plan = { ...planned, ...(all.length > 0 && { linkFaults: all }) };
   const lives = livesOf(plan, [...faults, ...ownFaults(plan, partitions)]);
   const wire = new WireLedger(plan, lives);
@@ -108,17 +107,6 @@ function commonOf(
     reports,
     scm: (host) => survivedView(directory, host, { held: heldFor(host, reports) }),
   };
-}
-
-/** What the timekeeper wrote down of power and cables. */
-function recordedIn(directory: string) {
-  const path = `${directory}/faults.jsonl`;
-  try {
-    return faultsIn(Deno.readTextFileSync(path), path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return faultsIn("", path);
-    throw error;
-  }
 }
 
 /** Power failures that a process carries out on its own nodes, of which the timekeeper writes nothing. */

@@ -1,5 +1,6 @@
 /** Runs one rack to its end: as processes over the bus, or in this process (`--pack all`). */
 import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { teeOf, widestOf } from "../../fabric/capture/tee.ts";
 import { busPatienceMs, type FinalReply } from "../../fabric/rack/build/run_file.ts";
@@ -223,7 +224,7 @@ async function runWithin(
   while (simulator.next < until) {
     simulator.run(simulator.next + SLICE_PS);
     if (performance.now() < turnAt) continue;
-    await new Promise((resolve) => setTimeout(resolve, 0));
+    await sleep(0);
     signal?.throwIfAborted();
     turnAt = performance.now() + TURN_MS;
     if (turnAt < deadline) continue;

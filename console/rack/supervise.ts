@@ -8,6 +8,7 @@
  *     ended.json        why it ended, unless it was told to
  */
 import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
 import { busAddressFrom, EXIT, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import { type NatsServer, startNatsServer } from "./nats_server.ts";
 import { type ProcessEntry, writeProcesses } from "./process_table.ts";
@@ -91,7 +92,7 @@ async function keepBroker(
     if (isEnding) return;
     options.log("nats-server has ended");
     options.list();
-    await new Promise((resolve) => setTimeout(resolve, BROKER_PAUSE_MS));
+    await sleep(BROKER_PAUSE_MS);
     if (isEnding) return;
     await server.restart();
     options.log(`nats-server is back, pid ${server.pid}`);

@@ -5,6 +5,7 @@
  */
 import type { Bus, Subscription } from "../../fabric/bus/bus.ts";
 import { decode, encode } from "../../fabric/bus/codec.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import {
@@ -62,6 +63,7 @@ interface Slot {
 
 const TIMEKEEPER = "timekeeper";
 const FINAL_ATTEMPTS = 5;
+const DEATH_AGAIN_MS = 100;
 const GRACE_MS = 3_000;
 
 /** A process of the rack ended in a way that no power failure is: the run cannot go on. */
@@ -300,7 +302,7 @@ export class Supervisor {
     while (!this.#down && !this.#hasFinished) {
       const answer = await this.control.attempt("death", { partition, instance });
       if (answer !== undefined && "ok" in answer && answer.ok["settled"] === true) return;
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await sleep(DEATH_AGAIN_MS);
     }
   }
 

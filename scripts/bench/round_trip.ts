@@ -1,4 +1,5 @@
 /** The measure for hops: how long a request and its answer take between two processes over the bus. */
+import { sleep } from "../../fabric/bus/wall_time.ts";
 import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { subjectOf } from "../../fabric/bus/subjects.ts";
 import { busEnvironment } from "../../fabric/rack/build/run_file.ts";
@@ -47,7 +48,7 @@ async function untilAnswered(ask: () => Promise<unknown>): Promise<void> {
       await ask();
       return;
     } catch {
-      await new Promise((resolve) => setTimeout(resolve, 50));
+      await sleep(50);
     }
   }
   throw new Error("The echo process does not answer");

@@ -1,23 +1,11 @@
 /** `rack explore`: the power fails at every instant, and somebody looks at what is left. */
 import type { Command } from "commander";
-import { createRunDirectory } from "../../console/rack/run_directory.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { parseTime, type Time } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
-import { fileName } from "../../console/captures/captures.ts";
-import { faultLines } from "../../console/explore/counterexample.ts";
-import { explore } from "../../console/explore/explore.ts";
-import { preparedRack } from "../../console/explore/prepared_rack.ts";
-import { type Explored, exploredText } from "../../console/explore/report.ts";
-import {
-  type Cut,
-  EXPLORE_DEFAULTS,
-  type ExploredRack,
-  type ExploreOptions,
-  type Verdict,
-} from "../../console/explore/types.ts";
-import { lacksInput, prepare, type Prepared, readScenario } from "../../console/rack/prepare.ts";
+import { type ExploredScenario, exploreScenario } from "../../console/explore/explore_scenario.ts";
+import { exploredText } from "../../console/explore/report.ts";
+import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
 import { addVariantOptions, prepareOptions, type VariantFlags, whole } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
@@ -35,9 +23,6 @@ interface ExploreFlags extends VariantFlags {
   readonly claims?: boolean;
   readonly matrix?: boolean;
 }
-
-/** What is written where neither the scenario nor the command line has something: four messages. */
-const MADE_UP_BYTES = 16 * 1024;
 
 export function addExplore(program: Command): void {
   addVariantOptions(program.command("explore [scenario]"))
@@ -118,47 +103,18 @@ async function run(
   flags: ExploreFlags,
   stop: { readonly isWanted: () => boolean },
 ): Promise<number> {
-  const options = { ...optionsOf(flags), stopped: stop.isWanted };
-  const place = await placeOf(scenario, flags);
-  const input = flags.input ?? place.input;
-  const prepared = await prepare(scenario, {
-    ...prepareOptions({ ...flags, ...(input !== undefined && { input }) }, "all"),
-  });
-  const host = typeof options.cut === "object" ? options.cut.host : undefined;
-  checkHost(prepared, host);
   const progress = new Progress({ quiet: flags.json === true });
-  const all: Explored[] = [];
-  const unchecked: string[] = [];
-  for (const [i, one] of prepared.entries()) {
-    if (stop.isWanted()) break;
-    const rack = await preparedRack(one);
-    const tell = (share: number, points: number) =>
-      progress.tell(`${one.label}: ${points} crash points`, (i + share) / prepared.length);
-    const verdict = await exploreOne(rack, options, tell);
-    if (verdict.verdict === "unchecked") unchecked.push(one.label);
-    const command = await leave(verdict, { scenario, flags, input, one, place });
-    all.push({ label: one.label, verdict, command });
-  }
-  progress.clear();
-  if (all.every(({ command }) => command === null)) await place.remove();
-  if (flags.json) print(JSON.stringify(documentOf(prepared, all)));
-  else print(exploredText(all));
+  const explored = await exploreScenario(scenario, {
+    prepare: prepareOptions(flags, "all"),
+    explore: { ...optionsOf(flags), stopped: stop.isWanted },
+    onProgress: (title, share) => progress.tell(title, share),
+  }).finally(() => progress.clear());
+  if (flags.json) print(JSON.stringify(documentOf(explored)));
+  else print(exploredText(explored.explored));
+  const unchecked = explored.explored.filter(({ verdict }) => verdict.verdict === "unchecked")
+    .map(({ label }) => label);
   if (unchecked.length > 0) say(uncheckedText(unchecked, { claims: flags.claims === true }));
-  return exitCode(all.map(({ verdict }) => verdict), prepared.length);
-}
-
-async function exploreOne(
-  rack: ExploredRack,
-  options: ExploreOptions,
-  tell: (share: number, crashPoints: number) => void,
-): Promise<Verdict> {
-  const steps = explore(rack, options);
-  tell(0, 0);
-  for (;;) {
-    const next = await steps.next();
-    if (next.done) return next.value;
-    tell(next.value.share, next.value.crashPoints);
-  }
+  return exitCode(explored);
 }
 
 function uncheckedText(
@@ -171,19 +127,14 @@ function uncheckedText(
   } would say what has to hold`;
 }
 
-function exitCode(verdicts: readonly Verdict[], wanted: number): number {
-  if (verdicts.some(({ verdict }) => verdict === "unsafe" || verdict === "failed")) {
-    return EXIT.failed;
-  }
-  const isWhole = verdicts.length === wanted &&
-    verdicts.every(({ verdict }) => verdict === "safe");
-  return isWhole ? EXIT.done : EXIT.unclear;
+function exitCode({ explored, isWhole }: ExploredScenario): number {
+  const verdicts = explored.map(({ verdict }) => verdict.verdict);
+  if (verdicts.includes("unsafe") || verdicts.includes("failed")) return EXIT.failed;
+  return isWhole && verdicts.every((verdict) => verdict === "safe") ? EXIT.done : EXIT.unclear;
 }
 
-function documentOf(prepared: readonly Prepared[], all: readonly Explored[]) {
-  const { scenario, seed } = prepared[0]!.plan;
-  const runs = all.map(({ label, verdict, command }, i) => {
-    const { method, ddio } = prepared[i]!.variant;
+function documentOf({ scenario, seed, explored }: ExploredScenario) {
+  const runs = explored.map(({ label, verdict, command, variant: { method, ddio } }) => {
     return { variant: label, method, ddio, ...verdict, command };
   });
   return { scenario, seed, runs };
@@ -227,13 +178,6 @@ function cutOf(text: string): Cut {
   return text === "each" || text === "all" ? text : { host: text };
 }
 
-function checkHost(prepared: readonly Prepared[], host: string | undefined): void {
-  const hosts = prepared[0]!.plan.nodes.filter(({ kind }) => kind === "host")
-    .map(({ name }) => name);
-  if (host === undefined || hosts.includes(host)) return;
-  throw refusal("--cut", { found: `"${host}"`, expected: `${hosts.join(", ")}, each or all` });
-}
-
 /** Ctrl-C ends with what is known by then; a second one, at once. */
 function stopOnInterrupt() {
   let signals = 0;
@@ -243,73 +187,4 @@ function stopOnInterrupt() {
   };
   for (const signal of ["SIGINT", "SIGTERM"] as const) Deno.addSignalListener(signal, listen);
   return { isWanted: () => signals > 0 };
-}
-
-/** Where counterexamples are left, and an input where one is lacking. */
-interface Place {
-  readonly input: string | undefined;
-  /** The directory; made when it is first asked for. */
-  readonly path: () => Promise<string>;
-  readonly remove: () => Promise<void>;
-}
-
-async function placeOf(scenario: string, flags: ExploreFlags): Promise<Place> {
-  const { name, programs } = await readScenario(scenario);
-  let made: string | undefined;
-  const path = async () => made ??= (await createRunDirectory(name)).path;
-  const remove = async () => {
-    if (made !== undefined) await Deno.remove(made, { recursive: true });
-  };
-  if (!programs.some((program) => lacksInput(program, flags.input))) {
-    return { input: undefined, path, remove };
-  }
-  const input = `${await path()}/made-up.bin`;
-  await Deno.writeFile(input, madeUpBytes(MADE_UP_BYTES, "made-up"));
-  return { input, path, remove };
-}
-
-/** Leaves a counterexample's faults. @returns the command that replays it. */
-async function leave(
-  { counterexample }: Verdict,
-  of: {
-    readonly scenario: string;
-    readonly flags: ExploreFlags;
-    readonly input: string | undefined;
-    readonly one: Prepared;
-    readonly place: Place;
-  },
-): Promise<string | null> {
-  if (counterexample === null) return null;
-  const { scenario, flags, input, one, place } = of;
-  const path = `${await place.path()}/${fileName(one.label)}.jsonl`;
-  await Deno.writeTextFile(path, faultLines(counterexample).map((line) => `${line}\n`).join(""));
-  const { method, ddio } = one.variant;
-  const said = {
-    input,
-    method: flags.method ?? (one.label === one.variant.name ? undefined : method),
-    ddio: flags.ddio ?? (one.label === one.variant.name ? undefined : ddio),
-    size: flags.size,
-    depth: flags.depth,
-    seed: flags.seed,
-  };
-  const words = Object.entries(said).flatMap(([name, value]) =>
-    value === undefined || value === null ? [] : [`--${name}`, quoted(value)]
-  );
-  if (flags.claims) words.push("--claims");
-  const { atPs, isReplayable } = counterexample;
-  if (isReplayable) words.push("--pack", "all", "--faults", quoted(path));
-  else words.push(...askedAgain(flags), "--from", `${atPs}ps`, "--until", `${atPs + 1}ps`);
-  return [`rack ${isReplayable ? "run" : "explore"}`, quoted(scenario), ...words].join(" ");
-}
-
-/** What else was asked for, so that the same choices are made at the instant. */
-function askedAgain({ cut, cuts, choices, tear }: ExploreFlags): string[] {
-  const assumed: Readonly<Record<string, number>> = EXPLORE_DEFAULTS;
-  return Object.entries({ cut, cuts, choices, tear }).flatMap(([name, value]) =>
-    value === undefined || value === `${assumed[name]}` ? [] : [`--${name}`, value]
-  );
-}
-
-function quoted(word: string): string {
-  return /^[\w./:=+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

@@ -1,4 +1,5 @@
 /** `rack explore --matrix`: which promise holds where, of every method on every kind of responder. */
+import { sleep } from "../../fabric/bus/wall_time.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import {
   exploreMatrix,
@@ -21,7 +22,7 @@ export async function exploreTheMatrix(
     cells.push(next.value);
     progress.tell(`${method}, ${update}: ${cells.length} cells`, cells.length / places.length);
     // A signal has its turn here.
-    await new Promise((resolve) => setTimeout(resolve, 0));
+    await sleep(0);
     if (how.isStopped()) break;
   }
   progress.clear();

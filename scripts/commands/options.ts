@@ -4,7 +4,7 @@ import { parseTime, type Time } from "../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
-import type { Packing } from "../../fabric/rack/build/topology.ts";
+import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
 import type { PrepareOptions } from "../../console/rack/prepare.ts";
 
 /** What every command on a rack takes. */
@@ -34,6 +34,23 @@ export function addVariantOptions(command: Command): Command {
     .option("--size <bytes>", "bytes of a message, 64 to 1MiB")
     .option("--depth <n>", "messages outstanding, 1 to 256")
     .option("--seed <n>", "instead of the scenario's");
+}
+
+/** What every command that runs a scenario takes besides. */
+export interface RackFlags extends VariantFlags {
+  readonly pack: string;
+  readonly nats?: string;
+  readonly trace?: boolean;
+  readonly pcap?: string;
+  readonly perfetto?: string;
+  readonly json?: boolean;
+}
+
+/** How a rack is to be run, checked. @throws Refusal */
+export function mannerOf(flags: RackFlags) {
+  const { nats, pcap, perfetto, trace = false } = flags;
+  const prepare = prepareOptions(flags, wordOf("--pack", flags.pack, PACKINGS));
+  return { prepare, trace, ...given({ nats, pcap, perfetto }) };
 }
 
 export const PCAP_HELP = "leave every frame at every port in this folder, for Wireshark";

@@ -11,22 +11,15 @@ import { onInterrupt } from "./interrupt.ts";
 import {
   addVariantOptions,
   given,
+  mannerOf,
   PCAP_HELP,
   PERFETTO_HELP,
-  prepareOptions,
-  type VariantFlags,
+  type RackFlags,
   whole,
-  wordOf,
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface RunFlags extends VariantFlags {
-  readonly pack: string;
-  readonly nats?: string;
-  readonly json?: boolean;
-  readonly trace?: boolean;
-  readonly pcap?: string;
-  readonly perfetto?: string;
+interface RunFlags extends RackFlags {
   readonly delay: string;
   readonly faults?: string;
   readonly claims?: boolean;
@@ -58,17 +51,14 @@ export function addRun(program: Command): void {
 }
 
 async function run(scenario: string, flags: RunFlags): Promise<number> {
-  const packing = wordOf("--pack", flags.pack, PACKINGS);
-  const { nats, pcap, perfetto, faults: faultsFile } = flags;
-  const quiet = flags.json === true;
+  const manner = mannerOf(flags);
+  const { faults: faultsFile, claims, json: quiet = false } = flags;
   const progress = new Progress({ quiet });
   const report = await runScenario(scenario, {
-    prepare: prepareOptions(flags, packing),
-    ...given({ nats, pcap, perfetto, faultsFile }),
-    trace: flags.trace === true,
-    claims: flags.claims === true,
+    ...manner,
+    ...given({ faultsFile, claims }),
     delayMsMax: whole("--delay", flags.delay, { least: 0, most: 1_000 }),
-    signal: onInterrupt(packing === "all" ? "ending the run" : "taking the rack down"),
+    signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onStart: ({ seed, id }) => {
       if (!quiet) say(`seed ${seed}, run ${id}`);
     },
@@ -79,7 +69,7 @@ async function run(scenario: string, flags: RunFlags): Promise<number> {
     },
     onCapturing: () => void onInterrupt("leaving the captures"),
   }).finally(() => progress.clear());
-  if (flags.json) print(JSON.stringify(report, plainly));
+  if (quiet) print(JSON.stringify(report, plainly));
   else for (const text of reportText(report, flags)) print(text);
   return report.checks.every(({ holds }) => holds) ? EXIT.done : EXIT.failed;
 }

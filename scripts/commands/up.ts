@@ -9,23 +9,15 @@ import { readProcesses } from "../../console/rack/process_table.ts";
 import { onInterrupt } from "./interrupt.ts";
 import {
   addVariantOptions,
-  given,
+  mannerOf,
   PCAP_HELP,
   PERFETTO_HELP,
-  prepareOptions,
-  type VariantFlags,
-  wordOf,
+  type RackFlags,
 } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
-interface UpFlags extends VariantFlags {
-  readonly pack: string;
-  readonly nats?: string;
-  readonly trace?: boolean;
-  readonly pcap?: string;
-  readonly perfetto?: string;
+interface UpFlags extends RackFlags {
   readonly showCredentials?: boolean;
-  readonly json?: boolean;
 }
 
 export function addUp(program: Command): void {
@@ -53,14 +45,11 @@ Example:
 }
 
 async function up(scenario: string, flags: UpFlags): Promise<number> {
-  const packing = wordOf("--pack", flags.pack, PACKINGS);
-  const { nats, pcap, perfetto } = flags;
+  const manner = mannerOf(flags);
   const quiet = flags.json === true;
   const progress = new Progress({ quiet });
   const rack = await bringUp(scenario, {
-    prepare: prepareOptions(flags, packing),
-    ...given({ nats, pcap, perfetto }),
-    trace: flags.trace === true,
+    ...manner,
     signal: onInterrupt("taking the rack down"),
     onLeftOut: (hosts) => {
       if (quiet) return;

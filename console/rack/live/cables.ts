@@ -1,9 +1,9 @@
 /** Cables of a rack that is up: lets them do wrong, and tells what they have done. */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
-import type { LinkFaultPlan, LinkFaultRequest } from "../../../fabric/rack/plan/link_plan.ts";
+import type { LinkFaultRequest } from "../../../fabric/rack/plan/link_plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { type FaultRow, faultRows } from "../../reports/fault_report.ts";
-import { linkFaultsIn } from "../fault_lines.ts";
+import { recordedIn } from "../fault_lines.ts";
 import type { Answer } from "./control.ts";
 import type { RackLink } from "./racks.ts";
 
@@ -48,20 +48,10 @@ export async function linkFaultsOf({ rack, control }: RackLink): Promise<FaultRo
   const finals = await Promise.all(
     partitions.map(({ name }) => control.final(name, { attempts: FINAL_ATTEMPTS })),
   );
-  const linkFaults = [...plan.linkFaults ?? [], ...orderedFaults(directory)];
+  const linkFaults = [...plan.linkFaults ?? [], ...recordedIn(directory).linkFaults];
   return faultRows(plan.scenario, {
     plan: { ...plan, linkFaults },
     // A device without power has no counts.
     finals: finals.filter((final) => final !== undefined),
   });
-}
-
-function orderedFaults(directory: string): LinkFaultPlan[] {
-  try {
-    const lines = Deno.readTextFileSync(`${directory}/faults.jsonl`).split("\n").slice(0, -1);
-    return linkFaultsIn(lines);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
 }
