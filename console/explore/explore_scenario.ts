@@ -1,5 +1,6 @@
 /** Explores a scenario, each of its variants, and leaves what replays the counterexamples. */
 import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { importPrograms } from "../../nodes/files.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { fileName } from "../captures/captures.ts";
@@ -13,7 +14,6 @@ import {
 import { createRunDirectory } from "../rack/run_directory.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
-import { preparedRack } from "./prepared_rack.ts";
 import type { Explored } from "./report.ts";
 import type { Cut, ExploredRack, ExploreOptions, Verdict } from "./types.ts";
 import { EXPLORE_DEFAULTS } from "./types.ts";
@@ -53,7 +53,7 @@ export async function exploreScenario(
   const explored: ExploredVariant[] = [];
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
-    const rack = await preparedRack(one);
+    const rack = await rackOf(one);
     const tell = (share: number, points: number) =>
       onProgress?.(`${one.label}: ${points} crash points`, (i + share) / prepared.length);
     const verdict = await exploreOne(rack, options.explore, tell);
@@ -64,6 +64,26 @@ export async function exploreScenario(
   const { plan } = prepared[0]!;
   const isWhole = explored.length === prepared.length;
   return { scenario: plan.scenario, seed: plan.seed, explored, isWhole };
+}
+
+/** From a prepared scenario to a rack that can be run again and again. @throws Refusal where a file cannot be read, or is no program. */
+async function rackOf(prepared: Prepared): Promise<ExploredRack> {
+  const { plan } = prepared;
+  const inputs: Record<string, Record<string, Uint8Array>> = {};
+  for (const [host, files] of Object.entries(prepared.inputs)) {
+    const read: Record<string, Uint8Array> = {};
+    for (const [name, path] of Object.entries(files)) read[name] = await readInput(path);
+    inputs[host] = read;
+  }
+  return { plan, inputs, ...await importPrograms(prepared) };
+}
+
+async function readInput(path: string): Promise<Uint8Array> {
+  try {
+    return await Deno.readFile(path);
+  } catch (cause) {
+    throw refusal("", { found: `Cannot read ${path}: ${(cause as Error).message}`, cause });
+  }
 }
 
 async function exploreOne(

@@ -133,7 +133,7 @@ describe("a command line that would be passed over", () => {
     await refused(["explore", "--matrix", "--cuts", "2"], /--cuts and --matrix stand together/);
     await refused(
       ["explore", TWO_QUEUES, "--from", "2us", "--until", "1us"],
-      /--from 2us is not before --until 1us/,
+      /--from is "2us": expected a time before --until 1us/,
     );
     await refused(["trace", TWO_QUEUES, "--on", "c"], /--on is "c": expected one of a, b/);
   });
