@@ -138,6 +138,7 @@ export async function runSimulated(
 ): Promise<Outcome> {
   const began = performance.now();
   const { run, directory, trace, observe, delayMsMax } = options;
+  options.signal?.throwIfAborted();
   const { plan } = prepared;
   const runFile = runFileOf(prepared, {
     run,

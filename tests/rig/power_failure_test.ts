@@ -119,6 +119,40 @@ describe("Power failure of real processes", () => {
     }
   }
 
+  it("an order to kill a device is carried out once for its token, and refused without power", async () => {
+    const answers: unknown[] = [];
+    let isHit = false;
+    const run: RunOf = {
+      ...PAIR,
+      method: "persist-opcode",
+      ddio: "on",
+      midway: {
+        share: 0.4,
+        act: async (rack, { directory }) => {
+          const kill = (node: string, token: string) =>
+            rack.control.ask("kill", { node, token }, { repeats: true });
+          answers.push(await kill("b", "once"));
+          await isRecorded(1, { rack, directory });
+          answers.push(await kill("b", "twice"), await kill("zz", "other"));
+          assert.ok(rack.startPartition("b"));
+          await isRecorded(2, { rack, directory });
+          // Its answer may have been lost: the process that came after must not be hit.
+          answers.push(await kill("b", "once"));
+          isHit = !rack.processes().some(({ name, alive }) => name === "b" && alive);
+        },
+      },
+    };
+    const ran = await bench.run(run);
+    assert.deepEqual(answers, [
+      { ok: { killed: ["b"] } },
+      { refused: "it has no power" },
+      { refused: "there is no device zz" },
+      { ok: { killed: ["b"] } },
+    ]);
+    assert.ok(!isHit);
+    assert.deepEqual(lifeLine(ran), ["b died", "b started"]);
+  });
+
   it("P-05, P-41: killed and started again: SCM as it was", async () => {
     let copy = "";
     const run: RunOf = {

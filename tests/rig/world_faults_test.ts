@@ -274,8 +274,19 @@ const NONSENSE: readonly Uint8Array[] = [
 /** Each of them to every kind of subject of a run, and to one that is no rack's. */
 function* nonsense(run: string): Generator<readonly [subject: string, payload: Uint8Array]> {
   const nodes = ["a", "a-rnic", "b", "b-rnic", "tor", "zz"];
-  const verbs = ["status", "pause", "resume", "step", "pace", "death", "start", "run", "fault"];
-  const control = [...verbs, "order", "finished", "stalled", "final-b", "boot", "nonsense"];
+  const verbs = [
+    "status",
+    "pause",
+    "resume",
+    "step",
+    "pace",
+    "death",
+    "start",
+    "run",
+    "fault",
+    "faults",
+  ];
+  const control = [...verbs, "order", "finished", "stalled", "final-b", "boot", "kill", "nonsense"];
   const subjects = [
     ...nodes.flatMap((node) =>
       (["grant", "report", "join", "alive"] as const).map((kind) => `clock.${kind}.${node}`)
