@@ -1,20 +1,18 @@
 /** `rack link`: lets cables of a rack that is up do wrong, at an instant of virtual time. */
 import type { Command } from "commander";
-import { parseTarget, targetName } from "../../fabric/rack/plan/cable_names.ts";
-import { linkFaultSchema } from "../../fabric/rack/scenario/fault_schema.ts";
-import { readLinkFault } from "../../fabric/rack/build/link_faults.ts";
+import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import {
   IMPAIRMENTS,
   type LinkFaultPlan,
   type LinkFaultRequest,
 } from "../../fabric/rack/plan/link_plan.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { refusal, showFound } from "../../fabric/rack/plan/problem.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { faultTable } from "../../console/reports/fault_report.ts";
-import { linkFaultsOf, orderLinkFault } from "../../console/rack/live/cables.ts";
+import { linkFaultRequest, linkFaultsOf, orderLinkFault } from "../../console/rack/live/cables.ts";
 import { type RackUp, withRack } from "../../console/rack/live/racks.ts";
-import { addRunOption, type RunFlag, timeOf } from "./options.ts";
+import { addRunOption, given, type RunFlag, timeOf } from "./options.ts";
 import { tell } from "./output.ts";
 
 interface LinkFlags extends RunFlag {
@@ -125,60 +123,35 @@ interface Order {
   readonly flags: LinkFlags;
 }
 
-async function order(given: Order): Promise<number> {
-  const { action, target, flags } = given;
+async function order(wanted: Order): Promise<number> {
+  const { action, target, flags } = wanted;
   await withRack(flags.run, async ({ rack, control }) => {
-    const request = requestOf(rack, given);
+    const request = requestOf(rack, wanted);
     const ask = (verb: string, body: unknown) => control.ask(verb, body, { repeats: true });
     const answer = (await orderLinkFault(ask, request))!;
     if ("refused" in answer) throw refusal("", { found: `Cannot ${action}: ${answer.refused}` });
     const { at, fault } = answer.ok;
     const name = targetName(rack.file.plan, request);
-    const what = action === "heal" || action === "cut" ? action : `${action} ${given.value}`;
+    const what = action === "heal" || action === "cut" ? action : `${action} ${wanted.value}`;
     const text = `${target}: ${what} from ${formatTime(at)} on`;
     tell(flags, { fault, action, target: name, atPs: at }, text);
   });
   return EXIT.done;
 }
 
-/** Checks what stands on the command line as a scenario would be. @throws Refusal */
-function requestOf({ file }: RackUp, given: Order): LinkFaultRequest {
-  const { target, action, flags } = given;
-  const found = parseTarget(file.plan, target);
-  if ("expected" in found) {
-    throw refusal("The target", { found: showFound(target), expected: found.expected });
-  }
-  const at = laterOf("--at", flags.at);
-  const when = at === undefined ? {} : { at };
-  if (action === "cut" || action === "heal") return { action, ...found, ...when };
-  const forPs = laterOf("--for", flags.for);
-  if (forPs !== undefined && flags.until !== undefined) {
-    throw refusal("", { found: "--for and --until stand together", expected: "one of them" });
-  }
-  const { target: _, at: __, ...terms } = termsFrom(given);
-  return { ...terms, ...found, ...when, ...(forPs !== undefined && { forPs }) };
-}
-
-function termsFrom({ target, action, value, flags }: Order) {
+/** What stands on the command line, as a scenario would say it. @throws Refusal */
+function requestOf({ file }: RackUp, order: Order): LinkFaultRequest {
+  const { target, action, value, flags } = order;
   const { until, share, count, nth, only, jitter, by, hold, past } = flags;
   const whole = (text: string | undefined) => text === undefined ? undefined : Number(text);
-  const given = { until, share, count: whole(count), nth: whole(nth), only, jitter, hold, past };
-  const said = Object.entries({ ...given, by: whole(by) }).filter(([, each]) => each !== undefined);
-  // It begins when it is ordered, so it is bounded in time.
-  const section = { link: target, from: 0, [action]: value, ...Object.fromEntries(said) };
-  const parsed = linkFaultSchema.safeParse(section);
-  if (!parsed.success) {
-    const { path, message } = parsed.error.issues[0]!;
-    const [key] = path;
-    const name = key === action ? `The ${action}` : `--${String(key)}`;
-    const found = showFound((section as Record<string, unknown>)[String(key)]);
-    throw refusal(name, { found, expected: message });
-  }
-  const fault = readLinkFault(parsed.data);
-  if ("found" in fault) {
-    throw refusal("", { found: `Found ${fault.found}`, expected: fault.expected });
-  }
-  return fault;
+  const numbers = { count: whole(count), nth: whole(nth), by: whole(by) };
+  const at = laterOf("--at", flags.at), forPs = laterOf("--for", flags.for);
+  return linkFaultRequest(file.plan, {
+    target,
+    action,
+    terms: given({ [action]: value, until, share, only, jitter, hold, past, ...numbers }),
+    ...given({ at, forPs }),
+  });
 }
 
 function laterOf(option: string, text: string | undefined): Time | undefined {
