@@ -12,7 +12,7 @@ import { print, say } from "./output.ts";
 interface ChaosFlags extends VariantFlags {
   readonly for: string;
   readonly rounds?: string;
-  readonly from: string;
+  readonly from?: string;
   readonly pack?: string;
   readonly json?: boolean;
 }
@@ -22,7 +22,7 @@ export function addChaos(program: Command): void {
     .description("kill, pause and cut what a rack consists of, round after round, and judge it")
     .option("--for <time>", "begin no round after so long (90s, 10m, 2h)", "1m")
     .option("--rounds <n>", "at most so many rounds")
-    .option("--from <n>", "begin with this round: to try one again", "0")
+    .option("--from <n>", "begin with this round: to try one again")
     .option("--pack <how>", "nodes to processes: node or machine; else each in turn")
     .option("--json", "one JSON document on stdout")
     .addHelpText(
@@ -52,7 +52,7 @@ async function chaos(scenario: string, flags: ChaosFlags): Promise<number> {
     forMs: wallTime("--for", flags.for),
     ...(rounds !== undefined &&
       { rounds: whole("--rounds", rounds, { least: 1, most: 1_000_000 }) }),
-    from: whole("--from", flags.from, { least: 0, most: Number.MAX_SAFE_INTEGER }),
+    from: whole("--from", flags.from ?? "0", { least: 0, most: Number.MAX_SAFE_INTEGER }),
     fixed,
     ...packingOf(flags.pack),
     signal: onInterrupt("taking the rack down"),

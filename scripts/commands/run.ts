@@ -20,7 +20,7 @@ import {
 import { print, Progress, say } from "./output.ts";
 
 interface RunFlags extends RackFlags {
-  readonly delay: string;
+  readonly delay?: string;
   readonly faults?: string;
   readonly claims?: boolean;
 }
@@ -33,11 +33,7 @@ export function addRun(program: Command): void {
     .option("--trace", "keep every step of every operation in the run's directory")
     .option("--pcap <dir>", PCAP_HELP)
     .option("--perfetto <file>", PERFETTO_HELP)
-    .option(
-      "--delay <ms>",
-      "let every process wait up to so long before each span (for tests)",
-      "0",
-    )
+    .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
     .option("--claims", "judge what methods claim as though it were promised")
     .option("--json", "one JSON document on stdout")
@@ -57,7 +53,7 @@ async function run(scenario: string, flags: RunFlags): Promise<number> {
   const report = await runScenario(scenario, {
     ...manner,
     ...given({ faultsFile, claims }),
-    delayMsMax: whole("--delay", flags.delay, { least: 0, most: 1_000 }),
+    delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
     onStart: ({ seed, id }) => {
       if (!quiet) say(`seed ${seed}, run ${id}`);
