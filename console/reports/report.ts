@@ -2,58 +2,19 @@
 import type { DurableWrite } from "../../fabric/node.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
-import { firstLoss, isIntact, isPutResult, type Loss, type PutResult } from "../checks/survival.ts";
+import { firstLoss, isIntact, isPutResult, type PutResult } from "../checks/survival.ts";
 import { countVerified } from "../checks/verified.ts";
 import { withReceived } from "../checks/received.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
-import {
-  type Column,
-  columnsOf,
-  type Latencies,
-  latencyColumns,
-  tableText,
-  timeColumn,
-} from "./table.ts";
+import { type Column, columnsOf, latencyColumns, tableText, timeColumn } from "./table.ts";
 import type { DeviceFaultRow } from "./device_fault_report.ts";
 import type { FaultRow } from "./fault_report.ts";
 import type { CongestionRow } from "./congestion_report.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import type { Outcome } from "../rack/run_variant.ts";
 import { heldFor, readSurvived, survivedView } from "../rack/survived.ts";
-import { figuresOf, type VerifiedFigures } from "./verified_report.ts";
-
-/** One `put` of one variant. Times in ps, per message where the name says so. */
-export interface MethodRow {
-  readonly method: string;
-  readonly ddio: "on" | "off" | "mixed";
-  readonly from: string;
-  readonly to: string;
-  readonly messages: number;
-  /** Messages whose last completion promised persistence. */
-  readonly confirmed: number;
-  readonly promises: boolean;
-  readonly requestsPerMessage: number;
-  /** Both directions, from the first message's post to the last completion. */
-  readonly packetsPerMessage: number;
-  readonly bytesPerMessage: number;
-  readonly latencyPs: Latencies;
-  readonly throughputBps: number;
-  /** Work of the program on each side between first post and last completion, spinning apart. */
-  readonly cpuPs: { readonly requester: Time; readonly responder: Time };
-  /**
-   * Bytes that the responder's SCM medium is written, in blocks of 256 B, for each byte of SCM that its
-   * controller was given since power-on; null where it is dead, or was given none.
-   */
-  readonly scmAmplification: number | null;
-  /** Whether the SCM file holds the whole file when the power is gone. */
-  readonly intact: boolean;
-  /** P-41: the first byte reported persisted that is not there. */
-  readonly loss: Loss | null;
-  /** V-10: of a method that has its writes checked. */
-  readonly verified?: VerifiedFigures;
-  readonly error: string | null;
-  readonly digest: string;
-}
+import { figuresOf } from "./verified_report.ts";
+import type { MethodRow } from "./method_row.ts";
 
 /** A run of a scenario: what `--json` prints. */
 export interface RunReport {

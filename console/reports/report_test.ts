@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { type MethodRow, reportTable } from "./report.ts";
+import { reportTable } from "./report.ts";
+import type { MethodRow } from "./method_row.ts";
 
 const ROW: MethodRow = {
   method: "write-read",

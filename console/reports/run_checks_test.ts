@@ -6,9 +6,9 @@ import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { CHECKERS } from "../checks/all.ts";
 import { fill, imageOf, noted, recordOf } from "../checks/record_testing.ts";
 import type { RunRecord } from "../checks/run_record.ts";
-import type { MethodRow } from "./report.ts";
 import { checksOf } from "./run_checks.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import type { MethodRow } from "./method_row.ts";
 
 const SURVIVES = "survives-what-was-reported", ENDS = "programs-run-through";
 

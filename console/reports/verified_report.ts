@@ -8,21 +8,7 @@ import type { VerifiedCounts } from "../checks/verified.ts";
 import { type Column, columnsOf, tableText } from "./table.ts";
 import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
-import type { MethodRow } from "./report.ts";
-
-/** What a run says of a `put` that had its writes checked. */
-export interface VerifiedFigures extends VerifiedCounts {
-  /**
-   * Bits that were turned over in cards, and on cables past the ICRC, while the `put` ran: null where there
-   * were several, as nobody can tell whose data it was. Broken cells are not counted.
-   */
-  readonly injected: number | null;
-  /**
-   * V-05: what its skipped read-backs would have taken longer by the mean of those of the same card that
-   * were done, in ps; null where there is no such mean, 0 where nothing was skipped.
-   */
-  readonly savedPs: Time | null;
-}
+import type { MethodRow, VerifiedFigures } from "./method_row.ts";
 
 interface Ended {
   readonly plan: RackPlan;

@@ -11,7 +11,7 @@ import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
 import { explore, exploreAll } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS, type ExploreProgress } from "../../console/explore/types.ts";
-import { ownRack, putRack, rackOf, afterCut } from "./explored_rack.ts";
+import { afterCut, ownRack, putRack, rackOf } from "./explored_rack.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 const WORD = Uint8Array.of(1, 0, 0, 0, 0, 0, 0, 0);

@@ -12,11 +12,12 @@ import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RecordedFault } from "../../fabric/clock/record.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../../console/rack/prepare.ts";
-import { type MethodRow, rowsOf } from "../../console/reports/report.ts";
+import { rowsOf } from "../../console/reports/report.ts";
 import { type Outcome, runProcesses, runSimulated } from "../../console/rack/run_variant.ts";
 import { isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { removeUnlessKept } from "./leavings.ts";
 import { assertSound } from "./sound.ts";
+import type { MethodRow } from "../../console/reports/method_row.ts";
 
 /** What is done to a rack when `put` has written `share` of its messages. */
 export interface Midway {

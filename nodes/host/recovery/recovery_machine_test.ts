@@ -106,37 +106,40 @@ describe("a recovery on a cold machine", () => {
       at: fc.integer({ min: 0, max: 500 }),
       length: fc.integer({ min: 1, max: 150 }),
     });
-    fc.assert(fc.property(fc.array(anyStep, { maxLength: 20 }), (steps) => {
-      const told = new Uint8Array(SCM_BYTES);
-      const dirty = new Map<number, Uint8Array>();
-      let last = 0;
-      const log: MemoryLog = {
-        durable(at, offset, bytes) {
-          assert.ok(at >= last, "times never fall");
-          last = at;
-          told.set(bytes, offset);
-        },
-        dirty: (_at, line, bytes) => void dirty.set(line, bytes.slice()),
-        clean: (_at, line) => void dirty.delete(line),
-      };
-      const { bytes, cold } = machine("adr", log);
-      const boot = new ColdBoot(cold);
-      boot.recover(function* ({ cpu }) {
-        for (const [i, { kind, at, length }] of steps.entries()) {
-          const data = new Uint8Array(length).fill(i + 1);
-          if (kind === "store") cpu.store(cpu.scm.address + at, data);
-          else if (kind === "ntStore") yield* cpu.ntStore(cpu.scm.address + at, data);
-          else yield* cpu.flush(cpu.scm.address + at, length);
-        }
-      }, {});
-      assert.deepEqual(told, bytes, "what is persistent");
-      const seen = told.slice();
-      for (const [line, data] of dirty) seen.set(data, line);
-      assert.deepEqual(
-        new Uint8Array(boot.read(0, 1024)),
-        seen.subarray(0, 1024),
-        "what cores see",
-      );
-    }), seeded());
+    fc.assert(
+      fc.property(fc.array(anyStep, { maxLength: 20 }), (steps) => {
+        const told = new Uint8Array(SCM_BYTES);
+        const dirty = new Map<number, Uint8Array>();
+        let last = 0;
+        const log: MemoryLog = {
+          durable(at, offset, bytes) {
+            assert.ok(at >= last, "times never fall");
+            last = at;
+            told.set(bytes, offset);
+          },
+          dirty: (_at, line, bytes) => void dirty.set(line, bytes.slice()),
+          clean: (_at, line) => void dirty.delete(line),
+        };
+        const { bytes, cold } = machine("adr", log);
+        const boot = new ColdBoot(cold);
+        boot.recover(function* ({ cpu }) {
+          for (const [i, { kind, at, length }] of steps.entries()) {
+            const data = new Uint8Array(length).fill(i + 1);
+            if (kind === "store") cpu.store(cpu.scm.address + at, data);
+            else if (kind === "ntStore") yield* cpu.ntStore(cpu.scm.address + at, data);
+            else yield* cpu.flush(cpu.scm.address + at, length);
+          }
+        }, {});
+        assert.deepEqual(told, bytes, "what is persistent");
+        const seen = told.slice();
+        for (const [line, data] of dirty) seen.set(data, line);
+        assert.deepEqual(
+          new Uint8Array(boot.read(0, 1024)),
+          seen.subarray(0, 1024),
+          "what cores see",
+        );
+      }),
+      seeded(),
+    );
   });
 });
