@@ -65,7 +65,6 @@ const REMOTE: ReadonlySet<WqeOpcode> = new Set(
     "write-verify",
   ],
 );
-const ATOMIC: ReadonlySet<WqeOpcode> = new Set(["compare-swap", "fetch-add"]);
 
 /** One scatter/gather element: local virtual address, length in bytes, local key. */
 export interface Sge {
@@ -143,16 +142,135 @@ export interface SendWqe {
   readonly inline?: Uint8Array<ArrayBuffer>;
 }
 
+const CONTROL_BYTES = 16;
 const FLAG_FENCE = 0x80, FLAG_SIGNALED = 0x08, FLAG_SOLICITED = 0x02, FLAG_UD = 0x01;
 const INLINE_BIT = 0x8000_0000;
 /** Second byte of a verify segment. */
 const VERIFY_PERSIST = 1, VERIFY_HAS_CRC = 2;
 
+/** The operands that a segment between the control segment and the data carries. */
+type Operands = Pick<SendWqe, "ud" | "remote" | "atomic" | "flush" | "verify" | "bind">;
+
+/** All that is known of a segment; `read` is undefined of bytes that no sender of ours can mean. */
+interface SegmentRow<Value> {
+  readonly bytes: number;
+  readonly carriedBy: (opcode: WqeOpcode, isDatagram: boolean) => boolean;
+  readonly read: (view: DataView, at: number) => Value | undefined;
+  readonly write: (view: DataView, at: number, value: Value) => void;
+}
+
+/** THE table of segments: one row each, in the order in which they lie. */
+const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Operands[Name]>> } = {
+  ud: {
+    bytes: 16,
+    carriedBy: (_opcode, isDatagram) => isDatagram,
+    read: (view, at) => ({
+      qKey: view.getUint32(at),
+      qpn: view.getUint32(at + 4),
+      address: view.getUint32(at + 8),
+      trafficClass: view.getUint8(at + 12),
+      hopLimit: view.getUint8(at + 13),
+      udpSourcePort: view.getUint16(at + 14),
+    }),
+    write: (view, at, ud) => {
+      view.setUint32(at, ud.qKey);
+      view.setUint32(at + 4, ud.qpn);
+      view.setUint32(at + 8, ud.address);
+      view.setUint8(at + 12, ud.trafficClass);
+      view.setUint8(at + 13, ud.hopLimit);
+      view.setUint16(at + 14, ud.udpSourcePort);
+    },
+  },
+  remote: {
+    bytes: 16,
+    carriedBy: (opcode) => REMOTE.has(opcode),
+    read: (view, at) => ({ va: view.getBigUint64(at), rkey: view.getUint32(at + 8) }),
+    write: (view, at, { va, rkey }) => {
+      view.setBigUint64(at, va);
+      view.setUint32(at + 8, rkey);
+    },
+  },
+  atomic: {
+    bytes: 16,
+    carriedBy: (opcode) => opcode === "compare-swap" || opcode === "fetch-add",
+    read: (view, at) => ({ swapAdd: view.getBigUint64(at), compare: view.getBigUint64(at + 8) }),
+    write: (view, at, { swapAdd, compare }) => {
+      view.setBigUint64(at, swapAdd);
+      view.setBigUint64(at + 8, compare);
+    },
+  },
+  flush: {
+    bytes: 16,
+    carriedBy: (opcode) => opcode === "flush",
+    read: (view, at) => {
+      const word = view.getUint32(at);
+      return { select: (word >>> 4) & 3, placement: word & 0xf, length: view.getUint32(at + 4) };
+    },
+    write: (view, at, { select, placement, length }) => {
+      view.setUint32(at, (select << 4) | placement);
+      view.setUint32(at + 4, length);
+    },
+  },
+  verify: {
+    bytes: 16,
+    carriedBy: (opcode) => opcode === "write-verify",
+    // A level that is not known: the requester cannot ask for it.
+    read: (view, at) => {
+      const level = VERIFY_LEVELS[view.getUint8(at)];
+      if (level === undefined) return undefined;
+      const flags = view.getUint8(at + 1);
+      const persist = (flags & VERIFY_PERSIST) !== 0;
+      const hasCrc = (flags & VERIFY_HAS_CRC) !== 0;
+      return hasCrc ? { level, persist, crc: view.getUint32(at + 4) } : { level, persist };
+    },
+    write: (view, at, { level, persist, crc }) => {
+      const hasCrc = crc === undefined ? 0 : VERIFY_HAS_CRC;
+      view.setUint8(at, VERIFY_LEVELS.indexOf(level));
+      view.setUint8(at + 1, (persist ? VERIFY_PERSIST : 0) | hasCrc);
+      view.setUint32(at + 4, crc ?? 0);
+    },
+  },
+  bind: {
+    bytes: 32,
+    carriedBy: (opcode) => opcode === "bind-mw",
+    read: (view, at) => ({
+      va: view.getBigUint64(at),
+      length: Number(view.getBigUint64(at + 8)),
+      rkey: view.getUint32(at + 16),
+      lkey: view.getUint32(at + 20),
+      access: view.getUint32(at + 24),
+    }),
+    write: (view, at, { va, length, rkey, lkey, access }) => {
+      view.setBigUint64(at, va);
+      view.setBigUint64(at + 8, BigInt(length));
+      view.setUint32(at + 16, rkey);
+      view.setUint32(at + 20, lkey);
+      view.setUint32(at + 24, access);
+    },
+  },
+};
+
+type Segment = readonly [name: keyof Operands, row: SegmentRow<Operands[keyof Operands]>];
+const ROWS = Object.entries(SEGMENTS) as unknown as readonly Segment[];
+
+/** The segments of each opcode, of a connected queue pair and of a datagram: looked up once a WQE. */
+const SEGMENTS_OF = new Map(
+  (Object.keys(WQE_OPCODES) as WqeOpcode[]).map((opcode) => {
+    const listOf = (isDatagram: boolean) =>
+      ROWS.filter(([, row]) => row.carriedBy(opcode, isDatagram));
+    return [opcode, { connected: listOf(false), datagram: listOf(true) }];
+  }),
+);
+
+function segmentsOf(opcode: WqeOpcode, flags: number): readonly Segment[] {
+  return SEGMENTS_OF.get(opcode)![(flags & FLAG_UD) === 0 ? "connected" : "datagram"];
+}
+
 /** Units that the WQE takes. */
 export function wqeUnits(wqe: SendWqe): number {
-  const bytes = 16 + (wqe.ud ? 16 : 0) + (wqe.remote ? 16 : 0) + (wqe.atomic ? 16 : 0) +
-    (wqe.flush ? 16 : 0) + (wqe.verify ? 16 : 0) + (wqe.bind ? 32 : 0) +
-    (wqe.inline === undefined ? 16 * wqe.sges.length : 4 + wqe.inline.length);
+  let bytes = CONTROL_BYTES;
+  for (const [name, row] of ROWS) if (wqe[name] !== undefined) bytes += row.bytes;
+  bytes += wqe.inline === undefined ? 16 * wqe.sges.length : 4 + wqe.inline.length;
   return Math.max(1, Math.ceil(bytes / WQE_UNIT_BYTES));
 }
 
@@ -165,8 +283,8 @@ export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
   const bytes = allocate(units * WQE_UNIT_BYTES);
   const view = viewOf(bytes);
   view.setUint32(0, ((wqe.index & 0xffff) << 8) | WQE_OPCODES[wqe.opcode]);
-  const segments = wqe.inline === undefined ? wqe.sges.length : 0;
-  view.setUint32(4, (wqe.qpn << 8) | segments);
+  const sges = wqe.inline === undefined ? wqe.sges.length : 0;
+  view.setUint32(4, (wqe.qpn << 8) | sges);
   view.setUint8(
     11,
     (wqe.fence ? FLAG_FENCE : 0) | (wqe.signaled ? FLAG_SIGNALED : 0) |
@@ -174,42 +292,12 @@ export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
       (wqe.ud ? FLAG_UD : 0),
   );
   view.setUint32(12, wqe.immediate);
-  let at = 16;
-  if (wqe.ud !== undefined) {
-    view.setUint32(at, wqe.ud.qKey);
-    view.setUint32(at + 4, wqe.ud.qpn);
-    view.setUint32(at + 8, wqe.ud.address);
-    view.setUint8(at + 12, wqe.ud.trafficClass);
-    view.setUint8(at + 13, wqe.ud.hopLimit);
-    view.setUint16(at + 14, wqe.ud.udpSourcePort);
-    at += 16;
-  }
-  if (wqe.remote !== undefined) {
-    view.setBigUint64(at, wqe.remote.va);
-    view.setUint32(at + 8, wqe.remote.rkey);
-    at += 16;
-  }
-  if (wqe.atomic !== undefined) {
-    view.setBigUint64(at, wqe.atomic.swapAdd);
-    view.setBigUint64(at + 8, wqe.atomic.compare);
-    at += 16;
-  }
-  if (wqe.flush !== undefined) {
-    view.setUint32(at, (wqe.flush.select << 4) | wqe.flush.placement);
-    view.setUint32(at + 4, wqe.flush.length);
-    at += 16;
-  }
-  if (wqe.verify !== undefined) {
-    writeVerify(view, at, wqe.verify);
-    at += 16;
-  }
-  if (wqe.bind !== undefined) {
-    view.setBigUint64(at, wqe.bind.va);
-    view.setBigUint64(at + 8, BigInt(wqe.bind.length));
-    view.setUint32(at + 16, wqe.bind.rkey);
-    view.setUint32(at + 20, wqe.bind.lkey);
-    view.setUint32(at + 24, wqe.bind.access);
-    at += 32;
+  let at = CONTROL_BYTES;
+  for (const [name, row] of ROWS) {
+    const operands = wqe[name];
+    if (operands === undefined) continue;
+    row.write(view, at, operands);
+    at += row.bytes;
   }
   if (wqe.inline !== undefined) {
     view.setUint32(at, (wqe.inline.length | INLINE_BIT) >>> 0);
@@ -231,16 +319,13 @@ export function unitsOfWqe(firstUnit: Uint8Array): number | undefined {
 function unitsIn(view: DataView): number | undefined {
   const opcode = OPCODE_NAMES.get(view.getUint8(3));
   if (opcode === undefined) return undefined;
-  let at = 16;
-  if ((view.getUint8(11) & FLAG_UD) !== 0) at += 16;
-  if (REMOTE.has(opcode)) at += 16;
-  if (ATOMIC.has(opcode) || opcode === "flush" || opcode === "write-verify") at += 16;
-  if (opcode === "bind-mw") at += 32;
-  const segments = view.getUint8(7);
-  if (segments > MAX_SGE) return undefined;
-  const bytes = at < WQE_UNIT_BYTES && segments === 0 && (view.getUint32(at) & INLINE_BIT) !== 0
+  let at = CONTROL_BYTES;
+  for (const [, { bytes }] of segmentsOf(opcode, view.getUint8(11))) at += bytes;
+  const sges = view.getUint8(7);
+  if (sges > MAX_SGE) return undefined;
+  const bytes = at < WQE_UNIT_BYTES && sges === 0 && (view.getUint32(at) & INLINE_BIT) !== 0
     ? at + 4 + (view.getUint32(at) & ~INLINE_BIT)
-    : at + 16 * segments;
+    : at + 16 * sges;
   const units = Math.max(1, Math.ceil(bytes / WQE_UNIT_BYTES));
   return units > MAX_WQE_UNITS ? undefined : units;
 }
@@ -252,7 +337,6 @@ export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
   if (units === undefined || bytes.length < units * WQE_UNIT_BYTES) return undefined;
   const opcode = OPCODE_NAMES.get(view.getUint8(3))!;
   const flags = view.getUint8(11);
-  let at = 16;
   const wqe: { -readonly [Field in keyof SendWqe]: SendWqe[Field] } = {
     opcode,
     index: (view.getUint32(0) >>> 8) & 0xffff,
@@ -263,72 +347,19 @@ export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
     immediate: view.getUint32(12),
     sges: NO_SGES,
   };
-  if ((flags & FLAG_UD) !== 0) {
-    wqe.ud = {
-      qKey: view.getUint32(at),
-      qpn: view.getUint32(at + 4),
-      address: view.getUint32(at + 8),
-      trafficClass: view.getUint8(at + 12),
-      hopLimit: view.getUint8(at + 13),
-      udpSourcePort: view.getUint16(at + 14),
-    };
-    at += 16;
+  const operands: Partial<Record<keyof Operands, Operands[keyof Operands]>> = wqe;
+  let at = CONTROL_BYTES;
+  for (const [name, row] of segmentsOf(opcode, flags)) {
+    const value = row.read(view, at);
+    if (value === undefined) return undefined;
+    operands[name] = value;
+    at += row.bytes;
   }
-  if (REMOTE.has(opcode)) {
-    wqe.remote = { va: view.getBigUint64(at), rkey: view.getUint32(at + 8) };
-    at += 16;
-  }
-  if (ATOMIC.has(opcode)) {
-    wqe.atomic = { swapAdd: view.getBigUint64(at), compare: view.getBigUint64(at + 8) };
-    at += 16;
-  }
-  if (opcode === "flush") {
-    const word = view.getUint32(at);
-    const length = view.getUint32(at + 4);
-    wqe.flush = { select: (word >>> 4) & 3, placement: word & 0xf, length };
-    at += 16;
-  }
-  if (opcode === "write-verify") {
-    const verify = readVerify(view, at);
-    if (verify === undefined) return undefined;
-    wqe.verify = verify;
-    at += 16;
-  }
-  if (opcode === "bind-mw") {
-    wqe.bind = {
-      va: view.getBigUint64(at),
-      length: Number(view.getBigUint64(at + 8)),
-      rkey: view.getUint32(at + 16),
-      lkey: view.getUint32(at + 20),
-      access: view.getUint32(at + 24),
-    };
-    at += 32;
-  }
-  const segments = view.getUint8(7);
-  const word = segments === 0 && at + 4 <= bytes.length ? view.getUint32(at) : 0;
-  if ((word & INLINE_BIT) === 0) wqe.sges = readSges(view, at, segments);
+  const sges = view.getUint8(7);
+  const word = sges === 0 && at + 4 <= bytes.length ? view.getUint32(at) : 0;
+  if ((word & INLINE_BIT) === 0) wqe.sges = readSges(view, at, sges);
   else wqe.inline = copyOf(bytes.subarray(at + 4, at + 4 + (word & ~INLINE_BIT)));
   return wqe;
-}
-
-function writeVerify(view: DataView, at: number, verify: VerifyOperands): void {
-  const { level, persist, crc } = verify;
-  view.setUint8(at, VERIFY_LEVELS.indexOf(level));
-  view.setUint8(
-    at + 1,
-    (persist ? VERIFY_PERSIST : 0) | (crc === undefined ? 0 : VERIFY_HAS_CRC),
-  );
-  view.setUint32(at + 4, crc ?? 0);
-}
-
-/** Undefined where the level is none that is known: the requester cannot ask for it. */
-function readVerify(view: DataView, at: number): VerifyOperands | undefined {
-  const level = VERIFY_LEVELS[view.getUint8(at)];
-  if (level === undefined) return undefined;
-  const flags = view.getUint8(at + 1);
-  const persist = (flags & VERIFY_PERSIST) !== 0;
-  const hasCrc = (flags & VERIFY_HAS_CRC) !== 0;
-  return hasCrc ? { level, persist, crc: view.getUint32(at + 4) } : { level, persist };
 }
 
 /** lkey that ends a receive WQE before its stride does (`rocev2.md` §5.2). */
