@@ -4,15 +4,20 @@
  * the partition `ab`, c is elsewhere.
  */
 import type { CablePlan, NodePlan, RackPlan } from "../rack/plan/plan.ts";
-import type { DurableWrite, Frame, Input, Node, Outputs } from "../node.ts";
+import type { Frame, Input, Outputs } from "../node.ts";
 import { type Event, EVENT_KINDS } from "./event_queue.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import type { NodeDigest } from "./digest.ts";
-import { Partition, type PartitionOptions } from "./partition.ts";
+import { type CreateNode, Partition, type PartitionOptions } from "./partition.ts";
 
 /** What a node learns of its fixed delay: they differ, so that no test takes one for another. */
 export const PROCESSING_PS: Readonly<Record<string, Time>> = { a: 1_000, b: 2_000, c: 3_000 };
 export const LATENCY_PS: Time = 5_000;
+export const PARTITION_OF: ReadonlyMap<string, string> = new Map([
+  ["a", "ab"],
+  ["b", "ab"],
+  ["c", "c"],
+]);
 /** A frame of the least size takes 1 ps at this rate. */
 const BITS_PER_SECOND = 672e12;
 
@@ -80,13 +85,14 @@ export function threeInARow(options: Pick<RigOptions, "plan" | "cable"> = {}): R
   };
 }
 
-/** Builds the partition and applies power to it; nothing has happened yet. */
-export function createRig(options: RigOptions = {}): Rig {
-  const { plan: _, cable: __, scripts = {}, durable = {}, boot, ...rest } = options;
-  const plan = threeInARow(options);
+/** Nodes that follow scripts, and what they have heard and been given. */
+export function scriptedNodes(
+  options: Pick<RigOptions, "scripts" | "durable"> = {},
+): Pick<Rig, "heard" | "unsaved"> & { readonly create: CreateNode } {
+  const { scripts = {}, durable = {} } = options;
   const heard: string[] = [];
   const unsaved = new Map<string, number[]>();
-  const create = (name: string, life: number, kept: readonly DurableWrite[]): Node => {
+  const create: CreateNode = (name, life, kept) => {
     unsaved.set(`${name}/${life}`, kept.map(({ offset }) => offset));
     let deadline: Time = NEVER;
     const makes = durable[`${name}/${life}`] ?? [];
@@ -109,9 +115,20 @@ export function createRig(options: RigOptions = {}): Rig {
       },
     };
   };
+  return { heard, unsaved, create };
+}
+
+/** Builds the partition and applies power to it; nothing has happened yet. */
+export function createRig(options: RigOptions = {}): Rig {
+  const { plan: _, cable: __, scripts, durable, boot, ...rest } = options;
+  const plan = threeInARow(options);
+  const { heard, unsaved, create } = scriptedNodes({
+    ...(scripts && { scripts }),
+    ...(durable && { durable }),
+  });
   const partition = new Partition({
     nodes: ["a", "b"],
-    partitionOf: new Map([["a", "ab"], ["b", "ab"], ["c", "c"]]),
+    partitionOf: PARTITION_OF,
     scriptedFaults: true,
     returnDelay: () => NEVER,
     ...rest,

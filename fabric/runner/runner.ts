@@ -48,7 +48,7 @@ export interface RunnerOptions {
   readonly returnDelay: (partition: string) => Time;
   /** Different for every process. */
   readonly instance: string;
-  readonly bus: Bus;
+  readonly bus: Pick<Bus, "maxPayload" | "publish" | "subscribe">;
   readonly create: CreateNode;
   readonly stores: ReadonlyMap<string, DurableStore>;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
