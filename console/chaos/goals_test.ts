@@ -51,7 +51,7 @@ describe("firedBy", () => {
     assert.deepEqual(firedBy(round(struck(link({ action: "loss" })))), ["loss on a cable"]);
   });
 
-  it("P-41: tells how much of a message is there", () => {
+  it("P-41 (in part): tells how much of a message is there", () => {
     const bytes = Uint8Array.from({ length: 200 }, (_, i) => i + 1);
     const writes = { kind: "writes", id: 1, on: "b", at: 0, bytes } as const;
     const noted = (note: TimedNote["note"]): TimedNote => ({ time: 1, node: "a", by: "a", note });

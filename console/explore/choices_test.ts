@@ -25,7 +25,7 @@ function cellOf(log: HistoryLog) {
 }
 
 describe("lineCell", () => {
-  it("P-04: a line was written back at no time, or with the bytes of any since it was clean", () => {
+  it("P-04 (in part): a line was written back at no time, or with the bytes of any since it was clean", () => {
     const log = new HistoryLog();
     log.durable(10, 64, words("11111111"), 64);
     log.dirty(20, 64, words("12111111"), 0);
@@ -80,7 +80,7 @@ describe("lineCell", () => {
     assert.equal(cellOf(log), undefined);
   });
 
-  it("P-05: forgets what was volatile when another life begins", () => {
+  it("P-05 (in part): forgets what was volatile when another life begins", () => {
     const log = new HistoryLog();
     log.dirty(20, 64, words("10000000"), 0);
     log.beginLife(50);
@@ -91,7 +91,7 @@ describe("lineCell", () => {
 describe("tornCells", () => {
   const entry = { kind: "durable", at: 50, offset: 72, bytes: words("123"), unit: 8 } as const;
 
-  it("P-41: each word of an interrupted write is there or not", () => {
+  it("P-41 (in part): each word of an interrupted write is there or not", () => {
     const image = new Pages();
     image.write(80, words("2"));
     const cells = tornCells(entry, 8, image);

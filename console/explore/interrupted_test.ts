@@ -39,7 +39,7 @@ function foundIn(log: HistoryLog, tear = 8): string[][] {
 }
 
 describe("interruptions", () => {
-  it("P-41: pieces of what goes to memory at an instant are there in any order, of several lines too", () => {
+  it("P-41 (in part): pieces of what goes to memory at an instant are there in any order, of several lines too", () => {
     const log = new HistoryLog();
     log.durable(50, 56, words("1"), 8);
     log.durable(50, 64, words("2"), 8);
@@ -61,7 +61,7 @@ describe("interruptions", () => {
     assert.equal(foundIn(log).length, 1);
   });
 
-  it("P-41: stores that are durable at once come one after the other, word by word", () => {
+  it("P-41 (in part): stores that are durable at once come one after the other, word by word", () => {
     const log = new HistoryLog();
     log.durable(50, 64, words("12"), IN_ORDER);
     log.durable(50, 0, words("3"), IN_ORDER);
@@ -71,7 +71,7 @@ describe("interruptions", () => {
     ]);
   });
 
-  it("P-04: a buffer may go to memory before one that was filled earlier at the same instant", () => {
+  it("P-04 (in part): a buffer may go to memory before one that was filled earlier at the same instant", () => {
     const log = new HistoryLog();
     log.dirty(50, 0, words("11111111"), 0xff);
     log.dirty(50, 64, words("20000000"), 1);

@@ -67,7 +67,7 @@ function judgeOf(notes: readonly TimedNote[]): Judge {
 }
 
 describe("Judge", () => {
-  it("P-41: finds about some word by itself whatever it finds about all of them", () => {
+  it("P-41 (in part): finds about some word by itself whatever it finds about all of them", () => {
     let broken = 0;
     const property = fc.property(fc.array(write, { maxLength: 8 }), (all) => {
       const judge = judgeOf(notesOf(all)), state = stateOf(all);
@@ -81,7 +81,7 @@ describe("Judge", () => {
     assert.ok(broken > 100, `${broken} broken promises`);
   });
 
-  it("P-41: finds by what differs from what was said before whatever it finds by all", () => {
+  it("P-41 (in part): finds by what differs from what was said before whatever it finds by all", () => {
     let found = 0;
     // The first four writes are the same, the others another run's.
     const some = fc.array(write, { minLength: 4, maxLength: 8 });

@@ -106,7 +106,7 @@ describe("composeFile", () => {
     assert.equal(networks["rack"]!.internal, true);
   });
 
-  it("P-05: puts each host's SCM on a volume of its own, and nobody else's", () => {
+  it("P-05 (in part): puts each host's SCM on a volume of its own, and nobody else's", () => {
     const { services, volumes } = composed(runFileOf());
     const stateOf = (name: string) =>
       services[name]!.volumes.filter((volume) => volume.endsWith(":/var/lib/rackmesh"));

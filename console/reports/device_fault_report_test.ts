@@ -19,7 +19,7 @@ faults:
 );
 
 describe("deviceFaultRows", () => {
-  it("V-08, V-10: has each fault with what it did, in the scenario's order, cells last", () => {
+  it("V-08 (in part), V-10 (in part): has each fault with what it did, in the scenario's order, cells last", () => {
     const statistics = {
       "a-rnic": { flip2Seen: 4, flip2Hit: 1 },
       "b-rnic": { flip1Seen: 200, flip1Hit: 2 },
@@ -59,7 +59,7 @@ describe("deviceFaultRows", () => {
     assert.equal(both.split("\n").length, deviceFaultTable(rows).split("\n").length);
   });
 
-  it("V-08: counts 0 of a card that has said nothing", () => {
+  it("V-08 (in part): counts 0 of a card that has said nothing", () => {
     const [first] = deviceFaultRows("v", { plan: PLAN, finals: [] });
     assert.deepEqual([first?.seen, first?.hit], [0, 0]);
   });

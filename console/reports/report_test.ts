@@ -25,7 +25,7 @@ const ROW: MethodRow = {
 };
 
 describe("reportTable", () => {
-  it("P-40: says what SCM's medium is written only where that is more than what came", () => {
+  it("P-40 (in part): says what SCM's medium is written only where that is more than what came", () => {
     assert.ok(!reportTable([ROW, { ...ROW, scmAmplification: null }]).includes("scm write"));
     const wasteful = reportTable([ROW, { ...ROW, scmAmplification: 4 }, {
       ...ROW,

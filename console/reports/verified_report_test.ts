@@ -26,7 +26,7 @@ describe("verifiedTable", () => {
     overlooked: 0,
   };
 
-  it("V-10: has a row for each put that had its writes checked, and ? for what nobody can know", () => {
+  it("V-10 (in part): has a row for each put that had its writes checked, and ? for what nobody can know", () => {
     const unknown = { ...counts, injected: null, missed: null };
     const [, ...rows] = cells(verifiedTable([
       { ...ends, method: "write-only", ddio: "off" },
@@ -39,7 +39,7 @@ describe("verifiedTable", () => {
     ]);
   });
 
-  it("V-10: holds packets, bytes and latency against who compares itself, of the same hosts and DDIO", () => {
+  it("V-10 (in part): holds packets, bytes and latency against who compares itself, of the same hosts and DDIO", () => {
     const verified = { ...counts, missed: 0 };
     const compare = {
       ...ends,
@@ -67,7 +67,7 @@ describe("verifiedTable", () => {
     ]);
   });
 
-  it("V-05, V-10: says what history has saved, where it has", () => {
+  it("V-05 (in part), V-10 (in part): says what history has saved, where it has", () => {
     const verified = { ...counts, missed: 0, skipped: 5, savedPs: 3 * US };
     const none = { ...verified, savedPs: null };
     const [header, first, second] = cells(verifiedTable([
@@ -117,14 +117,14 @@ faults:
   const reports = (puts: number) =>
     Array.from({ length: puts }, () => ({ time: 0, node: "a", topic: "result", value: put }));
 
-  it("V-10: counts bits that no ICRC sees; of several puts nobody knows whose they were", () => {
+  it("V-10 (in part): counts bits that no ICRC sees; of several puts nobody knows whose they were", () => {
     const statistics = { "b-rnic": { ...card, flip0Hit: 4 } };
     const of = (puts: number) => [{ linkFaults, statistics, reports: reports(puts) }];
     assert.equal(figuresOf(counts, "b", { plan, finals: of(1) }).injected, 7);
     assert.equal(figuresOf(counts, "b", { plan, finals: of(2) }).injected, null);
   });
 
-  it("V-05, V-10: takes the difference of the means for what a skipped look has saved", () => {
+  it("V-05 (in part), V-10 (in part): takes the difference of the means for what a skipped look has saved", () => {
     const finals = [{ linkFaults, statistics: { "b-rnic": card }, reports: reports(1) }];
     const saved = (skipped: number, to = "b") =>
       figuresOf({ ...counts, skipped }, to, { plan, finals }).savedPs;

@@ -82,7 +82,7 @@ describe("what counts of a recording", () => {
     assert.deepEqual(timesOf(9, 9), [4_000, 4_999, 5_000, 6_000]);
   });
 
-  it("P-41: is all that a process did of which nobody knew how far it had come, before it died", () => {
+  it("P-41 (in part): is all that a process did of which nobody knew how far it had come, before it died", () => {
     assert.deepEqual(timesOf(9, ALL_SPANS), [4_000, 4_999, 4_999, 4_999]);
   });
 });

@@ -120,7 +120,7 @@ describe("Timekeeper, when power fails", () => {
     assert.equal(rig.welcomes.get("b")!.instance, "b3");
   });
 
-  it("P-05: counts of a second life what it reported, and all of the first life's", () => {
+  it("P-05 (in part): counts of a second life what it reported, and all of the first life's", () => {
     const rig = new Rig();
     rig.settle({ a: 3_000, b: NEVER, c: 9_000 });
     rig.keeper.join({ partition: "b", instance: "b2" }, 0);

@@ -20,7 +20,7 @@ const DEAD: RecordedFault = {
 };
 
 describe("Timekeeper, restarted", () => {
-  it("P-41: keeps all that a process had written that died before it could answer", () => {
+  it("P-41 (in part): keeps all that a process had written that died before it could answer", () => {
     const rig = new Rig({ term: 1 });
     const state = { term: 1, grant: 5, taken: [] as Report["taken"], next: NEVER, ran: 900 };
     rig.report("a", state);
@@ -191,7 +191,7 @@ describe("Timekeeper, restarted", () => {
     assert.deepEqual(["c1", "c2"].map((instance) => rig.keeper.isGone(instance)), [true, false]);
   });
 
-  it("P-41: puts all deaths on record before anybody goes on", () => {
+  it("P-41 (in part): puts all deaths on record before anybody goes on", () => {
     const rig = new Rig({ term: 1 });
     rig.keeper.died("a", { instance: "a1", wallMs: 0 });
     rig.keeper.join({ partition: "a", instance: "a2" }, 0);

@@ -122,7 +122,7 @@ describe("decideFate", () => {
     assert.deepEqual(frame.bytes, before, "a frame that was sent never changes");
   });
 
-  it("V-08: of sealed damage turns over one bit of the payload, and no receiver notices", () => {
+  it("V-08 (in part): of sealed damage turns over one bit of the payload, and no receiver notices", () => {
     const payload = Uint8Array.from({ length: 21 }, (_, i) => i);
     const bytes = encodePacket({ ...HEADERS, payload });
     const before = bytes.slice();
@@ -143,7 +143,7 @@ describe("decideFate", () => {
     assert.deepEqual(bytes, before, "a frame that was sent never changes");
   });
 
-  it("V-08: sealed damage is of what has a payload: other frames do not count", () => {
+  it("V-08 (in part): sealed damage is of what has a payload: other frames do not count", () => {
     const faults = direction({ action: "corrupt", sealed: true, nth: 2 });
     const full: Frame = {
       kind: "frame",

@@ -57,7 +57,7 @@ describe("describeFrame", () => {
     );
   });
 
-  it("P-21: says of a write that it asks for persistence", () => {
+  it("P-21 (in part): says of a write that it asks for persistence", () => {
     const change = { reth, payload, persistEth: PERSIST_ETH };
     assert.equal(
       describeFrame(frame("VENDOR WRITE PERSISTENCE ONLY", change), naming),
@@ -66,7 +66,7 @@ describe("describeFrame", () => {
     );
   });
 
-  it("V-04, V-09: says of a write what is to be checked", () => {
+  it("V-04 (in part), V-09 (in part): says of a write what is to be checked", () => {
     const change = { reth, payload, ...VENDOR_EXTENSIONS };
     assert.equal(
       describeFrame(frame("VENDOR WRITE VERIFY ONLY", change), naming),
@@ -80,7 +80,7 @@ describe("describeFrame", () => {
     assert.match(line, / verify=9 data=13$/);
   });
 
-  it("C-02: says which bus message it is", () => {
+  it("C-02 (in part): says which bus message it is", () => {
     const line = (opcode: OpcodeName, change: Partial<CoherenceEth>) =>
       describeFrame(frame(opcode, { coherenceEth: { ...OWN_LINE, ...change } }), naming).slice(4);
     const rest = "va=0x7f0000000040 region=0x55aa len=64 transaction=9";
@@ -108,7 +108,7 @@ describe("describeFrame", () => {
     "[0x11→0x117; prefetch write va=0x100000 rkey=0x28 len=12288 psn=200] " +
     "[0x17→0x123; atomic fetch-add va=0x60000 rkey=0x32 len=8 psn=300]";
 
-  it("H-31: says the document's hint, in a packet of its own and in a group's datagram", () => {
+  it("H-31 (in part): says the document's hint, in a packet of its own and in a group's datagram", () => {
     assert.equal(
       describeFrame(frame("VENDOR HINT", hintParts(DOCUMENT_HINT)), naming),
       `a→b VENDOR HINT qp=0x22 psn=7 data=120 ${HINT_WORDS}`,
@@ -123,7 +123,7 @@ describe("describeFrame", () => {
     assert.match(describeFrame(broken), / data=13 hint malformed$/);
   });
 
-  it("H-22, H-07: says an answer, and a hint beside another packet's business", () => {
+  it("H-22 (in part), H-07 (in part): says an answer, and a hint beside another packet's business", () => {
     const refusal: HintMessage = {
       ...DOCUMENT_HINT,
       type: "refused",
@@ -150,7 +150,7 @@ describe("describeFrame", () => {
     );
   });
 
-  it("§1.4: tells ACK, NAK and RNR NAK apart, and P-28's second ACK", () => {
+  it("§1.4: tells ACK, NAK and RNR NAK apart, and the second ACK: P-28 (in part)", () => {
     const line = (opcode: OpcodeName, syndrome: number) =>
       describeFrame(frame(opcode, { aeth: { syndrome, msn: 3 } }), naming).slice(4);
     assert.equal(line("RC ACKNOWLEDGE", 0x1f), "RC ACKNOWLEDGE qp=0x22 psn=7 msn=3");

@@ -136,7 +136,7 @@ describe("ladderOf", () => {
       same([0, 1].map((index) => readsOf(longer, index)), [["of 0"], ["of 1"]]);
     });
 
-    it("P-24: are each message's that shares them, in whichever order it is named", () => {
+    it("P-24 (in part): are each message's that shares them, in whichever order it is named", () => {
       const late = persist(0).at(-1)!;
       for (const order of [[0, 1], [1, 0]]) {
         const lines = order.map((n) => use(n, 1_003));
@@ -219,7 +219,7 @@ describe("stepIn", () => {
     equal(stepIn(3, { step: "S314", isOwn: false, write: 2 }), "send-ack");
   });
 
-  it("P-51: has no number for a SEND that is in no figure of the document", () => {
+  it("has no number for a SEND that is in no figure of the document", () => {
     equal(stepIn(undefined, { step: "S309", isOwn: true, write: 2 }), "send-start");
     equal(stepIn(undefined, { step: "S204", isOwn: true, write: 3 }), "S304");
   });

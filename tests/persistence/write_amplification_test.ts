@@ -34,7 +34,7 @@ function amplification(program: Program): number {
 }
 
 describe("Write amplification of SCM", () => {
-  it("P-01: is 1 for stores that follow each other, 4 for a line of each block, 32 for 8 B of each", () => {
+  it("P-01 (in part): is 1 for stores that follow each other, 4 for a line of each block, 32 for 8 B of each", () => {
     equal(amplification(storing(64, 64, "ntstore")), 1);
     equal(amplification(storing(64, 256, "ntstore")), 4);
     equal(amplification(storing(8, 256, "ntstore")), 32);

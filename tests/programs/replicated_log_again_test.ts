@@ -297,7 +297,7 @@ describe("A replica that comes and goes", () => {
     assert.deepEqual(often.taken, few.taken);
   });
 
-  it("P-51: is sent deposits from the first of the connection on, whichever slot that is", () => {
+  it("P-51 (in part): is sent deposits from the first of the connection on, whichever slot that is", () => {
     const faults = ["{ at: 500us, kill: c }", "{ at: 600us, start: c }"];
     const log = `${LOG}, bytes: 128KiB, method: send-read, linger: 30ms`;
     const rack = runAll([log], { faults, defaults: "ddio: off, receive: scm" });

@@ -166,7 +166,7 @@ describe("A rack that runs", () => {
 
   afterAll(() => bench.close());
 
-  it("P-05: is not given a torn SCM file: says so, and leaves the file alone", async () => {
+  it("P-05 (in part): is not given a torn SCM file: says so, and leaves the file alone", async () => {
     const torn = contentOf(4096 * 5 + 1);
     let path = "";
     const run = bench.run({

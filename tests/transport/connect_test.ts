@@ -191,7 +191,7 @@ programs: [{ on: b, run: ./server.ts }, { on: a, run: ./client.ts, at: 200us }]
 }
 
 describe("A connection's queues", () => {
-  it("Q-01: who accepts makes room for all that the peer may send", () => {
+  it("Q-01 (in part): who accepts makes room for all that the peer may send", () => {
     const rack = connectWith({
       a: { maxSendWr: 40, maxRecvWr: 8 },
       b: { maxSendWr: 8, maxRecvWr: 8 },
@@ -200,7 +200,7 @@ describe("A connection's queues", () => {
     assert.deepEqual(rack.reported("connected"), [{}]);
   });
 
-  it("Q-01: a peer with too few receives is refused, and told why", () => {
+  it("Q-01 (in part): a peer with too few receives is refused, and told why", () => {
     const rack = connectWith({
       a: { maxSendWr: 8, maxRecvWr: 8 },
       b: { maxSendWr: 9, maxRecvWr: 8 },
@@ -210,7 +210,7 @@ describe("A connection's queues", () => {
     assert.deepEqual(rack.reported("connected"), []);
   });
 
-  it("Q-01: who has asked refuses a peer that accepts with too few receives", () => {
+  it("Q-01 (in part): who has asked refuses a peer that accepts with too few receives", () => {
     const rack = connectWith({
       a: { maxSendWr: 40, maxRecvWr: 8 },
       b: { maxSendWr: 8, maxRecvWr: 8 },

@@ -88,7 +88,7 @@ describe("makePlan", () => {
     assert.deepEqual(node(plan, "b", "host").config.programs, []);
   });
 
-  it("P-01: tells cards of whole-system persistence of their bus, and how late they hear of a failure", () => {
+  it("P-01 (in part): tells cards of whole-system persistence of their bus, and how late they hear of a failure", () => {
     const plan = planOf("name: x\nhosts: { a: {}, b: { domain: wsp }, c: { domain: eadr } }");
     const bus = plan.cables.find(({ kind, a }) => kind === "bus" && a.node === "b")!;
     const noticePs = leastEffectPs(plan, bus, { near: bus.a, far: bus.b });
@@ -99,7 +99,7 @@ describe("makePlan", () => {
     assert.deepEqual(found, [undefined, flushOnFail, undefined]);
   });
 
-  it("P-04: tells a host that its cache gives up any line, and says nothing where it is as ever", () => {
+  it("P-04 (in part): tells a host that its cache gives up any line, and says nothing where it is as ever", () => {
     const hosts =
       "{ a: {}, b: { llc: { evict: lru } }, c: { llc: { size: 8KiB, ways: 4, evict: random } } }";
     const plan = planOf(`name: x\nhosts: ${hosts}`);
@@ -148,7 +148,7 @@ describe("faults inside machines", () => {
 `;
   const plan = planOf(`name: x\nhosts: { a: {}, b: {} }\n${FAULTS}`);
 
-  it("V-08: are part of their machine's plan alone, numbered by their places among each other", () => {
+  it("V-08 (in part): are part of their machine's plan alone, numbered by their places among each other", () => {
     assert.deepEqual(node(plan, "b-rnic", "rnic").config.flips, [
       { id: 1, where: "bus", at: 1e6, until: 2e6, share: 0.01, count: 4 },
       { id: 2, where: "buffer", at: 0, nth: 3 },
@@ -161,14 +161,14 @@ describe("faults inside machines", () => {
     assert.ok(!("stuckBits" in node(plan, "a", "host").config));
   });
 
-  it("V-08: leave the faults of cables and power as they are", () => {
+  it("V-08 (in part): leave the faults of cables and power as they are", () => {
     assert.deepEqual(plan.linkFaults?.map(({ id, action, sealed }) => [id, action, sealed]), [
       [0, "corrupt", true],
     ]);
     assert.deepEqual(plan.faults.map(({ action, node }) => [action, node]), [["kill", "a"]]);
   });
 
-  it("V-05: a host's history is its card's, on, off or in the scenario's words", () => {
+  it("V-05 (in part): a host's history is its card's, on, off or in the scenario's words", () => {
     const history = (own: string, defaults = "{}") => {
       const text = `name: x\ndefaults: ${defaults}\nhosts: { a: {}, b: ${own} }\n`;
       return node(planOf(text), "b-rnic", "rnic").config.verifyHistory;

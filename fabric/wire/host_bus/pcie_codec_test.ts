@@ -69,7 +69,7 @@ describe("pcieFromArray", () => {
     }
   });
 
-  it("V-03: knows a read of the medium itself, which only says so where it is one", () => {
+  it("V-03 (in part): knows a read of the medium itself, which only says so where it is one", () => {
     const read = { kind: "memory-read", tag: 1, address: 2, length: 3, noSnoop: true } as const;
     assert.equal(pcieToArray(read).length, 5);
     assert.deepEqual(pcieFromArray([1, 1, 2, 3, true, true]), { ...read, medium: true });

@@ -7,7 +7,7 @@ import { seeded } from "../../base/property_testing.ts";
 const u64 = fc.bigInt({ min: 0n, max: (1n << 64n) - 1n });
 
 describe("persist ranges", () => {
-  it("P-26: are 16 bytes each in network order, one behind the other", () => {
+  it("P-26 (in part): are 16 bytes each in network order, one behind the other", () => {
     const bytes = encodePersistRanges([
       { va: 0x0102_0304_0506_0708n, length: 64n },
       { va: 0n, length: 0x1_0000_0000n },

@@ -44,7 +44,7 @@ const anySpace1 = record<Space1>({
 });
 
 describe("decodeSpace1", () => {
-  it("Q-03, Q-05: gives back what the RNIC keeps of a queue", () => {
+  it("Q-03 (in part), Q-05 (in part): gives back what the RNIC keeps of a queue", () => {
     fc.assert(
       fc.property(anySpace1, (info) => {
         const bytes = encodeSpace1(info);
@@ -55,13 +55,13 @@ describe("decodeSpace1", () => {
     );
   });
 
-  it("Q-05: reads memory that was never written as an invalid queue", () => {
+  it("Q-05 (in part): reads memory that was never written as an invalid queue", () => {
     assert.equal(decodeSpace1(new Uint8Array(SPACE1_BYTES)).valid, false);
   });
 });
 
 describe("decodeSpace2", () => {
-  it("Q-04: gives back depth and unit", () => {
+  it("Q-04 (in part): gives back depth and unit", () => {
     fc.assert(
       fc.property(record<Space2>({ depth: u32, unitBytes: u32 }), (info) => {
         const bytes = encodeSpace2(info);
@@ -74,7 +74,7 @@ describe("decodeSpace2", () => {
 });
 
 describe("decodeSpace3", () => {
-  it("Q-08: gives back the pointer with its time", () => {
+  it("Q-08 (in part): gives back the pointer with its time", () => {
     fc.assert(
       fc.property(anyStamped, (info) => {
         const bytes = encodeSpace3(info);
@@ -87,7 +87,7 @@ describe("decodeSpace3", () => {
 });
 
 describe("decodeDoorbell", () => {
-  it("Q-06, Q-08: gives back both forms", () => {
+  it("Q-06 (in part), Q-08 (in part): gives back both forms", () => {
     const anyDoorbell: fc.Arbitrary<Doorbell> = fc.oneof(
       record<Doorbell>({ queue: u32 } as never),
       record<Doorbell>({ queue: u32, write: anyStamped }),
@@ -100,7 +100,7 @@ describe("decodeDoorbell", () => {
     );
   });
 
-  it("Q-06: gives undefined for any other length", () => {
+  it("Q-06 (in part): gives undefined for any other length", () => {
     for (let length = 0; length < 70; length++) {
       const known = length === 4 || length === 16;
       assert.equal(decodeDoorbell(new Uint8Array(length)) !== undefined, known, `${length} bytes`);
@@ -126,7 +126,7 @@ describe("decodeCqArm", () => {
 });
 
 describe("filledUnits", () => {
-  it("Q-05: counts what was filled and not taken, from none to all but one", () => {
+  it("Q-05 (in part): counts what was filled and not taken, from none to all but one", () => {
     const place = fc.tuple(fc.nat(10), fc.nat(), fc.nat()).map(([log, at, count]) => {
       const depth = 2 ** (log + 1);
       return { depth, read: at % depth, filled: count % depth };
@@ -141,7 +141,7 @@ describe("filledUnits", () => {
     );
   });
 
-  it("Q-05: goes forward round the ring's end", () => {
+  it("Q-05 (in part): goes forward round the ring's end", () => {
     assert.equal(ringDistance(6, 1, 8), 3);
     assert.equal(ringDistance(1, 6, 8), 5);
     assert.equal(ringDistance(5, 5, 8), 0);

@@ -93,7 +93,7 @@ const anySendWqe: fc.Arbitrary<SendWqe> = fc.tuple(
 });
 
 describe("encodeSendWqe", () => {
-  it("Q-01: gives whole units, as many as wqeUnits counts, whatever the request", () => {
+  it("Q-01 (in part): gives whole units, as many as wqeUnits counts, whatever the request", () => {
     fc.assert(
       fc.property(anySendWqe, (wqe) => {
         const bytes = encodeSendWqe(wqe);
@@ -106,7 +106,7 @@ describe("encodeSendWqe", () => {
 });
 
 describe("unitsOfWqe", () => {
-  it("Q-01: tells from the first unit alone how many there are", () => {
+  it("Q-01 (in part): tells from the first unit alone how many there are", () => {
     fc.assert(
       fc.property(anySendWqe, (wqe) => {
         assert.equal(unitsOfWqe(encodeSendWqe(wqe).subarray(0, WQE_UNIT_BYTES)), wqeUnits(wqe));
@@ -124,7 +124,7 @@ describe("unitsOfWqe", () => {
 });
 
 describe("decodeSendWqe", () => {
-  it("P-20, P-22, P-26: gives back every request that was written", () => {
+  it("P-20 (in part), P-22 (in part), P-26 (in part): gives back every request that was written", () => {
     fc.assert(
       fc.property(anySendWqe, (wqe) => {
         assert.deepEqual(decodeSendWqe(encodeSendWqe(wqe)), wqe);
@@ -133,7 +133,7 @@ describe("decodeSendWqe", () => {
     );
   });
 
-  it("V-04: gives undefined where the level of a verified write is none that is known", () => {
+  it("V-04 (in part): gives undefined where the level of a verified write is none that is known", () => {
     const bytes = encodeSendWqe({
       opcode: "write-verify",
       index: 3,

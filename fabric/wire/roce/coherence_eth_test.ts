@@ -11,7 +11,7 @@ import { OPCODE_ROWS } from "./opcode.ts";
 import { OWN_LINE } from "./vendor_testing.ts";
 
 describe("COHERENCE_COMMANDS", () => {
-  it("C-02: has commands for the messages of each opcode, no name twice", () => {
+  it("C-02 (in part): has commands for the messages of each opcode, no name twice", () => {
     const operations = OPCODE_ROWS.filter(({ headers }) => headers.includes("coherenceEth"))
       .map(({ operation }) => operation);
     assert.deepEqual(operations, Object.keys(COHERENCE_COMMANDS));
@@ -21,14 +21,14 @@ describe("COHERENCE_COMMANDS", () => {
 });
 
 describe("COHERENCE_STATES", () => {
-  it("C-05: fit their field", () => {
+  it("C-05 (in part): fit their field", () => {
     const [, bits] = COHERENCE_ETH_FIELDS.find(([name]) => name === "state")!;
     assert.equal(COHERENCE_STATES.length, 2 ** bits);
   });
 });
 
 describe("writeCoherenceEth", () => {
-  it("C-07: says that the line is wanted alone, by a far card", () => {
+  it("C-07 (in part): says that the line is wanted alone, by a far card", () => {
     const view = new DataView(new ArrayBuffer(COHERENCE_ETH_BYTES));
     writeCoherenceEth(view, 0, OWN_LINE);
     assert.equal(

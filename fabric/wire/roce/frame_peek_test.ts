@@ -128,7 +128,7 @@ describe("frameOpcode", () => {
 });
 
 describe("framePayload", () => {
-  it("V-08: is where the payload is, whatever headers and padding are around it", () => {
+  it("V-08 (in part): is where the payload is, whatever headers and padding are around it", () => {
     fc.assert(
       fc.property(
         fc.constantFrom(...OPCODE_ROWS),
@@ -154,13 +154,13 @@ describe("framePayload", () => {
     );
   });
 
-  it("V-08: is where decoding finds it", () => {
+  it("V-08 (in part): is where decoding finds it", () => {
     const bytes = frame({ payload: Uint8Array.from({ length: 21 }, (_, i) => i + 1) });
     const { from, to } = framePayload(bytes)!;
     assert.deepEqual(bytes.slice(from, to), packetOf(bytes).payload);
   });
 
-  it("V-08: is none of a packet without one, of other frames, and of any bytes cut short", () => {
+  it("V-08 (in part): is none of a packet without one, of other frames, and of any bytes cut short", () => {
     assert.equal(framePayload(frame({ payload: new Uint8Array(0) })), undefined);
     const other = frame();
     other[12] = 0x88;
@@ -173,7 +173,7 @@ describe("framePayload", () => {
 });
 
 describe("sealFrame", () => {
-  it("V-08: makes a damaged frame one that every receiver takes", () => {
+  it("V-08 (in part): makes a damaged frame one that every receiver takes", () => {
     const bytes = frame();
     const { from } = framePayload(bytes)!;
     bytes[from]! ^= 1;

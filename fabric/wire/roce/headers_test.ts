@@ -77,26 +77,31 @@ const CODECS: Readonly<Record<string, Codec>> = {
   ImmDt: { bytes: 4, fields: IMMDT_FIELDS, read: readImmDt, write: writeImmDt },
   IETH: { bytes: 4, fields: IETH_FIELDS, read: readIeth, write: writeIeth },
   FETH: { bytes: 4, fields: FETH_FIELDS, read: readFeth, write: writeFeth },
-  "P-21: PersistETH": {
+  "P-21 (in part): PersistETH": {
     bytes: 4,
     fields: PERSIST_ETH_FIELDS,
     read: readPersistEth,
     write: writePersistEth,
   },
-  "V-04: VerifyETH": {
+  "V-04 (in part): VerifyETH": {
     bytes: 4,
     fields: VERIFY_ETH_FIELDS,
     read: readVerifyEth,
     write: writeVerifyEth,
   },
-  "V-02: DigestETH": {
+  "V-02 (in part): DigestETH": {
     bytes: 4,
     fields: DIGEST_ETH_FIELDS,
     read: readDigestEth,
     write: writeDigestEth,
   },
-  "H-03: HintETH": { bytes: 16, fields: HINT_ETH_FIELDS, read: readHintEth, write: writeHintEth },
-  "C-02: CoherenceETH": {
+  "H-03 (in part): HintETH": {
+    bytes: 16,
+    fields: HINT_ETH_FIELDS,
+    read: readHintEth,
+    write: writeHintEth,
+  },
+  "C-02 (in part): CoherenceETH": {
     bytes: 24,
     fields: COHERENCE_ETH_FIELDS,
     read: readCoherenceEth,

@@ -83,7 +83,7 @@ const anyHint = record<HintMessage>({
 });
 
 describe("encodeHint", () => {
-  it("H-31: groups the document's four work elements by queue pair, byte for byte", () => {
+  it("H-31 (in part): groups the document's four work elements by queue pair, byte for byte", () => {
     const entry = (kindsToObjects: string, ...rest: string[]) => [kindsToObjects, ...rest].join("");
     assert.equal(
       encodeHint(DOCUMENT_HINT).toHex(),
@@ -101,7 +101,7 @@ describe("encodeHint", () => {
     );
   });
 
-  it("H-03: has a count of untagged messages, and the objects by name", () => {
+  it("H-03 (in part): has a count of untagged messages, and the objects by name", () => {
     const send: HintEntry = {
       kinds: HINT_KINDS.receive,
       operation: "send",
@@ -137,7 +137,7 @@ describe("decodeHint", () => {
     );
   });
 
-  it("H-24: understands no other magic, version, type, reason, operation, nor length", () => {
+  it("H-24 (in part): understands no other magic, version, type, reason, operation, nor length", () => {
     const whole = encodeHint(DOCUMENT_HINT);
     const changed = (at: number, value: number) => {
       const bytes = whole.slice();
@@ -160,7 +160,7 @@ describe("decodeHint", () => {
     }
   });
 
-  it("H-24: never throws, whatever the bytes", () => {
+  it("H-24 (in part): never throws, whatever the bytes", () => {
     const whole = encodeHint(DOCUMENT_HINT);
     const change = fc.tuple(fc.nat(whole.length - 1), fc.nat(255));
     fc.assert(
@@ -176,7 +176,7 @@ describe("decodeHint", () => {
 });
 
 describe("hintOf", () => {
-  it("H-07, H-08: finds it in a VENDOR HINT and in a group's datagram", () => {
+  it("H-07 (in part), H-08 (in part): finds it in a VENDOR HINT and in a group's datagram", () => {
     const hint = packetOf("VENDOR HINT", hintParts(DOCUMENT_HINT));
     assert.deepEqual(hintOf(carried(hint)), DOCUMENT_HINT);
     const deth = { qKey: 0x1111, reserved: 0, sourceQpn: 0x33 };
@@ -202,7 +202,7 @@ describe("detachHint", () => {
   const send = packetOf("RC SEND ONLY", { payload: DATA });
   const reth = { va: 0x7f00_1234_5000n, rkey: 0x12a5c, length: 0 };
 
-  it("H-07: takes a header or an extra payload off again, and leaves the packet as it was", () => {
+  it("H-07 (in part): takes a header or an extra payload off again, and leaves the packet as it was", () => {
     fc.assert(
       fc.property(anyHint, fc.uint8Array({ maxLength: 90 }), fc.boolean(), (hint, data, front) => {
         const packet = packetOf("RC SEND ONLY", { payload: new Uint8Array(data) });
@@ -214,7 +214,7 @@ describe("detachHint", () => {
     );
   });
 
-  it("H-07: puts a header before the payload, and an extra payload with its size behind it", () => {
+  it("H-07 (in part): puts a header before the payload, and an extra payload with its size behind it", () => {
     const hint = encodeHint(DOCUMENT_HINT).toHex(), data = DATA.toHex();
     const bytesOf = (form: "header" | "payload") =>
       attachHint(send, { form, message: DOCUMENT_HINT }).payload.toHex();
@@ -222,7 +222,7 @@ describe("detachHint", () => {
     assert.equal(bytesOf("payload"), data + hint + "00880000");
   });
 
-  it("H-07: reads a READ or WRITE of no bytes as a hint at a range, rounded up", () => {
+  it("H-07 (in part): reads a READ or WRITE of no bytes as a hint at a range, rounded up", () => {
     const lengths = [1, 2, 3, 4096, 4097, 2 ** 31 - 1, 2 ** 31];
     for (const opcode of ["RC RDMA READ REQUEST", "RC RDMA WRITE ONLY"] as const) {
       const plain = packetOf(opcode, { reth });
@@ -250,7 +250,7 @@ describe("detachHint", () => {
     assert.deepEqual(detachHint(send), { packet: send, message: undefined, range: undefined });
   });
 
-  it("H-24: refuses what says that it has a hint and has none", () => {
+  it("H-24 (in part): refuses what says that it has a hint and has none", () => {
     const flagged = (packet: RocePacket, reserved7: number) =>
       detachHint({ ...packet, bth: { ...packet.bth, reserved7 } });
     const empty = packetOf("RC SEND ONLY");
@@ -262,7 +262,7 @@ describe("detachHint", () => {
     assert.equal(flagged(write, 3), undefined, "of some bytes");
   });
 
-  it("H-24: never throws, whatever the payload", () => {
+  it("H-24 (in part): never throws, whatever the payload", () => {
     const inside = attachHint(send, { form: "payload", message: DOCUMENT_HINT }).payload;
     const anyPayload = fc.oneof(
       fc.uint8Array({ maxLength: 200 }),

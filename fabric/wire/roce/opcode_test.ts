@@ -44,7 +44,7 @@ describe("OPCODE_ROWS", () => {
     }
   });
 
-  it("P-21: persistent writes are RC's writes, with the vendor word behind each RETH", () => {
+  it("P-21 (in part): persistent writes are RC's writes, with the vendor word behind each RETH", () => {
     for (let low = 6; low <= 0xb; low++) {
       const plain = row(low), persistent = row(0xc0 | low);
       const headers = plain.headers.flatMap((h) => h === "reth" ? [h, "persistEth" as const] : [h]);
@@ -86,7 +86,7 @@ describe("OPCODE_ROWS", () => {
     }
   });
 
-  it("H-07, C-02: hints and coherence are requests of one packet, and no SENDs", () => {
+  it("H-07 (in part), C-02 (in part): hints and coherence are requests of one packet, and no SENDs", () => {
     for (const code of [0xc4, 0xd0, 0xd2, 0xd3]) {
       const { direction, position, vendor, persistence, headers } = row(code);
       assert.deepEqual({ direction, position, vendor, persistence }, {
@@ -171,7 +171,7 @@ describe("opcodeFor", () => {
     assert.equal(opcodeFor(shape, "only").code, OPCODE["RC RDMA WRITE ONLY IMM"]);
   });
 
-  it("P-21: differs for a persistent write in the flag alone", () => {
+  it("P-21 (in part): differs for a persistent write in the flag alone", () => {
     const shape = { service: "rc", operation: "write", persistence: true } as const;
     assert.equal(opcodeFor(shape, "only").code, 0xca);
     assert.equal(opcodeFor({ ...shape, persistence: false }, "only").code, 0x0a);

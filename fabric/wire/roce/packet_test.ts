@@ -167,7 +167,7 @@ describe("encodePacket", () => {
     });
   }
 
-  it("P-21: makes WRITE PERSISTENCE ONLY with its word between RETH and payload", () => {
+  it("P-21 (in part): makes WRITE PERSISTENCE ONLY with its word between RETH and payload", () => {
     const bth = { ...WRITE_ONLY.bth, opcode: OPCODE["VENDOR WRITE PERSISTENCE ONLY"] };
     const bytes = encodePacket({ ...WRITE_ONLY, bth, persistEth: PERSIST_ETH });
     assert.equal(
@@ -177,7 +177,7 @@ describe("encodePacket", () => {
     );
   });
 
-  it("V-04, V-09: makes WRITE VERIFY ONLY with its word and CRC between RETH and payload", () => {
+  it("V-04 (in part), V-09 (in part): makes WRITE VERIFY ONLY with its word and CRC between RETH and payload", () => {
     const bth = { ...WRITE_ONLY.bth, opcode: OPCODE["VENDOR WRITE VERIFY ONLY"] };
     const { verifyEth, digestEth } = VENDOR_EXTENSIONS;
     const bytes = encodePacket({ ...WRITE_ONLY, bth, verifyEth, digestEth });
@@ -188,7 +188,7 @@ describe("encodePacket", () => {
     );
   });
 
-  it("C-02: makes a COHERENCE REQUEST for a line", () => {
+  it("C-02 (in part): makes a COHERENCE REQUEST for a line", () => {
     const bth = { ...WRITE_ONLY.bth, opcode: OPCODE["VENDOR COHERENCE REQUEST"] };
     const { coherenceEth } = VENDOR_EXTENSIONS;
     const bytes = encodePacket({ ...WRITE_ONLY, bth, coherenceEth, payload: EMPTY });

@@ -30,7 +30,7 @@ const RESULT: VerifyResult = {
 };
 
 describe("makeVerifyEth", () => {
-  it("V-04, V-09: has a code for each level, and persistence beside it", () => {
+  it("V-04 (in part), V-09 (in part): has a code for each level, and persistence beside it", () => {
     const bytesOf = (index: number, persist: boolean) => {
       const view = new DataView(new ArrayBuffer(4));
       writeVerifyEth(view, 0, makeVerifyEth({ level: VERIFY_LEVELS[index]!, persist }));
@@ -43,14 +43,14 @@ describe("makeVerifyEth", () => {
     assert.equal(bytesOf(3, true), "01010380");
   });
 
-  it("V-02: names no algorithm where nothing is checked", () => {
+  it("V-02 (in part): names no algorithm where nothing is checked", () => {
     const { algorithm } = makeVerifyEth({ level: "none", persist: false });
     assert.equal(algorithm, VERIFY_ALGORITHM.none);
   });
 });
 
 describe("encodeVerifyResult", () => {
-  it("V-01, V-05: says what became of the write and what was checked, in 8 bytes", () => {
+  it("V-01 (in part), V-05 (in part): says what became of the write and what was checked, in 8 bytes", () => {
     assert.equal(encodeVerifyResult(RESULT).toHex(), "01020500cbf43926");
     const skipped = { ...RESULT, status: VERIFY_STATUS.written, checks: VERIFY_CHECKS.skipped };
     assert.equal(encodeVerifyResult(skipped).toHex(), "01001000cbf43926");
@@ -88,7 +88,7 @@ describe("decodeVerifyResult", () => {
 });
 
 describe("isVerifiable", () => {
-  it("V-02: sets a limit to what waits for its CRC, and to nothing else", () => {
+  it("V-02 (in part): sets a limit to what waits for its CRC, and to nothing else", () => {
     const longest = VERIFY_LEVELS.map((level) => [
       isVerifiable(level, VERIFY_BYTES_MAX),
       isVerifiable(level, VERIFY_BYTES_MAX + 1),
@@ -98,13 +98,13 @@ describe("isVerifiable", () => {
 });
 
 describe("readsBack", () => {
-  it("V-03, V-04: is of the two levels that look at memory", () => {
+  it("V-03 (in part), V-04 (in part): is of the two levels that look at memory", () => {
     assert.deepEqual(VERIFY_LEVELS.filter(readsBack), ["verify", "verify-crc"]);
   });
 });
 
 describe("decodeVerdict", () => {
-  it("V-01, V-05: says in words what an answer's status and checks are, never by 0", () => {
+  it("V-01 (in part), V-05 (in part): says in words what an answer's status and checks are, never by 0", () => {
     const words = Object.values(VERIFY_STATUS).map((status) => {
       const bits = encodeVerdict({ status, checks: 0 });
       assert.ok(bits > 0);

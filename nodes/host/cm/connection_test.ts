@@ -9,13 +9,13 @@ function queuePair(maxSendWr: number, maxRecvWr: number): Qp {
 }
 
 describe("withDepths", () => {
-  it("Q-01: says how deep both queues are, in front of the program's own data", () => {
+  it("Q-01 (in part): says how deep both queues are, in front of the program's own data", () => {
     const bytes = withDepths(queuePair(300, 17), Uint8Array.of(9, 8));
     deepEqual(depthsIn(bytes), { send: 300, recv: 17 });
     deepEqual([...bytes.slice(-2)], [9, 8]);
   });
 
-  it("Q-01: says 65535 of a queue that is deeper", () => {
+  it("Q-01 (in part): says 65535 of a queue that is deeper", () => {
     deepEqual(depthsIn(withDepths(queuePair(70_000, 65_536), new Uint8Array(0))), {
       send: 65_535,
       recv: 65_535,
@@ -33,7 +33,7 @@ describe("depthsFit", () => {
       [16, 7, false],
     ] as const
   ) {
-    it(`Q-01: 8 sends and 16 receives here, ${send} and ${recv} there: ${fits ? "fit" : "do not"}`, () => {
+    it(`Q-01 (in part): 8 sends and 16 receives here, ${send} and ${recv} there: ${fits ? "fit" : "do not"}`, () => {
       equal(depthsFit(own, { send, recv }), fits);
     });
   }

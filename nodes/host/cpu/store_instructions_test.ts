@@ -152,7 +152,7 @@ describe("sfence", () => {
     assert.equal(endedAt, BOOT + 2 * fencePs);
   });
 
-  it("P-04: is part of flush and ntStore: they wait for what was begun before", () => {
+  it("P-04 (in part): is part of flush and ntStore: they wait for what was begun before", () => {
     for (const whole of ["flush", "ntStore"] as const) {
       const { rig } = run(function* (cpu) {
         cpu.store(cpu.scm.address + 1024, pattern(8));

@@ -29,7 +29,7 @@ describe("Imc", () => {
     return [...bytes];
   }
 
-  it("P-01: a read finds accepted bytes before the medium has them", () => {
+  it("P-01 (in part): a read finds accepted bytes before the medium has them", () => {
     imc.accept(60, pattern(8));
     assert.deepEqual(read(58, 12), [0, 0, ...pattern(8), 0, 0]);
     assert.deepEqual(onMedium(58, 12), Array(12).fill(0));

@@ -72,7 +72,7 @@ describe("Llc", () => {
     assert.ok(inOrder.includes(false), "not in the order of their use");
   });
 
-  it("P-02: DDIO allocates in its ways only, and leaves the cores' lines alone", () => {
+  it("P-02 (in part): DDIO allocates in its ways only, and leaves the cores' lines alone", () => {
     for (const line of [0, 2, 4, 6]) touch(line, DMA);
     assert.deepEqual(evicted.map(([line]) => line), [0, 2]);
     touch(8);
@@ -82,7 +82,7 @@ describe("Llc", () => {
     assert.ok(llc.find(8) >= 0 && llc.find(10) >= 0);
   });
 
-  it("P-02: DDIO updates a line in place in whichever way it is", () => {
+  it("P-02 (in part): DDIO updates a line in place in whichever way it is", () => {
     for (const line of [0, 2, 4, 6]) touch(line);
     const slot = llc.find(6);
     assert.equal(touch(6, DMA), slot);

@@ -47,7 +47,7 @@ describe("MemoryLog", () => {
     );
   });
 
-  it("P-41: a write-combining buffer that is full is written at once, of another each word for itself", () => {
+  it("P-41 (in part): a write-combining buffer that is full is written at once, of another each word for itself", () => {
     const book = new LogBook(4096);
     const memory = new MemorySystem(rigPlan({ scmBytes: 4096 }), undefined, { log: book });
     const core = {};
@@ -69,7 +69,7 @@ describe("MemoryLog", () => {
     ]);
   });
 
-  it("P-41: says which words a core has stored, and that a device's came together", () => {
+  it("P-41 (in part): says which words a core has stored, and that a device's came together", () => {
     const book = new LogBook(4096);
     const memory = new MemorySystem(rigPlan({ scmBytes: 4096 }), undefined, { log: book });
     memory.advance(5);

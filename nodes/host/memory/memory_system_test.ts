@@ -229,7 +229,7 @@ describe("MemorySystem", () => {
     ]);
   });
 
-  it("P-01: counts what the medium is written by whole blocks, for each byte that came", () => {
+  it("P-01 (in part): counts what the medium is written by whole blocks, for each byte that came", () => {
     const strided = small(), random = small();
     for (let line = 0; line < 16; line++) {
       strided.advance(line * 100_000);

@@ -42,7 +42,7 @@ describe("Early write-backs", () => {
     ]);
   });
 
-  it("P-41: part of a device's write may have got through, by words", () => {
+  it("P-41 (in part): part of a device's write may have got through, by words", () => {
     const rig = new HostRig();
     rig.run();
     const data = new Uint8Array(64).fill(9);

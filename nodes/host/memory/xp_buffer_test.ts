@@ -42,11 +42,11 @@ class Naive {
 }
 
 describe("XpBuffer", () => {
-  it("P-01: lines that follow each other cost the medium what came in", () => {
+  it("P-01 (in part): lines that follow each other cost the medium what came in", () => {
     assert.equal(amplification(strided(4096, 64)), 1);
   });
 
-  it("P-01: a line of each block costs a block, and a read of the other lines", () => {
+  it("P-01 (in part): a line of each block costs a block, and a read of the other lines", () => {
     assert.equal(amplification(strided(4096, 256)), 4);
     const buffer = new XpBuffer(256);
     for (const offset of strided(100, 512)) buffer.take(offset);

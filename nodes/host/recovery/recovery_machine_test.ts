@@ -37,7 +37,7 @@ describe("a recovery on a cold machine", () => {
     assert.deepEqual(answer, { host: "b", options: { role: "server" }, found: [1, 2, 3] });
   });
 
-  it("P-04: what it stores is seen by it at once, and persistent when it is flushed", () => {
+  it("P-04 (in part): what it stores is seen by it at once, and persistent when it is flushed", () => {
     const { bytes, cold } = machine();
     const seen: number[][] = [];
     const recover: Recover = function* ({ cpu }) {

@@ -37,7 +37,7 @@ export function describeScmStore(name: string, rig: StoreRig): void {
   describe(`${name} as an ScmStore`, () => {
     const x = pattern(100, 1), y = pattern(64, 2);
 
-    it("P-05: begins with zeros, and keeps over a close what was committed", () => {
+    it("P-05 (in part): begins with zeros, and keeps over a close what was committed", () => {
       const store = fresh(rig);
       assert.equal(store.bytes, SUITE_BYTES);
       assert.deepEqual(content(store), image());

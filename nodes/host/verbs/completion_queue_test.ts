@@ -78,7 +78,7 @@ describe("pollCq", () => {
     );
   });
 
-  it("Q-12: tells how far it is every quarter of the ring, in space 3", () => {
+  it("Q-12 (in part): tells how far it is every quarter of the ring, in space 3", () => {
     const told: number[] = [];
     for (let i = 0; i < cq.entries; i++) {
       rig.run(postSend(qp, send(i)));
@@ -165,7 +165,7 @@ describe("modifyQp and queryQp", () => {
     same([qp.sq.requests, qp.sq.used, qp.sq.write], [0, 0, qp.sq.depth - 1]);
   });
 
-  it("Q-04: reads the state from space 1, which is the RNIC's to write", () => {
+  it("Q-04 (in part): reads the state from space 1, which is the RNIC's to write", () => {
     const information = {
       wqeAddress: 0,
       indexAddress: 0,

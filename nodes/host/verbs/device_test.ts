@@ -9,7 +9,7 @@ import { VerbsRig } from "../testing/verbs_testing.ts";
 import { SIGNALS } from "../cpu/program.ts";
 
 describe("openDevice", () => {
-  it("Q-04: lays the three spaces out for K queues, each in one piece", () => {
+  it("Q-04 (in part): lays the three spaces out for K queues, each in one piece", () => {
     const rig = new VerbsRig({ queues: 64 });
     rig.run(openDevice(rig, rig.plan));
     const { spaces } = rig.sent("init")[0]!;
@@ -17,7 +17,7 @@ describe("openDevice", () => {
     ok(spaces.space2 - spaces.space1 >= 64 * 32 && spaces.space3 - spaces.space2 >= 64 * 16);
   });
 
-  it("P-02: plans who flushes by architecture and DDIO", () => {
+  it("P-02 (in part): plans who flushes by architecture and DDIO", () => {
     const plans = [
       { architecture: "ddio", ddio: false },
       { architecture: "ddio", ddio: true },

@@ -40,7 +40,7 @@ describe("regMr", () => {
     equal(mr.address, buffer.address + 4000);
   });
 
-  it("P-05: says of each region, and of its new place, whether it is storage class memory", () => {
+  it("P-05 (in part): says of each region, and of its new place, whether it is storage class memory", () => {
     const access: Access[] = ["localWrite", "remoteWrite"];
     const part = { offset: 65536, length: 256 };
     const mr = must(rig.run(regMr(pd, rig.scm, { access, ...part })));

@@ -9,7 +9,7 @@ import { VerbsRig } from "../testing/verbs_testing.ts";
 const DATA = encodeSpace2({ depth: 64, unitBytes: 64 });
 
 describe("space 2", () => {
-  it("Q-04: is written by the RNIC by value, never by the host", () => {
+  it("Q-04 (in part): is written by the RNIC by value, never by the host", () => {
     const rig = new VerbsRig();
     const device = rig.run(openDevice(rig, rig.plan));
     equal(rig.run(writeSpace2(device, { queue: 5, offset: 0, data: DATA })), undefined);
@@ -17,7 +17,7 @@ describe("space 2", () => {
     same(decodeSpace2(rig.load(device.state.space2 + 5 * 16, 16)), { depth: 0, unitBytes: 0 });
   });
 
-  it("Q-04: is stored by the host between lock and unlock only", () => {
+  it("Q-04 (in part): is stored by the host between lock and unlock only", () => {
     const rig = new VerbsRig();
     const device = rig.run(openDevice(rig, rig.plan));
     equal(rig.run(storeSpace2(device, { queue: 5, offset: 0, data: DATA })), undefined);
@@ -25,7 +25,7 @@ describe("space 2", () => {
     equal(decodeSpace2(rig.load(device.state.space2 + 5 * 16, 16)).depth, 64);
   });
 
-  it("Q-04: a breach is an error, with nothing changed", () => {
+  it("Q-04 (in part): a breach is an error, with nothing changed", () => {
     const rig = new VerbsRig();
     const device = rig.run(openDevice(rig, rig.plan));
     rig.refuse = () => ({ status: "error", errno: "EBUSY", reason: "locked already" });

@@ -81,7 +81,7 @@ describe("postSend", () => {
     ]);
   });
 
-  it("V-04: refuses a verified write without a level, and a level of anything else", () => {
+  it("V-04 (in part): refuses a verified write without a level, and a level of anything else", () => {
     const { verify: _, ...bare } = write({ level: "none" });
     equal(posted(bare), "EINVAL");
     equal(posted(write({ level: "none" }, { opcode: "write" })), "EINVAL");
@@ -99,14 +99,14 @@ describe("postSend", () => {
     same(operandsOf(longest), { level: "verify-crc", persist: false });
   });
 
-  it("V-02: refuses a CRC that has not 32 bits", () => {
+  it("V-02 (in part): refuses a CRC that has not 32 bits", () => {
     for (const crc of [-1, 2 ** 32, 0.5]) equal(posted(write({ level: "check", crc })), "EINVAL");
     for (const crc of [0, 2 ** 32 - 1]) {
       same(operandsOf(write({ level: "check", crc })), { level: "check", persist: false, crc });
     }
   });
 
-  it("V-06: is of reliable connections alone, as nothing else is answered", () => {
+  it("V-06 (in part): is of reliable connections alone, as nothing else is answered", () => {
     open("uc");
     equal(posted(write({ level: "none" })), "EINVAL");
     open("ud");
@@ -183,7 +183,7 @@ describe("wcFlags", () => {
 });
 
 describe("prepareQp", () => {
-  it("V-06: lets a connection's peer send verified writes", () => {
+  it("V-06 (in part): lets a connection's peer send verified writes", () => {
     rig.commands.length = 0;
     must(rig.run(prepareQp({ pd, sendCq: cq, recvCq: cq, maxSendWr: 2, maxRecvWr: 2 })));
     const flags = rig.commands.map((command) =>

@@ -230,7 +230,7 @@ describe("the NS bit of what is written", () => {
     });
   }
 
-  it("P-02: a READ's answer in the requester's own persistent memory has it too", () => {
+  it("P-02 (in part): a READ's answer in the requester's own persistent memory has it too", () => {
     const p = pairOn("scm", NO_SNOOP);
     const from = p.rig.b.host.log.length;
     p.rig.send(p.rig.b, p.b, {

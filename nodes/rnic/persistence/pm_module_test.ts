@@ -73,8 +73,9 @@ describe("PM module, flow 1", () => {
     const request = packetOf(p.rig.frames[0]!.bytes);
     assert.equal(request.reth!.va, BigInt(p.to.va));
     assert.equal(request.reth!.length, 100);
+    assert.deepEqual(request.payload, p.rig.bytes(p.rig.a, p.from, 0, 100));
     assert.equal(request.persistEth!.version, 1);
-    assert.equal(request.bth.destQpn, p.b.qpn);
+    assert.deepEqual([request.bth.psn, request.bth.destQpn], [0xff_fffe, p.b.qpn]);
   });
 
   it("P-24, P-25: data, LSB read, persistence ACK with the data's PSN, one CQE", () => {

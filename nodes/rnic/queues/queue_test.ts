@@ -47,7 +47,7 @@ function space1(rig: Rig, side: Side, queue: number): ReturnType<typeof decodeSp
 }
 
 describe("queue information", () => {
-  it("Q-03, Q-04: the RNIC fills spaces 1 and 2 and leaves space 3 to the host", () => {
+  it("Q-03 (in part), Q-04 (in part): the RNIC fills spaces 1 and 2 and leaves space 3 to the host", () => {
     const { rig, a } = pair();
     const info = space1(rig, rig.a, a.sq.queue);
     assert.deepEqual(
@@ -74,7 +74,7 @@ describe("queue information", () => {
     assert.equal(touched, false);
   });
 
-  it("Q-06: a doorbell with the pointer needs no read of queue information that is cached", () => {
+  it("Q-06 (in part): a doorbell with the pointer needs no read of queue information that is cached", () => {
     const p = pair();
     write(p, 0);
     p.rig.ring(p.rig.a, p.a.sq, "pointer");
@@ -83,7 +83,7 @@ describe("queue information", () => {
     assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 1);
   });
 
-  it("Q-06, Q-08: a doorbell with the number only costs one read, of space 3", () => {
+  it("Q-06 (in part), Q-08 (in part): a doorbell with the number only costs one read, of space 3", () => {
     const p = pair();
     write(p, 0);
     p.rig.ring(p.rig.a, p.a.sq, "number");
@@ -92,7 +92,7 @@ describe("queue information", () => {
     assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 1);
   });
 
-  it("Q-06: doorbells of a queue that is not there are counted and change nothing", () => {
+  it("Q-06 (in part): doorbells of a queue that is not there are counted and change nothing", () => {
     const p = pair();
     p.rig.toRnic(p.rig.a, {
       kind: "register-write",
@@ -105,7 +105,7 @@ describe("queue information", () => {
     assert.equal(p.rig.a.rnic.statistics()["doorbellsRefused"], 3);
   });
 
-  it("Q-07: a queue that is not cached is read from the three spaces, its pointer written back", () => {
+  it("Q-07 (in part): a queue that is not cached is read from the three spaces, its pointer written back", () => {
     const queueCache = { entries: 1, evict: "oldest", amount: 1 } as const;
     const p = pair(new Rig({ plans: { a: { queueCache } } }));
     for (let i = 0; i < 5; i++) {
@@ -121,7 +121,7 @@ describe("queue information", () => {
     assert.deepEqual(p.rig.bytes(p.rig.b, p.to, 0, 40), p.rig.bytes(p.rig.a, p.from, 0, 40));
   });
 
-  it("Q-08: a stale doorbell behind a newer one does not move the pointer back", () => {
+  it("Q-08 (in part): a stale doorbell behind a newer one does not move the pointer back", () => {
     const p = pair();
     for (let round = 0; round < 10; round++) {
       const order = [];
@@ -142,7 +142,7 @@ describe("queue information", () => {
 
   for (const isCached of [true, false]) {
     const where = isCached ? "a queue that is cached" : "one that is read from memory again";
-    it(`Q-08: of ${where}, once its units have held two WQEs the pointer stored later counts`, () => {
+    it(`Q-08 (in part): of ${where}, once its units have held two WQEs the pointer stored later counts`, () => {
       const entries = isCached ? 64 : 4;
       const queueCache = { entries, evict: "oldest", amount: 1 } as const;
       const p = pair(new Rig({ plans: { a: { queueCache } } }));
@@ -166,7 +166,7 @@ describe("queue information", () => {
     });
   }
 
-  it("Q-08: a doorbell that rings while space 3 is on its way is not answered by that older read", () => {
+  it("Q-08 (in part): a doorbell that rings while space 3 is on its way is not answered by that older read", () => {
     const p = pair();
     write(p, 0);
     p.rig.ring(p.rig.a, p.a.sq, "number");
@@ -181,7 +181,7 @@ describe("queue information", () => {
     assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 2);
   });
 
-  it("Q-01, Q-09: WQEs of several units wrap at the ring's end; none is lost, repeated or reordered", () => {
+  it("Q-01 (in part), Q-09 (in part): WQEs of several units wrap at the ring's end; none is lost, repeated or reordered", () => {
     const p = pair(new Rig(), { depth: 32 });
     const seen: number[] = [], expected: number[] = [];
     for (let round = 0; round < 40; round++) {
@@ -208,7 +208,7 @@ describe("queue information", () => {
     assert.equal(space1(p.rig, p.rig.a, p.a.sq.queue).state, "err");
   });
 
-  it("Q-04: space 2 changes through the RNIC or under its lock; a breach changes nothing", () => {
+  it("Q-04 (in part): space 2 changes through the RNIC or under its lock; a breach changes nothing", () => {
     const { rig, a } = pair();
     const queue = a.sq.queue;
     const data = new Uint8Array([0, 0, 0, 32]);
@@ -231,7 +231,7 @@ describe("queue information", () => {
     assert.equal(decodeSpace2(rig.a.host.memory.subarray(at, at + 16)).depth, 32);
   });
 
-  it("Q-04: while the host holds the lock nothing of the queue is fetched; then it goes on", () => {
+  it("Q-04 (in part): while the host holds the lock nothing of the queue is fetched; then it goes on", () => {
     const p = pair();
     p.rig.command(p.rig.a, { op: "lock-space2", queue: p.a.sq.queue });
     write(p, 0);
@@ -243,7 +243,7 @@ describe("queue information", () => {
     assert.equal(p.rig.poll(p.rig.a, p.a.sendCq).length, 1);
   });
 
-  it("Q-11: works with more queue pairs than the cache holds, by every eviction rule", () => {
+  it("Q-11 (in part): works with more queue pairs than the cache holds, by every eviction rule", () => {
     for (const evict of ["oldest", "several-oldest", "older-than", "random"] as const) {
       const queueCache = { entries: 3, evict, amount: evict === "older-than" ? 5_000_000 : 2 };
       const p = pair(new Rig({ plans: { a: { queueCache } } }));
@@ -261,7 +261,7 @@ describe("queue information", () => {
 });
 
 describe("completion queue", () => {
-  it("Q-12: passes of the ring turn the owner bit, and the host's pointer is read when it looks full", () => {
+  it("Q-12 (in part): passes of the ring turn the owner bit, and the host's pointer is read when it looks full", () => {
     const rig = new Rig();
     const p = pair(rig, { cq: undefined as never });
     const cq = rig.createCq(rig.a, { entries: 8 });

@@ -121,7 +121,7 @@ describe("checkWork", () => {
     same(statuses(p), ["LOC_QP_OP_ERR"]);
   });
 
-  it("V-04: a level that is none is no operation", () => {
+  it("V-04 (in part): a level that is none is no operation", () => {
     const p = alone(FOREVER);
     const position = postVerified(p, { ...CHECKED, length: 8 });
     const level = p.a.sq.address + position * WQE_UNIT_BYTES + 32;
@@ -155,7 +155,7 @@ describe("checkWork", () => {
     }
   });
 
-  it("V-06: does not exist on an unreliable connection", () => {
+  it("V-06 (in part): does not exist on an unreliable connection", () => {
     const rc = pair();
     const p = { ...rc, ...connectUc(rc.rig) };
     postVerified(p, { ...CHECKED, length: 8 });

@@ -230,7 +230,7 @@ function postVerifiedFrom(
 }
 
 describe("rights and forms of a verified write", () => {
-  it("V-06: who has not agreed on it drops it in silence", () => {
+  it("V-06 (in part): who has not agreed on it drops it in silence", () => {
     const p = verifiedPair({}, {
       attributes: { accessFlags: VERIFIED_ACCESS & ~ACCESS.remoteWriteVerify },
     });

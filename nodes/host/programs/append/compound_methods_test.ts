@@ -65,7 +65,7 @@ describe("compoundPlan", () => {
     }
   });
 
-  it("P-12: promises what a put by the method promises", () => {
+  it("P-12 (in part): promises what a put by the method promises", () => {
     for (const terms of ALL) {
       const plan = compoundPlan(terms);
       if (plan === undefined) continue;

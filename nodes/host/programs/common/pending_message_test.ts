@@ -35,7 +35,7 @@ describe("decodeDeposit", () => {
     );
   });
 
-  it("P-41: takes none that is torn at any word, what was there before being anything", () => {
+  it("P-41 (in part): takes none that is torn at any word, what was there before being anything", () => {
     fc.assert(
       fc.property(deposit, payload, fc.integer({ min: 0 }), (each, data, seed) => {
         const encoded = encodeDeposit(each, data);

@@ -93,7 +93,7 @@ describe("encodeMessage and decodeMessage", () => {
 });
 
 describe("terms", () => {
-  it("P-29: carry method, policy, depth and size there, and what the responder is back", () => {
+  it("P-29 (in part): carry method, policy, depth and size there, and what the responder is back", () => {
     for (const method of [...PUT_METHODS, "read"] as const) {
       for (const policy of POLICIES) {
         const terms: Terms = { method, policy, depth: 70_000, messageBytes: 1 << 20 };

@@ -21,7 +21,7 @@ function coldMachine(): { readonly bytes: Uint8Array; readonly cold: ColdMachine
 }
 
 describe("receive buffers after a power failure", () => {
-  it("P-41: a deposit that is torn over an earlier use's leftover hides none that is whole", () => {
+  it("P-41 (in part): a deposit that is torn over an earlier use's leftover hides none that is whole", () => {
     const { bytes, cold } = coldMachine();
     let count = -1, object = 0;
     new ColdBoot(cold).recover(function* (context) {

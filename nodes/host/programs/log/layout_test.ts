@@ -44,7 +44,7 @@ describe("a log's slots", () => {
     });
   });
 
-  it("P-41: end at a record that is torn in any of its words", () => {
+  it("P-41 (in part): end at a record that is torn in any of its words", () => {
     const records = [data(1, 1), data(1, 2), data(1, 3)];
     for (let word = 0; word < slotBytes(SHAPE) / 8; word++) {
       const bytes = logOf(records);

@@ -1,0 +1,251 @@
+/**
+ * Every numbered line of the five documents' pages, with what proves it: names of tests whose bodies do,
+ * or the open issue that is to. `requirements_test.ts` holds the list against the tests.
+ *
+ * A name is given from behind its numbers, as far as it stands in the source: what a `${…}` puts in is
+ * `…`. Where a line asks for several things, its tests prove them together.
+ */
+
+/** An issue that is to do what a line asks for. */
+export type OpenIssue =
+  | "Queues to the end, memory on demand, and hints"
+  | "The coherent RNIC";
+
+/** How far one line holds. */
+export type Standing =
+  | {
+    readonly proof: readonly string[];
+    /** What the line asks for besides, and no test proves. */
+    readonly lacks?: string;
+  }
+  | { readonly open: OpenIssue };
+
+const QUEUES: Standing = { open: "Queues to the end, memory on demand, and hints" };
+const HINTS: Standing = { open: "Queues to the end, memory on demand, and hints" };
+const COHERENCE: Standing = { open: "The coherent RNIC" };
+
+/** Remote persistence: the host, the baselines, the write that persists, what a run reports. */
+const PERSISTENCE: Readonly<Record<string, Standing>> = {
+  "P-01": {
+    proof: [
+      "is one coherent memory, and records exactly what would survive",
+      "under eADR flow 2 is durable when it reaches the LLC, not before",
+      "a wider domain never loses what a narrower one keeps",
+    ],
+  },
+  "P-02": {
+    proof: [
+      "is flow 2 where DDIO is on and, with +NS only, the packet's NS bit is 0",
+      "takes flow 1 where the processor looks at the NS bit, though DDIO is on",
+    ],
+  },
+  "P-03": {
+    proof: [
+      "holds a write for its time, then it is in the iMC and durable, piece by piece",
+      "a read completes only after earlier writes have left, wherever they go",
+    ],
+  },
+  "P-04": {
+    proof: [
+      "flow 2 leaves data in the LLC, where a power failure loses it",
+      "a line that is evicted becomes persistent by it",
+      "a store to SCM is volatile until its line is flushed",
+    ],
+  },
+  "P-05": {
+    proof: [
+      "answers for every place and domain: eADR adds the LLC, wsp all that is on its way",
+      "finds in SCM what an earlier life left, and DRAM and LLC empty",
+      "killed and started again: SCM as it was",
+      "after any kill holds exactly the spans that were reported",
+    ],
+  },
+  "P-10": { proof: ["S201 to S214 in the document's order"] },
+  "P-11": { proof: ["S301 to S325, from the WRITE to the answer"] },
+  "P-12": {
+    proof: [
+      "…, DDIO …: loses at some instant what it took for persistent",
+      "the CQE of WRITE alone was there, and the data is lost, DDIO …",
+    ],
+  },
+  "P-20": { proof: ["ONE request with the vendor's opcode carries data, address, PSN and flag"] },
+  "P-21": { proof: ["ONE request with the vendor's opcode carries data, address, PSN and flag"] },
+  "P-22": {
+    proof: [
+      "a plain WRITE into a write-persistence region is persisted, whoever asks",
+      "in a region without the flag a plain WRITE is not persisted",
+      "sends the page table, first VA, length and access flags",
+      "grants exactly the region's range, key, domain and permissions",
+    ],
+  },
+  "P-23": {
+    proof: ["by opcode or by address: every WRITE opcode, with every set of access flags"],
+  },
+  "P-24": {
+    proof: [
+      "data, LSB read, persistence ACK with the data's PSN, one CQE",
+      "LSB read and data carry NS = 1 where the processor looks at it, else 0",
+      "the persistence ACK is never sent before the LSB read is complete",
+      "S901 to S909",
+    ],
+  },
+  "P-25": { proof: ["data, LSB read, persistence ACK with the data's PSN, one CQE"] },
+  "P-26": {
+    proof: [
+      "consumes a RECV with VA, length and PSN; the CPU's SEND becomes the persistence ACK",
+      "S1001 to S1019, written before persistent",
+    ],
+    lacks: "the RECV's WQE is cleared in the ladder only (S1007), not in the host's memory",
+  },
+  "P-27": {
+    proof: ["policy reception completes the WRITE when received and a RECV when persisted"],
+  },
+  "P-28": {
+    proof: [
+      "after the reception ACK the next write goes out: persisting and writing overlap",
+      "a repeated reception ACK is never taken for the persistence ACK",
+      "a persistence ACK is laid out as an ACK is, and is told apart by its opcode",
+    ],
+  },
+  "P-29": {
+    proof: [
+      "policy reception completes the WRITE when received and a RECV when persisted",
+      "may complete once, at persistence, in flow 2 as well (claim 9)",
+    ],
+  },
+  "P-30": {
+    proof: [
+      "works over several packets per message, with many outstanding",
+      "a lost persistence ACK is answered again, reported once, executed once",
+      "…, flow …, ends as without it",
+      "… from … on end as without faults, or in an error",
+    ],
+  },
+  "P-31": {
+    proof: [
+      "…: each completion's promise is kept, wherever the power is cut",
+      "leave in the order of the messages, whichever the CPU has flushed first",
+    ],
+  },
+  "P-40": {
+    proof: [
+      "…, DDIO …: writes all, with the requests counted",
+      "is what a run gives, to the digit (deno task bench --only m --write)",
+      "takes fewer requests and less time than the baseline of its flow",
+    ],
+  },
+  "P-41": {
+    proof: [
+      "…, DDIO …: everything reported persistent has survived",
+      "what … promises is kept at every instant, DDIO …",
+      "…: what each of three was told survives, at any of 12 instants",
+      "makes every check of every variant, and says how much it has looked at",
+    ],
+  },
+  "P-50": {
+    proof: [
+      "WRITE, FLUSH, ATOMIC WRITE and atomics, DDIO …: what is answered is in the SCM",
+      "takes one trip fewer than WRITE and READ, which wait for each other",
+    ],
+  },
+  "P-51": {
+    proof: ["…: a SEND and a READ each, no CPU in between, and all of it is persistent", "put"],
+  },
+};
+
+/** Hints of what is coming. */
+const HINT_NUMBERS = [
+  ...["01", "02", "03", "04", "05", "06", "07", "08", "09"],
+  ...["20", "21", "22", "23", "24", "30", "31"],
+];
+
+/** Write with verification. */
+const VERIFY: Readonly<Record<string, Standing>> = {
+  "V-01": {
+    proof: [
+      "…: every level writes all and is told so once",
+      "brings the answer: status and checks, as a success or as VERIFY_ERR",
+    ],
+  },
+  "V-02": {
+    proof: ["a CRC that does not fit is told, nothing is written, the connection goes on"],
+  },
+  "V-03": {
+    proof: [
+      "sees each byte behind its write, and the last one behind all of them",
+      "on …: …: …",
+    ],
+  },
+  "V-04": {
+    proof: [
+      "…: every level writes all and is told so once",
+      "…: each level says what it has checked",
+    ],
+    lacks: "read-back without any CRC, and the CRC after placing alone (claims 2 and 3)",
+  },
+  "V-05": {
+    proof: [
+      "good checks stand for later ones, which takes less time and is told",
+      "a sample that fails ends the skipping until the window is clean again",
+    ],
+  },
+  "V-06": {
+    proof: [
+      "the ladder of a verified write has the document's steps in its order",
+      "verified writes are RC's writes without immediate, a word and a CRC more",
+    ],
+  },
+  "V-07": { proof: ["…: every level writes all and is told so once"] },
+  "V-08": {
+    proof: [
+      "on …: …: …",
+      "…: …: …",
+      "verify_faults.yaml, DDIO …: each fault strikes, all of it is caught",
+      "a lost answer is no failure, and nothing is written or looked at twice",
+    ],
+  },
+  "V-09": {
+    proof: [
+      "…: what verify-persist reported survives a power failure at any instant",
+      "in flow 1 the read-back is the flush, and no LSB read goes beside it",
+    ],
+  },
+  "V-10": {
+    proof: [
+      "…: half the requests, fewer packets and bytes, less latency at every size",
+      "of many, each is caught or missed, and the counts add up",
+      "good checks stand for later ones, which takes less time and is told",
+    ],
+  },
+};
+
+/** Queue information and write pointers. */
+const QUEUE_LINES: Readonly<Record<string, Standing>> = {
+  ...numbered("Q", ["01"], QUEUES),
+  "Q-02": {
+    proof: ["puts small payloads into the WQE, by size, by type, or where the program says so"],
+  },
+  ...numbered("Q", ["03", "04", "05", "06", "07", "08", "09", "10", "11", "12"], QUEUES),
+};
+
+/** The coherent RNIC. */
+const COHERENCE_NUMBERS = ["01", "02", "03", "04", "05", "06", "07", "08", "09", "10", "11", "12"];
+
+export const REQUIREMENTS: Readonly<Record<string, Standing>> = {
+  ...PERSISTENCE,
+  ...numbered("H", HINT_NUMBERS, HINTS),
+  ...VERIFY,
+  ...QUEUE_LINES,
+  ...numbered("C", COHERENCE_NUMBERS, COHERENCE),
+};
+
+/** The conformance list of the transport: `rocev2.md` §7, as tests name its rows (`§7 #49`). */
+export const CONFORMANCE: readonly string[] = Array.from({ length: 90 }, (_, i) => `#${i + 1}`);
+
+function numbered(
+  page: string,
+  numbers: readonly string[],
+  standing: Standing,
+): Record<string, Standing> {
+  return Object.fromEntries(numbers.map((number) => [`${page}-${number}`, standing]));
+}
