@@ -1,10 +1,13 @@
 import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
-import { createMemoryBroker } from "../bus/memory_bus.ts";
+import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus.ts";
 import { dealOut, faultsOf, randomRack, runOverBus, toyFactory, toyRack } from "./clock_testing.ts";
 import { Simulator } from "../partition/simulator.ts";
-import { encode } from "../bus/codec.ts";
+import { decode, encode } from "../bus/codec.ts";
+import { until } from "../bus/bus_contract.ts";
+import { subjectOf } from "../bus/subjects.ts";
 import { sleep } from "../bus/wall_time.ts";
+import { reportFromArray } from "../clock/clock.ts";
 import type { RecordedFault } from "../clock/record.ts";
 import type { FaultPlan, RackPlan } from "../rack/plan/plan.ts";
 
@@ -41,6 +44,17 @@ function midway(spans: number): { delay: () => Promise<void>; reached: Promise<v
     return sleep(1);
   };
   return { delay, reached: promise };
+}
+
+/** Resolves when p1 reports that it has sent something. */
+async function lost(broker: MemoryBroker, isOver: () => boolean): Promise<void> {
+  const bus = broker.connect({ onError: (error) => assert.fail(error) });
+  let sent = 0;
+  const subject = subjectOf({ kind: "clock.report", run: "toys", partition: "p1" });
+  bus.subscribe(subject, (payload) => sent += reportFromArray(decode(payload))!.sent.length);
+  await until(() => sent > 0 || isOver());
+  await bus.close();
+  assert.ok(!isOver(), "p1 had nothing more to send");
 }
 
 describe("the clock", () => {
@@ -185,7 +199,7 @@ describe("the clock", () => {
         await reached;
         // From here on p1 is heard by the timekeeper only.
         broker.setFaults({ drop: 1, pattern: "rack.toys.wire.p1.>" });
-        await sleep(60);
+        await lost(broker, () => rack.finished);
         rack.kill("p1");
       },
     });

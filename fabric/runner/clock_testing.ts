@@ -190,6 +190,11 @@ export interface BusRack {
   readonly broker: MemoryBroker;
   /** Whether every partition has joined: before that, to be killed is not to be switched on. */
   readonly isUp: boolean;
+  /**
+   * Whether the timekeeper has heard of every process what is so: that it is here, or that it is dead.
+   * A power failure before that is survived and cannot be replayed (see `fabric/README.md`, Limits).
+   */
+  readonly isSettled: boolean;
   /** What is done to it from then on is no part of the run. */
   readonly finished: boolean;
   /** Kills the timekeeper and starts another, which knows the dead only. */
@@ -298,6 +303,11 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
     broker,
     get isUp() {
       return clock!.timekeeper.why(wallMs()).every(({ status }) => status !== "absent");
+    },
+    get isSettled() {
+      return clock!.timekeeper.why(wallMs()).every(({ partition, status }) =>
+        runners.has(partition) ? status === "idle" || status === "running" : status === "dead"
+      );
     },
     get finished() {
       return finished;
