@@ -144,6 +144,93 @@ describe("ClockService", () => {
     }
   });
 
+  it("takes nobody for dead that it could not hear while it was itself asleep", async () => {
+    const broker = createMemoryBroker({ seed: 1 });
+    const records: RecordedFault[] = [];
+    let ms = 0, looks = 0;
+    const sleeper = new ClockService({
+      run: "r",
+      bus: broker.connect({ onError: (error) => assert.fail(error) }),
+      plan: EMPTY,
+      partitions: [{ name: "a", nodes: [] }],
+      lookahead: [[1]],
+      term: 1,
+      recorded: [],
+      inexact: false,
+      stayUp: false,
+      livenessMs: 100,
+      wallMs: () => {
+        looks++;
+        return ms;
+      },
+      onRecord: (fault) => records.push(fault),
+    });
+    const ticks = (count: number) => {
+      const wanted = looks + count;
+      return until(() => looks >= wanted);
+    };
+    try {
+      await ticks(1);
+      ms = 1_000;
+      await ticks(2);
+      assert.deepEqual(records, []);
+      for (const later of [1_040, 1_080, 1_120]) {
+        ms = later;
+        await ticks(2);
+      }
+      assert.deepEqual(records.map(({ action }) => action), ["kill"], "it had its chance");
+    } finally {
+      sleeper.stop();
+    }
+  });
+
+  it("repeats an order to kill until it is told of that death", async () => {
+    const broker = createMemoryBroker({ seed: 1 });
+    const onError = (error: Error) => assert.fail(error);
+    const other = broker.connect({ onError });
+    const heard: string[] = [];
+    for (const verb of ["order", "finished"]) {
+      other.subscribe(subjectOf({ kind: "control", run: "r", verb }), () => heard.push(verb));
+    }
+    const dead = {
+      partition: "a",
+      nodes: [],
+      digests: [],
+      sent: [],
+      settledSpan: 0,
+      incarnation: 0,
+    };
+    const alone = new ClockService({
+      run: "r",
+      bus: broker.connect({ onError }),
+      plan: EMPTY,
+      partitions: [{ name: "a", nodes: [] }],
+      lookahead: [[1]],
+      term: 1,
+      recorded: [{ ...dead, at: 5, action: "kill", instance: "a1" }],
+      inexact: false,
+      stayUp: false,
+      livenessMs: 0,
+      wallMs: () => 0,
+    });
+    const tell = async (instance: string) => {
+      const subject = subjectOf({ kind: "control", run: "r", verb: "death" });
+      await other.request(subject, encode({ partition: "a", instance }), { timeoutMs: 2_000 });
+      await other.request(subject.replace("death", "resume"), encode({}), { timeoutMs: 2_000 });
+      heard.length = 0;
+      // Both are said once at each tick.
+      await until(() => heard.filter((verb) => verb === "finished").length === 2);
+      return heard.includes("order");
+    };
+    try {
+      assert.equal(await tell("a0"), true, "that was another process");
+      assert.equal(await tell("a1"), false);
+    } finally {
+      alone.stop();
+      await other.close();
+    }
+  });
+
   it("has a process killed that was asleep while its power failed, also by an earlier timekeeper's word", async () => {
     const broker = createMemoryBroker({ seed: 1 });
     const onError = (error: Error) => assert.fail(error);

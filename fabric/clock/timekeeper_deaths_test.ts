@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { spanNumber } from "./clock.ts";
 import type { RecordedFault } from "./record.ts";
 import { NEVER } from "../base/time.ts";
-import { LOOKAHEAD, planWith, Rig } from "./timekeeper_testing.ts";
+import { horizons, LOOKAHEAD, NAMES, planWith, Rig } from "./timekeeper_testing.ts";
 
 describe("Timekeeper, when power fails", () => {
   it("carries out a scripted failure when nothing can happen before it, and tells the neighbours", () => {
@@ -25,6 +25,19 @@ describe("Timekeeper, when power fails", () => {
       assert.deepEqual(links.map(({ at, up }) => [at, up]), [[2_097, false]]);
     }
     assert(grants.every(([, { horizon }]) => horizon <= 3_150));
+  });
+
+  it("lets happen what a partition has before its scripted failure, and none of it at the run's limit", () => {
+    const faults = [{ at: 2_000, action: "kill" as const, node: "b" }];
+    const rig = new Rig({ plan: planWith({ faults, until: 9_000 }) });
+    rig.settle({ a: NEVER, b: 1_000, c: NEVER });
+    assert.deepEqual(rig.kills, []);
+    assert.deepEqual(horizons(rig.take().slice(3)), { b: 2_000 });
+    rig.report("b", { grant: 2, next: 5_000, ran: 1_000 });
+    assert.deepEqual(rig.kills, [["b", 2_000]]);
+    const limited = new Rig({ plan: planWith({ faults, until: 2_000 }) });
+    limited.settle({ a: NEVER, b: NEVER, c: NEVER });
+    assert.deepEqual([limited.kills, limited.finished?.reason], [[], "until"]);
   });
 
   it("welcomes the process that comes back with the life, digest and last span of the one before", () => {
@@ -231,5 +244,103 @@ describe("Timekeeper, when power fails", () => {
     assert.deepEqual(rig.inexact, [
       "a died before it did anything, and others took it for alive",
     ]);
+  });
+});
+
+describe("Timekeeper, of a partition's next life", () => {
+  /** A rack at rest that stays up, where a has sent b three messages at 1 000 ps. */
+  function sentToB(options: { taken: boolean }): Rig {
+    const rig = new Rig({ stayUp: true });
+    rig.settle({ a: 1_000, b: NEVER, c: NEVER });
+    rig.take();
+    if (!options.taken) rig.keeper.pause();
+    rig.report("a", { grant: 2, ran: 1_000, sent: [["b", 0, 3, 1_200]] });
+    rig.take();
+    if (options.taken) rig.report("b", { grant: 2, ran: 1_200 });
+    return rig;
+  }
+
+  /** The process of a partition dies, all others hear of it, and another one is there. */
+  function renew(rig: Rig, name: string, ran = 2_000): void {
+    rig.keeper.died(name, { instance: `${name}1`, wallMs: 0 });
+    rig.answerAll({ ran });
+    rig.keeper.join({ partition: name, instance: `${name}2` }, 0);
+  }
+
+  const grantOf = (rig: Rig, name: string) => rig.take().find(([to]) => to === name)![1];
+
+  it("lets it begin behind what the life before was sent, which the sender need not keep", () => {
+    const rig = sentToB({ taken: false });
+    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.resume({ wallMs: 0 });
+    rig.answerAll({ ran: 2_000 });
+    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    assert.deepEqual(rig.welcomes.get("b")!.sentSoFar, [["a", 0, 3]]);
+    const { expect, incarnation } = grantOf(rig, "b");
+    assert.deepEqual([incarnation, expect], [1, []]);
+    rig.report("b", { incarnation: 1, sent: [["a", 1, 1, 9_000]] });
+    assert.deepEqual(grantOf(rig, "a").confirmed, [["b", 3]]);
+  });
+
+  it("is given nothing that was reported as sent while there was none", () => {
+    const rig = new Rig({ stayUp: true });
+    rig.settle({ a: 50_000, b: NEVER, c: NEVER });
+    rig.take();
+    rig.keeper.pause();
+    rig.report("a", { grant: 2, next: 50_000 });
+    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.resume({ wallMs: 0 });
+    rig.take();
+    rig.report("c", { grant: 2 });
+    rig.report("a", { grant: 3, ran: 50_000, sent: [["b", 0, 2, 50_200]] });
+    rig.answerAll({ ran: 50_000 });
+    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    assert.deepEqual(rig.welcomes.get("b")!.sentSoFar, [["a", 0, 2]]);
+    assert.deepEqual(grantOf(rig, "b").expect, []);
+  });
+
+  it("is not told that messages are confirmed that the life before had sent", () => {
+    const rig = sentToB({ taken: true });
+    renew(rig, "a");
+    const { incarnation, confirmed } = grantOf(rig, "a");
+    assert.deepEqual([incarnation, confirmed], [1, []]);
+  });
+
+  it("counts what it sends from 0, also for a neighbour that comes back after it", () => {
+    const rig = sentToB({ taken: true });
+    renew(rig, "a");
+    rig.answerAll({ ran: 5_000 });
+    renew(rig, "b", 9_000);
+    assert.deepEqual(rig.welcomes.get("b")!.sentSoFar, []);
+  });
+
+  it("is told of cables' faults that were ordered before it", () => {
+    const rig = new Rig({ stayUp: true });
+    rig.settle({ a: NEVER, b: NEVER, c: NEVER });
+    rig.answerAll();
+    rig.keeper.orderLinkFault("1", { action: "cut", cable: 0, direction: "both" });
+    rig.answerAll();
+    renew(rig, "b");
+    assert.deepEqual(grantOf(rig, "b").cables.map(({ action }) => action), ["cut"]);
+  });
+
+  it("is told of a death whose news are still on their way to it", () => {
+    const dead = { at: 5_000, action: "kill", incarnation: 0, settledSpan: 1 } as const;
+    const recorded = ["b", "c"].map((name) => ({
+      ...dead,
+      partition: name,
+      nodes: [name],
+      instance: `${name}1`,
+      digests: [],
+      sent: [],
+    }));
+    const rig = new Rig({ stayUp: true, term: 1, recorded });
+    rig.keeper.pause();
+    rig.report("a", { term: 1, grant: 5, taken: [], ran: 1_000 });
+    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.keeper.resume({ wallMs: 0 });
+    assert.equal(rig.welcomes.get("b")!.bootAt, 5_001);
+    const ofC = grantOf(rig, "b").links.filter(({ source }) => source === NAMES.indexOf("c"));
+    assert.deepEqual(ofC.map(({ at, up }) => [at, up]), [[5_097, false]]);
   });
 });

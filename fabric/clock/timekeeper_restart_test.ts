@@ -186,6 +186,19 @@ describe("Timekeeper, restarted", () => {
     assert.deepEqual(rig.records, []);
   });
 
+  it("does not take for a partition's process one that is known to be dead, whatever it says", () => {
+    const rig = new Rig({ term: 1, recorded: [dead] });
+    rig.keeper.heard("b", "c1");
+    for (const name of ["a", "b"]) rig.report(name, { ...answer, next: 30_000 });
+    rig.keeper.pause();
+    for (const name of ["a", "b"]) rig.report(name, { term: 1, grant: 6, next: 30_000, ran: 800 });
+    assert.ok("added" in rig.keeper.addPowerFailure("b", 20_000));
+    rig.keeper.resume({ wallMs: 0 });
+    assert.deepEqual(rig.kills, [["c", 700]], "b's process has not yet said that it is there");
+    rig.keeper.heard("b", "b1");
+    assert.deepEqual(rig.kills, [["c", 700], ["b", 20_000]]);
+  });
+
   it("knows the dead by name: who has only been asleep must not go on", () => {
     const rig = new Rig({ term: 1, recorded: [dead] });
     assert.deepEqual(["c1", "c2"].map((instance) => rig.keeper.isGone(instance)), [true, false]);

@@ -63,6 +63,7 @@ describe("Timekeeper", () => {
       rig.report("a", { next: 5, ...stale });
     }
     assert.equal(rig.keeper.why(0)[0]!.status, "running");
+    assert.deepEqual(rig.take(), [], "it was not granted anything else");
   });
 
   it("finishes when nothing will happen any more, not before", () => {

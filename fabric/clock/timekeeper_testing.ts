@@ -56,6 +56,7 @@ export class Rig {
       recorded?: RecordedFault[];
       inexact?: boolean;
       partitions?: readonly PartitionPlan[];
+      stayUp?: boolean;
     } = {},
   ) {
     this.keeper = new Timekeeper({
@@ -65,7 +66,7 @@ export class Rig {
       term: options.term ?? 0,
       recorded: options.recorded ?? [],
       inexact: options.inexact ?? false,
-      stayUp: false,
+      stayUp: options.stayUp ?? false,
     }, {
       welcome: (partition, welcome) => this.welcomes.set(partition, welcome),
       grant: (partition, grant) => this.grants.push([partition, grant]),

@@ -79,6 +79,14 @@ describe("WireExchange", () => {
     assert.ok(sent.length > 1 && sent.every(({ bytes }) => bytes <= maxPayload));
     assert.deepEqual(timesAtPeer(), times);
     sent = [];
+    maxPayload = Infinity;
+    exchange("p").publish(3, departures(10, 20));
+    // One that fits to the byte is left whole.
+    maxPayload = sent[0]!.bytes;
+    sent = [];
+    exchange("p").publish(3, departures(10, 20));
+    assert.equal(sent.length, 1);
+    sent = [];
     maxPayload = 1;
     exchange("p").publish(3, departures(10, 20));
     assert.equal(sent.length, 2);
@@ -121,6 +129,10 @@ describe("WireExchange", () => {
     assert.equal(exchange("q").receive(value, fromNobody), false);
     const toP = subjectOf({ kind: "wire", run: RUN, from: "q", to: "p" });
     assert.equal(exchange("p").receive(value, toP), false);
+    const [incarnation, first, [row]] = value as [number, number, unknown[][]];
+    const fromElsewhere = [incarnation, first, [row!.with(2, PLAN.nodes.length)]];
+    assert.equal(exchange("q").receive(fromElsewhere, WIRE), false);
+    assert.equal(exchange("q").receive(value, WIRE), true);
     assert.equal(exchange("p").sendAgain([3, "0"], { subject: AGAIN, incarnation: 3 }), false);
     assert.equal(exchange("p").sendAgain([3, 0], { subject: WIRE, incarnation: 3 }), false);
   });

@@ -30,13 +30,14 @@ describe("PostOffice", () => {
   });
 
   it("tells of each span what was sent and its earliest arrival, once", () => {
-    post.post("b", event(30));
-    post.post("b", event(20));
-    assert.deepEqual(post.takeSent(), [["b", 2, 20]]);
+    for (const at of [30, 20, 25]) post.post("b", event(at));
+    assert.deepEqual(post.takeSent(), [["b", 3, 20]]);
     assert.deepEqual(post.takeSent(), []);
     post.post("b", event(40));
-    assert.deepEqual(post.takeSent(), [["b", 3, 40]]);
-    assert.deepEqual(post.allSent(), [["b", 3, 20]]);
+    assert.deepEqual(post.takeSent(), [["b", 4, 40]]);
+    assert.deepEqual(post.allSent(), [["b", 4, 20]]);
+    post.confirm("b", 2);
+    assert.deepEqual(post.allSent(), [["b", 4, 25]], "of what is not confirmed");
   });
 
   it("keeps what is not confirmed and sends it again from any number", () => {
@@ -47,6 +48,7 @@ describe("PostOffice", () => {
     assert.deepEqual(times(post.keptFor("b", 3).events), [4]);
     post.confirm("b", 1);
     assert.deepEqual(times(post.keptFor("b", 0).events), [3, 4]);
+    assert.equal(post.keptFor("b", 0).first, 2, "an older word of it changes nothing");
   });
 
   it("hands over each event once, in order, through loss, repetition and overlap", () => {
