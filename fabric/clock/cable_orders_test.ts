@@ -1,4 +1,4 @@
-/** Faults of cables that people order: one instant each, one answer each, and who is told. */
+/** Faults of cables that people order: one instant each, one answer each, and the partitions that are told. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import type { LinkFaultRequest } from "../rack/plan/link_plan.ts";
@@ -39,7 +39,7 @@ describe("CableOrders", () => {
   const rest = (now: number) => atRest.splice(0).forEach((action) => action(now));
   const told = () => members.map(({ cables }) => cables.map(({ id }) => id));
 
-  it("are carried out when nobody runs, and repeated they are answered and not given again", () => {
+  it("are carried out when no partition runs; one that is repeated is answered and not given again", () => {
     assert.deepEqual(orders.order("1", CUT), { waiting: true });
     assert.deepEqual(orders.order("1", CUT), { waiting: true });
     rest(500);

@@ -144,7 +144,7 @@ describe("ClockService", () => {
     }
   });
 
-  it("takes nobody for dead that it could not hear while it was itself asleep", async () => {
+  it("takes no process for dead that it could not hear while it was itself asleep", async () => {
     const broker = createMemoryBroker({ seed: 1 });
     const records: RecordedFault[] = [];
     let ms = 0, looks = 0;

@@ -145,7 +145,7 @@ describe("Grants", () => {
     }
   });
 
-  it("give up what the dead or an earlier life had sent, and nothing else, after a while", () => {
+  it("give up after a while what a dead process or an earlier life had sent, and nothing else", () => {
     const [a, b, c, d] = members("a", "b", "c", "d") as [Member, Member, Member, Member];
     const { grants, sent, lost } = grantsOf([a, b, c, d]);
     const expect = [["a", 0, 1], ["b", 0, 1], ["c", 0, 1]] as const;

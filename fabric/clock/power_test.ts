@@ -1,4 +1,4 @@
-/** Who has power in which life, and what the others notice of it. */
+/** Which node has power in which life, and what its neighbours notice of it. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { digestEvent, emptyDigest } from "../partition/digest.ts";
@@ -40,7 +40,7 @@ describe("PowerLedger", () => {
     assert.deepEqual(power.lives(["a", "b"])[1], ["b", 0, high, low, 0]);
   });
 
-  it("has the last that was noticed before power comes for the one who finds it, the rest as news", () => {
+  it("splits what a node notices by when its power comes: the last thing before it, and the news after", () => {
     const power = ledger();
     power.markDown(["a"], 1_000);
     power.markUp(["a"], 2_000);
@@ -55,7 +55,7 @@ describe("PowerLedger", () => {
     }
   });
 
-  it("tells nobody of a life that ended as it began", () => {
+  it("tells no neighbour of a life that ended as it began", () => {
     const power = ledger();
     power.markDown(["a"], 1_000);
     power.markUp(["a"], 2_000);

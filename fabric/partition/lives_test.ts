@@ -232,7 +232,7 @@ describe("What a host has made persistent", () => {
     assert.deepEqual(taken(rig), [], "once");
   });
 
-  it("is handed to its next life where nobody has fetched it yet, and to the store in order", () => {
+  it("is handed to its next life where it has not been fetched yet, and to the store in order", () => {
     const rig = createRig({ durable, plan: { faults: powerOf("b", 10_000, 20_000, 40_000) } });
     rig.partition.advance(NEVER);
     assert.deepEqual(rig.unsaved.get("b/1"), [4_000, 9_999]);

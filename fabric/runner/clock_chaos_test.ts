@@ -91,7 +91,7 @@ async function strike(rack: BusRack, plan: Plan, begun: () => number): Promise<n
 }
 
 describe("the clock, in chaos", () => {
-  it("P-41 (in part): ends, and is replayed by its record; who strikes in haste may spoil that", async () => {
+  it("P-41 (in part): ends, and is replayed by its record, but where blows fall in haste", async () => {
     let exact = 0, fallen = 0;
     for (let seed = FIRST_SEED; seed < FIRST_SEED + RUNS; seed++) {
       const plan = randomRack(seed, { count: 4 });

@@ -1,8 +1,8 @@
 /**
- * Who has proved what: each numbered line of the documents' pages stands in `requirements.ts` with the
- * tests that prove it, or with the issue that is open. A number counts where it stands in the name of
- * an `it` (`withTshark` is one) or a `describe`, nowhere else. `P-24: …` claims that the body proves
- * the line for what the name says; `Q-05 (in part): …` that it proves some of what the line asks for.
+ * Each numbered line of the documents' pages stands in `requirements.ts` with the tests that prove it,
+ * or with the issue that is open. A number counts where it stands in the name of an `it` (`withTshark`
+ * is one) or a `describe`, nowhere else. `P-24: …` claims that the body proves the line for what the
+ * name says; `Q-05 (in part): …` that it proves some of what the line asks for.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
