@@ -136,7 +136,7 @@ export interface Node {
    * NEVER, or absent, where nothing does. A node that dies without having been asked for what is
    * persistent must die before it, so the clock counts it as something that happens.
    */
-  changesAt?(): Time;
+  nextDurableAt?(): Time;
   /** Counters for the run's report, plain numbers by name. */
   statistics(): Record<string, number>;
   /**

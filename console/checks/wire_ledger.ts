@@ -8,7 +8,7 @@ import {
   type MessageSeen,
   type Observation,
 } from "../../fabric/capture/observation.ts";
-import { leastEffectPs } from "../../fabric/rack/plan/cabling.ts";
+import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
 import { directionName } from "../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { CablePlan, Endpoint, RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -259,7 +259,7 @@ function directionOf(
     direction === "both" || direction === from
   );
   const noticePs = (near: "a" | "b", far: "a" | "b") =>
-    leastEffectPs(plan, cable, { near: cable[near], far: cable[far] });
+    lookaheadPs(plan, cable, { near: cable[near], far: cable[far] });
   const of = (action: string) => faults.filter((fault) => fault.action === action).length;
   return {
     name: directionName(plan, { cable: index, from }),

@@ -7,7 +7,7 @@
  * `t`, or that the card sends before it knows, belongs to it: that is how promises are broken (P-12).
  */
 import type { TimedNote } from "../../fabric/audit.ts";
-import { leastEffectPs } from "../../fabric/rack/plan/cabling.ts";
+import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
 import type { FaultPlan, HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
@@ -42,7 +42,7 @@ export function victimOf(plan: RackPlan, host: string): Victim {
   for (const cable of plan.cables) {
     for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
       if (near.node !== host || far.node !== config.rnic) continue;
-      return { host, config, noticePs: leastEffectPs(plan, cable, { near, far }) };
+      return { host, config, noticePs: lookaheadPs(plan, cable, { near, far }) };
     }
   }
   throw new Error(`${host} has no RNIC`);

@@ -8,7 +8,7 @@ import type { TimedNote } from "../../fabric/audit.ts";
 import type { HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
-import { ColdBoot, type ColdImage } from "../../nodes/host/recovery/recovery_machine.ts";
+import { RecoveryBoot, type RecoveryImage } from "../../nodes/host/recovery/recovery_machine.ts";
 import type { Check, CrashedHost, Recover, Reported } from "../../nodes/host/recovery/protocol.ts";
 import { recoveredIn, textsOf } from "../reports/protocol_checks.ts";
 import { type Cell, Cells, type Picker, readCrashed } from "./choices.ts";
@@ -176,12 +176,12 @@ export class ProtocolJudge {
   ): EndedHost | string {
     const { domain, scmBytes } = this.#planOf(host);
     const written = new Overlay(memory);
-    const image: ColdImage = {
+    const image: RecoveryImage = {
       read: (offset, length) => bytesOf(written, offset, length),
       write: (offset, bytes) => written.write(offset, bytes),
     };
     const scm = { address: VIRTUAL_SCM_BASE, length: scmBytes, pageBytes: scmBytes, pages: [0] };
-    const boot = new ColdBoot({ host, domain, scm, image, ...(log && { log }) });
+    const boot = new RecoveryBoot({ host, domain, scm, image, ...(log && { log }) });
     const answers = new Map<string, unknown>();
     for (const { run, recover, options } of this.#recoveriesOf(host)) {
       try {

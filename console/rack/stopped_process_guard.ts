@@ -17,7 +17,7 @@ exit 0
 `;
 
 /** Watches over stopped processes of one run. Costs nothing until there is one. */
-export class Waker {
+export class StoppedProcessGuard {
   readonly #mark: string;
   #shell: Deno.ChildProcess | undefined;
   #list: WritableStreamDefaultWriter<Uint8Array> | undefined;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { fromFileUrl } from "../base/paths.ts";
-import { Waker } from "./stopped_process_guard.ts";
+import { StoppedProcessGuard } from "./stopped_process_guard.ts";
 
 /** A process that has `mark` on its command line, and ends by itself. */
 function startMarked(mark: string): Deno.ChildProcess {
@@ -28,7 +28,7 @@ async function end(child: Deno.ChildProcess): Promise<void> {
 describe("Waker", () => {
   it("continues at its end what it was told of", async () => {
     const child = startMarked("waker-test-mark");
-    const waker = new Waker("waker-test-mark");
+    const waker = new StoppedProcessGuard("waker-test-mark");
     await waker.watch(child.pid);
     child.kill("SIGSTOP");
     await reaches(child.pid, (state) => state === "T");
@@ -39,7 +39,7 @@ describe("Waker", () => {
 
   it("leaves alone what is no process of its run", async () => {
     const child = startMarked("somebody-else");
-    const waker = new Waker("waker-test-mark");
+    const waker = new StoppedProcessGuard("waker-test-mark");
     await waker.watch(child.pid);
     child.kill("SIGSTOP");
     await reaches(child.pid, (state) => state === "T");

@@ -18,7 +18,7 @@ import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { ControlClient } from "./live/control.ts";
 import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
 import { type Child, endChildren, startChild } from "./children.ts";
-import { Waker } from "./stopped_process_guard.ts";
+import { StoppedProcessGuard } from "./stopped_process_guard.ts";
 
 export interface SupervisorOptions {
   readonly runFile: RunFile;
@@ -82,7 +82,7 @@ export class Supervisor {
   readonly #options: SupervisorOptions;
   readonly #slots: Slot[];
   readonly #subscriptions: Subscription[] = [];
-  readonly #waker: Waker;
+  readonly #waker: StoppedProcessGuard;
   #timekeeper: Child | undefined;
   #down = false;
   #hasFinished = false;
@@ -95,7 +95,7 @@ export class Supervisor {
   constructor(options: SupervisorOptions) {
     this.#options = options;
     this.control = new ControlClient(options.bus, options.runFile.run);
-    this.#waker = new Waker(options.runFilePath);
+    this.#waker = new StoppedProcessGuard(options.runFilePath);
     this.#slots = options.runFile.partitions.map(({ name, nodes }) => ({
       name,
       nodes,

@@ -13,7 +13,7 @@ const DESTINATION_AT = ETHERNET_BYTES + 16;
 /** IPv4 of five words. */
 const VERSION_AND_WORDS = 0x45;
 
-export interface BthGlance {
+export interface BthPeek {
   /** IPv4 address. */
   readonly destination: number;
   readonly opcode: number;
@@ -24,7 +24,7 @@ export interface BthGlance {
 }
 
 /** Undefined for a frame that is no RoCEv2 over IPv4. Its ICRC is not looked at. */
-export function glanceAtBth(frame: Uint8Array<ArrayBuffer>): BthGlance | undefined {
+export function peekBth(frame: Uint8Array<ArrayBuffer>): BthPeek | undefined {
   if (frame.length < BTH_AT + BTH_BYTES) return undefined;
   const view = viewOf(frame);
   const isRoce = view.getUint16(12) === ETHERTYPE_IPV4 &&

@@ -7,7 +7,7 @@ import type { Endpoint, RackPlan } from "../rack/plan/plan.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
 import { lostText } from "../link/effect.ts";
 import { nakText } from "../wire/roce/aeth.ts";
-import { glanceAtBth } from "./bth_peek.ts";
+import { peekBth } from "./bth_peek.ts";
 import { CableEffects, isSame } from "./cable_effects.ts";
 import { Commentator } from "./comments.ts";
 import type { SeenEvent } from "./instants.ts";
@@ -129,7 +129,7 @@ class Remarks {
   on({ kind, node, port, frame, startPs, effect, mark }: SeenFrame): Remark[] {
     const place = this.#ports.places.get(`${node}:${port}`)!;
     const remarks: Remark[] = [];
-    const syndrome = glanceAtBth(frame)?.syndrome;
+    const syndrome = peekBth(frame)?.syndrome;
     const nak = syndrome === undefined ? undefined : nakText(syndrome);
     if (nak !== undefined) remarks.push({ text: nak });
     const end = { startPs, bytes: frame, mark };

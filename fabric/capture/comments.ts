@@ -16,7 +16,7 @@ import {
 } from "../trace/trace_figures.ts";
 import { nakText } from "../wire/roce/aeth.ts";
 import { type OpcodeRow, opcodeRow, type Operation } from "../wire/roce/opcode.ts";
-import { type BthGlance, glanceAtBth } from "./bth_peek.ts";
+import { type BthPeek, peekBth } from "./bth_peek.ts";
 import type { SeenEvent } from "./instants.ts";
 import { isMessageSeen, type MessageSeen } from "./observation.ts";
 
@@ -35,7 +35,7 @@ interface Claim {
   readonly comment: string;
 }
 
-interface Packet extends BthGlance {
+interface Packet extends BthPeek {
   readonly row: OpcodeRow;
 }
 
@@ -166,7 +166,7 @@ export class Commentator {
 }
 
 function packetOf(frame: Uint8Array<ArrayBuffer>): Packet | undefined {
-  const bth = glanceAtBth(frame);
+  const bth = peekBth(frame);
   const row = bth && opcodeRow(bth.opcode);
   return row && { ...bth, row };
 }

@@ -13,7 +13,7 @@ import type { MessageSeen } from "./observation.ts";
 import type { TraceEvent } from "./trace_event.ts";
 import { type Lane, type Track, Tracks } from "./tracks.ts";
 import { opcodeRow } from "../wire/roce/opcode.ts";
-import { glanceAtBth } from "./bth_peek.ts";
+import { peekBth } from "./bth_peek.ts";
 
 /** One run: several may stand in one trace, below each other. */
 export interface TracedRun {
@@ -274,7 +274,7 @@ class RunWriter {
 }
 
 function frameName(frame: Uint8Array<ArrayBuffer>): string {
-  const bth = glanceAtBth(frame);
+  const bth = peekBth(frame);
   if (bth === undefined) return "frame";
   return `${opcodeRow(bth.opcode)?.name ?? `opcode ${hex(bth.opcode)}`} psn=${bth.psn}`;
 }

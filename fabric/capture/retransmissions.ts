@@ -8,7 +8,7 @@ import { GSI_QPN } from "../wire/roce/bth.ts";
 import { decodeCm } from "../wire/roce/cm.ts";
 import { opcodeRow, type Operation } from "../wire/roce/opcode.ts";
 import { decodePacket, isRefusal } from "../wire/roce/packet.ts";
-import { type BthGlance, glanceAtBth } from "./bth_peek.ts";
+import { type BthPeek, peekBth } from "./bth_peek.ts";
 import type { FrameMark, Remark } from "./remark.ts";
 
 /** Packets that are remembered: more than all RNICs of a rack have outstanding. */
@@ -61,7 +61,7 @@ export class Retransmissions {
 
   /** What there is to say of a frame that leaves an RNIC; frames come in the order of their leaving. */
   remarkOn(leaving: LeavingFrame): Remark | undefined {
-    const bth = glanceAtBth(leaving.frame);
+    const bth = peekBth(leaving.frame);
     const row = bth && opcodeRow(bth.opcode);
     if (row === undefined) return undefined;
     if (bth!.destQpn === GSI_QPN) this.#forget(leaving.frame);
@@ -143,7 +143,7 @@ export class Retransmissions {
 }
 
 function flowName(
-  { destination, destQpn }: Pick<BthGlance, "destination" | "destQpn">,
+  { destination, destQpn }: Pick<BthPeek, "destination" | "destQpn">,
   direction: "request" | "response",
 ): string {
   return `${destination} ${destQpn} ${direction}`;

@@ -3,7 +3,7 @@
  * left to be known of a node when its process is gone.
  */
 import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../partition/digest.ts";
-import { leastEffectPs } from "../rack/plan/cabling.ts";
+import { lookaheadPs } from "../rack/plan/cabling.ts";
 import type { Endpoint, FaultPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { LinkChange } from "./clock.ts";
 import { EVENT_KINDS } from "../partition/event_queue.ts";
@@ -43,7 +43,7 @@ export class PowerLedger {
     this.#faults = plan.faults.filter(({ node }) => scripted.has(node));
     this.#directions = plan.cables.flatMap((cable) => {
       const ends = [{ near: cable.a, far: cable.b }, { near: cable.b, far: cable.a }];
-      return ends.map((e) => ({ ...e, noticePs: leastEffectPs(plan, cable, e) }));
+      return ends.map((e) => ({ ...e, noticePs: lookaheadPs(plan, cable, e) }));
     });
     this.#index = new Map(plan.nodes.map(({ name }, index) => [name, index]));
     for (const { name } of plan.nodes) {

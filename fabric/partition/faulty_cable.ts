@@ -15,7 +15,7 @@ import type { Frame } from "../node.ts";
 import { directionName } from "../rack/plan/cable_names.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
-import { cableCounter, changeLink, type Port, type Resident } from "./local_node.ts";
+import { cableCounter, changeLink, type LocalNode, type Port } from "./local_node.ts";
 import { compareEvents, type Event, EVENT_KINDS } from "./event_queue.ts";
 import { type Time, transferTime } from "../base/time.ts";
 
@@ -29,10 +29,10 @@ export interface Passing {
 /** Takes a fault or a heal up at one end of its cable. */
 export function addFaultAt(
   plan: RackPlan,
-  at: { readonly resident: Resident; readonly port: Port },
+  at: { readonly localNode: LocalNode; readonly port: Port },
   fault: LinkFaultPlan,
 ): void {
-  const { resident, port } = at;
+  const { localNode, port } = at;
   const { seed } = plan;
   const { cable, end } = port;
   const other = end === "a" ? "b" : "a";
@@ -40,8 +40,8 @@ export function addFaultAt(
     leaving: createDirectionFaults({ seed, name: directionName(plan, { cable, from: end }) }),
     arriving: createDirectionFaults({ seed, name: directionName(plan, { cable, from: other }) }),
   };
-  if (fault.direction !== other) addLinkFault(faults.leaving, fault, resident.life);
-  if (isCutOfBoth(fault)) addLinkFault(faults.arriving, fault, resident.life);
+  if (fault.direction !== other) addLinkFault(faults.leaving, fault, localNode.life);
+  if (isCutOfBoth(fault)) addLinkFault(faults.arriving, fault, localNode.life);
 }
 
 function isCutOfBoth({ action, direction }: LinkFaultPlan): boolean {
@@ -53,14 +53,14 @@ function isCutOfBoth({ action, direction }: LinkFaultPlan): boolean {
  * that the other end lost power; undefined where it notices nothing. A cut of one way is silent.
  */
 export function cableChange(
-  of: { readonly resident: Resident; readonly number: number },
+  of: { readonly localNode: LocalNode; readonly number: number },
   fault: LinkFaultPlan,
 ): Event | undefined {
-  const { resident, number } = of;
+  const { localNode, number } = of;
   const isHeal = fault.action === "heal" && fault.direction === "both";
   if (!isHeal && !isCutOfBoth(fault)) return undefined;
-  return linkEvent(resident, {
-    time: fault.at + resident.ports[number]!.carrierPs,
+  return linkEvent(localNode, {
+    time: fault.at + localNode.ports[number]!.carrierPs,
     port: number,
     counter: cableCounter(fault.id, number),
     up: isHeal,
@@ -71,16 +71,16 @@ export function cableChange(
  * What a node finds of its network cables when it gets power: those that are cut, or have nobody with
  * power at their other end. Not of a bus: host and RNIC get power together, and are ready when they are.
  */
-export function foundAtPowerOn(resident: Resident, time: Time): Event[] {
-  return resident.ports.flatMap((port, number) =>
+export function foundAtPowerOn(localNode: LocalNode, time: Time): Event[] {
+  return localNode.ports.flatMap((port, number) =>
     port.up || port.link.kind === "bus"
       ? []
-      : [linkEvent(resident, { time, port: number, counter: number, up: false })]
+      : [linkEvent(localNode, { time, port: number, counter: number, up: false })]
   );
 }
 
 function linkEvent(
-  { index }: Resident,
+  { index }: LocalNode,
   of: {
     readonly time: Time;
     readonly port: number;
@@ -105,16 +105,16 @@ function linkEvent(
 export class CableHistory {
   readonly #changes = new Map<Port, Event[]>();
 
-  recall(resident: Resident, change: Event): void {
+  recall(localNode: LocalNode, change: Event): void {
     const { input } = change;
-    const port = input.kind === "link" ? resident.ports[input.port] : undefined;
+    const port = input.kind === "link" ? localNode.ports[input.port] : undefined;
     if (port === undefined) return;
     const changes = this.#changes.get(port) ?? [];
     this.#changes.set(port, changes);
     changes.push(change);
     changes.sort(compareEvents);
     port.cutBy = undefined;
-    for (const each of changes) changeLink(resident, each);
+    for (const each of changes) changeLink(localNode, each);
   }
 }
 
@@ -181,11 +181,11 @@ function overtake(port: Port, post: (passing: Passing) => void): void {
 
 /** Sends a frame on that a cable has held back for long enough, unless it has gone on already. */
 export function releaseHeld(
-  resident: Resident,
+  localNode: LocalNode,
   release: Pick<Event, "time" | "counter">,
   post: (port: Port, passing: Passing) => void,
 ): void {
-  for (const port of resident.ports) {
+  for (const port of localNode.ports) {
     const leaving = port.faults?.leaving;
     const held = leaving?.held.find(({ number }) => number === release.counter);
     if (leaving === undefined || held === undefined) continue;
@@ -197,8 +197,8 @@ export function releaseHeld(
 }
 
 /** What was done to frames that the node sent, and to those that a cut kept from it. */
-export function countsOf(resident: Resident): LinkFaultCount[] {
-  return resident.ports.flatMap(({ faults }) =>
+export function countsOf(localNode: LocalNode): LinkFaultCount[] {
+  return localNode.ports.flatMap(({ faults }) =>
     faults === undefined ? [] : [...faultCounts(faults.leaving), ...faultCounts(faults.arriving)]
   );
 }

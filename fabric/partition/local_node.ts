@@ -4,14 +4,14 @@ import type { NodeDigest } from "./digest.ts";
 import type { CableFaults } from "../link/fault.ts";
 import type { Link } from "../link/link.ts";
 import type { Node, Outputs } from "../node.ts";
-import { leastEffectPs, linkTo } from "../rack/plan/cabling.ts";
+import { linkTo, lookaheadPs } from "../rack/plan/cabling.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { LinkChange } from "../clock/clock.ts";
 import { type Event, EVENT_KINDS } from "./event_queue.ts";
 import type { Time } from "../base/time.ts";
 
 /** What is known of a node that runs here. */
-export interface Resident {
+export interface LocalNode {
   readonly name: string;
   readonly index: number;
   /** Place among this partition's deadlines. */
@@ -74,8 +74,8 @@ export function portsOf(
       if (near.node !== name) continue;
       ports[near.port] = {
         link: linkTo(plan, cable, far),
-        noticePs: leastEffectPs(plan, cable, { near, far }),
-        carrierPs: leastEffectPs(plan, cable, { near: far, far: near }),
+        noticePs: lookaheadPs(plan, cable, { near, far }),
+        carrierPs: lookaheadPs(plan, cable, { near: far, far: near }),
         cable: index,
         end,
         peerIndex: plan.nodes.findIndex((node) => node.name === far.node),
@@ -97,9 +97,9 @@ export function portsOf(
  * Takes up what a link event says of the other end, or (where it comes from the node itself) of the
  * cable. @returns whether the node is to be told.
  */
-export function changeLink(resident: Resident, event: Event): boolean {
+export function changeLink(localNode: LocalNode, event: Event): boolean {
   assert(event.input.kind === "link", "Only link events change links");
-  const port = resident.ports[event.input.port];
+  const port = localNode.ports[event.input.port];
   if (port === undefined) return true;
   if (event.source === event.target) return changeCable(port, event);
   port.peerUp = event.input.up;

@@ -8,7 +8,7 @@ import { releaseHeld, sendThrough } from "./faulty_cable.ts";
 import { countCutOff } from "../link/fault.ts";
 import { type Link, transmit } from "../link/link.ts";
 import type { Frame, Input, Message } from "../node.ts";
-import { noticeOf, type Port, type Resident } from "./local_node.ts";
+import { type LocalNode, noticeOf, type Port } from "./local_node.ts";
 import { type Event, EVENT_KINDS, type EventQueue } from "./event_queue.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
@@ -53,43 +53,43 @@ export class Outgoing {
   }
 
   /**
-   * Hands a message to the transmitter of one of the resident's ports, in the step that it takes now.
+   * Hands a message to the transmitter of one of the local node's ports, in the step that it takes now.
    * @returns when the transmitter is free again, in ps.
    * @throws where the node breaks its promise of `processingPs`, or has no such port.
    */
-  send(resident: Resident, number: number, message: Message, departAt: Time): Time {
-    const port = resident.ports[number];
-    if (port === undefined) fail(`${resident.name} has no port ${number}`);
-    const node = resident.node!;
+  send(localNode: LocalNode, number: number, message: Message, departAt: Time): Time {
+    const port = localNode.ports[number];
+    if (port === undefined) fail(`${localNode.name} has no port ${number}`);
+    const node = localNode.node!;
     if (!(departAt >= this.now + node.processingPs)) {
-      fail(`${resident.name} sends at ${departAt} ps, sooner than its processing delay allows`);
+      fail(`${localNode.name} sends at ${departAt} ps, sooner than its processing delay allows`);
     }
     const { link } = port;
     transmit(link, departAt, message);
     if (!port.up) {
       if (port.cutBy !== undefined) countCutOff(port.faults!.leaving, port.cutBy);
     } else if (port.faults === undefined || message.kind !== "frame") {
-      this.#post(resident, port, message, link);
+      this.#post(localNode, port, message, link);
     } else {
-      this.#sendThrough(resident, port, message);
+      this.#sendThrough(localNode, port, message);
     }
     return link.freeAt;
   }
 
   /** Nothing has overtaken a frame for as long as its cable holds it back: it goes on now. */
-  release(resident: Resident, event: Event): void {
-    releaseHeld(resident, event, (port, passing) => {
-      this.#post(resident, port, passing.message, passing);
+  release(localNode: LocalNode, event: Event): void {
+    releaseHeld(localNode, event, (port, passing) => {
+      this.#post(localNode, port, passing.message, passing);
     });
   }
 
   /** The other ends of a node's cables learn that it is gone or back. */
-  announce(resident: Resident, time: Time, up: boolean): void {
-    for (const port of resident.ports) {
+  announce(localNode: LocalNode, time: Time, up: boolean): void {
+    for (const port of localNode.ports) {
       const change = {
         at: time + port.noticePs,
-        source: resident.index,
-        sourceLife: resident.life,
+        source: localNode.index,
+        sourceLife: localNode.life,
         target: port.peerIndex,
         port: port.peerPort,
         up,
@@ -98,15 +98,15 @@ export class Outgoing {
     }
   }
 
-  #sendThrough(resident: Resident, port: Port, frame: Frame): void {
-    const { index, life } = resident;
+  #sendThrough(localNode: LocalNode, port: Port, frame: Frame): void {
+    const { index, life } = localNode;
     const { now } = this;
-    const number = resident.releases;
+    const number = localNode.releases;
     const releaseAt = sendThrough(port, { now, frame, number }, (passing) => {
-      this.#post(resident, port, passing.message, passing);
+      this.#post(localNode, port, passing.message, passing);
     });
     if (releaseAt === undefined) return;
-    resident.releases++;
+    localNode.releases++;
     this.#queue.push({
       time: releaseAt,
       kind: EVENT_KINDS.release,
@@ -121,7 +121,7 @@ export class Outgoing {
 
   /** Puts a message on its way to the other end of a cable. */
   #post(
-    resident: Resident,
+    localNode: LocalNode,
     port: Port,
     message: Message,
     { arrival, tailPs }: Pick<Link, "arrival" | "tailPs">,
@@ -129,10 +129,10 @@ export class Outgoing {
     this.#dispatch(port, {
       time: arrival,
       kind: EVENT_KINDS.message,
-      source: resident.index,
-      counter: resident.messages++,
+      source: localNode.index,
+      counter: localNode.messages++,
       target: port.peerIndex,
-      sourceLife: resident.life,
+      sourceLife: localNode.life,
       targetLife: port.peerLife,
       input: { kind: "message", port: port.peerPort, message, tailPs },
     });

@@ -19,7 +19,7 @@ import { type Departure, Outgoing } from "./outgoing.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { Note } from "../audit.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
-import { changeLink, createWake, type Port, portsOf, type Resident } from "./local_node.ts";
+import { changeLink, createWake, type LocalNode, type Port, portsOf } from "./local_node.ts";
 import { powerEvent, scriptedPower, writebackEvents } from "./scripted_power.ts";
 import { type Event, EVENT_KINDS, EventQueue } from "./event_queue.ts";
 import { Deadlines } from "../base/deadlines.ts";
@@ -68,8 +68,8 @@ export class Partition {
   readonly #queue = new EventQueue();
   readonly #outgoing: Outgoing;
   readonly #deadlines: Deadlines;
-  readonly #residents = new Map<number, Resident>();
-  readonly #bySlot: Resident[] = [];
+  readonly #localNodes = new Map<number, LocalNode>();
+  readonly #bySlot: LocalNode[] = [];
   readonly #options: PartitionOptions;
   readonly #observer: Observer | undefined;
   readonly #indexOf: ReadonlyMap<string, number>;
@@ -93,9 +93,9 @@ export class Partition {
     for (const name of options.nodes) {
       const index = this.#indexOf.get(name);
       assert(index !== undefined, `Node ${name} is not in the plan`);
-      const resident = this.#resident(name, index);
-      this.#bySlot.push(resident);
-      this.#residents.set(index, resident);
+      const localNode = this.#localNode(name, index);
+      this.#bySlot.push(localNode);
+      this.#localNodes.set(index, localNode);
     }
   }
 
@@ -113,7 +113,7 @@ export class Partition {
   get next(): Time {
     let next = Math.min(this.#queue.nextTime, this.#deadlines.earliest);
     for (const { node } of this.#bySlot) {
-      if (node?.changesAt !== undefined) next = Math.min(next, node.changesAt());
+      if (node?.nextDurableAt !== undefined) next = Math.min(next, node.nextDurableAt());
     }
     return next;
   }
@@ -128,12 +128,12 @@ export class Partition {
     this.#bootAt = time;
     for (const fault of this.#options.plan.linkFaults ?? []) this.addLinkFault(fault);
     if (this.#options.scriptedFaults) this.#scheduleFaults(time, lives);
-    for (const resident of this.#residents.values()) {
-      const start = lives.get(resident.name);
-      if (start?.digest !== undefined) Object.assign(resident.digest, start.digest);
+    for (const localNode of this.#localNodes.values()) {
+      const start = lives.get(localNode.name);
+      if (start?.digest !== undefined) Object.assign(localNode.digest, start.digest);
       // What is ordered of it before its power is on is meant for this life.
-      resident.life = start?.life ?? 0;
-      const { index, life } = resident;
+      localNode.life = start?.life ?? 0;
+      const { index, life } = localNode;
       this.#queue.push(powerEvent(index, { kind: EVENT_KINDS.powerOn, time, life }));
     }
     const { nodes, plan: { writebacks = [] } } = this.#options;
@@ -143,9 +143,9 @@ export class Partition {
 
   /** Takes up a change of a cable that happened before this partition had power. */
   noteLink(event: Event): void {
-    const resident = this.#residents.get(event.target);
-    const port = event.input.kind === "link" ? resident?.ports[event.input.port] : undefined;
-    if (port !== undefined && event.time > port.changedAt) changeLink(resident!, event);
+    const localNode = this.#localNodes.get(event.target);
+    const port = event.input.kind === "link" ? localNode?.ports[event.input.port] : undefined;
+    if (port !== undefined && event.time > port.changedAt) changeLink(localNode!, event);
   }
 
   /** Puts an event from outside (another partition, the timekeeper) into the queue. */
@@ -158,14 +158,14 @@ export class Partition {
    * called once for each. Nothing has happened here yet at its instant or later.
    */
   addLinkFault(fault: LinkFaultPlan): void {
-    for (const resident of this.#residents.values()) {
-      for (const [number, port] of resident.ports.entries()) {
+    for (const localNode of this.#localNodes.values()) {
+      for (const [number, port] of localNode.ports.entries()) {
         if (port?.cable !== fault.cable) continue;
-        addFaultAt(this.#options.plan, { resident, port }, fault);
-        const change = cableChange({ resident, number }, fault);
+        addFaultAt(this.#options.plan, { localNode, port }, fault);
+        const change = cableChange({ localNode, number }, fault);
         if (change === undefined) continue;
         // What happened before there was power is found when it comes.
-        if (change.time < this.#bootAt) this.#cables.recall(resident, change);
+        if (change.time < this.#bootAt) this.#cables.recall(localNode, change);
         else this.#queue.push(change);
       }
     }
@@ -173,15 +173,15 @@ export class Partition {
 
   /** What cables have done wrong to what the nodes that have power sent. */
   linkFaultCounts(): LinkFaultCount[] {
-    return [...this.#residents.values()].flatMap((resident) =>
-      resident.node === undefined ? [] : countsOf(resident)
+    return [...this.#localNodes.values()].flatMap((localNode) =>
+      localNode.node === undefined ? [] : countsOf(localNode)
     );
   }
 
   /** Starts a program on a host of this partition at `time`. `counter` is unique in the run. */
   run(host: string, at: { time: Time; counter: number; program: ProgramPlan }): void {
     const index = this.#indexOf.get(host)!;
-    const life = this.#residents.get(index)!.life;
+    const life = this.#localNodes.get(index)!.life;
     const input: Input = { kind: "run", program: at.program };
     this.#queue.push({
       time: at.time,
@@ -229,12 +229,12 @@ export class Partition {
 
   /** What has become persistent since the last call, for each host that lives here. */
   takeDurable(visit: (host: string, writes: DurableWrite[]) => void): void {
-    for (const resident of this.#residents.values()) this.#saveDurable(resident, this.#reached);
+    for (const localNode of this.#localNodes.values()) this.#saveDurable(localNode, this.#reached);
     for (const [host, writes] of this.#unsaved) visit(host, writes);
     this.#unsaved.clear();
   }
 
-  #saveDurable({ name, node }: Resident, before: Time): void {
+  #saveDurable({ name, node }: LocalNode, before: Time): void {
     const writes = node?.takeDurable?.(before);
     if (writes === undefined || writes.length === 0) return;
     const unsaved = this.#unsaved.get(name);
@@ -244,18 +244,18 @@ export class Partition {
 
   /** Name and digest of every node that lives here. */
   digests(): [name: string, digest: string][] {
-    return [...this.#residents.values()].map(({ name, digest }) => [name, digestText(digest)]);
+    return [...this.#localNodes.values()].map(({ name, digest }) => [name, digestText(digest)]);
   }
 
   /** Digest state by node, to be taken up by a later life (see {@link powerOn}). */
   digestStates(): [name: string, digest: NodeDigest][] {
-    return [...this.#residents.values()].map(({ name, digest }) => [name, { ...digest }]);
+    return [...this.#localNodes.values()].map(({ name, digest }) => [name, { ...digest }]);
   }
 
   /** Counters of every node that has power. */
   statistics(): Record<string, Record<string, number>> {
     const all: Record<string, Record<string, number>> = {};
-    for (const { name, node } of this.#residents.values()) {
+    for (const { name, node } of this.#localNodes.values()) {
       if (node !== undefined) all[name] = node.statistics();
     }
     return all;
@@ -269,20 +269,20 @@ export class Partition {
   }
 
   #deliver(event: Event): void {
-    const resident = this.#residents.get(event.target);
-    if (resident === undefined) fail(`Event for node ${event.target}, which does not live here`);
-    if (event.kind === EVENT_KINDS.powerOn) return this.#applyPower(resident, event);
-    if (event.kind === EVENT_KINDS.powerOff) return this.#cutPower(resident, event);
+    const localNode = this.#localNodes.get(event.target);
+    if (localNode === undefined) fail(`Event for node ${event.target}, which does not live here`);
+    if (event.kind === EVENT_KINDS.powerOn) return this.#applyPower(localNode, event);
+    if (event.kind === EVENT_KINDS.powerOff) return this.#cutPower(localNode, event);
     // The state of a cable is known to a node that is off, too: it finds it when it comes back.
     if (event.input.kind === "link") {
-      if (!changeLink(resident, event)) return;
-    } else if (event.targetLife !== resident.life && event.kind !== EVENT_KINDS.writeback) return;
-    if (event.kind === EVENT_KINDS.release) return this.#outgoing.release(resident, event);
+      if (!changeLink(localNode, event)) return;
+    } else if (event.targetLife !== localNode.life && event.kind !== EVENT_KINDS.writeback) return;
+    if (event.kind === EVENT_KINDS.release) return this.#outgoing.release(localNode, event);
     if (event.kind === EVENT_KINDS.writeback) this.#wakeAllAt(event.time);
-    const { node } = resident;
+    const { node } = localNode;
     if (node === undefined) return;
     if (event.input.kind === "message") {
-      const port = resident.ports[event.input.port];
+      const port = localNode.ports[event.input.port];
       if (port === undefined || port.peerLife !== event.sourceLife) return;
       if (!port.up) {
         if (port.cutBy === undefined) return;
@@ -292,7 +292,7 @@ export class Partition {
       }
       this.#observe(observeArrival, event, port);
     }
-    this.#step(resident, node, event);
+    this.#step(localNode, node, event);
   }
 
   #observe(tell: typeof observeArrival, { time, target, input }: Event, { link }: Port): void {
@@ -309,67 +309,67 @@ export class Partition {
     while (deadlines.earliest <= time) this.#wake(this.#bySlot[deadlines.slot]!, time);
   }
 
-  #wake(resident: Resident, time: Time): void {
-    const { index, life } = resident;
+  #wake(localNode: LocalNode, time: Time): void {
+    const { index, life } = localNode;
     const event = this.#wakeEvent;
     event.time = time;
     event.source = index;
-    event.counter = resident.wakes++;
+    event.counter = localNode.wakes++;
     event.target = index;
     event.sourceLife = life;
     event.targetLife = life;
-    this.#step(resident, resident.node!, event);
+    this.#step(localNode, localNode.node!, event);
   }
 
-  #step(resident: Resident, node: Node, event: Event): void {
+  #step(localNode: LocalNode, node: Node, event: Event): void {
     this.#outgoing.now = event.time;
     this.#events++;
-    digestEvent(resident.digest, event);
-    node.step(event.time, event.input, resident.outputs);
+    digestEvent(localNode.digest, event);
+    node.step(event.time, event.input, localNode.outputs);
     const wake = node.wakeAt();
-    if (!(wake >= event.time)) fail(`${resident.name} wants to wake at ${wake} ps, before now`);
-    this.#deadlines.set(resident.slot, wake);
+    if (!(wake >= event.time)) fail(`${localNode.name} wants to wake at ${wake} ps, before now`);
+    this.#deadlines.set(localNode.slot, wake);
   }
 
-  #applyPower(resident: Resident, event: Event): void {
-    if (event.targetLife <= resident.lifeCut) return;
-    assert(resident.node === undefined, `Cannot start ${resident.name} as it has power`);
-    resident.life = event.targetLife;
-    resident.messages = 0;
-    resident.wakes = 0;
-    resident.releases = 0;
-    for (const { link, faults } of resident.ports) {
+  #applyPower(localNode: LocalNode, event: Event): void {
+    if (event.targetLife <= localNode.lifeCut) return;
+    assert(localNode.node === undefined, `Cannot start ${localNode.name} as it has power`);
+    localNode.life = event.targetLife;
+    localNode.messages = 0;
+    localNode.wakes = 0;
+    localNode.releases = 0;
+    for (const { link, faults } of localNode.ports) {
       link.freeAt = 0;
-      if (faults !== undefined) beginLife(faults.leaving, resident.life);
+      if (faults !== undefined) beginLife(faults.leaving, localNode.life);
       faults?.arriving.cutOff.clear();
     }
-    const unsaved = this.#unsaved.get(resident.name) ?? [];
-    const node = this.#options.create(resident.name, resident.life, unsaved);
-    resident.node = node;
-    if (resident.life > 0) this.#outgoing.announce(resident, event.time, true);
-    for (const found of foundAtPowerOn(resident, event.time)) this.#queue.push(found);
-    this.#step(resident, node, event);
+    const unsaved = this.#unsaved.get(localNode.name) ?? [];
+    const node = this.#options.create(localNode.name, localNode.life, unsaved);
+    localNode.node = node;
+    if (localNode.life > 0) this.#outgoing.announce(localNode, event.time, true);
+    for (const found of foundAtPowerOn(localNode, event.time)) this.#queue.push(found);
+    this.#step(localNode, node, event);
   }
 
   /** Also of a life that was to begin at this instant: it never does. */
-  #cutPower(resident: Resident, event: Event): void {
+  #cutPower(localNode: LocalNode, event: Event): void {
     this.#outgoing.now = event.time;
-    resident.life = event.targetLife;
-    resident.lifeCut = event.targetLife;
+    localNode.life = event.targetLife;
+    localNode.lifeCut = event.targetLife;
     this.#events++;
-    digestEvent(resident.digest, event);
-    this.#saveDurable(resident, event.time);
-    resident.node = undefined;
-    this.#deadlines.set(resident.slot, NEVER);
-    this.#outgoing.announce(resident, event.time, false);
+    digestEvent(localNode.digest, event);
+    this.#saveDurable(localNode, event.time);
+    localNode.node = undefined;
+    this.#deadlines.set(localNode.slot, NEVER);
+    this.#outgoing.announce(localNode, event.time, false);
   }
 
-  #resident(name: string, index: number): Resident {
+  #localNode(name: string, index: number): LocalNode {
     const outgoing = this.#outgoing;
     const { onTrace, onReport, onNote } = this.#options;
     const stops = () => this.#stopOn !== undefined;
     const outputs: Outputs = {
-      send: (port, message, departAt) => outgoing.send(resident, port, message, departAt),
+      send: (port, message, departAt) => outgoing.send(localNode, port, message, departAt),
       // A step to stop at is looked for even where nobody reads the ladder.
       get tracing() {
         return onTrace !== undefined || stops();
@@ -383,7 +383,7 @@ export class Partition {
       note: (by, note) => onNote?.(this.#outgoing.now, name, by, note),
     };
     const observer = this.#observer;
-    const resident: Resident = {
+    const localNode: LocalNode = {
       name,
       index,
       slot: this.#bySlot.length,
@@ -397,11 +397,11 @@ export class Partition {
       releases: 0,
       outputs: observer === undefined ? outputs : observedOutputs(outputs, observer, {
         node: index,
-        ports: (port) => resident.ports[port]!,
+        ports: (port) => localNode.ports[port]!,
         time: () => this.#outgoing.now,
         event: () => this.#events,
       }),
     };
-    return resident;
+    return localNode;
   }
 }

@@ -107,7 +107,7 @@ export function scriptedNodes(
       },
       wakeAt: () => deadline,
       statistics: () => ({}),
-      changesAt: () => Math.min(NEVER, ...makes.filter((at) => at >= saved)),
+      nextDurableAt: () => Math.min(NEVER, ...makes.filter((at) => at >= saved)),
       takeDurable(before) {
         const due = makes.filter((at) => at >= saved && at < before);
         saved = Math.max(saved, before);

@@ -9,7 +9,7 @@ import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus.ts";
 import { patternOf } from "../bus/subjects.ts";
 import { wallMs } from "../bus/wall_time.ts";
 import type { Frame, Input, Node, Outputs } from "../node.ts";
-import { leastEffectPs } from "../rack/plan/cabling.ts";
+import { lookaheadPs } from "../rack/plan/cabling.ts";
 import type { CablePlan, FaultPlan, NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import { Runner } from "./runner.ts";
 import { ClockService } from "../clock/clock_service.ts";
@@ -161,7 +161,7 @@ export function toyLookahead(plan: RackPlan, partitions: readonly PartitionPlan[
     for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
       const from = where.get(near.node)!, to = where.get(far.node)!;
       if (from === to) continue;
-      delay[from]![to] = Math.min(delay[from]![to]!, leastEffectPs(plan, cable, { near, far }));
+      delay[from]![to] = Math.min(delay[from]![to]!, lookaheadPs(plan, cable, { near, far }));
     }
   }
   for (let k = 0; k < n; k++) {

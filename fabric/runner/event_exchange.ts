@@ -32,12 +32,12 @@ export class WireExchange {
   /** Subject of what goes to each peer, and peer by the subject of what comes from it. */
   readonly #subjects = new Map<string, string>();
   readonly #peers = new Map<string, string>();
-  readonly #residents: ReadonlySet<number>;
+  readonly #localNodes: ReadonlySet<number>;
 
   constructor(options: WireExchangeOptions) {
     this.#options = options;
     const { run, partition, partitionOf, plan, nodes } = options;
-    this.#residents = new Set(
+    this.#localNodes = new Set(
       nodes.map((name) => plan.nodes.findIndex((node) => node.name === name)),
     );
     for (const peer of new Set(partitionOf.values())) {
@@ -96,7 +96,7 @@ export class WireExchange {
 
   /** Whether an event is for a node that lives here, and from one that there is. */
   #isOurs({ source, target }: Event): boolean {
-    return this.#residents.has(target) && source < this.#options.plan.nodes.length;
+    return this.#localNodes.has(target) && source < this.#options.plan.nodes.length;
   }
 
   /** Asks peers for what is missing of what they have sent. */

@@ -179,8 +179,8 @@ class Host implements Node {
     return Math.min(this.#iio.nextAt, this.#processor.nextAt);
   }
 
-  changesAt(): Time {
-    return this.#iio.changesAt;
+  nextDurableAt(): Time {
+    return this.#iio.nextDurableAt;
   }
 
   takeDurable(before: Time): DurableWrite[] {

@@ -5,7 +5,7 @@
 import { leastDelay } from "../../link/link.ts";
 import { PORTS } from "../../node.ts";
 import type { Time } from "../../base/time.ts";
-import { leastEffectPs } from "../plan/cabling.ts";
+import { lookaheadPs } from "../plan/cabling.ts";
 import { withCongestion } from "./congestion.ts";
 import { resolveLinkFaults } from "./link_faults.ts";
 import { hostOfRnic, rnicName } from "../plan/names.ts";
@@ -106,7 +106,7 @@ function flushOnFail(
   const delayPs = leastDelay({ ...bus, kind: "bus", headOnly: false });
   return {
     busLatencyPs: bus.latencyPs,
-    // What `leastEffectPs` says of this cable.
+    // What `lookaheadPs` says of this cable.
     noticePs: hostProcessingPs(host.timing.host) + delayPs,
   };
 }
@@ -228,7 +228,7 @@ function* crossings(
     for (const [near, far] of [[cable.a, cable.b], [cable.b, cable.a]] as const) {
       const from = partitionOf.get(near.node)!, to = partitionOf.get(far.node)!;
       if (from === to) continue;
-      yield { from, to, delayPs: leastEffectPs(plan, cable, { near, far }) };
+      yield { from, to, delayPs: lookaheadPs(plan, cable, { near, far }) };
     }
   }
 }

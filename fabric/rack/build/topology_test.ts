@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import { leastDelay } from "../../link/link.ts";
-import { leastEffectPs } from "../plan/cabling.ts";
+import { lookaheadPs } from "../plan/cabling.ts";
 import type { NodePlan, RackPlan } from "../plan/plan.ts";
 import { hostProcessingPs, processingPs, rnicProcessingPs } from "../plan/processing.ts";
 import { lookahead, makePlan, type PartitionPlan, partitionsOf } from "./topology.ts";
@@ -91,7 +91,7 @@ describe("makePlan", () => {
   it("P-01 (in part): tells cards of whole-system persistence of their bus, and how late they hear of a failure", () => {
     const plan = planOf("name: x\nhosts: { a: {}, b: { domain: wsp }, c: { domain: eadr } }");
     const bus = plan.cables.find(({ kind, a }) => kind === "bus" && a.node === "b")!;
-    const noticePs = leastEffectPs(plan, bus, { near: bus.a, far: bus.b });
+    const noticePs = lookaheadPs(plan, bus, { near: bus.a, far: bus.b });
     const flushOnFail = { busLatencyPs: bus.latencyPs, noticePs };
     const found = ["a", "b", "c"].map((host) => {
       return node(plan, `${host}-rnic`, "rnic").config.flushOnFail;

@@ -23,7 +23,7 @@ export function linkTo(plan: RackPlan, cable: CablePlan, far: Endpoint): Link {
  * It is the lookahead of the clock, and how long it takes `far` to notice that `near` lost or got
  * power, so that a process may die at its very next event and nobody has run past the news.
  */
-export function leastEffectPs(
+export function lookaheadPs(
   plan: RackPlan,
   cable: CablePlan,
   ends: { near: Endpoint; far: Endpoint },

@@ -135,7 +135,7 @@ export class Iio {
   }
 
   /** When the next piece leaves, with an event or without. */
-  get changesAt(): Time {
+  get nextDurableAt(): Time {
     return this.#drainAt;
   }
 

@@ -76,7 +76,7 @@ describe("Iio", () => {
     assert.equal(host.node.statistics().iioBytes, 100);
     host.run(START + iioPs + PIECE_PS);
     assert.deepEqual(host.durable.map(({ offset, data }) => [offset, data.length]), [[100, 28]]);
-    assert.equal(host.node.changesAt!(), START + iioPs + 1750 + 4000, "64 B up to the next 64");
+    assert.equal(host.node.nextDurableAt!(), START + iioPs + 1750 + 4000, "64 B up to the next 64");
     host.run();
     assert.deepEqual([...host.survivors.subarray(100, 200)], [...pattern(100)]);
     assert.deepEqual(host.durable.map(({ offset }) => offset), [100, 128, 192]);
@@ -116,7 +116,7 @@ describe("Iio", () => {
       const { steps } = host;
       host.run();
       assert.equal(host.steps - steps, 2, "it comes, it has left");
-      assert.equal(host.node.changesAt!(), Infinity);
+      assert.equal(host.node.nextDurableAt!(), Infinity);
     }
   });
 

@@ -81,7 +81,7 @@ export class MemorySystem {
       memory: physical,
       durable: this.#durable,
       survives: this.#combiningSurvives,
-      giveUp: (address) => this.#giveUp(address),
+      evict: (address) => this.#evict(address),
     });
   }
 
@@ -108,7 +108,7 @@ export class MemorySystem {
 
   /** A core's load of consecutive bytes into `target`. @returns its cost. */
   load(address: number, target: Uint8Array): Time {
-    this.#combining.letGo(address, target.length);
+    this.#combining.drain(address, target.length);
     const { timing } = this.#plan;
     const missPs = address >= SCM_BASE ? timing.scmLoadPs : timing.dramLoadPs;
     const { llc } = this;
@@ -182,7 +182,7 @@ export class MemorySystem {
    * the line in the LLC is merged and given up. `bytes` must not change any more.
    */
   writeThrough(address: number, bytes: Uint8Array): void {
-    this.#combining.letGo(address, bytes.length);
+    this.#combining.drain(address, bytes.length);
     const imc = this.#physical.imcOf(address);
     const base = address >= SCM_BASE ? SCM_BASE : 0;
     const first = this.#physical.lineOf(address),
@@ -204,7 +204,7 @@ export class MemorySystem {
 
   /** Dirty lines of the LLC among the lines that the range touches. */
   dirtyLines(address: number, length: number): number {
-    this.#combining.letGo(address, length);
+    this.#combining.drain(address, length);
     const first = this.#physical.lineOf(address),
       last = this.#physical.lineOf(address + length - 1);
     if (this.llc.isAbsent(first, last)) return 0;
@@ -243,7 +243,7 @@ export class MemorySystem {
 
   /** When the medium itself has what was written to the range so far: not later than now if it has. */
   mediumAt(address: number, length: number): Time {
-    this.#combining.letGo(address, length);
+    this.#combining.drain(address, length);
     return this.#physical.imcOf(address).drainedAt(offsetOf(address), length);
   }
 
@@ -254,7 +254,7 @@ export class MemorySystem {
   dmaRead(address: number, how: { length: number; noSnoop: boolean }): Uint8Array<ArrayBuffer> {
     const data = allocate(how.length);
     if (how.length > 0) {
-      this.#combining.letGo(address, how.length);
+      this.#combining.drain(address, how.length);
       this.#physical.read(address, data);
       if (!how.noSnoop) overlayDirty(this.llc, this.#rangeOf(address), data);
     }
@@ -323,7 +323,7 @@ export class MemorySystem {
   }
 
   #writeCache(address: number, bytes: Uint8Array, by: "core" | "dma"): void {
-    this.#combining.letGo(address, bytes.length);
+    this.#combining.drain(address, bytes.length);
     writeIntoCache(this.llc, this.#rangeOf(address), { bytes, by });
     if (this.#durable.isLogged) this.#logDirty(address, bytes.length, by);
   }
@@ -376,7 +376,7 @@ export class MemorySystem {
   }
 
   /** The LLC forgets the line at `address`; what of it is dirty goes to memory. */
-  #giveUp(address: number): void {
+  #evict(address: number): void {
     const line = this.#physical.lineOf(address);
     const slot = this.llc.find(line);
     if (slot < 0) return;

@@ -33,7 +33,7 @@ export interface CombiningParts {
   /** Whether they outlive a power failure: `survives("wcb", …)`. */
   readonly survives: boolean;
   /** Has the LLC give up a line, what of it is dirty goes to memory. */
-  readonly giveUp: (address: number) => void;
+  readonly evict: (address: number) => void;
 }
 
 export class WriteCombining {
@@ -60,7 +60,7 @@ export class WriteCombining {
       if (buffer?.owner !== core) {
         if (buffer !== undefined) this.#drain(buffer);
         if (this.#isFull(core)) left += this.#drain(this.oldestOf(core)!);
-        this.#parts.giveUp(line);
+        this.#parts.evict(line);
         buffer = this.#open(core, line);
       }
       buffer.bytes.set(bytes.subarray(done, done + length), inLine);
@@ -83,7 +83,7 @@ export class WriteCombining {
   }
 
   /** Empties the buffers that hold something of the range's lines, before an access to them. */
-  letGo(address: number, length: number): void {
+  drain(address: number, length: number): void {
     if (this.#buffers.size === 0) return;
     const end = address + length;
     for (const buffer of [...this.#buffers.values()]) {

@@ -49,7 +49,7 @@ export class XpBuffer {
     this.#last = block;
     this.#lastLines = (this.#held.get(block) ?? 0) | line;
     this.#held.delete(block);
-    if (this.#held.size === this.#capacity) this.#giveUpOldest();
+    if (this.#held.size === this.#capacity) this.#evictOldest();
   }
 
   /** Blocks that the medium is written: those it has had, and those that are still here. */
@@ -73,7 +73,7 @@ export class XpBuffer {
     if (this.#last >= 0) this.#held.set(this.#last, this.#lastLines);
   }
 
-  #giveUpOldest(): void {
+  #evictOldest(): void {
     for (const [block, lines] of this.#held) {
       this.#held.delete(block);
       this.#blocks++;

@@ -17,18 +17,18 @@ import { notPlain } from "../cpu/report_data.ts";
 import { SCM_ATOMIC_BYTES } from "../memory/scm.ts";
 
 /** Persistent memory that a recovery finds, and leaves. Offsets are into SCM. */
-export interface ColdImage {
+export interface RecoveryImage {
   /** `length` bytes from `offset`: lent until the next call. */
   read(offset: number, length: number): Uint8Array;
   /** Bytes that are persistent from now on. */
   write(offset: number, bytes: Uint8Array): void;
 }
 
-export interface ColdMachine {
+export interface RecoveryMachine {
   readonly host: string;
   readonly domain: PersistenceDomain;
   readonly scm: Buffer;
-  readonly image: ColdImage;
+  readonly image: RecoveryImage;
   /** Told of all that becomes of SCM, with the number of what was done as its time. */
   readonly log?: MemoryLog;
 }
@@ -42,13 +42,13 @@ const DONE: Wake = { kind: "done" };
 const NOW: Wait = { kind: "time", at: 0 };
 
 /** A host at one boot: its recoveries run one after the other, each with what the one before it left. */
-export class ColdBoot {
+export class RecoveryBoot {
   readonly #host: string;
-  readonly #core: ColdCore;
+  readonly #core: RecoveryCore;
 
-  constructor(machine: ColdMachine) {
+  constructor(machine: RecoveryMachine) {
     this.#host = machine.host;
-    this.#core = new ColdCore(machine);
+    this.#core = new RecoveryCore(machine);
   }
 
   /** Bytes of SCM as a core sees them. */
@@ -73,17 +73,17 @@ export class ColdBoot {
   }
 }
 
-class ColdCore implements RecoveryCpu {
+class RecoveryCore implements RecoveryCpu {
   readonly host: string;
   readonly scm: Buffer;
-  readonly #machine: ColdMachine;
+  readonly #machine: RecoveryMachine;
   /** Lines that are not persistent as they are here. */
   readonly #dirty = new Map<number, Uint8Array>();
   readonly #llcSurvives: boolean;
   readonly #combiningSurvives: boolean;
   #now = 0;
 
-  constructor(machine: ColdMachine) {
+  constructor(machine: RecoveryMachine) {
     this.host = machine.host;
     this.scm = machine.scm;
     this.#machine = machine;

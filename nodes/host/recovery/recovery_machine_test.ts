@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import { AddressMap } from "../memory/address_map.ts";
-import { ColdBoot, type ColdMachine } from "./recovery_machine.ts";
+import { RecoveryBoot, type RecoveryMachine } from "./recovery_machine.ts";
 import type { MemoryLog } from "../memory/memory_log.ts";
 import type { Recover } from "./protocol.ts";
 import { seeded } from "../../../fabric/base/property_testing.ts";
@@ -10,9 +10,9 @@ import { seeded } from "../../../fabric/base/property_testing.ts";
 const SCM_BYTES = 2 ** 16;
 const { scm } = new AddressMap({ dramBytes: 4096, scmBytes: SCM_BYTES });
 
-function machine(domain: ColdMachine["domain"] = "adr", log?: MemoryLog) {
+function machine(domain: RecoveryMachine["domain"] = "adr", log?: MemoryLog) {
   const bytes = new Uint8Array(SCM_BYTES);
-  const cold: ColdMachine = {
+  const cold: RecoveryMachine = {
     host: "b",
     domain,
     scm,
@@ -33,7 +33,7 @@ describe("a recovery on a cold machine", () => {
     const recover: Recover = function* ({ cpu, host, options }) {
       return { host, options, found: [...cpu.load(cpu.scm.address + 100, 3)] };
     };
-    const answer = new ColdBoot(cold).recover(recover, { role: "server" });
+    const answer = new RecoveryBoot(cold).recover(recover, { role: "server" });
     assert.deepEqual(answer, { host: "b", options: { role: "server" }, found: [1, 2, 3] });
   });
 
@@ -49,7 +49,7 @@ describe("a recovery on a cold machine", () => {
       yield* cpu.ntStore(cpu.scm.address + 128, Uint8Array.of(5));
       seen.push([bytes[128]!]);
     };
-    const boot = new ColdBoot(cold);
+    const boot = new RecoveryBoot(cold);
     boot.recover(recover, {});
     assert.deepEqual(seen, [[7, 8, 9, 10, 11, 12], [0, 0, 0, 0, 0, 0], [7, 8, 9, 10, 0, 0], [5]]);
     assert.deepEqual([...boot.read(60, 6)], [7, 8, 9, 10, 11, 12], "as cores see it");
@@ -58,7 +58,7 @@ describe("a recovery on a cold machine", () => {
   it("P-01: a cache that survives makes every store persistent", () => {
     const { bytes, cold } = machine("eadr");
     // deno-lint-ignore require-yield -- it has nothing to wait for
-    new ColdBoot(cold).recover(function* ({ cpu }) {
+    new RecoveryBoot(cold).recover(function* ({ cpu }) {
       cpu.store(cpu.scm.address + 8, Uint8Array.of(1));
     }, {});
     assert.equal(bytes[8], 1);
@@ -69,35 +69,35 @@ describe("a recovery on a cold machine", () => {
     const endless: Recover = function* ({ cpu }) {
       for (;;) yield { kind: "time", at: cpu.now };
     };
-    assert.throws(() => new ColdBoot(cold).recover(endless, {}), /waits without end/);
+    assert.throws(() => new RecoveryBoot(cold).recover(endless, {}), /waits without end/);
     const patient: Recover = function* ({ cpu }) {
       for (;;) yield* cpu.sleep(1_000);
     };
-    assert.throws(() => new ColdBoot(cold).recover(patient, {}), /waits without end/);
+    assert.throws(() => new RecoveryBoot(cold).recover(patient, {}), /waits without end/);
     // deno-lint-ignore require-yield -- it fails at once
     const stray: Recover = function* ({ cpu }) {
       cpu.load(cpu.scm.address + SCM_BYTES - 4, 8);
     };
-    assert.throws(() => new ColdBoot(cold).recover(stray, {}), /a recovery has SCM only/);
+    assert.throws(() => new RecoveryBoot(cold).recover(stray, {}), /a recovery has SCM only/);
   });
 
   it("says what a user's recover has to be, and to answer", () => {
     const { cold } = machine();
     const plain = (() => 1) as unknown as Recover;
     assert.throws(
-      () => new ColdBoot(cold).recover(plain, {}),
+      () => new RecoveryBoot(cold).recover(plain, {}),
       /recover must be a generator function/,
     );
     const late = (async function* () {}) as unknown as Recover;
     assert.throws(
-      () => new ColdBoot(cold).recover(late, {}),
+      () => new RecoveryBoot(cold).recover(late, {}),
       /recover must be .* none that is async/,
     );
     // deno-lint-ignore require-yield -- it only answers
     const strange: Recover = function* () {
       return { found: new Map() };
     };
-    assert.throws(() => new ColdBoot(cold).recover(strange, {}), /answers a Map at \.found/);
+    assert.throws(() => new RecoveryBoot(cold).recover(strange, {}), /answers a Map at \.found/);
   });
 
   it("tells its log all that a power failure during it may leave", () => {
@@ -121,7 +121,7 @@ describe("a recovery on a cold machine", () => {
           clean: (_at, line) => void dirty.delete(line),
         };
         const { bytes, cold } = machine("adr", log);
-        const boot = new ColdBoot(cold);
+        const boot = new RecoveryBoot(cold);
         boot.recover(function* ({ cpu }) {
           for (const [i, { kind, at, length }] of steps.entries()) {
             const data = new Uint8Array(length).fill(i + 1);

@@ -16,7 +16,7 @@ import {
   TAIL_BYTES,
   tailOf,
 } from "./append_job.ts";
-import { encodeDeposit } from "../common/pending_message.ts";
+import { encodePendingMessage } from "../common/pending_message.ts";
 import { noteRound, noteWrites, resultOf, traceRound } from "./append_report.ts";
 import { compoundPlan, type CompoundRequest, UPDATES } from "./compound_methods.ts";
 import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
@@ -275,14 +275,14 @@ function messageOf(append: Append, index: number, request: CompoundRequest): Uin
     case "deposit": {
       const scmOffset = region.scmOffset + from, sequence = ++append.deposits;
       const place = { id: index, scmOffset, sequence, ...ringOf(region) };
-      return encodeDeposit(place, part === "tail" ? tail : recordOf(options, index));
+      return encodePendingMessage(place, part === "tail" ? tail : recordOf(options, index));
     }
     default:
       return encodeMessage({ type: "persist-mark", ...range });
   }
 }
 
-/** Where the responder puts deposits. It has said so: `prepare` has looked. */
+/** Where the responder puts pending messages. It has said so: `prepare` has looked. */
 function ringOf({ ring }: Region): RingPlace {
   assert(ring !== undefined, "A region for deposits names no receive buffers");
   return ring;

@@ -93,6 +93,6 @@ export interface Append {
   rounds: number;
   /** Told twice, or told of nothing that is outstanding: must stay 0 (P-30). */
   unexpected: number;
-  /** How many deposits have been sent (`send-read`). */
+  /** How many pending messages have been sent (`send-read`). */
   deposits: number;
 }

@@ -63,7 +63,7 @@ export interface CompoundTerms {
 }
 
 const write = (part: CompoundRequest["part"]) => ({ opcode: "write", part }) as const;
-const deposit = (part: CompoundRequest["part"]) =>
+const pending = (part: CompoundRequest["part"]) =>
   ({ opcode: "send", part, message: "deposit" }) as const;
 const flush = (part: CompoundRequest["part"]) => ({ opcode: "flush", part }) as const;
 
@@ -104,10 +104,10 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
         ordered: true,
         promises: true,
       };
-    // Deposits are stored in the order in which they were sent, and no further than to a missing one.
+    // Pending messages are stored in the order in which they were sent, and no further than to a missing one.
     case "send-read":
       return {
-        rounds: [[deposit("record"), deposit("tail"), { opcode: "read", part: "tail" }]],
+        rounds: [[pending("record"), pending("tail"), { opcode: "read", part: "tail" }]],
         toldBy: "completion",
         ordered: true,
         promises: isFifo && receive === "scm",

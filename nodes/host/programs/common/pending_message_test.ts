@@ -1,12 +1,16 @@
 import { deepStrictEqual as same, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { decodeDeposit, DEPOSIT_BYTES, encodeDeposit } from "./pending_message.ts";
+import {
+  decodePendingMessage,
+  encodePendingMessage,
+  PENDING_MESSAGE_BYTES,
+} from "./pending_message.ts";
 import { seeded } from "../../../../fabric/base/property_testing.ts";
 
 const WORD = fc.integer({ min: 0, max: 2 ** 32 - 1 });
 
-const deposit = fc.record({
+const pending = fc.record({
   id: WORD,
   scmOffset: fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
   sequence: WORD,
@@ -18,12 +22,12 @@ const payload = fc.uint8Array({ minLength: 1, maxLength: 300 });
 describe("decodeDeposit", () => {
   it("gives back what encodeDeposit was given, with whatever behind it", () => {
     fc.assert(
-      fc.property(deposit, payload, fc.uint8Array({ maxLength: 20 }), (each, data, rest) => {
-        const encoded = encodeDeposit(each, data);
-        equal(encoded.length, DEPOSIT_BYTES + data.length);
+      fc.property(pending, payload, fc.uint8Array({ maxLength: 20 }), (each, data, rest) => {
+        const encoded = encodePendingMessage(each, data);
+        equal(encoded.length, PENDING_MESSAGE_BYTES + data.length);
         const bytes = new Uint8Array([...encoded, ...rest]);
-        const decoded = decodeDeposit(bytes);
-        const { type, length, crc: _, ...told } = decoded!.deposit;
+        const decoded = decodePendingMessage(bytes);
+        const { type, length, crc: _, ...told } = decoded!.pending;
         same([type, length, { ...told }, [...decoded!.payload]], [
           "deposit",
           data.length,
@@ -37,14 +41,14 @@ describe("decodeDeposit", () => {
 
   it("P-41 (in part): takes none that is torn at any word, what was there before being anything", () => {
     fc.assert(
-      fc.property(deposit, payload, fc.integer({ min: 0 }), (each, data, seed) => {
-        const encoded = encodeDeposit(each, data);
+      fc.property(pending, payload, fc.integer({ min: 0 }), (each, data, seed) => {
+        const encoded = encodePendingMessage(each, data);
         const words = Math.ceil(encoded.length / 8);
         const torn = encoded.slice();
         const word = seed % words;
         const part = torn.subarray(8 * word, 8 * word + 8);
         part.forEach((byte, i) => part[i] = byte ^ (i === 0 ? 0x5a : 0x3c));
-        equal(decodeDeposit(torn), undefined);
+        equal(decodePendingMessage(torn), undefined);
       }),
       seeded(),
     );
@@ -53,7 +57,7 @@ describe("decodeDeposit", () => {
   it("takes any bytes without an exception", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => {
-        equal(decodeDeposit(bytes), undefined);
+        equal(decodePendingMessage(bytes), undefined);
       }),
       seeded(),
     );

@@ -6,13 +6,13 @@
  */
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import {
-  decodeDepositTail,
+  decodePendingTail,
   decodeRing,
   decodeWord,
-  type Deposit,
-  encodeDepositTail,
+  encodePendingTail,
   encodeRegionTail,
   encodeWord,
+  type PendingMessage,
   type RingPlace,
   type Word,
 } from "./persist_tails.ts";
@@ -161,7 +161,7 @@ export type PersistMessage =
     readonly flow: 1 | 2;
     /** Where the object lies in the responder's SCM, for reports and checkers. */
     readonly scmOffset: number;
-    /** Of `send-read`: the receive buffers, and what a deposit has to say of them and the object. */
+    /** Of `send-read`: the receive buffers, and what a pending message has to say of them and the object. */
     readonly ring?: RingPlace;
   }
   /** `next` is 0 where these were the last. */
@@ -203,7 +203,7 @@ export type PersistMessage =
     readonly length: number;
     readonly then: Word;
   }
-  | Deposit;
+  | PendingMessage;
 
 const TYPES: readonly PersistMessage["type"][] = [
   "open-write",
@@ -298,7 +298,7 @@ export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> 
       });
     case "deposit": {
       const { scmOffset, length, sequence, generation } = message;
-      const tail = encodeDepositTail(message);
+      const tail = encodePendingTail(message);
       return encode(type, { id, va: scmOffset, length, rkey: sequence, word: generation, tail });
     }
   }
@@ -376,7 +376,7 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
       return then && { type, id, va, length, then };
     }
     case "deposit": {
-      const told = decodeDepositTail(tail);
+      const told = decodePendingTail(tail);
       const sequence = view.getUint32(16);
       return told && { type, id, scmOffset: va, length, sequence, generation: word, ...told };
     }

@@ -1,6 +1,6 @@
 /**
  * What stands behind the header of some of `persistd`'s messages: a second range to be written, where the
- * receive buffers are, and what tells whether a deposit is whole. See `persist_protocol.ts`.
+ * receive buffers are, and what tells whether a pending message is whole. See `persist_protocol.ts`.
  */
 
 /** A few bytes and where they go. */
@@ -10,7 +10,7 @@ export interface Word {
 }
 
 const WORD_HEADER_BYTES = 12, REGION_BYTES = 8, RING_BYTES = 20;
-export const DEPOSIT_TAIL_BYTES = 8;
+export const PENDING_TAIL_BYTES = 8;
 /** Bytes of a {@link Word} at most: with them a message without data still fits a control slot. */
 export const WORD_BYTES_MAX = 64;
 
@@ -32,13 +32,13 @@ export interface RingPlace {
  * Data that stays in the receive buffer until it is stored, by this host's next life if need be: it says
  * by itself where it belongs and whether it is whole. The payload follows the message.
  */
-export interface Deposit {
+export interface PendingMessage {
   readonly type: "deposit";
   readonly id: number;
   /** Offset into the responder's SCM. */
   readonly scmOffset: number;
   readonly length: number;
-  /** Counts a connection's deposits, from 1. */
+  /** Counts a connection's pending messages, from 1. */
   readonly sequence: number;
   readonly generation: number;
   readonly epoch: number;
@@ -92,18 +92,20 @@ export function decodeWord(tail: Uint8Array): Word | undefined {
   return { va: Number(view.getBigUint64(0)), bytes };
 }
 
-export function encodeDepositTail({ epoch, crc }: Pick<Deposit, "epoch" | "crc">): Uint8Array {
-  const tail = new Uint8Array(DEPOSIT_TAIL_BYTES);
+export function encodePendingTail(
+  { epoch, crc }: Pick<PendingMessage, "epoch" | "crc">,
+): Uint8Array {
+  const tail = new Uint8Array(PENDING_TAIL_BYTES);
   const view = viewOf(tail);
   view.setUint32(0, epoch);
   view.setUint32(4, crc);
   return tail;
 }
 
-export function decodeDepositTail(
+export function decodePendingTail(
   tail: Uint8Array,
-): Pick<Deposit, "epoch" | "crc"> | undefined {
-  if (tail.length < DEPOSIT_TAIL_BYTES) return undefined;
+): Pick<PendingMessage, "epoch" | "crc"> | undefined {
+  if (tail.length < PENDING_TAIL_BYTES) return undefined;
   const view = viewOf(tail);
   return { epoch: view.getUint32(0), crc: view.getUint32(4) };
 }

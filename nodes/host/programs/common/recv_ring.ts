@@ -1,20 +1,20 @@
 /**
- * Receive buffers into which deposits come. In SCM (`receive: scm`) what a SEND brings in survives a power
+ * Receive buffers into which pending messages come. In SCM (`receive: scm`) what a SEND brings in survives a power
  * failure where it lies, so a requester may rely on it before any CPU has looked at it. Each requester's
  * buffers are an area of their own, which the directory knows as an object that no requester can open:
  *
  *   0    word: epoch u32, applied u32; written as one
  *   64   slots, each a multiple of a cache line
  *
- * A use of the area by a requester is an epoch. `applied` is the last deposit that is stored where it
- * belongs, persistently: it is written before the deposit's slot is posted again. So behind it the slots
+ * A use of the area by a requester is an epoch. `applied` is the last pending message that is stored where it
+ * belongs, persistently: it is written before the pending message's slot is posted again. So behind it the slots
  * hold, in whatever state, all that came later: {@link replay} stores of them what is whole, up to the
  * first that is missing. In DRAM there is no word, and nothing to rely on.
  */
 import type { Cpu, Steps } from "../../cpu/program.ts";
-import { decodeDeposit, DEPOSIT_BYTES } from "./pending_message.ts";
+import { decodePendingMessage, PENDING_MESSAGE_BYTES } from "./pending_message.ts";
 import { decodeMessage } from "./persist_protocol.ts";
-import type { Deposit } from "./persist_tails.ts";
+import type { PendingMessage } from "./persist_tails.ts";
 import { createObject, objectAt, ringObjects, type ScmDirectory } from "./scm_directory.ts";
 import type { Buffer } from "../../memory/address_map.ts";
 
@@ -37,7 +37,7 @@ interface Sizes {
   readonly slotBytes: number;
 }
 
-/** What one stores deposits with: `persistd`'s own way, so that both ways are tried. */
+/** What one stores pending messages with: `persistd`'s own way, so that both ways are tried. */
 export interface Storing {
   readonly cpu: Cpu;
   readonly directory: ScmDirectory;
@@ -98,7 +98,7 @@ export function* beginEpoch(cpu: Cpu, ring: RecvRing): Steps<void> {
   yield* noteApplied(cpu, ring, 0);
 }
 
-/** All up to this deposit is stored where it belongs. */
+/** All up to this pending message is stored where it belongs. */
 export function* noteApplied(cpu: Cpu, ring: RecvRing, sequence: number): Steps<void> {
   ring.applied = sequence;
   if (ring.word === undefined) return;
@@ -109,26 +109,26 @@ export function* noteApplied(cpu: Cpu, ring: RecvRing, sequence: number): Steps<
 }
 
 /**
- * Slots of deposits that are not stored yet, by their sequence; whether they are whole is not looked at.
- * Of one sequence there may be several: a deposit that is torn may have its epoch from what has arrived
+ * Slots of pending messages that are not stored yet, by their sequence; whether they are whole is not looked at.
+ * Of one sequence there may be several: a pending message that is torn may have its epoch from what has arrived
  * and its sequence from an earlier use of the slot.
  */
 function waiting(cpu: Cpu, ring: RecvRing): Map<number, number[]> {
   const found = new Map<number, number[]>();
   for (let slot = 0; slot < ring.slots; slot++) {
     const at = ring.first + slot * ring.slotBytes;
-    const deposit = decodeMessage(cpu.load(at, DEPOSIT_BYTES));
-    if (deposit?.type !== "deposit" || deposit.epoch !== ring.epoch) continue;
-    const { sequence } = deposit;
+    const pending = decodeMessage(cpu.load(at, PENDING_MESSAGE_BYTES));
+    if (pending?.type !== "deposit" || pending.epoch !== ring.epoch) continue;
+    const { sequence } = pending;
     if (sequence > ring.applied) found.set(sequence, [...found.get(sequence) ?? [], at]);
   }
   return found;
 }
 
-/** The first of these slots that holds a whole deposit. */
+/** The first of these slots that holds a whole pending message. */
 function wholeOf(cpu: Cpu, { slotBytes }: RecvRing, slots: readonly number[]) {
   for (const at of slots) {
-    const arrived = decodeDeposit(cpu.load(at, slotBytes));
+    const arrived = decodePendingMessage(cpu.load(at, slotBytes));
     if (arrived !== undefined) return arrived;
   }
   return undefined;
@@ -137,7 +137,7 @@ function wholeOf(cpu: Cpu, { slotBytes }: RecvRing, slots: readonly number[]) {
 /**
  * Stores what has arrived and is not where it belongs, in the order in which it was sent. Interrupted by
  * a power failure, it does the same again in the next life.
- * @returns how many deposits it has stored.
+ * @returns how many pending messages it has stored.
  */
 export function* replay(storing: Storing, ring: RecvRing): Steps<number> {
   const { cpu } = storing;
@@ -146,8 +146,8 @@ export function* replay(storing: Storing, ring: RecvRing): Steps<number> {
   for (;;) {
     const sequence = ring.applied + 1;
     const arrived = wholeOf(cpu, ring, found.get(sequence) ?? []);
-    if (arrived === undefined || arrived.deposit.sequence !== sequence) break;
-    yield* storeDeposit(storing, arrived);
+    if (arrived === undefined || arrived.pending.sequence !== sequence) break;
+    yield* storePendingMessage(storing, arrived);
     yield* noteApplied(cpu, ring, sequence);
     count++;
   }
@@ -155,12 +155,12 @@ export function* replay(storing: Storing, ring: RecvRing): Steps<number> {
   return count;
 }
 
-/** Stores a deposit where it belongs, if the object that it was meant for is still there. */
-export function* storeDeposit(
+/** Stores a pending message where it belongs, if the object that it was meant for is still there. */
+export function* storePendingMessage(
   { cpu, directory, store }: Storing,
-  { deposit, payload }: { readonly deposit: Deposit; readonly payload: Uint8Array },
+  { pending, payload }: { readonly pending: PendingMessage; readonly payload: Uint8Array },
 ): Steps<void> {
-  const { scmOffset, length, generation } = deposit;
+  const { scmOffset, length, generation } = pending;
   const object = objectAt(directory, { offset: scmOffset, length });
   if (object === undefined || object.generation !== generation) return;
   yield* store(cpu.scm.address + scmOffset, payload);

@@ -26,7 +26,7 @@ import type { Client, Server } from "./persistd_state.ts";
 /**
  * The program. Options: `completions` (4096); `copy`: `nt-store` (default) or `flush`; `receive`: `dram`
  * (default) or `scm`, where receive buffers are; `regions`: places of SCM by name, where the objects of
- * these names lie. Reports `recovered` where it has found deposits that an earlier life had not stored.
+ * these names lie. Reports `recovered` where it has found pending messages that an earlier life had not stored.
  */
 export function* persistd(context: ProgramContext): Steps<void> {
   const server = yield* startServer(context.device, context.options);

@@ -4,7 +4,7 @@
  */
 import { regMr } from "../../verbs/memory_region.ts";
 import type { Steps } from "../../cpu/program.ts";
-import { DEPOSIT_BYTES } from "../common/pending_message.ts";
+import { PENDING_MESSAGE_BYTES } from "../common/pending_message.ts";
 import { allocate, isFailure } from "./persist_client.ts";
 import {
   CONTROL_BYTES,
@@ -37,7 +37,7 @@ export function* storePersistent(
   yield* cpu.flush(va, bytes.length);
 }
 
-/** What deposits are stored with. */
+/** What pending messages are stored with. */
 export function storingOf(server: Server): Storing {
   const { cpu } = server;
   const directory = server.directory!;
@@ -62,7 +62,7 @@ export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | u
 /** Bytes of what such a requester sends at most. */
 function bytesOfRecv({ method, messageBytes }: Terms): number {
   if (method === "send-flush") return Math.max(CONTROL_BYTES, HEADER_BYTES + messageBytes);
-  if (method === "send-read") return Math.max(CONTROL_BYTES, DEPOSIT_BYTES + messageBytes);
+  if (method === "send-read") return Math.max(CONTROL_BYTES, PENDING_MESSAGE_BYTES + messageBytes);
   return CONTROL_BYTES;
 }
 

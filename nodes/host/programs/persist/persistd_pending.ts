@@ -1,36 +1,36 @@
-/** Deposits (`send-read`) as they arrive: stored where they belong, though nobody waits for it. */
+/** Pending messages (`send-read`) as they arrive: stored where they belong, though nobody waits for it. */
 import type { Steps } from "../../cpu/program.ts";
-import { decodeDeposit } from "../common/pending_message.ts";
+import { decodePendingMessage } from "../common/pending_message.ts";
 import { dropClient } from "./persistd_client.ts";
 import { storingOf } from "./persistd_memory.ts";
 import { inRegion } from "./persistd_store.ts";
 import type { RingPlace } from "../common/persist_tails.ts";
-import { noteApplied, storeDeposit } from "../common/recv_ring.ts";
+import { noteApplied, storePendingMessage } from "../common/recv_ring.ts";
 import type { ScmObject } from "../common/scm_directory.ts";
 import type { Client, Server } from "./persistd_state.ts";
 
-/** What a requester has to say in its deposits, and where it pushes them into memory. */
+/** What a requester has to say in its pending messages, and where it pushes them into memory. */
 export function ringPlace({ recvMr, memory }: Client, { generation }: ScmObject): RingPlace {
   const { address: va, rkey } = recvMr;
   return { va, rkey, epoch: memory.ring.epoch, generation };
 }
 
 /**
- * Stores a deposit, and notes that it is, before its slot may be used again. Whoever sends what is none,
+ * Stores a pending message, and notes that it is, before its slot may be used again. Whoever sends what is none,
  * or not the next one, is dropped: there is no answer in which to say it.
  */
-export function* takeDeposit(
+export function* takePendingMessage(
   server: Server,
   client: Client,
   { at, bytes }: { readonly at: number; readonly bytes: number },
 ): Steps<void> {
   const { cpu } = server;
   const { memory: { ring }, connection } = client;
-  const arrived = decodeDeposit(cpu.load(at, bytes));
-  const isNext = arrived !== undefined && arrived.deposit.sequence === ring.applied + 1 &&
-    arrived.deposit.epoch === ring.epoch;
+  const arrived = decodePendingMessage(cpu.load(at, bytes));
+  const isNext = arrived !== undefined && arrived.pending.sequence === ring.applied + 1 &&
+    arrived.pending.epoch === ring.epoch;
   if (!isNext) return yield* dropClient(server, client);
-  const { id, length, scmOffset } = arrived.deposit;
+  const { id, length, scmOffset } = arrived.pending;
   const range = { va: cpu.scm.address + scmOffset, length };
   if (!inRegion(client, range)) return yield* dropClient(server, client);
   if (cpu.tracing) {
@@ -39,6 +39,6 @@ export function* takeDeposit(
     const scm = [scmOffset, scmOffset + length] as const;
     cpu.trace({ step: "store-deposit", text, qpn, connection: label, operation: id, scm });
   }
-  yield* storeDeposit(storingOf(server), arrived);
-  yield* noteApplied(cpu, ring, arrived.deposit.sequence);
+  yield* storePendingMessage(storingOf(server), arrived);
+  yield* noteApplied(cpu, ring, arrived.pending.sequence);
 }

@@ -16,7 +16,7 @@ import {
   type Terms,
 } from "../common/persist_protocol.ts";
 import { dropClient, dropOthers, reportServed } from "./persistd_client.ts";
-import { ringPlace, takeDeposit } from "./persistd_pending.ts";
+import { ringPlace, takePendingMessage } from "./persistd_pending.ts";
 import { answer, commit, inRegion, storeData } from "./persistd_store.ts";
 import { wordTailBytes } from "../common/persist_tails.ts";
 import { createObject, findObject, listObjects, type ScmObject } from "../common/scm_directory.ts";
@@ -88,7 +88,7 @@ export function* handleRecv(
       return yield* commit(server, client, { ...message, at: data });
     }
     case "deposit":
-      return yield* takeDeposit(server, client, { at, bytes: completion.byteLen });
+      return yield* takePendingMessage(server, client, { at, bytes: completion.byteLen });
     default:
       return yield* answer(server, client, { type: "refused", id: 0, why: "bad-request" });
   }

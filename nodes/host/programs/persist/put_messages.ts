@@ -9,7 +9,7 @@ import type { VerifyLevel, VerifyVerdict } from "../../../../fabric/wire/roce/ve
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import type { Mr, SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import { sge } from "../../verbs/post.ts";
-import { DEPOSIT_BYTES, encodeDeposit } from "../common/pending_message.ts";
+import { encodePendingMessage, PENDING_MESSAGE_BYTES } from "../common/pending_message.ts";
 import { encodeMessage, HEADER_BYTES, type PutMethod } from "../common/persist_protocol.ts";
 import type { Failure, PersistClient, Region } from "./persist_client.ts";
 import type { MethodPlan, Stage } from "./put_methods.ts";
@@ -178,7 +178,11 @@ function verifyOf(put: Put, index: number): Pick<SendRequest, "verify"> {
 
 /** Bytes of a message in front of its data. */
 export function headerBytes(method: PutMethod): number {
-  return method === "send-read" ? DEPOSIT_BYTES : method === "send-flush" ? HEADER_BYTES : 0;
+  return method === "send-read"
+    ? PENDING_MESSAGE_BYTES
+    : method === "send-flush"
+    ? HEADER_BYTES
+    : 0;
 }
 
 /** The data with its header, for a SEND. */
@@ -195,8 +199,8 @@ function storeMessage(
     const offset = scmOffset + index * options.messageBytes;
     // Of this connection, whose first message need not be the object's.
     const sequence = put.requests.send + 1;
-    const deposit = { id: index, scmOffset: offset, sequence, ...ring };
-    return cpu.store(at, encodeDeposit(deposit, payload));
+    const pending = { id: index, scmOffset: offset, sequence, ...ring };
+    return cpu.store(at, encodePendingMessage(pending, payload));
   }
   const va = destination(put, index), length = payload.length;
   cpu.store(at, encodeMessage({ type: "data", id: index, va, length }));
