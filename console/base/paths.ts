@@ -14,7 +14,7 @@ export function fromFileUrl(url: URL): string {
 }
 
 /** The user's cache, where runs are kept: `$RACKMESH_CACHE`, else `$XDG_CACHE_HOME/rackmesh`. */
-export function cacheDirectory(): string {
+function cacheDirectory(): string {
   const own = Deno.env.get("RACKMESH_CACHE");
   if (own !== undefined && own !== "") return own;
   const cache = Deno.env.get("XDG_CACHE_HOME");

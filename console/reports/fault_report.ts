@@ -53,7 +53,7 @@ export function faultRows(
 }
 
 /** `1% of RC ACKNOWLEDGE, from 10 us, until 2 ms`. */
-export function termsOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[] = []): string {
+function termsOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[] = []): string {
   const { count, delayPs, jitterPs, overtakenBy, holdPs, sealed, at } = fault;
   const until = endOf(fault, all);
   const how = [

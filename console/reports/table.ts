@@ -46,7 +46,7 @@ export function timeColumn<Row>(
 }
 
 /** The cells of a row, as they are shown. */
-export function cellsOf<Row>(columns: readonly Column<Row>[], row: Row): string[] {
+function cellsOf<Row>(columns: readonly Column<Row>[], row: Row): string[] {
   return columns.map(({ value, text }) => text === undefined ? `${value(row) ?? ""}` : text(row));
 }
 

@@ -24,7 +24,7 @@ export interface SimulatorOptions {
 }
 
 /** The name of the partition that holds everything. */
-export const ALL = "all";
+const ALL = "all";
 
 /** Persistent bytes are handed over this often, so that they do not pile up. */
 const SLICE_PS = 100 * PS_PER_US;

@@ -24,7 +24,7 @@ export function median(values: ArrayLike<number>): number {
 }
 
 /** Whether the median reaches the target; null without one. */
-export function isReached({ values, target }: Figure): boolean | null {
+function isReached({ values, target }: Figure): boolean | null {
   if (target === undefined) return null;
   const value = median(values);
   return target.is === "at least" ? value >= target.value : value <= target.value;

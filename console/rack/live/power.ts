@@ -73,7 +73,7 @@ export async function startDevice(
 }
 
 /** The process that a name stands for: its own, or that of the device. @throws Refusal */
-export function entryOf({ directory, id }: RackUp, node: string): ProcessEntry {
+function entryOf({ directory, id }: RackUp, node: string): ProcessEntry {
   const entries = readProcesses(directory).filter(({ kind }) => kind !== "supervisor");
   const entry = entries.find(({ name, nodes }) => name === node || nodes.includes(node));
   if (entry !== undefined) return entry;

@@ -7,7 +7,7 @@ import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/field
 import { allocate, viewOf } from "../../base/slab.ts";
 
 /** One range, big-endian: as the host's programs know the memory, and its bytes. */
-export const PERSIST_RANGE_FIELDS = [["va", 64], ["length", 64]] as const;
+const PERSIST_RANGE_FIELDS = [["va", 64], ["length", 64]] as const;
 export const PERSIST_RANGE_BYTES = sizeOf(PERSIST_RANGE_FIELDS);
 export type PersistRange = HeaderOf<typeof PERSIST_RANGE_FIELDS>;
 

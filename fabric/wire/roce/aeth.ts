@@ -1,12 +1,11 @@
 /** Acknowledge extended transport header and what its syndrome says (`rocev2.md` §1.3, §1.4). */
 import { formatTime } from "../../base/time.ts";
-import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+import type { HeaderOf } from "../../base/fields.ts";
 
 export const AETH_FIELDS = [
   ["syndrome", 8],
   ["msn", 24],
 ] as const;
-export const AETH_BYTES = sizeOf(AETH_FIELDS);
 export type Aeth = HeaderOf<typeof AETH_FIELDS>;
 
 export function readAeth(view: DataView, at: number): Aeth {

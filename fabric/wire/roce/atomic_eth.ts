@@ -2,7 +2,7 @@
  * Atomic request and its answer (`rocev2.md` §1.3). Operands are big-endian numbers on the wire; the
  * memory word that they act on is in host order.
  */
-import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+import type { HeaderOf } from "../../base/fields.ts";
 
 /** Bytes of the memory that an atomic operation, ATOMIC WRITE included, is about. */
 export const ATOMIC_BYTES = 8;
@@ -14,7 +14,6 @@ export const ATOMIC_ETH_FIELDS = [
   /** 0 for FETCH & ADD. */
   ["compare", 64],
 ] as const;
-export const ATOMIC_ETH_BYTES = sizeOf(ATOMIC_ETH_FIELDS);
 export type AtomicEth = HeaderOf<typeof ATOMIC_ETH_FIELDS>;
 
 export function readAtomicEth(view: DataView, at: number): AtomicEth {
@@ -36,7 +35,6 @@ export function writeAtomicEth(view: DataView, at: number, header: AtomicEth): v
 export const ATOMIC_ACK_ETH_FIELDS = [
   ["original", 64],
 ] as const;
-export const ATOMIC_ACK_ETH_BYTES = sizeOf(ATOMIC_ACK_ETH_FIELDS);
 export type AtomicAckEth = HeaderOf<typeof ATOMIC_ACK_ETH_FIELDS>;
 
 export function readAtomicAckEth(view: DataView, at: number): AtomicAckEth {

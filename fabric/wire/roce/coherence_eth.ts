@@ -43,7 +43,7 @@ export const COHERENCE_VERSION = 1;
 export const COHERENCE_STATES = ["invalid", "shared", "exclusive", "modified"] as const;
 export type CoherenceState = typeof COHERENCE_STATES[number];
 /** `retry`: it crossed another change. `refused`: no such region. `lost`: data in M is gone (C-10). */
-export const COHERENCE_STATUS = { ok: 0, retry: 1, refused: 2, lost: 3 } as const;
+const COHERENCE_STATUS = { ok: 0, retry: 1, refused: 2, lost: 3 } as const;
 /** Bytes of a cache line, the unit of {@link COHERENCE_STATES}. */
 export const COHERENCE_LINE_BYTES = 64;
 

@@ -1,12 +1,11 @@
 /** Datagram extended transport header of UD packets (`rocev2.md` §1.3). */
-import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+import type { HeaderOf } from "../../base/fields.ts";
 
 export const DETH_FIELDS = [
   ["qKey", 32],
   ["reserved", 8],
   ["sourceQpn", 24],
 ] as const;
-export const DETH_BYTES = sizeOf(DETH_FIELDS);
 export type Deth = HeaderOf<typeof DETH_FIELDS>;
 
 /** Q_Key of the general services queue pair, QP 1. */

@@ -1,5 +1,5 @@
 /** Flush extended transport header of the memory placement extensions (`rocev2.md` §1.3, P-50). */
-import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+import type { HeaderOf } from "../../base/fields.ts";
 
 export const FETH_FIELDS = [
   ["reserved", 26],
@@ -8,7 +8,6 @@ export const FETH_FIELDS = [
   /** Bits of {@link FLUSH_PLACEMENT}. */
   ["placement", 4],
 ] as const;
-export const FETH_BYTES = sizeOf(FETH_FIELDS);
 export type Feth = HeaderOf<typeof FETH_FIELDS>;
 
 /** What is flushed: the RETH's range, or the whole memory region. */

@@ -1,10 +1,9 @@
 /** Invalidate extended transport header: the key to invalidate (`rocev2.md` §1.3). */
-import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+import type { HeaderOf } from "../../base/fields.ts";
 
 export const IETH_FIELDS = [
   ["rkey", 32],
 ] as const;
-export const IETH_BYTES = sizeOf(IETH_FIELDS);
 export type Ieth = HeaderOf<typeof IETH_FIELDS>;
 
 export function readIeth(view: DataView, at: number): Ieth {

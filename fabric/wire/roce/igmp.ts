@@ -15,9 +15,9 @@ import {
 import { isGroupAddress } from "./neighbour.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
 
-export const PROTOCOL_IGMP = 2;
+const PROTOCOL_IGMP = 2;
 /** All routers that speak IGMPv3, 224.0.0.22: reports go there (RFC 3376 §4.2.14). */
-export const REPORT_ADDRESS = 0xe000_0016;
+const REPORT_ADDRESS = 0xe000_0016;
 /** How often a report is sent, as a single one may be lost (RFC 3376 §8.1). */
 export const ROBUSTNESS = 2;
 /** Groups that one report names at most here; a frame has room for 180. */

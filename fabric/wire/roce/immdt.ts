@@ -1,10 +1,9 @@
 /** Immediate data: four opaque bytes, here their big-endian value (`rocev2.md` §1.3). */
-import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+import type { HeaderOf } from "../../base/fields.ts";
 
 export const IMMDT_FIELDS = [
   ["immediate", 32],
 ] as const;
-export const IMMDT_BYTES = sizeOf(IMMDT_FIELDS);
 export type ImmDt = HeaderOf<typeof IMMDT_FIELDS>;
 
 export function readImmDt(view: DataView, at: number): ImmDt {

@@ -64,7 +64,7 @@ const UDP_AT = IP_AT + IPV4_BYTES;
 const BTH_AT = UDP_AT + UDP_BYTES;
 const EXTENSIONS_AT = BTH_AT + BTH_BYTES;
 /** Bytes of a frame besides extension headers, payload, pad and filling. */
-export const FRAME_OVERHEAD_BYTES = EXTENSIONS_AT + ICRC_BYTES;
+const FRAME_OVERHEAD_BYTES = EXTENSIONS_AT + ICRC_BYTES;
 
 /** IPv4 version 4, five words of header. */
 const VERSION_AND_WORDS = 0x45;

@@ -2,7 +2,7 @@
  * Vendor word after the RETH of a write-persistence packet (P-21). It says which version of the
  * vendor's extension the sender speaks, so that a later one can be told apart.
  */
-import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+import type { HeaderOf } from "../../base/fields.ts";
 
 export const PERSIST_ETH_FIELDS = [
   /** Send 0; receivers look away. */
@@ -10,10 +10,9 @@ export const PERSIST_ETH_FIELDS = [
   ["reserved", 8],
   ["version", 8],
 ] as const;
-export const PERSIST_ETH_BYTES = sizeOf(PERSIST_ETH_FIELDS);
 export type PersistEth = HeaderOf<typeof PERSIST_ETH_FIELDS>;
 
-export const PERSIST_VERSION = 1;
+const PERSIST_VERSION = 1;
 /** The word as today's requester sends it. */
 export const PERSIST_ETH: PersistEth = { flags: 0, reserved: 0, version: PERSIST_VERSION };
 

@@ -27,9 +27,9 @@ export const PFC_FIELDS = [
 /** What is behind is filled up with zeros to the shortest frame. */
 export const PFC_BYTES = sizeOf(PFC_FIELDS);
 
-export const ETHERTYPE_MAC_CONTROL = 0x8808;
-export const PFC_MAC = 0x0180_c200_0001;
-export const PFC_OPCODE = 0x0101;
+const ETHERTYPE_MAC_CONTROL = 0x8808;
+const PFC_MAC = 0x0180_c200_0001;
+const PFC_OPCODE = 0x0101;
 /** Priorities of a port (802.1Q). */
 export const PRIORITIES = 8;
 /** The longest pause, in quanta. */

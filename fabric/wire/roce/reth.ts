@@ -1,5 +1,5 @@
 /** RDMA extended transport header (`rocev2.md` §1.3): what remote memory a message is about. */
-import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+import type { HeaderOf } from "../../base/fields.ts";
 
 export const RETH_FIELDS = [
   ["va", 64],
@@ -7,7 +7,6 @@ export const RETH_FIELDS = [
   /** Length of the whole message, at most 2^31 bytes. */
   ["length", 32],
 ] as const;
-export const RETH_BYTES = sizeOf(RETH_FIELDS);
 export type Reth = HeaderOf<typeof RETH_FIELDS>;
 
 export function readReth(view: DataView, at: number): Reth {

@@ -23,7 +23,6 @@ export const VERIFY_ETH_FIELDS = [
   ["persist", 1],
   ["reserved", 7],
 ] as const;
-export const VERIFY_ETH_BYTES = sizeOf(VERIFY_ETH_FIELDS);
 export type VerifyEth = HeaderOf<typeof VERIFY_ETH_FIELDS>;
 
 export const VERIFY_VERSION = 1;
@@ -73,7 +72,6 @@ export const DIGEST_ETH_FIELDS = [
   /** V-02; 0 and not looked at where the algorithm is `none`. */
   ["crc", 32],
 ] as const;
-export const DIGEST_ETH_BYTES = sizeOf(DIGEST_ETH_FIELDS);
 export type DigestEth = HeaderOf<typeof DIGEST_ETH_FIELDS>;
 
 export function readDigestEth(view: DataView, at: number): DigestEth {
@@ -85,7 +83,7 @@ export function writeDigestEth(view: DataView, at: number, header: DigestEth): v
 }
 
 /** The request completion status of V-01. A NAK would end the queue pair, which a bad bit must not. */
-export const VERIFY_RESULT_FIELDS = [
+const VERIFY_RESULT_FIELDS = [
   ["version", 8],
   /** Of {@link VERIFY_STATUS}. */
   ["status", 8],
