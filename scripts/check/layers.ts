@@ -47,7 +47,12 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
 };
 
 /** What tests beside the source may use on top. */
-const TEST_PACKAGES: readonly string[] = ["@std/testing/bdd", "fast-check", "node:assert/strict"];
+const TEST_PACKAGES: readonly string[] = [
+  "@std/testing/bdd",
+  "ajv",
+  "fast-check",
+  "node:assert/strict",
+];
 
 /** Folders whose files `file` may import; null where any is allowed. */
 function allowedFolders(file: string): readonly string[] | null {

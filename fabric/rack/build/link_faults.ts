@@ -62,7 +62,7 @@ export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | Li
 }
 
 /** Keys that go with one kind of fault only. */
-const OWNERS = [
+export const OWNERS = [
   ["share", "delay"],
   ["jitter", "delay"],
   ["by", "reorder"],

@@ -7,19 +7,34 @@ import { parseDuration } from "../plan/units.ts";
 import { IMPAIRMENTS, opcodesOf, PACKET_CLASSES } from "../plan/link_plan.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { FLIP_PLACES } from "../plan/plan.ts";
-import { integer, leaf, mapping, oneOf, parsePositiveDuration, size, text } from "./schema.ts";
+import {
+  DURATION_SHAPE,
+  integer,
+  LATENCY_SHAPE,
+  leaf,
+  mapping,
+  oneOf,
+  parsePositiveDuration,
+  size,
+  text,
+  textLike,
+} from "./schema.ts";
 import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 
-const instant = leaf("a time > 0 with its unit, like 40us", parsePositiveDuration);
-const duration = leaf("a time with its unit, like 300ns", parseDuration);
+const instant = leaf("a time > 0 with its unit, like 40us", LATENCY_SHAPE, parsePositiveDuration);
+const duration = leaf("a time with its unit, like 300ns", DURATION_SHAPE, parseDuration);
 
 export const powerFaultSchema = mapping({
   at: instant,
-  kill: text.optional(),
-  start: text.optional(),
+  kill: text.optional().describe("whose power fails: a host, with its RNIC; an RNIC; or a switch"),
+  start: text.optional().describe("what gets its power back"),
 });
 
-export const cutSchema = mapping({ at: instant, cut: text.optional(), heal: text.optional() });
+export const cutSchema = mapping({
+  at: instant,
+  cut: text.optional().describe("the cable through which nothing gets any more, like a-rnic/tor"),
+  heal: text.optional().describe("the cable whose faults end"),
+});
 
 /** `1%`, `0.01`, or `all`. @returns a share > 0 and ≤ 1, or undefined. */
 function parseShare(value: unknown): number | undefined {
@@ -30,7 +45,18 @@ function parseShare(value: unknown): number | undefined {
   return share > 0 && share <= 1 ? share : undefined;
 }
 
-const share = leaf("a share of the frames, like 1%, or all", parseShare);
+const share = leaf(
+  "a share of the frames, like 1%, or all",
+  {
+    anyOf: [
+      { type: "number", exclusiveMinimum: 0, maximum: 1 },
+      textLike(
+        String.raw`(all|(?=[\d.]*[1-9])(100(\.0+)?|\d{1,2}(\.\d+)?) ?%|0?\.\d*[1-9]\d*|1)`,
+      ),
+    ],
+  },
+  parseShare,
+);
 
 const packets = z.unknown().transform((value, context): string => {
   if (typeof value === "string" && opcodesOf(value).length > 0) return value;
@@ -40,16 +66,30 @@ const packets = z.unknown().transform((value, context): string => {
   const message = near ?? `the name of an opcode, like "RC ACKNOWLEDGE", ${classes}`;
   context.addIssue({ code: "custom", message });
   return z.NEVER;
+}).meta({
+  description: "an opcode's name, what several opcodes' names begin with, or a class of packets",
+  enum: packetWords(),
 });
+
+/** Every text that stands for at least one opcode: see `opcodesOf`. */
+function packetWords(): string[] {
+  const beginnings = OPCODE_ROWS.flatMap(({ name }) => {
+    const words = name.split(" ");
+    return words.map((_, i) => words.slice(0, i + 1).join(" "));
+  });
+  return [...new Set([...PACKET_CLASSES, ...beginnings])];
+}
 
 const MANY = Number.MAX_SAFE_INTEGER;
 
 export const linkFaultSchema = mapping({
-  link: text,
-  loss: share.optional(),
-  corrupt: share.optional(),
-  duplicate: share.optional(),
-  reorder: share.optional(),
+  link: text.describe("a cable, like a-rnic/tor; one way of it, like a-rnic->tor; or a host"),
+  loss: share.optional().describe("of the frames, this share is lost"),
+  corrupt: share.optional().describe("of the frames, this share gets one bit turned over"),
+  duplicate: share.optional().describe("of the frames, this share arrives twice"),
+  reorder: share.optional().describe(
+    "of the frames, this share is held back until later ones have overtaken it",
+  ),
   delay: latencyOf("a delay > 0 with its unit, like 5us").optional(),
   from: duration.optional(),
   until: instant.optional(),
@@ -66,8 +106,8 @@ export type LinkFaultSection = z.infer<typeof linkFaultSchema>;
 
 /** V-08: inside a card, on a write's data. */
 export const flipSchema = mapping({
-  rnic: text,
-  flip: share,
+  rnic: text.describe("the host in whose card it is"),
+  flip: share.describe("of a write's pieces of data, this share gets one bit turned over"),
   where: oneOf(FLIP_PLACES).optional(),
   from: duration.optional(),
   until: instant.optional(),
@@ -78,15 +118,15 @@ export type FlipSection = z.infer<typeof flipSchema>;
 
 /** V-08: a cell of SCM. */
 export const stuckSchema = mapping({
-  scm: text,
-  stuck: size(0, MANY),
+  scm: text.describe("the host in whose SCM it is"),
+  stuck: size(0, MANY).describe("the offset of the byte"),
   bit: integer(0, 7).optional(),
   value: integer(0, 1).optional(),
 });
 export type StuckSection = z.infer<typeof stuckSchema>;
 
 function latencyOf(expected: string) {
-  return leaf(expected, parsePositiveDuration);
+  return leaf(expected, LATENCY_SHAPE, parsePositiveDuration);
 }
 
 /** Keys that make an item of `faults` one about the inside of a card, or of memory. */

@@ -22,18 +22,29 @@ import {
   UPDATES,
 } from "../plan/vocabulary.ts";
 
-/** A single value. `parse` answers undefined where the value is not what was `expected`. */
-export function leaf<T>(expected: string, parse: (value: unknown) => T | undefined) {
+/** What a JSON schema says of a value, for editors: `json_schema.ts` makes one of a scenario. */
+export type JsonShape = Readonly<Record<string, unknown>>;
+
+/**
+ * A single value. `parse` answers undefined where the value is not what was `expected`; `shape` says the
+ * same to an editor, as far as a JSON schema can.
+ */
+export function leaf<T>(
+  expected: string,
+  shape: JsonShape,
+  parse: (value: unknown) => T | undefined,
+) {
   return z.unknown().transform((value, context): T => {
     const parsed = parse(value);
     if (parsed !== undefined) return parsed;
     context.addIssue({ code: "custom", message: expected });
     return z.NEVER;
-  });
+  }).meta({ description: expected, ...shape });
 }
 
 export function oneOf<const T extends string>(words: readonly T[]) {
-  return leaf(listOf(words), (value) => words.find((word) => word === value));
+  const shape = { enum: words };
+  return leaf(listOf(words), shape, (value) => words.find((word) => word === value));
 }
 
 /** A name out of a list too long to print whole where a near one exists. */
@@ -44,7 +55,7 @@ function nameOf<const T extends string>(words: readonly T[]) {
     const near = typeof value === "string" ? nearest(value, words) : undefined;
     context.addIssue({ code: "custom", message: near ?? listOf(words) });
     return z.NEVER;
-  });
+  }).meta({ enum: words });
 }
 
 export function integer(least: number, most: number) {
@@ -52,9 +63,27 @@ export function integer(least: number, most: number) {
     most === Number.MAX_SAFE_INTEGER
       ? `a whole number ≥ ${least}`
       : `a whole number from ${least} to ${most}`,
+    { type: "integer", minimum: least, maximum: most },
     (value) => Number.isSafeInteger(value) ? within(value as number, least, most) : undefined,
   );
 }
+
+/** A number as people write one; {@link POSITIVE} is no zero. */
+const NUMBER = String.raw`\d+(\.\d+)?`;
+const POSITIVE = String.raw`(?=[\d.]*[1-9])\d+(\.\d+)?`;
+const TIME_UNITS = String.raw`\s*(s|ms|us|ns|ps)`;
+
+/** A text that matches as a whole. */
+export function textLike(...parts: readonly string[]): JsonShape {
+  return { type: "string", pattern: `^${parts.join("")}$` };
+}
+
+/** What {@link parseDuration} reads. */
+export const DURATION_SHAPE: JsonShape = {
+  anyOf: [{ enum: [0, "0"] }, textLike(NUMBER, TIME_UNITS)],
+};
+/** What {@link parsePositiveDuration} reads. */
+export const LATENCY_SHAPE: JsonShape = textLike(POSITIVE, TIME_UNITS);
 
 export function parsePositiveDuration(value: unknown): Time | undefined {
   const ps = parseDuration(value);
@@ -67,8 +96,15 @@ function within(value: number | undefined, least: number, most: number): number 
 
 export function size(least: number, most: number, step = 1) {
   const steps = step === 1 ? "" : ` in steps of ${formatSize(step)}`;
+  const bytes = { type: "integer", minimum: least, maximum: most };
   return leaf(
     `a size from ${formatSize(least)} to ${formatSize(most)}${steps}, like 64MiB`,
+    {
+      anyOf: [
+        step === 1 ? bytes : { ...bytes, multipleOf: step },
+        textLike(NUMBER, " ?(B|KiB|MiB|GiB)?"),
+      ],
+    },
     (value) => {
       const bytes = within(parseSize(value), least, most);
       return bytes === undefined || bytes % step !== 0 ? undefined : bytes;
@@ -76,26 +112,33 @@ export function size(least: number, most: number, step = 1) {
   );
 }
 
-const duration = leaf("a time with its unit, like 300ns", parseDuration);
+const duration = leaf("a time with its unit, like 300ns", DURATION_SHAPE, parseDuration);
 const latency = leaf(
   "a latency > 0 with its unit, like 300ns: it is the lookahead of the clock",
+  LATENCY_SHAPE,
   parsePositiveDuration,
 );
 const rate = leaf(
   "a rate > 0 with its unit, like 100Gbps",
+  textLike(POSITIVE, " ?[kMGT]?bps"),
   (value) => within(parseRate(value), 1, 1e13),
 );
+const TEXT_SHAPE: JsonShape = { type: "string", minLength: 1 };
 export const text = leaf(
   "a text",
+  TEXT_SHAPE,
   (value) => typeof value === "string" && value !== "" ? value : undefined,
 );
+
+/** Names words that may stand where a mapping may: see `json_schema.ts`. */
+export const WORDS = "x-words";
 
 /** `on` for all defaults, `off` for null, or a mapping. */
 function switchable<const Shape extends z.ZodRawShape>(shape: Shape) {
   return z.preprocess(
     (value) => value === "on" ? {} : value === "off" ? null : value,
     mapping(shape, "on, off or ").nullable(),
-  );
+  ).meta({ [WORDS]: ["on", "off"] });
 }
 
 /** Keys of a mapping in the message of its schema, so that a wrong one can be told from them. */
@@ -151,87 +194,116 @@ function timing<Field extends keyof HostTiming | keyof RnicTiming>(fields: reado
   });
 }
 
-const region = mapping({ at: size(0, 64 * GIB, 64), size: size(64, 64 * GIB, 64) });
+const region = mapping({
+  at: size(0, 64 * GIB, 64).describe("where in SCM it begins"),
+  size: size(64, 64 * GIB, 64).describe("how long it is"),
+});
 const scmSize = size(0, 64 * GIB, PAGE);
 const scmMapping = mapping({
   size: scmSize.optional(),
-  regions: z.record(z.string(), region, { error: "a mapping of names to regions" }).optional(),
+  regions: z.record(z.string(), region, { error: "a mapping of names to regions" }).optional()
+    .describe("named places, which programs of your own find in options.regions"),
 });
 
 /** `99.9%`, in successes per million: whole numbers, as something is decided by them (V-05). */
-const successRate = leaf("a share below 100%, like 99.9%", (value) => {
-  const match = typeof value === "string"
-    ? /^(\d{1,2})(?:\.(\d{1,4}))? ?%$/.exec(value.trim())
-    : null;
-  return match === null ? undefined : Number(match[1]! + (match[2] ?? "").padEnd(4, "0"));
-});
+const successRate = leaf(
+  "a share below 100%, like 99.9%",
+  textLike(String.raw`\d{1,2}(\.\d{1,4})? ?%`),
+  (value) => {
+    const match = typeof value === "string"
+      ? /^(\d{1,2})(?:\.(\d{1,4}))? ?%$/.exec(value.trim())
+      : null;
+    return match === null ? undefined : Number(match[1]! + (match[2] ?? "").padEnd(4, "0"));
+  },
+);
 
 /** A host's options; `defaults` has the same for all hosts. */
 export const hostSchema = mapping({
-  ddio: oneOf(["on", "off", "both"]).optional(),
-  architecture: oneOf(["ddio", "ddio+ns"]).optional(),
-  domain: oneOf(["adr", "eadr", "wsp"]).optional(),
-  receive: oneOf(["dram", "scm"]).optional(),
-  scm: scmMapping.optional(),
-  dram: size(MIB, 64 * GIB, PAGE).optional(),
-  cores: integer(1, 64).optional(),
-  completion: oneOf(["poll", "interrupt"]).optional(),
-  queues: integer(8, 2 ** 18).optional(),
+  ddio: oneOf(["on", "off", "both"]).optional().describe(
+    "whether inbound DMA goes into the cache; both: two runs",
+  ),
+  architecture: oneOf(["ddio", "ddio+ns"]).optional().describe(
+    "ddio+ns: the card chooses for each write whether it goes into the cache",
+  ),
+  domain: oneOf(["adr", "eadr", "wsp"]).optional().describe(
+    "what survives a power failure: adr memory, eadr the caches too, wsp all of it",
+  ),
+  receive: oneOf(["dram", "scm"]).optional().describe("where persistd's receive buffers are"),
+  scm: scmMapping.optional().describe("storage class memory: its size, and named places in it"),
+  dram: size(MIB, 64 * GIB, PAGE).optional().describe("bytes of DRAM"),
+  cores: integer(1, 64).optional().describe("cores of the processor"),
+  completion: oneOf(["poll", "interrupt"]).optional().describe(
+    "how programs wait: by polling, or woken by an interrupt",
+  ),
+  queues: integer(8, 2 ** 18).optional().describe("queues that the card has room for"),
   llc: mapping({
     size: size(4 * KIB, GIB).optional(),
     ways: integer(1, 64).optional(),
     ddioWays: integer(1, 64).optional(),
     evict: oneOf(["lru", "random"]).optional(),
-  }).optional(),
+  }).optional().describe("the last-level cache, and the ways that DDIO may use"),
   queueCache: mapping({
     entries: integer(1, 2 ** 18).optional(),
     evict: oneOf(["oldest", "several-oldest", "older-than", "random"]).optional(),
     count: integer(1, 2 ** 18).optional(),
     age: duration.optional(),
-  }).optional(),
+  }).optional().describe("the card's cache of queue information, and which entries it gives up"),
   verifyHistory: switchable({
     threshold: successRate.optional(),
     samples: integer(1, 65_536).optional(),
     sample: integer(1, 1_000_000).optional(),
-  }).optional(),
-  services: oneOf([...SERVICES, "none"]).optional(),
-  leaf: integer(1, 64).optional(),
+  }).optional().describe("whether a past without failures stands for a read-back, and which"),
+  services: oneOf([...SERVICES, "none"]).optional().describe(
+    "what runs on the host besides its programs",
+  ),
+  leaf: integer(1, 64).optional().describe(
+    "its switch in a leaf-spine network; else where the fewest hosts are",
+  ),
   timing: mapping({
-    host: timing(HOST_TIMING_FIELDS).optional(),
-    rnic: timing(RNIC_TIMING_FIELDS).optional(),
-  }).optional(),
+    host: timing(HOST_TIMING_FIELDS).optional().describe("of processor, IIO and memory"),
+    rnic: timing(RNIC_TIMING_FIELDS).optional().describe("of the card"),
+  }).optional().describe("instead of the profile's"),
 });
 export type HostSection = z.infer<typeof hostSchema>;
 
 const probability = leaf(
   "a number from 0 to 1",
+  { type: "number", minimum: 0, maximum: 1 },
   (value) => typeof value === "number" ? within(value, 0, 1) : undefined,
 );
 
+const MTUS = [256, 512, 1024, 2048, 4096] as const;
+
 export const fabricSchema = mapping({
-  topology: oneOf(["star", "direct", "leaf-spine"]).optional(),
-  leaves: integer(1, 64).optional(),
-  spines: integer(1, 64).optional(),
-  cables: integer(1, 16).optional(),
-  convergence: duration.optional(),
-  rate: rate.optional(),
-  latency: latency.optional(),
+  topology: oneOf(["star", "direct", "leaf-spine"]).optional().describe(
+    "star: one switch; direct: two hosts, one cable; leaf-spine: two layers of switches",
+  ),
+  leaves: integer(1, 64).optional().describe("leaf switches of a leaf-spine network"),
+  spines: integer(1, 64).optional().describe("spine switches of a leaf-spine network"),
+  cables: integer(1, 16).optional().describe("cables between each leaf and each spine"),
+  convergence: duration.optional().describe(
+    "until switches leave out one that has lost its last cable to a leaf",
+  ),
+  rate: rate.optional().describe("of every network cable, like 100Gbps"),
+  latency: latency.optional().describe("of every network cable, > 0, like 25ns"),
   mtu: leaf(
     "256, 512, 1024, 2048 or 4096",
-    (value) => ([256, 512, 1024, 2048, 4096] as const).find((mtu) => mtu === value),
-  ).optional(),
+    { enum: MTUS },
+    (value) => MTUS.find((mtu) => mtu === value),
+  ).optional().describe("payload bytes of a packet"),
   switch: mapping({
     mode: oneOf(["cut-through", "store-and-forward"]).optional(),
     latency: latency.optional(),
     queue: size(0, GIB).optional(),
     buffer: size(0, GIB).optional(),
-  }).optional(),
+  }).optional().describe("what switches do with frames"),
   ecn: switchable({
     kmin: size(0, GIB).optional(),
     kmax: size(0, GIB).optional(),
     pmax: probability.optional(),
-  }).optional(),
-  pfc: switchable({ xoff: size(0, GIB).optional(), xon: size(0, GIB).optional() }).optional(),
+  }).optional().describe("marks of congestion: all defaults, none, or these"),
+  pfc: switchable({ xoff: size(0, GIB).optional(), xon: size(0, GIB).optional() }).optional()
+    .describe("pauses of a priority: all defaults, none, or these"),
   dcqcn: switchable({
     g: probability.optional(),
     cnpInterval: duration.optional(),
@@ -243,13 +315,15 @@ export const fabricSchema = mapping({
     hyper: rate.optional(),
     minRate: rate.optional(),
     decreaseInterval: duration.optional(),
-  }).optional(),
+  }).optional().describe("rate control by marks: all defaults, none, or these"),
   priorities: mapping({
     dscp: integer(0, 63).optional(),
     cnp: integer(0, 63).optional(),
-    lossless: z.array(integer(0, 7), { error: "a list of priorities from 0 to 7" }).optional(),
-  }).optional(),
-  bus: mapping({ latency: latency.optional(), rate: rate.optional() }).optional(),
+    lossless: z.array(integer(0, 7), { error: "a list of priorities from 0 to 7" }).optional()
+      .describe("where PFC is on"),
+  }).optional().describe("of frames, of congestion notifications, and where PFC is on"),
+  bus: mapping({ latency: latency.optional(), rate: rate.optional() }).optional()
+    .describe("between a host and its RNIC"),
 });
 export type FabricSection = z.infer<typeof fabricSchema>;
 
@@ -258,22 +332,29 @@ export const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9-]{0,39}$/;
 export const NAME_EXPECTED = "a name of letters, digits and '-', at most 40";
 const name = leaf(
   NAME_EXPECTED,
+  { type: "string", pattern: NAME_PATTERN.source },
   (value) => typeof value === "string" && NAME_PATTERN.test(value) ? value : undefined,
 );
-const hostNames = leaf("a host's name, a list of them, or all", (value) => {
+const NAMES_SHAPE: JsonShape = {
+  anyOf: [{ type: "string" }, { type: "array", items: { type: "string" }, minItems: 1 }],
+};
+const hostNames = leaf("a host's name, a list of them, or all", NAMES_SHAPE, (value) => {
   if (typeof value === "string") return [value];
   const isList = Array.isArray(value) && value.length > 0;
   return isList && value.every((each) => typeof each === "string") ? value as string[] : undefined;
 });
 
+const METHODS_EXPECTED = "a method, a list of different ones, or all";
+
 /** One method, several, or all, which are those that persist: always a list of at least one. */
-const methodsOf = (names: readonly MethodName[]) =>
-  z.unknown().transform((value, context): readonly MethodName[] => {
-    const method = nameOf(names);
+function methodsOf(names: readonly MethodName[]) {
+  const method = nameOf(names);
+  const list = { type: "array", items: { enum: names }, minItems: 1, uniqueItems: true };
+  return z.unknown().transform((value, context): readonly MethodName[] => {
     if (value === "all") return METHODS;
     const list: readonly unknown[] = Array.isArray(value) ? value : [value];
     if (list.length === 0 || new Set(list).size < list.length) {
-      context.addIssue({ code: "custom", message: "a method, a list of different ones, or all" });
+      context.addIssue({ code: "custom", message: METHODS_EXPECTED });
       return z.NEVER;
     }
     return list.map((each, i) => {
@@ -283,12 +364,19 @@ const methodsOf = (names: readonly MethodName[]) =>
       context.addIssue({ code: "custom", message: parsed.error.issues[0]!.message, path });
       return z.NEVER;
     });
-  });
+  }).meta({ description: METHODS_EXPECTED, anyOf: [{ enum: ["all", ...names] }, list] });
+}
+
+const flag = leaf(
+  "true or false",
+  { type: "boolean" },
+  (value) => typeof value === "boolean" ? value : undefined,
+);
 
 /** What an option of a shipped program may be. */
 export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "host": text,
-  "hosts": leaf("a list of different hosts' names", (value) => {
+  "hosts": leaf("a list of different hosts' names", NAMES_SHAPE, (value) => {
     const list: readonly unknown[] = Array.isArray(value) ? value : [value];
     const isRight = list.length > 0 && new Set(list).size === list.length;
     return isRight && list.every((each) => typeof each === "string") ? list : undefined;
@@ -300,12 +388,12 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "policy": oneOf(POLICIES),
   "update": oneOf(UPDATES),
   "completion": oneOf(["poll", "interrupt"]),
-  "switch": leaf("true or false", (value) => typeof value === "boolean" ? value : undefined),
+  "switch": flag,
   "depth": integer(1, 256),
   "message-bytes": size(8, MIB),
   "bytes": size(1, GIB),
   "count": integer(1, Number.MAX_SAFE_INTEGER),
-  "microseconds": leaf("a time with its unit, like 200us", (value) => {
+  "microseconds": leaf("a time with its unit, like 200us", DURATION_SHAPE, (value) => {
     const ps = parseDuration(value);
     return ps === undefined ? undefined : ps / PS_PER_US;
   }),
@@ -321,22 +409,24 @@ export const programSchema = z.preprocess(
     return program === undefined || "run" in rest ? value : { run: program, ...rest };
   },
   z.looseObject({
-    on: hostNames,
-    run: text,
-    at: duration.optional(),
-    restart: leaf("true or false", (value) => typeof value === "boolean" ? value : undefined)
-      .optional(),
+    on: hostNames.describe("the host that runs it, a list of hosts, or all"),
+    run: text.describe("a shipped program's name, or the path of your own, like ./my_protocol.ts"),
+    at: duration.optional().describe("so long after its host's boot, like 200us"),
+    restart: flag.optional().describe("whether it starts again at every later boot of its host"),
   }, { error: "a mapping with on and run" }),
 );
 
 /** `true` is the run's own directory. */
 const captureTarget = leaf(
   "true, or a path",
+  { anyOf: [{ enum: [true] }, TEXT_SHAPE] },
   (value) => value === true || (typeof value === "string" && value !== "") ? value : undefined,
 );
 export const captureSchema = mapping({
-  pcap: captureTarget.optional(),
-  perfetto: captureTarget.optional(),
+  pcap: captureTarget.optional()
+    .describe("every frame at every port, for Wireshark: a folder, or true for the run's own"),
+  perfetto: captureTarget.optional()
+    .describe("who was busy when, for ui.perfetto.dev: a file, or true for the run's directory"),
 });
 export type CaptureSection = z.infer<typeof captureSchema>;
 
@@ -344,7 +434,8 @@ export const SECTIONS = {
   name,
   seed: integer(0, Number.MAX_SAFE_INTEGER).optional(),
   profile: nameOf(PROFILE_NAMES).optional(),
-  until: leaf("a time > 0 with its unit, like 1ms", parsePositiveDuration).optional(),
+  until: leaf("a time > 0 with its unit, like 1ms", LATENCY_SHAPE, parsePositiveDuration)
+    .optional(),
   expectation: nameOf(EXPECTATIONS),
 } as const;
 

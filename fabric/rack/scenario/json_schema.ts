@@ -1,0 +1,162 @@
+/**
+ * The JSON schema of scenario files, made from the schemas that read them (`schema.ts`,
+ * `fault_schema.ts`): editors check and complete by it. What several values have to agree on
+ * (`checks.ts`) it cannot say, so a file that it lets pass may still be refused.
+ */
+import { z } from "zod";
+import { IMPAIRMENTS } from "../plan/link_plan.ts";
+import { PROGRAMS } from "../plan/vocabulary.ts";
+import { OWNERS } from "../build/link_faults.ts";
+import {
+  cutSchema,
+  FLIP_KEYS,
+  flipSchema,
+  LINK_KEYS,
+  linkFaultSchema,
+  powerFaultSchema,
+  STUCK_KEYS,
+  stuckSchema,
+} from "./fault_schema.ts";
+import {
+  captureSchema,
+  fabricSchema,
+  hostSchema,
+  type JsonShape,
+  NAME_PATTERN,
+  OPTION_SCHEMAS,
+  programSchema,
+  type SCENARIO_KEYS,
+  SECTIONS,
+  textLike,
+  WORDS,
+} from "./schema.ts";
+
+/** Draft 7, which every editor's YAML support knows. */
+export function scenarioJsonSchema(): JsonShape {
+  const { $schema, ...shape } = jsonSchemaOf(scenarioShape());
+  return { $schema, title: "A scenario of rackmesh", ...shape };
+}
+
+/** The sections together: they are read one by one, so that all problems are found at once. */
+function scenarioShape() {
+  const host = hostSchema.meta({ id: "host" }).nullish();
+  const name = NAME_PATTERN.source.slice(1, -1);
+  const hostKey = textLike(name, String.raw`(\.\.`, name, ")?");
+  const sections: Readonly<Record<typeof SCENARIO_KEYS[number], z.ZodType>> = {
+    name: SECTIONS.name,
+    seed: SECTIONS.seed.describe("of all that is drawn by chance; 1 unless given"),
+    profile: SECTIONS.profile.describe("timings of devices by name"),
+    fabric: fabricSchema.nullish().describe("the network, and the buses of the hosts"),
+    defaults: host.describe("options of all hosts"),
+    hosts: z.record(z.string(), host).meta({
+      description: "each host's options by its name; h1..h8 names eight",
+      minProperties: 1,
+      propertyNames: hostKey,
+    }),
+    programs: z.array(z.unknown().meta(programItem())).nullish()
+      .describe("what runs on the hosts"),
+    faults: z.array(z.unknown().meta(faultItem())).nullish()
+      .describe("power failures and returns, what cables do, and damage inside machines"),
+    expect: z.array(SECTIONS.expectation).nullish()
+      .describe("checks that the scenario is about: each must find something to look at"),
+    until: SECTIONS.until.describe("the rack ends at this virtual time, if not before"),
+    capture: captureSchema.nullish().describe("what every run leaves to look at"),
+  };
+  return z.strictObject(sections);
+}
+
+function jsonSchemaOf(schema: z.ZodType): JsonShape & { readonly $schema?: string } {
+  const shape = z.toJSONSchema(schema, {
+    io: "input",
+    target: "draft-7",
+    unrepresentable: "any",
+    override: ({ jsonSchema }) => allowWords(jsonSchema as Record<string, unknown>),
+  });
+  return JSON.parse(JSON.stringify(shape));
+}
+
+/** `on` and `off` in the place of a mapping. */
+function allowWords(shape: Record<string, unknown>): void {
+  const words = shape[WORDS];
+  if (words === undefined) return;
+  delete shape[WORDS];
+  shape["anyOf"] = [{ enum: words }, ...shape["anyOf"] as unknown[]];
+}
+
+/** A schema as a part of another. */
+function partOf(schema: z.ZodType): JsonShape {
+  const { $schema: _, ...shape } = jsonSchemaOf(schema);
+  return shape;
+}
+
+/** An item of `programs`: the program's name says what else may stand there. */
+function programItem(): JsonShape {
+  const { properties } = partOf(programSchema) as {
+    readonly properties: Readonly<Record<string, JsonShape>>;
+  };
+  const own = textLike(String.raw`\.{0,2}/.*\.[jt]s`);
+  const run = { ...properties["run"], anyOf: [{ enum: Object.keys(PROGRAMS) }, own] };
+  return {
+    type: "object",
+    properties: { ...properties, run, program: run },
+    required: ["on"],
+    anyOf: [{ required: ["run"] }, { required: ["program"] }],
+    allOf: Object.keys(PROGRAMS).map((name) => ({
+      if: { anyOf: [named("run", name), named("program", name)] },
+      then: programOptions(name, Object.keys(properties)),
+    })),
+  };
+}
+
+function named(key: string, name: string): JsonShape {
+  return { properties: { [key]: { const: name } }, required: [key] };
+}
+
+/** The options of a shipped program, and no others; {@link programItem} says what the common ones are. */
+function programOptions(name: string, common: readonly string[]): JsonShape {
+  const words = Object.entries(PROGRAMS[name]!);
+  return {
+    properties: {
+      ...Object.fromEntries([...common, "program"].map((key) => [key, true])),
+      ...Object.fromEntries(words.map(([key, { kind }]) => [key, partOf(OPTION_SCHEMAS[kind])])),
+    },
+    required: words.filter(([, { required }]) => required === true).map(([key]) => key),
+    additionalProperties: false,
+    not: { required: ["run", "program"] },
+  };
+}
+
+/** An item of `faults`: its keys tell what it is about, in the order of `fault_reading.ts`. */
+function faultItem(): JsonShape {
+  const impairment = {
+    ...partOf(linkFaultSchema),
+    oneOf: IMPAIRMENTS.map(having),
+    dependencies: Object.fromEntries(OWNERS.map(([key, owner]) => [key, [owner]])),
+  };
+  const cut = { ...partOf(cutSchema), oneOf: ["cut", "heal"].map(having) };
+  const power = { ...partOf(powerFaultSchema), oneOf: ["kill", "start"].map(having) };
+  return {
+    type: "object",
+    ...choice([
+      [LINK_KEYS, impairment],
+      [["cut", "heal"], cut],
+      [FLIP_KEYS, partOf(flipSchema)],
+      [STUCK_KEYS, partOf(stuckSchema)],
+    ], power),
+  };
+}
+
+function having(key: string): JsonShape {
+  return { required: [key] };
+}
+
+/** The shape of the first whose keys one has; `otherwise` of one that has none of them. */
+function choice(
+  rows: readonly (readonly [keys: readonly string[], shape: JsonShape])[],
+  otherwise: JsonShape,
+): JsonShape {
+  const [first, ...rest] = rows;
+  if (first === undefined) return otherwise;
+  const [keys, then] = first;
+  return { if: { anyOf: keys.map(having) }, then, else: choice(rest, otherwise) };
+}
