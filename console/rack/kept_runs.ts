@@ -2,38 +2,93 @@
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { findRun } from "./live/racks.ts";
-import { isProcessOf, readProcesses } from "./process_table.ts";
-import { listRuns, type RunRow } from "./run_directory.ts";
+import {
+  bytesOf,
+  listRuns,
+  markRun,
+  pruneRuns,
+  removeRun,
+  type RunRow,
+  type RunState,
+  stateOf,
+} from "./run_directory.ts";
+import { limitsHere, type LimitTexts, readLimits, type RunLimits } from "./run_limits.ts";
 
-/** `left over`: processes whose supervisor is gone; `kept`: only files. */
-export type RunState = "up" | "running" | "left over" | "kept";
-
-/** What is left of a run. */
-export function stateOf({ up, running, path }: RunRow): RunState {
-  if (up) return "up";
-  if (running) return "running";
-  return readProcesses(path).some(({ pid }) => isProcessOf(path, pid)) ? "left over" : "kept";
+/** A run with what is left of it. */
+export interface KeptRun extends RunRow {
+  readonly state: RunState;
+  /** On the disk. */
+  readonly bytes: number;
 }
 
-/** Runs that were removed, and those that have processes and therefore stay. */
+/** All runs, newest first, and how many of them may stay. */
+export interface KeptRuns {
+  readonly runs: readonly KeptRun[];
+  readonly limits: RunLimits;
+}
+
+export async function keptRuns(): Promise<KeptRuns> {
+  const runs = (await listRuns()).map((row) => ({
+    ...row,
+    state: stateOf(row),
+    bytes: bytesOf(row.path),
+  }));
+  return { runs, limits: limitsHere() };
+}
+
+/** Keeps a run for good, under a name or without. @throws Refusal where there is no such run. */
+export async function keepRun(id: string, name = ""): Promise<RunRow> {
+  const row = await findRun(id, "The run");
+  const isFree = (await listRuns()).every((other) => other.id === row.id || other.mark !== name);
+  if (name !== "" && !isFree) {
+    throw refusal("The name", { found: `"${name}"`, expected: "one that no other run has" });
+  }
+  await markRun(row, name);
+  return row;
+}
+
+/** Lets a run go when its turn comes. @throws Refusal where there is no such run. */
+export async function releaseRun(id: string): Promise<RunRow> {
+  const row = await findRun(id, "The run");
+  await markRun(row, undefined);
+  return row;
+}
+
+/** Removes the oldest runs beyond limits of one's own, else those of the environment. @throws Refusal */
+export async function pruneTo(texts: LimitTexts): Promise<readonly RunRow[]> {
+  const here = limitsHere();
+  const named = { runs: "--runs", bytes: "--size" };
+  const own = readLimits(texts, named);
+  return await pruneRuns({
+    runs: texts.runs === undefined ? here.runs : own.runs,
+    bytes: texts.bytes === undefined ? here.bytes : own.bytes,
+  });
+}
+
+/** Runs that were removed, and those that stay: they have processes, or the user keeps them. */
 export interface Removed {
   readonly removed: readonly RunRow[];
   readonly kept: readonly RunRow[];
 }
 
 /**
- * Removes the directory of a run, or those of all that have no processes.
+ * Removes the directory of a run, or those of all that have no processes and are not kept by the user.
  * @throws Refusal where the one that is meant has processes.
  */
 export async function removeRuns(which: { readonly id: string } | "all"): Promise<Removed> {
-  const rows = which === "all" ? await listRuns() : [await findRun(which.id, "The run")];
-  const kept = rows.filter((row) => stateOf(row) !== "kept");
-  if (which !== "all" && kept.length > 0) {
-    const { id } = kept[0]!;
-    throw refusal("", { found: `${id} is ${stateOf(kept[0]!)}: rack down ends it first` });
+  if (which !== "all") {
+    const row = await findRun(which.id, "The run");
+    const state = stateOf(row);
+    if (state !== "kept") {
+      throw refusal("", { found: `${row.id} is ${state}: rack down ends it first` });
+    }
+    await removeRun(row);
+    return { removed: [row], kept: [] };
   }
+  const rows = await listRuns();
+  const kept = rows.filter((row) => stateOf(row) !== "kept" || row.mark !== undefined);
   const removed = rows.filter((row) => !kept.includes(row));
-  for (const { path } of removed) await Deno.remove(path, { recursive: true });
+  for (const row of removed) await removeRun(row);
   return { removed, kept };
 }
 
@@ -76,7 +131,7 @@ export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerat
   }
   if (chosen.length === 0) {
     const known = [...new Set(all.map(({ name }) => name.split("/").at(-1)!))];
-    throw refusal("", { found: `There is no log of ${node}`, expected: oneOf(known) });
+    throw refusal("", { found: `There is no log of ${node}`, expected: oneOf(known, node) });
   }
   for (;;) {
     for (const log of chosen) {

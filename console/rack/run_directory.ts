@@ -4,10 +4,22 @@
  */
 import type { BusAddress, RunFile } from "../../fabric/rack/build/run_file.ts";
 import { runsDirectory } from "../base/paths.ts";
-import { isProcessOf } from "./process_table.ts";
+import { isProcessOf, readProcesses } from "./process_table.ts";
+import { beyondLimits, limitsHere, type RunLimits } from "./run_limits.ts";
 
-/** A directory for a new run, named after the scenario and the moment. */
-export async function createRunDirectory(scenario: string): Promise<{ id: string; path: string }> {
+/** The directory of a new run, and the runs that went to make room for it. */
+export interface NewRun {
+  readonly id: string;
+  readonly path: string;
+  readonly removed: readonly RunRow[];
+}
+
+/**
+ * A directory for a new run, named after the scenario and the moment. Old runs beyond the limits go.
+ * @throws Refusal where the environment's limits are none.
+ */
+export async function createRunDirectory(scenario: string): Promise<NewRun> {
+  const limits = limitsHere();
   const stamp = new Date().toISOString().replace(/\..*$/, "").replaceAll(/[-:]/g, "").replace(
     "T",
     "-",
@@ -17,14 +29,98 @@ export async function createRunDirectory(scenario: string): Promise<{ id: string
   for (;;) {
     const id = `${name}-${stamp}-${crypto.randomUUID().slice(0, 4)}`;
     const path = `${runsDirectory()}/${id}`;
+    // It has its owner from the first moment, or another command could take it for a run that is over.
+    const unnamed = `${runsDirectory()}/${UNFINISHED}${crypto.randomUUID()}`;
+    await Deno.mkdir(unnamed);
+    await Deno.writeTextFile(`${unnamed}/owner.json`, JSON.stringify(ownerHere()));
     try {
-      await Deno.mkdir(path);
-      await Deno.writeTextFile(`${path}/owner.json`, JSON.stringify(ownerHere()));
-      return { id, path };
+      await Deno.rename(unnamed, path);
     } catch (error) {
-      if (!(error instanceof Deno.errors.AlreadyExists)) throw error;
+      await Deno.remove(unnamed, { recursive: true });
+      if (!(error instanceof Deno.errors.AlreadyExists) && !isNotEmpty(error)) throw error;
+      continue;
     }
+    return { id, path, removed: await pruneRuns(limits) };
   }
+}
+
+/** A name that begins so is no run's: one that is being made, or removed. */
+const UNFINISHED = ".";
+
+/** A folder cannot take the name of one that holds something. */
+function isNotEmpty(error: unknown): boolean {
+  return error instanceof Error && /os error 39/.test(error.message);
+}
+
+/** Removes the oldest runs beyond the limits: see `run_limits.ts` for those that never go. */
+export async function pruneRuns(limits: RunLimits): Promise<RunRow[]> {
+  await removeUnfinished();
+  const counted = (await listRuns()).filter(({ mark }) => mark === undefined)
+    .map((run) => ({ ...run, bytes: bytesOf(run.path) }));
+  const candidates = counted.filter((run) => stateOf(run) === "kept");
+  // The latest one stays, however large it is: its command has ended a moment ago.
+  const [latest, ...older] = candidates;
+  if (latest === undefined) return [];
+  const others = counted.filter((run) => !candidates.includes(run));
+  const removed: RunRow[] = [];
+  const room = {
+    runs: limits.runs - others.length,
+    bytes: limits.bytes - others.reduce((sum, { bytes }) => sum + bytes, 0),
+  };
+  for (const run of beyondLimits(candidates, room)) {
+    if (older.some(({ id }) => id === run.id) && await removeRun(run)) removed.push(run);
+  }
+  return removed;
+}
+
+/**
+ * Removes a run's directory. From one moment to the next it is no run any more, so that no other command
+ * sees half of one. @returns false where another command was faster.
+ */
+export async function removeRun({ path }: RunRow): Promise<boolean> {
+  const going = `${runsDirectory()}/${UNFINISHED}${crypto.randomUUID()}`;
+  try {
+    await Deno.rename(path, going);
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return false;
+    throw error;
+  }
+  await Deno.remove(going, { recursive: true });
+  return true;
+}
+
+const UNFINISHED_MS = 60_000;
+
+/** What commands that were killed have left of making or removing a run. */
+async function removeUnfinished(): Promise<void> {
+  for await (const { name } of Deno.readDir(runsDirectory())) {
+    const path = `${runsDirectory()}/${name}`;
+    if (!name.startsWith(UNFINISHED) || await isOwned(path)) continue;
+    const stat = await Deno.stat(path).catch(() => undefined);
+    if (Date.now() - (stat?.ctime?.getTime() ?? Date.now()) < UNFINISHED_MS) continue;
+    await Deno.remove(path, { recursive: true }).catch(() => {});
+  }
+}
+
+/** Bytes on the disk; what is sparse takes what is written of it. */
+export function bytesOf(path: string): number {
+  let bytes = 0;
+  try {
+    for (const { name, isDirectory } of Deno.readDirSync(path)) {
+      if (isDirectory) bytes += bytesOf(`${path}/${name}`);
+      else bytes += diskBytes(Deno.lstatSync(`${path}/${name}`));
+    }
+  } catch (error) {
+    // A run that goes on makes and removes files, and so does another command.
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  }
+  return bytes;
+}
+
+const BLOCK_BYTES = 512;
+
+function diskBytes({ blocks, size }: Deno.FileInfo): number {
+  return blocks === null ? size : blocks * BLOCK_BYTES;
 }
 
 /** Makes the directories that a variant's processes expect, and writes its run file. */
@@ -38,6 +134,16 @@ export async function writeRunFile(runFile: RunFile): Promise<string> {
   return path;
 }
 
+/** `left over`: processes whose supervisor is gone; `kept`: only files. */
+export type RunState = "up" | "running" | "left over" | "kept";
+
+/** What is left of a run. */
+export function stateOf({ up, running, path }: RunRow): RunState {
+  if (up) return "up";
+  if (running) return "running";
+  return readProcesses(path).some(({ pid }) => isProcessOf(path, pid)) ? "left over" : "kept";
+}
+
 export interface RunRow {
   readonly id: string;
   readonly path: string;
@@ -46,6 +152,8 @@ export interface RunRow {
   readonly up: boolean;
   /** Whether the command that made it still runs. */
   readonly running: boolean;
+  /** The user's own name for it; "" where it has none and is kept all the same. */
+  readonly mark?: string;
 }
 
 /** How to reach the supervisor of a rack that is up. Credentials: the file is the user's alone. */
@@ -86,17 +194,49 @@ export async function listRuns(): Promise<RunRow[]> {
   const rows: RunRow[] = [];
   try {
     for await (const entry of Deno.readDir(runsDirectory())) {
-      if (!entry.isDirectory) continue;
-      const path = `${runsDirectory()}/${entry.name}`;
-      const { birthtime, mtime } = await Deno.stat(path);
-      const started = (birthtime ?? mtime ?? new Date(0)).toISOString();
-      const up = await readSupervisor(path) !== undefined;
-      rows.push({ id: entry.name, path, started, up, running: await isOwned(path) });
+      if (!entry.isDirectory || entry.name.startsWith(UNFINISHED)) continue;
+      const row = await readRow(entry.name);
+      if (row !== undefined) rows.push(row);
     }
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
   return rows.sort((x, y) => (x.started < y.started ? 1 : -1));
+}
+
+/** Undefined where another command removes it just now. */
+async function readRow(id: string): Promise<RunRow | undefined> {
+  const path = `${runsDirectory()}/${id}`;
+  try {
+    const { birthtime, mtime } = await Deno.stat(path);
+    const started = (birthtime ?? mtime ?? new Date(0)).toISOString();
+    const up = await readSupervisor(path) !== undefined;
+    const mark = await readMark(path);
+    const running = await isOwned(path);
+    return { id, path, started, up, running, ...(mark !== undefined && { mark }) };
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+const MARK_FILE = "kept.txt";
+
+async function readMark(path: string): Promise<string | undefined> {
+  try {
+    return (await Deno.readTextFile(`${path}/${MARK_FILE}`)).trim();
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}
+
+/** Keeps a run for good under a name of the user's, or (undefined) as long as others are kept. */
+export async function markRun({ path }: RunRow, mark: string | undefined): Promise<void> {
+  if (mark !== undefined) return await Deno.writeTextFile(`${path}/${MARK_FILE}`, `${mark}\n`);
+  await Deno.remove(`${path}/${MARK_FILE}`).catch((error) => {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  });
 }
 
 /** The supervisor's file of a run, where its process is alive. */

@@ -11,7 +11,7 @@ import { judge, summarise } from "../reports/summarise.ts";
 import { readFaultLines } from "./fault_lines.ts";
 import { type NatsServer, startNatsServer, useExisting } from "./nats_server.ts";
 import { prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
-import { createRunDirectory } from "./run_directory.ts";
+import { createRunDirectory, type NewRun } from "./run_directory.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
 
 /** How a rack is run, whatever it runs. */
@@ -40,7 +40,7 @@ export interface RunScenarioOptions extends RunManner {
   /** Judge what methods claim as though it were promised. */
   readonly claims?: boolean;
   /** Told before anything is started. */
-  readonly onStart?: (run: { readonly id: string; readonly seed: number }) => void;
+  readonly onStart?: (run: Pick<NewRun, "id" | "removed"> & { readonly seed: number }) => void;
   /** Time has not moved for a while: which processes it waits for. */
   readonly onStall?: (why: readonly MemberStatus[]) => void;
 }
@@ -70,8 +70,8 @@ async function runAll(
   options: RunScenarioOptions,
 ): Promise<RunReport> {
   const { variant, base } = prepared[0]!;
-  const { id, path } = await createRunDirectory(variant.name);
-  options.onStart?.({ id, seed: variant.seed });
+  const { id, path, removed } = await createRunDirectory(variant.name);
+  options.onStart?.({ id, seed: variant.seed, removed });
   const scenario = variant.capture;
   const files = captureFiles({ flags: options, scenario, base, directory: path });
   await makeRoomFor(files);

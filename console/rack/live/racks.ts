@@ -29,13 +29,13 @@ export interface RackLink {
 }
 
 /**
- * The run of that name, or whose name begins so.
+ * The run of that name, or the user's own name for it (`rack runs keep`), or whose name begins so.
  * @param said what stands before it in a message.
  * @throws Refusal where there is none, or more than one.
  */
 export async function findRun(id: string, said = "--run"): Promise<RunRow> {
   const rows = await listRuns();
-  const found = rows.filter((row) => row.id === id);
+  const found = rows.filter((row) => row.id === id || (id !== "" && row.mark === id));
   const begun = found.length > 0 ? found : rows.filter((row) => row.id.startsWith(id));
   if (begun.length === 1) return begun[0]!;
   const known = (begun.length > 1 ? begun : rows).map((row) => row.id).slice(0, 8).join(", ");

@@ -1,0 +1,81 @@
+/**
+ * How much of the disk kept runs may take: which of them go when there are too many, or too large ones.
+ * Those that the user keeps count for nothing here and never go; those that have processes count, and stay.
+ */
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { parseSize } from "../../fabric/rack/plan/units.ts";
+
+/** At most so many runs, and so many bytes of them together. */
+export interface RunLimits {
+  readonly runs: number;
+  readonly bytes: number;
+}
+
+/** A choice: weeks of work on one machine, and no more of a disk than one would notice. */
+const DEFAULT: RunLimits = { runs: 50, bytes: 2 * 2 ** 30 };
+
+/** What a person may say instead: texts of options, or of the environment. */
+export interface LimitTexts {
+  readonly runs?: string | undefined;
+  readonly bytes?: string | undefined;
+}
+
+/** `none` is no limit. @param named how the two are called in messages. @throws Refusal */
+export function readLimits(
+  texts: LimitTexts,
+  named: Readonly<Record<keyof RunLimits, string>>,
+): RunLimits {
+  const runs = wholeOr(texts.runs, DEFAULT.runs);
+  if (runs === undefined) {
+    throw refusal(named.runs, { found: `"${texts.runs}"`, expected: "a whole number, or none" });
+  }
+  const bytes = sizeOr(texts.bytes, DEFAULT.bytes);
+  if (bytes === undefined) {
+    throw refusal(named.bytes, {
+      found: `"${texts.bytes}"`,
+      expected: "a size like 2GiB, or none",
+    });
+  }
+  return { runs, bytes };
+}
+
+function wholeOr(text: string | undefined, otherwise: number): number | undefined {
+  if (text === undefined || text === "") return otherwise;
+  if (text === "none") return Infinity;
+  return /^\d{1,9}$/.test(text) ? Number(text) : undefined;
+}
+
+function sizeOr(text: string | undefined, otherwise: number): number | undefined {
+  if (text === undefined || text === "") return otherwise;
+  return text === "none" ? Infinity : parseSize(text);
+}
+
+const VARIABLES = { runs: "RACKMESH_RUNS_MAX", bytes: "RACKMESH_RUNS_BYTES_MAX" } as const;
+
+/** Limits of the environment, else those of ours. @throws Refusal */
+export function limitsHere(): RunLimits {
+  const { runs, bytes } = VARIABLES;
+  return readLimits({ runs: Deno.env.get(runs), bytes: Deno.env.get(bytes) }, VARIABLES);
+}
+
+/** A run that may go. */
+export interface Removable {
+  readonly started: string;
+  readonly bytes: number;
+}
+
+/** Those that have to go, the oldest first, so that the others are within the limits. */
+export function beyondLimits<Run extends Removable>(
+  runs: readonly Run[],
+  limits: RunLimits,
+): Run[] {
+  const oldestFirst = runs.toSorted((x, y) => x.started < y.started ? -1 : 1);
+  let bytes = runs.reduce((sum, run) => sum + run.bytes, 0);
+  const gone: Run[] = [];
+  for (const run of oldestFirst) {
+    if (runs.length - gone.length <= limits.runs && bytes <= limits.bytes) break;
+    gone.push(run);
+    bytes -= run.bytes;
+  }
+  return gone;
+}
