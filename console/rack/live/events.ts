@@ -1,0 +1,273 @@
+/**
+ * What happens to a rack that is up: its state first, then each change as it is heard of. Times are the
+ * rack's own (`atPs`); the order is that in which the news came, which may be another.
+ */
+import type { Bus } from "../../../fabric/bus/bus.ts";
+import { decode } from "../../../fabric/bus/codec.ts";
+import { ANY, parseSubject, patternOf } from "../../../fabric/bus/subjects.ts";
+import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
+import type { RecordedFault } from "../../../fabric/clock/record.ts";
+import type { Time } from "../../../fabric/base/time.ts";
+import { targetName } from "../../../fabric/rack/plan/cable_names.ts";
+import type { LinkFaultPlan } from "../../../fabric/rack/plan/link_plan.ts";
+import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
+import { faultsIn } from "../fault_lines.ts";
+import { isProcessOf, type ProcessEntry, readProcesses } from "../process_table.ts";
+import { type EndFile, readEnd } from "../run_directory.ts";
+import { clockDocument } from "./clock_text.ts";
+import type { RackLink } from "./racks.ts";
+
+type Clock = ReturnType<typeof clockDocument>;
+
+/** A fault of a cable, or its end. */
+export interface LinkEvent {
+  readonly event: "link";
+  readonly fault: number;
+  readonly action: LinkFaultPlan["action"];
+  readonly target: string;
+  readonly atPs: Time;
+  readonly untilPs?: Time;
+}
+
+/** A process, the broker and the timekeeper included, that is there or has ended. */
+export interface ProcessEvent {
+  readonly event: "process";
+  readonly name: string;
+  readonly kind: ProcessEntry["kind"];
+  readonly pid: number | null;
+  readonly alive: boolean;
+}
+
+export interface StateEvent {
+  readonly event: "state";
+  readonly run: string;
+  readonly scenario: string;
+  readonly seed: number;
+  /** Null while the timekeeper does not answer. */
+  readonly clock: Clock | null;
+  readonly nodes: readonly {
+    readonly name: string;
+    readonly kind: string;
+    readonly power: boolean;
+  }[];
+  readonly processes: readonly Omit<ProcessEvent, "event">[];
+  /** Planned by the scenario or ordered since. */
+  readonly links: readonly Omit<LinkEvent, "event">[];
+}
+
+export type RackEvent =
+  | StateEvent
+  | ProcessEvent
+  | LinkEvent
+  /** Time stops or goes on, or what holds it changes. */
+  | ({ readonly event: "clock" } & Clock)
+  /** Power fails (`kill`) or comes back (`start`). */
+  | {
+    readonly event: "power";
+    readonly action: RecordedFault["action"];
+    readonly nodes: readonly string[];
+    readonly atPs: Time;
+  }
+  /** A program says something. */
+  | {
+    readonly event: "report";
+    readonly node: string;
+    readonly topic: string;
+    readonly value: unknown;
+    readonly atPs: Time;
+  }
+  /** The rack is down: the last one. With a reason where it ended by itself. */
+  | ({ readonly event: "ended" } & Partial<EndFile>);
+
+const LOOK_AGAIN_MS = 100;
+/** Orders after which there is something to see at once. */
+const NEWS: ReadonlySet<string> = new Set([
+  "order",
+  "death",
+  "boot",
+  "kill",
+  "link",
+  "pause",
+  "resume",
+]);
+
+/** Until the rack is down, or the signal is aborted. */
+export async function* rackEvents(
+  link: RackLink,
+  signal: AbortSignal,
+): AsyncGenerator<RackEvent, void> {
+  const { rack, bus } = link;
+  const bell = new Bell(signal);
+  const reports = hearReports(bus, { run: rack.file.run, onReport: () => bell.ring() });
+  hearOrders(bus, { run: rack.file.run, onOrder: () => bell.ring() });
+  const seen = await look(link, 0);
+  yield stateOf(link, seen);
+  for (let before = seen; !signal.aborted;) {
+    yield* reports.splice(0);
+    if (!isProcessOf(rack.directory, rack.supervisor.pid)) {
+      yield { event: "ended", ...readEnd(rack.directory) };
+      return;
+    }
+    const now = await look(link, before.powerCount);
+    yield* changes(rack.file.plan, { before, now });
+    before = { ...now, clock: now.clock ?? before.clock };
+    if (reports.length === 0) await bell.wait(LOOK_AGAIN_MS);
+  }
+}
+
+/** Ends a wait early. */
+class Bell {
+  #ring: (() => void) | undefined;
+
+  constructor(signal: AbortSignal) {
+    signal.addEventListener("abort", () => this.ring());
+  }
+
+  ring(): void {
+    this.#ring?.();
+  }
+
+  async wait(ms: number): Promise<void> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    await new Promise<void>((resolve) => {
+      this.#ring = resolve;
+      timer = setTimeout(resolve, ms);
+    });
+    clearTimeout(timer);
+    this.#ring = undefined;
+  }
+}
+
+/** What programs say from now on, in the order in which it comes. */
+function hearReports(
+  bus: Bus,
+  { run, onReport }: { readonly run: string; readonly onReport: () => void },
+): RackEvent[] {
+  const reports: RackEvent[] = [];
+  bus.subscribe(patternOf({ kind: "report", run, node: ANY }), (payload, subject) => {
+    const to = parseSubject(subject);
+    const body = decode(payload);
+    if (to?.kind !== "report" || !Array.isArray(body)) return;
+    const [topic, value, atPs] = body;
+    reports.push({ event: "report", node: to.node, topic, value, atPs });
+    onReport();
+  });
+  return reports;
+}
+
+function hearOrders(
+  bus: Bus,
+  { run, onOrder }: { readonly run: string; readonly onOrder: () => void },
+): void {
+  bus.subscribe(patternOf({ kind: "control", run, verb: ANY }), (_payload, subject) => {
+    const to = parseSubject(subject);
+    if (to?.kind === "control" && NEWS.has(to.verb)) onOrder();
+  });
+}
+
+/** What can be seen of a rack at one moment. */
+export interface Seen {
+  readonly clock: ClockStatus | undefined;
+  readonly processes: readonly Omit<ProcessEvent, "event">[];
+  readonly linkFaults: readonly LinkFaultPlan[];
+  /** Power failures and returns since the last look, and how many there are in all. */
+  readonly power: readonly Pick<RecordedFault, "at" | "action" | "nodes">[];
+  readonly powerCount: number;
+}
+
+async function look({ rack, control }: RackLink, powerCount: number): Promise<Seen> {
+  const status = await control.attempt<ClockStatus>("status", {});
+  const answer = await control.attempt<{ faults: Seen["power"]; count: number }>("faults", {
+    from: powerCount,
+  });
+  const heard = answer !== undefined && "ok" in answer ? answer.ok : undefined;
+  return {
+    clock: status !== undefined && "ok" in status ? status.ok : undefined,
+    processes: readProcesses(rack.directory).map(({ name, kind, pid }) => ({
+      name,
+      kind,
+      pid,
+      alive: isProcessOf(rack.directory, pid),
+    })),
+    linkFaults: orderedLinkFaults(`${rack.directory}/faults.jsonl`),
+    power: heard?.faults ?? [],
+    powerCount: heard?.count ?? powerCount,
+  };
+}
+
+/** Those of the record's whole lines: the last one may be being written. */
+function orderedLinkFaults(path: string): readonly LinkFaultPlan[] {
+  try {
+    const text = Deno.readTextFileSync(path);
+    return faultsIn(text.slice(0, text.lastIndexOf("\n") + 1), path).linkFaults;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return [];
+    throw error;
+  }
+}
+
+function stateOf({ rack }: RackLink, seen: Seen): StateEvent {
+  const { plan } = rack.file;
+  const without = new Set<string>();
+  for (const { action, nodes } of seen.power) {
+    for (const node of nodes) action === "kill" ? without.add(node) : without.delete(node);
+  }
+  const faults = [...plan.linkFaults ?? [], ...seen.linkFaults];
+  return {
+    event: "state",
+    run: rack.id,
+    scenario: plan.scenario,
+    seed: plan.seed,
+    clock: seen.clock === undefined ? null : clockDocument(seen.clock),
+    nodes: plan.nodes.map(({ name, kind }) => ({ name, kind, power: !without.has(name) })),
+    processes: seen.processes,
+    links: faults.map((fault) => linkOf(plan, fault)),
+  };
+}
+
+function linkOf(plan: RackPlan, fault: LinkFaultPlan): Omit<LinkEvent, "event"> {
+  const { id, action, at, until } = fault;
+  const target = targetName(plan, fault);
+  return { fault: id, action, target, atPs: at, ...(until !== undefined && { untilPs: until }) };
+}
+
+/** What is other than at the look before. */
+export function changes(
+  plan: RackPlan,
+  { before, now }: { readonly before: Seen; readonly now: Seen },
+): RackEvent[] {
+  const isKnown = new Set(before.linkFaults.map(({ id }) => id));
+  const processes = new Map(before.processes.map((each) => [each.name, each]));
+  return [
+    ...now.processes.flatMap((each) => processChanges(processes.get(each.name), each)),
+    ...now.power.map(({ action, nodes, at }) => ({
+      event: "power" as const,
+      action,
+      nodes,
+      atPs: at,
+    })),
+    ...now.linkFaults.filter(({ id }) => !isKnown.has(id))
+      .map((fault) => ({ event: "link" as const, ...linkOf(plan, fault) })),
+    ...(now.clock !== undefined && holdOf(now.clock) !== holdOf(before.clock)
+      ? [{ event: "clock" as const, ...clockDocument(now.clock) }]
+      : []),
+  ];
+}
+
+/** One that was started again between two looks has ended before. */
+function processChanges(
+  old: Seen["processes"][number] | undefined,
+  now: Seen["processes"][number],
+): ProcessEvent[] {
+  const isAnother = old?.alive === true && now.alive && old.pid !== now.pid;
+  if (!isAnother && old?.alive === now.alive) return [];
+  const ended = isAnother ? [{ event: "process" as const, ...old, alive: false }] : [];
+  return [...ended, { event: "process", ...now }];
+}
+
+/** What of a clock is news; that it goes on is none. At a pace its limit moves all the time. */
+function holdOf(clock: ClockStatus | undefined): string {
+  if (clock === undefined) return "";
+  const { paused, finished, pace, limit } = clock;
+  return `${paused} ${finished} ${pace} ${pace > 0 ? "" : limit}`;
+}
