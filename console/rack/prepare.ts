@@ -115,7 +115,7 @@ function checkMethods({ programs }: ScenarioVariant): void {
     if (!persistsOnly || method === undefined) continue;
     if ((METHODS as readonly MethodName[]).includes(method as MethodName)) continue;
     const found = `${showFound(method)}, which program ${run} on ${on} has not`;
-    throw refusal("--method", { found, expected: oneOf(METHODS) });
+    throw refusal("--method", { found, expected: oneOf(METHODS, String(method)) });
   }
 }
 
@@ -217,9 +217,14 @@ async function findPrograms(
   const programs: Record<string, string> = {};
   for (const { run } of variant.programs) {
     if (!isOwnProgram(run)) continue;
-    programs[run] = await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
+    programs[run] = await findProgram(run, base);
   }
   return programs;
+}
+
+/** The file of a program of one's own; its path begins in the scenario's folder. @throws Refusal */
+export async function findProgram(run: string, base: string): Promise<string> {
+  return await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
 }
 
 async function findFile(path: string, what: string): Promise<string> {

@@ -1,0 +1,35 @@
+/** Which version this is: `version` of deno.json, and of a clone the commit. */
+import { projectFile, ROOT } from "./paths.ts";
+
+export interface Version {
+  readonly version: string;
+  /** Undefined outside a clone, or where there is no git to ask. */
+  readonly commit: string | undefined;
+  readonly deno: string;
+}
+
+export function versionHere(): Version {
+  const { version } = JSON.parse(Deno.readTextFileSync(projectFile("deno.json")));
+  return { version, commit: commitHere(), deno: Deno.version.deno };
+}
+
+/** `rack 0.1.0 (commit 1a2b3c4d5e6f, Deno 2.9.6)` */
+export function versionText({ version, commit, deno }: Version): string {
+  return `rack ${version} (${commit === undefined ? "" : `commit ${commit}, `}Deno ${deno})`;
+}
+
+function commitHere(): string | undefined {
+  try {
+    // Git would go on looking above, and find a repository that is none of ours.
+    Deno.statSync(`${ROOT}/.git`);
+    const { success, stdout } = new Deno.Command("git", {
+      args: ["-C", ROOT, "rev-parse", "--short=12", "HEAD"],
+      stderr: "null",
+    }).outputSync();
+    const commit = new TextDecoder().decode(stdout).trim();
+    return success && /^[0-9a-f]{12,}$/.test(commit) ? commit : undefined;
+  } catch (error) {
+    if (error instanceof Deno.errors.NotFound) return undefined;
+    throw error;
+  }
+}

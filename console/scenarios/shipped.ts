@@ -1,0 +1,39 @@
+/** The scenarios that come with the project, each with what its file says first. */
+import { fromFileUrl, projectFile } from "../base/paths.ts";
+
+export interface ShippedScenario {
+  /** The name of its file, without the ending. */
+  readonly name: string;
+  readonly file: string;
+  /** One sentence. */
+  readonly about: string;
+}
+
+const FOLDER = "scripts/scenarios";
+
+/** The JSON schema of scenario files, for editors: `json_schema.ts` as a file. */
+export const SCHEMA_FILE = fromFileUrl(projectFile(`${FOLDER}/schema.json`));
+
+/** All of them, by name. */
+export async function shippedScenarios(): Promise<ShippedScenario[]> {
+  const found: ShippedScenario[] = [];
+  for await (const { name } of Deno.readDir(projectFile(FOLDER))) {
+    if (!name.endsWith(".yaml")) continue;
+    const file = fromFileUrl(projectFile(`${FOLDER}/${name}`));
+    const about = aboutOf(await Deno.readTextFile(file));
+    found.push({ name: name.replace(/\.yaml$/, ""), file, about });
+  }
+  return found.sort((x, y) => x.name < y.name ? -1 : 1);
+}
+
+/** By this comment editors find a file's schema. */
+export const SCHEMA_COMMENT = "# yaml-language-server: $schema=";
+
+/** The first sentence of the comment at the head of a scenario file. */
+export function aboutOf(text: string): string {
+  const lines = text.split("\n").filter((line) => !line.startsWith(SCHEMA_COMMENT));
+  const end = lines.findIndex((line) => !line.startsWith("#"));
+  const comment = lines.slice(0, end < 0 ? lines.length : end)
+    .map((line) => line.replace(/^#+ ?/, "")).join(" ");
+  return comment.split(/[.:;](?:\s|$)/)[0]!.trim();
+}

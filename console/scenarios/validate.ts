@@ -1,0 +1,95 @@
+/** Looks at a scenario as `run` does before it starts anything. */
+import { isMapping, valueAt } from "../../fabric/rack/scenario/reading.ts";
+import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { formatPath, readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
+import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem.ts";
+import { importPrograms } from "../../nodes/files.ts";
+import { findProgram, lacksInput, prepare, readScenario } from "../rack/prepare.ts";
+
+/** What a scenario that can be run stands for. */
+export interface ValidScenario {
+  readonly file: string;
+  readonly name: string;
+  readonly seed: number;
+  readonly hosts: number;
+  /** Hosts, RNICs and switches. */
+  readonly nodes: number;
+  /** Of each run, as they are called. */
+  readonly runs: readonly string[];
+  /** Those that run, each once: shipped ones by name, others by path. */
+  readonly programs: readonly string[];
+  /** Faults of power, cables and machines. */
+  readonly faults: number;
+  /** Hosts whose `put` has no file yet: `--input` names one. */
+  readonly needsInput: readonly string[];
+}
+
+/**
+ * Reads, checks and resolves a scenario, and loads the programs of the user's own.
+ * @throws Refusal with all problems, those of a value with its line.
+ */
+export async function validateScenario(file: string): Promise<ValidScenario> {
+  const scenario = await readScenario(file);
+  const problems = await programProblems(file);
+  if (problems.length > 0) throw new Refusal(problems);
+  const needsInput = new Set<string>();
+  const prepared = await prepare(file, {
+    packing: "node",
+    change: (program) => {
+      if (!lacksInput(program, undefined)) return program;
+      needsInput.add(program.on);
+      return undefined;
+    },
+  });
+  // Without a put, fewer methods are varied: labels are those of the scenario as it stands.
+  const runs = variants(scenario).map(({ label }) => label);
+  const { name, seed, hosts, programs, faults, linkFaults, deviceFaults } = scenario;
+  return {
+    file,
+    name,
+    seed,
+    hosts: hosts.length,
+    nodes: prepared[0]!.plan.nodes.length,
+    runs,
+    programs: [...new Set(programs.map(({ run }) => run))],
+    faults: faults.length + linkFaults.length + deviceFaults.length,
+    needsInput: [...needsInput],
+  };
+}
+
+/** Own programs that are not there or do not load, each where the file names it first. */
+async function programProblems(file: string): Promise<Problem[]> {
+  const { source } = readYaml(await Deno.readTextFile(file), file);
+  const base = (await Deno.realPath(file)).replace(/\/[^/]*$/, "");
+  const items = valueAt(source.data, ["programs"]);
+  const problems: Problem[] = [];
+  const seen = new Set<string>();
+  for (const [i, item] of (Array.isArray(items) ? items : []).entries()) {
+    const key = isMapping(item) && "run" in item ? "run" : "program";
+    const run = valueAt(item, [key]);
+    if (typeof run !== "string" || !isOwnProgram(run) || seen.has(run)) continue;
+    seen.add(run);
+    const path = ["programs", i, key];
+    for (const { found, expected } of await problemsWith(run, base)) {
+      problems.push({
+        file,
+        ...source.locate(path),
+        path: formatPath(path),
+        found: `${showFound(run)} (${found.replace(`Program ${run}: `, "")})`,
+        expected: expected === "" ? "a program that can be loaded" : expected,
+      });
+    }
+  }
+  return problems;
+}
+
+async function problemsWith(run: string, base: string): Promise<readonly Problem[]> {
+  try {
+    await importPrograms({ programs: { [run]: await findProgram(run, base) } });
+    return [];
+  } catch (error) {
+    if (error instanceof Refusal) return error.problems;
+    throw error;
+  }
+}

@@ -1,0 +1,101 @@
+/** `rack scenarios`, `new`, `validate`, `schema`: the files that a rack is made from. */
+import type { Command } from "commander";
+import { scenarioJsonSchema } from "../../fabric/rack/scenario/json_schema.ts";
+import { Refusal } from "../../fabric/rack/plan/problem.ts";
+import { EXIT } from "../../fabric/rack/build/run_file.ts";
+import { countOf } from "../../console/checks/finding.ts";
+import { writeNewScenario } from "../../console/scenarios/new_scenario.ts";
+import { shippedScenarios } from "../../console/scenarios/shipped.ts";
+import { validateScenario, type ValidScenario } from "../../console/scenarios/validate.ts";
+import { type Column, tableText } from "../../console/reports/table.ts";
+import { painted } from "./colour.ts";
+import { print, tell } from "./output.ts";
+
+interface JsonFlag {
+  readonly json?: boolean;
+}
+
+export function addScenarioFiles(program: Command): void {
+  program.command("scenarios")
+    .description("scenarios that come with rack, each with what it is about")
+    .option("--json", "one JSON document on stdout")
+    .addHelpText("after", "\nExample:\n  rack scenarios")
+    .action(async (flags: JsonFlag) => {
+      Deno.exitCode = await list(flags);
+    });
+  program.command("new <file>")
+    .description("write a scenario to begin with, which runs as it is; never over a file")
+    .option("--json", "one JSON document on stdout")
+    .addHelpText("after", "\nExample:\n  rack new my_rack.yaml && rack run my_rack.yaml")
+    .action(async (file: string, flags: JsonFlag) => {
+      const name = await writeNewScenario(file);
+      tell(flags, { file, name }, `${file} is written: rack run ${file} runs it`);
+      Deno.exitCode = EXIT.done;
+    });
+  program.command("validate <scenario>")
+    .description("check a scenario as run does, its programs included, and start nothing")
+    .option("--json", "one JSON document on stdout")
+    .addHelpText(
+      "after",
+      "\nAll that is wrong is said at once, each with its line, what was found and what was expected." +
+        "\n\nExample:\n  rack validate scripts/scenarios/persist_pair.yaml",
+    )
+    .action(async (file: string, flags: JsonFlag) => {
+      Deno.exitCode = await validate(file, flags);
+    });
+  program.command("schema")
+    .description("the JSON schema of scenario files, by which editors check and complete them")
+    .addHelpText(
+      "after",
+      `
+An editor with yaml-language-server finds it by the first line of a file, as rack new writes it:
+  # yaml-language-server: $schema=PATH
+
+Example:
+  rack schema > rackmesh.schema.json`,
+    )
+    .action(() => {
+      print(JSON.stringify(scenarioJsonSchema(), null, 2));
+      Deno.exitCode = EXIT.done;
+    });
+}
+
+async function list(flags: JsonFlag): Promise<number> {
+  const scenarios = await shippedScenarios();
+  const columns: readonly Column<typeof scenarios[number]>[] = [
+    { title: "scenario", value: ({ file }) => pathFromHere(file) },
+    { title: "what it is about", value: ({ about }) => about },
+  ];
+  print(flags.json ? JSON.stringify(scenarios) : tableText(columns, scenarios));
+  return EXIT.done;
+}
+
+/** Shorter where the file is below the current folder. */
+function pathFromHere(file: string): string {
+  const here = `${Deno.cwd()}/`;
+  return file.startsWith(here) ? file.slice(here.length) : file;
+}
+
+async function validate(file: string, flags: JsonFlag): Promise<number> {
+  try {
+    const valid = await validateScenario(file);
+    print(flags.json ? JSON.stringify({ ok: true, ...valid }) : painted(validText(valid)));
+    return EXIT.done;
+  } catch (error) {
+    if (!(error instanceof Refusal) || !flags.json) throw error;
+    print(JSON.stringify({ ok: false, file, problems: error.problems }));
+    return EXIT.usage;
+  }
+}
+
+function validText(valid: ValidScenario): string {
+  const { file, name, hosts, nodes, runs, programs, faults, needsInput } = valid;
+  return [
+    `ok   ${file}: ${name}`,
+    `${countOf(hosts, "host")} (${countOf(nodes, "node")})`,
+    programs.length === 0 ? "no program" : programs.join(" and "),
+    ...(faults > 0 ? [countOf(faults, "fault")] : []),
+    countOf(runs.length, "run"),
+    ...(needsInput.length > 0 ? [`put on ${needsInput.join(", ")} needs --input FILE`] : []),
+  ].join(", ");
+}
