@@ -1,13 +1,16 @@
 /** The `rack` command. Each subcommand stands in a file of its own under `commands/`. */
 import { Command, CommanderError } from "commander";
 import { addChaos } from "./commands/chaos.ts";
+import { addCompletion } from "./commands/completion.ts";
 import { addCompose } from "./commands/compose.ts";
 import { explain } from "../console/rack/failure.ts";
+import { versionHere, versionText } from "../console/base/version.ts";
 import { interruptedCode } from "./commands/interrupt.ts";
-import { say } from "./commands/output.ts";
+import { print, say } from "./commands/output.ts";
 import { addRun } from "./commands/run.ts";
 import { addUp } from "./commands/up.ts";
 import { addDown } from "./commands/down.ts";
+import { addEvents } from "./commands/events.ts";
 import { addExplore } from "./commands/explore.ts";
 import { addPerftest } from "./commands/perftest.ts";
 import { addPs } from "./commands/ps.ts";
@@ -16,6 +19,7 @@ import { addCables } from "./commands/cables.ts";
 import { addClock } from "./commands/clock.ts";
 import { addLogs } from "./commands/logs.ts";
 import { addRuns } from "./commands/runs.ts";
+import { addScenarioFiles } from "./commands/scenario_files.ts";
 import { addTrace } from "./commands/trace.ts";
 import { addTransfer } from "./commands/transfer.ts";
 import { EXIT } from "../fabric/rack/build/run_file.ts";
@@ -23,8 +27,13 @@ import { EXIT } from "../fabric/rack/build/run_file.ts";
 function rack(): Command {
   const program = new Command("rack")
     .description("A rack of RDMA machines made of real processes under one virtual clock.")
+    .option("-V, --version", "the version of rack, its commit and Deno's")
     .exitOverride()
     .showHelpAfterError("(rack --help shows what there is)");
+  program.on("option:version", () => {
+    print(versionText(versionHere()));
+    throw new CommanderError(0, "commander.version", "");
+  });
   addRun(program);
   addUp(program);
   addDown(program);
@@ -40,6 +49,9 @@ function rack(): Command {
   addPerftest(program);
   addChaos(program);
   addCompose(program);
+  addEvents(program);
+  addScenarioFiles(program);
+  addCompletion(program);
   return program;
 }
 

@@ -78,7 +78,7 @@ function endsOf(
   const names = scenario.hosts.map(({ name }) => name);
   for (const [option, name] of [["--from", given.from], ["--to", given.to]] as const) {
     if (name !== undefined && !names.includes(name)) {
-      throw refusal(option, { found: `"${name}"`, expected: oneOf(names) });
+      throw refusal(option, { found: `"${name}"`, expected: oneOf(names, name) });
     }
   }
   const from = given.from ?? names.find((name) => name !== given.to)!;

@@ -118,7 +118,7 @@ export function operationIn(
 ): TracedOperation {
   const hosts = plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
   if (on !== undefined && !hosts.includes(on)) {
-    throw refusal("--on", { found: `"${on}"`, expected: oneOf(hosts) });
+    throw refusal("--on", { found: `"${on}"`, expected: oneOf(hosts, on) });
   }
   const traced = readTrace(lines, plan);
   const all = operationsOf(traced).filter(({ node }) => (on ?? node) === node);

@@ -91,7 +91,7 @@ export function wordOf<Word extends string>(
 ): Word {
   const word = words.find((each) => each === text);
   if (word !== undefined) return word;
-  throw refusal(option, { found: `"${text}"`, expected: oneOf(words) });
+  throw refusal(option, { found: `"${text}"`, expected: oneOf(words, text) });
 }
 
 /** Bytes of a message, and how many are outstanding. @throws Refusal */

@@ -6,7 +6,9 @@ import { runScenario } from "../../console/rack/run_scenario.ts";
 import { stallText } from "../../console/rack/stall_text.ts";
 import { plainly } from "../../console/reports/json.ts";
 import type { RunReport } from "../../console/reports/report.ts";
+import { countOf } from "../../console/checks/finding.ts";
 import { checksText, effortText, figuresText } from "../../console/reports/report_text.ts";
+import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
 import {
   addVariantOptions,
@@ -55,8 +57,10 @@ async function run(scenario: string, flags: RunFlags): Promise<number> {
     ...given({ faultsFile, claims }),
     delayMsMax: whole("--delay", flags.delay ?? "0", { least: 0, most: 1_000 }),
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
-    onStart: ({ seed, id }) => {
-      if (!quiet) say(`seed ${seed}, run ${id}`);
+    onStart: ({ seed, id, removed }) => {
+      if (quiet) return;
+      say(`seed ${seed}, run ${id}`);
+      if (removed.length > 0) say(`${countOf(removed.length, "old run")} removed: see rack runs`);
     },
     onProgress: (title, share) => progress.tell(title, share),
     onStall: (why) => {
@@ -74,7 +78,7 @@ function reportText(report: RunReport, flags: RunFlags): string[] {
   const { captures = [], run, digest, seed, directory } = report;
   return [
     ...figuresText(report),
-    ...checksText(report),
+    ...checksText(report).map((text) => painted(text)),
     effortText(report),
     ...captures.map((path) => `capture ${path}`),
     ...(flags.trace ? [`traced: rack trace --run ${run} shows an operation step by step`] : []),

@@ -78,7 +78,7 @@ function entryOf({ directory, id }: RackUp, node: string): ProcessEntry {
   const entry = entries.find(({ name, nodes }) => name === node || nodes.includes(node));
   if (entry !== undefined) return entry;
   const known = entries.flatMap(({ name, nodes }) => nodes.length > 0 ? nodes : [name]);
-  throw refusal("", { found: `There is no ${node} in ${id}`, expected: oneOf(known) });
+  throw refusal("", { found: `There is no ${node} in ${id}`, expected: oneOf(known, node) });
 }
 
 type Fault = Pick<RecordedFault, "at" | "action" | "partition" | "nodes">;

@@ -143,12 +143,12 @@ function hostFor(
 ): string {
   const hosts = rack.file.plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
   if (!hosts.includes(of.peer)) {
-    throw refusal(of.option, { found: `"${of.peer}"`, expected: oneOf(hosts) });
+    throw refusal(of.option, { found: `"${of.peer}"`, expected: oneOf(hosts, of.peer) });
   }
   const others = hosts.filter((host) => host !== of.peer);
   const host = of.on ?? others[0];
   if (host !== undefined && others.includes(host)) return host;
-  throw refusal("--on", { found: `"${host ?? ""}"`, expected: oneOf(others) });
+  throw refusal("--on", { found: `"${host ?? ""}"`, expected: oneOf(others, host) });
 }
 
 interface Order extends TransferOptions {

@@ -96,6 +96,9 @@ function known(cables: readonly Cable[], text: string): string {
   );
   const near = nearest(text, names);
   if (near !== undefined) return `${near}, a cable`;
+  const hosts = cables.flatMap(({ kind, a }) => kind === "bus" ? [a.node] : []);
+  const host = nearest(text, hosts);
+  if (host !== undefined) return `${host}, a host`;
   const some = names.length <= 6 ? listOf(names) : `like ${names[0]}`;
   return `a cable of this rack (${some}), one way of it (${
     names[0]?.replace("/", "->") ?? "a-rnic->tor"

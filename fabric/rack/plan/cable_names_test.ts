@@ -38,6 +38,7 @@ describe("parseTarget", () => {
       "expected a cable of this rack (a-rnic/tor or b-rnic/tor), one way of it (a-rnic->tor) or a host",
     ],
     [STAR, "a-rnic/top", "expected a-rnic/tor, a cable"],
+    [rackOf("{ topology: star }", "{ host1: {}, host2: {} }"), "hsot2", "expected host2, a host"],
     [STAR, "tor", "expected one of its cables: a-rnic/tor or b-rnic/tor"],
     [STAR, "a-rnic/tor#2", "expected a number from 1 to 1"],
     [rackOf("{ topology: direct }"), "b", "a-rnic/b-rnic"],

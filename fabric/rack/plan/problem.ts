@@ -56,9 +56,11 @@ export function formatProblem({ file, line, path, found, expected }: Problem): s
   return expected === "" ? what : `${what}, expected ${expected}`;
 }
 
-/** `one of a, b, c`. */
-export function oneOf(words: readonly string[]): string {
-  return `one of ${words.join(", ")}`;
+/** `one of a, b, c`; of what was found and is near one of them, `b (one of a, b, c)`. */
+export function oneOf(words: readonly string[], found?: string): string {
+  const all = `one of ${words.join(", ")}`;
+  const near = found === undefined ? undefined : nearest(found, words);
+  return near === undefined ? all : `${near} (${all})`;
 }
 
 /** `a`, `a or b`, `a, b or c`. */

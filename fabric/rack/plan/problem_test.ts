@@ -4,6 +4,7 @@ import {
   formatProblem,
   listOf,
   nearest,
+  oneOf,
   type Problem,
   Refusal,
   refusal,
@@ -61,6 +62,14 @@ describe("Refusal", () => {
       [12, 15],
     ]);
     assert.equal(error.message.split("\n").length, 3);
+  });
+});
+
+describe("oneOf", () => {
+  it("lists the words, and begins with the one that was probably meant", () => {
+    assert.equal(oneOf(["a", "tor"]), "one of a, tor");
+    assert.equal(oneOf(["a", "tor"], "tro"), "tor (one of a, tor)");
+    assert.equal(oneOf(["a", "tor"], "switch"), "one of a, tor");
   });
 });
 
