@@ -1,7 +1,7 @@
 /**
  * The six methods of making data persistent on another host, over the whole rack in one process: that
- * they do what the document says, step by step, and that what they report survives a power failure at
- * any instant.
+ * they do what the document says, step by step, and that what promises nothing is lost by a power failure
+ * at some instant.
  */
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
@@ -134,24 +134,9 @@ function killAt(run: Run, at: Time): { result: PutResult; file: Uint8Array; surv
   return { result, file, survived: survivor(rack, result) };
 }
 
+// What each method promises is cut off at every instant in `tests/crash/seeded_bugs_test.ts` and
+// `matrix_test.ts`, and with several messages at once in `compound_test.ts` and `several_requesters_test.ts`.
 describe("a power failure of the responder", () => {
-  for (const method of METHODS) {
-    for (const ddio of SWITCHES) {
-      if (!promises(method, ddio)) continue;
-      it(`P-41: ${method}, DDIO ${ddio}: everything reported persistent has survived`, () => {
-        const run = { method, ddio };
-        let confirmed = 0;
-        for (const at of instants(run, 6)) {
-          const { result, file, survived } = killAt(run, at);
-          equal(firstLoss(result, file, survived), undefined);
-          equal(result.status, "failed");
-          confirmed += result.confirmedMessages;
-        }
-        ok(confirmed > 0, "some run was told something");
-      });
-    }
-  }
-
   for (
     const [method, ddio] of [["write-only", "off"], ["write-only", "on"], [
       "write-read",

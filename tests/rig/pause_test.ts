@@ -29,7 +29,8 @@ describe("A process that is stopped", () => {
 
   afterAll(() => bench.close());
 
-  for (const name of ["b", "tor", "timekeeper"]) {
+  // A device, and the process that all devices wait for; `rack chaos` stops any of them.
+  for (const name of ["b", "timekeeper"]) {
     it(`makes the rack wait for it and changes nothing: ${name}`, async () => {
       let moved: number | undefined;
       const act = async (rack: Supervisor) => {

@@ -1,6 +1,7 @@
 /**
  * Cables that lose, damage, double, reorder and delay frames, and cuts that heal: what was reported is
- * there, a file is whole in the end by every method, and the digest knows nothing of packing.
+ * there, a file is whole in the end by every method, and a record of orders replays them. That the digest
+ * of such a run knows nothing of packing: `tests/rig/determinism_test.ts`.
  */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
@@ -21,7 +22,6 @@ import { eventually } from "../support/eventually.ts";
 import {
   contentOf,
   RackBench,
-  type Ran,
   type RunOf,
   type RunPlace,
 } from "../support/process_rack.ts";
@@ -102,6 +102,8 @@ describe("a put over a cable that does wrong", () => {
         KINDS.forEach((kind, i) => assert.ok(sum[i]! > 0, `no ${kind}`));
       });
 
+      // Over a cut a method only waits until RC sends again: a WRITE that persists and a SEND do for all.
+      if (method !== "persist-opcode" && method !== "send-flush") continue;
       it(`ends whole by ${method}, DDIO ${ddio}, over a cut that heals`, () => {
         const faults = ["{ at: 208us, cut: a-rnic/tor }", "{ at: 250us, heal: a-rnic/tor }"];
         const done = run({ method, ddio, faults });
@@ -189,30 +191,6 @@ describe("faults of cables, over processes", () => {
     bench = await RackBench.open();
   });
   afterAll(() => bench.close());
-
-  const LOSSY: RunOf = {
-    scenario: new URL("lossy_pair.yaml", SCENARIOS),
-    method: "persist-opcode",
-    ddio: "on",
-    inputBytes: 256 * 1024,
-  };
-  const FABRIC: RunOf = { scenario: new URL("leaf_spine.yaml", SCENARIOS) };
-
-  function rowsOf({ prepared, outcome }: Ran) {
-    return faultRows("", { plan: prepared.plan, finals: outcome.finals });
-  }
-
-  for (const [name, scenario] of [["lossy_pair", LOSSY], ["leaf_spine", FABRIC]] as const) {
-    it(`${name} has one digest and one report in every packing`, async () => {
-      const all = await bench.run({ ...scenario, packing: "all" });
-      for (const put of all.puts) assert.equal(put.status, "done", put.error);
-      for (const packing of ["node", "machine"] as const) {
-        const ran = await bench.run({ ...scenario, packing });
-        assert.equal(ran.outcome.digest, all.outcome.digest, packing);
-        assert.deepEqual(rowsOf(ran), rowsOf(all), packing);
-      }
-    });
-  }
 
   it("ordered in the middle of a run are replayed by its record to the same digest", async () => {
     const run: RunOf = {
