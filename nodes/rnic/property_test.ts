@@ -3,22 +3,18 @@
  * faults does, beyond them in an error, never in silence and never with a wrong byte. A seed is the whole
  * report of a failure, which prints the command that tries it again. `program_testing.ts` makes programs,
  * `program_play_testing.ts` plays them, `program_check_testing.ts` judges, `wire_faults_testing.ts` spoils.
+ * Here are the first seeds; the full run goes on with those of `tests/seeds/transport_full_test.ts`.
  *
  * What it has found also is a test of its own in `local_work_test.ts` and `congestion_test.ts`.
  */
 import { describe, it } from "@std/testing/bdd";
-import { checkSeed } from "./testing/program_seed_testing.ts";
+import { checkSeed, QUICK_SEEDS } from "./testing/program_seed_testing.ts";
 import { UNVERIFIED_VERBS } from "./testing/program_testing.ts";
 
-/** Programs that CI tries, each in five runs; a group is a test and names its first seed. */
-const GROUPS = 80;
-const GROUP_SEEDS = 25;
-
 describe("any program of verbs with loss, duplication, reordering, delay and corruption", () => {
-  for (let group = 0; group < GROUPS; group++) {
-    const first = 1 + group * GROUP_SEEDS;
+  for (const { first, seeds } of QUICK_SEEDS) {
     it(`P-28, P-30, P-31, V-01, V-09: ends as without faults, or in an error (seeds from ${first} on)`, () => {
-      for (let seed = first; seed < first + GROUP_SEEDS; seed++) checkSeed(seed);
+      for (const seed of seeds) checkSeed(seed);
     });
   }
 });

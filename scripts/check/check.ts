@@ -26,73 +26,91 @@ const RACK_PERMISSIONS: readonly string[] = ["--allow-all"];
 
 const SEED_PERMISSIONS: readonly string[] = ["--allow-read", "--allow-env=RACKMESH_TEST_SEED"];
 
-/** Tests of whole racks that start nothing, and so may run side by side: much computing in each. */
+/**
+ * Tests of whole racks in this process, and of checkers, records and tables: they share nothing with each other
+ * (what they write is below a temporary folder of their own), and so may run side by side. The others start
+ * processes, brokers or the command, and have the machine for themselves.
+ */
 const IN_ONE_PROCESS: readonly string[] = [
+  "tests/chaos/chaos_draw_test.ts",
+  "tests/chaos/chaos_records_test.ts",
+  "tests/checks",
   "tests/crash",
-  "tests/persistence/compound_test.ts",
-  "tests/persistence/flush_on_fail_test.ts",
-  "tests/persistence/memory_log_test.ts",
-  "tests/persistence/message_sizes_test.ts",
-  "tests/persistence/methods_table_test.ts",
-  "tests/persistence/mixed_writes_test.ts",
-  "tests/persistence/persist_methods_test.ts",
-  "tests/persistence/persistence_promises_test.ts",
-  "tests/persistence/receive_buffers_test.ts",
-  "tests/persistence/replaced_objects_test.ts",
-  "tests/persistence/several_requesters_test.ts",
-  "tests/persistence/write_amplification_test.ts",
+  "tests/persistence",
+  "tests/programs/my_protocol_test.ts",
+  "tests/programs/perftest_faults_test.ts",
   "tests/programs/replicated_log_again_test.ts",
   "tests/programs/replicated_log_test.ts",
+  "tests/rig/load_test.ts",
+  "tests/tools/requirements_test.ts",
+  "tests/tools/shipped_scenarios_test.ts",
+  "tests/tools/trace_test.ts",
+  "tests/tools/wireshark_test.ts",
+  "tests/transport/congestion_test.ts",
+  "tests/transport/connect_test.ts",
   "tests/transport/connect_uc_test.ts",
   "tests/transport/unreliable_rack_test.ts",
-  "tests/verbs/memory_verbs_test.ts",
-  "tests/verbs/verbs_test.ts",
-  "tests/verbs/verify_verbs_test.ts",
+  "tests/verbs",
+  "tests/verify",
 ];
 
-const STAGES: readonly Stage[] = [
-  { name: "format", args: ["fmt", "--check"] },
-  { name: "lint", args: ["lint", "--quiet"] },
-  { name: "types", args: ["check", "--quiet", "."] },
-  {
-    name: "layers",
-    args: [
-      "run",
-      "--quiet",
-      "--no-prompt",
-      "--allow-read",
-      "--allow-write",
-      "--allow-run",
-      "scripts/check/check_layers.ts",
-    ],
-  },
-  // No permission at all: this is the proof that the models are pure.
-  { name: "unit tests", args: ["--parallel"], tests: ["fabric", "nodes"] },
-  { name: "script tests", args: [], tests: ["scripts"] },
-  { name: "console tests", args: RACK_PERMISSIONS, tests: ["console"] },
-  {
-    name: "seeds",
-    args: [...SEED_PERMISSIONS, "--parallel", "--ignore=tests/seeds/properties_test.ts"],
-    tests: ["tests/seeds"],
-  },
-  {
-    name: "property tests with another seed",
-    args: [...SEED_PERMISSIONS],
-    tests: ["tests/seeds/properties_test.ts"],
+/** Seeds that take longer than `--quick` may. */
+const MANY_SEEDS: readonly string[] = [
+  "tests/seeds/properties_test.ts",
+  "tests/seeds/transport_full_test.ts",
+];
+
+/**
+ * Groups that run one after the other; the stages of a group run at the same time. Types and unit tests stand
+ * first: they take longest, and the type check has but one thread.
+ */
+const GROUPS: readonly (readonly Stage[])[] = [
+  [
+    { name: "format", args: ["fmt", "--check"] },
+    { name: "lint", args: ["lint", "--quiet"] },
+    { name: "types", args: ["check", "--quiet", "."] },
+    {
+      name: "layers",
+      args: [
+        "run",
+        "--quiet",
+        "--no-prompt",
+        "--allow-read",
+        "--allow-write",
+        "--allow-run",
+        "scripts/check/check_layers.ts",
+      ],
+    },
+    // No permission at all: this is the proof that the models are pure.
+    { name: "unit tests", args: ["--parallel"], tests: ["fabric", "nodes"] },
+  ],
+  [
+    { name: "script tests", args: [], tests: ["scripts"] },
+    { name: "console tests", args: RACK_PERMISSIONS, tests: ["console"] },
+    {
+      name: "seeds",
+      args: [...SEED_PERMISSIONS, `--ignore=${MANY_SEEDS.join(",")}`],
+      tests: ["tests/seeds"],
+    },
+  ],
+  [{
+    name: "more seeds",
+    args: [...SEED_PERMISSIONS, "--parallel"],
+    tests: MANY_SEEDS,
     slow: true,
-  },
-  {
+  }],
+  [{
     name: "racks in one process",
     args: ["--parallel", ...RACK_PERMISSIONS],
     tests: IN_ONE_PROCESS,
     slow: true,
-  },
-  {
+  }],
+  [{
     name: "rack tests",
     args: [...RACK_PERMISSIONS, `--ignore=tests/seeds,${IN_ONE_PROCESS.join(",")}`],
     tests: ["tests"],
     slow: true,
-  },
+  }],
 ];
 
 function isThere(path: string): boolean {
@@ -162,10 +180,10 @@ async function main(args: readonly string[]): Promise<number> {
     return 64;
   }
   const outcomes: Outcome[] = [];
-  for (const stage of STAGES) {
-    if (stage.slow && args.includes("--quick")) continue;
-    const outcome = await runStage(stage);
-    if (outcome !== null) outcomes.push(outcome);
+  for (const group of GROUPS) {
+    const stages = group.filter(({ slow }) => !(slow && args.includes("--quick")));
+    const ended = await Promise.all(stages.map(runStage));
+    outcomes.push(...ended.filter((outcome) => outcome !== null));
   }
   const passed = outcomes.reduce((sum, outcome) => sum + outcome.passed, 0);
   const failed = outcomes.reduce((sum, outcome) => sum + outcome.failed, 0);

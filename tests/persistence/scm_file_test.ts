@@ -7,8 +7,8 @@ import { describeScmStore, SUITE_BYTES } from "../../nodes/host/store/scm_store_
 
 const PLAN = { host: "b", bytes: SUITE_BYTES };
 
-const CHILD = new URL("support/scm_file_child.ts", import.meta.url).href;
-const FULL_CHILD = new URL("support/scm_file_full.ts", import.meta.url).href;
+const CHILD = new URL("../support/scm_file_child.ts", import.meta.url).href;
+const FULL_CHILD = new URL("../support/scm_file_full.ts", import.meta.url).href;
 /** Small spans fill the disk with content; one large span, with its record. */
 const FULL_DISKS = [
   { full: "content", pagesEach: 1, ballast: 7 },

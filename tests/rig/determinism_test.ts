@@ -4,6 +4,9 @@
  */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { writeCaptures } from "../../console/captures/captures.ts";
+import { deviceFaultRows } from "../../console/reports/device_fault_report.ts";
+import { faultRows } from "../../console/reports/fault_report.ts";
 import { lifeLine, RackBench, type Ran, type RunOf } from "../support/process_rack.ts";
 
 const SCENARIOS = new URL("../../scripts/scenarios/", import.meta.url);
@@ -21,6 +24,44 @@ const PAIR_KILL: RunOf = {
   inputBytes: 512 * 1024,
   size: 4096,
   depth: 8,
+};
+
+/**
+ * All that draws, counts or orders at once: two writers that congest a fabric of several paths, cables
+ * that do wrong, a card that damages what it verifies, and captures of it.
+ */
+const FAULTY: RunOf = {
+  scenario: `
+name: faulty
+seed: 3
+fabric:
+  topology: leaf-spine
+  leaves: 2
+  spines: 2
+  cables: 1
+  pfc: { xoff: 16KiB, xon: 8KiB }
+  ecn: { kmin: 4KiB, kmax: 16KiB, pmax: 0.5 }
+  dcqcn: on
+hosts:
+  a: { leaf: 1 }
+  b: { leaf: 2, ddio: off, scm: { size: 1MiB }, verifyHistory: { samples: 4, sample: 2 } }
+  c: { leaf: 1 }
+programs:
+  - { on: a, run: put, to: b, name: x, bytes: 96KiB, size: 4KiB, depth: 8, method: verify-persist, rewrites: 20 }
+  - { on: c, run: put, to: b, name: y, bytes: 256KiB, size: 8KiB, depth: 16, method: verify-persist, rewrites: 20 }
+faults:
+  - { rnic: b, flip: 5%, where: buffer }
+  - { rnic: b, flip: 5%, where: checked, until: 300us }
+  - { link: a, corrupt: 5%, past: icrc, only: "VENDOR WRITE VERIFY" }
+  - { link: b, loss: 2%, from: 200us }
+  - { link: b, duplicate: 2%, from: 200us }
+  - { link: c, corrupt: 2%, from: 200us }
+  - { link: b, delay: 3us, jitter: 1us, share: 10%, from: 205us }
+  - { link: c, reorder: 3%, by: 2, hold: 20us, from: 200us }
+  - { at: 230us, cut: leaf2->b-rnic }
+  - { at: 236us, heal: leaf2->b-rnic }
+`,
+  observe: "frames",
 };
 
 const DDIO = ["off", "on"] as const;
@@ -130,6 +171,38 @@ describe("Determinism: the same scenario and seed give the same digest", () => {
       // A machine's nodes lose power one by one inside its process.
       assert.deepEqual(b, packing === "node" ? ["b died", "b started"] : []);
     });
+  }
+
+  it("V-08: under congestion and faults of cables and cards, with reports and captures the same", async () => {
+    const one = await bench.run({ ...FAULTY, packing: "all" });
+    const rows = ({ prepared: { plan }, outcome: { finals } }: Ran) => [
+      ...faultRows("", { plan, finals }),
+      ...deviceFaultRows("", { plan, finals }),
+    ];
+    for (const { terms, hit } of rows(one)) assert.ok(hit === null || hit > 0, terms);
+    const capture = await captureOf(one);
+    for (const packing of ["node", "machine"] as const) {
+      const ran = await bench.run({
+        ...FAULTY,
+        packing,
+        ...(packing === "node" && { delayMsMax: 2 }),
+      });
+      assert.equal(ran.outcome.digest, one.outcome.digest, packing);
+      assert.deepEqual(rows(ran), rows(one), packing);
+      assert.deepEqual(ran.puts, one.puts, packing);
+      assert.deepEqual(await captureOf(ran), capture, packing);
+    }
+    assert.deepEqual(one.puts.map(({ status }) => status), ["done", "done"]);
+    assert.ok(one.puts.some(({ verified }) => (verified?.rewrites ?? 0) > 0), "damage was seen");
+    const counters = Object.values(one.outcome.finals[0]!.statistics);
+    for (const counter of ["ecnMarked", "rateCuts", "pausesOut", "retransmissions"]) {
+      assert.ok(counters.some((of) => (of[counter] ?? 0) > 0), counter);
+    }
+  });
+
+  async function captureOf({ prepared: { plan, label }, outcome: { directory } }: Ran) {
+    const [path] = await writeCaptures([{ label, plan, directory }], { pcap: `${directory}/pcap` });
+    return Deno.readFileSync(path!);
   }
 
   it("and another seed, another digest", async () => {

@@ -1,10 +1,11 @@
 /**
  * Eight hosts write to one (`rocev2.md` §3.9), with congestion control off and on, in all four ways:
  * what each mechanism is for shows in what happens to the flows, to one that goes elsewhere, and to
- * the switch's buffer. Then: lossless is lossless, whatever the cables are like.
+ * the switch's buffer. Then: lossless is lossless, whatever the cables are like. That a congested rack has
+ * one digest in every packing: `tests/rig/determinism_test.ts`.
  */
 import assert from "node:assert/strict";
-import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { beforeAll, describe, it } from "@std/testing/bdd";
 import { interfaceBlock, packetBlock, sectionBlock } from "../../fabric/capture/pcapng.ts";
 import { PORTS } from "../../fabric/node.ts";
 import { withCongestion } from "../../fabric/rack/build/congestion.ts";
@@ -12,7 +13,6 @@ import type { NodePlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { encodePfc } from "../../fabric/wire/roce/pfc.ts";
 import { type RackOptions, SimulatedRack } from "../support/simulated_rack.ts";
-import { RackBench } from "../support/process_rack.ts";
 import { complaints, tsharkFields, tsharkMissing } from "../support/tshark.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
@@ -331,21 +331,5 @@ describe("pause frames", () => {
     } finally {
       await Deno.remove(path);
     }
-  });
-});
-
-describe("congestion control as processes", () => {
-  let bench: RackBench;
-  beforeAll(async () => void (bench = await RackBench.open()));
-  afterAll(() => bench.close());
-
-  it("gives the digest of the same rack in one process", async () => {
-    const text = lossless("ecn: { kmin: 4KiB, kmax: 16KiB, pmax: 0.5 }, dcqcn: on")
-      .replace("time: 300us", "time: 30us");
-    const one = await bench.run({ scenario: text, packing: "all" });
-    const many = await bench.run({ scenario: text, packing: "node" });
-    assert.equal(many.outcome.digest, one.outcome.digest);
-    const counters = one.outcome.finals[0]!.statistics["tor"]!;
-    assert.ok(counters["ecnMarked"]! > 0 && counters["pausesOut"]! > 0);
   });
 });

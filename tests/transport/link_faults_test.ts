@@ -19,12 +19,7 @@ import { faultRows } from "../../console/reports/fault_report.ts";
 import { linkFaultsIn } from "../../console/rack/fault_lines.ts";
 import { CommandRig } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
-import {
-  contentOf,
-  RackBench,
-  type RunOf,
-  type RunPlace,
-} from "../support/process_rack.ts";
+import { contentOf, RackBench, type RunOf, type RunPlace } from "../support/process_rack.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 const SCENARIOS = new URL("../../scripts/scenarios/", import.meta.url);

@@ -1,7 +1,8 @@
 /**
  * Verified writes over the whole rack: what they cost against a WRITE and a READ that the program compares
  * (V-10), over a switch and without one (V-07), cut off by power failures (V-09), with lost answers (V-08),
- * with a sender's history (V-05). What each level catches is in `verify_catch_test.ts`.
+ * with a sender's history (V-05). What each level catches is in `verify_catch_test.ts`; that its digest is
+ * one in every packing, in `tests/rig/determinism_test.ts`.
  */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
@@ -18,7 +19,7 @@ import {
   type PutResult,
 } from "../../console/checks/survival.ts";
 import { countVerified } from "../../console/checks/verified.ts";
-import { contentOf, RackBench, type RunOf } from "../support/process_rack.ts";
+import { contentOf, RackBench } from "../support/process_rack.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 interface Put {
@@ -331,38 +332,4 @@ programs:
       assert.ok(own < 2 * longest, `${own} ps, and a WRITE ${longest} ps`);
     });
   }
-});
-
-describe("verified writes of processes", () => {
-  let bench: RackBench;
-  beforeAll(async () => {
-    bench = await RackBench.open();
-  });
-  afterAll(() => bench.close());
-
-  it("V-08: with faults inside machines and on cables, the digest knows nothing of packing", async () => {
-    const scenario = `name: verify
-seed: 9
-hosts:
-  a: {}
-  b: { ddio: off, scm: { size: 1MiB }, verifyHistory: { samples: 4, sample: 2 } }
-programs:
-  - { on: a, run: put, to: b, method: verify-persist, file: data, size: 4KiB, depth: 4, rewrites: 20 }
-faults:
-  - { rnic: b, flip: 5%, where: buffer }
-  - { rnic: b, flip: 5%, where: checked, until: 300us }
-  - { link: a, corrupt: 5%, past: icrc, only: "VENDOR WRITE VERIFY" }
-  - { link: b, loss: 5%, only: "RC RDMA READ RESPONSE ONLY" }
-`;
-    const of: RunOf = { scenario, inputBytes: 128 * 1024 };
-    const alone = await bench.run({ ...of, packing: "all" });
-    const apart = await bench.run({ ...of, packing: "node" });
-    assert.equal(apart.outcome.digest, alone.outcome.digest);
-    const [put] = apart.puts;
-    assert.deepEqual(put?.verified, alone.puts[0]?.verified);
-    assert.ok(put!.verified!.rewrites > 0, "the faults have struck");
-    const rows = (ran: typeof alone) =>
-      deviceFaultRows("", { plan: ran.prepared.plan, finals: ran.outcome.finals });
-    assert.deepEqual(rows(apart), rows(alone));
-  });
 });

@@ -7,6 +7,24 @@ import { prepare, type Run } from "./program_rig_testing.ts";
 import { type Program, randomProgram, type Verb, VERBS } from "./program_testing.ts";
 import { faultsBeyondLimits, faultsWithinLimits, withCongestion } from "./wire_faults_testing.ts";
 
+/** A test's share of seeds, which names its first one. */
+interface SeedGroup {
+  readonly first: number;
+  readonly seeds: readonly number[];
+}
+
+const GROUP_SEEDS = 25;
+
+function seedGroups(from: number, until: number): SeedGroup[] {
+  return Array.from({ length: (until - from) / GROUP_SEEDS }, (_, i) => {
+    const first = from + i * GROUP_SEEDS;
+    return { first, seeds: Array.from({ length: GROUP_SEEDS }, (_, k) => first + k) };
+  });
+}
+
+/** Seeds of the unit tests, and those with which the full run goes on: each seed is in one of them. */
+export const QUICK_SEEDS = seedGroups(1, 201), FULL_SEEDS = seedGroups(201, 2001);
+
 /** Runs of one program with faults within the limits, and beyond them. */
 const WITHIN = 3;
 const BEYOND = 1;
