@@ -60,7 +60,7 @@ function inOneProcess(plan: RackPlan): Simulator {
 describe("cables that do wrong", () => {
   it("give the same digest in one partition, in two and in one per node", async () => {
     let hit = 0, different = 0;
-    for (let seed = 1; seed <= 60; seed++) {
+    for (let seed = 1; seed <= 24; seed++) {
       const healthy = randomRack(seed, { count: 2 + (seed % 6) });
       const plan = { ...healthy, linkFaults: randomLinkFaults(healthy) };
       const simulator = inOneProcess(plan);
@@ -71,11 +71,11 @@ describe("cables that do wrong", () => {
         assert.equal(summary.digest, simulator.digest, `seed ${seed}, ${partitions} partitions`);
       }
     }
-    assert.ok(hit > 200 && different > 40, `${hit} frames, ${different} racks`);
+    assert.ok(hit > 80 && different > 16, `${hit} frames, ${different} racks`);
   });
 
   it("do so with power failures and returns, too", async () => {
-    for (let seed = 200; seed < 280; seed++) {
+    for (let seed = 200; seed < 226; seed++) {
       const healthy = randomRack(seed, { count: 3 + (seed % 4), faults: true });
       const plan = { ...healthy, linkFaults: randomLinkFaults(healthy) };
       const { digest } = inOneProcess(plan);
@@ -87,7 +87,7 @@ describe("cables that do wrong", () => {
   });
 
   it("know nothing of the order in which their faults were told", () => {
-    for (let seed = 300; seed < 330; seed++) {
+    for (let seed = 300; seed < 310; seed++) {
       const healthy = randomRack(seed, { count: 4, faults: true });
       const linkFaults = randomLinkFaults(healthy);
       const { digest } = inOneProcess({ ...healthy, linkFaults });

@@ -56,6 +56,7 @@ const IN_ONE_PROCESS: readonly string[] = [
 
 /** Seeds that take longer than `--quick` may. */
 const MANY_SEEDS: readonly string[] = [
+  "tests/seeds/hostile_frames_test.ts",
   "tests/seeds/properties_test.ts",
   "tests/seeds/transport_full_test.ts",
 ];

@@ -1,0 +1,16 @@
+/** Hostile frames as in `nodes/rnic/fuzz_test.ts`, in numbers that take longer than `deno task ok` may. */
+import { describe, it } from "@std/testing/bdd";
+import {
+  checkHostileFrames,
+  HOSTILE_SEEDS,
+} from "../../nodes/rnic/testing/hostile_frames_testing.ts";
+
+const FRAMES = 20_000;
+
+describe("many hostile frames", () => {
+  for (const seed of HOSTILE_SEEDS) {
+    it(`crash no RNIC, change nothing that was not granted, are counted (seed ${seed})`, () => {
+      checkHostileFrames(seed, FRAMES);
+    });
+  }
+});
