@@ -8,11 +8,11 @@ import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { type Aftermath, byTime, Continuations, type Victim } from "./post_crash_run.ts";
 import { type Cutting, cuttingOf, hold } from "./crashed_host.ts";
-import { concerns, depositsOf, differences, receivesInScm } from "./pending_messages.ts";
+import { depositsOf } from "./pending_messages.ts";
 import type { Range } from "./history.ts";
 import { instantsOf } from "./instants.ts";
 import { type Interruption, interruptions, writebacksOf } from "./interrupted.ts";
-import { Judge, type Settled, witnessOf } from "./judge.ts";
+import { Judge, openIn, type Settled, witnessOf } from "./judge.ts";
 import { isLeftBehind, othersOf, recordOf, unsoundness } from "./survivors.ts";
 import { LogJudge } from "./log_judge.ts";
 import { ProtocolJudge } from "./protocol_judge.ts";
@@ -73,8 +73,6 @@ export class Pass {
   readonly #own: readonly TimedNote[];
   /** How many of them were made by now. */
   #heard = 0;
-  /** When there was last something new to hear. */
-  #listenedAt: Time = 0;
   #aftermath: Aftermath | undefined;
   readonly #log = new LogJudge();
   /** Nobody has looked yet for what was told of replicated logs. */
@@ -197,8 +195,6 @@ export class Pass {
     const before = this.#aftermath, runs = this.#continuations?.runs ?? 0;
     this.#aftermath = this.#continuations?.at(at);
     counts.continuations += (this.#continuations?.runs ?? 0) - runs;
-    // Until then, all that was said is the same.
-    const since = Math.min(this.#listenedAt, before?.cutAt ?? at);
     const from = this.#heard;
     this.#heard = countBefore(this.#own, at, from);
     const isNew = this.#aftermath !== before;
@@ -206,12 +202,7 @@ export class Pass {
       this.#cuttings.some(({ judge }) => judge === undefined);
     if (!isNews) return false;
     const notes = this.#notesAt(at);
-    for (const cutting of this.#cuttings) {
-      const judge = this.#judgeOf(cutting, notes);
-      cutting.changed.push(...judge.differences(cutting.judge, since));
-      cutting.judge = judge;
-    }
-    this.#listenedAt = at;
+    for (const cutting of this.#cuttings) cutting.judge = this.#judgeOf(cutting, notes);
     this.#isUnread = true;
     return isNew;
   }
@@ -251,6 +242,7 @@ export class Pass {
   #askLog(at: Time): Suspicion | undefined {
     const log = this.#log, cuttings = this.#cuttings;
     const isChanged = cuttings.some(({ victim, changed }) => log.hasRead(victim.host, changed));
+    for (const cutting of cuttings) cutting.changed = [];
     if (!isChanged && !this.#isUnread) return undefined;
     this.#isUnread = false;
     const notes = this.#notesAt(at);
@@ -285,21 +277,24 @@ export class Pass {
     const { state, victim } = cutting;
     const judge = how === undefined ? cutting.judge : this.#judgeAmid(cutting, at);
     const whole = judge?.whole;
-    if (how === undefined && whole !== undefined) this.#receive(cutting);
-    const ranges = how?.interruption.ranges ?? cutting.changed;
-    if (how === undefined) cutting.changed = [];
+    if (how === undefined && whole !== undefined) {
+      cutting.deposits = depositsOf(this.#of.rack.plan, state);
+    }
     if (judge === undefined || whole === undefined) return undefined;
+    const groups = how === undefined ? judge.groups : judge.groupsAt(how.interruption.ranges);
     const open = how === undefined
       ? state.cells.in(whole.from, whole.to)
-      : judge.cellsOf(state, ranges);
+      : groups.flatMap(({ parts }) => openIn(state, parts));
     for (const { alternatives } of open) this.#of.counts.crashPoints += alternatives.length - 1;
     const { deposits } = cutting;
     let isBounded = deposits.isBounded, witness: ReturnType<typeof witnessOf>;
     for (const { settled } of deposits.ways) {
-      const [wrong] = judge.judge(state, ranges, settled);
-      witness ??= wrong && witnessOf(judge, state, { ranges, settled, suspected: wrong.scm });
-      // What takes more than two choices at once is not gone into, which is to be said.
-      if (judge.takeBounded() || (wrong !== undefined && witness === undefined)) isBounded = true;
+      for (const group of groups) {
+        const [wrong] = judge.judge(state, group, settled);
+        witness ??= wrong && witnessOf(judge, state, { group, settled, suspected: wrong.scm });
+        // What takes more than two choices at once is not gone into, which is to be said.
+        if (judge.takeBounded() || (wrong !== undefined && witness === undefined)) isBounded = true;
+      }
     }
     if (isBounded) this.#of.counts.bounded++;
     if (witness === undefined) return undefined;
@@ -311,15 +306,6 @@ export class Pass {
       found: finding.text,
       ...(finding.scm && { scm: finding.scm }),
     };
-  }
-
-  /** Looks what receive buffers in persistent memory are about by now. */
-  #receive(cutting: Cutting): void {
-    const { changed, victim, state, deposits: before } = cutting;
-    const { plan } = this.#of.rack;
-    if (!receivesInScm(plan, victim.host) || !concerns(before, changed)) return;
-    cutting.deposits = depositsOf(plan, state);
-    cutting.changed.push(...differences(before, cutting.deposits));
   }
 
   #suspected(

@@ -3,9 +3,8 @@
  * who wrote there, and which writes have to be there with others (`after` of a note).
  */
 import type { TimedNote, WritesNote } from "../../fabric/audit.ts";
-import type { Time } from "../../fabric/base/time.ts";
 import { nameOf } from "../checks/noted_writes.ts";
-import { isSame, wordsAround } from "./choices.ts";
+import { wordsAround } from "./choices.ts";
 import type { Range } from "./history.ts";
 
 /** A write that somebody spoke of. */
@@ -22,7 +21,7 @@ export interface Spoken extends Range {
 }
 
 /** What a few bytes are about. */
-export interface About {
+export interface WriteGroup {
   /** Stretches of SCM that are to be looked at, by offset: each write that touches one touches no other. */
   readonly parts: readonly Range[];
   /** The notes about them, writes cut to them. */
@@ -37,6 +36,7 @@ export class SpokenWrites {
   readonly #all: Spoken[] = [];
   readonly #byBucket = new Map<number, Spoken[]>();
   readonly #notes: readonly TimedNote[];
+  #groups: readonly WriteGroup[] | undefined;
 
   /**
    * @param notes all that is said of a run, by time.
@@ -86,23 +86,26 @@ export class SpokenWrites {
     return this.#touching(ranges).some(({ behind, ahead }) => behind.length + ahead.length > 0);
   }
 
-  /** Bytes of which something else is said than in `before`, which says the same until `since`. */
-  differences(before: SpokenWrites, since: Time): Range[] {
-    const older = before.#since(since), newer = this.#since(since);
-    const differs = (one: Spoken, other: Spoken | undefined, whose: SpokenWrites) =>
-      other === undefined || this.#saidOf(one) !== whose.#saidOf(other) ||
-      !isSame(one.write.bytes, other.write.bytes);
-    const ranges: Range[] = [];
-    for (const [name, one] of newer) {
-      const other = older.get(name);
-      if (differs(one, other, before)) ranges.push(one, ...other === undefined ? [] : [other]);
+  /** All writes, those together that are judged together. */
+  get groups(): readonly WriteGroup[] {
+    if (this.#groups !== undefined) return this.#groups;
+    const groups: WriteGroup[] = [];
+    const grouped = new Set<Spoken>();
+    for (const write of this.#all.toSorted((x, y) => x.from - y.from)) {
+      const group = grouped.has(write) ? undefined : this.about([write]);
+      if (group === undefined) continue;
+      groups.push(group);
+      for (const part of group.parts) {
+        const inside = this.#touching([part])
+          .filter(({ from, to }) => part.from <= from && to <= part.to);
+        for (const each of inside) grouped.add(each);
+      }
     }
-    for (const [name, one] of older) if (!newer.has(name)) ranges.push(one);
-    return ranges;
+    return this.#groups = groups;
   }
 
   /** What these bytes are about; undefined: nothing that was said. */
-  about(ranges: readonly Range[]): About | undefined {
+  about(ranges: readonly Range[]): WriteGroup | undefined {
     const touched = this.#touching(ranges);
     if (touched.length === 0) return undefined;
     const joined = joinedTo(touched);
@@ -156,23 +159,6 @@ export class SpokenWrites {
       if (bridges.length === 0) return parts;
       parts = merged([...parts, ...bridges]);
     }
-  }
-
-  /** Writes of which something was said since an instant. */
-  #since(since: Time): Map<string, Spoken> {
-    const isNew = (place: number) => this.#notes[place]!.time >= since;
-    return new Map(
-      this.#all.filter(({ place, told }) => isNew(told.at(-1) ?? place) || isNew(place))
-        .map((spoken) => [spoken.name, spoken]),
-    );
-  }
-
-  #saidOf({ place, told, from }: Spoken): string {
-    const said = [place, ...told].map((each) => {
-      const { time, note } = this.#notes[each]!;
-      return `${note.kind} ${time} ${note.kind === "persistent" && note.promised}`;
-    });
-    return [from, ...said].join();
   }
 }
 

@@ -1,16 +1,14 @@
 /**
- * Asks the checker of promises (P-41) about what a power failure leaves, again and again as little of it
- * changes. A promise is about each eight bytes by themselves, so only those are asked about of which other
- * things may be found than before, or of which something else was said; and each choice is asked about
- * alone, however many there are.
+ * Asks the checker of promises (P-41) about what a power failure leaves of all declared writes, at every
+ * instant again: most of the time goes into runs of the rack, not into this. A promise is about each eight
+ * bytes by themselves, so each choice is asked about alone, however many there are.
  */
 import type { TimedNote } from "../../fabric/audit.ts";
-import type { Time } from "../../fabric/base/time.ts";
 import { persistence } from "../checks/persistence.ts";
 import type { ImageView, RunRecord } from "../checks/run_record.ts";
 import { type Cell, type Cells, readCrashed, WORD_BYTES } from "./choices.ts";
 import type { Bytes, Range } from "./history.ts";
-import { SpokenWrites } from "./declared_writes.ts";
+import { SpokenWrites, type WriteGroup } from "./declared_writes.ts";
 import type { Finding } from "../checks/finding.ts";
 
 /** What a power failure leaves of one host's SCM: what is durable, and what is open. */
@@ -68,26 +66,23 @@ export class Judge {
     return this.#spoken.hasLinks(ranges);
   }
 
-  /** Bytes of which something else is said than in `before`, which says the same until `since`. */
-  differences(before: Judge | undefined, since: Time): Range[] {
-    if (before !== undefined) return this.#spoken.differences(before.#spoken, since);
-    const { whole } = this;
-    return whole === undefined ? [] : [whole];
+  /** All declared writes, those together that are judged together. */
+  get groups(): readonly WriteGroup[] {
+    return this.#spoken.groups;
   }
 
-  /** What is open of all that these bytes are about. */
-  cellsOf(state: CrashState, ranges: readonly Range[]): Cell[] {
-    return openIn(state, this.#spoken.about(ranges)?.parts ?? [], NOTHING);
+  /** The writes that some bytes are about, as one group; none where no write was declared there. */
+  groupsAt(ranges: readonly Range[]): readonly WriteGroup[] {
+    const group = this.#spoken.about(ranges);
+    return group === undefined ? [] : [group];
   }
 
   /**
-   * What is wrong with what is found in some ranges, for any of its choices.
+   * What is wrong with what is found of some writes, for any of its choices.
    * @param settled choices that are made.
    */
-  judge(state: CrashState, ranges: readonly Range[], settled: Settled = NOTHING): Finding[] {
-    const about = this.#spoken.about(ranges);
-    if (about === undefined) return [];
-    const { parts, notes, deciding } = about;
+  judge(state: CrashState, group: WriteGroup, settled: Settled = NOTHING): Finding[] {
+    const { parts, notes, deciding } = group;
     // Whether one write is found decides what is asked of those that it comes after.
     const open = openIn(state, deciding, settled);
     const joint = jointly(open, this.#most);
@@ -109,7 +104,11 @@ export class Judge {
 const NOTHING: Settled = new Map();
 
 /** The cells of these ranges that are not settled. */
-function openIn(state: CrashState, ranges: readonly Range[], settled: Settled): Cell[] {
+export function openIn(
+  state: CrashState,
+  ranges: readonly Range[],
+  settled: Settled = NOTHING,
+): Cell[] {
   const cells = new Set(ranges.flatMap(({ from, to }) => state.cells.in(from, to)));
   return [...cells].filter((cell) => !settled.has(cell));
 }
@@ -173,20 +172,20 @@ export function witnessOf(
   judge: Judge,
   state: CrashState,
   of: {
-    readonly ranges: readonly Range[];
+    readonly group: WriteGroup;
     /** Choices that are made. */
     readonly settled: Settled;
     readonly suspected: Range | undefined;
   },
 ): { readonly settled: Settled; readonly finding: Finding } | undefined {
-  const { ranges, suspected } = of;
-  const cells = judge.cellsOf(state, ranges);
+  const { group, suspected } = of;
+  const cells = openIn(state, group.parts, of.settled);
   const isSuspect = (cell: Cell) =>
     suspected !== undefined && cell.from < suspected.to && cell.from + cell.length > suspected.from;
   cells.sort((x, y) => Number(isSuspect(y)) - Number(isSuspect(x)));
-  for (const few of fewChoices(cells.filter((cell) => !of.settled.has(cell)))) {
+  for (const few of fewChoices(cells)) {
     const settled = new Map([...of.settled, ...few]);
-    const [finding] = judge.judge(state, ranges, settled);
+    const [finding] = judge.judge(state, group, settled);
     if (finding !== undefined) return { settled, finding };
   }
   return undefined;
