@@ -117,18 +117,17 @@ function passNext(device: Device, qp: QueuePair): boolean {
  */
 function sendSingle(device: Device, qp: QueuePair, service: SingleService): void {
   const { operation, psn, msn, original, readyAt, result } = service;
-  const isAtomic = operation === "compare-swap" || operation === "fetch-add";
   queueControl(device, {
     qp,
     life: qp.life,
-    opcode: isAtomic ? "RC ATOMIC ACKNOWLEDGE" : "RC RDMA READ RESPONSE ONLY",
+    opcode: operation.answer,
     ack: {
       kind: "ack",
       psn,
       syndrome: ACK_SYNDROME,
       msn,
       readyAt,
-      ...(isAtomic && { original }),
+      ...(operation.answer === "RC ATOMIC ACKNOWLEDGE" && { original }),
       ...(result !== undefined && { payload: encodeVerifyResult(result) }),
     },
   });

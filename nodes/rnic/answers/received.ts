@@ -1,14 +1,10 @@
 /** The end of a message at the responder: its PSN is taken, its receive WQE completes. */
 import type { OpenMessage, PacketIn, RecvWqe } from "../state/responder_state.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { PSN_MASK, psnAdd } from "../state/psn.ts";
+import { isLast, PSN_MASK, psnAdd } from "../state/psn.ts";
 import type { Device } from "../state/device.ts";
 import type { CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
-
-function isLast({ row }: PacketIn): boolean {
-  return row.position === "last" || row.position === "only";
-}
 
 /** The packet's data is placed: its PSN is taken. @returns whether the message is complete with it. */
 export function takePlaced(
@@ -18,7 +14,7 @@ export function takePlaced(
 ): boolean {
   opened.received += input.packet.payload.length;
   responder.expectedPsn = psnAdd(responder.expectedPsn, 1);
-  const ends = isLast(input);
+  const ends = isLast(input.row);
   responder.open = ends ? undefined : opened;
   if (ends) responder.msn = (responder.msn + 1) & PSN_MASK;
   return ends;

@@ -5,36 +5,36 @@
  * flow 1 (P-24), the host's CPU in flow 2, which is told by a RECV and posts `persistence-ack` (P-26).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
-import { type Feth, FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
+import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
 import { findRegion, remoteRegion } from "../dma/memory_region.ts";
 import { duplicateOfService, flushMessage } from "./pm_module.ts";
 import { PSN_MASK, psnAdd } from "../state/psn.ts";
-import { permits, type QueuePair } from "../state/queue_pair.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle } from "../answers/read_service.ts";
-import type { PacketIn, SingleService, Verdict } from "../state/responder_state.ts";
+import type { RequestIn, SingleService, Verdict } from "../state/responder_state.ts";
 import type { Region } from "../state/memory.ts";
+import { countEffect, needOf } from "../state/operation.ts";
 
 const { globalVisibility, persistence } = FLUSH_PLACEMENT;
 
-/** ACCESS bits that a placement needs, of the queue pair and of the region alike (§4.5). */
-export function needOf(placement: number): number {
+/**
+ * ACCESS bits that a FLUSH needs, of the queue pair and of the region alike (§4.5); undefined where its
+ * header asks for nothing, or for what is not defined.
+ */
+export function needOfFlush({ feth }: RocePacket): number | undefined {
+  const { select, placement } = feth!;
+  if (select > FLUSH_SELECT.region) return undefined;
+  if (placement === 0 || (placement & ~(globalVisibility | persistence)) !== 0) return undefined;
   return ((placement & globalVisibility) !== 0 ? ACCESS.flushGlobal : 0) |
     ((placement & persistence) !== 0 ? ACCESS.flushPersistent : 0);
 }
 
-/** Whether the header asks for something, and the queue pair lets the peer have it (else 0x61). */
-export function isFlushable(qp: QueuePair, { select, placement }: Feth): boolean {
-  if (select > FLUSH_SELECT.region) return false;
-  if (placement === 0 || (placement & ~(globalVisibility | persistence)) !== 0) return false;
-  if ((placement & globalVisibility) !== 0 && !permits(qp, "flushGlobal")) return false;
-  return (placement & persistence) === 0 || permits(qp, "flushPersistent");
-}
-
 /** A FLUSH that the queue pair permits: begun at once, answered in its turn. */
-export function executeFlush(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {
-  const { packet } = input;
+export function executeFlush(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
+  const { packet, operation } = input;
   const { responder } = qp;
   const range = rangeOf(device, qp, input);
   if (typeof range !== "object") return range;
@@ -43,7 +43,7 @@ export function executeFlush(device: Device, qp: QueuePair, input: PacketIn): Ve
   responder.msn = (responder.msn + 1) & PSN_MASK;
   const service: SingleService = {
     kind: "single",
-    operation: "flush",
+    operation,
     psn,
     msn: responder.msn,
     repeat: false,
@@ -52,7 +52,7 @@ export function executeFlush(device: Device, qp: QueuePair, input: PacketIn): Ve
     original: 0n,
     readyAt: device.stageAt,
   };
-  device.counters.flushesExecuted++;
+  countEffect(device, operation);
   answerSingle(device, qp, service);
   const { placement } = packet.feth!;
   flushMessage(device, qp, {
@@ -71,10 +71,11 @@ interface FlushRange {
 }
 
 /** What is to be flushed, its key and rights checked (§3.4, step 6); SEL = MR ignores the range. */
-function rangeOf(device: Device, qp: QueuePair, { packet }: PacketIn): FlushRange | Verdict {
-  const { select, placement } = packet.feth!;
+function rangeOf(device: Device, qp: QueuePair, input: RequestIn): FlushRange | Verdict {
+  const { packet } = input;
+  const { select } = packet.feth!;
   const { rkey } = packet.reth!;
-  const need = needOf(placement);
+  const need = needOf(input)!;
   let { va, length } = packet.reth!;
   if (select === FLUSH_SELECT.region) {
     const whole = findRegion(device.regions, rkey);
@@ -91,9 +92,9 @@ function rangeOf(device: Device, qp: QueuePair, { packet }: PacketIn): FlushRang
  * A duplicate: the answer is given again, as what it said stays true (§3.5); what is still under way
  * will be answered. @returns false where nothing is known of it: it is dropped.
  */
-export function repeatFlush(device: Device, qp: QueuePair, psn: number): boolean {
-  const service = duplicateOfService(device, qp, psn);
-  if (service?.operation !== "flush") return false;
+export function repeatFlush(device: Device, qp: QueuePair, input: RequestIn): boolean {
+  const service = duplicateOfService(device, qp, input.packet.bth.psn);
+  if (service?.operation !== input.operation) return false;
   if (service.state !== "done") return true;
   answerAgain(device, qp, service);
   return true;

@@ -4,6 +4,7 @@ import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import { ACCESS, type PersistencePlan } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import {
   changed,
   counter,
@@ -21,7 +22,7 @@ import {
   recvs,
   statuses,
 } from "../testing/pair_testing.ts";
-import { needOf } from "./flush_operation.ts";
+import { needOfFlush } from "./flush_operation.ts";
 import { FLOW_1, FLOW_2, flushByCpu } from "../testing/pm_testing.ts";
 
 const { globalVisibility: GLOBAL, persistence: PERSISTENT } = FLUSH_PLACEMENT;
@@ -44,16 +45,29 @@ function flush(p: Pair, work: FlushWork = {}): number {
   return post(p, "flush", { at, fence, flush: { select, placement, length } });
 }
 
-describe("needOf", () => {
-  const cases: [number, number][] = [
-    [0, 0],
+function needOfPlacement(placement: number, select: number = RANGE): number | undefined {
+  const feth = { reserved: 0, select, placement };
+  return needOfFlush({ feth } as RocePacket);
+}
+
+describe("needOfFlush", () => {
+  const cases: [number, number | undefined][] = [
+    [0, undefined],
     [GLOBAL, ACCESS.flushGlobal],
     [PERSISTENT, ACCESS.flushPersistent],
     [GLOBAL | PERSISTENT, ACCESS.flushGlobal | ACCESS.flushPersistent],
   ];
   for (const [placement, need] of cases) {
-    it(`placement ${placement} needs access ${need}`, () => assert.equal(needOf(placement), need));
+    it(`placement ${placement} needs access ${need}`, () => {
+      assert.equal(needOfPlacement(placement), need);
+    });
   }
+
+  it("a placement or selection that is not defined asks for nothing that there is", () => {
+    assert.equal(needOfPlacement(4 | GLOBAL), undefined);
+    assert.equal(needOfPlacement(GLOBAL, REGION + 1), undefined);
+    assert.equal(needOfPlacement(GLOBAL, REGION), ACCESS.flushGlobal);
+  });
 });
 
 describe("FLUSH, flow 1", () => {

@@ -162,7 +162,7 @@ export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): 
  */
 function refuseFlushes(device: Device, { qp, records }: LsbRead): void {
   for (const { service } of records) {
-    if (service?.operation === "write-verify") device.up.verifiedUnproven(device, qp, service);
+    if (service?.operation.name === "write-verify") device.up.verifiedUnproven(device, qp, service);
     else if (service !== undefined) service.state = "failed";
   }
   passAnswers(device, qp);
@@ -178,7 +178,7 @@ function markPersisted(
   const { service } = record;
   record.state = "persisted";
   if (service === undefined) return sendPersistenceAck(device, qp, persisted);
-  if (service.operation === "write-verify") {
+  if (service.operation.name === "write-verify") {
     return device.up.verifiedPersisted(device, qp, { service, at });
   }
   if (device.out.tracing) noteFlushed(device, qp, record);
@@ -241,7 +241,7 @@ export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number)
   if (record === undefined || record.state !== "told") return false;
   record.state = "flushed";
   // A FLUSH is about its range alone, which the CPU has flushed, and is answered in its turn anyway.
-  const isFlush = record.service?.operation === "flush";
+  const isFlush = record.service?.operation.name === "flush";
   if (isFlush) markPersisted(device, qp, { record, at: device.stageAt });
   passFlushed(device, qp);
   return true;

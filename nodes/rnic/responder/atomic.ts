@@ -7,7 +7,6 @@
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
-import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
@@ -26,6 +25,7 @@ import {
   type AtomicWord,
   type PacketIn,
   rememberResource,
+  type RequestIn,
   type SingleService,
   type Verdict,
 } from "../state/responder_state.ts";
@@ -33,15 +33,18 @@ import { physicalAddress } from "../dma/translation.ts";
 import { writesNoSnoop } from "../dma/place_payload.ts";
 import { remoteRegion } from "../dma/memory_region.ts";
 import { wordOf } from "../state/memory.ts";
+import { countEffect, needOf } from "../state/operation.ts";
 
 /** An atomic request: checked now, executed when its turn comes (§3.4, steps 6 and 7). */
-export function executeAtomic(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {
-  const { packet, row } = input;
+export function executeAtomic(
+  device: Device,
+  qp: QueuePair,
+  input: RequestIn,
+): Verdict | undefined {
+  const { packet, operation } = input;
   const { responder } = qp;
-  const isWrite = row.operation === "atomic-write";
-  const { va, rkey } = isWrite ? packet.reth! : packet.atomicEth!;
-  if (isWrite && packet.reth!.length !== ATOMIC_BYTES) return NAK_SYNDROMES["invalid-request"];
-  const need = isWrite ? ACCESS.remoteWrite : ACCESS.remoteAtomic;
+  const { va, rkey } = packet.atomicEth ?? packet.reth!;
+  const need = needOf(input)!;
   const region = remoteRegion(device, qp, { key: rkey, va, length: ATOMIC_BYTES, need });
   if (typeof region !== "object") return region;
   if (va % BigInt(ATOMIC_BYTES) !== 0n) return NAK_SYNDROMES["invalid-request"];
@@ -55,7 +58,7 @@ export function executeAtomic(device: Device, qp: QueuePair, input: PacketIn): V
   responder.msn = (responder.msn + 1) & PSN_MASK;
   const service: SingleService = {
     kind: "single",
-    operation: task.kind,
+    operation,
     psn,
     msn: responder.msn,
     repeat: false,
@@ -67,16 +70,15 @@ export function executeAtomic(device: Device, qp: QueuePair, input: PacketIn): V
   };
   rememberResource(qp, service);
   responder.atomics++;
-  if (device.out.tracing) noteAtomic(device, qp, { psn, operation: task.kind, va });
+  if (device.out.tracing) noteAtomic(device, qp, { psn, operation: operation.name, va });
   answerSingle(device, qp, service);
   return undefined;
 }
 
 function taskOf({ packet, row }: PacketIn, word: AtomicWord): AtomicTask {
-  if (row.operation === "atomic-write") {
-    return { kind: "atomic-write", ...word, data: packet.payload };
-  }
-  const { swapAdd, compare } = packet.atomicEth!;
+  const { atomicEth, payload } = packet;
+  if (atomicEth === undefined) return { kind: "atomic-write", ...word, data: payload };
+  const { swapAdd, compare } = atomicEth;
   return row.operation === "fetch-add"
     ? { kind: "fetch-add", ...word, add: swapAdd }
     : { kind: "compare-swap", ...word, compare, swap: swapAdd };
@@ -108,8 +110,7 @@ function runTurn(device: Device, turn: AtomicTurn): void {
       return release(device, task.address);
     }
     // One write of eight aligned bytes: nothing between host and wire takes it apart (P-41).
-    finish(turn, { original: 0n, readyAt: writeWord(device, turn, task.data) });
-    device.counters.atomicsExecuted++;
+    finish(device, turn, { original: 0n, readyAt: writeWord(device, turn, task.data) });
     release(device, task.address);
     return;
   }
@@ -138,8 +139,7 @@ export function takeWord(
       const readyAt = result === undefined
         ? device.stageAt
         : writeWord(device, turn, wordOf(result));
-      device.counters.atomicsExecuted++;
-      finish(turn, { original, readyAt });
+      finish(device, turn, { original, readyAt });
     }
   }
   release(device, task.address);
@@ -170,6 +170,7 @@ function writeWord(
 }
 
 function finish(
+  device: Device,
   { qp, service }: AtomicTurn,
   result: { readonly original: bigint; readonly readyAt: Time },
 ): void {
@@ -177,6 +178,7 @@ function finish(
   service.readyAt = result.readyAt;
   service.state = "done";
   qp.responder.atomics--;
+  countEffect(device, service.operation);
 }
 
 /** Whether the queue pair still is what it was when the request came: else nothing is executed. */
@@ -205,10 +207,10 @@ function release(device: Device, address: number): void {
  * A duplicate (§3.5): never executed again, answered with what the saved slot holds. @returns false
  * where the slot is recycled or the packet is not what was executed: it is dropped.
  */
-export function repeatAtomic(device: Device, qp: QueuePair, { packet, row }: PacketIn): boolean {
-  const { psn } = packet.bth;
+export function repeatAtomic(device: Device, qp: QueuePair, input: RequestIn): boolean {
+  const { psn } = input.packet.bth;
   const saved = qp.responder.resources.find((resource) => resource.psn === psn);
-  if (saved?.kind !== "single" || saved.operation !== row.operation) return false;
+  if (saved?.kind !== "single" || saved.operation !== input.operation) return false;
   // While it is being executed its first answer is still to come.
   if (saved.state !== "done") return true;
   answerAgain(device, qp, saved);

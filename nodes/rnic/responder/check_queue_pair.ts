@@ -3,6 +3,7 @@ import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DropReason } from "../state/counters.ts";
 import { rights } from "../state/life_cycle.ts";
+import { operationOf } from "./operations.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 
 /** Service, state, capability, peer, partition: in this order. @returns why it is dropped, if it is. */
@@ -23,8 +24,8 @@ export function checkQueuePair(
 }
 
 function isAgreedOn(qp: QueuePair, row: OpcodeRow): boolean {
-  if (row.operation === "write-verify") return permits(qp, "remoteWriteVerify");
-  return row.persistence && permits(qp, "remoteWritePersistence");
+  const right = operationOf(row)?.vendorRight;
+  return right !== undefined && permits(qp, right);
 }
 
 /** The only partition is the default one, of which every port is a full member. */

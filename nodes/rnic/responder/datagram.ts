@@ -12,14 +12,14 @@ import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
-import type { PacketIn, RecvWqe } from "../state/responder_state.ts";
+import type { RecvWqe, RequestIn } from "../state/responder_state.ts";
 import { placePayload, recvStretches } from "../dma/place_payload.ts";
 
 /** Area before the payload of a received datagram, for a global route header. */
 export const GRH_BYTES = 40;
 
 /** A datagram for this queue pair; it waits behind one that waits for its receive WQE. */
-export function receiveDatagram(device: Device, qp: QueuePair, input: PacketIn): void {
+export function receiveDatagram(device: Device, qp: QueuePair, input: RequestIn): void {
   const { stalled } = qp.responder;
   const { packet, row } = input;
   if (packet.deth!.qKey !== qKeyOf(qp)) return drop(device, "q-key");
@@ -33,7 +33,7 @@ export function receiveDatagram(device: Device, qp: QueuePair, input: PacketIn):
 }
 
 /** Takes the datagram whose turn it is, once it has a receive WQE. */
-export function takeDatagram(device: Device, qp: QueuePair, input: PacketIn): void {
+export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   if (!rights(qp.state).takesRequests) return;
   const recv = responder.granted;

@@ -1,38 +1,34 @@
 /** Effects of request packets that have passed their checks: DMA writes, CQEs, answers. */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
-import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
 import { flipped } from "../state/flips.ts";
 import { failFatally } from "../requester/qp_error.ts";
 import { findRegion, remoteRegion } from "../dma/memory_region.ts";
 import { persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
 import { noteWritten } from "../persistence/pm_ranges.ts";
-import { packetsOf, PSN_MASK, psnAdd } from "../state/psn.ts";
+import { isFirst, packetsOf, PSN_MASK, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { acknowledgePacket, answerRead } from "../answers/read_service.ts";
 import { serveReceives } from "../queues/receive_queue.ts";
 import { noteArrival, noteReadRequest, noteReceive } from "../trace/responder_trace.ts";
 import {
   type OpenMessage,
-  type PacketIn,
   rememberResource,
+  type RequestIn,
   type Verdict,
 } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import type { Stretch } from "../state/memory.ts";
+import { needOf } from "../state/operation.ts";
 import { placePayload, recvStretches } from "../dma/place_payload.ts";
 import { completeReceive, failReceive, takePlaced } from "../answers/received.ts";
 import { invalidateKey } from "../dma/memory_window.ts";
 
-function isFirst({ row }: PacketIn): boolean {
-  return row.position === "first" || row.position === "only";
-}
-
 /** A WRITE packet: data to memory; at the end the ACK, and persistence where it is wanted. */
-export function executeWrite(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {
+export function executeWrite(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet } = input;
   const { responder } = qp;
-  const opened = isFirst(input) ? openWrite(device, qp, input) : responder.open!;
+  const opened = isFirst(input.row) ? openWrite(device, qp, input) : responder.open!;
   if (typeof opened !== "object") return opened;
   if (!isLive(opened.stretches)) return NAK_SYNDROMES["remote-access-error"];
   // Nothing is checked in between (V-08): the faults of a verified write's buffer are one place here.
@@ -53,13 +49,13 @@ export function executeWrite(device: Device, qp: QueuePair, input: PacketIn): Ve
   return undefined;
 }
 
-function openWrite(device: Device, qp: QueuePair, input: PacketIn): OpenMessage | Verdict {
+function openWrite(device: Device, qp: QueuePair, input: RequestIn): OpenMessage | Verdict {
   const { packet, row } = input;
   const { va, rkey, length } = packet.reth!;
   // Without data key and address are not checked, but the region named still decides (P-22).
   let region = length > 0 ? undefined : findRegion(device.regions, rkey);
   if (length > 0) {
-    const found = remoteRegion(device, qp, { key: rkey, va, length, need: ACCESS.remoteWrite });
+    const found = remoteRegion(device, qp, { key: rkey, va, length, need: needOf(input)! });
     if (typeof found !== "object") return found;
     // P-21: the opcode asks what only persistent memory can give. P-22 refuses such a region when it is
     // registered; here it is known with the key, so what cannot be promised is refused as a right that
@@ -69,7 +65,7 @@ function openWrite(device: Device, qp: QueuePair, input: PacketIn): OpenMessage 
   }
   const start = length > 0 ? Number(va) : 0;
   return {
-    operation: "write",
+    operation: input.operation,
     vendor: row.vendor,
     firstPsn: packet.bth.psn,
     va: start,
@@ -87,7 +83,7 @@ function openWrite(device: Device, qp: QueuePair, input: PacketIn): OpenMessage 
 function completeImmediate(
   device: Device,
   qp: QueuePair,
-  message: { readonly input: PacketIn; readonly length: number },
+  message: { readonly input: RequestIn; readonly length: number },
 ): void {
   const { input, length } = message;
   const recv = qp.responder.granted!;
@@ -96,10 +92,10 @@ function completeImmediate(
 }
 
 /** A SEND packet: data to the receive WQE's memory; at the end its CQE and the ACK. */
-export function executeSend(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {
+export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet, row } = input;
   const { responder } = qp;
-  const opened = isFirst(input) ? openSend(device, qp, input) : responder.open!;
+  const opened = isFirst(input.row) ? openSend(device, qp, input) : responder.open!;
   if (typeof opened !== "object") return opened;
   if (opened.received + packet.payload.length > opened.length) {
     failReceive(device, qp, { recv: opened.recv!, status: "LOC_LEN_ERR" });
@@ -137,7 +133,7 @@ export function executeSend(device: Device, qp: QueuePair, input: PacketIn): Ver
   return undefined;
 }
 
-function openSend(device: Device, qp: QueuePair, input: PacketIn): OpenMessage | Verdict {
+function openSend(device: Device, qp: QueuePair, input: RequestIn): OpenMessage | Verdict {
   const recv = qp.responder.granted!;
   qp.responder.granted = undefined;
   const stretches = recvStretches(device, qp, recv);
@@ -148,7 +144,7 @@ function openSend(device: Device, qp: QueuePair, input: PacketIn): OpenMessage |
   let length = 0;
   for (const stretch of stretches) length += stretch.length;
   return {
-    operation: "send",
+    operation: input.operation,
     vendor: false,
     firstPsn: input.packet.bth.psn,
     va: 0,
@@ -162,13 +158,13 @@ function openSend(device: Device, qp: QueuePair, input: PacketIn): OpenMessage |
 }
 
 /** A READ request: takes as many PSNs as its response has packets, and is answered in its turn. */
-export function executeRead(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {
+export function executeRead(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { responder, attributes } = qp;
   const { psn } = input.packet.bth;
   const { va, rkey, length } = input.packet.reth!;
   let stretches: Stretch[] = [];
   if (length > 0) {
-    const region = remoteRegion(device, qp, { key: rkey, va, length, need: ACCESS.remoteRead });
+    const region = remoteRegion(device, qp, { key: rkey, va, length, need: needOf(input)! });
     if (typeof region !== "object") return region;
     stretches = [{ region, va: Number(va), length }];
   }

@@ -13,6 +13,7 @@ import {
 import { isGroupAddress, macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { checkQueuePair } from "./check_queue_pair.ts";
 import { receiveDatagram } from "./datagram.ts";
+import { operationOf } from "./operations.ts";
 import { type Device, drop } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
@@ -91,7 +92,7 @@ function deliver(device: Device, members: readonly QueuePair[], input: PacketIn)
   for (const qp of members) {
     const reason = checkQueuePair(qp, input);
     if (reason !== undefined) drop(device, reason);
-    else receiveDatagram(device, qp, input);
+    else receiveDatagram(device, qp, { ...input, operation: operationOf(input.row)! });
   }
 }
 

@@ -1,28 +1,25 @@
 /**
  * Responder: request packets of an RC queue pair, checked step by step in the order of `rocev2.md`
  * §3.4. A check is a small function that answers "go on" (undefined) or a verdict; only
- * {@link takeRequest} acts on verdicts.
+ * {@link takeRequest} acts on verdicts. What differs from operation to operation is in its row
+ * (`operations.ts`), and nowhere here.
  */
-import { ACK_SYNDROME, NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
-import { type OpcodeRow, payloadFits } from "../../../fabric/wire/roce/opcode.ts";
+import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
+import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
+import { payloadFits } from "../../../fabric/wire/roce/opcode.ts";
 import { type Device, drop, raiseEvent } from "../state/device.ts";
-import { executeAtomic, repeatAtomic } from "./atomic.ts";
-import { executeRead, executeSend, executeWrite } from "./execute.ts";
-import { executeFlush, isFlushable, repeatFlush } from "../persistence/flush_operation.ts";
 import { rights } from "../state/life_cycle.ts";
-import { remoteRegion } from "../dma/memory_region.ts";
 import { LIMITS } from "../state/limits.ts";
-import { duplicateOfPersistent } from "../persistence/pm_module.ts";
-import { MESSAGE_BYTES_MAX, packetsOf, psnAdd, psnDistance } from "../state/psn.ts";
-import { permits, type QueuePair } from "../state/queue_pair.ts";
-import { executeWriteVerify, repeatVerified } from "../verify/write_verify.ts";
-import { answer, answerRead } from "../answers/read_service.ts";
+import { needOf } from "../state/operation.ts";
+import { isFirst, isLast, MESSAGE_BYTES_MAX, psnDistance } from "../state/psn.ts";
+import { permitsAll, type QueuePair } from "../state/queue_pair.ts";
+import { answer } from "../answers/read_service.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
-import type { PacketIn, Resource, Responder, Verdict } from "../state/responder_state.ts";
-import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { RequestIn, Responder, Verdict } from "../state/responder_state.ts";
+import { OPERATIONS } from "./operations.ts";
 
 /** A request packet for this queue pair; it waits behind one that waits for its receive WQE. */
-export function receiveRequest(device: Device, qp: QueuePair, input: PacketIn): void {
+export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   device.counters.requestsIn++;
   if (!responder.established) {
@@ -35,7 +32,7 @@ export function receiveRequest(device: Device, qp: QueuePair, input: PacketIn): 
 }
 
 /** Takes the packet whose turn it is: PSN first, then the checks, then the effect. */
-export function takeRequest(device: Device, qp: QueuePair, input: PacketIn): void {
+export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   if (responder.failing || !rights(qp.state).takesRequests) return;
   const { psn } = input.packet.bth;
@@ -45,7 +42,7 @@ export function takeRequest(device: Device, qp: QueuePair, input: PacketIn): voi
   responder.gapNaked = false;
   withdrawNak(responder);
   if (mustWait(qp, input)) return stall(qp, input, "atomic");
-  if (needsRecv(input.row) && responder.granted === undefined) {
+  if (needsRecv(input) && responder.granted === undefined) {
     // Cheap faults are found before a receive WQE is asked for; the rest when it is here.
     const verdict = checkSequence(qp, input) ?? checkPermission(qp, input);
     if (verdict !== undefined) return refuse(device, qp, { verdict, psn });
@@ -54,7 +51,7 @@ export function takeRequest(device: Device, qp: QueuePair, input: PacketIn): voi
     return;
   }
   const verdict = checkSequence(qp, input) ?? checkPermission(qp, input) ??
-    checkLength(qp, input) ?? execute(device, qp, input);
+    checkLength(qp, input) ?? OPERATIONS[input.operation.name].execute(device, qp, input);
   if (verdict !== undefined) refuse(device, qp, { verdict, psn });
   else tellDropped(device, qp);
 }
@@ -75,46 +72,19 @@ function tellDropped(device: Device, qp: QueuePair): void {
   if (psnDistance(expectedPsn, lastDropped) >= 0) requestGap(device, qp, lastDropped);
 }
 
-/**
- * An atomic takes effect at its place among all requests (§3.7), but only after a DMA read: what
- * takes effect at once has to wait for it. READs and atomics stand in line behind it anyway.
- */
-function ordersBehindAtomics({ operation }: OpcodeRow): boolean {
-  return operation === "send" || operation === "write" || operation === "flush" ||
-    operation === "write-verify";
-}
-
-/** Whether something before it has to take effect first. */
-function mustWait({ responder }: QueuePair, { row, packet }: PacketIn): boolean {
-  if (responder.atomics > 0 && ordersBehindAtomics(row)) return true;
-  if (responder.placing === 0 || !ordersBehindAtomics(row)) return false;
+/** Whether something before it has to take effect first (§3.7). */
+function mustWait({ responder }: QueuePair, { operation: { order }, packet }: RequestIn): boolean {
+  // It stands in line behind all that is before it anyway.
+  if (order === "in-turn") return false;
+  if (responder.atomics > 0) return true;
   // Data that has to be checked first gets its place behind what waits (V-02).
-  return row.operation !== "write-verify" || packet.verifyEth?.level === 0;
+  const isChecked = order === "checked" && packet.verifyEth?.level !== 0;
+  return responder.placing > 0 && !isChecked;
 }
 
-function stall({ responder }: QueuePair, input: PacketIn, reason: "recv" | "atomic"): void {
+function stall({ responder }: QueuePair, input: RequestIn, reason: "recv" | "atomic"): void {
   responder.stalled.push(input);
   responder.stalledFor = reason;
-}
-
-/** The packet's effect, with the checks of keys and receive memory that belong to it. */
-function execute(device: Device, qp: QueuePair, input: PacketIn): Verdict | undefined {
-  switch (input.row.operation) {
-    case "send":
-      return executeSend(device, qp, input);
-    case "write":
-      return executeWrite(device, qp, input);
-    case "compare-swap":
-    case "fetch-add":
-    case "atomic-write":
-      return executeAtomic(device, qp, input);
-    case "flush":
-      return executeFlush(device, qp, input);
-    case "write-verify":
-      return executeWriteVerify(device, qp, input);
-    default:
-      return executeRead(device, qp, input);
-  }
 }
 
 /** The packet is dropped behind a missing one; what asks for that one asks for all that follows. */
@@ -148,47 +118,23 @@ function refuse(device: Device, qp: QueuePair, refusal: { verdict: Verdict; psn:
   answer(device, qp, { psn, syndrome: verdict, readyAt: device.stageAt });
 }
 
-/** Whether the packet takes a receive WQE: a SEND's first, a WRITE WITH IMM's last (§3.4). */
-export function needsRecv(row: OpcodeRow): boolean {
-  if (row.operation === "send") return row.position === "first" || row.position === "only";
-  return row.operation === "write" && row.immediate;
-}
-
 const INVALID = NAK_SYNDROMES["invalid-request"];
 
 /** MIDDLE and LAST only inside a message of their kind, nothing else inside one. */
-function checkSequence(qp: QueuePair, { row }: PacketIn): Verdict | undefined {
+function checkSequence(qp: QueuePair, { row, operation }: RequestIn): Verdict | undefined {
   const { open } = qp.responder;
-  const continues = row.position === "middle" || row.position === "last";
+  const continues = !isFirst(row);
   if (open === undefined) return continues ? INVALID : undefined;
-  const fits = continues && row.operation === open.operation && row.vendor === open.vendor;
+  const fits = continues && operation === open.operation && row.vendor === open.vendor;
   return fits ? undefined : INVALID;
 }
 
 /** What the queue pair lets the peer do, and whether a slot is left for what needs one. */
-function checkPermission(qp: QueuePair, { row, packet }: PacketIn): Verdict | undefined {
-  switch (row.operation) {
-    case "send":
-      return undefined;
-    case "write":
-      return permits(qp, "remoteWrite") ? undefined : INVALID;
-    case "read-request":
-      return permits(qp, "remoteRead") && hasSlot(qp) ? undefined : INVALID;
-    case "compare-swap":
-    case "fetch-add":
-      return permits(qp, "remoteAtomic") && hasSlot(qp) ? undefined : INVALID;
-    case "atomic-write":
-      return permits(qp, "remoteWrite") && hasSlot(qp) ? undefined : INVALID;
-    case "write-verify": {
-      // The message has its slot from its first packet on: nothing comes between.
-      const begins = row.position === "first" || row.position === "only";
-      return permits(qp, "remoteWrite") && (!begins || hasSlot(qp)) ? undefined : INVALID;
-    }
-    case "flush":
-      return isFlushable(qp, packet.feth!) ? undefined : INVALID;
-    default:
-      return INVALID;
-  }
+function checkPermission(qp: QueuePair, input: RequestIn): Verdict | undefined {
+  const need = needOf(input);
+  if (need === undefined || !permitsAll(qp, need)) return INVALID;
+  // A message has its slot from its first packet on: nothing comes between.
+  return input.operation.takesSlot && isFirst(input.row) && !hasSlot(qp) ? INVALID : undefined;
 }
 
 /** A requester that has more outstanding than it was granted is refused (§3.4, hardware's way). */
@@ -198,114 +144,47 @@ function hasSlot({ responder, attributes }: QueuePair): boolean {
   for (let number = responses.first; number < responses.end; number++) {
     const response = responses.at(number)!;
     if (response.kind === "ack" || response.repeat) continue;
-    if (response.kind === "read" || response.operation !== "flush") taken++;
+    if (response.kind === "read" || response.operation.takesSlot) taken++;
   }
   return taken < attributes.maxDestRdAtomic;
 }
 
-/** Payload by opcode and path MTU, and a WRITE's bytes against what it announced. */
-export function checkLength(qp: QueuePair, { row, packet }: PacketIn): Verdict | undefined {
+/** Payload by opcode and path MTU, and what the operation asks of the length that is announced. */
+export function checkLength(
+  qp: QueuePair,
+  { row, packet, operation }: RequestIn,
+): Verdict | undefined {
   const bytes = packet.payload.length;
   if (!payloadFits(row, { bytes, pathMtu: qp.attributes.pathMtu })) return INVALID;
-  if (packet.reth !== undefined && packet.reth.length > MESSAGE_BYTES_MAX) return INVALID;
-  if (row.operation !== "write" && row.operation !== "write-verify") return undefined;
-  const { open } = qp.responder;
-  const length = packet.reth?.length ?? open!.length;
-  const received = (open?.received ?? 0) + bytes;
-  const isEnd = row.position === "last" || row.position === "only";
-  if (isEnd ? received !== length : received >= length) return INVALID;
-  return undefined;
+  const announced = packet.reth?.length;
+  if (announced !== undefined && announced > MESSAGE_BYTES_MAX) return INVALID;
+  switch (operation.length) {
+    case "any":
+      return undefined;
+    case "word":
+      return announced === ATOMIC_BYTES ? undefined : INVALID;
+    case "announced": {
+      const { open } = qp.responder;
+      const length = announced ?? open!.length;
+      const received = (open?.received ?? 0) + bytes;
+      const fits = isLast(row) ? received === length : received < length;
+      return fits ? undefined : INVALID;
+    }
+  }
 }
 
 /** A packet from the past (§3.5): acknowledged or answered again, never executed again. */
-function takeDuplicate(device: Device, qp: QueuePair, input: PacketIn): void {
+function takeDuplicate(device: Device, qp: QueuePair, input: RequestIn): void {
   device.counters.duplicatesIn++;
-  const { operation } = input.row;
-  if (operation !== "send" && operation !== "write") {
-    if (!repeatAnswer(device, qp, input)) drop(device, "stale-duplicate");
-    return;
-  }
-  const { psn } = input.packet.bth;
-  const newest = newestToConfirm(qp, psn);
-  answer(device, qp, { psn: newest, syndrome: ACK_SYNDROME, readyAt: device.stageAt });
-  if (operation === "write") duplicateOfPersistent(device, qp, psn);
+  const { answer, repeat } = OPERATIONS[input.operation.name];
+  const isFull = qp.responder.responses.length >= LIMITS.waitingReads;
+  // An ACK takes no room: it is merged into one that waits.
+  const isAnswered = (answer === "RC ACKNOWLEDGE" || !isFull) && repeat(device, qp, input);
+  if (!isAnswered) drop(device, "stale-duplicate");
 }
 
-/**
- * Up to where the ACK of a duplicate confirms (§3.5): all that has come, but nothing from the first answer
- * on that is later than the duplicate and has left. The requester has gone back over that one, too, and
- * asks for it next; an ACK that passes it would make the requester go back once more.
- */
-function newestToConfirm({ responder }: QueuePair, duplicate: number): number {
-  const { expectedPsn, resources, persists } = responder;
-  let first = expectedPsn;
-  const take = (psn: number) => {
-    if (psnDistance(duplicate, psn) > 0 && psnDistance(psn, first) > 0) first = psn;
-  };
-  for (const { psn } of resources) take(psn);
-  // FLUSHes have no slot: the PM module's records remember them.
-  for (let number = persists.end - 1; number >= persists.first; number--) {
-    const { service, lastPsn } = persists.at(number)!;
-    if (psnDistance(duplicate, lastPsn) <= 0) break;
-    if (service !== undefined) take(service.psn);
-  }
-  return psnAdd(isOwed(responder, first) ? expectedPsn : first, -1);
-}
-
-/** Whether the first answer to the request with this PSN is still to leave. */
-function isOwed({ responses }: Responder, psn: number): boolean {
-  for (let number = responses.first; number < responses.end; number++) {
-    const response = responses.at(number)!;
-    if (response.kind !== "ack" && !response.repeat && response.psn === psn) return true;
-  }
-  return false;
-}
-
-/** Answers again what has an answer of its own. @returns false where it is to be dropped. */
-function repeatAnswer(device: Device, qp: QueuePair, input: PacketIn): boolean {
-  if (qp.responder.responses.length >= LIMITS.waitingReads) return false;
-  switch (input.row.operation) {
-    case "read-request":
-      return repeatRead(device, qp, input);
-    case "flush":
-      return repeatFlush(device, qp, input.packet.bth.psn);
-    case "write-verify":
-      return repeatVerified(device, qp, input);
-    default:
-      return repeatAtomic(device, qp, input);
-  }
-}
-
-/** A READ again, whole or from the middle on: served from the memory of now, within its range. */
-function repeatRead(device: Device, qp: QueuePair, { packet }: PacketIn): boolean {
-  const { psn } = packet.bth;
-  const { va, rkey, length } = packet.reth!;
-  const record = qp.responder.resources.find((resource) => isPartOf(resource, psn));
-  const mtu = qp.attributes.pathMtu;
-  if (record?.kind !== "read-record" || rkey !== record.key) return false;
-  const skipped = psnDistance(record.psn, psn) * mtu;
-  if (va !== record.va + BigInt(skipped) || length !== record.length - skipped) return false;
-  const need = ACCESS.remoteRead;
-  const region = length === 0
-    ? undefined
-    : remoteRegion(device, qp, { key: rkey, va, length, need });
-  if (typeof region === "number" || region === "drop") return false;
-  answerRead(device, qp, {
-    kind: "read",
-    psn,
-    stretches: region === undefined ? [] : [{ region, va: Number(va), length }],
-    length,
-    packets: packetsOf(length, mtu),
-    msn: qp.responder.msn,
-    repeat: true,
-    next: 0,
-    done: false,
-  });
-  return true;
-}
-
-function isPartOf(resource: Resource, psn: number): boolean {
-  if (resource.kind !== "read-record") return false;
-  const index = psnDistance(resource.psn, psn);
-  return index >= 0 && index < resource.packets;
+/** Whether the packet takes a receive WQE. */
+export function needsRecv({ row, operation }: RequestIn): boolean {
+  const { takesRecv } = operation;
+  return takesRecv === "first" ? isFirst(row) : takesRecv === "immediate" && row.immediate;
 }

@@ -5,18 +5,20 @@
  */
 import { type Device, drop, raiseEvent } from "../state/device.ts";
 import type { DropReason } from "../state/counters.ts";
-import { executeSend, executeWrite } from "./execute.ts";
+import { OPERATIONS } from "./operations.ts";
 import { enterError } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
-import { permits, type QueuePair } from "../state/queue_pair.ts";
+import { isFirst } from "../state/psn.ts";
+import { permitsAll, type QueuePair } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { checkLength, needsRecv } from "./responder.ts";
-import type { PacketIn } from "../state/responder_state.ts";
+import type { RequestIn } from "../state/responder_state.ts";
+import { needOf } from "../state/operation.ts";
 import { recvStretches } from "../dma/place_payload.ts";
 
 /** A request packet for this queue pair; it waits behind one that waits for its receive WQE. */
-export function receiveUnreliable(device: Device, qp: QueuePair, input: PacketIn): void {
+export function receiveUnreliable(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   device.counters.requestsIn++;
   if (!responder.established) {
@@ -29,24 +31,20 @@ export function receiveUnreliable(device: Device, qp: QueuePair, input: PacketIn
 }
 
 /** Takes the packet whose turn it is, or drops it and its message. */
-export function takeUnreliable(device: Device, qp: QueuePair, input: PacketIn): void {
+export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   if (!rights(qp.state).takesRequests) return;
   const reason = checkSequence(qp, input) ?? checkPermission(qp, input);
   if (reason !== undefined) return dropMessage(device, qp, reason);
-  if (needsRecv(input.row) && responder.granted === undefined) {
+  if (needsRecv(input) && responder.granted === undefined) {
     responder.stalled.push(input);
     return wantRecv(device, qp, { kind: "packet" });
   }
   const fault = checkLength(qp, input) !== undefined || !hasRoom(device, qp, input);
   if (fault) return dropMessage(device, qp, "bad-length");
-  const { operation } = input.row;
-  const verdict = operation === "send"
-    ? executeSend(device, qp, input)
-    : executeWrite(device, qp, input);
-  if (verdict === undefined) return;
+  if (OPERATIONS[input.operation.name].execute(device, qp, input) === undefined) return;
   // Receive memory that is not the queue pair's is its own fault (class A); all else is the peer's.
-  if (operation === "send") enterError(device, qp);
+  if (fillsReceive(input)) enterError(device, qp);
   else dropMessage(device, qp, "remote-access");
 }
 
@@ -67,25 +65,34 @@ function abandon({ responder }: QueuePair): void {
 }
 
 /** FIRST and ONLY start anew from any PSN, MIDDLE and LAST only go on where they fit exactly. */
-function checkSequence(qp: QueuePair, { row, packet }: PacketIn): DropReason | undefined {
+function checkSequence(
+  qp: QueuePair,
+  { row, packet, operation }: RequestIn,
+): DropReason | undefined {
   const { responder } = qp;
   const { psn } = packet.bth;
-  if (row.position === "first" || row.position === "only") {
+  if (isFirst(row)) {
     abandon(qp);
     responder.expectedPsn = psn;
     return undefined;
   }
-  const fits = psn === responder.expectedPsn && responder.open?.operation === row.operation;
+  const fits = psn === responder.expectedPsn && responder.open?.operation === operation;
   return fits ? undefined : "broken-message";
 }
 
-function checkPermission(qp: QueuePair, { row }: PacketIn): DropReason | undefined {
-  return row.operation === "write" && !permits(qp, "remoteWrite") ? "remote-access" : undefined;
+function checkPermission(qp: QueuePair, input: RequestIn): DropReason | undefined {
+  return permitsAll(qp, needOf(input)!) ? undefined : "remote-access";
+}
+
+/** Whether the data goes to the receive WQE's memory. */
+function fillsReceive({ operation }: RequestIn): boolean {
+  return operation.takesRecv === "first";
 }
 
 /** Whether the receive WQE's memory takes a SEND's packet (§3.8: too long is dropped). */
-function hasRoom(device: Device, qp: QueuePair, { row, packet }: PacketIn): boolean {
-  if (row.operation !== "send") return true;
+function hasRoom(device: Device, qp: QueuePair, input: RequestIn): boolean {
+  if (!fillsReceive(input)) return true;
+  const { packet } = input;
   const { open, granted } = qp.responder;
   if (open !== undefined) return open.received + packet.payload.length <= open.length;
   const stretches = recvStretches(device, qp, granted!);

@@ -1,4 +1,5 @@
-/** Arithmetic of 24-bit sequence numbers: PSN, MSN (`rocev2.md` §3.1). */
+/** Arithmetic of 24-bit sequence numbers: PSN, MSN (`rocev2.md` §3.1), and of packets in messages. */
+import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 
 export const PSN_MASK = 0xff_ffff;
 /** Bytes of the largest message (§3.1). */
@@ -13,6 +14,16 @@ export function psnAdd(psn: number, count: number): number {
 /** Signed distance from `from` to `to`, in [−2^23, 2^23): positive where `to` is later. */
 export function psnDistance(from: number, to: number): number {
   return ((to - from) << 8) >> 8;
+}
+
+/** Whether the packet begins its message. */
+export function isFirst({ position }: Pick<OpcodeRow, "position">): boolean {
+  return position === "first" || position === "only";
+}
+
+/** Whether the packet ends its message. */
+export function isLast({ position }: Pick<OpcodeRow, "position">): boolean {
+  return position === "last" || position === "only";
 }
 
 /** Packets of a message of `bytes`: at least one. */

@@ -294,6 +294,11 @@ export function permits(qp: QueuePair, access: keyof typeof ACCESS): boolean {
   return (qp.attributes.accessFlags & ACCESS[access]) !== 0;
 }
 
+/** Whether the peer has all of these ACCESS bits. */
+export function permitsAll(qp: QueuePair, need: number): boolean {
+  return (qp.attributes.accessFlags & need) === need;
+}
+
 export interface SharedReceiveQueue {
   /** The queue's number as well. */
   readonly srqn: number;

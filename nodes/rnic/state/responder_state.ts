@@ -1,20 +1,26 @@
 /** What a responder knows: the message that is coming in, what it has to answer, what it remembers. */
-import type { OpcodeRow, Operation } from "../../../fabric/wire/roce/opcode.ts";
+import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { VerifyLevel, VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import { createDirtyRanges, type DirtyRanges, type Span } from "./dirty_ranges.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
+import type { OperationFacts } from "./operation.ts";
 import { createLine, type FrameLine } from "./tx_frame.ts";
 import type { Region, Stretch } from "./memory.ts";
 import type { QueuePair } from "./queue_pair.ts";
 
-/** A request packet with its row, and its frame for the GRH area of UD. */
+/** A packet with its row, and its frame for the GRH area of UD. */
 export interface PacketIn {
   readonly packet: RocePacket;
   readonly row: OpcodeRow;
   readonly frame: Uint8Array<ArrayBuffer>;
+}
+
+/** A request packet, with what its operation asks of the responder. */
+export interface RequestIn extends PacketIn {
+  readonly operation: OperationFacts;
 }
 
 /** A receive WQE on the chip. */
@@ -26,7 +32,7 @@ export interface RecvWqe {
 
 /** A message of which more packets are to come. */
 export interface OpenMessage {
-  readonly operation: "send" | "write" | "write-verify";
+  readonly operation: OperationFacts;
   /** FIRST came with the vendor's opcode: the others must too. */
   readonly vendor: boolean;
   readonly firstPsn: number;
@@ -58,16 +64,10 @@ export interface ReadService {
   done: boolean;
 }
 
-/** Requests whose answer is one packet: without payload, or what became of a verified write. */
-export type SingleOperation = Extract<
-  Operation,
-  "compare-swap" | "fetch-add" | "atomic-write" | "flush" | "write-verify"
->;
-
-/** An atomic, an ATOMIC WRITE or a FLUSH that is being answered. */
+/** A request that is answered by one packet of its own: an atomic, a FLUSH, a verified write. */
 export interface SingleService {
   readonly kind: "single";
-  readonly operation: SingleOperation;
+  readonly operation: OperationFacts;
   readonly psn: number;
   readonly msn: number;
   readonly repeat: boolean;
@@ -129,7 +129,7 @@ export interface Responder {
   lastDropped: number | undefined;
   open: OpenMessage | undefined;
   /** Packets behind one that waits for its receive WQE, that one first. */
-  readonly stalled: Fifo<PacketIn>;
+  readonly stalled: Fifo<RequestIn>;
   /** What the first stalled packet waits for: its WQE, or what has not taken effect before it. */
   stalledFor: "recv" | "atomic";
   /** The receive WQE that the first stalled packet waited for. */

@@ -13,7 +13,6 @@ export function countOutcome(
 ): void {
   const { counters } = device;
   const { verified, status } = outcome;
-  counters.verifyWritesIn++;
   if (status === VERIFY_STATUS.crcMismatch) counters.verifyCrcFailures++;
   else if (status === VERIFY_STATUS.readBackDiffers) counters.verifyReadBackFailures++;
   else if (status === VERIFY_STATUS.readFailed) counters.verifyReadErrors++;

@@ -13,7 +13,6 @@
 import { ACK_SYNDROME, NAK_SYNDROMES, rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
-import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import {
   isVerifiable,
   readsBack,
@@ -30,7 +29,7 @@ import { flipped } from "../state/flips.ts";
 import { findRegion, remoteRegion } from "../dma/memory_region.ts";
 import { duplicateOfService, persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
 import { noteWritten } from "../persistence/pm_ranges.ts";
-import { psnAdd, psnDistance } from "../state/psn.ts";
+import { isFirst, isLast, psnAdd, psnDistance } from "../state/psn.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { awaitReadBack, crcOf, createReadBack } from "./read_back.ts";
 import { placeStaged } from "./staged_data.ts";
@@ -43,9 +42,9 @@ import {
 } from "../answers/read_service.ts";
 import {
   type OpenMessage,
-  type PacketIn,
   type ReadBack,
   rememberResource,
+  type RequestIn,
   type SingleService,
   type Verdict,
   type VerifiedWrite,
@@ -56,6 +55,7 @@ import { countOutcome } from "./verify_outcome.ts";
 import { releaseStaging, reserveStaging, stagedBytesOf } from "../state/verify_state.ts";
 import { noteLookedAt, noteVerdict, noteVerifiedArrival } from "../trace/verify_trace.ts";
 import type { Region } from "../state/memory.ts";
+import { countEffect, needOf } from "../state/operation.ts";
 import { placePayload } from "../dma/place_payload.ts";
 import { takePlaced } from "../answers/received.ts";
 
@@ -68,11 +68,10 @@ type VerifiedMessage = OpenMessage & Required<Pick<OpenMessage, "verify">>;
 export function executeWriteVerify(
   device: Device,
   qp: QueuePair,
-  input: PacketIn,
+  input: RequestIn,
 ): Verdict | undefined {
   const { row, packet } = input;
-  const isFirst = row.position === "first" || row.position === "only";
-  const opened = isFirst ? openVerified(device, qp, input) : qp.responder.open;
+  const opened = isFirst(row) ? openVerified(device, qp, input) : qp.responder.open;
   if (opened === "no room") return refuseStaging(device, qp, packet);
   if (typeof opened !== "object") return opened;
   const message = opened as VerifiedMessage;
@@ -89,21 +88,22 @@ export function executeWriteVerify(
 function openVerified(
   device: Device,
   qp: QueuePair,
-  { packet, row }: PacketIn,
+  input: RequestIn,
 ): VerifiedMessage | Verdict | "no room" {
+  const { packet, row, operation } = input;
   const { va, rkey, length } = packet.reth!;
   const verifyEth = packet.verifyEth!;
   const level = levelOf(verifyEth);
   if (level === undefined || !isVerifiable(level, length)) return INVALID;
   if (verifyEth.persist && !permits(qp, "remoteWritePersistence")) return INVALID;
-  const granted = regionOf(device, qp, packet);
+  const granted = regionOf(device, qp, input);
   if (typeof granted === "number" || granted === "drop") return granted;
   // Without data key and address are not checked, but the region named still decides (P-22).
   const region = granted ?? findRegion(device.regions, rkey);
   if (!reserveStaging(device, qp, stagedBytesOf(level, length))) return "no room";
   const start = length > 0 ? Number(va) : 0;
   return {
-    operation: "write-verify",
+    operation,
     vendor: row.vendor,
     firstPsn: packet.bth.psn,
     va: start,
@@ -129,11 +129,12 @@ function levelOf({ version, algorithm, level }: VerifyEth): VerifyLevel | undefi
 function regionOf(
   device: Device,
   qp: QueuePair,
-  { reth, verifyEth }: RocePacket,
+  input: RequestIn,
 ): Region | undefined | Verdict {
+  const { reth, verifyEth } = input.packet;
   const { va, rkey, length } = reth!;
   if (length === 0) return undefined;
-  const region = remoteRegion(device, qp, { key: rkey, va, length, need: ACCESS.remoteWrite });
+  const region = remoteRegion(device, qp, { key: rkey, va, length, need: needOf(input)! });
   // V-09, P-21: what cannot be promised is refused as a right that the region has not got.
   if (typeof region === "object" && verifyEth!.persist && !region.persistent) return NO_ACCESS;
   return region;
@@ -195,7 +196,7 @@ function beginToAnswer(
   };
   const service: SingleService = {
     kind: "single",
-    operation: "write-verify",
+    operation: opened.operation,
     psn: packet.bth.psn,
     msn: qp.responder.msn,
     repeat: false,
@@ -340,6 +341,7 @@ function conclude(
     reserved: 0,
     crc,
   };
+  countEffect(device, service.operation);
   countOutcome(device, qp, { verified, status });
   if (device.out.tracing) noteVerdict(device, qp, { service, verified });
   service.readyAt = Math.max(device.stageAt, placedAt);
@@ -355,11 +357,11 @@ function conclude(
 export function repeatVerified(
   device: Device,
   qp: QueuePair,
-  { packet, row }: PacketIn,
+  { packet, row, operation }: RequestIn,
 ): boolean {
   const { psn } = packet.bth;
   const { open, resources, expectedPsn } = qp.responder;
-  if (row.position === "first" || row.position === "middle") {
+  if (!isLast(row)) {
     const isOpen = open !== undefined && psnDistance(open.firstPsn, psn) >= 0;
     // That a message is complete is told by its answer alone.
     if (isOpen) {
@@ -369,7 +371,7 @@ export function repeatVerified(
     return true;
   }
   const saved = resources.find((resource) => resource.psn === psn);
-  if (saved?.kind !== "single" || saved.operation !== row.operation) return false;
+  if (saved?.kind !== "single" || saved.operation !== operation) return false;
   if (saved.state !== "done") {
     duplicateOfService(device, qp, psn);
     return true;

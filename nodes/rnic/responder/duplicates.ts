@@ -1,0 +1,92 @@
+/** Requests from the past (`rocev2.md` §3.5): acknowledged or answered again, never executed again. */
+import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
+import type { Device } from "../state/device.ts";
+import { needOf } from "../state/operation.ts";
+import { packetsOf, psnAdd, psnDistance } from "../state/psn.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { RequestIn, Resource, Responder } from "../state/responder_state.ts";
+import { remoteRegion } from "../dma/memory_region.ts";
+import { duplicateOfPersistent } from "../persistence/pm_module.ts";
+import { answer, answerRead } from "../answers/read_service.ts";
+
+/** A SEND's packet again: what has come is confirmed. */
+export function repeatSend(device: Device, qp: QueuePair, { packet }: RequestIn): boolean {
+  const psn = newestToConfirm(qp, packet.bth.psn);
+  answer(device, qp, { psn, syndrome: ACK_SYNDROME, readyAt: device.stageAt });
+  return true;
+}
+
+/** A WRITE's packet again: confirmed twice where it is persistent (P-30). */
+export function repeatWrite(device: Device, qp: QueuePair, input: RequestIn): boolean {
+  repeatSend(device, qp, input);
+  duplicateOfPersistent(device, qp, input.packet.bth.psn);
+  return true;
+}
+
+/**
+ * Up to where the ACK of a duplicate confirms (§3.5): all that has come, but nothing from the first answer
+ * on that is later than the duplicate and has left. The requester has gone back over that one, too, and
+ * asks for it next; an ACK that passes it would make the requester go back once more.
+ */
+function newestToConfirm({ responder }: QueuePair, duplicate: number): number {
+  const { expectedPsn, resources, persists } = responder;
+  let first = expectedPsn;
+  const take = (psn: number) => {
+    if (psnDistance(duplicate, psn) > 0 && psnDistance(psn, first) > 0) first = psn;
+  };
+  for (const { psn } of resources) take(psn);
+  // FLUSHes have no slot: the PM module's records remember them.
+  for (let number = persists.end - 1; number >= persists.first; number--) {
+    const { service, lastPsn } = persists.at(number)!;
+    if (psnDistance(duplicate, lastPsn) <= 0) break;
+    if (service !== undefined) take(service.psn);
+  }
+  return psnAdd(isOwed(responder, first) ? expectedPsn : first, -1);
+}
+
+/** Whether the first answer to the request with this PSN is still to leave. */
+function isOwed({ responses }: Responder, psn: number): boolean {
+  for (let number = responses.first; number < responses.end; number++) {
+    const response = responses.at(number)!;
+    if (response.kind !== "ack" && !response.repeat && response.psn === psn) return true;
+  }
+  return false;
+}
+
+/**
+ * A READ again, whole or from the middle on: served from the memory of now, within its range. @returns false
+ * where its slot is recycled or it asks for something else: it is dropped.
+ */
+export function repeatRead(device: Device, qp: QueuePair, input: RequestIn): boolean {
+  const { packet } = input;
+  const { psn } = packet.bth;
+  const { va, rkey, length } = packet.reth!;
+  const record = qp.responder.resources.find((resource) => isPartOf(resource, psn));
+  const mtu = qp.attributes.pathMtu;
+  if (record?.kind !== "read-record" || rkey !== record.key) return false;
+  const skipped = psnDistance(record.psn, psn) * mtu;
+  if (va !== record.va + BigInt(skipped) || length !== record.length - skipped) return false;
+  const need = needOf(input)!;
+  const region = length === 0
+    ? undefined
+    : remoteRegion(device, qp, { key: rkey, va, length, need });
+  if (typeof region === "number" || region === "drop") return false;
+  answerRead(device, qp, {
+    kind: "read",
+    psn,
+    stretches: region === undefined ? [] : [{ region, va: Number(va), length }],
+    length,
+    packets: packetsOf(length, mtu),
+    msn: qp.responder.msn,
+    repeat: true,
+    next: 0,
+    done: false,
+  });
+  return true;
+}
+
+function isPartOf(resource: Resource, psn: number): boolean {
+  if (resource.kind !== "read-record") return false;
+  const index = psnDistance(resource.psn, psn);
+  return index >= 0 && index < resource.packets;
+}

@@ -1,0 +1,71 @@
+/**
+ * What each operation asks of a responder before and after its effect. The rows themselves, with their
+ * effects, are in `responder/operations.ts`; a request carries its row's facts with it, so that modules on
+ * lower floors need not tell operations apart.
+ */
+import type { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { Operation } from "../../../fabric/wire/roce/opcode.ts";
+import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
+import type { Counters } from "./counters.ts";
+
+/** Operations of requests that a responder takes. */
+export type RequestOperation = Extract<
+  Operation,
+  | "send"
+  | "write"
+  | "read-request"
+  | "compare-swap"
+  | "fetch-add"
+  | "atomic-write"
+  | "flush"
+  | "write-verify"
+>;
+
+export interface OperationFacts {
+  readonly name: RequestOperation;
+  /**
+   * ACCESS bits that queue pair (else NAK 0x61) and region (else NAK 0x62) must have both. Where the packet
+   * decides: `undefined` for one that asks for nothing that there is.
+   */
+  readonly need: number | ((packet: RocePacket) => number | undefined);
+  /** What the manufacturer's form of it has to be agreed on by; undefined where there is no such form. */
+  readonly vendorRight: keyof typeof ACCESS | undefined;
+  /** Takes one of max_dest_rd_atomic slots, from its first packet until it is answered (§3.5). */
+  readonly takesSlot: boolean;
+  /** Which of its packets takes a receive WQE: the first, the one with immediate data, or none (§3.4). */
+  readonly takesRecv: "first" | "immediate" | "never";
+  /**
+   * When it takes effect (§3.7). `in-turn`: as it stands first among the answers. `at-once`: as it comes,
+   * so that it waits for atomics before it and for checked data that is not all with the bus. `checked`:
+   * also at once, but data that is to be checked first has its place behind such data (V-02).
+   */
+  readonly order: "in-turn" | "at-once" | "checked";
+  /**
+   * Beyond the opcode's own rule for the payload: `announced` has the payloads of all packets add up to the
+   * RETH's length, `word` has that length be eight bytes.
+   */
+  readonly length: "any" | "announced" | "word";
+  /** What answers it. An acknowledgement may stand for several packets, all others are for one request. */
+  readonly answer:
+    | "RC ACKNOWLEDGE"
+    | "RC ATOMIC ACKNOWLEDGE"
+    | "RC RDMA READ RESPONSE ONLY";
+  /** What counts those that have taken effect, duplicates apart. */
+  readonly counter: keyof Counters | undefined;
+}
+
+/** ACCESS bits that this request needs; undefined where it asks for nothing that there is. */
+export function needOf(
+  { operation, packet }: { readonly operation: OperationFacts; readonly packet: RocePacket },
+): number | undefined {
+  const { need } = operation;
+  return typeof need === "number" ? need : need(packet);
+}
+
+/** One of these has taken effect. */
+export function countEffect(
+  { counters }: { readonly counters: Counters },
+  { counter }: OperationFacts,
+): void {
+  if (counter !== undefined) counters[counter]++;
+}
