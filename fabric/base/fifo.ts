@@ -1,3 +1,6 @@
+/** A queue as those have it who look at it and change nothing. */
+export type ReadonlyFifo<T> = Pick<Fifo<T>, "first" | "end" | "length" | "at" | "some" | "peek">;
+
 /** A queue whose elements keep their number, so that a cursor into it survives removals. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];

@@ -8,11 +8,18 @@ import { opcodeFor, positionOf } from "../../../fabric/wire/roce/opcode.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { encodeVerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import { type Device, raiseEvent, schedule } from "../state/device.ts";
+import {
+  failAnswers,
+  mergeAck,
+  oweAck,
+  oweAnswer,
+  passAnswer,
+} from "../state/responder_changes.ts";
 import { enterError } from "../requester/qp_error.ts";
 import type { FrameJob } from "../state/tx_frame.ts";
-import { psnAdd, psnDistance } from "../state/psn.ts";
+import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { AckService, PacketIn, ReadService, SingleService } from "../state/responder_state.ts";
+import type { PacketIn, ReadService, SingleService } from "../state/responder_state.ts";
 import { fetchPayload, NO_BYTES, queueControl } from "../transmit/send.ts";
 import { trace } from "../trace/trace.ts";
 
@@ -25,34 +32,15 @@ export interface Answer {
 
 /** Owes the requester an ACK or NAK. An ACK is merged into one that has not left yet, and takes nothing back. */
 export function answer(device: Device, qp: QueuePair, given: Answer): void {
-  const { responder } = qp;
   const { psn, syndrome, readyAt } = given;
-  const isAck = syndrome === ACK_SYNDROME;
-  const waiting = responder.pendingAck;
-  if (isAck && waiting !== undefined) {
-    if (psnDistance(waiting.psn, psn) > 0) waiting.psn = psn;
-    waiting.msn = responder.msn;
-    waiting.readyAt = Math.max(waiting.readyAt, readyAt);
-    return;
-  }
-  const ack: AckService = {
-    kind: "ack",
-    psn,
-    syndrome,
-    msn: responder.msn,
-    readyAt,
-  };
-  // What comes behind a READ or a NAK must not be told by an ACK before it.
-  responder.pendingAck = isAck ? ack : undefined;
-  if (!isAck) responder.pendingNak = ack;
-  responder.responses.push(ack);
+  if (syndrome === ACK_SYNDROME && mergeAck(qp, { psn, readyAt })) return;
+  oweAck(qp, { kind: "ack", psn, syndrome, msn: qp.responder.msn, readyAt });
   passAnswers(device, qp);
 }
 
 /** Begins to answer a READ, in its turn. */
 export function answerRead(device: Device, qp: QueuePair, read: ReadService): void {
-  qp.responder.pendingAck = undefined;
-  qp.responder.responses.push(read);
+  oweAnswer(qp, read);
   schedule(device, qp);
 }
 
@@ -64,8 +52,7 @@ export function answerAgain(device: Device, qp: QueuePair, saved: SingleService)
 
 /** Answers an atomic or a FLUSH, in its turn. */
 export function answerSingle(device: Device, qp: QueuePair, service: SingleService): void {
-  qp.responder.pendingAck = undefined;
-  qp.responder.responses.push(service);
+  oweAnswer(qp, service);
   passAnswers(device, qp);
 }
 
@@ -81,8 +68,7 @@ export function passAnswers(device: Device, qp: QueuePair): void {
 
 /** @returns whether the next answer's turn may have come. */
 function passNext(device: Device, qp: QueuePair): boolean {
-  const { responses } = qp.responder;
-  const first = responses.peek();
+  const first = qp.responder.responses.peek();
   if (first === undefined) return false;
   switch (first.kind) {
     case "read":
@@ -90,7 +76,7 @@ function passNext(device: Device, qp: QueuePair): boolean {
         schedule(device, qp);
         return false;
       }
-      responses.shift();
+      passAnswer(qp);
       return true;
     case "single":
       if (first.state === "waiting") device.up.startAtomic(device, qp, first);
@@ -99,11 +85,11 @@ function passNext(device: Device, qp: QueuePair): boolean {
         failAnswer(device, qp, { psn: first.psn, syndrome });
       }
       if (first.state !== "done") return false;
-      responses.shift();
+      passAnswer(qp);
       sendSingle(device, qp, first);
       return true;
     case "ack":
-      responses.shift();
+      passAnswer(qp);
       queueControl(device, { qp, life: qp.life, opcode: "RC ACKNOWLEDGE", ack: first });
       if (!FATAL_SYNDROMES.has(first.syndrome)) return true;
       failAfterNak(device, qp, first.syndrome);
@@ -212,17 +198,8 @@ function failAnswer(
   qp: QueuePair,
   nak: { readonly psn: number; readonly syndrome: number },
 ): void {
-  const { responder } = qp;
-  responder.failing = true;
-  responder.responses.clear();
-  const { psn, syndrome } = nak;
-  responder.responses.push({
-    kind: "ack",
-    psn,
-    syndrome,
-    msn: responder.msn,
-    readyAt: device.stageAt,
-  });
+  const { msn } = qp.responder;
+  failAnswers(qp, { kind: "ack", ...nak, msn, readyAt: device.stageAt });
   passAnswers(device, qp);
 }
 

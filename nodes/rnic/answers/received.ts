@@ -1,24 +1,10 @@
 /** The end of a message at the responder: its PSN is taken, its receive WQE completes. */
-import type { OpenMessage, PacketIn, RecvWqe } from "../state/responder_state.ts";
+import type { PacketIn, RecvWqe } from "../state/responder_state.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { isLast, PSN_MASK, psnAdd } from "../state/psn.ts";
 import type { Device } from "../state/device.ts";
 import type { CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import { closeMessage } from "../state/responder_changes.ts";
 import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
-
-/** The packet's data is placed: its PSN is taken. @returns whether the message is complete with it. */
-export function takePlaced(
-  { responder }: QueuePair,
-  opened: OpenMessage,
-  input: PacketIn,
-): boolean {
-  opened.received += input.packet.payload.length;
-  responder.expectedPsn = psnAdd(responder.expectedPsn, 1);
-  const ends = isLast(input.row);
-  responder.open = ends ? undefined : opened;
-  if (ends) responder.msn = (responder.msn + 1) & PSN_MASK;
-  return ends;
-}
 
 export function completeReceive(
   device: Device,
@@ -48,7 +34,7 @@ export function failReceive(
   qp: QueuePair,
   fault: { readonly recv: RecvWqe; readonly status: WcStatus },
 ): void {
-  qp.responder.open = undefined;
+  closeMessage(qp);
   complete(device, qp.recvCq, {
     ...PLAIN_CQE,
     opcode: "responder-error",

@@ -9,9 +9,10 @@ import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
+import { acceptRequest } from "../state/responder_changes.ts";
 import { findRegion, remoteRegion } from "../dma/memory_region.ts";
 import { duplicateOfService, flushMessage } from "./pm_module.ts";
-import { PSN_MASK, psnAdd } from "../state/psn.ts";
+import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle } from "../answers/read_service.ts";
 import type { RequestIn, SingleService, Verdict } from "../state/responder_state.ts";
@@ -35,17 +36,15 @@ export function needOfFlush({ feth }: RocePacket): number | undefined {
 /** A FLUSH that the queue pair permits: begun at once, answered in its turn. */
 export function executeFlush(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { packet, operation } = input;
-  const { responder } = qp;
   const range = rangeOf(device, qp, input);
   if (typeof range !== "object") return range;
   const { psn } = packet.bth;
-  responder.expectedPsn = psnAdd(psn, 1);
-  responder.msn = (responder.msn + 1) & PSN_MASK;
+  const msn = acceptRequest(qp, psnAdd(psn, 1));
   const service: SingleService = {
     kind: "single",
     operation,
     psn,
-    msn: responder.msn,
+    msn,
     repeat: false,
     task: undefined,
     state: "running",

@@ -15,7 +15,12 @@ import { dmaRead, waitingLsbRead } from "../dma/dma.ts";
 import { failFatally } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { hostAddress } from "../dma/memory_window.ts";
-import { findRecord, rememberPersist } from "../state/persist_records.ts";
+import {
+  findRecord,
+  firstUnproven,
+  passPersisted,
+  rememberPersist,
+} from "../state/persist_records.ts";
 import { tellRanges } from "./pm_ranges.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { urgeReceives, wantRecv } from "../queues/receive_queue.ts";
@@ -249,14 +254,10 @@ export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number)
 
 /** Persistence ACKs leave in the order of the messages: what an earlier one covers, it must (P-31). */
 function passFlushed(device: Device, qp: QueuePair): void {
-  const { responder } = qp;
-  responder.persistHead = Math.max(responder.persistHead, responder.persists.first);
-  for (;;) {
-    const record = responder.persists.at(responder.persistHead);
-    if (record === undefined) return;
+  for (let record = firstUnproven(qp); record !== undefined; record = firstUnproven(qp)) {
     if (record.state === "flushed") markPersisted(device, qp, { record, at: device.stageAt });
     if (record.state !== "persisted") return;
-    responder.persistHead++;
+    passPersisted(qp);
   }
 }
 

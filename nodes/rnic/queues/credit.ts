@@ -11,6 +11,7 @@ import {
 } from "../../../fabric/wire/roce/aeth.ts";
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { type Device, schedule } from "../state/device.ts";
+import { learnCreditLimit } from "../state/requester_changes.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { SendWork } from "../state/outstanding_wqe.ts";
@@ -46,7 +47,7 @@ export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
   const limit = credits === undefined ? undefined : psnAdd(aeth.msn, credits);
   const known = requester.creditLimit;
   if (limit !== undefined && known !== undefined && psnDistance(known, limit) <= 0) return;
-  requester.creditLimit = limit;
+  learnCreditLimit(qp, limit);
   if (known !== undefined) schedule(device, qp);
 }
 

@@ -4,6 +4,8 @@ import { PS_PER_US } from "../../../fabric/base/time.ts";
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import { OPCODE } from "../../../fabric/wire/roce/opcode.ts";
 import { mayStart, mustPause, postedReceives, takeCredits } from "./credit.ts";
+import { acknowledgeBefore, learnCreditLimit } from "../state/requester_changes.ts";
+import { grantReceive } from "../state/responder_changes.ts";
 import { createQueuePair, type QueuePair } from "../state/queue_pair.ts";
 import { rnicPlan } from "../testing/rig_parts_testing.ts";
 import { createWork } from "../state/outstanding_wqe.ts";
@@ -54,7 +56,7 @@ describe("takeCredits", () => {
   for (const [name, known, msn, syndrome, limit] of cases) {
     it(name, () => {
       const qp = queuePair();
-      qp.requester.creditLimit = known;
+      learnCreditLimit(qp, known);
       takeCredits(device, qp, { syndrome, msn });
       assert.equal(qp.requester.creditLimit, limit);
     });
@@ -86,7 +88,7 @@ describe("postedReceives", () => {
   const cases: [string, (qp: QueuePair) => void, number][] = [
     ["what the ring holds, over its end", () => {}, 7],
     ["what has been fetched", ({ rq }) => rq.fetched.push(recv), 8],
-    ["the one of the message that is coming in", ({ responder }) => responder.granted = recv, 8],
+    ["the one of the message that is coming in", (qp) => grantReceive(qp, recv), 8],
     ["not those that others wait for", ({ rq }) => rq.waiters.push({ kind: "packet" }), 6],
   ];
   for (const [name, change, expected] of cases) {
@@ -125,9 +127,8 @@ describe("mayStart", () => {
   for (const [name, { limit, ssn, acknowledged = false }, expected] of cases) {
     it(`${name}: ${expected}`, () => {
       const qp = queuePair();
-      qp.requester.creditLimit = limit;
-      qp.requester.nextSsn = ssn;
-      qp.requester.cursor = acknowledged ? 0 : 3;
+      learnCreditLimit(qp, limit);
+      Object.assign(qp.requester, { nextSsn: ssn, cursor: acknowledged ? 0 : 3 });
       assert.equal(mayStart(qp), expected);
     });
   }
@@ -160,8 +161,8 @@ describe("mustPause", () => {
       work.ssn = 8;
       work.packets = count;
       work.firstPsn = 100;
-      qp.requester.creditLimit = limit;
-      qp.requester.unacknowledged = past ? 101 : 100;
+      learnCreditLimit(qp, limit);
+      acknowledgeBefore(qp, past ? 101 : 100);
       assert.equal(mustPause(qp, work), expected);
     });
   }

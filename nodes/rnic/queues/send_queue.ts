@@ -6,6 +6,7 @@ import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts"
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import { decodeSendWqe, unitsOfWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { type Device, schedule } from "../state/device.ts";
+import { addWork } from "../state/requester_changes.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
@@ -70,8 +71,7 @@ function takeWqe(qp: QueuePair, bytes: Uint8Array, position: number): number {
   if (units !== undefined && bytes.length < units * WQE_UNIT_BYTES) return 0;
   const wqe = units === undefined ? undefined : decodeSendWqe(bytes);
   const work = createWork(wqe, position);
-  qp.requester.work.push(work);
-  if (wqe?.opcode === "persistence-ack") qp.requester.cpuAcks.push(work);
+  addWork(qp, work);
   return units ?? 1;
 }
 

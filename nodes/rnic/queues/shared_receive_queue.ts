@@ -6,6 +6,7 @@
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { decodeSrqWqe } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
+import { releaseReceives } from "../state/responder_changes.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_information.ts";
@@ -130,8 +131,7 @@ export function returnReceives(device: Device, qp: QueuePair): void {
   if (srq === undefined) return;
   srq.waiting.delete(qp);
   const held = [responder.open?.recv, responder.granted];
-  responder.open = undefined;
-  responder.granted = undefined;
+  releaseReceives(qp);
   for (const recv of held) if (recv !== undefined) srq.fetched.push(recv);
   serveWaiting(device, srq);
 }

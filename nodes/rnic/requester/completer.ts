@@ -10,10 +10,21 @@ import { encodeVerdict, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_e
 import { WQE_OPCODES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import { type Device, raiseEvent, schedule } from "../state/device.ts";
+import {
+  acknowledgeBefore,
+  beginRnrWait,
+  completeOldest,
+  endRnrWait,
+  passAcknowledged,
+  skipAcknowledged,
+  spendRetry,
+  takeOldest,
+  takePersisted,
+} from "../state/requester_changes.ts";
 import { enterError, failSends } from "./qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
-import { type QueuePair, reloadRetries, type Requester } from "../state/queue_pair.ts";
+import { type QueuePair, reloadRetries } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { fail, probePersistence, restartFrom } from "./requester.ts";
 import { noteComplete } from "../trace/requester_trace.ts";
@@ -63,20 +74,18 @@ function takeReceived(device: Device, qp: QueuePair, psn: number): SendWork | un
     if (!work.acked && work.plan.wire !== "none") {
       if (psnDistance(work.firstPsn, psn) < 0) break;
       if (work.plan.answered) {
-        if (work.plan.streams) takeReception(requester, work, psn);
+        if (work.plan.streams) takeReception(qp, work, psn);
         if (!work.plan.streams || psnDistance(lastPsnOf(work), psn) >= 0) unanswered = work;
         break;
       }
-      requester.unacknowledged = psnAdd(
-        psnDistance(lastPsnOf(work), psn) < 0 ? psn : lastPsnOf(work),
-        1,
-      );
-      if (psnDistance(lastPsnOf(work), psn) < 0) break;
+      const isPart = psnDistance(lastPsnOf(work), psn) < 0;
+      acknowledgeBefore(qp, psnAdd(isPart ? psn : lastPsnOf(work), 1));
+      if (isPart) break;
       work.acked = true;
     } else if (!work.acked) {
       break;
     }
-    requester.ackCursor++;
+    passAcknowledged(qp);
   }
   if (requester.unacknowledged !== before) progress(device, qp);
   return unanswered;
@@ -86,23 +95,9 @@ function takeReceived(device: Device, qp: QueuePair, psn: number): SendWork | un
  * An ACK within a verified write says that packets have come, so that the window moves; its last one is
  * never acknowledged, but answered (V-01).
  */
-function takeReception(requester: Requester, work: SendWork, psn: number): void {
+function takeReception(qp: QueuePair, work: SendWork, psn: number): void {
   const last = lastPsnOf(work);
-  requester.unacknowledged = psnDistance(psn, last) > 0 ? psnAdd(psn, 1) : last;
-}
-
-/** What a restart was to send again and has been acknowledged meanwhile need not go out. */
-function skipAcknowledged(requester: Requester): void {
-  if (requester.cursor < requester.ackCursor) {
-    requester.cursor = requester.ackCursor;
-    requester.cursorPacket = 0;
-  }
-  const work = requester.work.at(requester.cursor);
-  if (work === undefined || !work.started || work.packets === 0) return;
-  const known = work.plan.answered && !work.plan.streams
-    ? work.responses
-    : psnDistance(work.firstPsn, requester.unacknowledged);
-  if (known > requester.cursorPacket && known < work.packets) requester.cursorPacket = known;
+  acknowledgeBefore(qp, psnDistance(psn, last) > 0 ? psnAdd(psn, 1) : last);
 }
 
 /**
@@ -111,8 +106,7 @@ function skipAcknowledged(requester: Requester): void {
  */
 export function askAgain(device: Device, qp: QueuePair, work: SendWork): void {
   if (work.rereadAsked || qp.requester.rnrWaiting) return;
-  if (qp.requester.retriesLeft === 0) return failUnacknowledged(device, qp, "RETRY_EXC_ERR");
-  qp.requester.retriesLeft--;
+  if (!spendRetry(qp)) return failUnacknowledged(device, qp, "RETRY_EXC_ERR");
   work.rereadAsked = true;
   // Of a verified write all is received: its last packet brings the answer.
   const next = work.plan.streams ? lastPsnOf(work) : psnAdd(work.firstPsn, work.responses);
@@ -123,7 +117,7 @@ export function askAgain(device: Device, qp: QueuePair, work: SendWork): void {
 /** Something new was acknowledged: counters reload, the timer starts anew or rests. */
 export function progress(device: Device, qp: QueuePair): void {
   reloadRetries(qp);
-  skipAcknowledged(qp.requester);
+  skipAcknowledged(qp);
   if (qp.requester.rnrWaiting) return;
   if (awaitsAnswer(qp)) startTimer(device, qp);
   else clearTimer(device, qp, "requester");
@@ -143,8 +137,7 @@ export function takePersistenceAck(device: Device, qp: QueuePair, psn: number): 
   // Only what was received can be persistent, so it stands in for a lost reception ACK. It does not
   // wait for answers before it, as a reception ACK does: one that is missing need not be lost.
   if (isOutstanding(qp, psn)) takeReceived(device, qp, psn);
-  requester.persistWaiting.delete(psn);
-  work.persisted = true;
+  takePersisted(qp, psn);
   progress(device, qp);
   if (work.completed && qp.persistCompletion === "reception") {
     wantRecv(device, qp, { kind: "confirmed", work });
@@ -159,8 +152,7 @@ export function takeSequenceNak(device: Device, qp: QueuePair, psn: number): voi
   acknowledge(device, qp, psnAdd(psn, -1));
   const { requester } = qp;
   if (requester.unacknowledged !== psn || requester.rnrWaiting) return;
-  if (requester.retriesLeft === 0) return failUnacknowledged(device, qp, "RETRY_EXC_ERR");
-  requester.retriesLeft--;
+  if (!spendRetry(qp)) return failUnacknowledged(device, qp, "RETRY_EXC_ERR");
   restartFrom(device, qp, psn);
   startTimer(device, qp);
   schedule(device, qp);
@@ -176,14 +168,10 @@ export function takeRnrNak(
   const { requester } = qp;
   if (requester.unacknowledged !== nak.psn || requester.rnrWaiting) return;
   if (!rights(qp.state).sends) return;
-  if (requester.rnrRetriesLeft === 0) return failUnacknowledged(device, qp, "RNR_RETRY_EXC_ERR");
-  if (qp.attributes.rnrRetry !== ENDLESS_RNR) requester.rnrRetriesLeft--;
-  requester.rnrWaiting = true;
+  if (!beginRnrWait(qp)) return failUnacknowledged(device, qp, "RNR_RETRY_EXC_ERR");
   restartFrom(device, qp, nak.psn);
   setTimer(device, qp, { timer: "requester", time: device.now + rnrDelayPs(nak.timerCode) });
 }
-
-const ENDLESS_RNR = 7;
 
 const NAK_STATUS: Readonly<Record<Exclude<NakCode, "psn-sequence-error">, WcStatus>> = {
   "invalid-request": "REM_INV_REQ_ERR",
@@ -235,7 +223,7 @@ function failFrom(
 export function requesterTimer(device: Device, qp: QueuePair): void {
   const { requester } = qp;
   if (requester.rnrWaiting) {
-    requester.rnrWaiting = false;
+    endRnrWait(qp);
     startTimer(device, qp);
     schedule(device, qp);
     return;
@@ -244,10 +232,9 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
   device.counters.timeouts++;
   const work = requester.work.at(requester.ackCursor);
   if (work !== undefined) work.rereadAsked = false;
-  if (requester.retriesLeft === 0) {
+  if (!spendRetry(qp)) {
     return failFrom(device, qp, { work: requester.work.peek(), status: "RETRY_EXC_ERR" });
   }
-  requester.retriesLeft--;
   if (requester.unacknowledged !== requester.issuedEnd) {
     restartFrom(device, qp, requester.unacknowledged);
   }
@@ -266,18 +253,12 @@ export function completeWork(device: Device, qp: QueuePair): void {
   const { requester } = qp;
   for (let work = requester.work.peek(); work !== undefined; work = requester.work.peek()) {
     if (work.failure !== undefined) {
-      requester.work.shift();
+      takeOldest(qp);
       completeSend(device, qp, { work, status: work.failure });
       return failSends(device, qp);
     }
     if (!isDone(qp, work)) break;
-    requester.work.shift();
-    if (requester.ackCursor < requester.work.first) {
-      // Work that crosses no wire completes although a restart has yet to come past it again.
-      requester.ackCursor = requester.work.first;
-      skipAcknowledged(requester);
-    }
-    work.completed = true;
+    completeOldest(qp);
     const status = statusOf(work);
     if (work.wqe!.signaled || status !== "SUCCESS") completeSend(device, qp, { work, status });
     if (work.plan.awaitsPersistence && qp.persistCompletion === "reception" && work.persisted) {
@@ -296,8 +277,7 @@ function statusOf({ verdict }: SendWork): WcStatus {
 
 /** Everything on the chip completes with WR_FLUSH_ERR, in order. */
 export function flushWork(device: Device, qp: QueuePair): void {
-  const { requester } = qp;
-  for (let work = requester.work.shift(); work !== undefined; work = requester.work.shift()) {
+  for (let work = takeOldest(qp); work !== undefined; work = takeOldest(qp)) {
     completeSend(device, qp, { work, status: work.failure ?? "WR_FLUSH_ERR" });
   }
 }

@@ -4,8 +4,10 @@
  */
 import { flushWork } from "./completer.ts";
 import { type Device, raiseEvent } from "../state/device.ts";
+import { abandonRequests } from "../state/requester_changes.ts";
+import { abandonAnswers, releaseReceives } from "../state/responder_changes.ts";
 import { writeState } from "../queues/install.ts";
-import type { QueuePair } from "../state/queue_pair.ts";
+import { enterErr, enterSqe, type QueuePair } from "../state/queue_pair.ts";
 import { cancelLine } from "../transmit/send.ts";
 import { fetchWork } from "../queues/send_queue.ts";
 import { clearTimers } from "../state/timers.ts";
@@ -16,15 +18,14 @@ import { flushOneReceive, flushReceives } from "../queues/receive_queue.ts";
 /** Takes the queue pair to ERR and flushes it. */
 export function enterError(device: Device, qp: QueuePair): void {
   if (qp.state === "err" || qp.state === "reset") return;
-  qp.state = "err";
+  enterErr(qp);
   announceState(device, qp);
   stopWork(device, qp);
   // The WQE of a message that was coming in is the oldest receive.
   const { open, granted } = qp.responder;
   if (open?.recv !== undefined) flushOneReceive(device, qp, open.recv.position);
   if (granted !== undefined) flushOneReceive(device, qp, granted.position);
-  qp.responder.open = undefined;
-  qp.responder.granted = undefined;
+  releaseReceives(qp);
   flushWork(device, qp);
   qp.sq.mayHaveMore = true;
   fetchWork(device, qp);
@@ -45,7 +46,7 @@ export function announceState(device: Device, qp: QueuePair): void {
 export function failSends(device: Device, qp: QueuePair): void {
   if (qp.type === "rc") return enterError(device, qp);
   if (qp.state !== "rts" && qp.state !== "sqd") return;
-  qp.state = "sqe";
+  enterSqe(qp);
   announceState(device, qp);
   cancelLine(device, qp.requester.line);
   flushWork(device, qp);
@@ -53,26 +54,14 @@ export function failSends(device: Device, qp: QueuePair): void {
   fetchWork(device, qp);
 }
 
-/** From SQE back to RTS: what was flushed is behind the requester's cursors. */
-export function skipFlushed({ requester }: QueuePair): void {
-  requester.cursor = requester.work.first;
-  requester.ackCursor = requester.work.first;
-  requester.cursorPacket = 0;
-}
-
 /** Gives up what is under way: frames, timers, packets that wait, answers that are owed. */
 export function stopWork(device: Device, qp: QueuePair): void {
-  const { requester, responder } = qp;
-  cancelLine(device, requester.line);
-  cancelLine(device, responder.line);
+  cancelLine(device, qp.requester.line);
+  cancelLine(device, qp.responder.line);
   clearTimers(device, qp);
-  requester.persistWaiting.clear();
-  requester.probes.clear();
-  requester.rnrWaiting = false;
+  abandonRequests(qp);
   forgetVerified(device, qp);
-  responder.stalled.clear();
-  responder.responses.clear();
-  responder.pendingAck = undefined;
+  abandonAnswers(qp);
   qp.rq.waiters.clear();
 }
 

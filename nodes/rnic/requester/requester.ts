@@ -9,15 +9,25 @@ import { makeVerifyEth } from "../../../fabric/wire/roce/verify_eth.ts";
 import { checkWork } from "./check_work.ts";
 import { completeWork } from "./completer.ts";
 import type { Device } from "../state/device.ts";
+import {
+  beginProbes,
+  countTowardsAck,
+  goBackTo,
+  passFrame,
+  passWork,
+  startWork,
+  takeCpuAck,
+  takeProbe,
+} from "../state/requester_changes.ts";
 import { mayStart, mustPause } from "../queues/credit.ts";
 import type { FrameJob, RareHeaders } from "../state/tx_frame.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import { cancelLine, fetchPayload, NO_BYTES } from "../transmit/send.ts";
 import { packetsOf, PSN_WINDOW, psnAdd, psnDistance } from "../state/psn.ts";
-import type { QueuePair, Requester } from "../state/queue_pair.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
 import { fetchWork } from "../queues/send_queue.ts";
-import { lastPsnOf, type SendWork, type WireOperation } from "../state/outstanding_wqe.ts";
+import type { SendWork, WireOperation } from "../state/outstanding_wqe.ts";
 import { noteSend, noteStart } from "../trace/requester_trace.ts";
 import { startTimer, timerRuns } from "../state/timers.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -36,7 +46,9 @@ export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
  */
 function carryOutAhead(device: Device, qp: QueuePair): void {
   const { cpuAcks } = qp.requester;
-  while (cpuAcks.length > 0 && rights(qp.state).startsWork) carryOut(device, qp, cpuAcks.shift()!);
+  while (cpuAcks.length > 0 && rights(qp.state).startsWork) {
+    carryOut(device, qp, takeCpuAck(qp)!);
+  }
 }
 
 /** Carries out, once, work that no frame is sent for; its completion comes in its turn. */
@@ -51,7 +63,7 @@ function carryOut(device: Device, qp: QueuePair, work: SendWork): void {
 function nextInTurn(device: Device, qp: QueuePair): boolean {
   const { requester } = qp;
   if (!rights(qp.state).sends || requester.rnrWaiting) return false;
-  const probe = requester.probes.shift();
+  const probe = takeProbe(qp);
   if (probe !== undefined) {
     // Meanwhile its persistence ACK may have come, or it may have been restarted as a whole.
     if (!probe.persisted && probe.acked) {
@@ -111,29 +123,17 @@ function isHeldByWindow(qp: QueuePair, work: SendWork): boolean {
 
 /** Begins the frame at the cursor, which goes on: to 0 behind the last of a message. */
 function nextFrame(device: Device, qp: QueuePair, work: SendWork): FrameJob {
-  const { requester } = qp;
-  const index = requester.cursorPacket;
-  const isRead = work.plan.wire === "read-request";
-  const job = beginFrame(device, qp, { work, index });
-  const end = psnAdd(work.firstPsn, isRead ? work.packets : index + 1);
-  if (psnDistance(requester.issuedEnd, end) > 0) requester.issuedEnd = end;
-  if (isRead || index === work.packets - 1) {
-    requester.cursor++;
-    requester.cursorPacket = 0;
-  } else {
-    requester.cursorPacket++;
-  }
+  const job = beginFrame(device, qp, { work, index: qp.requester.cursorPacket });
+  passFrame(qp, work);
   return job;
 }
 
 /** Work that no frame is sent for: done as soon as its turn comes. */
 function passOver(device: Device, qp: QueuePair, work: SendWork): void {
-  const { requester } = qp;
   carryOut(device, qp, work);
   if (work.failure !== undefined) return;
   work.acked = true;
-  if (requester.ackCursor === requester.cursor) requester.ackCursor++;
-  requester.cursor++;
+  passWork(qp);
   completeWork(device, qp);
 }
 
@@ -162,16 +162,7 @@ function start(device: Device, qp: QueuePair, work: SendWork): boolean {
     ? 1
     : packetsOf(work.length, mtuOf(device, qp));
   if (qp.type === "rc" && !fitsPsnWindow(device, qp, work)) return false;
-  work.started = true;
-  work.firstPsn = requester.nextPsn;
-  requester.nextPsn = psnAdd(requester.nextPsn, work.packets);
-  if (work.packets > 0) {
-    work.ssn = requester.nextSsn;
-    requester.nextSsn = psnAdd(requester.nextSsn, 1);
-  }
-  if (plan.answered) requester.unanswered++;
-  if (plan.takesSlot) requester.slotsTaken++;
-  if (plan.awaitsPersistence) requester.persistWaiting.set(lastPsnOf(work), work);
+  startWork(qp, work);
   if (plan.wire === "write" || plan.wire === "write-verify") qp.lastWrite = "out";
   if (device.out.tracing) noteStart(device, qp, work);
   return true;
@@ -230,8 +221,9 @@ function beginFrame(
     epoch: requester.line.epoch,
     row,
     psn,
+    // At the end of a message, on what is sent again, and now and then in between (§3.2).
     ackReq: qp.type === "rc" &&
-      asksForAck(requester, last || isRepeat || (index === 0 && mustPause(qp, work))),
+      countTowardsAck(qp, last || isRepeat || (index === 0 && mustPause(qp, work))),
     solicited: last && wqe.solicited && consumesRecv(row),
     // A READ that goes on asks for what is missing only; all others start at 0 here.
     reth: row.headers.includes("reth") ? rethOf(work, offset) : undefined,
@@ -284,46 +276,15 @@ function mtuOf(device: Device, qp: QueuePair): number {
   return qp.type === "ud" ? device.plan.mtu : qp.attributes.pathMtu;
 }
 
-/** AckReq at the end of a message, on what is sent again, and now and then in between (§3.2). */
-function asksForAck(requester: Requester, needed: boolean): boolean {
-  requester.sinceAckReq++;
-  if (!needed && requester.sinceAckReq < LIMITS.ackEveryPackets) return false;
-  requester.sinceAckReq = 0;
-  return true;
-}
-
-/**
- * Go-back-N: goes on from `psn`, which is not acknowledged, with what has not left yet given up.
- * What is answered goes on behind the last response that has come (a READ; all others at its start),
- * but a verified write, whose packets are acknowledged as a WRITE's are.
- */
+/** Go-back-N: goes on from `psn`, which is not acknowledged; what has not left yet is given up (§3.3). */
 export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
-  const { requester } = qp;
-  cancelLine(device, requester.line);
-  requester.probes.clear();
-  requester.sinceAckReq = 0;
-  for (let number = requester.ackCursor; number < requester.work.end; number++) {
-    const work = requester.work.at(number)!;
-    if (!work.started) break;
-    const index = psnDistance(work.firstPsn, psn);
-    if (index >= work.packets) continue;
-    requester.cursor = number;
-    const { answered, streams } = work.plan;
-    requester.cursorPacket = answered && !streams ? work.responses : Math.max(0, index);
-    return;
-  }
+  cancelLine(device, qp.requester.line);
+  goBackTo(qp, psn);
 }
 
 /** P-30: asks again for persistence ACKs by sending messages' last packets once more. */
 export function probePersistence(device: Device, qp: QueuePair): void {
-  const { requester } = qp;
-  requester.probes.clear();
-  for (const work of requester.persistWaiting.values()) {
-    if (!work.acked || work.persisted) continue;
-    requester.probes.push(work);
-    device.counters.persistProbes++;
-    if (requester.probes.length >= LIMITS.persistProbes) break;
-  }
+  device.counters.persistProbes += beginProbes(qp);
 }
 
 /** The frame is on the wire: the time-out runs, and an unreliable message is done. */

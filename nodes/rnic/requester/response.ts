@@ -17,6 +17,7 @@ import {
 } from "./completer.ts";
 import { takeCredits } from "../queues/credit.ts";
 import type { Device } from "../state/device.ts";
+import { takeAnswered } from "../state/requester_changes.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { fail } from "./requester.ts";
@@ -159,17 +160,9 @@ function placeResponse(
 function noteAnswered(
   device: Device,
   qp: QueuePair,
-  { work, psn }: { readonly work: SendWork; readonly psn: number },
+  answered: { readonly work: SendWork; readonly psn: number },
 ): void {
-  const { requester } = qp;
-  work.rereadAsked = false;
-  requester.unacknowledged = psnAdd(psn, 1);
-  if (work.responses === work.packets) {
-    work.acked = true;
-    requester.unanswered--;
-    if (work.plan.takesSlot) requester.slotsTaken--;
-    requester.ackCursor++;
-  }
+  takeAnswered(qp, answered);
   progress(device, qp);
   completeWork(device, qp);
 }

@@ -9,25 +9,30 @@ import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
+import {
+  acceptRequest,
+  atomicExecuted,
+  atomicTaken,
+  rememberResource,
+} from "../state/responder_changes.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { rights } from "../state/life_cycle.ts";
 import { hostAddress } from "../dma/memory_window.ts";
 import { noteWrittenAt } from "../persistence/pm_ranges.ts";
-import { PSN_MASK, psnAdd } from "../state/psn.ts";
+import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle, passAnswers } from "../answers/read_service.ts";
 import { noteAtomic } from "../trace/responder_trace.ts";
-import {
-  type AtomicOperation,
-  type AtomicTask,
-  type AtomicTurn,
-  type AtomicWord,
-  type PacketIn,
-  rememberResource,
-  type RequestIn,
-  type SingleService,
-  type Verdict,
+import type {
+  AtomicOperation,
+  AtomicTask,
+  AtomicTurn,
+  AtomicWord,
+  PacketIn,
+  RequestIn,
+  SingleService,
+  Verdict,
 } from "../state/responder_state.ts";
 import { physicalAddress } from "../dma/translation.ts";
 import { writesNoSnoop } from "../dma/place_payload.ts";
@@ -42,7 +47,6 @@ export function executeAtomic(
   input: RequestIn,
 ): Verdict | undefined {
   const { packet, operation } = input;
-  const { responder } = qp;
   const { va, rkey } = packet.atomicEth ?? packet.reth!;
   const need = needOf(input)!;
   const region = remoteRegion(device, qp, { key: rkey, va, length: ATOMIC_BYTES, need });
@@ -54,13 +58,12 @@ export function executeAtomic(
     va: hostAddress(region, Number(va)),
   });
   const { psn } = packet.bth;
-  responder.expectedPsn = psnAdd(psn, 1);
-  responder.msn = (responder.msn + 1) & PSN_MASK;
+  const msn = acceptRequest(qp, psnAdd(psn, 1));
   const service: SingleService = {
     kind: "single",
     operation,
     psn,
-    msn: responder.msn,
+    msn,
     repeat: false,
     task,
     region,
@@ -69,7 +72,7 @@ export function executeAtomic(
     readyAt: device.stageAt,
   };
   rememberResource(qp, service);
-  responder.atomics++;
+  atomicTaken(qp);
   if (device.out.tracing) noteAtomic(device, qp, { psn, operation: operation.name, va });
   answerSingle(device, qp, service);
   return undefined;
@@ -177,7 +180,7 @@ function finish(
   service.original = result.original;
   service.readyAt = result.readyAt;
   service.state = "done";
-  qp.responder.atomics--;
+  atomicExecuted(qp);
   countEffect(device, service.operation);
 }
 

@@ -7,6 +7,7 @@ import { IPV4_BYTES } from "../../../fabric/wire/roce/ipv4.ts";
 import { payloadFits } from "../../../fabric/wire/roce/opcode.ts";
 import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import { type Device, drop } from "../state/device.ts";
+import { stall, takeReceive } from "../state/responder_changes.ts";
 import { enterError } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
@@ -28,7 +29,7 @@ export function receiveDatagram(device: Device, qp: QueuePair, input: RequestIn)
   if (!fits) return drop(device, "bad-length");
   device.counters.requestsIn++;
   if (stalled.length === 0) takeDatagram(device, qp, input);
-  else if (stalled.length < LIMITS.stalledPackets) stalled.push(input);
+  else if (stalled.length < LIMITS.stalledPackets) stall(qp, input);
   else drop(device, "stalled-too-many");
 }
 
@@ -38,7 +39,7 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   if (!rights(qp.state).takesRequests) return;
   const recv = responder.granted;
   if (recv === undefined) {
-    responder.stalled.push(input);
+    stall(qp, input);
     return wantRecv(device, qp, { kind: "packet" });
   }
   const { packet, frame } = input;
@@ -50,7 +51,7 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   if (room < GRH_BYTES + packet.payload.length) {
     return drop(device, "recv-too-small");
   }
-  responder.granted = undefined;
+  takeReceive(qp);
   const grh = new Uint8Array(GRH_BYTES);
   grh.set(frame.subarray(ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES), GRH_BYTES - IPV4_BYTES);
   placePayload(device, grh, { stretches, offset: 0 });
@@ -71,7 +72,7 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
 
 /** Memory that a key does not grant is the queue pair's own fault (class A): it ends in ERR. */
 function failReceive(device: Device, qp: QueuePair, recv: RecvWqe): void {
-  qp.responder.granted = undefined;
+  takeReceive(qp);
   complete(device, qp.recvCq, {
     ...PLAIN_CQE,
     opcode: "responder-error",

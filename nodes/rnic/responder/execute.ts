@@ -1,27 +1,28 @@
 /** Effects of request packets that have passed their checks: DMA writes, CQEs, answers. */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
+import {
+  acceptPacket,
+  acceptRequest,
+  rememberResource,
+  takeReceive,
+} from "../state/responder_changes.ts";
 import { flipped } from "../state/flips.ts";
 import { failFatally } from "../requester/qp_error.ts";
 import { findRegion, remoteRegion } from "../dma/memory_region.ts";
 import { persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
 import { noteWritten } from "../persistence/pm_ranges.ts";
-import { isFirst, packetsOf, PSN_MASK, psnAdd } from "../state/psn.ts";
+import { isFirst, packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { acknowledgePacket, answerRead } from "../answers/read_service.ts";
 import { serveReceives } from "../queues/receive_queue.ts";
 import { noteArrival, noteReadRequest, noteReceive } from "../trace/responder_trace.ts";
-import {
-  type OpenMessage,
-  rememberResource,
-  type RequestIn,
-  type Verdict,
-} from "../state/responder_state.ts";
+import type { OpenMessage, RequestIn, Verdict } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import type { Stretch } from "../state/memory.ts";
 import { needOf } from "../state/operation.ts";
 import { placePayload, recvStretches } from "../dma/place_payload.ts";
-import { completeReceive, failReceive, takePlaced } from "../answers/received.ts";
+import { completeReceive, failReceive } from "../answers/received.ts";
 import { invalidateKey } from "../dma/memory_window.ts";
 
 /** A WRITE packet: data to memory; at the end the ACK, and persistence where it is wanted. */
@@ -37,7 +38,7 @@ export function executeWrite(device: Device, qp: QueuePair, input: RequestIn): V
   const readyAt = placePayload(device, data, { stretches, offset, isWrite: true });
   if (!opened.persist) noteWritten(device, qp, { opened, length: packet.payload.length });
   qp.lastWrite = "in";
-  const ends = takePlaced(qp, opened, input);
+  const ends = acceptPacket(qp, opened, input);
   acknowledgePacket(device, qp, { input, readyAt });
   if (!ends) return undefined;
   if (device.out.tracing) noteArrival(device, qp, opened);
@@ -86,8 +87,7 @@ function completeImmediate(
   message: { readonly input: RequestIn; readonly length: number },
 ): void {
   const { input, length } = message;
-  const recv = qp.responder.granted!;
-  qp.responder.granted = undefined;
+  const recv = takeReceive(qp);
   completeReceive(device, qp, { recv, input, byteCount: length, opcode: "recv-write-immediate" });
 }
 
@@ -110,7 +110,7 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
     offset: opened.received,
   });
   noteWritten(device, qp, { opened, length: packet.payload.length });
-  if (!takePlaced(qp, opened, input)) {
+  if (!acceptPacket(qp, opened, input)) {
     acknowledgePacket(device, qp, { input, readyAt });
     return undefined;
   }
@@ -134,8 +134,7 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
 }
 
 function openSend(device: Device, qp: QueuePair, input: RequestIn): OpenMessage | Verdict {
-  const recv = qp.responder.granted!;
-  qp.responder.granted = undefined;
+  const recv = takeReceive(qp);
   const stretches = recvStretches(device, qp, recv);
   if (stretches === undefined) {
     failReceive(device, qp, { recv, status: "LOC_PROT_ERR" });
@@ -159,7 +158,6 @@ function openSend(device: Device, qp: QueuePair, input: RequestIn): OpenMessage 
 
 /** A READ request: takes as many PSNs as its response has packets, and is answered in its turn. */
 export function executeRead(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
-  const { responder, attributes } = qp;
   const { psn } = input.packet.bth;
   const { va, rkey, length } = input.packet.reth!;
   let stretches: Stretch[] = [];
@@ -168,12 +166,10 @@ export function executeRead(device: Device, qp: QueuePair, input: RequestIn): Ve
     if (typeof region !== "object") return region;
     stretches = [{ region, va: Number(va), length }];
   }
-  const packets = packetsOf(length, attributes.pathMtu);
-  responder.expectedPsn = psnAdd(psn, packets);
-  responder.msn = (responder.msn + 1) & PSN_MASK;
+  const packets = packetsOf(length, qp.attributes.pathMtu);
+  const msn = acceptRequest(qp, psnAdd(psn, packets));
   rememberResource(qp, { kind: "read-record", psn, packets, va, length, key: rkey });
   if (device.out.tracing) noteReadRequest(device, qp, { psn, length });
-  const { msn } = responder;
   answerRead(device, qp, {
     kind: "read",
     psn,

@@ -8,6 +8,15 @@ import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { payloadFits } from "../../../fabric/wire/roce/opcode.ts";
 import { type Device, drop, raiseEvent } from "../state/device.ts";
+import {
+  awaitExpected,
+  establish,
+  forgetDropped,
+  noteDropped,
+  refuseMore,
+  stall,
+  takeExpected,
+} from "../state/responder_changes.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import { needOf } from "../state/operation.ts";
@@ -15,19 +24,16 @@ import { isFirst, isLast, MESSAGE_BYTES_MAX, psnDistance } from "../state/psn.ts
 import { permitsAll, type QueuePair } from "../state/queue_pair.ts";
 import { answer } from "../answers/read_service.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
-import type { RequestIn, Responder, Verdict } from "../state/responder_state.ts";
+import type { RequestIn, Verdict } from "../state/responder_state.ts";
 import { OPERATIONS } from "./operations.ts";
 
 /** A request packet for this queue pair; it waits behind one that waits for its receive WQE. */
 export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
-  const { responder } = qp;
+  const { stalled } = qp.responder;
   device.counters.requestsIn++;
-  if (!responder.established) {
-    responder.established = true;
-    if (qp.state === "rtr") raiseEvent(device, { type: "COMM_EST", qpn: qp.qpn });
-  }
-  if (responder.stalled.length === 0) takeRequest(device, qp, input);
-  else if (responder.stalled.length < LIMITS.stalledPackets) responder.stalled.push(input);
+  if (establish(qp) && qp.state === "rtr") raiseEvent(device, { type: "COMM_EST", qpn: qp.qpn });
+  if (stalled.length === 0) takeRequest(device, qp, input);
+  else if (stalled.length < LIMITS.stalledPackets) stall(qp, input);
   else drop(device, "stalled-too-many");
 }
 
@@ -39,8 +45,7 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
   const ahead = psnDistance(responder.expectedPsn, psn);
   if (ahead > 0) return sequenceError(device, qp, psn);
   if (ahead < 0) return takeDuplicate(device, qp, input);
-  responder.gapNaked = false;
-  withdrawNak(responder);
+  takeExpected(qp);
   if (mustWait(qp, input)) return stall(qp, input, "atomic");
   if (needsRecv(input) && responder.granted === undefined) {
     // Cheap faults are found before a receive WQE is asked for; the rest when it is here.
@@ -56,19 +61,11 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
   else tellDropped(device, qp);
 }
 
-/** The packet that a NAK asks for has come before the NAK has left: it must not be asked for again. */
-function withdrawNak(responder: Responder): void {
-  if (responder.pendingNak === undefined) return;
-  responder.pendingNak.withdrawn = true;
-  responder.pendingNak = undefined;
-}
-
 /** What was dropped behind a packet whose NAK was withdrawn is asked for, where it has not come again. */
 function tellDropped(device: Device, qp: QueuePair): void {
-  const { responder } = qp;
-  const { lastDropped, expectedPsn, pendingNak } = responder;
+  const { lastDropped, expectedPsn, pendingNak } = qp.responder;
   if (lastDropped === undefined || pendingNak !== undefined) return;
-  responder.lastDropped = undefined;
+  forgetDropped(qp);
   if (psnDistance(expectedPsn, lastDropped) >= 0) requestGap(device, qp, lastDropped);
 }
 
@@ -82,39 +79,27 @@ function mustWait({ responder }: QueuePair, { operation: { order }, packet }: Re
   return responder.placing > 0 && !isChecked;
 }
 
-function stall({ responder }: QueuePair, input: RequestIn, reason: "recv" | "atomic"): void {
-  responder.stalled.push(input);
-  responder.stalledFor = reason;
-}
-
-/** The packet is dropped behind a missing one; what asks for that one asks for all that follows. */
-export function noteDropped(responder: Responder, psn: number): void {
-  const { lastDropped } = responder;
-  if (lastDropped === undefined || psnDistance(lastDropped, psn) > 0) responder.lastDropped = psn;
-}
-
 /** One NAK per gap, then silence until the expected packet comes (§3.4). */
 function sequenceError(device: Device, qp: QueuePair, psn: number): void {
   const { responder } = qp;
   drop(device, "psn-ahead");
   if (!responder.gapNaked) requestGap(device, qp, psn);
   // Where the NAK has left, it has asked for all that follows.
-  else if (responder.pendingNak !== undefined) noteDropped(responder, psn);
+  else if (responder.pendingNak !== undefined) noteDropped(qp, psn);
 }
 
 /** Asks for all from the expected packet on; `psn` was dropped behind it. */
 function requestGap(device: Device, qp: QueuePair, psn: number): void {
-  const { responder } = qp;
-  responder.gapNaked = true;
-  noteDropped(responder, psn);
+  awaitExpected(qp);
+  noteDropped(qp, psn);
   const syndrome = NAK_SYNDROMES["psn-sequence-error"];
-  answer(device, qp, { psn: responder.expectedPsn, syndrome, readyAt: device.stageAt });
+  answer(device, qp, { psn: qp.responder.expectedPsn, syndrome, readyAt: device.stageAt });
 }
 
 function refuse(device: Device, qp: QueuePair, refusal: { verdict: Verdict; psn: number }): void {
   const { verdict, psn } = refusal;
   if (verdict === "drop") return drop(device, "stale-duplicate");
-  qp.responder.failing = true;
+  refuseMore(qp);
   answer(device, qp, { psn, syndrome: verdict, readyAt: device.stageAt });
 }
 

@@ -2,15 +2,22 @@
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { takeDatagram } from "./datagram.ts";
 import { type Device, drop } from "../state/device.ts";
+import {
+  awaitExpected,
+  dropStalled,
+  grantReceive,
+  stall,
+  takeStalled,
+} from "../state/responder_changes.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answer } from "../answers/read_service.ts";
-import { noteDropped, takeRequest } from "./responder.ts";
+import { takeRequest } from "./responder.ts";
 import type { RecvWqe } from "../state/responder_state.ts";
 import { refuseUnreliable, takeUnreliable } from "./unreliable.ts";
 
 /** The first stalled packet gets its receive WQE: it and those behind it go on. */
 export function grantRecv(device: Device, qp: QueuePair, recv: RecvWqe): void {
-  qp.responder.granted = recv;
+  grantReceive(qp, recv);
   goOn(device, qp);
 }
 
@@ -26,9 +33,9 @@ function goOn(device: Device, qp: QueuePair): void {
   const { stalled } = qp.responder;
   const waiting = stalled.length;
   const inputs = [];
-  for (let i = 0; i < waiting; i++) inputs.push(stalled.shift()!);
+  for (let i = 0; i < waiting; i++) inputs.push(takeStalled(qp)!);
   for (const input of inputs) {
-    if (stalled.length > 0) stalled.push(input);
+    if (stalled.length > 0) stall(qp, input);
     else if (qp.type === "ud") takeDatagram(device, qp, input);
     else if (qp.type === "uc") takeUnreliable(device, qp, input);
     else takeRequest(device, qp, input);
@@ -37,20 +44,16 @@ function goOn(device: Device, qp: QueuePair): void {
 
 /** No receive WQE: RNR NAK, the PSN is not consumed; what came behind it comes again (§3.4). */
 export function refuseRecv(device: Device, qp: QueuePair): void {
-  const { responder } = qp;
-  const first = responder.stalled.shift();
+  const first = takeStalled(qp);
   if (first === undefined) return;
   if (qp.type !== "rc") {
     if (qp.type === "ud") drop(device, "no-recv");
     else refuseUnreliable(device, qp);
     return goOn(device, qp);
   }
-  const { stalled } = responder;
-  for (let next = stalled.shift(); next !== undefined; next = stalled.shift()) {
-    noteDropped(responder, next.packet.bth.psn);
-  }
+  dropStalled(qp);
   // The followers' PSNs are ahead of the expected one: silence about them (IBA, qib).
-  responder.gapNaked = true;
+  awaitExpected(qp);
   answer(device, qp, {
     psn: first.packet.bth.psn,
     syndrome: rnrSyndrome(qp.attributes.minRnrTimer),

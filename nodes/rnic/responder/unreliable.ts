@@ -4,6 +4,7 @@
  * whatever its PSN. A receive WQE that a broken SEND had taken is the next SEND's.
  */
 import { type Device, drop, raiseEvent } from "../state/device.ts";
+import { abandonMessage, beginAt, establish, stall } from "../state/responder_changes.ts";
 import type { DropReason } from "../state/counters.ts";
 import { OPERATIONS } from "./operations.ts";
 import { enterError } from "../requester/qp_error.ts";
@@ -19,14 +20,11 @@ import { recvStretches } from "../dma/place_payload.ts";
 
 /** A request packet for this queue pair; it waits behind one that waits for its receive WQE. */
 export function receiveUnreliable(device: Device, qp: QueuePair, input: RequestIn): void {
-  const { responder } = qp;
+  const { stalled } = qp.responder;
   device.counters.requestsIn++;
-  if (!responder.established) {
-    responder.established = true;
-    if (qp.state === "rtr") raiseEvent(device, { type: "COMM_EST", qpn: qp.qpn });
-  }
-  if (responder.stalled.length === 0) takeUnreliable(device, qp, input);
-  else if (responder.stalled.length < LIMITS.stalledPackets) responder.stalled.push(input);
+  if (establish(qp) && qp.state === "rtr") raiseEvent(device, { type: "COMM_EST", qpn: qp.qpn });
+  if (stalled.length === 0) takeUnreliable(device, qp, input);
+  else if (stalled.length < LIMITS.stalledPackets) stall(qp, input);
   else drop(device, "stalled-too-many");
 }
 
@@ -37,7 +35,7 @@ export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn):
   const reason = checkSequence(qp, input) ?? checkPermission(qp, input);
   if (reason !== undefined) return dropMessage(device, qp, reason);
   if (needsRecv(input) && responder.granted === undefined) {
-    responder.stalled.push(input);
+    stall(qp, input);
     return wantRecv(device, qp, { kind: "packet" });
   }
   const fault = checkLength(qp, input) !== undefined || !hasRoom(device, qp, input);
@@ -55,13 +53,8 @@ export function refuseUnreliable(device: Device, qp: QueuePair): void {
 
 /** Drops what is coming in; its other packets find nothing open. The receive WQE stays. */
 function dropMessage(device: Device, qp: QueuePair, reason: DropReason): void {
-  abandon(qp);
+  abandonMessage(qp);
   drop(device, reason);
-}
-
-function abandon({ responder }: QueuePair): void {
-  responder.granted ??= responder.open?.recv;
-  responder.open = undefined;
 }
 
 /** FIRST and ONLY start anew from any PSN, MIDDLE and LAST only go on where they fit exactly. */
@@ -72,8 +65,7 @@ function checkSequence(
   const { responder } = qp;
   const { psn } = packet.bth;
   if (isFirst(row)) {
-    abandon(qp);
-    responder.expectedPsn = psn;
+    beginAt(qp, psn);
     return undefined;
   }
   const fits = psn === responder.expectedPsn && responder.open?.operation === operation;

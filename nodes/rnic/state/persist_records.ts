@@ -2,11 +2,16 @@
 import { LIMITS } from "./limits.ts";
 import { psnDistance } from "./psn.ts";
 import type { QueuePair } from "./queue_pair.ts";
-import type { PersistRecord } from "./responder_state.ts";
+import type { PersistRecord, Responder } from "./responder_state.ts";
+import type { Writable } from "./writable.ts";
+
+function own({ responder }: QueuePair): Writable<Responder> {
+  return responder as Writable<Responder>;
+}
 
 /** Keeps the record; those that nobody can ask for any more go, but none that is not persisted. */
 export function rememberPersist(qp: QueuePair, record: PersistRecord): void {
-  const { persists } = qp.responder;
+  const { persists } = own(qp);
   persists.push(record);
   while (persists.length > LIMITS.persistRecords && isSettled(persists.peek()!)) {
     persists.shift();
@@ -16,6 +21,19 @@ export function rememberPersist(qp: QueuePair, record: PersistRecord): void {
 /** Whether nothing will be done for the record any more: it is persistent, or answered with a failure. */
 function isSettled({ state, service }: PersistRecord): boolean {
   return state === "persisted" || service?.state === "done";
+}
+
+/** The first record that is not known to be persistent, as far as {@link passPersisted} has gone. */
+export function firstUnproven(qp: QueuePair): PersistRecord | undefined {
+  const responder = own(qp);
+  const { persists } = responder;
+  responder.persistHead = Math.max(responder.persistHead, persists.first);
+  return persists.at(responder.persistHead);
+}
+
+/** That record's data is persistent. */
+export function passPersisted(qp: QueuePair): void {
+  own(qp).persistHead++;
 }
 
 /** First PSN of the message that the CPU's persistence ACK with `psn` is about, for traces. */

@@ -14,7 +14,7 @@ import {
   type RingPlace,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { udpSourcePort } from "../../../fabric/wire/roce/udp.ts";
-import { Fifo } from "../../../fabric/base/fifo.ts";
+import { Fifo, type ReadonlyFifo } from "../../../fabric/base/fifo.ts";
 import { createLine, type FrameLine } from "./tx_frame.ts";
 import { TIMEOUT_UNIT_PS } from "./limits.ts";
 import {
@@ -24,11 +24,12 @@ import {
   type Responder,
 } from "./responder_state.ts";
 import type { SendWork } from "./outstanding_wqe.ts";
+import type { Writable } from "./writable.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
 
 /** Attributes with a value at all times; the life cycle sees to it that used ones were given. */
-export type Attributes = { -readonly [Name in Exclude<keyof QpAttributes, Momentary>]-?: number };
+export type Attributes = { readonly [Name in Exclude<keyof QpAttributes, Momentary>]-?: number };
 
 /** What a modify says about itself. */
 type Momentary = "state" | "curState" | "enSqdAsyncNotify";
@@ -65,38 +66,39 @@ export interface SendQueue {
   drainNotify: boolean;
 }
 
+/** Written by `requester_changes.ts` and here alone. */
 export interface Requester {
-  readonly work: Fifo<SendWork>;
+  readonly work: ReadonlyFifo<SendWork>;
   /** Number of the work whose packet `cursorPacket` is to be sent next. */
-  cursor: number;
-  cursorPacket: number;
+  readonly cursor: number;
+  readonly cursorPacket: number;
   /** PSN that the next work to be started gets. */
-  nextPsn: number;
+  readonly nextPsn: number;
   /** Oldest PSN that is not acknowledged, and the work that it belongs to. */
-  unacknowledged: number;
-  ackCursor: number;
+  readonly unacknowledged: number;
+  readonly ackCursor: number;
   /** One past the highest PSN ever begun to be sent: an ACK beyond is no ACK. */
-  issuedEnd: number;
+  readonly issuedEnd: number;
   readonly line: FrameLine;
   /** Work that is started and waits for an answer of its own: what a fence waits for. */
-  unanswered: number;
+  readonly unanswered: number;
   /** Of these what counts against max_rd_atomic: all but FLUSHes. */
-  slotsTaken: number;
+  readonly slotsTaken: number;
   /** SSN that the next message to be started gets: the first is 1. */
-  nextSsn: number;
+  readonly nextSsn: number;
   /** SSN up to which the peer has receive WQEs; undefined where it does not tell (§3.2). */
-  creditLimit: number | undefined;
-  retriesLeft: number;
-  rnrRetriesLeft: number;
+  readonly creditLimit: number | undefined;
+  readonly retriesLeft: number;
+  readonly rnrRetriesLeft: number;
   /** An RNR NAK holds sending back until the timer fires. */
-  rnrWaiting: boolean;
-  sinceAckReq: number;
+  readonly rnrWaiting: boolean;
+  readonly sinceAckReq: number;
   /** P-28: persistent writes without their second ACK, by the PSN of their last packet. */
-  readonly persistWaiting: Map<number, SendWork>;
+  readonly persistWaiting: ReadonlyMap<number, SendWork>;
   /** P-30: of these the last packet is to be sent again. */
-  readonly probes: Fifo<SendWork>;
+  readonly probes: ReadonlyFifo<SendWork>;
   /** P-26: persistence ACKs of the CPU that have not been carried out. */
-  readonly cpuAcks: Fifo<SendWork>;
+  readonly cpuAcks: ReadonlyFifo<SendWork>;
 }
 
 export interface QueuePair {
@@ -116,17 +118,17 @@ export interface QueuePair {
   readonly persistCompletion: "persistence" | "reception";
   /** Place among the device's deadlines. */
   readonly slot: number;
-  state: QpState;
+  readonly state: QpState;
   /** Counts resets: what was under way for an earlier life is void. */
-  life: number;
-  attributes: Attributes;
-  timeoutPs: Time;
+  readonly life: number;
+  readonly attributes: Attributes;
+  readonly timeoutPs: Time;
   /** Where its frames go and what they look like outside; of a connected queue pair from RTR on. */
-  path: Path;
-  sq: SendQueue;
-  rq: ReceiveQueue;
-  requester: Requester;
-  responder: Responder;
+  readonly path: Path;
+  readonly sq: SendQueue;
+  readonly rq: ReceiveQueue;
+  readonly requester: Requester;
+  readonly responder: Responder;
   /** In the round robin. */
   scheduled: boolean;
   /** Requester and responder take turns. */
@@ -249,12 +251,20 @@ function createRequester(sqPsn: number): Requester {
   };
 }
 
+/** As this file has it: nothing else writes the fields that {@link QueuePair} says are read-only. */
+function own(qp: QueuePair): Writable<QueuePair> {
+  return qp as Writable<QueuePair>;
+}
+
 /** Takes attributes over; a transition to RTR or RTS starts the sequence numbers. */
-export function applyAttributes(qp: QueuePair, attributes: QpAttributes): void {
+export function applyAttributes(queuePair: QueuePair, attributes: QpAttributes): void {
+  const qp = own(queuePair);
   const { state, curState: _, enSqdAsyncNotify, ...given } = attributes;
+  const known = { ...qp.attributes } as Writable<Attributes>;
   for (const [name, value] of Object.entries(given)) {
-    if (value !== undefined) qp.attributes[name as keyof Attributes] = value;
+    if (value !== undefined) known[name as keyof Attributes] = value;
   }
+  qp.attributes = known;
   const { timeout } = qp.attributes;
   qp.timeoutPs = timeout === 0 ? 0 : TIMEOUT_UNIT_PS * 2 ** timeout;
   qp.path = pathOf(qp.qpn, qp.attributes);
@@ -268,13 +278,25 @@ export function applyAttributes(qp: QueuePair, attributes: QpAttributes): void {
 }
 
 /** Progress was acknowledged, or the attributes are new: both retry counters start anew (§3.3). */
-export function reloadRetries(qp: QueuePair): void {
-  qp.requester.retriesLeft = qp.attributes.retryCnt;
-  qp.requester.rnrRetriesLeft = qp.attributes.rnrRetry;
+export function reloadRetries({ requester, attributes }: QueuePair): void {
+  const own = requester as Writable<Requester>;
+  own.retriesLeft = attributes.retryCnt;
+  own.rnrRetriesLeft = attributes.rnrRetry;
+}
+
+/** It fails: nothing is sent or received any more, and all that is posted completes with an error. */
+export function enterErr(qp: QueuePair): void {
+  own(qp).state = "err";
+}
+
+/** Its sends fail: it receives still. */
+export function enterSqe(qp: QueuePair): void {
+  own(qp).state = "sqe";
 }
 
 /** RESET: everything that was under way is forgotten, silently. */
-export function resetQueuePair(qp: QueuePair): void {
+export function resetQueuePair(queuePair: QueuePair): void {
+  const qp = own(queuePair);
   qp.life++;
   qp.state = "reset";
   qp.attributes = { ...INITIAL };

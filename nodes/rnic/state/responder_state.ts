@@ -5,7 +5,7 @@ import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { VerifyLevel, VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import { createDirtyRanges, type DirtyRanges, type Span } from "./dirty_ranges.ts";
-import { Fifo } from "../../../fabric/base/fifo.ts";
+import { Fifo, type ReadonlyFifo } from "../../../fabric/base/fifo.ts";
 import type { OperationFacts } from "./operation.ts";
 import { createLine, type FrameLine } from "./tx_frame.ts";
 import type { Region, Stretch } from "./memory.ts";
@@ -116,46 +116,47 @@ export interface ReadRecord {
   readonly key: number;
 }
 
+/** Written by `responder_changes.ts`, `persist_records.ts` and `verify_state.ts` alone. */
 export interface Responder {
-  expectedPsn: number;
-  msn: number;
+  readonly expectedPsn: number;
+  readonly msn: number;
   /** MSN of the last answer that has left. */
-  msnTold: number;
+  readonly msnTold: number;
   /** One NAK 0x60 per gap. */
-  gapNaked: boolean;
+  readonly gapNaked: boolean;
   /** A NAK 0x60 or RNR NAK that has not left: it is withdrawn where its packet comes meanwhile. */
-  pendingNak: AckService | undefined;
+  readonly pendingNak: AckService | undefined;
   /** The last of the packets that were dropped behind a missing one, where no NAK has told of it. */
-  lastDropped: number | undefined;
-  open: OpenMessage | undefined;
+  readonly lastDropped: number | undefined;
+  readonly open: OpenMessage | undefined;
   /** Packets behind one that waits for its receive WQE, that one first. */
-  readonly stalled: Fifo<RequestIn>;
+  readonly stalled: ReadonlyFifo<RequestIn>;
   /** What the first stalled packet waits for: its WQE, or what has not taken effect before it. */
-  stalledFor: "recv" | "atomic";
+  readonly stalledFor: "recv" | "atomic";
   /** The receive WQE that the first stalled packet waited for. */
-  granted: RecvWqe | undefined;
-  readonly responses: Fifo<ReadService | SingleService | AckService>;
+  readonly granted: RecvWqe | undefined;
+  readonly responses: ReadonlyFifo<ReadService | SingleService | AckService>;
   /** Of these the atomics and ATOMIC WRITEs that have not been executed. */
-  atomics: number;
+  readonly atomics: number;
   /** The ACK that waits for the transmitter: later ones are merged into it. */
-  pendingAck: AckService | undefined;
+  readonly pendingAck: AckService | undefined;
   /** Control frames that the transmitter has and that have not left: READ responses wait for them. */
-  unsentControl: number;
+  readonly unsentControl: number;
   readonly line: FrameLine;
   /** A ring of max_dest_rd_atomic slots: the oldest goes. */
-  readonly resources: Resource[];
+  readonly resources: readonly Resource[];
   /** Of the card's room for data that waits to be checked (V-02). */
-  stagedBytes: number;
+  readonly stagedBytes: number;
   /** Verified writes whose data is not all with the bus: what is behind them waits. */
-  placing: number;
-  readonly persists: Fifo<PersistRecord>;
+  readonly placing: number;
+  readonly persists: ReadonlyFifo<PersistRecord>;
   /** Of these the first that is not known to be persistent. */
-  persistHead: number;
+  readonly persistHead: number;
   /** What the peer has written plainly and no CPU was told to flush (P-31). */
   readonly dirty: DirtyRanges;
-  established: boolean;
+  readonly established: boolean;
   /** A NAK that ends the queue pair is owed: nothing more is taken. */
-  failing: boolean;
+  readonly failing: boolean;
 }
 
 export function createResponder(rqPsn: number): Responder {
@@ -304,10 +305,3 @@ export interface StagedData {
 
 /** What a check found: a NAK's syndrome, or silence. */
 export type Verdict = number | "drop";
-
-/** Keeps what was asked for in the ring of max_dest_rd_atomic slots; the oldest goes (§3.5). */
-export function rememberResource(qp: QueuePair, resource: Resource): void {
-  const { resources } = qp.responder;
-  resources.push(resource);
-  if (resources.length > qp.attributes.maxDestRdAtomic) resources.shift();
-}

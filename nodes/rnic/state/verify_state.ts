@@ -9,7 +9,8 @@ import type { VerifyLevel } from "../../../fabric/wire/roce/verify_eth.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { LIMITS } from "./limits.ts";
 import type { QueuePair } from "./queue_pair.ts";
-import type { ReadBack, StagedData } from "./responder_state.ts";
+import type { ReadBack, Responder, StagedData } from "./responder_state.ts";
+import type { Writable } from "./writable.ts";
 
 export interface VerifyState {
   /** Bytes that queue pairs have reserved for data which waits to be checked, or is being. */
@@ -53,6 +54,10 @@ interface Card {
   readonly plan: RnicPlan;
 }
 
+function own({ responder }: QueuePair): Writable<Responder> {
+  return responder as Writable<Responder>;
+}
+
 /**
  * Reserves room for all of a message's data, so that nobody waits for room while it holds some.
  * @returns whether there is any.
@@ -60,14 +65,14 @@ interface Card {
 export function reserveStaging({ verify }: Card, qp: QueuePair, bytes: number): boolean {
   if (verify.stagedBytes + bytes > LIMITS.verifyStagingBytes) return false;
   verify.stagedBytes += bytes;
-  qp.responder.stagedBytes += bytes;
+  own(qp).stagedBytes += bytes;
   return true;
 }
 
 /** Gives room back. */
 export function releaseStaging({ verify }: Card, qp: QueuePair, bytes: number): void {
   verify.stagedBytes -= bytes;
-  qp.responder.stagedBytes -= bytes;
+  own(qp).stagedBytes -= bytes;
 }
 
 /** The queue pair fails or is reset: nobody will be answered, what it holds is free. */
@@ -81,7 +86,7 @@ export function forgetVerified(device: Card, qp: QueuePair): void {
     const first = staged.shift()!;
     if (first.qp !== qp) staged.push(first);
   }
-  qp.responder.placing = 0;
+  own(qp).placing = 0;
 }
 
 /** V-02: bytes of a message that are held until its end; none of level `none`. */

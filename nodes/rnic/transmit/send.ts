@@ -12,6 +12,7 @@ import { allocate } from "../../../fabric/base/slab.ts";
 import { countFrame } from "./congestion.ts";
 import { creditSyndrome } from "../queues/credit.ts";
 import type { Device } from "../state/device.ts";
+import { controlLeaves, controlQueued, tellMsn } from "../state/responder_changes.ts";
 import { dmaRead } from "../dma/dma.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { flipped } from "../state/flips.ts";
@@ -117,7 +118,7 @@ function isWritten(job: FrameJob): boolean {
 
 /** Gives the transmitter a control frame, which leaves when it is ready. */
 export function queueControl(device: Device, frame: ControlFrame): void {
-  frame.qp.responder.unsentControl++;
+  controlQueued(frame.qp);
   device.transmitter.control.push(frame);
 }
 
@@ -251,7 +252,7 @@ function sendData(device: Device, job: FrameJob): void {
   else if (operation !== "write") counters.atomicRequestsOut++;
   else if (row.persistence) counters.persistWriteFramesOut++;
   else counters.writeFramesOut++;
-  if (job.read !== undefined) qp.responder.msnTold = job.read.msn;
+  if (job.read !== undefined) tellMsn(qp, job.read.msn);
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
   device.up.frameSent(device, job, { packet, row, frame });
@@ -266,22 +267,14 @@ const ACK_ROWS = {
 
 /** A control frame's turn has come: what waits for it may go. */
 function sendControl(device: Device, frame: ControlFrame): void {
-  const { ack, qp: { responder } } = frame;
-  if (responder.pendingAck === ack) responder.pendingAck = undefined;
-  if (ack.withdrawn !== true) {
-    if (responder.pendingNak === ack) {
-      responder.pendingNak = undefined;
-      responder.lastDropped = undefined;
-    }
-    emitControl(device, frame);
-  }
-  responder.unsentControl--;
-  passReady(device, responder.line);
+  const { ack, qp } = frame;
+  controlLeaves(qp, ack);
+  if (ack.withdrawn !== true) emitControl(device, frame);
+  passReady(device, qp.responder.line);
 }
 
 function emitControl(device: Device, { qp, ack, opcode }: ControlFrame): void {
   const { counters } = device;
-  const { responder } = qp;
   if (opcode === "VENDOR PERSISTENCE ACKNOWLEDGE") counters.persistAcksOut++;
   else if (opcode === "RC ATOMIC ACKNOWLEDGE") counters.atomicAcksOut++;
   else if (opcode === "RC RDMA READ RESPONSE ONLY") counters.readResponsesOut++;
@@ -300,8 +293,8 @@ function emitControl(device: Device, { qp, ack, opcode }: ControlFrame): void {
   const credits = ack.syndrome === ACK_SYNDROME && opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE";
   const syndrome = credits ? creditSyndrome(device, qp) : ack.syndrome;
   // A persistence ACK may overtake answers, whose MSN must not run back behind it.
-  if (opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE") responder.msnTold = ack.msn;
-  packet.aeth = { syndrome, msn: responder.msnTold };
+  if (opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE") tellMsn(qp, ack.msn);
+  packet.aeth = { syndrome, msn: qp.responder.msnTold };
   if (ack.original !== undefined) packet.atomicAckEth = { original: ack.original };
   if (device.out.tracing) noteNak(device, qp, ack);
   sendPacket(device, packet, ack.readyAt);

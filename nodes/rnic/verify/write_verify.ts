@@ -25,6 +25,7 @@ import {
   type VerifyLevel,
 } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Device } from "../state/device.ts";
+import { acceptPacket, awaitExpected, rememberResource } from "../state/responder_changes.ts";
 import { flipped } from "../state/flips.ts";
 import { findRegion, remoteRegion } from "../dma/memory_region.ts";
 import { duplicateOfService, persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
@@ -40,14 +41,13 @@ import {
   answerSingle,
   passAnswers,
 } from "../answers/read_service.ts";
-import {
-  type OpenMessage,
-  type ReadBack,
-  rememberResource,
-  type RequestIn,
-  type SingleService,
-  type Verdict,
-  type VerifiedWrite,
+import type {
+  OpenMessage,
+  ReadBack,
+  RequestIn,
+  SingleService,
+  Verdict,
+  VerifiedWrite,
 } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import { maySkip } from "./verify_history.ts";
@@ -57,7 +57,6 @@ import { noteLookedAt, noteVerdict, noteVerifiedArrival } from "../trace/verify_
 import type { Region } from "../state/memory.ts";
 import { countEffect, needOf } from "../state/operation.ts";
 import { placePayload } from "../dma/place_payload.ts";
-import { takePlaced } from "../answers/received.ts";
 
 const INVALID = NAK_SYNDROMES["invalid-request"];
 const NO_ACCESS = NAK_SYNDROMES["remote-access-error"];
@@ -78,7 +77,7 @@ export function executeWriteVerify(
   if (!isLive(message.stretches)) return NO_ACCESS;
   const readyAt = takeData(device, qp, { message, packet });
   qp.lastWrite = "in";
-  const ends = takePlaced(qp, message, input);
+  const ends = acceptPacket(qp, message, input);
   if (ends) beginToAnswer(device, qp, { message, packet, placedAt: readyAt });
   else acknowledgePacket(device, qp, { input, readyAt });
   return undefined;
@@ -145,7 +144,7 @@ function regionOf(
  * comes behind it comes again.
  */
 function refuseStaging(device: Device, qp: QueuePair, { bth }: RocePacket): undefined {
-  qp.responder.gapNaked = true;
+  awaitExpected(qp);
   const syndrome = rnrSyndrome(qp.attributes.minRnrTimer);
   answer(device, qp, { psn: bth.psn, syndrome, readyAt: device.stageAt });
 }

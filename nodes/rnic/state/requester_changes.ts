@@ -1,0 +1,216 @@
+/**
+ * What happens to a requester: the functions that write its fields, each named after the event. The protocol
+ * decides elsewhere (`requester/`, `queues/`) which of them happens.
+ */
+import { LIMITS } from "./limits.ts";
+import { lastPsnOf, type SendWork } from "./outstanding_wqe.ts";
+import { psnAdd, psnDistance } from "./psn.ts";
+import type { QueuePair, Requester } from "./queue_pair.ts";
+import type { Writable } from "./writable.ts";
+
+function own({ requester }: QueuePair): Writable<Requester> {
+  return requester as Writable<Requester>;
+}
+
+/** A WQE has been fetched. */
+export function addWork(qp: QueuePair, work: SendWork): void {
+  const { work: all, cpuAcks } = own(qp);
+  all.push(work);
+  if (work.wqe?.opcode === "persistence-ack") cpuAcks.push(work);
+}
+
+/** The next persistence ACK of the CPU is carried out ahead of its turn. */
+export function takeCpuAck(qp: QueuePair): SendWork | undefined {
+  return own(qp).cpuAcks.shift();
+}
+
+/** The work is started: it gets its PSNs and its SSN, and is waited for. */
+export function startWork(qp: QueuePair, work: SendWork): void {
+  const requester = own(qp);
+  const { answered, takesSlot, awaitsPersistence } = work.plan;
+  work.started = true;
+  work.firstPsn = requester.nextPsn;
+  requester.nextPsn = psnAdd(requester.nextPsn, work.packets);
+  if (work.packets > 0) {
+    work.ssn = requester.nextSsn;
+    requester.nextSsn = psnAdd(requester.nextSsn, 1);
+  }
+  if (answered) requester.unanswered++;
+  if (takesSlot) requester.slotsTaken++;
+  if (awaitsPersistence) requester.persistWaiting.set(lastPsnOf(work), work);
+}
+
+/** The frame at the cursor is begun; the cursor goes on, to the next work behind the last of a message. */
+export function passFrame(qp: QueuePair, work: SendWork): void {
+  const requester = own(qp);
+  const index = requester.cursorPacket;
+  // One request takes all PSNs of its answer.
+  const isRead = work.plan.wire === "read-request";
+  const end = psnAdd(work.firstPsn, isRead ? work.packets : index + 1);
+  if (psnDistance(requester.issuedEnd, end) > 0) requester.issuedEnd = end;
+  if (isRead || index === work.packets - 1) {
+    requester.cursor++;
+    requester.cursorPacket = 0;
+  } else {
+    requester.cursorPacket++;
+  }
+}
+
+/** The work at the cursor is done without a frame. */
+export function passWork(qp: QueuePair): void {
+  const requester = own(qp);
+  if (requester.ackCursor === requester.cursor) requester.ackCursor++;
+  requester.cursor++;
+}
+
+/** A frame is begun, which asks for an ACK where that is needed or none was asked for long. @returns whether. */
+export function countTowardsAck(qp: QueuePair, needed: boolean): boolean {
+  const requester = own(qp);
+  requester.sinceAckReq++;
+  if (!needed && requester.sinceAckReq < LIMITS.ackEveryPackets) return false;
+  requester.sinceAckReq = 0;
+  return true;
+}
+
+/**
+ * Goes on from `psn`, which is not acknowledged. What is answered goes on behind the last response that has
+ * come (a READ; all others at its start), but a verified write, whose packets are acknowledged as a WRITE's.
+ */
+export function goBackTo(qp: QueuePair, psn: number): void {
+  const requester = own(qp);
+  requester.probes.clear();
+  requester.sinceAckReq = 0;
+  for (let number = requester.ackCursor; number < requester.work.end; number++) {
+    const work = requester.work.at(number)!;
+    if (!work.started) break;
+    const index = psnDistance(work.firstPsn, psn);
+    if (index >= work.packets) continue;
+    requester.cursor = number;
+    const { answered, streams } = work.plan;
+    requester.cursorPacket = answered && !streams ? work.responses : Math.max(0, index);
+    return;
+  }
+}
+
+/** All PSNs before this one are acknowledged. */
+export function acknowledgeBefore(qp: QueuePair, psn: number): void {
+  own(qp).unacknowledged = psn;
+}
+
+/** The oldest work that was neither received nor answered is. */
+export function passAcknowledged(qp: QueuePair): void {
+  own(qp).ackCursor++;
+}
+
+/** What a restart was to send again and has been acknowledged meanwhile need not go out. */
+export function skipAcknowledged(qp: QueuePair): void {
+  const requester = own(qp);
+  if (requester.cursor < requester.ackCursor) {
+    requester.cursor = requester.ackCursor;
+    requester.cursorPacket = 0;
+  }
+  const work = requester.work.at(requester.cursor);
+  if (work === undefined || !work.started || work.packets === 0) return;
+  const known = work.plan.answered && !work.plan.streams
+    ? work.responses
+    : psnDistance(work.firstPsn, requester.unacknowledged);
+  if (known > requester.cursorPacket && known < work.packets) requester.cursorPacket = known;
+}
+
+/** A packet of the answer to the work, or all of it, has been taken. */
+export function takeAnswered(
+  qp: QueuePair,
+  { work, psn }: { readonly work: SendWork; readonly psn: number },
+): void {
+  const requester = own(qp);
+  work.rereadAsked = false;
+  requester.unacknowledged = psnAdd(psn, 1);
+  if (work.responses < work.packets) return;
+  work.acked = true;
+  requester.unanswered--;
+  if (work.plan.takesSlot) requester.slotsTaken--;
+  requester.ackCursor++;
+}
+
+/** The oldest work leaves the chip as it is. */
+export function takeOldest(qp: QueuePair): SendWork | undefined {
+  return own(qp).work.shift();
+}
+
+/** The oldest work completes. What crosses no wire may, though a restart has yet to come past it again. */
+export function completeOldest(qp: QueuePair): void {
+  const requester = own(qp);
+  const work = requester.work.shift()!;
+  if (requester.ackCursor < requester.work.first) {
+    requester.ackCursor = requester.work.first;
+    skipAcknowledged(qp);
+  }
+  work.completed = true;
+}
+
+/** From SQE back to RTS: what was flushed is behind the cursors. */
+export function skipFlushed(qp: QueuePair): void {
+  const requester = own(qp);
+  requester.cursor = requester.work.first;
+  requester.ackCursor = requester.work.first;
+  requester.cursorPacket = 0;
+}
+
+/** Something is sent again, at the cost of a retry. @returns whether there was one left. */
+export function spendRetry(qp: QueuePair): boolean {
+  const requester = own(qp);
+  if (requester.retriesLeft === 0) return false;
+  requester.retriesLeft--;
+  return true;
+}
+
+const ENDLESS_RNR = 7;
+
+/** An RNR NAK holds sending back, at the cost of an RNR retry. @returns whether there was one left. */
+export function beginRnrWait(qp: QueuePair): boolean {
+  const requester = own(qp);
+  if (requester.rnrRetriesLeft === 0) return false;
+  if (qp.attributes.rnrRetry !== ENDLESS_RNR) requester.rnrRetriesLeft--;
+  requester.rnrWaiting = true;
+  return true;
+}
+
+export function endRnrWait(qp: QueuePair): void {
+  own(qp).rnrWaiting = false;
+}
+
+/** P-28: the second ACK of the work whose last packet has this PSN. */
+export function takePersisted(qp: QueuePair, psn: number): void {
+  const { persistWaiting } = own(qp);
+  persistWaiting.get(psn)!.persisted = true;
+  persistWaiting.delete(psn);
+}
+
+/** P-30: persistence ACKs are to be asked for again. @returns of how many works. */
+export function beginProbes(qp: QueuePair): number {
+  const { probes, persistWaiting } = own(qp);
+  probes.clear();
+  for (const work of persistWaiting.values()) {
+    if (work.acked && !work.persisted) probes.push(work);
+    if (probes.length >= LIMITS.persistProbes) break;
+  }
+  return probes.length;
+}
+
+/** The next work whose persistence ACK is asked for again. */
+export function takeProbe(qp: QueuePair): SendWork | undefined {
+  return own(qp).probes.shift();
+}
+
+/** The peer has receive WQEs up to this SSN; undefined where it does not tell (§3.2). */
+export function learnCreditLimit(qp: QueuePair, limit: number | undefined): void {
+  own(qp).creditLimit = limit;
+}
+
+/** The queue pair stops: no answer is waited for any more. */
+export function abandonRequests(qp: QueuePair): void {
+  const requester = own(qp);
+  requester.persistWaiting.clear();
+  requester.probes.clear();
+  requester.rnrWaiting = false;
+}

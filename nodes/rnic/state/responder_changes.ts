@@ -1,0 +1,243 @@
+/**
+ * What happens to a responder: the functions that write its fields, each named after the event. The protocol
+ * decides elsewhere (`responder/`, `answers/`) which of them happens.
+ */
+import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
+import { isLast, PSN_MASK, psnAdd, psnDistance } from "./psn.ts";
+import type { QueuePair } from "./queue_pair.ts";
+import type {
+  AckService,
+  OpenMessage,
+  PacketIn,
+  ReadService,
+  RecvWqe,
+  RequestIn,
+  Resource,
+  Responder,
+  SingleService,
+} from "./responder_state.ts";
+import type { Writable } from "./writable.ts";
+
+function own({ responder }: QueuePair): Writable<Responder> {
+  return responder as Writable<Responder>;
+}
+
+/** A request has come. @returns whether it is the first. */
+export function establish(qp: QueuePair): boolean {
+  const responder = own(qp);
+  if (responder.established) return false;
+  responder.established = true;
+  return true;
+}
+
+/** The expected packet has come, maybe before the NAK that asks for it has left: that one never leaves. */
+export function takeExpected(qp: QueuePair): void {
+  const responder = own(qp);
+  responder.gapNaked = false;
+  if (responder.pendingNak === undefined) return;
+  responder.pendingNak.withdrawn = true;
+  responder.pendingNak = undefined;
+}
+
+/** The expected packet has been asked for: what comes behind it is dropped in silence until it is here. */
+export function awaitExpected(qp: QueuePair): void {
+  own(qp).gapNaked = true;
+}
+
+/** The packet is dropped behind a missing one; what asks for that one asks for all that follows. */
+export function noteDropped(qp: QueuePair, psn: number): void {
+  const responder = own(qp);
+  const { lastDropped } = responder;
+  if (lastDropped === undefined || psnDistance(lastDropped, psn) > 0) responder.lastDropped = psn;
+}
+
+/** What was dropped has been looked at: it has come again, or is about to be asked for. */
+export function forgetDropped(qp: QueuePair): void {
+  own(qp).lastDropped = undefined;
+}
+
+/** A request that has an answer of its own is taken, with all PSNs before `nextPsn`. @returns its MSN. */
+export function acceptRequest(qp: QueuePair, nextPsn: number): number {
+  const responder = own(qp);
+  responder.expectedPsn = nextPsn;
+  responder.msn = (responder.msn + 1) & PSN_MASK;
+  return responder.msn;
+}
+
+/** The packet's data is placed: its PSN is taken. @returns whether the message is complete with it. */
+export function acceptPacket(
+  qp: QueuePair,
+  message: OpenMessage,
+  { packet, row }: PacketIn,
+): boolean {
+  const responder = own(qp);
+  message.received += packet.payload.length;
+  responder.expectedPsn = psnAdd(responder.expectedPsn, 1);
+  const ends = isLast(row);
+  responder.open = ends ? undefined : message;
+  if (ends) responder.msn = (responder.msn + 1) & PSN_MASK;
+  return ends;
+}
+
+/** UC: a message begins anew, with whatever PSN. */
+export function beginAt(qp: QueuePair, psn: number): void {
+  abandonMessage(qp);
+  own(qp).expectedPsn = psn;
+}
+
+/** UC: the message that is coming in is broken. Its receive WQE stays for the next one. */
+export function abandonMessage(qp: QueuePair): void {
+  const responder = own(qp);
+  responder.granted ??= responder.open?.recv;
+  responder.open = undefined;
+}
+
+/** The message that is coming in fails, and its receive WQE with it. */
+export function closeMessage(qp: QueuePair): void {
+  own(qp).open = undefined;
+}
+
+/** The packet has to wait, as the first one or behind others. */
+export function stall(
+  qp: QueuePair,
+  input: RequestIn,
+  waitsFor: Responder["stalledFor"] = "recv",
+): void {
+  const responder = own(qp);
+  if (responder.stalled.length === 0) responder.stalledFor = waitsFor;
+  responder.stalled.push(input);
+}
+
+/** The first stalled packet's wait is over. */
+export function takeStalled(qp: QueuePair): RequestIn | undefined {
+  return own(qp).stalled.shift();
+}
+
+/** What is stalled is dropped: it comes again behind the packet that is missing. */
+export function dropStalled(qp: QueuePair): void {
+  for (let next = takeStalled(qp); next !== undefined; next = takeStalled(qp)) {
+    noteDropped(qp, next.packet.bth.psn);
+  }
+}
+
+/** A receive WQE is on the chip for the first stalled packet. */
+export function grantReceive(qp: QueuePair, recv: RecvWqe): void {
+  own(qp).granted = recv;
+}
+
+/** The packet whose turn it is consumes the receive WQE that was granted. */
+export function takeReceive(qp: QueuePair): RecvWqe {
+  const responder = own(qp);
+  const recv = responder.granted!;
+  responder.granted = undefined;
+  return recv;
+}
+
+/** The queue pair ends: it holds no receive WQE any more, for a message or for a packet. */
+export function releaseReceives(qp: QueuePair): void {
+  const responder = own(qp);
+  responder.open = undefined;
+  responder.granted = undefined;
+}
+
+/** An ACK is owed where one waits already, which then stands for both. @returns whether one does. */
+export function mergeAck(
+  qp: QueuePair,
+  { psn, readyAt }: Pick<AckService, "psn" | "readyAt">,
+): boolean {
+  const { pendingAck, msn } = own(qp);
+  if (pendingAck === undefined) return false;
+  if (psnDistance(pendingAck.psn, psn) > 0) pendingAck.psn = psn;
+  pendingAck.msn = msn;
+  pendingAck.readyAt = Math.max(pendingAck.readyAt, readyAt);
+  return true;
+}
+
+/** An ACK or NAK is owed. What comes behind a NAK must not be told by an ACK before it. */
+export function oweAck(qp: QueuePair, ack: AckService): void {
+  const responder = own(qp);
+  const isAck = ack.syndrome === ACK_SYNDROME;
+  responder.pendingAck = isAck ? ack : undefined;
+  if (!isAck) responder.pendingNak = ack;
+  responder.responses.push(ack);
+}
+
+/** An answer of its own is owed. What comes behind it must not be told by an ACK before it. */
+export function oweAnswer(qp: QueuePair, service: ReadService | SingleService): void {
+  const responder = own(qp);
+  responder.pendingAck = undefined;
+  responder.responses.push(service);
+}
+
+/** The first answer is given, or is the transmitter's from now on. */
+export function passAnswer(qp: QueuePair): void {
+  own(qp).responses.shift();
+}
+
+/** A NAK that ends the queue pair is owed: nothing more is taken. */
+export function refuseMore(qp: QueuePair): void {
+  own(qp).failing = true;
+}
+
+/** The first answer cannot be given: this NAK is, and nothing behind it. */
+export function failAnswers(qp: QueuePair, nak: AckService): void {
+  refuseMore(qp);
+  const { responses } = own(qp);
+  responses.clear();
+  responses.push(nak);
+}
+
+/** The queue pair stops: packets that wait are not taken, and what is owed is not said. */
+export function abandonAnswers(qp: QueuePair): void {
+  const responder = own(qp);
+  responder.stalled.clear();
+  responder.responses.clear();
+  responder.pendingAck = undefined;
+}
+
+/** The transmitter has one more control frame: READ responses wait for it. */
+export function controlQueued(qp: QueuePair): void {
+  own(qp).unsentControl++;
+}
+
+/** The control frame leaves, or has been withdrawn: nothing is merged into it any more. */
+export function controlLeaves(qp: QueuePair, ack: AckService): void {
+  const responder = own(qp);
+  responder.unsentControl--;
+  if (responder.pendingAck === ack) responder.pendingAck = undefined;
+  if (responder.pendingNak !== ack) return;
+  // It asks for all that was dropped.
+  responder.pendingNak = undefined;
+  responder.lastDropped = undefined;
+}
+
+/** An answer with this MSN leaves. */
+export function tellMsn(qp: QueuePair, msn: number): void {
+  own(qp).msnTold = msn;
+}
+
+/** Keeps what was asked for in the ring of max_dest_rd_atomic slots; the oldest goes (§3.5). */
+export function rememberResource(qp: QueuePair, resource: Resource): void {
+  const { resources } = own(qp);
+  resources.push(resource);
+  if (resources.length > qp.attributes.maxDestRdAtomic) resources.shift();
+}
+
+/** An atomic is taken, and is to be executed in its turn. */
+export function atomicTaken(qp: QueuePair): void {
+  own(qp).atomics++;
+}
+
+export function atomicExecuted(qp: QueuePair): void {
+  own(qp).atomics--;
+}
+
+/** Data of a verified write goes to the bus piece by piece (V-02). */
+export function placingBegun(qp: QueuePair): void {
+  own(qp).placing++;
+}
+
+/** All of it is with the bus, or none of it will be. */
+export function placingEnded(qp: QueuePair): void {
+  own(qp).placing--;
+}
