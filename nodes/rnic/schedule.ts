@@ -1,9 +1,16 @@
 /**
- * Scheduling module: serves doorbells in order, and gives queue pairs with something to send their
+ * Scheduling module: takes doorbells (Q-06), which are writes into the device's registers, serves them in
+ * order, and gives queue pairs with something to send their
  * turn (round robin) of one frame, or of the short ones of a message that share a DMA read, as long as
  * DMA reads and the transmit buffer allow.
  */
-import type { Doorbell } from "../../fabric/wire/host_bus/queue_information.ts";
+import {
+  CQ_ARM_OFFSET,
+  decodeCqArm,
+  decodeDoorbell,
+  type Doorbell,
+  DOORBELL_OFFSET,
+} from "../../fabric/wire/host_bus/queue_information.ts";
 import { isHeldBack } from "./transmit/congestion.ts";
 import { type Device, type QueueOwner, schedule } from "./state/device.ts";
 import { canRead } from "./dma/dma.ts";
@@ -12,11 +19,29 @@ import { LIMITS } from "./state/limits.ts";
 import type { QueueEntry } from "./state/queue_cache.ts";
 import { acceptPointer, findQueue, rereadPointer } from "./queues/queue_information.ts";
 import type { QueuePair } from "./state/queue_pair.ts";
-import { nextReadFrame } from "./answers/read_service.ts";
+import { nextReadFrame } from "./answers/answers.ts";
 import { serveReceives } from "./queues/receive_queue.ts";
 import { nextRequestFrame } from "./requester/requester.ts";
 import { fetchWork } from "./queues/send_queue.ts";
 import { serveWaiting } from "./queues/shared_receive_queue.ts";
+import type { RegisterWrite } from "../../fabric/wire/host_bus/pcie.ts";
+import { arm } from "./queues/completion_queue.ts";
+
+/** A core has written to the BAR. What is no doorbell is counted and ignored. */
+export function writeRegister(device: Device, write: RegisterWrite): void {
+  if (write.offset === DOORBELL_OFFSET) {
+    const doorbell = decodeDoorbell(write.data);
+    if (doorbell !== undefined) {
+      device.counters.doorbells++;
+      device.doorbells.push(doorbell);
+      return;
+    }
+  } else if (write.offset === CQ_ARM_OFFSET) {
+    const request = decodeCqArm(write.data);
+    if (request !== undefined) return arm(device, request);
+  }
+  device.counters.doorbellsRefused++;
+}
 
 /** Serves what can be served now. Called at the end of every step, while {@link hasTurns}. */
 export function runSchedule(device: Device): void {

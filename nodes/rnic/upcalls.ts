@@ -7,7 +7,7 @@ import type { QueuePair, RecvWaiter } from "./state/queue_pair.ts";
 import type { PacketIn, RecvWqe } from "./state/responder_state.ts";
 import { grantRecv, refuseRecv, resumeBehindAtomics } from "./responder/stalled_packets.ts";
 import { answerPersistenceAck, confirmOnRecv, deliverToHost } from "./persistence/pm_module.ts";
-import { readFrameFailed, readFrameSent } from "./answers/read_service.ts";
+import { readFrameFailed, readFrameSent } from "./answers/answers.ts";
 import { flushWork } from "./requester/completer.ts";
 import { failFatally } from "./requester/qp_error.ts";
 import { startAtomic } from "./responder/atomic.ts";

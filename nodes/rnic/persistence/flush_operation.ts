@@ -14,7 +14,7 @@ import { findRegion, remoteRegion } from "../dma/memory_region.ts";
 import { duplicateOfService, flushMessage } from "./pm_module.ts";
 import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { answerAgain, answerSingle } from "../answers/read_service.ts";
+import { answerAgain, answerSingle } from "../answers/answers.ts";
 import type { RequestIn, SingleService, Verdict } from "../state/responder_state.ts";
 import type { Region } from "../state/memory.ts";
 import { countEffect, needOf } from "../state/operation.ts";

@@ -23,8 +23,8 @@ import {
 } from "../state/persist_records.ts";
 import { tellRanges } from "./pm_ranges.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { urgeReceives, wantRecv } from "../queues/receive_queue.ts";
-import { passAnswers } from "../answers/read_service.ts";
+import { failReceive, urgeReceives, wantRecv } from "../queues/receive_queue.ts";
+import { passAnswers } from "../answers/answers.ts";
 import { noteFlushed, noteTold } from "../trace/responder_trace.ts";
 import { queueControl } from "../transmit/send.ts";
 import type { PersistRecord, RecvWqe, SingleService } from "../state/responder_state.ts";
@@ -33,7 +33,6 @@ import { trace } from "../trace/trace.ts";
 import { physicalAddress } from "../dma/translation.ts";
 import type { Region } from "../state/memory.ts";
 import type { LsbRead } from "../state/dma_state.ts";
-import { failReceive } from "../answers/received.ts";
 
 /** Whether the message's data is to be persisted: by opcode (P-21) or by its region (P-22). */
 export function wantsPersistence(row: OpcodeRow, region: Region | undefined): boolean {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { isNewer } from "./pointer.ts";
+import { isNewer } from "./queue_information.ts";
 import { seeded } from "../../../fabric/base/property_testing.ts";
 
 describe("isNewer", () => {

@@ -16,7 +16,6 @@ import {
 } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { Device } from "../state/device.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
-import { isNewer } from "./pointer.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import type { QueueLoad, Waiter } from "../state/queues.ts";
 import type { Continuation } from "../state/dma_state.ts";
@@ -256,4 +255,39 @@ export function fetchWqes(
     noSnoop: false,
     continuation: { ...owner, entry, units },
   });
+}
+
+/** What the rule must know of the queue. */
+export interface RingView {
+  /** The RNIC's read pointer. */
+  readonly read: number;
+  /** Units in the ring. */
+  readonly depth: number;
+  /** Whether a unit may have held two different WQEs already. */
+  readonly recycled: boolean;
+}
+
+/**
+ * Whether `candidate` (pointer 1: from a doorbell or from space 3) is newer than `cached` (pointer 2).
+ * While no unit has been used twice the one farther from the read pointer is newer; from then on
+ * distances mislead, and the one stored later is. (The claim's "earlier" is a slip: queues.md, Q-08.)
+ */
+export function isNewer(
+  candidate: StampedPointer,
+  cached: StampedPointer,
+  ring: RingView,
+): boolean {
+  if (mayHaveWrapped(candidate.pointer, ring) || mayHaveWrapped(cached.pointer, ring)) {
+    return candidate.stamp > cached.stamp;
+  }
+  return filledUnits(ring.read, candidate.pointer, ring.depth) >
+    filledUnits(ring.read, cached.pointer, ring.depth);
+}
+
+/**
+ * A pointer behind the read pointer is of the next pass or a stale one. The ring's last unit is also
+ * what the pointer of a queue never used stands at.
+ */
+function mayHaveWrapped(pointer: number, { read, depth, recycled }: RingView): boolean {
+  return recycled || pointer === depth - 1 || (pointer < read && pointer + 1 !== read);
 }

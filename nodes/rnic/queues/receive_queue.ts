@@ -1,6 +1,7 @@
 /**
- * Receive queue: whoever needs a receive WQE waits in turn. WQEs are fetched by DMA when one is
- * needed, a few at once; before "empty" is believed, the host's pointer is read from space 3 once.
+ * Receive queue: what needs a receive WQE waits in turn. WQEs are fetched by DMA when one is needed, a
+ * few at once; before "empty" is believed, the host's pointer is read from space 3 once. Their CQEs are
+ * written here, too.
  *
  * Circle of two: a queue pair's receives come from its own ring or from a shared one
  * (`shared_receive_queue.ts`), whose queue pairs take their turns here.
@@ -16,6 +17,9 @@ import type { QueuePair, RecvWaiter } from "../state/queue_pair.ts";
 import { serveShared } from "./shared_receive_queue.ts";
 import { clearTimer, setTimer } from "../state/timers.ts";
 import { complete, PLAIN_CQE } from "./completion_queue.ts";
+import type { PacketIn, RecvWqe } from "../state/responder_state.ts";
+import type { CqeOpcode, WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
+import { closeMessage } from "../state/responder_changes.ts";
 
 /** Asks for a receive WQE. The waiter gets it in its turn, maybe at once. */
 export function wantRecv(device: Device, qp: QueuePair, waiter: RecvWaiter): void {
@@ -157,11 +161,54 @@ export function flushReceiveRing(
   }
 }
 
+/** The receive WQE's CQE: what has come into its memory, or by its means (§3.4, §3.8). */
+export function completeReceive(
+  device: Device,
+  qp: QueuePair,
+  done: {
+    readonly recv: RecvWqe;
+    readonly input: PacketIn;
+    readonly byteCount: number;
+    readonly opcode: CqeOpcode;
+  },
+): void {
+  const { recv, input: { packet }, byteCount, opcode } = done;
+  complete(device, qp.recvCq, {
+    ...PLAIN_CQE,
+    opcode,
+    qpn: qp.qpn,
+    wqeIndex: recv.position & 0xffff,
+    byteCount,
+    immediate: packet.immdt?.immediate ?? packet.ieth?.rkey ?? 0,
+    sourceQpn: packet.deth?.sourceQpn ?? PLAIN_CQE.sourceQpn,
+    solicited: packet.bth.solicited,
+  });
+}
+
+/** The receive WQE's own CQE of what it could not take: the message ends with it. */
+export function failReceive(
+  device: Device,
+  qp: QueuePair,
+  fault: { readonly recv: RecvWqe; readonly status: WcStatus },
+): void {
+  closeMessage(qp);
+  const { recv: { position }, status } = fault;
+  completeInError(device, qp, { position, status });
+}
+
 export function flushOneReceive(device: Device, qp: QueuePair, position: number): void {
+  completeInError(device, qp, { position, status: "WR_FLUSH_ERR" });
+}
+
+function completeInError(
+  device: Device,
+  qp: QueuePair,
+  { position, status }: { readonly position: number; readonly status: WcStatus },
+): void {
   complete(device, qp.recvCq, {
     ...PLAIN_CQE,
     opcode: "responder-error",
-    status: "WR_FLUSH_ERR",
+    status,
     qpn: qp.qpn,
     wqeIndex: position & 0xffff,
   });

@@ -22,7 +22,7 @@ import { hostAddress } from "../dma/memory_window.ts";
 import { noteWrittenAt } from "../persistence/pm_ranges.ts";
 import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { answerAgain, answerSingle, passAnswers } from "../answers/read_service.ts";
+import { answerAgain, answerSingle, passAnswers } from "../answers/answers.ts";
 import { noteAtomic } from "../trace/responder_trace.ts";
 import type {
   AtomicOperation,

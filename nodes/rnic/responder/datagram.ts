@@ -5,15 +5,14 @@
 import { ETHERNET_BYTES } from "../../../fabric/wire/roce/ethernet.ts";
 import { IPV4_BYTES } from "../../../fabric/wire/roce/ipv4.ts";
 import { payloadFits } from "../../../fabric/wire/roce/opcode.ts";
-import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import { type Device, drop } from "../state/device.ts";
 import { stall, takeReceive } from "../state/responder_changes.ts";
 import { enterError } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
-import { wantRecv } from "../queues/receive_queue.ts";
-import type { RecvWqe, RequestIn } from "../state/responder_state.ts";
+import { completeReceive, failReceive, wantRecv } from "../queues/receive_queue.ts";
+import type { RequestIn } from "../state/responder_state.ts";
 import { placePayload, recvStretches } from "../dma/place_payload.ts";
 
 /** Area before the payload of a received datagram, for a global route header. */
@@ -44,9 +43,14 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   }
   const { packet, frame } = input;
   const stretches = recvStretches(device, qp, recv);
+  if (stretches === undefined) {
+    // Memory that a key does not grant is the queue pair's own fault (class A): it ends in ERR.
+    takeReceive(qp);
+    failReceive(device, qp, { recv, status: "LOC_PROT_ERR" });
+    return enterError(device, qp);
+  }
   let room = 0;
-  for (const stretch of stretches ?? []) room += stretch.length;
-  if (stretches === undefined) return failReceive(device, qp, recv);
+  for (const stretch of stretches) room += stretch.length;
   // The receive WQE stays for the next datagram (`rocev2.md` §7.5, test 79).
   if (room < GRH_BYTES + packet.payload.length) {
     return drop(device, "recv-too-small");
@@ -58,27 +62,10 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   if (packet.payload.length > 0) {
     placePayload(device, packet.payload, { stretches, offset: GRH_BYTES });
   }
-  complete(device, qp.recvCq, {
-    ...PLAIN_CQE,
-    opcode: input.row.immediate ? "recv-immediate" : "recv",
-    qpn: qp.qpn,
-    wqeIndex: recv.position & 0xffff,
+  completeReceive(device, qp, {
+    recv,
+    input,
     byteCount: GRH_BYTES + packet.payload.length,
-    immediate: packet.immdt?.immediate ?? 0,
-    sourceQpn: packet.deth!.sourceQpn,
-    solicited: packet.bth.solicited,
+    opcode: input.row.immediate ? "recv-immediate" : "recv",
   });
-}
-
-/** Memory that a key does not grant is the queue pair's own fault (class A): it ends in ERR. */
-function failReceive(device: Device, qp: QueuePair, recv: RecvWqe): void {
-  takeReceive(qp);
-  complete(device, qp.recvCq, {
-    ...PLAIN_CQE,
-    opcode: "responder-error",
-    status: "LOC_PROT_ERR",
-    qpn: qp.qpn,
-    wqeIndex: recv.position & 0xffff,
-  });
-  enterError(device, qp);
 }

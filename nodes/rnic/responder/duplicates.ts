@@ -7,7 +7,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { RequestIn, Resource, Responder } from "../state/responder_state.ts";
 import { remoteRegion } from "../dma/memory_region.ts";
 import { duplicateOfPersistent } from "../persistence/pm_module.ts";
-import { answer, answerRead } from "../answers/read_service.ts";
+import { answer, answerRead } from "../answers/answers.ts";
 
 /** A SEND's packet again: what has come is confirmed. */
 export function repeatSend(device: Device, qp: QueuePair, { packet }: RequestIn): boolean {

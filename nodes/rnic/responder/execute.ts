@@ -14,15 +14,14 @@ import { persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
 import { noteWritten } from "../persistence/pm_ranges.ts";
 import { isFirst, packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { acknowledgePacket, answerRead } from "../answers/read_service.ts";
-import { serveReceives } from "../queues/receive_queue.ts";
+import { acknowledgePacket, answerRead } from "../answers/answers.ts";
+import { completeReceive, failReceive, serveReceives } from "../queues/receive_queue.ts";
 import { noteArrival, noteReadRequest, noteReceive } from "../trace/responder_trace.ts";
 import type { OpenMessage, RequestIn, Verdict } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import type { Stretch } from "../state/memory.ts";
 import { needOf } from "../state/operation.ts";
 import { placePayload, recvStretches } from "../dma/place_payload.ts";
-import { completeReceive, failReceive } from "../answers/received.ts";
 import { invalidateKey } from "../dma/memory_window.ts";
 
 /** A WRITE packet: data to memory; at the end the ACK, and persistence where it is wanted. */

@@ -22,7 +22,7 @@ import { LIMITS } from "../state/limits.ts";
 import { needOf } from "../state/operation.ts";
 import { isFirst, isLast, MESSAGE_BYTES_MAX, psnDistance } from "../state/psn.ts";
 import { permitsAll, type QueuePair } from "../state/queue_pair.ts";
-import { answer } from "../answers/read_service.ts";
+import { answer } from "../answers/answers.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import type { RequestIn, Verdict } from "../state/responder_state.ts";
 import { OPERATIONS } from "./operations.ts";

@@ -10,7 +10,7 @@ import {
   takeStalled,
 } from "../state/responder_changes.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { answer } from "../answers/read_service.ts";
+import { answer } from "../answers/answers.ts";
 import { takeRequest } from "./responder.ts";
 import type { RecvWqe } from "../state/responder_state.ts";
 import { refuseUnreliable, takeUnreliable } from "./unreliable.ts";

@@ -10,8 +10,11 @@ import type { UdAddress } from "../../../fabric/wire/host_bus/wqe.ts";
 import { creditSyndrome } from "../queues/credit.ts";
 import type { Device } from "../state/device.ts";
 import type { FrameJob } from "../state/tx_frame.ts";
-import { coverPayload, digestOf } from "../state/message_digest.ts";
 import { type Path, qKeyOf, type QueuePair } from "../state/queue_pair.ts";
+import type { SendWork } from "../state/outstanding_wqe.ts";
+import { psnDistance } from "../state/psn.ts";
+import { crcUpdate } from "../../../fabric/wire/roce/icrc.ts";
+import { viewOf } from "../../../fabric/base/slab.ts";
 
 /** What a packet's base headers say, the sender's own apart. */
 export interface Outgoing {
@@ -104,4 +107,21 @@ export function makePacket(device: Device, frame: Outgoing): Packet {
     },
     payload: frame.payload,
   };
+}
+
+/**
+ * V-02: takes the payload of a packet that leaves into its message's CRC, once: what is sent again was
+ * fetched again, and if that damaged it the receiver must find out, not be given a CRC that fits. Frames
+ * of a queue pair leave in the order they were begun, so a register per message is enough.
+ */
+function coverPayload(work: SendWork, { psn, payload }: FrameJob): void {
+  const { digest } = work;
+  if (digest === undefined || psnDistance(work.firstPsn, psn) !== digest.packets) return;
+  digest.packets++;
+  digest.register = crcUpdate(digest.register, viewOf(payload), { from: 0, end: payload.length });
+}
+
+/** The CRC that the message's last packet carries; 0 where it is not looked at. */
+function digestOf({ wqe, digest }: SendWork): number {
+  return digest === undefined ? wqe?.verify?.crc ?? 0 : ~digest.register >>> 0;
 }

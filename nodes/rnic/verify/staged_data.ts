@@ -12,7 +12,7 @@ import { placingBegun, placingEnded } from "../state/responder_changes.ts";
 import { flipped } from "../state/flips.ts";
 import { STAGED_BACKLOG_PS, STAGED_PATIENCE_PS, STAGED_RESUME_PS } from "../state/limits.ts";
 import { lookUpTo } from "./read_back.ts";
-import { passAnswers } from "../answers/read_service.ts";
+import { passAnswers } from "../answers/answers.ts";
 import type { SingleService, StagedData } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import { noteVerifiedArrival } from "../trace/verify_trace.ts";

@@ -1,10 +1,14 @@
 /**
- * History of a sender (V-05): what became of its verified writes, and whether the latest of them stand
- * for a read-back. Counts and a window of the newest checks, all integers; nothing here knows a card.
+ * What is kept of verified writes that are answered: counters (V-10), and the history of a sender (V-05),
+ * by which its latest checks may stand for a read-back: counts and a window of them, all integers.
  */
 import type { VerifyHistoryPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import type { SenderHistory } from "../state/verify_state.ts";
+import type { Device } from "../state/device.ts";
+import type { QueuePair } from "../state/queue_pair.ts";
+import type { VerifiedWrite } from "../state/responder_state.ts";
+import { VERIFY_CHECKS, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 
 /** Of a sender from whom nothing has come. @param samples how many checks make a rate: > 0. */
 export function createHistory(samples: number): SenderHistory {
@@ -52,4 +56,48 @@ export function isTrusted(
 ): boolean {
   if (filled < window.length) return false;
   return (filled - failed) * 1_000_000 > thresholdPpm * filled;
+}
+
+/** A verified write is about to be answered with `status`. */
+export function countOutcome(
+  device: Device,
+  qp: QueuePair,
+  outcome: { readonly verified: VerifiedWrite; readonly status: number },
+): void {
+  const { counters } = device;
+  const { verified, status } = outcome;
+  if (status === VERIFY_STATUS.crcMismatch) counters.verifyCrcFailures++;
+  else if (status === VERIFY_STATUS.readBackDiffers) counters.verifyReadBackFailures++;
+  else if (status === VERIFY_STATUS.readFailed) counters.verifyReadErrors++;
+  countWait(device, verified);
+  noteOutcome(device, qp, {
+    isGood: status === VERIFY_STATUS.written,
+    isReadBack: verified.readBack !== undefined && verified.opened.length > 0,
+  });
+}
+
+/** What a look at memory costs, and what those have cost that history has saved. */
+function countWait(
+  { counters, now }: Device,
+  { readBack, checks, settledAt }: VerifiedWrite,
+): void {
+  const waited = Math.max(0, now - settledAt);
+  if (readBack !== undefined) counters.verifyReadBackPs += waited;
+  else if ((checks & VERIFY_CHECKS.skipped) !== 0) counters.verifySkippedPs += waited;
+}
+
+/** The sender's history, which all of a host's queue pairs share. */
+function noteOutcome(
+  { plan, verify }: Device,
+  qp: QueuePair,
+  outcome: { readonly isGood: boolean; readonly isReadBack: boolean },
+): void {
+  if (plan.verifyHistory === undefined) return;
+  const sender = qp.path.address;
+  let history = verify.history.get(sender);
+  if (history === undefined) {
+    history = createHistory(plan.verifyHistory.samples);
+    verify.history.set(sender, history);
+  }
+  recordOutcome(history, outcome);
 }

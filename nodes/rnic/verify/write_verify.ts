@@ -40,7 +40,7 @@ import {
   answerAgain,
   answerSingle,
   passAnswers,
-} from "../answers/read_service.ts";
+} from "../answers/answers.ts";
 import type {
   OpenMessage,
   ReadBack,
@@ -50,8 +50,7 @@ import type {
   VerifiedWrite,
 } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
-import { maySkip } from "./verify_history.ts";
-import { countOutcome } from "./verify_outcome.ts";
+import { countOutcome, maySkip } from "./verify_history.ts";
 import { releaseStaging, reserveStaging, stagedBytesOf } from "../state/verify_state.ts";
 import { noteLookedAt, noteVerdict, noteVerifiedArrival } from "../trace/verify_trace.ts";
 import type { Region } from "../state/memory.ts";
