@@ -74,6 +74,12 @@ function allowedPackages(file: string): readonly string[] | null {
   return isTest(file) ? [...own, ...TEST_PACKAGES] : own;
 }
 
+/** The only folder that may import `target`; null where any may. */
+function ownFolder(target: string): string | null {
+  // By it protocol state is written, which its folder alone does.
+  return target === "nodes/rnic/state/writable.ts" ? "nodes/rnic/state/" : null;
+}
+
 function listOf(names: readonly string[]): string {
   return names.length === 0 ? "no package" : names.join(", ");
 }
@@ -86,6 +92,10 @@ function checkFile(found: Import, target: string): Breach | null {
   }
   if (isTest(target) && !isTest(file)) {
     return { file, line, found: `imports the test ${target}`, allowed: "only tests import tests" };
+  }
+  const folder = ownFolder(target);
+  if (folder !== null && !file.startsWith(folder)) {
+    return { file, line, found: `imports ${target}`, allowed: `only in ${folder}` };
   }
   const below = isTest(file) ? null : floorsBelow(file, target);
   if (below !== null) {

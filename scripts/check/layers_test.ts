@@ -66,6 +66,13 @@ describe("checkImport between files", () => {
     assert.notEqual(fileImport("console/server/app.ts", "tests/support/rack.ts"), null);
   });
 
+  it("lets protocol state be written in its own folder alone, by tests too", () => {
+    const writable = "nodes/rnic/state/writable.ts";
+    assert.equal(fileImport("nodes/rnic/state/responder_changes.ts", writable), null);
+    assert.notEqual(fileImport("nodes/rnic/responder/responder.ts", writable), null);
+    assert.notEqual(fileImport("nodes/rnic/responder/responder_test.ts", writable), null);
+  });
+
   it("refuses files outside the repository", () => {
     assert.notEqual(
       checkImport({ file: "scripts/a.ts", line: 1, specifier: "../../b.ts", target: null }),
