@@ -7,11 +7,13 @@ import {
   EVERY_ACCESS,
   FIRST_PSN,
   go,
+  packets,
   pair,
   post,
   recvs,
   statuses,
 } from "../testing/pair_testing.ts";
+import { verifiedPair } from "../testing/verify_testing.ts";
 
 describe("work that crosses no wire", () => {
   // Found by random programs (seed 18): go-back-N came past it and carried it out again.
@@ -77,4 +79,42 @@ describe("work that crosses no wire", () => {
       ]);
     }
   });
+});
+
+describe("frames are counted by their WQE's opcode", () => {
+  const flush = {
+    select: FLUSH_SELECT.range,
+    placement: FLUSH_PLACEMENT.globalVisibility,
+    length: 64,
+  };
+  const atomic = { swapAdd: 1n, compare: 0n };
+  const cases: readonly [Parameters<typeof post>[1], Parameters<typeof post>[2], string][] = [
+    ["send", { length: 600 }, "sendFramesOut"],
+    ["send-immediate", { length: 600 }, "sendFramesOut"],
+    ["write", { length: 600 }, "writeFramesOut"],
+    ["write-immediate", { length: 600 }, "writeFramesOut"],
+    ["write-persistence", { length: 600 }, "persistWriteFramesOut"],
+    ["write-persist-address", { length: 600 }, "writeFramesOut"],
+    ["write-verify", {
+      length: 600,
+      verify: { level: "check", persist: false },
+    }, "verifyWriteFramesOut"],
+    ["read", { length: 600 }, "readRequestsOut"],
+    ["compare-swap", { length: 8, atomic }, "atomicRequestsOut"],
+    ["fetch-add", { length: 8, atomic }, "atomicRequestsOut"],
+    ["atomic-write", { inline: new Uint8Array(8) }, "atomicRequestsOut"],
+    ["flush", { flush }, "flushRequestsOut"],
+  ];
+  for (const [opcode, work, name] of cases) {
+    it(`${opcode}: ${name}`, () => {
+      const p = verifiedPair();
+      recvs(p, 1);
+      post(p, opcode, work);
+      go(p);
+      const counted = Object.entries(p.rig.a.rnic.statistics()).filter(([key, count]) =>
+        /(Frames|Requests)Out$/.test(key) && count > 0
+      );
+      assert.deepEqual(counted, [[name, packets(p, "a").length]]);
+    });
+  }
 });

@@ -4,6 +4,7 @@ import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { SendWqe, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
+import type { Counters } from "./counters.ts";
 import type { Stretch } from "./memory.ts";
 import { CRC_START } from "../../../fabric/wire/roce/icrc.ts";
 
@@ -32,6 +33,8 @@ export interface WorkPlan {
   readonly awaitsPersistence: boolean;
   /** ACCESS bits that local memory needs. */
   readonly localNeed: number;
+  /** What counts its frames as they leave. */
+  readonly counter: keyof Counters;
 }
 
 /** Operations of request packets. */
@@ -57,6 +60,7 @@ const PLAIN: WorkPlan = {
   persistOpcode: false,
   awaitsPersistence: false,
   localNeed: 0,
+  counter: "sendFramesOut",
 };
 const NOTHING: WorkPlan = { ...PLAIN, wire: "none" };
 /** Bytes that are no WQE: refused with LOC_QP_OP_ERR. */
@@ -66,27 +70,46 @@ const ANSWERED: WorkPlan = {
   answered: true,
   takesSlot: true,
   localNeed: ACCESS.localWrite,
+  counter: "atomicRequestsOut",
 };
+const WRITE: WorkPlan = { ...PLAIN, wire: "write", counter: "writeFramesOut" };
 
 const WORK_PLANS: Readonly<Record<WqeOpcode, WorkPlan>> = {
   "nop": NOTHING,
   "send": PLAIN,
   "send-immediate": { ...PLAIN, immediate: true },
   "send-invalidate": { ...PLAIN, invalidate: true },
-  "write": { ...PLAIN, wire: "write" },
-  "write-immediate": { ...PLAIN, wire: "write", immediate: true },
-  "read": { ...ANSWERED, wire: "read-request" },
+  "write": WRITE,
+  "write-immediate": { ...WRITE, immediate: true },
+  "read": { ...ANSWERED, wire: "read-request", counter: "readRequestsOut" },
   "compare-swap": { ...ANSWERED, wire: "compare-swap" },
   "fetch-add": { ...ANSWERED, wire: "fetch-add" },
-  "write-persistence": { ...PLAIN, wire: "write", persistOpcode: true, awaitsPersistence: true },
-  "write-persist-address": { ...PLAIN, wire: "write", awaitsPersistence: true },
+  "write-persistence": {
+    ...WRITE,
+    persistOpcode: true,
+    awaitsPersistence: true,
+    counter: "persistWriteFramesOut",
+  },
+  "write-persist-address": { ...WRITE, awaitsPersistence: true },
   "persistence-ack": NOTHING,
   "bind-mw": NOTHING,
   "local-invalidate": NOTHING,
   // As rxe has it: a FLUSH does not count, an ATOMIC WRITE does.
-  "flush": { ...ANSWERED, wire: "flush", takesSlot: false, localNeed: 0 },
+  "flush": {
+    ...ANSWERED,
+    wire: "flush",
+    takesSlot: false,
+    localNeed: 0,
+    counter: "flushRequestsOut",
+  },
   "atomic-write": { ...ANSWERED, wire: "atomic-write", localNeed: 0 },
-  "write-verify": { ...ANSWERED, wire: "write-verify", streams: true, localNeed: 0 },
+  "write-verify": {
+    ...ANSWERED,
+    wire: "write-verify",
+    streams: true,
+    localNeed: 0,
+    counter: "verifyWriteFramesOut",
+  },
 };
 
 export interface SendWork {

@@ -243,15 +243,7 @@ function sendData(device: Device, job: FrameJob): void {
   const { qp, row } = job;
   const { counters, transmitter } = device;
   transmitter.bufferedBytes -= job.payloadBytes;
-  const { operation } = row;
-  if (operation === "send") counters.sendFramesOut++;
-  else if (operation === "read-request") counters.readRequestsOut++;
-  else if (operation === "read-response") counters.readResponsesOut++;
-  else if (operation === "flush") counters.flushRequestsOut++;
-  else if (operation === "write-verify") counters.verifyWriteFramesOut++;
-  else if (operation !== "write") counters.atomicRequestsOut++;
-  else if (row.persistence) counters.persistWriteFramesOut++;
-  else counters.writeFramesOut++;
+  counters[job.work?.plan.counter ?? "readResponsesOut"]++;
   if (job.read !== undefined) tellMsn(qp, job.read.msn);
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
