@@ -1,8 +1,8 @@
 /**
  * Faults of cables that are ordered while the rack runs: each takes effect at one instant that no
- * partition has come to yet, is written down before anybody is told, and reaches the partitions at
+ * partition has come to yet, is on record before a partition is told, and reaches the partitions at
  * both ends with their next grant. A partition takes each of them up once (`Runner`), so a timekeeper
- * that was started again tells all of them once more.
+ * that was started again sends all of them once more.
  */
 import {
   checkedLinkFault,
@@ -11,9 +11,10 @@ import {
   refuseLinkFault,
 } from "../rack/plan/link_plan.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
-import { afterAllOf, type Member } from "./member.ts";
+import { refuseInstant } from "./horizon.ts";
+import { addCableFault, afterAllOf, type Member } from "./member.ts";
 import type { RecordedLinkFault } from "./record.ts";
-import { formatTime, NEVER, type Time } from "../base/time.ts";
+import { NEVER, type Time } from "../base/time.ts";
 
 export interface CableOrdersOptions {
   readonly plan: RackPlan;
@@ -34,7 +35,7 @@ export type OrderAnswer =
 export class CableOrders {
   readonly #options: CableOrdersOptions;
   readonly #known: LinkFaultPlan[];
-  /** By the token of whoever gave the order and may repeat it. */
+  /** By the token of the order, which its sender may repeat. */
   readonly #answers = new Map<string, OrderAnswer>();
 
   constructor(options: CableOrdersOptions) {
@@ -48,7 +49,7 @@ export class CableOrders {
 
   /**
    * Adds a fault, or answers what became of it if it was ordered before.
-   * @param token tells this order from all others: whoever gave it may repeat it.
+   * @param token tells this order from all others: its sender may repeat it.
    */
   order(token: string, request: LinkFaultRequest): OrderAnswer {
     const known = this.#answers.get(token);
@@ -61,13 +62,8 @@ export class CableOrders {
       if (refusal !== undefined) return { refusal };
       this.#answers.set(token, { waiting: true });
       this.#options.whenAtRest((now) => this.#carryOut(token, request, this.#free(request, now)));
-    } else if (earliest === NEVER) {
-      return { refusal: "nobody knows how far the rack has run: pause it first" };
-    } else if (request.at < earliest) {
-      const expected = `expected ${formatTime(earliest)} or later`;
-      return { refusal: `${formatTime(request.at)} is past: ${expected}` };
     } else {
-      const refusal = this.#refuse(request, request.at);
+      const refusal = refuseInstant(request.at, earliest) ?? this.#refuse(request, request.at);
       if (refusal !== undefined) return { refusal };
       this.#carryOut(token, request, request.at);
     }
@@ -83,7 +79,7 @@ export class CableOrders {
     );
   }
 
-  /** An instant at which nothing else befalls the cable: in an idle rack time stands still. */
+  /** An instant at which no other fault of the cable begins: in an idle rack time stands still. */
   #free({ cable }: LinkFaultRequest, from: Time): Time {
     const taken = new Set(this.#known.filter((each) => each.cable === cable).map(({ at }) => at));
     let at = from;
@@ -119,9 +115,8 @@ export class CableOrders {
     this.#known.push(fault);
     const { a, b } = this.#options.plan.cables[fault.cable]!;
     for (const member of this.#options.members) {
-      if (!member.nodes.includes(a.node) && !member.nodes.includes(b.node)) continue;
-      member.cableHistory.push(fault);
-      if (member.status !== "dead") member.cables.push(fault);
+      const { nodes } = member;
+      if (nodes.includes(a.node) || nodes.includes(b.node)) addCableFault(member, fault);
     }
   }
 }

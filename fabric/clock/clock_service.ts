@@ -15,8 +15,7 @@ import {
   welcomeToArray,
 } from "./clock.ts";
 import type { MemberStatus, RecordedFault, RecordedLinkFault, Summary } from "./record.ts";
-import type { ClockOutputs } from "./clock_outputs.ts";
-import { Timekeeper } from "./timekeeper.ts";
+import { type ClockOutputs, Timekeeper } from "./timekeeper.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
 export interface ClockServiceOptions {
@@ -198,7 +197,7 @@ export class ClockService {
         return;
       }
       // It was asleep, and its power has failed meanwhile: it must not come back as it was.
-      if (this.timekeeper.isGone(alive.instance)) {
+      if (this.timekeeper.isFenced(alive.instance)) {
         this.#control("order", ["kill", alive.partition, 0, alive.instance]);
         return;
       }

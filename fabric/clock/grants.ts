@@ -1,12 +1,21 @@
 /**
- * What partitions are granted, what of it they have done, and what to do where an answer does not
- * come. When somebody may be granted something at all is the timekeeper's to say.
+ * Grants and their answers: what a grant says, which messages its answer confirms, and what to do
+ * where no answer comes. How far a partition may run is `horizon.ts`'s, whether it is granted anything
+ * now `timekeeper.ts`'s.
  */
 import type { Grant, Report } from "./clock.ts";
-import { type Member, noteTaken, setStatus } from "./member.ts";
+import {
+  addConfirmation,
+  granted,
+  type Member,
+  noteTaken,
+  reported,
+  setGrant,
+  type Taken,
+} from "./member.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-/** How long a partition waits for messages of a dead one before they are given up, in wall ms. */
+/** How long a partition waits for messages of a process that is gone before they are given up, in wall ms. */
 const LOST_AFTER_MS = 2_000;
 
 export interface GrantsOptions {
@@ -41,56 +50,49 @@ export class Grants {
   /** Grants a partition what it may do, if there is anything. */
   give(member: Member, { next, horizon, stopOn, wallMs }: Allowance): void {
     if (next === NEVER || next >= horizon) return;
+    const { incarnation, inbound, toConfirm, links, runs, cables } = member;
     const grant: Grant = {
       term: this.#options.term,
-      incarnation: member.incarnation,
-      id: ++member.grants,
+      incarnation,
+      id: member.grants + 1,
       horizon,
-      expect: member.inbound.map(({ from, incarnation, count }) =>
-        [from, incarnation, count] as const
-      ),
-      confirmed: [...member.toConfirm],
-      links: member.links,
-      runs: member.runs,
-      cables: member.cables,
+      expect: inbound.map((each) => [each.from, each.incarnation, each.count] as const),
+      confirmed: [...toConfirm],
+      links,
+      runs,
+      cables,
       lost: [],
       stopOn,
     };
     this.#total++;
-    member.toConfirm.clear();
-    member.grant = grant;
-    // Until it reports, its next is what it was at the grant: nothing it sends can come sooner.
-    member.next = next;
-    member.inbound = [];
-    member.links = [];
-    member.runs = [];
-    member.cables = [];
-    setStatus(member, { status: "running", atMs: wallMs });
+    granted(member, grant, { next, atMs: wallMs });
     this.#options.send(member.name, grant);
   }
 
-  /** What the grant named was taken: tell the senders, some day. */
-  settle(member: Member): void {
-    for (const [peer, incarnation, count] of member.grant?.expect ?? []) {
-      const sender = this.#options.byName.get(peer);
-      if (sender?.incarnation === incarnation) sender.toConfirm.set(member.name, count);
+  /**
+   * Takes in an answer: what the grant named was taken, and the senders are told with their next
+   * grants. After a restart there is no grant; what the partition says of itself is all that is known.
+   */
+  answer(member: Member, report: Report, wallMs: number): void {
+    if (member.status === "unknown") {
+      const taken = report.taken ?? [];
+      this.#confirm(member, taken);
+      noteTaken(member, taken);
+    } else {
+      this.#confirm(member, member.grant?.expect ?? []);
     }
-    member.grant = undefined;
+    reported(member, report, wallMs);
   }
 
-  /** After a restart: what a partition says of itself replaces what is known. */
-  learn(member: Member, report: Report): void {
-    member.grants = report.grant;
-    member.grant = undefined;
-    const taken = report.taken ?? [];
+  /** A life that sent what was taken need not keep it; what an earlier life sent is not kept. */
+  #confirm(member: Member, taken: readonly Taken[]): void {
     for (const [peer, incarnation, count] of taken) {
       const sender = this.#options.byName.get(peer);
-      if (sender?.incarnation === incarnation) sender.toConfirm.set(member.name, count);
+      if (sender?.incarnation === incarnation) addConfirmation(sender, member.name, count);
     }
-    noteTaken(member, taken);
   }
 
-  /** Says a grant once more that has not been answered since `member.sinceMs`. */
+  /** Sends a grant once more that has not been answered since `member.sinceMs`. */
   repeat(member: Member, wallMs: number): void {
     if (member.status !== "running" || member.grant === undefined) return;
     if (wallMs - member.sinceMs > LOST_AFTER_MS) this.#giveUpLost(member, member.grant);
@@ -108,8 +110,8 @@ export class Grants {
       return isGone || sender?.incarnation !== incarnation;
     }).map(([peer, incarnation]) => [peer, incarnation] as const);
     if (lost.length === 0) return;
-    const whose = lost.map(([peer]) => peer).join(", ");
-    this.#options.onLost(`${member.name} did not get all that was sent before it died by ${whose}`);
-    member.grant = { ...grant, lost };
+    const senders = lost.map(([peer]) => peer).join(", ");
+    this.#options.onLost(`${member.name} lost messages with the process of ${senders}`);
+    setGrant(member, { ...grant, lost });
   }
 }

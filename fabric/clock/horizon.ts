@@ -1,15 +1,26 @@
 /**
- * How far each partition may run, and how early it can have died: arithmetic over what the timekeeper
- * knows of all of them, and the least delays between them.
+ * The grant formula. Partition p may run to
+ *
+ *     H(p) = min over q ≠ p of (next(q) + distance(q, p))
+ *
+ * where next(q) is the earliest thing that can happen in q ({@link effectiveNext}: its own events, and
+ * what was sent to it and not yet taken) and distance(q, p) the least delay from a cause in q to its
+ * effect in p (`rack/build/topology.ts`). The way from p back to p is not in it: p knows what it has
+ * sent, and stops by itself where that can be answered (`Partition.advance`).
+ *
+ * The same delays say how early a partition can have lost power, or begun: no other may have run past
+ * the first news of it.
  */
 import { effectiveNext, type Member, openFrom, unseenBy } from "./member.ts";
-import { NEVER, type Time } from "../base/time.ts";
+import { formatTime, NEVER, type Time } from "../base/time.ts";
 
 export class Horizons {
   readonly #members: readonly Member[];
   readonly #lookahead: readonly (readonly Time[])[];
-  /** The earliest thing that can happen in each partition, as of the last {@link refresh}. */
+  /** next(q) by {@link Member.index}, as of the last {@link refresh}. */
   readonly #next: Float64Array;
+  /** Indices of the partitions in which something can happen, the earliest first. */
+  #byNext: number[] = [];
 
   /** @param lookahead least delay from partition i to partition j in ps, by {@link Member.index}. */
   constructor(members: readonly Member[], lookahead: readonly (readonly Time[])[]) {
@@ -20,7 +31,14 @@ export class Horizons {
 
   /** To be called when anything that is known has changed, before the rest is asked. */
   refresh(): void {
-    for (const member of this.#members) this.#next[member.index] = effectiveNext(member);
+    const next = this.#next;
+    const byNext: number[] = [];
+    for (const member of this.#members) {
+      const { index } = member;
+      next[index] = effectiveNext(member);
+      if (next[index] !== NEVER) byNext.push(index);
+    }
+    this.#byNext = byNext.sort((p, q) => next[p]! - next[q]!);
   }
 
   /** The earliest thing that can happen in the partition. */
@@ -30,15 +48,18 @@ export class Horizons {
 
   /** The earliest thing that can happen anywhere. */
   get least(): Time {
-    return Math.min(...this.#next);
+    const [first] = this.#byNext;
+    return first === undefined ? NEVER : this.#next[first]!;
   }
 
-  /** Where the partition must stop: nothing the others do can reach it before. */
+  /** H(p): where the partition must stop, as nothing that the others do can reach it before. */
   ofOthers(member: Member): Time {
     let horizon = NEVER;
-    for (let q = 0; q < this.#next.length; q++) {
+    for (const q of this.#byNext) {
       const next = this.#next[q]!;
-      if (q === member.index || next === NEVER) continue;
+      // No distance is negative, so what begins later ends no sooner.
+      if (next >= horizon) break;
+      if (q === member.index) continue;
       const bound = next + this.#lookahead[q]![member.index]!;
       if (bound < horizon) horizon = bound;
     }
@@ -50,7 +71,7 @@ export class Horizons {
     return Math.min(this.ofOthers(member), member.faults[0]?.at ?? NEVER);
   }
 
-  /** The partition whose next event keeps this one from running, "" where nobody does. */
+  /** The partition whose next event keeps this one from running, "" where none does. */
   holder(member: Member): string {
     if (member.status !== "idle" || this.next(member) === NEVER) return "";
     let holder = "", least = this.next(member);
@@ -61,7 +82,7 @@ export class Horizons {
     return holder;
   }
 
-  /** Whether a partition could begin at its boot: nobody has run past the first thing it can cause. */
+  /** Whether a partition could begin at its boot: none has run past the first thing it can cause. */
   mayBegin(member: Member): boolean {
     return this.#members.every((other) =>
       other === member ||
@@ -93,4 +114,14 @@ export class Horizons {
     }
     return at;
   }
+}
+
+/**
+ * Why something cannot be ordered for the instant `at`, undefined where it can.
+ * @param earliest the first instant that is still open; NEVER while a partition runs without a limit.
+ */
+export function refuseInstant(at: Time, earliest: Time): string | undefined {
+  if (earliest === NEVER) return "it is unknown how far the rack has run: pause it first";
+  if (at >= earliest) return undefined;
+  return `${formatTime(at)} is past: expected ${formatTime(earliest)} or later`;
 }

@@ -1,12 +1,17 @@
-/** What the timekeeper knows of one partition. */
+/**
+ * What the timekeeper knows of one partition: its process, its life, how far it has come, what was
+ * sent to it. **Only this file writes it.** Every other file has a {@link Member}, which is read-only,
+ * and changes it by calling the second half of this file, most of it from `membership.ts`.
+ */
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
-import { type Grant, type LinkChange, type RunOrder, spanNumber } from "./clock.ts";
-import { formatTime, NEVER, type Time } from "../base/time.ts";
+import { type Grant, type LinkChange, type Report, type RunOrder, spanNumber } from "./clock.ts";
+import { NEVER, type Time } from "../base/time.ts";
 
 /**
- * `unknown`: not heard of since this timekeeper began. `joining`: a process that knows nothing is here.
- * `dying`: the process is gone, and when its power failed will be known as soon as nobody runs.
+ * `absent`: no process has joined yet. `unknown`: not heard of since this timekeeper began.
+ * `joining`: a process joined a timekeeper that does not know what the partition has done.
+ * `dying`: the process is gone, and when its power failed is known as soon as no partition runs.
  */
 export type Status = "unknown" | "joining" | "absent" | "idle" | "running" | "dying" | "dead";
 
@@ -18,13 +23,17 @@ export interface Inbound {
   readonly earliest: Time;
 }
 
-/** What the timekeeper knows of one partition. */
-export interface Member {
+/** How many messages of an incarnation of a peer have been taken. */
+export type Taken = readonly [peer: string, incarnation: number, count: number];
+
+interface MemberState {
   readonly name: string;
   readonly index: number;
   readonly nodes: readonly string[];
   status: Status;
+  /** Since when it has this status, or was last granted something, in wall ms. */
   sinceMs: number;
+  /** The process that is here, "" for none that is known. */
   instance: string;
   incarnation: number;
   next: Time;
@@ -32,21 +41,25 @@ export interface Member {
   now: Time;
   ran: Time;
   reached: Time;
+  events: number;
+  /** Grants of this incarnation, and the one that is not answered yet. */
   grants: number;
+  grant: Grant | undefined;
   /** The last span of an earlier process that counts (see {@link spanNumber}). */
   settledSpan: number;
-  grant: Grant | undefined;
+  /** Messages that this life has sent to each peer. */
   sent: Map<string, number>;
   inbound: Inbound[];
   /** What it had taken when it answered this timekeeper, by {@link lifeKey} of the sender. */
   taken: Map<string, number>;
+  /** What its peers have taken, to be told with its next grant. */
+  toConfirm: Map<string, number>;
+  /** What its next grant is to say: news of cables, programs to start, faults of its cables. */
   links: LinkChange[];
   runs: RunOrder[];
-  /** Ordered faults of its cables that its process has not been told of, and all there are. */
   cables: LinkFaultPlan[];
+  /** All faults of its cables that were ordered. */
   cableHistory: LinkFaultPlan[];
-  toConfirm: Map<string, number>;
-  events: number;
   /** When this incarnation's power came on. */
   bootAt: Time;
   /** Counts the boots of all partitions; 0 where it has been up from the first. */
@@ -59,8 +72,20 @@ export interface Member {
   faults: FaultPlan[];
 }
 
+type View<T> = T extends Map<infer K, infer V> ? ReadonlyMap<K, V>
+  : T extends (infer E)[] ? readonly E[]
+  : T;
+
+/** What the timekeeper knows of one partition, for reading. */
+export type Member = { readonly [K in keyof MemberState]: View<MemberState[K]> };
+
+/** Every member was made by {@link newMember}. */
+function stateOf(member: Member): MemberState {
+  return member as MemberState;
+}
+
 /**
- * A partition nobody has joined for yet. Scripted faults are the timekeeper's to carry out only where
+ * A partition without a process. Scripted faults are the timekeeper's to carry out only where
  * the process is one node; several nodes in one process lose power one by one inside it.
  */
 export function newMember(
@@ -69,7 +94,7 @@ export function newMember(
 ): Member {
   const { name, nodes } = partition;
   const alone = nodes.length === 1;
-  return {
+  const state: MemberState = {
     name,
     index: options.index,
     nodes,
@@ -81,31 +106,28 @@ export function newMember(
     now: 0,
     ran: 0,
     reached: 0,
+    events: 0,
     grants: 0,
-    settledSpan: 0,
     grant: undefined,
+    settledSpan: 0,
     sent: new Map(),
     inbound: [],
     taken: new Map(),
+    toConfirm: new Map(),
     links: [],
     runs: [],
     cables: [],
     cableHistory: [],
-    toConfirm: new Map(),
-    events: 0,
     bootAt: 0,
     bootOrder: 0,
     failedAt: 0,
     startAt: NEVER,
     faults: alone ? options.faults.filter(({ node }) => node === nodes[0]) : [],
   };
+  return state;
 }
 
-/** Notes what a partition is about from now on, `atMs` of wall time. */
-export function setStatus(member: Member, to: { status: Status; atMs: number }): void {
-  member.status = to.status;
-  member.sinceMs = to.atMs;
-}
+// What follows from it.
 
 /** The earliest thing that can happen in the partition: its own events, and what it has not taken. */
 export function effectiveNext(member: Member): Time {
@@ -133,13 +155,13 @@ export function spansDone({ grants, grant }: Member): number {
   return grant === undefined ? grants : grants - 1;
 }
 
-/** Of a process that nobody can say anything of, all spans count. */
+/** Of a process that no timekeeper has heard of, all spans count. */
 export const ALL_SPANS = Number.MAX_SAFE_INTEGER;
 
 /**
  * The last span of a process that counts as done: what it reported. A timekeeper that never heard of
- * the process cannot say; then all of what it wrote down counts, so that nothing is lost that somebody
- * was told of (P-41).
+ * the process cannot say; then all that the process wrote down counts, so that no byte is lost that
+ * was reported as persistent (P-41).
  */
 export function settledSpanOf(member: Member): number {
   switch (member.status) {
@@ -171,42 +193,83 @@ export function afterAllOf(member: Member): Time {
 }
 
 /** Names one life of one partition. */
-export function lifeKey(partition: string, incarnation: number): string {
+function lifeKey(partition: string, incarnation: number): string {
   return `${partition}/${incarnation}`;
 }
 
-/** Takes in that `from` has sent `count` messages in all, the first not yet taken arriving at `earliest`. */
-export function noteInbound(member: Member, inbound: Inbound): void {
-  const { from, incarnation, count } = inbound;
-  if (count <= (member.taken.get(lifeKey(from, incarnation)) ?? 0)) return;
-  const at = member.inbound.findIndex((known) =>
-    known.from === from && known.incarnation === incarnation
-  );
-  if (at < 0) {
-    member.inbound.push(inbound);
-  } else {
-    const earliest = Math.min(member.inbound[at]!.earliest, inbound.earliest);
-    member.inbound[at] = { ...inbound, earliest };
-  }
+// Its process and its power: what happened.
+
+/** Notes what a partition is about from now on, `atMs` of wall time. */
+export function setStatus(member: Member, to: { status: Status; atMs: number }): void {
+  const state = stateOf(member);
+  state.status = to.status;
+  state.sinceMs = to.atMs;
 }
 
-/** Takes in what the partition says it has taken: of that nothing is inbound any more. */
-export function noteTaken(
+/** The process `instance` is here for the partition; "": none is. */
+export function setInstance(member: Member, instance: string): void {
+  stateOf(member).instance = instance;
+}
+
+/** The process that is here is let in, and begins with its first grant. */
+export function welcomed(member: Member, atMs: number): void {
+  const state = stateOf(member);
+  state.next = state.bootAt;
+  state.grants = 0;
+  state.grant = undefined;
+  setStatus(member, { status: "idle", atMs });
+}
+
+/**
+ * The power of the partition failed: its process is gone, and with it all that it was to be told.
+ * @param by.settledSpan the last span of the process that counts.
+ */
+export function failed(
   member: Member,
-  taken: ReadonlyArray<readonly [peer: string, incarnation: number, count: number]>,
+  by: { at: Time; settledSpan: number; atMs: number },
 ): void {
-  for (const [peer, incarnation, count] of taken) {
-    member.taken.set(lifeKey(peer, incarnation), count);
-  }
-  const inbound = member.inbound;
-  member.inbound = [];
-  for (const each of inbound) noteInbound(member, each);
+  const state = stateOf(member);
+  setStatus(member, { status: "dead", atMs: by.atMs });
+  state.instance = "";
+  state.inbound = [];
+  state.taken.clear();
+  state.links = [];
+  state.runs = [];
+  state.cables = [];
+  state.grant = undefined;
+  state.next = NEVER;
+  state.failedAt = by.at;
+  state.settledSpan = by.settledSpan;
+  if (state.faults[0]?.action === "kill" && state.faults[0].at <= by.at) state.faults.shift();
+  const start = state.faults[0];
+  state.startAt = start?.action === "start" ? start.at : NEVER;
+}
+
+/**
+ * The power of the partition has returned: its next life begins.
+ * @param by.links what it will notice of its cables' other ends.
+ */
+export function booted(
+  member: Member,
+  by: { at: Time; bootOrder: number; links: readonly LinkChange[] },
+): void {
+  const state = stateOf(member);
+  state.incarnation++;
+  state.bootAt = by.at;
+  state.bootOrder = by.bootOrder;
+  state.startAt = NEVER;
+  state.sent.clear();
+  state.toConfirm.clear();
+  dropPastFaults(member, by.at);
+  state.links = [...by.links];
+  state.cables = [...state.cableHistory];
 }
 
 /** Adds a power failure at `at` to what is planned for the one node of a partition. */
 export function addFault(member: Member, at: Time): FaultPlan {
+  const state = stateOf(member);
   const fault: FaultPlan = { at, action: "kill", node: member.nodes[0]! };
-  member.faults = [...member.faults, fault].sort((x, y) => x.at - y.at);
+  state.faults = [...state.faults, fault].sort((x, y) => x.at - y.at);
   return fault;
 }
 
@@ -215,29 +278,91 @@ export function addFault(member: Member, at: Time): FaultPlan {
  * that it no longer needs, will not happen.
  */
 export function dropPastFaults(member: Member, at: Time): void {
-  const { faults } = member;
+  const { faults } = stateOf(member);
   while (faults.length > 0 && (faults[0]!.action === "start" || faults[0]!.at <= at)) {
     faults.shift();
   }
 }
 
-/** Why a power failure of `node` at `at` cannot be planned, undefined where it can. */
-export function refusePowerFailure(
-  member: Member,
-  fault: { readonly node: string; readonly at: Time; readonly earliest: Time },
-): string | undefined {
-  const { node, at, earliest } = fault;
-  const { nodes, status } = member;
-  if (nodes.length > 1) {
-    const others = nodes.filter((other) => other !== node).join(", ");
-    return `${node} shares its process with ${others}: expected a device that has one of its own`;
+// Its grants, and what they are to say.
+
+/** The partition was granted what it had to do from `next` on: the grant says all that it was to be told. */
+export function granted(member: Member, grant: Grant, at: { next: Time; atMs: number }): void {
+  const state = stateOf(member);
+  state.grants = grant.id;
+  state.grant = grant;
+  // Until it reports, its next is what it was at the grant: nothing it sends can come sooner.
+  state.next = at.next;
+  state.toConfirm.clear();
+  state.inbound = [];
+  state.links = [];
+  state.runs = [];
+  state.cables = [];
+  setStatus(member, { status: "running", atMs: at.atMs });
+}
+
+/** The grant that is not answered yet says something else from now on. */
+export function setGrant(member: Member, grant: Grant): void {
+  stateOf(member).grant = grant;
+}
+
+/** The partition has done what it was granted last, and says how far it has come. */
+export function reported(member: Member, report: Report, atMs: number): void {
+  const state = stateOf(member);
+  state.grants = report.grant;
+  state.grant = undefined;
+  state.next = report.next;
+  state.reached = report.reached;
+  state.now = report.now;
+  state.ran = report.ran;
+  state.events = report.events;
+  setStatus(member, { status: "idle", atMs });
+}
+
+/** `peer` has taken the first `count` messages of this life: it need not keep them. */
+export function addConfirmation(member: Member, peer: string, count: number): void {
+  stateOf(member).toConfirm.set(peer, count);
+}
+
+/** This life has sent `count` messages to `peer` in all. */
+export function noteSent(member: Member, peer: string, count: number): void {
+  stateOf(member).sent.set(peer, count);
+}
+
+/** Takes in that `from` has sent `count` messages in all, the first not yet taken arriving at `earliest`. */
+export function noteInbound(member: Member, inbound: Inbound): void {
+  const { from, incarnation, count } = inbound;
+  if (count <= (member.taken.get(lifeKey(from, incarnation)) ?? 0)) return;
+  const known = stateOf(member).inbound;
+  const at = known.findIndex((each) => each.from === from && each.incarnation === incarnation);
+  if (at < 0) known.push(inbound);
+  else known[at] = { ...inbound, earliest: Math.min(known[at]!.earliest, inbound.earliest) };
+}
+
+/** Takes in what the partition says it has taken: of that nothing is inbound any more. */
+export function noteTaken(member: Member, taken: readonly Taken[]): void {
+  const state = stateOf(member);
+  for (const [peer, incarnation, count] of taken) {
+    state.taken.set(lifeKey(peer, incarnation), count);
   }
-  if (status === "dead" || status === "dying") return `${node} has no power`;
-  if (status === "unknown") return `${node} has not yet answered a new timekeeper`;
-  if (earliest === NEVER) return `nobody knows how far the rack has run: pause it first`;
-  if (at < earliest) {
-    return `${formatTime(at)} is past: expected ${formatTime(earliest)} or later`;
-  }
-  const pending = member.faults.find(({ action }) => action === "kill");
-  return pending && `${node} is to be killed at ${formatTime(pending.at)} already`;
+  const inbound = state.inbound;
+  state.inbound = [];
+  for (const each of inbound) noteInbound(member, each);
+}
+
+/** What the partition's next grant is to tell it. */
+export function addLinkChange(member: Member, change: LinkChange): void {
+  stateOf(member).links.push(change);
+}
+
+/** A program that the partition is to start with its next grant. */
+export function addRun(member: Member, order: RunOrder): void {
+  stateOf(member).runs.push(order);
+}
+
+/** A fault of one of its cables: with its next grant, and again to every later process of it. */
+export function addCableFault(member: Member, fault: LinkFaultPlan): void {
+  const state = stateOf(member);
+  state.cableHistory.push(fault);
+  if (state.status !== "dead") state.cables.push(fault);
 }

@@ -1,7 +1,7 @@
-/** What a run leaves of its clock: deaths as they happened, how it ended, who waits for whom. */
+/** What a run leaves of its clock: power failures as they happened, how it ended, which partition waits for which. */
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { Status } from "./member.ts";
-import type { DigestRow } from "./power.ts";
+import type { DigestRow } from "./power_state.ts";
 import type { Time } from "../base/time.ts";
 
 /** A power failure or return as it happened, with what a restarted timekeeper could not ask for. */
@@ -15,7 +15,7 @@ export interface RecordedFault {
   readonly incarnation: number;
   readonly settledSpan: number;
   readonly digests: readonly DigestRow[];
-  /** Messages that the dead life had sent to each peer in all, as it had reported. */
+  /** Messages that the ended life had sent to each peer in all, as it had reported. */
   readonly sent: ReadonlyArray<readonly [peer: string, count: number]>;
 }
 
@@ -26,7 +26,7 @@ export interface RecordedLinkFault {
   /** It is no partition's. */
   readonly partition: "";
   readonly nodes: readonly [];
-  /** Tells the order from others: whoever gave it may have repeated it. */
+  /** Tells the order from others: its sender may have repeated it. */
   readonly token: string;
   readonly fault: LinkFaultPlan;
 }

@@ -1,13 +1,9 @@
 /**
- * The timekeeper: keeps the earliest pending event of every partition and grants horizons to those
- * that have something to do. Partition p may run to
- *
- *     H(p) = min over q ≠ p of (next(q) + distance(q, p))
- *
- * (its own loop is p's business, see `Partition.advance`), where next(q) counts what was sent to q and
- * not yet taken. An idle rack costs nothing and idle time is jumped over. All of this is soft state:
- * a restarted timekeeper asks the partitions; only deaths are written down (`RecordedFault`), as a
- * dead partition cannot be asked.
+ * The timekeeper: knows the earliest pending event of every partition and grants horizons to those
+ * that have something to do (the formula: `horizon.ts`; what a grant says: `grants.ts`; processes that
+ * come and fail: `membership.ts`). An idle rack costs nothing and idle time is jumped over. All of this
+ * is soft state: a restarted timekeeper asks the partitions; only failures and returns of power are
+ * written down (`RecordedFault`), as a partition without a process cannot be asked.
  *
  * Pure: no bus and no clock. `wallMs` is handed in only to answer "waiting since when".
  */
@@ -15,26 +11,27 @@ import { assert } from "../base/assert.ts";
 import { rackDigest } from "../partition/digest.ts";
 import type { FaultPlan, ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { LinkFaultRequest } from "../rack/plan/link_plan.ts";
-import { Attendance } from "./attendance.ts";
 import { CableOrders, type OrderAnswer } from "./cable_orders.ts";
-import type { Join, Report, RunOrder } from "./clock.ts";
-import type { ClockOutputs } from "./clock_outputs.ts";
+import type { Grant, Join, Report, RunOrder } from "./clock.ts";
 import { Grants } from "./grants.ts";
-import { Horizons } from "./horizon.ts";
-import {
-  addFault,
-  afterAllOf,
-  effectiveNext,
-  type Member,
-  newMember,
-  noteInbound,
-  refusePowerFailure,
-  setStatus,
-} from "./member.ts";
-import { Mortality } from "./mortality.ts";
-import { PowerLedger } from "./power.ts";
+import { Horizons, refuseInstant } from "./horizon.ts";
+import { addFault, addRun, afterAllOf, effectiveNext, type Member, newMember } from "./member.ts";
+import { Membership, type MembershipOutputs } from "./membership.ts";
+import { PowerState } from "./power_state.ts";
 import type { MemberStatus, RecordedFault, RecordedLinkFault, Summary } from "./record.ts";
-import { NEVER, type Time } from "../base/time.ts";
+import { formatTime, NEVER, type Time } from "../base/time.ts";
+
+/** What the timekeeper wants done. Implemented over the bus, or by tests. */
+export interface ClockOutputs extends MembershipOutputs {
+  grant(partition: string, grant: Grant): void;
+  /** Every partition is to answer with a report that tells all it knows. */
+  ask(term: number): void;
+  /** An order for a cable, to be written down before it takes effect. */
+  recordLink?(order: RecordedLinkFault): void;
+  /** The run cannot be replayed any more; to be written down, as {@link TimekeeperOptions.inexact}. */
+  inexact(why: string): void;
+  finished(summary: Summary): void;
+}
 
 export interface TimekeeperOptions {
   readonly plan: RackPlan;
@@ -51,19 +48,18 @@ export interface TimekeeperOptions {
   readonly stayUp: boolean;
 }
 
-/** More programs than anybody starts by hand. */
+/** More programs than are started by hand. */
 const RUNS_PER_TERM = 2 ** 20;
 
 export class Timekeeper {
   readonly #options: TimekeeperOptions;
   readonly #out: ClockOutputs;
-  readonly #members: Member[];
-  readonly #byName: Map<string, Member>;
-  readonly #power: PowerLedger;
+  readonly #members: readonly Member[];
+  readonly #byName: ReadonlyMap<string, Member>;
+  readonly #power: PowerState;
   readonly #horizons: Horizons;
   readonly #grants: Grants;
-  readonly #mortality: Mortality;
-  readonly #attendance: Attendance;
+  readonly #membership: Membership;
   readonly #cables: CableOrders;
   /** What waits for a moment at which no partition is running, so that "now" is defined. */
   #atRest: ((now: Time) => void)[] = [];
@@ -88,34 +84,30 @@ export class Timekeeper {
     this.#runCounter = options.term * RUNS_PER_TERM;
     const { faults } = options.plan;
     const together = options.partitions.filter(({ nodes }) => nodes.length > 1);
-    this.#power = new PowerLedger(options.plan, new Set(together.flatMap(({ nodes }) => nodes)));
+    this.#power = new PowerState(options.plan, new Set(together.flatMap(({ nodes }) => nodes)));
     this.#members = options.partitions.map((partition, index) =>
       newMember(partition, { index, faults })
     );
     this.#byName = new Map(this.#members.map((member) => [member.name, member]));
     this.#horizons = new Horizons(this.#members, options.lookahead);
-    this.#mortality = new Mortality({
-      members: this.#members,
-      power: this.#power,
-      term: options.term,
-      out,
-      wallMs: () => this.#wallMs,
-    });
     this.#grants = new Grants({
       byName: this.#byName,
       term: options.term,
       send: (partition, grant) => out.grant(partition, grant),
       onLost: (why) => this.#noteInexact(why),
     });
-    this.#attendance = new Attendance({
+    this.#membership = new Membership({
       members: this.#members,
+      byName: this.#byName,
       horizons: this.#horizons,
-      mortality: this.#mortality,
+      power: this.#power,
+      term: options.term,
+      out,
       whenAtRest: (action) => this.#whenAtRest(action),
       onUnseen: (why) => this.#noteInexact(why),
       wallMs: () => this.#wallMs,
     });
-    this.#attendance.recall(options.recorded);
+    this.#membership.recall(options.recorded);
     this.#cables = new CableOrders({
       plan: options.plan,
       members: this.#members,
@@ -123,10 +115,7 @@ export class Timekeeper {
       record: (order) => out.recordLink?.(order),
       whenAtRest: (action) => this.#whenAtRest(action),
     });
-    if (options.term > 0) {
-      for (const member of this.#members) if (member.status === "absent") member.status = "unknown";
-      out.ask(options.term);
-    }
+    if (options.term > 0) out.ask(options.term);
   }
 
   get finished(): boolean {
@@ -137,7 +126,7 @@ export class Timekeeper {
     return this.#paused;
   }
 
-  /** Nothing happens from here on until somebody resumes; NEVER where nothing holds time back. */
+  /** Nothing happens from here on until the run is resumed; NEVER where nothing holds time back. */
   get limit(): Time {
     return this.#limit;
   }
@@ -152,7 +141,7 @@ export class Timekeeper {
     this.#wallMs = wallMs;
     const member = this.#byName.get(join.partition);
     if (member === undefined || this.#finished) return;
-    this.#attendance.join(member, join);
+    this.#membership.join(member, join);
     this.schedule(wallMs);
   }
 
@@ -162,21 +151,9 @@ export class Timekeeper {
     const member = this.#byName.get(report.partition);
     if (member === undefined || report.incarnation !== member.incarnation) return;
     if (report.term !== this.#options.term || !isExpected(member, report)) return;
-    if (member.status === "unknown") this.#grants.learn(member, report);
-    setStatus(member, { status: "idle", atMs: wallMs });
-    member.next = report.next;
-    member.reached = report.reached;
-    member.now = report.now;
-    member.ran = report.ran;
-    member.events = report.events;
+    this.#grants.answer(member, report, wallMs);
     this.#power.note(report.digests);
-    this.#grants.settle(member);
-    for (const [peer, incarnation, count, earliest] of report.sent) {
-      member.sent.set(peer, count);
-      const receiver = this.#byName.get(peer);
-      if (receiver === undefined || receiver.status === "dead") continue;
-      noteInbound(receiver, { from: member.name, incarnation, count, earliest });
-    }
+    for (const row of report.sent) this.#membership.noteSent(member, row);
     if (report.stopped) {
       this.#paused = true;
       this.#stopOn = "";
@@ -185,29 +162,29 @@ export class Timekeeper {
   }
 
   /**
-   * The process of a partition is gone. Its power failed as soon as it can have without anybody
-   * having run past the news, at the latest just before its next event: what it had reported holds,
-   * what it was in the middle of did not happen.
-   * @param options.instance only this process's death counts; absent: whoever it was.
-   * @returns false while the death is not on record: whoever saw it is to tell it again.
+   * The process of a partition is gone. Its power failed as early as it can have without another
+   * partition having run past the news, at the latest just before its next event: what it had reported
+   * holds, what it was in the middle of did not happen.
+   * @param options.instance only this process's death counts; absent: of the process there was.
+   * @returns false while the failure is not on record: its observer has to report it again.
    */
   died(partition: string, options: { instance?: string; wallMs: number }): boolean {
     this.#wallMs = options.wallMs;
     const member = this.#byName.get(partition);
     if (member === undefined || this.#finished) return true;
-    return this.#attendance.died(member, options.instance);
+    return this.#membership.died(member, options.instance);
   }
 
   /** Whether the power of this process has failed: it must not go on, had it only been asleep. */
-  isGone(instance: string): boolean {
-    return this.#attendance.isGone(instance);
+  isFenced(instance: string): boolean {
+    return this.#membership.isFenced(instance);
   }
 
   /** A process says that it is there: news to a timekeeper that was started again. */
   heard(partition: string, instance: string): void {
     const member = this.#byName.get(partition);
     if (member === undefined || member.instance !== "") return;
-    this.#attendance.heard(member, instance);
+    this.#membership.heard(member, instance);
     this.schedule(this.#wallMs);
   }
 
@@ -223,12 +200,12 @@ export class Timekeeper {
     this.#orders.push(order);
     this.#whenAtRest((at) => {
       this.#orders.splice(this.#orders.indexOf(order), 1);
-      member.runs.push({ at, ...order });
+      addRun(member, { at, ...order });
     });
     return counter;
   }
 
-  /** Programs that were ordered and that no partition has been told of. */
+  /** Programs that were ordered and of which no partition has been told. */
   get ordered(): readonly ProgramPlan[] {
     const told = this.#members.flatMap(({ runs }) => runs);
     return [...this.#orders, ...told].map(({ program }) => program);
@@ -276,7 +253,7 @@ export class Timekeeper {
     return Math.min(...this.#members.map((member) => effectiveNext(member)));
   }
 
-  /** Whom the rack waits for, since when, and what each partition's next event is. */
+  /** What each partition does, since when, and what each partition's next event is. */
   why(wallMs: number): MemberStatus[] {
     this.#horizons.refresh();
     return this.#members.map((member) => ({
@@ -305,9 +282,8 @@ export class Timekeeper {
     this.#wallMs = wallMs;
     if (this.#finished || this.#resting) return;
     if (this.#members.some(({ status }) => status === "unknown")) return;
-    this.#attendance.settleJoining();
-    this.#horizons.refresh();
-    while (this.#carryOutFault()) this.#horizons.refresh();
+    this.#membership.settleJoining();
+    do this.#horizons.refresh(); while (this.#carryOutFault());
     if (this.#atRest.length > 0) {
       if (this.#members.some(({ status }) => status === "running")) return;
       const now = Math.max(...this.#members.map(afterAllOf));
@@ -346,8 +322,7 @@ export class Timekeeper {
       if (fault.action !== "kill" || this.#horizons.next(member) < fault.at) continue;
       if (this.#paused || fault.at >= this.#limit || member.instance === "") continue;
       if (this.#horizons.ofOthers(member) < fault.at) continue;
-      const { instance } = member;
-      this.#mortality.fail(member, { at: fault.at, instance, cause: "plan" });
+      this.#membership.failByPlan(member, fault.at);
       return true;
     }
     return false;
@@ -395,4 +370,23 @@ export class Timekeeper {
 function isExpected({ status, grants }: Member, report: Report): boolean {
   if (status === "unknown") return report.taken !== null;
   return status === "running" && report.grant === grants;
+}
+
+/** Why a power failure of `node` at `at` cannot be planned, undefined where it can. */
+function refusePowerFailure(
+  member: Member,
+  fault: { readonly node: string; readonly at: Time; readonly earliest: Time },
+): string | undefined {
+  const { node, at, earliest } = fault;
+  const { nodes, status } = member;
+  if (nodes.length > 1) {
+    const others = nodes.filter((other) => other !== node).join(", ");
+    return `${node} shares its process with ${others}: expected a device that has one of its own`;
+  }
+  if (status === "dead" || status === "dying") return `${node} has no power`;
+  if (status === "unknown") return `${node} has not yet answered a new timekeeper`;
+  const refusal = refuseInstant(at, earliest);
+  if (refusal !== undefined) return refusal;
+  const pending = member.faults.find(({ action }) => action === "kill");
+  return pending && `${node} is to be killed at ${formatTime(pending.at)} already`;
 }

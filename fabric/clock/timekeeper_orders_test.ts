@@ -91,7 +91,7 @@ describe("Timekeeper.addPowerFailure", () => {
     assert.match(refusal(rig, "b", 0), /0 ps is past: expected .* or later/);
     rig.keeper.resume({ wallMs: 0 });
     // a may be anywhere: nothing bounds how far it runs.
-    assert.match(refusal(rig, "a", 4_000), /nobody knows how far .* has run: pause it first/);
+    assert.match(refusal(rig, "a", 4_000), /it is unknown how far .* has run: pause it first/);
   });
 
   it("refuses a device that shares its process, that is unknown, dead or to die", () => {

@@ -170,12 +170,12 @@ describe("Timekeeper, restarted", () => {
     const rig = new Rig({ term: 1 });
     rig.keeper.join({ partition: "b", instance: "b2" }, 0);
     assert.equal(rig.keeper.died("b", { instance: "b2", wallMs: 0 }), false);
-    assert.equal(rig.records.length, 0, "nobody knows how far the others have run");
+    assert.equal(rig.records.length, 0, "it is unknown how far the others have run");
     rig.report("a", { ...answer, next: NEVER, ran: 9_000 });
     rig.report("c", { ...answer, next: NEVER, ran: 8_000 });
     assert.deepEqual(rig.records.map(({ at, instance }) => [at, instance]), [[9_001, "b2"]]);
     assert.equal(rig.keeper.died("b", { instance: "b2", wallMs: 0 }), true);
-    assert.deepEqual(rig.inexact, ["nobody knows how far b had come when it died"]);
+    assert.deepEqual(rig.inexact, ["it is unknown how far b had run when it failed"]);
   });
 
   it("takes no earlier process's death for that of one that has said that it is there", () => {
@@ -201,7 +201,7 @@ describe("Timekeeper, restarted", () => {
 
   it("knows the dead by name: who has only been asleep must not go on", () => {
     const rig = new Rig({ term: 1, recorded: [dead] });
-    assert.deepEqual(["c1", "c2"].map((instance) => rig.keeper.isGone(instance)), [true, false]);
+    assert.deepEqual(["c1", "c2"].map((instance) => rig.keeper.isFenced(instance)), [true, false]);
   });
 
   it("P-41 (in part): puts all deaths on record before anybody goes on", () => {

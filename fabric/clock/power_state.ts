@@ -1,6 +1,6 @@
 /**
  * Which nodes have power, which life each is in, and each node's digest as last reported: what is
- * left to be known of a node when its process is gone.
+ * still known of a node when its process is gone.
  */
 import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../partition/digest.ts";
 import { lookaheadPs } from "../rack/plan/cabling.ts";
@@ -26,7 +26,7 @@ interface Life {
   since: Time;
 }
 
-export class PowerLedger {
+export class PowerState {
   readonly #directions: readonly Direction[];
   readonly #index: ReadonlyMap<string, number>;
   readonly #faults: readonly FaultPlan[];
@@ -36,8 +36,8 @@ export class PowerLedger {
   readonly #past = new Map<string, Life[]>();
 
   /**
-   * @param scripted nodes that carry out the plan's faults inside their own process, so that nobody
-   *   else sees them go and come: what others notice of them follows from the plan.
+   * @param scripted nodes that carry out the plan's faults inside their own process, so that no other
+   *   process sees them go and come: what others notice of them follows from the plan.
    */
   constructor(plan: RackPlan, scripted: ReadonlySet<string>) {
     this.#faults = plan.faults.filter(({ node }) => scripted.has(node));
@@ -79,7 +79,7 @@ export class PowerLedger {
     });
   }
 
-  /** Whether nodes have lost or get power by the plan without anybody writing it down. */
+  /** Whether nodes have lost or get power by the plan without its being on record. */
   get isUnrecorded(): boolean {
     return this.#faults.length > 0;
   }
@@ -91,7 +91,7 @@ export class PowerLedger {
         fault.node === node && fault.action === "start" && fault.at > state.since && fault.at <= at
       );
       state.life += returns.length;
-      // A life that ends as it begins has told nobody that it did.
+      // A life that ends as it begins has sent no news of it.
       if (state.up && state.since === at) this.#past.get(node)?.pop();
       state.up = false;
       state.since = at;
@@ -154,7 +154,7 @@ export class PowerLedger {
 
   /**
    * A node's power failures and returns so far, oldest first; of a scripted one, all in the plan, or
-   * what befell its process.
+   * those of its process.
    */
   #history(node: string): readonly Life[] {
     const past = this.#past.get(node);

@@ -1,0 +1,365 @@
+/**
+ * Which process is here for which partition: which one joins, fails, comes back; when power fails and
+ * returns, and what the process that comes and the far ends of its cables are told of it. What is known
+ * of each partition is in `member.ts`, of each node's power in `power_state.ts`.
+ *
+ * A failure takes effect when it is on record. Until then its observer has to report it again, as this
+ * timekeeper may end before it has written it down.
+ */
+import type { Join, Welcome } from "./clock.ts";
+import type { Horizons } from "./horizon.ts";
+import {
+  addConfirmation,
+  addLinkChange,
+  booted,
+  failed,
+  type Member,
+  noteInbound,
+  noteSent,
+  setInstance,
+  setStatus,
+  settledSpanOf,
+  spansDone,
+  type Status,
+  welcomed,
+} from "./member.ts";
+import type { PowerState } from "./power_state.ts";
+import type { RecordedFault } from "./record.ts";
+import { NEVER, type Time } from "../base/time.ts";
+
+/** What processes and the record are told. */
+export interface MembershipOutputs {
+  welcome(partition: string, welcome: Welcome): void;
+  /** This process of this partition must die now: its power failed at virtual time `at`. */
+  kill(partition: string, instance: string, at: Time): void;
+  /** The process of this partition must be started: its power returns at `at`. */
+  start(partition: string, at: Time): void;
+  /** A power failure or return, to be written down before it takes effect. */
+  record(fault: RecordedFault): void;
+}
+
+export interface MembershipOptions {
+  readonly members: readonly Member[];
+  readonly byName: ReadonlyMap<string, Member>;
+  readonly horizons: Horizons;
+  readonly power: PowerState;
+  readonly term: number;
+  readonly out: MembershipOutputs;
+  /** Calls when no partition is running, so that "now" is defined: no partition has run past it. */
+  readonly whenAtRest: (action: (now: Time) => void) => void;
+  /** Something was done that no timekeeper has seen: the run cannot be replayed. */
+  readonly onUnseen: (why: string) => void;
+  readonly wallMs: () => number;
+}
+
+/** A failure of power: when, and of which process, "" where it is not known. */
+interface Failure {
+  readonly at: Time;
+  readonly instance: string;
+}
+
+export class Membership {
+  readonly #options: MembershipOptions;
+  /** Failed, and the failure is not yet on record. */
+  readonly #unrecorded = new Set<Member>();
+  /** Processes whose power has failed: what still arrives from them was sent before. */
+  readonly #fenced = new Set<string>();
+  #boots = 0;
+
+  constructor(options: MembershipOptions) {
+    this.#options = options;
+  }
+
+  /** Takes up an earlier timekeeper's record: failures and returns, and what followed from them. */
+  recall(recorded: readonly RecordedFault[]): void {
+    const { members, term } = this.#options;
+    for (const fault of recorded) {
+      this.#replay(fault);
+      if (fault.action === "kill" && fault.instance !== "") this.#fenced.add(fault.instance);
+    }
+    for (const member of members) {
+      const last = recorded.findLast(({ partition }) => partition === member.name);
+      if (last?.action === "kill") this.#repeatOrders(member, last);
+      if (term > 0 && member.status === "absent") this.#setStatus(member, "unknown");
+    }
+  }
+
+  /** Whether a process's power has failed: it must not go on, should it only have been asleep. */
+  isFenced(instance: string): boolean {
+    return this.#fenced.has(instance);
+  }
+
+  // Processes that come.
+
+  /** A process is here for a partition: at first, or again after the power failed. */
+  join(member: Member, { instance }: Join): void {
+    if (this.#fenced.has(instance)) return;
+    const isUp = member.status === "idle" || member.status === "running";
+    if (member.instance === instance && member.status !== "unknown") {
+      // It did not hear the answer. Once it has done a grant, this is a stray repetition.
+      if (isUp && spansDone(member) === 0) this.#sendWelcome(member);
+      return;
+    }
+    if (isUp) this.died(member, member.instance);
+    setInstance(member, instance);
+    if (member.status === "absent") this.#welcome(member);
+    else if (member.status === "unknown") this.#setStatus(member, "joining");
+    else if (member.status === "dead" && !this.#unrecorded.has(member)) this.#bootWhenDue(member);
+  }
+
+  /**
+   * Processes that know nothing have joined while this timekeeper knew nothing either. Where no other
+   * has run past the first thing such a partition can cause, it begins with the run; else its earlier
+   * process failed unseen.
+   */
+  settleJoining(): void {
+    const { members, horizons } = this.#options;
+    for (const member of members) {
+      if (member.status !== "joining") continue;
+      if (horizons.mayBegin(member)) this.#welcome(member);
+      else this.#failUnknown(member, "");
+    }
+  }
+
+  /** A process says that it is there: news to a timekeeper that was started again. */
+  heard(member: Member, instance: string): void {
+    if (member.instance !== "" || this.#fenced.has(instance)) return;
+    const { status } = member;
+    if (status === "unknown" || status === "idle" || status === "running") {
+      setInstance(member, instance);
+    }
+  }
+
+  // Processes that fail.
+
+  /**
+   * The process of a partition is gone: this one, or where `instance` is absent the one there was.
+   * @returns false while the failure is not on record: with this timekeeper it would be forgotten.
+   */
+  died(member: Member, instance?: string): boolean {
+    if (instance !== undefined && instance !== "") this.#fenced.add(instance);
+    if (member.status === "dead" || member.status === "dying") {
+      // It had come back and ended before it got power.
+      if (instance === member.instance) setInstance(member, "");
+      return !this.#unrecorded.has(member);
+    }
+    // A new timekeeper does not know the process yet: it is the only one there can be.
+    const isOther = member.instance !== "" && instance !== member.instance;
+    if (instance !== undefined && isOther) return true;
+    const failedInstance = instance ?? member.instance;
+    if (member.status === "absent") setInstance(member, "");
+    else if (member.status === "unknown" || member.status === "joining") {
+      this.#failUnknown(member, failedInstance);
+    } else {
+      this.#failKnown(member, failedInstance);
+    }
+    return !this.#unrecorded.has(member);
+  }
+
+  /** Once no partition runs, all that was sent to it is known, and so is the instant of its failure. */
+  #failKnown(member: Member, instance: string): void {
+    const { horizons, onUnseen, whenAtRest } = this.#options;
+    this.#unrecorded.add(member);
+    this.#setStatus(member, "dying");
+    whenAtRest(() => {
+      if (this.#isPresumed(member)) {
+        onUnseen(
+          `${member.name} failed before it did anything, and others were told that it was up`,
+        );
+      }
+      this.#recordFailure(member, { at: horizons.earliestFailure(member), instance });
+    });
+  }
+
+  /** No process is left that knows what the partition still had to do: it may have missed some of it. */
+  #failUnknown(member: Member, instance: string): void {
+    const { onUnseen, whenAtRest } = this.#options;
+    onUnseen(`it is unknown how far ${member.name} had run when it failed`);
+    this.#unrecorded.add(member);
+    if (member.instance === instance) setInstance(member, "");
+    this.#setStatus(member, "dead");
+    whenAtRest((at) => this.#recordFailure(member, { at, instance }));
+  }
+
+  /** A process that has come back meanwhile keeps its place, and begins when all failures are on record. */
+  #recordFailure(member: Member, failure: Failure): void {
+    const { instance } = member;
+    const { power, onUnseen, whenAtRest } = this.#options;
+    if (power.isUnrecorded) {
+      onUnseen(
+        `${member.name} failed, and the plan's power failures within a process are not on record`,
+      );
+    }
+    this.#fail(member, failure);
+    this.#unrecorded.delete(member);
+    if (instance === failure.instance || instance === "") return;
+    setInstance(member, instance);
+    whenAtRest((now) => this.#bootAtRest(member, now));
+  }
+
+  /** The plan's power failure at `at` has come: the process does not know of it and has to be told. */
+  failByPlan(member: Member, at: Time): void {
+    const { instance } = member;
+    this.#fail(member, { at, instance }, () => this.#options.out.kill(member.name, instance, at));
+  }
+
+  /**
+   * Whether others, who came after it, were told of a life that has done nothing. Should it fail now,
+   * it never began, and what they were told is wrong.
+   */
+  #isPresumed(member: Member): boolean {
+    return spansDone(member) === 0 &&
+      this.#options.members.some(({ bootOrder }) => bootOrder > member.bootOrder);
+  }
+
+  // Power.
+
+  /** The power of a partition's nodes failed. @param order tells the process, if it lives. */
+  #fail(member: Member, { at, instance }: Failure, order?: () => void): void {
+    const { out, power } = this.#options;
+    const { name, nodes, incarnation } = member;
+    const settledSpan = settledSpanOf(member);
+    out.record({
+      at,
+      action: "kill",
+      partition: name,
+      nodes,
+      instance,
+      incarnation,
+      settledSpan,
+      digests: power.cut(nodes, at),
+      sent: [...member.sent],
+    });
+    this.#applyFailure(member, { at, settledSpan });
+    order?.();
+    this.#orderStart(member);
+  }
+
+  #orderStart({ name, startAt }: Member): void {
+    if (startAt !== NEVER) this.#options.out.start(name, startAt);
+  }
+
+  /** An earlier timekeeper may have ended between what it wrote down and what it had done about it. */
+  #repeatOrders(member: Member, { at, instance }: Failure): void {
+    if (instance !== "") this.#options.out.kill(member.name, instance, at);
+    this.#orderStart(member);
+  }
+
+  #bootWhenDue(member: Member): void {
+    if (member.startAt !== NEVER) this.#boot(member, member.startAt);
+    else this.#options.whenAtRest((now) => this.#bootAtRest(member, now));
+  }
+
+  #bootAtRest(member: Member, now: Time): void {
+    // It may have failed again, or have begun by an earlier one of these.
+    if (member.status !== "dead" || member.instance === "") return;
+    const { startAt, failedAt } = member;
+    this.#boot(member, startAt === NEVER ? Math.max(now, failedAt + 1) : startAt);
+  }
+
+  /** The power of a partition's nodes returns at `at`, and its process is here. */
+  #boot(member: Member, at: Time): void {
+    const { name, nodes, instance, incarnation, settledSpan } = member;
+    this.#options.out.record({
+      at,
+      action: "start",
+      partition: name,
+      nodes,
+      instance,
+      incarnation: incarnation + 1,
+      settledSpan,
+      digests: [],
+      sent: [],
+    });
+    this.#applyBoot(member, at);
+    this.#welcome(member);
+  }
+
+  /** Lets the process that is here for a partition begin. */
+  #welcome(member: Member): void {
+    welcomed(member, this.#options.wallMs());
+    for (const [peer, , count] of this.#sentToEarlierLife(member)) {
+      addConfirmation(this.#named(peer), member.name, count);
+    }
+    this.#sendWelcome(member);
+  }
+
+  #sendWelcome(member: Member): void {
+    const { out, power, term } = this.#options;
+    const { name, nodes, instance, incarnation, bootAt, settledSpan } = member;
+    out.welcome(name, {
+      term,
+      instance,
+      incarnation,
+      bootAt,
+      settledSpan,
+      lives: power.lives(nodes),
+      noticed: power.noticed(nodes, bootAt),
+      sentSoFar: this.#sentToEarlierLife(member),
+    });
+  }
+
+  /** What an earlier process was sent; the first one has to hear everything. */
+  #sentToEarlierLife(member: Member): Welcome["sentSoFar"] {
+    if (member.incarnation === 0) return [];
+    return this.#options.members.flatMap((peer) => {
+      const count = peer.sent.get(member.name);
+      return count === undefined ? [] : [[peer.name, peer.incarnation, count] as const];
+    });
+  }
+
+  /** Takes up what an earlier timekeeper wrote down. */
+  #replay(fault: RecordedFault): void {
+    const { at, incarnation, settledSpan } = fault;
+    const member = this.#named(fault.partition);
+    if (fault.action === "kill") {
+      this.#options.power.note(fault.digests);
+      // The peers know what of it they have taken, not what is missing, nor when that arrives.
+      for (const [peer, count] of fault.sent) {
+        this.noteSent(member, [peer, incarnation, count, 0]);
+      }
+      // The far ends may have been told; they know what they have been told (Runner).
+      this.#applyFailure(member, { at, settledSpan });
+    } else {
+      this.#applyBoot(member, at);
+      setInstance(member, fault.instance);
+      this.#setStatus(member, "absent");
+    }
+  }
+
+  /** A life has sent so many messages to a peer, which is to take them if it has power. */
+  noteSent(
+    member: Member,
+    [peer, incarnation, count, earliest]: readonly [string, number, number, Time],
+  ): void {
+    noteSent(member, peer, count);
+    const receiver = this.#options.byName.get(peer);
+    if (receiver === undefined || receiver.status === "dead") return;
+    noteInbound(receiver, { from: member.name, incarnation, count, earliest });
+  }
+
+  #applyFailure(member: Member, by: { at: Time; settledSpan: number }): void {
+    const { members, power, wallMs } = this.#options;
+    failed(member, { ...by, atMs: wallMs() });
+    power.markDown(member.nodes, by.at);
+    for (const { node, change } of power.news(member.nodes)) {
+      const far = members.find(({ nodes }) => nodes.includes(node))!;
+      // A partition without power learns of it when it is welcomed.
+      if (far.status !== "dead") addLinkChange(far, change);
+    }
+  }
+
+  #applyBoot(member: Member, at: Time): void {
+    const { power } = this.#options;
+    power.markUp(member.nodes, at);
+    booted(member, { at, bootOrder: ++this.#boots, links: power.newsFor(member.nodes, at) });
+  }
+
+  #named(partition: string): Member {
+    return this.#options.byName.get(partition)!;
+  }
+
+  #setStatus(member: Member, status: Status): void {
+    setStatus(member, { status, atMs: this.#options.wallMs() });
+  }
+}
