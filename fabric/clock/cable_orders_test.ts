@@ -52,7 +52,7 @@ describe("CableOrders", () => {
     orders.order("1", CUT);
     rest(500);
     assert.deepEqual(told(), [[0], [0], []]);
-    members[1]!.status = "dead";
+    Object.assign(members[1]!, { status: "dead" });
     orders.order("2", { ...CUT, cable: 1 });
     rest(600);
     assert.deepEqual(told(), [[0], [0], [1]]);

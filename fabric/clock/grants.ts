@@ -13,7 +13,7 @@ import {
   setGrant,
   type Taken,
 } from "./member.ts";
-import { NEVER, type Time } from "../base/time.ts";
+import type { Time } from "../base/time.ts";
 
 /** How long a partition waits for messages of a process that is gone before they are given up, in wall ms. */
 const LOST_AFTER_MS = 2_000;
@@ -47,9 +47,8 @@ export class Grants {
     return this.#total;
   }
 
-  /** Grants a partition what it may do, if there is anything. */
+  /** Grants a partition what it may do. */
   give(member: Member, { next, horizon, stopOn, wallMs }: Allowance): void {
-    if (next === NEVER || next >= horizon) return;
     const { incarnation, inbound, toConfirm, links, runs, cables } = member;
     const grant: Grant = {
       term: this.#options.term,

@@ -19,26 +19,29 @@ export class Horizons {
   readonly #lookahead: readonly (readonly Time[])[];
   /** next(q) by {@link Member.index}, as of the last {@link refresh}. */
   readonly #next: Float64Array;
-  /** Indices of the partitions in which something can happen, the earliest first. */
-  #byNext: number[] = [];
+  /** Indices of all partitions, those of the least next(q) first. */
+  readonly #byNext: number[];
 
   /** @param lookahead least delay from partition i to partition j in ps, by {@link Member.index}. */
   constructor(members: readonly Member[], lookahead: readonly (readonly Time[])[]) {
     this.#members = members;
     this.#lookahead = lookahead;
     this.#next = new Float64Array(members.length);
+    this.#byNext = members.map(({ index }) => index);
   }
 
   /** To be called when anything that is known has changed, before the rest is asked. */
   refresh(): void {
     const next = this.#next;
-    const byNext: number[] = [];
-    for (const member of this.#members) {
-      const { index } = member;
-      next[index] = effectiveNext(member);
-      if (next[index] !== NEVER) byNext.push(index);
+    for (const member of this.#members) next[member.index] = effectiveNext(member);
+    // Of a report to the next few have moved: sorting by insertion looks at each partition once or twice.
+    const order = this.#byNext;
+    for (let i = 1; i < order.length; i++) {
+      const q = order[i]!;
+      let to = i;
+      for (; to > 0 && next[order[to - 1]!]! > next[q]!; to--) order[to] = order[to - 1]!;
+      order[to] = q;
     }
-    this.#byNext = byNext.sort((p, q) => next[p]! - next[q]!);
   }
 
   /** The earliest thing that can happen in the partition. */
@@ -48,17 +51,19 @@ export class Horizons {
 
   /** The earliest thing that can happen anywhere. */
   get least(): Time {
-    const [first] = this.#byNext;
-    return first === undefined ? NEVER : this.#next[first]!;
+    return this.#next[this.#byNext[0]!] ?? NEVER;
   }
 
-  /** H(p): where the partition must stop, as nothing that the others do can reach it before. */
-  ofOthers(member: Member): Time {
+  /**
+   * H(p): where the partition must stop, as nothing that the others do can reach it before.
+   * @param useless a horizon up to this is as good as any other up to it: the search ends there.
+   */
+  ofOthers(member: Member, useless: Time = -1): Time {
     let horizon = NEVER;
     for (const q of this.#byNext) {
       const next = this.#next[q]!;
-      // No distance is negative, so what begins later ends no sooner.
-      if (next >= horizon) break;
+      // No distance is negative: what begins at the horizon or later cannot bring it forward.
+      if (next >= horizon || horizon <= useless) break;
       if (q === member.index) continue;
       const bound = next + this.#lookahead[q]![member.index]!;
       if (bound < horizon) horizon = bound;
@@ -66,9 +71,9 @@ export class Horizons {
     return horizon;
   }
 
-  /** The same, and its own planned power failure. */
+  /** The same, and its own planned power failure: exact where the partition may run, else any it cannot. */
   of(member: Member): Time {
-    return Math.min(this.ofOthers(member), member.faults[0]?.at ?? NEVER);
+    return Math.min(this.ofOthers(member, this.next(member)), member.faults[0]?.at ?? NEVER);
   }
 
   /** The partition whose next event keeps this one from running, "" where none does. */

@@ -305,13 +305,11 @@ export class Timekeeper {
   }
 
   #grantIfPossible(member: Member): void {
+    const next = this.#horizons.next(member);
+    if (next >= this.#limit) return;
     const horizon = Math.min(this.#horizons.of(member), this.#limit);
-    this.#grants.give(member, {
-      next: this.#horizons.next(member),
-      horizon,
-      stopOn: this.#stopOn,
-      wallMs: this.#wallMs,
-    });
+    if (next >= horizon) return;
+    this.#grants.give(member, { next, horizon, stopOn: this.#stopOn, wallMs: this.#wallMs });
   }
 
   /** Carries out one scripted power failure whose time has come. @returns whether there was one. */

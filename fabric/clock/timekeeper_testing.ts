@@ -3,6 +3,7 @@ import { emptyDigest } from "../partition/digest.ts";
 import type { NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import type { PartitionPlan } from "../rack/build/topology.ts";
 import type { Grant, Report, Welcome } from "./clock.ts";
+import { type Member, newMember } from "./member.ts";
 import type { RecordedFault, Summary } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import { Timekeeper } from "./timekeeper.ts";
@@ -33,6 +34,14 @@ export function planWith(options: Partial<RackPlan> = {}): RackPlan {
     addresses: {},
     ...options,
   };
+}
+
+/** Partitions of one node each, up and idle, after their first grant. */
+export function members(...names: string[]): Member[] {
+  return names.map((name, index) => {
+    const member = newMember({ name, nodes: [name] }, { index, faults: [] });
+    return Object.assign(member, { status: "idle", next: NEVER, instance: `${name}1`, grants: 1 });
+  });
 }
 
 /** A timekeeper and what it said. */

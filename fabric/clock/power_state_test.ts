@@ -4,22 +4,25 @@ import { describe, it } from "@std/testing/bdd";
 import { digestEvent, emptyDigest } from "../partition/digest.ts";
 import { EVENT_KINDS } from "../partition/event_queue.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
-import { PowerLedger } from "./power.ts";
+import { PowerState } from "./power_state.ts";
 import { planWith } from "./timekeeper_testing.ts";
 
 /** A failure of a is noticed by b so much later, in `planWith`'s rack. */
 const NOTICE_PS = 97;
 
-function ledger(faults: readonly FaultPlan[] = [], scripted: readonly string[] = []): PowerLedger {
-  return new PowerLedger(planWith({ faults }), new Set(scripted));
+function powerState(
+  faults: readonly FaultPlan[] = [],
+  scripted: readonly string[] = [],
+): PowerState {
+  return new PowerState(planWith({ faults }), new Set(scripted));
 }
 
 const brief = (changes: readonly { at: number; up: boolean; sourceLife: number }[]) =>
   changes.map(({ at, up, sourceLife }) => [at, up, sourceLife]);
 
-describe("PowerLedger", () => {
+describe("PowerState", () => {
   it("counts the end of a life as the last event of each of its nodes", () => {
-    const power = ledger();
+    const power = powerState();
     power.note([["a", 5, 6, 7]]);
     power.markUp(["a"], 500);
     const digest = { high: 5, low: 6, events: 7 };
@@ -41,7 +44,7 @@ describe("PowerLedger", () => {
   });
 
   it("splits what a node notices by when its power comes: the last thing before it, and the news after", () => {
-    const power = ledger();
+    const power = powerState();
     power.markDown(["a"], 1_000);
     power.markUp(["a"], 2_000);
     power.markDown(["a"], 3_000);
@@ -56,7 +59,7 @@ describe("PowerLedger", () => {
   });
 
   it("tells no neighbour of a life that ended as it began", () => {
-    const power = ledger();
+    const power = powerState();
     power.markDown(["a"], 1_000);
     power.markUp(["a"], 2_000);
     power.markDown(["a"], 2_000);
@@ -73,9 +76,9 @@ describe("PowerLedger", () => {
       { at: 9_000, action: "kill", node: "a" },
       { at: 9_500, action: "start", node: "a" },
     ] as const;
-    const power = ledger(faults, ["a"]);
+    const power = powerState(faults, ["a"]);
     assert.equal(power.isUnrecorded, true);
-    assert.equal(ledger(faults).isUnrecorded, false);
+    assert.equal(powerState(faults).isUnrecorded, false);
     power.markDown(["a"], 5_000);
     assert.equal(power.lives(["a"])[0]![1], 1);
     power.markUp(["a"], 6_000);
