@@ -1,10 +1,11 @@
 /**
- * What the timekeeper and the partitions say to each other, as plain arrays for the bus. Everything
- * that comes from there is checked here once; what does not fit is refused by answering undefined.
+ * The messages between timekeeper and partitions: what each says, and at the end of the file its row
+ * on the bus, which has the fields in the order of their table. What arrives is checked here once;
+ * what does not fit is refused by answering undefined.
  */
 import { isLinkFaultPlan, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
-import type { Time } from "../base/time.ts";
+import { NEVER, type Time } from "../base/time.ts";
 
 /** A cable's end learns that the other end lost or got power, on behalf of a process that is gone. */
 export interface LinkChange {
@@ -18,7 +19,7 @@ export interface LinkChange {
   readonly sourceLife: number;
 }
 
-/** Somebody outside starts a program on a host. `counter` is unique in the run. */
+/** An order from outside the rack starts a program on a host. `counter` is unique in the run. */
 export interface RunOrder {
   readonly at: Time;
   readonly host: string;
@@ -28,7 +29,7 @@ export interface RunOrder {
 
 /** Timekeeper → partition: you may let happen what happens before `horizon`. */
 export interface Grant {
-  /** Which timekeeper speaks: a restarted one has a higher term, and the highest is right. */
+  /** Which timekeeper sends it: a restarted one has a higher term, and the highest is right. */
   readonly term: number;
   readonly incarnation: number;
   /** Counts the grants of one incarnation from 1; a repeated grant is answered again, not done again. */
@@ -98,7 +99,7 @@ export interface Welcome {
   readonly lives: ReadonlyArray<
     readonly [node: string, life: number, high: number, low: number, events: number]
   >;
-  /** What was last noticed at each end of the partition's cables while it had no power. */
+  /** The last change noticed at each end of the partition's cables while it had no power. */
   readonly noticed: readonly LinkChange[];
   /** Messages that the peers have sent so far to this partition's earlier life: begin after them. */
   readonly sentSoFar: ReadonlyArray<readonly [peer: string, incarnation: number, count: number]>;
@@ -109,25 +110,23 @@ export function spanNumber(incarnation: number, grant: number): number {
   return incarnation * 2 ** 32 + grant;
 }
 
-type Row = readonly unknown[];
-const isRow = (value: unknown): value is Row => Array.isArray(value);
-const isCount = (value: unknown): value is number =>
-  Number.isSafeInteger(value) && (value as number) >= 0;
-const isInt = (value: unknown): value is number => Number.isSafeInteger(value);
-const isText = (value: unknown): value is string => typeof value === "string";
-const isFlag = (value: unknown): value is boolean => typeof value === "boolean";
-const isTime = (value: unknown): value is Time => isCount(value) || value === Infinity;
+/** How a field stands in a row: itself, or what `write` makes of it. */
+interface Format<T> {
+  write(value: T): unknown;
+  /** Undefined where the value is none. */
+  read(value: unknown): T | undefined;
+}
+
+/** The fields of a message in the order of the row. */
+type Fields<T> = { readonly [K in keyof T]-?: Format<T[K]> };
 
 export type Check = (value: unknown) => boolean;
 
-function isTuple(value: unknown, checks: readonly Check[]): boolean {
-  return isRow(value) && value.length === checks.length &&
-    checks.every((check, i) => check(value[i]));
-}
-
-function listOf(...checks: Check[]): Check {
-  return (value) => isRow(value) && value.every((row) => isTuple(row, checks));
-}
+const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
+const isInt: Check = (value) => Number.isSafeInteger(value);
+const isText: Check = (value) => typeof value === "string";
+const isFlag: Check = (value) => typeof value === "boolean";
+const isTime: Check = (value) => isCount(value) || value === NEVER;
 
 /** True where the value is a program as a scenario names it. */
 export const isProgram: Check = (value) => {
@@ -137,213 +136,126 @@ export const isProgram: Check = (value) => {
     isFlag(program.service) && typeof program.options === "object" && program.options !== null;
 };
 
-const isPeerCounts = listOf(isText, isCount, isCount);
-const isLinks = listOf(isTime, isCount, isCount, isFlag, isCount, isCount);
-const isRuns = listOf(isTime, isText, isCount, isProgram);
-const isDigests = listOf(isText, isInt, isInt, isCount);
-
-type LinkRow = [
-  at: Time,
-  target: number,
-  port: number,
-  up: boolean,
-  source: number,
-  sourceLife: number,
-];
-
-function linkToRow(change: LinkChange): LinkRow {
-  const { at, target, port, up, source, sourceLife } = change;
-  return [at, target, port, up, source, sourceLife];
-}
-
-function linkFromRow([at, target, port, up, source, sourceLife]: LinkRow): LinkChange {
-  return { at, target, port, up, source, sourceLife };
-}
-
-const GRANT: readonly Check[] = [
-  isCount,
-  isCount,
-  isCount,
-  isTime,
-  isPeerCounts,
-  listOf(isText, isCount),
-  isLinks,
-  isRuns,
-  (value) => isRow(value) && value.every(isLinkFaultPlan),
-  listOf(isText, isCount),
-  isText,
-];
-
-export function grantToArray(grant: Grant): unknown[] {
-  return [
-    grant.term,
-    grant.incarnation,
-    grant.id,
-    grant.horizon,
-    grant.expect,
-    grant.confirmed,
-    grant.links.map(linkToRow),
-    grant.runs.map((r) => [r.at, r.host, r.counter, r.program]),
-    grant.cables,
-    grant.lost,
-    grant.stopOn,
-  ];
-}
-
-export function grantFromArray(value: unknown): Grant | undefined {
-  if (!isTuple(value, GRANT)) return undefined;
-  const row = value as [
-    number,
-    number,
-    number,
-    Time,
-    Grant["expect"],
-    Grant["confirmed"],
-    LinkRow[],
-    [Time, string, number, ProgramPlan][],
-    Grant["cables"],
-    Grant["lost"],
-    string,
-  ];
-  const [term, incarnation, id, horizon, expect, confirmed, links, runs, cables, lost, stopOn] =
-    row;
+/** A value that goes as it is. */
+function plain<T>(check: Check): Format<T> {
   return {
-    term,
-    incarnation,
-    id,
-    horizon,
-    expect,
-    confirmed,
-    links: links.map(linkFromRow),
-    runs: runs.map(([at, host, counter, program]) => ({ at, host, counter, program })),
-    cables,
-    lost,
-    stopOn,
+    write: (value) => value,
+    read: (value) => check(value) ? value as T : undefined,
   };
 }
 
-const REPORT: readonly Check[] = [
-  isCount,
-  isText,
-  isCount,
-  isCount,
-  isTime,
-  isTime,
-  isCount,
-  isCount,
-  isCount,
-  listOf(isText, isCount, isCount, isTime),
-  isDigests,
-  isFlag,
-  (value) => value === null || isPeerCounts(value),
-];
-
-export function reportToArray(report: Report): unknown[] {
-  return [
-    report.term,
-    report.partition,
-    report.incarnation,
-    report.grant,
-    report.reached,
-    report.next,
-    report.now,
-    report.ran,
-    report.events,
-    report.sent,
-    report.digests,
-    report.stopped,
-    report.taken,
-  ];
+/** A list of tuples that go as they are. */
+function tuples<T extends readonly unknown[]>(...checks: readonly Check[]): Format<readonly T[]> {
+  return plain((value) =>
+    Array.isArray(value) &&
+    value.every((row) =>
+      Array.isArray(row) && row.length === checks.length &&
+      checks.every((check, i) => check(row[i]))
+    )
+  );
 }
 
-export function reportFromArray(value: unknown): Report | undefined {
-  if (!isTuple(value, REPORT)) return undefined;
-  const row = value as [
-    number,
-    string,
-    number,
-    number,
-    Time,
-    Time,
-    number,
-    number,
-    number,
-    Report["sent"],
-    Report["digests"],
-    boolean,
-    Report["taken"],
-  ];
+/** A list of what `format` reads and writes. */
+function listOf<T>(format: Format<T>): Format<readonly T[]> {
   return {
-    term: row[0],
-    partition: row[1],
-    incarnation: row[2],
-    grant: row[3],
-    reached: row[4],
-    next: row[5],
-    now: row[6],
-    ran: row[7],
-    events: row[8],
-    sent: row[9],
-    digests: row[10],
-    stopped: row[11],
-    taken: row[12],
+    write: (values) => values.map(format.write),
+    read(values) {
+      if (!Array.isArray(values)) return undefined;
+      const read = values.map(format.read);
+      return read.some((value) => value === undefined) ? undefined : read as T[];
+    },
   };
 }
 
-export function joinToArray(join: Join): unknown[] {
-  return [join.partition, join.instance];
-}
-
-export function joinFromArray(value: unknown): Join | undefined {
-  if (!isTuple(value, [isText, isText])) return undefined;
-  const [partition, instance] = value as [string, string];
-  return { partition, instance };
-}
-
-const WELCOME: readonly Check[] = [
-  isCount,
-  isText,
-  isCount,
-  isTime,
-  isCount,
-  listOf(isText, isCount, isInt, isInt, isCount),
-  isLinks,
-  isPeerCounts,
-];
-
-export function welcomeToArray(welcome: Welcome): unknown[] {
-  return [
-    welcome.term,
-    welcome.instance,
-    welcome.incarnation,
-    welcome.bootAt,
-    welcome.settledSpan,
-    welcome.lives,
-    welcome.noticed.map(linkToRow),
-    welcome.sentSoFar,
-  ];
-}
-
-export function welcomeFromArray(value: unknown): Welcome | undefined {
-  if (!isTuple(value, WELCOME)) return undefined;
-  const row = value as [
-    number,
-    string,
-    number,
-    Time,
-    number,
-    Welcome["lives"],
-    LinkRow[],
-    Welcome["sentSoFar"],
-  ];
+/** A message or a part of one: its fields as a row. */
+function rowOf<T>(fields: Fields<T>): Format<T> {
+  const columns = Object.entries(fields) as [keyof T, Format<T[keyof T]>][];
   return {
-    term: row[0],
-    instance: row[1],
-    incarnation: row[2],
-    bootAt: row[3],
-    settledSpan: row[4],
-    lives: row[5],
-    noticed: row[6].map(linkFromRow),
-    sentSoFar: row[7],
+    write: (value) => columns.map(([key, format]) => format.write(value[key])),
+    read(row) {
+      if (!Array.isArray(row) || row.length !== columns.length) return undefined;
+      const message: Partial<T> = {};
+      for (const [i, [key, format]] of columns.entries()) {
+        const value = format.read(row[i]);
+        if (value === undefined) return undefined;
+        message[key] = value;
+      }
+      return message as T;
+    },
   };
 }
+
+const count = plain<number>(isCount);
+const time = plain<Time>(isTime);
+const text = plain<string>(isText);
+const flag = plain<boolean>(isFlag);
+const lifeCounts = tuples<readonly [peer: string, incarnation: number, count: number]>(
+  isText,
+  isCount,
+  isCount,
+);
+const namedCounts = tuples<readonly [peer: string, count: number]>(isText, isCount);
+
+const linkChanges = listOf(rowOf<LinkChange>({
+  at: time,
+  target: count,
+  port: count,
+  up: flag,
+  source: count,
+  sourceLife: count,
+}));
+
+const runOrders = listOf(rowOf<RunOrder>({
+  at: time,
+  host: text,
+  counter: count,
+  program: plain(isProgram),
+}));
+
+const GRANT = rowOf<Grant>({
+  term: count,
+  incarnation: count,
+  id: count,
+  horizon: time,
+  expect: lifeCounts,
+  confirmed: namedCounts,
+  links: linkChanges,
+  runs: runOrders,
+  cables: listOf(plain(isLinkFaultPlan)),
+  lost: namedCounts,
+  stopOn: text,
+});
+
+const REPORT = rowOf<Report>({
+  term: count,
+  partition: text,
+  incarnation: count,
+  grant: count,
+  reached: time,
+  next: time,
+  now: count,
+  ran: count,
+  events: count,
+  sent: tuples(isText, isCount, isCount, isTime),
+  digests: tuples(isText, isInt, isInt, isCount),
+  stopped: flag,
+  taken: plain((value) => value === null || lifeCounts.read(value) !== undefined),
+});
+
+const JOIN = rowOf<Join>({ partition: text, instance: text });
+
+const WELCOME = rowOf<Welcome>({
+  term: count,
+  instance: text,
+  incarnation: count,
+  bootAt: time,
+  settledSpan: count,
+  lives: tuples(isText, isCount, isInt, isInt, isCount),
+  noticed: linkChanges,
+  sentSoFar: lifeCounts,
+});
+
+export const { write: grantToArray, read: grantFromArray } = GRANT;
+export const { write: reportToArray, read: reportFromArray } = REPORT;
+export const { write: joinToArray, read: joinFromArray } = JOIN;
+export const { write: welcomeToArray, read: welcomeFromArray } = WELCOME;

@@ -103,6 +103,22 @@ describe("the clock's messages", () => {
     });
   }
 
+  it("stand on the bus as rows in one order of fields, which processes of other builds read", () => {
+    const program = { run: "get", at: 0, service: false, options: { from: "b" } };
+    assert.deepEqual(grantToArray(GRANT), [
+      ...[1, 2, 3, NEVER, [["b", 0, 7]], [["b", 4]], [[5, 1, 0, false, 2, 0]]],
+      ...[[[6, "a", 0, program]], GRANT.cables, [["c", 0]], "S907"],
+    ]);
+    assert.deepEqual(reportToArray(REPORT), [
+      ...[1, "a", 2, 3, 2 ** 50, NEVER, 9, 10, 11, [["b", 2, 12, NEVER]]],
+      ...[[["a", -5, 6, 7]], true, [["b", 0, 13]]],
+    ]);
+    assert.deepEqual(joinToArray({ partition: "a", instance: "x" }), ["a", "x"]);
+    assert.deepEqual(welcomeToArray(WELCOME), [
+      ...[0, "x", 1, 5, 4, [["a", 1, -2, 3, 4]], [[90, 0, 2, false, 1, 1]], [["b", 0, 2]]],
+    ]);
+  });
+
   it("any value is refused without an exception", () => {
     fc.assert(
       fc.property(fc.anything(), (value) => {
