@@ -1,12 +1,12 @@
 /**
- * Puts the timekeeper on the bus, and lets people and programs drive it: pause, step, until, pace,
- * "why is time not moving?". Repeats what may have been lost; says by itself when a wait lasts.
+ * Puts the timekeeper on the bus, and takes control requests: pause, step, until, pace, "why is time
+ * not moving?". Repeats what the bus may have lost; reports by itself when a wait lasts.
  */
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, encode } from "../bus/codec.ts";
 import { ANY, patternOf, subjectOf } from "../bus/subjects.ts";
 import { isLinkFaultRequest } from "../rack/plan/link_plan.ts";
-import type { FaultPlan, ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
+import type { FaultPlan, ProgramPlan } from "../rack/plan/plan.ts";
 import {
   grantToArray,
   isProgram,
@@ -15,37 +15,28 @@ import {
   welcomeToArray,
 } from "./clock.ts";
 import type { MemberStatus, RecordedFault, RecordedLinkFault, Summary } from "./record.ts";
-import { type ClockOutputs, Timekeeper } from "./timekeeper.ts";
+import { type ClockOutputs, Timekeeper, type TimekeeperOptions } from "./timekeeper.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-export interface ClockServiceOptions {
+export interface ClockServiceOptions extends TimekeeperOptions {
   readonly run: string;
   readonly bus: Bus;
-  readonly plan: RackPlan;
-  readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
-  readonly lookahead: readonly (readonly number[])[];
-  readonly term: number;
-  readonly recorded: readonly RecordedFault[];
-  /** An earlier timekeeper found that the run cannot be replayed (see {@link onInexact}). */
-  readonly inexact: boolean;
-  readonly stayUp: boolean;
   /** See `RunFile.livenessMs`. */
   readonly livenessMs: number;
   /** Wall time in ms, for "since when" and for pace only. */
   readonly wallMs: () => number;
-  /** Begin paused, so that whoever watches can set conditions first. */
+  /** Begin paused, so that conditions can be set first. */
   readonly paused?: boolean;
   /** Writes a power failure or return down; returns when it is written. */
   readonly onRecord?: (fault: RecordedFault) => void;
-  /** The same of a fault of a cable, which an earlier timekeeper of this run may have been told of. */
+  /** Writes down a fault of a cable, which is one of `recordedLinks` to the next timekeeper. */
   readonly onRecordLink?: (order: RecordedLinkFault) => void;
-  readonly recordedLinks?: readonly RecordedLinkFault[];
   /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
   readonly onInexact?: (why: string) => void;
   readonly onFinished?: (summary: Summary) => void;
-  /** A wait has lasted: what everybody is doing. */
+  /** A wait has lasted: what each partition is doing. */
   readonly onStall?: (why: MemberStatus[]) => void;
 }
 
@@ -55,7 +46,7 @@ export interface ClockStatus {
   readonly now: Time;
   readonly next: Time;
   readonly paused: boolean;
-  /** Nothing happens from here on until somebody resumes; NEVER where nothing holds time back. */
+  /** Nothing happens from here on until the run is resumed; NEVER where nothing holds time back. */
   readonly limit: Time;
   /** Virtual ps per wall second that it is held to; 0 where it is as fast as it can be. */
   readonly pace: number;
@@ -80,7 +71,7 @@ export class ClockService {
   readonly #options: ClockServiceOptions;
   readonly #subscriptions: Subscription[] = [];
   readonly #timer: ReturnType<typeof setInterval>;
-  /** Kill and start orders that nobody has yet acted on, by what they are. */
+  /** Kill and start orders whose effect has not been seen yet, by verb and partition. */
   readonly #orders = new Map<string, Order>();
   /** Partition → its process, and when it was last heard of in wall ms. */
   readonly #heard = new Map<string, { instance: string; atMs: number }>();
@@ -100,17 +91,12 @@ export class ClockService {
     this.#lastProgressMs = options.wallMs();
     this.#lastTickMs = this.#lastProgressMs;
     options.bus.onStatus(() => this.#lastTickMs = 0);
-    const { plan, partitions, lookahead, term, recorded, inexact, stayUp } = options;
-    const { recordedLinks = [] } = options;
-    this.timekeeper = new Timekeeper(
-      { plan, partitions, lookahead, term, recorded, recordedLinks, inexact, stayUp },
-      this.#outputs(),
-    );
+    this.timekeeper = new Timekeeper(options, this.#outputs());
     if (options.paused) this.timekeeper.pause();
-    // Who died before this timekeeper began is never heard of; nothing is known of the process then.
-    if (term > 0) {
+    // A process that died before this timekeeper began is never heard of, not even by name.
+    if (options.term > 0) {
       const atMs = this.#lastTickMs;
-      for (const { name } of partitions) this.#heard.set(name, { instance: "", atMs });
+      for (const { name } of options.partitions) this.#heard.set(name, { instance: "", atMs });
     }
     this.#subscribe();
     this.#timer = setInterval(() => this.#tick(), TICK_MS);
@@ -209,17 +195,17 @@ export class ClockService {
       if (report === undefined) this.#refused++;
       else this.timekeeper.report(report, wallMs());
     });
-    const verbs: Readonly<Record<string, (value: unknown) => unknown>> = {
+    const verbs: Readonly<Record<string, (request: Request) => unknown>> = {
       status: () => this.status(),
       pause: () => this.#pause(),
-      resume: (value) => this.#resume(value),
-      step: (value) => this.#step(value),
-      pace: (value) => this.#setPace(value),
-      death: (value) => this.#death(value),
-      run: (value) => this.#run(value),
-      fault: (value) => this.#fault(value),
-      faults: (value) => this.#faults(value),
-      link: (value) => this.#link(value),
+      resume: (request) => this.#resume(request),
+      step: (request) => this.#step(request),
+      pace: (request) => this.#setPace(request),
+      death: (request) => this.#death(request),
+      run: (request) => this.#run(request),
+      fault: (request) => this.#fault(request),
+      faults: (request) => this.#faults(request),
+      link: (request) => this.#link(request),
     };
     for (const [verb, handle] of Object.entries(verbs)) {
       this.#on(patternOf({ kind: "control", run, verb }), (value, reply) => {
@@ -245,8 +231,7 @@ export class ClockService {
   }
 
   /** `{ until?: ps, stopOn?: step }`. */
-  #resume(value: unknown): unknown {
-    const { until, stopOn } = (value ?? {}) as { until?: unknown; stopOn?: unknown };
+  #resume({ until, stopOn }: Request): unknown {
     if (until !== undefined && typeof until !== "number") return undefined;
     if (stopOn !== undefined && typeof stopOn !== "string") return undefined;
     this.#pace = undefined;
@@ -260,8 +245,7 @@ export class ClockService {
   }
 
   /** `{ ps }`: so much virtual time from the next event on; without it, the next instant alone. */
-  #step(value: unknown): unknown {
-    const { ps } = (value ?? {}) as { ps?: unknown };
+  #step({ ps }: Request): unknown {
     if (ps !== undefined && (typeof ps !== "number" || !(ps > 0))) return undefined;
     const next = this.timekeeper.next;
     const limit = next === NEVER ? this.timekeeper.limit : next + (ps ?? 1);
@@ -271,8 +255,7 @@ export class ClockService {
   }
 
   /** `{ psPerSecond }`: so much virtual time per wall second; 0 or absent: as fast as possible. */
-  #setPace(value: unknown): unknown {
-    const { psPerSecond } = (value ?? {}) as { psPerSecond?: unknown };
+  #setPace({ psPerSecond }: Request): unknown {
     if (psPerSecond !== undefined && (typeof psPerSecond !== "number" || psPerSecond < 0)) {
       return undefined;
     }
@@ -291,8 +274,7 @@ export class ClockService {
     this.timekeeper.resume({ limit, wallMs });
   }
 
-  #death(value: unknown): unknown {
-    const { partition, instance } = (value ?? {}) as { partition?: unknown; instance?: unknown };
+  #death({ partition, instance }: Request): unknown {
     if (typeof partition !== "string" || typeof instance !== "string") return undefined;
     if (this.#orders.get(`kill ${partition}`)?.[3] === instance) {
       this.#orders.delete(`kill ${partition}`);
@@ -301,11 +283,11 @@ export class ClockService {
     return { ok: true, settled: this.timekeeper.died(partition, { instance, wallMs }) };
   }
 
-  /** Where nobody else sees deaths: who has not been heard of is dead. */
+  /** Where no supervisor reports deaths: a process that has not been heard of for so long is dead. */
   #checkLiveness(now: number): void {
     const { livenessMs } = this.#options;
     if (livenessMs === 0 || !this.#options.bus.connected) return;
-    // After an outage of the bus, or a pause of this process, everybody gets a fresh start.
+    // After an outage of the bus, or a pause of this process, each process has the whole time again.
     const slept = now - this.#lastTickMs > livenessMs / 2;
     for (const [partition, heard] of this.#heard) {
       if (slept) heard.atMs = now;
@@ -318,8 +300,7 @@ export class ClockService {
   }
 
   /** `{ host, program }`: starts a program on a host. Answers the order's number. */
-  #run(value: unknown): unknown {
-    const { host, program } = (value ?? {}) as { host?: unknown; program?: unknown };
+  #run({ host, program }: Request): unknown {
     const known = this.#options.plan.nodes.some((n) => n.kind === "host" && n.name === host);
     if (!known || !isProgram(program)) return undefined;
     const waiting = [...this.timekeeper.ordered, program as ProgramPlan];
@@ -334,8 +315,7 @@ export class ClockService {
   }
 
   /** `{ node, at }`: a power failure that is yet to come. */
-  #fault(value: unknown): unknown {
-    const { node, at } = (value ?? {}) as { node?: unknown; at?: unknown };
+  #fault({ node, at }: Request): unknown {
     if (typeof node !== "string" || !Number.isSafeInteger(at) || (at as number) < 0) {
       return undefined;
     }
@@ -346,8 +326,7 @@ export class ClockService {
   }
 
   /** `{ from }`: power failures and returns as they are on record, from this number on. */
-  #faults(value: unknown): unknown {
-    const { from } = (value ?? {}) as { from?: unknown };
+  #faults({ from }: Request): unknown {
     if (!Number.isSafeInteger(from) || (from as number) < 0) return undefined;
     const faults = this.#recorded.slice(from as number)
       .map(({ at, action, partition, nodes }) => ({ at, action, partition, nodes }));
@@ -355,8 +334,7 @@ export class ClockService {
   }
 
   /** `{ token, fault }`: a fault of a cable. To be repeated with the token until it is answered. */
-  #link(value: unknown): unknown {
-    const { token, fault } = (value ?? {}) as { token?: unknown; fault?: unknown };
+  #link({ token, fault }: Request): unknown {
     if (typeof token !== "string" || !isLinkFaultRequest(fault)) return undefined;
     const cable = this.#options.plan.cables[fault.cable];
     if (cable?.kind !== "network") return { error: "there is no such network cable" };
@@ -371,7 +349,7 @@ export class ClockService {
     this.#checkLiveness(now);
     this.timekeeper.repeat(now, REPEAT_MS);
     for (const order of this.#orders.values()) this.#control("order", order);
-    // The bus may have lost it, and whoever waits for the end hears nothing else.
+    // The bus may have lost it, and a process that waits for the end hears nothing else.
     if (this.#finished !== undefined) this.#control("finished", { ...this.#finished });
     const summary = this.timekeeper.summary("quiet");
     if (summary.grants !== this.#lastEvents || this.timekeeper.paused || this.timekeeper.finished) {
@@ -389,8 +367,10 @@ export class ClockService {
   }
 }
 
-/** Every request is a map, also where nothing needs to be said: what is none comes from a stranger. */
-function isRequest(value: unknown): boolean {
+/** The body of a control request: a map, also where it says nothing. */
+type Request = Readonly<Record<string, unknown>>;
+
+function isRequest(value: unknown): value is Request {
   return typeof value === "object" && value !== null && !Array.isArray(value) &&
     !(value instanceof Uint8Array);
 }

@@ -204,7 +204,7 @@ export class Membership {
   }
 
   /**
-   * Whether others, who came after it, were told of a life that has done nothing. Should it fail now,
+   * Whether others, which came after it, were told of a life that has done nothing. Should it fail now,
    * it never began, and what they were told is wrong.
    */
   #isPresumed(member: Member): boolean {

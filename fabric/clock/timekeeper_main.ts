@@ -2,7 +2,8 @@
  * The timekeeper's process: `timekeeper_main.ts RUN_FILE`. It keeps nothing but how often it was
  * started (`timekeeper.term`), the power failures that were added to the plan (`planned.jsonl`), why
  * the run cannot be replayed if it cannot (`inexact.jsonl`), and the record of power failures and
- * returns (`faults.jsonl`), from which a run is replayed and a restarted timekeeper knows of the dead.
+ * returns (`faults.jsonl`), from which a run is replayed and a restarted timekeeper knows
+ * which partitions have no power.
  */
 import { connectNats } from "../bus/nats_bus.ts";
 import { BusError } from "../bus/bus.ts";

@@ -110,7 +110,7 @@ export class Rig {
     this.keeper.report(reportOf(partition, { grant: 1, ...report }), 0);
   }
 
-  /** Everybody does what was granted, and has nothing more to do. */
+  /** Each partition does what it was granted, and has nothing more to do. */
   answerAll(report: Partial<Report> = {}): void {
     for (let grants = this.take(); grants.length > 0; grants = this.take()) {
       for (const [name, { id, incarnation, horizon }] of grants) {

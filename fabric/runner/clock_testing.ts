@@ -197,7 +197,7 @@ export interface BusRack {
   readonly isSettled: boolean;
   /** What is done to it from then on is no part of the run. */
   readonly finished: boolean;
-  /** Kills the timekeeper and starts another, which knows the dead only. */
+  /** Kills the timekeeper and starts another, which knows only what is on record. */
   restartTimekeeper(): void;
   /** Stops a partition's runner for good, as SIGKILL would, and tells the timekeeper until it is on record. */
   kill(partition: string): void;

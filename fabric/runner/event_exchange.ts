@@ -7,12 +7,12 @@ import type { Bus } from "../bus/bus.ts";
 import { encode } from "../bus/codec.ts";
 import { parseSubject, subjectOf } from "../bus/subjects.ts";
 import type { Departure } from "../partition/outgoing.ts";
-import { PostOffice } from "./resend_buffer.ts";
+import { ResendBuffer } from "./resend_buffer.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Event } from "../partition/event_queue.ts";
 import { batchFromValue, eventToRow } from "./wire_batch.ts";
 
-export interface WireExchangeOptions {
+export interface EventExchangeOptions {
   readonly run: string;
   readonly partition: string;
   /** Names of the nodes that live here. */
@@ -26,15 +26,15 @@ export interface WireExchangeOptions {
 /** How many events a partition is to have of an incarnation of a peer. */
 export type Expected = readonly [peer: string, incarnation: number, count: number];
 
-export class WireExchange {
-  readonly post = new PostOffice();
-  readonly #options: WireExchangeOptions;
+export class EventExchange {
+  readonly buffer = new ResendBuffer();
+  readonly #options: EventExchangeOptions;
   /** Subject of what goes to each peer, and peer by the subject of what comes from it. */
   readonly #subjects = new Map<string, string>();
   readonly #peers = new Map<string, string>();
   readonly #localNodes: ReadonlySet<number>;
 
-  constructor(options: WireExchangeOptions) {
+  constructor(options: EventExchangeOptions) {
     this.#options = options;
     const { run, partition, partitionOf, plan, nodes } = options;
     this.#localNodes = new Set(
@@ -52,11 +52,11 @@ export class WireExchange {
     for (const { to, event } of departures) {
       let batch = fresh.get(to);
       if (batch === undefined) {
-        const { first, events } = this.post.keptFor(to, 0);
+        const { first, events } = this.buffer.keptFor(to, 0);
         fresh.set(to, batch = { first: first + events.length, events: [] });
       }
       batch.events.push(event);
-      this.post.post(to, event);
+      this.buffer.keep(to, event);
     }
     for (const [to, { first, events }] of fresh) {
       this.#publishEvents(to, { incarnation, first, events });
@@ -90,7 +90,7 @@ export class WireExchange {
     const batch = batchFromValue(value);
     if (peer === undefined || batch === undefined) return false;
     if (!batch.events.every((event) => this.#isOurs(event))) return false;
-    this.post.receive(peer, batch);
+    this.buffer.receive(peer, batch);
     return true;
   }
 
@@ -103,7 +103,7 @@ export class WireExchange {
   askFor(missing: readonly Expected[]): void {
     const { bus, run, partition } = this.#options;
     for (const [peer, incarnation, count] of missing) {
-      const from = this.post.have(peer, incarnation, count);
+      const from = this.buffer.have(peer, incarnation, count);
       const subject = subjectOf({ kind: "again", run, asker: partition, of: peer });
       bus.publish(subject, encode([incarnation, from]));
     }
@@ -123,7 +123,7 @@ export class WireExchange {
     const [asked, from] = Array.isArray(value) ? value as unknown[] : [];
     if (name?.kind !== "again" || !Number.isSafeInteger(from)) return false;
     if (incarnation === undefined || asked !== incarnation) return true;
-    const { first, events } = this.post.keptFor(name.asker, from as number);
+    const { first, events } = this.buffer.keptFor(name.asker, from as number);
     if (events.length > 0) this.#publishEvents(name.asker, { incarnation, first, events });
     return true;
   }

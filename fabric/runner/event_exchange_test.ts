@@ -4,7 +4,7 @@ import { decode } from "../bus/codec.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import { toyRack } from "./clock_testing.ts";
 import { type Event, EVENT_KINDS } from "../partition/event_queue.ts";
-import { WireExchange } from "./event_exchange.ts";
+import { EventExchange } from "./event_exchange.ts";
 
 const RUN = "run1";
 const WIRE = subjectOf({ kind: "wire", run: RUN, from: "p", to: "q" });
@@ -26,7 +26,7 @@ function event(time: number): Event {
 
 const departures = (...times: number[]) => times.map((at) => ({ to: "q", event: event(at) }));
 
-describe("WireExchange", () => {
+describe("EventExchange", () => {
   let sent: { subject: string; value: unknown; bytes: number }[];
   let maxPayload: number;
 
@@ -36,8 +36,8 @@ describe("WireExchange", () => {
   });
 
   /** p is node a, q is node b; what is published stands in `sent`. */
-  function exchange(partition: "p" | "q"): WireExchange {
-    return new WireExchange({
+  function exchange(partition: "p" | "q"): EventExchange {
+    return new EventExchange({
       run: RUN,
       partition,
       nodes: [partition === "p" ? "a" : "b"],
@@ -56,7 +56,7 @@ describe("WireExchange", () => {
   function timesAtPeer(): number[] {
     const peer = exchange("q");
     for (const { subject, value } of sent) assert.ok(peer.receive(value, subject));
-    return peer.post.take("p", 3, 100).map(({ time }) => time);
+    return peer.buffer.take("p", 3, 100).map(({ time }) => time);
   }
 
   it("publishes a span as one batch, numbered on from the spans before it", () => {

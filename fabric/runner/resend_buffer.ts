@@ -26,12 +26,12 @@ interface Inbox {
   waiting: Event[];
 }
 
-export class PostOffice {
+export class ResendBuffer {
   readonly #out = new Map<string, Outbox>();
   readonly #in = new Map<string, Inbox>();
 
   /** Notes an event as sent to `peer`. */
-  post(peer: string, event: Event): void {
+  keep(peer: string, event: Event): void {
     let box = this.#out.get(peer);
     if (box === undefined) this.#out.set(peer, box = { first: 0, kept: [], earliest: NEVER });
     box.kept.push(event);

@@ -1,6 +1,6 @@
 /**
  * Puts a partition on the bus: takes grants, gets what a grant says was sent, lets the partition run,
- * makes what became persistent durable, and only then lets anybody see what was sent (output commit).
+ * makes what became persistent durable, and only then publishes what it sent (output commit).
  * How events cross the bus is in `event_exchange.ts`.
  *
  * Nothing here decides a result: when, in which order and how often messages of the bus come changes
@@ -13,8 +13,7 @@ import type { Observer } from "../capture/observation.ts";
 import { ANY, patternOf, subjectOf } from "../bus/subjects.ts";
 import type { DurableWrite, TraceStep } from "../node.ts";
 import { type CreateNode, Partition } from "../partition/partition.ts";
-import type { PostOffice } from "./resend_buffer.ts";
-import type { RackPlan } from "../rack/plan/plan.ts";
+import type { ResendBuffer } from "./resend_buffer.ts";
 import { noticeOf } from "../partition/local_node.ts";
 import {
   type Grant,
@@ -28,7 +27,7 @@ import {
 } from "../clock/clock.ts";
 import type { Event } from "../partition/event_queue.ts";
 import type { Time } from "../base/time.ts";
-import { WireExchange } from "./event_exchange.ts";
+import { EventExchange, type EventExchangeOptions } from "./event_exchange.ts";
 
 /** Where a host's persistent bytes outlive its process: one all-or-nothing write per span. */
 export interface DurableStore {
@@ -38,12 +37,7 @@ export interface DurableStore {
   close(): void;
 }
 
-export interface RunnerOptions {
-  readonly run: string;
-  readonly partition: string;
-  readonly nodes: readonly string[];
-  readonly plan: RackPlan;
-  readonly partitionOf: ReadonlyMap<string, string>;
+export interface RunnerOptions extends EventExchangeOptions {
   /** Least delay in ps from each other partition to this one. */
   readonly returnDelay: (partition: string) => Time;
   /** Different for every process. */
@@ -53,7 +47,7 @@ export interface RunnerOptions {
   readonly stores: ReadonlyMap<string, DurableStore>;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
-  /** Told of what is to be captured, and of the end of each span before anybody else sees the span. */
+  /** Told of what is to be captured, and of the end of each span before any message of the span is published. */
   readonly observer?: Observer;
   /** Called with what makes this process useless: a broken invariant, a full disk. */
   readonly onFatal: (error: unknown) => void;
@@ -81,8 +75,8 @@ export interface Refusals {
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #reportSubject: string;
-  readonly #wires: WireExchange;
-  readonly #post: PostOffice;
+  readonly #exchange: EventExchange;
+  readonly #buffer: ResendBuffer;
   readonly #refusals: Refusals = { malformed: 0, stale: 0 };
   #partition: Partition | undefined;
   #subscriptions: Subscription[] = [];
@@ -104,8 +98,8 @@ export class Runner {
     this.#options = options;
     const { run, partition } = options;
     this.#reportSubject = subjectOf({ kind: "clock.report", run, partition });
-    this.#wires = new WireExchange(options);
-    this.#post = this.#wires.post;
+    this.#exchange = new EventExchange(options);
+    this.#buffer = this.#exchange.buffer;
   }
 
   get refusals(): Readonly<Refusals> {
@@ -114,7 +108,7 @@ export class Runner {
 
   /** Messages that this life of the partition has sent to others. */
   get sent(): number {
-    return this.#post.allSent().reduce((sum, [, count]) => sum + count, 0);
+    return this.#buffer.allSent().reduce((sum, [, count]) => sum + count, 0);
   }
 
   get partition(): Partition | undefined {
@@ -153,14 +147,16 @@ export class Runner {
   }
 
   #join(): void {
-    const { bus, run, partition, instance } = this.#options;
-    const subject = subjectOf({ kind: "clock.join", run, partition });
-    bus.publish(subject, encode(joinToArray({ partition, instance })));
+    this.#sayHere("clock.join");
   }
 
   #sayAlive(): void {
+    this.#sayHere("clock.alive");
+  }
+
+  #sayHere(kind: "clock.join" | "clock.alive"): void {
     const { bus, run, partition, instance } = this.#options;
-    const subject = subjectOf({ kind: "clock.alive", run, partition });
+    const subject = subjectOf({ kind, run, partition });
     bus.publish(subject, encode(joinToArray({ partition, instance })));
   }
 
@@ -200,7 +196,7 @@ export class Runner {
     this.#reached = welcome.bootAt;
     for (const change of welcome.noticed) partition.noteLink(noticeOf(change));
     for (const [peer, incarnation, count] of welcome.sentSoFar) {
-      this.#post.skip(peer, incarnation, count);
+      this.#buffer.skip(peer, incarnation, count);
     }
     partition.powerOn(
       welcome.bootAt,
@@ -240,7 +236,7 @@ export class Runner {
     const grant = this.#waiting;
     if (grant === undefined || this.#busy) return;
     const missing = grant.expect.filter(([peer, incarnation, count]) =>
-      this.#post.have(peer, incarnation, count) < count &&
+      this.#buffer.have(peer, incarnation, count) < count &&
       !grant.lost.some(([name, life]) => name === peer && life === incarnation)
     );
     if (missing.length === 0) {
@@ -248,7 +244,7 @@ export class Runner {
       return;
     }
     this.#resendTimer = setTimeout(() => {
-      this.#wires.askFor(missing);
+      this.#exchange.askFor(missing);
       this.#tryGrant(RESEND_AGAIN_MS);
     }, patienceMs);
   }
@@ -271,9 +267,9 @@ export class Runner {
   #carryOut(grant: Grant): void {
     const partition = this.#partition!;
     this.#waiting = undefined;
-    for (const [peer, count] of grant.confirmed) this.#post.confirm(peer, count);
+    for (const [peer, count] of grant.confirmed) this.#buffer.confirm(peer, count);
     for (const [peer, incarnation, count] of grant.expect) {
-      for (const event of this.#post.take(peer, incarnation, count)) this.#accept(event);
+      for (const event of this.#buffer.take(peer, incarnation, count)) this.#accept(event);
     }
     for (const change of grant.links) this.#accept(noticeOf(change));
     for (const order of grant.runs) {
@@ -306,7 +302,7 @@ export class Runner {
     });
     this.#options.observer?.commit(spanNumber(this.#incarnation, grant.id));
     this.#options.hesitate?.();
-    this.#wires.publish(this.#incarnation, partition.takeDepartures());
+    this.#exchange.publish(this.#incarnation, partition.takeDepartures());
     this.#done = grant.id;
     this.#lastReport = this.#report({ grant: grant.id, all: false, stopped });
     this.#publishReport(this.#lastReport);
@@ -335,7 +331,7 @@ export class Runner {
 
   #report(options: { grant: number; all: boolean; stopped: boolean }): Report {
     const partition = this.#partition!;
-    const sent = options.all ? this.#post.allSent() : this.#post.takeSent();
+    const sent = options.all ? this.#buffer.allSent() : this.#buffer.takeSent();
     return {
       term: this.#term,
       partition: this.#options.partition,
@@ -353,7 +349,7 @@ export class Runner {
         [node, digest.high, digest.low, digest.events] as const
       ),
       stopped: options.stopped,
-      taken: options.all ? this.#post.taken() : null,
+      taken: options.all ? this.#buffer.taken() : null,
     };
   }
 
@@ -377,12 +373,12 @@ export class Runner {
   }
 
   #onWire(value: unknown, subject: string): void {
-    if (this.#wires.receive(value, subject)) this.#tryGrant(RESEND_FIRST_MS);
+    if (this.#exchange.receive(value, subject)) this.#tryGrant(RESEND_FIRST_MS);
     else this.#refusals.malformed++;
   }
 
   #onAgain(value: unknown, subject: string): void {
     const incarnation = this.#partition === undefined ? undefined : this.#incarnation;
-    if (!this.#wires.sendAgain(value, { subject, incarnation })) this.#refusals.malformed++;
+    if (!this.#exchange.sendAgain(value, { subject, incarnation })) this.#refusals.malformed++;
   }
 }

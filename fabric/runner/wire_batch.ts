@@ -78,7 +78,7 @@ function inputFrom(
 
 function messageFrom(body: unknown): Message | undefined {
   if (!(body instanceof Uint8Array)) return pcieFromArray(body);
-  // cbor-x answers a view into the received payload, which belongs to nobody else.
+  // cbor-x answers a view into the received payload, which has no other user.
   return { kind: "frame", bytes: body as Uint8Array<ArrayBuffer> };
 }
 
