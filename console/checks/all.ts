@@ -1,6 +1,8 @@
 /** Every promise of the rack that is checked at the end of every run. */
+import { answersInOrder } from "./answers.ts";
 import { completions } from "./completions.ts";
 import { conservation } from "./conservation.ts";
+import { lineRate } from "./line_rate.ts";
 import { persistence } from "./persistence.ts";
 import { replicatedLog } from "./replicated_log.ts";
 import type { Checker, RunRecord } from "./run_record.ts";
@@ -13,6 +15,8 @@ export const CHECKERS: readonly Checker[] = [
   conservation,
   silence,
   replicatedLog,
+  answersInOrder,
+  lineRate,
 ];
 
 /** What a checker says of a run. */

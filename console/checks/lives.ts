@@ -39,3 +39,14 @@ export function lifeAt(run: Lives, node: string, time: Time): number {
 export function faultsOf({ linkFaults = [] }: RackPlan, cable: number): LinkFaultPlan[] {
   return linkFaults.filter((fault) => fault.cable === cable);
 }
+
+/**
+ * When a node died in a way that no plan says. A process that is killed may take with it what it had said
+ * to have sent, however long before.
+ */
+export function unscriptedDeaths({ faults }: RackPlan, { lives }: Lives, node: string): Time[] {
+  return (lives.get(node) ?? []).map(({ to }) => to).filter((to) =>
+    to !== Infinity &&
+    !faults.some((fault) => fault.action === "kill" && fault.node === node && fault.at === to)
+  );
+}

@@ -3,19 +3,17 @@
  * yet received, and what cannot be explained. It is told as the run goes on, so it holds what is on its
  * way and what was lost, not all that was ever sent.
  */
-import {
-  isMessageSeen,
-  type MessageSeen,
-  type Observation,
-} from "../../fabric/capture/observation.ts";
+import { type FrameSeen, isFrameSeen, type Observation } from "../../fabric/capture/observation.ts";
 import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
 import { directionName } from "../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { CablePlan, Endpoint, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
+import { AnswerLedger } from "./answer_ledger.ts";
+import { RateLedger } from "./rate_ledger.ts";
 import { SwitchLedger } from "./switch_ledger.ts";
-import { faultsOf, lifeAt, type Lives } from "./lives.ts";
+import { faultsOf, lifeAt, type Lives, unscriptedDeaths } from "./lives.ts";
 import { type Finding, FINDINGS_MAX } from "./finding.ts";
 
 /** Sent, and not received as often as it may be. */
@@ -82,6 +80,8 @@ export class WireLedger {
   readonly ofTheDead: Finding[] = [];
   /** Frames seen at ends of cables. */
   frames = 0;
+  readonly answers: AnswerLedger;
+  readonly rates: RateLedger;
   readonly #lives: Lives;
   readonly #plan: RackPlan;
   readonly #leaving = new Map<string, Direction>();
@@ -92,6 +92,8 @@ export class WireLedger {
   constructor(plan: RackPlan, lives: Lives["lives"]) {
     this.#plan = plan;
     this.#lives = { lives };
+    this.answers = new AnswerLedger(plan, this.#lives);
+    this.rates = new RateLedger(plan, this.#lives);
     for (const [index, cable] of plan.cables.entries()) {
       if (cable.kind !== "network") continue;
       for (const from of ["a", "b"] as const) {
@@ -108,11 +110,13 @@ export class WireLedger {
   }
 
   see(observation: Observation): void {
-    if (!isMessageSeen(observation) || observation.frame === undefined) return;
+    if (!isFrameSeen(observation)) return;
     const { port, kind, frame, time } = observation;
     const node = this.#plan.nodes[observation.node]!.name;
     const place = keyOf({ node, port });
     this.frames++;
+    this.answers.see(observation);
+    this.rates.see(observation);
     const life = lifeAt(this.#lives, node, time);
     if (life < 0 && this.ofTheDead.length < FINDINGS_MAX) {
       this.ofTheDead.push({
@@ -125,10 +129,10 @@ export class WireLedger {
       const direction = this.#leaving.get(place)!;
       const hasIt = inside?.send(frame, { port, time, life }) ?? true;
       if (!hasIt) this.#find(direction, { node, time, what: "sends a frame that it has not got" });
-      this.#send(direction, { ...observation, frame });
+      this.#send(direction, observation);
     } else {
       inside?.receive(frame, { port, time, life });
-      this.#receive(this.#arriving.get(place)!, { ...observation, frame });
+      this.#receive(this.#arriving.get(place)!, observation);
     }
   }
 
@@ -145,13 +149,13 @@ export class WireLedger {
     }
   }
 
-  #send(direction: Direction, seen: MessageSeen & { readonly frame: Uint8Array }): void {
+  #send(direction: Direction, seen: FrameSeen): void {
     const { frame, time, startPs, endPs } = seen;
     direction.longestPs = Math.max(direction.longestPs, endPs - startPs);
     direction.onItsWay.push({ bytes: frame, sentAt: time, endPs, received: 0, isDoubtful: false });
   }
 
-  #receive(direction: Direction, seen: MessageSeen & { readonly frame: Uint8Array }): void {
+  #receive(direction: Direction, seen: FrameSeen): void {
     const { frame, time } = seen;
     const { onItsWay, corrupts } = direction;
     let place = onItsWay.findIndex((each) => isSame(each.bytes, frame));
@@ -318,17 +322,6 @@ function darkOf(
   const own = lives.get(near.node) ?? [];
   return own.filter(({ to }) => to !== Infinity)
     .map(({ to }, i) => ({ from: to, to: (own[i + 1]?.from ?? Infinity) + noticePs }));
-}
-
-/**
- * When a node died in a way that no plan says. A process that is killed may take with it what it had said
- * to have sent, however long before.
- */
-function unscriptedDeaths({ faults }: RackPlan, { lives }: Lives, node: string): Time[] {
-  return (lives.get(node) ?? []).map(({ to }) => to).filter((to) =>
-    to !== Infinity &&
-    !faults.some((fault) => fault.action === "kill" && fault.node === node && fault.at === to)
-  );
 }
 
 function keyOf({ node, port }: Endpoint): string {

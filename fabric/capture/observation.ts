@@ -63,6 +63,13 @@ export function isMessageSeen(seen: Observation): seen is MessageSeen {
   return seen.kind === "sent" || seen.kind === "received";
 }
 
+/** A frame at an end of a cable. */
+export type FrameSeen = MessageSeen & { readonly frame: Uint8Array<ArrayBuffer> };
+
+export function isFrameSeen(seen: Observation): seen is FrameSeen {
+  return isMessageSeen(seen) && seen.frame !== undefined;
+}
+
 /** Whom a partition tells what happens in it. */
 export interface Observer {
   /**

@@ -1,5 +1,5 @@
 /** A real run as data, so that it can be changed: what checkers look at, before they have looked. */
-import { isMessageSeen, type MessageSeen } from "../../fabric/capture/observation.ts";
+import { type FrameSeen, isFrameSeen } from "../../fabric/capture/observation.ts";
 import type { TimedNote } from "../../fabric/audit.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { NEVER, PS_PER_S } from "../../fabric/base/time.ts";
@@ -20,8 +20,6 @@ export interface SeenRun {
   readonly durable: readonly { readonly time: number; readonly node: string }[];
 }
 
-export type FrameSeen = MessageSeen & { readonly frame: Uint8Array<ArrayBuffer> };
-
 /** Runs a scenario to its end. @throws AssertionError where a promise of the rack is broken. */
 export function seenRun(scenario: string): SeenRun {
   const frames: FrameSeen[] = [];
@@ -29,9 +27,7 @@ export function seenRun(scenario: string): SeenRun {
     observer: {
       scope: "wire",
       see: (seen) => {
-        if (isMessageSeen(seen) && seen.frame !== undefined) {
-          frames.push({ ...seen, frame: seen.frame.slice() });
-        }
+        if (isFrameSeen(seen)) frames.push({ ...seen, frame: seen.frame.slice() });
       },
       commit: () => {},
     },

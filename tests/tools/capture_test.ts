@@ -10,6 +10,7 @@ import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce
 import { METHODS } from "../../nodes/host/programs/common/persist_protocol.ts";
 import { writeCaptures } from "../../console/captures/captures.ts";
 import { dissectedRows } from "../../scripts/wireshark/dissector.ts";
+import { wrongAnswersIn } from "../support/watched_answers.ts";
 import { CommandRig } from "../support/command.ts";
 import { type ReadCapture, readCapture } from "../support/pcapng_reader.ts";
 import { RackBench, type Ran, recordedFaults, type RunOf } from "../support/process_rack.ts";
@@ -158,7 +159,9 @@ describe("A rack's capture", () => {
     const [path] = await writeCaptures([{ label, plan, directory: ran.outcome.directory }], {
       pcap,
     });
-    return { path: path!, read: readCapture(Deno.readFileSync(path!)) };
+    const read = readCapture(Deno.readFileSync(path!));
+    assert.deepEqual(wrongAnswersIn(read), [], "answers leave in order");
+    return { path: path!, read };
   }
 
   // All in one capture, as it is tshark's start that takes long.

@@ -184,5 +184,7 @@ export const EXPECTATIONS = [
   "frames-are-conserved",
   "silent-without-power",
   "durable-records-are-kept",
+  "answers-in-order",
+  "ports-keep-their-rate",
 ] as const;
 export type ExpectationName = typeof EXPECTATIONS[number];

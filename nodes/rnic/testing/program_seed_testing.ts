@@ -29,24 +29,34 @@ export const QUICK_SEEDS = seedGroups(1, 201), FULL_SEEDS = seedGroups(201, 2001
 const WITHIN = 3;
 const BEYOND = 1;
 
+/** Looks at a run that is to be played. @returns what is to be called when it has been. */
+export type Watch = (run: Run) => () => void;
+
 /**
  * @param verbs what its program is made of.
+ * @param watch what every run is held to besides.
  * @returns how many runs there were. Throws where one is wrong, with the command that shows it again.
  */
-export function checkSeed(seed: number, verbs: readonly Verb[] = VERBS): number {
+export function checkSeed(
+  seed: number,
+  { verbs = VERBS, watch = () => () => {} }: {
+    readonly verbs?: readonly Verb[];
+    readonly watch?: Watch;
+  } = {},
+): number {
   try {
     const program = randomProgram(seed, verbs);
-    const reference = runFaultless(program);
+    const reference = runFaultless(program, watch);
     for (let i = 0; i < WITHIN; i++) {
       const run = prepare(program, 1 + i);
       withFaults(run, spoiled(run, faultsWithinLimits(WITHIN * seed + i)));
-      play(run);
+      playWatched(run, watch);
       checkSame(run, reference);
     }
     for (let i = 0; i < BEYOND; i++) {
       const run = prepare(program, 1 + WITHIN + i);
       withFaults(run, spoiled(run, faultsBeyondLimits(BEYOND * seed + i)));
-      play(run);
+      playWatched(run, watch);
       checkBeyondLimits(run);
     }
     return 1 + WITHIN + BEYOND;
@@ -57,15 +67,21 @@ export function checkSeed(seed: number, verbs: readonly Verb[] = VERBS): number 
   }
 }
 
+function playWatched(run: Run, watch: Watch): void {
+  const end = watch(run);
+  play(run);
+  end();
+}
+
 function spoiled(run: Run, fault: Fault): Fault {
   return run.program.congested ? withCongestion(run, fault) : fault;
 }
 
 /** The run that the others must end like; it is what the model says. */
-export function runFaultless(program: Program): Run {
+export function runFaultless(program: Program, watch: Watch = () => () => {}): Run {
   const run = prepare(program);
   withFaults(run, () => "pass");
-  play(run);
+  playWatched(run, watch);
   assert(run.rig.frames.length > 0, "A program sends something");
   checkByModel(run);
   return run;

@@ -63,6 +63,9 @@ export class Rig {
   }[] = [];
   tracing = false;
   fate: NonNullable<RigOptions["fate"]>;
+  /** Told of frames as a side's RNIC sends them and takes them, in its own order. */
+  watch: (side: "a" | "b", kind: "sent" | "received", bytes: Uint8Array<ArrayBuffer>) => void =
+    () => {};
   #queue: RigEvent[] = [];
   #order = 0;
   steps = 0;
@@ -131,6 +134,7 @@ export class Rig {
     checkKnown(message);
     const { arrival, freeAt } = transmit(side.toWire, at.departAt, message);
     this.frames.push({ from: side.name, bytes: message.bytes, time: at.departAt });
+    this.watch(side.name, "sent", message.bytes);
     const fate = this.fate(side.name, message, side.framesSent++);
     const to = side === this.a ? this.b : this.a;
     for (const { frame, afterPs } of copiesOf(message, fate)) {
@@ -187,6 +191,11 @@ export class Rig {
     this.#queue.pop();
     assert(next.time >= this.now, "Time runs back");
     this.now = next.time;
+    if (
+      next.to === "rnic" && next.input.kind === "message" && next.input.message.kind === "frame"
+    ) {
+      this.watch(next.side.name, "received", next.input.message.bytes);
+    }
     if (next.to === "rnic") next.side.rnic.step(this.now, next.input, next.side.outputs);
     else if (next.input.kind === "message") {
       this.#hostTakes(next.side, next.input.message as PcieMessage);

@@ -1,6 +1,7 @@
 /** Runs in which cables or switches do what they must not. */
 import { frameOpcode, framePayload, sealFrame } from "../../../fabric/wire/roce/frame_peek.ts";
-import type { FrameSeen, SeenRun } from "../../support/seen_run.ts";
+import type { FrameSeen } from "../../../fabric/capture/observation.ts";
+import type { SeenRun } from "../../support/seen_run.ts";
 import type { Mutation, Mutations } from "./runs.ts";
 
 /** Every frame that was sent, or received, changed; undefined where that changes nothing. */

@@ -6,8 +6,10 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { findingsIn } from "../../support/seen_run.ts";
 import { CHECKERS } from "../../../console/checks/all.ts";
+import { ANSWERS } from "./answers.ts";
 import { COMPLETIONS } from "./completions.ts";
 import { CONSERVATION } from "./conservation.ts";
+import { LINE_RATE } from "./line_rate.ts";
 import { PERSISTENCE } from "./persistence.ts";
 import { LOG_RECORDS } from "./replicated_log.ts";
 import { type Mutations, runOf, SCENARIOS } from "./runs.ts";
@@ -20,6 +22,8 @@ const MUTATIONS: Readonly<Record<string, Mutations>> = {
   "frames-are-conserved": CONSERVATION,
   "silent-without-power": SILENCE,
   "durable-records-are-kept": LOG_RECORDS,
+  "answers-in-order": ANSWERS,
+  "ports-keep-their-rate": LINE_RATE,
 };
 
 describe("P-41: a real run that was changed", () => {

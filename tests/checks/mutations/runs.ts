@@ -42,6 +42,10 @@ export const SCENARIOS = {
     ddio: "off",
     faults: "{ at: 210us, kill: b-rnic }, { at: 300us, start: b-rnic }",
   }),
+  reading: pair("run: put, method: write-read, bytes: 16KiB, size: 512, depth: 4", { ddio: "off" }),
+  flushing: pair("run: put, method: write-flush, bytes: 16KiB, size: 512, depth: 4", {
+    ddio: "off",
+  }),
   append: pair("run: append, method: persist-opcode, records: 12, size: 200, depth: 4", {
     ddio: "off",
   }),

@@ -1,0 +1,402 @@
+/**
+ * What an RC responder may send when, judged by the frames at its network port alone (`rocev2.md` §3.4 to
+ * §3.6): each answer needs a request that has come and that no later one has been answered before; MSNs do
+ * not run back; no NAK asks for what has been confirmed. A frame does not name the queue pair that sends it,
+ * so which requests an answer is about is found out by PSN and by UDP source port.
+ */
+import { parseSyndrome } from "../../fabric/wire/roce/aeth.ts";
+import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
+import type { Operation } from "../../fabric/wire/roce/opcode.ts";
+import { psnAdd, psnDistance } from "../../nodes/rnic/state/psn.ts";
+import { peekRoce, type RoceSeen } from "./roce_peek.ts";
+
+/** A request packet that has come to this port. */
+interface Arrival {
+  readonly psn: number;
+  readonly operation: Operation;
+  /** Last packet of its message. */
+  readonly isLast: boolean;
+  /** Bytes that a READ asks for. */
+  readonly length: number;
+  /** No packet with this PSN or a later one had come. */
+  readonly isFirst: boolean;
+}
+
+/** PSNs of one connection. */
+interface Psns {
+  /** What it began with. */
+  readonly start: number;
+  /** The latest that has come, or that a READ takes. */
+  newest: number;
+}
+
+/** Request packets of one peer to one queue pair of this port. */
+interface Requests {
+  /** How many connections of this peer were known before. */
+  number: number;
+  /** Of the latest packet. */
+  udpSourcePort: number;
+  readonly arrivals: Arrival[];
+  /** Number of the first of `arrivals`: they are numbered as they come. */
+  first: number;
+  /** Of the latest packet's connection, and of the one before or behind it: packets may come late. */
+  psns: Psns;
+  otherPsns: Psns | undefined;
+  owner: Answers | undefined;
+}
+
+/** Answers to one queue pair of one peer. */
+interface Answers {
+  requests: Requests | undefined;
+  /** Number of the first of the {@link Requests} that came after it was known whose answers these are. */
+  newer: number;
+  /** What came before this number has been answered, or its turn is over. */
+  position: number;
+  msn: number | undefined;
+  /** The latest PSN that an answer has confirmed. */
+  confirmed: number | undefined;
+  /** PSN of the last frame of a READ's answer that goes on. */
+  reading: number | undefined;
+}
+
+interface Peer {
+  /** Connections that are known of, by requests. */
+  connections: number;
+  readonly requests: Map<number, Requests>;
+  readonly answers: Map<number, Answers>;
+}
+
+/** What an answer makes of {@link Answers}. */
+type Step = Pick<Answers, "position" | "reading"> & { readonly confirmed: number | undefined };
+
+/** PSNs that are farther apart are of different connections: no window is as wide. */
+const CONNECTION_PSNS = 2 ** 16;
+/** Packets whose answers nobody has seen are forgotten beyond this number. */
+const ARRIVALS_MAX = 16_384;
+
+/** Acknowledged without an answer of their own. */
+const ACKNOWLEDGED: ReadonlySet<Operation> = new Set(["send", "write", "write-verify"]);
+/** What is answered, by the operation of the answer. */
+const ANSWERED: Partial<Record<Operation, ReadonlySet<Operation>>> = {
+  "read-response": new Set(["read-request", "flush", "atomic-write", "write-verify"]),
+  "atomic-acknowledge": new Set(["compare-swap", "fetch-add"]),
+};
+
+/** Frames of one network port of an RNIC, in the order in which the RNIC takes and sends them. */
+export class AnswerOrder {
+  /** Answers that were judged. */
+  answers = 0;
+  readonly #peers = new Map<number, Peer>();
+
+  /** A frame has come to the port. Its ICRC is not looked at. */
+  received(frame: Uint8Array<ArrayBuffer>): void {
+    const seen = peekRoce(frame);
+    if (seen === undefined) return;
+    const peer = this.#peer(seen.sourceAddress);
+    if (seen.destQpn === GSI_QPN) return forgetConnections(peer);
+    if (seen.row.direction !== "request" || seen.row.service !== "rc") return;
+    arrive(peer, seen);
+  }
+
+  /** A frame leaves by the port. @returns what is wrong with it. */
+  sent(frame: Uint8Array<ArrayBuffer>): string | undefined {
+    const seen = peekRoce(frame);
+    if (seen === undefined) return undefined;
+    const peer = this.#peer(seen.destinationAddress);
+    if (seen.destQpn === GSI_QPN) {
+      forgetConnections(peer);
+      return undefined;
+    }
+    if (seen.row.direction !== "response" || seen.row.service !== "rc") return undefined;
+    this.answers++;
+    return judge(peer, seen);
+  }
+
+  #peer(address: number): Peer {
+    const known = this.#peers.get(address);
+    if (known !== undefined) return known;
+    const peer: Peer = { connections: 0, requests: new Map(), answers: new Map() };
+    this.#peers.set(address, peer);
+    return peer;
+  }
+}
+
+/** Connections are made and ended: MSNs may begin anew. */
+function forgetConnections({ answers }: Peer): void {
+  for (const each of answers.values()) forgetConnection(each);
+}
+
+function forgetConnection(answers: Answers): void {
+  answers.msn = undefined;
+  answers.confirmed = undefined;
+}
+
+function arrive(peer: Peer, { destQpn, psn, row, length, udpSourcePort }: RoceSeen): void {
+  const { requests } = peer;
+  let own = requests.get(destQpn);
+  if (own === undefined) {
+    own = {
+      number: peer.connections++,
+      udpSourcePort,
+      arrivals: [],
+      first: 0,
+      psns: psnsFrom(psn),
+      otherPsns: undefined,
+      owner: undefined,
+    };
+    requests.set(destQpn, own);
+  }
+  own.udpSourcePort = udpSourcePort;
+  if (!isNear(own.psns.newest, psn)) changeConnection(peer, own, psn);
+  const { psns } = own;
+  // A queue pair may be connected anew without the CM, and begin with the same PSN.
+  if (psn === psns.start && own.owner !== undefined) forgetConnection(own.owner);
+  const isFirst = psnDistance(psns.newest, psn) > 0;
+  if (isFirst) psns.newest = psn;
+  const isLast = row.position === "last" || row.position === "only";
+  own.arrivals.push({ psn, operation: row.operation, isLast, length, isFirst });
+  if (own.arrivals.length > ARRIVALS_MAX) forgetArrivals(own, ARRIVALS_MAX / 2);
+}
+
+/** The packet is of another connection than the one before it: of a new one, or a late one. */
+function changeConnection(peer: Peer, own: Requests, psn: number): void {
+  const { psns, otherPsns } = own;
+  own.otherPsns = psns;
+  if (otherPsns !== undefined && isNear(otherPsns.newest, psn)) {
+    own.psns = otherPsns;
+    return;
+  }
+  own.psns = psnsFrom(psn);
+  own.number = peer.connections++;
+  if (own.owner !== undefined) forgetConnection(own.owner);
+  own.owner = undefined;
+}
+
+function psnsFrom(start: number): Psns {
+  return { start, newest: psnAdd(start, -1) };
+}
+
+/** Whether two PSNs may be of one connection. */
+function isNear(psn: number, other: number): boolean {
+  return Math.abs(psnDistance(psn, other)) <= CONNECTION_PSNS;
+}
+
+/** Whether a packet with this PSN cannot have come. */
+function isAhead({ psns: { newest } }: Requests, psn: number): boolean {
+  return psnDistance(newest, psn) > 0 && isNear(newest, psn);
+}
+
+function forgetArrivals(requests: Requests, count: number): void {
+  requests.arrivals.splice(0, count);
+  requests.first += count;
+}
+
+/** @returns what is wrong with an answer that leaves. */
+function judge(peer: Peer, seen: RoceSeen): string | undefined {
+  let own = peer.answers.get(seen.destQpn);
+  if (own === undefined) {
+    own = {
+      requests: undefined,
+      newer: 0,
+      position: 0,
+      msn: undefined,
+      confirmed: undefined,
+      reading: undefined,
+    };
+    peer.answers.set(seen.destQpn, own);
+  }
+  const { requests } = own;
+  let step = requests === undefined ? "answers what was not asked" : stepOf(own, requests, seen);
+  if (typeof step === "string") {
+    // It may be the first answer on another connection of the peer's queue pair.
+    const other = otherRequests(peer, own, seen);
+    if (other === undefined) return step;
+    bind(own, other);
+    own.newer = peer.connections;
+    step = stepOf(own, other, seen);
+    if (typeof step === "string") return step;
+  }
+  take(own, step, seen);
+  return undefined;
+}
+
+/**
+ * Requests that this can be the answer to, best on the same path and not those of another: where there was
+ * a connection, to a queue pair that has got its first one since.
+ */
+function otherRequests(peer: Peer, own: Answers, seen: RoceSeen): Requests | undefined {
+  const fresh = { newer: 0, position: 0, msn: undefined, confirmed: undefined, reading: undefined };
+  const fitting = [...peer.requests.values()].filter((requests) =>
+    requests.number >= own.newer && (own.requests === undefined || requests.owner === undefined) &&
+    typeof stepOf({ ...fresh, requests }, requests, seen) !== "string"
+  );
+  const isFree = ({ owner }: Requests) => owner === undefined;
+  const isSamePath = ({ udpSourcePort }: Requests) => udpSourcePort === seen.udpSourcePort;
+  return fitting.find((each) => isFree(each) && isSamePath(each)) ?? fitting.find(isFree) ??
+    fitting.find(isSamePath) ?? fitting[0];
+}
+
+function bind(own: Answers, requests: Requests): void {
+  if (own.requests?.owner === own) own.requests.owner = undefined;
+  if (requests.owner !== undefined) {
+    Object.assign(requests.owner, { requests: undefined, newer: 0 });
+  }
+  requests.owner = own;
+  own.requests = requests;
+  own.position = requests.first;
+  own.reading = undefined;
+  forgetConnection(own);
+}
+
+function take(own: Answers, step: Step, { msn }: RoceSeen): void {
+  const requests = own.requests!;
+  requests.owner ??= own;
+  Object.assign(own, step);
+  own.msn = msn ?? own.msn;
+  // What has been answered is asked for no more but by duplicates, which come anew.
+  const done = own.position - requests.first;
+  if (done > 256) forgetArrivals(requests, done);
+}
+
+/** What an answer to these requests comes to, or what is wrong with it. */
+function stepOf(own: Answers, requests: Requests, seen: RoceSeen): Step | string {
+  const { row, msn } = seen;
+  if (msn !== undefined && own.msn !== undefined && psnDistance(own.msn, msn) < 0) {
+    return `takes its MSN back from ${own.msn} to ${msn}`;
+  }
+  switch (row.operation) {
+    case "persistence-acknowledge":
+      return stepOfPersistence(own, requests, seen);
+    case "acknowledge":
+      return stepOfAcknowledge(own, requests, seen);
+    default:
+      return row.position === "first" || row.position === "only"
+        ? stepOfAnswer(own, requests, seen)
+        : stepOfReading(own, requests, seen);
+  }
+}
+
+/** P-28: a second ACK, which has no place among the answers, but is of something that has come. */
+function stepOfPersistence(own: Answers, requests: Requests, { psn }: RoceSeen): Step | string {
+  const { position, reading, confirmed } = own;
+  if (isAhead(requests, psn)) return "confirms what has not come";
+  return { position, reading, confirmed };
+}
+
+function stepOfAcknowledge(own: Answers, requests: Requests, seen: RoceSeen): Step | string {
+  const { psn, syndrome } = seen;
+  const { kind, ...told } = parseSyndrome(syndrome!);
+  const code = "code" in told ? told.code : undefined;
+  if (kind === "ack") return stepOfAck(own, requests, psn);
+  if (isAhead(requests, psnAdd(psn, -1))) return "refuses what has not come";
+  const { position, confirmed } = own;
+  // What cannot be read any more is refused, also where it was read before.
+  const isFatal = kind === "nak" && code !== "psn-sequence-error";
+  if (!isFatal && confirmed !== undefined && psnDistance(psn, confirmed) >= 0) {
+    return "asks for what it has confirmed";
+  }
+  const before = psnAdd(psn, -1);
+  return {
+    position: Math.max(position, behindFirst(requests, { position, psn: before })),
+    reading: undefined,
+    confirmed: laterOf(confirmed, before),
+  };
+}
+
+/**
+ * An ACK stands where its own packet came first; the ACK of a duplicate where the duplicate came, and it
+ * may speak for other packets than that one.
+ */
+function stepOfAck(own: Answers, requests: Requests, psn: number): Step | string {
+  const { position, confirmed } = own;
+  if (isAhead(requests, psn)) return "confirms what has not come";
+  const cause = find(
+    requests,
+    position,
+    (arrival) => ACKNOWLEDGED.has(arrival.operation) && psnDistance(arrival.psn, psn) >= 0,
+  );
+  if (cause === undefined) return "is behind the answer of a later request";
+  return {
+    position: Math.max(cause + 1, behindFirst(requests, { position, psn })),
+    reading: undefined,
+    confirmed: laterOf(confirmed, psn),
+  };
+}
+
+/** The first frame of an answer. */
+function stepOfAnswer(own: Answers, requests: Requests, seen: RoceSeen): Step | string {
+  const { psn, row, payloadBytes } = seen;
+  const operations = ANSWERED[row.operation];
+  const number = find(
+    requests,
+    own.position,
+    (arrival) =>
+      arrival.psn === psn && operations?.has(arrival.operation) === true && arrival.isLast,
+  );
+  if (number === undefined) {
+    return "is behind the answer of a later request, or of what has not come";
+  }
+  const goesOn = row.position === "first";
+  if (goesOn) {
+    const { length } = requests.arrivals[number - requests.first]!;
+    const last = psnAdd(psn, Math.ceil(length / payloadBytes) - 1);
+    const { psns } = requests;
+    if (isNear(psns.newest, psn)) psns.newest = laterOf(psns.newest, last);
+  }
+  return {
+    position: number + 1,
+    reading: goesOn ? psn : undefined,
+    confirmed: laterOf(own.confirmed, psn),
+  };
+}
+
+/** A READ's answer goes on; its first frames are not seen where the cable had no other end. */
+function stepOfReading(own: Answers, requests: Requests, { psn, row }: RoceSeen): Step | string {
+  const { reading } = own;
+  let { position } = own;
+  if (reading === undefined || psnDistance(reading, psn) <= 0) {
+    const number = find(
+      requests,
+      position,
+      (arrival) => arrival.operation === "read-request" && psnDistance(arrival.psn, psn) > 0,
+    );
+    if (number === undefined) return "goes on with a READ after something else";
+    position = number + 1;
+  }
+  return {
+    position,
+    reading: row.position === "last" ? undefined : psn,
+    confirmed: laterOf(own.confirmed, psn),
+  };
+}
+
+/** Number of the first arrival from `from` on that is meant. */
+function find(
+  { arrivals, first }: Requests,
+  from: number,
+  isMeant: (arrival: Arrival) => boolean,
+): number | undefined {
+  for (let at = Math.max(0, from - first); at < arrivals.length; at++) {
+    if (isMeant(arrivals[at]!)) return first + at;
+  }
+  return undefined;
+}
+
+/** The number behind the packet that was the first to bring this PSN, or the last one before it. */
+function behindFirst(
+  { arrivals, first }: Requests,
+  at: { readonly position: number; readonly psn: number },
+): number {
+  let number = 0;
+  for (let i = Math.max(0, at.position - first); i < arrivals.length; i++) {
+    const { isFirst, psn } = arrivals[i]!;
+    if (!isFirst || !isNear(psn, at.psn)) continue;
+    if (psnDistance(psn, at.psn) < 0) break;
+    number = first + i + 1;
+  }
+  return number;
+}
+
+function laterOf(psn: number | undefined, other: number): number {
+  return psn === undefined || psnDistance(psn, other) > 0 ? other : psn;
+}
