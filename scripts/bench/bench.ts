@@ -111,7 +111,7 @@ const command = new Command("bench")
   .option("--quick", "fewer and smaller runs: under a minute, less exact")
   .option("--json", "one JSON document on stdout")
   .option("--seed <n>", "of every rack", "7")
-  .option("--write", "put the tables of (l) and (m) into the README, with --only lm")
+  .option("--write", "put the tables of (l) and (m) into bench/RESULTS.md, with --only lm")
   .option(
     "--only <letters>",
     "some of a (one process), b (hops), c (start), d (growth), e (packets, with f, the codec), g (line), h (queue pairs), i (crash explorer), l (replicated log, exact), m (methods, exact): ad",

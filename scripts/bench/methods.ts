@@ -1,6 +1,6 @@
 /**
  * (m) What a persistent write takes by each method, message by message: exact, as all of it is counted
- * in virtual time. The README's table is made of it, and a test makes it again and compares.
+ * in virtual time. A table of `RESULTS.md` is made of it, and a test makes it again and compares.
  */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import {

@@ -1,6 +1,6 @@
 /**
  * What one message of a `put` takes, run in one process, and how such figures are shown: on a terminal,
- * and between two marks of the README. `methods.ts` and `verified.ts` say which puts.
+ * and between two marks of `RESULTS.md`. `methods.ts` and `verified.ts` say which puts.
  */
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
@@ -107,7 +107,7 @@ export function putCells(figure: PerMessage, what: string, baseline: PerMessage)
   ];
 }
 
-/** A table with the name that its place in the README has: header, then rows. */
+/** A table with the name that its place in `RESULTS.md` has: header, then rows. */
 export interface PutTable {
   readonly name: "methods" | "verified" | "log" | "log-failure";
   readonly header: readonly string[];
@@ -123,18 +123,21 @@ export function putText({ header, rows }: PutTable): string {
   return tableText(columns, rows);
 }
 
-/** The README with this table in its place. @throws Error where it has none. */
-export function withTable(readme: string, { name, header, rows }: PutTable): string {
+/** The text of `RESULTS.md` with this table in its place. @throws Error where it has none. */
+export function withTable(results: string, { name, header, rows }: PutTable): string {
   const begin = `<!-- ${name}: made by deno task bench -->`, end = `<!-- ${name} end -->`;
-  const from = readme.indexOf(begin), to = readme.indexOf(end);
-  if (from < 0 || to < from) throw new Error(`The README has no ${begin} … ${end}`);
+  const from = results.indexOf(begin), to = results.indexOf(end);
+  if (from < 0 || to < from) {
+    throw new Error(`Cannot place the table ${name} as RESULTS.md has no ${begin} … ${end}`);
+  }
   const lines = [header, header.map(() => "---"), ...rows].map((row) => `| ${row.join(" | ")} |`);
-  return `${readme.slice(0, from)}${begin}\n\n${lines.join("\n")}\n\n${readme.slice(to)}`;
+  return `${results.slice(0, from)}${begin}\n\n${lines.join("\n")}\n\n${results.slice(to)}`;
 }
 
-const README = new URL("../../README.md", import.meta.url);
+/** Where tables stand for readers. */
+export const RESULTS = new URL("./RESULTS.md", import.meta.url);
 
-/** Puts tables into the README. */
+/** Puts tables into `RESULTS.md`. */
 export async function writeTables(tables: readonly PutTable[]): Promise<void> {
-  await Deno.writeTextFile(README, tables.reduce(withTable, await Deno.readTextFile(README)));
+  await Deno.writeTextFile(RESULTS, tables.reduce(withTable, await Deno.readTextFile(RESULTS)));
 }

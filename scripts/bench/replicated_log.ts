@@ -1,7 +1,7 @@
 /**
  * (l) What a record of the replicated log takes by each method that promises persistence, with three
- * replicas of which two make it durable: exact, as all of it is counted in virtual time. The README's
- * tables are made of it, and a test makes them again and compares.
+ * replicas of which two make it durable: exact, as all of it is counted in virtual time. Two
+ * tables of `RESULTS.md` are made of it, and a test makes them again and compares.
  */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";

@@ -1,7 +1,7 @@
 /**
  * V-10: what a verified write takes by each level, message by message, against a WRITE (one that persists,
- * where it is persisted) and a READ that the program compares: exact, as all of it is counted in virtual time. The README's table is made of it, and
- * a test makes it again and compares.
+ * where it is persisted) and a READ that the program compares: exact, as all of it is counted in
+ * virtual time. A table of `RESULTS.md` is made of it, and a test makes it again and compares.
  */
 import {
   DDIOS,
