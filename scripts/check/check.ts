@@ -86,7 +86,8 @@ const GROUPS: readonly (readonly Stage[])[] = [
     { name: "unit tests", args: ["--parallel"], tests: ["fabric", "nodes"] },
   ],
   [
-    { name: "script tests", args: [], tests: ["scripts"] },
+    // These read the tree (what documents name), and run shells (completion) in temporary folders.
+    { name: "script tests", args: RACK_PERMISSIONS, tests: ["scripts"] },
     { name: "console tests", args: RACK_PERMISSIONS, tests: ["console"] },
     {
       name: "seeds",
