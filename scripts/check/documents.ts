@@ -14,6 +14,8 @@ export interface Missing {
 export interface DocumentTree {
   /** True for a file or folder that exists. */
   isThere(path: string): boolean;
+  /** True where `folder` ("" is the root) has a file of this name, in itself or in a folder below. */
+  hasBelow(folder: string, name: string): boolean;
   /** Text of a document that exists. */
   textOf(path: string): string;
 }
@@ -88,9 +90,13 @@ function isLinkThere(document: string, target: string, tree: DocumentTree): bool
   return anchor === undefined || hasAnchor(tree.textOf(found), anchor);
 }
 
-/** A path is named from the document's own folder, or from the root of the tree. */
+/**
+ * A path is named from the document's own folder, or from the root of the tree. A name without a folder may
+ * stand for a file further down, as pages of folders with floors say the folder once.
+ */
 function isPathThere(document: string, named: string, tree: DocumentTree): boolean {
   const own = resolve(document, named);
+  if (!named.includes("/")) return tree.hasBelow(resolve(document, "."), named);
   return tree.isThere(own) || (!named.startsWith(".") && tree.isThere(named.replace(/\/$/, "")));
 }
 

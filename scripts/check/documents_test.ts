@@ -8,6 +8,8 @@ function treeOf(texts: Readonly<Record<string, string>>): DocumentTree {
   const paths = Object.keys(texts);
   return {
     isThere: (path) => paths.some((each) => each === path || each.startsWith(path + "/")),
+    hasBelow: (folder, name) =>
+      paths.some((each) => `/${each}`.startsWith(`/${folder}/`) && each.endsWith(`/${name}`)),
     textOf: (path) => texts[path] ?? "",
   };
 }
@@ -17,6 +19,7 @@ function namesMissing(text: string): string[] {
     "nodes/README.md": text,
     "nodes/main.ts": "",
     "nodes/rnic/rnic.ts": "",
+    "fabric/node.ts": "",
     "fabric/README.md": "# fabric\n\n## How the clock works\n",
   });
   return missingIn("nodes/README.md", tree).map(({ named }) => named);
@@ -44,6 +47,10 @@ describe("missingIn", () => {
     const text =
       "`main.ts`, `rnic/rnic.ts`, `nodes/rnic/`, `scripts/rack run`, `card.ts`, `fabric/glue`";
     assert.deepEqual(namesMissing(text), ["scripts/rack", "card.ts", "fabric/glue"]);
+  });
+
+  it("takes a name without a folder for a file further down, never for one beside or above", () => {
+    assert.deepEqual(namesMissing("`rnic.ts` `rack.ts` `node.ts`"), ["rack.ts", "node.ts"]);
   });
 
   it("finds a path from the root in an example", () => {
@@ -101,13 +108,27 @@ function isThere(path: string): boolean {
   }
 }
 
+function hasBelow(folder: string, name: string): boolean {
+  for (const entry of Deno.readDirSync(`${ROOT}/${folder}`)) {
+    if (entry.name === name) return true;
+    const isOurs = entry.isDirectory && !entry.name.startsWith(".") &&
+      entry.name !== "node_modules";
+    if (isOurs && hasBelow(`${folder}/${entry.name}`, name)) return true;
+  }
+  return false;
+}
+
 function linesOf(path: string): number {
   return Deno.readTextFileSync(`${ROOT}/${path}`).split("\n").length - 1;
 }
 
 describe("The documents of this tree", () => {
   const documents = documentsBelow("");
-  const tree = { isThere, textOf: (path: string) => Deno.readTextFileSync(`${ROOT}/${path}`) };
+  const tree = {
+    isThere,
+    hasBelow,
+    textOf: (path: string) => Deno.readTextFileSync(`${ROOT}/${path}`),
+  };
 
   it("name only files, folders and headings that exist", () => {
     const missing = documents.flatMap((document) => missingIn(document, tree));

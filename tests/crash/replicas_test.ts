@@ -28,7 +28,7 @@ faults: [{ at: 230us, kill: c }, { at: 300us, start: c }]
 `);
 }
 
-/** The log of README, its tail on a queue pair of its own, on a server that loses nothing it was sent. */
+/** The log of `two_queues.yaml`, its tail on a queue pair of its own, on a server that loses nothing it was sent. */
 function queuesRack(tail: "own" | "same"): ExploredRack {
   const program = "./two_queues.ts";
   const client = "role: client, to: b, records: 2, bytes: 4096";
