@@ -91,13 +91,14 @@ function isLinkThere(document: string, target: string, tree: DocumentTree): bool
 }
 
 /**
- * A path is named from the document's own folder, or from the root of the tree. A name without a folder may
- * stand for a file further down, as pages of folders with floors say the folder once.
+ * A path is named from the document's own folder or from one above it, the root of the tree included. A name
+ * without a folder may stand for a file further down, as pages of folders with floors say the folder once.
  */
 function isPathThere(document: string, named: string, tree: DocumentTree): boolean {
-  const own = resolve(document, named);
   if (!named.includes("/")) return tree.hasBelow(resolve(document, "."), named);
-  return tree.isThere(own) || (!named.startsWith(".") && tree.isThere(named.replace(/\/$/, "")));
+  if (named.startsWith(".")) return tree.isThere(resolve(document, named));
+  const above = document.split("/").map((_, depth) => "../".repeat(depth) + named);
+  return above.some((path) => tree.isThere(resolve(document, path)));
 }
 
 /** Everything that `document` names and the tree does not have. */
