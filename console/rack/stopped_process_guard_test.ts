@@ -25,7 +25,7 @@ async function end(child: Deno.ChildProcess): Promise<void> {
   await child.status;
 }
 
-describe("Waker", () => {
+describe("StoppedProcessGuard", () => {
   it("continues at its end what it was told of", async () => {
     const child = startMarked("waker-test-mark");
     const waker = new StoppedProcessGuard("waker-test-mark");
@@ -51,8 +51,8 @@ describe("Waker", () => {
   it("continues it, too, when this process is killed", async () => {
     const child = startMarked("waker-test-mark");
     const here = fromFileUrl(new URL("stopped_process_guard.ts", import.meta.url));
-    const code = `import { Waker } from ${JSON.stringify(here)};
-      await new Waker("waker-test-mark").watch(${child.pid});
+    const code = `import { StoppedProcessGuard } from ${JSON.stringify(here)};
+      await new StoppedProcessGuard("waker-test-mark").watch(${child.pid});
       Deno.kill(${child.pid}, "SIGSTOP");
       setInterval(() => {}, 1000);`;
     const args = ["eval", "--quiet", code];
