@@ -7,7 +7,7 @@ import { countTests, type TestCount } from "./count_tests.ts";
 import { ROOT } from "../../console/base/paths.ts";
 
 /** One thing to run: `deno` with these arguments. */
-interface Stage {
+export interface Stage {
   readonly name: string;
   readonly args: readonly string[];
   /** Folders with tests to be counted; the stage is left out where none of them is there. */
@@ -16,12 +16,12 @@ interface Stage {
   readonly slow?: boolean;
 }
 
-interface Outcome extends TestCount {
+export interface Outcome extends TestCount {
   readonly stage: string;
   readonly seconds: number;
 }
 
-/** Tests of the whole rack start, watch and end processes; `/proc` asks for all or nothing. */
+/** Tests of racks, of the command and of its completion in shells start processes; `/proc` asks for all or nothing. */
 const RACK_PERMISSIONS: readonly string[] = ["--allow-all"];
 
 const SEED_PERMISSIONS: readonly string[] = ["--allow-read", "--allow-env=RACKMESH_TEST_SEED"];
@@ -169,6 +169,30 @@ async function runStage(stage: Stage): Promise<Outcome | null> {
   return { stage: stage.name, seconds: (performance.now() - start) / 1000, ...count };
 }
 
+/**
+ * Runs each group when the one before has ended, and its stages at the same time. All of them run, whatever
+ * fails.
+ * @returns outcomes in the order of the stages, the last line of the output and the exit code.
+ */
+export async function runGroups(
+  groups: readonly (readonly Stage[])[],
+  of: {
+    readonly isQuick: boolean;
+    /** Runs a stage; null where there is nothing to run. */
+    readonly run: (stage: Stage) => Promise<Outcome | null>;
+  },
+): Promise<{ readonly outcomes: readonly Outcome[]; readonly text: string; readonly code: 0 | 1 }> {
+  const outcomes: Outcome[] = [];
+  for (const group of groups) {
+    const stages = group.filter(({ slow }) => !(slow && of.isQuick));
+    const ended = await Promise.all(stages.map(of.run));
+    outcomes.push(...ended.filter((outcome) => outcome !== null));
+  }
+  const passed = outcomes.reduce((sum, outcome) => sum + outcome.passed, 0);
+  const failed = outcomes.reduce((sum, outcome) => sum + outcome.failed, 0);
+  return { outcomes, text: `${passed} passed, ${failed} failed`, code: failed === 0 ? 0 : 1 };
+}
+
 function lineOf({ stage, seconds, passed, failed }: Outcome): string {
   const tests = passed > 0 ? `  ${passed} tests` : "";
   const verdict = failed === 0 ? "ok    " : "FAILED";
@@ -181,16 +205,12 @@ async function main(args: readonly string[]): Promise<number> {
     console.error(`Cannot run the checks: ${unknown} is not known; there is only --quick`);
     return 64;
   }
-  const outcomes: Outcome[] = [];
-  for (const group of GROUPS) {
-    const stages = group.filter(({ slow }) => !(slow && args.includes("--quick")));
-    const ended = await Promise.all(stages.map(runStage));
-    outcomes.push(...ended.filter((outcome) => outcome !== null));
-  }
-  const passed = outcomes.reduce((sum, outcome) => sum + outcome.passed, 0);
-  const failed = outcomes.reduce((sum, outcome) => sum + outcome.failed, 0);
-  console.log(`\n${outcomes.map(lineOf).join("\n")}\n\n${passed} passed, ${failed} failed`);
-  return failed === 0 ? 0 : 1;
+  const { outcomes, text, code } = await runGroups(GROUPS, {
+    isQuick: args.includes("--quick"),
+    run: runStage,
+  });
+  console.log(`\n${outcomes.map(lineOf).join("\n")}\n\n${text}`);
+  return code;
 }
 
 if (import.meta.main) Deno.exit(await main(Deno.args));

@@ -1,0 +1,52 @@
+import { deepEqual, equal } from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { type Outcome, runGroups, type Stage } from "./check.ts";
+
+const [A, B, C] = ["a", "b", "c"].map((name): Stage => ({ name, args: [] }));
+const SLOW: Stage = { name: "slow", args: [], slow: true };
+
+function outcomeOf({ name }: Stage, failed = 0): Outcome {
+  return { stage: name, seconds: 0, passed: 2, failed };
+}
+
+describe("runGroups", () => {
+  for (const failing of ["a", "b", "c"]) {
+    it(`runs all stages though ${failing} fails, and then the exit code is 1`, async () => {
+      const run = (stage: Stage) =>
+        Promise.resolve(outcomeOf(stage, stage.name === failing ? 3 : 0));
+      const { outcomes, text, code } = await runGroups([[A!, B!], [C!]], { isQuick: false, run });
+      deepEqual(outcomes.map(({ stage }) => stage), ["a", "b", "c"]);
+      deepEqual([text, code], ["6 passed, 3 failed", 1]);
+    });
+  }
+
+  it("has exit code 0 where nothing failed, and skips a stage that has nothing to run", async () => {
+    const run = (stage: Stage) => Promise.resolve(stage === B ? null : outcomeOf(stage));
+    const { outcomes, text, code } = await runGroups([[A!, B!]], { isQuick: false, run });
+    deepEqual([outcomes.length, text, code], [1, "2 passed, 0 failed", 0]);
+  });
+
+  it("runs the stages of a group at the same time, and a group when the one before has ended", async () => {
+    const events: string[] = [];
+    const first = Promise.withResolvers<void>();
+    const run = async (stage: Stage) => {
+      events.push(`${stage.name} begins`);
+      if (stage === A) await first.promise;
+      else first.resolve();
+      events.push(`${stage.name} ends`);
+      return outcomeOf(stage);
+    };
+    await runGroups([[A!, B!], [C!]], { isQuick: false, run });
+    deepEqual(events.slice(0, 2), ["a begins", "b begins"]);
+    deepEqual(events.slice(-2), ["c begins", "c ends"]);
+    equal(events.length, 6);
+  });
+
+  it("leaves out slow stages where it is to be quick", async () => {
+    const run = (stage: Stage) => Promise.resolve(outcomeOf(stage));
+    for (const [isQuick, names] of [[true, ["a"]], [false, ["a", "slow"]]] as const) {
+      const { outcomes } = await runGroups([[A!], [SLOW]], { isQuick, run });
+      deepEqual(outcomes.map(({ stage }) => stage), names);
+    }
+  });
+});
