@@ -9,7 +9,7 @@ import type { RackPlan } from "../rack/plan/plan.ts";
 import type { RecordedFault } from "./record.ts";
 import { ClockService } from "./clock_service.ts";
 
-/** A rack without nodes: it is quiet as soon as anybody looks. */
+/** A rack without nodes: it is quiet from the first. */
 const EMPTY: RackPlan = {
   scenario: "empty",
   seed: 1,
@@ -113,7 +113,7 @@ describe("ClockService", () => {
     });
   });
 
-  it("takes a partition for dead that died before this timekeeper began, where nobody sees deaths", async () => {
+  it("takes a partition for dead that died before this timekeeper began, where no supervisor reports deaths", async () => {
     const config = { ports: 1, mode: "cut-through", latencyPs: 1, queueBytes: 1, forwarding: [] };
     const node = { name: "a", kind: "switch", config } as const;
     const broker = createMemoryBroker({ seed: 1 });
@@ -231,7 +231,7 @@ describe("ClockService", () => {
     }
   });
 
-  it("has a process killed that was asleep while its power failed, also by an earlier timekeeper's word", async () => {
+  it("has a process killed that was asleep while its power failed, also by an earlier timekeeper's record", async () => {
     const broker = createMemoryBroker({ seed: 1 });
     const onError = (error: Error) => assert.fail(error);
     const asleep = broker.connect({ onError });

@@ -60,7 +60,7 @@ describe("Timekeeper, when power fails", () => {
     ]]);
   });
 
-  it("dates an unscripted death where nobody has run past the news, and records it", () => {
+  it("dates an unscripted death where no partition has run past the news, and records it", () => {
     const rig = new Rig();
     rig.settle({ a: 1_000, b: 1_500, c: NEVER });
     rig.report("a", { grant: 2, next: 4_000, now: 1_000, ran: 1_000 });
@@ -70,7 +70,7 @@ describe("Timekeeper, when power fails", () => {
     assert.equal(settledSpan, 1);
   });
 
-  it("takes the same death once, from whoever tells of it, and no death of a process that is not it", () => {
+  it("takes the same death once, however often it is reported, and no death of a process that is not it", () => {
     const rig = new Rig();
     rig.settle({ a: 1_000, b: 1_500, c: NEVER });
     rig.keeper.died("b", { instance: "b0", wallMs: 0 });
@@ -82,7 +82,7 @@ describe("Timekeeper, when power fails", () => {
     assert.equal(rig.records.length, 1);
   });
 
-  it("dates a death before what a partition that runs is just sending to the dead", () => {
+  it("dates a death before what a partition that runs is just sending to the one that died", () => {
     const rig = new Rig();
     rig.settle({ a: 1_000, b: NEVER, c: 5_000 });
     assert.equal(rig.take().at(-1)![1].horizon, 5_250);
@@ -160,7 +160,7 @@ describe("Timekeeper, when power fails", () => {
     assert(rig.welcomes.get("b")!.bootAt > rig.records[0]!.at);
   });
 
-  it("writes a scripted failure down before anybody is told to carry it out", () => {
+  it("writes a scripted failure down before any process is told to carry it out", () => {
     const faults = [
       { at: 2_000, action: "kill" as const, node: "b" },
       { at: 3_000, action: "start" as const, node: "b" },
@@ -196,7 +196,7 @@ describe("Timekeeper, when power fails", () => {
     assert.ok(dates[3]![1] > bootAt);
   });
 
-  it("tells nobody who comes later that such a life began", () => {
+  it("tells no process that comes later that such a life began", () => {
     const rig = new Rig();
     rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
     rig.keeper.died("a", { instance: "a1", wallMs: 0 });

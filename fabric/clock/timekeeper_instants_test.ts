@@ -1,6 +1,6 @@
 /**
- * Which instant things get that nobody planned: none that anybody has run past, also where those who
- * did are dead, or have power again and have done nothing with it, and the timekeeper is a new one.
+ * Which instants unplanned failures and returns get: none that a partition has run past, also where that
+ * one has failed, or has power again and has done nothing with it, and the timekeeper is a new one.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
@@ -28,7 +28,7 @@ function recorded(
   };
 }
 
-describe("Timekeeper, started again over the dead", () => {
+describe("Timekeeper, started again over partitions without power", () => {
   const ALL_DEAD = NAMES.map((name, i) => recorded("kill", { name, at: 5_000 + 1_000 * i }));
 
   it("lets nothing befall a cable before the last of them died", () => {
@@ -38,13 +38,13 @@ describe("Timekeeper, started again over the dead", () => {
     assert.ok("refusal" in keeper.orderLinkFault("2", { ...cut, cable: 1, at: 6_999 }));
   });
 
-  it("gives nobody power before it either: the others would have heard of that", () => {
+  it("gives no partition power before it either: the others would have heard of that", () => {
     const rig = new Rig({ term: 1, recorded: ALL_DEAD });
     rig.keeper.join({ partition: "a", instance: "a2" }, 0);
     assert.deepEqual(rig.records.map(({ at, action }) => [action, at]), [["start", 7_000]]);
   });
 
-  it("takes no process for the first one that the dead never heard of", () => {
+  it("takes no process for the first one of which the failed one never heard", () => {
     const rig = new Rig({ term: 1, recorded: ALL_DEAD.slice(0, 2) });
     rig.keeper.join({ partition: "c", instance: "c1" }, 0);
     assert.equal(rig.inexact.length, 1, "one died unseen");

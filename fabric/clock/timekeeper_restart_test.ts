@@ -32,7 +32,7 @@ describe("Timekeeper, restarted", () => {
     assert.equal(rig.finished?.exact, false, "what it had still to do is not known");
   });
 
-  it("grants nothing before every partition has told what it knows, the dead apart", () => {
+  it("grants nothing before every partition has told what it knows, but for those without power", () => {
     const rig = new Rig({ term: 1, recorded: [DEAD] });
     assert.equal(rig.asked, 1);
     const state = { term: 1, grant: 5, taken: [] as Report["taken"] };
@@ -96,7 +96,7 @@ describe("Timekeeper, restarted", () => {
     assert.equal(new Rig({ term: 2, inexact: true }).keeper.summary("quiet").exact, false);
   });
 
-  it("lets a process that knows nothing begin with the run where nobody has run past it", () => {
+  it("lets a process that knows nothing begin with the run where no partition has run past it", () => {
     const rig = new Rig({ term: 1 });
     const state = { term: 1, grant: 1, taken: [] as Report["taken"] };
     rig.keeper.join({ partition: "c", instance: "c1" }, 0);
@@ -130,7 +130,7 @@ describe("Timekeeper, restarted", () => {
   };
   const answer = { term: 1, grant: 5, taken: [] as Report["taken"] };
 
-  it("knows from the record what the dead had sent, and from the living what of it they took", () => {
+  it("knows from the record what a failed life had sent, and from the others what of it they took", () => {
     for (
       const { taken, expect } of [{ taken: 3, expect: [["c", 0, 4]] }, { taken: 4, expect: [] }]
     ) {
@@ -142,7 +142,7 @@ describe("Timekeeper, restarted", () => {
     }
   });
 
-  it("counts nothing as still to come that was taken, whoever answers first", () => {
+  it("counts nothing as still to come that was taken, whichever answers first", () => {
     for (const order of [["a", "b"], ["b", "a"]]) {
       const rig = new Rig({ term: 1 });
       const answers: Record<string, Partial<Report>> = {
@@ -155,7 +155,7 @@ describe("Timekeeper, restarted", () => {
     }
   });
 
-  it("dates no death before what the dead has done, however old is what it is said to be sent", () => {
+  it("dates no death before what the process has done, however old is what it is said to be sent", () => {
     const rig = new Rig({ term: 1 });
     rig.report("a", { ...answer, next: 9_000, ran: 5_000, sent: [["b", 0, 4, 1_050]] });
     rig.report("b", { ...answer, next: 9_000, ran: 5_100, taken: [["a", 0, 3]] });
@@ -166,7 +166,7 @@ describe("Timekeeper, restarted", () => {
     assert.deepEqual(rig.inexact, []);
   });
 
-  it("wants to be told again of who died having joined, until all others have answered", () => {
+  it("wants to be told again of a process that died having joined, until all others have answered", () => {
     const rig = new Rig({ term: 1 });
     rig.keeper.join({ partition: "b", instance: "b2" }, 0);
     assert.equal(rig.keeper.died("b", { instance: "b2", wallMs: 0 }), false);
@@ -199,12 +199,12 @@ describe("Timekeeper, restarted", () => {
     assert.deepEqual(rig.kills, [["c", 700], ["b", 20_000]]);
   });
 
-  it("knows the dead by name: who has only been asleep must not go on", () => {
+  it("knows failed processes by name: one that has only been asleep must not go on", () => {
     const rig = new Rig({ term: 1, recorded: [dead] });
     assert.deepEqual(["c1", "c2"].map((instance) => rig.keeper.isFenced(instance)), [true, false]);
   });
 
-  it("P-41 (in part): puts all deaths on record before anybody goes on", () => {
+  it("P-41 (in part): puts all deaths on record before any partition goes on", () => {
     const rig = new Rig({ term: 1 });
     rig.keeper.died("a", { instance: "a1", wallMs: 0 });
     rig.keeper.join({ partition: "a", instance: "a2" }, 0);

@@ -121,12 +121,12 @@ describe("EventExchange", () => {
     assert.deepEqual(sent.map(({ subject, value }) => [subject, value]), [[AGAIN, [3, 2]]]);
   });
 
-  it("refuses what is no batch or request, comes from nobody, or is for a node elsewhere", () => {
+  it("refuses what is no batch or request, comes from no partition, or is for a node elsewhere", () => {
     exchange("p").publish(3, departures(10));
     const { value } = sent[0]!;
     assert.equal(exchange("q").receive("batch", WIRE), false);
-    const fromNobody = subjectOf({ kind: "wire", run: RUN, from: "x", to: "q" });
-    assert.equal(exchange("q").receive(value, fromNobody), false);
+    const fromNoPartition = subjectOf({ kind: "wire", run: RUN, from: "x", to: "q" });
+    assert.equal(exchange("q").receive(value, fromNoPartition), false);
     const toP = subjectOf({ kind: "wire", run: RUN, from: "q", to: "p" });
     assert.equal(exchange("p").receive(value, toP), false);
     const [incarnation, first, [row]] = value as [number, number, unknown[][]];
