@@ -134,10 +134,10 @@ function takeRead(device: Device, completion: Completion): void {
   if (request === undefined) return;
   const isGood = completion.status === "success" && completion.data.length === request.length;
   if (!isGood) device.counters.dmaErrors++;
-  goOn(device, request.continuation, isGood ? completion.data : undefined);
+  resumeRead(device, request.continuation, isGood ? completion.data : undefined);
 }
 
-function goOn(
+function resumeRead(
   device: Device,
   continuation: Continuation,
   data: Uint8Array<ArrayBuffer> | undefined,
@@ -177,7 +177,7 @@ function takeQueueSpace(
   const entry = takeSpace(device, read, data);
   if (entry === undefined) return;
   if (entry === "no queue") {
-    for (const waiter of [...load.waiters, ...load.late]) disappoint(device, waiter);
+    for (const waiter of [...load.waiters, ...load.late]) failWaiter(device, waiter);
     return;
   }
   for (const waiter of load.waiters) resume(device, entry, waiter);
@@ -204,7 +204,7 @@ function resume(device: Device, entry: QueueEntry, waiter: Waiter): void {
 }
 
 /** The queue's information cannot be had: a doorbell is refused, a queue pair fails. */
-function disappoint(device: Device, waiter: Waiter): void {
+function failWaiter(device: Device, waiter: Waiter): void {
   switch (waiter.kind) {
     case "doorbell":
       device.counters.doorbellsRefused++;

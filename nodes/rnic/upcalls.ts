@@ -14,7 +14,7 @@ import { startAtomic } from "./responder/atomic.ts";
 import { loopBack } from "./responder/multicast.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 import { verifiedPersisted, verifiedUnproven } from "./verify/write_verify.ts";
-import type { FrameJob } from "./state/tx_frame.ts";
+import type { TxFrame } from "./state/tx_frame.ts";
 import { requestFailed, requestSent } from "./requester/requester.ts";
 
 export const UPCALLS: Upcalls = {
@@ -49,14 +49,14 @@ function giveReceive(
 }
 
 /** A data frame is on the wire: a multicast datagram also goes to the port's own members. */
-function frameSent(device: Device, frame: FrameJob, sent: PacketIn): void {
+function frameSent(device: Device, frame: TxFrame, sent: PacketIn): void {
   const { qp, ud } = frame;
   if (ud !== undefined && isGroupAddress(ud.address)) loopBack(device, qp, sent);
   if (frame.work !== undefined) requestSent(device, qp, frame);
   else readFrameSent(device, qp, frame);
 }
 
-function frameFailed(device: Device, frame: FrameJob): void {
+function frameFailed(device: Device, frame: TxFrame): void {
   if (frame.work !== undefined) requestFailed(device, frame.qp, frame.work);
   else readFrameFailed(device, frame.qp, frame);
 }

@@ -16,7 +16,7 @@ import {
   passAnswer,
 } from "../state/responder_changes.ts";
 import { enterError } from "../requester/qp_error.ts";
-import type { FrameJob } from "../state/tx_frame.ts";
+import type { TxFrame } from "../state/tx_frame.ts";
 import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { PacketIn, ReadService, SingleService } from "../state/responder_state.ts";
@@ -141,7 +141,7 @@ export function nextReadFrame(device: Device, qp: QueuePair): boolean {
   const index = read.next++;
   const offset = index * mtu;
   const position = positionOf(index, read.packets);
-  const job: FrameJob = {
+  const job: TxFrame = {
     qp,
     line,
     life: qp.life,
@@ -163,12 +163,12 @@ export function nextReadFrame(device: Device, qp: QueuePair): boolean {
     fetching: false,
     failed: false,
   };
-  fetchPayload(device, [job], { stretches: read.stretches, offset });
+  fetchPayload(device, [job], { segments: read.segments, offset });
   return true;
 }
 
 /** A response frame has left; behind the last one the next answer may go. */
-export function readFrameSent(device: Device, qp: QueuePair, job: FrameJob): void {
+export function readFrameSent(device: Device, qp: QueuePair, job: TxFrame): void {
   const read = job.read!;
   if (!job.last) return;
   if (device.out.tracing) {
@@ -184,7 +184,7 @@ export function readFrameSent(device: Device, qp: QueuePair, job: FrameJob): voi
 }
 
 /** The host refused a DMA read for this frame of the response: remote operational error, from here. */
-export function readFrameFailed(device: Device, qp: QueuePair, job: FrameJob): void {
+export function readFrameFailed(device: Device, qp: QueuePair, job: TxFrame): void {
   const read = job.read!;
   if (read.done) return;
   read.done = true;

@@ -4,7 +4,7 @@ import type { TraceStep } from "../../../fabric/node.ts";
 import type { MemoryRead } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { canRead, dmaRead, takeCompletion } from "./dma.ts";
-import type { FrameJob, Gather } from "../state/tx_frame.ts";
+import type { Gather, TxFrame } from "../state/tx_frame.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { NO_BYTES } from "../transmit/send.ts";
 import type { AtomicTurn, PersistRecord, SingleService } from "../state/responder_state.ts";
@@ -16,7 +16,7 @@ const PAYLOAD = { kind: "payload", gather: gatherFor({ read: undefined }), offse
 const READ_DATA = { ...PAYLOAD, gather: gatherFor({ read: {} }) };
 
 function gatherFor(job: object): Gather {
-  return { jobs: [job as FrameJob], bytes: 0, missing: 0, data: NO_BYTES, failed: false };
+  return { jobs: [job as TxFrame], bytes: 0, missing: 0, data: NO_BYTES, failed: false };
 }
 
 function rig(limits: { readonly dmaReadsMax: number; readonly gatherReadsMax: number }) {

@@ -1,7 +1,7 @@
 /** Payload that goes to memory: which memory a receive WQE names, the DMA writes, their no-snoop bit. */
 import { PieceWalker } from "./translation.ts";
 import type { Device } from "../state/device.ts";
-import type { Region, Stretch } from "../state/memory.ts";
+import type { MemorySegment, Region } from "../state/memory.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { flipped } from "../state/flips.ts";
 import { dmaWrite } from "./dma.ts";
@@ -12,21 +12,21 @@ import { lookUp } from "./memory_region.ts";
 
 const walker = new PieceWalker();
 
-/** Writes payload to `offset` of the stretches. @returns when the bus has taken all of it. */
+/** Writes payload to `offset` of the segments. @returns when the bus has taken all of it. */
 export function placePayload(
   device: Device,
   payload: Uint8Array<ArrayBuffer>,
   place: {
-    readonly stretches: readonly Stretch[];
+    readonly segments: readonly MemorySegment[];
     readonly offset: number;
     /** A peer's WRITE, not a SEND: what V-08's faults of the bus concern. */
     readonly isWrite?: boolean;
   },
 ): Time {
-  const { stretches, offset, isWrite = false } = place;
+  const { segments, offset, isWrite = false } = place;
   const departAt = device.stageAt;
   let freeAt: Time = departAt;
-  walker.start(stretches, { offset, length: payload.length, most: payload.length });
+  walker.start(segments, { offset, length: payload.length, most: payload.length });
   while (walker.next()) {
     const { bytes } = walker;
     const whole = bytes === payload.length;
@@ -40,17 +40,21 @@ export function placePayload(
 }
 
 /** The memory of a receive WQE, undefined where a key does not grant it. */
-export function recvStretches(device: Device, qp: QueuePair, recv: RecvWqe): Stretch[] | undefined {
-  const stretches: Stretch[] = [];
+export function recvSegments(
+  device: Device,
+  qp: QueuePair,
+  recv: RecvWqe,
+): MemorySegment[] | undefined {
+  const segments: MemorySegment[] = [];
   const pd = qp.srq?.pd ?? qp.pd;
   for (const { lkey, address, length } of recv.sges) {
     if (length === 0) continue;
     const need = ACCESS.localWrite;
     const region = lookUp(device.regions, { key: lkey, pd, va: address, length, need });
     if (typeof region === "string") return undefined;
-    stretches.push({ region, va: address, length });
+    segments.push({ region, va: address, length });
   }
-  return stretches;
+  return segments;
 }
 
 /**

@@ -1,5 +1,5 @@
-/** Virtual to physical: a region's page list turned into stretches that one DMA request can take. */
-import type { Region, Stretch } from "../state/memory.ts";
+/** Virtual to physical: a region's page list turned into segments that one DMA request can take. */
+import type { MemorySegment, Region } from "../state/memory.ts";
 
 /** Physical address of `va`, which lies in the region. */
 export function physicalAddress(region: Region, va: number): number {
@@ -22,13 +22,13 @@ function contiguousBytes(region: Region, va: number, most: number): number {
 }
 
 /** Whether all of the memory still is what its keys granted when they were checked. */
-export function isLive(stretches: readonly Stretch[]): boolean {
-  for (const { region } of stretches) if (!region.alive) return false;
+export function isLive(segments: readonly MemorySegment[]): boolean {
+  for (const { region } of segments) if (!region.alive) return false;
   return true;
 }
 
 /**
- * Walks a range of concatenated stretches as physical pieces, each for one DMA request: `start`, then
+ * Walks a range of concatenated segments as physical pieces, each for one DMA request: `start`, then
  * `next` until it says false; the piece stands in `address`, `bytes`, `persistent` (as its region is)
  * and `offset` (where in the range it begins). One walker serves all frames, so a frame costs no allocation.
  */
@@ -37,26 +37,26 @@ export class PieceWalker {
   bytes = 0;
   offset = 0;
   persistent = false;
-  #stretches: readonly Stretch[] = [];
+  #segments: readonly MemorySegment[] = [];
   #at = 0;
-  /** Bytes of the current stretch that are behind the walker. */
+  /** Bytes of the current segment that are behind the walker. */
   #within = 0;
   #left = 0;
   #most = 0;
 
-  /** Takes up `length` bytes from `offset` of the stretches, in pieces of at most `most` bytes. */
+  /** Takes up `length` bytes from `offset` of the segments, in pieces of at most `most` bytes. */
   start(
-    stretches: readonly Stretch[],
+    segments: readonly MemorySegment[],
     range: { readonly offset: number; readonly length: number; readonly most: number },
   ): void {
-    this.#stretches = stretches;
+    this.#segments = segments;
     this.#left = range.length;
     this.#most = range.most;
     this.bytes = 0;
     this.offset = 0;
     let at = 0, within = range.offset;
-    while (at < stretches.length && within >= stretches[at]!.length) {
-      within -= stretches[at]!.length;
+    while (at < segments.length && within >= segments[at]!.length) {
+      within -= segments[at]!.length;
       at++;
     }
     this.#at = at;
@@ -66,11 +66,11 @@ export class PieceWalker {
   next(): boolean {
     if (this.#left === 0) return false;
     this.offset += this.bytes;
-    while (this.#within === this.#stretches[this.#at]!.length) {
+    while (this.#within === this.#segments[this.#at]!.length) {
       this.#at++;
       this.#within = 0;
     }
-    const { region, va, length } = this.#stretches[this.#at]!;
+    const { region, va, length } = this.#segments[this.#at]!;
     const from = va + this.#within;
     const most = Math.min(length - this.#within, this.#left, this.#most);
     this.address = physicalAddress(region, from);

@@ -29,13 +29,13 @@ describe("PieceWalker", () => {
               persistent: false,
             })!
           );
-          const stretches = regions.map((region) => ({ region, va: region.va + 1, length: 400 }));
-          const expected = stretches.flatMap(({ region, va }) =>
+          const segments = regions.map((region) => ({ region, va: region.va + 1, length: 400 }));
+          const expected = segments.flatMap(({ region, va }) =>
             Array.from({ length: 400 }, (_, i) => physicalAddress(region, va + i))
           ).slice(50, 50 + length);
           const seen: number[] = [];
           const walker = new PieceWalker();
-          walker.start(stretches, { offset: 50, length, most });
+          walker.start(segments, { offset: 50, length, most });
           while (walker.next()) {
             assert.equal(walker.offset, seen.length);
             assert.ok(walker.bytes > 0 && walker.bytes <= most);

@@ -23,12 +23,12 @@ import {
 } from "../state/persist_records.ts";
 import { tellRanges } from "./pm_ranges.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { failReceive, urgeReceives, wantRecv } from "../queues/receive_queue.ts";
+import { failReceive, refetchReceives, wantRecv } from "../queues/receive_queue.ts";
 import { passAnswers } from "../answers/answers.ts";
-import { noteFlushed, noteTold } from "../trace/responder_trace.ts";
+import { traceFlushed, traceTold } from "../trace/responder_trace.ts";
 import { queueControl } from "../transmit/send.ts";
 import type { PersistRecord, RecvWqe, SingleService } from "../state/responder_state.ts";
-import { lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
+import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { trace } from "../trace/trace.ts";
 import { physicalAddress } from "../dma/translation.ts";
 import type { Region } from "../state/memory.ts";
@@ -185,7 +185,7 @@ function markPersisted(
   if (service.operation.name === "write-verify") {
     return device.up.verifiedPersisted(device, qp, { service, at });
   }
-  if (device.out.tracing) noteFlushed(device, qp, record);
+  if (device.out.tracing) traceFlushed(device, qp, record);
   service.state = "done";
   service.readyAt = at;
   passAnswers(device, qp);
@@ -231,7 +231,7 @@ export function deliverToHost(
   }
   record.state = "told";
   device.counters.recvPersisted++;
-  if (device.out.tracing) noteTold(device, qp, { record, recv, told });
+  if (device.out.tracing) traceTold(device, qp, { record, recv, told });
   const { va, byteCount, more } = told;
   completePersistence(device, qp, { recv, byteCount, psn: record.lastPsn, va: BigInt(va), more });
 }
@@ -270,7 +270,7 @@ export function duplicateOfPersistent(device: Device, qp: QueuePair, psn: number
   if (record.state === "persisted") {
     sendPersistenceAck(device, qp, { record, at: device.stageAt });
   } else if (record.state === "pending" && device.persistence.flush === "cpu") {
-    urgeReceives(device, qp);
+    refetchReceives(device, qp);
   }
 }
 
@@ -285,7 +285,7 @@ export function duplicateOfService(
 ): SingleService | undefined {
   const record = findRecord(qp, psn);
   if (record?.service === undefined) return undefined;
-  if (record.state === "pending" && device.persistence.flush === "cpu") urgeReceives(device, qp);
+  if (record.state === "pending" && device.persistence.flush === "cpu") refetchReceives(device, qp);
   return record.service;
 }
 
@@ -293,7 +293,7 @@ export function duplicateOfService(
 export function confirmOnRecv(
   device: Device,
   qp: QueuePair,
-  confirmation: { readonly work: SendWork; readonly recv: RecvWqe },
+  confirmation: { readonly work: OutstandingWqe; readonly recv: RecvWqe },
 ): void {
   const { work, recv } = confirmation;
   if (device.out.tracing) {

@@ -15,7 +15,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { OpenMessage, RecvWqe } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import type { ToldRanges } from "../state/persist_records.ts";
-import { placePayload, recvStretches } from "../dma/place_payload.ts";
+import { placePayload, recvSegments } from "../dma/place_payload.ts";
 
 /**
  * The message's next `length` bytes have been written without being persisted. Addresses are taken down
@@ -25,15 +25,15 @@ export function noteWritten(
   device: Device,
   qp: QueuePair,
   written: {
-    readonly opened: Pick<OpenMessage, "stretches" | "received">;
+    readonly opened: Pick<OpenMessage, "segments" | "received">;
     readonly length: number;
   },
 ): void {
   if (device.persistence.flush !== "cpu") return;
-  const { stretches, received: from } = written.opened;
+  const { segments, received: from } = written.opened;
   const to = from + written.length;
   let at = 0;
-  for (const { region, va, length } of stretches) {
+  for (const { region, va, length } of segments) {
     const first = Math.max(from, at), end = Math.min(to, at + length);
     if (first < end) {
       const { persistent } = region;
@@ -71,15 +71,15 @@ export function tellRanges(
   const { own, spans, recv } = message;
   const { va, length: byteCount } = own;
   if (spans.length === 0) return { va, byteCount, more: 0 };
-  const stretches = recvStretches(device, qp, recv) ?? [];
-  const bytes = stretches.reduce((sum, { length }) => sum + length, 0);
+  const segments = recvSegments(device, qp, recv) ?? [];
+  const bytes = segments.reduce((sum, { length }) => sum + length, 0);
   const room = Math.floor(bytes / PERSIST_RANGE_BYTES);
-  if (room === 0 || !isLive(stretches)) return asOneRange(own, spans);
+  if (room === 0 || !isLive(segments)) return asOneRange(own, spans);
   const told = reduceTo(spans, room);
   const payload = encodePersistRanges(told.map(({ from, to }) => {
     return { va: BigInt(from), length: BigInt(to - from) };
   }));
-  placePayload(device, payload, { stretches, offset: 0 });
+  placePayload(device, payload, { segments, offset: 0 });
   return { va, byteCount, more: told.length };
 }
 

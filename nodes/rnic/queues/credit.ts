@@ -14,7 +14,7 @@ import { type Device, schedule } from "../state/device.ts";
 import { learnCreditLimit } from "../state/requester_changes.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { SendWork } from "../state/outstanding_wqe.ts";
+import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 
 /**
  * Receive WQEs that this responder knows to be posted, as doorbells and its own looks told it: the
@@ -62,7 +62,7 @@ export function mayStart({ requester }: QueuePair): boolean {
 }
 
 /** Whether a SEND beyond the limit has to wait behind its first packet, which asks for an ACK. */
-export function mustPause({ requester }: QueuePair, work: SendWork): boolean {
+export function mustPause({ requester }: QueuePair, work: OutstandingWqe): boolean {
   const { creditLimit, unacknowledged } = requester;
   return creditLimit !== undefined && work.plan.wire === "send" && work.packets > 1 &&
     psnDistance(creditLimit, work.ssn) > 0 && psnDistance(work.firstPsn, unacknowledged) <= 0;

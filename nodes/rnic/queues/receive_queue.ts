@@ -124,7 +124,7 @@ export function retryReceives(device: Device, qp: QueuePair): void {
 }
 
 /** A duplicate of a message that still waits for a receive WQE: looks at once, from the start. */
-export function urgeReceives(device: Device, qp: QueuePair): void {
+export function refetchReceives(device: Device, qp: QueuePair): void {
   qp.rq.retries = 0;
   retryReceives(device, qp);
 }

@@ -7,11 +7,15 @@ import type { Device } from "../state/device.ts";
 import { lookUp } from "../dma/memory_region.ts";
 import { MESSAGE_BYTES_MAX } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { SendWork, WorkPlan } from "../state/outstanding_wqe.ts";
-import type { Stretch } from "../state/memory.ts";
+import type { OutstandingWqe, WorkPlan } from "../state/outstanding_wqe.ts";
+import type { MemorySegment } from "../state/memory.ts";
 
 /** What stands against the work on this side (§3.2 "local fault"); keys are looked at here. */
-export function checkWork(device: Device, qp: QueuePair, work: SendWork): WcStatus | undefined {
+export function checkWork(
+  device: Device,
+  qp: QueuePair,
+  work: OutstandingWqe,
+): WcStatus | undefined {
   const { wqe, plan } = work;
   if (wqe === undefined || !serviceHas(qp, wqe, plan)) return "LOC_QP_OP_ERR";
   if (plan.takesSlot && qp.attributes.maxRdAtomic === 0) return "LOC_QP_OP_ERR";
@@ -21,7 +25,7 @@ export function checkWork(device: Device, qp: QueuePair, work: SendWork): WcStat
   const { verify } = wqe;
   if (verify !== undefined && !isVerifiable(verify.level, work.length)) return "LOC_LEN_ERR";
   if (wqe.inline !== undefined) return undefined;
-  const stretches: Stretch[] = [];
+  const segments: MemorySegment[] = [];
   for (const { lkey, address, length } of wqe.sges) {
     if (length === 0) continue;
     const region = lookUp(device.regions, {
@@ -32,9 +36,9 @@ export function checkWork(device: Device, qp: QueuePair, work: SendWork): WcStat
       need: plan.localNeed,
     });
     if (typeof region === "string") return "LOC_PROT_ERR";
-    stretches.push({ region, va: address, length });
+    segments.push({ region, va: address, length });
   }
-  work.stretches = stretches;
+  work.segments = segments;
   return undefined;
 }
 
@@ -50,7 +54,7 @@ function serviceHas({ type }: QueuePair, wqe: SendWqe, plan: WorkPlan): boolean 
 }
 
 /** Whether the WQE carries what its operation needs (§3.2 "malformed WQE"). */
-function isWellFormed({ wqe, plan, length }: SendWork): boolean {
+function isWellFormed({ wqe, plan, length }: OutstandingWqe): boolean {
   const isInline = wqe!.inline !== undefined;
   switch (plan.wire) {
     case "read-request":

@@ -27,8 +27,8 @@ import { psnAdd, psnDistance } from "../state/psn.ts";
 import { type QueuePair, reloadRetries } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { fail, probePersistence, restartFrom } from "./requester.ts";
-import { noteComplete } from "../trace/requester_trace.ts";
-import { indexOf, lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
+import { traceComplete } from "../trace/requester_trace.ts";
+import { indexOf, lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { clearTimer, setTimer, startTimer } from "../state/timers.ts";
 
 /** Whether a response's PSN can be one: begun to be sent, and not acknowledged long ago. */
@@ -39,7 +39,7 @@ export function isOutstanding(qp: QueuePair, psn: number): boolean {
 }
 
 /** The work that a PSN belongs to, among those that are neither received nor answered. */
-export function workOf(qp: QueuePair, psn: number): SendWork | undefined {
+export function workOf(qp: QueuePair, psn: number): OutstandingWqe | undefined {
   const { requester } = qp;
   for (let number = requester.ackCursor; number < requester.work.end; number++) {
     const work = requester.work.at(number);
@@ -63,11 +63,11 @@ export function acknowledge(device: Device, qp: QueuePair, psn: number): void {
 }
 
 /** @returns what is unanswered at or before `psn`: the oldest of it. */
-function takeReceived(device: Device, qp: QueuePair, psn: number): SendWork | undefined {
+function takeReceived(device: Device, qp: QueuePair, psn: number): OutstandingWqe | undefined {
   const { requester } = qp;
   const before = requester.unacknowledged;
   if (psnDistance(before, psn) < 0) return undefined;
-  let unanswered: SendWork | undefined;
+  let unanswered: OutstandingWqe | undefined;
   for (;;) {
     const work = requester.work.at(requester.ackCursor);
     if (work === undefined || !work.started) break;
@@ -95,7 +95,7 @@ function takeReceived(device: Device, qp: QueuePair, psn: number): SendWork | un
  * An ACK within a verified write says that packets have come, so that the window moves; its last one is
  * never acknowledged, but answered (V-01).
  */
-function takeReception(qp: QueuePair, work: SendWork, psn: number): void {
+function takeReception(qp: QueuePair, work: OutstandingWqe, psn: number): void {
   const last = lastPsnOf(work);
   acknowledgeBefore(qp, psnDistance(psn, last) > 0 ? psnAdd(psn, 1) : last);
 }
@@ -104,7 +104,7 @@ function takeReception(qp: QueuePair, work: SendWork, psn: number): void {
  * The answer of the oldest unacknowledged work was lost ("implied NAK"): asked for again once per
  * progress, as more responses will tell the same. It costs a retry, as any loss does (§3.3).
  */
-export function askAgain(device: Device, qp: QueuePair, work: SendWork): void {
+export function askAgain(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   if (work.rereadAsked || qp.requester.rnrWaiting) return;
   if (!spendRetry(qp)) return failUnacknowledged(device, qp, "RETRY_EXC_ERR");
   work.rereadAsked = true;
@@ -212,7 +212,7 @@ function failUnacknowledged(device: Device, qp: QueuePair, status: WcStatus): vo
 function failFrom(
   device: Device,
   qp: QueuePair,
-  verdict: { readonly work: SendWork | undefined; readonly status: WcStatus },
+  verdict: { readonly work: OutstandingWqe | undefined; readonly status: WcStatus },
 ): void {
   const { work, status } = verdict;
   if (work === undefined) enterError(device, qp);
@@ -243,7 +243,7 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
   schedule(device, qp);
 }
 
-function isDone(qp: QueuePair, work: SendWork): boolean {
+function isDone(qp: QueuePair, work: OutstandingWqe): boolean {
   if (!work.acked) return false;
   return !work.plan.awaitsPersistence || work.persisted || qp.persistCompletion === "reception";
 }
@@ -270,7 +270,7 @@ export function completeWork(device: Device, qp: QueuePair): void {
 }
 
 /** V-01: a write that is not in memory as it was sent says so, signalled or not. Nothing else fails by it. */
-function statusOf({ verdict }: SendWork): WcStatus {
+function statusOf({ verdict }: OutstandingWqe): WcStatus {
   const isGood = verdict === undefined || verdict.status === VERIFY_STATUS.written;
   return isGood ? "SUCCESS" : "VERIFY_ERR";
 }
@@ -285,12 +285,12 @@ export function flushWork(device: Device, qp: QueuePair): void {
 function completeSend(
   device: Device,
   qp: QueuePair,
-  result: { readonly work: SendWork; readonly status: WcStatus },
+  result: { readonly work: OutstandingWqe; readonly status: WcStatus },
 ): void {
   const { work, status } = result;
   const { wqe, plan, verdict } = work;
   const isDone = status === "SUCCESS" || status === "VERIFY_ERR";
-  if (device.out.tracing && isDone) noteComplete(device, qp, work);
+  if (device.out.tracing && isDone) traceComplete(device, qp, work);
   const persists = plan.awaitsPersistence || wqe?.verify?.persist === true;
   complete(device, qp.sendCq, {
     ...PLAIN_CQE,

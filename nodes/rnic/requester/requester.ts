@@ -20,15 +20,15 @@ import {
   takeProbe,
 } from "../state/requester_changes.ts";
 import { mayStart, mustPause } from "../queues/credit.ts";
-import type { FrameJob, RareHeaders } from "../state/tx_frame.ts";
+import type { RareHeaders, TxFrame } from "../state/tx_frame.ts";
 import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import { cancelLine, fetchPayload, NO_BYTES } from "../transmit/send.ts";
 import { packetsOf, PSN_WINDOW, psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { fetchWork } from "../queues/send_queue.ts";
-import type { SendWork, WireOperation } from "../state/outstanding_wqe.ts";
-import { noteSend, noteStart } from "../trace/requester_trace.ts";
+import type { OutstandingWqe, WireOperation } from "../state/outstanding_wqe.ts";
+import { traceSend, traceStart } from "../trace/requester_trace.ts";
 import { startTimer, timerRuns } from "../state/timers.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { bindWindow, invalidateKey } from "../dma/memory_window.ts";
@@ -52,7 +52,7 @@ function carryOutAhead(device: Device, qp: QueuePair): void {
 }
 
 /** Carries out, once, work that no frame is sent for; its completion comes in its turn. */
-function carryOut(device: Device, qp: QueuePair, work: SendWork): void {
+function carryOut(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   // Go-back-N comes past it again (§3.3), and it may have been carried out ahead.
   if (work.carriedOut || work.failure !== undefined) return;
   const fault = performLocal(device, qp, work.wqe!);
@@ -70,7 +70,7 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
       const index = probe.packets - 1;
       const job = beginFrame(device, qp, { work: probe, index });
       const offset = index * mtuOf(device, qp);
-      fetchPayload(device, [job], { stretches: probe.stretches, offset });
+      fetchPayload(device, [job], { segments: probe.segments, offset });
     }
     return true;
   }
@@ -90,7 +90,7 @@ function nextInTurn(device: Device, qp: QueuePair): boolean {
 }
 
 /** The next packets of a started work, as many as share a DMA read, unless the window holds them back. */
-function sendNext(device: Device, qp: QueuePair, work: SendWork): boolean {
+function sendNext(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   const { requester } = qp;
   if (isHeldByWindow(qp, work)) return false;
   const index = requester.cursorPacket;
@@ -100,19 +100,19 @@ function sendNext(device: Device, qp: QueuePair, work: SendWork): boolean {
   while (jobs.length < most && requester.cursorPacket > 0 && !isHeldByWindow(qp, work)) {
     jobs.push(nextFrame(device, qp, work));
   }
-  fetchPayload(device, jobs, { stretches: work.stretches, offset: index * mtuOf(device, qp) });
+  fetchPayload(device, jobs, { segments: work.segments, offset: index * mtuOf(device, qp) });
   if (requester.cursorPacket === 0) fetchWork(device, qp);
   return true;
 }
 
-function framesPerRead(device: Device, qp: QueuePair, work: SendWork): number {
-  return work.stretches.length === 0
+function framesPerRead(device: Device, qp: QueuePair, work: OutstandingWqe): number {
+  return work.segments.length === 0
     ? 1
     : Math.floor(device.timing.gatherReadBytes / mtuOf(device, qp));
 }
 
 /** Whether the next packet of the work has to wait for acknowledgements, or for credit (§3.2). */
-function isHeldByWindow(qp: QueuePair, work: SendWork): boolean {
+function isHeldByWindow(qp: QueuePair, work: OutstandingWqe): boolean {
   const { requester } = qp;
   const psn = psnAdd(work.firstPsn, requester.cursorPacket);
   const ahead = psnDistance(requester.unacknowledged, psn);
@@ -122,14 +122,14 @@ function isHeldByWindow(qp: QueuePair, work: SendWork): boolean {
 }
 
 /** Begins the frame at the cursor, which goes on: to 0 behind the last of a message. */
-function nextFrame(device: Device, qp: QueuePair, work: SendWork): FrameJob {
+function nextFrame(device: Device, qp: QueuePair, work: OutstandingWqe): TxFrame {
   const job = beginFrame(device, qp, { work, index: qp.requester.cursorPacket });
   passFrame(qp, work);
   return job;
 }
 
 /** Work that no frame is sent for: done as soon as its turn comes. */
-function passOver(device: Device, qp: QueuePair, work: SendWork): void {
+function passOver(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   carryOut(device, qp, work);
   if (work.failure !== undefined) return;
   work.acked = true;
@@ -138,7 +138,7 @@ function passOver(device: Device, qp: QueuePair, work: SendWork): void {
 }
 
 /** Checks work and gives it its PSNs. @returns whether it may go: else it waits, or has failed. */
-function start(device: Device, qp: QueuePair, work: SendWork): boolean {
+function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   const { requester } = qp;
   if (!rights(qp.state).startsWork) return false;
   const { plan, wqe } = work;
@@ -164,7 +164,7 @@ function start(device: Device, qp: QueuePair, work: SendWork): boolean {
   if (qp.type === "rc" && !fitsPsnWindow(device, qp, work)) return false;
   startWork(qp, work);
   if (plan.wire === "write" || plan.wire === "write-verify") qp.lastWrite = "out";
-  if (device.out.tracing) noteStart(device, qp, work);
+  if (device.out.tracing) traceStart(device, qp, work);
   return true;
 }
 
@@ -172,7 +172,7 @@ function start(device: Device, qp: QueuePair, work: SendWork): boolean {
  * Half of all PSNs at most may be outstanding, else an answer could be taken for an older one (§3.1).
  * A message that needs as many alone never fits, any other waits.
  */
-function fitsPsnWindow(device: Device, qp: QueuePair, work: SendWork): boolean {
+function fitsPsnWindow(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   const { unacknowledged, nextPsn } = qp.requester;
   if (psnDistance(unacknowledged, nextPsn) + work.packets < PSN_WINDOW) return true;
   if (work.packets >= PSN_WINDOW) fail(device, qp, { work, status: "LOC_LEN_ERR" });
@@ -183,7 +183,7 @@ function fitsPsnWindow(device: Device, qp: QueuePair, work: SendWork): boolean {
 export function fail(
   device: Device,
   qp: QueuePair,
-  verdict: { readonly work: SendWork; readonly status: WcStatus },
+  verdict: { readonly work: OutstandingWqe; readonly status: WcStatus },
 ): void {
   verdict.work.failure ??= verdict.status;
   completeWork(device, qp);
@@ -193,8 +193,8 @@ export function fail(
 function beginFrame(
   device: Device,
   qp: QueuePair,
-  packet: { readonly work: SendWork; readonly index: number },
-): FrameJob {
+  packet: { readonly work: OutstandingWqe; readonly index: number },
+): TxFrame {
   const { work, index } = packet;
   const { requester } = qp;
   const wqe = work.wqe!;
@@ -214,7 +214,7 @@ function beginFrame(
   const isRepeat = psnDistance(requester.issuedEnd, psn) < 0;
   if (isRepeat) device.counters.retransmissions++;
   const payloadBytes = row.payload === 0 ? 0 : Math.min(mtu, work.length - offset);
-  const job: FrameJob = {
+  const job: TxFrame = {
     qp,
     line: requester.line,
     life: qp.life,
@@ -248,7 +248,7 @@ function consumesRecv({ operation, immediate }: OpcodeRow): boolean {
   return operation === "send" || immediate;
 }
 
-function rareHeaders(work: SendWork, row: OpcodeRow): RareHeaders | undefined {
+function rareHeaders(work: OutstandingWqe, row: OpcodeRow): RareHeaders | undefined {
   const { remote, atomic, flush, verify, immediate } = work.wqe!;
   if (row.invalidate) return { ieth: { rkey: immediate } };
   switch (row.operation) {
@@ -265,7 +265,7 @@ function rareHeaders(work: SendWork, row: OpcodeRow): RareHeaders | undefined {
   }
 }
 
-function rethOf(work: SendWork, offset: number): Reth {
+function rethOf(work: OutstandingWqe, offset: number): Reth {
   const { va, rkey } = work.wqe!.remote!;
   const { flush } = work.wqe!;
   if (flush !== undefined) return { va, rkey, length: flush.length };
@@ -288,9 +288,9 @@ export function probePersistence(device: Device, qp: QueuePair): void {
 }
 
 /** The frame is on the wire: the time-out runs, and an unreliable message is done. */
-export function requestSent(device: Device, qp: QueuePair, job: FrameJob): void {
+export function requestSent(device: Device, qp: QueuePair, job: TxFrame): void {
   const work = job.work!;
-  if (device.out.tracing && job.psn === work.firstPsn) noteSend(device, qp, work);
+  if (device.out.tracing && job.psn === work.firstPsn) traceSend(device, qp, work);
   if (qp.type !== "rc") {
     if (!job.last) return;
     work.acked = true;
@@ -301,7 +301,7 @@ export function requestSent(device: Device, qp: QueuePair, job: FrameJob): void 
 }
 
 /** The message's memory could not be read: the host refused the DMA. */
-export function requestFailed(device: Device, qp: QueuePair, work: SendWork): void {
+export function requestFailed(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   fail(device, qp, { work, status: "LOC_PROT_ERR" });
 }
 

@@ -21,7 +21,7 @@ import { takeAnswered } from "../state/requester_changes.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { fail } from "./requester.ts";
-import { lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
+import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { isLive } from "../dma/translation.ts";
 import { placePayload } from "../dma/place_payload.ts";
 import { wordOf } from "../state/memory.ts";
@@ -114,7 +114,7 @@ function takeAnswer(device: Device, qp: QueuePair, response: Response): void {
 function takeVerdict(
   device: Device,
   qp: QueuePair,
-  { work, packet, row }: Response & { readonly work: SendWork },
+  { work, packet, row }: Response & { readonly work: OutstandingWqe },
 ): void {
   if (packet.bth.psn !== lastPsnOf(work)) {
     device.counters.ignoredResponsesIn++;
@@ -130,7 +130,7 @@ function takeVerdict(
 }
 
 /** The work that an answer's PSN belongs to, among those without one. */
-function answeredWork(qp: QueuePair, psn: number): SendWork | undefined {
+function answeredWork(qp: QueuePair, psn: number): OutstandingWqe | undefined {
   if (!isOutstanding(qp, psn)) return undefined;
   const work = workOf(qp, psn);
   return work?.plan.answered === true ? work : undefined;
@@ -139,7 +139,7 @@ function answeredWork(qp: QueuePair, psn: number): SendWork | undefined {
 function placeResponse(
   device: Device,
   qp: QueuePair,
-  response: { readonly work: SendWork; readonly packet: RocePacket },
+  response: { readonly work: OutstandingWqe; readonly packet: RocePacket },
 ): void {
   const { work, packet } = response;
   const isRead = work.plan.wire === "read-request";
@@ -149,8 +149,8 @@ function placeResponse(
   const { atomicAckEth } = packet;
   const data = atomicAckEth === undefined ? packet.payload : wordOf(atomicAckEth.original);
   if (data.length > 0) {
-    if (!isLive(work.stretches)) return fail(device, qp, { work, status: "LOC_PROT_ERR" });
-    placePayload(device, data, { stretches: work.stretches, offset });
+    if (!isLive(work.segments)) return fail(device, qp, { work, status: "LOC_PROT_ERR" });
+    placePayload(device, data, { segments: work.segments, offset });
   }
   work.responses++;
   noteAnswered(device, qp, { work, psn: packet.bth.psn });
@@ -160,7 +160,7 @@ function placeResponse(
 function noteAnswered(
   device: Device,
   qp: QueuePair,
-  answered: { readonly work: SendWork; readonly psn: number },
+  answered: { readonly work: OutstandingWqe; readonly psn: number },
 ): void {
   takeAnswered(qp, answered);
   progress(device, qp);

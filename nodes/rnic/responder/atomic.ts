@@ -23,7 +23,7 @@ import { noteWrittenAt } from "../persistence/pm_ranges.ts";
 import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle, passAnswers } from "../answers/answers.ts";
-import { noteAtomic } from "../trace/responder_trace.ts";
+import { traceAtomic } from "../trace/responder_trace.ts";
 import type {
   AtomicOperation,
   AtomicTask,
@@ -73,7 +73,7 @@ export function executeAtomic(
   };
   rememberResource(qp, service);
   atomicTaken(qp);
-  if (device.out.tracing) noteAtomic(device, qp, { psn, operation: operation.name, va });
+  if (device.out.tracing) traceAtomic(device, qp, { psn, operation: operation.name, va });
   answerSingle(device, qp, service);
   return undefined;
 }

@@ -13,7 +13,7 @@ import { LIMITS } from "../state/limits.ts";
 import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import { completeReceive, failReceive, wantRecv } from "../queues/receive_queue.ts";
 import type { RequestIn } from "../state/responder_state.ts";
-import { placePayload, recvStretches } from "../dma/place_payload.ts";
+import { placePayload, recvSegments } from "../dma/place_payload.ts";
 
 /** Area before the payload of a received datagram, for a global route header. */
 export const GRH_BYTES = 40;
@@ -42,15 +42,15 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
     return wantRecv(device, qp, { kind: "packet" });
   }
   const { packet, frame } = input;
-  const stretches = recvStretches(device, qp, recv);
-  if (stretches === undefined) {
+  const segments = recvSegments(device, qp, recv);
+  if (segments === undefined) {
     // Memory that a key does not grant is the queue pair's own fault (class A): it ends in ERR.
     takeReceive(qp);
     failReceive(device, qp, { recv, status: "LOC_PROT_ERR" });
     return enterError(device, qp);
   }
   let room = 0;
-  for (const stretch of stretches) room += stretch.length;
+  for (const segment of segments) room += segment.length;
   // The receive WQE stays for the next datagram (`rocev2.md` §7.5, test 79).
   if (room < GRH_BYTES + packet.payload.length) {
     return drop(device, "recv-too-small");
@@ -58,9 +58,9 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   takeReceive(qp);
   const grh = new Uint8Array(GRH_BYTES);
   grh.set(frame.subarray(ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES), GRH_BYTES - IPV4_BYTES);
-  placePayload(device, grh, { stretches, offset: 0 });
+  placePayload(device, grh, { segments, offset: 0 });
   if (packet.payload.length > 0) {
-    placePayload(device, packet.payload, { stretches, offset: GRH_BYTES });
+    placePayload(device, packet.payload, { segments, offset: GRH_BYTES });
   }
   completeReceive(device, qp, {
     recv,

@@ -74,7 +74,7 @@ export function repeatRead(device: Device, qp: QueuePair, input: RequestIn): boo
   answerRead(device, qp, {
     kind: "read",
     psn,
-    stretches: region === undefined ? [] : [{ region, va: Number(va), length }],
+    segments: region === undefined ? [] : [{ region, va: Number(va), length }],
     length,
     packets: packetsOf(length, mtu),
     msn: qp.responder.msn,

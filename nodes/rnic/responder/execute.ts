@@ -16,12 +16,12 @@ import { isFirst, packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { acknowledgePacket, answerRead } from "../answers/answers.ts";
 import { completeReceive, failReceive, serveReceives } from "../queues/receive_queue.ts";
-import { noteArrival, noteReadRequest, noteReceive } from "../trace/responder_trace.ts";
+import { traceArrival, traceReadRequest, traceReceive } from "../trace/responder_trace.ts";
 import type { OpenMessage, RequestIn, Verdict } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
-import type { Stretch } from "../state/memory.ts";
+import type { MemorySegment } from "../state/memory.ts";
 import { needOf } from "../state/operation.ts";
-import { placePayload, recvStretches } from "../dma/place_payload.ts";
+import { placePayload, recvSegments } from "../dma/place_payload.ts";
 import { invalidateKey } from "../dma/memory_window.ts";
 
 /** A WRITE packet: data to memory; at the end the ACK, and persistence where it is wanted. */
@@ -30,17 +30,17 @@ export function executeWrite(device: Device, qp: QueuePair, input: RequestIn): V
   const { responder } = qp;
   const opened = isFirst(input.row) ? openWrite(device, qp, input) : responder.open!;
   if (typeof opened !== "object") return opened;
-  if (!isLive(opened.stretches)) return NAK_SYNDROMES["remote-access-error"];
+  if (!isLive(opened.segments)) return NAK_SYNDROMES["remote-access-error"];
   // Nothing is checked in between (V-08): the faults of a verified write's buffer are one place here.
   const data = flipped(device, "checked", flipped(device, "buffer", packet.payload));
-  const { stretches, received: offset } = opened;
-  const readyAt = placePayload(device, data, { stretches, offset, isWrite: true });
+  const { segments, received: offset } = opened;
+  const readyAt = placePayload(device, data, { segments, offset, isWrite: true });
   if (!opened.persist) noteWritten(device, qp, { opened, length: packet.payload.length });
   qp.lastWrite = "in";
   const ends = acceptPacket(qp, opened, input);
   acknowledgePacket(device, qp, { input, readyAt });
   if (!ends) return undefined;
-  if (device.out.tracing) noteArrival(device, qp, opened);
+  if (device.out.tracing) traceArrival(device, qp, opened);
   if (input.row.immediate) completeImmediate(device, qp, { input, length: opened.length });
   if (opened.persist) {
     const { firstPsn, va, length, region } = opened;
@@ -70,7 +70,7 @@ function openWrite(device: Device, qp: QueuePair, input: RequestIn): OpenMessage
     firstPsn: packet.bth.psn,
     va: start,
     region,
-    stretches: region === undefined || length === 0 ? [] : [{ region, va: start, length }],
+    segments: region === undefined || length === 0 ? [] : [{ region, va: start, length }],
     length,
     recv: undefined,
     // UC has no way to say that it is done.
@@ -100,12 +100,12 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
     failReceive(device, qp, { recv: opened.recv!, status: "LOC_LEN_ERR" });
     return NAK_SYNDROMES["invalid-request"];
   }
-  if (!isLive(opened.stretches)) {
+  if (!isLive(opened.segments)) {
     failReceive(device, qp, { recv: opened.recv!, status: "LOC_PROT_ERR" });
     return NAK_SYNDROMES["remote-operational-error"];
   }
   const readyAt = placePayload(device, packet.payload, {
-    stretches: opened.stretches,
+    segments: opened.segments,
     offset: opened.received,
   });
   noteWritten(device, qp, { opened, length: packet.payload.length });
@@ -119,7 +119,7 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
     failFatally(device, qp);
     return undefined;
   }
-  if (device.out.tracing) noteReceive(device, qp, opened);
+  if (device.out.tracing) traceReceive(device, qp, opened);
   completeReceive(device, qp, {
     recv: opened.recv!,
     input,
@@ -134,20 +134,20 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
 
 function openSend(device: Device, qp: QueuePair, input: RequestIn): OpenMessage | Verdict {
   const recv = takeReceive(qp);
-  const stretches = recvStretches(device, qp, recv);
-  if (stretches === undefined) {
+  const segments = recvSegments(device, qp, recv);
+  if (segments === undefined) {
     failReceive(device, qp, { recv, status: "LOC_PROT_ERR" });
     return NAK_SYNDROMES["remote-operational-error"];
   }
   let length = 0;
-  for (const stretch of stretches) length += stretch.length;
+  for (const segment of segments) length += segment.length;
   return {
     operation: input.operation,
     vendor: false,
     firstPsn: input.packet.bth.psn,
     va: 0,
     region: undefined,
-    stretches,
+    segments,
     length,
     recv,
     persist: false,
@@ -159,20 +159,20 @@ function openSend(device: Device, qp: QueuePair, input: RequestIn): OpenMessage 
 export function executeRead(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { psn } = input.packet.bth;
   const { va, rkey, length } = input.packet.reth!;
-  let stretches: Stretch[] = [];
+  let segments: MemorySegment[] = [];
   if (length > 0) {
     const region = remoteRegion(device, qp, { key: rkey, va, length, need: needOf(input)! });
     if (typeof region !== "object") return region;
-    stretches = [{ region, va: Number(va), length }];
+    segments = [{ region, va: Number(va), length }];
   }
   const packets = packetsOf(length, qp.attributes.pathMtu);
   const msn = acceptRequest(qp, psnAdd(psn, packets));
   rememberResource(qp, { kind: "read-record", psn, packets, va, length, key: rkey });
-  if (device.out.tracing) noteReadRequest(device, qp, { psn, length });
+  if (device.out.tracing) traceReadRequest(device, qp, { psn, length });
   answerRead(device, qp, {
     kind: "read",
     psn,
-    stretches,
+    segments,
     length,
     packets,
     msn,

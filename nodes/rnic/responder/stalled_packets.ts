@@ -18,18 +18,18 @@ import { refuseUnreliable, takeUnreliable } from "./unreliable.ts";
 /** The first stalled packet gets its receive WQE: it and those behind it go on. */
 export function grantRecv(device: Device, qp: QueuePair, recv: RecvWqe): void {
   grantReceive(qp, recv);
-  goOn(device, qp);
+  resumeStalled(device, qp);
 }
 
 /** The atomic that the first stalled packet waited for is executed, or the data placed (V-02). */
 export function resumeBehindAtomics(device: Device, qp: QueuePair): void {
   const { stalled, stalledFor, atomics, placing } = qp.responder;
   if (stalled.length === 0 || stalledFor !== "atomic") return;
-  if (atomics === 0 && placing === 0) goOn(device, qp);
+  if (atomics === 0 && placing === 0) resumeStalled(device, qp);
 }
 
 /** Takes stalled packets in turn, until one has to wait again (it is put back at the end alone). */
-function goOn(device: Device, qp: QueuePair): void {
+function resumeStalled(device: Device, qp: QueuePair): void {
   const { stalled } = qp.responder;
   const waiting = stalled.length;
   const inputs = [];
@@ -49,7 +49,7 @@ export function refuseRecv(device: Device, qp: QueuePair): void {
   if (qp.type !== "rc") {
     if (qp.type === "ud") drop(device, "no-recv");
     else refuseUnreliable(device, qp);
-    return goOn(device, qp);
+    return resumeStalled(device, qp);
   }
   dropStalled(qp);
   // The followers' PSNs are ahead of the expected one: silence about them (IBA, qib).

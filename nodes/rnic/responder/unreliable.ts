@@ -16,7 +16,7 @@ import { wantRecv } from "../queues/receive_queue.ts";
 import { checkLength, needsRecv } from "./responder.ts";
 import type { RequestIn } from "../state/responder_state.ts";
 import { needOf } from "../state/operation.ts";
-import { recvStretches } from "../dma/place_payload.ts";
+import { recvSegments } from "../dma/place_payload.ts";
 
 /** A request packet for this queue pair; it waits behind one that waits for its receive WQE. */
 export function receiveUnreliable(device: Device, qp: QueuePair, input: RequestIn): void {
@@ -87,10 +87,10 @@ function hasRoom(device: Device, qp: QueuePair, input: RequestIn): boolean {
   const { packet } = input;
   const { open, granted } = qp.responder;
   if (open !== undefined) return open.received + packet.payload.length <= open.length;
-  const stretches = recvStretches(device, qp, granted!);
+  const segments = recvSegments(device, qp, granted!);
   // Memory that cannot be had is found by who places the data.
-  if (stretches === undefined) return true;
+  if (segments === undefined) return true;
   let room = 0;
-  for (const stretch of stretches) room += stretch.length;
+  for (const segment of segments) room += segment.length;
   return packet.payload.length <= room;
 }

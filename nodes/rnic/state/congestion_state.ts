@@ -1,7 +1,7 @@
 /** What an RNIC knows of congestion (`rocev2.md` §3.9): rates of queue pairs, pauses, notifications owed. */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
-import type { ControlFrame, FrameJob } from "./tx_frame.ts";
+import type { ControlFrame, TxFrame } from "./tx_frame.ts";
 import type { PauseRequests, Pauses } from "../../../fabric/link/pause.ts";
 import type { QueuePair } from "./queue_pair.ts";
 import type { RnicCongestionPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -31,7 +31,7 @@ export interface RateLimiter {
 /** Complete frames of a paused priority. Their payload no longer counts for the transmit buffer. */
 interface HeldFrames {
   readonly control: Fifo<ControlFrame>;
-  readonly data: Fifo<FrameJob>;
+  readonly data: Fifo<TxFrame>;
 }
 
 export interface FlowControl {

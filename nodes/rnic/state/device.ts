@@ -22,7 +22,7 @@ import type { RegionTable } from "./memory.ts";
 import type { CompletionQueue, QueueLoad } from "./queues.ts";
 import type { AtomicWords, PacketIn, RecvWqe, SingleService } from "./responder_state.ts";
 import type { Congestion } from "./congestion_state.ts";
-import type { FrameJob, Transmitter } from "./tx_frame.ts";
+import type { Transmitter, TxFrame } from "./tx_frame.ts";
 import type { Dma, Journal } from "./dma_state.ts";
 
 /** Whose queue a queue number is. */
@@ -49,9 +49,9 @@ export interface Upcalls {
   /** The card cannot read what it needs of the queue pair. */
   readonly failFatally: (device: Device, qp: QueuePair) => void;
   /** A data frame is on the wire. */
-  readonly frameSent: (device: Device, frame: FrameJob, sent: PacketIn) => void;
+  readonly frameSent: (device: Device, frame: TxFrame, sent: PacketIn) => void;
   /** The memory that a data frame's payload comes from could not be read. */
-  readonly frameFailed: (device: Device, frame: FrameJob) => void;
+  readonly frameFailed: (device: Device, frame: TxFrame) => void;
   /** The CPU says "flushed" (S1014). @returns whether a message with this PSN waits for it. */
   readonly answerPersistenceAck: (device: Device, qp: QueuePair, psn: number) => boolean;
   /** An atomic's turn among the answers has come. */

@@ -4,7 +4,7 @@ import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
 
 /** A range of a region: what a scatter/gather element becomes once its key has been checked. */
-export interface Stretch {
+export interface MemorySegment {
   readonly region: Region;
   readonly va: number;
   readonly length: number;

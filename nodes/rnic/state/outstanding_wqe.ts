@@ -5,7 +5,7 @@ import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { SendWqe, WqeOpcode } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { Counters } from "./counters.ts";
-import type { Stretch } from "./memory.ts";
+import type { MemorySegment } from "./memory.ts";
 import { CRC_START } from "../../../fabric/wire/roce/icrc.ts";
 
 /** What a WQE opcode asks of the requester. One row per opcode: the only place that knows. */
@@ -112,7 +112,7 @@ const WORK_PLANS: Readonly<Record<WqeOpcode, WorkPlan>> = {
   },
 };
 
-export interface SendWork {
+export interface OutstandingWqe {
   /** Undefined where the fetched bytes are no WQE. */
   readonly wqe: SendWqe | undefined;
   readonly plan: WorkPlan;
@@ -120,7 +120,7 @@ export interface SendWork {
   readonly position: number;
   readonly length: number;
   /** Local memory, checked when the work is started; empty where the data is inline. */
-  stretches: readonly Stretch[];
+  segments: readonly MemorySegment[];
   started: boolean;
   firstPsn: number;
   packets: number;
@@ -145,7 +145,7 @@ export interface SendWork {
   failure: WcStatus | undefined;
 }
 
-export function createWork(wqe: SendWqe | undefined, position: number): SendWork {
+export function createWork(wqe: SendWqe | undefined, position: number): OutstandingWqe {
   let length = wqe?.inline?.length ?? 0;
   if (wqe !== undefined && wqe.inline === undefined) {
     for (const sge of wqe.sges) length += sge.length;
@@ -155,7 +155,7 @@ export function createWork(wqe: SendWqe | undefined, position: number): SendWork
     plan: wqe === undefined ? UNSUPPORTED : WORK_PLANS[wqe.opcode],
     position,
     length,
-    stretches: [],
+    segments: [],
     started: false,
     firstPsn: 0,
     packets: 0,
@@ -172,12 +172,12 @@ export function createWork(wqe: SendWqe | undefined, position: number): SendWork
   };
 }
 
-export function lastPsnOf(work: SendWork): number {
+export function lastPsnOf(work: OutstandingWqe): number {
   return (work.firstPsn + work.packets - 1) & 0xff_ffff;
 }
 
 /** What the completion says it completes: ring position as the driver wrote it. */
-export function indexOf(work: SendWork): number {
+export function indexOf(work: OutstandingWqe): number {
   return work.wqe?.index ?? work.position & 0xffff;
 }
 
@@ -194,7 +194,7 @@ export function createDigest(): MessageDigest {
 }
 
 /** Whether the card computes the CRC: a level that has one, and a program that has brought none. */
-export function needsDigest({ wqe }: Pick<SendWork, "wqe">): boolean {
+export function needsDigest({ wqe }: Pick<OutstandingWqe, "wqe">): boolean {
   const verify = wqe?.verify;
   return verify !== undefined && verify.level !== "none" && verify.crc === undefined;
 }

@@ -15,7 +15,7 @@ import {
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { udpSourcePort } from "../../../fabric/wire/roce/udp.ts";
 import { Fifo, type ReadonlyFifo } from "../../../fabric/base/fifo.ts";
-import { createLine, type FrameLine } from "./tx_frame.ts";
+import { createLine, type TxOrder } from "./tx_frame.ts";
 import { TIMEOUT_UNIT_PS } from "./limits.ts";
 import {
   createResponder,
@@ -23,7 +23,7 @@ import {
   type RecvWqe,
   type Responder,
 } from "./responder_state.ts";
-import type { SendWork } from "./outstanding_wqe.ts";
+import type { OutstandingWqe } from "./outstanding_wqe.ts";
 import type { Writable } from "./writable.ts";
 import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
@@ -41,7 +41,7 @@ export type RecvWaiter =
   /** S1006: a message that has arrived and that the host's CPU must flush. */
   | { readonly kind: "persist"; readonly record: PersistRecord }
   /** P-27: a persistence ACK that completes a RECV of the requester. */
-  | { readonly kind: "confirmed"; readonly work: SendWork };
+  | { readonly kind: "confirmed"; readonly work: OutstandingWqe };
 
 export interface ReceiveQueue {
   /** A look-up or a fetch is under way. */
@@ -68,7 +68,7 @@ export interface SendQueue {
 
 /** Written by `requester_changes.ts` and here alone. */
 export interface Requester {
-  readonly work: ReadonlyFifo<SendWork>;
+  readonly work: ReadonlyFifo<OutstandingWqe>;
   /** Number of the work whose packet `cursorPacket` is to be sent next. */
   readonly cursor: number;
   readonly cursorPacket: number;
@@ -79,7 +79,7 @@ export interface Requester {
   readonly ackCursor: number;
   /** One past the highest PSN ever begun to be sent: an ACK beyond is no ACK. */
   readonly issuedEnd: number;
-  readonly line: FrameLine;
+  readonly line: TxOrder;
   /** Work that is started and waits for an answer of its own: what a fence waits for. */
   readonly unanswered: number;
   /** Of these what counts against max_rd_atomic: all but FLUSHes. */
@@ -94,11 +94,11 @@ export interface Requester {
   readonly rnrWaiting: boolean;
   readonly sinceAckReq: number;
   /** P-28: persistent writes without their second ACK, by the PSN of their last packet. */
-  readonly persistWaiting: ReadonlyMap<number, SendWork>;
+  readonly persistWaiting: ReadonlyMap<number, OutstandingWqe>;
   /** P-30: of these the last packet is to be sent again. */
-  readonly probes: ReadonlyFifo<SendWork>;
+  readonly probes: ReadonlyFifo<OutstandingWqe>;
   /** P-26: persistence ACKs of the CPU that have not been carried out. */
-  readonly cpuAcks: ReadonlyFifo<SendWork>;
+  readonly cpuAcks: ReadonlyFifo<OutstandingWqe>;
 }
 
 export interface QueuePair {

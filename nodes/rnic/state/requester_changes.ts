@@ -3,7 +3,7 @@
  * decides elsewhere (`requester/`, `queues/`) which of them happens.
  */
 import { LIMITS } from "./limits.ts";
-import { lastPsnOf, type SendWork } from "./outstanding_wqe.ts";
+import { lastPsnOf, type OutstandingWqe } from "./outstanding_wqe.ts";
 import { psnAdd, psnDistance } from "./psn.ts";
 import type { QueuePair, Requester } from "./queue_pair.ts";
 import type { Writable } from "./writable.ts";
@@ -13,19 +13,19 @@ function own({ requester }: QueuePair): Writable<Requester> {
 }
 
 /** A WQE has been fetched. */
-export function addWork(qp: QueuePair, work: SendWork): void {
+export function addWork(qp: QueuePair, work: OutstandingWqe): void {
   const { work: all, cpuAcks } = own(qp);
   all.push(work);
   if (work.wqe?.opcode === "persistence-ack") cpuAcks.push(work);
 }
 
 /** The next persistence ACK of the CPU is carried out ahead of its turn. */
-export function takeCpuAck(qp: QueuePair): SendWork | undefined {
+export function takeCpuAck(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).cpuAcks.shift();
 }
 
 /** The work is started: it gets its PSNs and its SSN, and is waited for. */
-export function startWork(qp: QueuePair, work: SendWork): void {
+export function startWork(qp: QueuePair, work: OutstandingWqe): void {
   const requester = own(qp);
   const { answered, takesSlot, awaitsPersistence } = work.plan;
   work.started = true;
@@ -41,7 +41,7 @@ export function startWork(qp: QueuePair, work: SendWork): void {
 }
 
 /** The frame at the cursor is begun; the cursor goes on, to the next work behind the last of a message. */
-export function passFrame(qp: QueuePair, work: SendWork): void {
+export function passFrame(qp: QueuePair, work: OutstandingWqe): void {
   const requester = own(qp);
   const index = requester.cursorPacket;
   // One request takes all PSNs of its answer.
@@ -120,7 +120,7 @@ export function skipAcknowledged(qp: QueuePair): void {
 /** A packet of the answer to the work, or all of it, has been taken. */
 export function takeAnswered(
   qp: QueuePair,
-  { work, psn }: { readonly work: SendWork; readonly psn: number },
+  { work, psn }: { readonly work: OutstandingWqe; readonly psn: number },
 ): void {
   const requester = own(qp);
   work.rereadAsked = false;
@@ -133,7 +133,7 @@ export function takeAnswered(
 }
 
 /** The oldest work leaves the chip as it is. */
-export function takeOldest(qp: QueuePair): SendWork | undefined {
+export function takeOldest(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).work.shift();
 }
 
@@ -198,7 +198,7 @@ export function beginProbes(qp: QueuePair): number {
 }
 
 /** The next work whose persistence ACK is asked for again. */
-export function takeProbe(qp: QueuePair): SendWork | undefined {
+export function takeProbe(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).probes.shift();
 }
 

@@ -7,8 +7,8 @@ import type { VerifyLevel, VerifyResult } from "../../../fabric/wire/roce/verify
 import { createDirtyRanges, type DirtyRanges, type Span } from "./dirty_ranges.ts";
 import { Fifo, type ReadonlyFifo } from "../../../fabric/base/fifo.ts";
 import type { OperationFacts } from "./operation.ts";
-import { createLine, type FrameLine } from "./tx_frame.ts";
-import type { Region, Stretch } from "./memory.ts";
+import { createLine, type TxOrder } from "./tx_frame.ts";
+import type { MemorySegment, Region } from "./memory.ts";
 import type { QueuePair } from "./queue_pair.ts";
 
 /** A packet with its row, and its frame for the GRH area of UD. */
@@ -39,7 +39,7 @@ export interface OpenMessage {
   /** WRITE: where it goes; SEND: the receive WQE's memory. */
   readonly va: number;
   readonly region: Region | undefined;
-  readonly stretches: readonly Stretch[];
+  readonly segments: readonly MemorySegment[];
   /** WRITE: bytes announced; SEND: bytes that fit. */
   readonly length: number;
   readonly recv: RecvWqe | undefined;
@@ -53,7 +53,7 @@ export interface OpenMessage {
 export interface ReadService {
   readonly kind: "read";
   readonly psn: number;
-  readonly stretches: readonly Stretch[];
+  readonly segments: readonly MemorySegment[];
   readonly length: number;
   readonly packets: number;
   readonly msn: number;
@@ -142,7 +142,7 @@ export interface Responder {
   readonly pendingAck: AckService | undefined;
   /** Control frames that the transmitter has and that have not left: READ responses wait for them. */
   readonly unsentControl: number;
-  readonly line: FrameLine;
+  readonly line: TxOrder;
   /** A ring of max_dest_rd_atomic slots: the oldest goes. */
   readonly resources: readonly Resource[];
   /** Of the card's room for data that waits to be checked (V-02). */
@@ -274,7 +274,7 @@ export interface ReadBack {
   /** The write whose answer waits for it. */
   readonly service: SingleService;
   readonly firstPsn: number;
-  readonly stretches: readonly Stretch[];
+  readonly segments: readonly MemorySegment[];
   /** What was handed to the bus. */
   readonly expected: Uint8Array<ArrayBuffer>;
   /** What was read, where its CRC is wanted; undefined where bytes are compared. */

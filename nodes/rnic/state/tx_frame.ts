@@ -6,12 +6,12 @@ import type { Reth } from "../../../fabric/wire/roce/reth.ts";
 import type { UdAddress } from "../../../fabric/wire/host_bus/wqe.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { QueuePair } from "./queue_pair.ts";
-import type { SendWork } from "./outstanding_wqe.ts";
+import type { OutstandingWqe } from "./outstanding_wqe.ts";
 import type { AckService, ReadService } from "./responder_state.ts";
 
 /** Frames of one direction of a queue pair leave in the order in which they were begun. */
-export interface FrameLine {
-  readonly jobs: Fifo<FrameJob>;
+export interface TxOrder {
+  readonly jobs: Fifo<TxFrame>;
   /** Frames begun in an earlier epoch never leave: go-back-N has begun anew. */
   epoch: number;
 }
@@ -19,9 +19,9 @@ export interface FrameLine {
 /** Extension headers that few packets have. */
 export type RareHeaders = Pick<RocePacket, "atomicEth" | "feth" | "ieth" | "verifyEth">;
 
-export interface FrameJob {
+export interface TxFrame {
   readonly qp: QueuePair;
-  readonly line: FrameLine;
+  readonly line: TxOrder;
   readonly life: number;
   readonly epoch: number;
   readonly row: OpcodeRow;
@@ -33,7 +33,7 @@ export interface FrameJob {
   readonly rare: RareHeaders | undefined;
   readonly ud: UdAddress | undefined;
   /** What the frame is part of: a WQE's message, or the answer to a READ. */
-  readonly work: SendWork | undefined;
+  readonly work: OutstandingWqe | undefined;
   readonly read: ReadService | undefined;
   /** Last frame of its message. */
   readonly last: boolean;
@@ -48,11 +48,11 @@ export interface FrameJob {
 }
 
 /**
- * The DMA reads that fetch one stretch of a message's memory, for one frame or for several that follow
+ * The DMA reads that fetch one segment of a message's memory, for one frame or for several that follow
  * each other: short packets share what one read request of the bus can bring.
  */
 export interface Gather {
-  readonly jobs: readonly FrameJob[];
+  readonly jobs: readonly TxFrame[];
   readonly bytes: number;
   /** Reads that have not completed. */
   missing: number;
@@ -61,12 +61,12 @@ export interface Gather {
   failed: boolean;
 }
 
-export function createLine(): FrameLine {
+export function createLine(): TxOrder {
   return { jobs: new Fifo(), epoch: 0 };
 }
 
 /** Whether the frame was overtaken by a reset or a restart. */
-export function isStale(job: FrameJob): boolean {
+export function isStale(job: TxFrame): boolean {
   return job.life !== job.qp.life || job.epoch !== job.line.epoch;
 }
 
@@ -90,7 +90,7 @@ export interface ControlFrame {
 
 export interface Transmitter {
   readonly control: Fifo<ControlFrame>;
-  readonly data: Fifo<FrameJob>;
+  readonly data: Fifo<TxFrame>;
   /** Payload bytes of frames that were begun and have not left. */
   bufferedBytes: number;
   /** When the wire is free for the next frame. */

@@ -5,7 +5,7 @@ import { trace } from "./trace.ts";
 import type { Device } from "../state/device.ts";
 import { firstPsnOfMessage } from "../state/persist_records.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import { indexOf, lastPsnOf, type SendWork } from "../state/outstanding_wqe.ts";
+import { indexOf, lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 
 /** Steps of one kind of request, by what the requester does. */
 interface Figure {
@@ -33,7 +33,7 @@ const FIGURES = {
  * Both figures of a plain write show one exchange; this host's own flow chooses. A SEND to a peer
  * that wrote last is the answer of figure 3 (S322), any other is its question (S309).
  */
-function figureOf(device: Device, qp: QueuePair, work: SendWork): Figure {
+function figureOf(device: Device, qp: QueuePair, work: OutstandingWqe): Figure {
   const { plan, wqe } = work;
   if (qp.type === "ud") return FIGURES.other;
   if (plan.awaitsPersistence) {
@@ -55,7 +55,7 @@ function figureOf(device: Device, qp: QueuePair, work: SendWork): Figure {
 }
 
 /** Whose ladder it is: the WQE, and the message's packets; a persistence ACK is about the peer's. */
-function keysOf(qp: QueuePair, work: SendWork): Partial<TraceStep> {
+function keysOf(qp: QueuePair, work: OutstandingWqe): Partial<TraceStep> {
   const { wqe, firstPsn, packets } = work;
   const place = { wqe: indexOf(work) };
   if (wqe?.opcode === "persistence-ack") {
@@ -64,22 +64,22 @@ function keysOf(qp: QueuePair, work: SendWork): Partial<TraceStep> {
   return { ...place, psn: firstPsn, ...(packets > 1 && { lastPsn: lastPsnOf(work) }) };
 }
 
-function nameOf(work: SendWork): string {
+function nameOf(work: OutstandingWqe): string {
   return `${work.wqe?.opcode ?? "malformed WQE"} at ${indexOf(work)}`;
 }
 
-export function noteStart(device: Device, qp: QueuePair, work: SendWork): void {
+export function traceStart(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   const text = `${nameOf(work)}: ${work.length} B in ${work.packets} packets`;
   trace(device, qp, { step: figureOf(device, qp, work).start, text, ...keysOf(qp, work) });
 }
 
 /** The first packet of a request leaves. */
-export function noteSend(device: Device, qp: QueuePair, work: SendWork): void {
+export function traceSend(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   const text = `${nameOf(work)} on the wire`;
   trace(device, qp, { step: figureOf(device, qp, work).send, text, ...keysOf(qp, work) });
 }
 
-export function noteComplete(device: Device, qp: QueuePair, work: SendWork): void {
+export function traceComplete(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   const text = `CQE of ${nameOf(work)}`;
   trace(device, qp, { step: figureOf(device, qp, work).complete, text, ...keysOf(qp, work) });
 }

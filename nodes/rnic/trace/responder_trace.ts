@@ -7,7 +7,7 @@ import { trace } from "./trace.ts";
 import type { ToldRanges } from "../state/persist_records.ts";
 
 /** A WRITE is complete: its last DMA write is on the bus and its ACK is owed. */
-export function noteArrival(device: Device, qp: QueuePair, message: OpenMessage): void {
+export function traceArrival(device: Device, qp: QueuePair, message: OpenMessage): void {
   const { firstPsn, length, va, persist } = message;
   const { flow, flush } = device.persistence;
   const step = persist ? (flush === "cpu" ? "S1004" : "S904") : (flow === 2 ? "S304" : "S204");
@@ -21,7 +21,7 @@ export function noteArrival(device: Device, qp: QueuePair, message: OpenMessage)
 }
 
 /** A NAK or an RNR NAK leaves: `psn` is that of the packet that is refused, or expected (§3.4). */
-export function noteNak(
+export function traceNak(
   device: Device,
   qp: QueuePair,
   { psn, syndrome }: { readonly psn: number; readonly syndrome: number },
@@ -33,7 +33,7 @@ export function noteNak(
 }
 
 /** A READ request is taken: its data is fetched from the host. */
-export function noteReadRequest(
+export function traceReadRequest(
   device: Device,
   qp: QueuePair,
   request: { readonly psn: number; readonly length: number },
@@ -43,7 +43,7 @@ export function noteReadRequest(
 }
 
 /** An atomic is taken: executed when its turn comes. */
-export function noteAtomic(
+export function traceAtomic(
   device: Device,
   qp: QueuePair,
   request: { readonly psn: number; readonly operation: string; readonly va: bigint },
@@ -58,7 +58,7 @@ export function noteAtomic(
 }
 
 /** A FLUSH is done: what it names is where it asked for. */
-export function noteFlushed(device: Device, qp: QueuePair, record: PersistRecord): void {
+export function traceFlushed(device: Device, qp: QueuePair, record: PersistRecord): void {
   const { firstPsn, length } = record;
   trace(device, qp, {
     step: "flush",
@@ -69,7 +69,7 @@ export function noteFlushed(device: Device, qp: QueuePair, record: PersistRecord
 }
 
 /** The CPU of flow 2 is told what to flush. */
-export function noteTold(
+export function traceTold(
   device: Device,
   qp: QueuePair,
   delivery: { readonly record: PersistRecord; readonly recv: RecvWqe; readonly told: ToldRanges },
@@ -86,7 +86,7 @@ export function noteTold(
  * A SEND is complete. To the side that wrote last it is the answer of figure 3 (S318, S324), to the
  * other its question (S312, S313, S314).
  */
-export function noteReceive(device: Device, qp: QueuePair, message: OpenMessage): void {
+export function traceReceive(device: Device, qp: QueuePair, message: OpenMessage): void {
   const { firstPsn, received, recv } = message;
   const isAnswer = qp.lastWrite === "out";
   const place = `RECV WQE at ${recv!.position}`;

@@ -18,7 +18,7 @@ function figureOf({ level }: VerifiedWrite): typeof FIGURES[5 | 6] {
 }
 
 /** Its data has passed the check, if there was one, and is on the bus. */
-export function noteVerifiedArrival(device: Device, qp: QueuePair, verified: VerifiedWrite): void {
+export function traceVerifiedArrival(device: Device, qp: QueuePair, verified: VerifiedWrite): void {
   const { opened: { firstPsn, length, va }, level } = verified;
   const checked = level === "none" ? "" : "CRC holds, ";
   trace(device, qp, {
@@ -30,7 +30,7 @@ export function noteVerifiedArrival(device: Device, qp: QueuePair, verified: Ver
 }
 
 /** What was read back has come, and is what it should be or not. */
-export function noteLookedAt(
+export function traceLookedAt(
   device: Device,
   qp: QueuePair,
   look: { readonly verified: VerifiedWrite; readonly crc: number | undefined },
@@ -58,7 +58,7 @@ const STATUS_TEXTS: Readonly<Record<number, string>> = {
 };
 
 /** The answer is owed. */
-export function noteVerdict(
+export function traceVerdict(
   device: Device,
   qp: QueuePair,
   given: { readonly service: SingleService; readonly verified: VerifiedWrite },

@@ -19,7 +19,7 @@ import {
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { createFlowControl, parkWherePaused } from "./flow_control.ts";
-import type { FrameJob } from "../state/tx_frame.ts";
+import type { TxFrame } from "../state/tx_frame.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { clearTimer, setTimer } from "../state/timers.ts";
@@ -136,7 +136,7 @@ export function isHeldBack(device: Device, congestion: Congestion, qp: QueuePair
 const WIRE_OVERHEAD_BYTES = 24;
 
 /** A frame was begun: the next one of its queue pair waits as long as the rate says. */
-export function countFrame(device: Device, congestion: Congestion, job: FrameJob): void {
+export function countFrame(device: Device, congestion: Congestion, job: TxFrame): void {
   const limiter = reactionOf(congestion, job.qp)?.limiter;
   const { dcqcn, bitsPerSecond: lineBps } = congestion.plan;
   if (limiter === undefined || dcqcn === null) return;

@@ -24,7 +24,7 @@ import {
 } from "../../../fabric/wire/roce/pfc.ts";
 import type { Device } from "../state/device.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
-import { type ControlFrame, type FrameJob, isStale } from "../state/tx_frame.ts";
+import { type ControlFrame, isStale, type TxFrame } from "../state/tx_frame.ts";
 import { BUS_BACKLOG_PS, BUS_RESUME_PS, COMMIT_AHEAD_PS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { FlowControl } from "../state/congestion_state.ts";
@@ -48,7 +48,7 @@ export function priorityOf(device: Device, dscp: number): number {
   return priorityOfDscp(dscp === 0 ? device.congestion?.plan.dscp ?? 0 : dscp);
 }
 
-function priorityOfJob(device: Device, { ud, qp }: FrameJob): number {
+function priorityOfJob(device: Device, { ud, qp }: TxFrame): number {
   return priorityOf(device, ud === undefined ? qp.path.dscp : ud.trafficClass >> 2);
 }
 
@@ -93,7 +93,7 @@ function mayPass({ pauses, held }: FlowControl, priority: number, now: Time): bo
 export function takeHeld(
   flow: FlowControl,
   now: Time,
-): { readonly ack: ControlFrame } | { readonly job: FrameJob } | undefined {
+): { readonly ack: ControlFrame } | { readonly job: TxFrame } | undefined {
   for (let priority = PRIORITIES - 1; priority >= 0; priority--) {
     if (isPaused(flow.pauses, priority, now)) continue;
     const { control, data } = flow.held[priority]!;

@@ -9,9 +9,9 @@ import { udpSourcePort } from "../../../fabric/wire/roce/udp.ts";
 import type { UdAddress } from "../../../fabric/wire/host_bus/wqe.ts";
 import { creditSyndrome } from "../queues/credit.ts";
 import type { Device } from "../state/device.ts";
-import type { FrameJob } from "../state/tx_frame.ts";
+import type { TxFrame } from "../state/tx_frame.ts";
 import { type Path, qKeyOf, type QueuePair } from "../state/queue_pair.ts";
-import type { SendWork } from "../state/outstanding_wqe.ts";
+import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { psnDistance } from "../state/psn.ts";
 import { crcUpdate } from "../../../fabric/wire/roce/icrc.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
@@ -30,7 +30,7 @@ export interface Outgoing {
 export type Packet = { -readonly [Field in keyof RocePacket]: RocePacket[Field] };
 
 /** The packet of a data frame that leaves now. */
-export function packetOfJob(device: Device, job: FrameJob): Packet {
+export function packetOfJob(device: Device, job: TxFrame): Packet {
   const { qp, row, ud, work } = job;
   // The last packet's own payload is in the CRC that it carries.
   if (work?.digest !== undefined) coverPayload(work, job);
@@ -47,7 +47,7 @@ export function packetOfJob(device: Device, job: FrameJob): Packet {
 }
 
 /** The extension headers that the frame's opcode has (`rocev2.md` §1.3). */
-function extend(device: Device, packet: Packet, job: FrameJob): void {
+function extend(device: Device, packet: Packet, job: TxFrame): void {
   const { qp, row, reth, immediate, rare, read, ud } = job;
   if (reth !== undefined) packet.reth = reth;
   if (row.headers.includes("persistEth")) packet.persistEth = PERSIST_ETH;
@@ -114,7 +114,7 @@ export function makePacket(device: Device, frame: Outgoing): Packet {
  * fetched again, and if that damaged it the receiver must find out, not be given a CRC that fits. Frames
  * of a queue pair leave in the order they were begun, so a register per message is enough.
  */
-function coverPayload(work: SendWork, { psn, payload }: FrameJob): void {
+function coverPayload(work: OutstandingWqe, { psn, payload }: TxFrame): void {
   const { digest } = work;
   if (digest === undefined || psnDistance(work.firstPsn, psn) !== digest.packets) return;
   digest.packets++;
@@ -122,6 +122,6 @@ function coverPayload(work: SendWork, { psn, payload }: FrameJob): void {
 }
 
 /** The CRC that the message's last packet carries; 0 where it is not looked at. */
-function digestOf({ wqe, digest }: SendWork): number {
+function digestOf({ wqe, digest }: OutstandingWqe): number {
   return digest === undefined ? wqe?.verify?.crc ?? 0 : ~digest.register >>> 0;
 }

@@ -19,17 +19,17 @@ import { flipped } from "../state/flips.ts";
 import { flowWakeAt, holdPaused, priorityOf, takeHeld } from "./flow_control.ts";
 import {
   type ControlFrame,
-  type FrameJob,
-  type FrameLine,
   type Gather,
   isStale,
   type Transmitter,
+  type TxFrame,
+  type TxOrder,
 } from "../state/tx_frame.ts";
 import { COMMIT_AHEAD_PS } from "../state/limits.ts";
 import { makePacket, packetOfJob } from "./make_packet.ts";
-import { noteNak } from "../trace/responder_trace.ts";
+import { traceNak } from "../trace/responder_trace.ts";
 import { isLive, PieceWalker } from "../dma/translation.ts";
-import type { Stretch } from "../state/memory.ts";
+import type { MemorySegment } from "../state/memory.ts";
 import type { Congestion, Notice } from "../state/congestion_state.ts";
 
 export const NO_BYTES = new Uint8Array(0);
@@ -46,13 +46,13 @@ const walker = new PieceWalker();
  */
 export function fetchPayload(
   device: Device,
-  jobs: readonly FrameJob[],
-  source: { readonly stretches: readonly Stretch[]; readonly offset: number },
+  jobs: readonly TxFrame[],
+  source: { readonly segments: readonly MemorySegment[]; readonly offset: number },
 ): void {
-  const { stretches, offset } = source;
+  const { segments, offset } = source;
   const { line, read } = jobs[0]!;
   // Memory that has been deregistered since its key was checked is not read any more.
-  const failed = !isLive(stretches);
+  const failed = !isLive(segments);
   let bytes = 0;
   for (const job of jobs) {
     line.jobs.push(job);
@@ -61,12 +61,12 @@ export function fetchPayload(
     if (device.congestion !== undefined) countFrame(device, device.congestion, job);
   }
   device.transmitter.bufferedBytes += bytes;
-  if (failed || stretches.length === 0 || bytes === 0) return passReady(device, line);
+  if (failed || segments.length === 0 || bytes === 0) return passReady(device, line);
   for (const job of jobs) job.fetching = true;
   const gather: Gather = { jobs, bytes, missing: 0, data: NO_BYTES, failed };
   const { dmaReadBytes, gatherReadBytes } = device.timing;
   const most = read === undefined ? gatherReadBytes : dmaReadBytes;
-  walker.start(stretches, { offset, length: bytes, most });
+  walker.start(segments, { offset, length: bytes, most });
   while (walker.next()) {
     gather.missing++;
     // A piece that is all of it is used as it comes; pieces are put together.
@@ -111,7 +111,7 @@ function handOut(device: Device, { jobs, data, failed }: Gather): void {
 }
 
 /** Data of a WRITE or verified write that is to leave: what V-08's faults concern. */
-function isWritten(job: FrameJob): boolean {
+function isWritten(job: TxFrame): boolean {
   const { row: { operation }, failed } = job;
   return (operation === "write" || operation === "write-verify") && !failed && !isStale(job);
 }
@@ -127,7 +127,7 @@ export function queueControl(device: Device, frame: ControlFrame): void {
  * control frame of its queue pair, as answers leave in the order of the requests (§3.6); it waits here,
  * where it does not hold up the frames of other queue pairs.
  */
-function passReady(device: Device, line: FrameLine): void {
+function passReady(device: Device, line: TxOrder): void {
   for (let job = line.jobs.peek(); job !== undefined && !job.fetching; job = line.jobs.peek()) {
     if (job.read !== undefined && job.qp.responder.unsentControl > 0) return;
     line.jobs.shift();
@@ -141,7 +141,7 @@ function passReady(device: Device, line: FrameLine): void {
 }
 
 /** Gives up all frames of a line that have not left. */
-export function cancelLine(device: Device, line: FrameLine): void {
+export function cancelLine(device: Device, line: TxOrder): void {
   line.epoch++;
   for (let job = line.jobs.shift(); job !== undefined; job = line.jobs.shift()) {
     if (!job.fetching) device.transmitter.bufferedBytes -= job.payloadBytes;
@@ -239,7 +239,7 @@ function queuedWakeAt({ transmitter, now }: Device, wireAt: Time): Time {
   return Math.max(now, wireAt, readyAt);
 }
 
-function sendData(device: Device, job: FrameJob): void {
+function sendData(device: Device, job: TxFrame): void {
   const { qp, row } = job;
   const { counters, transmitter } = device;
   transmitter.bufferedBytes -= job.payloadBytes;
@@ -288,7 +288,7 @@ function emitControl(device: Device, { qp, ack, opcode }: ControlFrame): void {
   if (opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE") tellMsn(qp, ack.msn);
   packet.aeth = { syndrome, msn: qp.responder.msnTold };
   if (ack.original !== undefined) packet.atomicAckEth = { original: ack.original };
-  if (device.out.tracing) noteNak(device, qp, ack);
+  if (device.out.tracing) traceNak(device, qp, ack);
   sendPacket(device, packet, ack.readyAt);
 }
 

@@ -12,7 +12,7 @@ import { canRead, dmaRead } from "../dma/dma.ts";
 import type { Place, ReadBack } from "../state/responder_state.ts";
 import { isLive, PieceWalker } from "../dma/translation.ts";
 import { readBackDone } from "./write_verify.ts";
-import type { Stretch } from "../state/memory.ts";
+import type { MemorySegment } from "../state/memory.ts";
 import { writesNoSnoop } from "../dma/place_payload.ts";
 
 const walker = new PieceWalker();
@@ -23,7 +23,7 @@ const walker = new PieceWalker();
  */
 export function createReadBack(
   device: Device,
-  look: Pick<ReadBack, "qp" | "service" | "firstPsn" | "stretches" | "expected"> & {
+  look: Pick<ReadBack, "qp" | "service" | "firstPsn" | "segments" | "expected"> & {
     readonly byCrc: boolean;
   },
 ): ReadBack {
@@ -32,7 +32,7 @@ export function createReadBack(
   const readBack: ReadBack = {
     ...write,
     data: byCrc ? new Uint8Array(bytes) : undefined,
-    places: placesOf(look.stretches, bytes),
+    places: placesOf(look.segments, bytes),
     covered: undefined,
     placed: 0,
     next: 0,
@@ -46,9 +46,9 @@ export function createReadBack(
   return readBack;
 }
 
-function placesOf(stretches: readonly Stretch[], length: number): Place[] {
+function placesOf(segments: readonly MemorySegment[], length: number): Place[] {
   const places: Place[] = [];
-  walker.start(stretches, { offset: 0, length, most: length });
+  walker.start(segments, { offset: 0, length, most: length });
   while (walker.next()) {
     const { address, bytes, offset } = walker;
     places.push({ address, bytes, offset });
@@ -100,14 +100,14 @@ function readNext(device: Device): boolean {
   if (readBack === undefined) return false;
   readBack.queued = false;
   if (!readBacks.has(readBack) || readBack.failed) return true;
-  const { stretches, expected, next: offset, placed } = readBack;
-  if (!isLive(stretches)) {
+  const { segments, expected, next: offset, placed } = readBack;
+  if (!isLive(segments)) {
     readBack.failed = true;
     finishWhenComplete(device, readBack);
     return true;
   }
   const length = expected.length - offset;
-  walker.start(stretches, { offset, length, most: timing.dmaReadBytes });
+  walker.start(segments, { offset, length, most: timing.dmaReadBytes });
   // A piece of which a part is still to be written waits for that.
   if (!walker.next() || offset + walker.bytes > placed) return true;
   readBack.next += walker.bytes;
@@ -140,7 +140,7 @@ export function takeReadBack(
   if (device.verify.readBacks.has(readBack)) {
     readBack.missing--;
     // Memory that has been given back is another's by now, whatever it holds.
-    if (data === undefined || !isLive(readBack.stretches)) readBack.failed = true;
+    if (data === undefined || !isLive(readBack.segments)) readBack.failed = true;
     else takePiece(readBack, data, offset);
     finishWhenComplete(device, readBack);
   }

@@ -15,7 +15,7 @@ import { lookUpTo } from "./read_back.ts";
 import { passAnswers } from "../answers/answers.ts";
 import type { SingleService, StagedData } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
-import { noteVerifiedArrival } from "../trace/verify_trace.ts";
+import { traceVerifiedArrival } from "../trace/verify_trace.ts";
 import { dataPlaced, flushesFirst } from "./write_verify.ts";
 import { placePayload } from "../dma/place_payload.ts";
 import { noteOwnWrite } from "../state/verify_state.ts";
@@ -45,7 +45,7 @@ export function runStaged(device: Device): void {
     if (dma.busFreeAt - now > STAGED_BACKLOG_PS && now < verify.stagedTurnAt) return;
     verify.stagedTurnAt = now + STAGED_PATIENCE_PS;
     const { qp, service, data } = first;
-    if (isLive(service.verified!.opened.stretches)) placeNext(device, first);
+    if (isLive(service.verified!.opened.segments)) placeNext(device, first);
     else refuse(device, service);
     if (service.state !== "failed" && first.offset < data.length) {
       lookAlong(device, first);
@@ -77,15 +77,15 @@ function placeNext(device: Device, staged: StagedData): void {
   const { qp, service, data, offset } = staged;
   const verified = service.verified!;
   const { pathMtu } = qp.attributes;
-  if (offset === 0 && device.out.tracing) noteVerifiedArrival(device, qp, verified);
+  if (offset === 0 && device.out.tracing) traceVerifiedArrival(device, qp, verified);
   const piece = data.subarray(offset, offset + pathMtu);
   // What came in one packet was looked at before: its bytes are the frame's.
   const placed = data.length <= pathMtu ? piece : flipped(device, "checked", piece);
   if (placed !== piece) data.set(placed, offset);
-  const { stretches } = verified.opened;
+  const { segments } = verified.opened;
   const { readBack } = verified;
   device.verify.placing = readBack;
-  verified.placedAt = placePayload(device, placed, { stretches, offset, isWrite: true });
+  verified.placedAt = placePayload(device, placed, { segments, offset, isWrite: true });
   device.verify.placing = undefined;
   staged.offset += piece.length;
   if (readBack !== undefined) noteOwnWrite(readBack, { offset, length: piece.length });

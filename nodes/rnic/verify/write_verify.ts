@@ -52,7 +52,7 @@ import type {
 import { isLive } from "../dma/translation.ts";
 import { countOutcome, maySkip } from "./verify_history.ts";
 import { releaseStaging, reserveStaging, stagedBytesOf } from "../state/verify_state.ts";
-import { noteLookedAt, noteVerdict, noteVerifiedArrival } from "../trace/verify_trace.ts";
+import { traceLookedAt, traceVerdict, traceVerifiedArrival } from "../trace/verify_trace.ts";
 import type { Region } from "../state/memory.ts";
 import { countEffect, needOf } from "../state/operation.ts";
 import { placePayload } from "../dma/place_payload.ts";
@@ -73,7 +73,7 @@ export function executeWriteVerify(
   if (opened === "no room") return refuseStaging(device, qp, packet);
   if (typeof opened !== "object") return opened;
   const message = opened as VerifiedMessage;
-  if (!isLive(message.stretches)) return NO_ACCESS;
+  if (!isLive(message.segments)) return NO_ACCESS;
   const readyAt = takeData(device, qp, { message, packet });
   qp.lastWrite = "in";
   const ends = acceptPacket(qp, message, input);
@@ -106,7 +106,7 @@ function openVerified(
     firstPsn: packet.bth.psn,
     va: start,
     region,
-    stretches: granted === undefined ? [] : [{ region: granted, va: start, length }],
+    segments: granted === undefined ? [] : [{ region: granted, va: start, length }],
     length,
     recv: undefined,
     persist: verifyEth.persist || wantsPersistence(row, region),
@@ -154,12 +154,12 @@ function takeData(
   qp: QueuePair,
   { message, packet }: { readonly message: VerifiedMessage; readonly packet: RocePacket },
 ): number {
-  const { verify, length, received, stretches } = message;
+  const { verify, length, received, segments } = message;
   const payload = flipped(device, "buffer", packet.payload);
   if (verify.level === "none") {
     if (!message.persist) noteWritten(device, qp, { opened: message, length: payload.length });
     const data = flipped(device, "checked", payload);
-    return placePayload(device, data, { stretches, offset: received, isWrite: true });
+    return placePayload(device, data, { segments, offset: received, isWrite: true });
   }
   // What came in one packet stays in its frame, whose bytes nobody changes.
   if (payload.length === length) verify.staged = payload;
@@ -223,13 +223,13 @@ function checkData(
   if (verified.crc !== verified.digest) {
     return conclude(device, qp, { service, status: VERIFY_STATUS.crcMismatch });
   }
-  const { opened: { firstPsn, stretches }, level } = verified;
+  const { opened: { firstPsn, segments }, level } = verified;
   // What came in one packet is as a frame has it: damage (V-08) makes another.
   const isShort = data.length <= qp.attributes.pathMtu;
   const expected = isShort ? flipped(device, "checked", data) : data;
   if (looksBack(device, qp, level)) {
     const byCrc = level === "verify-crc";
-    const look = { qp, service, firstPsn, stretches, expected, byCrc };
+    const look = { qp, service, firstPsn, segments, expected, byCrc };
     verified.readBack = createReadBack(device, look);
   } else if (readsBack(level)) {
     verified.checks |= VERIFY_CHECKS.skipped;
@@ -240,8 +240,8 @@ function checkData(
 
 /** All of the data is with the bus. */
 export function dataPlaced(device: Device, qp: QueuePair, service: SingleService): void {
-  const { stretches, length, persist } = service.verified!.opened;
-  if (!persist) noteWritten(device, qp, { opened: { stretches, received: 0 }, length });
+  const { segments, length, persist } = service.verified!.opened;
+  if (!persist) noteWritten(device, qp, { opened: { segments, received: 0 }, length });
   settle(device, qp, service);
 }
 
@@ -267,7 +267,7 @@ function settle(device: Device, qp: QueuePair, service: SingleService): void {
   const { opened, readBack, level } = service.verified!;
   const { persist, firstPsn, va, length, region } = opened;
   service.verified!.settledAt = Math.max(device.now, service.verified!.placedAt);
-  if (level === "none" && device.out.tracing) noteVerifiedArrival(device, qp, service.verified!);
+  if (level === "none" && device.out.tracing) traceVerifiedArrival(device, qp, service.verified!);
   const isFlushedByIt = device.persistence.flush === "read" && readBack !== undefined && length > 0;
   if (!persist || isFlushedByIt) return look(device, qp, service);
   persistMessage(device, qp, { firstPsn, lastPsn: service.psn, va, length, region, service });
@@ -305,7 +305,7 @@ export function readBackDone(device: Device, readBack: ReadBack): void {
   const verified = service.verified!;
   if (failed) return conclude(device, qp, { service, status: VERIFY_STATUS.readFailed });
   const crc = crcOf(readBack);
-  if (device.out.tracing) noteLookedAt(device, qp, { verified, crc });
+  if (device.out.tracing) traceLookedAt(device, qp, { verified, crc });
   if (crc === undefined) verified.checks |= VERIFY_CHECKS.compared;
   else {
     verified.checks |= VERIFY_CHECKS.crcAfter;
@@ -341,7 +341,7 @@ function conclude(
   };
   countEffect(device, service.operation);
   countOutcome(device, qp, { verified, status });
-  if (device.out.tracing) noteVerdict(device, qp, { service, verified });
+  if (device.out.tracing) traceVerdict(device, qp, { service, verified });
   service.readyAt = Math.max(device.stageAt, placedAt);
   service.state = "done";
   passAnswers(device, qp);
