@@ -68,7 +68,7 @@ function judgeOf(notes: readonly TimedNote[]): Judge {
 }
 
 describe("Judge", () => {
-  it("P-41 (in part): finds in some word, and in some group of writes, whatever it finds in all of them", () => {
+  it("P-41: finds in some word, and in some group of writes, whatever it finds in all of them", () => {
     let broken = 0;
     const property = fc.property(fc.array(write, { maxLength: 8 }), (all) => {
       const judge = judgeOf(notesOf(all)), state = stateOf(all);
