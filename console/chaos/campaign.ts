@@ -10,7 +10,7 @@ import { RackError } from "../rack/supervisor.ts";
 import { draftText, drawRound, fieldOf, prepareRound, type RoundDraft } from "./draw.ts";
 import { GOALS } from "./goals.ts";
 import { type ChaosFinding, type Reference, referenceOf } from "./progress.ts";
-import { blowTexts, type Replay, runRound, runUndisturbed, whyEndless } from "./round.ts";
+import { actionTexts, type Replay, runRound, runUndisturbed, whyEndless } from "./round.ts";
 
 export interface CampaignOptions {
   readonly scenario: string;
@@ -159,12 +159,12 @@ async function reportOn(
     : "held";
   const keeps = outcome !== "held" && isKept;
   if (!keeps) await Deno.remove(directory, { recursive: true });
-  const texts = blowTexts(result.blows, prepared);
+  const texts = actionTexts(result.actions, prepared);
   return {
     round: draft.number,
     what: draftText(draft, prepared.label),
     outcome,
-    blows: result.blows.map(({ wallMs, hit }, i) => ({ what: texts[i]!, wallMs, hit })),
+    blows: result.actions.map(({ wallMs, hit }, i) => ({ what: texts[i]!, wallMs, hit })),
     findings: result.findings,
     untold: result.untold ?? null,
     replay: result.replay,
@@ -192,7 +192,7 @@ async function replayCommand(
   return `rack run ${[quoted(scenario), ...words].join(" ")}`;
 }
 
-/** How racks fare undisturbed, each kind once: it hardly depends on the seed. */
+/** Undisturbed runs, one of each kind of rack: they hardly depend on the seed. */
 class References {
   readonly #options: CampaignOptions;
   readonly #known = new Map<string, { reference: Reference; deadlineMs: number }>();

@@ -1,6 +1,6 @@
 /**
- * What chaos does to a rack of processes, drawn from a seed: a list of blows, each with the virtual time
- * from which on it falls. What is done follows from the seed; where exactly it hits, from the machine.
+ * What chaos does to a rack of processes, drawn from a seed: a list of actions, each with the virtual time
+ * from which on it is taken. The list follows from the seed; where exactly an action hits depends on the machine.
  */
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { IMPAIRMENTS, type LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
@@ -9,10 +9,10 @@ import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
 import { formatTime, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 
-/** Whom a blow is for: a partition, by its name, or one of the two that every rack has. */
+/** An action is for a partition, by its name, or for one of these two, which every rack has. */
 export const TIMEKEEPER = "timekeeper", BROKER = "nats";
 
-export type Blow =
+export type ChaosAction =
   & {
     /** From this virtual time on. */
     readonly at: Time;
@@ -25,18 +25,18 @@ export type Blow =
     | { readonly kind: "link"; readonly request: LinkFaultRequest }
   );
 
-/** What blows are drawn for. */
+/** The rack that actions are drawn for. */
 export interface Target {
   readonly plan: RackPlan;
   readonly partitions: readonly Pick<PartitionPlan, "name" | "nodes">[];
-  /** Virtual time at which programs are at work, and at which all is done, where nothing befalls it. */
+  /** Virtual time at which programs are at work, and at which all is done, in an undisturbed run. */
   readonly from: Time;
   readonly length: Time;
-  /** When data is on its way, where nothing befalls it: often a small part of the run. */
+  /** When data is on its way in an undisturbed run: often a small part of it. */
   readonly busy: { readonly from: Time; readonly to: Time };
 }
 
-const BLOWS_MAX = 6;
+const ACTIONS_MAX = 6;
 /** A process is away so long at most, in wall ms: a round takes seconds, and the bus is waited for 10 s. */
 const BACK_MS = 150, PAUSE_MS = 300;
 /** Cables are slow or lossy for so much of the run at most. */
@@ -47,29 +47,29 @@ export function pick<T>(rng: Rng, from: readonly T[]): T {
 }
 
 /**
- * One to {@link BLOWS_MAX} blows in the order in which they fall: half of them while data is on its way,
- * a quarter while programs are at work, the others while they connect, or machines boot. One of three falls
- * together with another: what is told to a broker that is dead is lost with who told it.
+ * One to {@link ACTIONS_MAX} actions in the order in which they are taken: half of them while data is on its way,
+ * a quarter while programs are at work, the others while they connect, or machines boot. One of three is taken
+ * at the time of another: a message to a broker that was killed is lost if its sender is killed, too.
  */
-export function drawBlows(rng: Rng, target: Target): Blow[] {
+export function drawActions(rng: Rng, target: Target): ChaosAction[] {
   const { from, length, busy } = target;
   const at = { from, to: length };
-  const stretches = [busy, busy, at, { from: from / 2, to: length }] as const;
-  const count = 1 + rng.below(BLOWS_MAX);
+  const intervals = [busy, busy, at, { from: from / 2, to: length }] as const;
+  const count = 1 + rng.below(ACTIONS_MAX);
   const times: Time[] = [];
   for (let i = 0; i < count; i++) {
-    const within = pick(rng, stretches);
+    const within = pick(rng, intervals);
     const own = Math.round(within.from + (within.to - within.from) * rng.unit());
     times.push(rng.below(3) === 0 ? times.at(-1) ?? own : own);
   }
-  return times.sort((x, y) => x - y).map((at) => drawBlow(rng, at, target));
+  return times.sort((x, y) => x - y).map((at) => drawAction(rng, at, target));
 }
 
 const KINDS = [
   "kill",
   "kill",
   "kill",
-  "servant",
+  "infrastructure",
   "pause",
   "pause",
   "link",
@@ -77,21 +77,23 @@ const KINDS = [
   "link",
 ] as const;
 
-function drawBlow(rng: Rng, at: Time, target: Target): Blow {
+function drawAction(rng: Rng, at: Time, target: Target): ChaosAction {
   const kind = pick(rng, KINDS);
   const names = target.partitions.map(({ name }) => name);
   const forMs = 1 + rng.below(PAUSE_MS);
-  // One in three stays dead until the round is healed.
+  // One in three stays without power until the round is healed.
   const backMs = rng.below(3) === 0 ? null : rng.below(BACK_MS);
   if (kind === "kill") return { at, kind, process: pick(rng, names), backMs };
-  if (kind === "pause") return { at, kind, process: pick(rng, [...names, ...SERVANTS]), forMs };
+  if (kind === "pause") {
+    return { at, kind, process: pick(rng, [...names, ...INFRASTRUCTURE]), forMs };
+  }
   if (kind === "link") return { at, kind, request: drawFault(rng, target) };
   // The timekeeper comes back at once, by itself.
-  const process = pick(rng, SERVANTS);
+  const process = pick(rng, INFRASTRUCTURE);
   return { at, kind: "kill", process, backMs: process === BROKER ? rng.below(BACK_MS) : 0 };
 }
 
-const SERVANTS = [TIMEKEEPER, BROKER] as const;
+const INFRASTRUCTURE = [TIMEKEEPER, BROKER] as const;
 
 function drawFault(rng: Rng, { plan, from, length }: Target): LinkFaultRequest {
   const cables = plan.cables.flatMap(({ kind }, cable) => kind === "network" ? [cable] : []);
@@ -119,25 +121,25 @@ function drawFault(rng: Rng, { plan, from, length }: Target): LinkFaultRequest {
       return { ...where, forPs, share };
     case "loss":
     case "corrupt":
-      // All of them, in one direction or both, is a cut that nobody notices.
+      // All of them, in one direction or both, is a cut that no device notices.
       return { ...where, forPs, share };
   }
 }
 
 /** `kill b`, `pause tor for 120 ms`, `link loss a-rnic->tor`: for people and for records. */
-export function blowText(blow: Blow, plan: RackPlan): string {
-  const at = `at ${formatTime(blow.at)}`;
-  switch (blow.kind) {
+export function actionText(action: ChaosAction, plan: RackPlan): string {
+  const at = `at ${formatTime(action.at)}`;
+  switch (action.kind) {
     case "kill":
-      return `${at} kill ${blow.process}${
-        blow.backMs === null ? "" : `, back after ${blow.backMs} ms`
+      return `${at} kill ${action.process}${
+        action.backMs === null ? "" : `, back after ${action.backMs} ms`
       }`;
     case "pause":
-      return `${at} pause ${blow.process} for ${blow.forMs} ms`;
+      return `${at} pause ${action.process} for ${action.forMs} ms`;
     case "link": {
-      const { action, forPs } = blow.request;
-      const until = forPs === undefined ? "" : ` for ${formatTime(forPs)}`;
-      return `${at} ${action} ${targetName(plan, blow.request)}${until}`;
+      const { request } = action;
+      const until = request.forPs === undefined ? "" : ` for ${formatTime(request.forPs)}`;
+      return `${at} ${request.action} ${targetName(plan, request)}${until}`;
     }
   }
 }

@@ -3,13 +3,13 @@ import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { takes, type VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts";
-import { type Blow, drawBlows, pick, type Target } from "./chaos_actions.ts";
+import { type ChaosAction, drawActions, pick, type Target } from "./chaos_actions.ts";
 
-/** How fast a round runs, so that blows fall in the middle of things in different ways. */
+/** How fast a round runs, so that actions hit work in progress in different ways. */
 export type Manner =
-  /** Virtual time is held back: blows fall where they were meant to, often on a rack at rest. */
+  /** Virtual time is held back: actions are taken when they were meant to, often on a rack at rest. */
   | { readonly kind: "paced"; readonly overMs: number }
-  /** Every process waits a little before each span: blows fall while others are at work. */
+  /** Every process waits a little before each span: actions are taken while others are at work. */
   | { readonly kind: "slow"; readonly delayMsMax: number }
   | { readonly kind: "free" };
 
@@ -85,7 +85,7 @@ export interface Field {
   readonly variants: readonly VariantChoices[];
   /**
    * Whether it has power failures of its own. A process of several devices carries those out itself, and
-   * not while it is dead: what then happened stands in no record.
+   * not while it is dead: no record has what then happened.
    */
   readonly hasFaults: boolean;
   /** What some program of it looks at: nothing else is drawn, and a round's command says nothing else. */
@@ -118,22 +118,22 @@ export async function prepareRound(
   return prepared!;
 }
 
-/** Its blows, once it is known how long the rack takes where nothing befalls it. */
-export function blowsOf(
+/** Its actions, once it is known how long the rack takes undisturbed. */
+export function actionsOf(
   draft: RoundDraft,
   prepared: Prepared,
   when: Pick<Target, "from" | "length" | "busy">,
-): Blow[] {
+): ChaosAction[] {
   const { plan, partitions } = prepared;
-  return drawBlows(draft.rng, { plan, partitions, ...when });
+  return drawActions(draft.rng, { plan, partitions, ...when });
 }
 
-/** Who is who in a line: `write-send, ddio on; machine, paced over 400 ms`. */
+/** A round in a line: `write-send, ddio on; machine, paced over 400 ms`. */
 export function draftText({ packing, manner }: RoundDraft, label: string): string {
-  const how = manner.kind === "paced"
+  const pace = manner.kind === "paced"
     ? `paced over ${manner.overMs} ms`
     : manner.kind === "slow"
     ? `slow by ${manner.delayMsMax} ms`
     : "free";
-  return `${label}; ${packing}, ${how}`;
+  return `${label}; ${packing}, ${pace}`;
 }

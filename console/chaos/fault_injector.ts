@@ -1,41 +1,41 @@
 /**
- * Strikes a rack of processes, and makes good again what it has done: what is stopped goes on, what is
- * dead has power, the broker is there, cables are whole. Touches only processes of that rack and its own
- * broker.
+ * Takes chaos actions on a rack of processes, and heals the rack afterwards: it resumes processes that it
+ * stopped, gives power to those that it killed, restarts the broker and heals cables. It touches only
+ * processes of that rack and the rack's own broker.
  */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { NatsServer } from "../rack/nats_server.ts";
 import type { Supervisor } from "../rack/supervisor.ts";
-import { type Blow, BROKER, TIMEKEEPER } from "./chaos_actions.ts";
+import { BROKER, type ChaosAction, TIMEKEEPER } from "./chaos_actions.ts";
 import { orderLinkFault } from "../rack/live/cables.ts";
 import { orderPace, waitForTime } from "./orders.ts";
 
-/** A blow that fell. */
-export interface Struck {
-  readonly blow: Blow;
+/** An action that was taken. */
+export interface InjectedAction {
+  readonly action: ChaosAction;
   /** Wall ms since the rack was started. */
   readonly wallMs: number;
   /** Whether there was something to hit: a process that lived, a cable that could do this. */
   readonly hit: boolean;
 }
 
-/** How long a blow waits for its time, an order for its answer, and healing for each thing, in wall ms. */
+/** How long an action waits for its time, an order for its answer, and healing for each thing, in wall ms. */
 const WAIT_MS = 1_500, ORDER_MS = 5_000, HEAL_MS = 10_000;
-/** How long processes may take to come up before the first blow falls, in wall ms. */
+/** How long processes may take to come up before the first action, in wall ms. */
 const START_MS = 20_000;
 const LOOK_AGAIN_MS = 20;
 
-export class Striker {
+export class FaultInjector {
   readonly #rack: Supervisor;
   readonly #server: NatsServer;
   /** 0: as fast as it can. */
   readonly #psPerSecond: number;
-  readonly #struck: Struck[] = [];
+  readonly #taken: InjectedAction[] = [];
   readonly #broken = new Set<number>();
   /** Processes that were killed: it takes a moment until that is noticed. */
   readonly #killed = new Set<number | null>();
   readonly #began = performance.now();
-  /** What is to follow a blow, after a while. */
+  /** What is to follow an action, after a while. */
   #follows: Promise<void>[] = [];
   #isOver = false;
   #isBrokerUp = true;
@@ -48,33 +48,33 @@ export class Striker {
     rack.finished.then(end, end);
   }
 
-  get struck(): readonly Struck[] {
-    return this.#struck;
+  get taken(): readonly InjectedAction[] {
+    return this.#taken;
   }
 
-  /** The run is over, or is to be: no blow falls any more. */
+  /** The run is over, or is to be: no further action is taken. */
   stop(): void {
     this.#isOver = true;
   }
 
-  /** Lets the blows fall, each at its time, then heals; returns when nothing of it is left to be done. */
-  async play(blows: readonly Blow[]): Promise<void> {
+  /** Takes the actions, each at its time, then heals the rack; returns when that is done. */
+  async play(actions: readonly ChaosAction[]): Promise<void> {
     await this.#pace();
-    // On a busy machine processes take their time to come up: until then there is nothing to strike.
+    // On a busy machine processes take their time to come up: until then there is nothing to hit.
     await waitForTime(this.#rack, 1, this.#within(START_MS));
     let last = 0;
-    for (const blow of blows) {
-      // What falls together is not waited for between: nobody may be there to say what time it is.
-      if (blow.at > last) await waitForTime(this.#rack, blow.at, this.#within(WAIT_MS));
-      last = blow.at;
+    for (const action of actions) {
+      // Between actions of one time there is no wait: the timekeeper may have been killed.
+      if (action.at > last) await waitForTime(this.#rack, action.at, this.#within(WAIT_MS));
+      last = action.at;
       if (this.#isOver) break;
       const wallMs = Math.round(performance.now() - this.#began);
-      this.#struck.push({ blow, wallMs, hit: await this.#strike(blow) });
+      this.#taken.push({ action, wallMs, hit: await this.#take(action) });
     }
     await this.heal();
   }
 
-  /** What follows the blows, whether or not the run is over: a broker is needed for its end, too. */
+  /** What follows the actions, whether or not the run is over: a broker is needed for its end, too. */
   async heal(): Promise<void> {
     await Promise.all(this.#follows);
     this.#follows = [];
@@ -89,23 +89,23 @@ export class Striker {
     if (this.#psPerSecond > 0) await orderPace(this.#rack, 0, this.#within(HEAL_MS));
   }
 
-  async #strike(blow: Blow): Promise<boolean> {
-    switch (blow.kind) {
+  async #take(action: ChaosAction): Promise<boolean> {
+    switch (action.kind) {
       case "kill":
-        return await this.#kill(blow);
+        return await this.#kill(action);
       case "pause":
-        return await this.#pause(blow);
+        return await this.#pause(action);
       case "link": {
-        const answer = await orderLinkFault(this.#ask, blow.request, this.#within(ORDER_MS));
+        const answer = await orderLinkFault(this.#ask, action.request, this.#within(ORDER_MS));
         if (answer !== undefined && "refused" in answer) return false;
         // Without an answer it may have been heard all the same.
-        this.#broken.add(blow.request.cable);
+        this.#broken.add(action.request.cable);
         return answer !== undefined;
       }
     }
   }
 
-  async #kill({ process, backMs }: Extract<Blow, { kind: "kill" }>): Promise<boolean> {
+  async #kill({ process, backMs }: Extract<ChaosAction, { kind: "kill" }>): Promise<boolean> {
     if (process === BROKER) return await this.#killBroker(backMs ?? 0);
     const row = this.#rack.processes().find(({ name }) => name === process);
     const hit = this.#rack.kill(process);
@@ -124,7 +124,7 @@ export class Striker {
     return true;
   }
 
-  async #pause({ process, forMs }: Extract<Blow, { kind: "pause" }>): Promise<boolean> {
+  async #pause({ process, forMs }: Extract<ChaosAction, { kind: "pause" }>): Promise<boolean> {
     if (process === BROKER) {
       if (!this.#isBrokerUp) return false;
       this.#server.signal("SIGSTOP");
@@ -147,11 +147,11 @@ export class Striker {
   async #healPower(): Promise<void> {
     const goesOn = this.#within(HEAL_MS);
     for (;;) {
-      const dead = this.#rack.processes().filter(({ kind, alive, pid }) =>
+      const unpowered = this.#rack.processes().filter(({ kind, alive, pid }) =>
         kind === "partition" && (!alive || this.#killed.has(pid))
       );
-      if (dead.length === 0 || !goesOn()) return;
-      for (const { name } of dead) this.#rack.boot(name);
+      if (unpowered.length === 0 || !goesOn()) return;
+      for (const { name } of unpowered) this.#rack.boot(name);
       await sleep(LOOK_AGAIN_MS);
     }
   }

@@ -1,27 +1,30 @@
 /**
- * What a campaign is to have reached at least once: every kind of blow that hit something alive, every way
+ * What a campaign is to have reached at least once: every kind of action that hit a live process, every way
  * a message can be half there, every path of recovery. A goal that never fires tells that chaos does not
  * come to a place, not that anything is wrong there.
  */
 import type { NodePlan } from "../../fabric/rack/plan/plan.ts";
 import { notedWrites } from "../checks/noted_writes.ts";
 import type { NotedWrite } from "../checks/values.ts";
-import { type Blow, BROKER, TIMEKEEPER } from "./chaos_actions.ts";
-import type { Evidence } from "./round_outcome.ts";
+import { BROKER, type ChaosAction, TIMEKEEPER } from "./chaos_actions.ts";
+import type { RoundOutcome } from "./round_outcome.ts";
 
 export interface Goal {
   readonly name: string;
-  readonly fired: (round: Evidence) => boolean;
+  readonly fired: (round: RoundOutcome) => boolean;
 }
 
 /** All goals, in the order in which they are listed. */
 export const GOALS: readonly Goal[] = [
   ...(["host", "rnic", "switch"] as const).map((kind) =>
-    goal(`kill a ${kind}`, (round) => hits(round, "kill").some((of) => isKind(round, of, kind)))
+    goal(
+      `kill a ${kind}`,
+      (round) => hits(round, "kill").some((process) => isKind(round, process, kind)),
+    )
   ),
-  ...[TIMEKEEPER, BROKER].flatMap((servant) => [
-    goal(`kill ${servant}`, (round) => hits(round, "kill").includes(servant)),
-    goal(`pause ${servant}`, (round) => hits(round, "pause").includes(servant)),
+  ...[TIMEKEEPER, BROKER].flatMap((name) => [
+    goal(`kill ${name}`, (round) => hits(round, "kill").includes(name)),
+    goal(`pause ${name}`, (round) => hits(round, "pause").includes(name)),
   ]),
   goal(
     "pause a device",
@@ -80,28 +83,33 @@ function goal(name: string, fired: Goal["fired"]): Goal {
 }
 
 /** Names of the goals that a round has reached. */
-export function firedBy(round: Evidence): string[] {
+export function firedBy(round: RoundOutcome): string[] {
   return GOALS.filter(({ fired }) => fired(round)).map(({ name }) => name);
 }
 
-/** Whom blows of this kind have hit. */
-function hits({ struck }: Evidence, kind: Exclude<Blow["kind"], "link">): string[] {
-  return struck.flatMap(({ blow, hit }) => hit && blow.kind === kind ? [blow.process] : []);
+/** Processes that actions of this kind have hit. */
+function hits(
+  { injected }: RoundOutcome,
+  kind: Exclude<ChaosAction["kind"], "link">,
+): string[] {
+  return injected.flatMap(({ action, hit }) => hit && action.kind === kind ? [action.process] : []);
 }
 
-function linkHits({ struck }: Evidence) {
-  return struck.flatMap(({ blow, hit }) => hit && blow.kind === "link" ? [blow.request] : []);
+function linkHits({ injected }: RoundOutcome) {
+  return injected.flatMap(({ action, hit }) =>
+    hit && action.kind === "link" ? [action.request] : []
+  );
 }
 
-function cuts(round: Evidence) {
+function cuts(round: RoundOutcome) {
   return linkHits(round).filter(({ action }) => action === "cut");
 }
 
-function isKind({ plan }: Evidence, process: string, kind: NodePlan["kind"]): boolean {
+function isKind({ plan }: RoundOutcome, process: string, kind: NodePlan["kind"]): boolean {
   return plan.nodes.some((node) => node.name === process && node.kind === kind);
 }
 
-function mostDead(faults: Evidence["faults"]): number {
+function mostDead(faults: RoundOutcome["faults"]): number {
   const dead = new Set<string>();
   let most = 0;
   for (const { action, node } of faults) {
@@ -118,7 +126,7 @@ type Shape = "none" | "prefix" | "hole" | "all but its end" | "unpromised" | "pr
 const SHAPED_BYTES = 16;
 
 /** How much of each message is in SCM. A message that others wrote over is not looked at. */
-function shapes({ record }: Evidence): Set<Shape> {
+function shapes({ record }: RoundOutcome): Set<Shape> {
   const found = new Set<Shape>();
   for (const [host, on] of Map.groupBy(notedWrites(record.notes, { claims: false }), byHost)) {
     const image = record.scm(host);
@@ -152,36 +160,36 @@ function shapeOf(found: Uint8Array, written: Uint8Array, isPromised: boolean): S
   return first * WORD_BYTES >= written.length - 64 ? "all but its end" : "prefix";
 }
 
-function settled(round: Evidence, fate: Evidence["settled"][number]["fate"]): boolean {
+function settled(round: RoundOutcome, fate: RoundOutcome["settled"][number]["fate"]): boolean {
   return round.settled.some((each) => each.fate === fate);
 }
 
-function starts(events: Evidence["events"], name: string): number {
+function starts(events: RoundOutcome["events"], name: string): number {
   return events.filter((event) => event.kind === "started" && event.name === name).length;
 }
 
 /** Whether some device that lived to the end has counted this. */
-function counts({ finals }: Evidence, counter: string): boolean {
+function counts({ finals }: RoundOutcome, counter: string): boolean {
   return finals.some(({ statistics }) =>
     Object.values(statistics).some((counters) => (counters[counter] ?? 0) > 0)
   );
 }
 
-function completes({ record }: Evidence, status: string): boolean {
+function completes({ record }: RoundOutcome, status: string): boolean {
   return record.notes.some(({ note }) => note.kind === "completed" && note.status === status);
 }
 
-function results({ record }: Evidence): Record<string, unknown>[] {
+function results({ record }: RoundOutcome): Record<string, unknown>[] {
   return record.reports.filter(({ topic }) => topic === "result").map(({ value }) =>
     (value ?? {}) as Record<string, unknown>
   );
 }
 
-function fails(round: Evidence, pattern: RegExp): boolean {
+function fails(round: RoundOutcome, pattern: RegExp): boolean {
   return results(round).some(({ error }) => typeof error === "string" && pattern.test(error));
 }
 
-function isCutOff(round: Evidence): boolean {
+function isCutOff(round: RoundOutcome): boolean {
   return results(round).some(({ status, writtenMessages, records }) =>
     status === "failed" && (Number(writtenMessages) > 0 || Number(records) > 0)
   );
@@ -194,7 +202,7 @@ interface LogResult {
   readonly replicas: readonly { readonly acked: number; readonly tries: number }[];
 }
 
-function logs(round: Evidence): LogResult[] {
+function logs(round: RoundOutcome): LogResult[] {
   return results(round).filter(({ program, replicas }) =>
     program === "log" && Array.isArray(replicas)
   ) as unknown as LogResult[];

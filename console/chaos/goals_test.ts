@@ -4,8 +4,8 @@ import type { TimedNote } from "../../fabric/audit.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
-import type { Blow } from "./chaos_actions.ts";
-import type { Evidence } from "./round_outcome.ts";
+import type { ChaosAction } from "./chaos_actions.ts";
+import type { RoundOutcome } from "./round_outcome.ts";
 import { firedBy, GOALS } from "./goals.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
@@ -13,20 +13,29 @@ const TEXT = "name: pair\nhosts: { a: {}, b: {} }\nprograms: []\n";
 const PLAN = makePlan(variants(parseScenario(TEXT, "pair.yaml"))[0]!);
 
 /** A round in which nothing happened, but for what is given. */
-function round(of: Partial<Evidence> & { notes?: TimedNote[]; found?: Uint8Array }): Evidence {
+function round(
+  of: Partial<RoundOutcome> & { notes?: TimedNote[]; found?: Uint8Array },
+): RoundOutcome {
   const { notes = [], found = new Uint8Array(64), ...rest } = of;
   const scm = () => ({ read: (from: number, to: number) => found.subarray(from, to) });
   const record = { plan: PLAN, lives: new Map(), reports: [], notes, scm };
-  const calm = { finals: [], faults: [], struck: [], events: [], settled: [], summary: undefined };
+  const calm = {
+    finals: [],
+    faults: [],
+    injected: [],
+    events: [],
+    settled: [],
+    summary: undefined,
+  };
   return { plan: PLAN, directory: "", record, ...calm, ...rest };
 }
 
-function struck(blow: Blow, hit = true): Partial<Evidence> {
-  return { struck: [{ blow, wallMs: 0, hit }] };
+function injected(action: ChaosAction, hit = true): Partial<RoundOutcome> {
+  return { injected: [{ action, wallMs: 0, hit }] };
 }
 
-const kill = (process: string): Blow => ({ at: 1, kind: "kill", process, backMs: null });
-const link = (request: Partial<LinkFaultRequest>): Blow => {
+const kill = (process: string): ChaosAction => ({ at: 1, kind: "kill", process, backMs: null });
+const link = (request: Partial<LinkFaultRequest>): ChaosAction => {
   return {
     at: 1,
     kind: "link",
@@ -39,16 +48,18 @@ describe("firedBy", () => {
     assert.deepEqual(firedBy(round({})), []);
   });
 
-  it("counts a blow by what it hit, and not one that missed", () => {
-    assert.deepEqual(firedBy(round(struck(kill("b")))), ["kill a host"]);
-    assert.deepEqual(firedBy(round(struck(kill("b-rnic")))), ["kill a rnic"]);
-    assert.deepEqual(firedBy(round(struck(kill("timekeeper")))), ["kill timekeeper"]);
-    assert.deepEqual(firedBy(round(struck(kill("b"), false))), []);
-    const pause: Blow = { at: 1, kind: "pause", process: "b", forMs: 5 };
-    assert.deepEqual(firedBy(round(struck(pause))), ["pause a device"]);
-    assert.deepEqual(firedBy(round(struck(link({})))), ["cut a cable"]);
-    assert.deepEqual(firedBy(round(struck(link({ direction: "a" })))), ["cut one way of a cable"]);
-    assert.deepEqual(firedBy(round(struck(link({ action: "loss" })))), ["loss on a cable"]);
+  it("counts an action by the process that it hit, and not one that missed", () => {
+    assert.deepEqual(firedBy(round(injected(kill("b")))), ["kill a host"]);
+    assert.deepEqual(firedBy(round(injected(kill("b-rnic")))), ["kill a rnic"]);
+    assert.deepEqual(firedBy(round(injected(kill("timekeeper")))), ["kill timekeeper"]);
+    assert.deepEqual(firedBy(round(injected(kill("b"), false))), []);
+    const pause: ChaosAction = { at: 1, kind: "pause", process: "b", forMs: 5 };
+    assert.deepEqual(firedBy(round(injected(pause))), ["pause a device"]);
+    assert.deepEqual(firedBy(round(injected(link({})))), ["cut a cable"]);
+    assert.deepEqual(firedBy(round(injected(link({ direction: "a" })))), [
+      "cut one way of a cable",
+    ]);
+    assert.deepEqual(firedBy(round(injected(link({ action: "loss" })))), ["loss on a cable"]);
   });
 
   it("P-41 (in part): tells how much of a message is there", () => {

@@ -1,11 +1,11 @@
 /**
- * Progress: when a rack has been healed, whoever was not cut off himself comes to an end. What that
- * means for a scenario is told by the same rack, undisturbed: whoever reported a result there, does so here.
+ * Progress: when a rack has been healed, every program whose host kept its power comes to an end. An
+ * undisturbed run of the same rack shows which programs of a scenario report a result.
  */
 import type { TimedNote } from "../../fabric/audit.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import type { Evidence } from "./round_outcome.ts";
+import type { RoundOutcome } from "./round_outcome.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { Life } from "../checks/lives.ts";
 
@@ -16,12 +16,12 @@ export interface Reference {
   /** From when on programs were at work, and when the last of them was done. */
   readonly from: Time;
   readonly length: Time;
-  /** From the first write to the last word about one; all of the above where nobody speaks of writes. */
-  readonly busy: Stretch;
+  /** From the first write to the last word about one; all of the above where no program notes a write. */
+  readonly busy: Interval;
 }
 
-/** A stretch of virtual time. */
-export interface Stretch {
+/** Of virtual time. */
+export interface Interval {
   readonly from: Time;
   readonly to: Time;
 }
@@ -46,25 +46,25 @@ export function referenceOf(of: {
     const { startPs } = (value ?? {}) as { startPs?: unknown };
     if (typeof startPs === "number") from = Math.min(from, startPs);
   }
-  // Where nobody says when it was done, all of the run is it.
+  // Where no program says when it was done, all of the run counts.
   if (length === 0) length = of.virtualPs;
   if (from >= length) from = 0;
   return { results, from, length, busy: busyIn(of.record?.notes ?? []) ?? { from, to: length } };
 }
 
-function busyIn(notes: readonly TimedNote[]): Stretch | undefined {
+function busyIn(notes: readonly TimedNote[]): Interval | undefined {
   const first = notes.find(({ note }) => note.kind === "writes");
   const last = notes.findLast(({ note }) => note.kind === "visible" || note.kind === "persistent");
   return first && last && { from: first.time, to: last.time };
 }
 
-/** Who did not come to an end, and which shipped program failed in a way that it should not. */
-export function progressFindings(evidence: Evidence, reference: Reference): ChaosFinding[] {
+/** Programs that did not come to an end, and shipped ones that failed in a way that they should not. */
+export function progressFindings(round: RoundOutcome, reference: Reference): ChaosFinding[] {
   return [
-    ...[...reference.results].flatMap(([host, count]) => whoIsMissing(evidence, { host, count })),
-    ...evidence.finals.flatMap(({ reports }) =>
+    ...[...reference.results].flatMap(([host, count]) => missingResults(round, { host, count })),
+    ...round.finals.flatMap(({ reports }) =>
       reports.flatMap((report) => {
-        const text = failureOf(report) ?? logFailureOf(report, evidence);
+        const text = failureOf(report) ?? logFailureOf(report, round);
         return text ?? [];
       })
     ),
@@ -74,18 +74,18 @@ export function progressFindings(evidence: Evidence, reference: Reference): Chao
 type Report = FinalReply["reports"][number];
 
 /** A host's programs start at its first boot only, unless they are to start again at every one. */
-function whoIsMissing(
-  evidence: Evidence,
+function missingResults(
+  round: RoundOutcome,
   undisturbed: { readonly host: string; readonly count: number },
 ): ChaosFinding[] {
-  const { plan, finals, record } = evidence;
+  const { plan, finals, record } = round;
   const { host, count } = undisturbed;
   const lives = record.lives.get(host) ?? [];
   if (lives.at(-1)?.to !== Infinity) return [];
-  // Killed when all was over, with what it had to report: of that there is no record.
-  if (deathsOf(evidence, host) > lives.length - 1) return [];
-  const cards = cardsOf(evidence, host);
-  // Nobody gave it power again before all was over: who needs it waits.
+  // It was killed when all was over, before it had reported: no record has that.
+  if (deathsOf(round, host) > lives.length - 1) return [];
+  const cards = cardsOf(round, host);
+  // It did not get power again before all was over: programs that need it wait.
   if (cards.some((own) => own.at(-1)?.to !== Infinity)) return [];
   const node = plan.nodes.find(({ name }) => name === host);
   const programs = node?.kind === "host" ? node.config.programs : [];
@@ -105,14 +105,14 @@ function whoIsMissing(
 }
 
 /** The lives of each of a host's cards. */
-function cardsOf({ plan, record }: Evidence, host: string): (readonly Life[])[] {
+function cardsOf({ plan, record }: RoundOutcome, host: string): (readonly Life[])[] {
   return plan.nodes.flatMap((node) =>
     node.kind === "rnic" && node.config.host === host ? [record.lives.get(node.name) ?? []] : []
   );
 }
 
 /** How often a process of this host was seen to end; its partition has its name. */
-function deathsOf({ events }: Evidence, host: string): number {
+function deathsOf({ events }: RoundOutcome, host: string): number {
   return events.filter((event) => event.kind === "died" && event.name === host).length;
 }
 
@@ -124,26 +124,30 @@ function failureOf({ node, topic, value }: Report): ChaosFinding | undefined {
   return { check: "programs-run-through", text: `${node}: ${program}: ${message}` };
 }
 
-/** A replicated log's client gives up where no quorum has answered for so long, unless told otherwise. */
+/** A replicated log's client gives up where no quorum has answered for so long, unless an option says otherwise. */
 const PATIENCE_US = 100_000;
 
 /** A log is there to go on when others fail: it may not give up where all of its rack was well. */
-function logFailureOf({ node, time, topic, value }: Report, evidence: Evidence) {
+function logFailureOf({ node, time, topic, value }: Report, round: RoundOutcome) {
   const { program, status, error } = (value ?? {}) as Record<string, unknown>;
   if (topic !== "result" || program !== "log" || status === "done") return undefined;
-  const host = evidence.plan.nodes.find(({ name }) => name === node);
+  const host = round.plan.nodes.find(({ name }) => name === node);
   const programs = host?.kind === "host" ? host.config.programs : [];
   const us = programs.filter(({ run }) => run === "log").map(({ options }) => {
     const { patienceUs } = options;
     return typeof patienceUs === "number" ? patienceUs : PATIENCE_US;
   });
   const from = time - Math.max(...us) * PS_PER_US;
-  if (!isWellBetween(evidence, from, time)) return undefined;
+  if (!isWellBetween(round, from, time)) return undefined;
   return { check: "makes-progress", text: `${node}: log: ${error}, though all was well` };
 }
 
-/** Whether everybody had power and no cable did wrong in this stretch of time. */
-export function isWellBetween({ record }: Pick<Evidence, "record">, from: Time, to: Time): boolean {
+/** Whether all nodes had power and no cable had a fault in this interval. */
+export function isWellBetween(
+  { record }: Pick<RoundOutcome, "record">,
+  from: Time,
+  to: Time,
+): boolean {
   const { plan, lives } = record;
   const hasPower = plan.nodes.every(({ name }) =>
     lives.get(name)?.some((life) => life.from <= from && life.to > to) ?? false

@@ -6,7 +6,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
-import type { Evidence } from "./round_outcome.ts";
+import type { RoundOutcome } from "./round_outcome.ts";
 import { progressFindings, referenceOf } from "./progress.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { Life } from "../checks/lives.ts";
@@ -56,8 +56,8 @@ function findings(reports: readonly Report[], befell: Befell = {}): string[] {
   const events = died.map((name) => ({ kind: "died", name, pid: 1, detail: "SIGKILL" }));
   const plan = { ...PLAN, linkFaults };
   const all = new Map(PLAN.nodes.map(({ name }) => [name, lives[name] ?? [ALWAYS]]));
-  const evidence = { plan, finals: [finalOf(reports)], events, record: { plan, lives: all } };
-  return progressFindings(evidence as unknown as Evidence, UNDISTURBED)
+  const round = { plan, finals: [finalOf(reports)], events, record: { plan, lives: all } };
+  return progressFindings(round as unknown as RoundOutcome, UNDISTURBED)
     .map(({ check, text }) => `${check}: ${text}`);
 }
 
@@ -70,7 +70,7 @@ describe("referenceOf", () => {
     assert.deepEqual([UNDISTURBED.from, UNDISTURBED.length], [200, 900]);
   });
 
-  it("takes the whole run where nobody says when it was done", () => {
+  it("takes the whole run where no program says when it was done", () => {
     const { from, length, busy } = referenceOf({ finals: [finalOf([])], virtualPs: 5_000 });
     assert.deepEqual([from, length, busy], [0, 5_000, { from: 0, to: 5_000 }]);
   });

@@ -1,6 +1,6 @@
 /**
- * One round of chaos: a rack of processes is struck, healed, brought to its end and judged; then its
- * record is replayed in this process. Bounded in wall time; nothing of it is left running.
+ * One round of chaos: it takes actions on a rack of processes, heals the rack, waits for its end, has it
+ * judged, and replays its record in this process. It is bounded in wall time and leaves nothing running.
  */
 import type { NatsServer } from "../rack/nats_server.ts";
 import { startNatsServer } from "../rack/nats_server.ts";
@@ -15,12 +15,12 @@ import type { Prepared } from "../rack/prepare.ts";
 import { checkProtocols } from "../reports/protocol_checks.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "../rack/run_variant.ts";
 import { stallText } from "../rack/stall_text.ts";
-import { type Blow, blowText } from "./chaos_actions.ts";
-import { blowsOf, prepareRound, type RoundDraft } from "./draw.ts";
-import type { Evidence } from "./round_outcome.ts";
+import { actionText, type ChaosAction } from "./chaos_actions.ts";
+import { actionsOf, prepareRound, type RoundDraft } from "./draw.ts";
+import type { RoundOutcome } from "./round_outcome.ts";
 import { firedBy } from "./goals.ts";
 import { type ChaosFinding, progressFindings, type Reference } from "./progress.ts";
-import { Striker, type Struck } from "./fault_injector.ts";
+import { FaultInjector, type InjectedAction } from "./fault_injector.ts";
 
 export interface RoundOptions {
   readonly scenario: string;
@@ -39,7 +39,7 @@ export interface RoundOptions {
 export type Replay = "same" | "different" | "inexact" | "none";
 
 export interface RoundResult {
-  readonly blows: readonly Struck[];
+  readonly actions: readonly InjectedAction[];
   readonly findings: readonly ChaosFinding[];
   /** Why nothing can be told of it; undefined where it can. */
   readonly untold: string | undefined;
@@ -55,10 +55,10 @@ export interface RoundResult {
 export async function runRound(draft: RoundDraft, options: RoundOptions): Promise<RoundResult> {
   const began = performance.now();
   const prepared = await prepareRound(options.scenario, draft);
-  const blows = blowsOf(draft, prepared, options.reference);
-  const ran = await strikeRack({ draft, prepared, blows }, options);
+  const actions = actionsOf(draft, prepared, options.reference);
+  const ran = await runUnderChaos({ draft, prepared, actions }, options);
   const wallMs = () => Math.round(performance.now() - began);
-  const common = { blows: ran.struck, digest: ran.outcome?.digest, wallMs: 0 };
+  const common = { actions: ran.injected, digest: ran.outcome?.digest, wallMs: 0 };
   if (ran.outcome === undefined) {
     const findings = ran.finding === undefined ? [] : [ran.finding];
     const rest = { findings, untold: ran.untold, replay: "none", fired: [] } as const;
@@ -66,10 +66,10 @@ export async function runRound(draft: RoundDraft, options: RoundOptions): Promis
   }
   const faults = recordedIn(options.directory);
   const { outcome } = ran;
-  const evidence = evidenceOf({ ...ran, outcome, record: recordOf(outcome), faults });
-  const broken = await brokenPromises(prepared, evidence.record);
-  const findings = [...broken, ...progressFindings(evidence, options.reference)];
-  const replayed = await replay(draft, { ...options, faults, evidence });
+  const round = roundOutcomeOf({ ...ran, outcome, record: recordOf(outcome), faults });
+  const broken = await brokenPromises(prepared, round.record);
+  const findings = [...broken, ...progressFindings(round, options.reference)];
+  const replayed = await replay(draft, { ...options, faults, round });
   return {
     ...common,
     findings: [...findings, ...replayed.findings],
@@ -77,36 +77,36 @@ export async function runRound(draft: RoundDraft, options: RoundOptions): Promis
     replay: replayed.replay,
     ...(broken.length > 0 && replayed.broken !== undefined &&
       { replayShows: replayed.broken.length > 0 }),
-    fired: firedBy(evidence),
+    fired: firedBy(round),
     wallMs: wallMs(),
   };
 }
 
-interface StruckRun {
-  readonly struck: readonly Struck[];
+interface ChaosRun {
+  readonly injected: readonly InjectedAction[];
   readonly events: readonly SupervisorEvent[];
   readonly outcome: Outcome | undefined;
   readonly finding?: ChaosFinding;
   readonly untold?: string;
 }
 
-interface ToStrike {
+interface ChaosPlan {
   readonly draft: RoundDraft;
   readonly prepared: Prepared;
-  readonly blows: readonly Blow[];
+  readonly actions: readonly ChaosAction[];
 }
 
 /** What goes on beside a rack's processes, to be ended whatever happens to them. */
 interface Beside {
-  striker?: Striker;
+  injector?: FaultInjector;
   playing: Promise<void>;
   timer?: ReturnType<typeof setTimeout>;
   /** Why the rack was taken down, where it was past its deadline. */
   late?: string;
 }
 
-/** Runs the rack while the blows fall. All that was started has ended when it returns. */
-async function strikeRack(what: ToStrike, options: RoundOptions): Promise<StruckRun> {
+/** Runs the rack while actions are taken on it. All that was started has ended when it returns. */
+async function runUnderChaos(chaos: ChaosPlan, options: RoundOptions): Promise<ChaosRun> {
   const events: SupervisorEvent[] = [];
   const beside: Beside = { playing: Promise.resolve() };
   let server: NatsServer | undefined;
@@ -117,8 +117,8 @@ async function strikeRack(what: ToStrike, options: RoundOptions): Promise<Struck
       dir: options.directory,
       ...(options.signal && { signal: options.signal }),
     });
-    outcome = await runProcesses(what.prepared, {
-      ...rackOptions(what, { options, server, beside }),
+    outcome = await runProcesses(chaos.prepared, {
+      ...rackOptions(chaos, { options, server, beside }),
       address: server.address,
       onEvent: (event) => events.push(event),
     });
@@ -126,18 +126,18 @@ async function strikeRack(what: ToStrike, options: RoundOptions): Promise<Struck
     failure = error;
   } finally {
     clearTimeout(beside.timer);
-    beside.striker?.stop();
+    beside.injector?.stop();
     failure = await beside.playing.then(() => failure, (error) => failure ?? error);
     await server?.stop();
   }
   options.signal?.throwIfAborted();
-  const struck = beside.striker?.struck ?? [];
-  if (failure === undefined) return { struck, events, outcome };
-  return { struck, events, outcome: undefined, ...verdictOn(failure, beside.late) };
+  const injected = beside.injector?.taken ?? [];
+  if (failure === undefined) return { injected, events, outcome };
+  return { injected, events, outcome: undefined, ...verdictOn(failure, beside.late) };
 }
 
 function rackOptions(
-  { draft, blows }: ToStrike,
+  { draft, actions }: ChaosPlan,
   of: { readonly options: RoundOptions; readonly server: NatsServer; readonly beside: Beside },
 ): RunOptions {
   const { options, server, beside } = of;
@@ -152,15 +152,15 @@ function rackOptions(
       beside.timer = setTimeout(() => giveUp(rack, beside), options.deadlineMs);
     },
     onStart: (rack) => {
-      beside.striker = new Striker(rack, server, psPerSecond(draft, options.reference));
-      beside.playing = beside.striker.play(blows);
+      beside.injector = new FaultInjector(rack, server, psPerSecond(draft, options.reference));
+      beside.playing = beside.injector.play(actions);
       // Looked at when the rack has ended; until then it is no unhandled rejection.
       beside.playing.catch(() => {});
     },
   };
 }
 
-/** The rack is past its deadline: says whom it waits for, and takes it down. */
+/** The rack is past its deadline: notes which processes it waits for, and takes it down. */
 async function giveUp(rack: Supervisor, beside: Beside): Promise<void> {
   const status = await rack.status();
   const now = status === undefined ? "no timekeeper answers" : stallText(status.why);
@@ -172,7 +172,7 @@ async function giveUp(rack: Supervisor, beside: Beside): Promise<void> {
 function verdictOn(
   failure: unknown,
   late: string | undefined,
-): Pick<StruckRun, "finding" | "untold"> {
+): Pick<ChaosRun, "finding" | "untold"> {
   if (late !== undefined) return { finding: { check: "makes-progress", text: late } };
   const text = failure instanceof Error ? failure.message : String(failure);
   if (failure instanceof RackError && failure.code === EXIT.internal) {
@@ -190,10 +190,10 @@ function psPerSecond({ manner }: RoundDraft, { from, length }: Reference): numbe
   return Math.max(1, Math.round(perMs * 1_000));
 }
 
-function evidenceOf(
-  ran: StruckRun & Recorded & { readonly faults: ReplayedFaults },
-): Evidence {
-  const { outcome: { directory, finals }, record, faults, struck, events } = ran;
+function roundOutcomeOf(
+  ran: ChaosRun & Recorded & { readonly faults: ReplayedFaults },
+): RoundOutcome {
+  const { outcome: { directory, finals }, record, faults, injected, events } = ran;
   const finished = events.find((event) => event.kind === "finished");
   return {
     plan: record.plan,
@@ -201,7 +201,7 @@ function evidenceOf(
     finals,
     record,
     faults: faults.faults,
-    struck,
+    injected,
     events,
     summary: finished?.kind === "finished" ? finished.summary : undefined,
     settled: readSettled(directory),
@@ -234,10 +234,10 @@ function recordOf({ record }: Outcome): RunRecord {
 /** Replays a round in this process; what it is to show is its digest, and what checkers found. */
 async function replay(
   draft: RoundDraft,
-  of: RoundOptions & { readonly faults: ReplayedFaults; readonly evidence: Evidence },
+  of: RoundOptions & { readonly faults: ReplayedFaults; readonly round: RoundOutcome },
 ): Promise<{ replay: Replay; findings: ChaosFinding[]; broken?: ChaosFinding[] }> {
-  const { scenario, faults, evidence, deadlineMs, signal } = of;
-  const { summary } = evidence;
+  const { scenario, faults, round, deadlineMs, signal } = of;
+  const { summary } = round;
   if (summary === undefined || !summary.exact) return { replay: "inexact", findings: [] };
   const prepared = await prepareRound(scenario, draft, { ...faults, packing: "all" });
   const options = { run: `${of.run}-replay`, directory: `${of.directory}/replay` };
@@ -269,22 +269,25 @@ async function simulate(
 }
 
 /**
- * Brings a rack up as processes and lets it be.
+ * Runs a rack as processes, without any action on it.
  * @returns why it does not come to its end, if so. @throws RackError where that cannot be told.
  */
 export async function whyEndless(
   draft: RoundDraft,
   options: Omit<RoundOptions, "reference">,
 ): Promise<string | undefined> {
-  const calm: RoundDraft = { ...draft, manner: { kind: "free" } };
-  const prepared = await prepareRound(options.scenario, calm);
+  const undisturbed: RoundDraft = { ...draft, manner: { kind: "free" } };
+  const prepared = await prepareRound(options.scenario, undisturbed);
   const reference = { results: new Map(), from: 0, length: 0, busy: { from: 0, to: 0 } };
-  const ran = await strikeRack({ draft: calm, prepared, blows: [] }, { ...options, reference });
+  const ran = await runUnderChaos({ draft: undisturbed, prepared, actions: [] }, {
+    ...options,
+    reference,
+  });
   if (ran.untold !== undefined) throw new RackError(ran.untold);
   return ran.finding?.text;
 }
 
-/** How the rack of a round fares where nothing befalls it. @throws RackError where it does not end. */
+/** Runs the rack of a round undisturbed, in this process. @throws RackError where it does not end. */
 export async function runUndisturbed(
   draft: RoundDraft,
   of: {
@@ -306,7 +309,7 @@ export async function runUndisturbed(
   });
 }
 
-/** What befell a rack, in words. */
-export function blowTexts(blows: readonly Struck[], { plan }: Prepared): string[] {
-  return blows.map(({ blow, hit }) => `${blowText(blow, plan)}${hit ? "" : " (missed)"}`);
+/** The actions that were taken on a rack, in words. */
+export function actionTexts(injected: readonly InjectedAction[], { plan }: Prepared): string[] {
+  return injected.map(({ action, hit }) => `${actionText(action, plan)}${hit ? "" : " (missed)"}`);
 }

@@ -95,7 +95,7 @@ function wallTime(option: string, text: string): number {
 /** One line for a round that held, and all there is to say of one that did not. */
 function tell(round: RoundReport): void {
   const { outcome, blows, findings, untold, replay, command, directory } = round;
-  const what = blows.map((blow) => blow.what).join("; ");
+  const what = blows.map((action) => action.what).join("; ");
   const seconds = (round.wallMs / 1_000).toFixed(1);
   say(
     `round ${round.round}: ${outcome}, ${replayText(replay)}, ${seconds} s; ${round.what}: ${what}`,
@@ -129,7 +129,7 @@ function printReport(report: CampaignReport): void {
     } s: ${held} held, ${broken} broken, ` +
       `${untold} could not be told`,
   );
-  print(`${blows} blows, ${hits} hit something`);
+  print(`${blows} actions, ${hits} hit something`);
   print(`${replayed} replayed to the same digest, ${inexact} had lost messages with their sender`);
   const never = Object.entries(goals).filter(([, count]) => count === 0).map(([name]) => name);
   const reached = Object.entries(goals).filter(([, count]) => count > 0);

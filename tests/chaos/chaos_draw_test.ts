@@ -5,7 +5,7 @@ import { isLinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { BROKER, TIMEKEEPER } from "../../console/chaos/chaos_actions.ts";
 import {
-  blowsOf,
+  actionsOf,
   type DrawOptions,
   drawRound,
   fieldOf,
@@ -27,7 +27,7 @@ async function optionsFor(scenario: string, seed: number): Promise<DrawOptions> 
 async function drawn(number: number, options: DrawOptions) {
   const { rng: _, ...draft } = drawRound(number, options);
   const again = drawRound(number, options);
-  return { draft, blows: blowsOf(again, await prepareRound(options.scenario, again), WHEN) };
+  return { draft, actions: actionsOf(again, await prepareRound(options.scenario, again), WHEN) };
 }
 
 describe("drawRound", () => {
@@ -40,7 +40,7 @@ describe("drawRound", () => {
     assert.notDeepEqual(await drawn(5, { ...options, seed: 8 }), first);
   });
 
-  it("draws blows that a rack can take: of its own processes and cables, in time, in order", async () => {
+  it("draws actions that a rack can take: of its own processes and cables, in time, in order", async () => {
     const options = await optionsFor(LEAF_SPINE, 7);
     const draft = drawRound(0, options);
     const prepared = await prepareRound(options.scenario, draft);
@@ -49,30 +49,30 @@ describe("drawRound", () => {
     fc.assert(
       fc.property(seeds, (seed) => {
         const one = { ...draft, rng: drawRound(seed, options).rng };
-        const blows = blowsOf(one, prepared, WHEN);
-        assert.ok(blows.length > 0);
-        for (const [i, blow] of blows.entries()) {
-          assert.ok(blow.at >= WHEN.from / 2 && blow.at <= WHEN.length);
-          assert.ok(i === 0 || blow.at >= blows[i - 1]!.at);
-          if (blow.kind !== "link") {
-            assert.ok(names.has(blow.process), blow.process);
+        const actions = actionsOf(one, prepared, WHEN);
+        assert.ok(actions.length > 0);
+        for (const [i, action] of actions.entries()) {
+          assert.ok(action.at >= WHEN.from / 2 && action.at <= WHEN.length);
+          assert.ok(i === 0 || action.at >= actions[i - 1]!.at);
+          if (action.kind !== "link") {
+            assert.ok(names.has(action.process), action.process);
             continue;
           }
-          assert.ok(isLinkFaultRequest(blow.request), JSON.stringify(blow.request));
-          assert.equal(prepared.plan.cables[blow.request.cable]?.kind, "network");
+          assert.ok(isLinkFaultRequest(action.request), JSON.stringify(action.request));
+          assert.equal(prepared.plan.cables[action.request.cable]?.kind, "network");
         }
       }),
       seeded(),
     );
   });
 
-  it("strikes while data is on its way as often as at any other time", async () => {
+  it("acts while data is on its way as often as at any other time", async () => {
     const options = await optionsFor(LEAF_SPINE, 7);
     const draft = drawRound(0, options);
     const prepared = await prepareRound(options.scenario, draft);
     const times = Array.from({ length: 300 }, (_, seed) => {
       const one = { ...draft, rng: drawRound(seed, options).rng };
-      return blowsOf(one, prepared, WHEN).map(({ at }) => at);
+      return actionsOf(one, prepared, WHEN).map(({ at }) => at);
     }).flat();
     const share = times.filter((at) => at >= BUSY.from && at <= BUSY.to).length / times.length;
     assert.ok(share > 0.4 && share < 0.65, String(share));

@@ -32,7 +32,7 @@ const SCENARIOS = [
 /** What the log's client appends here: the scenario's half a megabyte would take a minute. */
 const LOG_BYTES = 32 * 1024;
 
-/** Within a few rounds somebody is stopped; a round takes seconds, or many on a busy machine. */
+/** Within a few rounds a process is stopped; a round takes seconds, or many on a busy machine. */
 const STOPPED_WITHIN_MS = 180_000;
 
 let rig: CommandRig;
@@ -54,7 +54,7 @@ function failuresOf(report: CampaignReport): string {
   return report.failures.map(({ round, what, blows, findings, untold, command }) =>
     [
       `round ${round} of seed ${report.seed}: ${what}`,
-      ...blows.map((blow) => `  ${blow.what}`),
+      ...blows.map((action) => `  ${action.what}`),
       ...findings.map(({ check, text }) => `  ${check}: ${text}`),
       ...(untold === null ? [] : [`  cannot be told: ${untold}`]),
       `  ${command}`,
@@ -124,7 +124,7 @@ describe("rack chaos", () => {
     const command = rig.start(["chaos", shipped("persist_pair"), "--for", "5m", "--seed", "5"], {
       detached: true,
     });
-    await somebodyIsStopped();
+    await aProcessIsStopped();
     command.interrupt();
     const { code, stderr } = await command.ended;
     assert.equal(code, 130, stderr);
@@ -134,7 +134,7 @@ describe("rack chaos", () => {
 
   it("leaves nothing when it is killed itself, stopped processes included", async () => {
     const command = rig.start(["chaos", shipped("persist_pair"), "--for", "5m", "--seed", "6"]);
-    await somebodyIsStopped();
+    await aProcessIsStopped();
     command.kill("SIGKILL");
     await command.ended;
     await rig.gone(15_000);
@@ -143,7 +143,7 @@ describe("rack chaos", () => {
 });
 
 /** Waits until a process of a run is stopped, as chaos does it in one of a few rounds. */
-async function somebodyIsStopped(): Promise<void> {
+async function aProcessIsStopped(): Promise<void> {
   await eventually(
     "a process is stopped",
     () => rig.processes().some((line) => isStopped(Number(line.split(":")[0]))),
