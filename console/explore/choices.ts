@@ -6,6 +6,7 @@
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { assert } from "../../fabric/base/assert.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
+import type { ImageView } from "../checks/run_record.ts";
 import { IN_ORDER } from "../../nodes/host/memory/memory_log.ts";
 import {
   type Bytes,
@@ -19,7 +20,7 @@ import {
 /** P-41: never torn below this. */
 export const WORD_BYTES = 8;
 
-/** A write-back of a host that the reader knows. */
+/** A write-back of a host that is known otherwise. */
 export type Writeback = Omit<WritebackPlan, "node">;
 
 /** Bytes of which one of several things is found, whatever is found elsewhere. */
@@ -60,7 +61,7 @@ export function lineCell(
   // The versions are the cursor's, and go on.
   const known = [...versions];
   const writebacks = (i: number) =>
-    howToFind(alternatives[i]!, { line, durable, versions: known, interruptedAt });
+    writebacksToFind(alternatives[i]!, { line, durable, versions: known, interruptedAt });
   return { from: line, length: LINE_BYTES, alternatives, writebacks };
 }
 
@@ -84,13 +85,14 @@ function* stages(
 /**
  * Write-backs by which a run finds these bytes: each word that differs from what is durable, at the end of
  * the last instant at which the line had it. Where it had it within an instant only, between two stores,
- * the write-back says itself what it brings.
+ * the write-back itself has the bytes.
  */
-function howToFind(
+function writebacksToFind(
   found: Uint8Array,
-  of: { readonly durable: Uint8Array; readonly interruptedAt: Time } & DirtyLine,
+  { line, durable, versions, interruptedAt }:
+    & { readonly durable: Uint8Array; readonly interruptedAt: Time }
+    & DirtyLine,
 ): readonly Writeback[] {
-  const { line, durable, versions, interruptedAt } = of;
   const plan: { at: Time; from: number; to: number; buffered: boolean; data?: string }[] = [];
   for (let at = 0; at < LINE_BYTES; at += WORD_BYTES) {
     const word = found.subarray(at, at + WORD_BYTES);
@@ -179,11 +181,11 @@ export function isSame(x: Uint8Array, y: Uint8Array): boolean {
   return true;
 }
 
-/** What is open at an instant: made when it is asked for, and kept as long as nothing changes there. */
+/** What is open at an instant: made when it is read, and kept as long as nothing changes there. */
 export class Cells {
   readonly #cursor: Pick<CrashCursor, "dirty" | "image">;
   readonly #lines = new Map<number, Cell | undefined>();
-  /** What this power failure interrupts; and lines of which that says all. */
+  /** Cells of interrupted writes; and lines that such a cell is all of. */
   #torn: readonly Cell[] = [];
   readonly #whole = new Set<number>();
 
@@ -191,7 +193,7 @@ export class Cells {
     this.#cursor = cursor;
   }
 
-  /** Something became of bytes [from, to). */
+  /** Bytes [from, to) have changed. */
   changed(from: number, to: number): void {
     if (this.#lines.size === 0) return;
     for (let line = from - from % LINE_BYTES; line < to; line += LINE_BYTES) {
@@ -199,13 +201,13 @@ export class Cells {
     }
   }
 
-  /** The power failure interrupts what makes these cells: those of whole lines say all of their line. */
+  /** The power failure interrupts writes, which makes these cells: one of a whole line replaces the line's. */
   interrupt(cells: readonly Cell[]): void {
     this.#torn = cells;
     for (const { from, length } of cells) if (length === LINE_BYTES) this.#whole.add(from);
   }
 
-  /** It does not. */
+  /** It does no more. */
   mend(): void {
     this.#torn = [];
     this.#whole.clear();
@@ -252,24 +254,50 @@ export class Cells {
   }
 }
 
-/** Says which alternative of a cell is found. */
+/** Decides which alternative of a cell is found. */
 export type Picker = (cell: Cell) => number;
 
-/** What a power failure leaves, by the choices of `pick`: each cell is asked about each time it is read. */
+/** Memory of which some cells are open. */
+export interface OpenMemory {
+  readonly image: Pick<Bytes, "read">;
+  readonly cells: Pick<Cells, "in">;
+}
+
+/** What a power failure leaves, by the choices of `pick`: it is called each time that a cell is read. */
 export function readCrashed(
-  of: {
-    readonly image: Pick<Bytes, "read">;
-    readonly cells: Pick<Cells, "in">;
-    readonly pick: Picker;
-  },
+  { image, cells, pick }: OpenMemory & { readonly pick: Picker },
   offset: number,
   target: Uint8Array,
 ): void {
-  of.image.read(offset, target);
+  image.read(offset, target);
   const end = offset + target.length;
-  for (const cell of of.cells.in(offset, end)) {
-    const bytes = cell.alternatives[of.pick(cell)]!;
+  for (const cell of cells.in(offset, end)) {
+    const bytes = cell.alternatives[pick(cell)]!;
     const from = Math.max(cell.from, offset), to = Math.min(cell.from + cell.length, end);
     target.set(bytes.subarray(from - cell.from, to - cell.from), from - offset);
   }
 }
+
+/** The same, as checkers read it. */
+export function viewOf(memory: OpenMemory, pick: Picker): Pick<ImageView, "read"> {
+  return {
+    read(from, to) {
+      const bytes = new Uint8Array(to - from);
+      readCrashed({ ...memory, pick }, from, bytes);
+      return bytes;
+    },
+  };
+}
+
+/** Picks as `pick` does, and keeps what was picked last of each cell. */
+export function remembering(pick: Picker, picked: Map<Cell, number>): Picker {
+  return (cell) => {
+    const alternative = pick(cell);
+    picked.set(cell, alternative);
+    return alternative;
+  };
+}
+
+/** Picks what was not written back early, and what was with its last bytes. */
+export const pickDurable: Picker = () => 0;
+export const pickLast: Picker = ({ alternatives }) => alternatives.length - 1;

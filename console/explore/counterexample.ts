@@ -1,5 +1,5 @@
 /**
- * From a suspicion to a counterexample: the power failure is made to happen in a run of the rack, with the
+ * From a suspected violation to a counterexample: the power failure is made to happen in a run of the rack, with the
  * write-backs that its choices stand for, and the checkers look at what that leaves. So nothing is shown
  * that the machine does not do, and the faults that are named are known to show it again.
  */
@@ -16,27 +16,27 @@ import { byTime, faultsWith, victimOf } from "./post_crash_run.ts";
 import { type Bytes, Overlay } from "./history.ts";
 import { ladderAt } from "./ladder.ts";
 import { othersOf, recordOf, unsoundness } from "./survivors.ts";
-import { OWN_CHECK, type Suspicion } from "./crash_sweep.ts";
-import { placesOf, type SpokenWrite } from "./places.ts";
+import { OWN_CHECK, type Violation } from "./crash_sweep.ts";
+import { type AnnouncedWrite, placesOf } from "./places.ts";
 import { ProtocolJudge } from "./protocol_judge.ts";
 import { type RackRun, runRack } from "./rerun.ts";
 import type { Counterexample, ExploredRack, ExploreOptions } from "./types.ts";
 
-export interface Suspected {
-  readonly suspicion: Suspicion;
+export interface Unconfirmed {
+  readonly violation: Violation;
   readonly recording: RackRun;
   readonly options: ExploreOptions;
 }
 
 /** @throws Error where the run does not show what was suspected: the explorer is wrong then. */
-export function confirm(rack: ExploredRack, of: Suspected): Counterexample {
-  const { suspicion, recording } = of;
-  const { hosts, at, again } = suspicion;
-  const writebacks = writebacksOf(suspicion);
+export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterexample {
+  const { violation, recording } = unconfirmed;
+  const { hosts, at, again } = violation;
+  const writebacks = writebacksOf(violation);
   const failed = faultsWith(rack.plan.faults, { hosts, at });
   const ended = runRack(rack, { faults: failed, writebacks });
-  const back = returnsOf(rack, suspicion, ended.endPs);
-  const isOwn = suspicion.checker === OWN_CHECK;
+  const back = returnsOf(rack, violation, ended.endPs);
+  const isOwn = violation.checker === OWN_CHECK;
   const faults = isOwn ? failed : [...failed, ...back];
   const lines: TraceLine[] = [];
   const seen = runRack(rack, {
@@ -45,18 +45,18 @@ export function confirm(rack: ExploredRack, of: Suspected): Counterexample {
     histories: true,
     onTrace: (time, node, step) => void lines.push({ time, node, ...step }),
   });
-  // A run knows no middle of an instant: the power fails before anybody says anything at it.
-  const run = { ...seen, notes: byTime([...seen.notes, ...suspicion.announced]) };
-  const shown = shownBy(rack, run, of);
-  if (shown === undefined) throw disagreement(of, { faults, writebacks });
-  const isEndless = suspicion.found.endsWith(WITHOUT_END);
+  // A run knows no middle of an instant: the power fails before all notes at it.
+  const run = { ...seen, notes: byTime([...seen.notes, ...violation.announced]) };
+  const shown = shownBy(rack, run, unconfirmed);
+  if (shown === undefined) throw disagreement(unconfirmed, { faults, writebacks });
+  const isEndless = violation.found.endsWith(WITHOUT_END);
   const replayed = isEndless
     ? undefined
     : isOwn
     ? replayOf(rack, { faults: [...failed, ...back], writebacks })
     : faults;
-  const scm = shown.scm ?? suspicion.scm;
-  const about = spokenOf(run.notes, { suspicion, scm });
+  const scm = shown.scm ?? violation.scm;
+  const about = writesAbout(run.notes, { violation, scm });
   // The scenario may have taken the power of some before.
   const fallen = hosts.filter((host) => run.lives.get(host)?.some(({ to }) => to === at));
   return {
@@ -66,10 +66,10 @@ export function confirm(rack: ExploredRack, of: Suspected): Counterexample {
     faults: replayed ?? failed,
     // Without what was announced, a run takes what was begun for bytes from nowhere, right or wrong.
     isReplayable: replayed !== undefined && again === undefined &&
-      (isOwn || suspicion.announced.length === 0),
+      (isOwn || violation.announced.length === 0),
     places: placesOf(recording, { run, hosts, at, writes: about }),
-    promised: about.flatMap((write) => toldOf(run.notes, write, at)),
-    checker: suspicion.checker,
+    promised: about.flatMap((write) => promisesOf(run.notes, write, at)),
+    checker: violation.checker,
     found: shown.found,
     ...(again !== undefined && { again }),
     ladder: ladderAt(lines, { plan: run.plan, hosts: fallen, at, scm }),
@@ -82,7 +82,7 @@ export function faultLines({ faults, writebacks }: Pick<Counterexample, "faults"
   return [...writebacks.map(writebackLine), ...power];
 }
 
-function writebacksOf({ settled, early }: Suspicion): WritebackPlan[] {
+function writebacksOf({ settled, early }: Violation): WritebackPlan[] {
   const plans: WritebackPlan[] = [...early];
   for (const [node, cells] of settled) {
     for (const [cell, alternative] of cells) {
@@ -93,12 +93,12 @@ function writebacksOf({ settled, early }: Suspicion): WritebackPlan[] {
 }
 
 /**
- * Hosts that come back when all others are done: those whose card keeps what they had not got yet (`wsp`),
+ * Hosts that come back when all others are done: those whose card keeps writes for them (`wsp`),
  * as that is in SCM only then, and those whose protocol recovers.
  */
 function returnsOf(
   rack: ExploredRack,
-  { hosts, at, checker }: Suspicion,
+  { hosts, at, checker }: Violation,
   endPs: Time,
 ): FaultPlan[] {
   const backAt = Math.max(endPs, at) + PS_PER_US;
@@ -115,24 +115,24 @@ function returnsOf(
  */
 function replayOf(
   rack: ExploredRack,
-  asked: { readonly faults: readonly FaultPlan[]; readonly writebacks: readonly WritebackPlan[] },
+  faulty: { readonly faults: readonly FaultPlan[]; readonly writebacks: readonly WritebackPlan[] },
 ): readonly FaultPlan[] | undefined {
-  const record = recordOf(runRack(rack, asked), false);
+  const record = recordOf(runRack(rack, faulty), false);
   const isWrong = Object.entries(rack.checks).some(([program, check]) =>
     findingsOf(check, viewOf(record)(program)).length > 0
   );
-  return isWrong ? asked.faults : undefined;
+  return isWrong ? faulty.faults : undefined;
 }
 
 interface Shown {
   readonly found: string;
-  readonly scm?: Suspicion["scm"];
+  readonly scm?: Violation["scm"];
 }
 
 /** What is wrong with the run; undefined where nothing is of what was suspected. */
-function shownBy(rack: ExploredRack, run: RackRun, of: Suspected): Shown | undefined {
-  const { suspicion, options } = of;
-  const { hosts, at, checker } = suspicion;
+function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Shown | undefined {
+  const { violation, options } = unconfirmed;
+  const { hosts, at, checker } = violation;
   const wrong = unsoundness(run, options.claims === true);
   const same = wrong.find((each) => each.checker === checker);
   if (same !== undefined) return same;
@@ -149,7 +149,7 @@ function shownBy(rack: ExploredRack, run: RackRun, of: Suspected): Shown | undef
   return breach === undefined ? undefined : { found: breach.found };
 }
 
-/** SCM of a host that has not come back, with what its card says that it keeps for it (`wsp`). */
+/** SCM of a host that has not come back, with the writes that its card reports to keep for it (`wsp`). */
 function leftOf(run: RackRun, host: string): Pick<Bytes, "read"> {
   const left = new Overlay(run.scm.get(host)!);
   const { rnic } = victimOf(run.plan, host).config;
@@ -164,10 +164,10 @@ function leftOf(run: RackRun, host: string): Pick<Bytes, "read"> {
 }
 
 function disagreement(
-  { suspicion }: Suspected,
+  { violation }: Unconfirmed,
   run: { readonly faults: readonly FaultPlan[]; readonly writebacks: readonly WritebackPlan[] },
 ): Error {
-  const { hosts, at, checker, found } = suspicion;
+  const { hosts, at, checker, found } = violation;
   return new Error(
     `Explorer and machine disagree: with ${hosts} cut at ${at} ps, ${checker} says "${found}", and a ` +
       `run with ${faultLines(run).join(" ")} does not show it`,
@@ -177,33 +177,33 @@ function disagreement(
 const WRITES_MAX = 8;
 
 /** Writes that the finding is about; where it does not say, the last before the power failure. */
-function spokenOf(
+function writesAbout(
   notes: readonly TimedNote[],
-  { suspicion, scm }: { readonly suspicion: Suspicion; readonly scm: Suspicion["scm"] },
-): SpokenWrite[] {
-  const found: SpokenWrite[] = [];
+  { violation, scm }: { readonly violation: Violation; readonly scm: Violation["scm"] },
+): AnnouncedWrite[] {
+  const found: AnnouncedWrite[] = [];
   for (const { time, node, by, note } of notes) {
-    if (note.kind !== "writes" || !suspicion.hosts.includes(note.on)) continue;
+    if (note.kind !== "writes" || !violation.hosts.includes(note.on)) continue;
     const isMeant = scm === undefined
-      ? time < suspicion.at
+      ? time < violation.at
       : note.on === scm.host && note.at < scm.to && note.at + note.bytes.length > scm.from;
     if (isMeant) found.push({ node, by, note });
   }
   return found.slice(-WRITES_MAX);
 }
 
-/** What was said of a write, in words. */
-function toldOf(
+/** The notes about a write, in words. */
+function promisesOf(
   notes: readonly TimedNote[],
-  { by, note: write }: SpokenWrite,
+  { by, note: write }: AnnouncedWrite,
   cutAt: Time,
 ): string[] {
   const { id, on, at, bytes } = write;
   const place = `${bytes.length} B at 0x${at.toString(16)} of ${on}`;
-  const told = notes.flatMap(({ time, node, by: who, note }) => {
-    if (who !== by || (note.kind !== "visible" && note.kind !== "persistent")) return [];
+  const texts = notes.flatMap(({ time, node, by: other, note }) => {
+    if (other !== by || (note.kind !== "visible" && note.kind !== "persistent")) return [];
     if (note.id !== id) return [];
-    const said = note.kind === "visible"
+    const state = note.kind === "visible"
       ? "visible"
       : note.promised
       ? "persistent"
@@ -213,8 +213,8 @@ function toldOf(
       ? `${formatTime(cutAt - time)} before the power failure`
       : `${formatTime(time - cutAt)} after the power failure`;
     return [
-      `write ${id} of ${by} (${place}): ${node} was told at ${time} ps that it is ${said}, ${when}`,
+      `write ${id} of ${by} (${place}): ${node} was told at ${time} ps that it is ${state}, ${when}`,
     ];
   });
-  return told.length > 0 ? told : [`write ${id} of ${by} (${place}): nothing was said of it`];
+  return texts.length > 0 ? texts : [`write ${id} of ${by} (${place}): nothing was said of it`];
 }

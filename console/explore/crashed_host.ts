@@ -1,34 +1,34 @@
-/** A host whose power is cut at one instant after the other, with what each time is left of its SCM. */
+/** A host whose power is cut at one instant after the other, with what each cut leaves of its SCM. */
 import type { Time } from "../../fabric/base/time.ts";
 import { Cells } from "./choices.ts";
 import type { Victim } from "./post_crash_run.ts";
-import { type Deposits, NO_DEPOSITS } from "./pending_messages.ts";
+import { NO_PENDING_MESSAGES, type PendingMessages } from "./pending_messages.ts";
 import { CrashCursor, Pages, type Range } from "./history.ts";
 import type { CrashState, Judge } from "./judge.ts";
 import type { BusWrite, RackRun } from "./rerun.ts";
 
-export interface Cutting {
+export interface CrashedHost {
   readonly victim: Victim;
   readonly cursor: CrashCursor<Pages>;
   readonly cells: Cells;
   /** What is left, and what of it is open. */
   readonly state: CrashState;
-  /** Bytes of which other things may be found, or were said, since they were last asked about. */
+  /** Bytes of which other things may be found since logs were last judged. */
   changed: Range[];
   /** `wsp`: writes that its card keeps for it, oldest first. */
   held: readonly BusWrite[];
-  /** What had been promised of it. */
+  /** The judge of promises about its SCM. */
   judge: Judge | undefined;
-  /** Who judges in the middle of an instant, where `outside` does around it. */
+  /** The judge in the middle of an instant, where `outside` judges around it. */
   amid: { readonly at: Time; readonly outside: Judge; readonly judge: Judge } | undefined;
-  /** What its receive buffers will have it store. */
-  deposits: Deposits;
+  /** Messages that it will store from its receive buffers. */
+  pending: PendingMessages;
 }
 
-export function cuttingOf(recording: RackRun, victim: Victim): Cutting {
+export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
   const { host } = victim;
   const onChange = (from: number, to: number) => {
-    cutting.changed.push({ from, to });
+    crashed.changed.push({ from, to });
     cells.changed(from, to);
   };
   const entries = recording.histories.get(host)?.entries ?? [];
@@ -37,10 +37,10 @@ export function cuttingOf(recording: RackRun, victim: Victim): Cutting {
   const image = {
     read(offset: number, target: Uint8Array) {
       cursor.image.read(offset, target);
-      for (const write of cutting.held) overlay(write, offset, target);
+      for (const write of crashed.held) overlay(write, offset, target);
     },
   };
-  const cutting: Cutting = {
+  const crashed: CrashedHost = {
     victim,
     cursor,
     cells,
@@ -49,30 +49,30 @@ export function cuttingOf(recording: RackRun, victim: Victim): Cutting {
     held: [],
     judge: undefined,
     amid: undefined,
-    deposits: NO_DEPOSITS,
+    pending: NO_PENDING_MESSAGES,
   };
-  return cutting;
+  return crashed;
 }
 
 /**
  * Domain `wsp`: the card keeps, for when the host is back, what it has sent to it and what had not arrived
  * when the power went; it goes on sending until it notices (see `nodes/rnic/dma/journal.ts`).
  */
-export function hold(cutting: Cutting, recording: RackRun, at: Time): void {
-  const { host, config, noticePs } = cutting.victim;
+export function holdJournal(crashed: CrashedHost, recording: RackRun, at: Time): void {
+  const { host, config, noticePs } = crashed.victim;
   if (config.domain !== "wsp") return;
   // The scenario may have taken its power before.
   const life = recording.lives.get(host)?.findLast(({ from }) => from < at);
   const end = Math.min(at, life?.to ?? at);
   const sent = recording.sendings.get(config.rnic)?.busWrites ?? [];
-  const before = cutting.held;
-  cutting.held = sent.filter((write) => write.arrivesAt >= end && write.at < end + noticePs);
-  for (const write of before) if (!cutting.held.includes(write)) touch(cutting, write);
-  for (const write of cutting.held) if (!before.includes(write)) touch(cutting, write);
+  const before = crashed.held;
+  crashed.held = sent.filter((write) => write.arrivesAt >= end && write.at < end + noticePs);
+  for (const write of before) if (!crashed.held.includes(write)) touch(crashed, write);
+  for (const write of crashed.held) if (!before.includes(write)) touch(crashed, write);
 }
 
-function touch(cutting: Cutting, { offset, bytes }: BusWrite): void {
-  cutting.changed.push({ from: offset, to: offset + bytes.length });
+function touch(crashed: CrashedHost, { offset, bytes }: BusWrite): void {
+  crashed.changed.push({ from: offset, to: offset + bytes.length });
 }
 
 function overlay(write: BusWrite, offset: number, target: Uint8Array): void {

@@ -1,30 +1,30 @@
 /**
- * What was said of writes to one host's SCM, so that it is quickly found which of it a few bytes are about:
- * who wrote there, and which writes have to be there with others (`after` of a note).
+ * Writes that programs declare to one host's SCM by notes, found by the bytes that they are of, with those
+ * that have to be there with them (`after` of a note).
  */
 import type { TimedNote, WritesNote } from "../../fabric/audit.ts";
 import { nameOf } from "../checks/noted_writes.ts";
 import { wordsAround } from "./choices.ts";
-import type { Range } from "./history.ts";
+import { overlaps, type Range } from "./history.ts";
 
-/** A write that somebody spoke of. */
-export interface Spoken extends Range {
+/** A write that a program declared. */
+export interface DeclaredWrite extends Range {
   readonly name: string;
-  readonly write: WritesNote;
-  /** Places in the list of notes: of its own, and of what was told of it. */
+  readonly note: WritesNote;
+  /** Places in the list of notes: of its own, and of those that say it is visible or persistent. */
   readonly place: number;
-  readonly told: number[];
+  readonly later: number[];
   isPromised: boolean;
   /** Writes that have to be there where it is, and the other way round. */
-  readonly behind: Spoken[];
-  readonly ahead: Spoken[];
+  readonly behind: DeclaredWrite[];
+  readonly ahead: DeclaredWrite[];
 }
 
-/** What a few bytes are about. */
+/** Writes that are judged together. */
 export interface WriteGroup {
-  /** Stretches of SCM that are to be looked at, by offset: each write that touches one touches no other. */
+  /** Bytes to be looked at, by offset: each write that touches one of these ranges touches no other. */
   readonly parts: readonly Range[];
-  /** The notes about them, writes cut to them. */
+  /** The notes of the writes, cut to these ranges. */
   readonly notes: readonly TimedNote[];
   /** Writes that decide, by being there, whether others have to be. */
   readonly deciding: readonly Range[];
@@ -32,45 +32,45 @@ export interface WriteGroup {
 
 const BUCKET_BYTES = 4096;
 
-export class SpokenWrites {
-  readonly #all: Spoken[] = [];
-  readonly #byBucket = new Map<number, Spoken[]>();
+export class DeclaredWrites {
+  readonly #all: DeclaredWrite[] = [];
+  readonly #byBucket = new Map<number, DeclaredWrite[]>();
   readonly #notes: readonly TimedNote[];
   #groups: readonly WriteGroup[] | undefined;
 
   /**
-   * @param notes all that is said of a run, by time.
-   * @param of.claims what a method claims counts as promised.
+   * @param notes of a run, by time.
+   * @param options.claims what a method claims counts as promised.
    */
   constructor(
     notes: readonly TimedNote[],
-    of: { readonly host: string; readonly claims: boolean },
+    { host, claims }: { readonly host: string; readonly claims: boolean },
   ) {
     this.#notes = notes;
-    const byName = new Map<string, Spoken>();
+    const byName = new Map<string, DeclaredWrite>();
     for (const [place, { by, note }] of notes.entries()) {
       if (note.kind === "writes") {
-        const spoken = spokenOf(nameOf(by, note.id), note, place);
-        byName.set(spoken.name, spoken);
-        if (note.on !== of.host) continue;
-        this.#add(spoken);
-        const isOrdered = note.isOrderClaimed !== true || of.claims;
+        const write = declaredWrite(nameOf(by, note.id), note, place);
+        byName.set(write.name, write);
+        if (note.on !== host) continue;
+        this.#add(write);
+        const isOrdered = note.isOrderClaimed !== true || claims;
         for (const id of isOrdered ? note.after ?? [] : []) {
           const behind = byName.get(nameOf(by, id));
-          if (behind?.write.on !== of.host) continue;
-          behind.ahead.push(spoken);
-          spoken.behind.push(behind);
+          if (behind?.note.on !== host) continue;
+          behind.ahead.push(write);
+          write.behind.push(behind);
         }
       } else if (note.kind === "visible" || note.kind === "persistent") {
-        const spoken = byName.get(nameOf(by, note.id));
-        if (spoken === undefined) continue;
-        spoken.told.push(place);
-        if (note.kind === "persistent" && (note.promised || of.claims)) spoken.isPromised = true;
+        const write = byName.get(nameOf(by, note.id));
+        if (write === undefined) continue;
+        write.later.push(place);
+        if (note.kind === "persistent" && (note.promised || claims)) write.isPromised = true;
       }
     }
   }
 
-  /** The bytes that anybody spoke of; undefined where nobody did. */
+  /** The bytes from the first to the last write; undefined where there is none. */
   get whole(): Range | undefined {
     if (this.#all.length === 0) return undefined;
     let { from, to } = this.#all[0]!;
@@ -90,7 +90,7 @@ export class SpokenWrites {
   get groups(): readonly WriteGroup[] {
     if (this.#groups !== undefined) return this.#groups;
     const groups: WriteGroup[] = [];
-    const grouped = new Set<Spoken>();
+    const grouped = new Set<DeclaredWrite>();
     for (const write of this.#all.toSorted((x, y) => x.from - y.from)) {
       const group = grouped.has(write) ? undefined : this.about([write]);
       if (group === undefined) continue;
@@ -104,46 +104,46 @@ export class SpokenWrites {
     return this.#groups = groups;
   }
 
-  /** What these bytes are about; undefined: nothing that was said. */
+  /** The writes that these bytes are of, with those that they are linked to; undefined where there is none. */
   about(ranges: readonly Range[]): WriteGroup | undefined {
     const touched = this.#touching(ranges);
     if (touched.length === 0) return undefined;
     const joined = joinedTo(touched);
     const parts = this.#bridged([
-      ...touched.flatMap((spoken) => ranges.flatMap((range) => commonPart(spoken, range))),
+      ...touched.flatMap((write) => ranges.flatMap((range) => commonPart(write, range))),
       ...joined,
     ]);
     const notes: [place: number, note: TimedNote][] = [];
-    for (const spoken of this.#touching(parts)) {
-      const part = parts.find((each) => overlaps(each, spoken))!;
-      notes.push([spoken.place, {
-        ...this.#notes[spoken.place]!,
-        note: clipped(spoken.write, part),
+    for (const write of this.#touching(parts)) {
+      const part = parts.find((each) => overlaps(each, write))!;
+      notes.push([write.place, {
+        ...this.#notes[write.place]!,
+        note: clipped(write.note, part),
       }]);
-      for (const place of spoken.told) notes.push([place, this.#notes[place]!]);
+      for (const place of write.later) notes.push([place, this.#notes[place]!]);
     }
     notes.sort(([x], [y]) => x - y);
     const deciding = [...joined].filter(({ behind }) => behind.length > 0);
     return { parts, notes: notes.map(([, note]) => note), deciding };
   }
 
-  #add(spoken: Spoken): void {
-    this.#all.push(spoken);
-    for (const bucket of bucketsOf(spoken)) {
+  #add(write: DeclaredWrite): void {
+    this.#all.push(write);
+    for (const bucket of bucketsOf(write)) {
       const known = this.#byBucket.get(bucket);
-      if (known === undefined) this.#byBucket.set(bucket, [spoken]);
-      else known.push(spoken);
+      if (known === undefined) this.#byBucket.set(bucket, [write]);
+      else known.push(write);
     }
   }
 
   /** Writes that touch a word of these ranges, each once. */
-  #touching(ranges: readonly Range[]): Spoken[] {
-    const found = new Set<Spoken>();
+  #touching(ranges: readonly Range[]): DeclaredWrite[] {
+    const found = new Set<DeclaredWrite>();
     for (const range of ranges) {
       const words = wordsAround(range);
       for (const bucket of bucketsOf(words)) {
-        for (const spoken of this.#byBucket.get(bucket) ?? []) {
-          if (overlaps(spoken, words)) found.add(spoken);
+        for (const write of this.#byBucket.get(bucket) ?? []) {
+          if (overlaps(write, words)) found.add(write);
         }
       }
     }
@@ -153,8 +153,8 @@ export class SpokenWrites {
   /** These ranges as parts of which no write touches two. */
   #bridged(ranges: readonly Range[]): Range[] {
     for (let parts = merged(ranges);;) {
-      const bridges = this.#touching(parts).filter((spoken) =>
-        parts.filter((part) => overlaps(part, spoken)).length > 1
+      const bridges = this.#touching(parts).filter((write) =>
+        parts.filter((part) => overlaps(part, write)).length > 1
       );
       if (bridges.length === 0) return parts;
       parts = merged([...parts, ...bridges]);
@@ -162,22 +162,25 @@ export class SpokenWrites {
   }
 }
 
-function spokenOf(name: string, write: WritesNote, place: number): Spoken {
-  const { at: from, bytes } = write;
+function declaredWrite(name: string, note: WritesNote, place: number): DeclaredWrite {
+  const { at: from, bytes } = note;
   const range = { from, to: from + bytes.length };
-  return { ...range, name, write, place, told: [], isPromised: false, behind: [], ahead: [] };
+  return { ...range, name, note, place, later: [], isPromised: false, behind: [], ahead: [] };
 }
 
 /**
- * Writes that the being there of these has consequences for, or that have them for these: those ahead of
- * them decide, as long as nothing is promised anyway, and what is behind any of them follows.
+ * Writes linked to these, unless a promise settles them: whether those ahead are found decides whether
+ * these have to be, and those behind have to be where any of them is.
  */
-function joinedTo(touched: readonly Spoken[]): Set<Spoken> {
-  const joined = new Set<Spoken>();
-  const spread = (from: Spoken[], next: (spoken: Spoken) => readonly Spoken[]) => {
-    for (let spoken = from.pop(); spoken !== undefined; spoken = from.pop()) {
-      for (const other of next(spoken)) {
-        joined.add(spoken);
+function joinedTo(touched: readonly DeclaredWrite[]): Set<DeclaredWrite> {
+  const joined = new Set<DeclaredWrite>();
+  const spread = (
+    from: DeclaredWrite[],
+    next: (write: DeclaredWrite) => readonly DeclaredWrite[],
+  ) => {
+    for (let write = from.pop(); write !== undefined; write = from.pop()) {
+      for (const other of next(write)) {
+        joined.add(write);
         if (joined.has(other)) continue;
         joined.add(other);
         from.push(other);
@@ -198,13 +201,9 @@ function* bucketsOf({ from, to }: Range): Generator<number> {
   }
 }
 
-export function overlaps(x: Range, y: Range): boolean {
-  return x.from < y.to && x.to > y.from;
-}
-
-function commonPart(spoken: Range, range: Range): Range[] {
+function commonPart(write: Range, range: Range): Range[] {
   const words = wordsAround(range);
-  const from = Math.max(spoken.from, words.from), to = Math.min(spoken.to, words.to);
+  const from = Math.max(write.from, words.from), to = Math.min(write.to, words.to);
   return from < to ? [{ from, to }] : [];
 }
 

@@ -1,9 +1,9 @@
 /**
- * The crash explorer: runs a rack once, and then knows of every instant what a power failure would leave
- * and what the rest of the rack would still have been told. Read, in this order: `history.ts` (what is
- * durable when), `choices.ts` (what caches may have written back besides), `post_crash_run.ts` (what the
- * living say), `crash_sweep.ts` (every instant, one after the other), `judge.ts` and `protocol_judge.ts` (who is
- * asked), `counterexample.ts` (what is shown of a breach, after it was made to happen in a real run).
+ * The crash explorer: runs a rack once, and derives for every instant what a power failure leaves and what
+ * the survivors do then. Read, in this order: `history.ts` (what is durable when), `choices.ts` (what caches
+ * may have written back besides), `post_crash_run.ts` (runs of the survivors), `crash_sweep.ts` (every
+ * instant, one after the other), `judge.ts` and `protocol_judge.ts` (the judges), `counterexample.ts` (what is
+ * shown of a violation, after a real run has shown it).
  */
 import { formatTime } from "../../fabric/base/time.ts";
 import { persistence } from "../checks/persistence.ts";
@@ -12,16 +12,16 @@ import { replicatedLog } from "../checks/replicated_log.ts";
 import { findingsOf, viewOf } from "../reports/protocol_checks.ts";
 import { victimOf } from "./post_crash_run.ts";
 import { confirm } from "./counterexample.ts";
-import { type Counts, Pass } from "./crash_sweep.ts";
+import { type Counts, CrashSweep } from "./crash_sweep.ts";
 import { type RackRun, runRack } from "./rerun.ts";
 import { recordOf, unsoundness } from "./survivors.ts";
 import type { ExploredRack, ExploreOptions, ExploreProgress, Verdict } from "./types.ts";
 
-/** The loop goes on for so long before somebody else has a turn: a signal, a progress bar. */
+/** The loop goes on for so long before it lets signals and a progress bar have a turn. */
 const TURN_MS = 50;
 
 /**
- * Explores a rack. Says now and then how far it is.
+ * Explores a rack. Yields now and then how far it is.
  * @throws Error where a program keeps state from run to run, or (our mistake) a run does not show what was
  *   derived, or a host is to be cut that the rack has not.
  */
@@ -44,21 +44,21 @@ export async function* explore(
     const wallMs = performance.now() - began;
     const perSecond = Math.round(1_000 * counts.crashPoints / wallMs);
     const exhaustive = more.verdict === "safe" && counts.bounded === 0 && !isWindow;
-    const spoken = spokenOf(recording);
-    return { ...more, hosts: targets.flat(), ...counts, exhaustive, ...spoken, wallMs, perSecond };
+    const writes = countWrites(recording);
+    return { ...more, hosts: targets.flat(), ...counts, exhaustive, ...writes, wallMs, perSecond };
   };
   let turnEnds = began + TURN_MS, isCutOff = recording.isCutOff;
   for (const [i, hosts] of targets.entries()) {
     const victims = hosts.map((host) => victimOf(rack.plan, host));
     const isTotal = options.cut === "all";
-    const pass = new Pass({ rack, recording, victims, isTotal, options, counts });
-    const run = pass.run();
+    const sweep = new CrashSweep({ rack, recording, victims, isTotal, options, counts });
+    const run = sweep.run();
     for (;;) {
       const next = run.next();
       if (next.done) {
-        isCutOff ||= pass.isCutOff;
+        isCutOff ||= sweep.isCutOff;
         if (next.value === undefined) break;
-        const counterexample = confirm(rack, { suspicion: next.value, recording, options });
+        const counterexample = confirm(rack, { violation: next.value, recording, options });
         return ended({ verdict: "unsafe", counterexample });
       }
       const now = performance.now();
@@ -113,7 +113,7 @@ function hasQuestions(
   return [persistence, replicatedLog].some(({ subjects }) => subjects(record) > 0);
 }
 
-/** Why it means little that nothing wrong was found; undefined where it means that nothing is. */
+/** Why a run without a violation proves little; undefined where it proves that there is none. */
 function whyUnsure({ endPs }: RackRun, counts: Counts, isCutOff: boolean): string | undefined {
   if (isCutOff) {
     return "the scenario's `until` ends a run, with or without the power failure, before it is over";
@@ -122,12 +122,18 @@ function whyUnsure({ endPs }: RackRun, counts: Counts, isCutOff: boolean): strin
   return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
 }
 
-/** Runs an exploration to its end, without anybody watching. */
-export async function exploreAll(rack: ExploredRack, options: ExploreOptions): Promise<Verdict> {
+/** Runs an exploration to its end. */
+export async function exploreAll(
+  rack: ExploredRack,
+  options: ExploreOptions,
+  onProgress?: (progress: Pick<ExploreProgress, "share" | "crashPoints">) => void,
+): Promise<Verdict> {
   const steps = explore(rack, options);
+  onProgress?.({ share: 0, crashPoints: 0 });
   for (;;) {
     const next = await steps.next();
     if (next.done) return next.value;
+    onProgress?.(next.value);
   }
 }
 
@@ -153,16 +159,16 @@ function targetsOf(
   );
   for (const node of rack.plan.nodes) {
     const own = node.kind === "host" ? node.config.programs : [];
-    const isAsked = (run: string) =>
+    const isJudged = (run: string) =>
       Object.hasOwn(rack.recoveries, run) || Object.hasOwn(rack.checks, run);
-    if (own.some(({ run }) => isAsked(run))) wanted.add(node.name);
+    if (own.some(({ run }) => isJudged(run))) wanted.add(node.name);
   }
   const found = hosts.filter((host) => wanted.has(host));
   return (found.length > 0 ? found : hosts).map((host) => [host]);
 }
 
-/** What the verdict is about: writes that somebody spoke of, and promises. */
-function spokenOf({ notes }: RackRun): Pick<Verdict, "writes" | "promises"> {
+/** What the verdict is about: declared writes, and promises. */
+function countWrites({ notes }: RackRun): Pick<Verdict, "writes" | "promises"> {
   const writes = notes.filter(({ note }) => note.kind === "writes").length;
   const promises = notes.filter(({ note }) => note.kind === "persistent" && note.promised).length;
   return { writes, promises };

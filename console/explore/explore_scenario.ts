@@ -13,14 +13,14 @@ import {
 } from "../rack/prepare.ts";
 import { createRunDirectory } from "../rack/run_directory.ts";
 import { faultLines } from "./counterexample.ts";
-import { explore } from "./explore.ts";
+import { exploreAll } from "./explore.ts";
 import type { Explored } from "./report.ts";
 import type { Cut, ExploredRack, ExploreOptions, Verdict } from "./types.ts";
 import { EXPLORE_DEFAULTS } from "./types.ts";
 
 export interface ExploreScenarioOptions {
   readonly prepare: PrepareOptions;
-  /** `stopped` is asked between variants, too: true ends with those that are known. */
+  /** `stopped` is called between variants, too: true ends with those that are known. */
   readonly explore: ExploreOptions;
   /** What is explored, and how much of all is done, in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
@@ -54,9 +54,9 @@ export async function exploreScenario(
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
     const rack = await rackOf(one);
-    const tell = (share: number, points: number) =>
-      onProgress?.(`${one.label}: ${points} crash points`, (i + share) / prepared.length);
-    const verdict = await exploreOne(rack, options.explore, tell);
+    const verdict = await exploreAll(rack, options.explore, ({ share, crashPoints }) => {
+      onProgress?.(`${one.label}: ${crashPoints} crash points`, (i + share) / prepared.length);
+    });
     const command = await leave(verdict, { scenario, choices, options, one, place });
     explored.push({ label: one.label, verdict, command, variant: one.variant });
   }
@@ -83,20 +83,6 @@ async function readInput(path: string): Promise<Uint8Array> {
     return await Deno.readFile(path);
   } catch (cause) {
     throw refusal("", { found: `Cannot read ${path}: ${(cause as Error).message}`, cause });
-  }
-}
-
-async function exploreOne(
-  rack: ExploredRack,
-  options: ExploreOptions,
-  tell: (share: number, crashPoints: number) => void,
-): Promise<Verdict> {
-  const steps = explore(rack, options);
-  tell(0, 0);
-  for (;;) {
-    const next = await steps.next();
-    if (next.done) return next.value;
-    tell(next.value.share, next.value.crashPoints);
   }
 }
 
@@ -138,7 +124,7 @@ async function placeOf(scenario: string, given: PrepareOptions["input"]): Promis
 /** Leaves a counterexample's faults. @returns the command that replays it. */
 async function leave(
   { counterexample }: Verdict,
-  of: {
+  context: {
     readonly scenario: string;
     readonly choices: PrepareOptions;
     readonly options: ExploreScenarioOptions;
@@ -147,7 +133,7 @@ async function leave(
   },
 ): Promise<string | null> {
   if (counterexample === null) return null;
-  const { scenario, choices, options, one, place } = of;
+  const { scenario, choices, options, one, place } = context;
   const path = `${await place.path()}/${fileName(one.label)}.jsonl`;
   await Deno.writeTextFile(path, faultLines(counterexample).map((line) => `${line}\n`).join(""));
   const isOnly = one.label === one.variant.name;
@@ -164,15 +150,15 @@ async function leave(
   const { atPs, isReplayable } = counterexample;
   if (isReplayable) words.push("--pack", "all", "--faults", quoted(path));
   else {
-    words.push(...askedAgain(options.explore), "--from", `${atPs}ps`, "--until", `${atPs + 1}ps`);
+    words.push(...optionsAgain(options.explore), "--from", `${atPs}ps`, "--until", `${atPs + 1}ps`);
   }
   return [`rack ${isReplayable ? "run" : "explore"}`, quoted(scenario), ...words].join(" ");
 }
 
-/** What else was asked for, so that the same choices are made at the instant. */
-function askedAgain({ cut, cuts, choices, tear }: ExploreOptions): string[] {
+/** The other options, so that the same choices are made at the instant. */
+function optionsAgain({ cut, cuts, choices, tear }: ExploreOptions): string[] {
   const assumed: Readonly<Record<string, unknown>> = EXPLORE_DEFAULTS;
-  const asked = { cut: typeof cut === "object" ? cut.host : cut, cuts, choices, tear };
-  const other = Object.entries(asked).filter(([name, value]) => value !== assumed[name]);
+  const given = { cut: typeof cut === "object" ? cut.host : cut, cuts, choices, tear };
+  const other = Object.entries(given).filter(([name, value]) => value !== assumed[name]);
   return optionWords(Object.fromEntries(other));
 }

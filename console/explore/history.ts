@@ -1,5 +1,5 @@
 /**
- * What became of one host's SCM in a run, with exact times, and what a power failure at any instant of it
+ * The history of one host's SCM in a run, with exact times, and what a power failure at any instant of it
  * leaves: {@link CrashCursor} goes through it once, forwards. Nothing is run again for that (P-05).
  */
 import { assert } from "../../fabric/base/assert.ts";
@@ -29,7 +29,7 @@ export interface DurableEntry {
   readonly unit: number;
 }
 
-/** Keeps all that a host's memory tells, in order. */
+/** Keeps all that a host's memory logs, in order. */
 export class HistoryLog implements MemoryLog {
   readonly entries: Entry[] = [];
 
@@ -70,13 +70,28 @@ export interface Range {
   readonly to: number;
 }
 
+export function overlaps(x: Range, y: Range): boolean {
+  return x.from < y.to && y.from < x.to;
+}
+
 /** Bytes of SCM. */
 export interface Bytes {
   read(offset: number, target: Uint8Array): void;
   write(offset: number, bytes: Uint8Array): void;
 }
 
-/** What was written over bytes that stay as they are, and of which no more is read than is asked for. */
+/** A copy of `length` bytes from `offset` on. */
+export function bytesOf(
+  memory: Pick<Bytes, "read">,
+  offset: number,
+  length: number,
+): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(length);
+  memory.read(offset, bytes);
+  return bytes;
+}
+
+/** What was written over bytes that stay as they are, and of which only what a reader needs is read. */
 export class Overlay implements Bytes {
   readonly #below: Pick<Bytes, "read">;
   readonly #lines = new Map<number, { readonly bytes: Uint8Array; readonly isSet: Uint8Array }>();
@@ -136,13 +151,6 @@ export class Pages implements Bytes {
     }
   }
 
-  /** A copy of `length` bytes from `offset`. */
-  slice(offset: number, length: number): Uint8Array<ArrayBuffer> {
-    const bytes = new Uint8Array(length);
-    this.read(offset, bytes);
-    return bytes;
-  }
-
   write(offset: number, bytes: Uint8Array): void {
     for (let done = 0; done < bytes.length;) {
       const { index, at, length } = this.#part(offset + done, bytes.length - done);
@@ -185,7 +193,7 @@ export class CrashCursor<Image extends Bytes = Bytes> {
 
   /**
    * @param image what is there before: changed from then on.
-   * @param onChange told of bytes of which other things may be found from now on.
+   * @param onChange called with bytes of which other things may be found from now on.
    */
   constructor(
     entries: readonly Entry[],

@@ -1,9 +1,9 @@
 /**
- * The instants at which anything becomes of what a power failure of a host would leave, or of what had been
- * said by then: between two of them every instant is as good as any other.
+ * The instants at which what a power failure of a host leaves changes, or what programs have noted by then:
+ * of the span between two of them one instant stands for all.
  */
 import type { Time } from "../../fabric/base/time.ts";
-import type { Continuations, Victim } from "./post_crash_run.ts";
+import type { PostCrashRuns, Victim } from "./post_crash_run.ts";
 import type { RackRun } from "./rerun.ts";
 
 /**
@@ -12,27 +12,27 @@ import type { RackRun } from "./rerun.ts";
  */
 export function instantsOf(
   recording: RackRun,
-  of: {
+  options: {
     readonly victims: readonly Victim[];
-    /** None where nobody lives on to say anything. */
-    readonly continuations?: Continuations;
-    /** Somebody is asked who knows the instant, and what others had said before it. */
-    readonly isTold?: boolean;
+    /** None where no host survives. */
+    readonly runs?: PostCrashRuns;
+    /** A protocol is judged, which knows the instant and what the survivors had reported before it. */
+    readonly isProtocolJudged?: boolean;
     readonly from?: Time;
     readonly until?: Time;
   },
 ): Time[] {
-  const { victims, continuations, isTold = false, from = 1, until = Infinity } = of;
+  const { victims, runs, isProtocolJudged = false, from = 1, until = Infinity } = options;
   const hosts = new Set(victims.map(({ host }) => host));
   const edges = new Set<Time>([1, from, recording.endPs + 1]);
   for (const host of hosts) {
     for (const { at } of recording.histories.get(host)?.entries ?? []) edges.add(at + 1);
   }
-  // Of all that is said, or only of what the dead had said before.
-  const isHeard = (node: string) => isTold || continuations === undefined || hosts.has(node);
-  for (const { node, time } of recording.reports) if (isHeard(node)) edges.add(time + 1);
-  for (const { node, time } of recording.notes) if (isHeard(node)) edges.add(time + 1);
-  for (const at of continuations?.edges() ?? []) edges.add(at);
+  // Of all nodes, or only of the victims.
+  const counts = (node: string) => isProtocolJudged || runs === undefined || hosts.has(node);
+  for (const { node, time } of recording.reports) if (counts(node)) edges.add(time + 1);
+  for (const { node, time } of recording.notes) if (counts(node)) edges.add(time + 1);
+  for (const at of runs?.edges() ?? []) edges.add(at);
   for (const victim of victims) for (const at of journalEdges(recording, victim)) edges.add(at);
   const lives = victims.map(({ host }) => recording.lives.get(host) ?? []);
   return [...edges].sort((x, y) => x - y).filter((at) =>

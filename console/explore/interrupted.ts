@@ -23,6 +23,7 @@ import {
   type DurableEntry,
   type Entry,
   LINE_BYTES,
+  overlaps,
   type Range,
 } from "./history.ts";
 
@@ -38,32 +39,32 @@ export interface Interruption {
 /**
  * Moves a cursor to `until`, and stops wherever a power failure on the way finds what none between two
  * instants does: what is open then, `cells` say.
- * @param of.tear bytes of a write that are there as a whole or not at all.
- * @param of.matters whether somebody asks about these bytes.
+ * @param options.tear bytes of a write that are there as a whole or not at all.
+ * @param options.matters whether these bytes are judged.
  */
 export function* interruptions(
   cursor: CrashCursor,
   cells: Pick<Cells, "interrupt" | "mend">,
-  of: {
+  options: {
     readonly until: Time;
     readonly tear: number;
     readonly matters?: (ranges: readonly Range[], at: Time) => boolean;
   },
 ): Generator<Interruption> {
-  for (let next = cursor.next; next !== undefined && next.at < of.until; next = cursor.next) {
+  for (let next = cursor.next; next !== undefined && next.at < options.until; next = cursor.next) {
     const { at } = next;
     const early: Range[] = [];
     for (let rest = cursor.upcoming(at); rest.length > 0; rest = cursor.upcoming(at)) {
       const together = firstTogether(rest);
-      const ranges = [...together.flatMap(rangeOf), ...early];
-      if (of.matters?.(ranges, at) !== false) {
-        const open = openedBy(together, cursor, { at, tear: of.tear });
+      const ranges = [...together.flatMap(rangesOf), ...early];
+      if (options.matters?.(ranges, at) !== false) {
+        const open = openedBy(together, cursor, { at, tear: options.tear });
         cells.interrupt(open);
         if (early.length > 0 || waysOf(open) > 2) yield { at, ranges, early: [...early] };
         cells.mend();
       }
       for (const entry of together) {
-        if (entry.kind === "durable") early.push(...rangeOf(entry));
+        if (entry.kind === "durable") early.push(rangeOf(entry));
         cursor.step();
       }
     }
@@ -86,10 +87,12 @@ function waysOf(cells: readonly Cell[]): number {
   return cells.reduce((ways, { alternatives }) => ways * alternatives.length, 1);
 }
 
-function rangeOf(entry: Entry): Range[] {
-  if (entry.kind === "durable") {
-    return [{ from: entry.offset, to: entry.offset + entry.bytes.length }];
-  }
+function rangeOf({ offset, bytes }: DurableEntry): Range {
+  return { from: offset, to: offset + bytes.length };
+}
+
+function rangesOf(entry: Entry): Range[] {
+  if (entry.kind === "durable") return [rangeOf(entry)];
   return entry.kind === "dirty" ? [{ from: entry.line, to: entry.line + LINE_BYTES }] : [];
 }
 
@@ -106,15 +109,11 @@ function firstTogether(entries: readonly Entry[]): readonly Entry[] {
   const end = entries.findIndex((entry) => {
     if (isInTurn(entry)) return true;
     if (entry.kind !== "durable" || entry.unit === LINE_BYTES) return false;
-    if (written.some((other) => overlap(other, entry))) return true;
+    if (written.some((other) => overlaps(rangeOf(other), rangeOf(entry)))) return true;
     written.push(entry);
     return false;
   });
   return end < 0 ? entries : entries.slice(0, end);
-}
-
-function overlap(x: DurableEntry, y: DurableEntry): boolean {
-  return x.offset < y.offset + y.bytes.length && y.offset < x.offset + x.bytes.length;
 }
 
 /** What is open while these happen: none where nothing becomes durable by them. */

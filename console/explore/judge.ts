@@ -1,21 +1,19 @@
 /**
- * Asks the checker of promises (P-41) about what a power failure leaves of all declared writes, at every
- * instant again: most of the time goes into runs of the rack, not into this. A promise is about each eight
- * bytes by themselves, so each choice is asked about alone, however many there are.
+ * Runs the checker of promises (P-41) on what a power failure leaves of all declared writes, at every
+ * instant anew: most of the time goes into runs of the rack, not into this. A promise is about each eight
+ * bytes by themselves, so each choice is judged alone, however many there are.
  */
 import type { TimedNote } from "../../fabric/audit.ts";
 import { persistence } from "../checks/persistence.ts";
 import type { ImageView, RunRecord } from "../checks/run_record.ts";
-import { type Cell, type Cells, readCrashed, WORD_BYTES } from "./choices.ts";
-import type { Bytes, Range } from "./history.ts";
-import { SpokenWrites, type WriteGroup } from "./declared_writes.ts";
+import { type Cell, type OpenMemory, viewOf, WORD_BYTES } from "./choices.ts";
+import type { Range } from "./history.ts";
+import { DeclaredWrites, type WriteGroup } from "./declared_writes.ts";
 import type { Finding } from "../checks/finding.ts";
 
 /** What a power failure leaves of one host's SCM: what is durable, and what is open. */
-export interface CrashState {
+export interface CrashState extends OpenMemory {
   readonly host: string;
-  readonly image: Pick<Bytes, "read">;
-  readonly cells: Pick<Cells, "in">;
 }
 
 /** Which alternative of a cell is found, of those that are settled. */
@@ -23,34 +21,38 @@ export type Settled = ReadonlyMap<Cell, number>;
 
 type Run = Pick<RunRecord, "plan" | "lives" | "claims">;
 
-/** What had been promised of one host's SCM, and whether it is kept. */
+/** Judges promises of one host's SCM. */
 export class Judge {
   readonly #run: Run;
   readonly #host: string;
-  readonly #spoken: SpokenWrites;
+  readonly #writes: DeclaredWrites;
   readonly #most: number;
   #isBounded = false;
 
   /**
-   * @param of.notes all that is said of a run, by time.
-   * @param of.most ways to settle together what writes that come after others are in.
+   * @param options.notes of a run, by time.
+   * @param options.most ways to settle together what writes that come after others are in.
    */
   constructor(
     run: Run,
-    of: { readonly host: string; readonly notes: readonly TimedNote[]; readonly most: number },
+    { host, notes, most }: {
+      readonly host: string;
+      readonly notes: readonly TimedNote[];
+      readonly most: number;
+    },
   ) {
-    this.#most = of.most;
+    this.#most = most;
     this.#run = run;
-    this.#host = of.host;
-    this.#spoken = new SpokenWrites(of.notes, { host: of.host, claims: run.claims === true });
+    this.#host = host;
+    this.#writes = new DeclaredWrites(notes, { host, claims: run.claims === true });
   }
 
-  /** The bytes that anybody spoke of; undefined where nobody did. */
+  /** The bytes from the first to the last declared write; undefined where there is none. */
   get whole(): Range | undefined {
-    return this.#spoken.whole;
+    return this.#writes.whole;
   }
 
-  /** Whether there were more ways than that since this was last asked. */
+  /** Whether there were more ways than that since the last call. */
   takeBounded(): boolean {
     const was = this.#isBounded;
     this.#isBounded = false;
@@ -63,17 +65,17 @@ export class Judge {
 
   /** Whether there are writes there that come after others, or others after them. */
   hasLinks(ranges: readonly Range[]): boolean {
-    return this.#spoken.hasLinks(ranges);
+    return this.#writes.hasLinks(ranges);
   }
 
   /** All declared writes, those together that are judged together. */
   get groups(): readonly WriteGroup[] {
-    return this.#spoken.groups;
+    return this.#writes.groups;
   }
 
   /** The writes that some bytes are about, as one group; none where no write was declared there. */
   groupsAt(ranges: readonly Range[]): readonly WriteGroup[] {
-    const group = this.#spoken.about(ranges);
+    const group = this.#writes.about(ranges);
     return group === undefined ? [] : [group];
   }
 
@@ -83,7 +85,7 @@ export class Judge {
    */
   judge(state: CrashState, group: WriteGroup, settled: Settled = NOTHING): Finding[] {
     const { parts, notes, deciding } = group;
-    // Whether one write is found decides what is asked of those that it comes after.
+    // Whether one write is found decides whether those that it comes after have to be.
     const open = openIn(state, deciding, settled);
     const joint = jointly(open, this.#most);
     if (joint.length < open.length) this.#isBounded = true;
@@ -93,7 +95,7 @@ export class Judge {
         ...this.#run,
         reports: [],
         notes,
-        scm: (host) => host === this.#host ? viewOf(state, choice, isOpen) : undefined,
+        scm: (host) => host === this.#host ? imageOf(state, choice, isOpen) : undefined,
       });
       if (findings.length > 0) return findings;
     }
@@ -134,13 +136,8 @@ function* combinations(cells: readonly Cell[], settled: Settled): Generator<Sett
 }
 
 /** What a checker sees of it. @param isOpen whether there is anything that is not settled. */
-function viewOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
-  const pick = (cell: Cell) => settled.get(cell) ?? 0;
-  const read = (from: number, to: number) => {
-    const bytes = new Uint8Array(to - from);
-    readCrashed({ ...state, pick }, from, bytes);
-    return bytes;
-  };
+function imageOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
+  const { read } = viewOf(state, (cell) => settled.get(cell) ?? 0);
   if (!isOpen) return { read };
   const possible = (unit: number) => {
     const end = unit + WORD_BYTES;
@@ -165,26 +162,26 @@ function withEach(cell: Cell, unit: number, bytes: Uint8Array): Uint8Array[] {
 
 /**
  * The fewest choices with which something is wrong: none, one, or two of them together.
- * @param of.suspected bytes that were found to be wrong with some choices: what is open there comes first.
+ * @param options.suspected bytes that were found to be wrong with some choices: what is open there comes first.
  * @returns undefined where none of them is enough.
  */
 export function witnessOf(
   judge: Judge,
   state: CrashState,
-  of: {
+  options: {
     readonly group: WriteGroup;
     /** Choices that are made. */
     readonly settled: Settled;
     readonly suspected: Range | undefined;
   },
 ): { readonly settled: Settled; readonly finding: Finding } | undefined {
-  const { group, suspected } = of;
-  const cells = openIn(state, group.parts, of.settled);
+  const { group, suspected } = options;
+  const cells = openIn(state, group.parts, options.settled);
   const isSuspect = (cell: Cell) =>
     suspected !== undefined && cell.from < suspected.to && cell.from + cell.length > suspected.from;
   cells.sort((x, y) => Number(isSuspect(y)) - Number(isSuspect(x)));
   for (const few of fewChoices(cells)) {
-    const settled = new Map([...of.settled, ...few]);
+    const settled = new Map([...options.settled, ...few]);
     const [finding] = judge.judge(state, group, settled);
     if (finding !== undefined) return { settled, finding };
   }

@@ -20,7 +20,7 @@ const LOOK_BACK = 256;
 /** @returns "" where nothing was traced that is an operation. */
 export function ladderAt(
   lines: readonly TraceLine[],
-  of: {
+  crash: {
     readonly plan: RackPlan;
     readonly hosts: readonly string[];
     readonly at: Time;
@@ -28,7 +28,7 @@ export function ladderAt(
     readonly scm: HostRange | undefined;
   },
 ): string {
-  const { plan, hosts, at, scm } = of;
+  const { plan, hosts, at, scm } = crash;
   const trace = readTrace(lines, plan);
   const begun = operationsOf(trace).filter(({ startPs }) => startPs < at);
   const concerns = (each: Operation, some: readonly string[]) =>

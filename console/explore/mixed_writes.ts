@@ -70,7 +70,7 @@ export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<vo
   requests.push(...lastOf(method, { cpu, region, slots: slots! }));
   yield* cpu.settle();
   const refusal = yield* postSend(client.connection.qp, requests);
-  if (refusal !== undefined || !(yield* isTold(client, method))) return;
+  if (refusal !== undefined || !(yield* isConfirmed(client, method))) return;
   for (let id = 0; id < WRITES; id++) {
     cpu.note({ kind: "visible", id });
     cpu.note({ kind: "persistent", id, promised: false });
@@ -124,7 +124,7 @@ function lastOf(
 }
 
 /** Waits for what the method takes for persistence. @returns false where the responder has died before. */
-function* isTold(client: PersistClient, method: MixedMethod): Steps<boolean> {
+function* isConfirmed(client: PersistClient, method: MixedMethod): Steps<boolean> {
   for (;;) {
     const completions = yield* nextCompletions(client);
     if (isFailure(completions)) return false;

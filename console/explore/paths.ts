@@ -11,7 +11,7 @@ export type Trail = readonly { readonly cell: Cell; readonly alternative: number
 
 export interface PathsDone {
   readonly paths: number;
-  /** There were more than asked for: a sample of them was run. */
+  /** There were more than `most`: a sample of them was run. */
   readonly isBounded: boolean;
   /** Of the run that ended it, undefined where none did. */
   readonly ended: Trail | undefined;
@@ -20,7 +20,7 @@ export interface PathsDone {
 /**
  * Runs `run` for every way to decide what it reads, or for a sample of them.
  * @param options.most ways that are run one after the other before a sample is taken instead.
- * @param run is given who decides; true ends it.
+ * @param run is called with the picker that decides; true ends it.
  */
 export function forEachPath(
   options: { readonly most: number; readonly seed: number },

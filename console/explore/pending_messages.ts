@@ -1,10 +1,10 @@
 /**
- * Receive buffers in persistent memory (`receive: scm`): what a power failure leaves there is stored where
- * it belongs before anybody looks, so bytes that nobody touched may become others as a buffer changes.
+ * Receive buffers in persistent memory (`receive: scm`): messages that a power failure leaves there are
+ * stored where they belong before a checker looks, so bytes that no write touched change as a buffer does.
  */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { receivedIn } from "../checks/received.ts";
-import { type Cell, type Picker, readCrashed } from "./choices.ts";
+import { type Cell, pickDurable, type Picker, pickLast, remembering, viewOf } from "./choices.ts";
 import type { CrashState, Settled } from "./judge.ts";
 import { forEachPath } from "./paths.ts";
 
@@ -14,7 +14,7 @@ interface Stored {
   readonly settled: Settled;
 }
 
-export interface Deposits {
+export interface PendingMessages {
   /** All that may be stored; no more than nothing, where the host has no such buffers. */
   readonly ways: readonly Stored[];
   /** There are more than were tried. */
@@ -25,16 +25,16 @@ export interface Deposits {
 const WAYS_MAX = 64;
 
 const NOTHING: Stored = { writes: [], settled: new Map() };
-export const NO_DEPOSITS: Deposits = { ways: [NOTHING], isBounded: false };
+export const NO_PENDING_MESSAGES: PendingMessages = { ways: [NOTHING], isBounded: false };
 
 /** What will be stored from a host's receive buffers after a power failure. */
-export function depositsOf(plan: RackPlan, state: CrashState): Deposits {
-  const least = storedBy(plan, state, () => 0);
+export function pendingMessagesOf(plan: RackPlan, state: CrashState): PendingMessages {
+  const least = storedBy(plan, state, pickDurable);
   let ways = 1;
   for (const { alternatives } of least.settled.keys()) ways *= alternatives.length;
   if (ways === 1) return { ways: [least], isBounded: false };
   if (ways > WAYS_MAX) {
-    const most = storedBy(plan, state, ({ alternatives }) => alternatives.length - 1);
+    const most = storedBy(plan, state, pickLast);
     return { ways: distinct([least, most]), isBounded: true };
   }
   const found: Stored[] = [];
@@ -47,18 +47,7 @@ export function depositsOf(plan: RackPlan, state: CrashState): Deposits {
 
 function storedBy(plan: RackPlan, state: CrashState, choose: Picker): Stored {
   const settled = new Map<Cell, number>();
-  const pick = (cell: Cell) => {
-    const alternative = choose(cell);
-    settled.set(cell, alternative);
-    return alternative;
-  };
-  const image = {
-    read(from: number, to: number) {
-      const bytes = new Uint8Array(to - from);
-      readCrashed({ ...state, pick }, from, bytes);
-      return bytes;
-    },
-  };
+  const image = viewOf(state, remembering(choose, settled));
   return { writes: receivedIn(plan, { host: state.host, image }), settled };
 }
 

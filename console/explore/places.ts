@@ -1,7 +1,7 @@
 /** Where the bytes of writes were when the power went, and which of them a power failure left. */
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { isSame, WORD_BYTES } from "./choices.ts";
-import { type Bytes, CrashCursor, LINE_BYTES, Pages } from "./history.ts";
+import { type Bytes, bytesOf, CrashCursor, LINE_BYTES, Pages } from "./history.ts";
 import type { BusWrite, RackRun } from "./rerun.ts";
 import { victimOf } from "./post_crash_run.ts";
 import type { BytePlace, PlacedBytes } from "./types.ts";
@@ -18,26 +18,28 @@ interface Scene {
   readonly left: Pick<Bytes, "read">;
 }
 
-/** Where no program spoke of any, a card's writes are named: so many, of so long before and after. */
+/** Where no program announced any, a card's writes are named: so many, of so long before and after. */
 const CARD_WRITES_MAX = 8;
 const NEAR_PS = 2 * PS_PER_US;
 
 /**
  * Where the bytes were, each write cut where that changes. Of no writes: of those of cards about that
  * time, also of those that came where the power did not fail.
- * @param of.run the run with the power failure; `recording`: the one without.
+ * @param crash.run the run with the power failure; `recording`: the one without.
  */
 export function placesOf(
   recording: RackRun,
-  of: {
+  crash: {
     readonly run: RackRun;
     readonly hosts: readonly string[];
     readonly at: Time;
-    readonly writes: readonly SpokenWrite[];
+    readonly writes: readonly AnnouncedWrite[];
   },
 ): PlacedBytes[] {
-  const scenes = new Map(of.hosts.map((host) => [host, sceneOf(recording, { ...of, host })]));
-  const writes = of.writes.length > 0 ? of.writes : [...scenes.values()].flatMap(writesOfCard);
+  const scenes = new Map(crash.hosts.map((host) => [host, sceneOf(recording, { ...crash, host })]));
+  const writes = crash.writes.length > 0
+    ? crash.writes
+    : [...scenes.values()].flatMap(writesOfCard);
   return writes.flatMap((write) => {
     const scene = scenes.get(write.note.on);
     return scene === undefined ? [] : placed(scene, write);
@@ -45,7 +47,7 @@ export function placesOf(
 }
 
 /** A card's writes about the time of the power failure. */
-function writesOfCard({ host, rnic, at: cutAt, busWrites }: Scene): SpokenWrite[] {
+function writesOfCard({ host, rnic, at: cutAt, busWrites }: Scene): AnnouncedWrite[] {
   return [...busWrites.entries()].filter(([, { at, arrivesAt }]) =>
     arrivesAt >= cutAt - NEAR_PS && at <= cutAt + NEAR_PS
   ).slice(-CARD_WRITES_MAX).map(([id, { offset: at, bytes }]) => {
@@ -64,14 +66,14 @@ function sceneOf(
   return { host, rnic: config.rnic, at, cursor, busWrites, left: run.scm.get(host)! };
 }
 
-function placed(scene: Scene, { node, by, note }: SpokenWrite): PlacedBytes[] {
+function placed(scene: Scene, { node, by, note }: AnnouncedWrite): PlacedBytes[] {
   const end = note.at + note.bytes.length;
   const all: { -readonly [Key in keyof PlacedBytes]: PlacedBytes[Key] }[] = [];
   for (let from = note.at; from < end;) {
     const to = Math.min(end, from - from % WORD_BYTES + WORD_BYTES);
     const bytes = note.bytes.subarray(from - note.at, to - note.at);
     const place = placeOf(scene, from, bytes);
-    const survived = isSame(bytesAt(scene.left, from, bytes.length), bytes);
+    const survived = isSame(bytesOf(scene.left, from, bytes.length), bytes);
     const last = all.at(-1);
     if (last?.place === place && last.survived === survived) last.to = to;
     else all.push({ host: scene.host, from, to, place, survived, node, by, id: note.id });
@@ -82,7 +84,7 @@ function placed(scene: Scene, { node, by, note }: SpokenWrite): PlacedBytes[] {
 
 function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
   const { cursor, busWrites, at } = scene;
-  if (isSame(bytesAt(cursor.image, offset, bytes.length), bytes)) return "memory";
+  if (isSame(bytesOf(cursor.image, offset, bytes.length), bytes)) return "memory";
   const line = offset - offset % LINE_BYTES;
   const cached = cursor.dirty.get(line)?.versions.at(-1)?.bytes;
   if (cached !== undefined) {
@@ -98,14 +100,8 @@ function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
   return sent.arrivesAt < at ? "iio" : "bus";
 }
 
-function bytesAt(memory: Pick<Bytes, "read">, offset: number, length: number): Uint8Array {
-  const bytes = new Uint8Array(length);
-  memory.read(offset, bytes);
-  return bytes;
-}
-
-/** A write that somebody spoke of. */
-export interface SpokenWrite {
+/** A write, as its program or, where there is none, its card announced it. */
+export interface AnnouncedWrite {
   readonly node: string;
   readonly by: string;
   readonly note: WritesNote;

@@ -1,10 +1,10 @@
 /**
- * What the rest of the rack still says when a host has lost its power. Runs of the rack tell it, but not
- * one for every instant: what the others can ever see of a death at `t` are the frames that the dead host's
- * RNIC had sent, and that card learns of the death a fixed time later (`leastEffectPs`: no message that
+ * What the survivors still report and note when a host has lost its power. Runs of the rack show it, but not
+ * one for every instant: all that the survivors see of a power failure at `t` are the frames that the host's
+ * RNIC had sent, and that card detects the failure a fixed time later (`leastEffectPs`: no message that
  * the host might still have sent could reach it sooner). So all instants with equally many frames before
- * `t` + that time have one and the same future for everybody else. An acknowledgement that is under way at
- * `t`, or that the card sends before it knows, belongs to it: that is how promises are broken (P-12).
+ * `t` + that time have one and the same future for all survivors. An acknowledgement that is under way at
+ * `t`, or that the card sends before it detects the failure, belongs to it: it may break a promise (P-12).
  */
 import type { TimedNote } from "../../fabric/audit.ts";
 import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
@@ -14,11 +14,11 @@ import type { Reported } from "../../nodes/host/recovery/protocol.ts";
 import { type RackRun, runRack } from "./rerun.ts";
 import type { ExploredRack } from "./types.ts";
 
-/** What is known of a rack after a power failure. `run` has no SCM of the dead where that was not run. */
-export interface Aftermath {
-  /** Frames that got out: all that the others know of the failure. */
+/** A run with a power failure. `run` has no SCM of the victim where that was not run. */
+export interface PostCrashRun {
+  /** Frames that got out: all that the survivors see of the victim. */
   readonly frames: number;
-  /** Said by others than the dead, before and after. */
+  /** Of the survivors, before and after. */
   readonly reports: readonly Reported[];
   readonly notes: readonly TimedNote[];
   /** The run that showed it, with the power failure at one of the instants that it stands for. */
@@ -30,7 +30,7 @@ export interface Aftermath {
 export interface Victim {
   readonly host: string;
   readonly config: HostPlan;
-  /** How much later its RNIC notices. */
+  /** How much later its RNIC detects that. */
   readonly noticePs: Time;
 }
 
@@ -56,36 +56,36 @@ export function faultsWith(
   const { hosts, at } = cut;
   const kept = faults.filter((fault) => !hosts.includes(fault.node) || fault.at < at)
     .sort((x, y) => x.at - y.at);
-  const isDead = (host: string) => kept.findLast(({ node }) => node === host)?.action === "kill";
-  const kills = hosts.filter((host) => !isDead(host))
+  const isOff = (host: string) => kept.findLast(({ node }) => node === host)?.action === "kill";
+  const kills = hosts.filter((host) => !isOff(host))
     .map((node): FaultPlan => ({ at, action: "kill", node }));
   return [...kept, ...kills].sort((x, y) => x.at - y.at);
 }
 
-export class Continuations {
+export class PostCrashRuns {
   readonly #rack: ExploredRack;
   readonly #recording: RackRun;
   readonly #victim: Victim;
   readonly #frames: readonly Time[];
-  readonly #known = new Map<number, Aftermath>();
+  readonly #known = new Map<number, PostCrashRun>();
   readonly #histories: boolean;
   #isCutOff = false;
 
-  /** @param options.histories keeps what became of the memory of those that live on. */
+  /** @param options.histories keeps the histories of the survivors' memories. */
   constructor(
     rack: ExploredRack,
-    of: { readonly recording: RackRun; readonly victim: Victim },
+    { recording, victim }: { readonly recording: RackRun; readonly victim: Victim },
     options: { readonly histories: boolean },
   ) {
     this.#rack = rack;
-    this.#recording = of.recording;
-    this.#victim = of.victim;
-    this.#frames = of.recording.sendings.get(of.victim.config.rnic)?.frames ?? [];
+    this.#recording = recording;
+    this.#victim = victim;
+    this.#frames = recording.sendings.get(victim.config.rnic)?.frames ?? [];
     this.#histories = options.histories;
   }
 
   /** Runs that were made. */
-  get runs(): number {
+  get count(): number {
     return this.#known.size;
   }
 
@@ -107,10 +107,10 @@ export class Continuations {
   }
 
   /**
-   * What the others say of a power failure at `at`.
+   * The survivors' run after a power failure at `at`.
    * @throws Error where a run begins otherwise than the same run before: a program keeps state.
    */
-  at(at: Time): Aftermath {
+  at(at: Time): PostCrashRun {
     const frames = this.framesBy(at);
     const known = this.#known.get(frames);
     if (known !== undefined) return known;
@@ -118,7 +118,7 @@ export class Continuations {
     const reports = run.reports.filter((report) => !this.#isOwn(report));
     this.#assertSameUntil(at, reports);
     const notes = run.notes.filter((note) => !this.#isOwn(note));
-    const made: Aftermath = { frames, reports, notes, run, cutAt: at };
+    const made: PostCrashRun = { frames, reports, notes, run, cutAt: at };
     this.#known.set(frames, made);
     this.#isCutOff ||= run.isCutOff;
     return made;
@@ -130,17 +130,17 @@ export class Continuations {
   }
 
   /**
-   * The rack with a power failure at `at`. The dead host need not be run for that; it is now and then all
-   * the same (each time there are twice as many runs), for what it leaves to be held against its history.
+   * The rack with a power failure at `at`. The victim need not be run for that; it is run now and then all
+   * the same (each time there are twice as many runs), so that what it leaves is compared with its history.
    */
   #run(at: Time, frames: number): RackRun {
     const { host, config: { rnic } } = this.#victim;
     const faults = faultsWith(this.#rack.plan.faults, { hosts: [host], at });
     const asked = { faults, histories: this.#histories };
-    const isWhole = Number.isInteger(Math.log2(this.runs + 1));
+    const isWhole = Number.isInteger(Math.log2(this.count + 1));
     if (isWhole) return runRack(this.#rack, asked);
     const sent = this.#recording.sendings.get(rnic)?.sent.slice(0, frames) ?? [];
-    const run = runRack(this.#rack, { ...asked, silent: { host, rnic, sent } });
+    const run = runRack(this.#rack, { ...asked, scriptedPeer: { host, rnic, sent } });
     const { reports, notes } = this.#recording;
     return {
       ...run,
@@ -154,12 +154,12 @@ export class Continuations {
     return node === this.#victim.host || node === this.#victim.config.rnic;
   }
 
-  /** What the dead said before. */
-  #ownUntil<Said extends { readonly node: string; readonly time: Time }>(
+  /** What the victim reported or noted before. */
+  #ownUntil<Timed extends { readonly node: string; readonly time: Time }>(
     at: Time,
-    said: readonly Said[],
-  ): Said[] {
-    return said.filter((each) => each.time < at && this.#isOwn(each));
+    all: readonly Timed[],
+  ): Timed[] {
+    return all.filter((each) => each.time < at && this.#isOwn(each));
   }
 
   #assertSameUntil(at: Time, reports: readonly Reported[]): void {
@@ -180,6 +180,6 @@ export class Continuations {
 }
 
 /** Sorts them; those of one instant stay as they are. */
-export function byTime<Said extends { readonly time: Time }>(said: Said[]): Said[] {
-  return said.sort((x, y) => x.time - y.time);
+export function byTime<Timed extends { readonly time: Time }>(all: Timed[]): Timed[] {
+  return all.sort((x, y) => x.time - y.time);
 }

@@ -1,7 +1,7 @@
 /**
- * Asks a protocol of the user's what it makes of what a power failure left: its `recover` runs on a cold
- * machine for each host that was cut, its `check` is shown the outcome. What they read of memory that is
- * open decides what was found: see `paths.ts`.
+ * Runs a user's protocol on what a power failure left: its `recover` runs on a recovery machine for each
+ * host that was cut, its `check` gets the outcome. What they read of memory that is open decides what was
+ * found: see `paths.ts`.
  */
 import { assert } from "../../fabric/base/assert.ts";
 import type { TimedNote } from "../../fabric/audit.ts";
@@ -11,8 +11,8 @@ import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import { RecoveryBoot, type RecoveryImage } from "../../nodes/host/recovery/recovery_machine.ts";
 import type { Check, CrashedHost, Recover, Reported } from "../../nodes/host/recovery/protocol.ts";
 import { recoveredIn, textsOf } from "../reports/protocol_checks.ts";
-import { type Cell, Cells, type Picker, readCrashed } from "./choices.ts";
-import { type Bytes, CrashCursor, HistoryLog, Overlay } from "./history.ts";
+import { type Cell, Cells, type Picker, readCrashed, remembering } from "./choices.ts";
+import { type Bytes, bytesOf, CrashCursor, HistoryLog, Overlay } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
 import type { CrashState } from "./judge.ts";
 import { forEachPath, type Trail } from "./paths.ts";
@@ -37,7 +37,7 @@ export interface OtherHost {
   readonly diedAt: Time | undefined;
 }
 
-/** What is wrong with it, on the paths that were tried. */
+/** What is wrong with a crashed rack, on the paths that were tried. */
 export interface ProtocolVerdict {
   readonly paths: number;
   readonly isBounded: boolean;
@@ -153,8 +153,8 @@ export class ProtocolJudge {
     hosts: ReadonlyMap<string, EndedHost>,
   ): string | undefined {
     const cut = [...this.#plans.keys()].filter((host) => hosts.get(host)?.survived === false);
-    const deaths = [...others.values()].flatMap(({ diedAt }) => diedAt ?? []);
-    const rack = { cut, at: Math.max(at, ...deaths), reports, notes };
+    const failures = [...others.values()].flatMap(({ diedAt }) => diedAt ?? []);
+    const rack = { cut, at: Math.max(at, ...failures), reports, notes };
     for (const [program, check] of this.#checks) {
       let answer: ReturnType<Check>;
       try {
@@ -217,7 +217,10 @@ export class ProtocolJudge {
   #cutAgain(
     crash: CrashedRack,
     { host, found, log }: Recovering,
-    of: { readonly decided: ReadonlyMap<Cell, number>; readonly choosing: Choosing },
+    { decided, choosing }: {
+      readonly decided: ReadonlyMap<Cell, number>;
+      readonly choosing: Choosing;
+    },
   ): ProtocolVerdict {
     const others = crash.cut.filter((state) => state.host !== host);
     const cursor = new CrashCursor(log.entries, new Overlay(found), (from, to) => {
@@ -226,11 +229,11 @@ export class ProtocolJudge {
     const cells = new Cells(cursor);
     const again: CrashState = { host, image: cursor.image, cells };
     let paths = 0, isBounded = false;
-    const ask = (at: Time): ProtocolVerdict | undefined => {
+    const judgeAt = (at: Time): ProtocolVerdict | undefined => {
       let wrong: string | undefined;
-      const done = forEachPath(of.choosing, (pick) => {
+      const done = forEachPath(choosing, (pick) => {
         // What the first recovery has read is decided; what it has not is still open.
-        const both: Picker = (cell) => of.decided.get(cell) ?? pick(cell);
+        const both: Picker = (cell) => decided.get(cell) ?? pick(cell);
         found.pick = both;
         wrong = this.#wrong({ ...crash, cut: [...others, again] }, both);
         return wrong !== undefined;
@@ -242,10 +245,10 @@ export class ProtocolJudge {
     };
     for (const until of new Set(log.entries.map((entry) => entry.at + 1))) {
       for (const { at } of interruptions(cursor, cells, { until, tear: this.#tear })) {
-        const breach = ask(at);
+        const breach = judgeAt(at);
         if (breach !== undefined) return breach;
       }
-      const breach = ask(until);
+      const breach = judgeAt(until);
       if (breach !== undefined) return breach;
     }
     return { paths, isBounded, breach: undefined };
@@ -273,20 +276,6 @@ function seenBy(
 
 function hostPlans({ nodes }: RackPlan): Map<string, HostPlan> {
   return new Map(nodes.flatMap((node) => node.kind === "host" ? [[node.name, node.config]] : []));
-}
-
-function remembering(pick: Picker, decided: Map<Cell, number>): Picker {
-  return (cell) => {
-    const alternative = pick(cell);
-    decided.set(cell, alternative);
-    return alternative;
-  };
-}
-
-function bytesOf(memory: Pick<Bytes, "read">, offset: number, length: number): Uint8Array {
-  const bytes = new Uint8Array(length);
-  memory.read(offset, bytes);
-  return bytes;
 }
 
 function messageOf(error: unknown): string {

@@ -5,7 +5,7 @@ import { columnsOf, tableText } from "../reports/table.ts";
 import type { BytePlace, Counterexample, PlacedBytes, Verdict } from "./types.ts";
 import { countOf } from "../checks/finding.ts";
 
-/** A variant that was explored, and how its counterexample is had again. */
+/** A variant that was explored, and how its counterexample is replayed. */
 export interface Explored {
   readonly label: string;
   readonly verdict: Verdict;
@@ -60,12 +60,12 @@ function counterexampleText(counterexample: Counterexample, command: string | nu
 }
 
 function earlyText({ at, node, from, to, buffered, data }: WritebackPlan): string {
-  const who = data !== undefined
+  const holder = data !== undefined
     ? "a core was storing it"
     : buffered
     ? "the I/O controller was about to write it"
     : "the cache had it";
-  return `0x${from.toString(16)} to 0x${to.toString(16)} of ${node}, as ${who} at ${at} ps`;
+  return `0x${from.toString(16)} to 0x${to.toString(16)} of ${node}, as ${holder} at ${at} ps`;
 }
 
 function againText(again: number): string {

@@ -12,21 +12,21 @@ import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
-import { HistoryLog, Pages } from "./history.ts";
-import { type SentFrame, type Silent, withSilent } from "./scripted_peer.ts";
+import { bytesOf, HistoryLog, Pages } from "./history.ts";
+import { type ScriptedPeer, type SentFrame, withScriptedPeer } from "./scripted_peer.ts";
 import type { ExploredRack } from "./types.ts";
 import { type Life, livesOf } from "../checks/lives.ts";
 
 /** What differs from the rack's own run, and what is to be kept of it. */
-export interface RunAsked {
+export interface RunOptions {
   /** Instead of the plan's. */
   readonly faults?: readonly FaultPlan[];
   readonly writebacks?: readonly WritebackPlan[];
   /** Keeps what becomes of every host's memory, and what RNICs send. */
   readonly histories?: boolean;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
-  /** A host of which all that the others see is known: it and its card are not run. */
-  readonly silent?: Silent;
+  /** A host of which all that the survivors see is known: it and its card are not run. */
+  readonly scriptedPeer?: ScriptedPeer;
 }
 
 /** A write of an RNIC on its way to SCM. */
@@ -66,8 +66,8 @@ export interface RackRun {
 }
 
 /** Runs the rack to its end. */
-export function runRack(rack: ExploredRack, asked: RunAsked = {}): RackRun {
-  const plan = planOf(rack.plan, asked);
+export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
+  const plan = planOf(rack.plan, options);
   const lives = livesOf(plan, plan.faults);
   const reports: Reported[] = [], notes: TimedNote[] = [];
   const scm = new Map<string, Pages>();
@@ -75,19 +75,21 @@ export function runRack(rack: ExploredRack, asked: RunAsked = {}): RackRun {
   const histories = new Map<string, HistoryLog>(), sendings = new Map<string, Sendings>();
   const made = nodeFactory({
     plan,
-    image: (host) => (offset, length) => scmOf(scm, host).slice(offset, length),
+    image: (host) => (offset, length) => bytesOf(scmOf(scm, host), offset, length),
     inputs: (host) => rack.inputs[host] ?? {},
     programs: rack.programs,
     recoveries: rack.recoveries,
-    ...(asked.histories && {
+    ...(options.histories && {
       memoryLog: (host, life) => historyOf(histories, host, lives.get(host)?.[life]?.from ?? 0),
     }),
   });
   const replaced = rack.replace?.(made) ?? made;
-  const create = asked.silent === undefined ? replaced : withSilent(replaced, asked.silent);
+  const create = options.scriptedPeer === undefined
+    ? replaced
+    : withScriptedPeer(replaced, options.scriptedPeer);
   const simulator = new Simulator({
     plan,
-    create: asked.histories && asked.silent === undefined
+    create: options.histories && options.scriptedPeer === undefined
       ? watched(create, { plan, sendings })
       : create,
     onDurable: (host, writes) => {
@@ -95,7 +97,7 @@ export function runRack(rack: ExploredRack, asked: RunAsked = {}): RackRun {
     },
     onReport: (time, node, topic, value) => void reports.push({ time, node, topic, value }),
     onNote: (time, node, by, note) => void notes.push({ time, node, by, note }),
-    ...(asked.onTrace && { onTrace: asked.onTrace }),
+    ...(options.onTrace && { onTrace: options.onTrace }),
   });
   simulator.run();
   const { digest, now: endPs, next } = simulator;
@@ -103,7 +105,7 @@ export function runRack(rack: ExploredRack, asked: RunAsked = {}): RackRun {
   return { plan, lives, ...kept, endPs, isCutOff: next !== NEVER, digest };
 }
 
-function planOf(plan: RackPlan, { faults, writebacks }: RunAsked): RackPlan {
+function planOf(plan: RackPlan, { faults, writebacks }: RunOptions): RackPlan {
   const { writebacks: planned = [], ...rest } = plan;
   const all = [...planned, ...writebacks ?? []];
   return { ...rest, faults: faults ?? plan.faults, ...(all.length > 0 && { writebacks: all }) };
@@ -151,7 +153,7 @@ function watchedRnic(
   { sent, busLatencyPs }: { readonly sent: Sendings; readonly busLatencyPs: Time },
 ): Node {
   let now: Time = 0;
-  let wrapped: { readonly of: Outputs; readonly outputs: Outputs } | undefined;
+  let wrapped: { readonly original: Outputs; readonly outputs: Outputs } | undefined;
   const watch = (out: Outputs): Outputs => ({
     get tracing() {
       return out.tracing;
@@ -182,7 +184,7 @@ function watchedRnic(
     ...node,
     step(time, input, out) {
       now = time;
-      if (wrapped?.of !== out) wrapped = { of: out, outputs: watch(out) };
+      if (wrapped?.original !== out) wrapped = { original: out, outputs: watch(out) };
       node.step(time, input, wrapped.outputs);
     },
   };

@@ -1,6 +1,6 @@
 /**
- * A host that is dead in the end, and its card, as the others see them: frames at their times, and then
- * none any more. What the two did to make these frames was seen once and need not be done again.
+ * A scripted peer: a host without power in the end, and its card, as the survivors see them: frames at their
+ * times, and then none. What the two did to make these frames was recorded once and is not run again.
  */
 import { type Frame, type Node, PORTS } from "../../fabric/node.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
@@ -13,15 +13,18 @@ export interface SentFrame {
   readonly frame: Frame;
 }
 
-/** Whose part is played, and all that it sends. */
-export interface Silent {
+/** The two nodes that it replaces, and all that they send. */
+export interface ScriptedPeer {
   readonly host: string;
   readonly rnic: string;
   readonly sent: readonly SentFrame[];
 }
 
 /** Makes nodes as `create` does, but for these two. */
-export function withSilent(create: CreateNode, { host, rnic, sent }: Silent): CreateNode {
+export function withScriptedPeer(
+  create: CreateNode,
+  { host, rnic, sent }: ScriptedPeer,
+): CreateNode {
   return (name, life, unsaved) => {
     if (name === host) return { ...NOTHING_DONE, name, kind: "host" };
     return name === rnic ? cardOf(name, sent) : create(name, life, unsaved);

@@ -1,8 +1,8 @@
-/** What a run shows of those that live on, and whether it is itself sound. */
+/** What a run shows of the survivors, and whether it is itself sound. */
 import { CHECKERS } from "../checks/all.ts";
 import type { RunRecord } from "../checks/run_record.ts";
-import type { Aftermath, Victim } from "./post_crash_run.ts";
-import { type Bytes, CrashCursor, type Entry, Pages } from "./history.ts";
+import type { PostCrashRun, Victim } from "./post_crash_run.ts";
+import { type Bytes, bytesOf, CrashCursor, type Entry, Pages } from "./history.ts";
 import type { OtherHost } from "./protocol_judge.ts";
 import type { RackRun } from "./rerun.ts";
 
@@ -45,7 +45,7 @@ export function recordOf(run: RackRun, claims: boolean): RunRecord {
     notes: run.notes,
     scm: (host) => {
       const pages = run.scm.get(host);
-      return pages && { read: (from, to) => pages.slice(from, to - from) };
+      return pages && { read: (from, to) => bytesOf(pages, from, to - from) };
     },
     ...(run.isCutOff && { until: run.endPs }),
     claims,
@@ -54,8 +54,8 @@ export function recordOf(run: RackRun, claims: boolean): RunRecord {
 
 /**
  * Promises that a run breaks, each checker's first.
- * @param but.notOf hosts whose SCM somebody else looks at.
- * @param but.notBy name of a checker that somebody else asks.
+ * @param but.notOf hosts whose SCM another judge looks at.
+ * @param but.notBy name of a checker that another judge runs.
  */
 export function unsoundness(
   run: RackRun,
@@ -74,13 +74,13 @@ export function unsoundness(
 }
 
 /** @throws Error where the run has not left what the memory's history says. */
-export function isLeftBehind(
-  { run, cutAt }: Aftermath,
+export function assertSameScm(
+  { run, cutAt }: PostCrashRun,
   victim: Victim,
   cursor: CrashCursor<Pages>,
 ): void {
   const { host } = victim;
-  // Where the dead was not run, there is nothing to compare.
+  // Where the victim was not run, there is nothing to compare.
   const offset = run.scm.get(host)?.firstDifference(cursor.image);
   if (offset === undefined) return;
   throw new Error(

@@ -1,5 +1,5 @@
 /**
- * Words that the parts of the crash explorer share: what it is asked, what it answers. Read `explore.ts`
+ * Types that the parts of the crash explorer share: its options and its verdict. Read `explore.ts`
  * for what is done with them; what a protocol file adds is in `nodes/host/recovery/protocol.ts`.
  */
 import type { CreateNode } from "../../fabric/partition/partition.ts";
@@ -41,11 +41,11 @@ export interface ExploreOptions {
   readonly forMs?: number;
   /** Judge what methods claim as though it were promised. */
   readonly claims?: boolean;
-  /** Asked between instants: true ends with a partial verdict. */
+  /** Called between instants: true ends with a partial verdict. */
   readonly stopped?: () => boolean;
 }
 
-/** What is assumed where nothing is said. */
+/** The options' defaults. */
 export const EXPLORE_DEFAULTS = { choices: 4096, tear: 8, cuts: 1 } as const;
 
 /** How far an exploration is. */
@@ -70,13 +70,13 @@ export interface Verdict {
   readonly instants: number;
   /** Instants × what caches may have written back, and writes in progress may have been torn into. */
   readonly crashPoints: number;
-  /** Runs of the rack that were made to see what the living still reported. */
+  /** Runs of the rack that were made to see what the survivors still reported. */
   readonly continuations: number;
   /** Instants at which choices were sampled, as there were more than asked for. */
   readonly bounded: number;
   /** It is safe, and every instant of the run and every choice at it was tried. */
   readonly exhaustive: boolean;
-  /** Writes that programs spoke of in the run without a power failure, and promises that they had. */
+  /** Writes that programs declared in the run without a power failure, and promises that they had. */
   readonly writes: number;
   readonly promises: number;
   readonly wallMs: number;
@@ -97,14 +97,14 @@ export interface Counterexample {
   readonly isReplayable: boolean;
   /** Where the bytes of unkept promises were when the power went. */
   readonly places: readonly PlacedBytes[];
-  /** What programs had been told of these, as people read it. */
+  /** What programs had noted of these, in words. */
   readonly promised: readonly string[];
   /** The checker, or `check` for the protocol's own; what it found, and of which host's SCM. */
   readonly checker: string;
   readonly found: string;
   /** Where it takes a second power failure: the number of what recovery did to memory before. */
   readonly again?: number;
-  /** The operation that it is about, step by step, up to the failure and what was told after it. */
+  /** The operation that it is about, step by step, up to the failure, and what was sent after it. */
   readonly ladder: string;
 }
 

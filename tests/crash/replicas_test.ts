@@ -5,7 +5,7 @@ import twoQueues, {
   check as checkTwoQueues,
   recover as recoverTwoQueues,
 } from "../../scripts/scenarios/two_queues.ts";
-import { Continuations, faultsWith, victimOf } from "../../console/explore/post_crash_run.ts";
+import { faultsWith, PostCrashRuns, victimOf } from "../../console/explore/post_crash_run.ts";
 import { exploreAll } from "../../console/explore/explore.ts";
 import { instantsOf } from "../../console/explore/instants.ts";
 import { Pages } from "../../console/explore/history.ts";
@@ -57,13 +57,13 @@ describe("the crash explorer, of several hosts", () => {
     const rack = logRack({ method: "persist-opcode", ddio: "off" });
     const recording = runRack(rack, { histories: true });
     const victim = victimOf(rack.plan, "b");
-    const continuations = new Continuations(rack, { recording, victim }, { histories: true });
-    const instants = instantsOf(recording, { victims: [victim], continuations });
+    const runs = new PostCrashRuns(rack, { recording, victim }, { histories: true });
+    const instants = instantsOf(recording, { victims: [victim], runs });
     let silent = 0;
     for (const at of instants.filter((_, i) => i % 7 === 0)) {
       const faults = faultsWith(rack.plan.faults, { hosts: ["b"], at });
       const killed = runRack(rack, { faults, histories: true });
-      const { run, reports, notes, cutAt } = continuations.at(at);
+      const { run, reports, notes, cutAt } = runs.at(at);
       const isOthers = ({ node }: { node: string }) => node !== "b" && node !== "b-rnic";
       same(reports, killed.reports.filter(isOthers), `reports, cut at ${at}`);
       same(notes, killed.notes.filter(isOthers), `notes, cut at ${at}`);

@@ -7,13 +7,13 @@ import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../../fabric/base/rng.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import {
-  Continuations,
   faultsWith,
+  PostCrashRuns,
   type Victim,
   victimOf,
 } from "../../console/explore/post_crash_run.ts";
-import { cuttingOf, hold } from "../../console/explore/crashed_host.ts";
-import { CrashCursor, Pages } from "../../console/explore/history.ts";
+import { crashedHostOf, holdJournal } from "../../console/explore/crashed_host.ts";
+import { bytesOf, CrashCursor, Pages } from "../../console/explore/history.ts";
 import { instantsOf } from "../../console/explore/instants.ts";
 import { type RackRun, runRack } from "../../console/explore/rerun.ts";
 import type { ExploredRack } from "../../console/explore/types.ts";
@@ -50,15 +50,15 @@ interface Scene {
   readonly rack: ExploredRack;
   readonly recording: RackRun;
   readonly victim: Victim;
-  readonly continuations: Continuations;
+  readonly runs: PostCrashRuns;
 }
 
 function sceneOf(of: PutOf): Scene {
   const rack = putRack(of);
   const recording = runRack(rack, { histories: true });
   const victim = victimOf(rack.plan, "b");
-  const continuations = new Continuations(rack, { recording, victim }, { histories: false });
-  return { rack, recording, victim, continuations };
+  const runs = new PostCrashRuns(rack, { recording, victim }, { histories: false });
+  return { rack, recording, victim, runs };
 }
 
 /** From the first message's post to the last thing that is said: where it is about something. */
@@ -69,9 +69,9 @@ function windowOf({ recording }: Scene): { from: Time; until: Time } {
 
 /** First and last instants of all spans in which nothing changes, and a few within them. */
 function instantsIn(scene: Scene, seed: number): Time[] {
-  const { recording, victim, continuations } = scene;
+  const { recording, victim, runs } = scene;
   const { from, until } = windowOf(scene);
-  const first = instantsOf(recording, { victims: [victim], continuations, from, until });
+  const first = instantsOf(recording, { victims: [victim], runs, from, until });
   const rng = rngFor(seed, "instants");
   const within = first.slice(1).flatMap((at, i) => {
     const span = at - first[i]!;
@@ -85,7 +85,7 @@ describe("the crash explorer's shortcut", () => {
   for (const [seed, { name, ...of }] of CASES.entries()) {
     it(`P-05, P-41: is what a power failure at that instant does: ${name}`, () => {
       const scene = sceneOf(of);
-      const { rack, recording, victim, continuations } = scene;
+      const { rack, recording, victim, runs } = scene;
       const cursor = new CrashCursor(recording.histories.get("b")!.entries, new Pages());
       const instants = instantsIn(scene, seed);
       ok(instants.length > 20, `${instants.length} instants`);
@@ -94,14 +94,14 @@ describe("the crash explorer's shortcut", () => {
         const faults = faultsWith(rack.plan.faults, { hosts: ["b"], at });
         const killed = runRack(rack, { faults });
         equal(killed.scm.get("b")!.firstDifference(cursor.image), undefined, `SCM at ${at}`);
-        const { reports, notes, cutAt } = continuations.at(at);
+        const { reports, notes, cutAt } = runs.at(at);
         const isOthers = ({ node }: { node: string }) =>
           node !== "b" && node !== victim.config.rnic;
         const what = `power fails at ${at}, derived from ${cutAt}`;
         same(killed.reports.filter(isOthers), reports, what);
         same(killed.notes.filter(isOthers), notes, what);
       }
-      ok(continuations.runs < instants.length / 3, `${continuations.runs} runs`);
+      ok(runs.count < instants.length / 3, `${runs.count} runs`);
     });
   }
 
@@ -110,18 +110,18 @@ describe("the crash explorer's shortcut", () => {
       const scene = sceneOf({ method: "write-only", ddio, bytes: 600, hostB: ", domain: wsp" });
       const { rack, recording, victim } = scene;
       const object = recording.notes.flatMap(({ note }) => note.kind === "writes" ? [note.at] : []);
-      const cutting = cuttingOf(recording, victim);
+      const crashed = crashedHostOf(recording, victim);
       let held = 0;
       for (const at of instantsIn(scene, 7)) {
-        cutting.cursor.moveTo(at);
-        hold(cutting, recording, at);
-        held += cutting.held.length;
+        crashed.cursor.moveTo(at);
+        holdJournal(crashed, recording, at);
+        held += crashed.held.length;
         const faults = faultsWith(rack.plan.faults, { hosts: ["b"], at });
         const back = { at: at + 1e12, action: "start", node: "b" } as const;
         const again = runRack(rack, { faults: [...faults, back] }).scm.get("b")!;
         const derived = new Uint8Array(600);
-        cutting.state.image.read(object[0]!, derived);
-        same(again.slice(object[0]!, 600), derived, `DDIO ${ddio}, cut at ${at} ps`);
+        crashed.state.image.read(object[0]!, derived);
+        same(bytesOf(again, object[0]!, 600), derived, `DDIO ${ddio}, cut at ${at} ps`);
       }
       ok(held > 0, "the card keeps something at some instant");
     }
@@ -129,22 +129,22 @@ describe("the crash explorer's shortcut", () => {
 
   it("P-41: hears more, the later the power fails: an ACK under way at the failure is told after it", () => {
     const scene = sceneOf({ method: "write-only", ddio: "off" });
-    const { recording, victim, continuations } = scene;
+    const { recording, victim, runs } = scene;
     const { from, until } = windowOf(scene);
     let frames = -1;
     let late = 0;
-    for (const at of instantsOf(recording, { victims: [victim], continuations, from, until })) {
-      const aftermath = continuations.at(at);
-      ok(aftermath.frames >= frames, "what was sent stays sent");
-      frames = aftermath.frames;
-      const told = aftermath.notes.find(({ note }) => note.kind === "persistent");
-      if (told !== undefined && told.time > at) late++;
+    for (const at of instantsOf(recording, { victims: [victim], runs, from, until })) {
+      const after = runs.at(at);
+      ok(after.frames >= frames, "what was sent stays sent");
+      frames = after.frames;
+      const persistent = after.notes.find(({ note }) => note.kind === "persistent");
+      if (persistent !== undefined && persistent.time > at) late++;
     }
     ok(late > 0);
     // The card learns of the failure later than it happens, and answers until then.
     const [sent] = recording.sendings.get("b-rnic")!.frames.slice(-1);
     const justInTime = sent! - victim.noticePs + 1;
-    equal(continuations.framesBy(justInTime), continuations.framesBy(justInTime - 1) + 1);
+    equal(runs.framesBy(justInTime), runs.framesBy(justInTime - 1) + 1);
   });
 
   it("names a program that keeps something from run to run", () => {
@@ -169,10 +169,10 @@ describe("the crash explorer's shortcut", () => {
     const own = { ...rack, plan, programs };
     const recording = runRack(own, { histories: true });
     const victim = victimOf(plan, "b");
-    const continuations = new Continuations(own, { recording, victim }, { histories: false });
+    const postCrash = new PostCrashRuns(own, { recording, victim }, { histories: false });
     let message = "";
     try {
-      continuations.at(recording.endPs);
+      postCrash.at(recording.endPs);
     } catch (error) {
       message = (error as Error).message;
     }
