@@ -26,11 +26,11 @@ function completedIn({ notes }: RunRecord): number {
 function checkCompletions(run: RunRecord): Finding[] {
   const findings: Finding[] = [];
   const queues = new Queues();
-  const told = new Map<string, "written" | "persistent">();
+  const states = new Map<string, "written" | "persistent">();
   for (const timed of run.notes) {
     const { note } = timed;
     const life = () => `${timed.node} in life ${lifeAt(run, timed.node, timed.time)}`;
-    const wrong = isOfQueue(note) ? queues.take(life(), note) : wrongTold(told, timed);
+    const wrong = isOfQueue(note) ? queues.take(life(), note) : wrongState(states, timed);
     if (wrong === undefined) continue;
     findings.push({ text: `${timed.node}: ${wrong}`, time: timed.time });
     if (findings.length >= FINDINGS_MAX) return findings;
@@ -48,22 +48,22 @@ function isOfQueue(note: Note): note is QueueNote {
     note.kind === "resumed";
 }
 
-/** What is wrong with what was said of a write; undefined where nothing is. */
-function wrongTold(
-  told: Map<string, "written" | "persistent">,
+/** What is wrong with a note on a write; undefined where nothing is. */
+function wrongState(
+  known: Map<string, "written" | "persistent">,
   { by, note }: TimedNote,
 ): string | undefined {
   if (note.kind !== "writes" && note.kind !== "visible" && note.kind !== "persistent") return;
   const name = nameOf(by, note.id);
-  const known = told.get(name);
+  const state = known.get(name);
   if (note.kind === "writes") {
-    told.set(name, "written");
-    return known === undefined ? undefined : `${name} is announced twice`;
+    known.set(name, "written");
+    return state === undefined ? undefined : `${name} is announced twice`;
   }
-  if (known === undefined) return `${name} is told ${note.kind} before it was written`;
+  if (state === undefined) return `${name} is told ${note.kind} before it was written`;
   if (note.kind === "visible") return undefined;
-  told.set(name, "persistent");
-  return known === "persistent" ? `${name} is told persistent twice` : undefined;
+  known.set(name, "persistent");
+  return state === "persistent" ? `${name} is told persistent twice` : undefined;
 }
 
 interface Request {

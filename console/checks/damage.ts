@@ -1,5 +1,5 @@
 /**
- * V-08: what faults inside machines may have made of data that nobody was promised. A bit that turned over on the
+ * V-08: what faults inside machines may have made of data that was not promised. A bit that turned over on the
  * way into memory is there until the message is written again, and a power failure may come between. What was
  * promised has to be right whatever the faults do.
  */
@@ -20,7 +20,7 @@ export function damageOf(plan: RackPlan, host: string): Damage | undefined {
   let stuck: Damage["stuck"] = [];
   for (const node of plan.nodes) {
     if (node.kind === "rnic") {
-      // A bit may turn over where data is fetched, whoever does that, or where it is taken in.
+      // A bit may turn over where a device fetches data, or where it takes data in.
       const isHere = node.config.host === host;
       const flips = node.config.flips ?? [];
       faults += flips.filter(({ where }) => where === "fetch" || isHere).length;

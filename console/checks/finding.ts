@@ -11,9 +11,9 @@ export interface Finding {
 }
 
 /** So many of something, for people. */
-export function countOf(what: number, one: string, many = `${one}s`): string {
-  return `${what} ${what === 1 ? one : many}`;
+export function countOf(count: number, one: string, many = `${one}s`): string {
+  return `${count} ${count === 1 ? one : many}`;
 }
 
-/** Whoever breaks a promise a thousand times is told of the first few. */
+/** Of a promise that is broken a thousand times the first few findings are enough. */
 export const FINDINGS_MAX = 20;

@@ -3,7 +3,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 
-/** A stretch of time in which a node has power: from `from` on, before `to`. */
+/** An interval in which a node has power: from `from` on, before `to`. */
 export interface Life {
   readonly from: Time;
   readonly to: Time;

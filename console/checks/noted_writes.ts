@@ -1,23 +1,23 @@
-/** From a run's notes to the writes that programs spoke of, by host. */
+/** From a run's notes to the writes that programs declared, by host. */
 import type { PersistentNote, TimedNote, VisibleNote, WritesNote } from "../../fabric/audit.ts";
 import type { Instant, NotedWrite } from "./values.ts";
 
-/** All writes of a run that somebody spoke of, in the order of their posting. */
+/** All declared writes of a run, in the order of their posting. */
 export function notedWrites(
   notes: readonly TimedNote[],
-  of: { readonly claims: boolean },
+  { claims }: { readonly claims: boolean },
 ): NotedWrite[] {
   const writes: NotedWrite[] = [];
   const byName = new Map<string, NotedWrite>();
   for (const [order, { time, node, by, note }] of notes.entries()) {
     const at: Instant = { time, node, order };
     if (note.kind === "writes") {
-      const write = writeOf(by, note, { at, byName, claims: of.claims });
+      const write = writeOf(by, note, { at, byName, claims });
       writes.push(write);
       byName.set(write.name, write);
     } else if (note.kind === "visible" || note.kind === "persistent") {
       const write = byName.get(nameOf(by, note.id));
-      if (write !== undefined) tell(write, note, { at, claims: of.claims });
+      if (write !== undefined) addNote(write, note, { at, claims });
     }
   }
   return writes;
@@ -31,33 +31,33 @@ export function nameOf(by: string, id: number): string {
 function writeOf(
   by: string,
   { id, on, at: from, bytes, line, after = [], isOrderClaimed }: WritesNote,
-  of: {
+  { at: issued, byName, claims }: {
     readonly at: Instant;
     readonly byName: ReadonlyMap<string, NotedWrite>;
     readonly claims: boolean;
   },
 ): NotedWrite {
-  const before = isOrderClaimed === true && !of.claims ? [] : after;
+  const before = isOrderClaimed === true && !claims ? [] : after;
   return {
     name: nameOf(by, id),
     on,
     from,
     to: from + bytes.length,
     bytes,
-    issued: of.at,
+    issued,
     line: line === undefined ? undefined : `${by} ${line}`,
     visible: undefined,
     promised: undefined,
-    after: before.flatMap((each) => of.byName.get(nameOf(by, each)) ?? []),
+    after: before.flatMap((each) => byName.get(nameOf(by, each)) ?? []),
   };
 }
 
-function tell(
+function addNote(
   write: NotedWrite,
   note: VisibleNote | PersistentNote,
   { at, claims }: { readonly at: Instant; readonly claims: boolean },
 ): void {
-  // What is said of it first counts: saying it twice is the completions' checker's.
+  // The first note of a kind counts: a second one is the completions' checker's.
   write.visible ??= at;
   if (note.kind === "persistent" && (note.promised || claims)) write.promised ??= at;
 }

@@ -1,6 +1,6 @@
 /**
- * P-41: everything reported persisted survives, whole, and nothing is there that nobody wrote. Judged by
- * what programs noted when they were told it, so also for one that was killed before it could report.
+ * P-41: everything reported persisted survives, whole, and nothing is there that no program wrote. Judged by
+ * notes that programs make at a promise, so also for one that was killed before it could report.
  */
 import { type Damage, damageOf, isDamaged } from "./damage.ts";
 import { notedWrites } from "./noted_writes.ts";
@@ -45,15 +45,15 @@ function checkPersistence(run: RunRecord): Finding[] {
       damage: damageOf(run.plan, host),
     };
     promiseWhatIsBehind(scm, on);
-    for (const stretch of stretchesOf(on)) {
-      findings.push(...judge(scm, stretch));
+    for (const range of byteRangesOf(on)) {
+      findings.push(...judge(scm, range));
       if (findings.length >= FINDINGS_MAX) return findings.slice(0, FINDINGS_MAX);
     }
   }
   return findings;
 }
 
-/** Of a host that is none, nobody could tell what survived; one whose SCM is not at hand is passed over. */
+/** A write on a host that the rack has not is a finding; a host whose SCM is not at hand is passed over. */
 function strayWrites(run: RunRecord, host: string, [first]: readonly NotedWrite[]): Finding[] {
   const isHost = run.plan.nodes.some(({ name, kind }) => name === host && kind === "host");
   if (isHost || first === undefined) return [];
@@ -64,12 +64,12 @@ interface Scm {
   readonly host: string;
   readonly image: ImageView;
   readonly before: ImageView | undefined;
-  /** What faults inside machines may have done to what nobody was promised. */
+  /** What faults inside machines may have done to bytes that were not promised. */
   readonly damage: Damage | undefined;
 }
 
 /** Whole units [from, to) that the same writes touch, each of them all or the same part of it. */
-interface Stretch {
+interface ByteRange {
   readonly from: number;
   readonly to: number;
   /** In the order of their posting. */
@@ -84,8 +84,8 @@ function up(offset: number): number {
   return down(offset + UNIT_BYTES - 1);
 }
 
-/** All of SCM that somebody spoke of writing, cut where writes begin and end. */
-function* stretchesOf(writes: readonly NotedWrite[]): Generator<Stretch> {
+/** All of SCM that declared writes touch, cut where they begin and end. */
+function* byteRangesOf(writes: readonly NotedWrite[]): Generator<ByteRange> {
   const edges = [
     ...new Set(writes.flatMap(({ from, to }) => [down(from), up(from), down(to), up(to)])),
   ].sort((x, y) => x - y);
@@ -104,10 +104,10 @@ function* stretchesOf(writes: readonly NotedWrite[]): Generator<Stretch> {
   }
 }
 
-function judge(scm: Scm, stretch: Stretch): Finding[] {
-  const { from, to, writes } = stretch;
+function judge(scm: Scm, range: ByteRange): Finding[] {
+  const { from, to, writes } = range;
   const found = scm.image.read(from, to);
-  if (scm.image.possible === undefined && isSettled(stretch, found)) return [];
+  if (scm.image.possible === undefined && isSettled(range, found)) return [];
   const before = scm.before?.read(from, to) ?? new Uint8Array(to - from);
   const findings: Finding[] = [];
   for (let at = from; at < to && findings.length < FINDINGS_MAX; at += UNIT_BYTES) {
@@ -125,7 +125,7 @@ function judge(scm: Scm, stretch: Stretch): Finding[] {
 }
 
 /** Whether nothing needs to be looked at unit by unit: all is as its only or last promise says. */
-function isSettled({ from, to, writes }: Stretch, found: Uint8Array): boolean {
+function isSettled({ from, to, writes }: ByteRange, found: Uint8Array): boolean {
   const promised = writes.filter((write) => write.promised !== undefined);
   const last = promised.length === 0 ? writes.at(-1)! : promised.at(-1)!;
   if (last.from > from || last.to < to) return false;
@@ -228,7 +228,7 @@ function isThere(scm: Scm, write: NotedWrite, all: readonly NotedWrite[]): boole
     const open = scm.image.possible?.(at) ?? [scm.image.read(at, at + UNIT_BYTES)];
     const without = allowedIn(at, { writes: touching, initial, without: write });
     if (!open.every((value) => !without.has(value))) continue;
-    // What nobody can have left tells nothing of who was there.
+    // A value that no writes can have left shows nothing of this one.
     const allowed = allowedIn(at, { writes: touching, initial });
     if (open.every((value) => allowed.has(value))) return true;
   }

@@ -18,7 +18,7 @@ export function failuresOf(reports: readonly Report[]): string[] {
   });
 }
 
-/** Shipped programs that have said nothing though their host kept its power and the run came to its end. */
+/** Shipped programs that have reported nothing though their host kept its power and the run came to its end. */
 export function unendedOf(
   run: Pick<RunRecord, "plan" | "lives" | "until">,
   reports: readonly Report[],

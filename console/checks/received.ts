@@ -1,6 +1,6 @@
 /**
  * What a host will find in its receive buffers when it has power again (`receive: scm`): a SEND that was
- * told to be persistent lies there until it is stored where it belongs. Reads the directory and the buffers
+ * promised to be persistent lies there until it is stored where it belongs. Reads the directory and the buffers
  * from the bytes in the SCM by itself, and shares no code with the service that will do so.
  */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -124,7 +124,7 @@ export function receivedIn(
 }
 
 /**
- * The SCM as the host's service will have made it before it lets anybody in; the image itself where
+ * The SCM as the host's service will have made it before it accepts a client; the image itself where
  * receive buffers are in DRAM.
  */
 export function withReceived(

@@ -41,7 +41,7 @@ export function fill(value: number, length = 8): Uint8Array {
   return new Uint8Array(length).fill(value);
 }
 
-/** A run of {@link PLAN} of which nothing is known but what is said here. */
+/** A run of {@link PLAN} of which nothing is known but the given parts. */
 export function recordOf(
   parts: Partial<RunRecord> & { readonly b?: ImageView; readonly power?: readonly FaultPlan[] },
 ): RunRecord {

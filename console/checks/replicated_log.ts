@@ -1,5 +1,5 @@
 /**
- * A replicated log never loses a record that it told durable: any replicas of which as many are left as
+ * A replicated log never loses a record that it called durable: any replicas of which as many are left as
  * one has to read give it back, in its place, byte for byte.
  */
 import type { LogNote } from "../../fabric/audit.ts";
@@ -17,8 +17,8 @@ import { countOf, type Finding } from "./finding.ts";
 export const replicatedLog: Checker = {
   name: "durable-records-are-kept",
   promise:
-    "Every record that a replicated log told durable is found, whole and in its place, by whoever reads " +
-    "any majority of the replicas.",
+    "Every record that a replicated log told durable is found, whole and in its place, in any " +
+    "majority of the replicas.",
   looked: (run) => countOf(durableIn(run), "durable record"),
   subjects: durableIn,
   without: "no log has told a record durable",
@@ -29,7 +29,7 @@ function durableIn(run: RunRecord): number {
   return lastNotes(run).reduce((sum, { durable }) => sum + durable, 0);
 }
 
-/** What was told last, and so most, of each log since it was begun. */
+/** The last note, and so the highest count, of each log since it was begun. */
 function lastNotes({ plan, notes, claims = false }: RunRecord): LogNote[] {
   const last = new Map<string, LogNote>();
   const begun = new Map<string, number>();
@@ -51,7 +51,7 @@ function nameOf({ log, replicas }: LogNote): string {
   return `${log} at ${replicas.map(({ host }) => host).toSorted()}`;
 }
 
-/** A client that was not told to begin a log anew may not give up what was durable. */
+/** A client without the option to begin a log anew may not give up what was durable. */
 function mayBeginAnew({ nodes }: RunRecord["plan"], node: string): boolean {
   return nodes.some(({ name, kind, config }) =>
     name === node && kind === "host" &&

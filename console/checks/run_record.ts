@@ -37,7 +37,7 @@ export interface RunRecord {
   readonly reports: readonly ReportSeen[];
   /** By time; those of one node in the order of their making. */
   readonly notes: readonly TimedNote[];
-  /** Undefined for a host whose SCM nobody can read. */
+  /** Undefined for a host whose SCM cannot be read. */
   readonly scm: (host: string) => ImageView | undefined;
   /** Host → SCM as it was before the run; absent: zeros. */
   readonly before?: (host: string) => ImageView | undefined;

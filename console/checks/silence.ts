@@ -1,4 +1,4 @@
-/** P-41: a power failure is the end of whatever has no power; nobody hears of it or from it. */
+/** P-41: a node without power does nothing: it sends, receives, reports and persists nothing. */
 import type { Checker, RunRecord } from "./run_record.ts";
 import { lifeAt } from "./lives.ts";
 import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
@@ -27,5 +27,5 @@ function checkSilence(run: RunRecord): Finding[] {
   for (const { node, time, topic } of run.reports) look(node, time, `reports ${topic}`);
   for (const { node, time, note } of run.notes) look(node, time, `notes ${note.kind}`);
   for (const { node, time } of run.durable ?? []) look(node, time, "makes bytes persistent");
-  return [...findings, ...run.wire?.ofTheDead ?? []].slice(0, FINDINGS_MAX);
+  return [...findings, ...run.wire?.withoutPower ?? []].slice(0, FINDINGS_MAX);
 }

@@ -122,6 +122,6 @@ export interface VerifiedResult {
   readonly rewrites: number;
   /** V-05 */
   readonly skipped: number;
-  /** Byte ranges [from, to) of the file of which it was told that memory holds them. */
+  /** Byte ranges [from, to) of the file that the verification found in memory. */
   readonly looked: ReadonlyArray<readonly [from: number, to: number]>;
 }

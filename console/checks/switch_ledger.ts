@@ -37,7 +37,7 @@ export class SwitchLedger {
   /** By ICRC: frames that have the same one are few. */
   readonly #inside = new Map<number, Inside[]>();
   #count = 0;
-  /** Some were forgotten, so that it can no longer be told where a frame comes from. */
+  /** Some were forgotten, so that the origin of a frame may be unknown. */
   #hasForgotten = false;
   #life = 0;
 

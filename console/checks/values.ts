@@ -1,18 +1,18 @@
 /**
- * What eight bytes of SCM may be after a power failure, by what was written there and what was said of
+ * What eight bytes of SCM may be after a power failure, by what was written there and what was noted of
  * it. Pure.
  *
  * A write that was promised to survive is there, unless a later one is on top of it; any other may be
- * there or not. One write is later than another unless it was told visible before that one was posted,
+ * there or not. One write is later than another unless it was noted visible before that one was posted,
  * or both are of one line, which has an order.
  */
 
 /** What the SCM writes whole or not at all, in bytes (P-41). */
 export const UNIT_BYTES = 8;
 
-/** A write, as its program spoke of it. Instants are places in the record's order of notes. */
+/** A write, as its program declared it. Instants are places in the record's order of notes. */
 export interface NotedWrite {
-  /** For people: who wrote it, and its number. */
+  /** For people: its program and its number. */
   readonly name: string;
   readonly on: string;
   readonly from: number;
@@ -117,13 +117,13 @@ export interface Allowed extends Iterable<Uint8Array> {
  */
 export function allowedIn(
   unit: number,
-  of: {
+  { writes, initial, without }: {
     readonly writes: readonly NotedWrite[];
     readonly initial: Uint8Array;
     readonly without?: NotedWrite;
   },
 ): Allowed {
-  const parts = of.writes.filter((write) => write !== of.without)
+  const parts = writes.filter((write) => write !== without)
     .map((write) => partOf(write, unit));
   // In the order of their posting, in which no write comes before one that it is known to follow.
   const promises = parts.filter(({ write }) => write.promised !== undefined);
@@ -131,7 +131,7 @@ export function allowedIn(
   const first = Math.max(0, promises.findLastIndex(coversUnit));
   const settled = promises.slice(0, first);
   const onTop = () => parts.filter((part) => mayBeOnTop(part, settled));
-  let values = new Values([of.initial]);
+  let values = new Values([initial]);
   for (const promise of promises.slice(first)) {
     if (!coversUnit(promise)) close(values, onTop());
     values = new Values(Array.from(values, (value) => applied(promise, value)));
@@ -160,15 +160,15 @@ function isBelow({ visible, line, issued }: NotedWrite, other: NotedWrite): bool
 /** Whether each byte is some write's, or the initial one, though the unit as a whole is not. */
 export function isMixed(
   unit: number,
-  of: {
+  { writes, initial, found }: {
     readonly writes: readonly NotedWrite[];
     readonly initial: Uint8Array;
     readonly found: Uint8Array;
   },
 ): boolean {
-  const parts = of.writes.map((write) => partOf(write, unit));
-  return of.found.every((byte, i) =>
-    byte === of.initial[i] ||
+  const parts = writes.map((write) => partOf(write, unit));
+  return found.every((byte, i) =>
+    byte === initial[i] ||
     parts.some(({ begin, end, bytes }) => i >= begin && i < end && bytes[i - begin] === byte)
   );
 }

@@ -1,6 +1,6 @@
 /**
  * V-10: how much of the damage that was done to a `put`'s data was caught, and how much was not. Judged
- * from outside: what is in the responder's SCM at the end, against the file, and what `put` was told.
+ * from outside: what is in the responder's SCM at the end, against the file, and what `put` reported.
  */
 import type { PutResult, VerifiedResult } from "./survival.ts";
 
@@ -14,7 +14,7 @@ export interface VerifiedCounts {
    * what memory held, as an LLC that does not survive was between.
    */
   readonly missed: number | null;
-  /** Of these the ones of which `put` was told that memory had been looked at. */
+  /** Of these the ones that `put` reports as compared with memory. */
   readonly overlooked: number | null;
 }
 
@@ -59,7 +59,7 @@ function damagedMessages(
 }
 
 /**
- * Damage that nobody has to catch, as it did not last: it hit what was written again, or what was caught
+ * Damage that need not be caught, as it did not last: it hit what was written again, or what was caught
  * for another hit. @returns injected = caught + missed + masked.
  */
 export function maskedOf(

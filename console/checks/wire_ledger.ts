@@ -1,6 +1,6 @@
 /**
  * Frames on the cables of a rack, as both ends of each saw them: what one end sent and the other has not
- * yet received, and what cannot be explained. It is told as the run goes on, so it holds what is on its
+ * yet received, and what cannot be explained. It sees frames as the run goes on, so it holds what is on its
  * way and what was lost, not all that was ever sent.
  */
 import { type FrameSeen, isFrameSeen, type Observation } from "../../fabric/capture/observation.ts";
@@ -37,17 +37,17 @@ interface Direction {
   readonly loses: boolean;
   /**
    * Last instants of the receiving end's lives that no plan has ended: what it received later counts as
-   * received then, before anybody sent it (`fabric/capture`, `countedOf`).
+   * received then, before it was sent (`fabric/capture`, `countedOf`).
    */
   readonly lastInstants: readonly Time[];
   /** When a fault of this cable takes frames that are being sent. */
-  readonly lossy: readonly Stretch[];
+  readonly lossy: readonly Interval[];
   /** How much later than by itself a frame may arrive. */
   readonly lateMaxPs: Time;
   /** What the longest of its frames takes from its first to its last bit. */
   longestPs: Time;
   /** When the cable is cut, or an end has no power: what is on its way then may be gone. */
-  readonly dark: readonly Stretch[];
+  readonly dark: readonly Interval[];
   /** What faults of this cable may do to a frame, whenever that is. */
   readonly reorders: boolean;
   readonly corrupts: number;
@@ -58,7 +58,7 @@ interface Direction {
 }
 
 /** From an instant on, and up to one, both of them included. */
-interface Stretch {
+interface Interval {
   readonly from: Time;
   readonly to: Time;
 }
@@ -77,7 +77,7 @@ export class WireLedger {
   /** Frames that cannot be explained by what was sent. */
   readonly findings: Finding[] = [];
   /** Frames of nodes that had no power. */
-  readonly ofTheDead: Finding[] = [];
+  readonly withoutPower: Finding[] = [];
   /** Frames seen at ends of cables. */
   frames = 0;
   readonly answers: AnswerLedger;
@@ -118,8 +118,8 @@ export class WireLedger {
     this.answers.see(observation);
     this.rates.see(observation);
     const life = lifeAt(this.#lives, node, time);
-    if (life < 0 && this.ofTheDead.length < FINDINGS_MAX) {
-      this.ofTheDead.push({
+    if (life < 0 && this.withoutPower.length < FINDINGS_MAX) {
+      this.withoutPower.push({
         text: `${node} has ${kind} a frame at ${time} ps without power`,
         time,
       });
@@ -274,14 +274,14 @@ function directionOf(
     lastInstants: unscriptedDeaths(plan, lives, cable[from === "a" ? "b" : "a"].node)
       .map((at) => at - 1),
     lossy: faults.filter((fault) => fault.action === "loss" || isCutOfOneWay(fault))
-      .map((fault) => stretchOf(fault, faults)),
+      .map((fault) => intervalOf(fault, faults)),
     longestPs: 0,
     lateMaxPs: faults.reduce((sum, fault) => sum + lateMaxOf(fault), 0),
     dark: [
       ...darkOf(lives, { near: cable.a, noticePs: noticePs("a", "b") }),
       ...darkOf(lives, { near: cable.b, noticePs: noticePs("b", "a") }),
       ...faults.filter((fault) => fault.action === "cut" && !isCutOfOneWay(fault)).map((fault) => {
-        const { from, to } = stretchOf(fault, faults);
+        const { from, to } = intervalOf(fault, faults);
         return { from, to: to + Math.max(noticePs("a", "b"), noticePs("b", "a")) };
       }),
     ],
@@ -293,13 +293,13 @@ function directionOf(
   };
 }
 
-/** Nobody notices it: it is like a loss of all. */
+/** No device notices it: it is like a loss of all frames. */
 function isCutOfOneWay({ action, direction }: LinkFaultPlan): boolean {
   return action === "cut" && direction !== "both";
 }
 
 /** From its beginning to its own end, or to the first heal of all that it concerns. */
-function stretchOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Stretch {
+function intervalOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Interval {
   const heals = all.filter(({ action, direction, at }) =>
     action === "heal" && at > fault.at && (direction === "both" || direction === fault.direction)
   );
@@ -318,7 +318,7 @@ function lateMaxOf({ action, delayPs = 0, jitterPs = 0, holdPs = HOLD_PS }: Link
 function darkOf(
   { lives }: Lives,
   { near, noticePs }: { readonly near: Endpoint; readonly noticePs: Time },
-): Stretch[] {
+): Interval[] {
   const own = lives.get(near.node) ?? [];
   return own.filter(({ to }) => to !== Infinity)
     .map(({ to }, i) => ({ from: to, to: (own[i + 1]?.from ?? Infinity) + noticePs }));
