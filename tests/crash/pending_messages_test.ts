@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Cell } from "../../console/explore/choices.ts";
-import { depositsOf, pendingMessagesOf } from "../../console/explore/pending_messages.ts";
+import { pendingMessagesOf } from "../../console/explore/pending_messages.ts";
 import { putRack } from "./explored_rack.ts";
 import { runRack } from "../../console/explore/rerun.ts";
 import { crashedHostOf } from "../../console/explore/crashed_host.ts";
