@@ -1,29 +1,32 @@
 /**
- * What programs were told, as data, when they were told it: the record by which the checkers of
- * `tests/checkers` judge a run. A note is taken by whoever listens the moment it is made, so that what
- * a program was promised is known also of one that is killed before it can say so.
+ * What a program writes, posts and learns from completions, as data: the checkers in
+ * `console/checks` judge a run by it. An observer takes each record at once, so that the
+ * confirmations of a program are known even if it is killed before it can report them.
  */
 import type { Time } from "./base/time.ts";
 import type { WcStatus } from "./wire/host_bus/cqe.ts";
 
-/** A program is about to write `bytes` at an offset into a host's SCM: made before the first post. */
+/**
+ * A program is about to write `bytes` at an offset into a host's SCM: emitted before the first
+ * post.
+ */
 export interface WritesNote {
   readonly kind: "writes";
-  /** The write's number: no other of the same program ({@link TimedNote.by}) has it. */
+  /** The write's number, unique in its program ({@link TimedNote.by}). */
   readonly id: number;
-  /** The host in whose SCM it is, and the offset there. */
+  /** The host whose SCM is written, and the offset in it. */
   readonly on: string;
   readonly at: number;
   readonly bytes: Uint8Array;
-  /** Writes of the same program with the same number are made in this order (P-31: one queue pair). */
+  /** Writes of one program with the same number execute in this order (P-31: one queue pair). */
   readonly line?: number;
-  /** Writes of the same program that must not be missing where this one is found. */
+  /** Writes of the same program that must have survived where this one has. */
   readonly after?: readonly number[];
-  /** True where only the method claims that order, and nothing promises it (P-04). */
+  /** True where the method claims that order without a promise (P-04). */
   readonly isOrderClaimed?: true;
 }
 
-/** The write can be read at the responder: what the method takes for that, no promise. */
+/** The write can be read at the responder, as far as the method can tell; no promise. */
 export interface VisibleNote {
   readonly kind: "visible";
   readonly id: number;
@@ -33,20 +36,20 @@ export interface VisibleNote {
 export interface PersistentNote {
   readonly kind: "persistent";
   readonly id: number;
-  /** False where only the method claims so, and nothing promises it (P-12, and P-10 with P-04). */
+  /** False where the method claims that without a promise (P-12, and P-10 with P-04). */
   readonly promised: boolean;
 }
 
 /** A work request was put into a queue. */
 export interface PostedNote {
   readonly kind: "posted";
-  /** `shared`: a shared receive queue, whose number stands in `qpn`. */
+  /** `shared`: a shared receive queue; `qpn` has its number. */
   readonly queue: "send" | "recv" | "shared";
   readonly qpn: number;
-  /** Position of its first unit in the ring: what its completion names. */
+  /** Position of its first unit in the ring, as its completion names it. */
   readonly wqe: number;
   readonly wrId: number;
-  /** Whether success makes a completion. */
+  /** Whether success generates a completion. */
   readonly signaled: boolean;
 }
 
@@ -54,7 +57,7 @@ export interface PostedNote {
 export interface CompletedNote {
   readonly kind: "completed";
   readonly queue: "send" | "recv" | "shared";
-  /** The queue pair; of a receive from a shared queue too, whose number is `srqn`. */
+  /** The queue pair; also for a receive from a shared queue, whose number is `srqn`. */
   readonly qpn: number;
   readonly srqn?: number;
   readonly wqe: number;
@@ -62,54 +65,62 @@ export interface CompletedNote {
   readonly status: WcStatus;
 }
 
-/** A queue begins, or begins again (RESET): what was posted before will not complete any more. */
+/** A queue is created or reset (RESET): work requests that were posted before will not complete. */
 export interface EmptiedNote {
   readonly kind: "emptied";
   readonly queue: "pair" | "shared";
-  /** Of the queue pair, or of the shared receive queue. */
+  /** Number of the queue pair or of the shared receive queue. */
   readonly qpn: number;
 }
 
-/** A send queue that an error had stopped goes on (SQE to RTS, of UC and UD). */
+/** A send queue that was stopped by an error continues (SQE to RTS, of UC and UD). */
 export interface ResumedNote {
   readonly kind: "resumed";
   readonly qpn: number;
 }
 
-/** A replicated log's client was told so by enough replicas: its first data records are durable. */
+/**
+ * Enough replicas have confirmed to a replicated log's client that its first data records are
+ * durable.
+ */
 export interface LogNote {
   readonly kind: "log";
-  /** Name of the log; its replicas, and where its segments are in their SCM as far as the client was told. */
+  /**
+   * Name of the log; its replicas, and where its segments are in their SCM as far as the client
+   * knows.
+   */
   readonly log: string;
   readonly replicas: readonly { readonly host: string; readonly at: readonly number[] }[];
-  /** How many of them make a record durable. */
+  /** The number of replicas that make a record durable. */
   readonly quorum: number;
-  /** Most bytes of a record, and the slots of each segment: with the name, how it is read. */
+  /** Maximum record size, and the slots of each segment: with the name, they give the layout. */
   readonly recordBytes: number;
   readonly segments: readonly number[];
-  /** Data records that are durable, and the CRC-32 of their payloads one behind the other. */
+  /** Number of durable data records, and the CRC-32 of their concatenated payloads. */
   readonly durable: number;
   readonly crc: number;
-  /** False where only the method claims so, at too many of the replicas (P-12). */
+  /** False where too many of the replicas use a method that claims without a promise (P-12). */
   readonly promised: boolean;
-  /** The log is begun anew: what was durable before counts no more. */
+  /** The log is created anew: earlier durable records no longer count. */
   readonly anew?: true;
 }
 
-/** What programs say of the bytes that they write. */
+/** Records about the bytes that programs write. */
 export type WriteNote = WritesNote | VisibleNote | PersistentNote;
 
-/** What is said of work requests. */
+/** Records about work requests. */
 export type QueueNote = PostedNote | CompletedNote | EmptiedNote | ResumedNote;
 
 export type Note = WriteNote | QueueNote | LogNote;
 
-/** A note with who made it, and when. Those of one node stand in the order of their making. */
+/**
+ * A record with its program and time. Those of one node are in the order in which they were made.
+ */
 export interface TimedNote {
   readonly time: Time;
   /** Name of the node. */
   readonly node: string;
-  /** The program that made it: its host, the host's life, its name, as `a/0/put#0`. */
+  /** The program that made it, with the host and the host's life: `a/0/put#0`. */
   readonly by: string;
   readonly note: Note;
 }

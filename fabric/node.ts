@@ -1,6 +1,6 @@
 /**
- * What a node is: a pure machine. It is told what happens and when, and says what it sends and when
- * it wants to be woken. It never does I/O, never asks the time, never draws an unseeded number.
+ * A node is a pure state machine. The partition passes it inputs with their time; the node returns
+ * its outputs and its next deadline. It does no I/O, reads no clock and draws no unseeded number.
  * `partition/partition.ts` is the one loop that drives every kind of node.
  */
 import type { RocePacket } from "./wire/roce/packet.ts";
@@ -13,11 +13,11 @@ import type { Time } from "./base/time.ts";
 export interface Frame {
   readonly kind: "frame";
   readonly bytes: Uint8Array<ArrayBuffer>;
-  /** Content hash, computed once and carried along inside a process (see `digest.ts`). */
+  /** Content hash, computed once and cached inside a process (see `digest.ts`). */
   hash?: number | undefined;
   /**
-   * What the bytes say, where they were made of it in this process: it need not be decoded again.
-   * Whatever damages or marks a frame on its way makes another one, which knows nothing.
+   * The decoded packet, where this process has encoded the bytes from it: it saves the decoding.
+   * Code that damages or marks a frame creates a new frame without this field.
    */
   readonly packet?: RocePacket | undefined;
 }
@@ -25,11 +25,11 @@ export interface Frame {
 /** What crosses a cable. */
 export type Message = Frame | PcieMessage;
 
-/** What happens to a node. Ports are numbered by the node's kind (see {@link PORTS}). */
+/** An input of a node. The node's kind defines its port numbers (see {@link PORTS}). */
 export type Input =
   /**
-   * A message has arrived on `port`. Its last bit is here `tailPs` later: 0, except at a port that
-   * asked for the head of a frame (a cut-through switch).
+   * A message has arrived on `port`. Its last bit arrives `tailPs` later: 0, except at a port that
+   * acts on the head of a frame (a cut-through switch).
    */
   | {
     readonly kind: "message";
@@ -37,15 +37,15 @@ export type Input =
     readonly message: Message;
     readonly tailPs: Time;
   }
-  /** The cable on `port` lost or found its other end. */
+  /** The link on `port` went down or came up. */
   | { readonly kind: "link"; readonly port: number; readonly up: boolean }
-  /** The node's own deadline: `now` is what {@link Node.wakeAt} answered. */
+  /** The node's own deadline: `now` is the result of {@link Node.wakeAt}. */
   | { readonly kind: "wake" }
-  /** Power is applied: the first thing that happens to a node, at 0 or when it is started again. */
+  /** Power on: the first input of a node, at 0 or when it is started again. */
   | { readonly kind: "power" }
-  /** Somebody outside starts a program on this host. */
+  /** An order from outside starts a program on this host. */
   | { readonly kind: "run"; readonly program: ProgramPlan }
-  /** Bytes [from, to) of this host's SCM are there from now on (see `WritebackPlan`). */
+  /** Bytes [from, to) of this host's SCM are durable from now on (see `WritebackPlan`). */
   | {
     readonly kind: "writeback";
     readonly from: number;
@@ -65,56 +65,59 @@ export const PORTS = {
 } as const;
 
 /**
- * One line of a ladder: what a node did as part of an operation. `step` is the document's number
- * (`S905`) where it has one, else a short verb (`wqe-fetch`).
+ * One line of a ladder: a node's action in an operation. `step` is the document's number (`S905`)
+ * where it has one, else a short verb (`wqe-fetch`).
  */
 export interface TraceStep {
   readonly step: string;
   readonly text: string;
   /** Connection as `a:17-b:18` (lower name first), where known. */
   readonly connection?: string;
-  /** PSN of the operation's first packet, where known; its last one's, where that differs. */
+  /** PSN of the operation's first packet, where known; PSN of its last one, where that differs. */
   readonly psn?: number;
   readonly lastPsn?: number;
-  /** The PSN is one of the other side's sequence: the line is about the peer's request. */
+  /** The PSN belongs to the peer's sequence: the line is about the peer's request. */
   readonly inbound?: true;
   /** Work request id given by the program, where known. */
   readonly wrId?: number;
   /** Local queue pair number, where known. */
   readonly qpn?: number;
-  /** The program's own number of what it does, in however many requests (a message of `put`). */
+  /**
+   * The program's own number of the operation, which may take several requests (a message of
+   * `put`).
+   */
   readonly operation?: number;
   /** Position of the WQE in the local send queue. */
   readonly wqe?: number;
   /** Positions of receive WQEs in the local receive queue. */
   readonly recvs?: readonly number[];
-  /** Bytes [from, to) of this host's SCM (of the peer's, on a requester) that the line is about. */
+  /** Bytes [from, to) of this host's SCM (on a requester: of the peer's) that the line is about. */
   readonly scm?: readonly [from: number, to: number];
-  /** PCIe tag of the DMA read that goes out (RNIC), or that has come (host). */
+  /** PCIe tag of the DMA read that leaves (RNIC) or has arrived (host). */
   readonly tag?: number;
-  /** How long a part of the device is taken up: for a picture of the run, not a line of a ladder. */
+  /** How long a part of the device is busy: for a timeline, not a line of a ladder. */
   readonly busy?: { readonly track: string; readonly fromPs: Time; readonly untilPs: Time };
 }
 
-/** Where a node's step puts what it wants done. Calls take effect in the order they are made. */
+/** The outputs of a node's step. Calls take effect in their order. */
 export interface Outputs {
   /**
    * Sends `message` over the cable on `port`. Messages of one port leave in call order; this one
-   * leaves no earlier than `departAt`, which must be at least `now` + the node's
-   * {@link Node.processingPs}: that promise is part of the lookahead.
+   * leaves no earlier than `departAt`, which must be at least `now` + the node's {@link
+   * Node.processingPs}, as the lookahead depends on it.
    * @returns when the transmitter is free for the next message.
    */
   send(port: number, message: Message, departAt: Time): Time;
-  /** True where somebody wants {@link trace}: ask before building a text. */
+  /** True where an observer takes {@link trace}: check it before building a text. */
   readonly tracing: boolean;
-  /** True where somebody wants steps that are `busy`. */
+  /** True where an observer takes `busy` steps. */
   readonly timing?: boolean;
   trace(step: TraceStep): void;
-  /** A program's progress or result, for whoever started the run. Plain data only. */
+  /** A program's progress or result, for the process that started the run. Plain data only. */
   report(topic: string, value: unknown): void;
-  /** True where somebody wants {@link note}: ask before building one. */
+  /** True where an observer takes {@link note}: check it before building one. */
   readonly noting?: boolean;
-  /** What program `by` was told, or did: the record that a run is judged by. */
+  /** What program `by` did or was notified of: the audit record that checkers judge. */
   note?(by: string, note: Note): void;
 }
 
@@ -124,25 +127,25 @@ export type NodeKind = "host" | "rnic" | "switch";
 export interface Node {
   readonly name: string;
   readonly kind: NodeKind;
-  /** No output of this node departs sooner than this after its cause, in ps (≥ 0). */
+  /** Minimum time in ps (≥ 0) from a cause to the departure of any output of this node. */
   readonly processingPs: Time;
-  /** Ports on which the head of a frame is enough to act (cut-through); else arrival is the tail. */
+  /** The ports that act on the head of a frame (cut-through); else arrival means the tail. */
   readonly actsOnHead?: boolean;
   step(now: Time, input: Input, out: Outputs): void;
-  /** The earliest deadline, NEVER without one. Must not be before the last `now`. */
+  /** The earliest deadline; NEVER without one. Must not be before the last `now`. */
   wakeAt(): Time;
   /**
-   * When something next becomes persistent without an event, as nobody here can tell the difference;
-   * NEVER, or absent, where nothing does. A node that dies without having been asked for what is
-   * persistent must die before it, so the clock counts it as something that happens.
+   * The next time at which bytes become durable without an event; NEVER, or absent, where none do.
+   * A node that dies before its durable bytes were collected must die before that time, so the
+   * clock treats it like an event.
    */
   nextDurableAt?(): Time;
   /** Counters for the run's report, plain numbers by name. */
   statistics(): Record<string, number>;
   /**
-   * What has become persistent since the last call and before `before`, oldest first: only hosts have
-   * it. The runner writes it to the SCM file before anything the node sent becomes visible (output
-   * commit). No event of the node is before `before` that has not happened.
+   * The bytes that became durable since the last call and before `before`, oldest first: hosts
+   * only. The runner writes them to the SCM file before any output of the node becomes visible
+   * (output commit). All events of the node before `before` have happened.
    */
   takeDurable?(before: Time): DurableWrite[];
 }

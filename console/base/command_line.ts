@@ -1,6 +1,6 @@
-/** Words of a command, as a person can paste them into a shell. */
+/** /** Words of a command line, quoted for a shell. */ */
 
-/** A word, in quotes where a shell would make something else of it. */
+/** Quotes a word that a shell would expand or split. */
 export function quoted(word: string): string {
   return /^[\w./:=+-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
 }

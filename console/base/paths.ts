@@ -8,7 +8,7 @@ export function projectFile(path: string): URL {
   return new URL(`../../${path}`, import.meta.url);
 }
 
-/** The path of a `file:` URL, as programs take it. */
+/** The path of a `file:` URL, for programs that take no URL. */
 export function fromFileUrl(url: URL): string {
   return decodeURIComponent(url.pathname);
 }

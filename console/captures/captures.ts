@@ -1,4 +1,4 @@
-/** From what the processes of a run have recorded to the captures that somebody asked for. */
+/** Writes captures from what the processes of a run have recorded. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { captureOf } from "../../fabric/capture/capture.ts";
 import { eventsOf, type SeenEvent, type Source } from "../../fabric/capture/instants.ts";
@@ -16,9 +16,9 @@ import type { CaptureFiles, RunFile } from "../../fabric/rack/build/run_file.ts"
 import type { CaptureScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
 
-/** A run whose processes have recorded. */
+/** A run whose processes have recorded frames or events. */
 export interface RecordedRun {
-  /** What tells it from the other runs of its scenario. */
+  /** Tells the run from the other runs of its scenario. */
   readonly label: string;
   readonly plan: RackPlan;
   readonly directory: string;
@@ -29,14 +29,14 @@ function recordingsIn(directory: string): string {
   return `${directory}/observed`;
 }
 
-/** What has to be recorded for these captures; undefined where none is wanted. */
+/** What the processes must record for these captures; undefined where none is requested. */
 export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | undefined {
   return perfetto !== undefined ? "all" : pcap !== undefined ? "frames" : undefined;
 }
 
 /**
- * Where captures go: as the command line says (paths from here), else as the scenario does (paths from
- * its folder, or `true` for the run's directory).
+ * The paths of captures: from the command line (relative to the current directory), else from the
+ * scenario (relative to its folder, or `true` for the run's directory).
  */
 export function captureFiles(of: {
   readonly flags: { readonly pcap?: string; readonly perfetto?: string };
@@ -63,8 +63,8 @@ function absolute(path: string, base: string): string {
 }
 
 /**
- * Writes the captures of these runs, and removes what they are made of.
- * @param signal leaves the captures as they are, none of them half written.
+ * Writes the captures of these runs, then removes the recordings.
+ * @param signal stops the writing; no capture is left half written.
  * @returns the paths that were written.
  */
 export async function writeCaptures(
@@ -101,7 +101,7 @@ export async function writeCaptures(
   return written;
 }
 
-/** Removes what the processes of a run have recorded, if they have. */
+/** Removes the recordings of a run's processes, if there are any. */
 export function removeRecordings(directory: string): void {
   if (isThere(recordingsIn(directory))) {
     Deno.removeSync(recordingsIn(directory), { recursive: true });
@@ -112,7 +112,10 @@ function pcapOf(folder: string, label: string): string {
   return `${folder}/${fileName(label)}.pcapng`;
 }
 
-/** The label, with a number behind it where the folder has a capture of that name: none is overwritten. */
+/**
+ * The label, with a number appended where the folder has a capture of that name: no capture is
+ * overwritten.
+ */
 export function unusedLabel(label: string, { pcap }: CaptureFiles): string {
   if (pcap === undefined) return label;
   let unused = label;
@@ -120,7 +123,10 @@ export function unusedLabel(label: string, { pcap }: CaptureFiles): string {
   return unused;
 }
 
-/** The captures of a rack that was up in the background, if it has any. @returns their paths. */
+/**
+ * Writes the captures of a rack that ran in the background, if it has recorded any. @returns their
+ * paths.
+ */
 export async function writeCapturesOf(directory: string): Promise<string[]> {
   if (!isThere(recordingsIn(directory))) return [];
   const file: RunFile = JSON.parse(Deno.readTextFileSync(`${directory}/run.json`));
@@ -144,7 +150,7 @@ function isThere(path: string): boolean {
   }
 }
 
-/** Until it is whole, a file has another name. */
+/** Writes to a temporary name and renames the file when it is complete. */
 async function writeAll(
   path: string,
   parts: Iterable<Uint8Array>,
@@ -155,7 +161,7 @@ async function writeAll(
   try {
     for (const chunk of chunksOf(parts)) {
       for (let at = 0; at < chunk.length;) at += file.writeSync(chunk.subarray(at));
-      // Signals are heard only where this waits.
+      // Signals are handled only while this function awaits.
       await sleep(0);
       signal?.throwIfAborted();
     }
@@ -170,7 +176,7 @@ async function writeAll(
 
 const CHUNK_BYTES = 2 ** 18;
 
-/** Fewer and larger parts: a system call for each block would take most of the time. */
+/** Joins parts into fewer, larger ones: one system call per block would take most of the time. */
 function* chunksOf(parts: Iterable<Uint8Array>): Generator<Uint8Array> {
   let chunk = new Uint8Array(CHUNK_BYTES);
   let used = 0;
@@ -186,7 +192,7 @@ function* chunksOf(parts: Iterable<Uint8Array>): Generator<Uint8Array> {
   yield chunk.subarray(0, used);
 }
 
-/** All that happened and was seen in a run. */
+/** All recorded events of a run. */
 export function eventsIn(directory: string): Iterable<SeenEvent> {
   const kills = recordedKills(`${directory}/faults.jsonl`);
   const folder = recordingsIn(directory);
@@ -195,7 +201,7 @@ export function eventsIn(directory: string): Iterable<SeenEvent> {
     const path = `${folder}/${name}`;
     return { partition: name.split(".")[0]!, path, firstSpan: firstSpanOf(path) };
   });
-  // A partition's later life comes after its earlier one, also at one instant.
+  // The later life of a partition comes after its earlier life, at the same instant too.
   found.sort((x, y) => x.firstSpan - y.firstSpan || (x.path < y.path ? -1 : 1));
   return eventsOf(found.map(({ partition, path }): Source => {
     return recording(path, (span) => kills.get(`${partition} ${incarnationOf(span)}`));
@@ -231,7 +237,7 @@ function* recording(
   }
 }
 
-/** Undefined where the file ends before. */
+/** Undefined where the file is shorter than that. */
 function readWhole(file: Deno.FsFile, bytes: number): Uint8Array<ArrayBuffer> | undefined {
   const buffer = new Uint8Array(bytes);
   for (let at = 0; at < bytes;) {

@@ -1,9 +1,14 @@
-/** The captures of a run that is recorded: room for them before it, and they at its end, also where it broke. */
+/**
+ * Captures of a recorded run: makes their folders before the run and writes them after it, failed
+ * runs included.
+ */
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
 import { type RecordedRun, writeCaptures } from "./captures.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 
-/** Makes the folders, so that a run of hours does not fail for them at its end. @throws Refusal */
+/**
+ * Makes the folders before the run, so that a long run does not fail at its end. @throws Refusal
+ */
 export async function makeRoomFor({ pcap, perfetto }: CaptureFiles): Promise<void> {
   const folders = { pcap, perfetto: perfetto?.replace(/\/[^/]*$/, "/") };
   for (const [option, folder] of Object.entries(folders)) {
@@ -20,8 +25,8 @@ export async function makeRoomFor({ pcap, perfetto }: CaptureFiles): Promise<voi
 }
 
 /**
- * Writes what was asked for, also of a run that broke or was interrupted; one that is interrupted over
- * writing them leaves no half of a file. @returns the paths.
+ * Writes the requested captures, also after a run that failed or was interrupted. An interrupt
+ * during the writing leaves no partial file. @returns the paths.
  */
 export async function leaveCaptures(
   recorded: readonly RecordedRun[],

@@ -1,4 +1,4 @@
-/** A rack in the background: brings it up and leaves it up, and ends it. */
+/** Starts a rack in the background, and ends it. */
 import { BusError } from "../../fabric/bus/bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
@@ -33,7 +33,7 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
   readonly prepare: PrepareOptions;
   /** Keep every step of every operation in the run's directory. */
   readonly trace?: boolean;
-  /** Told of the hosts whose `put` is left out, as it has no file. */
+  /** Receives the hosts whose `put` is left out because it has no input file. */
   readonly onLeftOut?: (hosts: readonly string[]) => void;
 }
 
@@ -81,7 +81,7 @@ async function startSupervisor(
   const { signal } = how.options;
   signal?.throwIfAborted();
   const child = spawnDetached(how.runFilePath, how.options.nats);
-  // Known from the first moment, so that it can be ended whatever happens next.
+  // The run is registered before any process starts, so that `rack down` can always end it.
   const nodes: string[] = [];
   writeProcesses(directory, [{ name: "supervisor", kind: "supervisor", pid: child.pid, nodes }]);
   let code: number | undefined;
@@ -123,7 +123,7 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
       fromFileUrl(projectFile("console/rack/supervise.ts")),
       runFilePath,
     ],
-    // Its own session, so that a Ctrl-C in this terminal is not for it.
+    // A session of its own: Ctrl-C in this terminal does not reach it.
     detached: true,
     env: {
       [BUS_ENVIRONMENT.url]: existing?.url ?? "",
@@ -138,10 +138,13 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
 }
 
 const JOIN_MS = 60_000;
-/** Asked for so long at a time, as a rack that ends meanwhile says so in its directory, and is silent. */
+/**
+ * Timeout of one status request. A rack that ends meanwhile does not answer; its directory then
+ * says why.
+ */
 const STATUS_MS = 500;
 
-/** Up is when the timekeeper has heard of every partition. */
+/** Waits until every partition has joined the timekeeper. */
 async function untilJoined(
   { rack, control }: RackLink,
   { signal, onProgress }: BringUpOptions,
@@ -164,7 +167,7 @@ async function untilJoined(
   }
 }
 
-/** A rack that was taken down: how many processes it had, and the captures that it left. */
+/** A rack that was taken down: the number of its processes, and its captures. */
 export interface TakenDown {
   readonly run: string;
   readonly processes: number;
@@ -172,8 +175,9 @@ export interface TakenDown {
 }
 
 /**
- * Takes down the rack of that name, the only one that is up, or all, also where its supervisor is gone.
- * @throws Refusal where it is not clear which.
+ * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
+ * ended.
+ * @throws Refusal where the choice is ambiguous.
  */
 export async function takeRacksDown(
   which: { readonly run?: string; readonly all?: boolean },
@@ -186,7 +190,7 @@ export async function takeRacksDown(
   return ended;
 }
 
-/** Racks with processes, whether or not their supervisor is among them. */
+/** Racks with running processes, with or without a supervisor. */
 async function chosen(
   { run, all }: { readonly run?: string; readonly all?: boolean },
 ): Promise<RunRow[]> {
@@ -217,7 +221,7 @@ async function takeDown(directory: string): Promise<number> {
       await sleep(LOOK_AGAIN_MS);
     }
   }
-  // What the supervisor did not get to, or has left behind.
+  // Processes that the supervisor has not ended.
   await endProcesses(directory, { entries: readProcesses(directory), graceMs: GRACE_MS });
   return count;
 }

@@ -4,26 +4,29 @@ import { fromFileUrl, projectFile } from "../base/paths.ts";
 
 export interface ChildOptions {
   readonly name: string;
-  /** Module to run, relative to the project. */
+  /** Module to run, as a path relative to the project. */
   readonly module: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;
   readonly logFile: string;
 }
 
-/** Lines that {@link Child.lastWords} answers, and pieces of output that are kept for it. */
+/** Lines that {@link Child.lastWords} returns, and pieces of output that are kept for it. */
 const LAST_WORDS = 12, LAST_PIECES = 48;
 
 export interface Child {
   readonly name: string;
   readonly pid: number;
   readonly exited: Promise<Deno.CommandStatus>;
-  /** What it said last, whether or not there was room for it in the log. */
+  /** The last output of the process, whether or not the log had room for it. */
   lastWords(): string;
   kill(signal: Deno.Signal): void;
 }
 
-/** A process that is one device has little that is new and young: 4 MB less for each of them. */
+/**
+ * A process that runs one device allocates little: the small young generation saves 4 MB per
+ * process.
+ */
 const V8_FLAGS = "--v8-flags=--max-semi-space-size=1";
 
 /** Starts a module of the project in a Deno process of its own. */
@@ -69,14 +72,17 @@ export function startChild(options: ChildOptions): Child {
       try {
         child.kill(signal);
       } catch (error) {
-        // It has ended by itself: what was wanted.
+        // The process has already ended.
         if (!(error instanceof TypeError || error instanceof Deno.errors.NotFound)) throw error;
       }
     },
   };
 }
 
-/** Copies what a process says into its log and keeps the last of it. A full disk ends the copying only. */
+/**
+ * Copies the output of a process into its log and keeps the last lines. A full disk ends the
+ * copying only.
+ */
 async function keepLog(
   stream: ReadableStream<Uint8Array<ArrayBuffer>>,
   { path, words }: { readonly path: string; readonly words: string[] },
@@ -96,7 +102,10 @@ async function keepLog(
   file?.close();
 }
 
-/** SIGTERM, then SIGKILL to whoever is still there after `graceMs`. Who is stopped hears it, too. */
+/**
+ * Sends SIGTERM, then SIGKILL to the processes that remain after `graceMs`. Reaches stopped
+ * processes, too.
+ */
 export async function endChildren(children: readonly Child[], graceMs: number): Promise<void> {
   for (const child of children) {
     child.kill("SIGTERM");

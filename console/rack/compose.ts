@@ -16,11 +16,11 @@ import { programFiles } from "./program_files.ts";
 
 export interface ComposeOptions {
   readonly prepare: PrepareOptions;
-  /** The folder: a new or an empty one. */
+  /** The output folder: new or empty. */
   readonly out: string;
   readonly image: string;
   readonly natsImage: string;
-  /** A process that is not heard of for so long is dead. */
+  /** The timekeeper declares a process dead after this long without a message. */
   readonly livenessMs: number;
   /** Keep every step of every operation in the containers' volumes. */
   readonly trace: boolean;
@@ -55,7 +55,7 @@ function projectName(scenario: string): string {
   return name.replace(/^[^a-z0-9]+/, "") || "rack";
 }
 
-/** A compose project is one rack: of a scenario that stands for several runs one must be chosen. */
+/** A compose project is one rack: of a scenario with several runs, the user must choose one. */
 function onlyRun(prepared: readonly Prepared[]): Prepared {
   if (prepared.length === 1) return prepared[0]!;
   const found =
@@ -71,7 +71,10 @@ function refuseNames({ partitions }: Prepared): void {
   }
 }
 
-/** What is recorded for a capture would have to be gathered from volumes of containers that have none. */
+/**
+ * Captures are refused: the report could not collect recordings from all containers, as most have
+ * no volume.
+ */
 function refuseCaptures({ variant: { capture } }: Prepared): void {
   const asked = Object.keys(capture).filter((key) => capture[key as keyof typeof capture]);
   if (asked.length === 0) return;
@@ -81,7 +84,7 @@ function refuseCaptures({ variant: { capture } }: Prepared): void {
   });
 }
 
-/** The folder is the user's alone; what is in it may be read by whatever user a container has. */
+/** Only the user may enter the folder; its files are readable by the user of any container. */
 async function makeFolder(path: string): Promise<void> {
   try {
     await Deno.mkdir(path, { recursive: true, mode: 0o700 });
@@ -123,13 +126,14 @@ async function takeFiles(one: Prepared, out: string): Promise<Taken> {
   return { inputs, programs, mounts };
 }
 
-/** @returns the program's files as they are mounted, itself first. */
+/** @returns the program's files as mounts; the first is the program itself. */
 async function takeProgram(
   path: string,
   { out, to }: { out: string; to: string },
 ): Promise<MountedFile[]> {
   const { folder, files, inProject } = await programFiles(path);
-  // One of this project's folder keeps its place, as what it imports of the project is in the image.
+  // A program inside this project keeps its path, as the image contains the project's modules that
+  // it imports.
   const place = inProject
     ? `${IN_CONTAINER.project}${folder.slice(ROOT.length)}`
     : `${IN_CONTAINER.programs}${to.slice(to.indexOf("/"))}`;
@@ -152,7 +156,7 @@ async function writeFolder(
   { runFile, text }: { runFile: RunFile; text: string },
 ): Promise<void> {
   const passwords = busUsers(runFile).map((_, i) =>
-    // A letter first: the server would read digits as a number.
+    // The first character is a letter: the server would parse digits as a number.
     `${passwordVariable(i)}=p${randomHex(PASSWORD_BYTES)}\n`
   );
   await Deno.writeTextFile(

@@ -1,27 +1,27 @@
 /**
- * A rack as containers: the compose file, and the NATS server's configuration, in which the cabling is
- * an access list. Pure text from a run file; `commands/compose.ts` writes it down. The settings, and what
- * was decided against, are argued in `docker/README.md`.
+ * A rack as containers: the compose file, and the configuration of the NATS server, whose access
+ * list is the cabling. Pure text from a run file; `commands/compose.ts` writes it.
+ * `docker/README.md` explains the settings and the rejected alternatives.
  */
 import { ANY, patternOf } from "../../fabric/bus/subjects.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
 
-/** Where things are in a container. */
+/** Paths inside a container. */
 export const IN_CONTAINER = {
   project: "/opt/rackmesh",
-  /** What a process is given; read-only. */
+  /** The run file of the process; read-only. */
   runFile: "/etc/rackmesh/run.json",
   inputs: "/etc/rackmesh/inputs",
   programs: "/etc/rackmesh/programs",
   natsConfig: "/etc/rackmesh/nats.conf",
-  /** `RunFile.directory`: a volume where something of it has to outlive the container. */
+  /** `RunFile.directory`: a volume where its content has to outlive the container. */
   state: "/var/lib/rackmesh",
   /** In the report's container: the state of the timekeeper and, by partition, of the hosts. */
   record: "/mnt/record",
   states: "/mnt/states",
 } as const;
 
-/** The services beside the partitions, which therefore cannot have these names. */
+/** The services beside the partitions; no partition can have one of these names. */
 export const OWN_SERVICES: readonly string[] = ["nats", "timekeeper", "report"];
 
 /** A file of the user's that is mounted into containers, read-only. */
@@ -33,7 +33,7 @@ export interface MountedFile {
 
 export interface ComposeOptions {
   readonly runFile: RunFile;
-  /** What tells the run from other runs of the scenario, for the report. */
+  /** Tells the run from other runs of the scenario, for the report. */
   readonly label: string;
   readonly image: string;
   readonly natsImage: string;
@@ -44,11 +44,13 @@ export interface ComposeOptions {
 type Partition = RunFile["partitions"][number];
 
 const NATS_PORT = 4222;
-/** Of a Deno process: V8's and the I/O's threads, which grow with the machine. Measured: 5 on 2 cores. */
+/**
+ * Limit per Deno process: V8 and I/O threads grow with the number of cores. Measured: 5 on 2 cores.
+ */
 const PIDS_MAX = 256;
-/** How long a NATS server may be away: time enough for a person to start it again. */
+/** How long a NATS server may be unreachable: enough for a person to restart it. */
 const BUS_PATIENCE_MS = 60_000;
-/** A timekeeper or NATS server that fails is started again; one that always fails is not. */
+/** Docker restarts a failed timekeeper or NATS server at most this often. */
 const RETRIES = 5;
 
 /** The users of the NATS server: the timekeeper, the report, and each partition under its name. */
@@ -61,7 +63,7 @@ export function passwordVariable(place: number): string {
   return `RACKMESH_PASSWORD_${place}`;
 }
 
-/** The compose file. Passwords are not in it: it refers to the variables of `.env`. */
+/** The compose file. It holds no passwords: it refers to the variables of `.env`. */
 export function composeFile(options: ComposeOptions): string {
   const { runFile, image } = options;
   const volumes = runFile.partitions.filter((partition) => hasState(runFile, partition))
@@ -71,7 +73,7 @@ export function composeFile(options: ComposeOptions): string {
 #   docker-compose run --rm -T report    brings everything up, waits for the end, prints the report
 #   docker-compose kill b                power failure of b; docker-compose start b: its return
 #   docker-compose down -v               takes everything away, SCM included
-# \`docker compose\` (v2) does as well; \`docker-compose up\` shows everybody's log.
+# \`docker compose\` (v2) works, too; \`docker-compose up\` shows the logs of all services.
 x-process: &process
   image: ${text(image)}
   networks: [rack]
@@ -87,7 +89,7 @@ ${runFile.partitions.map((partition) => partitionService(options, partition)).jo
 ${reportService(options)}
 networks:
   rack:
-    # No way out, and no way in: the rack needs nobody.
+    # No route to or from other networks: the rack needs none.
     internal: true
 
 volumes:
@@ -95,7 +97,7 @@ ${["record", ...volumes].map((name) => `  ${name}:\n`).join("")}`;
 }
 
 function natsService({ runFile, image, natsImage }: ComposeOptions): string {
-  // The official images start the server by themselves; ours is told to.
+  // The official images start the server by themselves; the project's image needs an entry point.
   const entrypoint = natsImage === image ? "\n    entrypoint: [nats-server]" : "";
   const passwords = busUsers(runFile).map((_, i) => variable(passwordVariable(i), i));
   return `  nats:
@@ -150,7 +152,7 @@ function reportService({ runFile, label }: ComposeOptions): string {
     if (!hasState(runFile, partition)) continue;
     volumes.push(`${stateOf(partition.name)}:${IN_CONTAINER.states}/${partition.name}:ro`);
   }
-  const everybody = ["nats", "timekeeper", ...partitions.map(({ name }) => name)];
+  const services = ["nats", "timekeeper", ...partitions.map(({ name }) => name)];
   return `  report:
     <<: *process
     command: ["docker/report_main.ts", "${IN_CONTAINER.runFile}", ${text(label)}]
@@ -158,7 +160,7 @@ ${environment(runFile, "report")}
     volumes:
 ${volumes.map((volume) => `      - ${volume}`).join("\n")}
     tmpfs: [/tmp]
-    depends_on: ${JSON.stringify(everybody)}
+    depends_on: ${JSON.stringify(services)}
     restart: "no"
 `;
 }
@@ -177,8 +179,8 @@ function variable(name: string, place: number): string {
 }
 
 /**
- * A process that dies by the plan dies by itself, and comes back as often as the plan says. Any other
- * death is a power failure that lasts until somebody starts the container: `docker kill`, a crash.
+ * Docker restarts a process that the plan kills as often as the plan says. Any other death (`docker
+ * kill`, a crash) is a power failure that lasts until the user starts the container.
  */
 function restartOf({ plan }: RunFile, { nodes }: Partition): string {
   if (nodes.length > 1) return `"no"`;
@@ -204,14 +206,14 @@ function inputMounts(runFile: RunFile, partition: Partition): string[] {
     .map((host) => `./inputs/${host}:${IN_CONTAINER.inputs}/${host}:ro`);
 }
 
-/** A scalar of YAML that is also one of JSON; compose would replace a single `$`. */
+/** A YAML scalar that is also a JSON string; compose would expand a single `$`. */
 function text(value: string): string {
   return JSON.stringify(value).replaceAll("$", "$$$$");
 }
 
 /**
- * The NATS server's configuration. Each user may publish and hear what is its own and nothing else, so
- * that no container can speak for another or listen to a cable that does not end at it.
+ * The NATS server's configuration. Each user may publish and receive on its own subjects only, so
+ * that no container can send as another or listen to a cable that does not end at it.
  */
 export function natsConfig(runFile: RunFile): string {
   const users = busUsers(runFile).map((user, i) => {
@@ -229,7 +231,7 @@ export function natsConfig(runFile: RunFile): string {
 host: "0.0.0.0"
 port: ${NATS_PORT}
 max_payload: 8MB
-# A process that is gone without a word is cut off after 15 to 20 s.
+# The server drops a client that vanished silently after 15 to 20 s.
 ping_interval: "5s"
 ping_max: 3
 authorization {
@@ -245,7 +247,7 @@ function accessOf(
   user: string,
 ): { publish: string[]; subscribe: string[] } {
   const control = (verb: string) => patternOf({ kind: "control", run, verb });
-  // Answers to one's own questions, see `inboxPrefix` in fabric/bus/nats_bus.ts.
+  // Replies to the user's own requests, see `inboxPrefix` in fabric/bus/nats_bus.ts.
   const inbox = `rack.${run}.inbox.${user}.>`;
   const nodes = partitions.find(({ name }) => name === user)?.nodes;
   if (nodes === undefined) {

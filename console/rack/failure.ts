@@ -1,4 +1,4 @@
-/** What can go wrong with a command, as a message and an exit code: decided in this one place. */
+/** Maps each failure of a command to a message and an exit code. No other file does. */
 import { BusError } from "../../fabric/bus/bus.ts";
 import { NatsServerError } from "./nats_server.ts";
 import { RackError } from "./supervisor.ts";
@@ -7,7 +7,7 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { OutputError } from "../../nodes/files.ts";
 import { ScmFileError } from "../../nodes/host/store/scm_file.ts";
 
-/** What a command has come to, with the exit code that says so. */
+/** The outcome of a command, with its exit code. */
 export class ExitError extends Error {
   override readonly name = "ExitError";
 

@@ -1,6 +1,6 @@
 /**
- * A record of what happened to a run, line by line (`faults.jsonl`), read so that a run can be replayed:
- * power, cables, and what a counterexample of `rack explore` has caches write back early.
+ * The record of a run's faults, line by line (`faults.jsonl`), read for a replay: power, cables,
+ * and the early cache write-backs of a counterexample of `rack explore`.
  */
 import { z } from "zod";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -15,7 +15,7 @@ export interface ReplayedFaults extends Required<Pick<PrepareOptions, "faults" |
 
 const instant = z.int().nonnegative();
 const nodes = z.array(z.string());
-/** Whole words of 8 B: memory takes no less (P-41). */
+/** Whole 8 B words, the granule of the memory record (P-41). */
 const word = z.int().nonnegative().multipleOf(8);
 
 const lineSchema = z.discriminatedUnion("action", [
@@ -33,12 +33,12 @@ const lineSchema = z.discriminatedUnion("action", [
   }),
 ]);
 
-/** @throws Refusal naming the file or the line, where it is none. */
+/** @throws Refusal naming the file or the line, where the file is no such record. */
 export async function readFaultLines(path: string): Promise<ReplayedFaults> {
   return faultsIn(await textOf(path), path);
 }
 
-/** What the timekeeper of a run has written down; nothing where it has not. */
+/** What the timekeeper of a run has recorded; empty where it has recorded nothing. */
 export function recordedIn(directory: string): ReplayedFaults {
   const path = `${directory}/faults.jsonl`;
   try {
@@ -49,7 +49,7 @@ export function recordedIn(directory: string): ReplayedFaults {
   }
 }
 
-/** @param path the file's name, for messages. @throws Refusal naming the line, where it is none. */
+/** @param path the file's name, for messages. @throws Refusal naming the line that is invalid. */
 export function faultsIn(text: string, path: string): ReplayedFaults {
   const lines = text.split("\n");
   const faults: FaultPlan[] = [], writebacks: WritebackPlan[] = [];
@@ -68,7 +68,7 @@ export function faultsIn(text: string, path: string): ReplayedFaults {
   return { faults, writebacks, linkFaults: linkFaultsIn(lines.filter((line) => line !== "")) };
 }
 
-/** The line that {@link readFaultLines} reads as this. */
+/** The line that {@link readFaultLines} parses into this write-back. */
 export function writebackLine({ at, node, from, to, buffered, data }: WritebackPlan): string {
   return JSON.stringify({
     at,
@@ -97,7 +97,7 @@ function lineOf(
   try {
     found = JSON.parse(text);
   } catch {
-    // Not JSON: said below.
+    // Not JSON: the refusal below reports it.
   }
   const { success, data, error } = lineSchema.safeParse(found);
   if (success) return data;
@@ -111,7 +111,7 @@ function foundAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce((at, key) => Object(at)[key], value);
 }
 
-/** Faults of cables among the lines of a record. */
+/** The cable faults among the lines of a record. */
 export function linkFaultsIn(lines: readonly string[]): LinkFaultPlan[] {
   return lines.flatMap((line) => {
     const record: RecordedLinkFault | { readonly action: "kill" | "start" } = JSON.parse(line);

@@ -1,4 +1,4 @@
-/** What runs have left: their directories, and what their processes have said. */
+/** Kept runs: their directories and the logs of their processes. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { findRun } from "./live/racks.ts";
@@ -72,8 +72,8 @@ export interface Removed {
 }
 
 /**
- * Removes the directory of a run, or those of all that have no processes and are not kept by the user.
- * @throws Refusal where the one that is meant has processes.
+ * Removes the directory of one run, or of all runs without processes.
+ * @throws Refusal where the named run has processes.
  */
 export async function removeRuns(which: { readonly id: string } | "all"): Promise<Removed> {
   if (which !== "all") {
@@ -92,7 +92,7 @@ export async function removeRuns(which: { readonly id: string } | "all"): Promis
   return { removed, kept };
 }
 
-/** A log and how much of it has been read. */
+/** A log and the number of bytes already read. */
 interface Log {
   /** `b`, or `persist-opcode_ddio_off/b` where the run has several variants. */
   readonly name: string;
@@ -104,16 +104,16 @@ interface Log {
 export interface LogLine {
   readonly log: string;
   readonly line: string;
-  /** Whether it is the only log that is read. */
+  /** Whether this is the only log that is read. */
   readonly alone: boolean;
 }
 
 export interface LogOptions {
   /** Default: the run that is up, else the latest. */
   readonly run?: string;
-  /** Whose log; default: those of all. */
+  /** The node whose log is read; default: all logs. */
   readonly node?: string;
-  /** Go on as processes say more. */
+  /** Continue with new lines as processes write them. */
   readonly follow?: boolean;
 }
 
@@ -174,7 +174,7 @@ function findLogs(directory: string, prefix: string): Log[] {
   return found;
 }
 
-/** What else is in a run's directory. */
+/** Names in a run's directory that are no variants. */
 const PARTS: ReadonlySet<string> = new Set(["scm", "outputs", "trace"]);
 
 function logsIn(directory: string, prefix: string): Log[] {
@@ -186,7 +186,7 @@ function logsIn(directory: string, prefix: string): Log[] {
   }));
 }
 
-/** The whole lines that were not read yet. */
+/** Complete lines that were not read yet. */
 async function newLines(log: Log): Promise<string[]> {
   using file = await Deno.open(log.path);
   const { size } = await file.stat();

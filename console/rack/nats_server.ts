@@ -1,22 +1,25 @@
 /**
  * Starts and ends a run's own nats-server: on loopback, on a port that the server picks, for one
- * random user. It keeps nothing on disk but its log; what is lost with it is repaired by the clock.
+ * random user. Its log is its only file; the clock repairs what is lost when the server ends.
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 
 export interface NatsServer {
   readonly address: NatsAddress;
-  /** Of the present process; changes with {@link restart}. */
+  /** Of the current process; {@link restart} changes it. */
   readonly pid: number;
   readonly logFile: string;
-  /** Settles when the present process has ended, by {@link stop} or by itself. */
+  /** Settles when the current process has ended, by {@link stop} or otherwise. */
   readonly exited: Promise<void>;
-  /** To the present process, if it is there: SIGKILL, or SIGSTOP and SIGCONT (it is ended all the same). */
+  /**
+   * Sends SIGKILL, SIGSTOP or SIGCONT to the current process, if there is one; {@link stop} ends a
+   * stopped one, too.
+   */
   signal(name: Deno.Signal): void;
-  /** SIGTERM, and SIGKILL where that does not help. Any number of times. */
+  /** SIGTERM, then SIGKILL where the process does not end. Idempotent. */
   stop(): Promise<void>;
-  /** Starts again, after {@link stop} or whatever else ended it: same port, same credential. */
+  /** Starts the server again after it has ended: same port, same credential. */
   restart(): Promise<void>;
 }
 
@@ -28,16 +31,16 @@ export interface NatsServerOptions {
   /** Default: one that is free. */
   readonly port?: number;
   readonly readyTimeoutMs?: number;
-  /** Start it again when it ends without being asked to, a few times if need be. Default: no. */
+  /** Restart the server when it ends unasked, a limited number of times. Default: no. */
   readonly keepUp?: boolean;
-  /** Ends a start under way; a server that is up goes on. */
+  /** Cancels a start in progress; a running server is not affected. */
   readonly signal?: AbortSignal;
 }
 
 export type NatsServerErrorKind =
   /** There is no nats-server; the message names where it was looked for. */
   | "missing"
-  /** It ended, or said nothing, before it was ready; the message has its last words. */
+  /** It ended or printed nothing before it was ready; the message has its last output. */
   | "not-ready"
   /** The address of an existing server cannot be read. */
   | "bad-address";
@@ -51,9 +54,9 @@ export class NatsServerError extends Error {
 }
 
 /**
- * Becomes the server, beside a shell that ends it when its standard input closes: the server would
- * outlive a process that was killed with `kill -9`. That shell looks whether its parent still is the
- * server: the number of a process may have been given to another since.
+ * The shell script execs the server, beside a second shell that ends it when its standard input
+ * closes: the server would outlive a parent that was killed with `kill -9`. The second shell checks
+ * that its parent still is the server, as the kernel may have reused the process number.
  */
 const STARTER = `
 exec 3<&0 </dev/null
@@ -65,7 +68,7 @@ sh -c '
 exec "$0" -c "$1" 3<&-
 `;
 
-/** How often, and after how long, a server that was kept up and will not start is tried again. */
+/** Attempts to restart a server under `keepUp`, and the wait between them. */
 const KEEP_UP_ATTEMPTS = 10, KEEP_UP_WAIT_MS = 500;
 const STOP_TIMEOUT_MS = 2_000;
 const READY_TIMEOUT_MS = 10_000;
@@ -95,13 +98,14 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
 }
 
 /**
- * Reads the address of a server that somebody else runs: `nats://user:password@host:port`,
+ * Parses the address of an existing server: `nats://user:password@host:port`,
  * `nats://token@host:port`, `host:port`.
  * @throws NatsServerError `bad-address`.
  */
 export function useExisting(url: string): NatsAddress {
   const full = url.includes("://") ? url : `nats://${url}`;
-  // As http, since URL does not take other schemes apart in the same way; 80 is then left out.
+  // Parsed as http, since URL does not split other schemes in the same way; the default port 80 is
+  // then omitted.
   const parsed = URL.parse(full.replace(/^nats:/, "http:"));
   if (!full.startsWith("nats://") || parsed === null || parsed.pathname !== "/") {
     throw new NatsServerError(
@@ -121,12 +125,12 @@ function withoutCredential(url: string): string {
   return url.replace(/[^/@]*@/, "…@");
 }
 
-/** Where a nats-server is looked for, best first. */
+/** Paths where nats-server may be, best first. */
 export function candidates(): string[] {
   const named = Deno.env.get("RACKMESH_NATS_SERVER");
   if (named !== undefined && named !== "") return [named];
   const path = (Deno.env.get("PATH") ?? "").split(":").filter((folder) => folder !== "");
-  // Debian's lies where an ordinary user's PATH does not lead.
+  // Debian installs it outside an ordinary user's PATH.
   const folders = [...path, "/usr/sbin", "/usr/local/sbin"];
   return [...new Set(folders.map((folder) => `${folder}/nats-server`))];
 }
@@ -157,7 +161,10 @@ class OwnServer implements NatsServer {
   readonly #password = randomHex(24);
   readonly #keepUp: boolean;
   #port: number | undefined;
-  /** Counts what was asked for, so that what is under way can see that it is not any more. */
+  /**
+   * Number of start and stop requests; an operation in progress compares it to see whether it is
+   * obsolete.
+   */
   #asked = 0;
   #process: Deno.ChildProcess | undefined;
   #exited: Promise<void> = Promise.resolve();
@@ -193,7 +200,7 @@ class OwnServer implements NatsServer {
     if (this.#keepUp) void this.#launchAgain(asked);
   }
 
-  /** Whenever it ends, until something else is asked for. */
+  /** Restarts the server whenever it ends, until the next start or stop request. */
   async #launchAgain(asked: number): Promise<void> {
     for (let attempt = 0; attempt < KEEP_UP_ATTEMPTS; attempt++) {
       await this.#exited;
@@ -202,14 +209,15 @@ class OwnServer implements NatsServer {
         await this.#launch(asked);
         attempt = -1;
       } catch {
-        // What it said is in its log; those who use it find out by themselves that it is gone.
+        // The log has its output; clients of the server notice by themselves that it has ended.
         await sleep(KEEP_UP_WAIT_MS);
       }
     }
   }
 
   async #launch(asked: number): Promise<void> {
-    // New at every start: what answers on the port is this process only if it knows the name.
+    // A new name at every start: the server on the port is this process only if its INFO has the
+    // name.
     const name = `rackmesh-${randomHex(8)}`;
     await this.#writeConfig(name);
     const log = await Deno.open(this.logFile, { create: true, append: true, mode: 0o600 });
@@ -222,7 +230,7 @@ class OwnServer implements NatsServer {
     const heard = Promise.withResolvers<number>();
     const logged = this.#keepLog(process, { log, words, onPort: heard.resolve });
     const status = process.status;
-    // The shell beside it has nobody to look after any more.
+    // The server has ended: its watching shell can end.
     status.then(() => process.stdin.close()).catch(() => {});
     this.#process = process;
     this.#exited = Promise.all([status, logged]).then(() => {});
@@ -288,14 +296,14 @@ class OwnServer implements NatsServer {
     }
   }
 
-  /** A file of the owner's alone, as a command line can be read by everybody. */
+  /** A file that only the owner can read, as all users can read a command line. */
   async #writeConfig(name: string): Promise<void> {
     const text = `# Written by rackmesh, anew at every start.
 server_name: "${name}"
 host: "127.0.0.1"
 port: ${this.#port ?? -1}
 max_payload: 8MB
-# A process that is gone without a word is cut off after 15 to 20 s.
+# The server drops a client that vanished silently after 15 to 20 s.
 ping_interval: "5s"
 ping_max: 3
 authorization { user: "${this.#user}", password: "${this.#password}" }
@@ -306,7 +314,7 @@ authorization { user: "${this.#user}", password: "${this.#password}" }
     await Deno.writeTextFile(this.#configFile, text, { createNew: true, mode: 0o600 });
   }
 
-  /** Copies what the server says into the log file, keeps the last lines, spots the port. */
+  /** Copies the server's output into the log file, keeps the last lines, and finds the port. */
   async #keepLog(
     process: Deno.ChildProcess,
     options: {
@@ -331,7 +339,7 @@ authorization { user: "${this.#user}", password: "${this.#password}" }
     log.close();
   }
 
-  /** Every NATS server opens the conversation with its INFO. */
+  /** Reads INFO, the first message of every NATS server. */
   async #greet(port: number, name: string): Promise<void> {
     const connection = await Deno.connect({ hostname: "127.0.0.1", port });
     try {
@@ -355,7 +363,7 @@ function signal(process: Deno.ChildProcess, name: Deno.Signal): void {
   try {
     process.kill(name);
   } catch {
-    // It has ended already.
+    // The process has already ended.
   }
 }
 

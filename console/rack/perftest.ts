@@ -1,4 +1,4 @@
-/** perftest's tests on the rack of a scenario. */
+/** Runs perftest's tests on the rack of a scenario. */
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import type { ProgramScenario, Scenario } from "../../fabric/rack/scenario/scenario.ts";
@@ -11,7 +11,7 @@ import { createRunDirectory } from "./run_directory.ts";
 import { busFor, type RunManner } from "./run_scenario.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
 
-/** What the client is told; absent: as perftest assumes. */
+/** Options of the client; absent: perftest's defaults. */
 export interface PerftestOptions {
   readonly size?: number;
   readonly all?: true;
@@ -40,11 +40,11 @@ export interface PerftestRun {
   readonly seed: number;
   readonly result: PerftestResult;
   readonly outcome: Outcome;
-  /** Captures that were asked for, as paths. */
+  /** Paths of the requested captures. */
   readonly captures: readonly string[];
 }
 
-/** Runs one test; the scenario's programs and faults are left out. @throws Refusal */
+/** Runs one test without the scenario's programs and faults. @throws Refusal */
 export async function runPerftest(
   test: PerftestName,
   path: string,
@@ -64,7 +64,7 @@ export async function runPerftest(
     }),
     path,
   );
-  // Of another test, or with other options, it is another capture: it has a name of its own.
+  // Another test or other options make another capture, so the label has both.
   const named = { ...prepared, label: `${test}, ${prepared.label}` };
   const { outcome, captures } = await runOne(named, options);
   const result = resultOf(outcome);

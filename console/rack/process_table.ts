@@ -1,7 +1,7 @@
 /**
- * Which processes a rack that is up consists of, written down in its run directory: so they can be
- * looked at, and ended where the supervisor is gone. A process identifier is trusted only if what runs
- * under it was started for that very directory.
+ * The process table of a running rack, a file in its run directory. Commands use it to list
+ * processes, and to end them where the supervisor has ended. A process number is trusted only if
+ * its process was started for that very directory.
  */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 
@@ -9,22 +9,22 @@ import { sleep } from "../../fabric/bus/wall_time.ts";
 export interface ProcessEntry {
   readonly name: string;
   readonly kind: "supervisor" | "nats" | "timekeeper" | "partition";
-  /** Null while it has none. */
+  /** Null while it has no process. */
   readonly pid: number | null;
-  /** Devices that live in it. */
+  /** The devices that the process runs. */
   readonly nodes: readonly string[];
 }
 
 const FILE = "processes.json";
 
-/** Writes the table as a whole or not at all, so that a reader never sees half of it. */
+/** Writes the table atomically, so that a reader never sees a part of it. */
 export function writeProcesses(directory: string, entries: readonly ProcessEntry[]): void {
   const path = `${directory}/${FILE}`;
   Deno.writeTextFileSync(`${path}.new`, JSON.stringify(entries, null, 1));
   Deno.renameSync(`${path}.new`, path);
 }
 
-/** The table last written, empty where there is none. */
+/** The last written table; empty where there is none. */
 export function readProcesses(directory: string): ProcessEntry[] {
   try {
     return JSON.parse(Deno.readTextFileSync(`${directory}/${FILE}`));
@@ -34,7 +34,7 @@ export function readProcesses(directory: string): ProcessEntry[] {
   }
 }
 
-/** Whether the process is there and was started for this run directory. */
+/** Whether the process exists and was started for this run directory. */
 export function isProcessOf(directory: string, pid: number | null): boolean {
   if (pid === null) return false;
   try {
@@ -42,14 +42,14 @@ export function isProcessOf(directory: string, pid: number | null): boolean {
     return words.includes(`${directory}/run.json`) ||
       words.includes(`${directory}/nats-server.conf`);
   } catch (error) {
-    // Without the permission to look, nothing would ever be there.
+    // Without this check, a missing permission would look like a missing process.
     if (error instanceof Deno.errors.NotCapable) throw error;
-    // It is gone, or going.
+    // The process has ended or is ending.
     return false;
   }
 }
 
-/** Resident memory in bytes, 0 where the process is gone. */
+/** Resident memory in bytes; 0 where the process has ended. */
 export function residentBytes(pid: number): number {
   try {
     const match = /^VmRSS:\s+(\d+) kB$/m.exec(Deno.readTextFileSync(`/proc/${pid}/status`));
@@ -59,7 +59,7 @@ export function residentBytes(pid: number): number {
   }
 }
 
-/** Sends a signal to a process of this run. @returns false where it is not there any more. */
+/** Sends a signal to a process of this run. @returns false where it has ended. */
 export function signalProcess(
   directory: string,
   pid: number | null,
@@ -78,7 +78,7 @@ export function signalProcess(
 const LOOK_AGAIN_MS = 20;
 
 /**
- * SIGTERM to all, SIGKILL to whoever is there after `graceMs`; returns when all are gone.
+ * Sends SIGTERM to all, SIGKILL to those that remain after `graceMs`; returns when all have ended.
  * @returns how many there were.
  */
 export async function endProcesses(

@@ -1,8 +1,8 @@
-/** The files that a user's own program is made of, to be taken elsewhere. */
+/** The files of a user's own program, for a copy into a container. */
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { ROOT } from "../base/paths.ts";
 
-/** What `deno info --json` says of a module, as far as it is needed here. */
+/** The fields of `deno info --json` for a module that are used here. */
 interface ModuleInfo {
   readonly specifier: string;
   readonly dependencies?: ReadonlyArray<{ readonly code?: { readonly specifier?: string } }>;
@@ -11,13 +11,16 @@ interface ModuleInfo {
 export interface ProgramFiles {
   /** The program's folder. */
   readonly folder: string;
-  /** Paths relative to {@link folder}: the program first, then what it imports for more than types. */
+  /**
+   * Paths relative to {@link folder}: the program first, then its imports, except for type-only
+   * imports.
+   */
   readonly files: readonly string[];
   /** Whether the folder lies in this project, whose modules it may import. */
   readonly inProject: boolean;
 }
 
-/** @throws Refusal where it cannot be read, or needs a file that lies outside its folder. */
+/** @throws Refusal where the file cannot be read, or imports a file outside its folder. */
 export async function programFiles(path: string): Promise<ProgramFiles> {
   const folder = path.replace(/\/[^/]*$/, "");
   const inProject = `${folder}/`.startsWith(`${ROOT}/`);
@@ -32,7 +35,7 @@ export async function programFiles(path: string): Promise<ProgramFiles> {
   return { folder, files, inProject };
 }
 
-/** The files that a module loads when it runs, itself first. */
+/** The files that a module loads when it runs; the first is the module itself. */
 async function localModules(path: string): Promise<string[]> {
   const { success, stdout, stderr } = await new Deno.Command(Deno.execPath(), {
     args: ["info", "--json", "--config", `${ROOT}/deno.json`, path],

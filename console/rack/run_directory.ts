@@ -1,6 +1,6 @@
 /**
- * What a run leaves: one directory per run under the user's cache, and in it one per variant with the
- * run file, SCM files, logs, outputs, traces and the record of faults. Nothing else is written.
+ * The directory of a run, in the user's cache, with one directory per variant: run file, SCM files,
+ * logs, outputs, traces and the record of faults. A run writes to no other place.
  */
 import type { BusAddress, RunFile } from "../../fabric/rack/build/run_file.ts";
 import { runsDirectory } from "../base/paths.ts";
@@ -148,30 +148,32 @@ export interface RunRow {
   readonly id: string;
   readonly path: string;
   readonly started: string;
-  /** Whether a supervisor of it is alive. */
+  /** Whether its supervisor is running. */
   readonly up: boolean;
-  /** Whether the command that made it still runs. */
+  /** Whether the command that started it is still running. */
   readonly running: boolean;
   /** The user's own name for it; "" where it has none and is kept all the same. */
   readonly mark?: string;
 }
 
-/** How to reach the supervisor of a rack that is up. Credentials: the file is the user's alone. */
+/**
+ * How to reach the supervisor of a running rack. It holds credentials: only the user can read it.
+ */
 export interface SupervisorFile extends BusAddress {
   readonly run: string;
   readonly pid: number;
 }
 
-/** Why the rack of a supervisor ended by itself, and the exit code that says so. */
+/** Why a supervisor's rack ended by itself, with its exit code. */
 export interface EndFile {
   readonly message: string;
   readonly code: number;
 }
 
-/** The command that a run belongs to, told from a later process of the same number. */
+/** Identifies the command of a run; the start time excludes a later process of the same number. */
 interface OwnerFile {
   readonly pid: number;
-  /** In clock ticks since the machine was started, as the kernel counts. */
+  /** In clock ticks since boot, as the kernel reports it. */
   readonly startTicks: number | null;
 }
 
@@ -181,7 +183,7 @@ function ownerHere(): OwnerFile {
 
 function startTicksOf(pid: number): number | null {
   try {
-    // Field 22; the second one may hold blanks, so the count begins behind its bracket.
+    // Field 22; the second field may hold blanks, so the count begins behind its bracket.
     const stat = Deno.readTextFileSync(`/proc/${pid}/stat`);
     return Number(stat.slice(stat.lastIndexOf(")") + 2).split(" ")[19]);
   } catch {
@@ -250,7 +252,7 @@ export async function readSupervisor(path: string): Promise<SupervisorFile | und
   }
 }
 
-/** Says how to reach this supervisor. */
+/** Writes how to reach this supervisor. */
 export async function writeSupervisor(path: string, file: SupervisorFile): Promise<void> {
   const name = `${path}/supervisor.json`;
   await Deno.writeTextFile(`${name}.new`, JSON.stringify(file), { mode: 0o600, createNew: true });
@@ -261,7 +263,7 @@ export function writeEnd(path: string, end: EndFile): void {
   Deno.writeTextFileSync(`${path}/ended.json`, JSON.stringify(end));
 }
 
-/** Why the rack ended; undefined where it did not, or was told to. */
+/** Why the rack ended; undefined where it has not ended, or was taken down. */
 export function readEnd(path: string): EndFile | undefined {
   try {
     return JSON.parse(Deno.readTextFileSync(`${path}/ended.json`));

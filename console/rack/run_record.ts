@@ -1,4 +1,6 @@
-/** A run that is over as the record that checkers look at: see `console/checks/run_record.ts`. */
+/**
+ * Converts a finished run into the record that checkers read: see `console/checks/run_record.ts`.
+ */
 import type { SeenEvent } from "../../fabric/capture/instants.ts";
 import type { Observer } from "../../fabric/capture/observation.ts";
 import type { OnNote } from "../../fabric/partition/partition.ts";
@@ -13,22 +15,22 @@ import { recordedIn } from "./fault_lines.ts";
 import { heldFor, survivedView } from "./survived.ts";
 import { livesOf } from "../checks/lives.ts";
 
-/** What is seen of a run in this process while it goes on. */
+/** Observers of a run in this process. */
 export interface Watch {
   readonly notes: readonly TimedNote[];
   readonly wire: WireLedger;
   readonly onNote: OnNote;
-  /** To be told of frames. */
+  /** Observes frames. */
   readonly observer: Observer;
-  /** When bytes became persistent on which host that loses its power, each instant once. */
+  /** For each host that loses its power: when bytes became persistent, each instant once. */
   readonly durable: readonly DurableAt[];
-  /** To be told of a host's memory; undefined of one that keeps its power. */
+  /** Observes a host's memory; undefined for a host that keeps its power. */
   readonly memoryLog: (host: string) => MemoryLog | undefined;
 }
 
 type DurableAt = NonNullable<RunRecord["durable"]> extends Iterable<infer At> ? At : never;
 
-/** Looks at a run in one process, whose power failures are its plan's. */
+/** Observes a run in one process, where only the plan causes power failures. */
 export function watchRun(plan: RackPlan): Watch {
   const notes: TimedNote[] = [];
   const lives = livesOf(plan, plan.faults);
@@ -72,8 +74,8 @@ export function recordOfWatched(ended: Ended, { notes, wire, durable }: Watch): 
 }
 
 /**
- * The record of a run of processes, from what each of them has recorded.
- * @param ended.hasWire whether frames were recorded, and not only notes.
+ * The record of a run of processes, from their recordings.
+ * @param ended.hasWire whether frames were recorded as well as audit records.
  */
 export function recordOfProcesses(
   ended: Ended & {
@@ -109,7 +111,7 @@ function commonOf(
   };
 }
 
-/** Power failures that a process carries out on its own nodes, of which the timekeeper writes nothing. */
+/** Power failures that a process executes on its own nodes; the timekeeper does not record them. */
 function ownFaults(plan: RackPlan, partitions: readonly PartitionPlan[]): FaultPlan[] {
   const shared = new Set(
     partitions.filter(({ nodes }) => nodes.length > 1).flatMap((p) => p.nodes),

@@ -1,4 +1,4 @@
-/** Runs a scenario, each of its variants, to its end, and reports on it. */
+/** Runs each variant of a scenario to its end, and reports on it. */
 import type { MemberStatus } from "../../fabric/clock/record.ts";
 import { listOf, Refusal } from "../../fabric/rack/plan/problem.ts";
 import { importPrograms } from "../../nodes/files.ts";
@@ -14,18 +14,18 @@ import { prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
 import { createRunDirectory, type NewRun } from "./run_directory.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
 
-/** How a rack is run, whatever it runs. */
+/** Options of a run, independent of its programs. */
 export interface RunManner {
   /** Address of a nats-server to use instead of starting one. */
   readonly nats?: string;
-  /** Where captures go: a folder of frames, a file of who was busy when. */
+  /** Paths of captures: a folder for frames, a file for the timeline of the devices. */
   readonly pcap?: string;
   readonly perfetto?: string;
-  /** Takes everything down; the run then rejects with what the signal says. */
+  /** Takes the rack down; the run then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
-  /** What is done, and how much of it, in [0, 1]. */
+  /** The current task, and the part that is done, in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
-  /** The rack is down, and captures are being written. */
+  /** Called when the rack is down and captures are about to be written. */
   readonly onCapturing?: () => void;
 }
 
@@ -33,11 +33,11 @@ export interface RunScenarioOptions extends RunManner {
   readonly prepare: PrepareOptions;
   /** Keep every step of every operation in the run's directory. */
   readonly trace?: boolean;
-  /** Every process waits up to so long before each span. */
+  /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
-  /** A record of power and cables (`faults.jsonl`) that is replayed. */
+  /** A record of power and cables (`faults.jsonl`) to replay. */
   readonly faultsFile?: string;
-  /** Judge what methods claim as though it were promised. */
+  /** Check the claims of methods as if they were promises. */
   readonly claims?: boolean;
   /** Told before anything is started. */
   readonly onStart?: (run: Pick<NewRun, "id" | "removed"> & { readonly seed: number }) => void;
@@ -60,7 +60,7 @@ export async function runScenario(
     const expected = `a node of this rack (${listOf(nodes)})`;
     throw new Refusal([{ file: faultsFile!, path: "", found: stranger.node, expected }]);
   }
-  // What cannot be loaded is said at once, and of the command rather than of some process.
+  // A program that cannot be loaded fails here, as an error of the command, not of one process.
   for (const one of prepared) await importPrograms(one);
   return await runAll(prepared, options);
 }
@@ -102,12 +102,12 @@ async function runAll(
     }
   } finally {
     await server?.stop();
-    // Also of a run that broke: that is when one wants to see.
+    // Captures are also written for a run that failed: it needs them most.
     if (observe !== undefined) options.onCapturing?.();
     captures = await leaveCaptures(recorded, files, options.signal);
   }
   const wallMs = performance.now() - began;
-  // A method or DDIO by choice makes it another run than the one that the scenario expects something of.
+  // A method or DDIO option makes a run other than the one whose result the scenario expects.
   const isChosen = options.prepare.method !== undefined || options.prepare.ddio !== undefined;
   const expect = isChosen ? [] : variant.expect;
   const summary = summarise({ id, path, wallMs, outcomes: ended, nats: hasBus, expect });
@@ -116,7 +116,7 @@ async function runAll(
   return report;
 }
 
-/** The server of a run: its own, or one that is there. */
+/** The bus of a run: a new server, or an existing one. */
 export async function busFor(
   directory: string,
   { nats, signal }: Pick<RunManner, "nats" | "signal">,
@@ -125,7 +125,7 @@ export async function busFor(
   return await startNatsServer({ dir: directory, keepUp: true, ...(signal && { signal }) });
 }
 
-/** Runs one variant: as processes where there is a bus, else in this one. */
+/** Runs one variant: as processes where there is a bus, else in this process. */
 async function runOne(
   one: Prepared,
   how: Pick<RunOptions, "run" | "directory" | "observe"> & {

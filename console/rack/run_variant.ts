@@ -24,18 +24,18 @@ import { eventsIn, removeRecordings } from "../captures/captures.ts";
 import { type Prepared, runFileOf } from "./prepare.ts";
 import { recordOfProcesses, recordOfWatched, watchRun } from "./run_record.ts";
 
-/** How a rack's run ended, whichever way it was run. */
+/** The outcome of a rack's run, in either mode. */
 export interface Outcome {
   readonly digest: string;
   readonly virtualPs: Time;
   readonly events: number;
   readonly wallMs: number;
-  /** Operating system processes, nats-server and this one apart. */
+  /** Operating system processes, without nats-server and this one. */
   readonly processes: number;
   readonly finals: readonly FinalReply[];
   /** Where the SCM files are. */
   readonly directory: string;
-  /** What checkers look at, where that was asked for. */
+  /** The record for the checkers, where it was requested. */
   readonly record?: RunRecord;
 }
 
@@ -43,24 +43,24 @@ export interface RunOptions {
   readonly run: string;
   readonly directory: string;
   readonly trace: boolean;
-  /** What is recorded for captures; nothing without it. */
+  /** What is recorded for captures; absent: nothing. */
   readonly observe?: ObservationScope;
-  /** What is seen for checkers: what programs were told, and frames too; nothing without it. */
+  /** What is recorded for checkers: audit records, and frames too for `wire`; absent: nothing. */
   readonly check?: "notes" | "wire";
   readonly delayMsMax: number;
-  /** In this process: give up after so many wall ms. */
+  /** In one process only: limit in wall ms. */
   readonly limitMs?: number;
-  /** Takes the rack down; the run then rejects with what the signal says. */
+  /** Takes the rack down; the run then rejects with the signal's reason. */
   readonly signal?: AbortSignal;
   readonly onProgress?: (node: string, topic: string, value: unknown) => void;
   readonly onEvent?: (event: SupervisorEvent) => void;
-  /** Called with the rack before any process of it is started: whoever may take it down. */
+  /** Called before any process of the rack starts; the callee may take the rack down. */
   readonly beforeStart?: (supervisor: Supervisor) => void;
-  /** Called with the rack once it is started: tests break it. */
+  /** Called when the rack has started; tests inject faults with it. */
   readonly onStart?: (supervisor: Supervisor) => void;
 }
 
-/** Brings the rack up as processes, waits for its end, takes it down. @throws RackError, BusError. */
+/** Starts the rack as processes, waits for its end, takes it down. @throws RackError, BusError. */
 export async function runProcesses(
   prepared: Prepared,
   options: RunOptions & { readonly address: NatsAddress },
@@ -211,7 +211,10 @@ export async function runSimulated(
 const SLICE_PS = 100 * PS_PER_US;
 const TURN_MS = 50;
 
-/** Runs to the end, with a turn for others (Ctrl-C) now and then. @throws RackError after `limitMs`. */
+/**
+ * Runs to the end and yields to the event loop (Ctrl-C) at intervals. @throws RackError after
+ * `limitMs`.
+ */
 async function runWithin(
   simulator: Simulator,
   { until, limitMs, signal }: {

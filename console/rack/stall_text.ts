@@ -1,8 +1,11 @@
-/** Why is time not moving, in one line: what `run` says by itself, and a supervisor writes down. */
+/** One line that says why time does not move, for `run` and for the supervisor's log. */
 import { formatTime } from "../../fabric/base/time.ts";
 import type { MemberStatus } from "../../fabric/clock/record.ts";
 
-/** Names whom time waits for and since when; `why` is what the clock knows of each partition. */
+/**
+ * Names the partitions that time waits for, and since when; `why` is the clock's status of each
+ * partition.
+ */
 export function stallText(why: readonly MemberStatus[]): string {
   const waits = why.filter(({ status }) =>
     status === "running" || status === "absent" || status === "unknown"

@@ -1,11 +1,11 @@
 /**
- * Continues processes that were stopped (SIGSTOP) when whoever stopped them is gone: a stopped process
- * cannot see that its parent has ended, and would be left for ever. A shell waits beside for its standard
- * input to close, as the one beside nats-server does. It looks whether a number still is a process of
- * that run: it may have been given to another since.
+ * Continues stopped processes (SIGSTOP) when the process that stopped them has ended: a stopped
+ * process cannot see that its parent has ended, and would remain for ever. A shell waits for its
+ * standard input to close, like the one beside nats-server. It checks that a process number still
+ * belongs to that run, as the kernel may have reused it.
  */
 
-/** `$0` stands on the command line of every process of the run. Ctrl-C is not for this shell. */
+/** `$0` is on the command line of every process of the run. The shell ignores Ctrl-C. */
 const WAKER = `
 trap '' INT TERM HUP
 pids=
@@ -16,18 +16,18 @@ done
 exit 0
 `;
 
-/** Watches over stopped processes of one run. Costs nothing until there is one. */
+/** Guards the stopped processes of one run. Starts no shell until there is one. */
 export class StoppedProcessGuard {
   readonly #mark: string;
   #shell: Deno.ChildProcess | undefined;
   #list: WritableStreamDefaultWriter<Uint8Array> | undefined;
 
-  /** @param mark a word of the command line of every process of this run: its run file. */
+  /** @param mark a word on the command line of every process of this run: its run file. */
   constructor(mark: string) {
     this.#mark = mark;
   }
 
-  /** To be awaited before the process is stopped: from then on it does not stay so for ever. */
+  /** Must be awaited before the process is stopped: from then on the guard continues it. */
   async watch(pid: number): Promise<void> {
     if (this.#shell === undefined) {
       this.#shell = new Deno.Command("sh", {
@@ -41,12 +41,12 @@ export class StoppedProcessGuard {
     await this.#list?.write(new TextEncoder().encode(`${pid}\n`));
   }
 
-  /** Continues all of them; returns when there is nobody left to do it. */
+  /** Continues all of them; returns when the shell has ended. */
   async close(): Promise<void> {
     const shell = this.#shell, list = this.#list;
     this.#shell = undefined;
     this.#list = undefined;
-    // Somebody may have ended the shell: then there is nothing to close.
+    // The shell may have been ended from outside: then there is nothing to close.
     await list?.close().catch(() => {});
     await shell?.status;
   }

@@ -1,11 +1,11 @@
 /**
  * The process behind `rack up`: `supervise.ts RUN_FILE`, started detached. It owns the broker, the
- * timekeeper and the partitions of one rack, starts broker and timekeeper again when they end, and
- * ends everything on SIGTERM. How to reach it, and what it consists of, stands in the run directory:
+ * timekeeper and the partitions of one rack, restarts broker and timekeeper when they end, and ends
+ * everything on SIGTERM. It writes to the run directory:
  *
- *     supervisor.json   the broker's address with its credential, for the owner alone
+ *     supervisor.json   the broker's address with its credential, readable by the owner only
  *     processes.json    see process_table.ts
- *     ended.json        why it ended, unless it was told to
+ *     ended.json        why it ended, unless by SIGTERM
  */
 import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
@@ -17,7 +17,7 @@ import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { explain } from "./failure.ts";
 import { stallText } from "./stall_text.ts";
 
-/** A broker that was killed stays away for so long, so that a person can see what that does. */
+/** Delay before a killed broker is restarted, so that a user can see the effect. */
 const BROKER_PAUSE_MS = 300;
 
 interface Broker {
@@ -66,7 +66,7 @@ async function main(runFilePath: string): Promise<void> {
   }
 }
 
-/** The rack's own broker, unless the environment names one that is there. */
+/** The rack's own broker, or an existing one that the environment names. */
 async function openBroker(directory: string): Promise<Broker> {
   const address = busAddressFrom((variable) => Deno.env.get(variable));
   if (Deno.env.get("RACKMESH_NATS_URL")) return { address, server: undefined };
@@ -74,7 +74,7 @@ async function openBroker(directory: string): Promise<Broker> {
   return { address: server.address, server };
 }
 
-/** Starts the broker again when it ends; settles when the rack is taken down. */
+/** Restarts the broker when it ends; settles when the rack is taken down. */
 async function keepBroker(
   server: NatsServer,
   options: {
@@ -129,7 +129,7 @@ function eventText(event: SupervisorEvent): string {
   }
 }
 
-/** Lines with the moment, as nobody watches this process. */
+/** Writes log lines with a timestamp, as the process has no terminal. */
 function logTo(path: string): (what: unknown) => void {
   return (what) => {
     const text = what instanceof Error ? what.stack ?? what.message : String(what);

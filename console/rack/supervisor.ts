@@ -1,7 +1,7 @@
 /**
- * Brings a rack up as processes, watches them, and tells the timekeeper whose power failed. The
- * process that holds the supervisor is the only one that starts and ends others; killing one of
- * them from outside is the same to it as being asked to.
+ * Starts a rack as processes, watches them, and reports power failures to the timekeeper. Only the
+ * process that holds the supervisor starts and ends the others; it treats a process that was killed
+ * from outside like one that it was ordered to kill.
  */
 import type { Bus, Subscription } from "../../fabric/bus/bus.ts";
 import { decode, encode } from "../../fabric/bus/codec.ts";
@@ -22,14 +22,14 @@ import { StoppedProcessGuard } from "./stopped_process_guard.ts";
 
 export interface SupervisorOptions {
   readonly runFile: RunFile;
-  /** Where `runFile` is written down. */
+  /** The path of `runFile`. */
   readonly runFilePath: string;
   readonly address: NatsAddress;
   /** A connection of this process, for orders and reports. */
   readonly bus: Bus;
-  /** What happens to processes, for people. */
+  /** Called when a process starts or ends; for messages to the user. */
   readonly onEvent?: (event: SupervisorEvent) => void;
-  /** What programs report. */
+  /** Called with the reports of programs. */
   readonly onReport?: (node: string, topic: string, value: unknown) => void;
 }
 
@@ -40,7 +40,7 @@ export type SupervisorEvent =
     readonly pid: number;
     readonly detail: string;
   }
-  /** Time has not moved for a while: whom it waits for. */
+  /** Time has not moved for a while; `why` has the processes that it waits for. */
   | { readonly kind: "stalled"; readonly why: readonly MemberStatus[] }
   | { readonly kind: "finished"; readonly summary: Summary };
 
@@ -66,18 +66,18 @@ const FINAL_ATTEMPTS = 5;
 const DEATH_AGAIN_MS = 100;
 const GRACE_MS = 3_000;
 
-/** A process of the rack ended in a way that no power failure is: the run cannot go on. */
+/** A process of the rack ended, but not by a power failure: the run cannot continue. */
 export class RackError extends Error {
   override readonly name = "RackError";
 
-  /** @param code what the process said of itself, as an exit code of {@link EXIT}. */
+  /** @param code the exit code of the process, one of {@link EXIT}. */
   constructor(message: string, readonly code: number = EXIT.unclear) {
     super(message);
   }
 }
 
 export class Supervisor {
-  /** Asks the rack's timekeeper and partitions. */
+  /** Sends requests to the rack's timekeeper and partitions. */
   readonly control: ControlClient;
   readonly #options: SupervisorOptions;
   readonly #slots: Slot[];
@@ -86,9 +86,9 @@ export class Supervisor {
   #timekeeper: Child | undefined;
   #down = false;
   #hasFinished = false;
-  /** Processes that were seen to die. */
+  /** Partitions whose process has ended. */
   readonly #dead = new Set<string>();
-  /** Tokens of orders to kill that were carried out. */
+  /** Tokens of executed kill orders. */
   readonly #cuts = new Set<string>();
   readonly #finished = Promise.withResolvers<Summary>();
 
@@ -103,16 +103,19 @@ export class Supervisor {
       instance: "",
       starts: 0,
     }));
-    // Whoever waits for the end hears of a failure; nobody waiting is no error.
+    // Marks the rejection as handled: a caller may never await `finished`.
     this.#finished.promise.catch(() => {});
   }
 
-  /** Settles when the timekeeper says that the run has ended; rejects with {@link RackError}. */
+  /** Settles when the timekeeper reports the end of the run; rejects with {@link RackError}. */
   get finished(): Promise<Summary> {
     return this.#finished.promise;
   }
 
-  /** Starts the timekeeper and every partition. @throws RackError where {@link down} came first. */
+  /**
+   * Starts the timekeeper and every partition. @throws RackError where {@link down} was called
+   * before.
+   */
   async start(): Promise<void> {
     this.#subscribe();
     this.#options.bus.closed.then((reason) => {
@@ -132,15 +135,16 @@ export class Supervisor {
   }
 
   /**
-   * SIGSTOP: the process does nothing until {@link resume}; nothing of the rack fails by it, all of it
-   * waits. Where this process is killed meanwhile, it goes on by itself, to see that and end.
+   * SIGSTOP: the process is suspended until {@link resume}; no device fails, the whole rack waits.
+   * If this process is killed meanwhile, the guard continues the stopped one, which then ends.
    * @returns false where the name has no process.
    */
   async pause(name: string): Promise<boolean> {
     const child = this.#child(name);
     if (child === undefined || this.#down) return false;
     await this.#waker.watch(child.pid);
-    // It may have ended, or the rack been taken down meanwhile: nobody would let it go on.
+    // Meanwhile the process may have ended or the rack been taken down: a stopped process would
+    // then never continue.
     if (this.#down || this.#child(name) !== child) return false;
     child.kill("SIGSTOP");
     return true;
@@ -156,14 +160,14 @@ export class Supervisor {
   /** Starts the process of a partition that has none. @returns false where it has one. */
   startPartition(name: string): boolean {
     const slot = this.#slot(name);
-    // What was started now, nobody would end.
+    // After {@link down} no function would end a new process.
     if (this.#down || slot === undefined || slot.child !== undefined) return false;
     this.#startPartition(slot);
     return true;
   }
 
   /**
-   * Gives a device its power back, and with a host's a card of it that has none (a power cycle).
+   * Powers a device on, and with a host also its card if that has no power (a power cycle).
    * @returns the partitions that were started, or why there are none.
    */
   boot(name: string): { readonly started: readonly string[] } | { readonly refusal: string } {
@@ -174,7 +178,7 @@ export class Supervisor {
     const node = plan.nodes.find((each) => each.name === name);
     const host = node?.kind === "rnic" ? node.config.host : undefined;
     if (host !== undefined && this.#slot(host) !== slot && this.#slot(host)?.child === undefined) {
-      return { refusal: `${name} gets its power from ${host}, which has none` };
+      return { refusal: `${name} is powered by ${host}, which has no power` };
     }
     const cards = plan.nodes.filter((node) =>
       node.kind === "rnic" && slot.nodes.includes(node.config.host)
@@ -183,7 +187,9 @@ export class Supervisor {
     return { started };
   }
 
-  /** {@link kill}, as it is ordered over the bus: once for each token, which may be repeated. */
+  /**
+   * {@link kill}, as ordered over the bus: executed once for each token, as orders may be repeated.
+   */
   #cut(node: string, token: string): { killed: readonly string[] } | { refusal: string } {
     const slot = this.#slot(node);
     if (slot === undefined) return { refusal: `there is no device ${node}` };
@@ -212,13 +218,13 @@ export class Supervisor {
     return rows;
   }
 
-  /** Whom time waits for; undefined while there is no timekeeper to ask. */
+  /** The timekeeper's status; undefined where it does not answer. */
   async status(): Promise<ClockStatus | undefined> {
     const answer = await this.control.attempt<ClockStatus>("status", {});
     return answer !== undefined && "ok" in answer ? answer.ok : undefined;
   }
 
-  /** What every living partition has to say at the end. */
+  /** The final reports of all running partitions. */
   async finals(): Promise<FinalReply[]> {
     const replies = await Promise.all(
       this.#slots.filter(({ child }) => child !== undefined).map(({ name }) =>
@@ -228,7 +234,7 @@ export class Supervisor {
     return replies.filter((reply) => reply !== undefined);
   }
 
-  /** Ends every process; returns when all are gone. */
+  /** Ends every process; returns when all have ended. */
   async down(): Promise<void> {
     this.#down = true;
     for (const subscription of this.#subscriptions) subscription.close();
@@ -296,7 +302,7 @@ export class Supervisor {
     });
   }
 
-  /** Told until it is on record: the timekeeper may be away itself, or die over it. */
+  /** Reports the death until it is recorded: the timekeeper may be down, or die meanwhile. */
   async #noticeDeath(partition: string, instance: string): Promise<void> {
     this.#dead.add(instance);
     while (!this.#down && !this.#hasFinished) {
@@ -340,7 +346,7 @@ export class Supervisor {
       }),
       bus.subscribe(patternOf({ kind: "control", run, verb: "finished" }), (payload) => {
         const summary = decode(payload);
-        // It is repeated, as the bus may lose it.
+        // The timekeeper repeats the summary, as the bus may lose it.
         if (!isSummary(summary) || this.#hasFinished) return;
         this.#hasFinished = true;
         onEvent?.({ kind: "finished", summary });
@@ -356,12 +362,13 @@ export class Supervisor {
     );
   }
 
-  /** The plan's own power failures and returns, as the timekeeper finds that their time has come. */
+  /** Executes the plan's power failures and returns when the timekeeper orders them. */
   #obey([verb, partition, , instance]: unknown[]): void {
     if (typeof partition !== "string" || this.#down) return;
     if (verb === "start") this.startPartition(partition);
     if (verb !== "kill" || typeof instance !== "string") return;
-    // A repeated order must not hit the process that came after; who repeats it does not know of it.
+    // A repeated order must not hit a later process of the partition; the timekeeper does not know
+    // that process yet.
     const slot = this.#slot(partition);
     if (slot?.child !== undefined && slot.instance === instance) this.kill(partition);
     else if (this.#dead.has(instance)) void this.control.attempt("death", { partition, instance });

@@ -1,7 +1,7 @@
 /**
- * What is in a host's SCM when a run is over, whether its process is idle, has ended or was killed: the
- * content of its file, and on top the record of the last span in `<file>.log`, which a process that was
- * killed, or is still there, has not put into the content. See `nodes/host/store/scm_store.ts`.
+ * The content of a host's SCM after a run, whether its process is idle, has ended or was killed:
+ * the content of its file, overlaid with the last span's record in `<file>.log`, which a running or
+ * killed process has not merged into the content. See `nodes/host/store/scm_store.ts`.
  */
 import { reportedAtDeath } from "../../nodes/files.ts";
 import type { DurableWrite } from "../../fabric/node.ts";
@@ -11,8 +11,8 @@ import { decodeRecord, isReported, overlay } from "../../nodes/host/store/scm_st
 import type { ImageView } from "../checks/run_record.ts";
 
 /**
- * What survived of the SCM of `host` in its card: writes that the host has missed and will be given when it
- * is back (domain `wsp`, see `nodes/rnic/dma/journal.ts`). Empty for a host that is there.
+ * Writes that survived in a host's card: the host has missed them, and the card replays them at its
+ * return (domain `wsp`, see `nodes/rnic/dma/journal.ts`). Empty for a host that has power.
  * @param reports of the run, oldest first.
  */
 export function heldFor(
@@ -37,7 +37,7 @@ export interface ScmRange {
 /**
  * Reads what survived in the SCM of `host`.
  * @param directory of the run: `scm/<host>.scm`, and `faults.jsonl` where power failed.
- * @param of.held by its card, see {@link heldFor}.
+ * @param of.held writes in its card, see {@link heldFor}.
  */
 export async function readSurvived(
   directory: string,
@@ -58,10 +58,10 @@ export async function readSurvived(
   return survived;
 }
 
-/** What the view reads at a time. */
+/** Bytes that the view reads at a time. */
 const BLOCK_BYTES = 2 ** 20;
 
-/** The same, wherever somebody looks; undefined for a host that has no SCM file. */
+/** The same as random access; undefined for a host that has no SCM file. */
 export function survivedView(
   directory: string,
   host: string,
@@ -90,7 +90,7 @@ export function survivedView(
   };
 }
 
-/** Undefined where there is no such file; zeros where it ends before. */
+/** Undefined where there is no such file; zeros beyond its end. */
 function readIfThereSync(
   path: string,
   range?: { readonly from: number; readonly length: number },

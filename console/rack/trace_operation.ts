@@ -1,4 +1,4 @@
-/** One operation as a ladder: of a scenario that is run in this process, or of a run made with a trace. */
+/** One operation as a ladder: from a scenario that runs in this process, or from a traced run. */
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import {
@@ -13,7 +13,7 @@ import { findRun } from "./live/racks.ts";
 import { lacksInput, onlyOne, prepare, type PrepareOptions } from "./prepare.ts";
 import { runSimulated } from "./run_variant.ts";
 
-/** Steps of operations, and the rack that they were taken from. */
+/** Steps of operations, and the rack that was traced. */
 export interface Trace {
   readonly lines: readonly TraceLine[];
   readonly plan: RunFile["plan"];
@@ -21,10 +21,10 @@ export interface Trace {
   readonly label: string;
 }
 
-/** What is written where neither the scenario nor the choices name a file. */
+/** Size of the data where neither the scenario nor the options name a file. */
 export const TRACED_BYTES = 64 * 1024;
 
-/** Runs the one rack that a scenario and its choices stand for, and traces it. @throws Refusal */
+/** Runs and traces the one rack of a scenario and its options. @throws Refusal */
 export async function traceScenario(scenario: string, options: PrepareOptions): Promise<Trace> {
   const prepared = onlyOne(
     await prepare(scenario, {
@@ -52,13 +52,13 @@ export async function traceScenario(scenario: string, options: PrepareOptions): 
   return { lines, plan: prepared.plan, label: prepared.label };
 }
 
-/** Which of a run's variants is meant. */
+/** Chooses one of a run's variants. */
 export interface VariantChoice {
   readonly method?: string;
   readonly ddio?: string;
 }
 
-/** Reads what a run has left of its operations. @throws Refusal where that is nothing. */
+/** Reads the recorded steps of a run. @throws Refusal where there are none. */
 export async function traceOfRun(run: string, choice: VariantChoice): Promise<Trace> {
   const { id, path } = await findRun(run);
   const directory = variantOf({ id, path }, choice);
@@ -66,18 +66,18 @@ export async function traceOfRun(run: string, choice: VariantChoice): Promise<Tr
   const lines: TraceLine[] = [];
   for (const { name } of Deno.readDirSync(`${directory}/trace`)) {
     const text = await Deno.readTextFile(`${directory}/trace/${name}`);
-    // The last line may be torn, where a process was killed.
+    // The last line may be incomplete where a process was killed.
     for (const line of text.split("\n").slice(0, -1)) lines.push(JSON.parse(line));
   }
   if (lines.length === 0) {
     throw refusal("", { found: `${id} has no trace`, expected: "one that was run with --trace" });
   }
-  // Each device's lines stay as it wrote them: sorting is stable.
+  // Stable sort: each device's lines keep their order.
   lines.sort((x, y) => x.time - y.time);
   return { lines, plan: file.plan, label: directory.slice(path.length + 1) || id };
 }
 
-/** The directory of the variant that is meant: a run may have several. @throws Refusal */
+/** The directory of the chosen variant. @throws Refusal */
 function variantOf(run: { id: string; path: string }, { method, ddio }: VariantChoice): string {
   const names = [...Deno.readDirSync(run.path)].map(({ name }) => name).sort();
   if (names.includes("run.json")) return run.path;
@@ -101,7 +101,7 @@ function isFile(path: string): boolean {
   }
 }
 
-/** An operation, and how many there are to choose from. */
+/** An operation, and the number of operations to choose from. */
 export interface TracedOperation {
   readonly ladder: Ladder;
   readonly count: number;
@@ -109,7 +109,8 @@ export interface TracedOperation {
 
 /**
  * The ladder of one operation.
- * @param which.index from 0 on, as they began. @param which.on whose operations; default: all hosts'.
+ * @param which.index from 0, in order of their begin. @param which.on the requester; default: all
+ * hosts.
  * @throws Refusal where there is none.
  */
 export function operationIn(
@@ -126,7 +127,7 @@ export function operationIn(
   if (operation !== undefined) return { ladder: ladderOf(traced, operation), count: all.length };
   const by = on === undefined ? "" : ` of ${on}`;
   throw all.length === 0
-    ? refusal("", { found: `Nothing${by} was traced that is an operation` })
+    ? refusal("", { found: `The trace has no operation${by}` })
     : refusal("--operation", { found: `${index}: there are ${all.length}${by}, from 0 on` });
 }
 

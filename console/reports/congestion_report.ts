@@ -1,8 +1,8 @@
-/** What congestion did to a run: marks, notifications, pauses and drops, by node. */
+/** Effects of congestion on a run: marks, notifications, pauses and drops, by node. */
 import { type Column, columnsOf, tableText, timeColumn } from "./table.ts";
 import type { Outcome } from "../rack/run_variant.ts";
 
-/** Counters of a node, those that are 0 left out. */
+/** Counters of a node; those that are 0 are left out. */
 export interface CongestionRow {
   readonly variant: string;
   readonly node: string;
@@ -27,14 +27,14 @@ const COUNTERS = {
   queuePeakBytes: "queue peak",
 } as const;
 
-/** Of these alone a healthy run without congestion control has some. */
+/** A healthy run without congestion control has only these counters. */
 const ORDINARY: ReadonlySet<string> = new Set([
   "queueMeanBytes",
   "queuePeakBytes",
   "retransmissions",
 ]);
 
-/** The nodes that congestion showed at; none in a run without. */
+/** The nodes with congestion counters; none in a run without congestion. */
 export function congestionRows(variant: string, outcome: Outcome): CongestionRow[] {
   const rows = outcome.finals.flatMap(({ statistics }) =>
     Object.entries(statistics).map(([node, all]): CongestionRow => ({

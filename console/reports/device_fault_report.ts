@@ -1,4 +1,4 @@
-/** What faults inside machines did to a run (V-08): how much of a write's data each damaged. */
+/** Effects of device faults on a run (V-08): how much data of a write each damaged. */
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { FlipPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
@@ -12,17 +12,17 @@ export interface DeviceFaultRow {
   readonly kind: "flip" | "stuck";
   /** `b-rnic`, or the host whose SCM it is. */
   readonly target: string;
-  /** What it was told to do, where and when, for people. */
+  /** The fault's effect, place and time, as text. */
   readonly terms: string;
   /**
-   * Pieces of data that it could have damaged and those that it did, since the card has power; null of a
-   * cell, which is what it is whatever is written to it.
+   * Data segments that the fault could have damaged and those that it did, since the card has
+   * power; null for a broken cell, which affects every write.
    */
   readonly seen: number | null;
   readonly hit: number | null;
 }
 
-/** Damage inside cards by the faults' ids, then broken cells of SCM by their places. */
+/** Bit flips in cards by the faults' ids, then broken cells of SCM by address. */
 export function deviceFaultRows(
   variant: string,
   of: { readonly plan: RackPlan; readonly finals: readonly Pick<FinalReply, "statistics">[] },
@@ -70,7 +70,7 @@ function flipTerms({ where, at, until, share, nth, count }: FlipPlan): string {
   ].join(", ");
 }
 
-/** For people: each fault once, with the sums of all runs of a scenario. */
+/** As text: each fault once, with the sums of all runs of a scenario. */
 export function deviceFaultTable(rows: readonly DeviceFaultRow[]): string {
   const several = new Set(rows.map(({ variant }) => variant)).size > 1;
   const folded = foldVariants(rows, ({ kind, target, terms }) => [kind, target, terms].join());

@@ -1,4 +1,4 @@
-/** What faults of cables did to a run: how many frames each took, by direction. */
+/** Effects of cable faults on a run: how many frames each affected, by direction. */
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { framesText, type LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -10,14 +10,14 @@ import { type Folded, foldVariants } from "./fold_variants.ts";
 /** One fault of one variant. */
 export interface FaultRow {
   readonly variant: string;
-  /** Its place in the plan; orders to a running rack come after the scenario's. */
+  /** Its place in the plan; faults ordered at run time come after the scenario's. */
   readonly fault: number;
   readonly action: LinkFaultPlan["action"];
   /** `a-rnic/tor`, or `a-rnic->tor` for one way. */
   readonly target: string;
-  /** What it was told to do and when, for people. */
+  /** The fault's effect and time, as text. */
   readonly terms: string;
-  /** Frames that it could have taken and those that it took, while the sender had power. */
+  /** Frames that it could have affected and those that it did, while the sender had power. */
   readonly seen: number;
   readonly hit: number;
   readonly directions: ReadonlyArray<
@@ -25,7 +25,7 @@ export interface FaultRow {
   >;
 }
 
-/** A row for each fault of the plan, in its order; heals are the end of others, and have none. */
+/** A row for each fault of the plan, in its order; a heal ends other faults and has no row. */
 export function faultRows(
   variant: string,
   of: { readonly plan: RackPlan; readonly finals: readonly Pick<FinalReply, "linkFaults">[] },
@@ -69,7 +69,7 @@ function termsOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[] = []): stri
   return [framesText(fault), ...how].join(", ");
 }
 
-/** Its own end, or the heal of all that it concerns; undefined where it has none. */
+/** Its own end, or the time of the heal that covers it; undefined where it has none. */
 function endOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Time | undefined {
   const heals = all.filter(({ action, cable, direction, at }) =>
     action === "heal" && cable === fault.cable && at > fault.at &&
@@ -79,7 +79,7 @@ function endOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Time | unde
   return ends.length === 0 ? undefined : Math.min(...ends);
 }
 
-/** What each kind of fault does to a frame. */
+/** The effect of each kind of fault on a frame. */
 const DID: Readonly<Record<LinkFaultPlan["action"], string>> = {
   loss: "lost",
   corrupt: "corrupted",
@@ -90,7 +90,7 @@ const DID: Readonly<Record<LinkFaultPlan["action"], string>> = {
   heal: "",
 };
 
-/** For people: each fault once, with the sums of all runs of a scenario. */
+/** As text: each fault once, with the sums of all runs of a scenario. */
 export function faultTable(rows: readonly FaultRow[]): string {
   const several = new Set(rows.map(({ variant }) => variant)).size > 1;
   const folded = foldVariants(rows, ({ action, target, terms }) => [action, target, terms].join());

@@ -1,22 +1,22 @@
-/** What several runs of one scenario have in common, as one row of a table for people. */
+/** Folds rows of several runs of one scenario that differ only in their counts into one. */
 
 interface Counted {
   readonly variant: string;
-  /** Of how many things, and how many it was; null where nobody counts. */
+  /** How many could have been hit, and how many were; null where that is not counted. */
   readonly seen: number | null;
   readonly hit: number | null;
 }
 
-/** The first of the rows that are alike, with the sums of all. */
+/** The first of the equal rows, with the sums of all. */
 export type Folded<Row> = Row & {
-  /** For people: in how many of the runs that have it there was a hit. */
+  /** As text: the number of runs with a hit, of the runs that have the row. */
   readonly runs: string;
 };
 
 /**
- * Rows that are alike but for the run and what was counted in it become one, in the place of the first. Of
- * several that are alike in one run, each stays by itself.
- * @param keyOf what has to be the same.
+ * Folds rows that differ only in the run and its counts into one, in the place of the first. Equal
+ * rows of one run stay separate.
+ * @param keyOf what has to be equal.
  */
 export function foldVariants<Row extends Counted>(
   rows: readonly Row[],

@@ -1,4 +1,4 @@
-/** What JSON cannot say, in JSON. */
+/** Values that JSON does not have, as JSON. */
 
 /** A number for JSON, which has no infinity: null stands for "never". */
 export function finite(value: number): number | null {

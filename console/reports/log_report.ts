@@ -1,16 +1,18 @@
-/** What the programs `append` and `log` have reported, as tables for people. */
+/** The results of the programs `append` and `log`, as tables. */
 import { columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 import type { RunReport } from "./report.ts";
 
 type ProgramResult = RunReport["results"][number];
 
-/** What `append` reports, as far as the table has it; times in ps. */
+/** The result of `append`, as far as the table has it; times in ps. */
 interface AppendResult {
   readonly to: string;
   readonly update: string;
   readonly depth: number;
   readonly records: number;
-  /** So many were told durable; `claimed`: told at all, by a method that may promise nothing. */
+  /**
+   * Appends reported durable; `claimed`: confirmed at all, also by a method that promises nothing.
+   */
   readonly told: number;
   readonly claimed: number;
   readonly latencyPs?: Latencies;
@@ -18,7 +20,7 @@ interface AppendResult {
   readonly error?: string;
 }
 
-/** What `log` reports, as far as the table has it; times in ps. */
+/** The result of `log`, as far as the table has it; times in ps. */
 interface LogResult {
   readonly name: string;
   readonly method: string;
@@ -32,7 +34,7 @@ interface LogResult {
   readonly error?: string;
 }
 
-/** A table of the appends, and one of the clients of replicated logs; those there are none of not. */
+/** A table of the appends and one of the clients of replicated logs; an empty table is left out. */
 export function logTables(results: readonly ProgramResult[]): string[] {
   const appends = results.filter((each) => isOf(each, "append"));
   const logs = results.filter((each) => isOf(each, "log"));
@@ -42,7 +44,10 @@ export function logTables(results: readonly ProgramResult[]): string[] {
   ];
 }
 
-/** Whether it is a row of {@link logTables}: one that never began has little to say, and says it itself. */
+/**
+ * Whether it is a row of {@link logTables}: a program that failed before its first append has a
+ * line instead.
+ */
 export function isInLogTables(result: ProgramResult): boolean {
   return isOf(result, "append") || isOf(result, "log");
 }
@@ -52,7 +57,7 @@ function isOf({ value }: ProgramResult, program: "append" | "log"): boolean {
   return own === program && latencyPs !== undefined;
 }
 
-/** A row of either table: who reported it, and what. */
+/** A row of either table: its host and its result. */
 interface Row<Result> {
   readonly variant: string;
   readonly node: string;

@@ -11,7 +11,7 @@ export interface MethodRow {
   readonly from: string;
   readonly to: string;
   readonly messages: number;
-  /** Messages whose last completion promised persistence. */
+  /** Messages whose last completion confirmed persistence. */
   readonly confirmed: number;
   readonly promises: boolean;
   readonly requestsPerMessage: number;
@@ -20,33 +20,36 @@ export interface MethodRow {
   readonly bytesPerMessage: number;
   readonly latencyPs: Latencies;
   readonly throughputBps: number;
-  /** Work of the program on each side between first post and last completion, spinning apart. */
+  /**
+   * CPU time of the program on each side between first post and last completion, without spinning.
+   */
   readonly cpuPs: { readonly requester: Time; readonly responder: Time };
   /**
-   * Bytes that the responder's SCM medium is written, in blocks of 256 B, for each byte of SCM that its
-   * controller was given since power-on; null where it is dead, or was given none.
+   * Bytes written to the responder's SCM medium, in blocks of 256 B, for each byte of SCM that its
+   * controller has received since power-on; null where the host has no power or the controller
+   * received none.
    */
   readonly scmAmplification: number | null;
-  /** Whether the SCM file holds the whole file when the power is gone. */
+  /** Whether the SCM file holds the whole file after the power failure. */
   readonly intact: boolean;
-  /** P-41: the first byte reported persisted that is not there. */
+  /** P-41: the first byte that was reported persistent and is lost. */
   readonly loss: Loss | null;
-  /** V-10: of a method that has its writes checked. */
+  /** V-10: for a method with verified writes. */
   readonly verified?: VerifiedFigures;
   readonly error: string | null;
   readonly digest: string;
 }
 
-/** What a run says of a `put` that had its writes checked. */
+/** The verification figures of a `put`. */
 export interface VerifiedFigures extends VerifiedCounts {
   /**
-   * Bits that were turned over in cards, and on cables past the ICRC, while the `put` ran: null where there
-   * were several, as nobody can tell whose data it was. Broken cells are not counted.
+   * Bits flipped in cards, and on cables undetected by the ICRC, while the `put` ran; null where
+   * there were several such puts, as the flips cannot be attributed. Broken cells are not counted.
    */
   readonly injected: number | null;
   /**
-   * V-05: what its skipped read-backs would have taken longer by the mean of those of the same card that
-   * were done, in ps; null where there is no such mean, 0 where nothing was skipped.
+   * V-05: the time that skipped read-backs saved, estimated by the mean of the same card's executed
+   * read-backs, in ps; null where there is no such mean, 0 where none was skipped.
    */
   readonly savedPs: Time | null;
 }

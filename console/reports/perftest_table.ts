@@ -1,4 +1,4 @@
-/** perftest's layout: header, ends, and a line for each size, as its users know them. */
+/** perftest's output: header, both ends, and a line for each size. */
 import type {
   PerftestEnd,
   PerftestResult,
@@ -6,7 +6,7 @@ import type {
 } from "../../nodes/host/programs/perftest/client.ts";
 import { PERFTEST, type PerftestKind } from "../../nodes/host/programs/perftest/terms.ts";
 
-/** What the header says of the run. */
+/** Fields of the header. */
 export interface PerftestHeader {
   readonly qps: number;
   readonly depth: number;
@@ -83,7 +83,7 @@ function bandwidthColumns({ gbits }: PerftestHeader): string[] {
   return ["#bytes", "#iterations", `BW peak[${unit}]`, `BW average[${unit}]`, "MsgRate[Mpps]"];
 }
 
-/** Each column is as wide as its title, so that lines and titles agree. */
+/** Each column is as wide as its title, so that they align. */
 function cells(titles: readonly string[], values: readonly string[]): string {
   return " " + titles.map((title, i) => values[i]!.padEnd(title.length)).join("    ").trimEnd();
 }

@@ -1,4 +1,4 @@
-/** What programs other than `put` have reported, and how they failed, for people. */
+/** Results and failures of programs other than `put`, as text. */
 import { plainly } from "./json.ts";
 import { type Column, columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 import { isInLogTables, logTables } from "./log_report.ts";
@@ -6,7 +6,7 @@ import type { RunReport } from "./report.ts";
 
 type ProgramResult = RunReport["results"][number];
 
-/** What `bulk` reports, as far as the table has it: rates in bit/s, times in ps. */
+/** The result of `bulk`, as far as the table has it: rates in bit/s, times in ps. */
 interface BulkResult {
   readonly program: "bulk";
   readonly status: string;
@@ -36,7 +36,7 @@ function isBulk(result: ProgramResult): result is BulkRow {
   return program === "bulk" && throughputBps !== undefined;
 }
 
-/** By variant, then as it began: hosts of a name in the order of their numbers. */
+/** By variant, then by begin: hosts of the same prefix in the order of their numbers. */
 function order({ variant, node, value }: BulkRow): string {
   const numbered = node.replace(/\d+/g, (digits) => digits.padStart(6, "0"));
   return `${variant} ${numbered} ${value.to}`;
@@ -75,7 +75,9 @@ function lineOf({ variant, node, value }: ProgramResult): string {
   return `${variant}: ${node}: ${[message, ...programFrames(stack)].join("\n")}`;
 }
 
-/** The program's own frames: between what it called of ours, if that is what threw, and what called it. */
+/**
+ * The program's own stack frames: without the project's frames above (callees) and below (callers).
+ */
 function programFrames(stack: string): string[] {
   const frames = stack.split("\n").filter((line) => /^\s+at /.test(line));
   const isOurs = (line: string) => /\/nodes\/host\/|<anonymous>/.test(line);

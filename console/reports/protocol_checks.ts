@@ -1,17 +1,20 @@
-/** What a protocol of the user's says of its own runs: `check` of its file, at the end of `rack run`. */
+/** Runs `check` of a user's protocol on the run, at the end of `rack run`. */
 import { importPrograms } from "../../nodes/files.ts";
 import type { Check, CrashedHost, CrashView } from "../../nodes/host/recovery/protocol.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { Prepared } from "../rack/prepare.ts";
 
-/** What a protocol's check has found wrong with a run; none where all is well. */
+/** The violations that a protocol's check has found; empty where there are none. */
 export interface ProtocolVerdict {
   /** The protocol, as the scenario names it. */
   readonly program: string;
   readonly findings: readonly string[];
 }
 
-/** Asks every protocol of a scenario that has a check. @throws Refusal for a file that is none. */
+/**
+ * Runs the check of every protocol of a scenario that has one. @throws Refusal for a file that is
+ * no program.
+ */
 export async function checkProtocols(
   prepared: Pick<Prepared, "programs">,
   record: RunRecord,
@@ -23,7 +26,7 @@ export async function checkProtocols(
   });
 }
 
-/** What a check answers, or that it throws, as a list. */
+/** The answer of a check, or its exception, as a list. */
 export function findingsOf(check: Check, view: CrashView): readonly string[] {
   try {
     return textsOf(check(view));
@@ -32,7 +35,9 @@ export function findingsOf(check: Check, view: CrashView): readonly string[] {
   }
 }
 
-/** What is wrong, from what a user's check answered: also where that is none of what it may answer. */
+/**
+ * The violations in the answer of a user's check; an answer of another type is a violation itself.
+ */
 export function textsOf(answer: unknown): readonly string[] {
   if (answer === undefined || answer === null) return [];
   if (typeof answer === "string") return [answer];
@@ -70,7 +75,7 @@ export function viewOf(record: RunRecord): (program: string) => CrashView {
   });
 }
 
-/** What a program's recovery answered when its host was last booted; undefined where it was not. */
+/** The answer of a program's recovery when its host was last booted; undefined where it was not. */
 export function recoveredIn(
   reports: RunRecord["reports"],
   { host, program }: { readonly host: string; readonly program: string },

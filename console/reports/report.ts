@@ -1,4 +1,4 @@
-/** What a run says of the methods it compared: one row per method and flow, as data and as a table. */
+/** The comparison of methods in a run: one row per method and flow, as data and as a table. */
 import type { DurableWrite } from "../../fabric/node.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
@@ -27,16 +27,16 @@ export interface RunReport {
   readonly processes: number;
   readonly events: number;
   readonly directory: string;
-  /** Captures that were asked for, as paths. */
+  /** Paths of the requested captures. */
   readonly captures?: readonly string[];
   readonly methods: readonly MethodRow[];
-  /** Nodes at which congestion showed, with their counters. */
+  /** Nodes with congestion, with their counters. */
   readonly congestion: readonly CongestionRow[];
-  /** What cables did wrong, and to how many frames. */
+  /** Cable faults, and how many frames each affected. */
   readonly faults: readonly FaultRow[];
-  /** What was broken inside machines, and how much data it damaged. */
+  /** Device faults, and how much data each damaged. */
   readonly deviceFaults: readonly DeviceFaultRow[];
-  /** What programs that are not `put` reported, and failures of programs. */
+  /** Results of programs other than `put`, and failures of programs. */
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }
   >;
@@ -44,10 +44,10 @@ export interface RunReport {
     {
       readonly name: string;
       readonly promise: string;
-      /** How much there was to look at, by variant. */
+      /** How much the check examined, by variant. */
       readonly looked: readonly string[];
       readonly holds: boolean;
-      /** What is wrong; "" where it holds. */
+      /** The violation; "" where the check holds. */
       readonly detail: string;
     }
   >;
@@ -59,10 +59,10 @@ export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** What a report has to know of a run, besides how it ended. */
+/** Input of a report besides the outcome. */
 export type Ran = Pick<Prepared, "label" | "plan" | "inputs">;
 
-/** The rows of one variant, with what is in the SCM files after the power is gone. */
+/** The rows of one variant, with the content of the SCM files after the power failure. */
 export async function rowsOf(prepared: Ran, outcome: Outcome): Promise<MethodRow[]> {
   const rows: MethodRow[] = [];
   for (const { reports } of outcome.finals) {
@@ -120,7 +120,10 @@ async function rowOf(
   };
 }
 
-/** The object as the responder's next life has it, with what lies in its receive buffers. */
+/**
+ * The object as the responder's next boot recovers it, with pending messages in its receive
+ * buffers.
+ */
 function readReceived(
   { plan }: Ran,
   from: {
@@ -136,7 +139,7 @@ function readReceived(
   return withReceived(plan, { host, image }).read(scmOffset, scmOffset + length);
 }
 
-/** What the responder's CPU did for this object, as its service reported; 0 if it died before. */
+/** CPU time of the responder for this object, as its service reported; 0 if it died before. */
 function servedPs(finals: readonly FinalReply[], { to, object }: PutResult): Time {
   for (const { reports } of finals) {
     for (const { node, topic, value } of reports) {
@@ -156,11 +159,11 @@ function amplificationOf(finals: readonly FinalReply[], host: string): number | 
 
 const round = (value: number) => Math.round(value * 1_000) / 1_000;
 
-/** The comparison as a table for people. */
+/** The comparison as a table. */
 export function reportTable(rows: readonly MethodRow[]): string {
-  // Where one host writes to one other, nobody asks which.
+  // With one pair of hosts the host columns are redundant.
   const hasHosts = new Set(rows.map(({ from, to }) => `${from} ${to}`)).size > 1;
-  // Data in whole blocks costs the medium what came: nothing to see then.
+  // Writes of whole blocks have no amplification to show.
   const hasAmplification = rows.some(({ scmAmplification }) => (scmAmplification ?? 1) >= 1.1);
   return tableText(
     columnsOf<MethodRow>(

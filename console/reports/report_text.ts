@@ -1,4 +1,4 @@
-/** The report on a run, for people. */
+/** The report on a run, as text. */
 import { formatTime } from "../../fabric/base/time.ts";
 import { countOf } from "../checks/finding.ts";
 import { congestionTable } from "./congestion_report.ts";
@@ -8,7 +8,7 @@ import { programText } from "./program_report.ts";
 import { reportTable, type RunReport } from "./report.ts";
 import { verifiedTable } from "./verified_report.ts";
 
-/** What the programs did and what was done to them: tables, and a line for each that went wrong. */
+/** Results of programs and effects of faults: tables, and a line for each failure. */
 export function figuresText(report: RunReport): string[] {
   const { methods, congestion, faults, deviceFaults, results } = report;
   return [
@@ -32,13 +32,13 @@ export function checksText({ checks }: RunReport): string[] {
   );
 }
 
-/** How long it took, and of how many processes. */
+/** The duration, and the number of processes. */
 export function effortText({ virtualPs, wallMs, processes, events }: RunReport): string {
   return `${formatTime(virtualPs)} of virtual time in ${(wallMs / 1_000).toFixed(2)} s, ` +
     `${countOf(processes, "process", "processes")}, ${countOf(events, "event")}`;
 }
 
-/** How much a check has looked at: of one variant, or of the first and how many more. */
+/** How much a check has examined: the first variant, and the number of others. */
 function lookedText([first, ...more]: readonly string[]): string {
   if (first === undefined) return "";
   return more.length === 0 ? ` (${first})` : ` (${first}; ${countOf(more.length, "more variant")})`;

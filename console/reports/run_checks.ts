@@ -1,4 +1,4 @@
-/** What is checked at the end of every run, and what came of it. */
+/** Runs the checks at the end of every run, and formats their results. */
 import { checkAll, CHECKERS } from "../checks/all.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf, unendedOf } from "../checks/programs.ts";
@@ -15,13 +15,13 @@ export interface JudgedVariant {
   readonly one: Ran;
   readonly outcome: Outcome;
   readonly rows: readonly MethodRow[];
-  /** What the user's own protocols say. */
+  /** Verdicts of the user's own protocols. */
   readonly protocols: readonly ProtocolVerdict[];
 }
 
 /**
- * Every promise of the rack over all variants, and whether programs ran through.
- * @param of.expect checks that have to be about something, in one of the variants at least.
+ * Every promise of the rack over all variants, and whether all programs ran to their end.
+ * @param of.expect checks that must examine something, in at least one variant.
  */
 export function checksOf(
   variants: readonly JudgedVariant[],
@@ -55,13 +55,13 @@ function promisesOf(records: readonly Recorded[], expect: readonly string[]): Ch
       findings.map(({ text }) => `${label}: ${text}`)
     );
     const isVacuous = expect.includes(name) && records.every((each) => subjects(each.record) === 0);
-    if (isVacuous) details.push(`the scenario expects it to be about something: ${without}`);
+    if (isVacuous) details.push(`the scenario expects it to examine something: ${without}`);
     const looked = own.map(({ looked }) => looked);
     return { name, promise, looked, holds: details.length === 0, detail: details.join("; ") };
   });
 }
 
-/** Where nothing was recorded there is only what `put` says itself: what nobody looks at is no check. */
+/** A run without audit records has only the result of `put`; a check without data is left out. */
 function promisesToPut(variants: readonly JudgedVariant[]): Check[] {
   const looked = variants.flatMap(({ rows }) => rows).filter(({ promises }) => promises)
     .map(({ from, to, confirmed }) => `${confirmed} messages of ${from} to ${to} confirmed`);
@@ -70,7 +70,7 @@ function promisesToPut(variants: readonly JudgedVariant[]): Check[] {
   return [{ name, promise, looked, holds: true, detail: "" }];
 }
 
-/** A line where a protocol of the user's has a check of its own. */
+/** A line for each check of a user's protocol. */
 function protocolChecks(variants: readonly JudgedVariant[]): Check[] {
   const verdicts = variants.flatMap(({ one, protocols }) =>
     protocols.map((verdict) => ({ label: one.label, ...verdict }))
@@ -88,7 +88,10 @@ function protocolChecks(variants: readonly JudgedVariant[]): Check[] {
   }];
 }
 
-/** What `put` itself says it was promised, held against the file: seen whoever takes the notes. */
+/**
+ * Compares the confirmations that `put` itself reports with the SCM file; this needs no audit
+ * records.
+ */
 function withLosses(check: Check, variants: readonly JudgedVariant[]): Check {
   const losses = variants.flatMap(({ rows }) => rows).filter(({ loss }) => loss !== null)
     .map(({ method, ddio, loss }) =>
@@ -112,7 +115,7 @@ function ran(variants: readonly JudgedVariant[]): Check {
   });
   return {
     name: "programs-run-through",
-    promise: "Every program runs to its end, or says how far it came when the rack cut it off.",
+    promise: "Every program runs to its end, or reports its progress when the rack cut it off.",
     looked: [],
     holds: failures.length === 0,
     detail: failures.join("; "),

@@ -1,4 +1,4 @@
-/** From the variants of a scenario that were run to the report on them. */
+/** Builds the report on a scenario from its variants that were run. */
 import { rackDigest } from "../../fabric/partition/digest.ts";
 import { isPutResult } from "../checks/survival.ts";
 import type { Outcome } from "../rack/run_variant.ts";
@@ -10,8 +10,8 @@ import { type Ran, rowsOf, type RunReport } from "./report.ts";
 import { checksOf, type JudgedVariant } from "./run_checks.ts";
 
 /**
- * Looks at a variant that has been run: its SCM files, and what the user's own protocols say of it.
- * @param options.claims judge what methods claim as though it were promised.
+ * Examines a variant that was run: its SCM files, and the checks of the user's own protocols.
+ * @param options.claims check the claims of methods as if they were promises.
  */
 export async function judge<One extends Ran & Parameters<typeof checkProtocols>[0]>(
   one: One,
@@ -30,9 +30,9 @@ export function summarise(
     readonly id: string;
     readonly path: string;
     readonly wallMs: number;
-    /** Whether a broker of the run's own counts among its processes. */
+    /** Whether the run's own broker counts among its processes. */
     readonly nats: boolean;
-    /** Checks that have to be about something. */
+    /** Checks that must examine something. */
     readonly expect?: readonly string[];
     readonly outcomes: readonly JudgedVariant[];
   },

@@ -1,32 +1,32 @@
-/** Tables for people. What a column is stands in one place, whatever is made of the rows. */
+/** Tables as text. A column is defined once, for all outputs of its rows. */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 
 /** A column of a table of `Row`s. */
 export interface Column<Row> {
   readonly title: string;
-  /** Default: to the right where every cell looks like a number. */
+  /** Default: right where every cell looks like a number. */
   readonly align?: "left" | "right";
-  /** What the column is about, as it is; undefined and null are an empty cell. */
+  /** The value of a row's cell; undefined and null are an empty cell. */
   readonly value: (row: Row) => string | number | null | undefined;
-  /** The value for people; default: as it is. */
+  /** The value as text; default: unchanged. */
   readonly text?: (row: Row) => string;
 }
 
-/** The columns that there are: those that stand behind a condition may be missing. */
+/** Removes the columns whose condition is false. */
 export function columnsOf<Row>(
   ...columns: readonly (Column<Row> | false)[]
 ): readonly Column<Row>[] {
   return columns.filter((column) => column !== false);
 }
 
-/** Of many operations, in ps. */
+/** Latencies of many operations, in ps. */
 export interface Latencies {
   readonly median: Time;
   readonly p99: Time;
   readonly max: Time;
 }
 
-/** Three columns; empty in a row that has none. */
+/** Three columns; empty in a row without latencies. */
 export function latencyColumns<Row>(of: (row: Row) => Latencies | undefined): Column<Row>[] {
   return (["median", "p99", "max"] as const).map((title) =>
     timeColumn(title, (row) => of(row)?.[title])
@@ -50,7 +50,7 @@ function cellsOf<Row>(columns: readonly Column<Row>[], row: Row): string[] {
   return columns.map(({ value, text }) => text === undefined ? `${value(row) ?? ""}` : text(row));
 }
 
-/** Titles, a rule and a line for each row, as columns as wide as their widest cell. */
+/** Titles, a rule and a line for each row; each column is as wide as its widest cell. */
 export function tableText<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
   const cells = rows.map((row) => cellsOf(columns, row));
   const layout = columns.map(({ title, align }, i) => {

@@ -1,4 +1,4 @@
-/** What verified writes have caught and missed, what they cost and what history has saved (V-10). */
+/** Verified writes: detected and missed damage, cost, and savings by history (V-10). */
 import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
@@ -15,7 +15,7 @@ interface Ended {
   readonly finals: readonly Pick<FinalReply, "reports" | "statistics" | "linkFaults">[];
 }
 
-/** Adds to what is known of a `put` to host `to` what the run's devices have counted. */
+/** Adds the counters of the run's devices to the counts of a `put` to host `to`. */
 export function figuresOf(counts: VerifiedCounts, to: string, ended: Ended): VerifiedFigures {
   const puts = ended.finals.flatMap(({ reports }) => reports).filter(({ topic, value }) =>
     topic === "result" && isPutResult(value) && value.verified !== undefined
@@ -60,7 +60,10 @@ type Row = Pick<
   | "latencyPs"
 >;
 
-/** One row for each `put` that had its writes checked; beside who compares itself, where one did. */
+/**
+ * One row for each `put` with verified writes, next to the `put` with its own comparison, where the
+ * run has one.
+ */
 export function verifiedTable(rows: readonly Row[]): string {
   const hasBaseline = rows.some(({ verified }) => verified?.level === "compare");
   const hasSaved = rows.some(({ verified }) => (verified?.skipped ?? 0) > 0);
@@ -94,14 +97,15 @@ export function verifiedTable(rows: readonly Row[]): string {
 
 type CheckedRow = Row & { readonly verified: VerifiedFigures };
 
-/** Titles of what {@link sharesOf} answers. */
+/** Titles of the columns of {@link sharesOf}. */
 const SHARES = ["packets/cmp", "bytes/cmp", "median/cmp"] as const;
 
 const known = (count: number | null) => count === null ? "?" : String(count);
 
 /**
- * Packets, bytes and median latency as shares of what a WRITE, a READ and a comparison take; of one that is
- * persistent, too, those of the same with a write that persists, where one was run.
+ * Packets, bytes and median latency relative to WRITE, READ and comparison by the program; for a
+ * persistent method also relative to the same method with a WRITE that persists, where the run has
+ * one.
  */
 function sharesOf(row: Row, rows: readonly Row[]): string[] {
   const compared = rows.filter(({ verified, ddio, from, to }) =>

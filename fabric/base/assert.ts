@@ -1,25 +1,25 @@
 /**
- * "We are wrong": a broken invariant of our own. On in production, never caught and repaired: the
- * entry point prints it and exits with 70.
+ * A broken invariant of the project's own code. Assertions are enabled in production; only the
+ * entry point catches the error, prints it and exits with 70.
  */
 export class InvariantError extends Error {
   override readonly name = "InvariantError";
 }
 
 /**
- * Throws {@link InvariantError} unless `condition` holds. `message` says what was expected. It is put
- * together at every call: where one is made for each event, `if (…) fail(…)` takes its place.
+ * Throws {@link InvariantError} unless `condition` holds. `message` states the expectation. Every
+ * call evaluates its message: hot paths use `if (…) fail(…)` instead.
  */
 export function assert(condition: boolean, message: string): asserts condition {
   if (!condition) throw new InvariantError(message);
 }
 
-/** The same, for a condition that has been found broken. */
+/** Throws {@link InvariantError}: for a condition that was found broken. */
 export function fail(message: string): never {
   throw new InvariantError(message);
 }
 
-/** For the arm of a switch that the types rule out. */
+/** For the arm of a switch that the types exclude. */
 export function unreachable(value: never): never {
   throw new InvariantError(`Unreachable value: ${JSON.stringify(value)}`);
 }

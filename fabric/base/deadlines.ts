@@ -1,31 +1,31 @@
 /**
- * The deadlines of a partition's nodes: one time per slot, moved earlier, later or away at will, and
- * the least of them at hand. An indexed binary heap, so that a retransmission timer that moves with
- * every ACK leaves nothing stale behind.
+ * The deadlines of a partition's nodes: one time per slot, set or removed at any time, with access
+ * to the minimum. An indexed binary heap: a retransmission timer that moves with every ACK leaves
+ * no stale entry.
  */
 import { NEVER, type Time } from "./time.ts";
 
 export class Deadlines {
   readonly #times: Float64Array;
-  /** Heap of slots; only those with a deadline are in it. */
+  /** Heap of the slots that have a deadline. */
   readonly #heap: Int32Array;
-  /** Slot → place in the heap, −1 where it is not in it. */
+  /** Slot → place in the heap; −1 where it is not in the heap. */
   readonly #place: Int32Array;
   #size = 0;
 
-  /** @param slots how many nodes there are, numbered from 0. */
+  /** @param slots the number of nodes, which are numbered from 0. */
   constructor(slots: number) {
     this.#times = new Float64Array(slots).fill(NEVER);
     this.#heap = new Int32Array(slots);
     this.#place = new Int32Array(slots).fill(-1);
   }
 
-  /** The earliest deadline, NEVER without one. */
+  /** The earliest deadline; NEVER without one. */
   get earliest(): Time {
     return this.#size === 0 ? NEVER : this.#times[this.#heap[0]!]!;
   }
 
-  /** The slot of {@link earliest}: the lowest of those that share it. */
+  /** The slot of {@link earliest}; the lowest where several share it. */
   get slot(): number {
     return this.#heap[0]!;
   }
@@ -34,7 +34,7 @@ export class Deadlines {
     return this.#times[slot]!;
   }
 
-  /** Gives the slot a deadline, or takes it away with NEVER. */
+  /** Sets the slot's deadline; NEVER removes it. */
   set(slot: number, time: Time): void {
     if (this.#times[slot] === time) return;
     this.#times[slot] = time;
@@ -56,7 +56,7 @@ export class Deadlines {
     return order < 0 || (order === 0 && x < y);
   }
 
-  /** Puts `slot` at `place`, then up or down to where it belongs. */
+  /** Puts `slot` at `place` and restores the heap order. */
   #settle(slot: number, place: number): void {
     const heap = this.#heap;
     let at = place;

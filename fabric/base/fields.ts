@@ -1,17 +1,18 @@
 /**
- * A wire format as a table of fields in wire order, to be laid over the specification. The size, the
- * TypeScript type and a generic reader and writer follow from it. Headers that every packet carries
- * are read and written by hand, for speed; `headers_test.ts` holds each against its table.
+ * A wire format as a table of fields in wire order, for comparison with the specification. The
+ * size, the TypeScript type and a generic reader and writer follow from it. Headers that every
+ * packet carries have hand-written readers and writers, for speed; `headers_test.ts` compares each
+ * with its table.
  */
 import { assert } from "./assert.ts";
 
 /**
- * Name and width in bits, most significant bit first. A field without a name is reserved: written as
- * zero and not looked at. (A reserved field that must come back as it was has a name.)
+ * Name and width in bits, most significant bit first. A field without a name is reserved: written
+ * as zero and ignored when read. (A reserved field that must be preserved has a name.)
  */
 export type Field = readonly [name: string, bits: number];
 
-/** 1 bit is a flag, 64 and 128 bits are a bigint, all between a number. */
+/** 1 bit is a flag, 64 and 128 bits are a bigint, other widths a number. */
 type ValueOf<Bits extends number> = Bits extends 1 ? boolean
   : Bits extends 64 | 128 ? bigint
   : number;
@@ -21,7 +22,7 @@ export type HeaderOf<Table extends readonly Field[]> = {
   readonly [Row in Table[number] as Row[0] extends "" ? never : Row[0]]: ValueOf<Row[1]>;
 };
 
-/** Size in bytes of what the table describes. */
+/** Size in bytes of the header. */
 export function sizeOf(table: readonly Field[]): number {
   const bits = table.reduce((sum, [, width]) => sum + width, 0);
   assert(bits % 8 === 0, `A header is a whole number of bytes, not ${bits} bits`);

@@ -8,12 +8,12 @@ export class Fifo<T> {
   #head = 0;
   #first = 0;
 
-  /** Number of the oldest element: how many have been removed. */
+  /** Number of the oldest element: equal to the number of removed elements. */
   get first(): number {
     return this.#first;
   }
 
-  /** Number that the next element will get. */
+  /** Number of the next element that is added. */
   get end(): number {
     return this.#first + this.length;
   }
@@ -26,7 +26,7 @@ export class Fifo<T> {
     this.#items.push(item);
   }
 
-  /** The element numbered `number`, undefined where it is gone or not there yet. */
+  /** The element numbered `number`; undefined where it was removed or not yet added. */
   at(number: number): T | undefined {
     const place = number - this.#first + this.#head;
     return place < this.#head ? undefined : this.#items[place];
@@ -47,7 +47,7 @@ export class Fifo<T> {
     const item = this.#items[head];
     this.#items[head] = undefined;
     this.#first++;
-    // Given back once half is empty, so that shifting is constant on average.
+    // Compacts when half of the array is free: amortised constant time per shift.
     if (++this.#head > 32 && this.#head * 2 > this.#items.length) {
       this.#items = this.#items.slice(this.#head);
       this.#head = 0;
@@ -55,7 +55,7 @@ export class Fifo<T> {
     return item;
   }
 
-  /** Removes all; numbers go on. */
+  /** Removes all elements; the numbering continues. */
   clear(): void {
     this.#first = this.end;
     this.#items = [];

@@ -1,6 +1,6 @@
 /**
  * The only randomness of the models: seeded, one stream per named purpose, so that a new consumer
- * never shifts what another draws.
+ * never changes the numbers of another.
  */
 
 /** A seeded stream of numbers. */

@@ -1,18 +1,18 @@
 /**
- * Zeroed bytes for things that are made by the million: frames above all. An array buffer of its own
- * costs V8 about a microsecond, a view into a shared one a tenth of that. Bytes are handed out once
- * and never again, so sharing shows only in `buffer` and `byteOffset`, which therefore belong in
- * every `DataView` made over such bytes. A slab lives as long as any part of it does.
+ * Zeroed bytes for objects that are allocated by the million, such as frames. An array buffer per
+ * object costs V8 about a microsecond, a view into a shared one a tenth of that. Bytes are
+ * allocated once and never reused, so sharing is visible only in `buffer` and `byteOffset`: every
+ * `DataView` over such bytes must use both. A slab lives as long as any part of it.
  */
 
 const SLAB_BYTES = 64 * 1024;
-/** Larger requests are given a buffer of their own: there it is no longer the buffer that costs. */
+/** Larger requests get a buffer of their own: their cost is dominated by the zeroing. */
 const SHARED_BYTES_MAX = 8 * 1024;
 
 let slab = new ArrayBuffer(SLAB_BYTES);
 let used = 0;
 
-/** `length` zero bytes, aligned to eight. */
+/** `length` zero bytes, aligned to 8. */
 export function allocate(length: number): Uint8Array<ArrayBuffer> {
   if (length > SHARED_BYTES_MAX) return new Uint8Array(length);
   if (used + length > SLAB_BYTES) {
@@ -24,18 +24,18 @@ export function allocate(length: number): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** A view that covers exactly these bytes, wherever in a slab they lie. */
+/** A view that covers exactly these bytes. */
 export function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** The two buffers that bytes were last read of: those under the slabs of wire and of host memory. */
+/** The two buffers that were read last: usually a slab of wire memory and one of host memory. */
 let lastBuffer: ArrayBufferLike = slab, lastView: DataView = new DataView(slab);
 let earlierBuffer: ArrayBufferLike = slab, earlierView: DataView = lastView;
 
 /**
- * A view of the whole buffer under the bytes, which begin at their `byteOffset` in it: cheaper than
- * {@link viewOf} where many small bytes of few slabs are read one after the other.
+ * A view of the whole buffer; the bytes begin at their `byteOffset`. Cheaper than {@link viewOf}
+ * where many small pieces of few slabs are read in sequence.
  */
 export function bufferViewOf(bytes: Uint8Array): DataView {
   const { buffer } = bytes;
@@ -48,7 +48,7 @@ export function bufferViewOf(bytes: Uint8Array): DataView {
   return view;
 }
 
-/** A copy of bytes: what `slice` gives, at the price of {@link allocate}. */
+/** A copy, like `slice`, allocated by {@link allocate}. */
 export function copyOf(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   const copy = allocate(bytes.length);
   copy.set(bytes);

@@ -1,6 +1,6 @@
 /**
- * Virtual time: integer picoseconds since the run began. A JavaScript number holds 2.5 hours of it
- * exactly, which no scenario reaches. Nothing in `fabric/` or `nodes/` knows another time.
+ * Virtual time: integer picoseconds since the run began. A JavaScript number represents 2.5 hours
+ * of it exactly, more than any scenario needs. `fabric/` and `nodes/` use no other time.
  */
 
 /** A point in, or a span of, virtual time in picoseconds. Always an integer, or {@link NEVER}. */
@@ -11,7 +11,7 @@ export const PS_PER_US = 1_000_000;
 export const PS_PER_MS = 1_000_000_000;
 export const PS_PER_S = 1_000_000_000_000;
 
-/** The time of what will not happen. */
+/** The time of an event that will not happen. */
 export const NEVER: Time = Number.POSITIVE_INFINITY;
 
 const UNITS: ReadonlyArray<readonly [suffix: string, ps: number]> = [
@@ -23,7 +23,7 @@ const UNITS: ReadonlyArray<readonly [suffix: string, ps: number]> = [
 ];
 
 /**
- * Reads `40us`, `1.5ms`, `300ns`, `7ps`, `2s`.
+ * Parses `40us`, `1.5ms`, `300ns`, `7ps`, `2s`.
  * @returns picoseconds, or undefined where the text is not a time or not a whole number of ps.
  */
 export function parseTime(text: string): Time | undefined {

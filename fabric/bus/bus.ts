@@ -1,37 +1,41 @@
 /**
- * What the rack needs of a bus, and what it may not expect of one. `nats_bus.ts` is the real one,
+ * The guarantees of a bus, and their limits. `nats_bus.ts` is the implementation for racks,
  * `memory_bus.ts` the one for tests; `bus_contract.ts` is the suite that both pass.
  *
- * - At most once: a publish that nobody hears, or that meets an outage, vanishes without an error.
- * - In order from one connection to another, and in no order between connections.
- * - A handler is called in a later turn of the event loop than the publish, one message at a time.
- * - No payload is changed by anybody, neither after `publish` nor in a handler.
+ * - At most once: a message without a subscriber, or during an outage, is dropped without an error.
+ * - In order between two connections; no order across connections.
+ * - A handler runs in a later turn of the event loop than the publish, one message at a time.
+ * - Neither the publisher nor a handler changes a payload after `publish`.
  */
 
 export interface Bus {
-  /** Most bytes in one payload: what is larger must be cut up by whoever publishes it. */
+  /** Maximum payload size in bytes: the publisher splits larger messages. */
   readonly maxPayload: number;
-  /** False during an outage, and once closed. */
+  /** False during an outage, and after {@link close}. */
   readonly connected: boolean;
   readonly stats: Readonly<BusStats>;
-  /** Settles when the bus is closed for good, with the reason unless it was {@link close}. */
+  /**
+   * Settles when the bus is closed for good; resolves with the reason unless {@link close} closed
+   * it.
+   */
   readonly closed: Promise<BusError | undefined>;
 
   /**
-   * Sends without waiting. During an outage or once closed the message is dropped and counted in
-   * `stats.lost`; one that leaves as the connection breaks is lost without being counted.
+   * Sends without waiting. During an outage or after {@link close} the message is dropped and
+   * counted in `stats.lost`; a message that is sent while the connection breaks may be lost
+   * uncounted.
    */
   publish(subject: string, payload: Uint8Array): void;
 
   /**
-   * Calls `handler` for everything published to a subject that matches `pattern` (`*` one token, `>`
-   * all the rest), also by this connection. Holds across outages.
+   * Calls `handler` for everything published to a subject that matches `pattern` (`*` one token,
+   * `>` the rest), also by this connection. The subscription survives outages.
    */
   subscribe(pattern: string, handler: BusHandler): Subscription;
 
   /**
    * Publishes and waits for one answer.
-   * @throws BusError `no-responders`, `timeout` (also where question or answer was lost), `closed`.
+   * @throws BusError `no-responders`, `timeout` (also where request or answer was lost), `closed`.
    */
   request(
     subject: string,
@@ -40,20 +44,20 @@ export interface Bus {
   ): Promise<Uint8Array<ArrayBuffer>>;
 
   /**
-   * Waits until the server has read all that was published and subscribed before: says nothing
-   * about anybody having received it.
+   * Waits until the server has read everything that was published and subscribed before. This does
+   * not mean that subscribers have received it.
    * @throws BusError `disconnected`, `closed`.
    */
   flush(): Promise<void>;
 
-  /** Calls `handler` at every change. The state at the time of the call is not told. */
+  /** Calls `handler` at every change, but not with the current state. */
   onStatus(handler: (status: BusStatus, detail: string) => void): void;
 
-  /** Ends the connection once what was published has been sent. Any number of times. */
+  /** Sends what was published, then closes the connection. Idempotent. */
   close(): Promise<void>;
 }
 
-/** `reply` is there where the sender waits for an answer; the first call counts. */
+/** `reply` is defined where the sender waits for an answer; only its first call counts. */
 export type BusHandler = (
   payload: Uint8Array<ArrayBuffer>,
   subject: string,
@@ -61,24 +65,24 @@ export type BusHandler = (
 ) => void;
 
 export interface Subscription {
-  /** No handler call after this. Any number of times. */
+  /** After this, the handler is not called any more. Idempotent. */
   close(): void;
 }
 
 export type BusStatus = "connected" | "disconnected" | "closed";
 
 export interface BusStats {
-  /** Messages handed to the connection, and their payload bytes. */
+  /** Messages passed to the connection, and their payload bytes. */
   published: number;
   publishedBytes: number;
-  /** Messages handed to handlers, and their payload bytes. */
+  /** Messages passed to handlers, and their payload bytes. */
   received: number;
   receivedBytes: number;
-  /** Publishes dropped for want of a connection. */
+  /** Messages dropped for lack of a connection. */
   lost: number;
   /** Handlers that threw. */
   handlerErrors: number;
-  /** Outages survived. */
+  /** Outages after which the connection was restored. */
   reconnects: number;
 }
 
@@ -97,20 +101,22 @@ export function emptyStats(): BusStats {
 export type BusErrorKind =
   /** No server answers at the address. */
   | "unreachable"
-  /** The server does not accept the credential. */
+  /** The server rejects the credential. */
   | "refused"
-  /** The connection is gone and will not come back. */
+  /** The connection is lost and is not restored. */
   | "lost"
   | "disconnected"
   | "closed"
   | "timeout"
   | "no-responders"
-  /** The credential does not allow this subject; reported, as publishing has no answer. */
+  /**
+   * The credential does not allow this subject; reported to the hook, as publishing has no answer.
+   */
   | "forbidden"
-  /** A handler threw; reported with what it threw as `cause`. */
+  /** A handler threw; reported to the hook, with the exception as `cause`. */
   | "handler";
 
-/** The world of the bus is wrong. */
+/** A failure of the bus or of its environment. */
 export class BusError extends Error {
   override readonly name = "BusError";
 
@@ -119,5 +125,5 @@ export class BusError extends Error {
   }
 }
 
-/** Told of what has no caller to be thrown at: `handler` and `forbidden`. Must not throw itself. */
+/** Receives errors that have no caller: `handler` and `forbidden`. Must not throw. */
 export type BusErrorHook = (error: BusError) => void;

@@ -1,38 +1,38 @@
 /**
- * Values ↔ bytes for everything that crosses the bus: CBOR (RFC 8949), of which only plain data is
- * used: numbers, bigints, booleans, null, undefined, text, byte strings, arrays, maps with text keys.
- * No tags and no indefinite lengths, so nothing decodes to an object with behaviour or to a cycle.
+ * Values ↔ bytes for every message on the bus: CBOR (RFC 8949), restricted to plain data: numbers,
+ * bigints, booleans, null, undefined, text, byte strings, arrays, maps with text keys. No tags and
+ * no indefinite lengths, so decoding cannot yield an object with behaviour or a cycle.
  *
  * `index-no-eval` is cbor-x without its native add-on: the main entry reads the environment and
- * tries to load a shared object, which a process without permissions may not do. It is no slower.
+ * tries to load a shared object, which needs permissions. Its speed is the same.
  */
 import { Encoder } from "cbor-x/index-no-eval";
 import { assert } from "../base/assert.ts";
 
-/** Containers inside containers that {@link decode} accepts. */
+/** Maximum nesting depth that {@link decode} accepts. */
 export const DEPTH_MAX = 32;
 
 const cbor = new Encoder({
   useRecords: false,
-  // Else a map's length is written as 16 bits, silently cut beyond 65535 keys.
+  // Otherwise a map's length is written as 16 bits, silently truncated beyond 65535 keys.
   variableMapSize: true,
-  // A byte string is a byte string, not a tagged typed array.
+  // Encode a plain byte string, not a tagged typed array.
   tagUint8Array: false,
 });
 
 /**
- * Encodes plain data. The result is a view of a larger buffer, which is never written again where
- * the view is. Integers beyond 32 bits travel as float64 and so stay exact up to 2^53.
+ * Encodes plain data. The result is a view of a larger buffer; the encoder never overwrites it.
+ * Integers beyond 32 bits are encoded as float64, which is exact up to 2^53.
  */
 export function encode(value: unknown): Uint8Array<ArrayBuffer> {
-  assert(value !== undefined, "Cannot encode undefined: decode answers it for malformed bytes");
+  assert(value !== undefined, "Cannot encode undefined: decode returns it for malformed bytes");
   const bytes = cbor.encode(value);
-  // A plain view, as Buffer's slice() is not Uint8Array's.
+  // Converts to a plain view: the slice() of a Buffer does not copy, unlike that of a Uint8Array.
   return new Uint8Array(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength);
 }
 
 /**
- * Decodes what {@link encode} made, and nothing else.
+ * Decodes the output of {@link encode}, and nothing else.
  * @returns undefined where the bytes are malformed, too deep or hold more than plain data. Byte
  * strings in the result are views of `bytes`, which therefore must not change afterwards.
  */
@@ -45,12 +45,12 @@ export function decode(bytes: Uint8Array): unknown {
   }
 }
 
-/** Items still to come per open container; one scan at a time, so one for all. */
+/** Remaining items per open container; shared, as only one scan runs at a time. */
 const itemsLeft = new Float64Array(DEPTH_MAX + 1);
 
 /**
- * True where the bytes are one well-formed item of plain data. Looked at before decoding, as cbor-x
- * recurses as deep as the bytes say and understands tags for classes and shared references.
+ * True where the bytes are one well-formed item of plain data. This is checked before decoding, as
+ * cbor-x recurses without a limit and decodes tags for classes and shared references.
  */
 function isPlain(bytes: Uint8Array): boolean {
   const length = bytes.length;
@@ -69,7 +69,7 @@ function isPlain(bytes: Uint8Array): boolean {
     const low = head & 0x1f;
     let argument = low;
     if (low >= 24) {
-      // 28 to 30 are reserved, 31 is an indefinite length or a break.
+      // 28 to 30 are reserved; 31 is an indefinite length or a break.
       if (low > 27) return false;
       const end = at + (1 << (low - 24));
       if (end > length) return false;
@@ -84,7 +84,7 @@ function isPlain(bytes: Uint8Array): boolean {
         break;
       case 4: // array
       case 5: // map
-        // Every item takes a byte at least, so a count beyond the rest is a lie.
+        // Every item takes at least one byte, so a larger count is invalid.
         if (argument * (major - 3) > length - at || depth === DEPTH_MAX) return false;
         itemsLeft[++depth] = argument * (major - 3);
         break;

@@ -1,10 +1,10 @@
 /**
- * The bus inside one process, for tests: as fast and as forgetful as it is told to be. Everything
- * about it follows from the calls made and the seed; only a request's timeout is wall time.
+ * The bus inside one process, for tests, with configurable delays and losses. Its behaviour is a
+ * function of the calls and the seed; only a request's timeout uses wall time.
  *
- * A publish goes into the lane from its connection to the subscriber's, and every turn of the event
- * loop empties what was in the lanes when the turn began. So a lane keeps its order, as NATS does,
- * and a delay of one lane lets the others overtake it, as NATS may.
+ * A publish appends to the lane from its connection to the subscriber's; every turn of the event
+ * loop delivers the messages that were in the lanes when the turn began. So a lane keeps its order,
+ * as in NATS, and the delay of one lane lets others overtake it, as in NATS.
  */
 import { assert } from "../base/assert.ts";
 import { type Rng, rngFor } from "../base/rng.ts";
@@ -21,16 +21,16 @@ import {
 import { isPattern, isSubject, matches } from "./subjects.ts";
 import { after, nextTurn } from "./wall_time.ts";
 
-/** What befalls messages, each with a probability in [0, 1]. */
+/** Faults of messages, each with a probability in [0, 1]. */
 export interface BusFaults {
-  /** The subscriber never gets it. */
+  /** The message is dropped. */
   readonly drop?: number;
-  /** The subscriber gets it twice in a row. */
+  /** The message is delivered twice in a row. */
   readonly duplicate?: number;
-  /** It and all behind it in its lane wait for 1 to `delayTurnsMax` (default 8) turns. */
+  /** The message and all behind it in its lane wait for 1 to `delayTurnsMax` (default 8) turns. */
   readonly delay?: number;
   readonly delayTurnsMax?: number;
-  /** Only messages to subjects of this pattern. Default: all. */
+  /** Restricts the faults to subjects that match. Default: all. */
   readonly pattern?: string;
 }
 
@@ -40,18 +40,18 @@ export interface MemoryBrokerOptions {
   readonly maxPayload?: number;
 }
 
-/** A connection whose cable can be pulled. */
+/** A connection that a test can break and restore. */
 export interface MemoryBus extends Bus {
   disconnect(): void;
   reconnect(): void;
 }
 
-/** What the connections of a process share; stands for the server. */
+/** State shared by the connections of a process; it replaces the server. */
 export interface MemoryBroker {
   connect(options: { readonly onError: BusErrorHook }): MemoryBus;
-  /** From now on, so that a test can heal the bus and demand progress. */
+  /** Effective at once, so that a test can heal the bus and demand progress. */
   setFaults(faults: BusFaults): void;
-  /** The server dies: all connections break, and what was under way is gone. */
+  /** Ends the server: all connections break, and messages in lanes are lost. */
   stop(): void;
   start(): void;
 }
@@ -72,7 +72,7 @@ interface Delivery {
   readonly subject: string;
   readonly payload: Uint8Array;
   readonly replyTo: string | undefined;
-  /** Turns that it still waits. */
+  /** Remaining turns of delay. */
   turns: number;
 }
 
@@ -87,7 +87,7 @@ class Broker implements MemoryBroker {
   readonly #connections: Connection[] = [];
   readonly #lanes = new Map<string, Lane>();
   readonly #interests = new Set<Interest>();
-  /** Subject → who wants it; forgotten at every change of interest. */
+  /** Subject → its subscribers; cleared at every change of a subscription. */
   readonly #routes = new Map<string, Interest[]>();
   #faults: BusFaults;
   #running = true;
@@ -139,7 +139,7 @@ class Broker implements MemoryBroker {
     this.#routes.clear();
   }
 
-  /** Takes a message from a connection. False where nobody listens. */
+  /** Takes a message from a connection. False without a subscriber. */
   take(from: Connection, message: Pick<Delivery, "subject" | "payload" | "replyTo">): boolean {
     const interests = this.#route(message.subject);
     for (const interest of interests) this.#enqueue(from, { ...message, interest, turns: 0 });
@@ -159,7 +159,8 @@ class Broker implements MemoryBroker {
     const lane = this.#lane(from, delivery.interest.connection);
     const { drop = 0, duplicate = 0, delay = 0, delayTurnsMax = 8, pattern = ">" } = this.#faults;
     if (drop + duplicate + delay > 0 && matches(pattern, delivery.subject)) {
-      // Always four draws, so that one fault's rate does not shift where the others strike.
+      // Always draws four numbers, so that the rate of one fault does not change the effects of the
+      // others.
       const dropped = lane.rng.unit() < drop;
       const doubled = lane.rng.unit() < duplicate;
       const delayed = lane.rng.unit() < delay;
@@ -274,7 +275,7 @@ class Connection implements MemoryBus {
     this.#requests.add(reject);
     try {
       const heard = this.#publish(subject, { payload, replyTo: inbox });
-      if (!heard) reject(new BusError("no-responders", `Nobody listens to ${subject}`));
+      if (!heard) reject(new BusError("no-responders", `No subscriber to ${subject}`));
       return await promise;
     } finally {
       cancelTimeout();
@@ -327,7 +328,7 @@ class Connection implements MemoryBus {
     }
   }
 
-  /** False where it is known that nobody will get it; a message lost on the way is not known. */
+  /** False where the message is known to have no subscriber; a lost message is not known. */
   #publish(
     subject: string,
     { payload, replyTo }: { readonly payload: Uint8Array; readonly replyTo?: string },
@@ -354,7 +355,7 @@ class Connection implements MemoryBus {
 
   #change(status: BusStatus, detail: string): void {
     this.#state = status;
-    // Not inside the call that changed it.
+    // Asynchronous, so that handlers do not run inside the call that changed the status.
     void Promise.resolve().then(() => {
       for (const handler of this.#statusHandlers) {
         try {

@@ -1,6 +1,6 @@
 /**
- * The bus over core NATS. Read `README.md` of this folder first: the settings below are each the
- * answer to something that the client or the server does by default.
+ * The bus over core NATS. Read `README.md` of this folder first: each setting below replaces a
+ * default of the client or the server.
  */
 import { errors, type NatsConnection } from "@nats-io/nats-core";
 import { assert, fail } from "../base/assert.ts";
@@ -18,7 +18,7 @@ import { connectOverTcp } from "./nats_transport.ts";
 import { isPattern, isSubject, isToken } from "./subjects.ts";
 import { after, sleep, wallMs } from "./wall_time.ts";
 
-/** Where a server is and how to be let in. */
+/** The address of a server, with its credential. */
 export interface NatsAddress {
   /** `nats://host:port`, without a credential. */
   readonly url: string;
@@ -30,23 +30,29 @@ export interface NatsAddress {
 export interface NatsOptions extends NatsAddress {
   /** The run's name, a token. */
   readonly run: string;
-  /** Who this process is, a token; the server lists it and answers to it go through its inbox. */
+  /**
+   * The name of this process, a token; it is shown by the server and is part of the process's inbox
+   * subject.
+   */
   readonly name: string;
-  /** How long to keep trying where no server answers yet; 0 tries once. Default: 5 s. */
+  /** How long to retry where no server answers; 0 tries once. Default: 5 s. */
   readonly connectTimeoutMs?: number;
-  /** A server is given up when it leaves two of its pings unanswered. Default: 2 s. */
+  /** The client drops a server that leaves two pings unanswered. Default: 2 s. */
   readonly pingIntervalMs?: number;
-  /** Between two dials after the connection broke, and as much again at random. Default: 250 ms. */
+  /**
+   * The wait between two dials after the connection broke, plus up to the same at random. Default:
+   * 250 ms.
+   */
   readonly reconnectWaitMs?: number;
-  /** An outage that lasts longer ends the connection for good. Default: none does. */
+  /** A longer outage closes the connection for good. Default: no limit. */
   readonly patienceMs?: number;
   readonly onError: BusErrorHook;
 }
 
 const RETRY_MS = 100;
-/** A server that accepts the connection and then says nothing is dialled again after this. */
+/** The client drops a connection after this time without a greeting, and dials again. */
 const DIAL_TIMEOUT_MS = 2_000;
-/** How long {@link Bus.close} waits for the server to have read what was published. */
+/** How long {@link Bus.close} waits until the server has read what was published. */
 const CLOSE_FLUSH_MS = 1_000;
 
 /**
@@ -74,7 +80,7 @@ function dial(options: NatsOptions): Promise<NatsConnection> {
     ...(options.password === undefined ? {} : { pass: options.password }),
     ...(options.token === undefined ? {} : { token: options.token }),
     name: `rackmesh ${options.run} ${options.name}`,
-    // Inside the run's own subjects, so that access lists can name it.
+    // Within the run's subjects, so that access lists can cover it.
     inboxPrefix: `rack.${options.run}.inbox.${options.name}`,
     timeout: DIAL_TIMEOUT_MS,
     maxReconnectAttempts: -1,
@@ -82,7 +88,7 @@ function dial(options: NatsOptions): Promise<NatsConnection> {
     reconnectJitter: options.reconnectWaitMs ?? 250,
     pingInterval: options.pingIntervalMs ?? 2_000,
     maxPingOut: 2,
-    // Stack traces for every request, and servers that a cluster gossips of, are of no use here.
+    // Disables stack traces for every request, and the discovery of cluster members.
     noAsyncTraces: true,
     ignoreClusterUpdates: true,
   });
@@ -115,12 +121,12 @@ class NatsBus implements Bus {
   readonly #patienceMs: number;
   readonly #stats: BusStats = emptyStats();
   readonly #statusHandlers: Array<(status: BusStatus, detail: string) => void> = [];
-  /** Flushes whose answer is awaited: the client forgets them when it is closed. */
+  /** Pending flushes: the client does not settle them when it is closed. */
   readonly #flushes = new Set<(error: BusError) => void>();
   #maxPayload: number;
   #connected = true;
   #closing: Promise<void> | undefined;
-  /** Why the connection broke, as far as the client has said. */
+  /** The reason for the disconnection, as far as the client has reported one. */
   #trouble = "";
   #cancelGivingUp = () => {};
   #givenUp: Error | undefined;
@@ -151,7 +157,7 @@ class NatsBus implements Bus {
     if (payload.length > this.#maxPayload) {
       fail(`Cannot publish ${payload.length} bytes to ${subject}: at most ${this.#maxPayload}`);
     }
-    // While disconnected the client would take it and drop it at the next dial.
+    // While disconnected, the client would accept the message and drop it at the next dial.
     if (!this.#connected || this.#nats.isClosed()) {
       this.#stats.lost++;
       return;
@@ -167,9 +173,9 @@ class NatsBus implements Bus {
     const literal = isSubject(pattern);
     const subscription = this.#nats.subscribe(pattern, {
       callback: (error, message) => {
-        // An error here (a forbidden subject) is told by the connection's status as well.
+        // The connection's status also reports this error (a forbidden subject).
         if (error !== null || this.#closing !== undefined) return;
-        // A plain view, as the client's is a Buffer whose slice() is not Uint8Array's.
+        // Converts to a plain view: the client's data is a Buffer, whose slice() does not copy.
         const data = message.data;
         const payload = new Uint8Array(
           data.buffer as ArrayBuffer,
@@ -240,7 +246,7 @@ class NatsBus implements Bus {
 
   async #close(): Promise<void> {
     if (this.#connected && !this.#nats.isClosed()) {
-      // The client would throw away what it has not yet written.
+      // On close, the client would discard what it has not yet written.
       const { promise, resolve } = Promise.withResolvers<void>();
       const cancel = after(CLOSE_FLUSH_MS, resolve);
       this.#nats.flush().then(resolve, () => resolve());
@@ -266,7 +272,7 @@ class NatsBus implements Bus {
     for await (const status of this.#nats.status()) {
       switch (status.type) {
         case "disconnect":
-          // Told again for every dial that got as far as a handshake.
+          // The client repeats this status for every dial that reached the handshake.
           if (!this.#connected) break;
           this.#connected = false;
           if (this.#patienceMs < Infinity) {
@@ -316,7 +322,9 @@ class NatsBus implements Bus {
     }
   }
 
-  /** A throw that reached the client would end its reading, with the connection left open. */
+  /**
+   * Catches the exception: in the client it would end the reading with the connection left open.
+   */
   #handlerThrew(cause: unknown, what: string): void {
     this.#stats.handlerErrors++;
     this.#onError(new BusError("handler", `Handler of ${what} threw: ${cause}`, { cause }));
@@ -340,7 +348,7 @@ function requestError(cause: unknown, subject: string, timeoutMs: number): BusEr
     return new BusError("timeout", `No answer from ${subject} within ${timeoutMs} ms`, { cause });
   }
   if (cause instanceof errors.RequestError && cause.isNoResponders()) {
-    return new BusError("no-responders", `Nobody listens to ${subject}`, { cause });
+    return new BusError("no-responders", `No subscriber to ${subject}`, { cause });
   }
   if (cause instanceof errors.RequestError && isForbidden(cause)) {
     return new BusError("forbidden", `Not allowed: publish ${subject}`, { cause });

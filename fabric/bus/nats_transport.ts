@@ -1,8 +1,8 @@
 /**
- * The client's connection over Deno's own TCP and TLS. transport-node does the same through Node's
- * sockets, at a tenth more CPU for each hop of a rack, 3 MB and 8 ms for each process; and when done with a
- * socket it took all listeners off it, also where the socket was about to report that the server
- * reset it, which ended the process in 1 of 20 refused credentials.
+ * The client's connection over Deno's own TCP and TLS. transport-node uses Node's sockets, which
+ * cost a tenth more CPU for each hop of a rack, and 3 MB and 8 ms for each process; it also removed
+ * all listeners from a finished socket, even if the socket was about to report a reset by the
+ * server, which ended the process in 1 of 20 refused credentials.
  */
 import {
   checkOptions,
@@ -20,13 +20,15 @@ import {
   type Transport,
 } from "@nats-io/nats-core/internal";
 
-/** Connects over a socket of Deno's. */
+/** Connects over a Deno socket. */
 export function connectOverTcp(options: ConnectionOptions): Promise<NatsConnection> {
   setTransportFactory({ factory: () => new DenoTransport() });
   return NatsConnectionImpl.connect(options);
 }
 
-/** Payloads stay views of what was read, so bytes are read once into memory that is not used again. */
+/**
+ * Payloads are views of the read buffer, so the transport reads into memory that it never reuses.
+ */
 const SLAB_BYTES = 64 * 1024;
 const LEAST_READ_BYTES = 8 * 1024;
 
@@ -39,11 +41,11 @@ class DenoTransport implements Transport {
   #isEncrypted = false;
   #isConnected = false;
   #isDone = false;
-  /** What came with the server's INFO: the client parses it again. */
+  /** The bytes that arrived with the server's INFO: the client parses INFO again. */
   readonly #first: Uint8Array[] = [];
   #slab = new Uint8Array(SLAB_BYTES);
   #slabUsed = 0;
-  /** Frames that wait for the write under way. */
+  /** Frames queued behind the current write. */
   #waiting: Uint8Array[] = [];
   #isWriting = false;
 
@@ -61,7 +63,7 @@ class DenoTransport implements Transport {
       if (info.tls_required === true || (info.tls_available === true && options.tls !== null)) {
         const secure = await Deno.startTls(socket, { hostname: server.tlsName || server.hostname });
         this.#take(secure);
-        // Else a certificate that is not trusted would show as a server that says nothing.
+        // Without this, an untrusted certificate would look like a server that does not answer.
         await secure.handshake();
         this.#isEncrypted = true;
       }
@@ -109,7 +111,7 @@ class DenoTransport implements Transport {
     return this.#closed;
   }
 
-  /** Gives the connection up without telling the client, which has done so itself. */
+  /** Closes the connection without notifying the client, which has initiated it. */
   discard(): void {
     this.#isDone = true;
     const socket = this.#socket;
@@ -126,7 +128,7 @@ class DenoTransport implements Transport {
     throw new errors.ConnectionError("given up while connecting");
   }
 
-  /** The server speaks first: what it is, and whether it wants TLS. */
+  /** Reads INFO, the server's first message: its properties, and whether it requires TLS. */
   async #peekInfo(): Promise<ServerInfo> {
     for (let frame = await this.#read(); frame !== undefined; frame = await this.#read()) {
       this.#first.push(frame);
@@ -139,7 +141,7 @@ class DenoTransport implements Transport {
     throw new errors.ConnectionError("the server hung up");
   }
 
-  /** What came next, undefined at the end. */
+  /** The next bytes; undefined at the end of the stream. */
   async #read(): Promise<Uint8Array | undefined> {
     if (this.#socket === undefined) return undefined;
     if (SLAB_BYTES - this.#slabUsed < LEAST_READ_BYTES) {
@@ -153,7 +155,9 @@ class DenoTransport implements Transport {
     return this.#slab.subarray(from, from + count);
   }
 
-  /** One write at a time, as a write may take only a part; what comes meanwhile goes with the next. */
+  /**
+   * One write at a time, as a write may be partial; frames queued meanwhile form the next write.
+   */
   async #write(): Promise<void> {
     this.#isWriting = true;
     try {
@@ -164,7 +168,7 @@ class DenoTransport implements Transport {
         while (rest.length > 0) rest = rest.subarray(await this.#socket.write(rest));
       }
     } catch {
-      // Whoever reads finds out.
+      // The reading side reports the error.
     }
     this.#isWriting = false;
   }

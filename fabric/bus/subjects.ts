@@ -1,21 +1,21 @@
 /**
- * The names under which a rack's processes talk. A subject says who sends and who receives, so that
- * the cabling can be an access list: only `a` may publish `rack.<run>.wire.a.*`.
+ * The subjects of a rack's messages. A subject contains sender and receiver, so that the cabling
+ * can be an access list: only `a` may publish `rack.<run>.wire.a.*`.
  *
  *     rack.<run>.wire.<from>.<to>           messages of a cable, from node to node
- *     rack.<run>.again.<asker>.<of>         `asker` misses messages of `of`: please send them again
+ *     rack.<run>.again.<asker>.<of>         `asker` misses messages of `of` and requests them again
  *     rack.<run>.clock.grant.<partition>    timekeeper → partition: how far it may run
  *     rack.<run>.clock.report.<partition>   partition → timekeeper: how far it has come
- *     rack.<run>.clock.join.<partition>     partition → timekeeper: here I am
- *     rack.<run>.clock.alive.<partition>    partition → timekeeper: still here
+ *     rack.<run>.clock.join.<partition>     partition → timekeeper: a process has started
+ *     rack.<run>.clock.alive.<partition>    partition → timekeeper: heartbeat
  *     rack.<run>.clock.ask                  timekeeper → all: report your state
  *     rack.<run>.trace.<node>               lines of a node's ladder
  *     rack.<run>.report.<node>              progress and results of a node's programs
- *     rack.<run>.control.<verb>             what somebody wants of the run: pause, step, kill …
+ *     rack.<run>.control.<verb>             orders to the run: pause, step, kill …
  */
 import { assert } from "../base/assert.ts";
 
-/** A subject, taken apart. Every field is a token; in a pattern it may be {@link ANY}. */
+/** A parsed subject. Every field is a token; in a pattern it may be {@link ANY}. */
 export type RackSubject =
   | { readonly kind: "wire"; readonly run: string; readonly from: string; readonly to: string }
   | { readonly kind: "again"; readonly run: string; readonly asker: string; readonly of: string }
@@ -28,7 +28,7 @@ export type RackSubject =
   | { readonly kind: "trace" | "report"; readonly run: string; readonly node: string }
   | { readonly kind: "control"; readonly run: string; readonly verb: string };
 
-/** Stands for any one token where a pattern is made. */
+/** Matches any one token in a pattern. */
 export const ANY = "*";
 
 /** The tokens after `rack.<run>.<kind>.`, by kind. */
@@ -45,29 +45,29 @@ const FIELDS: Readonly<Record<RackSubject["kind"], readonly string[]>> = {
   "control": ["verb"],
 };
 
-/** True where `text` may stand between two dots: letters, digits, `-` and `_`, at most 64 of them. */
+/** True where `text` is a valid token: 1 to 64 letters, digits, `-` and `_`. */
 export function isToken(text: string): boolean {
   return /^[A-Za-z0-9_-]{1,64}$/.test(text);
 }
 
-/** True where `text` can be published to: tokens between dots, no wildcard. */
+/** True where `text` is a valid subject: tokens separated by dots, no wildcard. */
 export function isSubject(text: string): boolean {
   return /^[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]+)*$/.test(text);
 }
 
-/** True where `text` can be subscribed to: as a subject, with `*` for a token and `>` for the rest. */
+/** True where `text` is a valid pattern: a subject with `*` for a token and `>` for the rest. */
 export function isPattern(text: string): boolean {
   return /^(?:(?:[A-Za-z0-9_-]+|\*)\.)*(?:[A-Za-z0-9_-]+|\*|>)$/.test(text);
 }
 
-/** The name to publish to. */
+/** The subject to publish to. */
 export function subjectOf(subject: RackSubject): string {
   const text = patternOf(subject);
   assert(isSubject(text), `Cannot publish to a pattern: ${text}`);
   return text;
 }
 
-/** The name to subscribe to: `patternOf({ kind: "wire", run, from: ANY, to: "b" })`. */
+/** The pattern to subscribe to: `patternOf({ kind: "wire", run, from: ANY, to: "b" })`. */
 export function patternOf(subject: RackSubject): string {
   const fields: Readonly<Record<string, string>> = { ...subject };
   let text = `rack.${checkedToken(subject.run)}.${subject.kind}`;
@@ -75,12 +75,12 @@ export function patternOf(subject: RackSubject): string {
   return text;
 }
 
-/** Everything that is said in a run. */
+/** All messages of a run. */
 export function patternOfRun(run: string): string {
   return `rack.${checkedToken(run)}.>`;
 }
 
-/** Takes a subject apart; undefined where it is not one of a rack's. */
+/** Parses a subject; undefined where it is not one of a rack. */
 export function parseSubject(text: string): RackSubject | undefined {
   const [rack, run, ...rest] = text.split(".");
   if (rack !== "rack" || run === undefined || !isSubject(text)) return undefined;
@@ -94,7 +94,7 @@ export function parseSubject(text: string): RackSubject | undefined {
   return parsed as unknown as RackSubject;
 }
 
-/** True where a subscription to `pattern` gets what is published to `subject`. */
+/** True where a subscription to `pattern` receives what is published to `subject`. */
 export function matches(pattern: string, subject: string): boolean {
   if (pattern === subject) return true;
   const wanted = pattern.split(".");

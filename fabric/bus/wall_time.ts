@@ -1,19 +1,20 @@
 /**
- * Wall time, for those who wait for other processes: the buses and their tests. Nothing that a model
- * can see depends on it. Kept apart so that the rest of this folder can be held to having no clock.
+ * Wall time, for code that waits for other processes: the buses and their tests. Models cannot
+ * observe it. In a file of its own, so that the linter can forbid clocks in the rest of this
+ * folder.
  */
 
-/** Milliseconds since some moment. */
+/** Milliseconds since an arbitrary origin. */
 export function wallMs(): number {
   return performance.now();
 }
 
-/** Calls `run` in a later turn of the event loop, after I/O and timers had theirs. */
+/** Calls `run` in a later turn of the event loop, after pending I/O and timers. */
 export function nextTurn(run: () => void): void {
   setImmediate(run);
 }
 
-/** Calls `run` after `ms`, unless the function returned is called before. */
+/** Calls `run` after `ms`, unless the returned function is called before. */
 export function after(ms: number, run: () => void): () => void {
   const timer = setTimeout(run, ms);
   return () => clearTimeout(timer);
@@ -23,7 +24,7 @@ export function sleep(ms: number): Promise<void> {
   return new Promise((resolve) => after(ms, resolve));
 }
 
-/** Holds up all of this process for so long: nothing else is done meanwhile. For tests. */
+/** Blocks this process for so long. For tests. */
 export function block(ms: number): void {
   Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, ms);
 }

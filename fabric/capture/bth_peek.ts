@@ -1,4 +1,4 @@
-/** What a capture needs to know of a RoCEv2 frame, without decoding it. */
+/** Reads the fields of a RoCEv2 frame that a capture needs, without decoding the frame. */
 import { BTH_BYTES, readBth } from "../wire/roce/bth.ts";
 import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "../wire/roce/ethernet.ts";
 import { IPV4_BYTES, PROTOCOL_UDP } from "../wire/roce/ipv4.ts";
@@ -10,7 +10,7 @@ const UDP_AT = ETHERNET_BYTES + IPV4_BYTES;
 const BTH_AT = UDP_AT + UDP_BYTES;
 const AETH_AT = BTH_AT + BTH_BYTES;
 const DESTINATION_AT = ETHERNET_BYTES + 16;
-/** IPv4 of five words. */
+/** IPv4 with a header of five words. */
 const VERSION_AND_WORDS = 0x45;
 
 export interface BthPeek {
@@ -19,11 +19,11 @@ export interface BthPeek {
   readonly opcode: number;
   readonly destQpn: number;
   readonly psn: number;
-  /** Of an ACKNOWLEDGE. */
+  /** For an ACKNOWLEDGE only. */
   readonly syndrome: number | undefined;
 }
 
-/** Undefined for a frame that is no RoCEv2 over IPv4. Its ICRC is not looked at. */
+/** Undefined for a frame that is not RoCEv2 over IPv4. Ignores the ICRC. */
 export function peekBth(frame: Uint8Array<ArrayBuffer>): BthPeek | undefined {
   if (frame.length < BTH_AT + BTH_BYTES) return undefined;
   const view = viewOf(frame);

@@ -1,12 +1,13 @@
 /**
- * What cables with faults did to frames, at both of their ends: the sender's end says what is done
- * (`link/effect.ts`), the receiver's which frame it was that has arrived, damaged, late or once more.
+ * Effects of cable faults on frames, at both ends: the sender's end has the effect
+ * (`link/effect.ts`); the receiver's end matches the frame that arrived damaged, late or
+ * duplicated.
  */
 import type { Time } from "../base/time.ts";
 import type { CableEffect } from "../link/effect.ts";
 import type { FrameMark, Remark } from "./remark.ts";
 
-/** Frames that are awaited at one end, of which those that never come are forgotten in the end. */
+/** Maximum number of expected frames at one end; the oldest, which never arrived, are dropped. */
 const AWAITED_MAX = 256;
 
 /** A frame at an end of a cable. */
@@ -17,13 +18,13 @@ export interface FrameAtEnd {
 }
 
 interface Awaited {
-  /** What arrives. */
+  /** The bytes that arrive. */
   readonly bytes: Uint8Array;
-  /** The first instant at which its first bit can be there. */
+  /** The earliest time at which its first bit can arrive. */
   readonly earliestPs: Time;
   readonly says: readonly string[];
   readonly sent: FrameMark;
-  /** How many of it are still to come, and the first that has. */
+  /** The number of copies still expected, and the first that has arrived. */
   left: number;
   first?: FrameMark;
 }
@@ -37,11 +38,11 @@ export class CableEffects {
     this.#latencyPs = latencyPs;
   }
 
-  /** A frame leaves, to which the cable does this. */
+  /** Records a frame that leaves, with the cable's effect on it. */
   sent(frame: FrameAtEnd, effect: CableEffect | undefined): Remark[] {
     const { bytes, startPs, mark } = frame;
     const { says, copies, latePs, damaged } = effect ?? UNHARMED;
-    // Of frames that nothing is done to, only one like a frame that is awaited can be taken for it.
+    // An unaffected frame matters only if it could be mistaken for an expected one.
     const isAwaited = effect === undefined
       ? this.#awaited.some((each) => isSame(each.bytes, bytes))
       : copies > 0;
@@ -54,7 +55,7 @@ export class CableEffects {
     return says.map((text) => ({ text }));
   }
 
-  /** A frame arrives. Of several that it can be, it is the one that came last into question. */
+  /** Records a frame that arrives. It matches the candidate that was expected last. */
   received({ bytes, startPs, mark }: FrameAtEnd): Remark[] {
     let found: Awaited | undefined;
     for (const each of this.#awaited) {

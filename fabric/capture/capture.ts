@@ -1,7 +1,7 @@
 /**
- * A rack's capture: every frame at every network port that it passed, in the order of its stamps. A
- * frame that was lost on a cable is at its sender's port only, one that a switch dropped is at the port
- * by which it came in.
+ * A rack's capture: every frame at every network port that it passed, in the order of its
+ * timestamps. A frame that was lost on a cable appears only at its sender's port, one that a switch
+ * dropped only at its ingress port.
  */
 import type { Endpoint, RackPlan } from "../rack/plan/plan.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
@@ -27,18 +27,18 @@ interface Waiting extends Omit<CapturedFrame, "comment"> {
   readonly order: number;
   readonly mark: FrameMark;
   readonly remarks: Remark[];
-  /** What the frame carries out. */
+  /** The steps that the frame carries out. */
   readonly steps: string;
 }
 
-/** Most bytes on the wire of a frame: what an IPv4 packet can say, and all around it. */
+/** Maximum bytes of a frame on the wire: the longest IPv4 packet with its encapsulation. */
 const FRAME_BYTES_MAX = 65_600;
 
 interface Ports {
   readonly interfaces: readonly CaptureInterface[];
   /** `node index:port` → place among the interfaces. */
   readonly places: ReadonlyMap<string, number>;
-  /** By place: that of the cable's other end. */
+  /** By place: the place of the cable's other end. */
   readonly far: readonly number[];
   readonly latenciesPs: readonly Time[];
 }
@@ -69,7 +69,7 @@ function endText({ node, port }: Endpoint): string {
 
 /**
  * The blocks of a pcapng file.
- * @param events as `eventsOf` gives them; only some microseconds' worth is held at a time.
+ * @param events the output of `eventsOf`; only a window of some microseconds is held in memory.
  */
 export function* captureOf(
   plan: RackPlan,
@@ -111,12 +111,12 @@ type SeenFrame = MessageSeen & {
   readonly mark: FrameMark;
 };
 
-/** What there is to say of each frame besides its steps. */
+/** The remarks on each frame besides its steps. */
 class Remarks {
   readonly #plan: RackPlan;
   readonly #ports: Ports;
   readonly #retransmissions: Retransmissions;
-  /** By the place that it leads to. */
+  /** By the place of the receiving end. */
   readonly #cables: readonly CableEffects[];
 
   constructor(plan: RackPlan, ports: Ports) {
@@ -143,12 +143,15 @@ class Remarks {
 }
 
 /**
- * Frames are seen when they are sent, which is before they leave, or when they have come, which is
- * after their first bit: here they wait for each other.
+ * Orders frames: a frame is observed when it is sent, before it leaves, or when it has arrived,
+ * after its first bit.
  */
 class Sorter {
   readonly #ports: Ports;
-  /** No frame that is seen later has passed this long before, and none is lost that passed before it. */
+  /**
+   * A frame observed later has passed at most this long before; nor is an earlier frame reported
+   * lost later.
+   */
   readonly #slackPs: Time;
   #waiting: Waiting[] = [];
   #order = 0;
@@ -166,7 +169,7 @@ class Sorter {
     this.#waiting.push({ ...frame, order: this.#order++ });
   }
 
-  /** The frame as it left that was lost on its way, as its cable was cut. */
+  /** The recorded frame that was lost on its way, as its cable was cut. */
   findLost({ node, port, startPs, frame }: CutOffSeen): Waiting | undefined {
     const { places, far, latenciesPs } = this.#ports;
     const place = places.get(`${node}:${port}`)!;
@@ -177,9 +180,9 @@ class Sorter {
     );
   }
 
-  /** Blocks of the frames before which no other can come, once it is `now`. */
+  /** Blocks of the frames that no later observation can precede, at time `now`. */
   *before(now: Time): Generator<Uint8Array> {
-    // In lots, as sorting anew for every event would take longer than anything else.
+    // In batches: sorting at every event would dominate the run time.
     if (now !== NEVER && now - this.#sortedAt <= 2 * this.#slackPs) return;
     this.#sortedAt = now;
     const until = now - this.#slackPs;
@@ -193,7 +196,7 @@ class Sorter {
   }
 }
 
-/** By time, port and direction; those of one port and direction as they were seen. */
+/** By time, port and direction; frames of one port and direction in the order of observation. */
 function compareFrames(x: Waiting, y: Waiting): number {
   return x.time - y.time || x.interface - y.interface ||
     Number(x.direction === "out") - Number(y.direction === "out") || x.order - y.order;

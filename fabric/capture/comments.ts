@@ -1,8 +1,8 @@
 /**
- * Which steps of the document a captured frame carries out. Devices trace a step when they take it,
- * which is not always when its frame leaves: an ACK that is owed waits for its turn, and one ACK
- * answers several messages. A step that sends something waits here for its frame; any other belongs
- * to the frame whose arrival caused it.
+ * Matches steps of the document with captured frames. Devices trace a step when they take it, which
+ * may be before its frame leaves: a pending ACK waits for its turn, and one ACK answers several
+ * messages. A step that sends something waits here for its frame; any other belongs to the frame
+ * whose arrival caused it.
  */
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
@@ -20,13 +20,13 @@ import { type BthPeek, peekBth } from "./bth_peek.ts";
 import type { SeenEvent } from "./instants.ts";
 import { isMessageSeen, type MessageSeen } from "./observation.ts";
 
-/** What an operation of a program is: in which figure, and of which host. */
+/** The role of a program's operation: its figure, and its host. */
 interface Role {
   readonly figure: Figure;
   readonly host: string;
 }
 
-/** A step of an RNIC, with what it takes to know its frame. */
+/** A step of an RNIC, with the fields that identify its frame. */
 interface Claim {
   readonly step: TraceStep;
   readonly psn: number;
@@ -41,10 +41,12 @@ interface Packet extends BthPeek {
 
 const HALF_OF_PSNS = 0x80_0000;
 const PSN_MASK = 0xff_ffff;
-/** Steps that never get a frame, as another answer has stood for theirs, are forgotten in the end. */
+/**
+ * Maximum number of waiting steps: the oldest, whose answer was merged into another, are dropped.
+ */
 const WAITING_MAX = 256;
 
-/** What the responder's steps send. */
+/** The operations that the responder's steps send. */
 const ANSWERS: Readonly<Record<string, Operation>> = {
   "S205": "acknowledge",
   "S305": "acknowledge",
@@ -60,9 +62,9 @@ const ANSWERS: Readonly<Record<string, Operation>> = {
 export class Commentator {
   readonly #plan: RackPlan;
   readonly #hosts: ReadonlyMap<string, string>;
-  /** Hosts to whose LLC what is written goes: to them a plain WRITE is figure 3's, else figure 2's. */
+  /** Hosts whose LLC receives writes: to them a plain WRITE is figure 3's, else figure 2's. */
   readonly #withCache: ReadonlySet<string>;
-  /** By connection, as hosts name it: what its program was last at. */
+  /** By connection, as hosts name it: the last role of its program. */
   readonly #roles = new Map<string, Role>();
   /** By node: steps whose frame has not left. */
   readonly #waiting = new Map<number, Claim[]>();
@@ -80,8 +82,8 @@ export class Commentator {
   }
 
   /**
-   * Comments on the frames of an event; those with nothing to say are not in it. Events must come in
-   * the order of {@link eventsOf}: a program's post before what comes of it.
+   * Comments on the frames of an event; frames without a comment are left out. Events must come in
+   * the order of {@link eventsOf}: a program's post before its effects.
    */
   commentsOn({ node, seen }: SeenEvent): ReadonlyMap<MessageSeen, string> {
     const arrived: Claim[] = [];
@@ -116,14 +118,15 @@ export class Commentator {
     return endsOf(connection, this.#hosts).map(({ host, qpn }) => `${host}:${qpn}`).join("-");
   }
 
-  /** Undefined for a step that is about no packet. */
+  /** Undefined for a step without a packet. */
   #claimOf(node: number, step: TraceStep): Claim | undefined {
     const { psn, qpn, connection } = step;
     const plan = this.#plan.nodes[node]!;
     if (plan.kind !== "rnic" || psn === undefined) return undefined;
-    // It goes out when the engine has room: a frame that comes just then has nothing to do with it.
+    // The read goes out when the DMA engine has room: a frame that arrives at that time did not
+    // cause it.
     if (step.step === "dma-read") return undefined;
-    // A NAK says at every port what it is.
+    // A NAK needs no comment: its frame shows its meaning.
     if (step.step === "nak" || step.step === "rnr-nak") return undefined;
     const ends = connection === undefined ? [] : endsOf(connection, this.#hosts);
     const far = ends.find((end) => end.host !== plan.config.host || end.qpn !== String(qpn));
@@ -133,7 +136,7 @@ export class Commentator {
     return { step, psn, farQpn, comment: `${name} ${text}` };
   }
 
-  /** The step's number in the figure that the connection's program is at. */
+  /** The step's number in the current figure of the connection's program. */
   #nameOf(
     { step, connection, inbound }: TraceStep,
     ends: { readonly near: string; readonly far: string | undefined },
@@ -171,18 +174,20 @@ function packetOf(frame: Uint8Array<ArrayBuffer>): Packet | undefined {
   return row && { ...bth, row };
 }
 
-/** Whether a frame that leaves carries out the step: the first of a request, or an answer to it. */
+/**
+ * Whether a leaving frame carries out the step: the first packet of a request, or an answer to it.
+ */
 function isCarriedBy({ step, psn, farQpn }: Claim, { row, ...bth }: Packet): boolean {
   if (farQpn !== undefined && farQpn !== bth.destQpn) return false;
   const answer = ANSWERS[step.step];
   if (answer === undefined) return row.direction === "request" && bth.psn === psn;
-  // A NAK speaks for what is before the PSN that it names (§3.4).
+  // A NAK acknowledges the PSNs before the one that it names (§3.4).
   const refuses = bth.syndrome !== undefined && nakText(bth.syndrome) !== undefined;
   const last = refuses ? (bth.psn - 1) & PSN_MASK : bth.psn;
   return row.operation === answer && isAtOrAfter(last, psn);
 }
 
-/** Whether a frame that has arrived is what the step is about. */
+/** Whether the step is about this arrived frame. */
 function isOfArrival({ step, psn }: Claim, { row, ...bth }: Packet): boolean {
   const direction = step.inbound ? "request" : "response";
   return bth.destQpn === step.qpn && row.direction === direction && isAtOrAfter(bth.psn, psn);

@@ -1,18 +1,19 @@
 /**
- * The observations of all partitions in one order that does not depend on how a rack is packed: by
- * time, then by node, and those of one node as it made them. Only one instant is held at a time.
+ * Merges the observations of all partitions into one order that is independent of the packing: by
+ * time, then by node; those of one node in the order in which they were made. Holds one instant in
+ * memory.
  */
 import type { Time } from "../base/time.ts";
 import type { Observation } from "./observation.ts";
 
-/** What one event did at a node. */
+/** All observations of one event at a node. */
 export interface SeenEvent {
   readonly time: Time;
   readonly node: number;
   readonly seen: readonly Observation[];
 }
 
-/** A partition's observations, in the order of their making: times never fall. */
+/** A partition's observations in the order in which they were made: times never decrease. */
 export type Source = Iterable<Observation>;
 
 interface Reader {
@@ -20,7 +21,7 @@ interface Reader {
   first: Observation;
 }
 
-/** All events of these sources in which something was seen. */
+/** All events of these sources that have observations. */
 export function* eventsOf(sources: readonly Source[]): Generator<SeenEvent> {
   let readers: Reader[] = [];
   for (const source of sources) {
@@ -40,7 +41,7 @@ export function* eventsOf(sources: readonly Source[]): Generator<SeenEvent> {
   }
 }
 
-/** Moves what a reader has of this time. @returns whether it has more after it. */
+/** Moves the reader's observations of this time. @returns whether the reader has later ones. */
 function takeInstant(reader: Reader, time: Time, to: Observation[]): boolean {
   while (reader.first.time === time) {
     to.push(reader.first);
@@ -52,7 +53,7 @@ function takeInstant(reader: Reader, time: Time, to: Observation[]): boolean {
 }
 
 function* eventsOfInstant(instant: readonly Observation[]): Generator<SeenEvent> {
-  // A node lives in one partition at a time, and sorting is stable.
+  // A node is in one partition at a time, and sorting is stable.
   const sorted = instant.toSorted((x, y) => x.node - y.node);
   for (let from = 0, to = 0; from < sorted.length; from = to) {
     const { time, node, event } = sorted[from]!;

@@ -1,7 +1,7 @@
 /**
- * What is seen of a run where a capture is wanted: messages at the ends of cables, steps that devices
- * trace, and how long parts of them are busy. A partition tells an {@link Observer}; `recording.ts` is
- * how observations outlive its process; `instants.ts` puts those of all partitions in one order.
+ * Observations of a run for captures: messages at the ends of cables, steps that devices trace, and
+ * busy times of their parts. A partition passes them to an {@link Observer}; `recording.ts` stores
+ * them in a file; `instants.ts` merges those of all partitions.
  */
 import { type CableEffect, CUT_OFF, effectOf } from "../link/effect.ts";
 import { type Link, wireBytes } from "../link/link.ts";
@@ -12,11 +12,11 @@ import { type Time, transferTime } from "../base/time.ts";
 import { describePcie } from "../trace/describe.ts";
 
 interface Seen {
-  /** When the event happened in which it was seen. */
+  /** The time of the observed event. */
   readonly time: Time;
   /** The node's index in the plan. */
   readonly node: number;
-  /** Same for all that one event of this node did, different for the next event's. */
+  /** The same for all observations of one event of this node; different for its next event. */
   readonly event: number;
 }
 
@@ -29,13 +29,13 @@ export interface MessageSeen extends Seen {
   readonly endPs: Time;
   /** Undefined for a message of the bus. */
   readonly frame: Uint8Array<ArrayBuffer> | undefined;
-  /** What a message of the bus is, for people; "" for a frame, which tells by itself. */
+  /** A message of the bus as text; "" for a frame, whose bytes suffice. */
   readonly text: string;
-  /** Of a frame that is sent over a cable with faults, what they do to it, if anything. */
+  /** For a frame sent over a faulty cable: the effect of its faults, if any. */
   readonly effect?: CableEffect | undefined;
 }
 
-/** A frame that was on the cable when that was cut: it has not arrived at this node's end. */
+/** A frame that was on the cable when the cable was cut: it does not arrive at this node's end. */
 export interface CutOffSeen extends Seen {
   readonly kind: "cut-off";
   readonly port: number;
@@ -58,7 +58,7 @@ export interface NoteSeen extends Seen {
 
 export type Observation = MessageSeen | CutOffSeen | StepSeen | NoteSeen;
 
-/** Whether it is of a message at an end of a cable. */
+/** Whether it is a message at an end of a cable. */
 export function isMessageSeen(seen: Observation): seen is MessageSeen {
   return seen.kind === "sent" || seen.kind === "received";
 }
@@ -73,12 +73,12 @@ export function isFrameSeen(seen: Observation): seen is FrameSeen {
 /** Whom a partition tells what happens in it. */
 export interface Observer {
   /**
-   * `notes`: what programs were told, which each scope has. `wire`: frames as well. `frames`: steps as
-   * well, which makes a capture. `all`: messages of the bus and busy parts as well.
+   * `notes`: audit records, which every scope includes. `wire`: frames as well. `frames`: steps as
+   * well, enough for a capture. `all`: messages of the bus and busy times as well.
    */
   readonly scope: ObservationScope;
   see(observation: Observation): void;
-  /** All that was seen since the last call happened in this span, which is about to be reported. */
+  /** The observations since the last call belong to this span, which is about to be reported. */
   commit(span: number): void;
 }
 
@@ -89,7 +89,7 @@ interface Passing extends Seen {
   readonly message: Message;
 }
 
-/** Where outputs are: a node, its ports, and the event that it is at. */
+/** The observed node, its ports, and its current event. */
 export interface Viewpoint {
   readonly node: number;
   readonly ports: (port: number) => Pick<Port, "link" | "up" | "cutBy" | "faults">;
@@ -97,7 +97,7 @@ export interface Viewpoint {
   readonly event: () => number;
 }
 
-/** A node's outputs, of which an observer is told what goes through them. */
+/** Wraps a node's outputs so that an observer receives what passes through them. */
 export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpoint): Outputs {
   const { node } = at;
   const { scope } = observer;
@@ -114,7 +114,7 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
     send(port, message, departAt) {
       const freeAt = outputs.send(port, message, departAt);
       const { link, up, cutBy, faults } = at.ports(port);
-      // Nothing leaves over a cable without another end; into one that is cut it does.
+      // No message leaves over a cable without another end; into a cut cable it does.
       if ((up || cutBy !== undefined) && (scope === "all" || message.kind === "frame")) {
         const of = { time: at.time(), node, event: at.event(), port, message };
         const sent = messageSent(of, link);
@@ -137,7 +137,7 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
   };
 }
 
-/** The outputs, whose `tracing` stays what it is from call to call. */
+/** The outputs; `tracing` remains a live property. */
 function withNotes(outputs: Outputs, noting: Pick<Outputs, "noting" | "note">): Outputs {
   return {
     ...noting,
@@ -150,13 +150,16 @@ function withNotes(outputs: Outputs, noting: Pick<Outputs, "noting" | "note">): 
   };
 }
 
-/** What is decided of a frame that has just been sent over a cable that is up. */
+/** The effect of the cable's faults on a frame that was just sent over a cable that is up. */
 function effectOn(message: Message, faults: Port["faults"]): CableEffect | undefined {
   if (message.kind !== "frame" || faults === undefined) return undefined;
   return effectOf(faults.leaving.fate, message);
 }
 
-/** What is seen of a message that `link` has just taken: its transmitter is free when it has left. */
+/**
+ * The observation of a message just accepted by `link`: its transmitter is free when the message
+ * has left.
+ */
 function messageSent(of: Passing, link: Link): MessageSeen {
   const endPs = link.freeAt;
   const startPs = endPs - transferTime(wireBytes(of.message), link.bitsPerSecond);
@@ -164,9 +167,10 @@ function messageSent(of: Passing, link: Link): MessageSeen {
 }
 
 /**
- * Tells an observer that wants it of a message that has arrived over a cable of this rate, `tailPs` before
- * its last bit (see `Input` of `node.ts`). Both ends are stamped by a frame's first bit, as the clocks of network cards do,
- * so that a cut-through switch does not seem to send what it has not got.
+ * Reports a message that has arrived over a cable of this rate, `tailPs` before its last bit (see
+ * `Input` of `node.ts`), to an observer whose scope includes it. Both ends are stamped with a
+ * frame's first bit, like the clocks of network cards, so that a cut-through switch does not seem
+ * to send what it has not received.
  */
 export function observeArrival(
   observer: Observer,
@@ -178,7 +182,9 @@ export function observeArrival(
   observer.see(seen("received", of, spanOf(of, bitsPerSecond)));
 }
 
-/** Tells an observer that wants it of a frame that is lost, as its cable was cut before it arrived. */
+/**
+ * Reports a frame that was lost because its cable was cut, to an observer whose scope includes it.
+ */
 export function observeCutOff(
   observer: Observer,
   of: Passing & { readonly tailPs: Time },
@@ -190,7 +196,7 @@ export function observeCutOff(
   observer.see({ kind: "cut-off", time, node, event, port, startPs, frame: message.bytes });
 }
 
-/** When the first and the last bit of a message pass the end at which it arrives. */
+/** When the first and the last bit of a message pass the receiving end. */
 function spanOf(
   { time, tailPs, message }: Passing & { readonly tailPs: Time },
   bitsPerSecond: number,

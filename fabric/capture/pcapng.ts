@@ -1,7 +1,7 @@
 /**
  * Capture files in the pcapng format (draft-ietf-opsawg-pcapng), block by block, little-endian: a
- * section, an interface for every port, then a packet wherever a frame passed one of them. Pure: each
- * function answers the bytes of a block, and whoever has the file appends them as they come.
+ * section, an interface for every port, then a packet for every frame at a port. Pure: each
+ * function returns the bytes of a block, and the caller appends them to its file.
  */
 import { assert } from "../base/assert.ts";
 import type { Time } from "../base/time.ts";
@@ -19,13 +19,13 @@ const PACKET_OPTION = { flags: 2 } as const;
 /** Bits 0 and 1 of a packet's flags word. */
 const DIRECTION = { in: 1, out: 2 } as const;
 
-/** `if_tsresol`: stamps count nanoseconds. Readers overflow on picoseconds (see README.md). */
+/** `if_tsresol`: timestamps count nanoseconds. Readers overflow on picoseconds (see README.md). */
 const RESOLUTION_EXPONENT = 9;
 const PS_PER_STAMP = 1_000;
-/** What an option's 16-bit length can say. */
+/** Maximum value of an option's 16-bit length. */
 const OPTION_BYTES_MAX = 0xffff;
 
-/** A port that is captured. */
+/** A captured port. */
 export interface CaptureInterface {
   /** `a-rnic:1` */
   readonly name: string;
@@ -35,7 +35,7 @@ export interface CaptureInterface {
 
 /** A frame as it passed a port. */
 export interface CapturedFrame {
-  /** Place of the port among the interfaces. */
+  /** Index of the port among the interfaces. */
   readonly interface: number;
   /** When its first bit passed. */
   readonly time: Time;
@@ -60,7 +60,7 @@ export function sectionBlock(section: { application: string; comment: string }):
   view.setUint32(0, BYTE_ORDER_MAGIC, true);
   view.setUint16(4, 1, true);
   view.setUint16(6, 0, true);
-  // The section's length: not known, as it is written as it comes.
+  // The section's length is unknown, as blocks are appended while the capture is written.
   view.setBigUint64(8, 0xffff_ffff_ffff_ffffn, true);
   return block(BLOCK.section, [body], [
     textOption(OPTION.comment, section.comment),
@@ -71,7 +71,7 @@ export function sectionBlock(section: { application: string; comment: string }):
 /** An interface description: one for each port, all before the first packet. */
 export function interfaceBlock(port: CaptureInterface): Uint8Array {
   const body = new Uint8Array(8);
-  // Reserved, and the snap length, of which 0 is "no limit", stay 0.
+  // The reserved field and the snap length (0 means no limit) stay 0.
   new DataView(body.buffer).setUint16(0, LINKTYPE_ETHERNET, true);
   const speed = new Uint8Array(8);
   new DataView(speed.buffer).setBigUint64(0, BigInt(port.bitsPerSecond), true);
@@ -83,7 +83,9 @@ export function interfaceBlock(port: CaptureInterface): Uint8Array {
   ]);
 }
 
-/** An enhanced packet block. Stamps are cut to whole nanoseconds: those in order stay in order. */
+/**
+ * An enhanced packet block. Timestamps are truncated to whole nanoseconds, which keeps their order.
+ */
 export function packetBlock(frame: CapturedFrame): Uint8Array {
   const { bytes, comment, direction } = frame;
   assert(frame.time >= 0, `A frame cannot pass at ${frame.time} ps, before the run begins`);
@@ -108,12 +110,12 @@ function textOption(code: number, text: string): Option {
   return { code, value };
 }
 
-/** Bytes up to a multiple of four. */
+/** Rounds up to a multiple of four. */
 function padded(bytes: number): number {
   return bytes + (-bytes & 3);
 }
 
-/** Type and length, the body's parts and the options each padded to four bytes, length again. */
+/** Type and length, body and options each padded to four bytes, length again. */
 function block(
   type: number,
   parts: readonly Uint8Array[],

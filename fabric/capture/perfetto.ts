@@ -1,7 +1,7 @@
 /**
- * A run as a trace that ui.perfetto.dev opens, in Chrome's JSON trace event format: a process for each
- * device, tracks for what can be busy in it (`tracks.ts`), and arrows from a work request through the
- * RNICs to its completion. Times are microseconds with all picoseconds behind the point.
+ * A run as a trace for ui.perfetto.dev, in Chrome's JSON trace event format: a process for each
+ * device, tracks for its busy parts (`tracks.ts`), and arrows from a work request through the RNICs
+ * to its completion. Times are microseconds with six decimals (ps).
  */
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
@@ -15,7 +15,7 @@ import { type Lane, type Track, Tracks } from "./tracks.ts";
 import { opcodeRow } from "../wire/roce/opcode.ts";
 import { peekBth } from "./bth_peek.ts";
 
-/** One run: several may stand in one trace, below each other. */
+/** One run: a trace can hold several, one below the other. */
 export interface TracedRun {
   readonly label: string;
   readonly plan: RackPlan;
@@ -37,7 +37,7 @@ export function* perfettoOf(runs: readonly TracedRun[]): Generator<string> {
   yield "\n]}\n";
 }
 
-/** What is next to be given out, in the whole file. */
+/** The next free numbers, in the whole file. */
 interface Numbers {
   pids: number;
   flows: number;
@@ -65,7 +65,7 @@ function* eventsOfRun(
   numbers.pids += plan.nodes.length;
 }
 
-/** A work request on its way: from the WQE that the driver wrote to its CQE. */
+/** A work request in progress: from the WQE that the driver wrote to its CQE. */
 interface Request extends Open {
   readonly host: number;
   readonly flow: number;
@@ -79,14 +79,14 @@ interface Open {
   readonly args: Readonly<Record<string, unknown>>;
 }
 
-/** Steps by which a requester is done with a WQE. */
+/** Steps by which a requester finishes a WQE. */
 const COMPLETIONS: ReadonlySet<string> = new Set(
   "S206 S306 S213 S315 S908 S1010 S1017 send-complete complete".split(" "),
 );
-/** What the PM module begins with, and what it ends with. */
+/** Steps with which the PM module begins and ends. */
 const PM_BEGINS: ReadonlySet<string> = new Set(["S905", "S1006"]);
 const PM_ENDS: ReadonlySet<string> = new Set(["S907", "S1016"]);
-/** So that a slice that takes no time can be seen, and hit by an arrow. */
+/** Minimum length of a slice, so that it is visible and an arrow can end at it. */
 const MOMENT_PS = 1_000;
 const UNFINISHED = { unfinished: true };
 
@@ -96,13 +96,13 @@ class RunWriter {
   readonly #numbers: Numbers;
   readonly #hosts: ReadonlyMap<string, string>;
   readonly #index: ReadonlyMap<string, number>;
-  /** `host:qpn:wqe` → the request whose WQE stands there. */
+  /** `host:qpn:wqe` → the request of that WQE. */
   readonly #requests = new Map<string, Request>();
-  /** `rnic:qpn:wqe` → what the RNIC is doing for it. */
+  /** `rnic:qpn:wqe` → the RNIC's work on it. */
   readonly #work = new Map<string, Open>();
-  /** `rnic:connection:psn` → what the PM module is doing. */
+  /** `rnic:connection:psn` → the PM module's work. */
   readonly #persists = new Map<string, Open>();
-  /** `connection:requester:psn` → flow, so that the responder's part can be joined. */
+  /** `connection:requester:psn` → flow, to which the responder's part is joined. */
   readonly #flows = new Map<string, number>();
   #events: TraceEvent[] = [];
   #now: Time = 0;
@@ -125,7 +125,7 @@ class RunWriter {
     }
   }
 
-  /** What never ended is shown up to the end. */
+  /** Slices that never ended are drawn up to the end of the run. */
   end(): void {
     for (const slices of [this.#work, this.#persists, this.#requests]) {
       for (const open of slices.values()) this.#close(open, UNFINISHED);
@@ -184,7 +184,7 @@ class RunWriter {
   #posted(node: number, { text, qpn, wqe }: TraceStep): void {
     const key = `${node}:${qpn}:${wqe}`;
     const before = this.#requests.get(key);
-    // The ring has come round to a WQE that was never finished.
+    // The ring has wrapped around to a WQE that was never finished.
     if (before !== undefined) this.#close(before, UNFINISHED);
     const flow = ++this.#numbers.flows;
     const request = { ...this.#open(node, `requests of QP ${hex(qpn!)}`, text), host: node, flow };
@@ -236,7 +236,7 @@ class RunWriter {
     this.#close(open);
   }
 
-  /** By what both ends know of a request: the connection, who asks, and its first PSN. */
+  /** The fields that both ends know of a request: connection, requester, and its first PSN. */
   #flowKey(node: number, { connection, psn, inbound }: TraceStep): string {
     const near = this.#plan.nodes[this.#hostOf(node)]!.name;
     const ends = endsOf(connection ?? "", this.#hosts);

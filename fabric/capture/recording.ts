@@ -1,7 +1,6 @@
 /**
- * Observations as bytes: a file of blocks, one for each span of a partition that did something. What
- * follows the last whole block was being written when its process died. Pure; files are somebody
- * else's.
+ * Observations as bytes: a file of blocks, one for each span of a partition with observations. An
+ * incomplete last block was being written when its process died. Pure; the caller has the files.
  *
  *     block   length of the body u32, span f64, body: observations as CBOR rows, one array
  */
@@ -16,7 +15,7 @@ import type { Observation, ObservationScope, Observer } from "./observation.ts";
 
 export const BLOCK_HEAD_BYTES = 12;
 
-/** An observer that hands blocks to `write`, one for each span in which something was seen. */
+/** An observer that passes blocks to `write`, one for each span with observations. */
 export function recordTo(write: (block: Uint8Array) => void, scope: ObservationScope): Observer {
   let rows: unknown[][] = [];
   return {
@@ -38,13 +37,13 @@ export function recordTo(write: (block: Uint8Array) => void, scope: ObservationS
   };
 }
 
-/** Reads the first bytes of a block: the length of its body, and its span. */
+/** Parses the head of a block: the length of its body, and its span. */
 export function readBlockHead(head: Uint8Array): { readonly bytes: number; readonly span: number } {
   const view = new DataView(head.buffer, head.byteOffset, head.byteLength);
   return { bytes: view.getUint32(0), span: view.getFloat64(4) };
 }
 
-/** Which process of its partition has recorded the span (see `spanNumber` of `clock.ts`). */
+/** The incarnation of the partition that has recorded the span (see `spanNumber` of `clock.ts`). */
 export function incarnationOf(span: number): number {
   return Math.floor(span / 2 ** 32);
 }
@@ -57,9 +56,9 @@ export function readBlockBody(body: Uint8Array<ArrayBuffer>): Observation[] {
 }
 
 /**
- * What counts of a block whose process was killed in the end. A span that it had not reported did not
- * happen. Where nobody knew how far it had come all of it did, by the instant at which it is said to
- * have died.
+ * The valid observations of a block whose process was killed. A span that the process had not
+ * reported did not happen. Where the reported span is unknown, all observations up to the recorded
+ * time of death are valid.
  */
 export function countedOf(
   seen: Observation[],

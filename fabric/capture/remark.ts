@@ -1,14 +1,16 @@
-/** What a capture says of a frame besides its step: another frame it speaks of by that one's number. */
+/** A remark on a captured frame; it may refer to another frame by that frame's number. */
 
-/** A frame of a capture. Its number, counted from 1 as Wireshark does, is known when it is written. */
+/**
+ * A frame of a capture. Its number, counted from 1 as in Wireshark, is assigned when it is written.
+ */
 export interface FrameMark {
   number?: number;
 }
 
 export interface Remark {
-  /** `retransmission of`, where `about` follows; else all of it. */
+  /** `retransmission of`, where `about` follows; else the whole text. */
   readonly text: string;
-  /** A frame that is written before the one that the remark is on. */
+  /** A frame that is written earlier than the one with the remark. */
   readonly about?: FrameMark;
 }
 

@@ -1,7 +1,6 @@
 /**
- * Which frame is a retransmission of which: at the port of the RNIC that sends it, a reliable
- * connection's packet with a PSN of which the same kind of packet has left before. Plain ACKs and NAKs
- * repeat nothing: each speaks for itself.
+ * Detects retransmissions: at the sending RNIC's port, a packet of a reliable connection whose PSN
+ * and kind have left before. ACKs and NAKs are never retransmissions.
  */
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { GSI_QPN } from "../wire/roce/bth.ts";
@@ -11,9 +10,9 @@ import { decodePacket, isRefusal } from "../wire/roce/packet.ts";
 import { type BthPeek, peekBth } from "./bth_peek.ts";
 import type { FrameMark, Remark } from "./remark.ts";
 
-/** Packets that are remembered: more than all RNICs of a rack have outstanding. */
+/** Maximum number of remembered packets: more than all RNICs of a rack have outstanding. */
 const PACKETS_MAX = 2 ** 17;
-/** READ requests of one direction that are remembered. */
+/** Maximum number of remembered READ requests per direction. */
 const READS_MAX = 64;
 const PSNS = 2 ** 24;
 const HALF_OF_PSNS = 2 ** 23;
@@ -23,7 +22,7 @@ interface Sent {
   readonly operation: Operation;
 }
 
-/** A READ request by what it asks for: one that asks for the rest of it ends where it ends. */
+/** A READ request by its PSN range: a repeated request for the rest ends at the same PSN. */
 interface ReadAsked {
   readonly mark: FrameMark;
   readonly psn: number;
@@ -31,17 +30,17 @@ interface ReadAsked {
   readonly end: bigint;
 }
 
-/** Requests, or responses, of one connection as they leave one port. */
+/** Requests, or responses, of one connection that leave one port. */
 interface Flow {
   readonly id: number;
   readonly reads: ReadAsked[];
-  /** The last PSN that a request has taken. */
+  /** The last PSN that a request has used. */
   lastPsn: number | undefined;
 }
 
 /** A frame that an RNIC sends. */
 export interface LeavingFrame {
-  /** The RNIC's place in the plan. */
+  /** The RNIC's index in the plan. */
   readonly node: number;
   readonly frame: Uint8Array<ArrayBuffer>;
   readonly mark: FrameMark;
@@ -49,7 +48,7 @@ export interface LeavingFrame {
 
 export class Retransmissions {
   readonly #plan: RackPlan;
-  /** By address and number of the queue pair that they are for, and by direction. */
+  /** By address and number of the destination queue pair, and by direction. */
   readonly #flows = new Map<string, Flow>();
   /** By flow and PSN, the oldest first. */
   readonly #sent = new Map<number, Sent>();
@@ -59,7 +58,10 @@ export class Retransmissions {
     this.#plan = plan;
   }
 
-  /** What there is to say of a frame that leaves an RNIC; frames come in the order of their leaving. */
+  /**
+   * The remark on a frame that leaves an RNIC; the caller passes frames in the order in which they
+   * leave.
+   */
   remarkOn(leaving: LeavingFrame): Remark | undefined {
     const bth = peekBth(leaving.frame);
     const row = bth && opcodeRow(bth.opcode);
@@ -76,7 +78,7 @@ export class Retransmissions {
     return this.#request(flow, leaving, { psn: bth!.psn, operation });
   }
 
-  /** A request whose PSN no request has begun with. */
+  /** A request whose PSN is not the first PSN of an earlier request. */
   #request(
     flow: Flow,
     { node, frame, mark }: LeavingFrame,
@@ -101,7 +103,8 @@ export class Retransmissions {
     }
     flow.reads.push({ mark, psn, rkey, end });
     if (flow.reads.length > READS_MAX) flow.reads.shift();
-    // A READ takes a PSN for each packet of its answer, of which none is longer than the port's MTU.
+    // A READ uses one PSN per response packet, and no response packet is longer than the port's
+    // MTU.
     flow.lastPsn = (psn + Math.max(1, Math.ceil(length / this.#mtuOf(node))) - 1) % PSNS;
     return undefined;
   }
@@ -120,7 +123,7 @@ export class Retransmissions {
     return flow;
   }
 
-  /** A queue pair that a REQ or REP names is another one than had its number before. */
+  /** A REQ or REP names a new queue pair: state of an earlier one with that number is dropped. */
   #forget(frame: Uint8Array<ArrayBuffer>): void {
     const packet = decodePacket(frame);
     if (isRefusal(packet)) return;

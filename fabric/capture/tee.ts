@@ -1,7 +1,7 @@
-/** Several observers as one: each is told what its own scope has. */
+/** Combines several observers: each receives the observations of its own scope. */
 import type { Observation, ObservationScope, Observer } from "./observation.ts";
 
-/** From the least to the most; each has what those before it have. */
+/** In increasing order; each scope includes those before it. */
 const SCOPES: readonly ObservationScope[] = ["notes", "wire", "frames", "all"];
 
 /** @returns undefined where there is no observer at all. */
@@ -19,7 +19,7 @@ export function teeOf(observers: readonly (Observer | undefined)[]): Observer | 
   };
 }
 
-/** The scope that has all that these have; undefined where there is none. */
+/** The widest of these scopes; undefined without any. */
 export function widestOf(
   scopes: readonly (ObservationScope | undefined)[],
 ): ObservationScope | undefined {

@@ -11,9 +11,9 @@ export interface TraceEvent {
   readonly ts?: number;
   readonly dur?: number;
   readonly id?: number;
-  /** A flow's end belongs to the slice that it is in. */
+  /** A flow's end binds to the enclosing slice. */
   readonly bp?: "e";
-  /** An instant is its thread's. */
+  /** The scope of an instant: its thread. */
   readonly s?: "t";
   readonly args?: Readonly<Record<string, unknown>>;
 }

@@ -1,7 +1,7 @@
 /**
- * Tracks of a trace: threads of the format, given out as they are needed. Slices of one track must not
- * overlap, so what can happen several times at once (requests of a queue pair, writes in the IIO) has
- * as many lanes as were ever needed at once.
+ * Tracks of a trace: threads of the format, allocated on demand. Slices of one track must not
+ * overlap, so activities that overlap (requests of a queue pair, writes in the IIO) use as many
+ * lanes as overlapped at any time.
  */
 import { NEVER, type Time } from "../base/time.ts";
 import type { TraceEvent } from "./trace_event.ts";
@@ -14,7 +14,7 @@ export interface Track {
 /** One of the tracks of a name. */
 export interface Lane {
   readonly track: Track;
-  /** NEVER while something is open on it. */
+  /** NEVER while a slice on it is open. */
   freeAt: Time;
 }
 
@@ -22,16 +22,16 @@ export class Tracks {
   readonly #firstPid: number;
   /** By node and name. */
   readonly #lanes = new Map<string, Lane[]>();
-  /** By node: threads so far. */
+  /** By node: number of threads so far. */
   readonly #threads = new Map<number, number>();
   #metadata: TraceEvent[] = [];
 
-  /** @param firstPid process of the plan's first node. */
+  /** @param firstPid the process number of the plan's first node. */
   constructor(firstPid: number) {
     this.#firstPid = firstPid;
   }
 
-  /** The track of this name, whatever else is on it. */
+  /** The track of this name, also where a slice on it is open. */
   find(node: number, name: string): Track {
     return (this.#lanesOf(node, name)[0] ?? this.#add(node, name)).track;
   }

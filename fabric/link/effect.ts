@@ -1,6 +1,6 @@
 /**
- * What a cable with faults does to one frame, in words for a capture, and how the frame is known again
- * where it arrives. `fault.ts` decides it; nothing here does.
+ * The effect of a cable's faults on one frame: as text for a capture, and as data that identify the
+ * frame where it arrives. `fault.ts` decides the effect.
  */
 import type { Frame } from "../node.ts";
 import { framesText, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
@@ -8,17 +8,17 @@ import { formatTime, type Time } from "../base/time.ts";
 import type { Fate } from "./fault.ts";
 
 export interface CableEffect {
-  /** One for each kind of fault: `lost by the cable here (loss 3%)`. */
+  /** One text for each kind of fault: `lost by the cable here (loss 3%)`. */
   readonly says: readonly string[];
-  /** How many of it arrive. */
+  /** The number of copies that arrive. */
   readonly copies: number;
-  /** It arrives so much later than without faults, or later than that where it is held back. */
+  /** The delay relative to a cable without faults; a held frame arrives even later. */
   readonly latePs: Time;
-  /** What arrives, where that is not what was sent. */
+  /** The arriving bytes, where they differ from those sent. */
   readonly damaged?: Uint8Array<ArrayBuffer>;
 }
 
-/** A frame that is sent into a cable of which its sender knows that it is cut. */
+/** A frame that is sent into a cable that its sender knows to be cut. */
 export const CUT_OFF: CableEffect = { says: [lostText("cut")], copies: 0, latePs: 0 };
 
 /** `lost by the cable here (cut)` */
@@ -26,7 +26,7 @@ export function lostText(cause: string): string {
   return `lost by the cable here (${cause})`;
 }
 
-/** Undefined where no fault has taken the frame. */
+/** Undefined where no fault has affected the frame. */
 export function effectOf(fate: Fate, sent: Frame): CableEffect | undefined {
   const { struck, lost, doubled, delayPs, frame } = fate;
   if (struck.length === 0) return undefined;
@@ -77,10 +77,10 @@ function holdText({ overtakenBy, holdPs }: Fate): string {
   }`;
 }
 
-/** The first byte that differs, counted from 0 as Wireshark does, and its bits. */
+/** The first byte that differs, counted from 0 as in Wireshark, and its bits. */
 function damageText(sent: Uint8Array, arrives: Uint8Array): string {
   const at = sent.findIndex((byte, i) => byte !== arrives[i]);
-  if (at < 0) return "what one fault turned over another turned back";
+  if (at < 0) return "two faults flipped the same bit";
   return `byte ${at}, 0x${hex(sent[at]!)} became 0x${hex(arrives[at]!)}`;
 }
 

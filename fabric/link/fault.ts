@@ -1,11 +1,12 @@
 /**
- * What one direction of a cable does wrong, at its sender: frames lost, damaged, doubled, overtaken,
- * late. Pure and seeded: a fault draws from a stream of its own, named after run, fault, direction and
- * life of the sender, and decides when the sender's device hands a frame to its transmitter. So the
- * result knows nothing of packing, and no fault shifts what another draws.
+ * Faults of one direction of a cable, at its sender: frames lost, damaged, duplicated, reordered,
+ * delayed. Pure and seeded: a fault draws from a stream of its own, named after run, fault,
+ * direction and life of the sender, and decides when the sender's device passes a frame to its
+ * transmitter. So the result does not depend on packing, and no fault changes the numbers that
+ * another draws.
  *
- * Nothing here makes a frame earlier: the lookahead of the clock holds with any faults. When what is
- * left of a frame arrives is decided in `partition/faulty_cable.ts`: no two frames at once.
+ * No fault makes a frame earlier: the clock's lookahead stays valid. `partition/faulty_cable.ts`
+ * decides when a frame arrives: frames of one direction never overlap.
  */
 import type { Frame } from "../node.ts";
 import { type LinkFaultCount, type LinkFaultPlan, opcodesOf } from "../rack/plan/link_plan.ts";
@@ -14,11 +15,11 @@ import { NEVER, type Time } from "../base/time.ts";
 import { frameOpcode, framePayload, sealFrame } from "../wire/roce/frame_peek.ts";
 import { copyOf } from "../base/slab.ts";
 
-/** How many later frames overtake one that is held back, and how long it waits for them at most. */
+/** Defaults of a held frame: the number of frames that overtake it, and its maximum wait. */
 const OVERTAKEN_BY = 3;
 const HOLD_PS: Time = 100_000_000;
 
-/** Whose direction it is. */
+/** The direction of a cable. */
 export interface DirectionOptions {
   readonly seed: number;
   /** `a-rnic->tor`, or `leaf1->spine1#2`: unique in the rack. */
@@ -35,50 +36,50 @@ interface ActiveFault {
   hit: number;
 }
 
-/** A frame that waits for others to overtake it, or for a time to pass. */
+/** A frame held back until others have overtaken it, or until a time. */
 export interface HeldFrame {
   readonly frame: Frame;
   readonly doubled: boolean;
   readonly number: number;
   readonly arrival: Time;
   readonly tailPs: Time;
-  /** Frames that have yet to overtake it; Infinity where only time counts. */
+  /** The number of frames that have yet to overtake it; Infinity where only time counts. */
   remaining: number;
 }
 
-/** What one direction of a cable does wrong, with the state of it. */
+/** Faults of one direction of a cable, with their state. */
 export interface DirectionFaults extends DirectionOptions {
   /** By {@link LinkFaultPlan.id}. */
   readonly active: ActiveFault[];
   readonly heals: Time[];
   held: HeldFrame[];
-  /** When the last bit of the last frame arrives: the next one begins no earlier. */
+  /** When the last bit of the last frame arrives: the next frame begins no earlier. */
   lineFreeAt: Time;
-  /** Frames lost to a cut of both ways, by fault: only those that were on the cable. */
+  /** Frames on the cable that were lost to a cut of both ways, by fault. */
   readonly cutOff: Map<number, number>;
-  /** What {@link decideFate} answered last. */
+  /** The last result of {@link decideFate}. */
   readonly fate: Fate;
 }
 
-/** What both directions of a cable do wrong, as one of its ends knows it. */
+/** Faults of both directions of a cable, as one of its ends knows them. */
 export interface CableFaults {
   readonly leaving: DirectionFaults;
-  /** Of the other direction, only what a cut takes of it at this end. */
+  /** Of the other direction: only the frames that a cut has lost before this end. */
   readonly arriving: DirectionFaults;
 }
 
-/** What becomes of a frame. */
+/** The effect of all faults on a frame. */
 export interface Fate {
   lost: boolean;
   /** The frame itself, or a damaged copy. */
   frame: Frame;
   doubled: boolean;
   delayPs: Time;
-  /** Held back until so many have overtaken it; 0: not. */
+  /** Held back until so many frames have overtaken it; 0: not held. */
   overtakenBy: number;
-  /** With `overtakenBy`, the longest wait; alone, how long it is held back; 0: not. */
+  /** With `overtakenBy`, the maximum wait; alone, the time that it is held; 0: not held. */
   holdPs: Time;
-  /** The faults that took it, in the order of their numbers: for a capture. */
+  /** The faults that affected it, in the order of their numbers, for a capture. */
   struck: LinkFaultPlan[];
 }
 
@@ -104,7 +105,7 @@ export function createDirectionFaults(options: DirectionOptions): DirectionFault
   };
 }
 
-/** Adds a fault or a heal that concerns this direction. Any order of adding gives the same. */
+/** Adds a fault or a heal of this direction. The result is independent of the order of calls. */
 export function addLinkFault(faults: DirectionFaults, plan: LinkFaultPlan, life: number): void {
   if (plan.action === "heal") {
     faults.heals.push(plan.at);
@@ -128,7 +129,7 @@ function streamOf(of: DirectionOptions, which: { id: number; life: number }): Rn
   return rngFor(of.seed, `fault/${which.id}/${of.name}/${which.life}`);
 }
 
-/** The sender has power again: what a cable does to a later life depends on nothing earlier. */
+/** The sender has power again: a new life starts with new random streams. */
 export function beginLife(faults: DirectionFaults, life: number): void {
   for (const fault of faults.active) {
     fault.rng = streamOf(faults, { id: fault.plan.id, life });
@@ -140,7 +141,10 @@ export function beginLife(faults: DirectionFaults, life: number): void {
   faults.cutOff.clear();
 }
 
-/** What becomes of a frame that is handed to the transmitter now. The answer holds until the next. */
+/**
+ * Decides the effect on a frame that is passed to the transmitter now. The result is valid until
+ * the next call.
+ */
 export function decideFate(faults: DirectionFaults, now: Time, frame: Frame): Fate {
   const { fate } = faults;
   fate.lost = false;
@@ -158,7 +162,7 @@ export function decideFate(faults: DirectionFaults, now: Time, frame: Frame): Fa
 
 function isTaken(fault: ActiveFault, now: Time, frame: Frame): boolean {
   const { plan, opcodes } = fault;
-  // What a cut of both ways does is the cable's ends' to know.
+  // The ends of the cable handle a cut of both ways.
   if (plan.action === "cut" && plan.direction === "both") return false;
   if (now < plan.at || now >= fault.until) return false;
   if (opcodes !== undefined && !opcodes.has(frameOpcode(frame.bytes))) return false;
@@ -198,8 +202,9 @@ function strike({ plan, rng }: ActiveFault, fate: Fate): void {
 }
 
 /**
- * A copy with one bit of it turned over, anywhere from the destination address to the ICRC. Ethernet's
- * FCS is taken to be right: damage on the cable itself is a loss, this is what happens inside a device.
+ * A copy with one flipped bit, anywhere from the destination address to the ICRC. The Ethernet FCS
+ * is assumed to be valid: the FCS turns damage on the cable into loss, so this models damage inside
+ * a device.
  */
 function withFlippedBit(frame: Frame, rng: Rng): Frame {
   const { length } = frame.bytes;
@@ -210,7 +215,7 @@ function withFlippedBit(frame: Frame, rng: Rng): Frame {
   return { kind: "frame", bytes };
 }
 
-/** A copy with one bit of its payload turned over, and an ICRC that is true of it (V-08). */
+/** A copy with one flipped bit in its payload, and a valid ICRC (V-08). */
 function withFlippedPayload(frame: Frame, rng: Rng): Frame {
   const payload = framePayload(frame.bytes);
   if (payload === undefined) return frame;
@@ -226,7 +231,7 @@ export function countCutOff(faults: DirectionFaults, fault: number): void {
   faults.cutOff.set(fault, (faults.cutOff.get(fault) ?? 0) + 1);
 }
 
-/** What each fault has done to frames of this direction since its sender has power. */
+/** Counters of each fault for this direction, since its sender has power. */
 export function faultCounts({ name, active, cutOff }: DirectionFaults): LinkFaultCount[] {
   return active.map(({ plan: { id }, seen, hit }) => ({
     fault: id,

@@ -1,40 +1,43 @@
 /**
- * One direction of a cable, at its sender: a transmitter that sends one message after the other at
- * the cable's rate, and a latency. What a cable may do wrong is not here but in `fault.ts`.
+ * One direction of a cable, at its sender: a transmitter that sends messages in sequence at the
+ * cable's rate, and a latency. `fault.ts` adds the faults.
  */
 import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";
 import { LEAST_PCIE_BYTES, pcieWireBytes } from "../wire/host_bus/pcie.ts";
 
-/** What a frame takes on the wire beyond its captured bytes: FCS, then preamble and gap. */
+/** Bytes on the wire beyond the captured frame: FCS, then preamble and gap. */
 const FCS_BYTES = 4;
 const PREAMBLE_AND_GAP_BYTES = 20;
-/** The shortest frame that Ethernet has, FCS included (IEEE 802.3 minFrameSize). */
+/** The minimum Ethernet frame, with FCS (IEEE 802.3 minFrameSize). */
 const LEAST_FRAME_BYTES = 64;
-/** What a cut-through switch waits for: preamble and enough of the headers to look up the port. */
+/** Bytes that a cut-through switch needs: preamble and the headers that determine the port. */
 const HEAD_BYTES = 64;
 
 export interface LinkOptions {
   readonly latencyPs: Time;
   readonly bitsPerSecond: number;
   readonly kind: "bus" | "network";
-  /** The receiver acts on a frame's head (cut-through): its arrival is the head's, not the tail's. */
+  /**
+   * The receiver acts on a frame's head (cut-through): `arrival` is that of the head, not of the
+   * tail.
+   */
   readonly headOnly: boolean;
 }
 
 /**
- * A transmitter. {@link transmit} leaves its result in the last three fields, so that sending a
- * message allocates nothing.
+ * A transmitter. {@link transmit} leaves its result in the last three fields, so that sending
+ * allocates no memory.
  */
 export interface Link extends LinkOptions {
-  /** Time that a head takes; NEVER where the receiver waits for the tail. */
+  /** Transmission time of a head; NEVER where the receiver waits for the tail. */
   readonly headPs: Time;
-  /** When the last message's last bit has left: the next one starts no earlier. */
+  /** When the last message's last bit has left: the next message starts no earlier. */
   freeAt: Time;
-  /** When the last message happens at the receiver: its head's arrival or its tail's. */
+  /** When the receiver processes the last message: the arrival of its head or of its tail. */
   arrival: Time;
-  /** How long after `arrival` the last bit is there: 0 unless heads are acted on. */
+  /** Time from `arrival` to the last bit: 0 unless the receiver acts on heads. */
   tailPs: Time;
 }
 
@@ -49,7 +52,7 @@ export function createLink(options: LinkOptions): Link {
   return { latencyPs, bitsPerSecond, kind, headOnly, headPs, freeAt: 0, arrival: 0, tailPs: 0 };
 }
 
-/** Bytes that the message takes on its cable. */
+/** Bytes of the message on its cable. */
 export function wireBytes(message: Message): number {
   if (message.kind !== "frame") return pcieWireBytes(message);
   const frameBytes = Math.max(message.bytes.length + FCS_BYTES, LEAST_FRAME_BYTES);
@@ -57,8 +60,8 @@ export function wireBytes(message: Message): number {
 }
 
 /**
- * Sends `message` at `departAt` or when the one before it has left, whichever is later. The result
- * stands in `link.arrival`, `link.tailPs` and `link.freeAt` until the next call; returned is `link`.
+ * Sends `message` at `departAt`, or when the previous one has left, whichever is later. The result
+ * is in `link.arrival`, `link.tailPs` and `link.freeAt` until the next call. @returns `link`.
  */
 export function transmit(link: Link, departAt: Time, message: Message): Link {
   const start = departAt > link.freeAt ? departAt : link.freeAt;
@@ -70,7 +73,7 @@ export function transmit(link: Link, departAt: Time, message: Message): Link {
   return link;
 }
 
-/** Least time from a departure to its arrival, over all messages: the link's part of the lookahead. */
+/** Minimum time from departure to arrival over all messages: the link's part of the lookahead. */
 export function leastDelay(link: LinkOptions): Time {
   const leastBytes = link.kind === "bus"
     ? LEAST_PCIE_BYTES

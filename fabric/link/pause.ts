@@ -1,7 +1,8 @@
 /**
- * Pauses of a port, both ways (IEEE 802.1Qbb, `rocev2.md` §3.9): what its transmitter was asked to hold
- * back, and what it has asked the other end to hold back. Switches and RNICs use the same. Frames are
- * in `fabric/wire/roce/pfc.ts`; when to ask is decided by whoever owns the buffer.
+ * Priority flow control of a port (IEEE 802.1Qbb, `rocev2.md` §3.9): pauses of its transmitter, and
+ * the pauses that it has requested from the other end. Switches and RNICs share it.
+ * `fabric/wire/roce/pfc.ts` has the frames; the owner of the buffer decides when to request a
+ * pause.
  */
 import { NEVER, PS_PER_S, type Time } from "../base/time.ts";
 import {
@@ -15,11 +16,11 @@ import {
 /** A transmitter's pauses, by priority. */
 export interface Pauses {
   readonly bitsPerSecond: number;
-  /** No frame of the priority starts before this. */
+  /** No frame of the priority starts before this time. */
   readonly until: Float64Array;
-  /** When the pause began that ends, or ended, at `until`; NEVER without one. */
+  /** When the pause that ends at `until` began; NEVER without one. */
   readonly since: Float64Array;
-  /** Time spent in pauses that are over, all priorities together. */
+  /** Total time of finished pauses, over all priorities. */
   pastPs: Time;
 }
 
@@ -29,12 +30,12 @@ export function createPauses(bitsPerSecond: number): Pauses {
   return { bitsPerSecond, until, since, pastPs: 0 };
 }
 
-/** How long so many quanta are at this rate, rounded up. */
+/** Duration of so many quanta at this rate, rounded up. */
 export function pauseTime(quanta: number, bitsPerSecond: number): Time {
   return Math.ceil(quanta * QUANTUM_BITS * PS_PER_S / bitsPerSecond);
 }
 
-/** Takes a received frame in: a time replaces the one that runs, 0 ends it. */
+/** Applies a received frame: a time replaces the current pause, 0 ends it. */
 export function takePfc(pauses: Pauses, now: Time, pfc: Pfc): void {
   for (let priority = 0; priority < PRIORITIES; priority++) {
     const quanta = pfc.quanta[priority];
@@ -57,12 +58,12 @@ export function isPaused(pauses: Pauses, priority: number, now: Time): boolean {
   return pauses.until[priority]! > now;
 }
 
-/** The cable has lost its other end, and with it who asked. */
+/** The link went down: the pauses end, as the peer that requested them is gone. */
 export function endPauses(pauses: Pauses, now: Time): void {
   takePfc(pauses, now, { sourceMac: 0, quanta: new Array(PRIORITIES).fill(0) });
 }
 
-/** How long the transmitter was held back up to `now`: each priority counts. */
+/** Total time in pauses up to `now`, summed over priorities. */
 export function pausedTime(pauses: Pauses, now: Time): Time {
   let sum = pauses.pastPs;
   for (let priority = 0; priority < PRIORITIES; priority++) {
@@ -72,13 +73,15 @@ export function pausedTime(pauses: Pauses, now: Time): Time {
   return sum;
 }
 
-/** What a port has asked the other end to hold back. A pause is asked for again before it expires. */
+/**
+ * The pauses that a port has requested from the other end. A request is repeated before it expires.
+ */
 export interface PauseRequests {
   readonly sourceMac: number;
   readonly bitsPerSecond: number;
   /** Bit mask of priorities. */
   asked: number;
-  /** When to ask again; NEVER where nothing is asked for. */
+  /** When to repeat the request; NEVER without one. */
   refreshAt: Time;
 }
 
@@ -86,7 +89,7 @@ export function createPauseRequests(sourceMac: number, bitsPerSecond: number): P
   return { sourceMac, bitsPerSecond, asked: 0, refreshAt: NEVER };
 }
 
-/** The frame that asks for a pause of these priorities, as long as a frame can say. */
+/** The frame that requests the longest possible pause of these priorities. */
 export function askPause(
   requests: PauseRequests,
   now: Time,
@@ -98,14 +101,14 @@ export function askPause(
   return encodePfc({ sourceMac, priorities: requests.asked, quanta: PAUSE_QUANTA_MAX });
 }
 
-/** The frame that lets these priorities go on. */
+/** The frame that resumes these priorities. */
 export function askResume(requests: PauseRequests, priorities: number): Uint8Array<ArrayBuffer> {
   requests.asked &= ~priorities;
   if (requests.asked === 0) requests.refreshAt = NEVER;
   return encodePfc({ sourceMac: requests.sourceMac, priorities, quanta: 0 });
 }
 
-/** The cable has lost its other end: whoever is there next knows of nothing. */
+/** The link went down: the next peer has received no request. */
 export function forgetRequests(requests: PauseRequests): void {
   requests.asked = 0;
   requests.refreshAt = NEVER;

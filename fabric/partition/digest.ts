@@ -1,25 +1,25 @@
 /**
- * The digest of a run: what happened to every node, in that node's order. One pair of 32-bit lanes
- * per node, kept as the run goes; nodes are combined by name at the end, so the digest does not know
- * how the rack was packed into processes.
+ * The digest of a run: the events of every node, in that node's order. One pair of 32-bit lanes per
+ * node, updated during the run; the end combines the nodes by name, so the digest does not depend
+ * on how the rack was packed into processes.
  */
 import type { Event } from "./event_queue.ts";
 import type { Input } from "../node.ts";
 import { hashMessage, hashPlain } from "./message_hash.ts";
 
-/** State of one node's digest: plain numbers, so that it can be reported and taken up again. */
+/** State of one node's digest: plain numbers, so that it can be reported and resumed. */
 export interface NodeDigest {
   high: number;
   low: number;
   events: number;
 }
 
-/** The digest of a node to which nothing has happened. */
+/** The digest of a node without events. */
 export function emptyDigest(): NodeDigest {
   return { high: 0x6a09e667, low: 0xbb67ae85 | 0, events: 0 };
 }
 
-/** Takes one delivered event into the node's digest. */
+/** Adds one delivered event to the node's digest. */
 export function digestEvent(digest: NodeDigest, event: Event): void {
   const time = event.time;
   mix(digest, time >>> 0, Math.floor(time / 2 ** 32));
@@ -72,8 +72,8 @@ export function digestText(digest: NodeDigest): string {
 
 /**
  * The digest of the rack from those of its nodes.
- * @param nodes name and {@link digestText} of each node, in any order; a node that was started
- *   again goes on with the digest of its earlier life.
+ * @param nodes name and {@link digestText} of each node, in any order; the digest of a restarted
+ * node continues that of its earlier life.
  */
 export function rackDigest(nodes: ReadonlyArray<readonly [name: string, digest: string]>): string {
   const digest = emptyDigest();

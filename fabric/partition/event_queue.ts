@@ -1,50 +1,53 @@
 /**
- * The order of events, written in this one place: (time, kind, source, counter); a source that lost
- * power counts from 0 again, so its life comes next.
+ * The total order of events: (time, kind, source, counter). The counter restarts at 0 with each
+ * life of a source; later lives order after earlier ones.
  *
- * The order depends only on what the models did, never on which process an event came from or when
- * its bytes arrived, so the same scenario and seed give the same digest however the rack is packed.
+ * The order depends on the models only, not on the process of an event's source or on the arrival
+ * of its bytes, so a scenario and a seed give the same digest with any packing.
  */
 import { assert, fail } from "../base/assert.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import type { Input } from "../node.ts";
 
 /**
- * What an event is, in the order in which events of one instant happen: power goes off before it
- * comes on, a cable goes down or up before anything arrives over it, and everything arrives before a
- * node's own deadline is served.
+ * The kinds of events, in the order in which events of one instant happen: power goes off before it
+ * comes on, a cable goes down or up before anything arrives over it, and everything arrives before
+ * a node's own deadline.
  */
 export const EVENT_KINDS = {
-  /** The node loses power: nothing of this instant or later happens to this life of it. */
+  /** The node loses power: its current life has no event at this instant or later. */
   powerOff: 0,
   powerOn: 1,
   link: 2,
-  /** Somebody outside starts a program on a host. */
+  /** An order from outside starts a program on a host. */
   run: 3,
   message: 4,
   wake: 5,
-  /** A cable has held a frame back for long enough: no node hears of it. */
+  /** A cable releases a held frame; no node is notified. */
   release: 6,
-  /** Bytes of a host's SCM get there early, as they are at the end of this instant: nobody notices. */
+  /**
+   * Bytes of a host's SCM become durable early, with their value at the end of this instant; no
+   * node is notified.
+   */
   writeback: 7,
 } as const;
 
-/** One thing that happens to one node. `source` and `target` are node indexes of the rack's plan. */
+/** One event of one node. `source` and `target` are node indexes of the rack's plan. */
 export interface Event {
   readonly time: Time;
   /** One of {@link EVENT_KINDS}. */
   readonly kind: number;
   readonly source: number;
-  /** Counts what `source` has caused; unique per (source, life, kind). */
+  /** Counts the events that `source` has caused; unique per (source, life, kind). */
   readonly counter: number;
   readonly target: number;
-  /** Which lives of source and target it is between: a node that was off hears nothing old. */
+  /** The lives of source and target: a node does not receive events for its earlier life. */
   readonly sourceLife: number;
   readonly targetLife: number;
   readonly input: Input;
 }
 
-/** Negative where `x` comes first. Two events of one key are a bug in whoever counted. */
+/** Negative where `x` comes first. Two events with one key are a bug in the source's counter. */
 export function compareEvents(x: Event, y: Event): number {
   const order = x.time - y.time || x.kind - y.kind || x.source - y.source ||
     x.counter - y.counter || x.sourceLife - y.sourceLife || x.target - y.target;
@@ -52,23 +55,23 @@ export function compareEvents(x: Event, y: Event): number {
   return order;
 }
 
-/** Children of a place in the heap: four times lie in one or two lines of a processor's cache. */
+/** Children per heap node: four times fit into one or two cache lines. */
 const ARITY = 4;
 const FIRST_CAPACITY = 64;
-/** Kind, source and counter as one whole number that orders like the three: 3 + 14 + 36 bits. */
+/** Kind, source and counter as one whole number with the same order: 3 + 14 + 36 bits. */
 const SOURCES_MAX = 2 ** 14;
 const COUNTERS_MAX = 2 ** 36;
 
 /**
- * A heap of events that refuses to run back in time. Times and ranks stand by themselves in rows, so
- * that looking for the first event touches no other: in a large rack those have left the processor's
- * cache since they were made. Events stay where they were put, in `#events`, and the heap moves their
- * places there, which are no pointers that a garbage collector has to be told of.
+ * A heap of events that rejects an event before the current time. Times and ranks are in separate
+ * arrays, so that finding the first event touches no event object: in a large rack those have left
+ * the CPU cache. Events keep their place in `#events`; the heap moves place numbers, which need no
+ * write barrier of the garbage collector.
  */
 export class EventQueue {
   #times = new Float64Array(FIRST_CAPACITY);
   #ranks = new Float64Array(FIRST_CAPACITY);
-  /** Places in `#events`: those of the heap, then those that are free. */
+  /** Places in `#events`: first those in the heap, then the free ones. */
   #places = Int32Array.from({ length: FIRST_CAPACITY }, (_, place) => place);
   readonly #events: (Event | undefined)[] = [];
   #size = 0;
@@ -78,12 +81,12 @@ export class EventQueue {
     return this.#size;
   }
 
-  /** The time of the first event, {@link NEVER} when there is none. */
+  /** The time of the first event; {@link NEVER} where there is none. */
   get nextTime(): Time {
     return this.#size === 0 ? NEVER : this.#times[0]!;
   }
 
-  /** The time of the last event that was taken out: nothing earlier may be put in. */
+  /** The time of the last removed event: an earlier event is rejected. */
   get now(): Time {
     return this.#now;
   }
@@ -111,7 +114,7 @@ export class EventQueue {
     places[at] = place;
   }
 
-  /** Removes the first event. Asks for one only after looking at {@link nextTime}. */
+  /** Removes the first event. The caller has checked {@link nextTime}. */
   pop(): Event {
     assert(this.#size > 0, "The event queue is empty");
     const place = this.#places[0]!;
@@ -124,7 +127,7 @@ export class EventQueue {
     return first;
   }
 
-  /** Puts the event where the first one was, and down to where it belongs. */
+  /** Puts the event at the root and sifts it down. */
   #sink(time: Time, rank: number, place: number): void {
     const times = this.#times, ranks = this.#ranks, places = this.#places;
     const size = this.#size;
@@ -155,7 +158,7 @@ export class EventQueue {
     places[at] = place;
   }
 
-  /** Whether what stands at `at` in the heap comes before an event of the same time. */
+  /** Whether the heap entry at `at` precedes an event of the same time. */
   #isBefore(at: number, rank: number, place: number): boolean {
     const own = this.#ranks[at]!;
     if (own !== rank) return own < rank;

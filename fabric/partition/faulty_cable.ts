@@ -1,7 +1,7 @@
 /**
- * Cables that do something wrong, at the ends of them that live in a partition: which frames of a
- * sender go on their way when, and how both ends notice a cut. What a fault does to single frames is
- * decided in `link/fault.ts`; the partition's queue and its peers are `partition.ts`'s.
+ * Faulty cables at their ends in a partition: when the frames of a sender are sent on, and how both
+ * ends detect a cut. `link/fault.ts` decides the effect on single frames; `partition.ts` owns the
+ * queue and the peers.
  */
 import {
   addLinkFault,
@@ -26,7 +26,7 @@ export interface Passing {
   readonly tailPs: Time;
 }
 
-/** Takes a fault or a heal up at one end of its cable. */
+/** Adds a fault or a heal at one end of its cable. */
 export function addFaultAt(
   plan: RackPlan,
   at: { readonly localNode: LocalNode; readonly port: Port },
@@ -49,8 +49,8 @@ function isCutOfBoth({ action, direction }: LinkFaultPlan): boolean {
 }
 
 /**
- * The event by which a node notices that its cable is cut or whole again, as late as it would notice
- * that the other end lost power; undefined where it notices nothing. A cut of one way is silent.
+ * The event by which a node detects that its cable is cut or restored, with the same delay as for a
+ * peer without power; undefined where the node detects nothing. A cut of one way is silent.
  */
 export function cableChange(
   of: { readonly localNode: LocalNode; readonly number: number },
@@ -68,8 +68,8 @@ export function cableChange(
 }
 
 /**
- * What a node finds of its network cables when it gets power: those that are cut, or have nobody with
- * power at their other end. Not of a bus: host and RNIC get power together, and are ready when they are.
+ * The link changes that a node finds on its network cables at power-on: cables that are cut, or
+ * whose peer has no power. Not of a host bus: host and RNIC get power together.
  */
 export function foundAtPowerOn(localNode: LocalNode, time: Time): Event[] {
   return localNode.ports.flatMap((port, number) =>
@@ -101,7 +101,7 @@ function linkEvent(
   };
 }
 
-/** Cuts and heals from before a partition had power. They may be told in any order. */
+/** Cuts and heals from before a partition had power. They may be added in any order. */
 export class CableHistory {
   readonly #changes = new Map<Port, Event[]>();
 
@@ -119,10 +119,10 @@ export class CableHistory {
 }
 
 /**
- * Sends a frame that the transmitter of `port` has just taken over a cable with faults: `post` puts on
- * its way what arrives, and what has been overtaken by it.
- * @param of.number of the frame, should it be held back.
- * @returns when a frame that is held back goes on in any case; undefined where it is not.
+ * Sends a frame that the transmitter of `port` has just accepted over a faulty cable: `post` sends
+ * the frames that arrive, including released ones.
+ * @param of.number the number of the frame, for the case that it is held.
+ * @returns the deadline at which a held frame is released; undefined where it is not held.
  */
 export function sendThrough(
   port: Port,
@@ -150,8 +150,8 @@ export function sendThrough(
 }
 
 /**
- * Lets a frame arrive behind all that were put on the line before, at the cable's rate and no earlier
- * than at `arrival`; if it is doubled, twice.
+ * Schedules a frame's arrival after all frames sent before, at the cable's rate and no earlier than
+ * `arrival`; a duplicated frame twice.
  */
 function putOnLine(
   { link, faults }: Port,
@@ -169,7 +169,7 @@ function putOnLine(
   leaving.lineFreeAt = endPs;
 }
 
-/** A frame that has just been put on the line has overtaken all that are held back. */
+/** The frame just sent has overtaken all held frames. */
 function overtake(port: Port, post: (passing: Passing) => void): void {
   const { leaving } = port.faults!;
   const { held } = leaving;
@@ -179,7 +179,7 @@ function overtake(port: Port, post: (passing: Passing) => void): void {
   for (const each of held) if (each.remaining <= 0) putOnLine(port, each, post);
 }
 
-/** Sends a frame on that a cable has held back for long enough, unless it has gone on already. */
+/** Sends a held frame at its deadline, unless it was released before. */
 export function releaseHeld(
   localNode: LocalNode,
   release: Pick<Event, "time" | "counter">,
@@ -196,7 +196,9 @@ export function releaseHeld(
   }
 }
 
-/** What was done to frames that the node sent, and to those that a cut kept from it. */
+/**
+ * Fault counters for frames that the node sent, and for those that a cut lost before they arrived.
+ */
 export function countsOf(localNode: LocalNode): LinkFaultCount[] {
   return localNode.ports.flatMap(({ faults }) =>
     faults === undefined ? [] : [...faultCounts(faults.leaving), ...faultCounts(faults.arriving)]

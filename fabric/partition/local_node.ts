@@ -1,4 +1,4 @@
-/** A node where it runs: its lives, its counters, and its ends of cables. */
+/** The state of a node in its partition: its lives, its counters, and its ends of cables. */
 import { assert } from "../base/assert.ts";
 import type { NodeDigest } from "./digest.ts";
 import type { CableFaults } from "../link/fault.ts";
@@ -10,11 +10,11 @@ import type { LinkChange } from "../clock/clock.ts";
 import { type Event, EVENT_KINDS } from "./event_queue.ts";
 import type { Time } from "../base/time.ts";
 
-/** What is known of a node that runs here. */
+/** The state of a node of this partition. */
 export interface LocalNode {
   readonly name: string;
   readonly index: number;
-  /** Place among this partition's deadlines. */
+  /** Index among this partition's deadlines. */
   readonly slot: number;
   readonly ports: Port[];
   readonly outputs: Outputs;
@@ -22,38 +22,38 @@ export interface LocalNode {
   /** Undefined while it has no power. */
   node: Node | undefined;
   life: number;
-  /** The last life that power was cut from, −1 before the first. */
+  /** The last life that lost power; −1 before the first. */
   lifeCut: number;
   messages: number;
   wakes: number;
-  /** Frames that were held back. */
+  /** Number of held frames. */
   releases: number;
 }
 
 /** This end of a cable. */
 export interface Port {
   readonly link: Link;
-  /** How long the other end takes to notice that this one lost or got power. */
+  /** How long the other end takes to detect that this one lost or got power. */
   readonly noticePs: Time;
-  /** How long this end takes to notice that the cable is cut or whole again. */
+  /** How long this end takes to detect that the cable was cut or restored. */
   readonly carrierPs: Time;
-  /** Place of the cable in the plan, and which of its ends this is. */
+  /** Index of the cable in the plan, and which of its ends this is. */
   readonly cable: number;
   readonly end: "a" | "b";
   readonly peerIndex: number;
   readonly peerPort: number;
   /** Undefined where the other end is in this partition. */
   readonly peerPartition: string | undefined;
-  /** Whether what is sent gets anywhere: the other end has power and the cable is whole. */
+  /** Whether messages reach the peer: the peer has power and the cable is whole. */
   up: boolean;
   peerUp: boolean;
-  /** The fault that cut the cable, as far as this end has noticed. */
+  /** The fault that cut the cable, if this end has detected one. */
   cutBy: number | undefined;
-  /** What the cable does wrong, once anything does. */
+  /** Faults of the cable; undefined until the first. */
   faults: CableFaults | undefined;
-  /** When `peerUp` was last told to have changed. */
+  /** Time of the last change of `peerUp`. */
   changedAt: Time;
-  /** Which life of the node at the other end this end talks to. */
+  /** The life of the peer to which this end is connected. */
   peerLife: number;
 }
 
@@ -61,7 +61,7 @@ export interface Port {
 export function portsOf(
   rack: {
     readonly plan: RackPlan;
-    /** Nodes that live in the same partition. */
+    /** The nodes of the same partition. */
     readonly nodes: readonly string[];
     readonly partitionOf: ReadonlyMap<string, string>;
   },
@@ -94,8 +94,8 @@ export function portsOf(
 }
 
 /**
- * Takes up what a link event says of the other end, or (where it comes from the node itself) of the
- * cable. @returns whether the node is to be told.
+ * Applies a link event, which concerns the peer or, if its source is the node itself, the cable.
+ * @returns whether the node receives the event.
  */
 export function changeLink(localNode: LocalNode, event: Event): boolean {
   assert(event.input.kind === "link", "Only link events change links");
@@ -106,14 +106,14 @@ export function changeLink(localNode: LocalNode, event: Event): boolean {
   port.changedAt = event.time;
   port.peerLife = event.sourceLife;
   noteCarrier(port);
-  // Over a cable that is cut nobody notices anything.
+  // Over a cut cable the node detects no change of the peer.
   return port.cutBy === undefined;
 }
 
-/** A cut that finds the link down, or leaves it down when it ends, changes nothing for the node. */
+/** A cut while the link is down, or a heal that leaves it down, changes nothing for the node. */
 function changeCable(port: Port, { input, counter }: Event): boolean {
   assert(input.kind === "link", "Only link events change links");
-  // What it finds when it gets power.
+  // The state of the cable at power-on.
   if (counter < CABLE_COUNTERS) return !port.up;
   const was = port.up;
   port.cutBy = input.up ? undefined : port.cutBy ?? faultOfCounter(counter);
@@ -121,7 +121,7 @@ function changeCable(port: Port, { input, counter }: Event): boolean {
   return port.up !== was;
 }
 
-/** Whether the link is up, after a change. What it held back for others to overtake goes down with it. */
+/** Updates `up` after a change. Held frames are lost when the link goes down. */
 function noteCarrier(port: Port): void {
   port.up = port.peerUp && port.cutBy === undefined;
   if (!port.up && port.faults !== undefined) port.faults.leaving.held = [];
@@ -129,7 +129,7 @@ function noteCarrier(port: Port): void {
 
 const CABLE_COUNTERS = 2 ** 16;
 
-/** Counter of the event by which a node notices that a fault began or, by a heal, ended. */
+/** Counter of the event by which a node detects the begin of a fault or, for a heal, its end. */
 export function cableCounter(fault: number, port: number): number {
   return (fault + 1) * CABLE_COUNTERS + port;
 }
@@ -138,7 +138,7 @@ function faultOfCounter(counter: number): number {
   return Math.floor(counter / CABLE_COUNTERS) - 1;
 }
 
-/** The event by which one end of a cable learns that the other end lost or got power. */
+/** The event by which one end of a cable detects that the other end lost or got power. */
 export function noticeOf(change: LinkChange): Event {
   const { at, source, target, sourceLife, port, up } = change;
   return {
@@ -158,7 +158,7 @@ function linkCounter(life: number, port: number, up: boolean): number {
   return (2 * life + (up ? 1 : 0)) * 2 ** 16 + port;
 }
 
-/** An event of which only the fields of a wake change: one serves for all wakes of a partition. */
+/** A reusable event: all wakes of a partition share one object, of which some fields change. */
 export function createWake(): { -readonly [Field in keyof Event]: Event[Field] } {
   return {
     time: 0,

@@ -1,7 +1,7 @@
 /**
- * A 32-bit hash of what a message says, for the run's digest. The same content hashes alike whether
- * it was made in this process or decoded from the bus: buffers, offsets and the order of an object's
- * keys play no part. Not cryptographic.
+ * A 32-bit hash of a message's content, for the run's digest. Equal content has an equal hash,
+ * whether it was created in this process or decoded from the bus: buffers, offsets and the order of
+ * an object's keys have no effect. Not cryptographic.
  */
 import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";
@@ -11,7 +11,7 @@ import { bufferViewOf } from "../base/slab.ts";
 // Odd constants of xxHash32 and MurmurHash3.
 const PRIME1 = 0x9e37_79b1, PRIME2 = 0x85eb_ca6b, PRIME3 = 0xc2b2_ae35, PRIME4 = 0x27d4_eb2f;
 
-/** Content hash of a message, of 32 bits with a sign; a frame keeps its own. */
+/** Content hash of a message, a signed 32-bit integer; a frame caches its hash. */
 export function hashMessage(message: Message): number {
   if (message.kind === "frame") {
     let hash = message.hash;
@@ -24,7 +24,10 @@ export function hashMessage(message: Message): number {
   return hashPcie(message) | 0;
 }
 
-/** Hash of bytes, an integer in [0, 2^32). Four lanes of four bytes, so that steps can overlap. */
+/**
+ * Hash of bytes, an integer in [0, 2^32). Four lanes of four bytes, for instruction-level
+ * parallelism.
+ */
 export function hashBytes(bytes: Uint8Array, seed: number): number {
   const length = bytes.length;
   const view = bufferViewOf(bytes);
@@ -47,13 +50,13 @@ export function hashBytes(bytes: Uint8Array, seed: number): number {
   return finish(mix(hash, length));
 }
 
-/** Takes one 32-bit word in. */
+/** Mixes one 32-bit word into the hash. */
 function mix(hash: number, word: number): number {
   const mixed = Math.imul(((hash << 13) | (hash >>> 19)) ^ Math.imul(word, PRIME2), PRIME1);
   return mixed ^ (mixed >>> 15);
 }
 
-/** Makes every bit depend on every other (MurmurHash3's finalizer). */
+/** Makes every bit depend on all bits (MurmurHash3's finalizer). */
 function finish(hash: number): number {
   let mixed = Math.imul(hash ^ (hash >>> 16), PRIME2);
   mixed = Math.imul(mixed ^ (mixed >>> 13), PRIME3);
@@ -103,7 +106,7 @@ export function hashPlain(value: unknown): number {
   return finish(mixPlain(9, value));
 }
 
-/** Takes plain data in, whatever its shape: the control path only, so speed does not matter. */
+/** Mixes plain data of any shape into the hash: control path only, so speed does not matter. */
 function mixPlain(hash: number, value: unknown): number {
   if (typeof value === "number") return mixNumber(mix(hash, 1), value);
   if (typeof value === "string") return mixText(mix(hash, 2), value);

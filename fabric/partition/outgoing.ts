@@ -1,7 +1,7 @@
 /**
- * What leaves the nodes of a partition: messages over its cables, and the news that a node lost or got
- * power. What stays in the partition goes into its queue, the rest is kept for `runner.ts` to publish.
- * What a cable with faults does to a frame is `faulty_cable.ts`'s.
+ * Outputs of the nodes of a partition: messages over its cables, and notices that a node lost or
+ * got power. Events for the partition itself go into its queue; `runner.ts` publishes the others.
+ * `faulty_cable.ts` applies cable faults to frames.
  */
 import { fail } from "../base/assert.ts";
 import { releaseHeld, sendThrough } from "./faulty_cable.ts";
@@ -12,29 +12,29 @@ import { type LocalNode, noticeOf, type Port } from "./local_node.ts";
 import { type Event, EVENT_KINDS, type EventQueue } from "./event_queue.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-/** An event on its way to another partition. */
+/** An event for another partition. */
 export interface Departure {
   readonly to: string;
   readonly event: Event;
 }
 
 export interface OutgoingOptions {
-  /** The partition's own. */
+  /** The partition's own queue. */
   readonly queue: EventQueue;
-  /** Least delay in ps from another partition back to this one. */
+  /** Minimum delay in ps from another partition back to this one. */
   readonly returnDelay: (partition: string) => Time;
 }
 
-/** No node hears of a release, so it needs no input of its own. */
+/** No node receives a release, so its input is a dummy. */
 const RELEASE_INPUT: Input = { kind: "wake" };
 
 export class Outgoing {
   /**
-   * No event from here on may happen: an answer to what was sent could come first. The partition
-   * resets it when it advances, and lowers it to stop.
+   * Events from this time on must not happen yet: an answer to a sent message could precede them.
+   * The partition resets the limit when it advances, and lowers it to stop.
    */
   limit: Time = NEVER;
-  /** When the step under way happens: the partition says so before each. */
+  /** The time of the current step; the partition sets it before each step. */
   now: Time = 0;
   readonly #queue: EventQueue;
   readonly #returnDelay: (partition: string) => Time;
@@ -45,7 +45,7 @@ export class Outgoing {
     this.#returnDelay = returnDelay;
   }
 
-  /** What was sent to other partitions since the last call, in the order of sending. */
+  /** Events sent to other partitions since the last call, in the order of sending. */
   takeDepartures(): Departure[] {
     const departures = this.#departures;
     this.#departures = [];
@@ -53,16 +53,17 @@ export class Outgoing {
   }
 
   /**
-   * Hands a message to the transmitter of one of the local node's ports, in the step that it takes now.
+   * Passes a message to the transmitter of one of the local node's ports, in the node's current
+   * step.
    * @returns when the transmitter is free again, in ps.
-   * @throws where the node breaks its promise of `processingPs`, or has no such port.
+   * @throws where the node violates its `processingPs`, or has no such port.
    */
   send(localNode: LocalNode, number: number, message: Message, departAt: Time): Time {
     const port = localNode.ports[number];
     if (port === undefined) fail(`${localNode.name} has no port ${number}`);
     const node = localNode.node!;
     if (!(departAt >= this.now + node.processingPs)) {
-      fail(`${localNode.name} sends at ${departAt} ps, sooner than its processing delay allows`);
+      fail(`${localNode.name} sends at ${departAt} ps, earlier than its processing delay allows`);
     }
     const { link } = port;
     transmit(link, departAt, message);
@@ -76,14 +77,14 @@ export class Outgoing {
     return link.freeAt;
   }
 
-  /** Nothing has overtaken a frame for as long as its cable holds it back: it goes on now. */
+  /** Releases a held frame whose maximum wait is over. */
   release(localNode: LocalNode, event: Event): void {
     releaseHeld(localNode, event, (port, passing) => {
       this.#post(localNode, port, passing.message, passing);
     });
   }
 
-  /** The other ends of a node's cables learn that it is gone or back. */
+  /** Notifies the peers of a node's cables that it lost or got power. */
   announce(localNode: LocalNode, time: Time, up: boolean): void {
     for (const port of localNode.ports) {
       const change = {
@@ -119,7 +120,7 @@ export class Outgoing {
     });
   }
 
-  /** Puts a message on its way to the other end of a cable. */
+  /** Schedules a message's arrival at the other end of a cable. */
   #post(
     localNode: LocalNode,
     port: Port,

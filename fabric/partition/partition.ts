@@ -1,8 +1,8 @@
 /**
- * A partition: some nodes of the rack, one event queue, and the cables that leave them. The one loop
- * that drives every kind of node is {@link Partition.advance}; what they send is `outgoing.ts`'s. No
- * clock, no I/O, no async: `runner.ts` puts a partition on the bus, `simulator.ts` runs all of a rack
- * as one.
+ * A partition: some nodes of the rack, one event queue, and the ends of their cables. The one loop
+ * that drives every kind of node is {@link Partition.advance}; `outgoing.ts` handles the nodes'
+ * outputs. No clock, no I/O, no async: `runner.ts` connects a partition to the bus, `simulator.ts`
+ * runs a whole rack as one partition.
  */
 import { assert, fail } from "../base/assert.ts";
 import {
@@ -26,41 +26,44 @@ import { Deadlines } from "../base/deadlines.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
 /**
- * Makes a node for its life number `life`, counted from 0. `unsaved` is what its earlier life made
- * persistent and nobody has fetched yet (see {@link Partition.takeDurable}).
+ * Creates a node for its life number `life`, counted from 0. `unsaved` has the durable writes of
+ * its earlier life that were not yet collected (see {@link Partition.takeDurable}).
  */
 export type CreateNode = (name: string, life: number, unsaved: readonly DurableWrite[]) => Node;
 
 export interface PartitionOptions {
   readonly plan: RackPlan;
-  /** Names of the nodes that live here. */
+  /** Names of the partition's nodes. */
   readonly nodes: readonly string[];
   /** Node name → partition name, for every node of the plan. */
   readonly partitionOf: ReadonlyMap<string, string>;
-  /** Makes a node, at its first power-on and at each later one. */
+  /** Creates a node, at its first power-on and at each later one. */
   readonly create: CreateNode;
   /**
-   * Whether this partition carries out the plan's faults on its nodes by itself. A process that is
-   * one node dies for real instead, so it does not.
+   * Whether this partition executes the plan's power failures on its nodes. False for a process
+   * with one node, which the supervisor kills.
    */
   readonly scriptedFaults: boolean;
-  /** Least delay in ps from another partition back to this one, for the limit in `advance`. */
+  /** Minimum delay in ps from another partition back to this one, for the limit in `advance`. */
   readonly returnDelay: (partition: string) => Time;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
-  /** Told what programs were told, at once: see `audit.ts`. */
+  /** Receives audit records at once: see `audit.ts`. */
   readonly onNote?: OnNote;
-  /** Told of what is to be captured. */
+  /** Receives the observations for captures. */
   readonly observer?: Observer;
 }
 
-/** Takes a note that program `by` of a node made. */
+/** Takes an audit record of program `by` on a node. */
 export type OnNote = (time: Time, node: string, by: string, note: Note) => void;
 
-/** How far a call of {@link Partition.advance} got. */
+/** The result of a call of {@link Partition.advance}. */
 export interface Advance {
   readonly events: number;
-  /** Every event before this has happened: the horizon, or less where a sent message may be answered. */
+  /**
+   * All events before this have happened: the horizon, or less where a sent message may be answered
+   * earlier.
+   */
   readonly reached: Time;
 }
 
@@ -74,12 +77,12 @@ export class Partition {
   readonly #observer: Observer | undefined;
   readonly #indexOf: ReadonlyMap<string, number>;
   readonly #cables = new CableHistory();
-  /** A wake never stands in the queue, so one event serves for all. */
+  /** Wakes are never queued, so all share one event object. */
   readonly #wakeEvent = createWake();
   #bootAt: Time = 0;
-  /** Persistent bytes of hosts that lost power since {@link takeDurable} was last called. */
+  /** Durable bytes of hosts that lost power since the last {@link takeDurable}. */
   readonly #unsaved = new Map<string, DurableWrite[]>();
-  /** Every event before this has happened. */
+  /** All events before this have happened. */
   #reached: Time = 0;
   #stopOn: ((node: string, step: TraceStep) => boolean) | undefined;
   #events = 0;
@@ -104,12 +107,15 @@ export class Partition {
     return this.#outgoing.now;
   }
 
-  /** The time of the last event that was looked at, also where it was for a node without power. */
+  /** The time of the last event processed, including events for nodes without power. */
   get ran(): Time {
     return Math.max(this.#outgoing.now, this.#queue.now);
   }
 
-  /** The time of the next event, or of what happens without one; NEVER where nothing does. */
+  /**
+   * The next time at which the partition's state changes, with or without an event; NEVER where it
+   * does not.
+   */
   get next(): Time {
     let next = Math.min(this.#queue.nextTime, this.#deadlines.earliest);
     for (const { node } of this.#bySlot) {
@@ -118,12 +124,15 @@ export class Partition {
     return next;
   }
 
-  /** Events that have happened. */
+  /** Number of events that have happened. */
   get events(): number {
     return this.#events;
   }
 
-  /** Applies power to all nodes of the partition at `time`, as life `life` with digests taken up. */
+  /**
+   * Applies power to all nodes of the partition at `time`; `lives` has their life numbers and
+   * earlier digests.
+   */
   powerOn(time: Time, lives: ReadonlyMap<string, { life: number; digest?: NodeDigest }>): void {
     this.#bootAt = time;
     for (const fault of this.#options.plan.linkFaults ?? []) this.addLinkFault(fault);
@@ -131,7 +140,7 @@ export class Partition {
     for (const localNode of this.#localNodes.values()) {
       const start = lives.get(localNode.name);
       if (start?.digest !== undefined) Object.assign(localNode.digest, start.digest);
-      // What is ordered of it before its power is on is meant for this life.
+      // Orders that arrive before power-on are for this life.
       localNode.life = start?.life ?? 0;
       const { index, life } = localNode;
       this.#queue.push(powerEvent(index, { kind: EVENT_KINDS.powerOn, time, life }));
@@ -141,21 +150,21 @@ export class Partition {
     for (const event of writebackEvents(own, this.#indexOf)) this.#queue.push(event);
   }
 
-  /** Takes up a change of a cable that happened before this partition had power. */
+  /** Records a change of a cable from before this partition had power. */
   noteLink(event: Event): void {
     const localNode = this.#localNodes.get(event.target);
     const port = event.input.kind === "link" ? localNode?.ports[event.input.port] : undefined;
     if (port !== undefined && event.time > port.changedAt) changeLink(localNode!, event);
   }
 
-  /** Puts an event from outside (another partition, the timekeeper) into the queue. */
+  /** Queues an event from outside (another partition, the timekeeper). */
   accept(event: Event): void {
     this.#queue.push(event);
   }
 
   /**
-   * Lets something go wrong with a cable, or heals it: at those of its ends that live here, and to be
-   * called once for each. Nothing has happened here yet at its instant or later.
+   * Adds a fault of a cable, or heals it, at the ends in this partition; to be called once for each
+   * fault. The partition must not have processed its instant yet.
    */
   addLinkFault(fault: LinkFaultPlan): void {
     for (const localNode of this.#localNodes.values()) {
@@ -164,14 +173,14 @@ export class Partition {
         addFaultAt(this.#options.plan, { localNode, port }, fault);
         const change = cableChange({ localNode, number }, fault);
         if (change === undefined) continue;
-        // What happened before there was power is found when it comes.
+        // A node finds earlier changes at power-on.
         if (change.time < this.#bootAt) this.#cables.recall(localNode, change);
         else this.#queue.push(change);
       }
     }
   }
 
-  /** What cables have done wrong to what the nodes that have power sent. */
+  /** Fault counters of the cables for frames sent by nodes that have power. */
   linkFaultCounts(): LinkFaultCount[] {
     return [...this.#localNodes.values()].flatMap((localNode) =>
       localNode.node === undefined ? [] : countsOf(localNode)
@@ -196,9 +205,9 @@ export class Partition {
   }
 
   /**
-   * Lets happen what happens before `horizon`, but not beyond the first instant at which somebody
-   * could answer what was sent on the way: the partition's own loop is looked ahead exactly, so that
-   * a lone partition runs as far as it can in one go.
+   * Processes the events before `horizon`, but none from the first instant on at which a peer could
+   * answer a message sent meanwhile: the partition's own loop delay is exact, so that a single
+   * partition runs to the end in one call.
    * @param stopOn ends the advance after the event in which a trace step satisfies it.
    */
   advance(horizon: Time, stopOn?: (node: string, step: TraceStep) => boolean): Advance {
@@ -211,7 +220,7 @@ export class Partition {
     for (;;) {
       const messageAt = queue.nextTime;
       const wakeAt = deadlines.earliest;
-      // A message comes before a deadline of the same instant (see EVENT_KINDS).
+      // A message precedes a deadline of the same instant (see EVENT_KINDS).
       const time = wakeAt < messageAt ? wakeAt : messageAt;
       if (time >= horizon || time >= outgoing.limit) break;
       if (wakeAt < messageAt) this.#wake(this.#bySlot[deadlines.slot]!, wakeAt);
@@ -222,12 +231,12 @@ export class Partition {
     return { events: this.#events - before, reached: this.#reached };
   }
 
-  /** What was sent to other partitions since the last call, in the order of sending. */
+  /** Events sent to other partitions since the last call, in the order of sending. */
   takeDepartures(): Departure[] {
     return this.#outgoing.takeDepartures();
   }
 
-  /** What has become persistent since the last call, for each host that lives here. */
+  /** Bytes that became durable since the last call, for each host of the partition. */
   takeDurable(visit: (host: string, writes: DurableWrite[]) => void): void {
     for (const localNode of this.#localNodes.values()) this.#saveDurable(localNode, this.#reached);
     for (const [host, writes] of this.#unsaved) visit(host, writes);
@@ -242,12 +251,12 @@ export class Partition {
     else for (const write of writes) unsaved.push(write);
   }
 
-  /** Name and digest of every node that lives here. */
+  /** Name and digest of every node of the partition. */
   digests(): [name: string, digest: string][] {
     return [...this.#localNodes.values()].map(({ name, digest }) => [name, digestText(digest)]);
   }
 
-  /** Digest state by node, to be taken up by a later life (see {@link powerOn}). */
+  /** Digest state by node, with which a later life continues (see {@link powerOn}). */
   digestStates(): [name: string, digest: NodeDigest][] {
     return [...this.#localNodes.values()].map(({ name, digest }) => [name, { ...digest }]);
   }
@@ -273,7 +282,7 @@ export class Partition {
     if (localNode === undefined) fail(`Event for node ${event.target}, which does not live here`);
     if (event.kind === EVENT_KINDS.powerOn) return this.#applyPower(localNode, event);
     if (event.kind === EVENT_KINDS.powerOff) return this.#cutPower(localNode, event);
-    // The state of a cable is known to a node that is off, too: it finds it when it comes back.
+    // The state of a cable is kept for a node without power, too: the node finds it at power-on.
     if (event.input.kind === "link") {
       if (!changeLink(localNode, event)) return;
     } else if (event.targetLife !== localNode.life && event.kind !== EVENT_KINDS.writeback) return;
@@ -299,11 +308,13 @@ export class Partition {
     if (this.#observer === undefined || input.kind !== "message") return;
     const { port, message, tailPs } = input;
     const of = { time, node: target, event: this.#events + 1, port, message, tailPs };
-    // Both directions of a cable have one rate.
+    // Both directions of a cable have the same rate.
     tell(this.#observer, of, link.bitsPerSecond);
   }
 
-  /** Serves the deadlines of this instant, which stand in no queue, for what comes at its very end. */
+  /**
+   * Processes the deadlines of this instant, which are not queued, before events at its very end.
+   */
   #wakeAllAt(time: Time): void {
     const deadlines = this.#deadlines;
     while (deadlines.earliest <= time) this.#wake(this.#bySlot[deadlines.slot]!, time);
@@ -351,7 +362,7 @@ export class Partition {
     this.#step(localNode, node, event);
   }
 
-  /** Also of a life that was to begin at this instant: it never does. */
+  /** Also ends a life that was to begin at this instant. */
   #cutPower(localNode: LocalNode, event: Event): void {
     this.#outgoing.now = event.time;
     localNode.life = event.targetLife;
@@ -370,7 +381,7 @@ export class Partition {
     const stops = () => this.#stopOn !== undefined;
     const outputs: Outputs = {
       send: (port, message, departAt) => outgoing.send(localNode, port, message, departAt),
-      // A step to stop at is looked for even where nobody reads the ladder.
+      // `stopOn` needs the steps even if no observer takes them.
       get tracing() {
         return onTrace !== undefined || stops();
       },

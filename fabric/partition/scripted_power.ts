@@ -1,6 +1,6 @@
 /**
- * Power of the nodes of a partition, as events of its queue: by the plan, and at its beginning. And what
- * a power failure is to find persistent early.
+ * Power changes of a partition's nodes as events of its queue: from the plan, and at the
+ * partition's start. And early write-backs that precede a power failure.
  */
 import { assert } from "../base/assert.ts";
 import type { Input } from "../node.ts";
@@ -10,7 +10,7 @@ import type { Time } from "../base/time.ts";
 
 const POWER_INPUT: Input = { kind: "power" };
 
-/** The event by which power of node number `index` comes on, or goes, for its life `life`. */
+/** The event by which power of node number `index` comes on or goes off, for its life `life`. */
 export function powerEvent(
   index: number,
   of: { readonly kind: number; readonly time: Time; readonly life: number },
@@ -29,8 +29,8 @@ export function powerEvent(
 }
 
 /**
- * Power failures and returns that the plan has for the nodes of a partition. A later process has
- * nothing to do with what was planned for before, nor needs power again.
+ * The plan's power failures and returns for the nodes of a partition. A later process skips what
+ * was planned before its start.
  * @param of.begun the life in which each node begins, at `bootAt`.
  */
 export function scriptedPower(
@@ -58,7 +58,7 @@ export function scriptedPower(
   return events;
 }
 
-/** The events by which bytes of hosts' SCM get there early, for whichever life a host is in then. */
+/** Events by which bytes of hosts' SCM become durable early, independent of the host's life. */
 export function writebackEvents(
   writebacks: readonly WritebackPlan[],
   indexOf: ReadonlyMap<string, number>,

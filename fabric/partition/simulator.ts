@@ -1,6 +1,6 @@
 /**
- * The rack in one process, with no bus: for tests, sweeps and `--pack all`. The same nodes, the same
- * order of events, so the same digest as fifty processes.
+ * A whole rack in one process, without a bus: for tests, sweeps and `--pack all`. Nodes and order
+ * of events are the same, so the digest equals that of a run with fifty processes.
  */
 import type { Observer } from "../capture/observation.ts";
 import { rackDigest } from "./digest.ts";
@@ -15,18 +15,18 @@ export interface SimulatorOptions {
   readonly create: CreateNode;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
-  /** Told what programs were told, at once: see `audit.ts`. */
+  /** Receives audit records at once: see `audit.ts`. */
   readonly onNote?: OnNote;
-  /** Where what becomes persistent on a host goes, in order. */
+  /** Receives the bytes that become durable on a host, in order. */
   readonly onDurable?: (host: string, writes: DurableWrite[]) => void;
-  /** Told of what is to be captured; its spans are slices of the run, counted from 0. */
+  /** Receives the observations for captures; its spans are slices of the run, counted from 0. */
   readonly observer?: Observer;
 }
 
 /** The name of the partition that holds everything. */
 const ALL = "all";
 
-/** Persistent bytes are handed over this often, so that they do not pile up. */
+/** Interval at which durable bytes are collected, so that they do not accumulate. */
 const SLICE_PS = 100 * PS_PER_US;
 
 export class Simulator {
@@ -53,7 +53,9 @@ export class Simulator {
     this.#partition.powerOn(0, new Map());
   }
 
-  /** Lets happen what happens before `until` (and the plan's own end). @returns events. */
+  /**
+   * Processes the events before `until` (and the plan's own end). @returns the number of events.
+   */
   run(until: Time = NEVER): number {
     const end = Math.min(until, this.#options.plan.until ?? NEVER);
     const { onDurable, observer } = this.#options;
@@ -93,7 +95,7 @@ export class Simulator {
     return this.#partition.statistics();
   }
 
-  /** What cables have done wrong, by fault and direction. */
+  /** Effects of cable faults, by fault and direction. */
   linkFaultCounts(): LinkFaultCount[] {
     return this.#partition.linkFaultCounts();
   }

@@ -1,6 +1,6 @@
 /**
- * One line for people per message: what crosses a cable, in the words of its specification. Nothing
- * reads these lines back.
+ * One line of text per message on a cable, in the terms of its specification. No code parses these
+ * lines.
  */
 import type { Message } from "../node.ts";
 import { nakText } from "../wire/roce/aeth.ts";
@@ -17,7 +17,7 @@ import type { PcieMessage } from "../wire/host_bus/pcie.ts";
 import type { RnicEvent } from "../wire/host_bus/rnic_command.ts";
 import { decodePfc, describePfc } from "../wire/roce/pfc.ts";
 
-/** Gives an IPv4 address the name by which a reader knows it. */
+/** Maps an IPv4 address to a name. */
 export type Naming = (address: number) => string;
 
 /** `10.0.0.1`. */
@@ -76,7 +76,7 @@ export function describePacket(packet: RocePacket, naming: Naming = formatAddres
   return words.join(" ");
 }
 
-/** The opcode's name, but of an ACKNOWLEDGE that refuses what it answers: `RC NAK PSN sequence error`. */
+/** The opcode's name; for an ACKNOWLEDGE that is a NAK, its kind: `RC NAK PSN sequence error`. */
 function nameOf({ bth, aeth }: RocePacket): string {
   const row = opcodeRow(bth.opcode);
   if (row === undefined) return `opcode ${hex(bth.opcode)}`;

@@ -1,4 +1,4 @@
-/** Cables of a rack that is up: lets them do wrong, and tells what they have done. */
+/** Cables of a running rack: orders faults and reports their effects. */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { parseTarget } from "../../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan, LinkFaultRequest } from "../../../fabric/rack/plan/link_plan.ts";
@@ -12,19 +12,19 @@ import { recordedIn } from "../fault_lines.ts";
 import type { Answer } from "./control.ts";
 import type { RackLink } from "./racks.ts";
 
-/** A fault of a cable that is to begin now, or at a time to come. */
+/** A cable fault that begins now or later. */
 export interface LinkOrder {
   /** `a-rnic/tor`, `a-rnic->tor`, or a host for the cable of its RNIC. */
   readonly target: string;
   readonly action: LinkFaultPlan["action"];
-  /** What else a scenario says of it under `faults`, by its words: `loss`, `until`, `only` … */
+  /** The other terms, with the words of the scenario's `faults`: `loss`, `until`, `only` … */
   readonly terms: Readonly<Record<string, unknown>>;
   readonly at?: Time;
-  /** For so long; or, among the terms, `until` a time. */
+  /** Duration; the alternative is `until` among the terms. */
   readonly forPs?: Time;
 }
 
-/** Checks an order as a scenario would be. @throws Refusal */
+/** Checks an order with the rules of a scenario. @throws Refusal */
 export function linkFaultRequest(plan: RackPlan, order: LinkOrder): LinkFaultRequest {
   const { target, action, terms, at, forPs } = order;
   const found = parseTarget(plan, target);
@@ -41,7 +41,7 @@ export function linkFaultRequest(plan: RackPlan, order: LinkOrder): LinkFaultReq
 }
 
 function readTerms({ target, action, terms }: LinkOrder) {
-  // It begins when it is ordered, so it is bounded in time.
+  // The fault begins when the order is taken, so it needs an end.
   const section: Readonly<Record<string, unknown>> = { link: target, from: 0, ...terms };
   const parsed = linkFaultSchema.safeParse(section);
   if (!parsed.success) {
@@ -54,7 +54,7 @@ function readTerms({ target, action, terms }: LinkOrder) {
   throw refusal("", { found: `Found ${fault.found}`, expected: fault.expected });
 }
 
-/** One way to ask for `control.<verb>`; undefined without an answer. */
+/** Sends one request `control.<verb>`; undefined without an answer. */
 export type Ask = (verb: string, body: unknown) => Promise<Answer | undefined>;
 
 /** When a fault takes effect, and its number. */
@@ -66,10 +66,10 @@ export interface OrderedFault {
 const AGAIN_MS = 20;
 
 /**
- * Orders a fault of a cable, or its end, until the timekeeper answers when it takes effect; a new one knows
- * by the order's token what the old one wrote down.
- * @param goesOn asked before each attempt.
- * @returns undefined where `goesOn` ended it without an answer.
+ * Orders a cable fault, or its end, until the timekeeper answers when it takes effect. A restarted
+ * timekeeper recognises the order by its token in the record.
+ * @param goesOn called before each attempt; false ends the attempts.
+ * @returns undefined where `goesOn` ended them without an answer.
  */
 export async function orderLinkFault(
   ask: Ask,
@@ -89,7 +89,7 @@ export async function orderLinkFault(
 
 const FINAL_ATTEMPTS = 2;
 
-/** What was planned or ordered of cables, and how many frames it took so far. */
+/** The planned and ordered cable faults, and how many frames each has affected so far. */
 export async function linkFaultsOf({ rack, control }: RackLink): Promise<FaultRow[]> {
   const { file: { partitions, plan }, directory } = rack;
   const finals = await Promise.all(

@@ -1,4 +1,4 @@
-/** What a rack's clock says, in words and as a JSON document. */
+/** The state of a rack's clock, as text and as a JSON document. */
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { formatTime } from "../../../fabric/base/time.ts";
 import { finite } from "../../reports/json.ts";
@@ -25,11 +25,11 @@ export function clockText(clock: ClockStatus): string {
 
 function nextText({ now, next }: ClockStatus): string {
   if (next === Infinity) return "nothing is to happen";
-  // Some are ahead of others, and the rack's time is that of the one that is furthest.
+  // Some partitions are ahead of others; the rack's time is that of the furthest.
   return next < now ? "under way" : `next event at ${formatTime(next)}`;
 }
 
-/** What keeps time from moving though something is to happen, in words; none where nothing does. */
+/** What holds time back although an event is scheduled; empty where nothing does. */
 function heldBy(clock: ClockStatus): string[] {
   if (clock.finished) return ["finished"];
   if (clock.paused) return ["paused"];
@@ -40,7 +40,7 @@ function heldBy(clock: ClockStatus): string[] {
   return [];
 }
 
-/** One sentence: whether time moves, and if not, because of which process or order. */
+/** One sentence: whether time moves, and if not, which process or order holds it. */
 export function whyText(status: ClockStatus): string {
   const time = `Virtual time is ${formatTime(status.now)}`;
   const held = heldBy(status);
@@ -49,7 +49,7 @@ export function whyText(status: ClockStatus): string {
   if (absent.length > 0) {
     return `${time}: it waits for the process of ${absent.map((row) => row.partition).join(", ")}.`;
   }
-  if (status.next === Infinity) return `${time}: nothing is to happen, everybody is idle.`;
+  if (status.next === Infinity) return `${time}: no event is scheduled, every process is idle.`;
   const slow = status.why.filter((row) => row.status === "running")
     .toSorted((x, y) => y.sinceMs - x.sinceMs)[0];
   return slow === undefined

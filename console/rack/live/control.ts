@@ -1,6 +1,6 @@
 /**
- * The client of a rack's control subjects (`control.<verb>`), which the timekeeper, the supervisor and the
- * partitions answer. What they send is turned into one shape here: `{ ok }` or `{ refused }`.
+ * The client of a rack's control subjects (`control.<verb>`), which the timekeeper, the supervisor
+ * and the partitions answer. It converts their answers into one shape: `{ ok }` or `{ refused }`.
  */
 import { type Bus, BusError } from "../../../fabric/bus/bus.ts";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
@@ -10,26 +10,26 @@ import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { FinalReply } from "../../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 
-/** What an order or a question has come to. */
+/** The answer to an order or a query. */
 export type Answer<T = Readonly<Record<string, unknown>>> =
   | { readonly ok: T }
   | {
     readonly refused: string;
-    /** The same order may be taken later. */
+    /** The order was refused for now; the sender may repeat it. */
     readonly isBusy?: true;
   };
 
 export interface AskOptions {
-  /** Whether an unanswered question may be asked again: it may have been heard. */
+  /** Whether an unanswered request may be sent again, although its first copy may have arrived. */
   readonly repeats?: boolean;
-  /** For how many wall ms it is asked again. */
+  /** For how many wall ms the request is repeated. */
   readonly forMs?: number;
-  /** How many wall ms each answer may take. */
+  /** Timeout of each attempt, in wall ms. */
   readonly timeoutMs?: number;
 }
 
 const TIMEOUT_MS = 1_000, FOR_MS = 10_000, AGAIN_MS = 50;
-/** Where one attempt is all there is, nobody waits long for it. */
+/** Timeout of a request that is sent once. */
 const ATTEMPT_MS = 500;
 
 export class ControlClient {
@@ -42,7 +42,8 @@ export class ControlClient {
   }
 
   /**
-   * Asks, and again while no process listens (a timekeeper or broker that is being started).
+   * Sends a request, and repeats it while no process listens (a timekeeper or broker that is
+   * starting).
    * @throws BusError without an answer.
    */
   async ask<T = Readonly<Record<string, unknown>>>(
@@ -64,7 +65,9 @@ export class ControlClient {
     }
   }
 
-  /** One attempt. @returns undefined without an answer: it may have been heard all the same. */
+  /**
+   * One attempt. @returns undefined without an answer: the request may have arrived all the same.
+   */
   async attempt<T = Readonly<Record<string, unknown>>>(
     verb: string,
     body: unknown,
@@ -74,8 +77,8 @@ export class ControlClient {
   }
 
   /**
-   * Asks for what must be.
-   * @param options.to what is wanted, for people; default: the verb.
+   * Sends a request whose refusal is an error.
+   * @param options.to the action, for the message; default: the verb.
    * @throws Refusal `Cannot kill b: …`; BusError without an answer.
    */
   async demand<T = Readonly<Record<string, unknown>>>(
@@ -88,13 +91,16 @@ export class ControlClient {
     throw refusal("", { found: `Cannot ${to}: ${answer.refused}` });
   }
 
-  /** What the timekeeper knows of time. @throws BusError where it does not answer for `forMs`. */
+  /** The timekeeper's clock status. @throws BusError where it does not answer for `forMs`. */
   async status(forMs?: number): Promise<ClockStatus> {
     const options = { repeats: true, ...(forMs !== undefined && { forMs }) };
     return await this.demand<ClockStatus>("status", {}, options);
   }
 
-  /** Looks until it is so. @throws BusError where the clock stops answering; what `signal` says. */
+  /**
+   * Polls the status until the condition holds. @throws BusError where the clock stops answering;
+   * the signal's reason.
+   */
   async waitFor(
     isSo: (status: ClockStatus) => boolean,
     { everyMs = 20, signal }: { readonly everyMs?: number; readonly signal?: AbortSignal } = {},
@@ -107,7 +113,7 @@ export class ControlClient {
     }
   }
 
-  /** What a partition has to say of its devices; undefined where its process does not answer. */
+  /** A partition's report on its devices; undefined where its process does not answer. */
   async final(
     partition: string,
     { attempts, timeoutMs = TIMEOUT_MS }: {
@@ -123,7 +129,7 @@ export class ControlClient {
   }
 }
 
-/** Some say `error` and some `refusal`; an answer that is no map says nothing. */
+/** Servers answer with `error` or `refusal`; an answer that is no map counts as neither. */
 function answerIn<T>(payload: Uint8Array): Answer<T> {
   const reply = Object(decode(payload)) as Readonly<Record<string, unknown>>;
   const refused = reply["error"] ?? reply["refusal"];

@@ -1,4 +1,4 @@
-/** The power of devices of a rack that is up, and the processes that serve them. */
+/** The power of the devices of a running rack, and its service processes. */
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import type { RecordedFault } from "../../../fabric/clock/record.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -6,23 +6,23 @@ import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import { isProcessOf, type ProcessEntry, readProcesses, signalProcess } from "../process_table.ts";
 import { goneDown, type RackLink, type RackUp } from "./racks.ts";
 
-/** What is not a device, and is started again by the supervisor whenever it ends. */
+/** Processes that are no devices; the supervisor restarts each of them when it ends. */
 const SERVICES: ReadonlySet<string> = new Set(["timekeeper", "nats"]);
 
-/** Whether the name is that of a process that serves the devices. */
+/** Whether the name is that of a service process. */
 export function isService(name: string): boolean {
   return SERVICES.has(name);
 }
 
-/** Kills a process that serves the devices. @throws Refusal where it is not there just now. */
+/** Kills a service process. @throws Refusal where it is not running. */
 export function killService(rack: RackUp, name: string): void {
   if (signalProcess(rack.directory, entryOf(rack, name).pid)) return;
-  throw refusal("", { found: `Cannot kill ${name}: its process is not there just now` });
+  throw refusal("", { found: `Cannot kill ${name}: its process is not running` });
 }
 
 const SERVICE_MS = 10_000;
 
-/** Waits until a process that serves the devices is back: the supervisor starts it. */
+/** Waits until the supervisor has restarted a service process. */
 export async function awaitService(
   { rack, control }: RackLink,
   name: string,
@@ -31,13 +31,16 @@ export async function awaitService(
   return { pid: entryOf(rack, name).pid, virtualPs: status.now };
 }
 
-/** Power that failed or came back: of which devices, and when. */
+/** A change of power: which devices, and when. */
 export interface PowerChange {
   readonly nodes: readonly string[];
   readonly at: Time;
 }
 
-/** Cuts a device's power: its process dies. Returns when that is on record. @throws Refusal */
+/**
+ * Cuts a device's power by killing its process. Returns when the failure is recorded. @throws
+ * Refusal
+ */
 export async function killDevice(link: RackLink, node: string): Promise<PowerChange> {
   const entry = entryOf(link.rack, node);
   const before = await countFaults(link);
@@ -47,18 +50,19 @@ export async function killDevice(link: RackLink, node: string): Promise<PowerCha
   return { nodes: entry.nodes, at };
 }
 
-/** Adds a power failure at a virtual time to the plan. @throws Refusal where that is past. */
+/** Adds a power failure at a virtual time to the plan. @throws Refusal where that time is past. */
 export async function killDeviceAt(link: RackLink, node: string, at: Time): Promise<void> {
   if (isService(node)) {
-    throw refusal("", { found: `--at is for devices: ${node} lives outside virtual time` });
+    throw refusal("", { found: `--at is for devices: ${node} runs outside virtual time` });
   }
   entryOf(link.rack, node);
   await link.control.demand("fault", { node, at }, { to: `kill ${node}` });
 }
 
 /**
- * Gives a device its power back. Returns when that is on record.
- * @returns in `started` the partitions that were started; in `nodes` the devices that have power again.
+ * Powers a device on. Returns when that is recorded.
+ * @returns in `started` the partitions that were started; in `nodes` the devices that have power
+ * again.
  */
 export async function startDevice(
   link: RackLink,
@@ -83,7 +87,7 @@ function entryOf({ directory, id }: RackUp, node: string): ProcessEntry {
 
 type Fault = Pick<RecordedFault, "at" | "action" | "partition" | "nodes">;
 
-/** What the timekeeper has on record of power, from a number on. */
+/** The timekeeper's record of power, from a sequence number on. */
 interface Faults {
   readonly faults: readonly Fault[];
   readonly count: number;
@@ -96,7 +100,9 @@ async function countFaults({ control }: RackLink): Promise<number> {
 
 const LOOK_AGAIN_MS = 20;
 
-/** Asks the timekeeper until it has it on record. @throws Error where the rack goes down meanwhile. */
+/**
+ * Polls the timekeeper until the record has it. @throws Error where the rack goes down meanwhile.
+ */
 async function nextFault(
   { rack, control }: RackLink,
   what: { entry: ProcessEntry; action: RecordedFault["action"]; before: number },

@@ -1,24 +1,24 @@
-/** The processes of a rack that is up, and what time it is there. */
+/** The processes of a running rack, and its virtual time. */
 import { BusError } from "../../../fabric/bus/bus.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { isProcessOf, type ProcessEntry, readProcesses, residentBytes } from "../process_table.ts";
 import { linkedTo, type RackUp } from "./racks.ts";
 
-/** A process of a rack, with what is known of it from outside and by the timekeeper. */
+/** A process of a rack: its table entry and the timekeeper's view of it. */
 export interface RunningProcess extends ProcessEntry {
   readonly alive: boolean;
   readonly residentBytes: number;
-  /** What the timekeeper thinks of it: idle, running, dead …; null where it is not asked. */
+  /** Its state in the timekeeper's view: idle, running, dead …; null for a process without one. */
   readonly status: string | null;
 }
 
 export interface RackProcesses {
   readonly processes: readonly RunningProcess[];
-  /** Undefined where broker or timekeeper are away just now. */
+  /** Undefined where the broker or the timekeeper does not answer. */
   readonly clock: ClockStatus | undefined;
 }
 
-/** Looks at a rack's processes, whether or not its clock answers. */
+/** The processes of a rack, whether or not its clock answers. */
 export async function processesOf(rack: RackUp): Promise<RackProcesses> {
   const clock = await clockOf(rack);
   const processes = readProcesses(rack.directory).map((entry): RunningProcess => {

@@ -1,4 +1,4 @@
-/** Racks that are up, and runs by name: how they are found, and how they are reached. */
+/** Finds running racks and kept runs by name, and connects to them. */
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { connectNats } from "../../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
@@ -13,7 +13,7 @@ import {
 } from "../run_directory.ts";
 import { ControlClient } from "./control.ts";
 
-/** A rack that is up. */
+/** A running rack. */
 export interface RackUp {
   readonly id: string;
   readonly directory: string;
@@ -21,7 +21,7 @@ export interface RackUp {
   readonly supervisor: SupervisorFile;
 }
 
-/** A rack that is up, and a connection to it. */
+/** A running rack and a connection to it. */
 export interface RackLink {
   readonly rack: RackUp;
   readonly bus: Bus;
@@ -29,8 +29,8 @@ export interface RackLink {
 }
 
 /**
- * The run of that name, or the user's own name for it (`rack runs keep`), or whose name begins so.
- * @param said what stands before it in a message.
+ * The run of that name, or the only one whose name begins so.
+ * @param said prefix of the message.
  * @throws Refusal where there is none, or more than one.
  */
 export async function findRun(id: string, said = "--run"): Promise<RunRow> {
@@ -40,10 +40,10 @@ export async function findRun(id: string, said = "--run"): Promise<RunRow> {
   if (begun.length === 1) return begun[0]!;
   const known = (begun.length > 1 ? begun : rows).map((row) => row.id).slice(0, 8).join(", ");
   const expected = known === "" ? "one that there is, and there are none" : `one of ${known}`;
-  throw refusal(said, { found: `"${id}": ${begun.length} runs are called so`, expected });
+  throw refusal(said, { found: `"${id}": ${begun.length} runs have that name`, expected });
 }
 
-/** The rack that is meant: by its name, else the one that is up. @throws Refusal */
+/** The named rack, else the only one that is running. @throws Refusal */
 export async function findUp(run?: string): Promise<RackUp> {
   if (run !== undefined) {
     const row = await findRun(run);
@@ -73,7 +73,7 @@ async function openRack(row: RunRow): Promise<RackUp> {
   return { id: row.id, directory: row.path, file, supervisor };
 }
 
-/** A rack that was up a moment ago; with the reason, where it ended by itself. */
+/** The error for a rack that has just ended, with the reason where it ended by itself. */
 export function goneDown(id: string, directory: string): Error {
   const end = readEnd(directory);
   if (end === undefined) return refusal("", { found: `${id} has just gone down` });
@@ -82,7 +82,7 @@ export function goneDown(id: string, directory: string): Error {
 
 const CONNECT_TIMEOUT_MS = 10_000;
 
-/** Does something with the rack that is meant, see {@link findUp}. */
+/** Connects to the chosen rack (see {@link findUp}) and runs a function with the connection. */
 export async function withRack<T>(
   run: string | undefined,
   action: (link: RackLink) => Promise<T>,
@@ -90,7 +90,10 @@ export async function withRack<T>(
   return await linkedTo(await findUp(run), action);
 }
 
-/** Does something with a rack that is up. @throws BusError where its broker does not answer. */
+/**
+ * Connects to a running rack and runs a function with it. @throws BusError where its broker does
+ * not answer.
+ */
 export async function linkedTo<T>(
   rack: RackUp,
   action: (link: RackLink) => Promise<T>,
@@ -114,7 +117,7 @@ export async function linkedTo<T>(
   }
 }
 
-/** The partition in which a device lives. */
+/** The partition that runs a device. */
 export function partitionOf({ file }: RackUp, node: string): string | undefined {
   return file.partitions.find(({ nodes }) => nodes.includes(node))?.name;
 }

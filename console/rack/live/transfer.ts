@@ -1,6 +1,7 @@
 /**
- * Objects into and out of the SCM of a rack that is up: each transfer starts a shipped program on a host and
- * waits for its result. What goes into the rack goes into the order, so that the run's digest covers it.
+ * Transfers of objects into and out of the SCM of a running rack. Each starts a shipped program on
+ * a host and waits for its result. The order carries the data that enters the rack, so that the
+ * run's digest covers it.
  */
 import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
@@ -15,22 +16,22 @@ import { sha256 } from "../../reports/report.ts";
 import { ExitError } from "../failure.ts";
 import { partitionOf, type RackLink } from "./racks.ts";
 
-/** What every transfer takes. */
+/** Options of every transfer. */
 export interface TransferOptions {
-  /** On which host the program runs; default: the first other one. */
+  /** The host that runs the program; default: the first host other than the peer. */
   readonly on?: string;
-  /** Bytes of a message, and how many are outstanding. */
+  /** Bytes per message, and the number of outstanding messages. */
   readonly size?: number;
   readonly depth?: number;
   /** How long to wait for the result. */
   readonly timeoutSeconds: number;
-  /** How much is done, in [0, 1]. */
+  /** The part that is done, in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
-  /** Told once where somebody holds time back, so that the transfer waits. */
+  /** Called once where time is held, so that the transfer waits. */
   readonly onHeld?: (program: string, status: ClockStatus) => void;
 }
 
-/** What a program reports, when it began and ended in ps. */
+/** A program's result, with its begin and end in ps. */
 export interface TransferResult {
   readonly host: string;
   readonly bytes: number;
@@ -63,7 +64,7 @@ export async function getObject(
   return { ...result, host, file, sha256: hash } as TransferResult & { file: string };
 }
 
-/** All of it or nothing: what was there stays until the copy is complete. */
+/** Copies all or nothing: an existing file stays until the copy is complete. */
 async function copyWhole(from: string, to: string): Promise<void> {
   const part = `${to}.part-${Deno.pid}`;
   try {
@@ -75,7 +76,7 @@ async function copyWhole(from: string, to: string): Promise<void> {
   }
 }
 
-/** What `put` reports besides. */
+/** What `put` reports in addition. */
 export interface PutOutcome extends TransferResult {
   readonly promises: boolean;
   readonly confirmedMessages: number;
@@ -87,10 +88,10 @@ export async function putObject(
   link: RackLink,
   { to, file, content, name, method, ...options }: TransferOptions & {
     readonly to: string;
-    /** What the bytes were read from. */
+    /** The file that the bytes were read from. */
     readonly file: string;
     readonly content: Uint8Array<ArrayBuffer>;
-    /** What the object is called. */
+    /** The object's name. */
     readonly name: string;
     readonly method: MethodName;
   },
@@ -112,7 +113,10 @@ export async function putObject(
   return { ...result, host, sha256: await sha256(content) } as PutOutcome;
 }
 
-/** The objects in a host's SCM, as its service tells another host. @throws Refusal, ExitError */
+/**
+ * The objects in a host's SCM, as its service lists them to another host. @throws Refusal,
+ * ExitError
+ */
 export async function listObjects(
   link: RackLink,
   { from, ...options }: TransferOptions & { readonly from: string },
@@ -136,7 +140,7 @@ function given(sizes: { size: number | undefined; depth: number | undefined }) {
   return Object.fromEntries(Object.entries(sizes).filter(([, value]) => value !== undefined));
 }
 
-/** The host that the program runs on. @throws Refusal where one of the two is no host. */
+/** The host that runs the program. @throws Refusal where one of the two is no host. */
 function hostFor(
   { rack }: RackLink,
   of: { readonly peer: string; readonly option: string; readonly on: string | undefined },
@@ -154,7 +158,7 @@ function hostFor(
 interface Order extends TransferOptions {
   readonly host: string;
   readonly run: string;
-  /** What progress is called. */
+  /** The title of the progress display. */
   readonly title: string;
   readonly options: Readonly<Record<string, unknown>>;
 }
@@ -191,16 +195,16 @@ async function runProgram(link: RackLink, order: Order): Promise<Result> {
   }
 }
 
-/** Whoever holds time back may want to step through the transfer. */
+/** Whether time is held, for example by a user who steps through the transfer. */
 function isTimeHeld({ paused, next, limit }: ClockStatus): boolean {
   return (paused || next >= limit) && next !== Infinity;
 }
 
 const RESULT_AGAIN_MS = 20;
-/** What passes by on the bus may be lost, so the host is asked every so many looks. */
+/** The bus may lose a report, so every n-th poll asks the host for its kept reports. */
 const KEPT_EVERY = 10;
 
-/** What a program has reported for good. */
+/** A program's final report. */
 interface Reported {
   readonly topic: string;
   readonly value: Result;
@@ -208,11 +212,11 @@ interface Reported {
 
 interface Heard {
   readonly result?: Reported;
-  /** Of the program's work that is done, in [0, 1]. */
+  /** The part of the program's work that is done, in [0, 1]. */
   readonly share: number;
 }
 
-/** Listens to what the programs of a host report, by the number of their order. */
+/** Subscribes to the reports of a host's programs, by the number of their order. */
 function listen({ rack, bus }: RackLink, host: string) {
   const heard = new Map<number, Heard>();
   const subject = patternOf({ kind: "report", run: rack.file.run, node: host });
@@ -234,7 +238,10 @@ function listen({ rack, bus }: RackLink, host: string) {
 
 const FINAL_TOPICS: ReadonlySet<string> = new Set(["result", "program-failed"]);
 
-/** Hands the order to the clock; again while that is busy with another. @returns the order's number. */
+/**
+ * Sends the order to the clock, and repeats it while the clock is busy with another. @returns the
+ * order's number.
+ */
 async function hand(link: RackLink, what: { order: Order; deadline: number }): Promise<number> {
   const { rack, bus, control } = link;
   const { host, run, options } = what.order;
@@ -249,7 +256,7 @@ async function hand(link: RackLink, what: { order: Order; deadline: number }): P
   for (;;) {
     const status = await control.status();
     if (status.finished) {
-      const ended = `${rack.id} has come to its end: nothing happens any more`;
+      const ended = `${rack.id} has come to its end: no event is left`;
       throw new ExitError(ended, EXIT.unclear);
     }
     if (isDead(status, link, host)) {
@@ -265,7 +272,7 @@ async function hand(link: RackLink, what: { order: Order; deadline: number }): P
   }
 }
 
-/** What an order says besides the file. */
+/** Bytes of an order besides the file. */
 const ORDER_OVERHEAD_BYTES = 128 * 1024;
 
 function isDead({ why }: ClockStatus, { rack }: RackLink, host: string): boolean {
@@ -273,7 +280,7 @@ function isDead({ why }: ClockStatus, { rack }: RackLink, host: string): boolean
   return why.some(({ partition, status }) => partition === name && status === "dead");
 }
 
-/** What the host has kept of the program's reports, if there is an end among them. */
+/** The program's final report, if the host has kept one. */
 async function keptResult(
   { rack, control }: RackLink,
   of: { host: string; number: number },
@@ -298,7 +305,7 @@ function checked(of: Reported, order: Order): Result {
   );
 }
 
-/** There is no result yet. @throws ExitError where there will be none. */
+/** Returns while a result is still possible. @throws ExitError where none will come. */
 async function explainSilence(
   link: RackLink,
   { host, run }: { host: string; run: string },

@@ -1,29 +1,29 @@
-/** The virtual time of a rack that is up: stop it, step through it, let it go on. */
+/** Controls the virtual time of a running rack: pause, step, resume. */
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { ControlClient } from "./control.ts";
 
-/** What an order to the clock has led to. */
+/** The result of an order to the clock. */
 export interface Driven {
   readonly status: ClockStatus;
-  /** Why it is not what was asked for; absent where it is. */
+  /** Why the order did not reach its goal; absent where it did. */
   readonly missed?: string;
 }
 
-/** Stops time; what is under way comes to the end of an instant. */
+/** Pauses time; partitions finish the instant that they have begun. */
 export async function pause(control: ControlClient): Promise<Driven> {
   await control.demand("pause", {}, { repeats: true });
   return { status: await control.waitFor(isAtRest) };
 }
 
-/** Lets time go on, as fast as it can. */
+/** Lets time run at full speed. */
 export async function resume(control: ControlClient): Promise<Driven> {
   await control.demand("resume", {}, { repeats: true });
   return { status: await control.status() };
 }
 
-/** Lets a span of time pass from the next event on, or so many instants at which something happens. */
+/** Lets a span of time pass from the next event on, or a number of instants with events. */
 export async function step(
   control: ControlClient,
   of: { readonly spanPs: Time } | { readonly events: number },
@@ -38,7 +38,7 @@ export async function step(
   return { status };
 }
 
-/** A step is from where everything stands still. */
+/** A step begins where time is paused. */
 async function pauseFirst(control: ControlClient): Promise<ClockStatus> {
   const status = await control.status();
   if (isAtRest(status) && (status.paused || hasCome(status))) return status;
@@ -46,8 +46,8 @@ async function pauseFirst(control: ControlClient): Promise<ClockStatus> {
 }
 
 /**
- * Goes on to a time, or to a step of an operation (`S907`, `b-rnic:S907`).
- * @param signal where it is aborted, the rack is paused before this rejects.
+ * Runs to a time, or to a step of an operation (`S907`, `b-rnic:S907`).
+ * @param signal pauses the rack before this function rejects.
  * @throws Refusal where the time is past.
  */
 export async function until(
@@ -94,10 +94,10 @@ async function untilStep(
   );
   if (status.paused) return { status };
   await control.demand("resume", {});
-  return { status, missed: `Nothing more is to happen, and ${step} has not happened` };
+  return { status, missed: `No event is left, and ${step} has not happened` };
 }
 
-/** @param psPerSecond virtual time per wall second; 0: as fast as it can. */
+/** @param psPerSecond virtual time per wall second; 0: full speed. */
 export async function setPace(control: ControlClient, psPerSecond: number): Promise<Driven> {
   await control.demand("pace", { psPerSecond }, { repeats: true });
   return { status: await control.status() };
@@ -107,7 +107,7 @@ function isAtRest(status: ClockStatus): boolean {
   return status.why.every((row) => row.status !== "running");
 }
 
-/** Everything before the limit has happened. */
+/** Whether all events before the limit have happened. */
 function hasCome(status: ClockStatus): boolean {
   return status.next >= status.limit || status.next === Infinity || status.finished;
 }

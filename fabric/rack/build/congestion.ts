@@ -17,10 +17,10 @@ import type {
 import { type CongestionScenario, FRAME_OVERHEAD_BYTES } from "../scenario/congestion.ts";
 
 const PFC_WIRE_BYTES = 84;
-/** Source addresses of switches' own frames, by the switch's place in the plan. */
+/** Source addresses of switches' own frames, by the switch's index in the plan. */
 const SWITCH_MAC_BASE = 0x0200_ff00_0000;
 
-/** How far ahead of the wire a node has promised frames to its transmitter, in ps. */
+/** Maximum time by which a node commits frames to its transmitter in advance, in ps. */
 function committedPs(node: NodePlan): Time {
   switch (node.kind) {
     case "switch":
@@ -35,11 +35,11 @@ function committedPs(node: NodePlan): Time {
 }
 
 /**
- * Bytes that may still arrive over a cable after a pause was asked for: until the request has left
- * behind what was promised to the transmitter, has crossed the cable, has been obeyed by a
- * transmitter with frames promised to it, and until what left before that has crossed (§3.9). One
- * frame is added on each side, as a frame that has begun is never interrupted, and one for requests
- * and answers of other priorities ahead.
+ * Bytes that may still arrive over a cable after a pause was requested (§3.9): until the request
+ * has passed the frames already committed to the transmitter and has crossed the cable, until the
+ * peer's transmitter has sent its committed frames, and until those have crossed the cable. One
+ * frame is added on each side, as a started frame is never interrupted, and one for requests and
+ * answers of other priorities ahead.
  */
 export function headroomBytes(
   cable: CablePlan,
@@ -57,7 +57,7 @@ function bitMask(priorities: readonly number[]): number {
   return priorities.reduce((mask, priority) => mask | (1 << priority), 0);
 }
 
-/** The plan with congestion control in its switches and RNICs. */
+/** Adds congestion control to the plan's switches and RNICs. */
 export function withCongestion(
   plan: RackPlan,
   congestion: CongestionScenario | undefined,
@@ -120,7 +120,7 @@ function rnicCongestion(
     kind === "bus" && (a.node === node.name || b.node === node.name)
   )!;
   const headroom = cables.map(({ cable, far }) => headroomBytes(cable, { near: node, far, mtu }));
-  // Twice, as a frame costs the bus more than its bytes: packet overhead, completions, other reads.
+  // The factor 2 covers the bus overhead of a frame: packet headers, completions, other reads.
   const headroomPs = transferTime(2 * Math.max(0, ...headroom), bus.bitsPerSecond);
   return {
     dscp,

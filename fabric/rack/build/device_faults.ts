@@ -1,20 +1,20 @@
-/** What a scenario says is broken inside a machine (V-08), and which device's plan it becomes part of. */
+/** Converts a scenario's device faults (V-08) into entries of the devices' plans. */
 import type { FlipSection, StuckSection } from "../scenario/fault_schema.ts";
 import type { FlipPlan, HostPlan, RnicPlan, StuckBit } from "../plan/plan.ts";
 
-/** A fault inside the machine of a host: in its card, or in its persistent memory. */
+/** A fault inside a host's machine: in its card, or in its persistent memory. */
 export type DeviceFaultScenario =
   | { readonly kind: "flip"; readonly host: string; readonly flip: Omit<FlipPlan, "id"> }
   | { readonly kind: "stuck"; readonly host: string; readonly bit: StuckBit };
 
-/** What is wrong with an item, and at which of its keys (undefined: as a whole). */
+/** What is wrong with an item, and at which of its keys (undefined: the whole item). */
 export interface DeviceFaultProblem {
   readonly key?: string;
   readonly found: string;
   readonly expected: string;
 }
 
-/** Reads `{ rnic: b, flip: 1%, where: bus }`, or says what does not go together. */
+/** Reads `{ rnic: b, flip: 1%, where: bus }`, or returns a conflict between its keys. */
 export function readFlip(section: FlipSection): DeviceFaultScenario | DeviceFaultProblem {
   const { rnic, flip: share, where = "buffer", from, until, nth, count } = section;
   if (nth !== undefined && (share < 1 || count !== undefined)) {
@@ -40,7 +40,7 @@ export function readStuck(section: StuckSection): DeviceFaultScenario {
   return { kind: "stuck", host, bit: { offset, bit, value: value === 1 ? 1 : 0 } };
 }
 
-/** Damage inside the card of a host; ids count all faults inside machines, in the scenario's order. */
+/** Bit flips in a host's card; ids count all device faults, in the scenario's order. */
 export function flipsOf(
   faults: readonly DeviceFaultScenario[],
   host: string,

@@ -1,23 +1,23 @@
-/** What a scenario or a command line says is wrong with a cable, as a plan has it. */
+/** Converts cable faults of a scenario or a command line into those of a plan. */
 import { parseTarget } from "../plan/cable_names.ts";
 import type { LinkFaultSection } from "../scenario/fault_schema.ts";
 import { IMPAIRMENTS, type LinkFaultPlan } from "../plan/link_plan.ts";
 import type { CablePlan } from "../plan/plan.ts";
 import { listOf } from "../plan/problem.ts";
 
-/** A fault with its cable still a name. */
+/** A fault whose cable is still a name. */
 export interface LinkFaultScenario extends Omit<LinkFaultPlan, "id" | "cable" | "direction"> {
   readonly target: string;
 }
 
-/** What is wrong with an item, and at which of its keys (undefined: as a whole). */
+/** What is wrong with an item, and at which of its keys (undefined: the whole item). */
 export interface LinkFaultProblem {
   readonly key?: string;
   readonly found: string;
   readonly expected: string;
 }
 
-/** Reads what is said of frames of a cable, or says what does not go together. */
+/** Reads a fault of a cable's frames, or returns a conflict between its keys. */
 export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | LinkFaultProblem {
   const { link, from, until, nth, count, only, jitter, by } = section;
   const said = IMPAIRMENTS.filter((action) => section[action] !== undefined);
@@ -70,7 +70,7 @@ export const OWNERS = [
   ["past", "corrupt"],
 ] as const;
 
-/** Faults of a plan's cables, numbered by their place. Their targets have been checked. */
+/** Faults of a plan's cables; a fault's id is its index. Their targets have been checked. */
 export function resolveLinkFaults(
   rack: { readonly cables: readonly CablePlan[] },
   faults: readonly LinkFaultScenario[],

@@ -1,7 +1,7 @@
 /**
- * The network of a rack: which switches there are, which cables join them and the RNICs, and by which
- * ports each switch reaches whom. Routes are static, all of equal length, loops only where ECMP picks
- * one way; frames for all take a tree.
+ * The network of a rack: its switches, the cables between switches and RNICs, and the forwarding
+ * tables. Routes are static and of equal length; ECMP picks one of several; flooded frames use a
+ * spanning tree.
  */
 import { PORTS } from "../../node.ts";
 import type { Time } from "../../base/time.ts";
@@ -11,12 +11,12 @@ import type { CablePlan, Endpoint, SwitchPlan } from "../plan/plan.ts";
 /** 02:00:00:00:00:00: locally administered addresses. Hosts count from 1. */
 const MAC_BASE = 0x0200_0000_0000;
 
-/** The address of the RNIC of the rack's host number `host`, from 0. */
+/** The address of the RNIC of host number `host`, counted from 0. */
 export function macOf(host: number): number {
   return MAC_BASE + host + 1;
 }
 
-/** Leaves and spines, and how many cables join each leaf to each spine. */
+/** Number of leaves and spines, and of cables between each leaf and each spine. */
 export interface LeafSpine {
   readonly leaves: number;
   readonly spines: number;
@@ -26,13 +26,13 @@ export interface LeafSpine {
 
 export interface NetworkOptions {
   readonly topology: "star" | "direct" | "leaf-spine";
-  /** Of `leaf-spine`. */
+  /** For `leaf-spine` only. */
   readonly leafSpine?: LeafSpine;
 }
 
 export interface NetworkHost {
   readonly name: string;
-  /** From 1; absent: where the fewest hosts are. */
+  /** From 1; absent: the leaf with the fewest hosts. */
   readonly leaf?: number;
 }
 
@@ -46,7 +46,7 @@ export interface Network {
   readonly cables: readonly Pick<CablePlan, "a" | "b">[];
 }
 
-/** The network that joins these hosts, in the order of their addresses. */
+/** The network of these hosts, in the order of their addresses. */
 export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]): Network {
   const ends = hosts.map(({ name }): Endpoint => ({
     node: rnicName(name),
@@ -76,7 +76,7 @@ export function switchNames({ topology, leafSpine }: NetworkOptions): string[] {
 
 const upTo = (count: number) => Array.from({ length: count }, (_, i) => i);
 
-/** The leaf of each host, from 0: its own word, else the leaf with the fewest hosts. */
+/** The leaf of each host, from 0: as configured, else the leaf with the fewest hosts. */
 function leavesOf(hosts: readonly NetworkHost[], leaves: number): number[] {
   const counts = new Array<number>(leaves).fill(0);
   for (const { leaf } of hosts) {
@@ -91,8 +91,9 @@ function leavesOf(hosts: readonly NetworkHost[], leaves: number): number[] {
 }
 
 /**
- * A leaf has its hosts' ports first, then one for each cable to each spine; a spine one for each cable
- * of each leaf. The tree for all is the first cable of each leaf to the first spine.
+ * A leaf has its hosts' ports first, then one for each cable to each spine; a spine has one for
+ * each cable of each leaf. The spanning tree for flooded frames consists of the first cable of each
+ * leaf to the first spine.
  */
 function leafSpine(options: LeafSpine, hosts: readonly NetworkHost[]): Network {
   const { leaves, spines, cables, convergencePs } = options;

@@ -1,6 +1,6 @@
 /**
- * What the processes of one run are started with: a JSON file in the run's directory. Credentials of
- * the bus are not in it; they are handed over in the environment.
+ * The run file, from which the processes of one run start: JSON in the run's directory. It has no
+ * bus credentials; the environment carries them.
  */
 import type { ObservationScope } from "../../capture/observation.ts";
 import type { LinkFaultCount } from "../plan/link_plan.ts";
@@ -11,30 +11,33 @@ export interface RunFile {
   readonly run: string;
   readonly plan: RackPlan;
   readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
-  /** Least delay between partitions in ps; null stands for "never" (JSON has no infinity). */
+  /** Minimum delay between partitions in ps; null means "never" (JSON has no infinity). */
   readonly lookahead: ReadonlyArray<ReadonlyArray<number | null>>;
-  /** Where SCM files, outputs, traces and the record of faults are. */
+  /** The directory of SCM files, outputs, traces and the record of faults. */
   readonly directory: string;
-  /** Host → name a program uses → file. */
+  /** Host → name in the program → file. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** A user's own programs: name in the scenario → module file. */
+  /** The user's own programs: name in the scenario → module file. */
   readonly programs: Readonly<Record<string, string>>;
   readonly stayUp: boolean;
   readonly trace: boolean;
-  /** What each process records for a capture; without it, nothing. */
+  /** What each process records for a capture; absent: nothing. */
   readonly observe?: ObservationScope;
-  /** Where the captures of a rack in the background go when it is taken down. */
+  /** Where the captures of a background rack are written when it is taken down. */
   readonly captures?: CaptureFiles;
   /**
-   * Nobody starts and watches the processes on the rack's behalf (containers): a partition that is
-   * not heard of for so long is dead. 0: a supervisor sees deaths.
+   * Without a supervisor (containers): the timekeeper declares a partition dead after this time
+   * without a message. 0: a supervisor reports deaths.
    */
   readonly livenessMs: number;
-  /** For tests: the most ms that a process waits before each span, and before it tells of some. 0 is none. */
+  /**
+   * For tests: maximum delay in ms of a process before each span, and before some of its reports.
+   * 0: none.
+   */
   readonly delayMsMax: number;
 }
 
-/** Captures that are wanted of a run, as absolute paths. */
+/** Requested captures, as absolute paths. */
 export interface CaptureFiles {
   /** A folder for pcapng files, one for each variant. */
   readonly pcap?: string;
@@ -42,18 +45,18 @@ export interface CaptureFiles {
   readonly perfetto?: string;
 }
 
-/** The lookahead with "never" as a number. */
+/** The lookahead with Infinity in the place of null. */
 export function lookaheadOf(file: RunFile): number[][] {
   return file.lookahead.map((row) => row.map((ps) => ps ?? Number.POSITIVE_INFINITY));
 }
 
-/** What a partition answers when the run has ended. */
+/** A partition's answer when the run has ended. */
 export interface FinalReply {
   readonly partition: string;
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
-  /** What cables did wrong, as the ends in this partition know it: rows of one name add up. */
+  /** Effects of cable faults at the ends in this partition: counts of rows with one name add up. */
   readonly linkFaults: readonly LinkFaultCount[];
-  /** What programs reported for good (results, failures), oldest first. */
+  /** Final reports of programs (results, failures), oldest first. */
   readonly reports: ReadonlyArray<
     {
       readonly time: number;
@@ -63,12 +66,12 @@ export interface FinalReply {
     }
   >;
   readonly refused: number;
-  /** Messages that went to other partitions. */
+  /** Number of messages to other partitions. */
   readonly sent: number;
   readonly residentBytes: number;
 }
 
-/** Names of the environment's variables by which a process is told of the bus. */
+/** Environment variables that carry the bus address. */
 export const BUS_ENVIRONMENT = {
   url: "RACKMESH_NATS_URL",
   user: "RACKMESH_NATS_USER",
@@ -80,15 +83,15 @@ export const BUS_ENVIRONMENT = {
 const DEFAULT_PATIENCE_MS = 10_000;
 
 /**
- * How long an outage of the bus may last before a process takes it for final, in ms: read by `get`,
- * which answers a variable's value.
+ * How long an outage of the bus may last before a process gives up, in ms. `get` returns the value
+ * of a variable.
  */
 export function busPatienceMs(get: (variable: string) => string | undefined): number {
   const ms = Number(get(BUS_ENVIRONMENT.patienceMs) || DEFAULT_PATIENCE_MS);
   return ms > 0 ? ms : DEFAULT_PATIENCE_MS;
 }
 
-/** Where the bus is and how to be let in, as the environment says it. */
+/** The address of the bus, with its credential. */
 export interface BusAddress {
   readonly url: string;
   readonly user?: string;
@@ -98,7 +101,10 @@ export interface BusAddress {
 
 const DEFAULT_URL = "nats://127.0.0.1:4222";
 
-/** Reads the bus's address by `get`, which answers a variable's value; an empty one counts as none. */
+/**
+ * Reads the bus's address by `get`, which returns the value of a variable; an empty value counts as
+ * none.
+ */
 export function busAddressFrom(get: (variable: string) => string | undefined): BusAddress {
   const url = get(BUS_ENVIRONMENT.url) || DEFAULT_URL;
   const user = get(BUS_ENVIRONMENT.user);
@@ -107,7 +113,7 @@ export function busAddressFrom(get: (variable: string) => string | undefined): B
   return { url, ...(user && { user }), ...(password && { password }), ...(token && { token }) };
 }
 
-/** The variables for a process that is to find the bus; what does not apply is empty. */
+/** The environment of a process that connects to the bus; inapplicable variables are empty. */
 export function busEnvironment(address: BusAddress): Record<string, string> {
   const { url, user = "", password = "", token = "" } = address;
   return {
@@ -121,9 +127,9 @@ export function busEnvironment(address: BusAddress): Record<string, string> {
 /** Exit codes of every process and command of the project. */
 export const EXIT = {
   done: 0,
-  /** It ran, and a check failed. */
+  /** The run ended, and a check failed. */
   failed: 1,
-  /** It could not be told. */
+  /** No result: the command itself failed. */
   unclear: 2,
   usage: 64,
   internal: 70,

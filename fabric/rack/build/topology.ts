@@ -1,6 +1,6 @@
 /**
- * A scenario's variant as a rack: nodes, cables, addresses; then the rack as partitions, and how far
- * apart in time those are.
+ * Converts a variant of a scenario into a rack (nodes, cables, addresses), and a rack into
+ * partitions with their lookahead.
  */
 import { leastDelay } from "../../link/link.ts";
 import { PORTS } from "../../node.ts";
@@ -30,7 +30,7 @@ import { PROGRAMS } from "../plan/vocabulary.ts";
 /** 10.0.0.0. Hosts count from 1. */
 const ADDRESS_BASE = 0x0a00_0000;
 
-/** The rack of a variant. Same variant, same plan, to the byte. */
+/** The rack of a variant. Equal variants give equal plans, byte for byte. */
 export function makePlan(variant: ScenarioVariant): RackPlan {
   const { hosts, fabric } = variant;
   const nodes: NodePlan[] = [];
@@ -90,7 +90,7 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
   };
 }
 
-/** The options of a shipped program as it calls them itself. */
+/** The options of a shipped program, under the program's own names. */
 function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknown> {
   const words = Object.hasOwn(PROGRAMS, run) ? PROGRAMS[run]! : {};
   return Object.fromEntries(
@@ -98,7 +98,7 @@ function inItsOwnWords({ run, options }: ProgramScenario): Record<string, unknow
   );
 }
 
-/** What a card whose buffers survive its host's power failure knows of the bus between them. */
+/** Parameters of a card whose buffers survive its host's power failure: the bus between them. */
 function flushOnFail(
   host: HostVariant,
   { bus }: ScenarioVariant["fabric"],
@@ -106,7 +106,7 @@ function flushOnFail(
   const delayPs = leastDelay({ ...bus, kind: "bus", headOnly: false });
   return {
     busLatencyPs: bus.latencyPs,
-    // What `lookaheadPs` says of this cable.
+    // Equal to `lookaheadPs` of this cable.
     noticePs: hostProcessingPs(host.timing.host) + delayPs,
   };
 }
@@ -158,7 +158,7 @@ function cablesOf({ hosts, fabric }: ScenarioVariant, network: Network): CablePl
   ];
 }
 
-/** Faults of single nodes: a power cycle of a machine brings back a card that had failed. */
+/** Power faults of single nodes: a power cycle of a machine also starts its failed card. */
 function faultsOf({ faults }: ScenarioVariant): FaultPlan[] {
   const power = createPowerTracker();
   return faults.flatMap((fault) => power.apply(fault));
@@ -176,8 +176,8 @@ export const PACKINGS = ["node", "machine", "all"] as const;
 export type Packing = typeof PACKINGS[number];
 
 /**
- * Packs the rack: a process for each node, for each machine (a host and its RNIC, named after the
- * host) with switches apart, or one process called `all`. Sorted by name.
+ * Packs the rack: a process for each node; or for each machine (a host and its RNIC, named after
+ * the host) and each switch; or one process called `all`. Sorted by name.
  */
 export function partitionsOf(plan: RackPlan, packing: Packing): PartitionPlan[] {
   const partitions = new Map<string, string[]>();
@@ -193,12 +193,12 @@ export function partitionsOf(plan: RackPlan, packing: Packing): PartitionPlan[] 
 }
 
 /**
- * Least delay in ps from an event in one partition to what it causes in another: `[from][to]`, by the
- * partitions' places in the list; on the diagonal the shortest loop through another partition;
- * Infinity where nothing gets through.
+ * Minimum delay in ps from an event in one partition to its effect in another: `[from][to]`, by the
+ * partitions' indexes in the list; on the diagonal the shortest loop through another partition;
+ * Infinity where there is no path.
  *
- * A cable out of a partition takes the sender's processing delay and the cable's least delay. The way
- * to the sender within the partition counts as 0: no event there is safe to assume.
+ * A cable out of a partition takes the sender's processing delay and the cable's minimum delay. The
+ * path to the sender within the partition counts as 0, as any of its events may come at any time.
  */
 export function lookahead(plan: RackPlan, partitions: readonly PartitionPlan[]): Time[][] {
   const count = partitions.length;

@@ -1,6 +1,6 @@
 /**
- * Cables by name: `a-rnic/tor` is one, `a-rnic->tor` one direction of it, `leaf1/spine1#2` the second
- * of several between two nodes, `a` the network cable of host a's RNIC.
+ * Names of cables: `a-rnic/tor` is a cable, `a-rnic->tor` one direction of it, `leaf1/spine1#2` the
+ * second of several between two nodes, `a` the network cable of host a's RNIC.
  */
 import { rnicName } from "./names.ts";
 import type { CablePlan } from "./plan.ts";
@@ -12,7 +12,7 @@ type Cables = { readonly cables: readonly Cable[] };
 
 /** A cable, or one direction of it. */
 export interface CableTarget {
-  /** Place among the plan's cables. */
+  /** Index among the plan's cables. */
   readonly cable: number;
   readonly direction: LinkDirection;
 }
@@ -34,7 +34,7 @@ export function targetName(rack: Cables, { cable, direction }: CableTarget): str
   return `${a.node}/${b.node}${numberOf(rack.cables, cable)}`;
 }
 
-/** `#2`, or nothing where it is the only cable between two nodes. */
+/** `#2`, or "" where it is the only cable between two nodes. */
 function numberOf(cables: readonly Cable[], cable: number): string {
   const same = between(cables, cables[cable]!.a.node, cables[cable]!.b.node);
   return same.length === 1 ? "" : `#${same.indexOf(cable) + 1}`;
@@ -46,7 +46,7 @@ function between(cables: readonly Cable[], x: string, y: string): number[] {
   );
 }
 
-/** What a name stands for, or what was expected in its place. */
+/** Parses a name; for an invalid one, returns what was expected. */
 export function parseTarget(
   rack: Cables,
   text: string,

@@ -1,4 +1,4 @@
-/** What follows from a plan's cables: the link of each direction, and what can be known how soon. */
+/** Derived from a plan's cables: the link of each direction, and the lookahead. */
 import { createLink, leastDelay, type Link } from "../../link/link.ts";
 import type { Time } from "../../base/time.ts";
 import type { CablePlan, Endpoint, RackPlan } from "./plan.ts";
@@ -19,9 +19,9 @@ export function linkTo(plan: RackPlan, cable: CablePlan, far: Endpoint): Link {
 }
 
 /**
- * Least time from any cause at `near` to its effect at `far`: processing, serialisation, latency.
- * It is the lookahead of the clock, and how long it takes `far` to notice that `near` lost or got
- * power, so that a process may die at its very next event and nobody has run past the news.
+ * Minimum time from any cause at `near` to its effect at `far`: processing, serialisation, latency.
+ * It is the lookahead of the clock, and the time after which `far` detects that `near` lost or got
+ * power: so a process may die at its very next event, and no peer has run past the notice.
  */
 export function lookaheadPs(
   plan: RackPlan,

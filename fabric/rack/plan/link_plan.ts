@@ -1,60 +1,60 @@
 /**
- * What may go wrong with a cable, as a plan says it and as an order to a running rack says it: plain
- * data. `fabric/link/fault.ts` carries it out, `link_faults.ts` reads it out of a scenario.
+ * Cable faults as plain data, in plans and in orders to a running rack. `fabric/link/fault.ts`
+ * executes them; `link_faults.ts` reads them from a scenario.
  */
 import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 import type { Time } from "../../base/time.ts";
 
-/** What is done to single frames. */
+/** Effects on single frames. */
 export const IMPAIRMENTS = ["loss", "corrupt", "duplicate", "reorder", "delay"] as const;
 export type Impairment = typeof IMPAIRMENTS[number];
 
-/** A cable's direction: away from its end `a`, away from its end `b`, or each of them. */
+/** A cable's direction: away from its end `a`, away from its end `b`, or both directions. */
 export type LinkDirection = "a" | "b" | "both";
 
 /**
- * One fault of a cable, or the end of all that its directions have by then (`heal`). What it does is
- * decided at the instant in which the sender's device hands a frame to its transmitter.
+ * One fault of a cable, or the end of all earlier faults of its directions (`heal`). Its effect on
+ * a frame is decided when the sender's device passes the frame to its transmitter.
  */
 export interface LinkFaultPlan {
-  /** Unique in the run: part of its seed, of its events' order and of reports. */
+  /** Unique in the run: it is part of its random streams' names, of event keys and of reports. */
   readonly id: number;
   readonly action: Impairment | "cut" | "heal";
-  /** Place among the plan's cables. */
+  /** Index among the plan's cables. */
   readonly cable: number;
   readonly direction: LinkDirection;
   /** From this instant on. */
   readonly at: Time;
-  /** Up to this instant, exclusive; absent: for good, or until it is healed. */
+  /** Up to this instant, exclusive; absent: until the end, or until a heal. */
   readonly until?: Time;
-  /** Of the frames that it could take, this share; absent: all. */
+  /** The share of matching frames that it affects; absent: all. */
   readonly share?: number;
-  /** Only this one of them, counted from 1 in each direction. */
+  /** Only the nth matching frame, counted from 1 in each direction. */
   readonly nth?: number;
-  /** At most so many, in each direction. */
+  /** Maximum number of affected frames in each direction. */
   readonly count?: number;
   /**
-   * `corrupt`: what sent the frame on made its ICRC anew over the damage, which is in the payload, so
-   * that no receiver notices (V-08).
+   * `corrupt`: the damaged payload has a valid ICRC, as if the damaging device had recomputed it,
+   * so that no receiver detects the damage (V-08).
    */
   readonly sealed?: true;
   /** Only packets of these opcodes (see {@link opcodesOf}). */
   readonly only?: string;
-  /** `delay`: how much longer, and up to how much more than that. */
+  /** `delay`: the added delay, and the maximum of a random addition to it. */
   readonly delayPs?: Time;
   readonly jitterPs?: Time;
-  /** `reorder`: how many later frames overtake it; it waits for them no longer than `holdPs`. */
+  /** `reorder`: the number of later frames that overtake the frame; `holdPs` limits its wait. */
   readonly overtakenBy?: number;
   readonly holdPs?: Time;
 }
 
-/** Words that stand for several opcodes, besides the beginnings of their names. */
+/** Words for several opcodes, besides prefixes of their names. */
 export const PACKET_CLASSES = ["request", "response", "notice"] as const;
 
 /**
- * Opcodes that a text stands for: a name as the opcode table has it (`RC ACKNOWLEDGE`), the words that
- * several names begin with (`RC`, `RC RDMA WRITE`, `VENDOR`), or one of {@link PACKET_CLASSES}.
- * Empty where it stands for none.
+ * The opcodes that a text denotes: a name from the opcode table (`RC ACKNOWLEDGE`), a common prefix
+ * of several names (`RC`, `RC RDMA WRITE`, `VENDOR`), or one of {@link PACKET_CLASSES}. Empty for
+ * an unknown text.
  */
 export function opcodesOf(text: string): number[] {
   return OPCODE_ROWS.filter(({ name, direction }) =>
@@ -62,7 +62,7 @@ export function opcodesOf(text: string): number[] {
   ).map(({ code }) => code);
 }
 
-/** Which frames a fault takes, for people: `1% of RC ACKNOWLEDGE`, `number 5`, `all`. */
+/** The frames that a fault affects, as text: `1% of RC ACKNOWLEDGE`, `number 5`, `all`. */
 export function framesText({ share, nth, only }: LinkFaultPlan): string {
   const taken = share !== undefined
     ? `${Number((share * 100).toFixed(6))}%`
@@ -72,19 +72,20 @@ export function framesText({ share, nth, only }: LinkFaultPlan): string {
   return only === undefined ? taken : `${taken} of ${only}`;
 }
 
-/** What a cable has been made to do, and to how many frames: one row per fault and direction. */
+/** Counters of a cable fault: one row per fault and direction. */
 export interface LinkFaultCount {
   readonly fault: number;
   /** `a-rnic->tor`. */
   readonly direction: string;
-  /** Frames that it could have taken, and those that it took. */
+  /** Frames that it could have affected, and those that it did. */
   readonly seen: number;
   readonly hit: number;
 }
 
 /**
- * Why a fault cannot be added to those that there are; undefined where it can. They may come in any
- * order: a cable is cut once at a time, and what is healed has been broken.
+ * Why a fault cannot be added to the existing ones; undefined where it can. Faults may be added in
+ * any order of time: a cable is cut at most once at a time, and only an existing fault can be
+ * healed.
  */
 export function refuseLinkFault(
   known: readonly LinkFaultPlan[],
@@ -95,7 +96,7 @@ export function refuseLinkFault(
     .toSorted((x, y) => x.at - y.at || x.id - y.id);
   const cut = openCut(before);
   if (action === "cut" && cut !== undefined && overlaps(cut.direction, direction)) {
-    return { found: "a cut of what is cut already", expected: "a heal before it" };
+    return { found: "a cut of a cable that is cut already", expected: "a heal before it" };
   }
   if (action !== "heal") return undefined;
   if (before.some((each) => each.at === at && each.action !== "heal")) {
@@ -107,7 +108,7 @@ export function refuseLinkFault(
   if (before.some((each) => each.action !== "heal" && isOpen(each, { before, at, direction }))) {
     return undefined;
   }
-  return { found: "a heal of what is whole", expected: "a fault before it" };
+  return { found: "a heal of a cable without a fault", expected: "a fault before it" };
 }
 
 function openCut(before: readonly LinkFaultPlan[]): LinkFaultPlan | undefined {
@@ -138,14 +139,16 @@ function covers(x: LinkDirection, y: LinkDirection): boolean {
   return x === "both" || x === y;
 }
 
-/** A fault as it is ordered of a running rack: without `at` it takes effect as soon as it can. */
+/** A fault in an order to a running rack: without `at` it takes effect as soon as possible. */
 export interface LinkFaultRequest extends Omit<LinkFaultPlan, "id" | "at"> {
   readonly at?: Time;
-  /** How long it lasts, in the place of `until`. */
+  /** Its duration, in the place of `until`. */
   readonly forPs?: Time;
 }
 
-/** The fault that a request stands for at `at`; undefined where it would end before it begins. */
+/**
+ * The fault of a request that takes effect at `at`; undefined where it would end before it begins.
+ */
 export function checkedLinkFault(
   { forPs, ...request }: LinkFaultRequest,
   { id, at }: { readonly id: number; readonly at: Time },
@@ -159,7 +162,7 @@ type Check = (value: unknown) => boolean;
 const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
 const isAtLeastOne: Check = (value) => isCount(value) && value !== 0;
 
-/** What each member of a request has to be; those of {@link REQUIRED} have to be there. */
+/** The check of each member of a request; those of {@link REQUIRED} must be present. */
 const MEMBERS: Readonly<Record<string, Check>> = {
   action: (value) => [...IMPAIRMENTS, "cut", "heal"].some((action) => action === value),
   cable: isCount,
@@ -188,12 +191,12 @@ function hasShape(value: unknown, extra: readonly string[]): boolean {
     );
 }
 
-/** True where the value is a request from the bus that means something. */
+/** True where the value from the bus is a valid request. */
 export function isLinkFaultRequest(value: unknown): value is LinkFaultRequest {
   return hasShape(value, []);
 }
 
-/** True where the value is a fault of a plan. */
+/** True where the value is a valid fault of a plan. */
 export function isLinkFaultPlan(value: unknown): value is LinkFaultPlan {
   return hasShape(value, ["id", "at"]) &&
     (value as { readonly forPs?: unknown }).forPs === undefined;

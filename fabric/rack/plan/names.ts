@@ -1,4 +1,4 @@
-/** Names that the rack gives its devices. A host is called as the scenario calls it. */
+/** Names of the rack's devices. A host has its name from the scenario. */
 
 export const RNIC_SUFFIX = "-rnic";
 
@@ -9,7 +9,7 @@ export function rnicName(host: string): string {
   return `${host}${RNIC_SUFFIX}`;
 }
 
-/** The host whose card it is; undefined where the name is no RNIC's. */
+/** The host of the RNIC with this name; undefined where the name is no RNIC's. */
 export function hostOfRnic(node: string): string | undefined {
   return node.endsWith(RNIC_SUFFIX) ? node.slice(0, -RNIC_SUFFIX.length) : undefined;
 }

@@ -1,7 +1,7 @@
 /**
- * A rack as its processes are given it: every name resolved, every default filled, every time in
- * picoseconds. `topology.ts` makes it from a scenario; nothing in it needs checking again. Plain data
- * that survives JSON.
+ * The plan of a rack, from which its processes start: every name resolved, every default filled in,
+ * every time in picoseconds. `topology.ts` makes it from a scenario; it needs no further checks.
+ * Plain data that can be stored as JSON.
  */
 import type { Time } from "../../base/time.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
@@ -9,18 +9,18 @@ import type { LinkFaultPlan } from "./link_plan.ts";
 export interface RackPlan {
   readonly scenario: string;
   readonly seed: number;
-  /** Sorted by name; a node's place in this list is its index everywhere (event keys). */
+  /** Sorted by name; a node's index in this list identifies it everywhere (event keys). */
   readonly nodes: readonly NodePlan[];
   readonly cables: readonly CablePlan[];
   /** Scripted power failures and returns, by time. */
   readonly faults: readonly FaultPlan[];
-  /** What caches give up early, so that a power failure finds it in SCM; absent: nothing. */
+  /** Early write-backs, so that a power failure finds their bytes in SCM; absent: none. */
   readonly writebacks?: readonly WritebackPlan[];
-  /** What cables do wrong; absent: nothing. */
+  /** Faults of cables; absent: none. */
   readonly linkFaults?: readonly LinkFaultPlan[];
-  /** Stop here even if something would still happen. */
+  /** Time at which the run ends even if events are left. */
   readonly until: Time | null;
-  /** IPv4 address of each host, as programs find each other by name. */
+  /** IPv4 address of each host, by which programs resolve host names. */
   readonly addresses: Readonly<Record<string, number>>;
 }
 
@@ -34,7 +34,7 @@ export interface Endpoint {
   readonly port: number;
 }
 
-/** A full-duplex point-to-point cable. Latency > 0: it is the lookahead of the clock. */
+/** A full-duplex point-to-point cable. Latency > 0: the clock's lookahead depends on it. */
 export interface CablePlan {
   readonly kind: "bus" | "network";
   readonly a: Endpoint;
@@ -50,26 +50,27 @@ export interface FaultPlan {
 }
 
 /**
- * Bytes [from, to) of a host's SCM, whole 8 B words, that are in SCM from `at` on as cores and devices see
- * them then: a cache may evict a line, and a buffer let go of a write, sooner than the model does (P-04).
- * Nothing else notices: the crash explorer names by it what a counterexample's power failure found.
+ * Bytes [from, to) of a host's SCM, whole 8 B words, that become durable at `at` with the value
+ * that cores and devices see then: a cache may evict a line, and a buffer drain a write, sooner
+ * than the model does (P-04). No node is notified; the crash explorer describes a counterexample's
+ * power failure with it.
  */
 export interface WritebackPlan {
   readonly at: Time;
   readonly node: string;
   readonly from: number;
   readonly to: number;
-  /** With what the first write in the I/O controller's buffer is about to bring: part of it got through. */
+  /** Including the first write in the I/O controller's buffer, of which a part has drained. */
   readonly buffered: boolean;
   /**
-   * These bytes, in hexadecimal digits, instead: what a core stores a moment later. Of what a core does at
-   * one instant a power failure may find the first part only, and there is no instant within an instant.
+   * In hexadecimal digits: durable bytes that a core stores only a moment later. A power failure
+   * may hit between the stores of one instant, and an instant has no parts.
    */
   readonly data?: string;
 }
 
 export type Architecture = "ddio" | "ddio+ns";
-/** What the power that is left saves: the controllers' queues, the caches too, or all of the system. */
+/** What the remaining power saves: the controllers' queues, the caches too, or the whole system. */
 export type PersistenceDomain = "adr" | "eadr" | "wsp";
 
 export interface HostPlan {
@@ -84,20 +85,20 @@ export interface HostPlan {
     readonly bytes: number;
     readonly ways: number;
     readonly ddioWays: number;
-    /** Which line of a full set makes room: the one least recently used, unless said. */
+    /** The replacement policy of a full set; absent: least recently used. */
     readonly evict?: "random";
   };
-  /** Queues that queue information is laid out for (Q-04). */
+  /** Number of queues that the queue information has room for (Q-04). */
   readonly queues: number;
-  /** How programs learn of completions unless they say otherwise. */
+  /** How programs wait for completions by default. */
   readonly completion: "poll" | "interrupt";
   readonly timing: HostTiming;
   readonly programs: readonly ProgramPlan[];
-  /** V-08: cells of SCM that hold one value whatever is written to them; absent: none. */
+  /** V-08: cells of SCM with a constant value; absent: none. */
   readonly stuckBits?: readonly StuckBit[];
 }
 
-/** A cell of SCM that has been broken since before the run: bit `bit` (0 the lowest) of a byte. */
+/** A cell of SCM that is broken from the start of the run: bit `bit` (0 the lowest) of a byte. */
 export interface StuckBit {
   readonly offset: number;
   readonly bit: number;
@@ -109,10 +110,10 @@ export interface ProgramPlan {
   readonly run: string;
   /** When it starts, in ps after the host's boot. */
   readonly at: Time;
-  /** Services start again at every boot of the host, other programs only at its first. */
+  /** Services start at every boot of the host, other programs only at its first. */
   readonly service: boolean;
   readonly options: Readonly<Record<string, unknown>>;
-  /** Of a program that was started from outside: its number, which its results carry. */
+  /** The number of the order that started the program from outside; its results carry it. */
   readonly order?: number;
 }
 
@@ -132,9 +133,9 @@ export interface RnicPlan {
   readonly timing: RnicTiming;
   readonly congestion?: RnicCongestionPlan;
   /**
-   * The card's writes into persistent memory survive a power failure of its host (domain `wsp`): it
-   * keeps those that may be on the bus, of which it knows the latency, and how much later than it
-   * happens it notices the failure. Absent: they are lost.
+   * The card's writes into persistent memory survive a power failure of its host (domain `wsp`):
+   * the card keeps the writes that may still be on the bus, given the bus latency and the delay
+   * after which it detects the failure. Absent: they are lost.
    */
   readonly flushOnFail?: { readonly busLatencyPs: Time; readonly noticePs: Time };
   /** V-08: damage inside this card; absent: none. */
@@ -144,30 +145,33 @@ export interface RnicPlan {
 }
 
 /**
- * Where in an RNIC a write's data is damaged: on the bus from memory as its sender fetches it; at the other
- * end in the receive buffer before its CRC is checked, there afterwards, or on the bus to memory.
+ * Where in an RNIC a write's data is damaged: on the bus from memory at the sender; at the receiver
+ * in the receive buffer before or after its CRC is checked, or on the bus to memory.
  */
 export const FLIP_PLACES = ["fetch", "buffer", "checked", "bus"] as const;
 export type FlipPlace = typeof FLIP_PLACES[number];
 
-/** A fault inside an RNIC that turns over one bit of a write's data on its way from memory to memory (V-08). */
+/**
+ * A fault inside an RNIC that flips one bit of a write's data on its way from memory to memory
+ * (V-08).
+ */
 export interface FlipPlan {
-  /** Its place among the scenario's faults: counters and random streams are named after it. */
+  /** Its index among the scenario's faults: part of the names of counters and random streams. */
   readonly id: number;
   readonly where: FlipPlace;
   readonly at: Time;
   readonly until?: Time;
-  /** Probability for each piece of data, 0 to 1; absent: every one. */
+  /** Probability for each data segment, 0 to 1; absent: every one. */
   readonly share?: number;
-  /** Only the nth piece since `at`, counted from 1. */
+  /** Only the nth segment since `at`, counted from 1. */
   readonly nth?: number;
-  /** At most so many pieces. */
+  /** Maximum number of damaged segments. */
   readonly count?: number;
 }
 
 /**
- * V-05: when a sender's past stands for a read-back: of its last `samples` checks a share above the
- * threshold succeeded. One in `sampleOneIn` writes is read back all the same.
+ * V-05: a read-back is skipped if, of the sender's last `samples` checks, more than the threshold
+ * succeeded. One in `sampleOneIn` writes is read back all the same.
  */
 export interface VerifyHistoryPlan {
   /** Successes per million that must be exceeded. */
@@ -180,24 +184,24 @@ export interface SwitchPlan {
   readonly ports: number;
   readonly mode: "cut-through" | "store-and-forward";
   readonly latencyPs: Time;
-  /** Bytes that may wait for one output port. */
+  /** Bytes that may be queued at one output port. */
   readonly queueBytes: number;
-  /** Bytes that may wait for all ports together; absent: each port has its own. */
+  /** Bytes that may be queued at all ports together; absent: each port has its own buffer. */
   readonly bufferBytes?: number;
   readonly congestion?: SwitchCongestionPlan;
-  /** MAC address → output port, for every RNIC of the rack that there is one way to. */
+  /** MAC address → output port, for every RNIC of the rack that has a single path. */
   readonly forwarding: ReadonlyArray<readonly [mac: number, port: number]>;
-  /** MAC addresses that several ports lead to equally well. */
+  /** MAC addresses with several equal-cost ports. */
   readonly multipath?: ReadonlyArray<readonly [macs: readonly number[], ports: readonly number[]]>;
-  /** How long after a neighbour has lost its last way to an address this switch acts on the news. */
+  /** Delay from a neighbour's loss of its last path to an address until this switch reroutes. */
   readonly convergencePs?: Time;
-  /** Ports that frames for all are sent on: a tree over all switches. Absent: every port. */
+  /** Ports for flooded frames: a spanning tree over all switches. Absent: every port. */
   readonly flood?: readonly number[];
 }
 
-/** Durations of a host's parts in ps, rates in bit/s. Sources stand in `profile.ts`. */
+/** Durations of a host's parts in ps, rates in bit/s. `profile.ts` has the sources. */
 export interface HostTiming {
-  /** A core's load that hits the LLC / goes to DRAM / goes to SCM, per line. */
+  /** Latency of a core's load of one line: LLC hit / DRAM / SCM. */
   readonly llcHitPs: Time;
   readonly dramLoadPs: Time;
   readonly scmLoadPs: Time;
@@ -210,24 +214,24 @@ export interface HostTiming {
   readonly coreFlushBitsPerSecond: number;
   /** Build and post one work request, without memory accesses. */
   readonly postPs: Time;
-  /** One look at a completion queue. */
+  /** One poll of a completion queue. */
   readonly pollPs: Time;
   /** An uncached store to the RNIC's BAR, as the core sees it. */
   readonly mmioPs: Time;
   /** From the interrupt message to the program's first instruction. */
   readonly interruptPs: Time;
-  /** Part of a DMA read that the host takes (the bus apart): line in LLC / DRAM / SCM. */
+  /** The host's part of a DMA read (without the bus): line in LLC / DRAM / SCM. */
   readonly dmaReadLlcPs: Time;
   readonly dmaReadDramPs: Time;
   readonly dmaReadScmPs: Time;
-  /** Rate at which later lines of one DMA read follow. */
+  /** Rate of the further lines of one DMA read. */
   readonly dmaReadBitsPerSecond: number;
-  /** How long a posted write waits in the IIO before it moves on, and how fast the buffer drains. */
+  /** How long a posted write stays in the IIO before it drains, and the drain rate. */
   readonly iioPs: Time;
   readonly iioBitsPerSecond: number;
-  /** Bytes moved at once from the IIO buffer. */
+  /** Bytes per drain step of the IIO buffer. */
   readonly iioDrainBytes: number;
-  /** Write pending queue: lines it holds, and how fast SCM and DRAM empty it. */
+  /** Write pending queue: its capacity in lines, and the drain rates to SCM and DRAM. */
   readonly wpqLines: number;
   readonly scmWriteBitsPerSecond: number;
   readonly dramWriteBitsPerSecond: number;
@@ -237,13 +241,13 @@ export interface HostTiming {
   readonly bootPs: Time;
 }
 
-/** Durations of an RNIC's parts in ps. Sources stand in `profile.ts`. */
+/** Durations of an RNIC's parts in ps. `profile.ts` has the sources. */
 export interface RnicTiming {
-  /** Receiving module: a frame's parse and look-up. */
+  /** Receiving module: parsing and look-up of a frame. */
   readonly receivePs: Time;
   /** Scheduling module: a doorbell or a WQE. */
   readonly schedulePs: Time;
-  /** Sending module: build one frame. */
+  /** Sending module: building one frame. */
   readonly sendPs: Time;
   /** PM module: a decision. */
   readonly persistPs: Time;
@@ -252,17 +256,20 @@ export interface RnicTiming {
   /** WQE units fetched by one DMA read. */
   readonly wqeFetchUnits: number;
   /**
-   * Most bytes of one DMA read for a peer (a READ's data), and how many of the bus's read requests are
-   * outstanding at most.
+   * Maximum bytes of one DMA read for a peer (a READ's data), and maximum number of outstanding
+   * read requests on the bus.
    */
   readonly dmaReadBytes: number;
   readonly dmaReadsMax: number;
-  /** The same of what the RNIC fetches on its own account: payload of requests, WQEs, queues. */
+  /** The same for the RNIC's own fetches: payload of requests, WQEs, queues. */
   readonly gatherReadBytes: number;
   readonly gatherReadsMax: number;
 }
 
-/** Marking at a switch's output queue (RED): from `kmin` on, always from `kmax` on. */
+/**
+ * Marking at a switch's output queue (RED): with a probability from `kmin` on, always from `kmax`
+ * on.
+ */
 export interface EcnParameters {
   readonly kminBytes: number;
   readonly kmaxBytes: number;
@@ -270,15 +277,15 @@ export interface EcnParameters {
   readonly pmax: number;
 }
 
-/** DCQCN, by the names of the paper. */
+/** DCQCN, with the names of the paper. */
 export interface DcqcnParameters {
   /** Weight of the newest sample in alpha. */
   readonly g: number;
-  /** N: least time between two notifications for one queue pair, at the notification point. */
+  /** N: minimum time between two notifications for one queue pair, at the notification point. */
   readonly cnpIntervalPs: Time;
-  /** K: how often alpha is updated. */
+  /** K: the interval of alpha updates. */
   readonly alphaTimerPs: Time;
-  /** T and B: what drives the rate up, a timer and a byte counter. */
+  /** T and B: the timer and the byte counter that trigger rate increases. */
   readonly rateTimerPs: Time;
   readonly byteCounterBytes: number;
   /** F: steps of fast recovery. */
@@ -287,7 +294,7 @@ export interface DcqcnParameters {
   readonly additiveBps: number;
   readonly hyperBps: number;
   readonly minBps: number;
-  /** A queue pair's rate is cut at most once in this time. */
+  /** Minimum time between two rate decreases of a queue pair. */
   readonly decreaseIntervalPs: Time;
 }
 
@@ -298,7 +305,7 @@ export interface RnicCongestionPlan {
   readonly pfc: {
     /** Bit mask of priorities. */
     readonly lossless: number;
-    /** What the bus needs to take what may still come after a pause was asked for. */
+    /** Time that the bus needs to drain the headroom after a pause was requested. */
     readonly headroomPs: Time;
   } | null;
   readonly dcqcn: DcqcnParameters | null;

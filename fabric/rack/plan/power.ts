@@ -1,9 +1,8 @@
 /**
- * Which nodes have power, as scripted faults follow each other. A host process that dies is a machine
- * without power: its RNIC notices that the bus is gone and is held off, and that is all that happens
- * to it, so a scripted power failure and a `kill -9` of the host's process are one and the same. An
- * RNIC that dies alone is a card failure under a living host; a power cycle of the machine brings it
- * back as well.
+ * The power state of nodes through a sequence of scripted faults. A dead host process is a machine
+ * without power. Its RNIC only detects that the bus is down and is held in reset, so a scripted
+ * power failure and a `kill -9` of the host's process are the same event. An RNIC that dies alone
+ * is a card failure in a running host; a power cycle of the machine restarts the card, too.
  */
 import { hostOfRnic, rnicName } from "./names.ts";
 import type { FaultPlan } from "./plan.ts";
@@ -12,12 +11,12 @@ import { formatTime } from "../../base/time.ts";
 export interface PowerTracker {
   /** Why the fault cannot happen now, as a problem's found and expected; undefined where it can. */
   refusal(fault: FaultPlan): { readonly found: string; readonly expected: string } | undefined;
-  /** Lets the fault happen. @returns the faults of single nodes that it stands for. */
+  /** Applies the fault. @returns the faults of single nodes that it consists of. */
   apply(fault: FaultPlan): FaultPlan[];
 }
 
 export function createPowerTracker(): PowerTracker {
-  /** What killed each node that has no power. */
+  /** The fault that killed each node without power. */
   const dead = new Map<string, FaultPlan>();
   return {
     refusal({ action, node }) {

@@ -1,27 +1,29 @@
-/** What is refused, in one shape for the whole product: where, what was found, what was expected. */
+/**
+ * A refused input, in one shape for the whole product: where, what was found, what was expected.
+ */
 
 export interface Problem {
-  /** The file it stands in; absent of a command line, a request or a rack that is up. */
+  /** The file with the problem; absent for a command line, a request or a running rack. */
   readonly file?: string;
-  /** The place in the file, from 1; absent of the file as a whole. */
+  /** The line in the file, from 1; absent for the file as a whole. */
   readonly line?: number;
   readonly column?: number;
-  /** `hosts.b.ddio`, `--pack`; empty of the file as a whole, or where {@link found} says it all. */
+  /** `hosts.b.ddio`, `--pack`; empty for the file as a whole, or where {@link found} suffices. */
   readonly path: string;
   readonly found: string;
-  /** Empty where {@link found} leaves no question. */
+  /** Empty where {@link found} suffices. */
   readonly expected: string;
 }
 
-/** A problem with its place in a file. */
+/** A problem with its position in a file. */
 export type FileProblem = Problem & Required<Pick<Problem, "file" | "line" | "column">>;
 
-/** What was asked for cannot be: a scenario, a command line, a request, an order to a rack. */
+/** The input is invalid: a scenario, a command line, a request, an order to a rack. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
   readonly problems: readonly Problem[];
 
-  /** @param problems at least one; those of a file are reported in its order. */
+  /** @param problems at least one; those in a file are sorted by position. */
   constructor(problems: readonly Problem[], options?: ErrorOptions) {
     const place = ({ line = 0, column = 0 }: Problem) => [line, column] as const;
     const sorted = problems.toSorted((x, y) => {
@@ -33,7 +35,7 @@ export class Refusal extends Error {
   }
 }
 
-/** The refusal of one thing that stands in no file. @param path see {@link Problem.path}. */
+/** The refusal of one input that is not in a file. @param path see {@link Problem.path}. */
 export function refusal(
   path: string,
   of: { readonly found: string; readonly expected?: string; readonly cause?: unknown },
@@ -43,7 +45,7 @@ export function refusal(
 }
 
 /**
- * `persist_pair.yaml:12: hosts.b.ddio: found "offf", expected on, off or both`; of what stands in no file,
+ * `persist_pair.yaml:12: hosts.b.ddio: found "offf", expected on, off or both`; outside a file
  * `--ddio is "offf": expected on or off` or `No rack is up: expected one`.
  */
 export function formatProblem({ file, line, path, found, expected }: Problem): string {
@@ -69,7 +71,7 @@ export function listOf(words: readonly string[]): string {
   return `${words.slice(0, -1).join(", ")} or ${words[words.length - 1]}`;
 }
 
-/** A value as a message shows it. */
+/** A value as text for a message. */
 export function showFound(value: unknown): string {
   if (value === undefined || value === null) return "nothing";
   if (Array.isArray(value)) return value.length === 0 ? "an empty list" : "a list";
@@ -79,8 +81,8 @@ export function showFound(value: unknown): string {
 }
 
 /**
- * The known word that was probably meant, if any is near: at most a third of its letters differ, and
- * never all of them.
+ * The most similar known word, if one is similar: at most a third of the letters differ, and never
+ * all of them.
  */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   let best: string | undefined, bestDistance = Infinity;
@@ -92,7 +94,7 @@ export function nearest(word: string, known: readonly string[]): string | undefi
   return bestDistance <= Math.max(1, best.length / 3) ? best : undefined;
 }
 
-/** Insertions, deletions, replacements and swaps of neighbours that make one word the other. */
+/** Insertions, deletions, replacements and swaps of neighbours between two words. */
 function editDistance(from: string, to: string): number {
   if (Math.abs(from.length - to.length) > 32) return Infinity;
   let before: number[] = [], previous = Array.from({ length: to.length + 1 }, (_, i) => i);

@@ -1,20 +1,22 @@
 /**
- * How soon a node can answer: the fixed part of its processing, from its plan alone. The one
- * definition, used by the nodes (as `Node.processingPs`) and by `topology.ts` for the lookahead, so
- * that a clock never grants more than a node keeps to.
+ * The fixed part of a node's processing delay, from its plan. The nodes (as `Node.processingPs`)
+ * and `topology.ts` (for the lookahead) share this definition, so that the lookahead never exceeds
+ * the delay of a node.
  */
 import type { HostTiming, NodePlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../../base/time.ts";
 
-/** A host speaks by an uncached store or by completing a DMA read; the faster of the two, in ps. */
+/**
+ * A host's output is an uncached store or the completion of a DMA read; the shorter delay, in ps.
+ */
 export function hostProcessingPs(timing: HostTiming): Time {
   return Math.min(timing.mmioPs, timing.dmaReadLlcPs);
 }
 
-/** How far ahead of the wire an RNIC commits a frame to its transmitter, where nothing else waits. */
+/** How early an RNIC commits a frame to an idle transmitter. */
 export const COMMIT_AHEAD_PS: Time = 500_000;
 
-/** An RNIC speaks after at least one of its modules has worked; the fastest of them, in ps. */
+/** At least one module of an RNIC works before an output; the shortest delay of a module, in ps. */
 export function rnicProcessingPs(timing: RnicTiming): Time {
   return Math.min(
     timing.receivePs,
@@ -30,7 +32,7 @@ export function switchProcessingPs(plan: SwitchPlan): Time {
   return plan.latencyPs;
 }
 
-/** No output of the node departs sooner than this after its cause, in ps. */
+/** Minimum time from a cause to an output of the node, in ps. */
 export function processingPs(node: NodePlan): Time {
   switch (node.kind) {
     case "host":
@@ -42,7 +44,7 @@ export function processingPs(node: NodePlan): Time {
   }
 }
 
-/** Whether the node acts on the head of a frame, so that cables into it deliver heads. */
+/** Whether the node acts on the head of a frame, so that its cables deliver heads. */
 export function actsOnHead(node: NodePlan): boolean {
   return node.kind === "switch" && node.config.mode === "cut-through";
 }

@@ -1,13 +1,13 @@
 /**
  * Device timings by name. A profile holds every duration and rate of a host, an RNIC, a switch and
- * the cables, each with where it comes from:
+ * the cables, each with its source:
  *
- *   [table]   a published measurement
- *   [derived] arithmetic on such measurements, shown
- *   [choice]  no measurement at hand: what was chosen and why
+ * [table]   a published measurement
+ * [derived] arithmetic on such measurements, shown
+ * [choice]  no measurement available: the chosen value and its reason
  *
- * Nothing here is tuned to make a comparison between methods come out. `profile_test.ts` adds the
- * parts up again and holds the sums against the measurements.
+ * No value is tuned to influence a comparison between methods. `profile_test.ts` adds the parts up
+ * and compares the sums with the measurements.
  *
  * Sources: Neugebauer = Neugebauer et al., SIGCOMM'18, raw data (PCIe Gen3 x8, as the device sees it);
  * MLC = Intel Memory Latency Checker on Cascade Lake, FD.io CSIT; FAST'20 = Yang et al., fig. 2;
@@ -63,26 +63,26 @@ export interface Profile {
  */
 const CLX_OPTANE_CX5: Profile = {
   host: {
-    // [choice] There is no L1 in the model, so this is the price of any load that hits, the second
-    // look at a line included. MLC's 55.6 ns for a line that another core modified bounds it.
+    // [choice] The model has no L1, so this is the cost of any load that hits, also of a line's
+    // second load. MLC's 55.6 ns for a line that another core modified is the upper bound.
     llcHitPs: 20_000,
     // [table] MLC: DRAM idle, local.
     dramLoadPs: 81_000,
     // [table] FAST'20: Optane read, sequential (programs read ranges).
     scmLoadPs: 169_000,
     // [derived] FAST'20: store + clwb + fence of one line to Optane is 62 ns = store 5 + issue 5 +
-    // fence 52. The split is a [choice]: the accepting iMC is what takes the time.
+    // fence 52. The split is a [choice]: the accepting iMC dominates.
     storePs: 5_000,
     flushIssuePs: 5_000,
     fencePs: 52_000,
     // [table] SoCC'20: one core writes 4.3 GB/s to PM.
     coreFlushBitsPerSecond: 34_400_000_000,
-    // [derived] What the sums above leave; the split is a [choice].
+    // [derived] The remainder of the sums above; the split is a [choice].
     postPs: 40_000,
     pollPs: 10_000,
     mmioPs: 50_000,
-    // [choice] No measurement at hand. Shen's minor fault with a driver's help, 3.5–5.7 µs, is also
-    // an interrupt, a driver and a thread that wakes: its lower end.
+    // [choice] No measurement available. The lower end of Shen's minor fault with a driver's help,
+    // 3.5–5.7 µs, which also consists of an interrupt, a driver and a thread wake-up.
     interruptPs: 3_500_000,
     // [derived] See above: 434, 500 ns and FAST'20's difference, less the bus.
     dmaReadLlcPs: 126_000,
@@ -93,72 +93,72 @@ const CLX_OPTANE_CX5: Profile = {
     dmaReadBitsPerSecond: 53_700_000_000,
     // [derived] See above.
     iioPs: 110_000,
-    // [choice] Four times the bus: a DMA write is one message, which arrives with its last byte, when
-    // its first ones have been leaving for long in reality.
+    // [choice] Four times the bus: in the model a DMA write is one message that arrives with its
+    // last byte; in reality its first bytes have begun to drain long before.
     iioBitsPerSecond: 504_000_000_000,
     // [choice] The payload of one bus packet; also Optane's medium granularity (FAST'20).
     iioDrainBytes: 256,
-    // [choice] No measurement at hand. Its content survives, so it only shapes how writers wait.
+    // [choice] No measurement available. Its content survives, so it only affects back-pressure.
     wpqLines: 64,
     // [table] FAST'20, ATC'21: six DIMMs write 12.5 GB/s.
     scmWriteBitsPerSecond: 100_000_000_000,
-    // [choice] Not slower than the fastest memory measured: Optane's reads, 40 GB/s (ATC'21).
+    // [choice] At least as fast as the fastest measured memory: Optane's reads, 40 GB/s (ATC'21).
     dramWriteBitsPerSecond: 320_000_000_000,
     // [derived] NSDI'20: registering a page takes 5 µs = driver 4 + firmware 1. The split is a choice.
     commandPs: 4_000_000,
-    // [choice] A machine's real boot says nothing about RDMA; short, so that a ladder begins early.
+    // [choice] A real boot time has no meaning for RDMA; short, so that a ladder begins early.
     bootPs: 1_000_000,
   },
   rnic: {
-    // [derived] What the sums above leave; the split is a [choice].
+    // [derived] The remainder of the sums above; the split is a [choice].
     receivePs: 50_000,
     schedulePs: 30_000,
     sendPs: 40_000,
-    // [choice] A look at opcode or address: like a scheduling step.
+    // [choice] A check of opcode or address: like a scheduling step.
     persistPs: 30_000,
     // [derived] NSDI'20, with the host's commandPs.
     commandPs: 1_000_000,
-    // [choice] As many units as one bus packet's payload holds.
+    // [choice] As many units as fit into the payload of one bus packet.
     wqeFetchUnits: 4,
     // [choice] One read request of the bus (see `MAX_READ_REQUEST_BYTES`).
     dmaReadBytes: 512,
     // [derived] RPMA: large READs run at 87 Gb/s. A DMA read of 512 B from DRAM takes 500 + 67 (its
     // lines) + 30 (bus) = 597 ns, so 87 Gb/s need 6.5 kB = 13 of them in flight.
     dmaReadsMax: 13,
-    // [choice] A packet's largest payload: its read requests go out together.
+    // [choice] The largest payload of a packet: its read requests are issued together.
     gatherReadBytes: 4096,
-    // [choice] What PCIe's five bits of tag allow. WRITEs reach the rate of the port, unlike READs
-    // (perftest: 97–98 Gb/s on ConnectX-5), so what a sender fetches must not be what limits it. A read
-    // of 256 B takes 529 ns, so that packets of the least path MTU but 256 need 26 in flight for 100 Gb/s.
+    // [choice] The limit of PCIe's five-bit tags. WRITEs reach the rate of the port, unlike READs
+    // (perftest: 97–98 Gb/s on ConnectX-5), so a sender's fetches must not be the limit. A read of
+    // 256 B takes 529 ns, so packets of every path MTU except 256 need 26 in flight for 100 Gb/s.
     gatherReadsMax: 32,
   },
   bus: {
-    // [choice] of the split of a measured round trip, see above.
+    // [choice] The split of a measured round trip, see above.
     latencyPs: 150_000,
     // [derived] 87 Gb/s (RPMA) do not fit Gen3 x8's 63 Gb/s, so x16: 16 · 8 GT/s · 128/130.
     bitsPerSecond: 126_000_000_000,
   },
   network: {
-    // [choice] Five metres at 5 ns/m; what was measured includes it.
+    // [choice] Five metres at 5 ns/m; the measurements include it.
     latencyPs: 25_000,
     // [table] A 100 Gb/s port.
     bitsPerSecond: 100_000_000_000,
   },
   switch: {
     mode: "cut-through",
-    // [table] SoCC'20: 150–400 ns a crossing. The lower end: 1.3 µs for a WRITE leaves no more.
+    // [table] SoCC'20: 150–400 ns a crossing. The lower end: a WRITE in 1.3 µs permits no more.
     latencyPs: 150_000,
-    // [choice] `rocev2.md` §3.9 quotes 12 MiB shared by all ports; a twelfth for one.
+    // [choice] `rocev2.md` §3.9 quotes 12 MiB shared by all ports; a twelfth for one port.
     queueBytes: 1 << 20,
   },
   mtu: 4096,
   cores: 4,
-  // [choice] One slice of the processor's LLC: 11 ways of 2048 sets. DDIO has two ways, Intel's default.
-  // Small, so that eviction is seen in a run of microseconds.
+  // [choice] One slice of the CPU's LLC: 11 ways of 2048 sets. DDIO has two ways, Intel's default.
+  // Small, so that evictions occur in a run of microseconds.
   llc: { bytes: 11 * 2048 * 64, ways: 11, ddioWays: 2 },
 };
 
-/** Every profile that a scenario can name. */
+/** The profiles that a scenario can name. */
 export const PROFILES = {
   "clx-optane-cx5": CLX_OPTANE_CX5,
 } as const satisfies Readonly<Record<string, Profile>>;

@@ -1,4 +1,4 @@
-/** Numbers with units, as people write them in a scenario or on a command line. */
+/** Parses and formats numbers with units, as in a scenario or on a command line. */
 import { parseTime, type Time } from "../../base/time.ts";
 
 const SIZE_UNITS: Readonly<Record<string, number>> = {
@@ -28,17 +28,20 @@ function parseQuantity(
   return Number.isSafeInteger(number) ? number : undefined;
 }
 
-/** Reads `4096`, `64MiB`, `1.5KiB`. @returns bytes, or undefined where it is no whole number of them. */
+/**
+ * Reads `4096`, `64MiB`, `1.5KiB`. @returns bytes, or undefined where it is not a whole number of
+ * bytes.
+ */
 export function parseSize(value: unknown): number | undefined {
   return parseQuantity(value, SIZE_UNITS);
 }
 
-/** Reads `100Gbps`. @returns bit/s, or undefined where it is no whole number of them. */
+/** Reads `100Gbps`. @returns bit/s, or undefined where it is not a whole number of bit/s. */
 export function parseRate(value: unknown): number | undefined {
   return parseQuantity(value, RATE_UNITS);
 }
 
-/** Reads `300ns`; a bare number only where it is 0. @returns ps, or undefined. */
+/** Reads `300ns`; a number without a unit only if it is 0. @returns ps, or undefined. */
 export function parseDuration(value: unknown): Time | undefined {
   if (value === 0 || value === "0") return 0;
   return typeof value === "string" ? parseTime(value) : undefined;

@@ -1,56 +1,63 @@
 /**
- * The names that a scenario may use for what other folders hold: programs and their options, methods,
- * expectations. `tests/` holds these lists against the programs and the checkers themselves.
+ * The words of a scenario for programs and their options, methods and expectations, which other
+ * folders implement. Tests in `tests/` compare these lists with the programs and the checkers.
  */
 
-/** How a program has its data made persistent; requirement numbers are persistence.md's. */
+/** How a program makes its data persistent; requirement numbers are persistence.md's. */
 export const METHODS = [
-  /** P-12: a plain WRITE, which promises nothing. */
+  /** P-12: a plain WRITE, without a promise. */
   "write-only",
   /** P-10, P-51 (appliance): WRITE, then READ. */
   "write-read",
-  /** P-51 (general purpose): the data in a SEND, the CPU stores and flushes it. */
+  /** P-51 (general purpose): the data in a SEND; the CPU stores and flushes it. */
   "send-flush",
-  /** P-11: WRITE, then a SEND that has the CPU flush. */
+  /** P-11: WRITE, then a SEND that makes the CPU flush. */
   "write-send",
-  /** P-50: WRITE and, behind it, the standard's FLUSH to persistence. */
+  /** P-50: WRITE, then the standard's FLUSH to persistence. */
   "write-flush",
   /** P-21: the write persistence operation code. */
   "persist-opcode",
-  /** P-22: a WRITE into a region that persists. */
+  /** P-22: a WRITE into a persistent region. */
   "persist-address",
-  /** P-10, P-51: a SEND into receive buffers, then a READ: persistent where those survive. */
+  /** P-10, P-51: a SEND into receive buffers, then a READ: persistent if the buffers are. */
   "send-read",
 ] as const;
 
-/** How a program has it checked that its data has arrived (V-01); of a `put`, besides {@link METHODS}. */
+/**
+ * How a program verifies that its data has arrived (V-01); only for `put`, besides {@link METHODS}.
+ */
 export const VERIFY_METHODS = [
-  /** V-10, the baseline: a WRITE and a READ of all of it, which the program compares. */
+  /** V-10, the baseline: a WRITE and a READ of all data, which the program compares. */
   "write-compare",
   /** V-01: a verified write. */
   "write-verify",
-  /** V-09: one that is persistent, too. */
+  /** V-09: a verified write that is also persistent. */
   "verify-persist",
-  /** V-10, the baseline of that: the write that persists and a READ of all of it, which the program compares. */
+  /**
+   * V-10, its baseline: the write that persists and a READ of all data, which the program compares.
+   */
   "persist-compare",
 ] as const;
 
-/** What a `put` may do: {@link METHODS}, which `all` stands for, and {@link VERIFY_METHODS}. */
+/** The methods of `put`: {@link METHODS}, which `all` denotes, and {@link VERIFY_METHODS}. */
 export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
 export type MethodName = typeof PUT_METHODS[number];
 
-/** V-02: who computes a verified write's CRC: the sender's card as the data leaves, or the program itself. */
+/**
+ * V-02: where a verified write's CRC is computed: in the sender's card as the data leaves, or in
+ * the program.
+ */
 export const CRC_MAKERS = ["card", "program"] as const;
 
 /** P-29: when a persistent write completes at its requester. */
 export const POLICIES = ["persistence", "reception", "auto"] as const;
 
-/** How `append` makes a compound update; all but the first are wrong on purpose. */
+/** How `append` makes a compound update; all but the first are deliberately wrong. */
 export const UPDATES = ["ordered", "pipelined", "one-flush", "tail-first"] as const;
 
 /**
- * What an option of a shipped program holds. `host` is another host's name, or `next`; `hosts` a list of
- * other hosts' names.
+ * The type of a shipped program's option. `host` is another host's name, or `next`; `hosts` is a
+ * list of other hosts' names.
  */
 export type OptionKind =
   | "host"
@@ -70,15 +77,15 @@ export type OptionKind =
   | "microseconds"
   | "text";
 
-/** An option as a scenario spells it: what it holds, and what the program calls it. */
+/** An option in a scenario: its type, and the program's name for it. */
 export interface OptionWord {
   readonly kind: OptionKind;
   readonly required?: boolean;
-  /** The program's own name for it, where it is another one. */
+  /** The program's own name for it, where the names differ. */
   readonly as?: string;
 }
 
-/** What every program has that talks to `persistd`. */
+/** Options of every client of `persistd`. */
 const CLIENT = {
   completion: { kind: "completion" },
   attempts: { kind: "count" },
@@ -86,12 +93,12 @@ const CLIENT = {
   idle: { kind: "microseconds", as: "idleUs" },
 } as const;
 
-/** Data in messages: bytes of each, and how many are outstanding. */
+/** Options of message transfers: bytes per message, and number of outstanding messages. */
 const TRANSFER = { depth: { kind: "depth" }, size: { kind: "message-bytes" } } as const;
 
 /** Shipped programs, as `run:` names them, with their options. */
 export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWord>>>> = {
-  /** Makes a file, or so many `bytes` of its own, persistent in another host's SCM under a name. */
+  /** Makes a file, or `bytes` of generated data, persistent in another host's SCM under a name. */
   put: {
     to: { kind: "host", required: true },
     file: { kind: "text" },
@@ -106,7 +113,9 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
     ...CLIENT,
   },
-  /** Appends records to a log in another host's SCM: each a record, then the tail that counts it. */
+  /**
+   * Appends records to a log in another host's SCM: each a record, then the tail that counts it.
+   */
   append: {
     to: { kind: "host", required: true },
     name: { kind: "text" },
@@ -117,16 +126,18 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
     ...CLIENT,
   },
-  /** Fetches what was put under a name. */
+  /** Reads the object of a name. */
   get: {
     from: { kind: "host", required: true },
     name: { kind: "text", required: true },
     ...TRANSFER,
     ...CLIENT,
   },
-  /** Asks a host for the names it has. */
+  /** Lists the objects of a host. */
   list: { from: { kind: "host", required: true }, ...CLIENT },
-  /** Appends a file, or so many `bytes` of its own, record by record to a log that hosts keep together. */
+  /**
+   * Appends a file, or `bytes` of generated data, record by record to a log that hosts replicate.
+   */
   log: {
     to: { kind: "hosts", required: true },
     quorum: { kind: "count" },
@@ -141,7 +152,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     linger: { kind: "microseconds", as: "lingerUs" },
     ...CLIENT,
   },
-  /** Reads such a log back. */
+  /** Reads such a log. */
   "log-read": {
     from: { kind: "hosts", required: true },
     quorum: { kind: "count" },
@@ -149,7 +160,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     record: { kind: "bytes" },
     ...CLIENT,
   },
-  /** A latency or bandwidth test under its name in perftest, against a host with `perftest-server`. */
+  /** A latency or bandwidth test under its perftest name, against a host with `perftest-server`. */
   perftest: {
     to: { kind: "host", required: true },
     test: { kind: "text", required: true },
@@ -164,7 +175,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     completion: { kind: "completion" },
   },
   "perftest-server": {},
-  /** WRITEs for a while, into the buffer of a host with `sink`. */
+  /** WRITEs for a duration, into the buffer of a host with `sink`. */
   bulk: {
     to: { kind: "host", required: true },
     begin: { kind: "microseconds", as: "beginUs" },
@@ -174,10 +185,10 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   sink: { bytes: { kind: "bytes" } },
 };
 
-/** What runs on every host unless it says `services: none`. */
+/** Programs of every host unless it says `services: none`. */
 export const SERVICES = ["persistd"] as const;
 
-/** Promises that every run is held to: the parts of P-41, as `console/checks/all.ts` checks them. */
+/** Promises that every run must keep: the parts of P-41, as `console/checks/all.ts` checks them. */
 export const EXPECTATIONS = [
   "survives-what-was-reported",
   "completes-once-in-order",

@@ -1,6 +1,6 @@
 /**
- * What the values of a scenario have to agree on. Each check is a function that reports all it finds;
- * what is wrong in itself (`schema.ts`) is not here any more.
+ * Consistency checks across several values of a scenario. Each check is a function that reports all
+ * its problems; `schema.ts` has checked each value by itself.
  */
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
@@ -15,9 +15,9 @@ import { checkCongestion } from "./congestion.ts";
 
 /** Hosts have the addresses 10.0.0.1 to 10.0.0.254. */
 const MAX_HOSTS = 254;
-/** Words that stand for hosts where a host is named. */
+/** Words with a special meaning in the place of a host name. */
 const RESERVED_NAMES = ["all", "next", SWITCH_NAME];
-/** Bytes of queue information and doorbell bookkeeping that a queue takes, rounded up. */
+/** Bytes of queue information and doorbell records per queue, rounded up. */
 const QUEUE_BYTES = 256;
 /** Ethernet to RETH and ICRC, rounded up. */
 const FRAME_OVERHEAD_BYTES = 128;
@@ -161,7 +161,10 @@ function checkProgram(
   }
 }
 
-/** Any two quorums of a replicated log share a host, or a record that one was told the other would miss. */
+/**
+ * Any two quorums of a replicated log share a host; otherwise one quorum could miss a record that
+ * the other confirmed.
+ */
 function checkQuorum(
   { path, quorum, of }: { readonly path: Path; readonly quorum: unknown; readonly of: unknown },
   report: Report,
@@ -174,7 +177,7 @@ function checkQuorum(
   report([...path, "quorum"], { found: String(quorum), expected });
 }
 
-/** The other host that a program names. */
+/** Checks the other host that a program names. */
 function checkPeer(
   { path, peer, on, hostNames }: {
     readonly path: Path;
@@ -193,7 +196,7 @@ function checkPeer(
   report(path, { found: showFound(peer), expected: "another host than the one it runs on" });
 }
 
-/** Whether the name is known; reported where it is not. */
+/** Whether the name is known; reports an unknown one. */
 function checkKnown(
   name: string,
   what: { readonly path: Path; readonly known: readonly string[]; readonly kind: string },
@@ -209,7 +212,7 @@ function checkKnown(
   return false;
 }
 
-/** Programs that vary the method vary it together, so they have to vary it alike. */
+/** Programs with several methods vary them together, so their lists must be equal. */
 function checkMethods(draft: Draft, report: Report): void {
   const varying = draft.programs.filter(({ program }) => methodsOf(program).length > 1);
   const first = varying[0];
@@ -227,7 +230,7 @@ function methodsOf(program: DraftProgram): readonly unknown[] {
   return Array.isArray(program.options.method) ? program.options.method : [];
 }
 
-/** Power failures, returns and cables: what they name is there. */
+/** Checks that the nodes and cables of faults exist. */
 function checkFaults(draft: Draft, report: Report): void {
   const nodes = draft.hostNames.flatMap((name) => [name, rnicName(name)]);
   nodes.push(...switchNames(draft.fabric));

@@ -1,6 +1,6 @@
 /**
- * Congestion control as a scenario states it (`rocev2.md` §3.9): ECN, PFC and DCQCN, all off unless the
- * scenario turns them on. `build/congestion.ts` puts it into the plans of switches and RNICs.
+ * Congestion control in a scenario (`rocev2.md` §3.9): ECN, PFC and DCQCN, all off by default.
+ * `build/congestion.ts` adds it to the plans of switches and RNICs.
  *
  * Sources: DCQCN = Zhu et al., SIGCOMM'15, whose names the parameters have; §3.9 = `rocev2.md`.
  */
@@ -15,7 +15,7 @@ export interface CongestionScenario {
   readonly ecn: EcnParameters | null;
   readonly pfc: { readonly xoffBytes: number; readonly xonBytes: number } | null;
   readonly dcqcn: DcqcnParameters | null;
-  /** Of all that RNICs send, and of their notifications. */
+  /** DSCP of all frames of RNICs, and of their notifications. */
   readonly dscp: number;
   readonly cnpDscp: number;
   /** Priorities for which PFC is on. */
@@ -37,21 +37,21 @@ const DCQCN: DcqcnParameters = {
   additiveBps: 40e6,
   // [choice] Ten times R_AI, as 50 is to 5 Mb/s in §3.9.
   hyperBps: 400e6,
-  // [choice] ns-3's least rate.
+  // [choice] The minimum rate of ns-3.
   minBps: 100e6,
   // §3.9: 4 us (ns-3).
   decreaseIntervalPs: 4 * PS_PER_US,
 };
 
-/** [choice] The class that RoCE is usually given: DSCP 26, priority 3; notifications 48, priority 6. */
+/** [choice] RoCE's usual class: DSCP 26, priority 3; notifications 48, priority 6. */
 const DSCP = 26, CNP_DSCP = 48;
 
-/** Ethernet to ICRC of the longest frame beside its payload, rounded up; FCS, preamble and gap. */
+/** Longest frame without its payload (Ethernet to ICRC), rounded up; FCS, preamble and gap. */
 export const FRAME_OVERHEAD_BYTES = 128 + 24;
-/** [choice] Part of a port's buffer that one cable may fill before it is paused. */
+/** [choice] Share of a port's buffer that one cable may fill before it is paused. */
 const XOFF_SHARE = 8;
 
-/** The scenario's word, defaults filled in; undefined where it asks for none of it. */
+/** The scenario's section with defaults filled in; undefined where all of it is off. */
 export function resolveCongestion(
   section: FabricSection,
   from: { readonly queueBytes: number; readonly mtu: number },
@@ -71,7 +71,7 @@ export function resolveCongestion(
     pfc: pfc
       ? {
         xoffBytes,
-        // [choice] Two frames below, so that one that leaves does not end a pause at once.
+        // [choice] Two frames below, so that one departing frame does not end a pause.
         xonBytes: pfc.xon ?? Math.max(0, xoffBytes - 2 * (from.mtu + FRAME_OVERHEAD_BYTES)),
       }
       : null,
@@ -95,7 +95,7 @@ export function resolveCongestion(
   };
 }
 
-/** What the thresholds have to agree on. */
+/** Checks the thresholds for consistency. */
 export function checkCongestion({ ecn, pfc }: CongestionScenario, report: Report): void {
   if (ecn !== null && ecn.kmaxBytes < ecn.kminBytes) {
     const expected = `at least kmin, ${formatSize(ecn.kminBytes)}`;

@@ -1,4 +1,6 @@
-/** What a scenario leaves open, filled in: the host's own word, then `defaults`, then the profile. */
+/**
+ * Fills in omitted values: from the host's section, then from `defaults`, then from the profile.
+ */
 import type { RnicPlan, VerifyHistoryPlan } from "../plan/plan.ts";
 import type { Profile } from "../plan/profile.ts";
 import type { FabricScenario, HostScenario, RegionScenario } from "./scenario.ts";
@@ -7,12 +9,12 @@ import { PS_PER_US } from "../../base/time.ts";
 import { SERVICES } from "../plan/vocabulary.ts";
 import { resolveCongestion } from "./congestion.ts";
 
-/** Memories are sparse, so their sizes cost nothing until they are used. */
+/** Memories are sparse, so an unused part costs nothing. */
 const DEFAULT_SCM_BYTES = 64 * 2 ** 20;
 const DEFAULT_DRAM_BYTES = 2 ** 30;
 const DEFAULT_QUEUES = 1024;
 const DEFAULT_CACHED_QUEUES = 256;
-/** A choice: between failover in hardware and a routing protocol with fast timers. */
+/** A choice: between hardware failover and a routing protocol with fast timers. */
 const CONVERGENCE_PS = 100 * PS_PER_US;
 const DEFAULT_CACHE_AGE_PS = 10 * PS_PER_US;
 
@@ -97,7 +99,7 @@ function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {
   return regions.sort((x, y) => x.at - y.at || (x.name < y.name ? -1 : 1));
 }
 
-/** A choice: one failure among the last 64 checks is above 1 in 1 000, so it stops the skipping. */
+/** A choice: one failure among the last 64 checks exceeds 1 in 1 000, so it stops the skipping. */
 function historyOf(section: NonNullable<HostSection["verifyHistory"]>): VerifyHistoryPlan {
   const { threshold = 999_000, samples = 64, sample = 16 } = section;
   return { thresholdPpm: threshold, samples, sampleOneIn: sample };

@@ -1,4 +1,4 @@
-/** What the faults of a scenario have to agree on with its rack and with each other. */
+/** Checks the faults of a scenario against its rack and against each other. */
 import { parseTarget } from "../plan/cable_names.ts";
 import { type LinkFaultPlan, refuseLinkFault } from "../plan/link_plan.ts";
 import { hostOfRnic, rnicName } from "../plan/names.ts";
@@ -12,7 +12,7 @@ import type { Draft, DraftLinkFault } from "./scenario.ts";
 
 type PowerFaults = Draft["faults"];
 
-/** Power failures and returns, followed through time: what is dead cannot die. */
+/** Checks power failures and returns in order of time: only a node with power can be killed. */
 export function checkPowerFaults(
   { faults, until }: { readonly faults: PowerFaults; readonly until: Time | null },
   report: Report,
@@ -36,7 +36,7 @@ export function checkPowerFaults(
   }
 }
 
-/** Faults of cables: the cables are there, and cut and heal take turns. */
+/** Checks faults of cables: the cables exist, and cuts and heals alternate. */
 export function checkLinkFaults(draft: Draft, report: Report): void {
   const rack = { cables: cablesOf(draft) };
   const known: LinkFaultPlan[] = [];
@@ -62,7 +62,7 @@ export function checkLinkFaults(draft: Draft, report: Report): void {
   }
 }
 
-/** Faults inside machines: the hosts are there, and so is the memory. */
+/** Checks device faults: the hosts and the memory exist. */
 export function checkDeviceFaults(draft: Draft, report: Report): void {
   const sizes = new Map(draft.hosts.map(({ name, scmBytes }) => [name, scmBytes]));
   for (const { path, fault } of draft.deviceFaults) {
@@ -86,7 +86,7 @@ function targetKey({ fault: { action } }: DraftLinkFault): string {
   return action === "cut" || action === "heal" ? action : "link";
 }
 
-/** The cables as `topology.ts` will lay them, as far as targets go. */
+/** The cables as `topology.ts` will create them, with the fields that targets need. */
 function cablesOf({ hostNames, hosts, fabric }: Draft) {
   const leaves = new Map(hosts.map(({ name, leaf }) => [name, leaf]));
   const names = hostNames.toSorted();

@@ -1,4 +1,7 @@
-/** What a scenario says under `faults`: power failures and returns, cuts and heals, what cables do. */
+/**
+ * Reads the `faults` of a scenario: power failures and returns, cuts and heals, cable and device
+ * faults.
+ */
 import {
   type DeviceFaultProblem,
   type DeviceFaultScenario,
@@ -25,7 +28,7 @@ import { isMapping, read, type Reading, readList, valueAt } from "./reading.ts";
 import type { Path } from "./yaml_source.ts";
 import type { Draft, DraftLinkFault } from "./scenario.ts";
 
-/** All items of `faults`, those that are right. */
+/** All valid items of `faults`. */
 export function readFaults(
   reading: Reading,
 ): Pick<Draft, "faults" | "linkFaults" | "deviceFaults"> {
@@ -95,7 +98,7 @@ function readStuckBit(reading: Reading, path: Path): DeviceFaultScenario | undef
   return section && readStuck(section);
 }
 
-/** The fault; undefined where it is a problem instead, which is reported at its key. */
+/** The fault; undefined for a problem, which is reported at its key. */
 function unlessProblem<Fault extends object>(
   reading: Reading,
   path: Path,

@@ -1,6 +1,6 @@
 /**
- * The shape of what a scenario says under `faults`: power failures and returns, cuts and heals of
- * cables, and what a cable does to frames. See `schema.ts` for what a message of these schemas is.
+ * Schemas of a scenario's `faults`: power failures and returns, cuts and heals of cables, and
+ * faults of frames. `schema.ts` explains the messages of these schemas.
  */
 import { z } from "zod";
 import { parseDuration } from "../plan/units.ts";
@@ -104,7 +104,7 @@ export const linkFaultSchema = mapping({
 });
 export type LinkFaultSection = z.infer<typeof linkFaultSchema>;
 
-/** V-08: inside a card, on a write's data. */
+/** V-08: a fault inside a card that damages a write's data. */
 export const flipSchema = mapping({
   rnic: text.describe("the host in whose card it is"),
   flip: share.describe("of a write's pieces of data, this share gets one bit turned over"),
@@ -116,7 +116,7 @@ export const flipSchema = mapping({
 });
 export type FlipSection = z.infer<typeof flipSchema>;
 
-/** V-08: a cell of SCM. */
+/** V-08: a fault of a cell of SCM. */
 export const stuckSchema = mapping({
   scm: text.describe("the host in whose SCM it is"),
   stuck: size(0, MANY).describe("the offset of the byte"),
@@ -129,9 +129,9 @@ function latencyOf(expected: string) {
   return leaf(expected, LATENCY_SHAPE, parsePositiveDuration);
 }
 
-/** Keys that make an item of `faults` one about the inside of a card, or of memory. */
+/** Keys that mark an item of `faults` as a device fault. */
 export const FLIP_KEYS = ["rnic", "flip"] as const;
 export const STUCK_KEYS = ["scm", "stuck"] as const;
 
-/** Keys that make an item of `faults` one about frames of a cable. */
+/** Keys that mark an item of `faults` as a fault of a cable's frames. */
 export const LINK_KEYS = ["link", ...IMPAIRMENTS] as const;

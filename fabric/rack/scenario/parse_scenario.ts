@@ -1,9 +1,9 @@
 /**
- * Reads a scenario file: YAML text in, every name and number checked, every default filled in, or all
- * problems at once. Pure: the caller opens the files that a scenario names.
+ * Reads a scenario file: returns every name and number checked and every default filled in, or
+ * reports all problems at once. Pure: the caller opens the files that a scenario names.
  *
- * Read `schema.ts` for the shape, `checks.ts` for what several values have to agree on, `variants.ts`
- * for what `all` and `both` stand for, `build/topology.ts` for the plan made from it.
+ * Read `schema.ts` for the shape, `checks.ts` for consistency checks, `variants.ts` for the
+ * expansion of `all` and `both`, `build/topology.ts` for the plan made from it.
  */
 import type { Draft, DraftProgram, HostScenario, ProgramScenario, Scenario } from "./scenario.ts";
 import { formatPath, type Path, readYaml } from "./yaml_source.ts";
@@ -130,7 +130,7 @@ function readHosts(
   return { paths, hosts };
 }
 
-/** `h08..h11` is h08, h09, h10 and h11; anything else is one name, right or wrong. */
+/** `h08..h11` denotes h08, h09, h10 and h11; any other key is one name, valid or not. */
 function namesOf(key: string): string[] {
   const range = /^(.*?)(\d{1,3})\.\.(.*?)(\d{1,3})$/.exec(key);
   if (range === null || range[1] !== range[3]) return [key];
@@ -154,7 +154,7 @@ function readPrograms(reading: Reading): Draft["programs"] {
   });
 }
 
-/** Options of a shipped program by its vocabulary; those of any other as they stand. */
+/** Options of a shipped program by its vocabulary; those of any other program unchanged. */
 function readOptions(
   reading: Reading,
   path: Path,
@@ -182,12 +182,12 @@ function readOptions(
   return checked;
 }
 
-/** A user's program is named by its path. */
+/** The name of a user's program is its path. */
 export function isOwnProgram(run: string): boolean {
   return /^(\.{0,2}\/).*\.[jt]s$/.test(run);
 }
 
-/** One program for each of its hosts; `next` is the host after it, by name and around. */
+/** One program for each of its hosts; `next` is the next host by name, cyclically. */
 function expand(program: DraftProgram, names: readonly string[]): ProgramScenario[] {
   const sorted = names.toSorted();
   const { on, run, at, restart, options } = program;

@@ -1,25 +1,25 @@
 /**
- * Reading a scenario's values by their schemas: each is looked up by its path, and what is wrong with it
- * is reported with its place in the file.
+ * Reads a scenario's values by their schemas: looks each up by its path, and reports problems with
+ * their position in the file.
  */
 import type { z } from "zod";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import { knownKeys } from "./schema.ts";
 import type { Path, YamlSource } from "./yaml_source.ts";
 
-/** Says that the value (or, with `key`, the key) at `path` is wrong. */
+/** Reports that the value (or, with `key`, the key) at `path` is wrong. */
 export type Report = (
   path: Path,
   problem: { readonly found: string; readonly expected: string; readonly key?: boolean },
 ) => void;
 
-/** The file that is read, and where its problems go. */
+/** The file being read, and its problems. */
 export interface Reading {
   readonly source: YamlSource;
   readonly report: Report;
 }
 
-/** The value at `path` by its schema; undefined where it is wrong, which is reported. */
+/** The value at `path` by its schema; undefined where it is invalid, which is reported. */
 export function read<T>(reading: Reading, path: Path, schema: z.ZodType<T>): T | undefined {
   const result = schema.safeParse(valueAt(reading.source.data, path));
   if (result.success) return result.data;
@@ -35,7 +35,7 @@ export function read<T>(reading: Reading, path: Path, schema: z.ZodType<T>): T |
   return undefined;
 }
 
-/** Reports the keys that are not known, each with the one that was probably meant. */
+/** Reports unknown keys, each with the most similar known one. */
 export function checkKeys(
   { report }: Reading,
   path: Path,
@@ -48,7 +48,7 @@ export function checkKeys(
   }
 }
 
-/** Paths of the items of a list that may be left out. */
+/** Paths of the items of an optional list. */
 export function readList(reading: Reading, path: Path): { path: Path }[] {
   const value = valueAt(reading.source.data, path);
   if (value === undefined || value === null) return [];

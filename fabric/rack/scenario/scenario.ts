@@ -1,6 +1,6 @@
 /**
- * The types of a scenario: {@link Scenario} as `parse_scenario.ts` returns it, and {@link Draft}, what it
- * has read so far with each part's place in the file, which the checks look at.
+ * The types of a scenario: {@link Scenario} as `parse_scenario.ts` returns it, and {@link Draft},
+ * the partly read scenario with the position of each part in the file, which the checks read.
  */
 import type {
   Architecture,
@@ -23,9 +23,9 @@ import type { ExpectationName } from "../plan/vocabulary.ts";
 import type { CongestionScenario } from "./congestion.ts";
 import type { Path } from "./yaml_source.ts";
 
-/** A scenario in which `method` may still be several and `ddio` may still be both. Plain data. */
+/** A scenario in which `method` may be a list and `ddio` may be `both`. Plain data. */
 export interface Scenario {
-  /** The name of the file, as messages give it. */
+  /** The name of the file, for messages. */
   readonly file: string;
   readonly name: string;
   readonly seed: number;
@@ -37,23 +37,23 @@ export interface Scenario {
   readonly programs: readonly ProgramScenario[];
   /** Power failures and returns, by time. */
   readonly faults: readonly FaultPlan[];
-  /** What goes wrong with cables, in the file's order. */
+  /** Faults of cables, in the file's order. */
   readonly linkFaults: readonly LinkFaultScenario[];
-  /** What is broken inside machines, in the file's order. */
+  /** Device faults, in the file's order. */
   readonly deviceFaults: readonly DeviceFaultScenario[];
   readonly expect: readonly ExpectationName[];
   readonly until: Time | null;
   readonly capture: CaptureScenario;
 }
 
-/** Captures that every run is to leave: in its directory, or where a path says. */
+/** Captures of every run: in its directory, or at a path. */
 export type CaptureScenario = CaptureSection;
 
 export interface FabricScenario {
   readonly topology: "star" | "direct" | "leaf-spine";
   readonly leafSpine?: LeafSpine;
   readonly bitsPerSecond: number;
-  /** Of each network cable. */
+  /** Latency of each network cable. */
   readonly latencyPs: Time;
   readonly mtu: RnicPlan["mtu"];
   readonly switch: Pick<SwitchPlan, "mode" | "latencyPs" | "queueBytes" | "bufferBytes">;
@@ -67,10 +67,10 @@ export interface HostScenario {
   readonly ddio: "on" | "off" | "both";
   readonly architecture: Architecture;
   readonly domain: PersistenceDomain;
-  /** Where the receive buffers of `persistd` are. */
+  /** Which memory holds the receive buffers of `persistd`. */
   readonly receive: "dram" | "scm";
   readonly scmBytes: number;
-  /** Named stretches of SCM, by where they begin. They do not overlap. */
+  /** Named regions of SCM, by offset. They do not overlap. */
   readonly regions: readonly RegionScenario[];
   readonly dramBytes: number;
   readonly cores: number;
@@ -78,10 +78,10 @@ export interface HostScenario {
   readonly queues: number;
   readonly llc: HostPlan["llc"];
   readonly queueCache: RnicPlan["queueCache"];
-  /** V-05: a sender's past may stand for a read-back; absent: never. */
+  /** V-05: parameters for skipping read-backs; absent: never skipped. */
   readonly verifyHistory?: VerifyHistoryPlan;
   readonly services: readonly string[];
-  /** Its switch in a leaf–spine network, from 1; absent: where the fewest hosts are. */
+  /** Its leaf in a leaf–spine network, from 1; absent: the leaf with the fewest hosts. */
   readonly leaf?: number;
   readonly timing: { readonly host: HostTiming; readonly rnic: RnicTiming };
 }
@@ -95,19 +95,19 @@ export interface RegionScenario {
 export interface ProgramScenario {
   readonly on: string;
   readonly run: string;
-  /** After the host's boot. */
+  /** Time after the host's boot. */
   readonly at: Time;
-  /** Whether it starts again at every later boot of its host. Absent: no. */
+  /** Whether it restarts at every later boot of its host. Absent: no. */
   readonly restart?: boolean;
-  /** By the scenario's words; `method` of a shipped program is a list. */
+  /** By the scenario's names; `method` of a shipped program is a list. */
   readonly options: Readonly<Record<string, unknown>>;
 }
 
-/** A scenario as far as it has been read, each part with its place in the file, for the checks. */
+/** A partly read scenario, each part with its position in the file, for the checks. */
 export interface Draft {
-  /** Every name in the file's order, also of hosts whose options are wrong. */
+  /** Every name in the file's order, including hosts with invalid options. */
   readonly hostNames: readonly string[];
-  /** Where the file says it. */
+  /** The position of each host in the file. */
   readonly hostPaths: ReadonlyMap<string, Path>;
   readonly fabric: FabricScenario;
   readonly hasSwitchOptions: boolean;

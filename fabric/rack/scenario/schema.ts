@@ -1,7 +1,7 @@
 /**
- * The shape of a scenario file, section by section. A message of these schemas says what was expected
- * and nothing else: `scenario.ts` puts file, line, path and what was found in front. What needs a look
- * at more than one value is in `checks.ts`.
+ * Schemas of a scenario file, section by section. A schema's message is only what was expected:
+ * `reading.ts` adds file, line, path and what was found. `checks.ts` checks conditions on several
+ * values.
  */
 import { z } from "zod";
 import type { HostTiming, RnicTiming } from "../plan/plan.ts";
@@ -47,7 +47,7 @@ export function oneOf<const T extends string>(words: readonly T[]) {
   return leaf(listOf(words), shape, (value) => words.find((word) => word === value));
 }
 
-/** A name out of a list too long to print whole where a near one exists. */
+/** A word of a list that is too long to print; the message has the most similar word, if any. */
 function nameOf<const T extends string>(words: readonly T[]) {
   return z.unknown().transform((value, context): T => {
     const found = words.find((word) => word === value);
@@ -141,10 +141,10 @@ function switchable<const Shape extends z.ZodRawShape>(shape: Shape) {
   ).meta({ [WORDS]: ["on", "off"] });
 }
 
-/** Keys of a mapping in the message of its schema, so that a wrong one can be told from them. */
+/** Prefix of a schema's message that lists the keys of a mapping, to distinguish unknown keys. */
 const KEYS = "keys:";
 
-/** A mapping that has no other keys; `or` names what else may stand there. */
+/** A mapping without other keys; `or` names the alternatives to a mapping. */
 export function mapping<const Shape extends z.ZodRawShape>(shape: Shape, or = "") {
   const keys = Object.keys(shape);
   const expected = `${or}a mapping with ${listOf(keys.slice(0, 4))}${keys.length > 4 ? " …" : ""}`;
@@ -153,7 +153,7 @@ export function mapping<const Shape extends z.ZodRawShape>(shape: Shape, or = ""
   return z.strictObject(shape, { error });
 }
 
-/** The keys that a mapping has, from the message of its issue about one that it has not. */
+/** The keys of a mapping, from the message of its issue about an unknown key. */
 export function knownKeys(message: string): readonly string[] {
   return message.startsWith(KEYS) ? message.slice(KEYS.length).split(" ") : [];
 }
@@ -161,8 +161,8 @@ export function knownKeys(message: string): readonly string[] {
 const KIB = 2 ** 10, MIB = 2 ** 20, GIB = 2 ** 30, PAGE = 4096;
 
 /**
- * `receivePs` is `receive` in a scenario, `iioBitsPerSecond` is `iioRate`: units are written with the
- * value. Counts and sizes keep their names.
+ * `receivePs` is `receive` in a scenario, `iioBitsPerSecond` is `iioRate`, as a value carries its
+ * unit. Counts and sizes keep their names.
  */
 function timingName(field: string): string {
   return field.replace(/Ps$/, "").replace(/BitsPerSecond$/, "Rate");
@@ -327,7 +327,9 @@ export const fabricSchema = mapping({
 });
 export type FabricSection = z.infer<typeof fabricSchema>;
 
-/** Letters, digits and '-': a name becomes part of a subject, of a file name and of a process name. */
+/**
+ * Letters, digits and '-': a name becomes part of a subject, of a file name and of a process name.
+ */
 export const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9-]{0,39}$/;
 export const NAME_EXPECTED = "a name of letters, digits and '-', at most 40";
 const name = leaf(
@@ -373,7 +375,7 @@ const flag = leaf(
   (value) => typeof value === "boolean" ? value : undefined,
 );
 
-/** What an option of a shipped program may be. */
+/** The schema of each option type of shipped programs. */
 export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "host": text,
   "hosts": leaf("a list of different hosts' names", NAMES_SHAPE, (value) => {
@@ -400,9 +402,9 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
   "text": text,
 };
 
-/** What every program has; options are the program's own. */
+/** Keys of every program; `options` depends on the program. */
 export const programSchema = z.preprocess(
-  // `program: ./my_protocol.ts` reads better than `run:` for a file of one's own; both are the same.
+  // `program: ./my_protocol.ts` is an alias of `run:` for a user's own file.
   (value) => {
     if (typeof value !== "object" || value === null || Array.isArray(value)) return value;
     const { program, ...rest } = value as Record<string, unknown>;
@@ -416,7 +418,7 @@ export const programSchema = z.preprocess(
   }, { error: "a mapping with on and run" }),
 );
 
-/** `true` is the run's own directory. */
+/** `true` denotes the run's own directory. */
 const captureTarget = leaf(
   "true, or a path",
   { anyOf: [{ enum: [true] }, TEXT_SHAPE] },
@@ -439,7 +441,7 @@ export const SECTIONS = {
   expectation: nameOf(EXPECTATIONS),
 } as const;
 
-/** Keys of the file itself. */
+/** Keys at the top level of the file. */
 export const SCENARIO_KEYS = [
   "name",
   "seed",

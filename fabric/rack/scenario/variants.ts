@@ -1,4 +1,4 @@
-/** A scenario taken apart into the runs that it stands for: every method, DDIO on and off. */
+/** Expands a scenario into its runs: every method, DDIO on and off. */
 import type { ProgramScenario, Scenario } from "./scenario.ts";
 import type { HostScenario } from "./scenario.ts";
 import { type MethodName, PROGRAMS } from "../plan/vocabulary.ts";
@@ -7,33 +7,38 @@ export interface HostVariant extends Omit<HostScenario, "ddio"> {
   readonly ddio: boolean;
 }
 
-/** A scenario with one value for everything: what `makePlan` takes. */
+/** A scenario with one value for every parameter: the input of `makePlan`. */
 export interface ScenarioVariant extends Omit<Scenario, "hosts"> {
-  /** What tells it from the others: `persist-opcode, ddio off`; the scenario's name if it is alone. */
+  /**
+   * Tells it from the other variants: `persist-opcode, ddio off`; the scenario's name if it is the
+   * only one.
+   */
   readonly label: string;
-  /** The method of the programs that vary it, or that all have; null where there is no one method. */
+  /**
+   * The method of the programs that vary it, or that all programs share; null without a common one.
+   */
   readonly method: MethodName | null;
-  /** DDIO of the hosts that vary it, or that all have; null where hosts differ. */
+  /** DDIO of the hosts that vary it, or that all hosts share; null where hosts differ. */
   readonly ddio: "on" | "off" | null;
   readonly hosts: readonly HostVariant[];
 }
 
-/** What a command line may say in the scenario's place. */
+/** Choices of a command line that replace the scenario's. */
 export interface VariantChoices {
   readonly method?: MethodName;
   readonly ddio?: "on" | "off";
   /** Bytes of a message. */
   readonly size?: number;
   readonly depth?: number;
-  /** A file for every program that takes one. */
+  /** An input file for every program with one. */
   readonly input?: string;
 }
 
 /**
  * The runs of a scenario: methods in the scenario's order, within each DDIO off, then on. A choice
- * takes the place of what the scenario says, so a chosen cell is the same run as in the whole matrix:
- * `ddio` applies to the hosts that vary it, or to all where none does, and `method` to the programs
- * likewise.
+ * replaces the scenario's values, so a chosen run equals the same run of the whole matrix: `ddio`
+ * applies to the hosts that vary it, or to all hosts where none does; `method` applies to the
+ * programs likewise.
  */
 export function variants(scenario: Scenario, choices: VariantChoices = {}): ScenarioVariant[] {
   const isMethodVaried = scenario.programs.some((program) => methodsOf(program).length > 1);
@@ -73,14 +78,16 @@ export function variants(scenario: Scenario, choices: VariantChoices = {}): Scen
   );
 }
 
-/** The methods that a program of the scenario may use; empty where it knows of none. */
+/** The methods of a program in the scenario; empty for a program without methods. */
 function methodsOf(program: ProgramScenario): readonly MethodName[] {
   const { method } = program.options;
   if (!takes(program, "method") || method === undefined) return [];
   return Array.isArray(method) ? method : [method as MethodName];
 }
 
-/** Whether a program looks at an option of this name; what a user's own does nobody knows. */
+/**
+ * Whether a program may read an option of this name; the options of a user's program are unknown.
+ */
 export function takes({ run }: ProgramScenario, option: string): boolean {
   return Object.hasOwn(PROGRAMS, run) && Object.hasOwn(PROGRAMS[run]!, option);
 }
@@ -94,7 +101,7 @@ function withChoices(program: ProgramScenario, choices: VariantChoices): Program
   return { ...program, options: { ...program.options, ...Object.fromEntries(taken) } };
 }
 
-/** One method in place of the list: `method` where the program varies it, else its own. */
+/** Replaces the list by one method: `method` where the program varies it, else its own. */
 function withMethod(program: ProgramScenario, method: MethodName | null): ProgramScenario {
   const methods = methodsOf(program);
   if (methods.length === 0) return program;

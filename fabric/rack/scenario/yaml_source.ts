@@ -1,6 +1,6 @@
 /**
- * YAML 1.2 text as plain data that remembers where each value stands. Built on the events of the
- * parser, so that nothing but core scalars, lists and mappings ever comes into being.
+ * Parses YAML 1.2 text into plain data with the position of each value. Built on the parser's
+ * events, so that only core scalars, lists and mappings are created.
  */
 import {
   type AliasEvent,
@@ -21,7 +21,7 @@ import {
 } from "js-yaml";
 import type { FileProblem } from "../plan/problem.ts";
 
-/** Where a value is: keys of mappings and places in lists, from the top. */
+/** The path of a value: keys of mappings and indexes of lists, from the top. */
 export type Path = readonly (string | number)[];
 
 /** Line and column count from 1. */
@@ -32,15 +32,15 @@ export interface Position {
 
 export interface YamlSource {
   readonly file: string;
-  /** Undefined where the text is empty or no YAML. */
+  /** Undefined where the text is empty or not YAML. */
   readonly data: unknown;
-  /** Position of the value at `path`, or of the nearest key around it that exists. */
+  /** Position of the value at `path`, or of the nearest existing key around it. */
   locate(path: Path): Position;
-  /** Position of the key at `path`: where a key is wrong, its value is not to blame. */
+  /** Position of the key at `path`, for an invalid key. */
   locateKey(path: Path): Position;
 }
 
-/** A value with its place in the text; `data` is what it is without. */
+/** A value with its position in the text; `data` is the plain value. */
 type YamlNode =
   & { readonly offset: number; readonly data: unknown; readonly size: number }
   & (
@@ -54,14 +54,14 @@ interface Entry {
   readonly value: YamlNode;
 }
 
-/** Where a walk through the events has come to. */
+/** State of the traversal of the events. */
 interface Walk {
   readonly text: string;
   readonly events: readonly Event[];
   readonly anchors: Map<string, YamlNode>;
   readonly report: (offset: number, path: Path, problem: Finding) => void;
   next: number;
-  /** End of the last thing that had an offset: where an empty value is said to be. */
+  /** End of the last event with an offset: the position of an empty value. */
   offset: number;
 }
 
@@ -70,9 +70,9 @@ interface Finding {
   readonly expected: string;
 }
 
-/** Values that a file may have once aliases are followed: more is meant to exhaust memory. */
+/** Maximum number of values after the expansion of aliases: protects against memory exhaustion. */
 const MAX_VALUES = 100_000;
-/** The parser's own order: what is none of these is a text. */
+/** In the parser's own order; a scalar that matches none of them is text. */
 const PLAIN_TAGS = [nullCoreTag, boolCoreTag, intCoreTag, floatCoreTag] as const;
 
 /** `hosts.b.ddio`, `programs[0].to`. */
@@ -85,8 +85,8 @@ export function formatPath(path: Path): string {
 }
 
 /**
- * Reads one document. A key given twice is among the problems, and the data goes on with the second,
- * so that what else is wrong is found as well.
+ * Reads one document. A duplicate key is a problem; the second value is used, so that the remaining
+ * problems are found as well.
  */
 export function readYaml(
   text: string,
@@ -140,7 +140,7 @@ function parse(text: string, report: Walk["report"]): YamlNode | undefined {
   return undefined;
 }
 
-/** The node whose event is next, and all in it. */
+/** Reads the node of the next event, with its content. */
 function readNode(walk: Walk, path: Path): YamlNode {
   const event = walk.events[walk.next++]!;
   switch (event.type) {
@@ -215,7 +215,7 @@ function readMapping(walk: Walk, event: MappingEvent, path: Path): YamlNode {
   return { kind: "mapping", offset: event.start, entries, data, size };
 }
 
-/** A key as text, whatever scalar it is: `1:` and `on:` are names like others. */
+/** A key as text, whatever scalar it is: `1:` and `on:` are valid names. */
 function readKey(walk: Walk, path: Path): { readonly offset: number; readonly key: string } {
   const event = walk.events[walk.next]!;
   const { offset, data } = readNode(walk, path);
@@ -228,7 +228,7 @@ function readKey(walk: Walk, path: Path): { readonly offset: number; readonly ke
   return { offset, key: "" };
 }
 
-/** An alias stands for the node itself, so what it repeats is written once and located there. */
+/** An alias denotes its anchor's node, so problems are located at the anchor. */
 function readAlias(walk: Walk, event: AliasEvent, path: Path): YamlNode {
   const name = walk.text.slice(event.anchorStart, event.anchorEnd);
   walk.offset = event.anchorStart - 1;
