@@ -1,6 +1,6 @@
 /**
- * Makes the nodes of a plan, of all three kinds: for a rack in one process. Pure; the caller brings
- * files or memory. A process that is one device loads its own kind only (`main.ts`).
+ * Creates the nodes of a plan, of all three kinds, for a rack in one process. Pure; the caller
+ * provides files or memory. A process with one device loads only its own kind (`main.ts`).
  */
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import { PROGRAMS } from "./host/programs/programs.ts";
@@ -8,7 +8,7 @@ import { type FactoryOptions, makeHost } from "./make_host.ts";
 import { createRnic } from "./rnic/rnic.ts";
 import { createSwitch } from "./switch/switch.ts";
 
-/** Makes each node of the plan when it gets power. */
+/** Creates each node of the plan at its power-on. */
 export function nodeFactory(given: FactoryOptions): CreateNode {
   const { plan } = given;
   const options = { ...given, programs: { ...PROGRAMS, ...given.programs } };

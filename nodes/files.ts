@@ -1,6 +1,6 @@
 /**
- * The files of the nodes in one process: SCM, inputs, outputs, the user's programs. One of the few
- * files of `nodes/` that does I/O; used by a partition's process and by the rack in one process.
+ * Files of the nodes in one process: SCM, inputs, outputs, the user's programs. One of the few
+ * files of `nodes/` with I/O; used by a partition's process and by the rack in one process.
  */
 import type { ObservationScope, Observer } from "../fabric/capture/observation.ts";
 import { recordTo } from "../fabric/capture/recording.ts";
@@ -14,12 +14,15 @@ import { ScmFile } from "./host/store/scm_file.ts";
 import type { Settled } from "./host/store/scm_store.ts";
 import type { Program } from "./host/program_context.ts";
 
-/** A file of a run cannot be written, as a disk is full. */
+/** A file of a run cannot be written because a disk is full. */
 export class OutputError extends Error {
   override readonly name = "OutputError";
 }
 
-/** Opens the SCM file of each host among `nodes`. `settle` must follow. @throws ScmFileError */
+/**
+ * Opens the SCM file of each host among `nodes`. The caller must call `settle` afterwards. @throws
+ * ScmFileError
+ */
 export function openStores(runFile: RunFile, nodes: readonly string[]): Map<string, ScmFile> {
   const stores = new Map<string, ScmFile>();
   for (const node of runFile.plan.nodes) {
@@ -32,31 +35,31 @@ export function openStores(runFile: RunFile, nodes: readonly string[]): Map<stri
   return stores;
 }
 
-/** What became of the last span of a host that came back, or whose file was read when all was over. */
+/** The decision on the last span of a host, at its next boot or after the run. */
 export interface SettledRecord {
   readonly host: string;
   readonly fate: Settled;
 }
 
-/** A line in `settled.jsonl` of the run's directory, where there was something to decide. */
+/** Appends a line to `settled.jsonl` of the run's directory, if there was something to decide. */
 function recordSettled({ directory }: RunFile, record: SettledRecord): void {
   if (record.fate === "none") return;
   const line = JSON.stringify(record) + "\n";
   try {
     Deno.writeTextFileSync(`${directory}/settled.jsonl`, line, { append: true });
   } catch {
-    // Only chaos asks for it; a full disk shows where something depends on it.
+    // Only the chaos test reads this file; other writes report a full disk.
   }
 }
 
-/** What this run's SCM files decided so far, in order. */
+/** The decisions of this run's SCM files so far, in order. */
 export function readSettled(directory: string): SettledRecord[] {
   return readLines(`${directory}/settled.jsonl`).map((line) => JSON.parse(line));
 }
 
 /**
- * After a run: lets each SCM file say what survived. What a killed process wrote last counts if it had
- * reported it, and did not happen if not; the files of processes that ended in order stay as they are.
+ * After a run: settles each SCM file. The last record of a killed process is kept if the process
+ * had reported it, else dropped; files of processes that ended normally stay unchanged.
  * @throws ScmFileError
  */
 export function settleStores(runFile: RunFile): void {
@@ -70,7 +73,7 @@ export function settleStores(runFile: RunFile): void {
   }
 }
 
-/** Node → the last span that its process had reported when it died, where that is how it ended. */
+/** Node → the last span that its process had reported, for nodes whose process was killed. */
 export function reportedAtDeath(recordFile: string): Map<string, number> {
   const reported = new Map<string, number>();
   for (const line of readLines(recordFile)) {
@@ -86,7 +89,7 @@ export function reportedAtDeath(recordFile: string): Map<string, number> {
 /** How a process was killed: see {@link RecordedFault}. */
 export type RecordedKill = Pick<RecordedFault, "at" | "settledSpan">;
 
-/** `partition incarnation` → how this process was killed, where that is how it ended. */
+/** `partition incarnation` → how this process was killed, for killed processes only. */
 export function recordedKills(recordFile: string): Map<string, RecordedKill> {
   const kills = new Map<string, RecordedKill>();
   for (const line of readLines(recordFile)) {
@@ -105,7 +108,7 @@ function readLines(path: string): string[] {
   }
 }
 
-/** Reads the files that programs on the hosts among `nodes` were given, by host and name. */
+/** Reads the input files of programs on the hosts among `nodes`, by host and name. */
 export function readInputs(
   runFile: RunFile,
   nodes: readonly string[],
@@ -121,7 +124,7 @@ export function readInputs(
   return inputs;
 }
 
-/** What the files of the user's own programs export, by the name the scenario gives them. */
+/** The exports of the user's own programs, by their name in the scenario. */
 export interface OwnPrograms {
   readonly programs: Readonly<Record<string, Program>>;
   readonly recoveries: Readonly<Record<string, Recover>>;
@@ -129,8 +132,8 @@ export interface OwnPrograms {
 }
 
 /**
- * Imports the user's own programs: each is its module's default export. `recover` and `check` are what
- * else a protocol may have (see `host/recovery/protocol.ts`).
+ * Imports the user's own programs: each is its module's default export. `recover` and `check` are
+ * optional exports of a protocol (see `host/recovery/protocol.ts`).
  * @throws Refusal
  */
 export async function importPrograms(
@@ -162,14 +165,14 @@ function hook(path: string, named: Readonly<Record<string, unknown>>): unknown {
   });
 }
 
-/** What a module of the user's may export. */
+/** The exports of a user's module. */
 interface OwnModule {
   readonly default?: unknown;
   readonly recover?: unknown;
   readonly check?: unknown;
 }
 
-/** @throws Refusal with what is wrong with it, where it cannot be loaded or ends while it is. */
+/** @throws Refusal with the reason, where the module cannot be loaded or ends the process. */
 async function importProgram(path: string): Promise<OwnModule> {
   try {
     return await import(new URL(path, "file:///").href);
@@ -179,14 +182,17 @@ async function importProgram(path: string): Promise<OwnModule> {
   }
 }
 
-/** Writes a file that a program made: `{ path, bytes }`, under the run's `outputs/`. */
+/** Writes an output file of a program: `{ path, bytes }`, under the run's `outputs/`. */
 export function writeOutput(runFile: RunFile, value: unknown): void {
   const { path, bytes } = value as { path?: unknown; bytes?: unknown };
   if (typeof path !== "string" || !(bytes instanceof Uint8Array)) return;
   Deno.writeFileSync(`${runFile.directory}/outputs/${path.replaceAll(/[^\w.-]/g, "_")}`, bytes);
 }
 
-/** One line of JSON per step; what is not yet written is lost with the process, as a ladder may be. */
+/**
+ * Writes one line of JSON per step; buffered lines are lost with the process, which a ladder
+ * tolerates.
+ */
 export function traceWriter(path: string): (time: Time, node: string, step: TraceStep) => void {
   const file = Deno.openSync(path, { create: true, append: true });
   const encoder = new TextEncoder();
@@ -196,7 +202,7 @@ export function traceWriter(path: string): (time: Time, node: string, step: Trac
   };
 }
 
-/** Keeps what a process observes, as `recording.ts` says, in a file that is not there yet. */
+/** Writes a process's observations in the format of `recording.ts`, to a new file. */
 export function observationWriter(path: string, scope: ObservationScope): Observer {
   const file = Deno.openSync(path, { createNew: true, write: true });
   return recordTo((bytes) => writeWhole(file, { path, bytes }), scope);

@@ -1,4 +1,4 @@
-/** Words for people on hints. */
+/** Hints as text. */
 import {
   detachHint,
   type HintEntry,
@@ -9,7 +9,10 @@ import {
 import { HINT_KINDS } from "../wire/roce/hint_eth.ts";
 import type { RocePacket } from "../wire/roce/packet.ts";
 
-/** The hint that a packet is, or that it carries beside its own business (H-07); undefined without. */
+/**
+ * The hint of a hint packet, or one that another packet carries in addition (H-07); undefined
+ * without.
+ */
 export function describeHintOf(packet: RocePacket): string | undefined {
   const message = hintOf(packet);
   if (message !== undefined) return describeHint(message);

@@ -1,33 +1,33 @@
 /**
- * Ladders: the lines that belong to one operation of a program, out of all that a rack has traced.
- * Pure. A line names what it knows: the program its operation and work request, the driver the WQE,
- * RNICs the PSN, memory the bytes of SCM and the tag of a read. What joins them is written here and nowhere else.
+ * Ladders: selects the lines of one program operation from the trace of a rack. Pure. Each line has
+ * the keys that its device knows: the program its operation and work request, the driver the WQE,
+ * RNICs the PSN, memory the bytes of SCM and the tag of a read. Only this file joins them.
  *
  *     operation ─ program's lines ─ wrId → WQE ─ start of the WQE → PSNs ─ all lines of these PSNs
- *                                                receive WQEs they take → who posted them
+ *                                                receive WQEs they take → the lines that posted them
  *                 tags of DMA reads in these lines ─ the same reads as they come to the host
- *                 bytes of SCM ─ what the responder's memory did with them meanwhile
+ *                 bytes of SCM ─ the memory's lines about them meanwhile
  */
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Time } from "../base/time.ts";
 import { arrowOf, type Figure, figureOfPost, figureOfWrite, stepIn } from "./trace_figures.ts";
 
-/** A traced line as a run keeps it. */
+/** A traced line as a run stores it. */
 export interface TraceLine extends TraceStep {
   readonly time: Time;
   readonly node: string;
 }
 
-/** A line whose connection is told by hosts' names, whichever device has written it. */
+/** A line whose connection names hosts, whichever device has written it. */
 interface Line extends TraceLine {
-  /** The host whose machine it happened in; undefined for a switch. */
+  /** The host of the device's machine; undefined for a switch. */
   readonly host: string | undefined;
   /** The host at the connection's other end. */
   readonly peer: string | undefined;
 }
 
-/** All lines of a run, in order, with what is needed to read them. */
+/** All lines of a run, in order, with the names that they refer to. */
 export interface Trace {
   readonly lines: readonly Line[];
   /** Host → its RNIC. */
@@ -35,15 +35,15 @@ export interface Trace {
   readonly switches: readonly string[];
 }
 
-/** One thing that a program did: a message of `put`, or a work request of any other program. */
+/** One operation of a program: a message of `put`, or a work request of any other program. */
 export interface Operation {
-  /** The host that did it. */
+  /** The host of the program. */
   readonly node: string;
   readonly connection: string;
-  /** The program's own number of it, or the how-many-th work request of the connection. */
+  /** The program's number of it, or the index of the work request in its connection. */
   readonly number: number;
   readonly startPs: Time;
-  /** Index of its first line, and of the first line that is another operation's of that number. */
+  /** Index of its first line, and of the first line of a later operation with that number. */
   readonly from: number;
   readonly until: number;
 }
@@ -52,10 +52,10 @@ export interface Operation {
 export interface LadderRow {
   readonly time: Time;
   readonly node: string;
-  /** The document's number, else a word. */
+  /** The document's number, else a verb. */
   readonly step: string;
   readonly text: string;
-  /** The device to which something goes. */
+  /** The destination device, if there is one. */
   readonly to?: string;
 }
 
@@ -65,11 +65,14 @@ export interface Ladder {
   /** Devices from the requester's host to the responder's. */
   readonly columns: readonly string[];
   readonly rows: readonly LadderRow[];
-  /** What the program said last. */
+  /** The program's last line. */
   readonly conclusion: LadderRow;
 }
 
-/** Reads what was traced; `lines` in the order of time, those of one node as it wrote them. */
+/**
+ * Reads trace lines; `lines` in order of time, those of one node in the order in which it wrote
+ * them.
+ */
 export function readTrace(lines: readonly TraceLine[], plan: RackPlan): Trace {
   const cards = new Map<string, string>();
   const hosts = new Map<string, string>();
@@ -115,7 +118,7 @@ export function endsOf(
   ].sort((x, y) => (x.host < y.host ? -1 : 1));
 }
 
-/** Operations in the order in which they began: those that programs number, else work requests. */
+/** Operations in the order of their begin: those that programs number, else work requests. */
 export function operationsOf(trace: Trace): Operation[] {
   const numbered = numberedOperations(trace);
   return numbered.length > 0 ? numbered : workRequests(trace);
@@ -129,7 +132,8 @@ function numberedOperations({ lines }: Trace): Operation[] {
     if (number === undefined || connection === undefined || host === undefined) continue;
     const key = `${connection} ${number}`;
     const known = current.get(key);
-    // A queue pair's number comes again in a later life: the same step anew is another operation.
+    // A later life reuses a queue pair's number: the same first step again begins another
+    // operation.
     const isNew = known === undefined ||
       (known.step === line.step && found[known.index]!.node === line.node);
     if (!isNew) continue;
@@ -157,7 +161,7 @@ function workRequests(trace: Trace): Operation[] {
   return found;
 }
 
-/** A stretch of packet sequence numbers of one side of a connection. */
+/** A range of packet sequence numbers of one side of a connection. */
 interface Span {
   readonly requester: string;
   readonly from: number;
@@ -166,7 +170,7 @@ interface Span {
 
 const PSN_MASK = 0xff_ffff;
 
-/** Everything that was traced of an operation. */
+/** All lines of an operation. */
 export function ladderOf(trace: Trace, operation: Operation): Ladder {
   const { lines } = trace;
   const chosen = new Set<number>(seedsOf(trace, operation));
@@ -193,7 +197,7 @@ export function ladderOf(trace: Trace, operation: Operation): Ladder {
   };
 }
 
-/** Lines that name the operation themselves. */
+/** Lines that name the operation. */
 function seedsOf({ lines }: Trace, operation: Operation): number[] {
   const { from, until, number, connection } = operation;
   if (lines[from]!.operation === undefined) return [from];
@@ -205,7 +209,9 @@ function seedsOf({ lines }: Trace, operation: Operation): number[] {
   return seeds;
 }
 
-/** Adds the WQEs of what the program posted, and what their RNIC began with them. @returns their PSNs. */
+/**
+ * Adds the WQEs of the program's work requests, and their RNIC's first lines. @returns their PSNs.
+ */
 function addWork(trace: Trace, chosen: Set<number>): Span[] {
   const spans: Span[] = [];
   for (const i of [...chosen]) {
@@ -238,7 +244,7 @@ function startOf({ lines, cards }: Trace, wqe: number): Line | undefined {
   for (let i = wqe + 1; i < lines.length; i++) {
     const line = lines[i]!;
     if (line.node === card && line.qpn === qpn && line.wqe === position) return line;
-    // The ring has come round: this WQE was never begun.
+    // The ring has wrapped around: this WQE was never started.
     if (line.step === "wqe" && line.host === host && line.qpn === qpn && line.wqe === position) {
       break;
     }
@@ -256,7 +262,7 @@ function isOfSpan(line: Line, connection: string, spans: readonly Span[]): boole
   );
 }
 
-/** Adds who posted the receive WQEs that were taken, unless it was for another operation. */
+/** Adds the posts of the consumed receive WQEs, unless they belong to another operation. */
 function addReceives({ lines }: Trace, chosen: Set<number>): void {
   for (const i of [...chosen]) {
     const { recvs, host, qpn, node } = lines[i]!;
@@ -271,15 +277,15 @@ function addReceives({ lines }: Trace, chosen: Set<number>): void {
 }
 
 /**
- * Adds the operation's DMA reads as they came to the host. A tag is given again only when its read has
- * completed, so a read that comes is that of its tag's latest use: of several messages where they share
- * an LSB read (P-24).
+ * Adds the host's lines about the operation's DMA reads. A tag is reused only after its read has
+ * completed, so a read at the host belongs to the latest use of its tag; messages that share an LSB
+ * read (P-24) share its line.
  */
 function addReads({ lines, cards }: Trace, operation: Operation, chosen: Set<number>): void {
   let last = 0;
   for (const i of chosen) last = Math.max(last, i);
   const endPs = lines[last]!.time;
-  /** By RNIC and tag: when it was last used, and whether by this operation. */
+  /** By RNIC and tag: the time of its last use, and whether this operation used it. */
   const uses = new Map<string, { readonly time: Time; readonly isOwn: boolean }>();
   for (let i = operation.from; i < lines.length && lines[i]!.time <= endPs; i++) {
     const { tag, node, host, time } = lines[i]!;
@@ -295,7 +301,7 @@ function addReads({ lines, cards }: Trace, operation: Operation, chosen: Set<num
   }
 }
 
-/** Adds what else the responder's memory did with the operation's bytes. */
+/** Adds the responder's memory lines about the operation's bytes. */
 function addMemory(trace: Trace, operation: Operation, chosen: Set<number>): void {
   const { lines } = trace;
   const indexes = [...chosen].sort((x, y) => x - y);

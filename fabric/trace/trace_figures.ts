@@ -1,14 +1,15 @@
 /**
- * The steps that have a number in the documents: of `persistence.md` S201–S214 and S301–S325, the two
- * baselines, and S901–S909 and S1001–S1019, the write that persists; of `write-verify.md` 4501–4505, the
- * verified write, and 4601–4608, the one that is read back. What an RNIC does of a plain WRITE or a
- * SEND is the same in several figures, and it cannot know in which it plays: here the operation tells.
+ * The numbered steps of the documents: in `persistence.md` S201–S214 and S301–S325, the two
+ * baselines, and S901–S909 and S1001–S1019, the write that persists; in `write-verify.md`
+ * 4501–4505, the verified write, and 4601–4608, the verified write with read-back. An RNIC's steps
+ * of a plain WRITE or a SEND are the same in several figures, and the RNIC does not know which; the
+ * operation determines the figure.
  */
 
-/** The documents' figures by what their steps begin with: the second document's are 45 and 46. */
+/** The documents' figures by the prefix of their steps: the second document's are 45 and 46. */
 export type Figure = 2 | 3 | 9 | 10 | 45 | 46;
 
-/** Steps that are the same thing under several numbers. */
+/** Steps that have several numbers. */
 type Part =
   | "write-start"
   | "write-send"
@@ -80,14 +81,14 @@ const NUMBERS: Readonly<Record<Figure, Names>> = {
     "send-cqe": "S315",
   },
   9: { "persist-start": "S902", "persist-send": "S903", "persist-cqe": "S908" },
-  // P-29, complete at persistence only: the one CQE is that of the persistence ACK.
+  // P-29, completion at persistence only: the one CQE is that of the persistence ACK.
   10: { "persist-start": "S1002", "persist-send": "S1003", "persist-cqe": "S1018" },
-  // Both ends know the level, so that they name their steps themselves.
+  // Both ends know the level, so they number their steps themselves.
   45: {},
   46: {},
 };
 
-/** The responder's SEND in figure 3, whose ACK and CQE the document does not number. */
+/** The responder's SEND in figure 3; the document does not number its ACK and CQE. */
 const ANSWER: Names = {
   "send-start": "S322",
   "send-send": "S323",
@@ -104,20 +105,20 @@ const POSTS: Readonly<Record<string, Figure>> = {
   4601: 46,
 };
 
-/** The figure that a program begins with this step; undefined where it begins none. */
+/** The figure that begins with this step of a program; undefined for other steps. */
 export function figureOfPost(step: string): Figure | undefined {
   return POSTS[step];
 }
 
-/** In which figure a plain WRITE is that a program has not said: the responder's own flow tells. */
+/** The figure of a plain WRITE without a program's step, from the responder's data flow. */
 export function figureOfWrite(steps: readonly string[]): Figure {
   return steps.includes("S304") ? 3 : 2;
 }
 
 /**
- * What the step is called in the figure. `isOwn`: about a request of the host whose operation it is,
- * not about the peer's answer; `write`: the figure of a WRITE in an operation that is in no figure.
- * A SEND outside the third figure has no number (P-51).
+ * The number of the step in the figure. `isOwn`: about a request of the operation's host, not about
+ * the peer's answer; `write`: the figure of a WRITE in an operation without a figure. A SEND
+ * outside the third figure has no number (P-51).
  */
 export function stepIn(
   figure: Figure | undefined,
@@ -132,7 +133,7 @@ export function stepIn(
   return NUMBERS[figure ?? write][part] ?? step;
 }
 
-/** Where something goes in a step: to the own host, to its own RNIC, or to the RNIC of the peer. */
+/** The destination of a step's arrow: the own host, its RNIC, or the peer's RNIC. */
 export type Arrow = "host" | "card" | "peer";
 
 const ARROWS: Readonly<Record<Arrow, string>> = {
@@ -155,7 +156,7 @@ export function arrowOf(step: string): Arrow | undefined {
   return ARROW_OF.get(step);
 }
 
-/** What the document says of each step, without its subject: the column shows who it is. */
+/** The document's text of each step, without its subject, which is the column's device. */
 const DOCUMENT: Readonly<Record<string, string>> = {
   S201: "initiates the first RDMA write request",
   S202: "generates the second RDMA write request from the first",
@@ -239,7 +240,7 @@ const DOCUMENT: Readonly<Record<string, string>> = {
   4608: "notifies the application that the write is complete, with the status",
 };
 
-/** The document's words for a step; undefined where it has no number. */
+/** The document's text of a step; undefined where it has no number. */
 export function documentText(step: string): string | undefined {
   return DOCUMENT[step];
 }

@@ -1,11 +1,14 @@
-/** A ladder as text: a column for each device, a line for each step, arrows for what goes between. */
+/**
+ * A ladder as text: a column for each device, a line for each step, arrows for messages between
+ * them.
+ */
 import { formatTime, type Time } from "../base/time.ts";
 import type { Ladder, LadderRow } from "./trace.ts";
 import { documentText } from "./trace_figures.ts";
 
 const GAP = 3;
 
-/** Lines of at most some 180 characters, without a line break at the end. */
+/** Lines of at most about 180 characters, without a line break at the end. */
 export function ladderText(ladder: Ladder): string {
   const { columns, rows, operation, conclusion } = ladder;
   const width = Math.max(...columns.map((name) => name.length)) + GAP;
@@ -33,7 +36,7 @@ export function ladderText(ladder: Ladder): string {
   ].join("\n");
 }
 
-/** Microseconds with all picoseconds that matter, so that times stand below each other. */
+/** Microseconds with six decimals (ps), so that times align. */
 function formatFixed(time: Time): string {
   return `${(time / 1_000_000).toFixed(6)} us`;
 }

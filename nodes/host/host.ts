@@ -1,7 +1,7 @@
 /**
- * The host as a node: a machine of cores and memory on one bus to its RNIC. It boots, opens the
- * device, runs its programs, and answers the device's DMA. Read `memory_system.ts`, `iio.ts` and
- * `processor.ts` for the parts; here they are wired and told the time.
+ * The host as a node: cores and memory on one bus to its RNIC. It boots, opens the device, runs its
+ * programs, and serves the device's DMA. `memory_system.ts`, `iio.ts` and `processor.ts` have the
+ * parts; this file connects them and passes them the time.
  */
 import { fail, unreachable } from "../../fabric/base/assert.ts";
 import {
@@ -32,24 +32,24 @@ import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
 
 export interface HostOptions {
   readonly seed: number;
-  /** Whether this is the host's first life: only services start again at later ones. */
+  /** Whether this is the host's first life: at later ones only services start. */
   readonly firstBoot: boolean;
-  /** Which life this is, from 0: programs draw other random numbers in each. */
+  /** The number of this life, from 0: programs draw different random numbers in each. */
   readonly life?: number;
-  /** What an earlier life made persistent. Zeros without one. */
+  /** Persistent data of earlier lives; zeros without one. */
   readonly image?: ImageReader;
-  /** Told what becomes of SCM, and when. Changes nothing else. */
+  /** Observes SCM, with times. Has no effect on the run. */
   readonly memoryLog?: MemoryLog;
   readonly addresses: Readonly<Record<string, number>>;
-  /** Files that programs read, by the path that the scenario names. */
+  /** Input files of programs, by their path in the scenario. */
   readonly inputs: Readonly<Record<string, Uint8Array>>;
-  /** Programs by the name or path that `ProgramPlan.run` gives. */
+  /** Programs by the name or path in `ProgramPlan.run`. */
   readonly programs: Readonly<Record<string, Program>>;
-  /** Programs that run from every boot on, before those of the plan. */
+  /** Programs that start at every boot, before those of the plan. */
   readonly services?: readonly string[];
-  /** Opens the device: runs at every boot, before any program. */
+  /** Opens the device: runs at every boot before any program. */
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
-  /** Opens it again when the RNIC is back after a failure under the living host. */
+  /** Reopens the device when the RNIC is back after a card failure in a running host. */
   readonly reopen?: (device: OpenDevice) => Steps<void>;
   /** Driver's handler of the firmware's asynchronous events. */
   readonly onEvent?: (device: OpenDevice, event: RnicEvent) => void;
@@ -78,18 +78,18 @@ class Host implements Node {
   readonly #processor: Processor;
   readonly #machine: Machine<ThreadContext>;
   #now: Time = 0;
-  /** The sink of the step that is under way. */
+  /** The outputs of the current step. */
   #out: Outputs | undefined;
   #powered = false;
   #linkUp = true;
   #bootedAt: Time = 0;
   #device: OpenDevice | undefined;
-  /** Programs asked for before the device is open. */
+  /** Programs ordered before the device is open. */
   #early: { program: ProgramPlan; startAt: Time }[] = [];
   #programs = 0;
   #commands = 0;
   #registerWrites = 0;
-  /** Replies to commands that no program waits for any more. */
+  /** Replies to commands for which no program waits any more. */
   #strays = 0;
 
   constructor(name: string, plan: HostPlan, options: HostOptions) {
@@ -151,12 +151,13 @@ class Host implements Node {
         this.#receive(input.message);
         break;
       case "wake":
-        // What memory does at an instant comes before what programs find at it.
+        // Memory is updated before programs run at the same instant.
         this.#iio.run(now);
         this.#processor.run(now);
         break;
       case "writeback":
-        // It comes at the end of its instant: after pieces of a DMA write that leave then, too.
+        // The write-back is at the end of its instant: after pieces of a DMA write that leave at
+        // that instant.
         this.#iio.catchUp(now + 1);
         this.#keep(input);
         break;
@@ -166,7 +167,9 @@ class Host implements Node {
     this.#out = undefined;
   }
 
-  /** See `WritebackPlan`: what cores see there, or what a device's write is about to bring, survives. */
+  /**
+   * See `WritebackPlan`: the bytes that cores see, or those of a pending DMA write, become durable.
+   */
   #keep({ from, to, buffered, data }: Extract<Input, { readonly kind: "writeback" }>): void {
     if (data !== undefined) return this.#memory.keep(from, Uint8Array.fromHex(data));
     const address = SCM_BASE + from;
@@ -312,7 +315,7 @@ class Host implements Node {
     return createCpu(this.#machine, { stream, account, ...(order !== undefined && { order }) });
   }
 
-  /** A program's end by its own mistake is a result of the run, not the end of the node. */
+  /** A program's exception is a result of the run; the node continues. */
   #failed(program: string, error: unknown, order?: number): void {
     const { message, stack } = error instanceof Error ? error : new Error(String(error));
     const report = { program, message, stack: stack ?? "" };

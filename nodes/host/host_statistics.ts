@@ -1,10 +1,10 @@
-/** A host's counters, by the names that reports and tests know. Times end in Ps, sizes in Bytes. */
+/** A host's counters, by the names that reports and tests use. Times end in Ps, sizes in Bytes. */
 import type { AddressMap } from "./memory/address_map.ts";
 import type { Iio } from "./memory/iio.ts";
 import type { MemorySystem } from "./memory/memory_system.ts";
 import type { Processor } from "./cpu/processor.ts";
 
-/** The parts of a host that count. */
+/** The parts of a host that have counters. */
 interface Parts {
   readonly processor: Processor;
   readonly iio: Iio;
@@ -12,7 +12,7 @@ interface Parts {
   readonly map: AddressMap;
 }
 
-/** What the host itself counts. */
+/** Counters of the host itself. */
 interface Counts {
   readonly programs: number;
   readonly registerWrites: number;
@@ -20,7 +20,7 @@ interface Counts {
   readonly strayReplies: number;
 }
 
-/** Counters since power came on. */
+/** Counters since power-on. */
 export function hostStatistics(parts: Parts, counts: Counts): Record<string, number> {
   const { processor, iio, memory, map } = parts;
   const { llc, scmImc, scmBuffer, dramImc, scm, dram } = memory;
@@ -54,7 +54,8 @@ export function hostStatistics(parts: Parts, counts: Counts): Record<string, num
     scmWpqCombined: scmImc.combined,
     scmWpqOverflows: scmImc.overflows,
     scmWpqMax: scmImc.pendingMax,
-    // What the controller was given, and what the medium is written for it (P-01: 256 B at once).
+    // Bytes that the controller has received, and bytes written to the medium (P-01: blocks of 256
+    // B).
     scmBytesIn: scmImc.acceptedBytes,
     scmLinesOut: scmBuffer.lines,
     scmBlocksOut: scmBuffer.blocksOut,

@@ -1,10 +1,10 @@
-/** What a host's ladder says of DMA and of work on its cores. */
+/** A host's trace lines for DMA and for work on its cores. */
 import type { Outputs } from "../../fabric/node.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { MemoryRead, MemoryWrite } from "../../fabric/wire/host_bus/pcie.ts";
 import { describePhysical, SCM_BASE } from "./memory/address_map.ts";
 
-/** A DMA read has come. @param behind bytes of writes ahead of it in the IIO. */
+/** A DMA read has arrived. @param behind bytes of earlier writes in the IIO. */
 export function traceRead(out: Outputs, read: MemoryRead, behind: number): void {
   if (!out.tracing) return;
   const { tag, address, length, noSnoop } = read;
@@ -13,7 +13,7 @@ export function traceRead(out: Outputs, read: MemoryRead, behind: number): void 
   out.trace({ step: "iio-read", text, tag, ...scmRange(address, length) });
 }
 
-/** A program has a core until `untilPs`. */
+/** A program occupies a core until `untilPs`. */
 export function traceWork(
   out: Outputs,
   work: {
@@ -45,7 +45,7 @@ export function traceWritten(
   out.trace({ step: flow === 2 ? "llc" : "imc", text, ...scmRange(address, data.length) });
 }
 
-/** Where the bytes lie in SCM, if they do. */
+/** The range in SCM; empty for DRAM. */
 function scmRange(address: number, length: number): { scm?: readonly [number, number] } {
   const from = address - SCM_BASE;
   return from >= 0 ? { scm: [from, from + length] } : {};

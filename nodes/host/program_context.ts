@@ -1,11 +1,11 @@
-/** What a program is given: its core, its options, and the opened device with all that can be called. */
+/** The argument of a program: its core, its options, and the opened device with its verbs. */
 import type { Cpu, Steps, Threads } from "./cpu/program.ts";
 import type { OpenDevice } from "./verbs.ts";
 
-/** A core under a program, which may start threads on others. */
+/** A program's core, which can start threads on other cores. */
 export interface ProgramCpu extends Cpu, Threads<ThreadContext> {}
 
-/** What every program is given. */
+/** The argument of every program. */
 export interface ProgramContext {
   readonly cpu: ProgramCpu;
   readonly options: Readonly<Record<string, unknown>>;
@@ -13,7 +13,7 @@ export interface ProgramContext {
   readonly device: OpenDevice;
 }
 
-/** What a thread is given: its own core, and the device as it sees it. */
+/** The argument of a thread: its own core, and the device bound to it. */
 export interface ThreadContext {
   readonly cpu: ProgramCpu;
   readonly device: OpenDevice;

@@ -2,9 +2,9 @@
  * Device timings by name. A profile holds every duration and rate of a host, an RNIC, a switch and
  * the cables, each with its source:
  *
- * [table]   a published measurement
- * [derived] arithmetic on such measurements, shown
- * [choice]  no measurement available: the chosen value and its reason
+ *   [table]   a published measurement
+ *   [derived] arithmetic on such measurements, shown
+ *   [choice]  no measurement available: the chosen value and its reason
  *
  * No value is tuned to influence a comparison between methods. `profile_test.ts` adds the parts up
  * and compares the sums with the measurements.

@@ -1,19 +1,19 @@
 /**
- * Completion queue elements as they lie in host memory: 64 bytes, written by the RNIC by DMA, found
- * by the host by their owner bit (`rocev2.md` §5.3), which turns over with each pass of the ring.
+ * Completion queue elements in host memory: 64 bytes, written by the RNIC by DMA. The host detects
+ * a new one by its owner bit (`rocev2.md` §5.3), which toggles with each pass of the ring.
  */
 import { allocate, viewOf } from "../../base/slab.ts";
 
 export const CQE_BYTES = 64;
 
-/** What completed. `recv-persistence` is the RECV that the PM module consumed (P-26). */
+/** The completed operation. `recv-persistence` is the RECV that the PM module consumed (P-26). */
 export const CQE_OPCODES = {
   "requester": 0,
   "recv-write-immediate": 1,
   "recv": 2,
   "recv-immediate": 3,
   "recv-invalidate": 4,
-  /** The queue has been resized: what follows is in the other ring. */
+  /** The queue has been resized: the following entries are in the other ring. */
   "resize": 5,
   "recv-persistence": 8,
   "requester-error": 13,
@@ -22,9 +22,9 @@ export const CQE_OPCODES = {
 export type CqeOpcode = keyof typeof CQE_OPCODES;
 
 /**
- * ibv_wc_status with its numbers, the ones an RC or UD queue pair can report; VERIFY_ERR is the vendor's
- * own, behind libibverbs' last (V-01): the write was answered, and the answer is not "written". The
- * queue pair goes on.
+ * ibv_wc_status with its numbers, restricted to those of RC, UC and UD queue pairs. VERIFY_ERR is
+ * vendor-specific, beyond libibverbs' last (V-01): the write was answered, but not with "written".
+ * The queue pair remains operational.
  */
 export const WC_STATUS = {
   SUCCESS: 0,
@@ -51,7 +51,9 @@ export interface Cqe {
   readonly opcode: CqeOpcode;
   readonly status: WcStatus;
   readonly qpn: number;
-  /** Position (low 16 bits) of the WQE's first unit: retires it and earlier unsignalled ones. */
+  /**
+   * Position (low 16 bits) of the WQE's first unit: it retires this and earlier unsignalled WQEs.
+   */
   readonly wqeIndex: number;
   readonly byteCount: number;
   readonly immediate: number;
@@ -63,7 +65,7 @@ export interface Cqe {
   readonly va: bigint;
   /** Source queue pair of a UD receive. */
   readonly sourceQpn: number;
-  /** V-01: what a verified write was answered, see {@link encodeVerdict}; 0 of all else. */
+  /** V-01: the verdict on a verified write, see {@link encodeVerdict}; 0 for other operations. */
   readonly verify: number;
   readonly solicited: boolean;
 }
@@ -76,10 +78,10 @@ const STATUS_NAMES = new Map<number, WcStatus>(
 );
 const OWNER_BIT = 1, SOLICITED_BIT = 2;
 
-/** Opcode byte of an entry that was never written: what the driver fills the ring with. */
+/** Opcode byte of an unwritten entry: the driver initialises the ring with it. */
 export const CQE_INVALID = 0xf1;
 
-/** The owner bit of the entry at `position`, a count of entries since the queue was made. */
+/** The owner bit of the entry at `position`, which counts entries since the queue was created. */
 export function ownerBit(position: number, entries: number): 0 | 1 {
   return (Math.floor(position / entries) & 1) as 0 | 1;
 }
@@ -100,7 +102,7 @@ export function encodeCqe(cqe: Cqe, owner: 0 | 1): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** The entry at `position` if the RNIC has written it in this pass, else undefined. */
+/** The entry at `position` if the RNIC has written it in this pass; else undefined. */
 export function decodeCqe(bytes: Uint8Array, position: number, entries: number): Cqe | undefined {
   const last = bytes[63]!;
   const opcode = OPCODE_NAMES.get(last >> 4);

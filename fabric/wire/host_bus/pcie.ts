@@ -1,8 +1,7 @@
 /**
- * Messages between an RNIC and its host: one per DMA request or completion, not one per bus packet
- * (the packets' overhead is in {@link pcieWireBytes}). A memory read must not complete before every
- * memory write sent ahead of it on the same link has completed (P-03); the host enforces that, the
- * link itself is a FIFO.
+ * Messages between an RNIC and its host: one per DMA request or completion, not one per TLP ({@link
+ * pcieWireBytes} adds the TLP overhead). A memory read must not complete before every memory write
+ * sent before it on the same link (P-03); the host enforces that, the link itself is a FIFO.
  */
 import type { RnicCommand, RnicEvent, RnicReply } from "./rnic_command.ts";
 
@@ -22,8 +21,8 @@ export interface MemoryRead {
   readonly length: number;
   readonly noSnoop: boolean;
   /**
-   * The data is taken when everything written there before has reached the medium: a read-back is to see
-   * the cells and not a queue in front of them (V-03, V-08).
+   * The read returns its data only after all earlier writes to it have reached the medium: a
+   * read-back must read the cells, not a queue in front of them (V-03, V-08).
    */
   readonly medium?: true;
 }
@@ -36,7 +35,7 @@ export interface Completion {
   readonly data: Uint8Array<ArrayBuffer>;
 }
 
-/** MSI-X: a posted write to the interrupt controller; stays behind earlier memory writes. */
+/** MSI-X: a posted write to the interrupt controller; ordered behind earlier memory writes. */
 export interface Interrupt {
   readonly kind: "interrupt";
   readonly vector: number;
@@ -82,21 +81,22 @@ export type PcieMessage =
 /** Largest payload of one transaction-layer packet on the modelled bus. */
 export const MAX_PAYLOAD_BYTES = 256;
 /**
- * Largest read request: PCIe's usual setting. A longer {@link MemoryRead} is several requests that the
- * host serves side by side; their completions arrive as one message, with the last byte.
+ * Maximum read request size: PCIe's usual setting. A longer {@link MemoryRead} models several
+ * requests that the host serves in parallel; their completions arrive as one message, with the last
+ * byte.
  */
 export const MAX_READ_REQUEST_BYTES = 512;
 /** Framing, sequence number, header (4 DW) and LCRC of one TLP (PCIe base specification 3.0, §2–3). */
 const TLP_OVERHEAD_BYTES = 26;
-/** Size that a control message is given on the bus, whatever it carries: a mailbox line. */
+/** Size of every control message on the bus: one mailbox line. */
 const CONTROL_BYTES = 64;
 
-/** Read requests of the bus that a read of `length` bytes takes. */
+/** Number of read requests on the bus for a read of `length` bytes. */
 export function readRequests(length: number): number {
   return length <= MAX_READ_REQUEST_BYTES ? 1 : Math.ceil(length / MAX_READ_REQUEST_BYTES);
 }
 
-/** Bytes that the message takes on the bus, packet overhead included. */
+/** Bytes of the message on the bus, with TLP overhead. */
 export function pcieWireBytes(message: PcieMessage): number {
   switch (message.kind) {
     case "memory-write":
@@ -117,5 +117,5 @@ export function pcieWireBytes(message: PcieMessage): number {
   }
 }
 
-/** The fewest bytes that any message takes: the part of lookahead that is serialisation. */
+/** The minimum size of a message: the serialisation part of the lookahead. */
 export const LEAST_PCIE_BYTES = TLP_OVERHEAD_BYTES;

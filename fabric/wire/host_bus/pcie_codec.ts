@@ -1,11 +1,11 @@
 /**
- * A PCIe message as a plain array, which the bus encodes. What comes from the bus of another process
- * is checked here, field by field, and then believed everywhere.
+ * Encodes a PCIe message as a plain array for the bus. Messages from another process are validated
+ * here, field by field; other code relies on it.
  */
 import type { PcieMessage } from "./pcie.ts";
 import { isBytes, isCount, isRnicCommand, isRnicEvent, isRnicReply } from "./rnic_command_shape.ts";
 
-/** First element of the array. Numbers are never given a second meaning. */
+/** First element of the array. A number's meaning never changes. */
 const KIND_CODES = {
   "memory-write": 0,
   "memory-read": 1,
@@ -20,7 +20,7 @@ const KIND_CODES = {
 /** The largest write through a doorbell register (write-combining buffer). */
 const REGISTER_BYTES_MAX = 64;
 
-/** The message as an array of plain data; bytes and objects are shared with it, not copied. */
+/** The message as an array of plain data, which shares its bytes and objects. */
 export function pcieToArray(message: PcieMessage): unknown[] {
   const code = KIND_CODES[message.kind];
   switch (message.kind) {
@@ -46,8 +46,8 @@ export function pcieToArray(message: PcieMessage): unknown[] {
 }
 
 /**
- * The message that {@link pcieToArray} made an array of, undefined where the value is anything else.
- * Never throws on plain data. Bytes are views of the array's, as plain `Uint8Array`s.
+ * Decodes an array of {@link pcieToArray}; undefined for any other value. Never throws on plain
+ * data. Bytes are views of the array's, as plain `Uint8Array`s.
  */
 export function pcieFromArray(value: unknown): PcieMessage | undefined {
   if (!Array.isArray(value)) return undefined;
@@ -99,7 +99,7 @@ function registerWrite(fields: readonly unknown[]): PcieMessage | undefined {
   return { kind: "register-write", offset, data };
 }
 
-/** Everything that is not the data path. */
+/** All messages outside the data path. */
 function control(fields: readonly unknown[]): PcieMessage | undefined {
   const [code, first, second] = fields;
   if (fields.length === 2) {
@@ -119,7 +119,9 @@ function control(fields: readonly unknown[]): PcieMessage | undefined {
   return undefined;
 }
 
-/** A decoder may give a subclass whose `slice` does not copy; a node is given none. */
+/**
+ * A decoder may return a subclass whose `slice` does not copy: this converts it to a plain array.
+ */
 function ownBytes(value: unknown): Uint8Array<ArrayBuffer> | undefined {
   if (!isBytes(value)) return undefined;
   if (Object.getPrototypeOf(value) === Uint8Array.prototype) return value;

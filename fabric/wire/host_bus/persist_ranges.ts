@@ -1,7 +1,7 @@
 /**
- * Further ranges that the CPU of flow 2 is to flush for a message (P-26, P-31). One completion names one
- * range, the message's own; the others lie in the memory of the RECV that the completion is about, as
- * though a SEND had brought them, and the completion's immediate says how many.
+ * Additional ranges that the CPU must flush for a message in flow 2 (P-26, P-31). A completion has
+ * room for one range, the message's own; the others are in the buffer of the completed RECV, as if
+ * a SEND had written them, and the completion's immediate is their number.
  */
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
@@ -11,7 +11,7 @@ const PERSIST_RANGE_FIELDS = [["va", 64], ["length", 64]] as const;
 export const PERSIST_RANGE_BYTES = sizeOf(PERSIST_RANGE_FIELDS);
 export type PersistRange = HeaderOf<typeof PERSIST_RANGE_FIELDS>;
 
-/** The ranges one behind the other. */
+/** The ranges, concatenated. */
 export function encodePersistRanges(ranges: readonly PersistRange[]): Uint8Array<ArrayBuffer> {
   const bytes = allocate(ranges.length * PERSIST_RANGE_BYTES);
   const view = viewOf(bytes);
@@ -21,7 +21,7 @@ export function encodePersistRanges(ranges: readonly PersistRange[]): Uint8Array
   return bytes;
 }
 
-/** The whole ranges that are in the bytes. */
+/** The complete ranges in the bytes. */
 export function decodePersistRanges(bytes: Uint8Array): PersistRange[] {
   const view = viewOf(bytes);
   const ranges: PersistRange[] = [];

@@ -1,7 +1,8 @@
 /**
- * The life of a queue pair as a table, for driver and RNIC alike: which transitions exist, and which
- * attributes each must and may be given (`rocev2.md` §4.1; Linux `core/verbs.c` qp_state_table), for
- * the attributes that the emulator has: it has one partition key, one port and no alternate path.
+ * The state transitions of a queue pair as a table, shared by driver and RNIC: the valid
+ * transitions, and the required and optional attributes of each (`rocev2.md` §4.1; Linux
+ * `core/verbs.c` qp_state_table), limited to the emulator's attributes: one partition key, one port
+ * and no alternate path.
  */
 import { type QpAttributes, type QpState, type QpType, refuseAccess } from "./rnic_command.ts";
 
@@ -17,7 +18,7 @@ type Table = Readonly<Partial<Record<`${QpState}>${QpState}`, Transition>>>;
 const NONE: Transition = { required: [], optional: [] };
 const DRAIN: Transition = { required: [], optional: ["enSqdAsyncNotify"] };
 
-/** What an address vector says besides the address. */
+/** Fields of an address vector besides the address. */
 const PATH = ["trafficClass", "hopLimit", "flowLabel"] as const;
 
 const RC_RTS_OPTIONAL = ["curState", "accessFlags", "minRnrTimer"] as const;
@@ -51,7 +52,7 @@ const RC: Table = {
   },
 };
 
-/** As RC, without what only acknowledgements need. */
+/** As RC, without the attributes of acknowledgements. */
 const UC_RTS_OPTIONAL = ["curState", "accessFlags"] as const;
 const UC: Table = {
   "reset>init": { required: ["accessFlags"], optional: [] },
@@ -92,7 +93,7 @@ export function transition(type: QpType, from: QpState, to: QpState): Transition
 
 const MTUS: ReadonlySet<number> = new Set([256, 512, 1024, 2048, 4096]);
 
-/** Most READs and atomics outstanding in one direction. */
+/** Maximum number of outstanding READs and atomics per direction. */
 export const RD_ATOMIC_MAX = 16;
 
 const MOST: Readonly<Partial<Record<AttributeName, number>>> = {
@@ -119,7 +120,7 @@ interface ModifiedQp {
   readonly mtu: number;
 }
 
-/** Why a modify is refused (EINVAL, nothing changes); undefined where it is legal. */
+/** Why a modify is refused (EINVAL, nothing changes); undefined where it is valid. */
 export function refuseModify(qp: ModifiedQp, attributes: QpAttributes): string | undefined {
   const to = attributes.state ?? qp.state;
   const row = transition(qp.type, qp.state, to);

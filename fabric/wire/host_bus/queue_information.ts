@@ -1,15 +1,16 @@
 /**
- * Queue information (Q-03): what host and RNIC keep in host memory about one queue, split by who may
- * write it (Q-04, Q-05). Entry i of each space belongs to queue i: K·R1, K·R2 and K·R3 bytes.
+ * Queue information (Q-03): the state of one queue that host and RNIC share in host memory, split
+ * by write access (Q-04, Q-05). Entry i of each space belongs to queue i: K·R1, K·R2 and K·R3
+ * bytes.
  *
  *   space 1  RNIC reads and writes, host reads:  place, state, validity, the RNIC's own pointer
- *   space 2  RNIC reads, host writes through it: depth (changing it disturbs processing)
+ *   space 2  RNIC reads, host writes through RNIC:  depth (a change pauses processing)
  *   space 3  host writes, RNIC reads:            the host's own pointer and when it was stored
  *
- * SQ, RQ and SRQ: the RNIC's pointer is the *read pointer* (next unit to take), the host's the *write
- * pointer* (last unit filled). CQ: the RNIC fills and the host takes, so the RNIC's pointer is the
- * last unit filled and the host's the next unit to take. Pointers are unit positions in the ring;
- * at most depth − 1 units are filled at a time, so that "empty" and "full" differ.
+ * SQ, RQ and SRQ: the RNIC's pointer is the *read pointer* (next unit to read), the host's the
+ * *write pointer* (last unit filled). CQ: the RNIC writes and the host reads, so the RNIC's pointer
+ * is the last unit filled and the host's the next unit to read. Pointers are unit positions in the
+ * ring; at most depth − 1 units are filled at a time, to distinguish "empty" from "full".
  */
 import type { Time } from "../../base/time.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
@@ -24,13 +25,13 @@ const STATES = ["reset", "init", "rtr", "rts", "sqd", "sqe", "err"] as const;
 export type QueueState = typeof STATES[number];
 
 export interface Space1 {
-  /** Physical address of the queue's first unit, and of the index that leads to it (Q-03). */
+  /** Physical address of the queue's first unit, and of its index (Q-03). */
   readonly wqeAddress: number;
   readonly indexAddress: number;
   readonly kind: QueueKind;
   readonly state: QueueState;
   readonly valid: boolean;
-  /** Number of what the queue belongs to: a queue pair, a completion or shared receive queue. */
+  /** Number of the queue's owner: a queue pair, a completion queue or a shared receive queue. */
   readonly owner: number;
   /** The RNIC's own pointer. */
   readonly pointer: number;
@@ -106,21 +107,24 @@ export function ringDistance(from: number, to: number, depth: number): number {
   return (to - from + depth) % depth;
 }
 
-/** Units that are filled and not yet taken, for read pointer `read` and last-filled `write`. */
+/** Units filled and not yet read, for read pointer `read` and last-filled `write`. */
 export function filledUnits(read: number, write: number, depth: number): number {
   return ringDistance(read, (write + 1) % depth, depth);
 }
 
 // Doorbells (Q-06): registers of the RNIC's BAR, big-endian.
 
-/** Queue doorbell, a FIFO: which queue, and (16-byte form) its write pointer with its stamp. */
+/**
+ * Queue doorbell, a FIFO: the queue number, and (16-byte form) its write pointer with the
+ * timestamp.
+ */
 export const DOORBELL_OFFSET = 0x800;
 /** Completion queue arm: CQ number, the host's next position, solicited only. */
 export const CQ_ARM_OFFSET = 0x20;
 
 export interface Doorbell {
   readonly queue: number;
-  /** Absent in the form that carries the queue's number only: the RNIC reads space 3 then. */
+  /** Absent in the form with the queue number only: the RNIC then reads space 3. */
   readonly write?: StampedPointer;
 }
 
@@ -135,7 +139,7 @@ export function encodeDoorbell(doorbell: Doorbell): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Undefined where the bytes are neither form: the RNIC counts and ignores them. */
+/** Undefined where the bytes have neither form: the RNIC counts and ignores them. */
 export function decodeDoorbell(bytes: Uint8Array): Doorbell | undefined {
   const view = viewOf(bytes);
   if (bytes.length === 4) return { queue: view.getUint32(0) };
@@ -148,7 +152,7 @@ export function decodeDoorbell(bytes: Uint8Array): Doorbell | undefined {
 
 export interface CqArm {
   readonly cqn: number;
-  /** Entries the host has taken since the queue was made, low 24 bits. */
+  /** Entries the host has read since the queue was created, low 24 bits. */
   readonly position: number;
   readonly solicitedOnly: boolean;
 }

@@ -1,10 +1,13 @@
 /**
- * The control path between a host's driver and its RNIC's firmware: what a mailbox carries. The data
- * path never comes here: work requests and completions are rings in host memory, told by doorbells.
- * All addresses are host physical; `va` is what the peer names on the wire.
+ * The control path between a host's driver and its RNIC's firmware: the content of the mailbox. The
+ * data path does not use it: work requests and completions are rings in host memory, with
+ * doorbells. All addresses are host physical; `va` is the address that the peer uses on the wire.
  */
 
-/** Access flags of a memory region or queue pair, by libibverbs' numbers, and the vendor's own. */
+/**
+ * Access flags of a memory region or queue pair, with libibverbs' numbers, and vendor-specific
+ * ones.
+ */
 export const ACCESS = {
   localWrite: 1,
   remoteWrite: 2,
@@ -12,21 +15,24 @@ export const ACCESS = {
   remoteAtomic: 8,
   /** Memory windows may be bound to the region. */
   mwBind: 16,
-  /** Of a window: its addresses count from 0. */
+  /** For a window: its addresses begin at 0. */
   zeroBased: 32,
   flushGlobal: 256,
   flushPersistent: 512,
-  /** Writes into the region may pass each other (§3.7): refused, see {@link refuseAccess}. */
+  /** Writes into the region may be reordered (§3.7): refused, see {@link refuseAccess}. */
   relaxedOrdering: 1 << 20,
-  /** V-06: of a queue pair: its peer may send verified writes. A region grants them as any WRITE. */
+  /**
+   * V-06: for a queue pair: its peer may send verified writes. A region grants them like any WRITE.
+   */
   remoteWriteVerify: 1 << 29,
-  /** P-22: a plain WRITE into this region is to be persisted. Above libibverbs' optional bits. */
+  /** P-22: plain WRITEs into this region are made persistent. Above libibverbs' optional bits. */
   remoteWritePersistence: 1 << 30,
 } as const;
 
 /**
- * Why access flags of a region, window or queue pair are refused; undefined where they are not. A run
- * with relaxed ordering that reorders nothing would tell a program that it bears reordering.
+ * Why access flags of a region, window or queue pair are refused; undefined where they are valid.
+ * Relaxed ordering is refused because the emulator never reorders: a run would seem to prove that a
+ * program tolerates reordering.
  */
 export function refuseAccess(access: number): string | undefined {
   return (access & ACCESS.relaxedOrdering) === 0
@@ -37,7 +43,7 @@ export function refuseAccess(access: number): string | undefined {
 export type QpState = "reset" | "init" | "rtr" | "rts" | "sqd" | "sqe" | "err";
 export type QpType = "rc" | "uc" | "ud";
 
-/** Where queue information lives in host memory: three access classes (Q-04), K queues each. */
+/** The queue information in host memory: three access classes (Q-04), K queues each. */
 export interface QueueSpaces {
   readonly queues: number;
   readonly space1: number;
@@ -45,21 +51,24 @@ export interface QueueSpaces {
   readonly space3: number;
 }
 
-/** Which of the two data flows this host's processor gives a DMA write, and so how to flush (P-02). */
+/** The data flow of a DMA write on this host's CPU, and hence how to flush (P-02). */
 export interface PersistencePlan {
   /** 1: posted writes go to the iMC. 2: they stay in the LLC. */
   readonly flow: 1 | 2;
   /**
-   * What makes a write persistent that the bus has taken. `read`: an LSB read behind it, in flow 1
-   * (P-24), and in flow 2 where the LLC is in the persistence domain. `cpu`: the host's, told by a RECV
-   * (P-26). `none`: it is, as all buffers are in the domain.
+   * What makes a write persistent that has left the bus. `read`: an LSB read behind it, in flow 1
+   * (P-24), and in flow 2 where the LLC is in the persistence domain. `cpu`: the host's CPU,
+   * notified by a RECV (P-26). `none`: nothing more, as all buffers are in the domain.
    */
   readonly flush: "read" | "cpu" | "none";
-  /** Whether the architecture looks at the NS bit (`ddio+ns`). */
+  /** Whether the architecture evaluates the NS bit (`ddio+ns`). */
   readonly noSnoop: boolean;
 }
 
-/** One ring as the driver lays it out. `units` of 64 B (SQ, CQ) or 16·sge B (RQ), a power of two. */
+/**
+ * One ring as the driver has allocated it. `units` of 64 B (SQ, CQ) or 16·sge B (RQ), a power of
+ * two.
+ */
 export interface RingPlace {
   readonly address: number;
   readonly units: number;
@@ -69,8 +78,9 @@ export type RnicCommand =
   | { readonly op: "init"; readonly spaces: QueueSpaces; readonly persistence: PersistencePlan }
   | { readonly op: "create-cq"; readonly ring: RingPlace; readonly vector: number | null }
   /**
-   * ibv_resize_cq: completions go on in another ring, at the same positions. `taken` is how many the
-   * host has taken since the queue was made; pointers stored before `stamp` are about the old ring.
+   * ibv_resize_cq: completions continue in another ring, at the same positions. `taken` is the
+   * number of entries that the host has read since the queue was created; pointers stored before
+   * `stamp` refer to the old ring.
    */
   | {
     readonly op: "resize-cq";
@@ -94,16 +104,18 @@ export type RnicCommand =
     readonly op: "create-qp";
     readonly type: QpType;
     readonly sq: RingPlace;
-    /** Receive queue and bytes of one of its WQEs; neither with a shared receive queue. */
+    /** The receive queue and the bytes of its WQEs; both absent with a shared receive queue. */
     readonly rq?: RingPlace;
     readonly rqStride?: number;
     readonly srq?: number;
     readonly sendCq: number;
     readonly recvCq: number;
     readonly pd: number;
-    /** QP 1 (GSI) is asked for by number; others are given one. */
+    /** QP 1 (GSI) is requested by number; others are assigned one. */
     readonly qpn?: number;
-    /** P-29: `persistence` completes once, `reception` completes then and on a RECV again. */
+    /**
+     * P-29: `persistence` completes once; `reception` completes at reception, and again on a RECV.
+     */
     readonly persistCompletion: "persistence" | "reception";
   }
   | { readonly op: "modify-qp"; readonly qpn: number; readonly attributes: QpAttributes }
@@ -113,41 +125,49 @@ export type RnicCommand =
   | { readonly op: "detach-mcast"; readonly qpn: number; readonly group: number }
   | { readonly op: "destroy-cq"; readonly cqn: number }
   | { readonly op: "register-mr"; readonly region: RegionPlan }
-  /** ibv_rereg_mr: what is named changes, the key stays. */
+  /** ibv_rereg_mr: the given attributes change, the key does not. */
   | { readonly op: "reregister-mr"; readonly key: number; readonly change: RegionChange }
   | { readonly op: "deregister-mr"; readonly key: number }
   | { readonly op: "allocate-mw"; readonly type: WindowType; readonly pd: number }
   | { readonly op: "deallocate-mw"; readonly rkey: number }
-  /** Q-04: a write into space 2 by value, done by the RNIC. `offset` is within the queue's entry. */
+  /**
+   * Q-04: a write into space 2 by value, executed by the RNIC. `offset` is within the queue's
+   * entry.
+   */
   | {
     readonly op: "write-space2";
     readonly queue: number;
     readonly offset: number;
     readonly data: Uint8Array<ArrayBuffer>;
   }
-  /** Q-04: the lock under which the host itself may write space 2 of one queue. */
+  /** Q-04: the lock that allows the host to write space 2 of one queue itself. */
   | { readonly op: "lock-space2"; readonly queue: number }
   | { readonly op: "unlock-space2"; readonly queue: number }
-  /** Q-09: the SQ goes on in a larger ring; the RNIC pauses the queue, copies the tail, resumes. */
+  /**
+   * Q-09: the SQ continues in a larger ring; the RNIC pauses the queue, copies the tail, resumes.
+   */
   | { readonly op: "expand-queue"; readonly queue: number; readonly ring: RingPlace }
   | { readonly op: "query-statistics" };
 
-/** A subset of ibv_qp_attr; which are needed at which transition is the life-cycle table's matter. */
+/** A subset of ibv_qp_attr; the life-cycle table has the required attributes of each transition. */
 export interface QpAttributes {
   readonly state?: QpState;
-  /** What the caller takes the state for: another one refuses the change. */
+  /** The state that the caller expects: in another state the change is refused. */
   readonly curState?: QpState;
-  /** At SQD: SQ_DRAINED is raised when all that was started has completed. */
+  /** At SQD: raise SQ_DRAINED when all started requests have completed. */
   readonly enSqdAsyncNotify?: boolean;
   readonly accessFlags?: number;
   readonly pathMtu?: 256 | 512 | 1024 | 2048 | 4096;
   /** Address vector: the peer's IPv4 address (the GID is its IPv4-mapped form). */
   readonly destAddress?: number;
-  /** Address vector: DSCP in the upper six bits; the RNIC itself says ECN-capable. 0 by default. */
+  /** Address vector: DSCP in the upper six bits; the RNIC sets the ECN bits. 0 by default. */
   readonly trafficClass?: number;
-  /** Address vector: time to live of what is sent. 64 by default. */
+  /** Address vector: time to live of the packets. 64 by default. */
   readonly hopLimit?: number;
-  /** Address vector: 20 bits that choose the UDP source port; 0, the default: the two QPNs do. */
+  /**
+   * Address vector: 20 bits that determine the UDP source port; 0, the default: derived from the
+   * two QPNs.
+   */
   readonly flowLabel?: number;
   /** mlx5dv_modify_qp_udp_sport: UDP source port instead of the computed one; 0, the default: none. */
   readonly udpSourcePort?: number;
@@ -170,25 +190,30 @@ export interface RegionPlan {
   readonly length: number;
   readonly access: number;
   readonly pageBytes: number;
-  /** Physical address of each page from the one that holds `va` on. */
+  /** Physical address of each page, from the page of `va` on. */
   readonly pages: readonly number[];
-  /** Whether all of it is memory that outlives a power failure (SCM): only the driver knows (P-05). */
+  /** Whether all of it is persistent memory (SCM): only the driver knows (P-05). */
   readonly persistent: boolean;
 }
 
-/** Parts of a {@link RegionPlan} that a re-registration replaces; the place goes as a whole. */
+/**
+ * Parts of a {@link RegionPlan} that a re-registration replaces; the address range is replaced as a
+ * whole.
+ */
 export interface RegionChange {
   readonly pd?: number;
   readonly access?: number;
   readonly place?: Pick<RegionPlan, "va" | "length" | "pageBytes" | "pages" | "persistent">;
 }
 
-/** 1: bound by the verb, for any queue pair of its domain. 2: bound by a WQE, to its queue pair. */
+/**
+ * 1: bound by the verb, for any queue pair of its domain. 2: bound by a WQE, for its queue pair.
+ */
 export type WindowType = 1 | 2;
 
 /**
- * CQEs of a queue pair's two completion queues since those were made, up to the last that may be of
- * the life that ends: it may be written after the reply.
+ * Number of CQEs in a queue pair's two completion queues since those were created, up to the last
+ * that may belong to the ended life: that CQE may be written after the reply.
  */
 export interface CqesWritten {
   readonly send: number;
@@ -203,15 +228,15 @@ export type RnicReply =
     readonly mac: number;
     readonly mtu: number;
   }
-  /** A completion queue's number is its queue number too: its queue information is entry `cqn`. */
+  /** A completion queue's number is also its queue number: its queue information is entry `cqn`. */
   | { readonly status: "ok"; readonly op: "create-cq"; readonly cqn: number }
   | {
     readonly status: "ok";
     readonly op: "create-qp";
     readonly qpn: number;
-    /** Queue numbers by which doorbells and queue information name the two rings. */
+    /** Queue numbers of the two rings in doorbells and queue information. */
     readonly sqQueue: number;
-    /** With a shared receive queue: that one's. */
+    /** With a shared receive queue: its number. */
     readonly rqQueue: number;
   }
   | {
@@ -225,21 +250,23 @@ export type RnicReply =
     readonly op: "query-statistics";
     readonly counters: Readonly<Record<string, number>>;
   }
-  /** A shared receive queue's number is its queue number too. */
+  /** A shared receive queue's number is also its queue number. */
   | { readonly status: "ok"; readonly op: "create-srq"; readonly srqn: number }
   | { readonly status: "ok"; readonly op: "query-srq"; readonly limit: number }
   | { readonly status: "ok"; readonly op: "allocate-mw"; readonly rkey: number }
-  /** A queue pair was reset or destroyed: its CQEs up to there are of an earlier life. */
+  /**
+   * A queue pair was reset or destroyed: its CQEs up to these positions belong to an earlier life.
+   */
   | { readonly status: "ok"; readonly op: "qp-emptied"; readonly written: CqesWritten }
   | { readonly status: "ok"; readonly op: "done" }
-  /** errno names as libibverbs returns them; `reason` says what was found and what was expected. */
+  /** errno names of libibverbs; `reason` has what was found and what was expected. */
   | {
     readonly status: "error";
     readonly errno: "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT";
     readonly reason: string;
   };
 
-/** ibv_async_event, the ones that exist so far. */
+/** The supported events of ibv_async_event. */
 export type RnicEvent =
   | {
     readonly type:

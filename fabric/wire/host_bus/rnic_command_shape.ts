@@ -1,6 +1,6 @@
 /**
- * Whether a value that another process sent is a command, reply or event of `rnic_command.ts`. One
- * table per union, one row per member; the compiler demands a row for every member and a check for
+ * Validates a value from another process as a command, reply or event of `rnic_command.ts`. One
+ * table per union, one row per member; the compiler requires a row for every member and a check for
  * every field.
  */
 import type {
@@ -189,7 +189,7 @@ export function isRnicEvent(value: unknown): value is RnicEvent {
 
 interface RowTable {
   readonly rows: object;
-  /** Fields that say which row; the first one is looked up. */
+  /** Fields that select the row; the first one is the key. */
   readonly names: readonly [string, ...string[]];
 }
 
@@ -200,7 +200,7 @@ function matchesRow(value: unknown, { rows, names }: RowTable): boolean {
   return conforms(value, (rows as Readonly<Record<string, object>>)[name]!, names);
 }
 
-/** True where every field of the shape checks and there is no other, `besides` excepted. */
+/** True where every field passes its check and no other field exists, except for `besides`. */
 function conforms(value: unknown, shape: object, besides: readonly string[] = []): boolean {
   if (!isPlainObject(value)) return false;
   for (const name of Object.keys(value)) {
@@ -216,17 +216,17 @@ function conforms(value: unknown, shape: object, besides: readonly string[] = []
   return true;
 }
 
-/** An integer from 0 on that is exact as a number. */
+/** An integer ≥ 0 that a number represents exactly. */
 export function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
 }
 
-/** Bytes of which nobody else holds a shared memory. */
+/** Bytes without shared memory. */
 export function isBytes(value: unknown): value is Uint8Array<ArrayBuffer> {
   return value instanceof Uint8Array && value.buffer instanceof ArrayBuffer;
 }
 
-/** A subclass may have a `slice` that does not copy. */
+/** A subclass's `slice` might not copy. */
 function isPlainBytes(value: unknown): boolean {
   return isBytes(value) && Object.getPrototypeOf(value) === Uint8Array.prototype;
 }

@@ -1,7 +1,7 @@
 /**
- * Work queue elements as they lie in host memory: written by verbs, fetched by the RNIC by DMA.
- * Modelled on mlx5's (`rocev2.md` §5.1): 64-byte units holding 16-byte segments, big-endian. A WQE
- * starts on a unit boundary, spans one unit or several (Q-01), and wraps at the ring's end.
+ * Work queue elements in host memory: written by verbs, fetched by the RNIC by DMA. Modelled on
+ * mlx5's (`rocev2.md` §5.1): 64-byte units of 16-byte segments, big-endian. A WQE starts on a unit
+ * boundary, spans one or several units (Q-01), and wraps at the ring's end.
  *
  *   control 16 | [address vector 16, UD] | [remote address 16, RDMA] | [atomic 16] | [flush 16] |
  *   [verify 16] | [bind 32] | data 16… or inline
@@ -12,18 +12,18 @@ import { VERIFY_LEVELS, type VerifyLevel } from "../roce/verify_eth.ts";
 
 /** Bytes of one unit of a send queue (mlx5's WQEBB). */
 export const WQE_UNIT_BYTES = 64;
-/** Most units that one WQE takes: 220 B inline (CALIBRATION: the inline limit) and its segments. */
+/** Maximum units of one WQE: 220 B inline (CALIBRATION: the inline limit) and its segments. */
 export const MAX_WQE_UNITS = 5;
 export const MAX_INLINE_BYTES = 220;
 export const MAX_SGE = 4;
 
 /**
- * Operations a WQE can ask for, with mlx5's codes where it has one. The vendor's own begin at 0x40:
- * `write-persistence` carries the persist opcode on the wire (P-21), `write-persist-address` is a
- * plain WRITE that the requester knows to lie in a persistence region (P-22), `persistence-ack` is
- * the SEND by which the responder's CPU says "flushed" (P-26). `flush` and `atomic-write` are the
- * memory placement extensions (P-50), for which mlx5 has no codes. `write-verify` is a write that the
- * receiver checks, and answers with what became of it (V-01).
+ * Operations of a WQE, with mlx5's codes where they exist. Vendor-specific ones begin at 0x40:
+ * `write-persistence` uses the persist opcode on the wire (P-21), `write-persist-address` is a
+ * plain WRITE into a region that the requester knows to be persistent (P-22), `persistence-ack` is
+ * the SEND by which the responder's CPU reports "flushed" (P-26). `flush` and `atomic-write` are
+ * the memory placement extensions (P-50), for which mlx5 has no codes. `write-verify` is a write
+ * that the receiver verifies; its answer has the result (V-01).
  */
 export const WQE_OPCODES = {
   "nop": 0x00,
@@ -77,17 +77,17 @@ export interface Sge {
 export interface UdAddress {
   readonly qKey: number;
   readonly qpn: number;
-  /** IPv4 address as a number, a group's where `qpn` is 0xFFFFFF. */
+  /** IPv4 address as a number; a group's where `qpn` is 0xFFFFFF. */
   readonly address: number;
   /** DSCP in the upper six bits. */
   readonly trafficClass: number;
   /** Time to live. */
   readonly hopLimit: number;
-  /** 0: the two QPNs choose it (`rocev2.md` §1.1). */
+  /** 0: derived from the two QPNs (`rocev2.md` §1.1). */
   readonly udpSourcePort: number;
 }
 
-/** What a FLUSH is about (`rocev2.md` §1.3): FETH's fields and the bytes of its range. */
+/** Operands of a FLUSH (`rocev2.md` §1.3): FETH's fields and the length of its range. */
 export interface FlushOperands {
   /** FLUSH_SELECT: the remote range, or the whole region. */
   readonly select: number;
@@ -102,19 +102,21 @@ export interface VerifyOperands {
   /** V-09: verified and persisted in one request. */
   readonly persist: boolean;
   /**
-   * CRC-32 of the message's data as the program had it, so that the way to the RNIC is covered too.
-   * Without it the RNIC computes one of what it has fetched (V-02).
+   * CRC-32 of the message's data as computed by the program, which also covers the path to the
+   * RNIC. Without it the RNIC computes the CRC of the fetched data (V-02).
    */
   readonly crc?: number;
 }
 
-/** What a BIND_MW binds (`rocev2.md` §4.5): a range of a region to a window under a new key. */
+/**
+ * Operands of a BIND_MW (`rocev2.md` §4.5): binds a range of a region to a window under a new key.
+ */
 export interface BindOperands {
-  /** The window's new key: its index with another variant. */
+  /** The window's new key: the same index, another variant. */
   readonly rkey: number;
-  /** The region's. */
+  /** Key of the region. */
   readonly lkey: number;
-  /** Where in the region, by the region's addresses; 0 bytes unbind a window of type 1. */
+  /** Start of the range, in the region's addresses; 0 bytes unbind a window of type 1. */
   readonly va: bigint;
   readonly length: number;
   /** ACCESS bits that the window grants. */
@@ -124,13 +126,16 @@ export interface BindOperands {
 /** A decoded send WQE. Exactly one of `sges` and `inline` carries the payload. */
 export interface SendWqe {
   readonly opcode: WqeOpcode;
-  /** Position of the first unit in the ring, low 16 bits: comes back in the CQE. */
+  /** Position of the first unit in the ring, low 16 bits: the CQE returns it. */
   readonly index: number;
   readonly qpn: number;
   readonly signaled: boolean;
   readonly solicited: boolean;
   readonly fence: boolean;
-  /** Immediate, key to invalidate (the peer's, or here), or, for `persistence-ack`, the PSN that is persistent. */
+  /**
+   * Immediate, key to invalidate (the peer's or local), or, for `persistence-ack`, the persistent
+   * PSN.
+   */
   readonly immediate: number;
   readonly remote?: { readonly va: bigint; readonly rkey: number };
   readonly atomic?: { readonly swapAdd: bigint; readonly compare: bigint };
@@ -148,10 +153,12 @@ const INLINE_BIT = 0x8000_0000;
 /** Second byte of a verify segment. */
 const VERIFY_PERSIST = 1, VERIFY_HAS_CRC = 2;
 
-/** The operands that a segment between the control segment and the data carries. */
+/** The operands in segments between the control segment and the data. */
 type Operands = Pick<SendWqe, "ud" | "remote" | "atomic" | "flush" | "verify" | "bind">;
 
-/** All that is known of a segment; `read` is undefined of bytes that no sender of ours can mean. */
+/**
+ * One row per segment; `read` returns undefined for bytes that the project's drivers never write.
+ */
 interface SegmentRow<Value> {
   readonly bytes: number;
   readonly carriedBy: (opcode: WqeOpcode, isDatagram: boolean) => boolean;
@@ -159,7 +166,7 @@ interface SegmentRow<Value> {
   readonly write: (view: DataView, at: number, value: Value) => void;
 }
 
-/** THE table of segments: one row each, in the order in which they lie. */
+/** The table of segments: one row each, in wire order. */
 const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Operands[Name]>> } = {
   ud: {
     bytes: 16,
@@ -214,7 +221,7 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
   verify: {
     bytes: 16,
     carriedBy: (opcode) => opcode === "write-verify",
-    // A level that is not known: the requester cannot ask for it.
+    // An unknown level: no requester can ask for it.
     read: (view, at) => {
       const level = VERIFY_LEVELS[view.getUint8(at)];
       if (level === undefined) return undefined;
@@ -253,7 +260,9 @@ const SEGMENTS: { readonly [Name in keyof Operands]-?: SegmentRow<NonNullable<Op
 type Segment = readonly [name: keyof Operands, row: SegmentRow<Operands[keyof Operands]>];
 const ROWS = Object.entries(SEGMENTS) as unknown as readonly Segment[];
 
-/** The segments of each opcode, of a connected queue pair and of a datagram: looked up once a WQE. */
+/**
+ * The segments of each opcode, for a connected queue pair and for a datagram: one look-up per WQE.
+ */
 const SEGMENTS_OF = new Map(
   (Object.keys(WQE_OPCODES) as WqeOpcode[]).map((opcode) => {
     const listOf = (isDatagram: boolean) =>
@@ -309,8 +318,8 @@ export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * Units that a WQE takes, from its first unit alone, so that the RNIC knows how much more to fetch;
- * undefined where the unit is no WQE.
+ * Units of a WQE, computed from its first unit, so that the RNIC knows how much more to fetch;
+ * undefined where the unit is not the start of a WQE.
  */
 export function unitsOfWqe(firstUnit: Uint8Array): number | undefined {
   return unitsIn(viewOf(firstUnit));
@@ -330,7 +339,7 @@ function unitsIn(view: DataView): number | undefined {
   return units > MAX_WQE_UNITS ? undefined : units;
 }
 
-/** Reads a send WQE from its whole units; undefined where the bytes are none (LOC_QP_OP_ERR). */
+/** Decodes a send WQE from all its units; undefined for invalid bytes (LOC_QP_OP_ERR). */
 export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
   const view = viewOf(bytes);
   const units = unitsIn(view);
@@ -362,7 +371,7 @@ export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
   return wqe;
 }
 
-/** lkey that ends a receive WQE before its stride does (`rocev2.md` §5.2). */
+/** lkey that terminates the list of a receive WQE before its stride (`rocev2.md` §5.2). */
 const END_OF_LIST_LKEY = 0x100;
 
 /** A receive WQE of `stride` bytes: up to stride/16 elements. */

@@ -1,4 +1,6 @@
-/** Acknowledge extended transport header and what its syndrome says (`rocev2.md` §1.3, §1.4). */
+/**
+ * Acknowledge extended transport header and the meaning of its syndrome (`rocev2.md` §1.3, §1.4).
+ */
 import { formatTime } from "../../base/time.ts";
 import type { HeaderOf } from "../../base/fields.ts";
 
@@ -27,10 +29,10 @@ export const NAK_SYNDROMES = {
 } as const;
 export type NakCode = keyof typeof NAK_SYNDROMES;
 
-/** Syndrome of an ACK that says nothing about receive credits. */
+/** Syndrome of an ACK without receive credits. */
 export const ACK_SYNDROME = 0x1f;
 
-/** A syndrome taken apart. `reserved` values are ignored by a receiver. */
+/** A decoded syndrome. A receiver ignores `reserved` values. */
 export type Syndrome =
   | { readonly kind: "ack"; readonly creditCode: number }
   | { readonly kind: "rnr-nak"; readonly timerCode: number }
@@ -42,7 +44,7 @@ const NAK_CODES = new Map<number, NakCode>(
 );
 const RESERVED: Syndrome = { kind: "reserved" };
 
-/** All 256 answers, made once: an ACK costs one look-up. */
+/** All 256 decoded values, precomputed: an ACK costs one look-up. */
 const SYNDROMES: readonly Syndrome[] = Array.from({ length: 256 }, (_, byte): Syndrome => {
   const low = byte & 0x1f;
   if (byte >> 5 === 0) return { kind: "ack", creditCode: low };
@@ -63,7 +65,7 @@ const NAK_TEXTS: Readonly<Record<NakCode, string>> = {
   "invalid-rd-request": "invalid RD request",
 };
 
-/** `NAK PSN sequence error`, `RNR NAK timer 640 us`; undefined for a syndrome that refuses nothing. */
+/** `NAK PSN sequence error`, `RNR NAK timer 640 us`; undefined for a syndrome that is not a NAK. */
 export function nakText(byte: number): string | undefined {
   const syndrome = parseSyndrome(byte);
   if (syndrome.kind === "nak") return `NAK ${NAK_TEXTS[syndrome.code]}`;
@@ -75,7 +77,7 @@ export function rnrSyndrome(timerCode: number): number {
   return 0x20 | (timerCode & 0x1f);
 }
 
-/** Waiting times of RNR timer codes 0…31, in units of 10 µs. Code 0 is the longest. */
+/** Delays of RNR timer codes 0…31, in units of 10 µs. Code 0 is the longest. */
 // deno-fmt-ignore
 const RNR_TENS_OF_US = [
   65536, 1, 2, 3, 4, 6, 8, 12,
@@ -84,24 +86,26 @@ const RNR_TENS_OF_US = [
   4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152,
 ] as const;
 
-/** How long a requester waits at least after an RNR NAK with this timer code, in ps. */
+/** Minimum delay of a requester after an RNR NAK with this timer code, in ps. */
 export function rnrDelayPs(timerCode: number): number {
   return RNR_TENS_OF_US[timerCode & 0x1f]! * 10_000_000;
 }
 
-/** Receive WQEs that credit codes 0…30 stand for; 31 means "not told". */
+/** Number of receive WQEs for credit codes 0…30; 31 means "no credit information". */
 export const CREDITS: readonly number[] = [0, 1, 2, 3, 4].concat(
   Array.from({ length: 26 }, (_, i) => (i % 2 === 0 ? 6 : 8) * 2 ** Math.floor(i / 2)),
 );
 
-/** The largest credit code that does not promise more than `receives` posted WQEs. */
+/** The largest credit code that promises at most `receives` posted WQEs. */
 export function creditCode(receives: number): number {
   let code = 0;
   while (code + 1 < CREDITS.length && CREDITS[code + 1]! <= receives) code++;
   return code;
 }
 
-/** Syndrome of an ACK of a responder with so many posted receive WQEs; undefined: not known. */
+/**
+ * Syndrome of an ACK from a responder with this number of posted receive WQEs; undefined: unknown.
+ */
 export function ackSyndrome(receives: number | undefined): number {
   return receives === undefined ? ACK_SYNDROME : creditCode(receives);
 }
@@ -111,7 +115,7 @@ export function creditsOf(code: number): number | undefined {
   return CREDITS[code];
 }
 
-/** `msn=7`; a NAK's name comes first where the opcode does not show it is an ACK. */
+/** `msn=7`; preceded by a NAK's name where the opcode is not an ACK. */
 export function describeAeth({ syndrome, msn }: Aeth, operation: string): string {
   const words = [`msn=${msn}`];
   const nak = nakText(syndrome);

@@ -1,10 +1,10 @@
 /**
- * Atomic request and its answer (`rocev2.md` §1.3). Operands are big-endian numbers on the wire; the
- * memory word that they act on is in host order.
+ * Atomic request and its response (`rocev2.md` §1.3). Operands are big-endian on the wire; the
+ * memory word is in host byte order.
  */
 import type { HeaderOf } from "../../base/fields.ts";
 
-/** Bytes of the memory that an atomic operation, ATOMIC WRITE included, is about. */
+/** Size of the operand of atomic operations, ATOMIC WRITE included. */
 export const ATOMIC_BYTES = 8;
 
 export const ATOMIC_ETH_FIELDS = [

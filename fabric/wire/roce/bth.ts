@@ -12,7 +12,7 @@ export const BTH_FIELDS = [
   ["pKey", 16],
   ["fecn", 1],
   ["becn", 1],
-  /** Outside the ICRC, as FECN and BECN are; receivers look away. */
+  /** Not covered by the ICRC, like FECN and BECN; receivers ignore it. */
   ["reserved6", 6],
   /** 0xFFFFFF = multicast, 1 = GSI. */
   ["destQpn", 24],
@@ -28,7 +28,7 @@ export const DEFAULT_PKEY = 0xffff;
 export const MULTICAST_QPN = 0xff_ffff;
 export const GSI_QPN = 1;
 
-/** A header as an ordinary sender writes it, with what differs given. */
+/** A header with default values, except for the given fields. */
 export function makeBth(given: Partial<Bth> & Pick<Bth, "opcode" | "destQpn" | "psn">): Bth {
   return {
     opcode: given.opcode,

@@ -1,10 +1,10 @@
 /**
  * The communication manager's messages: 256-byte management datagrams, carried as UD SEND ONLY
  * between the QP 1 of two RNICs under the Q_Key `GSI_QKEY` (InfiniBand architecture, volume 1,
- * §12.6 and §13.4.3). Connecting is rare, so they are read and written by their tables.
+ * §12.6 and §13.4.3). Messages are rare, so the generic table codec is fast enough.
  *
  *   requester  REQ →  ← REP  RTU →   … connection …   DREQ →  ← DREP      (REJ instead of any, MRA
- *   where REP or RTU takes long)
+ *   where REP or RTU is delayed)
  */
 import { assert } from "../../base/assert.ts";
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
@@ -24,7 +24,7 @@ export const MAD_FIELDS = [
   ["attributeModifier", 32],
 ] as const;
 
-/** Everything of the MAD header that is the same in all of them. */
+/** Fields of the MAD header with the same value in all messages. */
 const MAD_CONSTANTS = {
   baseVersion: 1,
   /** Communication management. */
@@ -49,12 +49,12 @@ const REQ_FIELDS = [
   ["localEecn", 24],
   ["initiatorDepth", 8],
   ["remoteEecn", 24],
-  /** Time-outs are codes: 4.096 µs · 2^code. */
+  /** Timeouts are codes: 4.096 µs · 2^code. */
   ["remoteCmResponseTimeout", 5],
   /** {@link TRANSPORT_SERVICE}. */
   ["transportService", 2],
   ["endToEndFlowControl", 1],
-  /** With this PSN the receiver of the message begins to send (§12.6). */
+  /** The first PSN that the receiver of this message will send (§12.6). */
   ["startingPsn", 24],
   ["localCmResponseTimeout", 5],
   ["retryCount", 3],
@@ -126,7 +126,7 @@ const RTU_FIELDS = [
 const REJ_FIELDS = [
   ["localCommId", 32],
   ["remoteCommId", 32],
-  /** What is rejected: 0 REQ, 1 REP, 2 no message. */
+  /** The rejected message: 0 REQ, 1 REP, 2 none. */
   ["rejected", 2],
   ["", 6],
   ["infoLength", 7],
@@ -140,10 +140,10 @@ const REJ_FIELDS = [
 const MRA_FIELDS = [
   ["localCommId", 32],
   ["remoteCommId", 32],
-  /** What was received and is being thought about: 0 REQ, 1 REP. */
+  /** The message that is being processed: 0 REQ, 1 REP. */
   ["received", 2],
   ["", 6],
-  /** How long that may take: {@link timeoutOfCode}. */
+  /** Maximum duration of the processing: {@link timeoutOfCode}. */
   ["serviceTimeout", 5],
   ["", 3],
 ] as const;
@@ -155,10 +155,10 @@ const DREQ_FIELDS = [
   ["", 8],
 ] as const;
 
-/** DREP is laid out as RTU is. */
+/** DREP has the layout of RTU. */
 const DREP_FIELDS = RTU_FIELDS;
 
-/** Attribute number and layout of each message; what is left of the 256 bytes is private data. */
+/** Attribute number and layout of each message; the rest of the 256 bytes is private data. */
 export const CM_MESSAGES = {
   REQ: { attributeId: 0x0010, fields: REQ_FIELDS },
   MRA: { attributeId: 0x0011, fields: MRA_FIELDS },
@@ -174,7 +174,7 @@ interface CmCommon<Type extends CmType> {
   readonly type: Type;
   /** The same in all messages of one exchange. */
   readonly transactionId: bigint;
-  /** At most {@link privateDataBytes}; a decoded message has all of them, zeros included. */
+  /** At most {@link privateDataBytes}; a decoded message has the full length, with zero padding. */
   readonly privateData: Uint8Array<ArrayBuffer>;
 }
 type CmMessageOf<Type extends CmType> =
@@ -192,7 +192,7 @@ export type CmMessage = CmReq | CmMra | CmRep | CmRtu | CmRej | CmDreq | CmDrep;
 
 export const TRANSPORT_SERVICE = { rc: 0, uc: 1, rd: 2, extended: 3 } as const;
 
-/** Why a connection is refused, as far as it can happen here. */
+/** The reject reasons that the emulator uses. */
 export const REJECT_REASON = {
   noQueuePair: 1,
   noResources: 3,
@@ -209,7 +209,7 @@ export const REJECT_REASON = {
   duplicateCommId: 30,
 } as const;
 
-/** What a REQ of RoCE has no use for, or always says alike. */
+/** Fields of a REQ that RoCE does not use, or that have a constant value. */
 export const REQ_DEFAULTS = {
   localQKey: 0,
   localEecn: 0,
@@ -220,7 +220,7 @@ export const REQ_DEFAULTS = {
   srq: false,
   extendedTransport: 0,
   pKey: 0xffff,
-  /** No local identifier: the GIDs are meant. */
+  /** No local identifier: GIDs are used. */
   primaryLocalLid: 0xffff,
   primaryRemoteLid: 0xffff,
   primaryFlowLabel: 0,
@@ -243,12 +243,12 @@ export const REQ_DEFAULTS = {
   alternateLocalAckTimeout: 0,
 } as const satisfies Partial<CmReq>;
 
-/** What a REP of RoCE has no use for, or always says alike. */
+/** Fields of a REP that RoCE does not use, or that have a constant value. */
 export const REP_DEFAULTS = {
   localQKey: 0,
   localEecn: 0,
   targetAckDelay: 0,
-  /** 0: no alternate path was asked for. */
+  /** 0: no alternate path was requested. */
   failoverAccepted: 0,
   endToEndFlowControl: true,
   srq: false,
@@ -259,7 +259,7 @@ export function gidOfAddress(address: number): bigint {
   return 0xffff_0000_0000n | BigInt(address);
 }
 
-/** The IPv4 address in a GID, undefined where it is not IPv4-mapped. */
+/** The IPv4 address in a GID; undefined where it is not IPv4-mapped. */
 export function addressOfGid(gid: bigint): number | undefined {
   return gid >> 32n === 0xffffn ? Number(gid & 0xffff_ffffn) : undefined;
 }
@@ -274,14 +274,14 @@ export function mtuCode(bytes: 256 | 512 | 1024 | 2048 | 4096): number {
   return Math.log2(bytes) - 7;
 }
 
-/** Bytes of path MTU code 1 … 5, undefined where it is none. */
+/** Bytes of path MTU code 1 … 5; undefined for another code. */
 export function mtuOfCode(code: number): 256 | 512 | 1024 | 2048 | 4096 | undefined {
   return ([256, 512, 1024, 2048, 4096] as const)[code - 1];
 }
 
 const BODY_AT = sizeOf(MAD_FIELDS);
 
-/** Room for a program's own data in a message of this type. */
+/** Maximum private data of a message of this type. */
 export function privateDataBytes(type: CmType): number {
   return MAD_BYTES - BODY_AT - sizeOf(CM_MESSAGES[type].fields);
 }
@@ -298,13 +298,13 @@ export function encodeCm(message: CmMessage): Uint8Array<ArrayBuffer> {
   const view = new DataView(bytes.buffer);
   const header = { ...MAD_CONSTANTS, transactionId: message.transactionId, attributeId };
   writeFields(MAD_FIELDS, header, { view, at: 0 });
-  // The type has chosen the table, and the message has that table's fields.
+  // The type selects the table, and the message has that table's fields.
   writeFields(fields, message as never, { view, at: BODY_AT });
   bytes.set(message.privateData, MAD_BYTES - room);
   return bytes;
 }
 
-/** The message in a datagram, undefined where it is another kind of MAD or none. */
+/** The message in a datagram; undefined for another kind of MAD and for other datagrams. */
 export function decodeCm(bytes: Uint8Array<ArrayBuffer>): CmMessage | undefined {
   if (bytes.length !== MAD_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

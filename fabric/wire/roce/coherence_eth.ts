@@ -1,39 +1,45 @@
 /**
- * Messages between coherent RNICs (`coherence.md`): bus messages of one computer on their way to the
- * other (C-02), on an RC queue pair (`rocev2.md` §2.3). *Home* is the card at the computer whose memory
- * it is (the document's local one), *far* the other. The opcode says what class a message is of, as the
- * bus's own classes do; the command says which message. Data, a cache line or part of one, is payload.
+ * Messages between coherent RNICs (`coherence.md`): bus messages of one computer, forwarded to the
+ * other (C-02) on an RC queue pair (`rocev2.md` §2.3). *Home* is the card of the computer that owns
+ * the memory (the document's local one), *far* the other. The opcode is the message's class, as on
+ * the bus; the command is the message itself. Data, a cache line or part of one, is payload.
  *
- * Each message is a request to the transport, with a PSN and an ACK 0x11 of its own: an answer can
- * take as long as a CPU does, and both ends ask. Answers are found by {@link CoherenceEth.transaction}.
+ * For the transport each message is a request, with a PSN and an ACK 0x11 of its own: a response
+ * may take as long as a CPU does, and both ends send requests. {@link CoherenceEth.transaction}
+ * matches responses with requests.
  */
 import { type HeaderOf, sizeOf } from "../../base/fields.ts";
 
 export const COHERENCE_ETH_FIELDS = [
   ["version", 8],
-  /** Within the opcode's class: place in {@link COHERENCE_COMMANDS}. */
+  /** Index in {@link COHERENCE_COMMANDS}, within the opcode's class. */
   ["command", 8],
   /**
-   * Place in {@link COHERENCE_STATES} (C-05). REQUEST, SNOOP: the state that the sender will be in,
-   * or that it wants the other to be in. RESPONSE: the state that is granted or left.
+   * Index in {@link COHERENCE_STATES} (C-05). REQUEST, SNOOP: the future state of the sender, or
+   * the state that it requests of the receiver. RESPONSE: the state that is granted or left.
    */
   ["state", 2],
   /**
-   * The sender believes the region's copy to be in the far card's remote cache, else in home's local
-   * cache. A message that crossed a move of the copy (C-04) shows itself by it, and is asked again
-   * instead of being obeyed (C-09).
+   * The sender's belief: the region's copy is in the far card's remote cache, else in home's local
+   * cache. A message that crossed a move of the copy (C-04) has the wrong value; the receiver
+   * rejects it for a retry (C-09).
    */
   ["far", 1],
   ["reserved", 5],
-  /** Of {@link COHERENCE_STATUS}; 0 in anything but a RESPONSE. */
+  /** One of {@link COHERENCE_STATUS}; 0 except in a RESPONSE. */
   ["status", 8],
-  /** The special memory region (C-03), by a key as wide as an rkey: it is no less of a right. */
+  /**
+   * The special memory region (C-03), by a key as wide as an rkey, as it grants the same rights.
+   */
   ["region", 32],
-  /** The asker's number for it, in the answer too: as many under way as lines of a region. */
+  /**
+   * The requester's number for the request, returned in the response: one outstanding request per
+   * line.
+   */
   ["transaction", 32],
-  /** Bytes that are asked for or sent, within a line; of `register`, the region's. */
+  /** Bytes that are requested or sent, within a line; for `register`, the region's size. */
   ["length", 32],
-  /** First byte, in the home computer's addresses: as wide as a RETH's. */
+  /** Address of the first byte, in the home computer's address space: as wide as a RETH's. */
   ["address", 64],
 ] as const;
 export const COHERENCE_ETH_BYTES = sizeOf(COHERENCE_ETH_FIELDS);
@@ -52,12 +58,12 @@ export type CoherenceClass = "coherence-request" | "coherence-snoop" | "coherenc
 /**
  * Commands of each class, in the order of their codes.
  *
- * REQUEST: `register` and `deregister` a region (C-03); `read` a copy in state S, `own` one in state
- * E, `upgrade` S to E without data (C-06, C-07; `state` says the same); `write` and `write-back` with
- * data as payload (C-06; C-09: what is in M is not lost); `modified`: E has become M (C-07);
- * `move` the copy to where `far` says (C-04).
- * SNOOP: `change` the line to `state`, as home's CPU does (C-08); `report` in which state it is, as a
- * card asks that has lost its directory (C-10).
+ * REQUEST: `register` and `deregister` a region (C-03); `read` a copy in state S, `own` one in
+ * state E, `upgrade` S to E without data (C-06, C-07; `state` has the same value); `write` and
+ * `write-back` with data as payload (C-06; C-09: data in M is not lost); `modified`: E has become M
+ * (C-07); `move` the copy to the card that `far` names (C-04).
+ * SNOOP: `change` the line to `state`, as home's CPU does (C-08); `report` its state, for a card
+ * that has lost its directory (C-10).
  * RESPONSE: `data` as payload, or `done` without (C-06: "write done").
  */
 export const COHERENCE_COMMANDS = {

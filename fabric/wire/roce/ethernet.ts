@@ -1,4 +1,4 @@
-/** Ethernet II, without FCS: frames are as a capture shows them. */
+/** Ethernet II without FCS: frames as in a capture. */
 import { type HeaderOf, sizeOf } from "../../base/fields.ts";
 
 export const ETHERNET_FIELDS = [
@@ -10,7 +10,7 @@ export const ETHERNET_BYTES = sizeOf(ETHERNET_FIELDS);
 export type Ethernet = HeaderOf<typeof ETHERNET_FIELDS>;
 
 export const ETHERTYPE_IPV4 = 0x0800;
-/** Shorter frames are filled up with zeros; the IP length tells the real end. */
+/** Shorter frames are padded with zeros; the IP length gives the real end. */
 export const LEAST_FRAME_BYTES = 60;
 
 /** Reads a MAC address as a 48-bit number. */

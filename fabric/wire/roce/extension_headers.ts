@@ -1,7 +1,7 @@
 /**
- * THE table of extension headers (`rocev2.md` §1.3): one row each, by the name under which a packet
- * carries it. The row encodes, decodes and describes the header; the opcode table (`opcode.ts`) says which
- * packets have it, the Wireshark dissector is made from its fields.
+ * The table of extension headers (`rocev2.md` §1.3): one row each, by the header's name in a
+ * packet. The row encodes, decodes and describes the header; the opcode table (`opcode.ts`) lists
+ * the headers of each packet; the Wireshark dissector is generated from the fields.
  */
 import { type Field, sizeOf } from "../../base/fields.ts";
 import { AETH_FIELDS, describeAeth, readAeth, writeAeth } from "./aeth.ts";
@@ -36,14 +36,14 @@ import {
   writeVerifyEth,
 } from "./verify_eth.ts";
 
-/** All that is known of an extension header. */
+/** One extension header. */
 export interface ExtensionRow<Header> {
-  /** In wire order, to be laid over the specification. */
+  /** In wire order, for comparison with the specification. */
   readonly fields: readonly Field[];
   readonly bytes: number;
   readonly read: (view: DataView, at: number) => Header;
   readonly write: (view: DataView, at: number, header: Header) => void;
-  /** Words for people, in a packet of this operation; empty where other words say it. */
+  /** The header as text, in a packet of this operation; empty where another text covers it. */
   readonly describe: (header: Header, operation: string) => string;
 }
 
@@ -84,7 +84,7 @@ export const EXTENSION_HEADERS = {
     fields: HINT_ETH_FIELDS,
     read: readHintEth,
     write: writeHintEth,
-    // Described as the whole message that it begins (`describe_hint.ts`).
+    // `describe_hint.ts` describes the whole message that begins with it.
     describe: () => "",
   }),
   coherenceEth: row({
@@ -135,12 +135,12 @@ export const EXTENSION_HEADERS = {
 
 export type ExtensionHeader = keyof typeof EXTENSION_HEADERS;
 
-/** The extension headers of a packet: those, and only those, that its opcode's row names. */
+/** The extension headers of a packet: exactly those in its opcode's row. */
 export type Extensions = {
   readonly [Name in ExtensionHeader]?: ReturnType<(typeof EXTENSION_HEADERS)[Name]["read"]>;
 };
 
-/** The table without the type of each header, for loops over a packet's headers. */
+/** The table without the type of each header, for loops over the headers of a packet. */
 export const EXTENSION_ROWS = EXTENSION_HEADERS as unknown as Readonly<
   Record<ExtensionHeader, ExtensionRow<Extensions[ExtensionHeader]>>
 >;

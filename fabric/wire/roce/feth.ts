@@ -10,9 +10,9 @@ export const FETH_FIELDS = [
 ] as const;
 export type Feth = HeaderOf<typeof FETH_FIELDS>;
 
-/** What is flushed: the RETH's range, or the whole memory region. */
+/** The scope of the flush: the RETH's range, or the whole memory region. */
 export const FLUSH_SELECT = { range: 0, region: 1 } as const;
-/** What the answer promises: visible to all observers, persistent. */
+/** The guarantee of the response: visible to all observers, persistent. */
 export const FLUSH_PLACEMENT = { globalVisibility: 1, persistence: 2 } as const;
 
 export function readFeth(view: DataView, at: number): Feth {

@@ -1,6 +1,6 @@
 /**
- * What a switch needs to know of a frame, without decoding it: destination, priority, congestion
- * bits. All of it works on any bytes at all; a frame that is no IPv4 has DSCP 0 and ECN 0.
+ * Reads the fields of a frame that a switch needs, without decoding it: destination, priority,
+ * congestion bits. Accepts arbitrary bytes; a frame that is not IPv4 has DSCP 0 and ECN 0.
  */
 import { assert } from "../../base/assert.ts";
 import { ETHERNET_BYTES, ETHERTYPE_IPV4 } from "./ethernet.ts";
@@ -17,7 +17,7 @@ const IPV4_NO_OPTIONS = 0x45;
 const PROTOCOL_UDP = 17;
 const OPCODE_AT = IP_AT + IPV4_BYTES + UDP_BYTES;
 
-/** Destination MAC as a 48-bit number, 0 where the frame is too short. */
+/** Destination MAC as a 48-bit number; 0 where the frame is too short. */
 export function frameDestination(bytes: Uint8Array): number {
   return macAt(bytes, 0);
 }
@@ -41,20 +41,20 @@ function trafficClass(bytes: Uint8Array): number {
   return bytes[IP_AT + 1]!;
 }
 
-/** Two bits, see {@link ECN}: a full queue may mark what is not 0. */
+/** Two bits, see {@link ECN}: a switch may mark a frame whose bits are not 0. */
 export function frameEcn(bytes: Uint8Array): number {
   return trafficClass(bytes) & 3;
 }
 
-/** Six bits: what a switch derives a frame's priority from. */
+/** Six bits: they determine a frame's priority in a switch. */
 export function frameDscp(bytes: Uint8Array): number {
   return trafficClass(bytes) >> 2;
 }
 
 /**
- * A copy of the frame that says "congestion experienced" (RFC 3168). The ICRC does not cover the
- * bits, so it stays true. The IPv4 checksum is carried over, not made anew (RFC 1624, equation 3),
- * so that a header which arrived damaged leaves damaged. The frame must be ECN-capable.
+ * A copy of the frame marked "congestion experienced" (RFC 3168). The ICRC does not cover the bits,
+ * so it stays valid. The IPv4 checksum is updated, not recomputed (RFC 1624, equation 3), so that a
+ * damaged header stays detectable. The frame must be ECN-capable.
  */
 export function markCongestion(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
   assert(frameEcn(bytes) !== ECN.notCapable, "Cannot mark a frame that is not ECN-capable");
@@ -69,7 +69,7 @@ export function markCongestion(bytes: Uint8Array<ArrayBuffer>): Uint8Array<Array
   return marked;
 }
 
-/** Where the payload of a RoCEv2 frame with a known opcode is; undefined where it has none. */
+/** Range of the payload of a RoCEv2 frame with a known opcode; undefined for other frames. */
 export function framePayload(
   bytes: Uint8Array,
 ): { readonly from: number; readonly to: number } | undefined {
@@ -82,7 +82,7 @@ export function framePayload(
   return to > from && to <= bytes.length - ICRC_BYTES ? { from, to } : undefined;
 }
 
-/** Makes the ICRC of a RoCEv2 frame true of its bytes. */
+/** Recomputes the ICRC of a RoCEv2 frame. */
 export function sealFrame(bytes: Uint8Array): void {
   writeIcrc(new DataView(bytes.buffer, bytes.byteOffset, bytes.length), {
     from: IP_AT,
@@ -90,12 +90,12 @@ export function sealFrame(bytes: Uint8Array): void {
   });
 }
 
-/** Where the ICRC begins, by the length that the IPv4 header says. */
+/** Offset of the ICRC, from the length in the IPv4 header. */
 function frameEnd(bytes: Uint8Array): number {
   return IP_AT + ((bytes[IP_AT + 2]! << 8) | bytes[IP_AT + 3]!) - ICRC_BYTES;
 }
 
-/** Opcode byte of a RoCEv2 frame (`rocev2.md` §1.1), −1 where the frame is none. */
+/** Opcode byte of a RoCEv2 frame (`rocev2.md` §1.1); −1 for other frames. */
 export function frameOpcode(bytes: Uint8Array): number {
   if (bytes.length <= OPCODE_AT) return -1;
   if (((bytes[12]! << 8) | bytes[13]!) !== ETHERTYPE_IPV4) return -1;

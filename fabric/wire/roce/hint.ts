@@ -1,16 +1,16 @@
 /**
- * Hint messages, and the packets that they travel in (H-07, H-08). Of the document's four encodings:
+ * Hint messages, and the packets that carry them (H-07, H-08). The document's four encodings:
  *
- *     a new operation code    VENDOR HINT on an RC queue pair: its own (figure 7) or one that speaks for
+ *     a new operation code    VENDOR HINT on an RC queue pair: for itself (figure 7) or for
  *                             all (figure 8); to a group (figure 9) it is the payload of a UD SEND ONLY
- *     an extra header         the message lies between a packet's extension headers and its payload
- *     an extra payload        the message and a trailer lie behind a packet's payload
- *     an opcode with a flag   a READ or WRITE of no bytes, whose VA and rkey nobody checks (`rocev2.md`
- *                             §1.3): it names the range that a real one will be for
+ *     an extra header         the message is between a packet's extension headers and its payload
+ *     an extra payload        the message and a trailer follow a packet's payload
+ *     an opcode with a flag   a READ or WRITE of no bytes, without VA and rkey checks (`rocev2.md`
+ *                             §1.3): it names the range of a coming one
  *
- * The last three keep their packet's opcode, so what says that a hint is there must be where a card
- * without hints looks away: the seven reserved bits beside AckReq ({@link HINT_FORMS}), which the ICRC
- * covers. Hints inside others' packets are sent to those only who asked for them (H-09).
+ * The last three keep their packet's opcode, so the mark of a hint must be in a field that a card
+ * without hints ignores: the seven reserved bits beside AckReq ({@link HINT_FORMS}), which the ICRC
+ * covers. A requester adds hints to other packets only for a responder that asked for them (H-09).
  */
 import { assert } from "../../base/assert.ts";
 import { readFields, writeFields } from "../../base/fields.ts";
@@ -46,7 +46,7 @@ export interface HintEntry {
   readonly kinds: number;
   readonly operation: HintOperation;
   readonly messages: number;
-  /** PSN of the first of them. */
+  /** PSN of the first of the messages. */
   readonly sequence: number;
   readonly rkey: number;
   /** Bytes. */
@@ -67,7 +67,7 @@ export interface HintMessage {
   readonly kinds: number;
   readonly reason: HintReason;
   readonly sequence: number;
-  /** An answer is wanted. */
+  /** An answer is requested. */
   readonly answer: boolean;
   readonly groups: readonly HintGroup[];
 }
@@ -83,7 +83,7 @@ function bytesOf(message: HintMessage): number {
   return bytes;
 }
 
-/** The header of a message, and what is behind it: what a VENDOR HINT packet is made of. */
+/** The header of a message, and the bytes behind it: the parts of a VENDOR HINT packet. */
 export function hintParts(
   message: HintMessage,
 ): { readonly hintEth: HintEth; readonly payload: Uint8Array<ArrayBuffer> } {
@@ -135,8 +135,8 @@ export function encodeHint(message: HintMessage): Uint8Array<ArrayBuffer> {
 }
 
 /**
- * The message that these bytes are, all of them; undefined where they are none that is understood here.
- * Never throws: hints are not trusted (H-24).
+ * Decodes a whole hint message; undefined for invalid or unknown ones. Never throws: hints are
+ * untrusted (H-24).
  */
 export function decodeHint(bytes: Uint8Array<ArrayBuffer>): HintMessage | undefined {
   if (bytes.length < HINT_ETH_BYTES) return undefined;
@@ -159,7 +159,7 @@ interface Reader {
   at: number;
 }
 
-/** So many things in a row, undefined where one is none. */
+/** Reads several elements in sequence; undefined where one is invalid. */
 function readMany<T>(
   reader: Reader,
   count: number,
@@ -174,7 +174,7 @@ function readMany<T>(
   return all;
 }
 
-/** Where the next `size` bytes are, which the reader leaves behind; undefined where it has fewer. */
+/** The position of the next `size` bytes, which the reader skips; undefined where it has fewer. */
 function take(reader: Reader, size: number): { view: DataView; at: number } | undefined {
   const { view, at } = reader;
   if (at + size > view.byteLength) return undefined;
@@ -205,18 +205,18 @@ function readObject(reader: Reader): bigint | undefined {
   return place && readFields(HINT_OBJECT_FIELDS, place).identity;
 }
 
-/** Low two bits of BTH's seven reserved ones: where in the packet a hint is (H-07). */
+/** Low two bits of BTH's seven reserved ones: the place of the hint in the packet (H-07). */
 export const HINT_FORMS = { none: 0, header: 1, payload: 2, range: 3 } as const;
 export const HINT_FORM_BITS = 2;
 /**
- * Form `range`: the five bits above are the length's binary logarithm, rounded up, as RETH's own says 0.
- * They reach 2^31, the longest message.
+ * Form `range`: the five bits above are the binary logarithm of the length, rounded up, as RETH's
+ * length is 0. They reach 2^31, the longest message.
  */
 const RANGE_SHIFT = HINT_FORM_BITS;
 
 /**
- * Puts a message into a packet, behind its headers or its payload, which must leave it room within the
- * path MTU. A RETH goes on saying how long the data is.
+ * Adds a message to a packet, behind its headers or its payload, within the path MTU. RETH's length
+ * remains that of the data.
  */
 export function attachHint(
   packet: RocePacket,
@@ -236,26 +236,28 @@ export function attachHint(
   return { ...packet, bth, payload };
 }
 
-/** Makes a READ REQUEST or WRITE ONLY of no bytes a hint at `length` bytes from its VA on. */
+/**
+ * Turns a READ REQUEST or WRITE ONLY of no bytes into a hint about `length` bytes from its VA on.
+ */
 export function attachRange(packet: RocePacket, length: number): RocePacket {
-  assert(packet.reth?.length === 0, "Only a READ or WRITE of no bytes can be a hint at a range");
+  assert(packet.reth?.length === 0, "Only a READ or WRITE of no bytes can be a hint about a range");
   assert(length >= 1 && length <= 2 ** 31, `A range has 1 B to 2 GiB: length is ${length}`);
   const log2 = 32 - Math.clz32(length - 1);
   return { ...packet, bth: { ...packet.bth, reserved7: (log2 << RANGE_SHIFT) | HINT_FORMS.range } };
 }
 
-/** A packet without the hint that was in it, and that hint. */
+/** A packet without its hint, and that hint. */
 export interface Hinted {
   readonly packet: RocePacket;
   readonly message: HintMessage | undefined;
-  /** Of a READ or WRITE of no bytes. */
+  /** For a READ or WRITE of no bytes. */
   readonly range: HintEntry | undefined;
 }
 
 /**
- * Takes a packet that may carry a hint apart: what is left is the packet as it would have come without.
- * Undefined where its reserved bits say that there is a hint, and there is none: nobody knows then
- * which bytes are data. Only for queue pairs on which hints were agreed on.
+ * Splits a packet that may carry a hint into the hint and the packet without it. Undefined where
+ * the reserved bits announce a hint and it is invalid: the extent of the data is then unknown. Only
+ * for queue pairs that have negotiated hints.
  */
 export function detachHint(packet: RocePacket): Hinted | undefined {
   const { payload } = packet, form = packet.bth.reserved7 & ((1 << HINT_FORM_BITS) - 1);
@@ -317,8 +319,8 @@ function rangeOf({ bth, reth }: RocePacket): HintEntry | undefined {
 }
 
 /**
- * The hint of a packet that is nothing else: a VENDOR HINT, or a datagram whose payload is one.
- * Undefined where it is none, or none that is understood.
+ * The hint of a packet that carries only a hint: a VENDOR HINT, or a datagram with a hint as
+ * payload. Undefined for other packets and for invalid hints.
  */
 export function hintOf(packet: RocePacket): HintMessage | undefined {
   const { hintEth, payload } = packet;

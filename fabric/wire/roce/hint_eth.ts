@@ -1,28 +1,34 @@
 /**
- * The parts of a hint message (`hints.md`, H-03), in the order in which they lie: HintETH, then for
- * each queue pair a HintGroup with its HintEntries, each with its HintObjects. `hint.ts` puts them
- * together and says in which packets they travel.
+ * The parts of a hint message (`hints.md`, H-03), in wire order: HintETH, then for each queue pair
+ * a HintGroup with its HintEntries, each with its HintObjects. `hint.ts` assembles them and defines
+ * the packets that carry them.
  */
 import { type HeaderOf, sizeOf } from "../../base/fields.ts";
 
 export const HINT_ETH_FIELDS = [
-  /** {@link HINT_MAGIC}: tells a hint from any other datagram (`rocev2.md` §2.3). */
+  /** {@link HINT_MAGIC}: distinguishes a hint from other datagrams (`rocev2.md` §2.3). */
   ["magic", 32],
   ["version", 8],
-  /** Place in {@link HINT_TYPES}. */
+  /** Index in {@link HINT_TYPES}. */
   ["type", 8],
-  /** Bits of {@link HINT_KINDS}: all that are in it (H-04), or that an answer is about (H-09). */
+  /**
+   * Bits of {@link HINT_KINDS}: all kinds in the message (H-04), or the subject of an answer
+   * (H-09).
+   */
   ["kinds", 8],
-  /** Place in {@link HINT_REASONS}: why it was refused (H-22). */
+  /** Index in {@link HINT_REASONS}: the reason of a refusal (H-22). */
   ["reason", 8],
-  /** The requester's number for the message: what its answer names, and duplicates show (H-24). */
+  /**
+   * The requester's number for the message: its answer repeats it, and it identifies duplicates
+   * (H-24).
+   */
   ["sequence", 32],
-  /** An answer is wanted: the requests wait for it (H-06, H-22). */
+  /** An answer is requested: the requests wait for it (H-06, H-22). */
   ["answer", 1],
   ["reserved", 7],
   /** HintGroups that follow. */
   ["groups", 8],
-  /** Of the whole message, this header included: at most a packet's payload. */
+  /** Size of the whole message, with this header: at most a packet's payload. */
   ["bytes", 16],
 ] as const;
 export const HINT_ETH_BYTES = sizeOf(HINT_ETH_FIELDS);
@@ -32,8 +38,8 @@ export type HintEth = HeaderOf<typeof HINT_ETH_FIELDS>;
 export const HINT_MAGIC = 0x6869_6e74;
 export const HINT_VERSION = 1;
 /**
- * What is coming; H-22's ACK and NAK, which name the message by its sequence and may repeat the
- * entries that they are about; H-09: which kinds the responder wants.
+ * The announcement; H-22's ACK and NAK, which name the message by its sequence and may repeat the
+ * entries concerned; H-09: the kinds that the responder wants.
  */
 export const HINT_TYPES = ["announce", "prepared", "refused", "wanted"] as const;
 export type HintType = typeof HINT_TYPES[number];
@@ -72,34 +78,37 @@ export function writeHintEth(view: DataView, at: number, header: HintEth): void 
 }
 
 /**
- * The queue pair that the entries are about, by both its ends' numbers: what a group receives may be
- * for another (H-08, figure 9), and the same number can exist at every responder. Without entries: its
- * context is to be warmed up.
+ * The queue pair of the entries, by the numbers of both ends: members of a group also receive hints
+ * for other members (H-08, figure 9), and responders may use equal numbers. Without entries: a
+ * request to warm up its context.
  */
 export const HINT_GROUP_FIELDS = [
-  /** At the responder. */
+  /** QPN at the responder. */
   ["destQpn", 24],
   /** HintEntries that follow: the document's batches are of up to 64 (H-02). */
   ["entries", 8],
-  /** At the requester, whose address is the packet's. */
+  /** QPN at the requester, whose address is the packet's source. */
   ["sourceQpn", 24],
   ["reserved", 8],
 ] as const;
 export const HINT_GROUP_BYTES = sizeOf(HINT_GROUP_FIELDS);
 
-/** A work element that waits (H-01, H-03). An atomic's operands are not in it: H-21 only reads. */
+/** A waiting work element (H-01, H-03). It omits an atomic's operands: H-21 only reads. */
 export const HINT_ENTRY_FIELDS = [
-  /** Bits of {@link HINT_KINDS}: what is to be done for it. */
+  /** Bits of {@link HINT_KINDS}: the requested preparation. */
   ["kinds", 8],
-  /** Place in {@link HINT_OPERATIONS}. */
+  /** Index in {@link HINT_OPERATIONS}. */
   ["operation", 8],
-  /** Coming messages of this kind: of untagged ones the count (H-03), as many as a queue holds. */
+  /**
+   * Number of coming messages of this kind: for untagged ones the count (H-03), up to a queue's
+   * depth.
+   */
   ["messages", 16],
   /** HintObjects that follow. */
   ["objects", 8],
   /** H-03's sequence id: the PSN of the first of the messages. */
   ["sequence", 24],
-  /** As in the RETH that will come; 0 of an untagged message. */
+  /** As in the coming RETH; 0 for an untagged message. */
   ["rkey", 32],
   ["length", 32],
   ["va", 64],
@@ -110,15 +119,17 @@ export const HINT_ENTRY_BYTES = sizeOf(HINT_ENTRY_FIELDS);
 export const HINT_OPERATIONS = ["read", "write", "send", "fetch-add", "compare-swap"] as const;
 export type HintOperation = typeof HINT_OPERATIONS[number];
 
-/** A data transfer object that the operation covers (H-01), by the name that the application has. */
+/** A data transfer object that the operation covers (H-01), by the application's name. */
 export const HINT_OBJECT_FIELDS = [
   ["identity", 64],
 ] as const;
 export const HINT_OBJECT_BYTES = sizeOf(HINT_OBJECT_FIELDS);
 
-/** Behind a hint that ends another packet's payload: where the hint begins, seen from the end. */
+/**
+ * The last bytes of a packet whose payload ends with a hint: the offset of the hint from the end.
+ */
 export const HINT_TRAILER_FIELDS = [
-  /** As HintETH has it: without this trailer. */
+  /** HintETH's value: without this trailer. */
   ["bytes", 16],
   ["reserved", 16],
 ] as const;

@@ -1,8 +1,8 @@
 /**
- * The invariant CRC of RoCEv2 over IPv4 (`rocev2.md` §1.5): Ethernet's CRC-32 over the packet with
- * every field masked to ones that a switch or router may change, after eight bytes of ones. Sixteen
- * bytes are taken per step ("slicing by 16"), and the packet is never copied: the masks are or-ed
- * into the words of the fixed headers as they are read.
+ * The invariant CRC of RoCEv2 over IPv4 (`rocev2.md` §1.5): Ethernet's CRC-32 over eight bytes of
+ * ones and the packet, with every field that a switch or router may change replaced by ones.
+ * Sixteen bytes per step ("slicing by 16"), without a copy of the packet: the masks are or-ed into
+ * the words of the fixed headers as they are read.
  */
 import { BTH_BYTES } from "./bth.ts";
 import { IPV4_BYTES } from "./ipv4.ts";
@@ -16,7 +16,7 @@ export const CRC_START = -1;
 /** Register after the eight bytes of ones that stand in for the absent local route header. */
 const ICRC_SEED = 0xdebb_20e3 | 0;
 
-/** Table s, at 256·s, is the effect of a byte that s more bytes follow. */
+/** Table s, at 256·s, is the effect of a byte followed by s more bytes. */
 const TABLES = makeTables();
 
 function makeTables(): Int32Array {
@@ -35,7 +35,7 @@ function makeTables(): Int32Array {
   return tables;
 }
 
-/** The register after one little-endian word: the step for what is shorter than sixteen bytes. */
+/** The register after one little-endian word, for a remainder shorter than sixteen bytes. */
 function step(register: number, word: number): number {
   const mixed = register ^ word;
   return TABLES[768 + (mixed & 255)]! ^ TABLES[512 + ((mixed >>> 8) & 255)]! ^
@@ -73,7 +73,7 @@ export function crc32(bytes: Uint8Array): number {
   return ~crcUpdate(CRC_START, view, { from: 0, end: bytes.length }) >>> 0;
 }
 
-/** Bytes of the headers that hold masked fields; their ten words are taken one by one. */
+/** Bytes of the headers with masked fields; their ten words are processed one by one. */
 const MASKED_BYTES = IPV4_BYTES + UDP_BYTES + BTH_BYTES;
 
 // The masks, as little-endian words.
@@ -87,8 +87,8 @@ const MASK_UDP_CHECKSUM = 0xffff_0000 | 0;
 const MASK_CONGESTION = 0x0000_00ff;
 
 /**
- * The ICRC of the packet from its IPv4 header at `from` to the end of its pad at `end`; at least the
- * IPv4, UDP and base transport headers must be there.
+ * The ICRC of the packet from its IPv4 header at `from` to the end of its pad at `end`; the IPv4,
+ * UDP and base transport headers must be complete.
  * @returns the value to be stored little-endian, as {@link writeIcrc} does.
  */
 export function computeIcrc(

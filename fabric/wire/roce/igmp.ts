@@ -1,9 +1,9 @@
 /**
- * Group membership reports (IGMP, RFC 3376, RFC 2236): how a port says which multicast groups it
- * wants, and what a switch that snoops reads of it. Reports are real frames: IPv4 with the router
- * alert option to 224.0.0.22, time to live 1.
+ * Group membership reports (IGMP, RFC 3376, RFC 2236), by which a port joins and leaves multicast
+ * groups and from which a snooping switch learns them. Reports are real frames: IPv4 with the
+ * router alert option to 224.0.0.22, time to live 1.
  *
- *   Ethernet 14 | IPv4 20 + router alert 4 | type 0x22, checksum, records | record 8 each | filling
+ *   Ethernet 14 | IPv4 20 + router alert 4 | type 0x22, checksum, records | record 8 each | padding
  */
 import {
   ETHERNET_BYTES,
@@ -20,7 +20,7 @@ const PROTOCOL_IGMP = 2;
 const REPORT_ADDRESS = 0xe000_0016;
 /** How often a report is sent, as a single one may be lost (RFC 3376 §8.1). */
 export const ROBUSTNESS = 2;
-/** Groups that one report names at most here; a frame has room for 180. */
+/** Maximum number of groups per report; a frame has room for 180. */
 export const REPORT_RECORDS_MAX = 128;
 
 /** One change of a port's membership in one group. */
@@ -48,7 +48,7 @@ const RECORD = {
   block: 6,
 } as const;
 
-/** RFC 1071 over an even number of bytes: what to store, and 0 over what is sound. */
+/** RFC 1071 over an even number of bytes: the value to store; 0 over valid bytes. */
 function checksum(view: DataView, from: number, bytes: number): number {
   let sum = 0;
   for (let i = 0; i < bytes; i += 2) sum += view.getUint16(from + i);
@@ -80,7 +80,7 @@ export function encodeReport(
   view.setUint16(igmpAt + 6, changes.length);
   let at = igmpAt + V3_HEADER_BYTES;
   for (const { group, member } of changes) {
-    // Any source at all is "exclude none"; no source is "include none".
+    // With sources: "exclude none"; without: "include none".
     view.setUint8(at, member ? RECORD.toExclude : RECORD.toInclude);
     view.setUint32(at + 4, group);
     at += RECORD_BYTES;
@@ -89,15 +89,15 @@ export function encodeReport(
   return bytes;
 }
 
-/** Whether the frame carries IGMP, judged by its first bytes; on any bytes at all. */
+/** Whether the frame carries IGMP, from its first bytes; accepts arbitrary bytes. */
 export function isIgmp(bytes: Uint8Array): boolean {
   return bytes.length >= IP_AT + 20 && bytes[12] === 0x08 && bytes[13] === 0x00 &&
     bytes[IP_AT]! >> 4 === 4 && bytes[IP_AT + 9] === PROTOCOL_IGMP;
 }
 
 /**
- * The membership changes that a report of any IGMP version tells; undefined where the frame is no
- * sound report. Queries are none. Sources are not told apart: whoever wants one, wants the group.
+ * The membership changes in a report of any IGMP version; undefined for invalid reports, queries
+ * and other frames. Sources are not distinguished: a port that wants one source receives the group.
  */
 export function decodeReport(bytes: Uint8Array<ArrayBuffer>): MembershipChange[] | undefined {
   if (!isIgmp(bytes)) return undefined;

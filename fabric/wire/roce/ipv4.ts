@@ -67,8 +67,8 @@ export function writeIpv4(view: DataView, at: number, header: Ipv4): void {
 }
 
 /**
- * The Internet checksum (RFC 1071) of a 20-byte header: what to store where its checksum field is
- * zero, and 0 where a received header is sound.
+ * The Internet checksum (RFC 1071) of a 20-byte header: the value to store where its checksum field
+ * is zero; 0 for a valid received header.
  */
 export function ipv4Checksum(view: DataView, at: number): number {
   let sum = 0;

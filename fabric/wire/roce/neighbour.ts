@@ -1,7 +1,7 @@
 /**
- * Which MAC address an IPv4 address has. The rack has no ARP: MAC addresses are locally administered
- * and carry the IPv4 address's low 24 bits (the host's number in 10/8), so that every sender knows its
- * neighbour's. `topology.ts` numbers RNICs by this rule.
+ * Maps an IPv4 address to a MAC address. The rack has no ARP: MAC addresses are locally
+ * administered and contain the IPv4 address's low 24 bits (the host's number in 10/8), so that
+ * every sender can compute its neighbour's. `topology.ts` numbers RNICs by this rule.
  */
 import { multicastMac } from "./ethernet.ts";
 

@@ -1,7 +1,7 @@
 /**
- * THE opcode table: all that is known of an opcode stands in its row, and nowhere else
- * (`rocev2.md` §2). Code asks a row what it needs (`operation`, `position`, `headers` …), so that
- * the vendor's persistent writes run through the same code as plain ones.
+ * The opcode table: one row has all properties of an opcode (`rocev2.md` §2). Code reads properties
+ * of a row (`operation`, `position`, `headers` …) instead of comparing opcodes, so that the
+ * vendor's persistent writes use the same code as plain ones.
  */
 import { assert } from "../../base/assert.ts";
 import { EXTENSION_HEADERS, type ExtensionHeader } from "./extension_headers.ts";
@@ -40,18 +40,18 @@ export interface OpcodeRow {
   readonly service: Service;
   readonly operation: Operation;
   readonly position: Position;
-  /** `notice` is neither: it takes no PSN and has no answer. */
+  /** `notice` is neither: it has no PSN and no response. */
   readonly direction: "request" | "response" | "notice";
   /** Extension headers, in wire order. */
   readonly headers: readonly ExtensionHeader[];
-  /** Their bytes together. */
+  /** Their total size in bytes. */
   readonly headerBytes: number;
   readonly payload: PayloadRule;
   readonly immediate: boolean;
   readonly invalidate: boolean;
   /** P-21: the data is to be persisted. */
   readonly persistence: boolean;
-  /** Of the manufacturer-specific range 0xC0…0xFF. */
+  /** In the manufacturer-specific range 0xC0…0xFF. */
   readonly vendor: boolean;
 }
 
@@ -65,7 +65,7 @@ type Cells = readonly [
   payload: PayloadRule,
 ];
 
-// One opcode is one line, to be laid over §2.2.
+// One opcode per line, for comparison with §2.2.
 // deno-fmt-ignore
 const CELLS = [
   [0x00, "RC SEND FIRST",                "rc", "send", "first",  [], "mtu"],
@@ -110,14 +110,14 @@ const CELLS = [
   [0x64, "UD SEND ONLY",                 "ud", "send", "only", ["deth"], "0..mtu"],
   [0x65, "UD SEND ONLY IMM",             "ud", "send", "only", ["deth", "immdt"], "0..mtu"],
 
-  // The IBA table says 0x80, the RoCEv2 annex and real wires 0x81: send 0x81, accept both.
+  // The IBA table has 0x80; the RoCEv2 annex and real RNICs use 0x81: send 0x81, accept both.
   [0x80, "CNP (IBA)",                    "any", "congestion-notification", "only", [], 16],
   [0x81, "CNP",                          "any", "congestion-notification", "only", [], 16],
 
-  // H-07: laid out as SEND ONLY 0x04, low four bits alike, but it takes no receive WQE.
+  // H-07: the layout and the low four bits of SEND ONLY 0x04, but it consumes no receive WQE.
   [0xc4, "VENDOR HINT", "rc", "hint", "only", ["hintEth"], "0..mtu"],
 
-  // P-21: copies of 0x06…0x0B, low four bits alike, with the vendor word behind the RETH.
+  // P-21: copies of 0x06…0x0B with the same low four bits, and the vendor word behind the RETH.
   [0xc6, "VENDOR WRITE PERSISTENCE FIRST",    "rc", "write", "first",  ["reth", "persistEth"], "mtu"],
   [0xc7, "VENDOR WRITE PERSISTENCE MIDDLE",   "rc", "write", "middle", [], "mtu"],
   [0xc8, "VENDOR WRITE PERSISTENCE LAST",     "rc", "write", "last",   [], "1..mtu"],
@@ -125,16 +125,16 @@ const CELLS = [
   [0xca, "VENDOR WRITE PERSISTENCE ONLY",     "rc", "write", "only",   ["reth", "persistEth"], "0..mtu"],
   [0xcb, "VENDOR WRITE PERSISTENCE ONLY IMM", "rc", "write", "only",   ["reth", "persistEth", "immdt"], "0..mtu"],
 
-  // V-06: what is to be checked behind the RETH, the data's CRC in the last packet. No IMM form: the
-  // document's write has one answer, and that is to its sender.
+  // V-06: the requested checks behind the RETH, the data's CRC in the last packet. No IMM form: the
+  // document's write has one response, to its sender.
   [0xcc, "VENDOR WRITE VERIFY FIRST",  "rc", "write-verify", "first",  ["reth", "verifyEth"], "mtu"],
   [0xcd, "VENDOR WRITE VERIFY MIDDLE", "rc", "write-verify", "middle", [], "mtu"],
   [0xce, "VENDOR WRITE VERIFY LAST",   "rc", "write-verify", "last",   ["digestEth"], "1..mtu"],
   [0xcf, "VENDOR WRITE VERIFY ONLY",   "rc", "write-verify", "only",   ["reth", "verifyEth", "digestEth"], "0..mtu"],
 
-  // C-02: to the transport all three are requests, with a PSN and an ACK 0x11 of their own.
+  // C-02: for the transport all three are requests, with a PSN and an ACK 0x11 of their own.
   [0xd0, "VENDOR COHERENCE REQUEST", "rc", "coherence-request", "only", ["coherenceEth"], "0..mtu"],
-  // P-25, P-28: the second ACK of a PSN, so not to be taken for a repeated first one.
+  // P-25, P-28: the second ACK of a PSN, so a requester must not mistake it for a duplicate ACK.
   [0xd1, "VENDOR PERSISTENCE ACKNOWLEDGE",    "rc", "persistence-acknowledge", "only", ["aeth"], 0],
   [0xd2, "VENDOR COHERENCE SNOOP",    "rc", "coherence-snoop",    "only", ["coherenceEth"], 0],
   [0xd3, "VENDOR COHERENCE RESPONSE", "rc", "coherence-response", "only", ["coherenceEth"], "0..mtu"],
@@ -186,12 +186,12 @@ const BY_CODE: readonly (OpcodeRow | undefined)[] = Array.from(
   (_, code) => OPCODE_ROWS.find((row) => row.code === code),
 );
 
-/** The row of an opcode byte, undefined where it is none that is known here. */
+/** The row of an opcode byte; undefined for an unknown one. */
 export function opcodeRow(code: number): OpcodeRow | undefined {
   return BY_CODE[code];
 }
 
-/** Which message a packet is part of. What is absent is false. */
+/** The message that a packet is part of. Absent members are false. */
 export interface MessageShape {
   readonly service: Service;
   readonly operation: Operation;
@@ -235,7 +235,7 @@ function shapeKey(shape: MessageShape, position: Position): number {
     (tail && shape.invalidate === true ? 2 : 0) | (shape.persistence === true ? 1 : 0);
 }
 
-/** The later of two rows of one shape is the one to send: CNP 0x81. */
+/** Of two rows with one shape the later is sent: CNP 0x81. */
 const BY_SHAPE: readonly (OpcodeRow | undefined)[] = OPCODE_ROWS.reduce<(OpcodeRow | undefined)[]>(
   (rows, row) => {
     rows[shapeKey(row, row.position)] = row;
@@ -245,8 +245,8 @@ const BY_SHAPE: readonly (OpcodeRow | undefined)[] = OPCODE_ROWS.reduce<(OpcodeR
 );
 
 /**
- * The opcode of the packet at `position` of such a message. An immediate or a key to invalidate
- * travels in the last packet only, so the others are those of the plain message.
+ * The opcode of the packet at `position` of such a message. An immediate or a key to invalidate is
+ * in the last packet only, so the other packets have the opcodes of the plain message.
  */
 export function opcodeFor(shape: MessageShape, position: Position): OpcodeRow {
   const row = BY_SHAPE[shapeKey(shape, position)];
@@ -261,7 +261,7 @@ export function positionOf(index: number, count: number): Position {
   return index === count - 1 ? "last" : "middle";
 }
 
-/** Whether a payload of `bytes` obeys the row's rule on a path of this MTU (else NAK 0x61). */
+/** Whether a payload of `bytes` satisfies the row's rule on a path of this MTU (else NAK 0x61). */
 export function payloadFits(row: OpcodeRow, payload: { bytes: number; pathMtu: number }): boolean {
   const { bytes, pathMtu } = payload;
   switch (row.payload) {

@@ -1,7 +1,7 @@
 /**
- * A RoCEv2 packet as a value, and the Ethernet frame that carries it (`rocev2.md` §1). Lengths and
- * checksums are computed when encoding and checked once when decoding, at the door: what decodes can
- * be encoded again to the same bytes.
+ * A RoCEv2 packet as a value, and the Ethernet frame that carries it (`rocev2.md` §1). Encoding
+ * computes lengths and checksums; decoding validates them once: a decoded packet encodes to the
+ * same bytes.
  */
 import { fail } from "../../base/assert.ts";
 import { type Bth, BTH_BYTES, readBth, writeBth } from "./bth.ts";
@@ -19,25 +19,25 @@ import { type OpcodeRow, opcodeRow } from "./opcode.ts";
 import { allocate, bufferViewOf, viewOf } from "../../base/slab.ts";
 import { ROCE_PORT, UDP_BYTES } from "./udp.ts";
 
-/** A RoCEv2 packet over IPv4. What is not here follows from what is. */
+/** A RoCEv2 packet over IPv4, without the fields that follow from others. */
 export interface RocePacket extends Extensions {
   readonly destinationMac: number;
   readonly sourceMac: number;
   readonly sourceAddress: number;
   readonly destinationAddress: number;
   readonly dscp: number;
-  /** As `ECN` of `ipv4.ts` counts. */
+  /** Values of `ECN` in `ipv4.ts`. */
   readonly ecn: number;
   readonly ttl: number;
   readonly identification: number;
   readonly udpSourcePort: number;
-  /** `padCount` is taken from the payload when encoding. */
+  /** Encoding computes `padCount` from the payload. */
   readonly bth: Bth;
   /** A view of the frame's bytes, without the pad. */
   readonly payload: Uint8Array<ArrayBuffer>;
 }
 
-/** Why a frame is no packet. A receiver drops it in silence, and counts. */
+/** Why a frame is not a packet. A receiver drops it silently, and counts it. */
 export type RefusalReason =
   | "too-short"
   | "not-roce"
@@ -54,7 +54,7 @@ export interface Refusal {
   readonly refused: RefusalReason;
 }
 
-/** Tells the two answers of {@link decodePacket} apart. */
+/** Distinguishes the two results of {@link decodePacket}. */
 export function isRefusal(answer: RocePacket | Refusal): answer is Refusal {
   return (answer as Refusal).refused !== undefined;
 }
@@ -71,7 +71,7 @@ const VERSION_AND_WORDS = 0x45;
 /** Don't fragment, no fragment. */
 const FRAGMENT_WORD = 0x4000;
 
-/** Bytes of the frame that a packet of this opcode and payload takes, without preamble and FCS. */
+/** Size of the frame of a packet with this opcode and payload, without preamble and FCS. */
 export function frameBytes(row: OpcodeRow, payloadBytes: number): number {
   const bytes = FRAME_OVERHEAD_BYTES + row.headerBytes + payloadBytes + (-payloadBytes & 3);
   return Math.max(LEAST_FRAME_BYTES, bytes);
@@ -86,7 +86,7 @@ export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
   const ipBytes = end + ICRC_BYTES - IP_AT;
   if (ipBytes > 0xffff) fail(`A payload of ${payloadBytes} B does not fit an IPv4 packet`);
   const bytes = allocate(Math.max(LEAST_FRAME_BYTES, end + ICRC_BYTES));
-  // A view of its own for each frame would cost as much as writing the headers.
+  // Shares a view: a new view for each frame would cost as much as writing the headers.
   const view = bufferViewOf(bytes), base = bytes.byteOffset;
   writeOuterHeaders(view, base, { packet, ipBytes });
   const bthAt = base + BTH_AT;
@@ -103,7 +103,7 @@ export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Ethernet, IPv4 and UDP as `ethernet.ts`, `ipv4.ts` and `udp.ts` lay them out, constants merged. */
+/** Ethernet, IPv4 and UDP as in `ethernet.ts`, `ipv4.ts` and `udp.ts`, with constants merged. */
 function writeOuterHeaders(
   view: DataView,
   base: number,
@@ -148,9 +148,9 @@ const REFUSALS: Readonly<Record<RefusalReason, Refusal>> = {
 };
 
 /**
- * The packet in a frame, or why there is none. Never throws, whatever the bytes. The ICRC is checked
- * before anything behind UDP is believed. A request's payload is not held against its opcode's
- * rule: that is the responder's check, which answers a NAK (`payloadFits`).
+ * The packet in a frame, or the reason of its refusal. Never throws, whatever the bytes. Validates
+ * the ICRC before it reads anything behind UDP. It does not check a request's payload against its
+ * opcode's rule: that is the responder's check, which sends a NAK (`payloadFits`).
  */
 export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | Refusal {
   const view = viewOf(bytes);
@@ -188,20 +188,20 @@ export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | Refus
   return packet;
 }
 
-/** What is wrong with Ethernet, IPv4, UDP or the frame's length, if anything. */
+/** Validates Ethernet, IPv4, UDP and the frame's length; undefined where they are valid. */
 function checkOuterHeaders(view: DataView): RefusalReason | undefined {
   const length = view.byteLength;
   if (length < LEAST_FRAME_BYTES) return "too-short";
   if (view.getUint16(12) !== ETHERTYPE_IPV4) return "not-roce";
   if (view.getUint8(IP_AT) !== VERSION_AND_WORDS) return "bad-ip-header";
-  // A sum that is right has two spellings, of which senders never write 0xFFFF (RFC 1624).
+  // A valid checksum has two representations; senders never write 0xFFFF (RFC 1624).
   if (ipv4Checksum(view, IP_AT) !== 0 || view.getUint16(IP_AT + 10) === 0xffff) {
     return "bad-ip-checksum";
   }
   if (view.getUint16(IP_AT + 6) !== FRAGMENT_WORD) return "bad-ip-header";
   if (view.getUint8(IP_AT + 9) !== PROTOCOL_UDP) return "not-roce";
   if (view.getUint16(UDP_AT + 2) !== ROCE_PORT) return "not-roce";
-  // RoCE senders leave it out (§1.1), and the ICRC does not cover it.
+  // RoCE senders omit it (§1.1), and the ICRC does not cover it.
   if (view.getUint16(UDP_AT + 6) !== 0) return "bad-udp-checksum";
   const ipBytes = view.getUint16(IP_AT + 2);
   if (ipBytes < FRAME_OVERHEAD_BYTES - IP_AT || (ipBytes & 3) !== 0) return "bad-length";
@@ -220,7 +220,7 @@ interface InnerLayout {
   readonly end: number;
 }
 
-/** What is wrong behind the base transport header, if anything. */
+/** Validates the part behind the base transport header; undefined where it is valid. */
 function checkInner(view: DataView, layout: InnerLayout): RefusalReason | undefined {
   const { row, payloadAt, payloadEnd, end } = layout;
   if (payloadEnd < payloadAt) return "bad-length";

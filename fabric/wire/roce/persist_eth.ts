@@ -1,11 +1,11 @@
 /**
- * Vendor word after the RETH of a write-persistence packet (P-21). It says which version of the
- * vendor's extension the sender speaks, so that a later one can be told apart.
+ * Vendor word after the RETH of a write-persistence packet (P-21). It has the version of the
+ * vendor's extension, so that a receiver can detect a later one.
  */
 import type { HeaderOf } from "../../base/fields.ts";
 
 export const PERSIST_ETH_FIELDS = [
-  /** Send 0; receivers look away. */
+  /** Send 0; receivers ignore it. */
   ["flags", 16],
   ["reserved", 8],
   ["version", 8],

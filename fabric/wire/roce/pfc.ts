@@ -1,7 +1,7 @@
 /**
  * Priority-based flow control (IEEE 802.1Qbb; 802.3 annex 31D): a MAC control frame by which a port
- * asks the other end of its cable to hold back single priorities for a while (`rocev2.md` §3.9). It
- * never leaves the cable: bridges do not forward its group address.
+ * requests the other end of its cable to pause single priorities (`rocev2.md` §3.9). Bridges do not
+ * forward its group address.
  */
 import { LEAST_FRAME_BYTES } from "./ethernet.ts";
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
@@ -13,7 +13,7 @@ export const PFC_FIELDS = [
   ["etherType", 16],
   ["opcode", 16],
   ["", 8],
-  /** Bit i: the time of priority i counts. */
+  /** Bit i: the time of priority i is valid. */
   ["enableVector", 8],
   ["time0", 16],
   ["time1", 16],
@@ -24,7 +24,7 @@ export const PFC_FIELDS = [
   ["time6", 16],
   ["time7", 16],
 ] as const;
-/** What is behind is filled up with zeros to the shortest frame. */
+/** The rest of the minimum frame is zero. */
 export const PFC_BYTES = sizeOf(PFC_FIELDS);
 
 const ETHERTYPE_MAC_CONTROL = 0x8808;
@@ -34,22 +34,22 @@ const PFC_OPCODE = 0x0101;
 export const PRIORITIES = 8;
 /** The longest pause, in quanta. */
 export const PAUSE_QUANTA_MAX = 0xffff;
-/** A quantum is the time of so many bits at the cable's rate. */
+/** A quantum is the transmission time of so many bits at the cable's rate. */
 export const QUANTUM_BITS = 512;
 
-/** What a frame asks for. */
+/** The request of a frame. */
 export interface Pfc {
   readonly sourceMac: number;
-  /** By priority: quanta to pause, 0 to go on; undefined where nothing changes. */
+  /** By priority: quanta to pause, 0 to resume; undefined where nothing changes. */
   readonly quanta: readonly (number | undefined)[];
 }
 
-/** The priority of a DSCP: its class selector, the map that switches and RNICs start with. */
+/** The priority of a DSCP: its class selector, the default map of switches and RNICs. */
 export function priorityOfDscp(dscp: number): number {
   return dscp >> 3;
 }
 
-/** The frame that says this of all priorities in a bit mask. */
+/** The frame with this request for all priorities in a bit mask. */
 export function encodePfc(
   pfc: { readonly sourceMac: number; readonly priorities: number; readonly quanta: number },
 ): Uint8Array<ArrayBuffer> {
@@ -75,12 +75,12 @@ export function encodePfc(
   return bytes;
 }
 
-/** Whether the frame is a MAC control frame, pauses among them: nothing that is ever forwarded. */
+/** Whether the frame is a MAC control frame, such as a pause: it is never forwarded. */
 export function isMacControl(bytes: Uint8Array): boolean {
   return bytes.length >= PFC_BYTES && bytes[12] === 0x88 && bytes[13] === 0x08;
 }
 
-/** What the frame asks for; undefined where it is no PFC frame. Never throws. */
+/** The request of the frame; undefined where it is not a PFC frame. Never throws. */
 export function decodePfc(bytes: Uint8Array<ArrayBuffer>): Pfc | undefined {
   if (!isMacControl(bytes)) return undefined;
   const header = readFields(PFC_FIELDS, { view: viewOf(bytes), at: 0 });

@@ -30,8 +30,8 @@ export function writeUdp(view: DataView, at: number, header: Udp): void {
 }
 
 /**
- * The 20-bit flow label of a connection whose address vector names none: both directions get the
- * same one. The product is 48 bits, so it is folded in two halves rather than as a bigint.
+ * The 20-bit flow label of a connection without one in its address vector: the same in both
+ * directions. The product has 48 bits, so it is folded in two halves rather than as a bigint.
  */
 export function flowLabel(localQpn: number, remoteQpn: number): number {
   const product = localQpn * remoteQpn;
@@ -39,13 +39,13 @@ export function flowLabel(localQpn: number, remoteQpn: number): number {
   return (low ^ (high & 0xf_ffff) ^ (high >>> 20)) & 0xf_ffff;
 }
 
-/** Source port 0xC000…0xFFFF from a 20-bit flow label: what equal-cost paths are chosen by. */
+/** Source port 0xC000…0xFFFF from a 20-bit flow label: ECMP hashes it. */
 export function sourcePortOfFlow(label: number): number {
   return ((label & 0x3fff) ^ (label >>> 14)) | 0xc000;
 }
 
 /**
- * Source port of a connection: of its address vector's flow label where that has one, else of the
+ * Source port of a connection: from its address vector's flow label if that is set, else from the
  * two QPNs and so the same in both directions.
  */
 export function udpSourcePort(localQpn: number, remoteQpn: number, label = 0): number {

@@ -1,23 +1,26 @@
 /**
- * Headers of a verified write, and its answer (`write-verify.md`; the opcodes are those of
- * `rocev2.md` §2.3, with FIRST and MIDDLE before them as V-09 has messages of several packets):
+ * Headers of a verified write, and its response (`write-verify.md`; the opcodes are those of
+ * `rocev2.md` §2.3, with FIRST and MIDDLE in addition, as V-09 has messages of several packets):
  *
  *     FIRST, ONLY   RETH VerifyETH …    which checks are wanted
  *     LAST, ONLY    … DigestETH data    the sender's CRC of the whole message's data
  *     READ RESPONSE ONLY with the PSN of the last packet, and {@link VerifyResult} as its payload
  *
- * The CRC comes last because a sender that streams its data knows it only then, and a receiver has no
- * use for it before it has everything (V-02: what fails the check leaves memory unchanged).
+ * The CRC is in the last packet because a sender that streams its data knows it only then, and a
+ * receiver needs it only with the last byte (V-02: data that fails the check leaves memory
+ * unchanged).
  */
 import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
 
 export const VERIFY_ETH_FIELDS = [
-  /** As in PersistETH, and for its reason: a later form can be told apart. */
+  /** As in PersistETH: a receiver can detect a later version. */
   ["version", 8],
   /** Of {@link VERIFY_ALGORITHM}: §2.3's algorithm word. */
   ["algorithm", 8],
-  /** Place in {@link VERIFY_LEVELS} (V-04: the level is the request's, not the connection's). */
+  /**
+   * Index in {@link VERIFY_LEVELS} (V-04: the level belongs to the request, not to the connection).
+   */
   ["level", 8],
   /** V-09: verified and persisted in one request. */
   ["persist", 1],
@@ -26,13 +29,13 @@ export const VERIFY_ETH_FIELDS = [
 export type VerifyEth = HeaderOf<typeof VERIFY_ETH_FIELDS>;
 
 export const VERIFY_VERSION = 1;
-/** `crc32` is the CRC of Ethernet, zlib and the ICRC (`icrc.ts`): an RNIC has it already. */
+/** `crc32` is the CRC of Ethernet, zlib and the ICRC (`icrc.ts`): RNICs implement it already. */
 export const VERIFY_ALGORITHM = { none: 0, crc32: 1 } as const;
 /** V-04: status after the DMA write, CRC before it, CRC before and comparison after, CRC twice. */
 export const VERIFY_LEVELS = ["none", "check", "verify", "verify-crc"] as const;
 export type VerifyLevel = typeof VERIFY_LEVELS[number];
 
-/** Whether a write of this level is read back after it has been written (V-03). */
+/** Whether a write of this level is read back after it was written (V-03). */
 export function readsBack(level: VerifyLevel): boolean {
   return level === "verify" || level === "verify-crc";
 }
@@ -55,7 +58,7 @@ export function writeVerifyEth(view: DataView, at: number, header: VerifyEth): v
   view.setUint8(at + 3, (header.persist ? 0x80 : 0) | header.reserved);
 }
 
-/** The header of a write that is to be checked to this level. */
+/** The header of a write with this verification level. */
 export function makeVerifyEth(
   { level, persist }: { readonly level: VerifyLevel; readonly persist: boolean },
 ): VerifyEth {
@@ -69,7 +72,7 @@ export function makeVerifyEth(
 }
 
 export const DIGEST_ETH_FIELDS = [
-  /** V-02; 0 and not looked at where the algorithm is `none`. */
+  /** V-02; 0 and ignored where the algorithm is `none`. */
   ["crc", 32],
 ] as const;
 export type DigestEth = HeaderOf<typeof DIGEST_ETH_FIELDS>;
@@ -87,23 +90,32 @@ const VERIFY_RESULT_FIELDS = [
   ["version", 8],
   /** Of {@link VERIFY_STATUS}. */
   ["status", 8],
-  /** Bits of {@link VERIFY_CHECKS}: what was done, which V-05 allows to be less than was asked for. */
+  /**
+   * Bits of {@link VERIFY_CHECKS}: the executed checks, which V-05 allows to be fewer than
+   * requested.
+   */
   ["checks", 8],
   ["reserved", 8],
-  /** The CRC that the receiver computed last: of what it read back, else of what came; 0 if none. */
+  /**
+   * The last CRC that the receiver computed: of the read-back data, else of the received data; 0 if
+   * none.
+   */
   ["crc", 32],
 ] as const;
 export const VERIFY_RESULT_BYTES = sizeOf(VERIFY_RESULT_FIELDS);
 export type VerifyResult = HeaderOf<typeof VERIFY_RESULT_FIELDS>;
 
-/** V-01 to V-03: success; nothing was written; memory holds something else; it cannot be read. */
+/** V-01 to V-03: success; nothing was written; memory differs; memory cannot be read. */
 export const VERIFY_STATUS = {
   written: 0,
   crcMismatch: 1,
   readBackDiffers: 2,
   readFailed: 3,
 } as const;
-/** V-02, V-03 (compared, by CRC), V-09, and V-05: the sender's history stood for the read-back. */
+/**
+ * V-02, V-03 (compared, by CRC), V-09, and V-05: the read-back was skipped because of the sender's
+ * history.
+ */
 export const VERIFY_CHECKS = {
   crcBefore: 1,
   compared: 2,
@@ -113,17 +125,17 @@ export const VERIFY_CHECKS = {
 } as const;
 
 /**
- * Longest message that is checked, in bytes: its data waits in the card until the CRC behind it has
- * come (V-02). A message of level `none` may be as long as any.
+ * Maximum length of a verified message, in bytes: the card buffers its data until the CRC at its
+ * end has arrived (V-02). A message of level `none` may be longer.
  */
 export const VERIFY_BYTES_MAX = 2 ** 20;
 
-/** Whether a write of so many bytes can be checked to this level. */
+/** Whether a write of so many bytes can be verified at this level. */
 export function isVerifiable(level: VerifyLevel, bytes: number): boolean {
   return level === "none" || bytes <= VERIFY_BYTES_MAX;
 }
 
-/** Payload of the answer. */
+/** Payload of the response. */
 export function encodeVerifyResult(result: VerifyResult): Uint8Array<ArrayBuffer> {
   const bytes = allocate(VERIFY_RESULT_BYTES);
   writeFields(VERIFY_RESULT_FIELDS, result, { view: viewOf(bytes), at: 0 });
@@ -131,8 +143,8 @@ export function encodeVerifyResult(result: VerifyResult): Uint8Array<ArrayBuffer
 }
 
 /**
- * What an answer's payload says; undefined where it is no such answer: another size, or a version or
- * status that is not known here.
+ * Decodes a response's payload; undefined where it is no such response: another size, or an unknown
+ * version or status.
  */
 export function decodeVerifyResult(payload: Uint8Array<ArrayBuffer>): VerifyResult | undefined {
   if (payload.length !== VERIFY_RESULT_BYTES) return undefined;
@@ -143,19 +155,19 @@ export function decodeVerifyResult(payload: Uint8Array<ArrayBuffer>): VerifyResu
 
 const VERDICT_PRESENT = 0x80, STATUS_BITS = 0x7f;
 
-/** An answer as a completion carries it: 16 bits, never 0, so that 0 can say "no answer". */
+/** A response as 16 bits of a completion; never 0, so that 0 means "no response". */
 export function encodeVerdict({ status, checks }: Pick<VerifyResult, "status" | "checks">): number {
   return (checks << 8) | VERDICT_PRESENT | status;
 }
 
-/** What became of a verified write, in words: statuses are V-01 to V-03's, checks are what was done. */
+/** The result of a verified write: the status of V-01 to V-03, and the executed checks. */
 export interface VerifyVerdict {
   readonly status: "written" | "crc-mismatch" | "read-back-differs" | "read-failed";
   readonly checks: readonly VerifyCheck[];
 }
 export type VerifyCheck = "crc-before" | "compared" | "crc-after" | "persisted" | "skipped";
 
-/** By their numbers in {@link VERIFY_STATUS}. */
+/** In the order of {@link VERIFY_STATUS}. */
 const STATUS_NAMES = ["written", "crc-mismatch", "read-back-differs", "read-failed"] as const;
 const CHECK_NAMES: readonly (readonly [bit: number, name: VerifyCheck])[] = [
   [VERIFY_CHECKS.crcBefore, "crc-before"],
@@ -165,7 +177,7 @@ const CHECK_NAMES: readonly (readonly [bit: number, name: VerifyCheck])[] = [
   [VERIFY_CHECKS.skipped, "skipped"],
 ];
 
-/** What a completion's 16 bits say; undefined where they hold no answer. */
+/** Decodes a completion's 16 bits; undefined where they hold no response. */
 export function decodeVerdict(bits: number): VerifyVerdict | undefined {
   const status = STATUS_NAMES[bits & STATUS_BITS];
   if ((bits & VERDICT_PRESENT) === 0 || status === undefined) return undefined;

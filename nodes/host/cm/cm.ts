@@ -1,5 +1,5 @@
 /**
- * The `cm` service: moves the connection manager's messages between QP 1 and the machine in
+ * The `cm` service: passes the connection manager's messages between QP 1 and the state machine in
  * `cm_agent.ts`. Programs use `connect.ts` and `listen.ts`.
  */
 import { type CmOutput, expire, nextDeadline, receive } from "./cm_agent.ts";
@@ -8,12 +8,12 @@ import { CM_SIGNAL } from "./connection.ts";
 import { type CmDevice, gsiOf, receivedMessage, recycleRecv, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 
-/** The service that every host runs: QP 1's messages in and out, and the time-outs of all. */
+/** The service of every host: sends and receives QP 1's messages, and serves all timeouts. */
 export function* runCm(device: CmDevice): Steps<void> {
   const { cpu, cm: { agent } } = device;
   const also = { signal: CM_SIGNAL, ready: () => agent.stirred };
   for (;;) {
-    // Looked up anew each time: after a failure of the RNIC it is another one.
+    // Read in each iteration: after a failure of the RNIC it is another one.
     const gsi = gsiOf(device);
     const deadline = nextDeadline(agent);
     agent.stirred = false;

@@ -1,12 +1,13 @@
 /**
- * The communication manager of one host as a pure machine: it is told which message came or that time
- * has passed, and says what to send and whom to wake. `cm.ts` moves its messages over QP 1.
+ * The communication manager of one host as a pure state machine: its inputs are received messages
+ * and the time; its outputs are messages to send and signals to raise. `cm.ts` exchanges its
+ * messages over QP 1.
  *
  *   active   req-sent → rep-received → established      passive  req-received → rep-sent → established
  *   either   established → dreq-sent → closed
  *
- * Every message that needs an answer is sent again a bounded number of times, so nobody waits for ever
- * on a peer that is dead; every answer is given again where its question comes again.
+ * Every message that needs a response is retransmitted a bounded number of times, so no end waits
+ * for ever on a dead peer; every response is repeated when its request is repeated.
  */
 import { drepFor, giveUp, mraFor, RECEIVED, REJECTED, rejFor } from "./cm_messages.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
@@ -42,40 +43,40 @@ export interface CmEndpoint {
   readonly commId: number;
   readonly peerAddress: number;
   readonly transactionId: bigint;
-  /** Where its events go, on the passive side. */
+  /** The listener that receives its events, on the passive side. */
   readonly listener: CmListener | undefined;
   readonly retry: CmRetry;
-  /** The passive side's: what was asked. */
+  /** The request, on the passive side. */
   readonly req: CmReq | undefined;
   peerCommId: number;
   phase: CmPhase;
   end: CmEnd | undefined;
-  /** The active side's: what was answered. */
+  /** The response, on the active side. */
   rep: CmRep | undefined;
-  /** What was sent last: said again on time-out, or where the peer asks again. */
+  /** The last message sent: it is repeated on a timeout, or when the peer repeats its request. */
   said: CmMessage | undefined;
   triesLeft: number;
-  /** The peer has said once that its answer takes longer; it is believed once. */
+  /** The peer has sent an MRA; only the first MRA extends the timeout. */
   isPatient: boolean;
   deadline: Time;
 }
 
 export interface CmRetry {
-  /** How long an answer is waited for, in ps. */
+  /** Timeout of a response, in ps. */
   readonly timeoutPs: Time;
-  /** How often a message is sent at most. */
+  /** Maximum number of transmissions of a message. */
   readonly tries: number;
 }
 
-/** What a service is told of its connections. */
+/** The events of a service's connections. */
 export type CmEvent =
   | { readonly kind: "request" | "established" | "closed"; readonly endpoint: CmEndpoint }
-  /** The RNIC has failed and is back: no connection, queue or region of before exists any more. */
+  /** The RNIC has failed and is back: all earlier connections, queues and regions are gone. */
   | { readonly kind: "reset" };
 
 export interface CmListener {
   readonly serviceId: bigint;
-  /** The signal that says `events` has something. */
+  /** The signal that is raised when `events` is not empty. */
   readonly signal: string;
   readonly retry: CmRetry;
   readonly events: CmEvent[];
@@ -85,19 +86,19 @@ export interface CmAgent {
   readonly endpoints: Map<number, CmEndpoint>;
   readonly listeners: Map<bigint, CmListener>;
   nextCommId: number;
-  /** A deadline was set since the service last looked. */
+  /** A deadline was set since the service last read them. */
   stirred: boolean;
-  /** Requests that are over, for copies of them that the network still holds; oldest first. */
+  /** Finished requests, to recognise copies that the network still holds; oldest first. */
   readonly over: Map<string, { readonly said: CmRej | undefined; readonly until: Time }>;
 }
 
-/** What the machine wants done. */
+/** The outputs of the state machine. */
 export interface CmOutput {
   readonly send: { readonly to: number; readonly message: CmMessage }[];
   readonly signals: Set<string>;
 }
 
-/** Requests that are remembered when they are over. */
+/** Maximum number of remembered finished requests. */
 const OVER_MAX = 1024;
 
 export function makeCmAgent(): CmAgent {
@@ -110,7 +111,7 @@ export function makeCmAgent(): CmAgent {
   };
 }
 
-/** The signal of an endpoint that a program waits for. */
+/** The signal of an endpoint on which a program waits. */
 export function endpointSignal(endpoint: CmEndpoint): string {
   return `cm:${endpoint.commId}`;
 }
@@ -140,7 +141,7 @@ export function addEndpoint(
   return made;
 }
 
-/** Notes that `message` is being sent and wants an answer. */
+/** Records that `message` is being sent and needs a response. */
 export function expectAnswer(
   agent: CmAgent,
   endpoint: CmEndpoint,
@@ -154,14 +155,17 @@ export function expectAnswer(
   agent.stirred = true;
 }
 
-/** Notes that the connection stands; `said` is what the peer is told if it asks again. */
+/** Records that the connection is established; `said` is the response to a repeated request. */
 export function establish(endpoint: CmEndpoint, said: CmMessage | undefined): void {
   endpoint.phase = "established";
   endpoint.deadline = NEVER;
   if (said !== undefined) endpoint.said = said;
 }
 
-/** Forgets the endpoint, but for a while not what was asked of it: a late copy makes no new one. */
+/**
+ * Removes the endpoint, but remembers its request for a while: a late copy must not create a new
+ * one.
+ */
 export function closeEndpoint(
   agent: CmAgent,
   endpoint: CmEndpoint,
@@ -175,7 +179,7 @@ export function closeEndpoint(
   agent.endpoints.delete(endpoint.commId);
   if (req === undefined) return;
   forgetOver(agent, now);
-  // As long as the peer would ask, and then as long as a frame may be on its way.
+  // Twice the time during which the peer repeats: its last copy may still be in the network.
   const until = now + 2 * retry.timeoutPs * (retry.tries + 1);
   const said = end.kind === "rejected" && end.message.rejected === REJECTED.req
     ? end.message
@@ -183,7 +187,7 @@ export function closeEndpoint(
   agent.over.set(exchangeOf(endpoint.peerAddress, req), { said, until });
 }
 
-/** Names a request whoever sends it again. */
+/** Identifies a request and its copies. */
 function exchangeOf(peerAddress: number, req: CmReq): string {
   return `${peerAddress}/${req.localCommId}/${req.transactionId}`;
 }
@@ -203,7 +207,7 @@ export function nextDeadline(agent: CmAgent): Time {
   return earliest;
 }
 
-/** Sends again, or gives up, what was not answered in time. */
+/** Repeats messages whose response is late, or closes their endpoints. */
 export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
   for (const endpoint of [...agent.endpoints.values()]) {
     if (endpoint.deadline > now) continue;
@@ -212,7 +216,7 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
       endpoint.deadline = now + endpoint.retry.timeoutPs;
       output.send.push({ to: endpoint.peerAddress, message: endpoint.said });
     } else {
-      // The peer may think that there is a connection, or still think about whether there should be.
+      // The peer may believe in a connection, or still be processing the request.
       if (endpoint.phase !== "dreq-sent") {
         output.send.push({ to: endpoint.peerAddress, message: giveUp(endpoint) });
       }
@@ -221,7 +225,7 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
   }
 }
 
-/** Closes and tells whoever must know. */
+/** Closes the endpoint and notifies its program. */
 function end(
   agent: CmAgent,
   endpoint: CmEndpoint,
@@ -243,7 +247,7 @@ function tell(
   output.signals.add(endpoint.listener.signal);
 }
 
-/** A message has come. `from` is the IPv4 address it came from. */
+/** Processes a message from the IPv4 address `from`. */
 export function receive(
   agent: CmAgent,
   message: CmMessage,
@@ -266,7 +270,7 @@ export function receive(
       establish(endpoint, undefined);
       return tell(endpoint, "established", output);
     case "REJ":
-      // Established, only "no RTU came" counts: a copy of a refusal is of an earlier message.
+      // An established connection ends only by "no RTU received": other refusals are late copies.
       if (endpoint.phase === "established" && message.reason !== REJECT_REASON.timeout) return;
       return end(agent, endpoint, { end: { kind: "rejected", message }, now, output });
     case "DREQ":
@@ -284,13 +288,13 @@ function receiveReq(
   context: { readonly from: number; readonly now: Time; readonly output: CmOutput },
 ): void {
   const { from: peerAddress, now, output } = context;
-  // Nobody asks in another's name.
+  // Drops a request whose GID is not its sender's address.
   if (addressOfGid(req.primaryLocalGid) !== peerAddress) return;
   for (const endpoint of agent.endpoints.values()) {
     if (endpoint.req === undefined || endpoint.peerAddress !== peerAddress) continue;
     if (endpoint.peerCommId !== req.localCommId) continue;
     if (endpoint.transactionId !== req.transactionId) continue;
-    // The same request again: its answer was lost or is still being thought about.
+    // A repeated request: its response was lost, or is not ready yet.
     if (endpoint.phase === "rep-sent") {
       output.send.push({ to: peerAddress, message: endpoint.said! });
     } else if (endpoint.phase === "req-received") {
@@ -336,8 +340,8 @@ function receiveRep(endpoint: CmEndpoint, rep: CmRep, output: CmOutput): void {
 }
 
 /**
- * The peer has what was said and needs longer to answer it: it is not asked again before that. Believed
- * once, so that a peer which only ever says so is given up all the same.
+ * Message receipt acknowledgement: the peer needs longer to respond, so the request is not repeated
+ * before that time. Only the first MRA counts, so that a peer that sends only MRAs still times out.
  */
 function receiveMra(
   agent: CmAgent,
@@ -352,7 +356,9 @@ function receiveMra(
   agent.stirred = true;
 }
 
-/** A peer that gave up for want of an answer may not know this end's number: its own must do. */
+/**
+ * A peer that timed out may not know this end's number: its own number identifies the connection.
+ */
 function timedOut(
   agent: CmAgent,
   message: Exclude<CmMessage, CmReq>,
@@ -367,7 +373,7 @@ function timedOut(
   return undefined;
 }
 
-/** The endpoint is gone, or never was: a REP is refused, a DREQ has its will. */
+/** A message for an unknown endpoint: rejects a REP, answers a DREQ. */
 function answerStranger(
   message: Exclude<CmMessage, CmReq>,
   from: number,
@@ -380,7 +386,9 @@ function answerStranger(
   }
 }
 
-/** The RNIC has lost everything: ends all endpoints and tells all listeners. @returns signals. */
+/**
+ * After a failure of the RNIC: closes all endpoints and notifies all listeners. @returns signals.
+ */
 export function resetAgent(agent: CmAgent): Set<string> {
   const signals = new Set<string>();
   for (const endpoint of [...agent.endpoints.values()]) {

@@ -1,4 +1,6 @@
-/** What a connection manager says of itself: each message made of what it answers or is about. */
+/**
+ * Builds the connection manager's messages from an endpoint or from the message that they answer.
+ */
 import {
   type CmMessage,
   type CmMra,
@@ -9,7 +11,7 @@ import {
   REJECT_REASON,
 } from "../../../fabric/wire/roce/cm.ts";
 
-/** By what both sides know a connection: part of a `CmEndpoint`. */
+/** The numbers by which both ends identify a connection: part of a `CmEndpoint`. */
 interface ConnectionIds {
   readonly transactionId: bigint;
   readonly commId: number;
@@ -17,13 +19,13 @@ interface ConnectionIds {
 }
 
 const NO_DATA = new Uint8Array(0);
-/** What a MRA says was received, and a REJ refuses. */
+/** The received message in an MRA, and the rejected one in a REJ. */
 export const RECEIVED = { req: 0, rep: 1 } as const;
 export const REJECTED = { req: 0, rep: 1, nothing: 2 } as const;
-/** How long a program may think about a request: 4.2 ms. */
+/** Maximum time of a program to answer a request: 4.2 ms. */
 const SERVICE_TIMEOUT_CODE = 10;
 
-/** The answer to a DREQ, also to one of an unknown connection. */
+/** The response to a DREQ, also to that of an unknown connection. */
 export function drepFor(dreq: Extract<CmMessage, { type: "DREQ" }>): CmMessage {
   return {
     type: "DREP",
@@ -51,7 +53,7 @@ export function rejFor(
   };
 }
 
-/** "No answer came": the last message of an endpoint whose tries are used up. */
+/** The REJ "timeout": the last message of an endpoint without tries left. */
 export function giveUp(endpoint: ConnectionIds): CmRej {
   return {
     type: "REJ",
@@ -65,7 +67,7 @@ export function giveUp(endpoint: ConnectionIds): CmRej {
   };
 }
 
-/** "Received, the answer takes longer." */
+/** The MRA: the message was received, the response needs longer. */
 export function mraFor(endpoint: ConnectionIds, received: number): CmMra {
   return {
     type: "MRA",
@@ -78,7 +80,7 @@ export function mraFor(endpoint: ConnectionIds, received: number): CmMra {
   };
 }
 
-/** "Ready to use": the active side's last word. */
+/** The RTU: the active side's last message. */
 export function rtuFor(endpoint: ConnectionIds): CmRtu {
   return {
     type: "RTU",

@@ -1,4 +1,4 @@
-/** The active end of a connection: REQ, and RTU when the answer has come. */
+/** The active end of a connection: sends a REQ, and an RTU when the REP has arrived. */
 import {
   type CmRep,
   type CmReq,
@@ -60,7 +60,7 @@ export interface ConnectOptions {
   readonly pathMtu?: PathMtu;
 }
 
-/** Payload bytes that a path's packets may have (`ibv_mtu`). */
+/** Valid payload sizes of a path's packets (`ibv_mtu`). */
 export const PATH_MTUS = [256, 512, 1024, 2048, 4096] as const;
 export type PathMtu = typeof PATH_MTUS[number];
 
@@ -73,7 +73,7 @@ function reqFor(
   options: ConnectOptions,
   request: {
     readonly endpoint: CmEndpoint;
-    /** The PSN that this end expects first. */
+    /** The first PSN that this end expects. */
     readonly rqPsn: number;
     readonly serviceId: bigint;
   },
@@ -106,8 +106,8 @@ function reqFor(
 }
 
 /**
- * Connects to a service of another host. Gives up after {@link ConnectOptions.retry}; a host that is
- * dead, or does not listen, is a refusal, never a wait for ever.
+ * Connects to a service of another host. Gives up after {@link ConnectOptions.retry}: a host that
+ * is dead or does not listen yields a refusal.
  */
 export function* connect(device: CmDevice, options: ConnectOptions): Steps<Connection | Refusal> {
   const peerAddress = device.cpu.addresses[options.to];
@@ -147,7 +147,7 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
   return outcome;
 }
 
-/** The peer has answered: check, bring the queue pair up, say RTU. */
+/** The peer has sent a REP: checks it, brings the queue pair up, sends the RTU. */
 function* finishConnect(
   device: CmDevice,
   attempt: {
@@ -174,7 +174,7 @@ function* finishConnect(
     const { now } = device.cpu;
     closeEndpoint(device.cm.agent, endpoint, { end: { kind: "rejected", message }, now });
     yield* sendMessage(gsi, { to: endpoint.peerAddress, message });
-    return refusal("local", wrong?.reason ?? "The peer took its answer back");
+    return refusal("local", wrong?.reason ?? "The peer has withdrawn its response");
   }
   const rtu = rtuFor(endpoint);
   establish(endpoint, rtu);

@@ -1,6 +1,6 @@
 /**
- * What both ends of a connection have in common: its queue pair from RESET to RTS, and its end.
- * `connect.ts` and `listen.ts` are the two ends, `cm_agent.ts` the machine behind them.
+ * Parts shared by both ends of a connection: its queue pair from RESET to RTS, and the disconnect.
+ * `connect.ts` and `listen.ts` are the two ends, `cm_agent.ts` is the state machine.
  */
 import { TRANSPORT_SERVICE } from "../../../fabric/wire/roce/cm.ts";
 import { NEVER, PS_PER_US } from "../../../fabric/base/time.ts";
@@ -22,9 +22,9 @@ import type { Device, Pd, Qp, VerbError } from "../verbs/objects.ts";
 
 /** Wakes the `cm` service. */
 export const CM_SIGNAL = "cm";
-/** Three tries of 500 µs: a dead peer is known as such after 1.5 ms. */
+/** Three tries of 500 µs: a dead peer is detected after 1.5 ms. */
 export const RETRY: CmRetry = { timeoutPs: 500 * PS_PER_US, tries: 3 };
-/** Q-01: what stands before a program's own private data: send and receive depth, 2 B each. */
+/** Q-01: prefix of the program's private data: send and receive depth, 2 B each. */
 export const DEPTHS_BYTES = 4;
 /** Room for a program's own private data in a request. */
 export const PRIVATE_DATA_BYTES = 92 - DEPTHS_BYTES;
@@ -38,14 +38,14 @@ export interface Transport {
   readonly minRnrTimer: number;
 }
 
-/** About 1 ms per attempt: a dead peer fails a send after about 8 ms. RNR: 10 µs, for ever. */
+/** About 1 ms per attempt: a send to a dead peer fails after about 8 ms. RNR: 10 µs, unlimited. */
 export const TRANSPORT: Transport = { timeout: 8, retryCnt: 7, rnrRetry: 7, minRnrTimer: 1 };
 
 export interface Connection {
   readonly device: CmDevice;
   readonly qp: Qp;
   readonly peer: { readonly host: string; readonly address: number; readonly qpn: number };
-  /** What the peer's program said in its request or answer. */
+  /** Private data of the peer's program in its request or response. */
   readonly privateData: Uint8Array;
   /** `a:17-b:18`, as traces name it. */
   readonly label: string;
@@ -63,7 +63,7 @@ export interface Refusal {
     | "mtu"
     | "local";
   readonly reason: string;
-  /** What the peer's program said, where it was it that refused. */
+  /** Private data of the peer's program, if that program rejected. */
   readonly privateData: Uint8Array;
 }
 
@@ -77,21 +77,21 @@ export function refusal(kind: Refusal["refused"], reason: string, privateData = 
   return { refused: kind, reason, privateData };
 }
 
-/** A queue pair to be made for a connection. */
+/** Options of the queue pair for a connection. */
 export type ConnectionQp = Omit<QpOptions, "type" | "qpn"> & {
   readonly pd: Pd;
-  /** Both ends must want the same; `rc` by default. */
+  /** Must be equal at both ends; `rc` by default. */
   readonly type?: "rc" | "uc";
 };
 
 /**
- * Wireshark takes each connection to a service with this bit for Sockets Direct, and what is sent over
- * it for malformed. In its place stands the highest bit, which no character of a name has.
+ * In a service ID, Wireshark takes this bit as Sockets Direct, and then shows the connection's data
+ * as malformed. The ID uses the highest bit instead, which is 0 in every character of a name.
  */
 const SDP_BIT = 1n << 16n;
 const SDP_BIT_INSTEAD = 1n << 63n;
 
-/** The service's name as an identifier of 64 bits, nearly legible in a capture. */
+/** The service's name as a 64-bit identifier, mostly legible in a capture. */
 export function serviceIdOf(service: string): bigint | undefined {
   if (!/^[\x21-\x7e]{1,8}$/.test(service)) return undefined;
   let id = 0n;
@@ -120,22 +120,22 @@ export function depthsIn(privateData: Uint8Array): PeerDepths {
   return { send: view.getUint16(0), recv: view.getUint16(2) };
 }
 
-/** Q-01: each receive queue holds what the peer's send queue can send. */
+/** Q-01: each receive queue can hold a full send queue of the peer. */
 export function depthsFit(qp: Qp, peer: PeerDepths): boolean {
   return qp.caps.maxRecvWr >= peer.send && peer.recv >= qp.caps.maxSendWr;
 }
 
-/** All that a peer may do to a queue pair; its regions say more. */
+/** All remote rights of a queue pair; regions restrict them. */
 const ALL_ACCESS = ACCESS.localWrite | ACCESS.remoteWrite | ACCESS.remoteRead |
   ACCESS.remoteAtomic | ACCESS.flushGlobal | ACCESS.flushPersistent |
   ACCESS.remoteWritePersistence | ACCESS.remoteWriteVerify;
 
-/** How a REQ says the type of its queue pair. */
+/** The encoding of the queue pair's type in a REQ. */
 export function transportServiceOf({ type = "rc" }: ConnectionQp): number {
   return TRANSPORT_SERVICE[type];
 }
 
-/** A queue pair in INIT: it takes receives. */
+/** A queue pair in INIT: receives can be posted. */
 export function* prepareQp(options: ConnectionQp): Steps<Qp | VerbError> {
   const qp = yield* createQp(options.pd, { ...options, type: options.type ?? "rc" });
   if (failed(qp)) return qp;
@@ -161,7 +161,7 @@ export function* bringUp(
 ): Steps<VerbError | undefined> {
   const { timeout, retryCnt, rnrRetry, minRnrTimer } = { ...TRANSPORT, ...transport };
   const { sqPsn, ...rest } = peer;
-  // UC acknowledges nothing, so it has no timers and nothing to answer.
+  // UC has no acknowledgements, so it has no timers and no responder resources.
   const isReliable = qp.type === "rc";
   const rtr: QpAttributes = {
     state: "rtr",
@@ -208,25 +208,25 @@ export function connectionOf(
   };
 }
 
-/** Starts (again) the clock of the `cm` service. */
+/** Wakes the `cm` service, which reads its deadlines again. */
 export function wakeCm(device: Device): void {
   device.cpu.signal(CM_SIGNAL);
 }
-/** Until the endpoint has left a phase: its time-outs see to it that it does. */
+/** Waits until the endpoint has left a phase: its timeouts guarantee that it does. */
 export function* whileIn(device: Device, endpoint: CmEndpoint, phase: CmPhase): Steps<void> {
   while (endpoint.phase === phase) {
     yield* device.cpu.waitSignal(endpointSignal(endpoint), NEVER);
   }
 }
 
-/** The peer's first message came though its RTU did not: the connection stands. */
+/** The peer's first message arrived without its RTU: the connection is established. */
 export function noteActivity(connection: Connection): void {
   if (connection.endpoint.phase === "rep-sent") establish(connection.endpoint, undefined);
 }
 
 /**
- * Ends a connection: says so until the peer has heard it (or is given up), then destroys the queue
- * pair.
+ * Ends a connection: sends a DREQ until the peer responds or the tries are used up, then destroys
+ * the queue pair.
  */
 export function* disconnect(connection: Connection): Steps<void> {
   const { device, endpoint, qp } = connection;

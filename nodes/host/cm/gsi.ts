@@ -1,6 +1,6 @@
 /**
- * QP 1, the general services interface: the UD queue pair over which connection managers talk, shared
- * by all programs of the host. Only the `cm` service takes its completions.
+ * QP 1, the general services interface: the UD queue pair of the connection managers, shared by all
+ * programs of the host. Only the `cm` service polls its completions.
  */
 import { type CmMessage, decodeCm, encodeCm, MAD_BYTES } from "../../../fabric/wire/roce/cm.ts";
 import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
@@ -16,7 +16,9 @@ import type { Cq, Device, Mr, Qp } from "../verbs/objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
 const GSI_QPN = 1;
-/** Datagrams that may wait to be sent, and that may arrive before the service looks. */
+/**
+ * Maximum number of datagrams in the send queue, and in the receive queue before the service polls.
+ */
 const SEND_SLOTS = 32;
 const RECV_SLOTS = 128;
 const RECV_SLOT_BYTES = 512;
@@ -27,25 +29,25 @@ export interface Gsi {
   readonly buffers: { readonly send: Buffer; readonly recv: Buffer };
   readonly sendMr: Mr;
   readonly recvMr: Mr;
-  /** Where the next datagram is put: one count for all programs, which each see a Gsi of their own. */
+  /** Slot of the next datagram: shared by the Gsi objects of all programs. */
   readonly sending: { nextSlot: number };
 }
 
 /** The connection manager of one host. */
 export interface CmState {
   readonly agent: CmAgent;
-  /** QP 1: another one after each failure of the RNIC. */
+  /** QP 1: recreated after each failure of the RNIC. */
   gsi: Gsi;
 }
 
-/** A device on which connections can be made. */
+/** A device with a connection manager. */
 export interface CmDevice extends Device {
   readonly cm: CmState;
 }
 
 /**
- * Makes QP 1 and posts its receives.
- * @param earlier QP 1 of before the RNIC failed, whose memory is used again.
+ * Creates QP 1 and posts its receives.
+ * @param earlier QP 1 from before the RNIC's failure, whose memory is reused.
  */
 export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
   const device: Device = { ...program, privileged: true };
@@ -83,12 +85,12 @@ function recvRequest(gsi: Gsi, slot: number) {
   return { wrId: slot, sges: [sge(gsi.recvMr, slot * RECV_SLOT_BYTES, GRH_BYTES + MAD_BYTES)] };
 }
 
-/** Puts slots back into the receive queue; in vain where the RNIC has failed meanwhile. */
+/** Reposts receive slots; no effect where the RNIC has failed meanwhile. */
 export function* recycleRecv(gsi: Gsi, slots: readonly number[]): Steps<void> {
   yield* postRecv(gsi.qp, slots.map((slot) => recvRequest(gsi, slot)));
 }
 
-/** The message in a receive slot and the IPv4 address it came from; undefined where it is none. */
+/** The message in a receive slot and its source address; undefined for an invalid one. */
 export function receivedMessage(
   gsi: Gsi,
   received: { readonly slot: number; readonly byteLen: number },
@@ -102,7 +104,7 @@ export function receivedMessage(
   return { message, from: sourceInGrh(bytes) };
 }
 
-/** The device's interface as a program's core sees it. */
+/** The device's QP 1, bound to a program's core. */
 export function gsiOf(device: CmDevice): Gsi {
   const { gsi } = device.cm;
   return { ...gsi, qp: { ...gsi.qp, device }, cq: { ...gsi.cq, device } };
@@ -118,8 +120,8 @@ function trace(gsi: Gsi, step: string, message: CmMessage): void {
 }
 
 /**
- * Sends one datagram. Where the queue is full or the RNIC has failed it is dropped, as a datagram may
- * be: the sender of a request repeats it.
+ * Sends one datagram. It is dropped where the queue is full or the RNIC has failed: datagrams are
+ * unreliable, and the sender of a request repeats it.
  */
 export function* sendMessage(
   gsi: Gsi,

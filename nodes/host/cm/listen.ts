@@ -1,4 +1,6 @@
-/** The passive end of a connection: a service listens, is told of requests, accepts or rejects them. */
+/**
+ * The passive end of a connection: a service listens, receives requests, accepts or rejects them.
+ */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   type CmRep,
@@ -43,31 +45,31 @@ import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { destroyQp } from "../verbs/queue_pair.ts";
 import type { Qp, VerbError } from "../verbs/objects.ts";
 
-/** What a service does with what it listens for. */
+/** A service's handle for the events of its listener. */
 export interface Listener {
   readonly device: CmDevice;
   readonly queue: CmListener;
 }
 
-/** A request that a service may accept or reject. */
+/** A request that a service can accept or reject. */
 export interface ConnectRequest {
   readonly endpoint: CmEndpoint;
   readonly from: string;
-  /** What the requester's program said. */
+  /** Private data of the requester's program. */
   readonly privateData: Uint8Array;
   readonly peerDepths: PeerDepths;
 }
 
 export type ListenerEvent =
   | { readonly kind: "request"; readonly request: ConnectRequest }
-  /** The requester has said that its side stands. */
+  /** The requester has sent its RTU. */
   | { readonly kind: "established"; readonly endpoint: CmEndpoint }
-  /** The peer has disconnected, or never answered: the queue pair is the service's to destroy. */
+  /** The peer has disconnected, or never answered: the service must destroy the queue pair. */
   | { readonly kind: "closed"; readonly endpoint: CmEndpoint }
-  /** The RNIC has failed and is back: every queue and region of before is gone. */
+  /** The RNIC has failed and is back: every earlier queue and region is gone. */
   | { readonly kind: "reset" };
 
-/** Listens for connections to a service. EBUSY where another program of the host does. */
+/** Listens for connections to a service. EBUSY where another program of the host does already. */
 export function listen(
   device: CmDevice,
   service: string,
@@ -86,7 +88,7 @@ export function listen(
   return { device, queue };
 }
 
-/** The next thing a listener has to tell, undefined where there is none now. */
+/** The next event of a listener; undefined where there is none now. */
 export function nextEvent(listener: Listener): ListenerEvent | undefined {
   for (;;) {
     const event = listener.queue.events.shift();
@@ -108,7 +110,7 @@ export function nextEvent(listener: Listener): ListenerEvent | undefined {
   }
 }
 
-/** Waits for what a listener has to tell; undefined at the deadline. */
+/** Waits for the next event of a listener; undefined at the deadline. */
 export function* waitEvent(
   listener: Listener,
   deadline: Time = NEVER,
@@ -121,7 +123,7 @@ export function* waitEvent(
   }
 }
 
-/** For `waitCompletion`: come back for this listener's events too. */
+/** Option of `waitCompletion`: also return for this listener's events. */
 export function listening(
   listener: Listener,
 ): { readonly signal: string; readonly ready: () => boolean } {
@@ -133,13 +135,13 @@ export interface AcceptOptions {
   readonly qp: ConnectionQp;
   readonly privateData?: Uint8Array;
   readonly transport?: Partial<Transport>;
-  /** Runs on the queue pair in INIT, before the peer can send: the place to post receives. */
+  /** Called with the queue pair in INIT, before the peer can send: posts receives. */
   readonly prepare?: (qp: Qp) => Steps<void>;
 }
 
 /**
- * Accepts: makes the queue pair with a receive queue no smaller than the peer's send queue (Q-01),
- * brings it up, and says REP. Sends may be posted once the peer's first message or RTU has come.
+ * Accepts: creates the queue pair with a receive queue no smaller than the peer's send queue
+ * (Q-01), brings it up, and sends a REP. Sends may be posted after the peer's first message or RTU.
  */
 export function* accept(
   listener: Listener,
@@ -156,7 +158,7 @@ export function* accept(
   }
   if (req.transportService !== transportServiceOf(options.qp)) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.invalidTransport });
-    return refusal("local", "The peer wants another type of queue pair");
+    return refusal("local", "The peer requests another type of queue pair");
   }
   const maxRecvWr = Math.max(options.qp.maxRecvWr, peerDepths.send);
   const qp = yield* prepareQp({ ...options.qp, maxRecvWr });
@@ -182,7 +184,7 @@ export function* accept(
   }
   if (endpoint.phase !== "req-received") {
     yield* destroyQp(qp);
-    return refusal("timeout", "The peer has given its request up meanwhile");
+    return refusal("timeout", "The peer's request has timed out meanwhile");
   }
   const message = repFor(qp, endpoint, { rqPsn, privateData: options.privateData ?? NO_DATA });
   expectAnswer(device.cm.agent, endpoint, { message, now: device.cpu.now, phase: "rep-sent" });
@@ -213,7 +215,7 @@ function repFor(
   };
 }
 
-/** Says no; the requester's program reads `privateData`. */
+/** Sends a REJ; the requester's program receives `privateData`. */
 export function* reject(
   listener: Listener,
   request: ConnectRequest,

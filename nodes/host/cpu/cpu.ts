@@ -1,6 +1,6 @@
 /**
- * A core as the program on it sees it: {@link Cpu} over one host's memory and bus. Loads and stores
- * happen at once and are owed for; generators let time pass.
+ * A core in a program's view: {@link Cpu} over one host's memory and bus. Loads and stores take
+ * effect at once and their cost is owed; generators let time pass.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
@@ -14,7 +14,7 @@ import type { Account } from "./processor.ts";
 import type { Cpu, Source, Steps, Threads } from "./program.ts";
 import { notPlain } from "./report_data.ts";
 
-/** What a host lends to the programs on its cores. `Context` is what a thread is given. */
+/** The host's interface to the programs on its cores. `Context` is the argument of a thread. */
 export interface Machine<Context> extends StoreTarget {
   readonly name: string;
   readonly addresses: Readonly<Record<string, number>>;
@@ -23,11 +23,11 @@ export interface Machine<Context> extends StoreTarget {
   readonly seed: number;
   readonly tracing: boolean;
   readonly noting: boolean;
-  /** Whether a write of the device to one of these frames has not left the IIO yet. */
+  /** Whether a DMA write to one of these frames is still in the IIO. */
   isComing(frames: readonly number[]): boolean;
-  /** Puts a register write on the bus; it departs `processingPs` from now. */
+  /** Sends a register write over the bus; it departs `processingPs` from now. */
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void;
-  /** Puts a command on the bus. @returns its id, or the answer at once where there is no device. */
+  /** Sends a command over the bus. @returns its id, or an error reply where there is no device. */
   sendCommand(command: RnicCommand): number | RnicReply;
   signal(name: string): void;
   report(topic: string, value: unknown): void;
@@ -45,9 +45,9 @@ function isMap(value: unknown): value is object {
 }
 
 /**
- * The core under one program.
- * @param program names the program's own stream of randomness, the account it owes time to, and the
- *   order by which it was started from outside, which its results carry.
+ * The core of one program.
+ * @param program names the program's own random stream, the account of its owed time, and the
+ * number of the order that started it from outside, which its results carry.
  */
 export function createCpu<Context>(
   machine: Machine<Context>,
@@ -163,7 +163,8 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   *registerWrite(offset: number, bytes: Uint8Array<ArrayBuffer>): Steps<void> {
     const { timing, processingPs } = this.#machine;
-    // The message takes the store's last `processingPs` to leave, so that all leave in order.
+    // The message departs in the last `processingPs` of the store, so that messages keep their
+    // order.
     this.#account.owed += timing.mmioPs - processingPs;
     const data = copyOf(bytes);
     yield* this.settle();
@@ -231,7 +232,7 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   spawn(name: string, thread: (context: Context) => Steps<void>): void {
-    // The stream is host, life and program: a thread's is its parent's and its own name.
+    // The stream's name is host, life and program: a thread's name is its parent's and its own.
     const own = this.#stream.split("/").slice(2).join("/");
     this.#machine.spawn({ name: `${own}/${name}`, order: this.#order }, thread);
   }

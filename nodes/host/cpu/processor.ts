@@ -1,7 +1,7 @@
 /**
- * Cores and what runs on them. A program is resumed, runs to its next yield at one instant, and owes
- * the time that its work costs; the core is busy until that is paid. Programs that share a core take
- * turns at their yields, first ready first. What a program sees is in `cpu.ts`.
+ * Cores and their programs. A resumed program runs to its next yield at one instant, and owes the
+ * time that its work costs; the core is busy until that is paid. Programs that share a core switch
+ * at their yields, first ready first. `cpu.ts` has the programs' interface.
  */
 import { assert, InvariantError } from "../../../fabric/base/assert.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
@@ -9,20 +9,22 @@ import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { AddressMap } from "../memory/address_map.ts";
 import { type Source, type Steps, stepsOf, type Wait, type Wake } from "./program.ts";
 
-/** What a program and its core share: `cpu.ts` adds to what is owed. */
+/** The owed time of a program: `cpu.ts` adds to it, the core pays it. */
 export interface Account {
   owed: Time;
-  /** Work that this program's core has done for it, interrupts included, polling apart. */
+  /** Work of this program's core, including interrupts, without polling. */
   paidPs: Time;
 }
 
-/** A program to be run. */
+/** A program to run. */
 export interface TaskPlan<T> {
   readonly name: string;
   readonly startAt: Time;
-  /** The driver's own work: on the first core, without taking a program's turn. */
+  /**
+   * The driver's own work: on the first core, and it does not advance the round-robin assignment.
+   */
   readonly driver?: true;
-  /** Makes the program; called when it starts. Its costs go to `account`. */
+  /** Creates the program; called when it starts. Its costs are added to `account`. */
   readonly start: (account: Account) => Steps<T>;
   readonly onReturn?: (result: T) => void;
   readonly onFailure: (error: unknown) => void;
@@ -33,7 +35,7 @@ export interface ProcessorPlan {
   readonly pollPs: Time;
   readonly interruptPs: Time;
   readonly map: AddressMap;
-  /** Told of the program that a core is busy with from now on. */
+  /** Called with the program that makes a core busy from now on. */
   readonly onBusy?: (core: Pick<Core, "index" | "busyUntil">, program: string) => void;
 }
 
@@ -49,32 +51,32 @@ interface Task {
   readonly order: number;
   readonly plan: TaskPlan<unknown>;
   steps: Steps<unknown> | undefined;
-  /** When it goes on unless a source does something before, and when it began to want to. */
+  /** When it resumes unless a source ends its wait earlier, and when it became ready. */
   resumeAt: Time;
   readyAt: Time;
   wake: Wake;
-  /** What may end its wait; empty once it is decided how the wait ends. */
+  /** The sources that can end its wait; empty once the wait has ended. */
   sources: readonly Source[];
   /** Physical ranges of memory sources: from, to, from, to… */
   ranges: number[];
-  /** Command whose reply it waits for, −1 without one. */
+  /** Id of the command whose reply it waits for; −1 without one. */
   replyId: number;
-  /** When all that was owed at the wait's beginning is paid. */
+  /** When the time owed at the wait's beginning is paid. */
   paidAt: Time;
   polling: boolean;
-  /** How often it was resumed without time passing, and when that was. */
+  /** The number of resumes without time passing, and their time. */
   resumesAtOnce: number;
   lastResume: Time;
 }
 
-/** A program that yields this often without letting time pass never will. */
+/** Limit on yields without time passing: beyond it, the program would never end. */
 const RESUMES_AT_ONCE_MAX = 100_000;
 const DONE: Wake = { kind: "done" };
 const TIMEOUT: Wake = { kind: "timeout" };
 const NO_SOURCES: readonly Source[] = [];
 
 export class Processor {
-  /** Time spent spinning on memory; not part of the cores' work. */
+  /** Time spent spinning on memory; not counted as the cores' work. */
   pollPs: Time = 0;
   interrupts = 0;
   readonly #plan: ProcessorPlan;
@@ -83,7 +85,7 @@ export class Processor {
   #tasks: Task[] = [];
   #started = 0;
   #turns = 0;
-  /** Tasks that wait for memory: nothing to look for when it is 0. */
+  /** Number of tasks that wait for memory: at 0 the search is skipped. */
   #watching = 0;
 
   constructor(plan: ProcessorPlan) {
@@ -95,24 +97,24 @@ export class Processor {
     );
   }
 
-  /** When a program goes on next. */
+  /** When the next program resumes. */
   get nextAt(): Time {
     let next = NEVER;
     for (const { resumeAt } of this.#tasks) if (resumeAt < next) next = resumeAt;
     return next;
   }
 
-  /** Programs that have not ended. */
+  /** Number of programs that have not ended. */
   get running(): number {
     return this.#tasks.length;
   }
 
-  /** Work of each core in ps, polling apart. */
+  /** Work of each core in ps, without polling. */
   get cpuPs(): readonly Time[] {
     return this.#cores.map(({ cpuPs }) => cpuPs);
   }
 
-  /** Puts a program on the next core in turn. */
+  /** Puts a program on the next core, round robin. */
   add<T>(plan: TaskPlan<T>): void {
     const turn = plan.driver === true ? 0 : this.#turns++;
     this.#tasks.push({
@@ -134,12 +136,12 @@ export class Processor {
     });
   }
 
-  /** Lets every program run that is due at `now`. */
+  /** Runs every program that is due at `now`. */
   run(now: Time): void {
     for (;;) {
       const task = this.#firstDue(now);
       if (task === undefined) return;
-      // Its place in the queue of its core is where it wanted to go on.
+      // It keeps its place in the core's queue.
       if (task.core.busyUntil > now) task.resumeAt = task.core.busyUntil;
       else this.#resume(task, now);
     }
@@ -171,7 +173,7 @@ export class Processor {
     }
   }
 
-  /** MSI-X: wakes the programs that wait for the vector; else it is latched until one does. */
+  /** MSI-X: wakes the programs that wait for the vector; without one it is latched. */
   raise(vector: number, now: Time): void {
     this.interrupts++;
     let taken = false;
@@ -205,7 +207,7 @@ export class Processor {
     return true;
   }
 
-  /** Gives every command that is under way the same answer: the device is gone. */
+  /** Answers every outstanding command: the device is gone. */
   replyToAll(reply: RnicReply, now: Time): void {
     for (const task of this.#tasks) if (task.replyId >= 0) this.#answer(task, reply, now);
   }
@@ -215,7 +217,7 @@ export class Processor {
     this.#setResume(task, Math.max(now, task.paidAt), { kind: "done", reply });
   }
 
-  /** Ends a wait by one of its sources, `delay` after it happened. */
+  /** Ends a wait because of one of its sources, `delay` after the event. */
   #end(task: Task, now: Time, delay: Time): void {
     this.#forgetSources(task);
     this.#setResume(task, Math.max(now, task.paidAt) + delay, DONE);
@@ -289,8 +291,8 @@ export class Processor {
   }
 
   /**
-   * Begins a wait. Sources are watched from this instant, though what is owed is paid meanwhile: the
-   * program has looked at this instant, so what happens from here on is news to it.
+   * Begins a wait. Sources are watched from this instant, while the owed time is being paid: the
+   * program has checked its condition at this instant, so every later event must end the wait.
    */
   #wait(task: Task, wait: Wait, now: Time): void {
     this.#pay(task, now);
@@ -331,7 +333,7 @@ export class Processor {
       task.ranges = ranges;
       this.#watching++;
     }
-    // The handler ran when it was raised: nothing more to wait for, nor to pay.
+    // The handler ran when the interrupt was raised: the wait ends without further cost.
     if (latched) this.#end(task, task.paidAt, 0);
   }
 

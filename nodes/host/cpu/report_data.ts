@@ -1,11 +1,11 @@
-/** What a program may report: data that every process of the rack, and JSON, can carry. */
+/** Checks the values that programs report: data that the bus and JSON can represent. */
 
-/** Nothing sensible nests deeper; what does may well contain itself. */
+/** Maximum nesting: deeper data is probably cyclic. */
 const DEPTH_MAX = 64;
 
 /**
- * Where in a value something is that is no plain data, and what it is: `a Map at .found[2]`. Undefined
- * where all of it is plain: numbers, bigints, strings, booleans, bytes, arrays and object literals.
+ * The first part of a value that is not plain data, with its path: `a Map at .found[2]`. Undefined
+ * for plain data: numbers, bigints, strings, booleans, bytes, arrays and object literals.
  */
 export function notPlain(value: unknown, path = "", depth = 0): string | undefined {
   if (typeof value === "function" || typeof value === "symbol") {
@@ -34,7 +34,7 @@ function firstOf<K>(
   depth: number,
 ): string | undefined {
   for (const [key, each] of entries) {
-    // Most are numbers: no path is made for what needs none.
+    // A fast path without a path string: most elements are numbers or strings.
     if (typeof each === "number" || typeof each === "string") continue;
     const found = notPlain(each, pathOf(key), depth + 1);
     if (found !== undefined) return found;

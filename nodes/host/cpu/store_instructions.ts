@@ -1,7 +1,7 @@
 /**
- * How a core brings what it has stored into memory (P-04): `clwb`, non-temporal stores, `sfence`, and the
- * two that are done whole. Nothing is promised before an `sfence` has returned; until then a power failure
- * may find any of it in memory or none.
+ * How a core makes its stores persistent (P-04): `clwb`, non-temporal stores, `sfence`, and two
+ * combinations of them. Only an `sfence` that has returned gives a guarantee; before, a power
+ * failure may find any part of the stores in memory.
  */
 import { type Time, transferTime } from "../../../fabric/base/time.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
@@ -13,7 +13,7 @@ import type { Account } from "./processor.ts";
 import type { Steps, Wait } from "./program.ts";
 import { storedBytes } from "../memory/write_combining.ts";
 
-/** Lets pass what is owed, and no more. */
+/** Lets the owed time pass, and no more. */
 export const PAY: Wait = { kind: "time", at: 0 };
 
 /** The part of a host that these instructions use. */
@@ -33,9 +33,12 @@ interface Range {
 export class CoreWrites {
   readonly #machine: StoreTarget;
   readonly #account: Account;
-  /** Bytes after which a flush or stream lets time pass, so that a power failure can tear it. */
+  /**
+   * Bytes after which a flush or stream lets time pass, so that a power failure can fall in
+   * between.
+   */
   readonly #chunkBytes: number;
-  /** Whole lines that were to be written back since the last fence. */
+  /** Lines with a pending `clwb` since the last fence. */
   #pending: Range[] = [];
 
   constructor(machine: StoreTarget, account: Account) {
@@ -65,7 +68,7 @@ export class CoreWrites {
     }
   }
 
-  /** Returns when the iMC has accepted what was written back or stored past the cache before. */
+  /** Returns when the iMC has accepted all earlier write-backs and non-temporal stores. */
   *sfence(): Steps<void> {
     yield* this.settle();
     yield* this.#finish();
@@ -82,10 +85,11 @@ export class CoreWrites {
     yield* this.settle();
   }
 
-  /** A non-temporal store that goes on to memory as fast as that takes it, then {@link sfence}. */
+  /** A non-temporal store at the rate of the memory, then {@link sfence}. */
   *ntStore(address: number, bytes: Uint8Array): Steps<void> {
     const { map, memory, timing } = this.#machine;
-    // Kept for the record of what is durable, and safe from the program while time passes.
+    // A copy: it becomes part of the durable record, and the program may change its bytes while
+    // time passes.
     const data = copyOf(bytes);
     yield* this.settle();
     let done = 0;
@@ -110,12 +114,12 @@ export class CoreWrites {
     yield* this.settle();
   }
 
-  /** Lets the time pass that is owed. */
+  /** Lets the owed time pass. */
   *settle(): Steps<void> {
     if (this.#account.owed > 0) yield PAY;
   }
 
-  /** What is on its way to memory since the last fence gets there. */
+  /** Completes the write-backs and streams since the last fence. */
   *#finish(): Steps<void> {
     const pending = this.#pending;
     this.#pending = [];
@@ -130,7 +134,10 @@ export class CoreWrites {
     }
   }
 
-  /** Dirty lines among these go to the iMC. @param issue whether each line's `clwb` is paid for. */
+  /**
+   * Writes dirty lines of the range to the iMC. @param issue whether each line's `clwb` was paid
+   * for.
+   */
   *#writeBack(lines: Range, issue: "paid" | "unpaid"): Steps<void> {
     const { map, memory, timing } = this.#machine;
     const end = lines.address + lines.length;
@@ -153,7 +160,7 @@ export class CoreWrites {
     }
   }
 
-  /** What bytes from a write-combining buffer cost beyond their stores, as memory takes them. */
+  /** The cost of draining bytes of a write-combining buffer, beyond their stores. */
   #streamPs(bytes: number): Time {
     if (bytes === 0) return 0;
     const { storePs, coreFlushBitsPerSecond } = this.#machine.timing;
@@ -165,7 +172,7 @@ export class CoreWrites {
     return this.#chunkBytes - address % this.#chunkBytes;
   }
 
-  /** Pays what is owed, then waits until the iMC has room for the range's lines. */
+  /** Pays the owed time, then waits until the iMC has room for the range's lines. */
   *#reserve(physical: number, length: number): Steps<void> {
     yield* this.settle();
     for (;;) {
@@ -177,7 +184,7 @@ export class CoreWrites {
   }
 }
 
-/** The lines that a range touches, as a range. */
+/** The lines of a range, as a range. */
 function linesOf(address: number, length: number): Range {
   const first = address - address % LINE_BYTES;
   const lines = Math.ceil((address + length - first) / LINE_BYTES);

@@ -1,23 +1,23 @@
 /**
- * Where memory is. Physical: DRAM from 0, SCM from {@link SCM_BASE}. Virtual: one address space for
- * all programs of a host, DRAM in 4 KiB pages, SCM in large ones. Consecutive pages of DRAM lie on
- * frames that do not follow each other, so that code which forgets to translate breaks at once.
+ * The address spaces. Physical: DRAM from 0, SCM from {@link SCM_BASE}. Virtual: one space for all
+ * programs of a host, DRAM in 4 KiB pages, SCM in large ones. Consecutive DRAM pages are on
+ * non-consecutive frames, so that code without translation fails at once.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 
 export const SCM_BASE = 2 ** 40;
 export const VIRTUAL_DRAM_BASE = 0x7f00_0000_0000;
-/** Contiguous memory: a virtual address is this and the physical one. */
+/** Contiguous memory: its virtual address is this base plus its physical address. */
 const VIRTUAL_CONTIGUOUS_BASE = 0x7e00_0000_0000;
 export const VIRTUAL_SCM_BASE = 0x6000_0000_0000;
 export const DRAM_PAGE_BYTES = 4096;
 const SCM_PAGE_BYTES_MAX = 2 * 1024 * 1024;
-/** Frames are shuffled within groups this large, so that memory in use stays together. */
+/** Frames are shuffled within groups of this size, so that used memory stays compact. */
 const SHUFFLE_FRAMES = 16;
 
 export type Memory = "dram" | "scm";
 
-/** Consecutive virtual memory that a program was given; pages are physical addresses. */
+/** Consecutive virtual memory of a program; pages are physical addresses. */
 export interface Buffer {
   readonly address: number;
   readonly length: number;
@@ -25,12 +25,14 @@ export interface Buffer {
   readonly pages: readonly number[];
 }
 
-/** A program's own mistake, as a signal would tell a process: the program ends, the host goes on. */
+/**
+ * An invalid access by a program, like a signal to a process: the program ends, the host continues.
+ */
 export class AddressFault extends Error {
   override readonly name = "AddressFault";
 }
 
-/** A program asked for more memory than there is. */
+/** A program requested more memory than is free. */
 export class OutOfMemory extends Error {
   override readonly name = "OutOfMemory";
 }
@@ -40,7 +42,7 @@ export interface MemorySizes {
   readonly scmBytes: number;
 }
 
-/** Which memory holds the whole physical range; undefined where none does. */
+/** The memory that contains the whole physical range; undefined where none does. */
 export function memoryOf(
   sizes: MemorySizes,
   range: { from: number; length: number },
@@ -51,7 +53,7 @@ export function memoryOf(
   return undefined;
 }
 
-/** A physical address as a ladder shows it: `SCM+0x40`. */
+/** A physical address in a ladder: `SCM+0x40`. */
 export function describePhysical(address: number): string {
   return address >= SCM_BASE
     ? `SCM+0x${(address - SCM_BASE).toString(16)}`
@@ -66,12 +68,12 @@ export function scmPageBytes(scmBytes: number): number {
   return page;
 }
 
-/** The frame of DRAM behind the page that is `page`-th from the base. */
+/** The DRAM frame of virtual page number `page`. */
 export function dramFrame(page: number, frames: number): number {
   const inGroup = page % SHUFFLE_FRAMES;
   const group = page - inGroup;
   const rest = frames - group;
-  // The last group may be short: it is taken from its end.
+  // The last group may be shorter: its frames are in reverse order.
   if (rest < SHUFFLE_FRAMES) return group + rest - 1 - inGroup;
   return group + (5 * inGroup + 3) % SHUFFLE_FRAMES;
 }
@@ -80,18 +82,18 @@ function pagesOf(bytes: number): number {
   return Math.max(1, Math.ceil(bytes / DRAM_PAGE_BYTES));
 }
 
-/** One of the two kinds in which DRAM is given out. */
+/** The two kinds of DRAM allocations. */
 type Kind = "scattered" | "contiguous";
 
-/** The page table of a host, and what of DRAM is given out. */
+/** The page table of a host, and its DRAM allocator. */
 export class AddressMap {
   readonly scm: Buffer;
   readonly #sizes: MemorySizes;
   readonly #frames: number;
   #pagesUsed = 0;
-  /** Frames given out in one piece, from DRAM's end downwards. */
+  /** Frames of contiguous allocations, from the end of DRAM downwards. */
   #contiguousFrames = 0;
-  /** What is given out, by its address, and what was given back: to be given out again as it is. */
+  /** Allocations by address, and freed ones by kind and size, which are reused as they are. */
   readonly #given = new Map<number, { readonly kind: Kind; readonly buffer: Buffer }>();
   readonly #spare = new Map<string, Buffer[]>();
   #sparePages = 0;
@@ -112,14 +114,14 @@ export class AddressMap {
     };
   }
 
-  /** Bytes of DRAM given to programs so far. */
+  /** Bytes of DRAM allocated so far. */
   get allocatedBytes(): number {
     return (this.#pagesUsed + this.#contiguousFrames - this.#sparePages) * DRAM_PAGE_BYTES;
   }
 
   /**
-   * Memory of so many pages that was given back, with what is in it; undefined where there is none.
-   * @param isQuiet whether nothing more comes into these frames from before.
+   * A freed allocation of so many pages, with its old content; undefined where there is none.
+   * @param isQuiet whether no pending DMA write can still reach these frames.
    */
   takeSpare(
     bytes: number,
@@ -135,11 +137,11 @@ export class AddressMap {
     return this.#give(kind, { ...spare, length: bytes });
   }
 
-  /** Takes back what begins at this address. @throws AddressFault where nothing that is given out does. */
+  /** Frees the allocation at this address. @throws AddressFault where there is none. */
   free({ address }: Pick<Buffer, "address">): void {
     const given = this.#given.get(address);
     if (given === undefined) {
-      throw new AddressFault(`Cannot free 0x${address.toString(16)}: it is not given out`);
+      throw new AddressFault(`Cannot free 0x${address.toString(16)}: it is not allocated`);
     }
     this.#given.delete(address);
     const { kind, buffer } = given;
@@ -155,7 +157,7 @@ export class AddressMap {
     return buffer;
   }
 
-  /** Whole pages of zeroed DRAM. Throws {@link OutOfMemory}. */
+  /** Whole pages of zeroed DRAM. @throws OutOfMemory */
   allocate(bytes: number): Buffer {
     const count = this.#pagesFor(bytes, { scattered: true });
     const first = this.#pagesUsed;
@@ -171,7 +173,7 @@ export class AddressMap {
     });
   }
 
-  /** Whole pages of zeroed DRAM on frames that follow each other. Throws {@link OutOfMemory}. */
+  /** Whole pages of zeroed DRAM on consecutive frames. @throws OutOfMemory */
   allocateContiguous(bytes: number): Buffer {
     const count = this.#pagesFor(bytes, { scattered: false });
     this.#contiguousFrames += count;
@@ -184,12 +186,15 @@ export class AddressMap {
     });
   }
 
-  /** Pages for so many bytes, if both kinds together leave room for them. */
+  /**
+   * Number of pages for so many bytes. @throws OutOfMemory where both kinds together exceed the
+   * DRAM.
+   */
   #pagesFor(bytes: number, kind: { readonly scattered: boolean }): number {
     const count = pagesOf(bytes);
     const pages = this.#pagesUsed + (kind.scattered ? count : 0);
     const contiguous = this.#contiguousFrames + (kind.scattered ? 0 : count);
-    // A group of scattered frames that is begun is not for contiguous memory.
+    // A partly used group of scattered frames is not available for contiguous memory.
     const whole = contiguous === 0 ? pages : Math.ceil(pages / SHUFFLE_FRAMES) * SHUFFLE_FRAMES;
     if (!(bytes >= 0) || whole + contiguous > this.#frames) {
       const left = this.#frames * DRAM_PAGE_BYTES - this.allocatedBytes;
@@ -198,7 +203,7 @@ export class AddressMap {
     return count;
   }
 
-  /** The physical address behind a virtual one. Throws {@link AddressFault}. */
+  /** The physical address of a virtual one. @throws AddressFault */
   physical(address: number): number {
     const inDram = address - VIRTUAL_DRAM_BASE;
     if (inDram >= 0 && inDram < this.#pagesUsed * DRAM_PAGE_BYTES) {
@@ -213,7 +218,7 @@ export class AddressMap {
     throw new AddressFault(`Cannot access 0x${address.toString(16)}: no memory is mapped there`);
   }
 
-  /** How many bytes from `address` on are mapped to consecutive physical ones, at least. */
+  /** Lower bound of the bytes from `address` on that are physically consecutive. */
   run(address: number): number {
     if (address >= VIRTUAL_DRAM_BASE) return DRAM_PAGE_BYTES - address % DRAM_PAGE_BYTES;
     if (address >= VIRTUAL_CONTIGUOUS_BASE) {

@@ -1,6 +1,6 @@
 /**
- * The record of what became persistent in one host's SCM, in order: what `Node.takeDurable` hands on,
- * and what a {@link MemoryLog} is told with its time. Offsets are into SCM.
+ * The record of bytes that became durable in one host's SCM, in order: the output of
+ * `Node.takeDurable` and, with times, the input of a {@link MemoryLog}. Offsets are into SCM.
  */
 import type { DurableWrite } from "../../../fabric/node.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -11,14 +11,14 @@ import type { SparseBytes, Stick } from "./sparse_bytes.ts";
 
 export interface RecordOptions {
   readonly log?: MemoryLog | undefined;
-  /** What broken cells make of bytes: it is what survives of them. */
+  /** The effect of broken cells on bytes: the result is what survives. */
   readonly stick?: Stick | undefined;
 }
 
 export class DurableRecord {
-  /** The instant of what is recorded next. */
+  /** The time of the next record. */
   now: Time = 0;
-  /** What is on its way to memory and survives all the same: it will be written over the rest. */
+  /** Bytes in the IIO that survive: they will overwrite earlier ones. */
   readonly posted = new PostedBytes();
   readonly #scm: SparseBytes;
   readonly #log: MemoryLog | undefined;
@@ -31,12 +31,14 @@ export class DurableRecord {
     this.#stick = options.stick;
   }
 
-  /** Whether a log wants the time of everything. */
+  /** Whether a log needs the time of every record. */
   get isLogged(): boolean {
     return this.#log !== undefined;
   }
 
-  /** Bytes survive from now on, where nothing posted is above them. `data` is kept, and not to change. */
+  /**
+   * Bytes become durable, except where posted bytes cover them. `data` is kept and must not change.
+   */
   add(offset: number, data: Uint8Array, unit: number = SCM_ATOMIC_BYTES): void {
     if (this.posted.isEmpty) return this.#add(offset, data, unit);
     for (const part of this.posted.uncovered({ offset, data })) {
@@ -44,29 +46,29 @@ export class DurableRecord {
     }
   }
 
-  /** A posted write arrives that nothing can stop any more: it survives as a whole. */
+  /** A posted write that survives as a whole arrives. */
   addPosted(offset: number, data: Uint8Array): void {
     this.#add(offset, data, Infinity);
     this.posted.arrive({ offset, data });
   }
 
-  /** A line that was dirty is durable, by the whole of its `data`, and dirty no more. */
+  /** A dirty line becomes durable with all of its `data`, and clean. */
   addLine(line: number, data: Uint8Array): void {
     this.add(line, data, LINE_BYTES);
     this.clean(line);
   }
 
-  /** A line was changed where a power failure loses it. See {@link MemoryLog.dirty}. */
+  /** A line was changed in a place that does not survive. See {@link MemoryLog.dirty}. */
   dirty(line: number, bytes: Uint8Array, words: number): void {
     this.#log?.dirty(this.now, line, this.#stick?.(line, bytes) ?? bytes, words);
   }
 
-  /** All of a line has been recorded. */
+  /** All of a line's bytes have been recorded. */
   clean(line: number): void {
     this.#log?.clean(this.now, line);
   }
 
-  /** What was recorded since the last call, oldest first. */
+  /** The records since the last call, oldest first. */
   take(): DurableWrite[] {
     const writes = this.#writes;
     if (writes.length > 0) this.#writes = [];
@@ -75,14 +77,14 @@ export class DurableRecord {
 
   #add(offset: number, given: Uint8Array, unit: number): void {
     const data = this.#stick?.(offset, given) ?? given;
-    // Output commit will change the file that untouched chunks are read from.
+    // The output commit will change the file from which untouched chunks are read.
     this.#scm.touch(offset, data.length);
     this.#writes.push({ offset, data });
     this.#log?.durable(this.now, offset, data, unit);
   }
 }
 
-/** The words of 8 B that bytes `from` to `to` of a line touch, bit 0 the first. */
+/** Bit mask of the 8 B words that bytes `from` to `to` of a line touch; bit 0 is the first. */
 export function wordsOf(from: number, to: number): number {
   const first = Math.floor(from / SCM_ATOMIC_BYTES), end = Math.ceil(to / SCM_ATOMIC_BYTES);
   return (1 << end) - (1 << first);
@@ -95,8 +97,8 @@ interface Segment {
 }
 
 /**
- * Posted writes that the IIO holds, of a host whose IIO survives a power failure (domain `wsp`): they go
- * on to memory in any case, after all that is there already.
+ * Posted writes in the IIO of a host whose IIO survives a power failure (domain `wsp`): they reach
+ * memory in any case, after all earlier bytes.
  */
 class PostedBytes {
   /** Oldest first. */
@@ -106,19 +108,19 @@ class PostedBytes {
     return this.#writes.length === 0;
   }
 
-  /** A write has arrived. `data` is kept and does not change. */
+  /** A write has arrived. `data` is kept and must not change. */
   arrive(write: Segment): void {
     this.#writes.push(write);
   }
 
-  /** So many bytes of the oldest write are in memory. */
+  /** So many bytes of the oldest write have reached memory. */
   leave(length: number): void {
     const { offset, data } = this.#writes[0]!;
     if (length === data.length) this.#writes.shift();
     else this.#writes[0] = { offset: offset + length, data: data.subarray(length) };
   }
 
-  /** The parts of a segment that no posted write will be written over. */
+  /** The parts of a segment that no posted write will overwrite. */
   uncovered({ offset, data }: Segment): Segment[] {
     let parts: Segment[] = [{ offset, data }];
     for (const write of this.#writes) {
@@ -127,7 +129,7 @@ class PostedBytes {
     return parts;
   }
 
-  /** Lays what is posted over the bytes that memory has from `offset`, in order. */
+  /** Overlays the posted bytes, in order, on the memory bytes from `offset`. */
   overlay(offset: number, bytes: Uint8Array): void {
     for (const { offset: at, data } of this.#writes) {
       const from = Math.max(at, offset), to = Math.min(at + data.length, offset + bytes.length);

@@ -1,12 +1,13 @@
 /**
- * Integrated I/O: the buffer of posted writes between the bus and memory, and the ordering rule of
- * the bus (P-03). A write waits here, then leaves piece by piece, into the LLC (flow 2) or the iMC
- * (flow 1): that is when bytes become visible, and persistent.
+ * Integrated I/O: the buffer of posted writes between the bus and memory, and the bus's ordering
+ * rule (P-03). A write waits here, then drains piece by piece, into the LLC (flow 2) or the iMC
+ * (flow 1): at that time its bytes become visible, and persistent.
  *
- * A write's last piece is an event. The others are one only where a program waits for what they bring;
- * else they are caught up with, each with its own time, before any access ({@link Iio.catchUp}).
+ * A write's last piece is an event. Other pieces are events only where a program waits for their
+ * bytes; else they are processed lazily, each with its own time, before any access ({@link
+ * Iio.catchUp}).
  *
- * Reads and interrupts may not pass earlier writes. Writes never wait for reads.
+ * Reads and interrupts must not pass earlier writes. Writes never wait for reads.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { Architecture, HostPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -25,8 +26,8 @@ import type { MemorySystem } from "./memory_system.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
 
 /**
- * P-02: which way a DMA write takes. 1: past the LLC into the iMC. 2: into the LLC. Only the
- * architecture `ddio+ns` looks at the packet's NS bit.
+ * P-02: the data flow of a DMA write. 1: bypasses the LLC into the iMC. 2: into the LLC. Only the
+ * architecture `ddio+ns` evaluates the packet's NS bit.
  */
 export function flowOf(
   processor: { readonly architecture: Architecture; readonly ddio: boolean },
@@ -36,15 +37,15 @@ export function flowOf(
   return processor.architecture === "ddio+ns" && noSnoop ? 1 : 2;
 }
 
-/** What the IIO tells the rest of the host. */
+/** The IIO's outputs to the other parts of the host. */
 export interface IioSink {
-  /** A piece of a write is visible to cores, and to later reads. */
+  /** A piece of a write is visible to cores and to later reads. */
   visible(address: number, length: number): void;
-  /** Whether a program waits for something to change in this range. */
+  /** Whether a program waits for a change in this range. */
   isWatched(address: number, length: number): boolean;
-  /** A whole write has left for `flow`. */
+  /** A whole write has drained by `flow`. */
   written(write: MemoryWrite, flow: 1 | 2): void;
-  /** A read is answered: the message is to leave now. */
+  /** A read is complete: the message leaves now. */
   complete(completion: Completion): void;
   interrupt(vector: number): void;
 }
@@ -54,13 +55,13 @@ interface Write {
   readonly arrival: Time;
 }
 
-/** A read or interrupt behind writes: goes on when `after` writes have left since power-on. */
+/** A read or interrupt behind writes: it proceeds when `after` writes have left since power-on. */
 interface Follower {
   readonly message: MemoryRead | Interrupt;
   readonly after: number;
 }
 
-/** A read that no write is ahead of any more; its data is taken at `at`. */
+/** A read without earlier writes; its data is sampled at `at`. */
 interface StartedRead {
   readonly message: MemoryRead;
   readonly at: Time;
@@ -71,14 +72,14 @@ export class Iio {
   readBytes = 0;
   writes = 0;
   writeBytes = 0;
-  /** Writes to where there is no memory: dropped. */
+  /** Writes to unmapped addresses: dropped. */
   badWrites = 0;
   badReads = 0;
   bytesMax = 0;
-  /** Pieces that had to wait for room in the write pending queue, and for how long in all. */
+  /** Pieces that had to wait for room in the write pending queue, and their total wait. */
   stalls = 0;
   stallPs = 0;
-  /** When the write that has just left (see {@link IioSink.written}) had come. */
+  /** The arrival time of the write that has just left (see {@link IioSink.written}). */
   leftSince: Time = 0;
   readonly #plan: HostPlan;
   readonly #memory: MemorySystem;
@@ -86,12 +87,15 @@ export class Iio {
   readonly #processingPs: Time;
   readonly #writes = new Fifo<Write>();
   readonly #followers = new Fifo<Follower>();
-  /** By `at`; equal ones in order of arrival. */
+  /** By `at`; equal times in order of arrival. */
   readonly #started: StartedRead[] = [];
   #arrived = 0;
   #left = 0;
   #buffered = 0;
-  /** Bytes of the first write that have left, when its next piece does, and, at the soonest, its last. */
+  /**
+   * Bytes of the first write that have left; the times of its next piece and, at the earliest, its
+   * last one.
+   */
   #offset = 0;
   #drainAt: Time = NEVER;
   #lastAt: Time = NEVER;
@@ -115,7 +119,7 @@ export class Iio {
     this.#processingPs = host.processingPs;
   }
 
-  /** Whether a write that has not left goes to one of these frames of DRAM. */
+  /** Whether a pending write goes to one of these frames of DRAM. */
   isComing(frames: readonly number[]): boolean {
     if (this.#writes.length === 0) return false;
     const wanted = new Set(frames);
@@ -128,13 +132,13 @@ export class Iio {
     });
   }
 
-  /** When something happens here next. */
+  /** The time of the next event. */
   get nextAt(): Time {
     const read = this.#started[0], writeAt = this.#writeAt();
     return read === undefined ? writeAt : Math.min(writeAt, read.at);
   }
 
-  /** When the next piece leaves, with an event or without. */
+  /** When the next piece leaves, with or without an event. */
   get nextDurableAt(): Time {
     return this.#drainAt;
   }
@@ -168,13 +172,13 @@ export class Iio {
     if (this.#writes.length === 1) this.#setDrain(this.#pieceAt(now));
   }
 
-  /** A read or an interrupt arrives: it goes on when every earlier write has left (P-03). */
+  /** A read or an interrupt arrives: it proceeds when every earlier write has left (P-03). */
   follow(message: MemoryRead | Interrupt, now: Time): void {
     if (this.#left === this.#arrived) this.#proceed(message, now);
     else this.#followers.push({ message, after: this.#arrived });
   }
 
-  /** Does what is due at `now`. */
+  /** Processes what is due at `now`. */
   run(now: Time): void {
     while (this.#drainAt <= now) {
       const { message } = this.#writes.peek()!;
@@ -190,8 +194,8 @@ export class Iio {
   }
 
   /**
-   * Lets the pieces leave whose time was before `before` and that had no event. Called before each
-   * access to memory, and to the record of what is persistent.
+   * Drains the pieces without an event whose time is before `before`. Called before each access to
+   * memory and to the durable record.
    */
   catchUp(before: Time): void {
     const end = Math.min(before, this.#lastAt);
@@ -199,7 +203,8 @@ export class Iio {
     const flow = flowOf(this.#plan, this.#writes.peek()!.message.noSnoop);
     if (flow === 2 && !this.#memory.isLogged) return this.#fillCache(end);
     while (this.#drainAt < before && this.#drainAt < this.#lastAt) {
-      // Flow 2 leaves the controllers' time alone, as #fillCache does: a log must change nothing.
+      // Flow 2 does not advance the controllers' time, like #fillCache: a log must not affect the
+      // run.
       if (flow === 2) this.#memory.date(this.#drainAt);
       else this.#memory.advance(this.#drainAt);
       this.#drain(this.#drainAt);
@@ -207,8 +212,8 @@ export class Iio {
   }
 
   /**
-   * {@link catchUp} for flow 2, where it makes no difference when a piece leaves, unless there is a
-   * log: all at once.
+   * {@link catchUp} for flow 2: without a log the time of a piece makes no difference, so all
+   * pieces drain at once.
    */
   #fillCache(before: Time): void {
     const { message } = this.#writes.peek()!;
@@ -225,7 +230,7 @@ export class Iio {
     this.#setDrain(this.#pieceAt(this.#drainAt + later * piecePs));
   }
 
-  /** Puts what the first write has still to bring over bytes that memory has from `address` on. */
+  /** Overlays the pending bytes of the first write on memory bytes from `address` on. */
   overlay(address: number, bytes: Uint8Array): void {
     const write = this.#writes.peek();
     if (write === undefined) return;
@@ -235,7 +240,7 @@ export class Iio {
     if (from < to) bytes.set(data.subarray(from - at, to - at), from - address);
   }
 
-  /** The device is gone: its reads get no answers. What it has written stays on its way. */
+  /** The device is gone: its reads are dropped. Its writes remain pending. */
   dropReads(): void {
     this.#started.length = 0;
     const kept: Follower[] = [];
@@ -245,7 +250,7 @@ export class Iio {
     for (const follower of kept) this.#followers.push(follower);
   }
 
-  /** When the next piece of the first write leaves, if nothing left after `from`. */
+  /** When the next piece of the first write leaves, if the previous one left at `from`. */
   #pieceAt(from: Time): Time {
     const { message, arrival } = this.#writes.peek()!;
     const { iioPs, iioBitsPerSecond } = this.#plan.timing;
@@ -253,14 +258,14 @@ export class Iio {
       transferTime(this.#pieceBytes(message), iioBitsPerSecond);
   }
 
-  /** Pieces end on multiples of the drain size, so that none tears a word (P-41). */
+  /** Pieces end on multiples of the drain size, so that no word is torn (P-41). */
   #pieceBytes(message: MemoryWrite): number {
     const { iioDrainBytes } = this.#plan.timing;
     const inPiece = (message.address + this.#offset) % iioDrainBytes;
     return Math.min(iioDrainBytes - inPiece, message.data.length - this.#offset);
   }
 
-  /** Says when the next piece of the first write leaves. */
+  /** Sets when the next piece of the first write leaves. */
   #setDrain(at: Time): void {
     this.#drainAt = at;
     this.#lastAt = at;
@@ -274,7 +279,7 @@ export class Iio {
       transferTime(part, iioBitsPerSecond);
   }
 
-  /** @returns whether a piece has left: not where the iMC has no room. */
+  /** @returns whether a piece has left; false where the iMC has no room. */
   #drain(now: Time): boolean {
     const { message } = this.#writes.peek()!;
     const length = this.#pieceBytes(message);
@@ -310,7 +315,7 @@ export class Iio {
     this.#sink.written(message, flow);
   }
 
-  /** Lets go on what waited for the write that has just left. */
+  /** Proceeds with the reads and interrupts behind the write that has just left. */
   #release(now: Time): void {
     for (;;) {
       const follower = this.#followers.peek();
@@ -335,8 +340,8 @@ export class Iio {
   }
 
   /**
-   * How long the host takes for a read that nothing is ahead of. The requests that make up a long one
-   * are served side by side: the bus puts their completions one behind the other.
+   * The host's latency of a read without earlier writes. The requests of a long read are served in
+   * parallel; the bus serialises their completions.
    */
   #readPs({ address, length, noSnoop }: MemoryRead): Time {
     const { timing } = this.#plan;
@@ -351,7 +356,7 @@ export class Iio {
     return Math.max(first, this.#processingPs) + transferTime(rest, timing.dmaReadBitsPerSecond);
   }
 
-  /** When the medium has what a read-back asks for; memory that is not there has nothing to wait for. */
+  /** When the medium holds the data of a read-back; at once for unmapped addresses. */
   #mediumAt({ address, length }: MemoryRead): Time {
     if (this.#memory.memoryOf(address, length) === undefined) return 0;
     return this.#memory.mediumAt(address, length);

@@ -1,9 +1,10 @@
 /**
- * Integrated memory controller: the write pending queue (WPQ) in front of one kind of memory. A line
- * of SCM that the queue has accepted counts as persistent (P-01); when it reaches the medium makes no
- * difference to a power failure, only to how soon there is room for the next.
+ * Integrated memory controller: the write pending queue (WPQ) in front of one memory. A line of SCM
+ * in the queue counts as persistent (P-01); the time at which it reaches the medium only determines
+ * when the queue has room again.
  *
- * Draining needs no event: each line knows when it will be done, and is moved at the next access.
+ * Draining needs no events: each line's completion time is known, and the line is moved at the next
+ * access.
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import { type Time, transferTime } from "../../../fabric/base/time.ts";
@@ -13,30 +14,30 @@ import type { XpBuffer } from "./xp_buffer.ts";
 
 export interface ImcPlan {
   readonly medium: SparseBytes;
-  /** Lines that the queue holds. */
+  /** Capacity of the queue, in lines. */
   readonly lines: number;
-  /** How fast the medium takes blocks. */
+  /** Write rate of the medium, in blocks. */
   readonly bitsPerSecond: number;
-  /** Bytes that the medium takes at once; lines of one block that follow each other share a write. */
+  /** Bytes per write to the medium; consecutive lines of one block share a write. */
   readonly blockBytes: number;
-  /** Counts what the medium is written, where lines gather in front of it (SCM). */
+  /** Counts writes to the medium where lines are combined in front of it (SCM). */
   readonly buffer?: XpBuffer;
 }
 
 export class Imc {
-  /** Lines accepted, and those of them that were written into a line still pending. */
+  /** Accepted lines, and those of them that were merged into a pending line. */
   accepted = 0;
   combined = 0;
-  /** Bytes of those lines that were given, the rest being as it was. */
+  /** New bytes in those lines. */
   acceptedBytes = 0;
-  /** Evictions that found the queue full and went past it. */
+  /** Evictions that bypassed the full queue. */
   overflows = 0;
   pendingMax = 0;
   readonly #medium: SparseBytes;
   readonly #buffer: XpBuffer | undefined;
   readonly #blockBytes: number;
   readonly #blockPs: Time;
-  /** A ring of pending lines, oldest at `head`; an offset occurs at most once. */
+  /** A ring of pending lines, oldest at `head`; offsets are unique. */
   readonly #capacity: number;
   readonly #offsets: Float64Array;
   readonly #drainAt: Float64Array;
@@ -45,7 +46,7 @@ export class Imc {
   #head = 0;
   #count = 0;
   #now: Time = 0;
-  /** When the medium is done with all that it was given, and which block that ended with. */
+  /** When the medium finishes its writes, and the block of its last write. */
   #busyUntil: Time = 0;
   #lastBlock = -1;
 
@@ -61,28 +62,30 @@ export class Imc {
     this.#data = new Uint8Array(plan.lines * LINE_BYTES);
   }
 
-  /** Says what time it is. */
+  /** Sets the current time. */
   advance(now: Time): void {
     this.#now = now;
     while (this.#count > 0 && this.#drainAt[this.#head]! <= now) this.#drainOldest();
   }
 
-  /** Lines that are accepted and not on the medium yet. */
+  /** Accepted lines that are not on the medium yet. */
   get pending(): number {
     return this.#count;
   }
 
-  /** When the queue has room for `lines` more: not later than now if it has already. */
+  /** When the queue has room for `lines` more: not later than now if it has room. */
   freeAt(lines: number): Time {
     if (lines > this.#capacity) fail(`${lines} lines can never fit a queue of ${this.#capacity}`);
-    // A line of the block that was written last may be done at the instant it came.
+    // A line of the last written block may finish at the instant of its arrival.
     this.advance(this.#now);
     const excess = this.#count + lines - this.#capacity;
     if (excess <= 0) return this.#now;
     return this.#drainAt[(this.#head + excess - 1) % this.#capacity]!;
   }
 
-  /** Accepts bytes, in lines whose rest is as it was. The caller has asked {@link freeAt}. */
+  /**
+   * Accepts bytes, merged into lines of the existing content. The caller has called {@link freeAt}.
+   */
   accept(offset: number, bytes: Uint8Array): void {
     this.acceptedBytes += bytes.length;
     let done = 0;
@@ -97,10 +100,10 @@ export class Imc {
   }
 
   /**
-   * Takes a whole line from the LLC, at once even if the queue is full: the cache's own write-back
-   * buffers are not modelled, so such a line is put on the medium and the time it takes delays those
-   * after it. A write-combining buffer of a core that has to go is taken the same way.
-   * @param bytes how many of the line are new.
+   * Takes a whole line from the LLC, at once even if the queue is full: the cache's write-back
+   * buffers are not modelled, so such a line goes to the medium directly, and its time delays later
+   * lines. An evicted write-combining buffer of a core is taken in the same way.
+   * @param bytes the number of new bytes in the line.
    */
   acceptEvicted(offset: number, line: Uint8Array, bytes: number = LINE_BYTES): void {
     this.acceptedBytes += bytes;
@@ -114,7 +117,7 @@ export class Imc {
     this.#occupy(offset);
   }
 
-  /** Fills `target` with what memory holds from `offset`: pending lines first, then the medium. */
+  /** Fills `target` with the content from `offset`: pending lines first, then the medium. */
   read(offset: number, target: Uint8Array): void {
     this.#medium.read(offset, target);
     const end = offset + target.length;
@@ -128,7 +131,7 @@ export class Imc {
     }
   }
 
-  /** When nothing of the range is pending any more: not later than now if nothing is (V-03). */
+  /** When no line of the range is pending: not later than now if none is (V-03). */
   drainedAt(offset: number, length: number): Time {
     let at = this.#now;
     for (let i = 0; i < this.#count; i++) {
@@ -149,7 +152,7 @@ export class Imc {
     return -1;
   }
 
-  /** Bytes of one line, `inLine` bytes from its beginning. */
+  /** Writes bytes into one line, `inLine` bytes from its start. */
   #write(offset: number, bytes: Uint8Array, inLine: number): void {
     this.accepted++;
     let slot = this.#slotOf(offset);
@@ -170,7 +173,7 @@ export class Imc {
     this.#drainAt[slot] = this.#occupy(offset);
   }
 
-  /** Gives the medium one more line. @returns when it is done with it. */
+  /** Writes one more line to the medium. @returns when that is finished. */
   #occupy(offset: number): Time {
     this.#buffer?.take(offset);
     const block = Math.floor(offset / this.#blockBytes);

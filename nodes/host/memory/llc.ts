@@ -1,22 +1,22 @@
 /**
- * Last-level cache: set-associative, lines of 64 B with their real bytes, least recently used line
- * evicted first, or any (a cache promises no order: campaigns draw one). Cores may allocate in every
- * way; inbound DMA (DDIO) only in the first `ddioWays`, but updates a line in place wherever it hits.
- * Lines are counted over DRAM, then SCM (see `memory_system.ts`). The functions at the end copy between
- * ranges of memory and the cache; lines that are adjacent in the cache, too, are copied together.
+ * Last-level cache: set-associative, lines of 64 B with their real bytes, LRU replacement or random
+ * (real caches guarantee no order: campaigns randomise it). Cores may allocate in every way;
+ * inbound DMA (DDIO) only in the first `ddioWays`, but a hit updates the line in place. Line
+ * numbers cover DRAM, then SCM (see `memory_system.ts`). The functions at the end copy between
+ * memory ranges and the cache; lines that are also adjacent in the cache are copied together.
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 
 export const LINE_BYTES = 64;
-/** Lines whose presence is counted together, so that ranges that are not cached are found fast. */
+/** Lines per presence counter, by which uncached ranges are found fast. */
 const GROUP_LINES = 64;
 
-/** What is behind the cache. */
+/** The memory behind the cache. */
 export interface LineMemory {
   /** Fills `target` with the line. */
   fetch(line: number, target: Uint8Array): void;
-  /** Takes a dirty line that had to make room. `bytes` is only lent. */
+  /** Takes an evicted dirty line. `bytes` is only valid during the call. */
   evict(line: number, bytes: Uint8Array): void;
 }
 
@@ -24,14 +24,14 @@ export interface LlcPlan {
   readonly bytes: number;
   readonly ways: number;
   readonly ddioWays: number;
-  /** Chooses the line of a full set that makes room; absent: the least recently used makes room. */
+  /** Selects the victim in a full set; absent: LRU. */
   readonly random?: Rng | undefined;
 }
 
 /**
- * A slot is `set × ways + way`. All arrays are as large as the cache but zero until used, which costs
- * addresses and no memory; a line's bytes lie by way first, so that lines which follow each other
- * share pages.
+ * A slot is `set × ways + way`. All arrays have the full size but are zero until used, which costs
+ * address space, not memory; the bytes are ordered by way first, so that consecutive lines share
+ * pages.
  */
 export class Llc {
   hits = 0;
@@ -70,7 +70,7 @@ export class Llc {
     this.#random = plan.random;
   }
 
-  /** The slot that holds the line, −1 where none does. Changes nothing. */
+  /** The slot of the line; −1 where it is not cached. No side effect. */
   find(line: number): number {
     const tags = this.#tags;
     const first = (line % this.sets) * this.#ways;
@@ -79,7 +79,7 @@ export class Llc {
     return -1;
   }
 
-  /** Whether no line of [from, to] can be in the cache. False says nothing. */
+  /** True: no line of [from, to] is cached. False: unknown. */
   isAbsent(from: number, to: number): boolean {
     const last = Math.floor(to / GROUP_LINES);
     for (let group = Math.floor(from / GROUP_LINES); group <= last; group++) {
@@ -88,7 +88,7 @@ export class Llc {
     return true;
   }
 
-  /** Where in {@link data} the slot's bytes begin. */
+  /** Offset of the slot's bytes in {@link data}. */
   at(slot: number): number {
     const way = slot % this.#ways;
     return (way * this.sets + (slot - way) / this.#ways) * LINE_BYTES;
@@ -101,8 +101,8 @@ export class Llc {
   }
 
   /**
-   * The slot of the line for an access: found, or made room for.
-   * @param how `fill` false: the caller writes the whole line, so nothing is fetched.
+   * The slot of the line for an access: a hit, or allocated.
+   * @param how `fill` false: the caller writes the whole line, so it is not fetched.
    */
   access(line: number, how: { readonly by: "core" | "dma"; readonly fill: boolean }): number {
     let slot = this.find(line);
@@ -128,12 +128,12 @@ export class Llc {
     this.#dirty[slot] = 1;
   }
 
-  /** `clwb`: the line stays, as memory has it now. */
+  /** `clwb`: the line stays cached, equal to memory. */
   markClean(slot: number): void {
     this.#dirty[slot] = 0;
   }
 
-  /** Forgets the line, dirty or not: its bytes are the caller's matter. */
+  /** Removes the line without a write-back: the caller has used its bytes. */
   remove(slot: number): void {
     const line = this.#tags[slot]! - 1;
     if (line < 0) fail(`Slot ${slot} of the LLC is empty already`);
@@ -142,7 +142,7 @@ export class Llc {
     this.#inGroup[Math.floor(line / GROUP_LINES)]!--;
   }
 
-  /** Calls `visit` for every dirty line, in order of slots. */
+  /** Calls `visit` for every dirty line, in slot order. */
   forEachDirty(visit: (line: number, bytes: Uint8Array) => void): void {
     for (let slot = 0; slot < this.#tags.length; slot++) {
       if (this.#dirty[slot] === 1) visit(this.#tags[slot]! - 1, this.bytes(slot));
@@ -168,7 +168,7 @@ export class Llc {
   }
 }
 
-/** An access of a core that needs the line's bytes. */
+/** An access of a core that needs the line's old bytes. */
 export const CORE_FILL = { by: "core", fill: true } as const;
 const CORE_WHOLE = { by: "core", fill: false } as const;
 const DMA_FILL = { by: "dma", fill: true } as const;
@@ -180,7 +180,7 @@ export interface LineRange {
   readonly inLine: number;
 }
 
-/** Writes `bytes` into the LLC, which makes room; their lines are dirty then. */
+/** Writes `bytes` into the LLC, allocating their lines, which become dirty. */
 export function writeIntoCache(
   llc: Llc,
   { line, inLine }: LineRange,
@@ -190,8 +190,8 @@ export function writeIntoCache(
   const whole = write.by === "core" ? CORE_WHOLE : DMA_WHOLE;
   const part = write.by === "core" ? CORE_FILL : DMA_FILL;
   let done = 0, next = line, skip = inLine;
-  // Copied together only as long as they are of different sets: so none of them makes room for a later
-  // one before its bytes are there.
+  // Copied together only while all lines are of different sets, so that none evicts another before
+  // its bytes are written.
   const most = (llc.sets - 2) * LINE_BYTES;
   let from = 0, start = 0, end = 0;
   while (done < bytes.length) {
@@ -216,11 +216,12 @@ export function writeIntoCache(
   if (done > from) llc.data.set(from === 0 ? bytes : bytes.subarray(from), start);
 }
 
-/** Lays the dirty lines of the range over what memory has of it, in `data`. */
+/** Overlays the range's dirty lines on the memory bytes in `data`. */
 export function overlayDirty(llc: Llc, { line: first, inLine }: LineRange, data: Uint8Array): void {
   const last = first + Math.floor((inLine + data.length - 1) / LINE_BYTES);
   if (llc.isAbsent(first, last)) return;
-  // `shift` leads from lines' place in `data` to that in the cache; those before `done` are copied.
+  // `shift` maps a line's place in `data` to its place in the cache; lines before `done` are
+  // copied.
   let done = 0, end = 0, shift = 0;
   for (let line = first; line <= last; line++) {
     const slot = llc.find(line);

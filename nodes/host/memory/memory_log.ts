@@ -1,40 +1,43 @@
 /**
- * What becomes of a host's persistent memory, told to an observer outside as it happens and with exact
- * times: enough to say what a power failure at *any* instant would leave (P-05, P-41), without running
- * again up to it. A host without a log does none of this work, and runs the same.
+ * Changes of a host's persistent memory, passed to an external observer as they happen, with exact
+ * times: enough to compute what a power failure at *any* instant would leave (P-05, P-41), without
+ * another run up to it. A host without a log does none of this work, and its run is the same.
  *
- * Offsets are into SCM. Times never fall. Entries of one instant come in the order in which they
- * happened; a power failure at `t` comes before everything at `t`.
+ * Offsets are into SCM. Times never decrease. Entries of one instant are in order; a power failure
+ * at `t` precedes all entries at `t`.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 
-/** As `unit` of {@link MemoryLog.durable}: the words became durable one after the other, in this order. */
+/** As `unit` of {@link MemoryLog.durable}: the words became durable in sequence, in this order. */
 export const IN_ORDER = 0;
 
 export interface MemoryLog {
   /**
-   * Bytes that survive from now on. They may be kept, and never change.
-   * @param unit the fewest bytes of it that memory takes at once, from a multiple of it on: 64 for a
-   *   line that leaves the cache, else 8 (P-41: pieces of a DMA write, what a core streams). A power
-   *   failure at this very instant may find some of these units in memory and others not; a unit that
-   *   this covers in part only is whole all the same. {@link IN_ORDER}: what a core has stored where that
-   *   survives at once (`eadr`, `wsp`): the first few words of it, and all that the core had stored before
-   *   at the same instant.
+   * Bytes survive from now on. The observer may keep them; they never change.
+   * @param unit the size of atomic, aligned writes to memory: 64 for a line from the cache, else 8
+   * (P-41: pieces of a DMA write, a core's non-temporal stores). A power failure at this very
+   * instant may find some of these units in memory and others not; a partly covered unit is atomic,
+   * too. {@link IN_ORDER}: a core's stores that survive at once (`eadr`, `wsp`): any prefix of its
+   * words, and all stores of that core before them at the same instant.
    */
   durable(at: Time, offset: number, bytes: Uint8Array, unit: number): void;
   /**
-   * A line has new bytes that a power failure loses, unless the line happened to be written back before
-   * (the cache may do so at any time, with the bytes of that time; so may a core's write-combining
-   * buffer). So what it may leave of the line is what was durable, or the bytes of any one of these
-   * calls since the line was last {@link clean}; each line for itself. Where the cache survives
-   * (`eadr`) only what is in a write-combining buffer is told, where all survives (`wsp`) nothing is.
+   * A line has new bytes that a power failure loses, unless the line happened to be written back
+   * before (a cache or a core's write-combining buffer may do so at any time, with the bytes of
+   * that time). So a power failure may leave of the line the durable bytes, or the bytes of any one
+   * of these calls since the line was last {@link clean}; lines are independent. Where the cache
+   * survives (`eadr`) only write-combining buffers are reported, where all survives (`wsp`) nothing
+   * is.
    * @param line offset of the line, a multiple of 64.
-   * @param bytes the line's 64 B as they are now: lent.
-   * @param words the line's words of 8 B that a core has just stored to, bit 0 the first: they came one
-   *   after another, so a write-back may also have found the first few of them only. 0 where a device
-   *   wrote: its bytes came together.
+   * @param bytes the line's current 64 B; valid during the call.
+   * @param words bit mask of the 8 B words that a core has just stored, bit 0 the first: the stores
+   * are sequential, so a write-back may also have found a prefix of them. 0 for a device's write,
+   * which is atomic.
    */
   dirty(at: Time, line: number, bytes: Uint8Array, words: number): void;
-  /** All that {@link dirty} told of the line is durable now, as {@link durable} has just said. */
+  /**
+   * All bytes of the line reported by {@link dirty} are durable, as just reported by {@link
+   * durable}.
+   */
   clean(at: Time, line: number): void;
 }

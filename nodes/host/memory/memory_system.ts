@@ -1,9 +1,9 @@
 /**
- * LLC, memory controllers, DRAM and SCM of one host as one coherent memory (P-01), and the record of
- * what became persistent. Everything happens at the instant told by {@link MemorySystem.advance};
- * what it costs is answered in ps and is for the caller to let pass.
+ * LLC, memory controllers, DRAM and SCM of one host as one coherent memory (P-01), and the record
+ * of durable bytes. All calls happen at the time set by {@link MemorySystem.advance}; they return
+ * their cost in ps, and the caller lets that time pass.
  *
- * Addresses are physical. Inside, memory is counted in lines: DRAM's first, then SCM's.
+ * Addresses are physical. Internally, memory is numbered in lines: DRAM's first, then SCM's.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { DurableWrite } from "../../../fabric/node.ts";
@@ -24,21 +24,21 @@ import { type CombiningBuffer, WriteCombining } from "./write_combining.ts";
 import type { XpBuffer } from "./xp_buffer.ts";
 
 /**
- * A core has this many line fill buffers (Intel optimisation manual, Skylake server): that many
+ * Number of a core's line fill buffers (Intel optimisation manual, Skylake server): that many
  * misses of one access overlap, so that later lines cost a share of the first's latency.
  */
 const LINE_FILL_BUFFERS = 10;
 
 export interface MemoryOptions {
-  /** Told what becomes of SCM, and when. Changes nothing else. */
+  /** Observes SCM, with times. Has no effect on the run. */
   readonly log?: MemoryLog | undefined;
-  /** Draws which line of a full set makes room, where the plan says `random`. */
+  /** Selects the victim in a full set, where the plan says `random`. */
   readonly random?: Rng | undefined;
 }
 
 export class MemorySystem {
   readonly llc: Llc;
-  /** What each core is streaming to memory at this moment and the iMC has no room for yet. */
+  /** The bytes that each core is currently streaming and for which the iMC has no room yet. */
   readonly streams = new Map<object, { readonly address: number; readonly data: Uint8Array }>();
   readonly dram: SparseBytes;
   readonly scm: SparseBytes;
@@ -60,7 +60,7 @@ export class MemorySystem {
     this.#llcSurvives = survives("llc", plan.domain);
     this.#combiningSurvives = survives("wcb", plan.domain);
     this.#postedSurvives = survives("iio", plan.domain);
-    assert(survives("wpq", plan.domain), "What the iMC accepts is recorded as persistent (P-01)");
+    assert(survives("wpq", plan.domain), "Bytes accepted by the iMC are recorded as persistent (P-01)");
     this.#stick = stickTo(plan.stuckBits);
     const physical = new PhysicalMemory(plan, { image, stick: this.#stick });
     this.#physical = physical;
@@ -85,23 +85,23 @@ export class MemorySystem {
     });
   }
 
-  /** Says what time it is, before anything else at that time. */
+  /** Sets the current time, before any other call at that time. */
   advance(now: Time): void {
     this.#durable.now = now;
     this.#physical.advance(now);
   }
 
-  /** Whether there is a {@link MemoryLog}, so that what makes no difference has its time too. */
+  /** Whether there is a {@link MemoryLog}, which needs the time of every change. */
   get isLogged(): boolean {
     return this.#durable.isLogged;
   }
 
-  /** Says at what time the log is to have what comes next; the memory controllers do not notice. */
+  /** Sets the time of the next log entry; the memory controllers are not advanced. */
   date(at: Time): void {
     this.#durable.now = at;
   }
 
-  /** Which memory holds the whole range; undefined where none does. */
+  /** The memory that contains the whole range; undefined where none does. */
   memoryOf(address: number, length: number): Memory | undefined {
     return this.#physical.memoryOf(address, length);
   }
@@ -140,46 +140,46 @@ export class MemorySystem {
   }
 
   /**
-   * A core's non-temporal store: its bytes wait in the core's write-combining buffers, where it loses
-   * them at a power failure. They hide a line from the LLC: it gives the line up first.
-   * @param core whose buffers.
-   * @returns bytes that left for memory, as a buffer had to be had.
+   * A core's non-temporal store: its bytes wait in the core's write-combining buffers, where a
+   * power failure loses them. A line in a buffer is not in the LLC: it is evicted first.
+   * @param core the owner of the buffers.
+   * @returns the bytes of other buffers that were drained to free one.
    */
   ntstore(core: object, address: number, bytes: Uint8Array): number {
     return this.#combining.store(core, address, bytes);
   }
 
-  /** The oldest of a core's write-combining buffers that is in use. */
+  /** The oldest used write-combining buffer of a core. */
   combined(core: object): CombiningBuffer | undefined {
     return this.#combining.oldestOf(core);
   }
 
-  /** Lets a write-combining buffer go to the iMC, which has room, unless it has gone meanwhile. */
+  /** Drains a write-combining buffer into the iMC, which has room, unless it was drained before. */
   release(buffer: CombiningBuffer): void {
     this.#combining.release(buffer);
   }
 
-  /** A posted write has come into the IIO; {@link postedLeft} says how much of it is in memory. */
+  /** A posted write has arrived in the IIO; {@link postedLeft} reports its progress. */
   postedArrived(address: number, bytes: Uint8Array): void {
     if (this.#postedSurvives && address >= SCM_BASE) {
       this.#durable.addPosted(address - SCM_BASE, bytes);
     }
   }
 
-  /** So many bytes more of the oldest posted write have been written from `address` on. */
+  /** So many further bytes of the oldest posted write have been written, from `address` on. */
   postedLeft(address: number, length: number): void {
     if (this.#postedSurvives && address >= SCM_BASE) this.#durable.posted.leave(length);
   }
 
-  /** Flow 2: a DMA write into the LLC (P-02, P-04). `bytes` must not change any more. */
+  /** Flow 2: a DMA write into the LLC (P-02, P-04). `bytes` must not change afterwards. */
   dmaWriteCache(address: number, bytes: Uint8Array): void {
     this.#writeCache(address, bytes, "dma");
     if (this.#llcSurvives && address >= SCM_BASE) this.#record(address, bytes);
   }
 
   /**
-   * Flow 1, and non-temporal stores: bytes for the iMC, which has room (see {@link freeAt}). A copy of
-   * the line in the LLC is merged and given up. `bytes` must not change any more.
+   * Flow 1, and non-temporal stores: bytes for the iMC, which has room (see {@link freeAt}). A copy
+   * of the line in the LLC is merged and evicted. `bytes` must not change afterwards.
    */
   writeThrough(address: number, bytes: Uint8Array): void {
     this.#combining.drain(address, bytes.length);
@@ -202,7 +202,7 @@ export class MemorySystem {
     }
   }
 
-  /** Dirty lines of the LLC among the lines that the range touches. */
+  /** Number of dirty lines in the LLC among the range's lines. */
   dirtyLines(address: number, length: number): number {
     this.#combining.drain(address, length);
     const first = this.#physical.lineOf(address),
@@ -216,7 +216,10 @@ export class MemorySystem {
     return count;
   }
 
-  /** `clwb` of the range's lines: dirty ones go to the iMC, which has room, and stay clean. */
+  /**
+   * `clwb` of the range's lines: dirty ones go to the iMC, which has room, and stay cached as
+   * clean.
+   */
   writeBackRange(address: number, length: number): void {
     const first = this.#physical.lineOf(address),
       last = this.#physical.lineOf(address + length - 1);
@@ -234,22 +237,22 @@ export class MemorySystem {
     }
   }
 
-  /** When the iMC has room for the lines of the range: not later than now if it has already. */
+  /** When the iMC has room for the lines of the range: not later than now if it has room. */
   freeAt(address: number, length: number): Time {
     const lines = Math.floor((address + length - 1) / LINE_BYTES) -
       Math.floor(address / LINE_BYTES) + 1;
     return this.#physical.imcOf(address).freeAt(lines);
   }
 
-  /** When the medium itself has what was written to the range so far: not later than now if it has. */
+  /** When the medium holds all writes to the range so far: not later than now if it does. */
   mediumAt(address: number, length: number): Time {
     this.#combining.drain(address, length);
     return this.#physical.imcOf(address).drainedAt(offsetOf(address), length);
   }
 
   /**
-   * What a DMA read finds now: it looks into the LLC and leaves it as it is, or, with `noSnoop`,
-   * passes it by.
+   * The data of a DMA read now: it reads through the LLC without changing it or, with `noSnoop`,
+   * bypasses it.
    */
   dmaRead(address: number, how: { length: number; noSnoop: boolean }): Uint8Array<ArrayBuffer> {
     const data = allocate(how.length);
@@ -262,8 +265,8 @@ export class MemorySystem {
   }
 
   /**
-   * The newest bytes of the range wherever they are in this host's cores and caches, those that a core
-   * is just streaming out included. Looking changes nothing.
+   * The newest bytes of the range in this host's cores and caches, including those that a core is
+   * streaming. No side effect.
    */
   peek(address: number, length: number): Uint8Array<ArrayBuffer> {
     const data = new Uint8Array(length);
@@ -278,28 +281,28 @@ export class MemorySystem {
     return data;
   }
 
-  /** Where a DMA read finds its first byte now. */
+  /** The place of the first byte of a DMA read. */
   dmaReadPlace(address: number, noSnoop: boolean): "llc" | Memory {
     if (!noSnoop && this.llc.find(this.#physical.lineOf(address)) >= 0) return "llc";
     return address >= SCM_BASE ? "scm" : "dram";
   }
 
   /**
-   * Bytes of SCM survive from now on though they have not left where they are: a cache may write a line
-   * back sooner than this one does (P-04). Nothing else notices.
+   * Bytes of SCM become durable while they stay in the cache: a cache may write a line back earlier
+   * than this model (P-04). No other effect.
    */
   keep(offset: number, bytes: Uint8Array): void {
     this.#durable.add(offset, bytes);
   }
 
-  /** What became persistent since the last call, oldest first: Node.takeDurable. */
+  /** The bytes that became durable since the last call, oldest first: Node.takeDurable. */
   takeDurable(): DurableWrite[] {
     return this.#durable.take();
   }
 
   /**
-   * The SCM's bytes from `offset` that a power failure would leave, found by looking at every place
-   * and asking `adr.ts`: what the record of durable writes is checked against.
+   * The SCM's bytes from `offset` that a power failure would leave, computed from every place by
+   * `adr.ts`: tests compare the durable record with it.
    */
   survivors(offset: number, length: number): Uint8Array<ArrayBuffer> {
     const bytes = new Uint8Array(length);
@@ -328,13 +331,13 @@ export class MemorySystem {
     if (this.#durable.isLogged) this.#logDirty(address, bytes.length, by);
   }
 
-  /** Tells the log of the lines that a write into the LLC has just left there, with all their bytes. */
+  /** Reports the lines that a write has left in the LLC to the log, with all their bytes. */
   #logDirty(address: number, length: number, by: "core" | "dma"): void {
     if (address < SCM_BASE || this.#llcSurvives) return;
     const end = address + length;
     for (let at = address - address % LINE_BYTES; at < end; at += LINE_BYTES) {
       const slot = this.llc.find(this.#physical.lineOf(at));
-      // A write larger than a set makes room for its end by its begin, which is durable then.
+      // In a write larger than a set, later lines evict earlier ones, which are durable then.
       if (slot < 0) continue;
       const from = Math.max(0, address - at), to = Math.min(LINE_BYTES, end - at);
       this.#durable.dirty(
@@ -345,7 +348,7 @@ export class MemorySystem {
     }
   }
 
-  /** Bytes of one line for the iMC, over what the LLC has of the line. */
+  /** Bytes of one line for the iMC, merged with the LLC's copy of the line. */
   #mergeThrough(address: number, bytes: Uint8Array, imc: Imc): void {
     const scm = address >= SCM_BASE;
     const base = scm ? SCM_BASE : 0;
@@ -364,7 +367,7 @@ export class MemorySystem {
     if (scm) this.#durable.addLine(address - inLine - SCM_BASE, copyOf(this.#line));
   }
 
-  /** A dirty line that the LLC gives up: under `adr`, this is when it becomes persistent (P-04). */
+  /** A dirty line that the LLC evicts: under `adr` it becomes persistent now (P-04). */
   #writeBack(line: number, bytes: Uint8Array): void {
     const address = this.#physical.addressOf(line);
     if (address < SCM_BASE) {
@@ -375,7 +378,7 @@ export class MemorySystem {
     if (!this.#llcSurvives) this.#durable.addLine(address - SCM_BASE, copyOf(bytes));
   }
 
-  /** The LLC forgets the line at `address`; what of it is dirty goes to memory. */
+  /** Evicts the line at `address` from the LLC; a dirty line goes to memory. */
   #evict(address: number): void {
     const line = this.#physical.lineOf(address);
     const slot = this.llc.find(line);
@@ -384,9 +387,10 @@ export class MemorySystem {
     this.llc.remove(slot);
   }
 
-  /** `data` is kept as it is until it is taken. */
+  /** `data` must not change until it is taken. */
   #record(address: number, data: Uint8Array): void {
-    // Where nothing is lost that a core has stored, a device's write is whole already: see {@link postedArrived}.
+    // Where a core's stores survive at once, a device's write is atomic already: see {@link
+    // postedArrived}.
     const unit = this.#combiningSurvives ? IN_ORDER : SCM_ATOMIC_BYTES;
     this.#durable.add(address - SCM_BASE, data, unit);
   }

@@ -1,6 +1,6 @@
 /**
- * DRAM and SCM of one host behind their controllers, by physical address: what is there when the caches
- * are left out. Memory is counted in lines: DRAM's first, then SCM's.
+ * DRAM and SCM of one host behind their controllers, by physical address: the memory without the
+ * caches. Lines are numbered: DRAM's first, then SCM's.
  */
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -11,7 +11,7 @@ import { createScm, SCM_BLOCK_BYTES } from "./scm.ts";
 import { type ImageReader, SparseBytes, type Stick } from "./sparse_bytes.ts";
 import { XpBuffer } from "./xp_buffer.ts";
 
-/** Bytes that DRAM takes at once: one line. */
+/** Bytes per write to DRAM: one line. */
 const DRAM_BLOCK_BYTES = 64;
 
 export class PhysicalMemory {
@@ -54,7 +54,7 @@ export class PhysicalMemory {
     this.scmImc.advance(now);
   }
 
-  /** Which memory holds the whole range; undefined where none does. */
+  /** The memory that contains the whole range; undefined where none does. */
   memoryOf(address: number, length: number): Memory | undefined {
     const { dramBytes, scmBytes } = this.#plan;
     return memoryOf({ dramBytes, scmBytes }, { from: address, length });
@@ -76,13 +76,13 @@ export class PhysicalMemory {
     return address >= SCM_BASE ? this.scmImc : this.dramImc;
   }
 
-  /** Fills `target` with what the controllers and what is behind them hold from `address` on. */
+  /** Fills `target` with the content of controllers and media from `address` on. */
   read(address: number, target: Uint8Array): void {
     this.imcOf(address).read(offsetOf(address), target);
   }
 }
 
-/** Where an address lies in its memory. */
+/** The offset of an address in its memory. */
 export function offsetOf(address: number): number {
   return address >= SCM_BASE ? address - SCM_BASE : address;
 }

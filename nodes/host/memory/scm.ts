@@ -1,21 +1,21 @@
 /**
- * Storage-class memory: the medium behind the iMC. Its content outlives the power (P-05); a host
- * process is given what an earlier life left as an image, and hands on what became persistent by
- * `Node.takeDurable` (see `scm_store.ts` for where that goes).
+ * Storage-class memory: the medium behind the iMC. Its content survives power failures (P-05); a
+ * host process receives the content of its earlier life as an image, and outputs durable bytes by
+ * `Node.takeDurable` (`scm_store.ts` stores them).
  */
 import type { StuckBit } from "../../../fabric/rack/plan/plan.ts";
 import { type ImageReader, SparseBytes, type Stick } from "./sparse_bytes.ts";
 
 /**
- * The medium takes 256 B at once; the interface to it is 64 B wide, so lines of one block that follow
- * each other are one write to the medium (Yang et al., FAST'20, §2.1).
+ * The medium writes 256 B at once; its interface is 64 B wide, so consecutive lines of one block
+ * are one write to the medium (Yang et al., FAST'20, §2.1).
  */
 export const SCM_BLOCK_BYTES = 256;
 
-/** What is written to persistent memory is never torn below this (P-41). */
+/** Writes to persistent memory are atomic at this size (P-41). */
 export const SCM_ATOMIC_BYTES = 8;
 
-/** @returns what the cells make of bytes; undefined where there are none (V-08). */
+/** @returns the effect of broken cells on bytes; undefined without such cells (V-08). */
 export function stickTo(cells: readonly StuckBit[] = []): Stick | undefined {
   if (cells.length === 0) return undefined;
   const sorted = [...cells].sort((x, y) => x.offset - y.offset);
@@ -35,7 +35,7 @@ export function stickTo(cells: readonly StuckBit[] = []): Stick | undefined {
   };
 }
 
-/** The medium, whose broken cells take nothing else than what they hold. */
+/** The medium; its broken cells keep their value. */
 export function createScm(bytes: number, image?: ImageReader, stick?: Stick): SparseBytes {
   if (stick === undefined) return new SparseBytes(bytes, image);
   const initial: ImageReader = (offset, length) =>

@@ -1,19 +1,22 @@
 /**
- * A memory of any size that costs what is used of it: chunks come into being when they are first
- * written. What was never written reads as the initial image, or as zeros.
+ * A memory of any size that allocates only the used chunks, at their first write. Unwritten bytes
+ * read as the initial image, or as zeros.
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 
-/** Granularity of what is kept, and of what is read of an image at once. */
+/** Granularity of allocation, and of reads from the image. */
 export const CHUNK_BYTES = 64 * 1024;
 
 /** Initial content: exactly `length` bytes from `offset`. Called once for each chunk. */
 export type ImageReader = (offset: number, length: number) => Uint8Array;
 
-/** What broken cells make of bytes at an offset: the same array where they agree with them, else a copy. */
+/**
+ * The effect of broken cells on bytes at an offset: the same array where there is none, else a
+ * copy.
+ */
 export type Stick = (offset: number, bytes: Uint8Array) => Uint8Array;
 
-/** Stands for every chunk that is known to be all zeros and was not written yet. */
+/** Placeholder for every chunk that is known to be zero and was not written yet. */
 const ZEROS = new Uint8Array(CHUNK_BYTES);
 
 export class SparseBytes {
@@ -21,7 +24,7 @@ export class SparseBytes {
   readonly #chunks = new Map<number, Uint8Array>();
   readonly #image: ImageReader | undefined;
   readonly #stick: Stick | undefined;
-  /** The chunk of the last access, as the next one is mostly its neighbour. */
+  /** The chunk of the last access: the next access is usually near. */
   #lastIndex = -1;
   #last: Uint8Array = ZEROS;
 
@@ -31,7 +34,7 @@ export class SparseBytes {
     this.#stick = stick;
   }
 
-  /** Bytes that are held, for the report. */
+  /** Allocated bytes, for the report. */
   get residentBytes(): number {
     let chunks = 0;
     for (const chunk of this.#chunks.values()) if (chunk !== ZEROS) chunks++;
@@ -51,7 +54,7 @@ export class SparseBytes {
     }
   }
 
-  /** Puts `given` at `offset`. */
+  /** Writes `given` at `offset`. */
   write(offset: number, given: Uint8Array): void {
     this.#check(offset, given.length);
     const source = this.#stick?.(offset, given) ?? given;
@@ -67,9 +70,9 @@ export class SparseBytes {
   }
 
   /**
-   * Takes the chunks of the range from the image now. A caller that is about to change what the image is
-   * read from (the SCM file, at output commit) must have called this, or a later read would find the
-   * future in it.
+   * Reads the chunks of the range from the image now. A caller that is about to change the image's
+   * source (the SCM file, at output commit) must call this first, or a later read would return
+   * future bytes.
    */
   touch(offset: number, length: number): void {
     if (length === 0) return;

@@ -1,8 +1,8 @@
 /**
- * The cores' write-combining buffers: where non-temporal stores wait to go to memory as whole lines,
- * past the cache. A buffer empties itself when another line needs its place, at `sfence`, and, in this
- * model, before any other access to its line. Until then its bytes are here and nowhere else; a line
- * that is here is not in the LLC.
+ * The cores' write-combining buffers: non-temporal stores wait in them to go to memory as whole
+ * lines, bypassing the cache. A buffer drains when another line needs it, at `sfence` and, in this
+ * model, before any other access to its line. Until then only the buffer has its bytes; a line in a
+ * buffer is not in the LLC.
  */
 import { SCM_BASE } from "./address_map.ts";
 import { copyOf } from "../../../fabric/base/slab.ts";
@@ -12,12 +12,14 @@ import { IN_ORDER } from "./memory_log.ts";
 import { offsetOf, type PhysicalMemory } from "./physical_memory.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
 
-/** A core has as many as line fill buffers, which they are (Intel optimisation manual, §3.6.10). */
+/**
+ * A core's line fill buffers serve as write-combining buffers (Intel optimisation manual, §3.6.10).
+ */
 const COMBINING_BUFFERS = 10;
 
-/** A line's bytes that a core has stored, and which of them those are. */
+/** A line's stored bytes, and a mask of them. */
 export interface CombiningBuffer {
-  /** Whose it is: a core's, as its program sees it. */
+  /** The owner: a core, identified by its program's object. */
   readonly owner: object;
   /** Physical address of the line. */
   readonly address: number;
@@ -26,19 +28,19 @@ export interface CombiningBuffer {
   readonly stored: Uint8Array;
 }
 
-/** What is around the buffers. */
+/** The parts around the buffers. */
 export interface CombiningParts {
   readonly memory: PhysicalMemory;
   readonly durable: DurableRecord;
-  /** Whether they outlive a power failure: `survives("wcb", …)`. */
+  /** Whether the buffers survive a power failure: `survives("wcb", …)`. */
   readonly survives: boolean;
-  /** Has the LLC give up a line, what of it is dirty goes to memory. */
+  /** Evicts a line from the LLC; a dirty line goes to memory. */
   readonly evict: (address: number) => void;
 }
 
 export class WriteCombining {
   readonly #parts: CombiningParts;
-  /** By address; in the order in which they were begun. */
+  /** By address; in the order of their first stores. */
   readonly #buffers = new Map<number, CombiningBuffer>();
   readonly #line = new Uint8Array(LINE_BYTES);
 
@@ -48,7 +50,7 @@ export class WriteCombining {
 
   /**
    * A core's non-temporal store.
-   * @returns bytes that left for memory, as a buffer had to be had.
+   * @returns the bytes of other buffers that were drained to free one.
    */
   store(core: object, address: number, bytes: Uint8Array): number {
     let left = 0, done = 0;
@@ -77,12 +79,12 @@ export class WriteCombining {
     return undefined;
   }
 
-  /** Lets a buffer go to memory, unless it has gone meanwhile. */
+  /** Drains a buffer to memory, unless it was drained before. */
   release(buffer: CombiningBuffer): void {
     if (this.#buffers.get(buffer.address) === buffer) this.#drain(buffer);
   }
 
-  /** Empties the buffers that hold something of the range's lines, before an access to them. */
+  /** Drains the buffers of the range's lines, before an access to them. */
   drain(address: number, length: number): void {
     if (this.#buffers.size === 0) return;
     const end = address + length;
@@ -91,7 +93,7 @@ export class WriteCombining {
     }
   }
 
-  /** Lays what is in the buffers over bytes that memory has from `address` on. */
+  /** Overlays the buffers' bytes on memory bytes from `address` on. */
   overlay(address: number, bytes: Uint8Array): void {
     const end = address + bytes.length;
     for (const buffer of this.#buffers.values()) {
@@ -120,7 +122,7 @@ export class WriteCombining {
     return buffer;
   }
 
-  /** A buffer goes to memory at once, like an evicted line. @returns its bytes. */
+  /** Drains a buffer at once, like an evicted line. @returns its bytes. */
   #drain(buffer: CombiningBuffer): number {
     const { memory, durable, survives } = this.#parts;
     const { address } = buffer;
@@ -129,7 +131,7 @@ export class WriteCombining {
     const offset = offsetOf(address);
     memory.imcOf(address).acceptEvicted(offset, this.#merged(buffer), bytes);
     if (address < SCM_BASE || survives) return bytes;
-    // A buffer that is full goes as one write; of another, each word goes for itself.
+    // A full buffer is one write; of a partial one, each word is a write.
     const unit = bytes === LINE_BYTES ? LINE_BYTES : SCM_ATOMIC_BYTES;
     for (const [from, to] of storedRuns(buffer)) {
       durable.add(offset + from, buffer.bytes.subarray(from, to), unit);
@@ -138,7 +140,7 @@ export class WriteCombining {
     return bytes;
   }
 
-  /** Bytes of SCM have come into a buffer. */
+  /** Bytes of SCM were stored into a buffer. */
   #note(buffer: CombiningBuffer, from: number, length: number): void {
     const { durable, survives } = this.#parts;
     const { address, bytes } = buffer;
@@ -150,7 +152,7 @@ export class WriteCombining {
     }
   }
 
-  /** The line as memory has it, with what was stored. Lent until the next call. */
+  /** The line in memory with the stored bytes. Valid until the next call. */
   #merged(buffer: CombiningBuffer): Uint8Array {
     this.#parts.memory.read(buffer.address, this.#line);
     for (const [from, to] of storedRuns(buffer)) {
@@ -160,12 +162,12 @@ export class WriteCombining {
   }
 }
 
-/** How many bytes were stored. */
+/** Number of stored bytes. */
 export function storedBytes(buffer: CombiningBuffer): number {
   return storedRuns(buffer).reduce((sum, [from, to]) => sum + to - from, 0);
 }
 
-/** The stretches of a buffer that were stored, as [from, to) within its line. */
+/** The stored ranges of a buffer, as [from, to) within its line. */
 function storedRuns({ stored }: CombiningBuffer): [from: number, to: number][] {
   const runs: [number, number][] = [];
   for (let at = 0; at < LINE_BYTES;) {

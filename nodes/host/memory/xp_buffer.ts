@@ -1,11 +1,11 @@
 /**
- * The buffer inside an SCM module, behind the controller: lines of one 256 B block gather here until
- * their place is needed, as the medium takes whole blocks only. A block of which a line is missing has
- * to be read first (read-modify-write). It counts what the medium is written by that; the bytes
- * themselves are in the medium already, which shares this buffer's fate: both survive (P-01).
+ * The buffer inside an SCM module, behind the controller: lines of one 256 B block are combined
+ * here until the block is evicted, as the medium writes whole blocks only. An incomplete block must
+ * be read first (read-modify-write). This class counts the writes to the medium; the bytes
+ * themselves are stored in the medium at once, as both survive a power failure (P-01).
  *
- * The one measured has 16 KiB (Yang et al., FAST'20, §5.1: XPBuffer); what it gives up first is not
- * published: here the block that was written to longest ago.
+ * The measured buffer has 16 KiB (Yang et al., FAST'20, §5.1: XPBuffer); its replacement policy is
+ * not published: this model evicts the least recently written block.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import { LINE_BYTES } from "./llc.ts";
@@ -14,17 +14,17 @@ import { LINE_BYTES } from "./llc.ts";
 export const XP_BLOCKS = 64;
 
 export class XpBuffer {
-  /** Lines that came in. */
+  /** Lines received. */
   lines = 0;
-  /** Blocks given to the medium, and those of them that had to be read first. */
+  /** Blocks written to the medium, and those of them that had to be read first. */
   #blocks = 0;
   #partial = 0;
   readonly #capacity: number;
   readonly #blockBytes: number;
   readonly #whole: number;
-  /** Block → which of its lines are here; in the order in which they were written last. */
+  /** Block → bit mask of its lines in the buffer; in the order of the last write. */
   readonly #held = new Map<number, number>();
-  /** The block of the last line: it is kept apart, as the next one is mostly of the same. */
+  /** The block of the last line: cached, as the next line is usually of the same block. */
   #last = -1;
   #lastLines = 0;
 
@@ -52,19 +52,19 @@ export class XpBuffer {
     if (this.#held.size === this.#capacity) this.#evictOldest();
   }
 
-  /** Blocks that the medium is written: those it has had, and those that are still here. */
+  /** Number of block writes to the medium: past ones, and those of the buffered blocks. */
   get blocksOut(): number {
     return this.#blocks + this.#held.size + (this.#last < 0 ? 0 : 1);
   }
 
-  /** Those of {@link blocksOut} that are read first, as a line of them is missing. */
+  /** Those of {@link blocksOut} that need a read first, as a line is missing. */
   get readModifyWrites(): number {
     let partial = this.#partial + (this.#last >= 0 && this.#lastLines !== this.#whole ? 1 : 0);
     for (const lines of this.#held.values()) if (lines !== this.#whole) partial++;
     return partial;
   }
 
-  /** Bytes that the medium is written. */
+  /** Bytes written to the medium. */
   get bytesOut(): number {
     return this.blocksOut * this.#blockBytes;
   }

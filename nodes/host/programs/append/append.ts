@@ -1,6 +1,7 @@
 /**
- * Appends records to a log in another host's SCM: each is a compound update, the record and then the tail
- * that counts it, by a plan of `compound_methods.ts`. Reports how many records it was told are durable.
+ * Appends records to a log in another host's SCM: each is a compound update, the record and then
+ * the tail that counts it, by a plan of `compound_methods.ts`. Reports how many records were
+ * confirmed durable.
  */
 import { assert } from "../../../../fabric/base/assert.ts";
 import { failed } from "../../verbs/device.ts";
@@ -46,11 +47,14 @@ import { type RingPlace, wordTailBytes } from "../common/persist_tails.ts";
 import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 
-/** Requests of an update at most, over all its rounds; `wrId` is this times the update, and which. */
+/**
+ * Maximum number of requests of an update, over all its rounds; `wrId` is this times the update
+ * number plus the request's index.
+ */
 const REQUESTS_MAX = 4;
 /**
- * A place for an update: the tail, a byte for a READ's answer, a message about the tail alone, the other
- * message, and right behind it the record.
+ * Layout of an update's buffer: the tail, a byte for a READ's response, a message about the tail
+ * alone, the other message, and right behind it the record.
  */
 const READ_AT = TAIL_BYTES, TAIL_MESSAGE_AT = 16, MESSAGE_AT = 64;
 const COMMIT_BYTES = HEADER_BYTES + wordTailBytes(TAIL_BYTES);
@@ -69,9 +73,10 @@ function readOptions(options: Options): AppendOptions {
 }
 
 /**
- * The program. Options: `to`; `name` of the log (log), which must not exist; `records` (64) of `size`
- * (256) bytes; `method` (persist-opcode); `update` (ordered); `depth` (1) updates under way at once;
- * `policy` (auto), `completion`, `attempts`, `pauseUs`, `idleUs` as in `put`. Reports `result`.
+ * The program. Options: `to`; `name` of the log (log), which must not exist; `records` (64) of
+ * `size` (256) bytes; `method` (persist-opcode); `update` (ordered); `depth` (1) outstanding
+ * updates; `policy` (auto), `completion`, `attempts`, `pauseUs`, `idleUs` as in `put`. Reports
+ * `result`.
  */
 export function* append(context: ProgramContext): Steps<void> {
   const { cpu, options: given } = context;
@@ -81,9 +86,9 @@ export function* append(context: ProgramContext): Steps<void> {
   const policy = wordOption(given, "policy", { of: POLICIES, otherwise: "auto" });
   const terms = {
     method,
-    // What a message has above a plain one's header: the tail and where it goes.
+    // A message's additional bytes over a plain one's header: the tail and its address.
     messageBytes: recordBytes + wordTailBytes(TAIL_BYTES),
-    // Queues have room for two requests of each: an update has up to four.
+    // Queues have room for two requests per message: an update has up to four.
     depth: 2 * depth,
     policy: policyOf(method, policy),
   };
@@ -99,7 +104,7 @@ export function* append(context: ProgramContext): Steps<void> {
   });
 }
 
-/** A log that is there already has records that a program may rely on: it is left alone. */
+/** An existing log is not overwritten: its records may be in use. */
 function* openLog(client: PersistClient, options: AppendOptions): Steps<Region | Failure> {
   const { name } = options;
   const there = yield* openObject(client, { name });
@@ -147,7 +152,7 @@ function* prepare(client: PersistClient, options: AppendOptions): Steps<Append |
   };
 }
 
-/** Appends all records with `depth` under way. @returns why it stopped early. */
+/** Appends all records with `depth` outstanding. @returns why it stopped early. */
 function* transfer(append: Append): Steps<Failure | undefined> {
   const { client, options: { records }, cpu } = append;
   while (append.outstanding > 0 || append.next < records) {
@@ -173,7 +178,7 @@ function* transfer(append: Append): Steps<Failure | undefined> {
   return undefined;
 }
 
-/** Tails in the order of their updates: one that is behind another must not be overtaken by it. */
+/** The tails in the order of their updates: a tail must not overtake an earlier one. */
 function secondRounds(append: Append): SendRequest[] {
   const { plan, updates } = append;
   const requests: SendRequest[] = [];
@@ -253,7 +258,7 @@ function requestOf(append: Append, index: number, request: CompoundRequest): Sen
   }
 }
 
-/** A message, with the data that it takes along. */
+/** A message, with the data that it carries. */
 function messageOf(append: Append, index: number, request: CompoundRequest): Uint8Array {
   const { options, region } = append;
   const { message, part } = request;
@@ -282,9 +287,9 @@ function messageOf(append: Append, index: number, request: CompoundRequest): Uin
   }
 }
 
-/** Where the responder puts pending messages. It has said so: `prepare` has looked. */
+/** The responder's receive buffers for pending messages; `prepare` has checked that they exist. */
 function ringOf({ ring }: Region): RingPlace {
-  assert(ring !== undefined, "A region for deposits names no receive buffers");
+  assert(ring !== undefined, "A region for pending messages has no receive buffers");
   return ring;
 }
 
@@ -308,7 +313,10 @@ function handle(append: Append, completion: WorkCompletion): "receive" | "send" 
   return "send";
 }
 
-/** A round is told when all has come that was to come of it; the update with its last one. */
+/**
+ * A round is complete when all its completions have arrived; the update is complete with its last
+ * round.
+ */
 function noteProgress(append: Append, index: number): void {
   const { plan, cpu, updates, isTold, freeSlots } = append;
   const update = updates[index]!;
