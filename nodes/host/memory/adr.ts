@@ -12,20 +12,20 @@ export type Fate = "survives" | "lost";
 
 /**
  * - `rnic`, `bus`: posted writes that have not reached the host. They survive in no domain of
- * current machines (P-05). `wsp`, whole-system persistence (Narayanan and Hodson, ASPLOS'12),
- * powers everything long enough to finish pending work: the card keeps such writes and replays them
- * to the host.
+ *   current machines (P-05). `wsp`, whole-system persistence (Narayanan and Hodson, ASPLOS'12),
+ *   powers everything long enough to finish pending work: the card keeps such writes and replays them
+ *   to the host.
  * - `iio`: posted writes in the root complex: neither ADR nor eADR drains PCIe. A device's write
- * that was not accepted is lost, whatever the device assumes (P-03, P-05). `wsp` drains them.
+ *   that was not accepted is lost, whatever the device assumes (P-03, P-05). `wsp` drains them.
  * - `llc`: ADR powers the memory controllers only, so a dirty line is lost (P-04). eADR stores
- * enough energy to write the caches back; a line of SCM reaches memory.
+ *   enough energy to write the caches back; a line of SCM reaches memory.
  * - `wcb`: a core's write-combining buffers are not globally visible and not part of the caches
- * that eADR flushes: lost except under `wsp`. (eADR requires `sfence` after non-temporal stores.)
+ *   that eADR flushes: lost except under `wsp`. (eADR requires `sfence` after non-temporal stores.)
  * - `wpq`: ADR exists for SCM's write pending queue: its lines reach the medium with the stored
- * energy (P-01). eADR includes ADR.
+ *   energy (P-01). eADR includes ADR.
  * - `scm`: the medium is persistent.
  * - `dram`: lost. The other places refer to bytes of SCM; a byte of DRAM counts as `dram` wherever
- * it is. (`wsp` here concerns SCM: DRAM is no NVDIMM.)
+ *   it is. (`wsp` here concerns SCM: DRAM is no NVDIMM.)
  */
 const FATES: Readonly<Record<Place, Readonly<Record<PersistenceDomain, Fate>>>> = {
   rnic: { adr: "lost", eadr: "lost", wsp: "survives" },

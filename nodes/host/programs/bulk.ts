@@ -1,7 +1,7 @@
 /**
- * Bulk WRITEs between hosts, to load cables and switches: `bulk` writes into a buffer that `sink` offers
- * on another host, for a while, with so many messages outstanding. What it reports is how fast each
- * part of the while was, so that it can be seen whether flows come to share a cable fairly.
+ * Bulk WRITEs between hosts, to load cables and switches: `bulk` writes into a buffer of `sink` on
+ * another host, for a duration, with a number of outstanding messages. It reports the rate in each
+ * part of that time, which shows whether flows converge to a fair share of a cable.
  */
 import { PS_PER_S, type Time } from "../../../fabric/base/time.ts";
 import { connect } from "../cm/connect.ts";
@@ -18,9 +18,9 @@ import type { Cq, Mr } from "../verbs/objects.ts";
 import type { ProgramContext } from "../program_context.ts";
 
 const SERVICE = "sink";
-/** Private data of an answer: VA 8 B, rkey 4 B, length 4 B. */
+/** Private data of a REP: VA 8 B, rkey 4 B, length 4 B. */
 const PLACE_BYTES = 16;
-/** Parts of the while whose rates are reported. */
+/** Parts of the duration whose rates are reported. */
 const PARTS = 10;
 
 interface Place {
@@ -58,14 +58,15 @@ interface Bulk {
   readonly depth: number;
   readonly startPs: Time;
   readonly endPs: Time;
-  /** Bytes completed in each part of the while. */
+  /** Bytes completed in each part of the duration. */
   readonly parts: Float64Array;
   readonly latencies: Time[];
 }
 
 /**
- * The program. Options: `to`; `size` of a message (64 KiB), `depth` (8), `beginUs`: the virtual time of
- * the first message (once connected), `timeUs` (1000): no message is posted later. Reports a `result` with rates in bit/s, in all and for each tenth of the time.
+ * The program. Options: `to`; `size` of a message (64 KiB), `depth` (8), `beginUs`: the virtual
+ * time of the first message (once connected), `timeUs` (1000): no message is posted later. Reports
+ * a `result` with rates in bit/s, in total and for each tenth of the time.
  */
 export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   const to = textOption(options, "to");
@@ -83,7 +84,7 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
     cpu.report("result", { ...report, ...outcomeOf(connection.reason) });
     return;
   }
-  // Connections are made while the cables are idle; then all begin at once.
+  // Connections are set up while the cables are idle; then all hosts begin at once.
   if (cpu.now < beginPs) yield* cpu.sleep(beginPs - cpu.now);
   const startPs = cpu.now;
   const job: Bulk = {
@@ -126,7 +127,9 @@ function placeIn(privateData: Uint8Array): Place {
   };
 }
 
-/** Keeps `depth` messages outstanding until the time is over. @returns why it ended early. */
+/**
+ * Keeps `depth` messages outstanding until the time is over. @returns the reason of an early end.
+ */
 function* transfer(job: Bulk, now: () => Time): Steps<string | undefined> {
   const { cq, connection, mr, place, messageBytes, depth, startPs, endPs, parts } = job;
   const room = Math.max(1, Math.floor(place.length / messageBytes));

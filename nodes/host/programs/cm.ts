@@ -1,4 +1,4 @@
-/** The connection manager as a program: the service that every host runs. */
+/** The connection manager as a program: a service of every host. */
 import { runCm } from "../cm/cm.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { ProgramContext } from "../program_context.ts";

@@ -1,4 +1,4 @@
-/** All shipped programs by the names that a scenario uses: for a rack in one process. */
+/** All shipped programs by their names in a scenario, for a rack in one process. */
 import { append } from "./append/append.ts";
 import { bulk, sink } from "./bulk.ts";
 import { cm } from "./cm.ts";

@@ -1,10 +1,10 @@
 /**
- * A host right after its power has come back, as far as a recovery goes: a core, a cache that loses
- * nothing and evicts nothing, and SCM. No device, no other host, no cost: what a recovery leaves does
- * not depend on how long it takes. The crash explorer runs recoveries here, on thousands of images.
+ * A host after power-on, reduced to what a recovery needs: a core, a cache without evictions, and
+ * SCM. No device, no other host, no cost: the result of a recovery does not depend on its duration.
+ * The crash explorer runs recoveries here, on thousands of images.
  *
- * Its time is the number of what was done to memory so far, so that a log of it orders power failures
- * during the recovery.
+ * Its time counts the memory operations so far, so that a log of it orders power failures during
+ * the recovery.
  */
 import type { PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
 import { AddressFault, type Buffer, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
@@ -16,9 +16,9 @@ import type { Recover, RecoveryCpu } from "./protocol.ts";
 import { notPlain } from "../cpu/report_data.ts";
 import { SCM_ATOMIC_BYTES } from "../memory/scm.ts";
 
-/** Persistent memory that a recovery finds, and leaves. Offsets are into SCM. */
+/** Persistent memory before and after a recovery. Offsets are into SCM. */
 export interface RecoveryImage {
-  /** `length` bytes from `offset`: lent until the next call. */
+  /** `length` bytes from `offset`: valid until the next call. */
   read(offset: number, length: number): Uint8Array;
   /** Bytes that are persistent from now on. */
   write(offset: number, bytes: Uint8Array): void;
@@ -29,19 +29,19 @@ export interface RecoveryMachine {
   readonly domain: PersistenceDomain;
   readonly scm: Buffer;
   readonly image: RecoveryImage;
-  /** Told of all that becomes of SCM, with the number of what was done as its time. */
+  /** Observes SCM, with the operation count as time. */
   readonly log?: MemoryLog;
 }
 
-/** A recovery that waits so often, flushes included, waits for something that never comes. */
+/** A recovery with so many waits, flushes included, is treated as endless. */
 const WAITS_MAX = 4_000_000;
-/** How a recovery that does not end is told: it would not end in a run of the rack either. */
+/** The error of an endless recovery: it would not end in a run of the rack either. */
 export const WITHOUT_END = "waits without end";
 const DONE: Wake = { kind: "done" };
 /** No time passes here, but waits are counted. */
 const NOW: Wait = { kind: "time", at: 0 };
 
-/** A host at one boot: its recoveries run one after the other, each with what the one before it left. */
+/** A host at one boot: its recoveries run in sequence, each on the result of the previous one. */
 export class RecoveryBoot {
   readonly #host: string;
   readonly #core: RecoveryCore;
@@ -51,20 +51,20 @@ export class RecoveryBoot {
     this.#core = new RecoveryCore(machine);
   }
 
-  /** Bytes of SCM as a core sees them. */
+  /** Bytes of SCM in a core's view. */
   readonly read = (offset: number, length: number): Uint8Array => this.#core.look(offset, length);
 
   /**
-   * Runs a recovery to its end, at once.
-   * @returns what it answers.
-   * @throws what the recovery throws; Error where it waits without end.
+   * Runs a recovery to its end.
+   * @returns its result.
+   * @throws exceptions of the recovery; Error where it does not end.
    */
   recover(recover: Recover, options: Readonly<Record<string, unknown>>): unknown {
     const steps = stepsOf(recover({ cpu: this.#core, host: this.#host, options }), "recover");
     for (let waits = 0; waits < WAITS_MAX; waits++) {
       const next = steps.next(DONE);
       if (!next.done) continue;
-      // As the report of a real boot would refuse it.
+      // The report of a real boot would refuse it, too.
       const found = notPlain(next.value);
       if (found !== undefined) throw new TypeError(`It answers ${found}, expected plain data`);
       return next.value;
@@ -77,7 +77,7 @@ class RecoveryCore implements RecoveryCpu {
   readonly host: string;
   readonly scm: Buffer;
   readonly #machine: RecoveryMachine;
-  /** Lines that are not persistent as they are here. */
+  /** Lines whose cached content is not persistent. */
   readonly #dirty = new Map<number, Uint8Array>();
   readonly #llcSurvives: boolean;
   readonly #combiningSurvives: boolean;
@@ -99,7 +99,7 @@ class RecoveryCore implements RecoveryCpu {
     return this.look(this.#offsetOf(address, length), length);
   }
 
-  /** What a core reads, without being one. */
+  /** Bytes in a core's view, without cost. */
   look(offset: number, length: number): Uint8Array<ArrayBuffer> {
     const bytes = new Uint8Array(this.#machine.image.read(offset, length));
     if (this.#dirty.size === 0) return bytes;
@@ -156,7 +156,7 @@ class RecoveryCore implements RecoveryCpu {
 
   *ntStore(address: number, bytes: Uint8Array): Steps<void> {
     const offset = this.#offsetOf(address, bytes.length);
-    // A copy in the cache goes first, as a line leaves whole.
+    // A cached copy is flushed first, as a line leaves the cache as a whole.
     yield* this.flush(address, bytes.length);
     this.#persist(offset, bytes, this.#combiningSurvives ? IN_ORDER : SCM_ATOMIC_BYTES);
     this.#now++;

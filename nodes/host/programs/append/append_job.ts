@@ -1,7 +1,8 @@
 /**
- * An `append` under way, and the log it makes: a tail in a line of its own, then records of one size.
+ * The state of an `append`, and the log that it writes: a tail in a line of its own, then records
+ * of one size.
  *
- *   0    tail: how many records there are, 8 B big-endian, written as one word
+ *   0    tail: the number of records, 8 B big-endian, written as one word
  *   64   record 0, record 1, …
  */
 import type { Cpu } from "../../cpu/program.ts";
@@ -12,7 +13,7 @@ import type { Method } from "../common/persist_protocol.ts";
 import type { Mr } from "../../verbs/objects.ts";
 
 export const TAIL_BYTES = 8;
-/** Where the first record is: the tail shares its cache line with nothing. */
+/** Offset of the first record: the tail has a cache line of its own. */
 const RECORDS_AT = 64;
 
 export interface AppendOptions {
@@ -25,7 +26,7 @@ export interface AppendOptions {
   readonly depth: number;
 }
 
-/** A record's content: by name, number and length alone, so that a checker can make it again. */
+/** A record's content: a function of name, number and length, so that a checker can compute it. */
 export function recordOf(
   log: { readonly name: string; readonly recordBytes: number },
   index: number,
@@ -37,14 +38,14 @@ export function logBytes(log: { readonly records: number; readonly recordBytes: 
   return RECORDS_AT + log.records * log.recordBytes;
 }
 
-/** The tail behind so many records. */
+/** The tail after so many records. */
 export function tailOf(records: number): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(TAIL_BYTES);
   new DataView(bytes.buffer).setBigUint64(0, BigInt(records));
   return bytes;
 }
 
-/** Bytes [from, to) of the log that a part of update `index` is about. */
+/** Bytes [from, to) of the log that a part of update `index` writes. */
 export function rangeOf(
   { recordBytes }: { readonly recordBytes: number },
   index: number,
@@ -55,44 +56,44 @@ export function rangeOf(
   return [0, part === "tail" ? TAIL_BYTES : from + recordBytes];
 }
 
-/** An update that has been begun. */
+/** An update that has begun. */
 export interface UpdateState {
   readonly slot: number;
-  /** Rounds posted. */
+  /** Number of rounds posted. */
   round: number;
-  /** Completions and answers that are still to come of the last one. */
+  /** Outstanding completions and answers of the last round. */
   completions: number;
   answers: number;
 }
 
-/** An append under way. Arrays are by update. */
+/** The state of an append. Arrays are by update. */
 export interface Append {
   readonly cpu: Cpu;
   readonly options: AppendOptions;
   readonly client: PersistClient;
   readonly region: Region;
   readonly plan: CompoundPlan;
-  /** `depth` places for an update: see `append.ts`. */
+  /** Buffers of `depth` updates: see `append.ts`. */
   readonly slots: Mr;
   readonly slotBytes: number;
   readonly freeSlots: number[];
   readonly updates: (UpdateState | undefined)[];
   readonly postedAt: Float64Array;
   readonly latency: Float64Array;
-  /** Updates with a write whose persistence will be told by PSN (P-28). */
+  /** Updates with a write whose persistence is reported by PSN (P-28). */
   readonly byPsn: Map<number, number>;
   readonly requests: Record<"write" | "read" | "send" | "flush" | "recv", number>;
-  /** The next update to be begun; the next whose second round is to be posted. */
+  /** The next update to begin; the next update whose second round is to be posted. */
   next: number;
   nextSecond: number;
   outstanding: number;
-  /** All updates before it are told persistent. */
+  /** All updates before it are confirmed persistent. */
   told: number;
   readonly isTold: Uint8Array;
-  /** Rounds posted, of all updates. */
+  /** Number of rounds posted, over all updates. */
   rounds: number;
-  /** Told twice, or told of nothing that is outstanding: must stay 0 (P-30). */
+  /** Duplicate confirmations, and those of nothing outstanding: must stay 0 (P-30). */
   unexpected: number;
-  /** How many pending messages have been sent (`send-read`). */
+  /** Number of pending messages sent (`send-read`). */
   deposits: number;
 }

@@ -1,25 +1,28 @@
-/** What an `append` says of itself: steps of the ladder, notes, and its result. */
+/** Trace lines, audit records and the result of an `append`. */
 import type { Time } from "../../../../fabric/base/time.ts";
 import { type Append, rangeOf, recordOf, tailOf } from "./append_job.ts";
 import type { CompoundRequest } from "./compound_methods.ts";
 import { outcomeOf, summarize } from "../common/summary.ts";
 import type { SendRequest } from "../../verbs/objects.ts";
 
-/** Numbers of an update's two writes in notes. */
+/** Numbers of an update's two writes in audit records. */
 const RECORD_NOTE = 0, TAIL_NOTE = 1;
 
 function noteId(index: number, note: typeof RECORD_NOTE | typeof TAIL_NOTE): number {
   return 2 * index + note;
 }
 
-/** Before an update is posted: both its writes, and that the tail counts the records before it. */
+/**
+ * Before an update is posted: records both its writes, and that the tail counts the records before
+ * it.
+ */
 export function noteWrites(append: Append, index: number): void {
   const { cpu, options, plan, region, told } = append;
   const { to: on } = options;
   const at = region.scmOffset + rangeOf(options, index, "record")[0];
   const bytes = recordOf(options, index);
   cpu.note({ kind: "writes", id: noteId(index, RECORD_NOTE), on, at, bytes });
-  // Of the records before, those told persistent are promised by themselves.
+  // Earlier records that are confirmed persistent are promised by their own records.
   const after = Array.from(
     { length: index + 1 - told },
     (_, i) => noteId(told + i, RECORD_NOTE),
@@ -31,7 +34,7 @@ export function noteWrites(append: Append, index: number): void {
   cpu.note({ kind: "writes", ...tail, after, ...isClaimed });
 }
 
-/** All of a round is told: what of the update is persistent by it. */
+/** A round is confirmed: records which parts of the update are persistent. */
 export function noteRound(append: Append, index: number): void {
   const { cpu, plan, updates } = append;
   const posted = plan.rounds[updates[index]!.round - 1]!;
@@ -51,14 +54,14 @@ function noteTold({ cpu }: Append, told: { readonly id: number; readonly promise
   cpu.note({ kind: "persistent", ...told });
 }
 
-/** Whether the request brings this part of the update to the responder. */
+/** Whether the request writes this part of the update at the responder. */
 function writes({ opcode, part, message }: CompoundRequest, wanted: "record" | "tail"): boolean {
   if (message === "commit") return wanted === "tail";
   if (opcode === "flush" || opcode === "read" || message === "persist-mark") return false;
   return part === wanted || part === "both";
 }
 
-/** One line for each request of a round; all are posted with one doorbell. */
+/** One line for each request of a round; one doorbell posts all of them. */
 export function traceRound(
   append: Append,
   index: number,
@@ -80,7 +83,7 @@ export function resultOf(
   run: {
     readonly startPs: Time;
     readonly endPs: Time;
-    /** Work of this program between the two. */
+    /** CPU time of this program between the two. */
     readonly cpuPs: Time;
     readonly error: string | undefined;
   },
@@ -94,13 +97,16 @@ export function resultOf(
     flusher: client.server.flush,
     receive: client.server.receive,
     policy: client.policy,
-    /** What the method is held to keep here: b never without a, and what is told survives. */
+    /** What is required of the method here: b never without a, and confirmed bytes survive. */
     ordered: plan.ordered,
     promises: plan.promises,
-    /** The first so many records are reported durable; those of a method that promises nothing apart. */
+    /**
+     * The number of records reported durable; confirmations of a method without a promise are
+     * separate.
+     */
     told: plan.promises ? told : 0,
     claimed: told,
-    /** Rounds posted, each of which waited for the one before of its update. */
+    /** Rounds posted; each round of an update waits for its previous one. */
     rounds: append.rounds,
     unexpected: append.unexpected,
     object: { name: options.name, scmOffset: region.scmOffset, length: region.length },

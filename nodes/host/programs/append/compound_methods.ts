@@ -1,21 +1,21 @@
 /**
- * Compound updates: *a, then b, and b is never persistent without a* (a log's record and its tail), by
- * every method that can do it, as a table: which requests go together, and how many round trips it takes.
+ * Compound updates: *a, then b, and b is never persistent without a* (a log's record and its tail),
+ * by every capable method, as a table: the requests of each round, and the number of round trips.
  *
- * What keeps the order where both go together:
+ * Why the order holds where both are in one round:
  *
- * - reads flush (`read`: flow 1, or an LLC in the persistence domain): DMA writes of one link are FIFO all
- *   the way to where they are persistent (PCIe posted ordering, RO = 0). An assumption about the platform,
- *   not a promise of IBTA; `write-flush` does without it.
- * - the CPU flushes (`cpu`: flow 2, the LLC is volatile): an LLC evicts lines in any order, so b may not be
- *   written before a is flushed: the CPU itself writes it then, or a FLUSH is between (an ATOMIC WRITE
- *   waits for the answers before it), or the requester waits.
- * - nothing is lost (`none`): as `read`, and visible is persistent.
+ * - reads flush (`read`: flow 1, or an LLC in the persistence domain): DMA writes of one link are
+ *   FIFO up to the place where they are persistent (PCIe posted ordering, RO = 0). This is an
+ *   assumption about the platform, not a guarantee of IBTA; `write-flush` does not need it.
+ * - the CPU flushes (`cpu`: flow 2, the LLC is volatile): an LLC evicts lines in any order, so b
+ *   must not be written before a is flushed: either the CPU itself writes b then, or a FLUSH is in
+ *   between (an ATOMIC WRITE waits for earlier responses), or the requester waits.
+ * - nothing is lost (`none`): as `read`, and visible bytes are persistent.
  */
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Method, ReceivePlace } from "../common/persist_protocol.ts";
 
-/** What makes persistent what has been written. */
+/** The mechanism that makes written bytes persistent. */
 export type Flusher = PersistencePlan["flush"];
 
 /** A request of an update. `both` is the range from the tail to the end of the record. */
@@ -29,34 +29,41 @@ export interface CompoundRequest {
     | "read"
     | "send";
   readonly part: "record" | "tail" | "both";
-  /** Of a SEND. */
+  /** For a SEND only. */
   readonly message?: "commit" | "commit-data" | "persist-mark" | "deposit";
 }
 
 export interface CompoundPlan {
-  /** Each is posted with one doorbell when all of the one before is told persistent: a round trip. */
+  /**
+   * Each round is posted with one doorbell when the previous one is confirmed persistent: a round
+   * trip.
+   */
   readonly rounds: readonly (readonly CompoundRequest[])[];
-  /** What ends a round: its last request's completion, the CPU's answer, or every write's own (P-27). */
+  /**
+   * What completes a round: its last request's completion, the CPU's answer, or every write's own
+   * (P-27).
+   */
   readonly toldBy: "completion" | "answer" | "each";
-  /** Whether b is held to be never persistent without a. */
+  /** Whether b must never be persistent without a. */
   readonly ordered: boolean;
-  /** Whether what is told is held to survive. */
+  /** Whether confirmed bytes must survive. */
   readonly promises: boolean;
 }
 
 /**
- * How an update goes. `ordered` is right. The others are wrong on purpose and claim the same, so that the
- * explorer has something to find: `pipelined` writes both and has only b persisted; `one-flush` has both
- * flushed as one range, which the CPU does from its beginning, where b is; `tail-first` writes b before a.
+ * The variants of an update. `ordered` is correct. The others are deliberately wrong and claim the
+ * same, so that the explorer has something to find: `pipelined` writes both and makes only b
+ * persistent; `one-flush` flushes both as one range, from its beginning, where b is; `tail-first`
+ * writes b before a.
  */
 export const UPDATES = ["ordered", "pipelined", "one-flush", "tail-first"] as const;
 export type Update = typeof UPDATES[number];
 
-/** What an append needs to know of its connection. */
+/** Properties of the connection on which the plan depends. */
 export interface CompoundTerms {
   readonly method: Method;
   readonly flusher: Flusher;
-  /** Where the responder's receive buffers are. */
+  /** Which memory holds the responder's receive buffers. */
   readonly receive: ReceivePlace;
   readonly policy: "persistence" | "reception";
   readonly update: Update;
@@ -67,12 +74,12 @@ const pending = (part: CompoundRequest["part"]) =>
   ({ opcode: "send", part, message: "deposit" }) as const;
 const flush = (part: CompoundRequest["part"]) => ({ opcode: "flush", part }) as const;
 
-/** The requests of `ordered`, and whether they keep that order. */
+/** The requests of `ordered`, and whether they guarantee the order. */
 function orderedPlan(terms: CompoundTerms): CompoundPlan {
   const { method, flusher, policy, receive } = terms;
   const isFifo = flusher !== "cpu";
   switch (method) {
-    // P-12: in order where the way to the medium keeps order; no answer says when.
+    // P-12: ordered where the path to the medium is; no response says when.
     case "write-only":
       return {
         rounds: [[write("record"), write("tail")]],
@@ -96,7 +103,7 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
         ordered: true,
         promises: true,
       };
-    // P-11: the CPU flushes a, and writes b only then.
+    // P-11: the CPU flushes a, and only then writes b.
     case "write-send":
       return {
         rounds: [[write("record"), { opcode: "send", part: "both", message: "commit" }]],
@@ -104,7 +111,8 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
         ordered: true,
         promises: true,
       };
-    // Pending messages are stored in the order in which they were sent, and no further than to a missing one.
+    // Pending messages are stored in the order in which they were sent, up to the first missing
+    // one.
     case "send-read":
       return {
         rounds: [[pending("record"), pending("tail"), { opcode: "read", part: "tail" }]],
@@ -112,7 +120,7 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
         ordered: true,
         promises: isFifo && receive === "scm",
       };
-    // P-50: the standard's own use of ATOMIC WRITE (IBTA A19: log and pointer).
+    // P-50: the intended use of ATOMIC WRITE in the standard (IBTA A19: log and pointer).
     case "write-flush":
       return {
         rounds: [[
@@ -148,7 +156,10 @@ function persistentWrite(
   };
 }
 
-/** All in one round, without what keeps b behind a. Undefined where the method has no such form. */
+/**
+ * All in one round, without a guarantee that b follows a. Undefined where the method has no such
+ * form.
+ */
 function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] | undefined {
   const writes = [write("record"), write("tail")];
   switch (method) {
@@ -156,7 +167,7 @@ function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] 
       return [[...writes, flush("tail")]];
     case "write-send":
       return [[...writes, { opcode: "send", part: "tail", message: "persist-mark" }]];
-    // P-31 covers the WRITE before it, but nothing keeps b's line in the LLC until a's has gone.
+    // P-31 covers the WRITE before it, but b's line may leave the LLC before a's is flushed.
     case "persist-opcode":
       return [[write("record"), persistentWrite(method, "tail")]];
     case "persist-address":
@@ -166,7 +177,7 @@ function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] 
   }
 }
 
-/** Flushed as one range. Undefined where the method names no range. */
+/** Flushed as one range. Undefined where the method has no range operand. */
 function oneFlush(method: Method): CompoundPlan["rounds"] | undefined {
   const writes = [write("record"), write("tail")];
   if (method === "write-flush") return [[...writes, flush("both")]];
@@ -174,11 +185,11 @@ function oneFlush(method: Method): CompoundPlan["rounds"] | undefined {
   return [[...writes, { opcode: "send", part: "both", message: "persist-mark" }]];
 }
 
-/** The same with b first. Undefined where one message has both, or marks one. */
+/** The same with b first. Undefined where one message has or marks both. */
 function tailFirst(right: CompoundPlan): CompoundPlan["rounds"] | undefined {
   const requests = right.rounds.flat();
   if (requests.some(({ part }) => part === "both")) return undefined;
-  // A READ pushes what is before it, so it stays behind all.
+  // A READ flushes earlier writes, so it remains the last request.
   const place = ({ part, opcode }: CompoundRequest) =>
     opcode === "read" ? 2 : part === "tail" ? 0 : 1;
   return [requests.toSorted((x, y) => place(x) - place(y))];

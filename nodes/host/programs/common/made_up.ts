@@ -1,7 +1,7 @@
-/** Data for a `put` without a file. */
+/** Generated data for a `put` without a file. */
 import { rngFor } from "../../../../fabric/base/rng.ts";
 
-/** `length` bytes that depend on length and name only, so that a checker can make them again. */
+/** `length` bytes as a function of length and name, so that a checker can compute them. */
 export function madeUpBytes(length: number, name: string): Uint8Array<ArrayBuffer> {
   const rng = rngFor(length, name);
   const words = new Uint32Array(Math.ceil(length / 4));

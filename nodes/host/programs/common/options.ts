@@ -1,4 +1,4 @@
-/** Reading a program's options: what the scenario says is checked here, and errors name the option. */
+/** Reads and checks the options of a program; errors name the option. */
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { ProgramError } from "../../verbs/device.ts";
 import type { Device } from "../../verbs/objects.ts";
@@ -55,7 +55,7 @@ export function wordOption<Word extends string>(
   return word ?? wrong(name, `one of ${words.of.join(", ")}`, value);
 }
 
-/** `completion`: how a program waits for completions; as its host does unless it is said. */
+/** `completion`: how a program waits for completions; default: the host's setting. */
 export function completionOption(
   options: Options,
   { state }: Pick<Device, "state">,

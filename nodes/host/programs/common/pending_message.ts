@@ -1,6 +1,7 @@
 /**
- * A pending message as bytes: what a SEND brings into a receive buffer that survives power failures. It is stored
- * later, maybe by the host's next life, which has only these bytes to tell whether all of them arrived.
+ * A pending message as bytes: the content of a SEND in a receive buffer that survives power
+ * failures. It is stored later, perhaps by the host's next life, which checks only by these bytes
+ * whether the message is complete.
  */
 import { CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.ts";
 import { decodeMessage, encodeMessage, HEADER_BYTES } from "./persist_protocol.ts";
@@ -31,8 +32,8 @@ export function encodePendingMessage(
 }
 
 /**
- * The pending message that a receive buffer holds, with its payload; undefined where it holds none, or not all
- * of it. @param bytes the buffer, from the message's first byte on; it may be longer.
+ * The pending message in a receive buffer, with its payload; undefined where there is none, or an
+ * incomplete one. @param bytes the buffer, from the message's first byte on; it may be longer.
  */
 export function decodePendingMessage(
   bytes: Uint8Array,

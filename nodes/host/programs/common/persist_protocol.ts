@@ -1,6 +1,6 @@
 /**
- * What `put`, `get` and `list` say to `persistd`, and it to them. A connection's terms go in the
- * connection manager's private data; the rest are SENDs with a header of 32 bytes:
+ * The messages between `put`, `get` and `list` and the service `persistd`. The connection manager's
+ * private data carries a connection's terms; other messages are SENDs with a header of 32 bytes:
  *
  *   type 1, why, flow or alone 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
  */
@@ -20,7 +20,7 @@ import type { Access } from "../../verbs/objects.ts";
 
 export const SERVICE = "persist";
 
-/** How a program has its data made persistent. */
+/** How a program makes its data persistent. */
 export const METHODS = [
   "write-only",
   "write-read",
@@ -33,7 +33,7 @@ export const METHODS = [
 ] as const;
 export type Method = typeof METHODS[number];
 
-/** How a `put` has it checked that its data has arrived (V-01). */
+/** How a `put` verifies that its data has arrived (V-01). */
 export const VERIFY_METHODS = [
   "write-compare",
   "write-verify",
@@ -41,11 +41,11 @@ export const VERIFY_METHODS = [
   "persist-compare",
 ] as const;
 
-/** All that a `put` may do; a method's place is its number on the wire. */
+/** All methods of a `put`; a method's index is its number on the wire. */
 export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
 export type PutMethod = typeof PUT_METHODS[number];
 
-/** P-29, as a requester asks for it; with `auto` it follows from what flushes at the responder. */
+/** P-29, as a requester requests it; `auto` is resolved by the responder's flush mechanism. */
 export const POLICIES = ["persistence", "reception", "auto"] as const;
 type Policy = typeof POLICIES[number];
 
@@ -56,27 +56,27 @@ export function isPersistentWrite(
   return method === "persist-opcode" || method === "persist-address";
 }
 
-/** P-29: the write that persists completes by the policy that is asked for, the others have one way. */
+/** P-29: the write that persists completes by the requested policy; the others have only one. */
 export function policyOf(method: PutMethod, wanted: Policy): Policy {
   return isPersistentWrite(method) ? wanted : "persistence";
 }
 
-/** What a requester asks for in the connection request. */
+/** The requester's terms in the connection request. */
 export interface Terms {
   readonly method: PutMethod | "read";
   readonly policy: Policy;
-  /** Messages outstanding at most, bytes of each at most. */
+  /** Maximum number of outstanding messages, and maximum bytes of each. */
   readonly depth: number;
   readonly messageBytes: number;
 }
 
-/** What the responder says of itself, accepting or rejecting. */
+/** The responder's terms, in its REP or REJ. */
 export interface ServerTerms {
-  /** P-02: flow of a persistent write. */
+  /** P-02: data flow of a persistent write. */
   readonly flow: 1 | 2;
-  /** What makes a write persistent there: of `cpu` it is that of `persistd`. */
+  /** What makes a write persistent there: for `cpu`, the CPU that runs `persistd`. */
   readonly flush: PersistencePlan["flush"];
-  /** Where its receive buffers are. */
+  /** Which memory holds its receive buffers. */
   readonly receive: ReceivePlace;
 }
 
@@ -84,8 +84,9 @@ export const RECEIVE_PLACES = ["dram", "scm"] as const;
 export type ReceivePlace = typeof RECEIVE_PLACES[number];
 
 /**
- * Receives posted, and sends outstanding at most, on either side of a connection of this depth: twice
- * it, so that completions may be looked at late. Both sides say the same (Q-01).
+ * Number of posted receives, and maximum number of outstanding sends, at either end of a connection
+ * of this depth: twice the depth, so that completions may be polled late. Both ends use the same
+ * number (Q-01).
  */
 export function slotsFor(depth: number): number {
   return 2 * depth + 8;
@@ -105,7 +106,7 @@ export function encodeTerms(terms: Terms): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Undefined where the bytes are no terms. */
+/** Undefined where the bytes are not valid terms. */
 export function decodeTerms(bytes: Uint8Array): Terms | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 16 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
@@ -126,7 +127,7 @@ export function encodeServerTerms(terms: ServerTerms): Uint8Array<ArrayBuffer> {
   return bytes;
 }
 
-/** Undefined where the bytes are no terms. */
+/** Undefined where the bytes are not valid terms. */
 export function decodeServerTerms(bytes: Uint8Array): ServerTerms | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (bytes.length < 8 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
@@ -137,14 +138,17 @@ export function decodeServerTerms(bytes: Uint8Array): ServerTerms | undefined {
   return { flow, flush, receive };
 }
 
-/** The SENDs of a connection. `id` is the requester's, and comes back in the answer. */
+/** The SENDs of a connection. The requester chooses `id`; the answer repeats it. */
 export type PersistMessage =
   | {
     readonly type: "open-write";
     readonly id: number;
     readonly name: string;
     readonly length: number;
-    /** Requesters that opened it before are dropped: what they have under way is not taken any more. */
+    /**
+     * Disconnects earlier requesters of the object: their outstanding requests are no longer
+     * executed.
+     */
     readonly alone?: true;
   }
   | { readonly type: "open-read"; readonly id: number; readonly name: string }
@@ -159,12 +163,12 @@ export type PersistMessage =
     readonly rkey: number;
     readonly access: number;
     readonly flow: 1 | 2;
-    /** Where the object lies in the responder's SCM, for reports and checkers. */
+    /** Offset of the object in the responder's SCM, for reports and checkers. */
     readonly scmOffset: number;
-    /** Of `send-read`: the receive buffers, and what a pending message has to say of them and the object. */
+    /** For `send-read`: the receive buffers, and the fields that a pending message must contain. */
     readonly ring?: RingPlace;
   }
-  /** `next` is 0 where these were the last. */
+  /** `next` is 0 where these are the last. */
   | {
     readonly type: "names";
     readonly id: number;
@@ -176,18 +180,18 @@ export type PersistMessage =
     readonly id: number;
     readonly why: "no-space" | "not-found" | "bad-request";
   }
-  /** S308: the range that a WRITE has filled is to be made persistent. */
+  /** S308: requests that the range of a WRITE is made persistent. */
   | {
     readonly type: "persist-mark";
     readonly id: number;
     readonly va: number;
     readonly length: number;
   }
-  /** The data itself, to be put at `va` by the responder's CPU. The payload follows the header. */
+  /** Data that the responder's CPU stores at `va`. The payload follows the header. */
   | { readonly type: "data"; readonly id: number; readonly va: number; readonly length: number }
   /** S321: the range of request `id` is persistent. */
   | { readonly type: "flushed"; readonly id: number }
-  /** Make the range persistent, and only then store `then`'s bytes and make them persistent. */
+  /** Makes the range persistent, then stores `then`'s bytes and makes them persistent. */
   | {
     readonly type: "commit";
     readonly id: number;
@@ -220,21 +224,21 @@ const TYPES: readonly PersistMessage["type"][] = [
   "deposit",
 ];
 /**
- * Types are counted from 'P' on: with 8 and three zeros in front, Wireshark would take an answer for
+ * Types begin at 'P': with 8 and three zeros at the front, Wireshark would dissect an answer as
  * Ethernet over InfiniBand, and find a bogus IPv4 packet in it (`rocev2.md` §6.2).
  */
 const FIRST_TYPE = 0x50;
 /**
- * Ids are sent with these bits turned: where they stand, Wireshark looks for the type of a message of RPC
- * over RDMA, which is a number below 5, and then misses what such a message has.
+ * These bits of ids are inverted on the wire: at their place Wireshark looks for the type of an
+ * RPC-over-RDMA message, a number below 5, and would then report missing fields.
  */
 const ID_BITS = TERMS_MAGIC;
 const REFUSALS = ["no-space", "not-found", "bad-request"] as const;
 
 export const HEADER_BYTES = 32;
-/** Room for a message without payload: an `open` with the longest name. */
+/** Size of a message without payload: an `open` with the longest name. */
 export const CONTROL_BYTES = 128;
-/** Room for a message with names. */
+/** Size of a message with names. */
 export const NAMES_BYTES = 4096;
 interface Fields {
   readonly small?: number;
@@ -262,7 +266,7 @@ function encode(type: PersistMessage["type"], fields: Fields): Uint8Array<ArrayB
   return bytes;
 }
 
-/** The message's bytes; a `data` message's payload is put behind them by the sender. */
+/** The message's bytes; the sender appends the payload of a `data` message. */
 export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> {
   const { type, id } = message;
   switch (message.type) {
@@ -328,12 +332,12 @@ function decodeNames(bytes: Uint8Array): { name: string; length: number }[] {
   return objects;
 }
 
-/** Bytes that an object takes in a `names` message. */
+/** Bytes of an object in a `names` message. */
 export function nameEntryBytes(name: string): number {
   return 9 + new TextEncoder().encode(name).length;
 }
 
-/** Reads a message; undefined where the bytes are none. */
+/** Decodes a message; undefined for invalid bytes. */
 export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);

@@ -1,9 +1,10 @@
 /**
- * What stands behind the header of some of `persistd`'s messages: a second range to be written, where the
- * receive buffers are, and what tells whether a pending message is whole. See `persist_protocol.ts`.
+ * The parts behind the header of some of `persistd`'s messages: a second range to be written, the
+ * place of the receive buffers, and the check fields of a pending message. See
+ * `persist_protocol.ts`.
  */
 
-/** A few bytes and where they go. */
+/** A few bytes and their address. */
 export interface Word {
   readonly va: number;
   readonly bytes: Uint8Array;
@@ -11,26 +12,26 @@ export interface Word {
 
 const WORD_HEADER_BYTES = 12, REGION_BYTES = 8, RING_BYTES = 20;
 export const PENDING_TAIL_BYTES = 8;
-/** Bytes of a {@link Word} at most: with them a message without data still fits a control slot. */
+/** Maximum length of a {@link Word}: a message without data then still fits a control slot. */
 export const WORD_BYTES_MAX = 64;
 
-/** Bytes behind the header of a message that takes a word of this length along. */
+/** Bytes behind the header of a message with a word of this length. */
 export function wordTailBytes(length: number): number {
   return WORD_HEADER_BYTES + length;
 }
 
-/** Where a requester's receive buffers are, by address and by number of their use (`recv_ring.ts`). */
+/** The receive buffers of a requester, by address and by number of their use (`recv_ring.ts`). */
 export interface RingPlace {
   readonly va: number;
   readonly rkey: number;
   readonly epoch: number;
-  /** Of the object: another one with its name has another. */
+  /** Generation of the object: a new object of the same name has another one. */
   readonly generation: number;
 }
 
 /**
- * Data that stays in the receive buffer until it is stored, by this host's next life if need be: it says
- * by itself where it belongs and whether it is whole. The payload follows the message.
+ * Data that stays in the receive buffer until it is stored, if need be by this host's next life: it
+ * contains its destination and a checksum. The payload follows the message.
  */
 export interface PendingMessage {
   readonly type: "deposit";
@@ -38,11 +39,11 @@ export interface PendingMessage {
   /** Offset into the responder's SCM. */
   readonly scmOffset: number;
   readonly length: number;
-  /** Counts a connection's pending messages, from 1. */
+  /** Number of the message in its connection, from 1. */
   readonly sequence: number;
   readonly generation: number;
   readonly epoch: number;
-  /** Of the message with 0 in its place, and of the payload. */
+  /** CRC of the message with 0 in its place, and of the payload. */
   readonly crc: number;
 }
 
@@ -50,7 +51,7 @@ function viewOf(bytes: Uint8Array): DataView {
   return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 }
 
-/** Where the object lies in SCM and, for a requester that deposits, the ring. */
+/** Offset of the object in SCM and, for a requester with pending messages, the ring. */
 export function encodeRegionTail(
   { scmOffset, ring }: { readonly scmOffset: number; readonly ring?: RingPlace },
 ): Uint8Array {
@@ -65,7 +66,7 @@ export function encodeRegionTail(
   return tail;
 }
 
-/** The ring of a region's tail; nothing where the tail says none. */
+/** The ring of a region's tail; nothing where the tail has none. */
 export function decodeRing(tail: Uint8Array): { readonly ring?: RingPlace } {
   if (tail.length < REGION_BYTES + RING_BYTES) return {};
   const view = viewOf(tail);
@@ -82,7 +83,7 @@ export function encodeWord({ va, bytes }: Word): Uint8Array {
   return tail;
 }
 
-/** Undefined where the bytes are no word, or one that is too long. */
+/** Undefined where the bytes are not a word, or one that is too long. */
 export function decodeWord(tail: Uint8Array): Word | undefined {
   if (tail.length < WORD_HEADER_BYTES) return undefined;
   const view = viewOf(tail);

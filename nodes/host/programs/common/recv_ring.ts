@@ -1,15 +1,16 @@
 /**
- * Receive buffers into which pending messages come. In SCM (`receive: scm`) what a SEND brings in survives a power
- * failure where it lies, so a requester may rely on it before any CPU has looked at it. Each requester's
- * buffers are an area of their own, which the directory knows as an object that no requester can open:
+ * Receive buffers for pending messages. In SCM (`receive: scm`) the data of a SEND survives a power
+ * failure in its buffer, so a requester can rely on it before any CPU has processed it. Each
+ * requester's buffers are an area of their own, which the directory lists as an object that
+ * requesters cannot open:
  *
- *   0    word: epoch u32, applied u32; written as one
+ *   0    word: epoch u32, applied u32; written atomically
  *   64   slots, each a multiple of a cache line
  *
- * A use of the area by a requester is an epoch. `applied` is the last pending message that is stored where it
- * belongs, persistently: it is written before the pending message's slot is posted again. So behind it the slots
- * hold, in whatever state, all that came later: {@link replay} stores of them what is whole, up to the
- * first that is missing. In DRAM there is no word, and nothing to rely on.
+ * Each use of the area by a requester is an epoch. `applied` is the last pending message that is
+ * persistently stored at its destination: it is written before the message's slot is posted again.
+ * So the slots contain, complete or not, all later messages: {@link replay} stores the complete
+ * ones up to the first that is missing. In DRAM there is no word, and no guarantee.
  */
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import { decodePendingMessage, PENDING_MESSAGE_BYTES } from "./pending_message.ts";
@@ -18,7 +19,7 @@ import type { PendingMessage } from "./persist_tails.ts";
 import { createObject, objectAt, ringObjects, type ScmDirectory } from "./scm_directory.ts";
 import type { Buffer } from "../../memory/address_map.ts";
 
-/** Where the slots begin; they share no line with the word. */
+/** Offset of the slots; they share no line with the word. */
 const SLOTS_AT = 64;
 const LINE_BYTES = 64;
 
@@ -37,7 +38,7 @@ interface Sizes {
   readonly slotBytes: number;
 }
 
-/** What one stores pending messages with: `persistd`'s own way, so that both ways are tried. */
+/** How pending messages are stored: by `persistd`'s copy option, so that tests cover both. */
 export interface Storing {
   readonly cpu: Cpu;
   readonly directory: ScmDirectory;
@@ -45,12 +46,12 @@ export interface Storing {
   readonly store: (va: number, bytes: Uint8Array) => Steps<void>;
 }
 
-/** Bytes of a slot with room for so many. */
+/** Size of a slot for messages of this size. */
 export function slotBytesFor(bytes: number): number {
   return Math.ceil(bytes / LINE_BYTES) * LINE_BYTES;
 }
 
-/** A new area. @returns undefined where SCM or its directory is full. */
+/** Creates an area. @returns undefined where SCM or its directory is full. */
 export function* createRing(
   cpu: Cpu,
   directory: ScmDirectory,
@@ -62,7 +63,7 @@ export function* createRing(
   return area && ringAt(cpu, { offset: area.offset, slots, slotBytes });
 }
 
-/** The areas that an earlier life has made. */
+/** The areas of an earlier life. */
 export function findRings(cpu: Cpu, directory: ScmDirectory): RecvRing[] {
   return ringObjects(directory).flatMap(({ name, offset, length }) => {
     const slotBytes = Number(name.split("/").at(-1));
@@ -81,24 +82,24 @@ function ringAt(cpu: Cpu, place: Sizes & { readonly offset: number }): RecvRing 
   return { word: at, first: at + SLOTS_AT, slots, slotBytes, epoch, applied };
 }
 
-/** Where it lies, its word included. */
+/** Address and length of the area, with its word. */
 export function areaOf(ring: RecvRing): { readonly address: number; readonly length: number } {
   const { first, slots, slotBytes, word = first } = ring;
   return { address: word, length: first - word + slots * slotBytes };
 }
 
-/** Buffers that a power failure takes with it. */
+/** Buffers that a power failure erases. */
 export function ringInDram(buffer: Buffer, sizes: Sizes): RecvRing {
   return { word: undefined, first: buffer.address, ...sizes, epoch: 0, applied: 0 };
 }
 
-/** A requester begins to use the area: nothing that is in it counts any more. */
+/** A requester begins to use the area: its old content becomes invalid. */
 export function* beginEpoch(cpu: Cpu, ring: RecvRing): Steps<void> {
   ring.epoch = (ring.epoch + 1) >>> 0;
   yield* noteApplied(cpu, ring, 0);
 }
 
-/** All up to this pending message is stored where it belongs. */
+/** All messages up to this one are stored at their destination. */
 export function* noteApplied(cpu: Cpu, ring: RecvRing, sequence: number): Steps<void> {
   ring.applied = sequence;
   if (ring.word === undefined) return;
@@ -109,9 +110,9 @@ export function* noteApplied(cpu: Cpu, ring: RecvRing, sequence: number): Steps<
 }
 
 /**
- * Slots of pending messages that are not stored yet, by their sequence; whether they are whole is not looked at.
- * Of one sequence there may be several: a pending message that is torn may have its epoch from what has arrived
- * and its sequence from an earlier use of the slot.
+ * Slots of pending messages that are not stored yet, by sequence number, complete or not. Several
+ * slots may have the same number: an incomplete message may combine the epoch of what has arrived
+ * with the sequence number of an earlier use of the slot.
  */
 function waiting(cpu: Cpu, ring: RecvRing): Map<number, number[]> {
   const found = new Map<number, number[]>();
@@ -125,7 +126,7 @@ function waiting(cpu: Cpu, ring: RecvRing): Map<number, number[]> {
   return found;
 }
 
-/** The first of these slots that holds a whole pending message. */
+/** The first of these slots with a complete pending message. */
 function wholeOf(cpu: Cpu, { slotBytes }: RecvRing, slots: readonly number[]) {
   for (const at of slots) {
     const arrived = decodePendingMessage(cpu.load(at, slotBytes));
@@ -135,9 +136,9 @@ function wholeOf(cpu: Cpu, { slotBytes }: RecvRing, slots: readonly number[]) {
 }
 
 /**
- * Stores what has arrived and is not where it belongs, in the order in which it was sent. Interrupted by
- * a power failure, it does the same again in the next life.
- * @returns how many pending messages it has stored.
+ * Stores the messages that have arrived and are not at their destination yet, in the order in which
+ * they were sent. After a power failure during the replay, the next life repeats it.
+ * @returns the number of pending messages stored.
  */
 export function* replay(storing: Storing, ring: RecvRing): Steps<number> {
   const { cpu } = storing;
@@ -155,7 +156,7 @@ export function* replay(storing: Storing, ring: RecvRing): Steps<number> {
   return count;
 }
 
-/** Stores a pending message where it belongs, if the object that it was meant for is still there. */
+/** Stores a pending message at its destination, if its object still exists. */
 export function* storePendingMessage(
   { cpu, directory, store }: Storing,
   { pending, payload }: { readonly pending: PendingMessage; readonly payload: Uint8Array },

@@ -1,8 +1,8 @@
 /**
- * Which named object lies where in a host's SCM: a directory of 64 KiB that survives power failures, in
- * the first place that no region of the scenario takes. An entry counts when its CRC is right, so a torn one is as if it had never been written;
- * a replaced object's old entry is cleared only after the new one is persistent, and where both are
- * found the newer generation counts.
+ * The directory of named objects in a host's SCM: 64 KiB that survive power failures, in the first
+ * place outside the scenario's regions. An entry is valid if its CRC is right, so a torn entry
+ * counts as free; a replaced object's old entry is cleared only after the new one is persistent,
+ * and where both are found the newer generation is valid.
  *
  *   line 0      magic, version, CRC
  *   128 B each  CRC 4, generation 4, offset 8, length 8, name's bytes 1, name ≤ 96
@@ -13,7 +13,7 @@ import type { Buffer } from "../../memory/address_map.ts";
 
 /** Bytes of SCM that the directory takes. */
 export const DIRECTORY_BYTES = 64 * 1024;
-/** Where an object begins: the medium's granularity. */
+/** Alignment of objects: the medium's block size. */
 export const OBJECT_ALIGNMENT = 256;
 const ENTRY_BYTES = 128;
 const ENTRIES_MAX = DIRECTORY_BYTES / ENTRY_BYTES - 1;
@@ -22,12 +22,12 @@ const HEADER_BYTES = 16;
 const MAGIC = 0x5243_4b4d; // "RCKM"
 const VERSION = 1;
 
-/** A named stretch of SCM. `offset` is from the SCM's first byte. */
+/** A named range of SCM. `offset` is from the SCM's first byte. */
 export interface ScmObject {
   readonly name: string;
   readonly offset: number;
   readonly length: number;
-  /** Tells it from others that have had its name, or its place; 0 of a region that is no object yet. */
+  /** Distinguishes it from others of the same name or place; 0 for a region without an object. */
   readonly generation: number;
 }
 
@@ -35,19 +35,21 @@ interface Entry extends ScmObject {
   readonly slot: number;
 }
 
-/** What the names of areas for receive buffers begin with (`recv_ring.ts`): no requester's object does. */
+/**
+ * Name prefix of areas for receive buffers (`recv_ring.ts`), which requesters' objects cannot have.
+ */
 const RING_PREFIX = ".recv/";
 
-/** A place that a scenario has named: the object of that name lies there, and nothing else does. */
+/** Regions of the scenario: each is reserved for the object of its name. */
 export type Regions = Readonly<Record<string, { readonly at: number; readonly bytes: number }>>;
 
 export interface ScmDirectory {
   readonly scm: Buffer;
   readonly regions: Regions;
-  /** Offset of the directory itself; undefined where SCM has no room for one. */
+  /** Offset of the directory; undefined where SCM has no room for one. */
   readonly place: number | undefined;
   readonly entries: Map<string, Entry>;
-  /** By slot: whether an entry that counts is there. */
+  /** By slot: whether it has a valid entry. */
   readonly taken: boolean[];
   generation: number;
 }
@@ -79,7 +81,7 @@ function encodeEntry(entry: Entry): Uint8Array {
   return bytes;
 }
 
-/** Undefined where the bytes are no entry that counts. */
+/** Undefined where the bytes are not a valid entry. */
 function decodeEntry(bytes: Uint8Array, slot: number): Entry | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (view.getUint32(0) !== crc(bytes, 4, ENTRY_BYTES) || bytes[24] === 0) return undefined;
@@ -97,9 +99,9 @@ function entryAddress(directory: ScmDirectory, slot: number): number {
 }
 
 /**
- * Reads the directory, or makes an empty one on SCM that has none: before its header is persistent
- * there is nothing that could be lost. Reads as far as entries were ever written, slots being taken
- * lowest first.
+ * Reads the directory, or creates an empty one on SCM without a valid header: before its header is
+ * persistent it has no entries to lose. Reads up to the first slot that was never written, as slots
+ * are allocated lowest first.
  */
 export function* openDirectory(cpu: Cpu, regions: Regions = {}): Steps<ScmDirectory> {
   const { scm } = cpu;
@@ -140,7 +142,7 @@ function takenByRegions(regions: Regions): Span[] {
   return Object.values(regions).map(({ at, bytes }) => ({ offset: at, length: bytes }));
 }
 
-/** The first place between what is taken that is large enough, lowest offset first. */
+/** The first gap that is large enough, lowest offset first. */
 function firstGap(
   taken: readonly Span[],
   wanted: { readonly length: number; readonly end: number },
@@ -154,7 +156,7 @@ function firstGap(
   return from + wanted.length <= wanted.end ? from : undefined;
 }
 
-/** Where an object of this name and length may lie. */
+/** A free place for an object of this name and length. */
 function findSpace(
   directory: ScmDirectory,
   object: { readonly name: string; readonly length: number },
@@ -177,7 +179,7 @@ function alignUp(bytes: number): number {
   return Math.ceil(bytes / OBJECT_ALIGNMENT) * OBJECT_ALIGNMENT;
 }
 
-/** An object that was made, or a region that was named; never receive buffers. */
+/** A created object, or a named region; never receive buffers. */
 export function findObject(directory: ScmDirectory, name: string): ScmObject | undefined {
   if (isRing({ name })) return undefined;
   const entry = directory.entries.get(name);
@@ -186,7 +188,7 @@ export function findObject(directory: ScmDirectory, name: string): ScmObject | u
   return { name, offset: at, length: bytes, generation: 0 };
 }
 
-/** The object, or else the named region, in which the range lies. */
+/** The object, or else the named region, that contains the range. */
 export function objectAt(
   directory: ScmDirectory,
   range: { readonly offset: number; readonly length: number },
@@ -203,7 +205,7 @@ function isRing({ name }: { readonly name: string }): boolean {
   return name.startsWith(RING_PREFIX);
 }
 
-/** What requesters have made, by name. */
+/** Objects of requesters, by name. */
 export function listObjects(directory: ScmDirectory): ScmObject[] {
   const objects = [...directory.entries.values()].filter((entry) => !isRing(entry));
   return objects.sort((x, y) => x.name < y.name ? -1 : 1);
@@ -215,11 +217,11 @@ export function ringObjects(directory: ScmDirectory): ScmObject[] {
 }
 
 /**
- * The place of object `name` with room for `length` bytes: the old place where it has that length,
- * else a new one. Persistent when this returns.
- * @param object `isRing` makes an area for receive buffers, whose name is not one of objects. Of what is
- *   replaced the first `keeps` bytes (none) are the new object's too, before the directory names it.
- * @returns undefined where SCM or directory is full, or the name is empty, too long or no object's.
+ * The place of object `name` with `length` bytes: the old place where its length is equal, else a
+ * new one. Persistent when this returns.
+ * @param object `isRing` creates an area for receive buffers, whose name no object can have. The
+ * first `keeps` bytes (0) of a replaced object are copied before the directory names the new one.
+ * @returns undefined where SCM or directory is full, or the name is empty, too long or reserved.
  */
 export function* createObject(
   cpu: Cpu,
@@ -245,7 +247,7 @@ export function* createObject(
   if (offset === undefined) return undefined;
   directory.generation++;
   const entry = { name, offset, length, slot, generation: directory.generation };
-  // Taken before time passes: another request may come meanwhile.
+  // Reserved before time passes: another request may arrive meanwhile.
   directory.taken[slot] = true;
   directory.entries.set(name, entry);
   if (old !== undefined && keeps > 0) {
@@ -255,7 +257,8 @@ export function* createObject(
   }
   yield* cpu.ntStore(entryAddress(directory, slot), encodeEntry(entry));
   if (old !== undefined) {
-    // One word, so it cannot be torn: a wrong CRC. Never zeroes, which would end the search at boot.
+    // One word, so the write is atomic: it makes the CRC wrong. Never zeros, which would end the
+    // search at boot.
     const cleared = encodeEntry(old).slice(0, 8);
     cleared[0]! ^= 1;
     yield* cpu.ntStore(entryAddress(directory, old.slot), cleared);

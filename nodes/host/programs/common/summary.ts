@@ -1,7 +1,7 @@
-/** What a program's result says: how it ended, latencies of many messages, and which parts are done. */
+/** Parts of a program's result: outcome, latencies of many messages, and finished ranges. */
 import type { Time } from "../../../../fabric/base/time.ts";
 
-/** How a program ended, as every result says it. */
+/** A program's outcome, for its result. */
 export function outcomeOf(
   error: string | undefined,
 ): { readonly status: "done" | "failed"; readonly error?: string } {
@@ -17,12 +17,12 @@ export interface LatencySummary {
   readonly mean: Time;
 }
 
-/** The value that a part of the samples does not exceed (nearest rank), of a sorted list. */
+/** The value at this percentile (nearest rank) of a sorted list. */
 function percentile(sorted: Float64Array, part: number): Time {
   return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)]!;
 }
 
-/** Over the samples ≥ 0; the others were never finished. Undefined where there are none. */
+/** Over the samples ≥ 0; negative ones were never finished. Undefined where there are none. */
 export function summarize(samples: Float64Array): LatencySummary | undefined {
   const sorted = samples.filter((sample) => sample >= 0).sort();
   if (sorted.length === 0) return undefined;
@@ -38,7 +38,7 @@ export function summarize(samples: Float64Array): LatencySummary | undefined {
   };
 }
 
-/** Byte ranges [from, to) of the messages whose flag has `bit`, neighbours joined. */
+/** Byte ranges [from, to) of the messages whose flag has `bit`; adjacent ranges are joined. */
 export function rangesOf(
   flags: Uint8Array,
   bit: number,

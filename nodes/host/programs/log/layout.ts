@@ -1,38 +1,40 @@
 /**
- * A replicated log as it lies in the SCM of each replica, and how it is read after failures. Slots of
- * one size: the first holds the claim, each of the others a record.
+ * The layout of a replicated log in the SCM of each replica, and its recovery. Slots of one size:
+ * the first holds the claim, each of the others a record.
  *
- *   claim    magic 4, epoch 4: one word of 8 B, so that it cannot be torn (P-41);
+ *   claim    magic 4, epoch 4: one word of 8 B, written atomically (P-41);
  *            CRC of the log's name 4, most bytes of a record 4: for readers
  *   record   magic 4, CRC 4, epoch 4, payload's bytes 4, sequence number 8, kind 4,
  *            epoch of the record before 4 (0: none), payload, 0 …
  *
- * A client claims an epoch that no client had, before it writes anything else: what it finds is a prefix
- * that some earlier client wrote, and its own records can be told from another's. It appends a barrier
- * of its epoch behind what it found, and counts nothing as durable before the barrier is (Raft, §5.4.2):
- * else a later client could prefer a shorter log with a younger end.
+ * A client claims an epoch that no earlier client has used, before it writes anything else: the log
+ * that it finds is a prefix written by some earlier client, and its own records are distinguishable
+ * from others'. It appends a barrier of its epoch behind that prefix, and counts nothing as durable
+ * before the barrier is durable (Raft, §5.4.2): otherwise a later client could prefer a shorter log
+ * with a younger end.
  *
- * A cache may let a later slot into memory before an earlier one, in which an older client's record still
- * stands. So each record names the epoch of the one before it (Raft, §5.3): number and epoch of a record
- * stand for all that is before it, and what one client wrote never goes on behind another's leftovers.
+ * A cache may write a later slot back before an earlier one, which then still holds an older
+ * client's record. So each record contains the epoch of its predecessor (Raft, §5.3): number and
+ * epoch of a record identify the whole prefix before it, and a client's records never count as the
+ * continuation of another client's leftovers.
  */
 import { CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.ts";
 
 const CLAIM_MAGIC = 0x524c_4f47; // "RLOG"
 const RECORD_MAGIC = 0x5252_4543; // "RREC"
 const RECORD_HEADER_BYTES = 32;
-/** What of the first slot says something. */
+/** Bytes of the first slot in use. */
 const CLAIM_BYTES = 16;
 const KINDS = ["data", "barrier"] as const;
-/** The CRC is over all behind it. */
+/** The CRC covers the bytes behind this offset. */
 const CRC_END = 8;
 
-/** What both sides of a log have to agree on. */
+/** Parameters on which writers and readers of a log must agree. */
 export interface LogShape {
   readonly name: string;
-  /** Bytes of a record's payload, at most. */
+  /** Maximum bytes of a record's payload. */
   readonly recordBytes: number;
-  /** Slots, the claim's included. */
+  /** Number of slots, with the claim's. */
   readonly slots: number;
 }
 
@@ -42,13 +44,13 @@ export interface LogRecord {
   readonly payload: Uint8Array;
 }
 
-/** What one replica has: the epoch that was claimed there last (0: none) and the records that count. */
+/** A replica's log: the last claimed epoch (0: none) and the valid records. */
 export interface LogScan {
   readonly claimed: number;
   readonly records: readonly LogRecord[];
 }
 
-/** Bytes of a slot: whole words. */
+/** Bytes of a slot, in whole words. */
 export function slotBytes({ recordBytes }: Pick<LogShape, "recordBytes">): number {
   return Math.ceil((RECORD_HEADER_BYTES + recordBytes) / 8) * 8;
 }
@@ -64,14 +66,14 @@ export function encodeClaim(shape: LogShape, epoch: number): Uint8Array<ArrayBuf
   return bytes;
 }
 
-/** The epoch that was claimed last; 0 where none ever was. */
+/** The last claimed epoch; 0 where there is no claim. */
 export function claimedEpoch(bytes: Uint8Array): number {
   if (bytes.length < CLAIM_BYTES) return 0;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   return view.getUint32(0) === CLAIM_MAGIC ? view.getUint32(4) : 0;
 }
 
-/** Most bytes of a record, as the claim says it; undefined where no client of this log has said so. */
+/** Maximum record size in the claim; undefined where the log has no claim. */
 export function claimedRecordBytes(
   log: Pick<LogShape, "name">,
   bytes: Uint8Array,
@@ -88,7 +90,7 @@ function crcOfName({ name }: Pick<LogShape, "name">): number {
   return ~crcUpdate(CRC_START, new DataView(bytes.buffer), { from: 0, end: bytes.length }) >>> 0;
 }
 
-/** The slot of record `sequence` of the log, which counts from 0 over all records, barriers included. */
+/** The slot of record `sequence`, which counts from 0 over all records, with barriers. */
 export function encodeRecord(
   shape: LogShape,
   records: readonly LogRecord[],
@@ -108,7 +110,7 @@ export function encodeRecord(
   return bytes;
 }
 
-/** Another log that once lay here, of another name or shape, is none. */
+/** Includes the name and the shape: records of another log at this place are invalid. */
 function crcOf({ name, recordBytes }: LogShape, bytes: Uint8Array): number {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const id = new TextEncoder().encode(`${name}/${recordBytes}`);
@@ -116,7 +118,7 @@ function crcOf({ name, recordBytes }: LogShape, bytes: Uint8Array): number {
   return ~crcUpdate(seed, view, { from: CRC_END, end: bytes.length }) >>> 0;
 }
 
-/** Undefined where the slot holds no record that follows these, or not all of it. */
+/** Undefined where the slot holds no complete record that continues these. */
 function decodeRecord(
   shape: LogShape,
   bytes: Uint8Array,
@@ -135,7 +137,9 @@ function decodeRecord(
   return { epoch, kind, payload };
 }
 
-/** Reads a replica's log: its records up to the first that is missing, torn, or goes on behind another. */
+/**
+ * Reads a replica's log: its records up to the first that is missing, torn, or not a continuation.
+ */
 export function scanLog(shape: LogShape, bytes: Uint8Array): LogScan {
   const claimed = claimedEpoch(bytes);
   const size = slotBytes(shape);
@@ -154,14 +158,14 @@ function lastEpoch(records: readonly LogRecord[]): number {
 }
 
 /**
- * The log, from what enough replicas have: the one that ends in the youngest epoch, and of those the
- * longest. What was reported durable is in it.
+ * The log of a set of replicas: the one that ends in the youngest epoch, and of those the longest.
+ * It contains all records that were reported durable.
  */
 export function chooseLog(scans: readonly LogScan[]): readonly LogRecord[] {
   return chooseScan(scans)?.records ?? [];
 }
 
-/** The scan whose records are the log. Of equals the first; undefined where there is none. */
+/** The scan with that log. Of equal ones the first; undefined without scans. */
 export function chooseScan<Scan extends LogScan>(scans: readonly Scan[]): Scan | undefined {
   let best: Scan | undefined;
   for (const scan of scans) {
@@ -175,7 +179,7 @@ function isBetter(records: readonly LogRecord[], than: readonly LogRecord[]): bo
   return younger > 0 || (younger === 0 && records.length > than.length);
 }
 
-/** An epoch that no client had, as far as enough replicas know. */
+/** An epoch that no earlier client has used, given the scans of enough replicas. */
 export function nextEpoch(scans: readonly LogScan[]): number {
   let last = 0;
   for (const { claimed, records } of scans) last = Math.max(last, claimed, lastEpoch(records));
@@ -187,7 +191,7 @@ export function payloadsOf(records: readonly LogRecord[]): Uint8Array[] {
   return records.filter(({ kind }) => kind === "data").map(({ payload }) => payload);
 }
 
-/** Data records that were counted so far, and the CRC-32 of their payloads one behind the other. */
+/** Counts data records, and computes the CRC-32 of their concatenated payloads. */
 export class PayloadCount {
   count = 0;
   #register = CRC_START;
@@ -204,7 +208,7 @@ export class PayloadCount {
   }
 }
 
-/** How many replicas have to be read so that one of them has all that `quorum` of them were told. */
+/** The number of replicas to read such that one of them has all that `quorum` of them confirmed. */
 export function readQuorum(replicas: number, quorum: number): number {
   return replicas - quorum + 1;
 }

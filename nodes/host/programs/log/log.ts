@@ -1,9 +1,9 @@
 /**
- * A replicated log: appends the records of a file to the SCM of several hosts, by any method, and tells
- * a record durable when a quorum of them has made it persistent. A minority may lose its power at any
- * time and come back; a client that starts again finds what was durable, and goes on behind it.
+ * A replicated log: appends the records of a file to the SCM of several hosts, by any method, and
+ * reports a record durable when a quorum has made it persistent. A minority may lose power at any
+ * time and come back; a restarted client finds the durable records, and continues behind them.
  *
- * One client at a time: a second one would not be kept from writing.
+ * One client at a time: the log does not exclude a second writer.
  */
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { Steps } from "../../cpu/program.ts";
@@ -27,11 +27,11 @@ import { serveReplica } from "./replica.ts";
 import type { ProgramContext } from "../../program_context.ts";
 
 /**
- * The program. Options: `to` (hosts), `quorum` (most of them), `file` or `bytes` (16 KiB of made-up
- * data), `name` (log), `record` (the log's, else 256 B), `anew` (no: a log of something else is left
- * alone), `method` (persist-opcode), `depth` (16), `completion`, `pauseUs` (200), `idleUs` (5000),
- * `patienceUs` (100 000: with nothing becoming durable), `lingerUs` (20 000: for replicas that are behind
- * at the end). Reports `progress` and `result`.
+ * The program. Options: `to` (hosts), `quorum` (a majority), `file` or `bytes` (16 KiB of generated
+ * data), `name` (log), `record` (the log's, else 256 B), `anew` (false: a log with other content is
+ * not overwritten), `method` (persist-opcode), `depth` (16), `completion`, `pauseUs` (200),
+ * `idleUs` (5000), `patienceUs` (100 000: maximum time without progress), `lingerUs` (20 000: for
+ * late replicas at the end). Reports `progress` and `result`.
  */
 export function* log(context: ProgramContext): Steps<void> {
   const { cpu, options: given } = context;
@@ -76,7 +76,7 @@ interface Outcome {
   readonly status: "done" | "failed";
   readonly error?: string;
   readonly epoch?: number;
-  /** Data records that an earlier client had left. */
+  /** Number of data records of earlier clients. */
   readonly recovered?: number;
   readonly durable?: number;
   readonly records?: number;
@@ -85,7 +85,7 @@ interface Outcome {
   readonly endPs?: number;
 }
 
-/** From the first connection to the last durable record, or until nothing gets on any more. */
+/** From the first connection to the last durable record, or until progress stops. */
 function* run(context: ProgramContext, job: LogJob, data: Uint8Array): Steps<Outcome> {
   const { options, found } = job;
   const enough = readsNeeded(job);
@@ -104,7 +104,7 @@ function* run(context: ProgramContext, job: LogJob, data: Uint8Array): Steps<Out
   return { ...yield* append(context, job, plan), epoch, recovered };
 }
 
-/** Lets slot after slot go, and tells what is durable. */
+/** Releases slot after slot to the replicas' threads, and reports durable records. */
 function* append(context: ProgramContext, job: LogJob, plan: LogPlan): Steps<Outcome> {
   const { records, first } = plan;
   const { cpu, options } = job;
@@ -115,7 +115,7 @@ function* append(context: ProgramContext, job: LogJob, plan: LogPlan): Steps<Out
   const told = new Told();
   const advance = () => {
     const from = job.limit;
-    // What is durable counts only behind the barrier; until then the window begins at the claim.
+    // Records count as durable only behind the barrier; until then the window begins at the claim.
     job.limit = Math.min(end, job.durable + options.depth);
     if (job.limit > from) {
       sentAt.fill(cpu.now, from, job.limit);
@@ -148,7 +148,10 @@ function* append(context: ProgramContext, job: LogJob, plan: LogPlan): Steps<Out
   };
 }
 
-/** Keeps a thread at every replica until `holds`. @returns false where nothing has changed for too long. */
+/**
+ * Keeps a thread running for every replica until `holds`. @returns false after too long without
+ * progress.
+ */
 function* until(
   { cpu }: ProgramContext,
   job: LogJob,

@@ -1,4 +1,4 @@
-/** A replicated log's client under way: what its threads share. */
+/** The state of a replicated log's client, shared by its threads. */
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { Cpu } from "../../cpu/program.ts";
 import type { Method } from "../common/persist_protocol.ts";
@@ -9,38 +9,44 @@ import type { FoundLog } from "./segments.ts";
 export interface LogOptions {
   readonly to: readonly string[];
   readonly quorum: number;
-  /** Of the log, and most bytes of a record, where that is said. */
+  /** Name of the log, and the maximum record size, if given. */
   readonly name: string;
   readonly recordBytes: number | undefined;
-  /** Whether a log that holds something else than the file's beginning is begun anew. */
+  /** Whether a log that differs from the file's beginning is replaced. */
   readonly anew: boolean;
   readonly file: string;
   readonly method: Method;
-  /** Records that may be under way behind the last durable one. */
+  /** Maximum number of records behind the last durable one that are outstanding. */
   readonly depth: number;
   readonly mode: "poll" | "interrupt";
-  /** Between two tries of a replica, and how long one may keep quiet with something outstanding. */
+  /**
+   * The wait between two connections to a replica, and the maximum silence with outstanding
+   * requests.
+   */
   readonly pausePs: Time;
   readonly idlePs: Time;
-  /** How long nothing may become durable before the client gives up. */
+  /** The client gives up after this time without progress. */
   readonly patiencePs: Time;
-  /** How long it helps replicas that are behind once all is durable. */
+  /** How long it serves late replicas once all records are durable. */
   readonly lingerPs: Time;
 }
 
 export interface Replica {
   readonly host: string;
-  /** Where each segment of the log begins in its SCM, as far as it has said so. */
+  /** Offset of each segment of the log in the replica's SCM, as far as known. */
   readonly places: number[];
-  /** Whether what the method takes for persistence is that at this host. */
+  /** Whether the method's confirmation guarantees persistence at this host. */
   promises: boolean;
-  /** Slots from the first on that it has said are persistent: what it said holds after any failure. */
+  /**
+   * Number of slots, from the first, that the replica has confirmed: confirmations stay valid after
+   * any failure.
+   */
   acked: number;
-  /** Connections that were tried. */
+  /** Number of connections. */
   tries: number;
-  /** Why the last one ended, if it did. */
+  /** Why the last connection ended, if it did. */
   lost: string | undefined;
-  /** Since when it is behind, as a connection has ended; and what came of that before. */
+  /** Since when it is late because a connection ended; and the reason. */
   behindSince: Time | undefined;
   readonly caughtUp: { times: number; longestPs: Time; lastAt: Time };
   running: boolean;
@@ -50,37 +56,37 @@ export interface LogJob {
   readonly cpu: Cpu;
   readonly options: LogOptions;
   readonly replicas: readonly Replica[];
-  /** Told by every thread to every other when something has changed. */
+  /** Raised by a thread whenever the shared state has changed. */
   readonly signal: string;
-  /** Counts changes: a thread that finds another count than it knew does not wait. */
+  /** Counts changes: a thread does not wait if the count differs from the one that it has seen. */
   changes: number;
-  /** What replicas had before this client: until enough are known, nothing is written. */
+  /** The log at each replica before this client: nothing is written until enough are known. */
   readonly found: Map<string, FoundLog>;
-  /** What is to be in the log's slots, once that is known. */
+  /** The planned content of the log's slots, once known. */
   plan: LogPlan | undefined;
-  /** Slots that may be sent to a replica: none, the claim, or as far as the window goes. */
+  /** Number of slots released for sending: none, the claim, or up to the window's end. */
   limit: number;
-  /** Slots that a quorum has. */
+  /** Number of slots confirmed by a quorum. */
   durable: number;
-  /** Whether the client has ended: so do its threads. */
+  /** Whether the client has ended; its threads then end, too. */
   over: boolean;
 }
 
-/** Something has changed that another thread may wait for. */
+/** Wakes the threads after a change of the shared state. */
 export function changed(job: LogJob): void {
   job.changes++;
   job.cpu.signal(job.signal);
 }
 
 /**
- * How many replicas a client reads, so that one of them has all that was told durable: by any quorum that
- * there may be, as a client before may have had another one.
+ * The number of replicas that a client reads, so that one of them has all durable records: for any
+ * quorum size, as an earlier client may have used another one.
  */
 export function readsNeeded({ replicas: { length } }: LogJob): number {
   return readQuorum(length, Math.floor(length / 2) + 1);
 }
 
-/** Whether so many replicas as count have the first `slots` slots. */
+/** Whether a quorum of replicas has the first `slots` slots. */
 export function quorumHas({ replicas, options }: LogJob, slots: number): boolean {
   return replicas.filter(({ acked }) => acked >= slots).length >= options.quorum;
 }

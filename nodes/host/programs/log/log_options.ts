@@ -12,10 +12,10 @@ import { METHODS } from "../common/persist_protocol.ts";
 import type { LogOptions } from "./log_job.ts";
 import type { ProgramContext } from "../../program_context.ts";
 
-/** Stands for the file where there is none. */
+/** Name of generated data in reports. */
 export const MADE_UP = "made-up";
 
-/** The client's. @throws ProgramError that names the option, what it must be and what it is. */
+/** The client's options. @throws ProgramError with the option, its valid values and its value. */
 export function readLogOptions({ device, options: given }: ProgramContext): LogOptions {
   const to = hostsOption(given, "to");
   return {
@@ -35,7 +35,7 @@ export function readLogOptions({ device, options: given }: ProgramContext): LogO
   };
 }
 
-/** A list of hosts' names, each once. @throws ProgramError */
+/** A list of different hosts' names. @throws ProgramError */
 export function hostsOption(options: Options, name: string): string[] {
   const found = options[name];
   const hosts = Array.isArray(found) ? found : typeof found === "string" ? [found] : [];
@@ -47,7 +47,7 @@ export function hostsOption(options: Options, name: string): string[] {
   );
 }
 
-/** How many of so many replicas make a record durable: most of them, unless it is said. @throws ProgramError */
+/** Number of replicas that make a record durable; default: a majority. @throws ProgramError */
 export function quorumOption(options: Options, replicas: number): number {
   const least = Math.floor(replicas / 2) + 1;
   const quorum = countOption(options, "quorum", { least: 1, otherwise: least });
@@ -57,7 +57,7 @@ export function quorumOption(options: Options, replicas: number): number {
   );
 }
 
-/** Most bytes of a record, where that is said. @throws ProgramError */
+/** Maximum record size, if given. @throws ProgramError */
 export function recordOption(options: Options): number | undefined {
   if (options.record === undefined) return undefined;
   return countOption(options, "record", { least: 1, otherwise: 1 });

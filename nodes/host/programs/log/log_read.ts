@@ -1,4 +1,4 @@
-/** Reads a replicated log back: the payloads of its records, from as many replicas as it takes. */
+/** Reads a replicated log: the payloads of its records, from enough replicas. */
 import type { Steps } from "../../cpu/program.ts";
 import { textOption } from "../common/options.ts";
 import { isFailure, waitingOptions } from "../persist/persist_client.ts";
@@ -9,10 +9,10 @@ import { fetchLog, type FoundLog } from "./segments.ts";
 import type { ProgramContext } from "../../program_context.ts";
 
 /**
- * The program. Options: `from` (all replicas), `quorum` of the log (most of them), `name` (log),
- * `record` (the log's, else 256 B), `completion`, `attempts` (10), `pauseUs` (200), `idleUs` (5000).
- * Reports `output` (path, bytes: the path is the log's name) and `result`, which says why it `failed`
- * where too few replicas could be read, or those that were have no such log.
+ * The program. Options: `from` (all replicas), `quorum` of the log (a majority), `name` (log),
+ * `record` (the log's, else 256 B), `completion`, `attempts` (10), `pauseUs` (200), `idleUs`
+ * (5000). Reports `output` (path, bytes: the path is the log's name) and `result`, which has the
+ * reason of a failure where too few replicas could be read, or none of those has such a log.
  */
 export function* logRead({ cpu, device, options }: ProgramContext): Steps<void> {
   const from = hostsOption(options, "from");
@@ -27,7 +27,7 @@ export function* logRead({ cpu, device, options }: ProgramContext): Steps<void> 
   const unread: { host: string; error: string }[] = [];
   const startPs = cpu.now;
   for (const host of from) {
-    // So many are enough, and so many failures too many.
+    // Enough replicas were read, or too many failed.
     if (found.length === enough || unread.length > from.length - enough) break;
     const log = yield* fetchLog(device, { ...fetch, from: host });
     if (isFailure(log)) unread.push({ host, error: log.error });

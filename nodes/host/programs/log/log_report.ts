@@ -1,15 +1,15 @@
-/** What a replicated log's client says of itself: how far the log is durable, and its result. */
+/** Reports of a replicated log's client: progress of durability, and the result. */
 import { type LogRecord, PayloadCount } from "./layout.ts";
 import { type LogJob, quorumHas } from "./log_job.ts";
 import type { LogPlan } from "./plan.ts";
 
-/** How far it has been told. */
+/** The reported progress. */
 export class Told {
   readonly payloads = new PayloadCount();
   records = 0;
 }
 
-/** Says how many data records are durable, of so many slots. */
+/** Reports the number of durable data records, given the number of durable slots. */
 export function tell(
   job: LogJob,
   so: { readonly plan: LogPlan; readonly durable: number },
@@ -32,7 +32,7 @@ function recordAt({ records }: LogPlan, index: number): LogRecord {
   return records[index]!;
 }
 
-/** What the log held does not count any more: the record says so before the first of it is overwritten. */
+/** The log's old content becomes invalid: recorded before its first slot is overwritten. */
 export function noteAnew(job: LogJob, plan: LogPlan): void {
   const { crc } = new PayloadCount();
   note(job, plan, { durable: 0, crc, promised: true, anew: true });
@@ -60,7 +60,7 @@ function note(
   });
 }
 
-/** What every result says, whatever came of it. */
+/** Fields of every result, whatever the outcome. */
 export function reportOf({ options, replicas, plan }: LogJob) {
   const { method, quorum, file, name } = options;
   return {

@@ -1,6 +1,6 @@
 /**
- * What a client makes of what it has found: whether it may go on behind it, with which records, in which
- * slots. Nothing has been written before this is known.
+ * A client's plan, from the logs that it has found: whether it may continue the log, with which
+ * records, in which slots. The client writes nothing before it has the plan.
  */
 import {
   chooseScan,
@@ -14,40 +14,40 @@ import {
 } from "./layout.ts";
 import type { FoundLog } from "./segments.ts";
 
-/** Slots beside the records': the claim, and barriers of clients that have started again. */
+/** Slots besides the records': the claim, and barriers of restarted clients. */
 const SPARE_SLOTS = 64;
-/** Bytes of a record where neither option nor log says. */
+/** Record size where neither option nor log defines one. */
 export const RECORD_BYTES = 256;
 
 export interface LogPlan {
   readonly shape: LogShape;
-  /** Slots of each object that holds the log. */
+  /** Number of slots of each object of the log. */
   readonly segments: readonly number[];
   readonly epoch: number;
-  /** All of them: what was found, a barrier of this epoch, what is to be appended. */
+  /** All records: found ones, a barrier of this epoch, and those to append. */
   readonly records: readonly LogRecord[];
-  /** All slots as they are to be. */
+  /** The planned content of all slots. */
   readonly slots: Uint8Array<ArrayBuffer>;
-  /** Slots up to the barrier's, without it. */
+  /** Number of slots before the barrier. */
   readonly first: number;
-  /** Data records that were found, and those of them that count no more, as it is begun anew. */
+  /** Number of data records found, and of those that become invalid because the log is replaced. */
   readonly recovered: number;
   readonly dropped: number;
 }
 
 export interface Planned {
   readonly name: string;
-  /** Most bytes of a record; the log's own where it is not said. */
+  /** Maximum record size; undefined: the log's own. */
   readonly recordBytes: number | undefined;
   readonly data: Uint8Array;
-  /** Whether a log that holds something else than this is begun anew, instead of left alone. */
+  /** Whether a log with other content is replaced; false: it is refused. */
   readonly anew: boolean;
 }
 
 /**
- * The plan, or what the log holds else, in words. A log goes on where the data begin with all that it
- * holds, wherever its records end: the data may have grown since.
- * @param found of as many replicas as it takes.
+ * The plan, or how the log differs from the data, in words. A log can be continued if the data
+ * begin with its content, wherever its records end: the data may have grown since.
+ * @param found logs of enough replicas.
  */
 export function planLog(
   wanted: Planned,
@@ -87,10 +87,10 @@ export function planLog(
   };
 }
 
-/** The slots that there are, and one more segment where they are too few. */
+/** The existing segments, and one more where they are too small. */
 function segmentsFor(records: number, found: readonly number[]): number[] {
   const missing = 1 + records - found.reduce((sum, slots) => sum + slots, 0);
-  // Of a new log the claim and the first barrier are spare slots.
+  // In a new log the claim and the first barrier use two spare slots.
   const spare = found.length === 0 ? SPARE_SLOTS - 2 : SPARE_SLOTS;
   return missing > 0 ? [...found, missing + spare] : [...found];
 }
@@ -120,7 +120,7 @@ function sizeDifference(
   return `it has ${held.length} records of at most ${said} B, not of ${recordBytes} B`;
 }
 
-/** The first record that is not what the data have in its place, counted from 0. */
+/** The first record that differs from the data, counted from 0. */
 function differenceOf(held: readonly Uint8Array[], data: Uint8Array): string | undefined {
   let at = 0;
   for (const [i, found] of held.entries()) {

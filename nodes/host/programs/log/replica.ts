@@ -1,10 +1,10 @@
 /**
- * A thread of the log's client for one replica and one connection: reads what is there, as long as that
- * is not known of enough replicas, then sends slot after slot from the first that the replica has not
- * said is persistent. It ends when the connection does; the client starts another.
+ * A thread of the log's client for one replica and one connection: reads the replica's log until
+ * enough logs are known, then sends slot after slot from the first one that the replica has not
+ * confirmed. It ends with its connection; the client then starts another.
  *
- * After a failure nothing is taken for persistent that was not said to be: what a READ finds may be in
- * a cache of a host whose card alone has failed.
+ * After a failure only confirmed slots count as persistent: a READ may return bytes from the cache
+ * of a host whose card alone has failed.
  */
 import { NEVER, type Time } from "../../../../fabric/base/time.ts";
 import { OutOfMemory } from "../../memory/address_map.ts";
@@ -28,7 +28,7 @@ import { fetchLog, type Segment, segmentName, segmentOf } from "./segments.ts";
 import type { ThreadContext } from "../../program_context.ts";
 import { PERSISTED, type Put } from "../persist/put_messages.ts";
 
-/** Serves the replica until its connection ends, or the client does. */
+/** Serves the replica until its connection or the client ends. */
 export function* serveReplica(
   context: ThreadContext,
   job: LogJob,
@@ -45,7 +45,10 @@ export function* serveReplica(
   changed(job);
 }
 
-/** Other programs may have used up the host's memory. @returns why it ended. */
+/**
+ * One connection. A failed allocation is a failure, as other programs use the host's memory.
+ * @returns why it ended.
+ */
 function* tryOnce(
   context: ThreadContext,
   job: LogJob,
@@ -59,7 +62,7 @@ function* tryOnce(
   }
 }
 
-/** Reads the replica's log where that is still wanted. */
+/** Reads the replica's log, if it is still needed. */
 function* scan(
   { device }: ThreadContext,
   job: LogJob,
@@ -81,12 +84,12 @@ function* scan(
   return undefined;
 }
 
-/** One try: the client decides when there is another. */
+/** A single attempt: the client schedules the next. */
 function patience({ pausePs, idlePs }: LogJob["options"]) {
   return { attempts: 1, pausePs, idlePs };
 }
 
-/** Writes the segment that is due: as long as the client goes on, or until the replica has all of it. */
+/** Writes the current segment: while the client runs, or until the replica has all of it. */
 function* replicate(
   { device, cpu }: ThreadContext,
   job: LogJob,
@@ -113,7 +116,7 @@ function* replicate(
   return failure;
 }
 
-/** Has the object made that holds the segment, or opens it. */
+/** Creates or opens the object of the segment. */
 function* openSegment(
   client: PersistClient,
   { plan, segment }: { readonly plan: LogPlan; readonly segment: Segment },
@@ -122,7 +125,8 @@ function* openSegment(
   const { index, first, end } = segment;
   const size = slotBytes(shape);
   const name = segmentName(shape.name, index);
-  // Else a late packet of the client's life before could overwrite what this one is told is persistent.
+  // Exclusive, as a late packet of the client's earlier life could overwrite slots confirmed to
+  // this one.
   const region = yield* openObject(client, { name, length: (end - first) * size, alone: true });
   if (isFailure(region)) return region;
   return { name, region, data: slots.subarray(first * size, end * size) };
@@ -140,7 +144,7 @@ interface Part {
   readonly segment: Segment;
 }
 
-/** Sends slots as the client lets them go, and says which the replica has. @returns why it stopped. */
+/** Sends released slots and records the confirmed ones. @returns why it stopped. */
 function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
   put.next = part.replica.acked - part.segment.first;
   return transfer(put, {
@@ -151,18 +155,21 @@ function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
   });
 }
 
-/** Whether there is nothing more to be done here, or no more for the client to do. */
+/** Whether the segment is complete, or the client has ended. */
 function isOver(job: LogJob, { replica, segment }: Part): boolean {
   const isLast = segment.end === job.plan?.shape.slots;
   return job.over || (!isLast && replica.acked >= segment.end);
 }
 
-/** Whether the client lets another slot of this segment go. */
+/** Whether another slot of this segment is released. */
 function hasNext(put: Put, job: LogJob, { segment }: Part): boolean {
   return !job.over && put.next < Math.min(job.limit, segment.end) - segment.first;
 }
 
-/** Completions; none where the client lets more go, or has ended. Silence with work out is a failure. */
+/**
+ * Completions; none when a slot is released or the client has ended. A timeout with outstanding
+ * requests is a failure.
+ */
 function* nextOf(put: Put, job: LogJob, part: Part) {
   const { client, cpu } = put;
   const { cq, mode, idlePs }: PersistClient = client;
@@ -175,7 +182,7 @@ function* nextOf(put: Put, job: LogJob, part: Part) {
   return { error: "Nothing has completed for too long" };
 }
 
-/** A promise is for its own slot: what counts is how far there is no gap. */
+/** A confirmation covers its own slot: `acked` counts up to the first gap. */
 function takeAcks(put: Put, job: LogJob, { replica, segment }: Part): void {
   const before = replica.acked;
   const has = (slot: number) => slot < put.next && (put.flags[slot]! & PERSISTED) !== 0;
@@ -185,7 +192,7 @@ function takeAcks(put: Put, job: LogJob, { replica, segment }: Part): void {
   changed(job);
 }
 
-/** A replica that had gone has again what the quorum has. */
+/** A returned replica has caught up with the quorum. */
 function noteCaughtUp(now: Time, replica: Replica): void {
   const { behindSince, caughtUp } = replica;
   if (behindSince === undefined) return;

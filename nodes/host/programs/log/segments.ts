@@ -1,7 +1,7 @@
 /**
- * The objects that hold a log. The first has the log's name; where a longer file has made it grow, more
- * slots follow in others, so that nothing that is durable is ever moved. What is in a segment counts only
- * where all slots before it hold records.
+ * The objects that hold a log. The first has the log's name; a log that outgrows it continues in
+ * further objects, so that durable records are never moved. A segment's content is valid only where
+ * all slots before it hold records.
  */
 import { fetchObject } from "../persist/get.ts";
 import { type ClientOptions, type Failure, isFailure } from "../persist/persist_client.ts";
@@ -9,15 +9,15 @@ import type { Steps } from "../../cpu/program.ts";
 import { claimedEpoch, claimedRecordBytes, type LogScan, scanLog, slotBytes } from "./layout.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
-/** A READ of what is found. */
+/** Size of a READ of the recovery. */
 const READ_BYTES = 4096;
 const READS = 8;
 
-/** What a replica has of a log, and in which objects. */
+/** A replica's part of a log, and the objects that hold it. */
 export interface FoundLog extends LogScan {
-  /** Most bytes of a record; undefined where nothing says so. */
+  /** Maximum record size; undefined where it is unknown. */
   readonly recordBytes: number | undefined;
-  /** Slots of each object, as far as it was looked; none where there is no log. */
+  /** Number of slots of each object read; empty where there is no log. */
   readonly segments: readonly number[];
 }
 
@@ -28,14 +28,14 @@ export function segmentName(log: string, segment: number): string {
   return segment === 0 ? log : `${log}+${segment}`;
 }
 
-/** A segment: which one, its first slot and the one behind its last. */
+/** A segment: its index, its first slot and the slot behind its last. */
 export interface Segment {
   readonly index: number;
   readonly first: number;
   readonly end: number;
 }
 
-/** Where a slot lies; the last segment for one beyond them all. */
+/** The segment of a slot; the last segment for a slot beyond all. */
 export function segmentOf(segments: readonly number[], slot: number): Segment {
   let first = 0, index = 0;
   while (index < segments.length - 1 && slot >= first + segments[index]!) {
@@ -44,7 +44,10 @@ export function segmentOf(segments: readonly number[], slot: number): Segment {
   return { index, first, end: first + segments[index]! };
 }
 
-/** What {@link fetchLog} is to do: whose log, and most bytes of a record where the log does not say. */
+/**
+ * Options of {@link fetchLog}: the host, and the maximum record size where the log does not contain
+ * it.
+ */
 export interface LogFetch extends Omit<ClientOptions, "to" | "terms"> {
   readonly from: string;
   readonly name: string;
@@ -67,8 +70,8 @@ export function* fetchLog(
     if (isFailure(part)) return part;
     const said = segments.length === 0 ? claimedRecordBytes({ name }, part) : found.recordBytes;
     const recordBytes = said ?? otherwise, size = slotBytes({ recordBytes });
-    // Of another size it holds no records, and a client replaces it: but the epoch is taken, as others
-    // may have records of it.
+    // A segment of another size holds no valid records, and a client replaces it. But its epoch
+    // counts, as other replicas may have records of that epoch.
     if (part.length === 0 || part.length % size !== 0) {
       return segments.length === 0 ? { ...found, claimed: claimedEpoch(part) } : found;
     }

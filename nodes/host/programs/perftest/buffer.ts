@@ -1,6 +1,6 @@
 /**
- * Memory of one end of a perftest: for each queue pair a place to send from and, a cycle of lines on,
- * a place to receive in.
+ * The buffers of one end of a perftest: for each queue pair a send place and, in the following
+ * lines, a receive place.
  */
 import { allocated, must, ProgramError } from "../../verbs/device.ts";
 import { allocPd, regMr } from "../../verbs/memory_region.ts";
@@ -15,15 +15,16 @@ const LINE_BYTES = 64;
 export interface TestBuffer {
   readonly pd: Pd;
   readonly mr: Mr;
-  /** Bytes of one place, whole lines. */
+  /** Size of one place, in whole lines. */
   readonly placeBytes: number;
 }
 
 const ACCESS = ["localWrite", "remoteWrite", "remoteRead", "remoteAtomic"] as const;
 
 /**
- * Allocates and registers places for messages of `bytes` on `count` queue pairs; in SCM, at its end.
- * Throws ProgramError where there is no room.
+ * Allocates and registers places for messages of `bytes` on `count` queue pairs; SCM is used from
+ * its end.
+ * @throws ProgramError where there is no room.
  */
 export function* makeBuffer(
   device: Device,
@@ -44,17 +45,17 @@ export function* makeBuffer(
   return { pd, mr, placeBytes };
 }
 
-/** Where queue pair `index` sends from. */
+/** The send place of queue pair `index`. */
 export function sendSge({ mr, placeBytes }: TestBuffer, index: number, bytes: number): Sge {
   return sge(mr, 2 * index * placeBytes, bytes);
 }
 
-/** Where queue pair `index` receives. */
+/** The receive place of queue pair `index`. */
 export function recvSge({ mr, placeBytes }: TestBuffer, index: number, bytes: number): Sge {
   return sge(mr, (2 * index + 1) * placeBytes, bytes);
 }
 
-/** The same, as the peer names it. */
+/** The receive place as the peer addresses it. */
 export function recvPlace(buffer: TestBuffer, index: number): RemotePlace {
   return { va: recvSge(buffer, index, 0).address, rkey: buffer.mr.rkey };
 }

@@ -1,6 +1,6 @@
 /**
- * perftest's client: connects, runs a test for each size, reports a row for each. See `terms.ts` for
- * what the tests are and `server.ts` for the other end.
+ * perftest's client: connects, runs a test for each size, reports a row for each. `terms.ts` has
+ * the tests, `server.ts` the other end.
  */
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { type Connection, disconnect, refused, RETRY } from "../../cm/connection.ts";
@@ -44,7 +44,7 @@ import type { Cq, Device } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
-/** What the client is asked to do. */
+/** The client's task. */
 interface Job {
   readonly to: string;
   readonly test: PerftestName;
@@ -68,7 +68,7 @@ export type PerftestRow =
     } & BandwidthFigures
   );
 
-/** What the program reports as its `result`. */
+/** The program's `result`. */
 export interface PerftestResult {
   readonly program: "perftest";
   readonly status: "done" | "failed";
@@ -76,7 +76,7 @@ export interface PerftestResult {
   readonly test: PerftestName;
   readonly pathMtu: number;
   readonly rows: readonly PerftestRow[];
-  /** The ends of the first queue pair, as perftest prints them. */
+  /** The ends of the first queue pair, in perftest's output. */
   readonly ends: readonly PerftestEnd[];
 }
 
@@ -88,9 +88,9 @@ export interface PerftestEnd {
   readonly va: number;
 }
 
-/** How long nothing may come, in ps of virtual time. */
+/** Timeout without completions, in ps of virtual time. */
 export const IDLE_PS = 100_000 * PS_PER_US;
-/** What outstanding messages may take is added to it, in ps a byte: cables have 1 Gb/s at least. */
+/** Added to it for outstanding messages, in ps a byte: cables have at least 1 Gb/s. */
 const BYTE_PS = 8_000;
 const ATTEMPTS = 10, PAUSE_PS = 200 * PS_PER_US;
 
@@ -178,7 +178,7 @@ interface Lane {
   readonly remote: RemotePlace;
 }
 
-/** What a size's test runs on. */
+/** State of the test of one size. */
 interface Begun {
   readonly job: Job;
   readonly bytes: number;
@@ -200,7 +200,7 @@ function* open(
   return lanes;
 }
 
-/** Connects a queue pair; a host that is booting still, or its server, is asked again. */
+/** Connects a queue pair; retries while the host or its server is booting. */
 function* openLane(
   device: CmDevice,
   job: Job,
@@ -224,7 +224,7 @@ function* openLane(
     });
     if (!refused(answer)) {
       const remote = decodePlace(answer.privateData);
-      if (remote === undefined) throw new ProgramError(`${job.to} answers no perftest`);
+      if (remote === undefined) throw new ProgramError(`${job.to} has no perftest server`);
       if (wantsRecvs) yield* postFirstRecvs(answer.qp, { buffer, index, bytes });
       return { connection: answer, remote };
     }
@@ -286,7 +286,7 @@ function* measure(
   return { measures: "latency", bytes, iterations, ...figures };
 }
 
-/** Tells the share done, at most twenty times. */
+/** Reports the part that is done, at most twenty times. */
 function everyTwentieth(total: number, tell: (share: number) => void): (done: number) => void {
   let told = 0;
   return (done) => {

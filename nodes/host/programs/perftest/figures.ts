@@ -1,4 +1,4 @@
-/** From times to the figures that perftest prints. Pure. */
+/** Computes perftest's figures from times. Pure. */
 import { PS_PER_S, type Time } from "../../../../fabric/base/time.ts";
 import type { StreamTimes } from "./stream.ts";
 
@@ -14,15 +14,18 @@ export interface LatencyFigures {
   readonly p999Ps: number;
 }
 
-/** perftest leaves the longest out of all figures but `t_max`, which is the shorter of these two. */
+/**
+ * perftest excludes the longest samples from all figures but `t_max`, which is the shorter of these
+ * two.
+ */
 const LATENCY_TAIL = 2;
 
 /**
- * Latencies between consecutive posts, as perftest measures: n posts give n − 1 of them. Which of them
- * a figure is, is perftest's `print_report_lat` to the index; only its standard deviation is not, as
- * that drops fractions of a microsecond.
- * @param posts in ps; at least two. Where they give no more than the tail, nothing is left out.
- * @param trips one-way trips in each: 2 in a ping-pong, of which half is reported.
+ * Latencies between consecutive posts, as in perftest: n posts give n − 1 of them. Each figure is
+ * the sample at the same index as in perftest's `print_report_lat`; only the standard deviation
+ * differs, as perftest's drops fractions of a microsecond.
+ * @param posts in ps; at least two. With no more samples than the tail, none is excluded.
+ * @param trips one-way trips per sample: 2 in a ping-pong, of which half is reported.
  */
 export function latencyFigures(posts: readonly Time[], trips: 1 | 2): LatencyFigures {
   const sorted = posts.slice(1).map((post, i) => (post - posts[i]!) / trips);
@@ -46,18 +49,24 @@ export function latencyFigures(posts: readonly Time[], trips: 1 | 2): LatencyFig
 
 /** A line of a bandwidth test. */
 export interface BandwidthFigures {
-  /** The best that any stretch of messages had, bytes of payload per second; null for too many. */
+  /**
+   * The best rate over any range of messages, in bytes of payload per second; null for too many
+   * messages.
+   */
   readonly peakBytesPerSecond: number | null;
   readonly averageBytesPerSecond: number;
   readonly messagesPerSecond: number;
 }
 
-/** The peak looks at all pairs of messages: beyond so many there is none (perftest: on a queue pair). */
+/**
+ * The peak compares all pairs of messages: not computed beyond this number (perftest: per queue
+ * pair).
+ */
 const PEAK_MESSAGES_MAX = 20_000;
 
 /**
- * Average: everything between the first post and the last completion. Peak: the least time per message
- * over all stretches from a post to a later completion.
+ * Average: everything between the first post and the last completion. Peak: the minimum time per
+ * message over all ranges from a post to a later completion.
  * @param times one entry per message, at least one.
  */
 export function bandwidthFigures(times: StreamTimes, bytes: number): BandwidthFigures {

@@ -1,7 +1,7 @@
 /**
- * The latency loops. In a ping-pong both ends run the same loop, the client a half ahead: it sends
- * first. A WRITE's arrival is seen by its last byte, as perftest sees it, which works because the bytes
- * of one WRITE become visible in their order.
+ * The latency loops. In a ping-pong both ends run the same loop; the client sends first. An end
+ * detects a WRITE by its last byte, like perftest, which works because the bytes of one WRITE
+ * become visible in order.
  */
 import type { Time } from "../../../../fabric/base/time.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
@@ -23,14 +23,14 @@ export interface LatencyEnd {
   readonly buffer: TestBuffer;
   readonly remote: RemotePlace;
   readonly mode: "poll" | "interrupt";
-  /** How long a message may be waited for. */
+  /** Timeout of a message. */
   readonly idlePs: Time;
   /** Called before each post, for the client's clock. */
   readonly onPost?: (now: Time) => void;
   readonly atomic?: "fetch-add" | "compare-swap";
 }
 
-/** Receives that the end of a SEND test posts before the peer can send. */
+/** Receives that an end of a SEND test posts before the peer can send. */
 export function* postFirstRecvs(
   qp: Qp,
   of: { readonly buffer: TestBuffer; readonly index: number; readonly bytes: number },
@@ -53,7 +53,7 @@ export function* runLatency(end: LatencyEnd, role: "client" | "server"): Steps<v
   }
 }
 
-/** A byte that differs from that of the message before. */
+/** A byte that differs from the previous message's. */
 function markOf(i: number): number {
   return i & 0xff;
 }
@@ -122,7 +122,7 @@ function* takeOne({ qp, mode, idlePs }: LatencyEnd, cq: Cq) {
   for (;;) {
     const [completion] = yield* waitCompletion(cq, { mode, deadline, most: 1 });
     if (completion === undefined) throw nothingCame(cpu, idlePs);
-    // Of a test before this one, whose client has died.
+    // A completion of an earlier test, whose client has died.
     if (completion.qpNum !== qp.qpn) continue;
     if (completion.status === "SUCCESS") return completion;
     throw new ProgramError(`Completed with ${completion.status}`);

@@ -1,6 +1,6 @@
 /**
- * perftest's server: answers the clients of other hosts, one test after the other. It takes part only in
- * a ping-pong, and where SENDs need receives.
+ * perftest's server: serves the clients of other hosts, one test after the other. It is active only
+ * in a ping-pong, and where SENDs need receives.
  */
 import { type Connection, disconnect, refused } from "../../cm/connection.ts";
 import { createCq, waitCompletion } from "../../verbs/completion_queue.ts";
@@ -37,13 +37,13 @@ interface Server {
   readonly device: Device;
   readonly listener: Listener;
   readonly sendCq: Cq;
-  /** Of streams of SENDs, also of several clients at once. */
+  /** For streams of SENDs, also of several clients at once. */
   readonly recvCq: Cq;
-  /** Of the ping-pong that runs: there is one at a time. */
+  /** For the current ping-pong: one runs at a time. */
   readonly pingPongCq: Cq;
-  /** Completions that {@link recvCq} has room for. */
+  /** Free entries of {@link recvCq}. */
   room: number;
-  /** The largest so far of each kind of memory: what was allocated is not given back. */
+  /** The largest buffer so far of each kind of memory: it is never freed. */
   readonly buffers: Map<Memory, TestBuffer & { readonly count: number }>;
   readonly sessions: Map<number, Session>;
 }
@@ -54,7 +54,7 @@ interface Session {
   readonly buffer: TestBuffer;
 }
 
-/** The program: it has no options, and goes on as long as its host has power. */
+/** The program: it has no options, and runs until its host loses power. */
 export function* perftestServer({ device }: ProgramContext): Steps<void> {
   const server: Server = {
     device,
@@ -118,14 +118,16 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
       idlePs: IDLE_PS,
     }, "server");
   } catch (error) {
-    // The client is gone or has failed: it says so itself, and the next one is served.
+    // The client is gone or has failed, which the client reports; the server continues.
     if (!(error instanceof ProgramError)) throw error;
   }
 }
 
 function* nothing(): Steps<void> {}
 
-/** Room for what another queue pair may have completed before the server looks (perftest: rx-depth each). */
+/**
+ * Makes room for the completions of another queue pair between two polls (perftest: rx-depth each).
+ */
 function* makeRoom(server: Server): Steps<void> {
   const wanted = (server.sessions.size + 1) * RX_DEPTH;
   if (wanted <= server.room) return;

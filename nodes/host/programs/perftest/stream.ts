@@ -1,6 +1,6 @@
 /**
- * The bandwidth loop: every queue pair kept at its depth, completions asked for every
- * {@link CQ_MODERATION} messages, times of posts and completions kept for the two figures.
+ * The bandwidth loop: keeps every queue pair at its depth, requests a completion every {@link
+ * CQ_MODERATION} messages, and records the times of posts and completions for the two figures.
  */
 import type { Time } from "../../../../fabric/base/time.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
@@ -19,7 +19,7 @@ export interface StreamQp {
 export interface Stream {
   readonly test: PerftestName;
   readonly bytes: number;
-  /** Messages of each queue pair. */
+  /** Number of messages per queue pair. */
   readonly iterations: number;
   readonly depth: number;
   readonly qps: readonly StreamQp[];
@@ -30,7 +30,7 @@ export interface Stream {
   readonly onProgress: (completed: number) => void;
 }
 
-/** When each message was posted and known to be complete, in ps, in the order of each. */
+/** When each message was posted and when its completion was polled, in ps, each in order. */
 export interface StreamTimes {
   readonly posted: Float64Array;
   readonly completed: Float64Array;
@@ -42,7 +42,9 @@ interface Lane extends StreamQp {
   completed: number;
 }
 
-/** Runs the test. Throws ProgramError where a message fails, or nothing completes for too long. */
+/**
+ * Runs the test. @throws ProgramError where a message fails, or after too long without completions.
+ */
 export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes> {
   const { qps, iterations, depth, sendCq, mode, idlePs, onProgress } = stream;
   const total = iterations * qps.length;
@@ -81,10 +83,10 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes> {
 function requestOf(stream: Stream, lane: Lane, signaled: boolean): SendRequest {
   const { verb, inlineBytes } = PERFTEST[stream.test];
   const sges = [sendSge(stream.buffer, lane.index, stream.bytes)];
-  // The completion tells how many messages of its queue pair are done.
+  // The completion returns the number of finished messages of its queue pair.
   const wrId = lane.posted;
   if (verb === "read") return { opcode: "read", wrId, sges, remote: lane.remote, signaled };
-  // As its header says; else the driver's own rule would decide.
+  // As in the output's header; the driver's default might differ.
   const inline = stream.bytes <= inlineBytes;
   if (verb === "send") return { opcode: "send", wrId, sges, inline, signaled };
   return { opcode: "write", wrId, sges, remote: lane.remote, inline, signaled };

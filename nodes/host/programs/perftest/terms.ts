@@ -1,6 +1,6 @@
 /**
- * What the two ends of a perftest agree on: the test, as a table, and its terms as they travel in the
- * private data of the connection's request and answer. Names, defaults and meanings are perftest's
+ * The agreement of the two ends of a perftest: the tests, as a table, and the terms in the private
+ * data of the connection's request and response. Names, defaults and meanings are perftest's
  * (linux-rdma/perftest: `perftest_parameters.h`).
  */
 import type { WqeOpcode } from "../../../../fabric/wire/host_bus/wqe.ts";
@@ -20,11 +20,11 @@ export interface PerftestKind {
   readonly title: string;
   readonly measures: "latency" | "bandwidth";
   readonly verb: Extract<WqeOpcode, "write" | "read" | "send"> | "atomic";
-  /** The peer answers each message with one of its own, and half of the round trip is reported. */
+  /** The peer answers each message with one of its own; half of the round trip is reported. */
   readonly pingPong: boolean;
-  /** Most bytes that go into the WQE. */
+  /** Maximum bytes inlined in the WQE. */
   readonly inlineBytes: number;
-  /** Default bytes of a message, messages outstanding, and iterations. */
+  /** Defaults: bytes of a message, outstanding messages, and iterations. */
   readonly bytes: number;
   readonly depth: number;
   readonly iterations: number;
@@ -75,30 +75,30 @@ export const PERFTEST: Readonly<Record<PerftestName, PerftestKind>> = {
   ib_send_bw: { ...BANDWIDTH, title: "Send BW Test", verb: "send" },
 };
 
-/** Service that the server listens for. */
+/** Name of the server's service. */
 export const SERVICE = "perftest";
-/** Receives that an end of a SEND test has posted (perftest's default rx-depth). */
+/** Posted receives at an end of a SEND test (perftest's default rx-depth). */
 export const RX_DEPTH = 512;
-/** perftest signals every so many messages of a bandwidth test. */
+/** perftest requests a completion every so many messages of a bandwidth test. */
 export const CQ_MODERATION = 100;
-/** Queue pairs that a client may have at once. */
+/** Maximum number of queue pairs of a client. */
 export const QPS_MAX = 128;
-/** Largest message of `-a`, and of all. */
+/** Maximum message size, with and without `-a`. */
 export const BYTES_MAX = 8 * 2 ** 20;
-/** Where the server's buffer lies. */
+/** Memory of the server's buffer. */
 export const MEMORIES = ["dram", "scm"] as const;
 export type Memory = typeof MEMORIES[number];
 
-/** What the client tells the server with each connection. */
+/** The client's terms, sent with each connection. */
 export interface PerftestTerms {
   readonly test: PerftestName;
   readonly memory: Memory;
   readonly bytes: number;
   readonly iterations: number;
-  /** Which of the client's so many queue pairs this is: each has a place of its own. */
+  /** Index of this queue pair among the client's: each has a place of its own. */
   readonly index: number;
   readonly qps: number;
-  /** Where the client takes what the server writes to it. */
+  /** Where the server writes to the client. */
   readonly place: RemotePlace;
 }
 
@@ -124,7 +124,7 @@ export function encodePerftestTerms(terms: PerftestTerms): Uint8Array<ArrayBuffe
   return bytes;
 }
 
-/** The terms; undefined where the bytes are none. */
+/** The terms; undefined for invalid bytes. */
 export function decodePerftestTerms(bytes: Uint8Array): PerftestTerms | undefined {
   if (bytes.length < TERMS_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -161,15 +161,15 @@ export function decodePlace(bytes: Uint8Array): RemotePlace | undefined {
   return Number.isSafeInteger(va) ? { va, rkey: view.getUint32(8) } : undefined;
 }
 
-/** Most characters of a server's reason that fit a rejection beside what else it says. */
+/** Maximum length of a server's reason in a REJ. */
 const REASON_CHARACTERS = 80;
 
-/** Why a server will not: in the private data of its rejection, in ASCII. */
+/** Why a server rejects: in the private data of its REJ, in ASCII. */
 export function encodeReason(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(text.slice(0, REASON_CHARACTERS));
 }
 
-/** The reason, "" where none was given: what follows the text is padding. */
+/** The reason; "" without one. The rest is padding. */
 export function decodeReason(bytes: Uint8Array): string {
   return new TextDecoder().decode(bytes).replace(/\0[^]*$/, "");
 }

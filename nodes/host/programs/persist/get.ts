@@ -72,7 +72,7 @@ export function* get(context: ProgramContext): Steps<void> {
   });
 }
 
-/** What {@link fetchObject} is to do: as the program's options, in the client's own words. */
+/** Options of {@link fetchObject}: the program's options under the client's names. */
 export interface FetchOptions extends Omit<ClientOptions, "to" | "terms"> {
   readonly from: string;
   readonly name: string;
@@ -80,7 +80,7 @@ export interface FetchOptions extends Omit<ClientOptions, "to" | "terms"> {
   readonly depth: number;
 }
 
-/** All bytes of another host's object. Gives back all that it has taken. */
+/** All bytes of another host's object. Frees all its resources. */
 export function* fetchObject(
   device: CmDevice,
   options: FetchOptions,

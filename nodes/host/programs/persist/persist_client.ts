@@ -1,6 +1,6 @@
 /**
  * A requester's connection to a host's `persistd`: terms and policy (P-29), receives, and opening
- * objects; and the course of the programs that have one: `put`, `append`, `get`, `list`.
+ * objects; and the common main function of its programs: `put`, `append`, `get`, `list`.
  */
 import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { connect } from "../../cm/connect.ts";
@@ -45,7 +45,7 @@ export interface PersistClient {
   readonly pd: Pd;
   readonly cq: Cq;
   readonly server: ServerTerms;
-  /** What the queue pair does (P-29), `auto` having been resolved. */
+  /** The queue pair's policy (P-29); `auto` is resolved. */
   readonly policy: "persistence" | "reception";
   readonly mode: "poll" | "interrupt";
   readonly idlePs: Time;
@@ -53,7 +53,7 @@ export interface PersistClient {
   readonly recvBytes: number;
   /** Receive slots that are not posted. */
   readonly freeRecvs: number[];
-  /** Place for one request that is not on the data path. */
+  /** Buffer of one request outside the data path. */
   readonly controlMr: Mr;
 }
 
@@ -61,14 +61,17 @@ export interface ClientOptions {
   readonly to: string;
   readonly terms: Terms;
   readonly mode: "poll" | "interrupt";
-  /** How often, and how far apart, a host that does not answer or listen (yet) is asked again. */
+  /**
+   * Number of connection attempts, and the wait between them, for a host that does not answer or
+   * listen (yet).
+   */
   readonly attempts: number;
   readonly pausePs: Time;
-  /** How long nothing may complete while something is outstanding. */
+  /** Timeout without completions while requests are outstanding. */
   readonly idlePs: Time;
 }
 
-/** The options of a program by which it waits for its peer: `completion`, `attempts`, `pauseUs`, `idleUs`. */
+/** The waiting options of a program: `completion`, `attempts`, `pauseUs`, `idleUs`. */
 export function waitingOptions(
   { device, options }: Pick<ProgramContext, "device" | "options">,
   idleUs = 50_000,
@@ -81,7 +84,7 @@ export function waitingOptions(
   };
 }
 
-/** Why a program could not go on, as its result says it. */
+/** Why a program stopped, for its result. */
 export interface Failure {
   readonly error: string;
 }
@@ -90,7 +93,7 @@ export function isFailure<T>(answer: T | Failure): answer is Failure {
   return typeof answer === "object" && answer !== null && "error" in answer;
 }
 
-/** Memory, or a failure where there is no more. */
+/** Allocates memory; a failure where there is none left. */
 export function allocate(cpu: Cpu, bytes: number): Buffer | Failure {
   try {
     return cpu.allocate(bytes);
@@ -103,10 +106,10 @@ export function allocate(cpu: Cpu, bytes: number): Buffer | Failure {
 /** Receives posted beyond the connection's depth. */
 const SPARE_RECVS = 4;
 
-/** The host may be booting, or its service; anything else is an answer. */
+/** Refusals of a host or service that may be booting; other refusals are final. */
 const WORTH_ANOTHER_TRY: ReadonlySet<Refusal["refused"]> = new Set(["timeout", "no-service"]);
 
-/** Memory of its own for each, registered; what was taken is given back where one cannot be had. */
+/** Allocates and registers memory for each; frees all where one fails. */
 export function* makeRegions(
   pd: Pd,
   wanted: readonly { readonly bytes: number; readonly access: readonly Access[] }[],
@@ -127,18 +130,18 @@ export function* makeRegions(
 }
 
 /**
- * Deregisters regions of {@link makeRegions} and gives their memory back. The queue pairs that used them
- * are gone; what the RNIC wrote last is in the host's buffers at least.
+ * Deregisters regions of {@link makeRegions} and frees their memory. The queue pairs that used them
+ * are destroyed; the RNIC's last writes have at least reached the host's buffers.
  */
 function* giveBack(regions: readonly Mr[]): Steps<void> {
-  // ENOENT where the RNIC has failed since: then the region is gone already.
+  // ENOENT after a failure of the RNIC: the region is gone already.
   for (const region of regions) yield* deregMr(region);
   for (const { pd, address } of regions) pd.device.cpu.free({ address });
 }
 
 /**
- * Connects, posts the receives; what was taken is given back where it fails. A policy that is left to the
- * responder becomes the one for what flushes there.
+ * Connects and posts the receives; frees all resources where it fails. The policy `auto` is
+ * resolved by the responder's flush mechanism.
  */
 export function* openClient(
   device: CmDevice,
@@ -181,7 +184,7 @@ export function* openClient(
     freeRecvs: Array.from({ length: slots }, (_, slot) => slots - 1 - slot),
     controlMr,
   };
-  // One for every answer that may come before the program has posted one for it.
+  // One for every answer that may arrive before the program has posted its receive.
   const refusal = yield* postRecvs(client, terms.depth + SPARE_RECVS);
   if (refusal === undefined) return client;
   yield* releaseClient(client, []);
@@ -250,7 +253,7 @@ function tryOnce(
   });
 }
 
-/** What a program does with a connection; `report` is a part of its result in any case. */
+/** A program's work on a connection; `report` is part of its result in any case. */
 export interface ClientProgram<Job> {
   readonly report: Readonly<Record<string, unknown>>;
   readonly prepare: (client: PersistClient) => Steps<Job | Failure>;
@@ -271,7 +274,7 @@ export function* runClient<Job>(
   if (!isFailure(client)) yield* closeClient(client);
 }
 
-/** Posts requests. @returns why they cannot be. */
+/** Posts requests. @returns the reason of a failure. */
 export function* post(
   { connection }: PersistClient,
   requests: SendRequest | readonly SendRequest[],
@@ -283,7 +286,7 @@ function failureOf(refusal: PostError | undefined): Failure | undefined {
   return refusal && { error: `${refusal.errno}: ${refusal.reason}` };
 }
 
-/** Posts so many of the free receives; `wrId` is the slot. @returns why it cannot. */
+/** Posts some of the free receives; `wrId` is the slot. @returns the reason of a failure. */
 export function* postRecvs(client: PersistClient, count: number): Steps<Failure | undefined> {
   const { recvMr, recvBytes, freeRecvs, connection } = client;
   const requests: RecvRequest[] = freeRecvs.splice(freeRecvs.length - count).map((slot) => {
@@ -292,7 +295,7 @@ export function* postRecvs(client: PersistClient, count: number): Steps<Failure 
   return failureOf(yield* postRecv(connection.qp, requests));
 }
 
-/** The message that a receive brought; undefined where it is none. */
+/** The message in a receive; undefined for invalid bytes. */
 export function received(
   client: PersistClient,
   completion: WorkCompletion,
@@ -303,8 +306,8 @@ export function received(
 }
 
 /**
- * Takes the completion of a receive in. @returns the message of this program that the answer is about: by
- * its number, or by the PSN of a persisted write (P-28), which `byPsn` forgets.
+ * Processes the completion of a receive. @returns the program's message to which the answer
+ * belongs: by its number, or by the PSN of a persisted write (P-28), which is removed from `byPsn`.
  */
 export function answeredBy(
   client: PersistClient,
@@ -325,7 +328,7 @@ export function isReceive({ opcode }: WorkCompletion): boolean {
   return opcode === "recv" || opcode === "recv-persistence";
 }
 
-/** Waits for completions; a failure where nothing completes for too long. */
+/** Waits for completions; a failure after the timeout. */
 export function* nextCompletions(client: PersistClient): Steps<WorkCompletion[] | Failure> {
   const { mode, idlePs, device } = client;
   const deadline = device.cpu.now + idlePs;
@@ -334,7 +337,7 @@ export function* nextCompletions(client: PersistClient): Steps<WorkCompletion[] 
   return { error: `Nothing has completed for ${idlePs / PS_PER_US} µs` };
 }
 
-/** Sends a request off the data path and waits for its answer. */
+/** Sends a request outside the data path and waits for its answer. */
 export function* ask(
   client: PersistClient,
   message: PersistMessage,
@@ -367,7 +370,7 @@ export function* ask(
 
 export type Region = Extract<PersistMessage, { type: "region" }>;
 
-/** Opens an object: to be written with `length` bytes, by this client only where `alone`, or as it is. */
+/** Opens an object: for writing `length` bytes, exclusively where `alone`, or as it is. */
 export function* openObject(
   client: PersistClient,
   object: { readonly name: string; readonly length?: number; readonly alone?: true },
@@ -381,14 +384,14 @@ export function* openObject(
   return answer.type === "region" ? answer : { error: "protocol" };
 }
 
-/** Ends the connection. What it has taken of the host is left to the program's end. */
+/** Ends the connection. Its memory stays allocated until the program ends. */
 export function* closeClient(client: PersistClient): Steps<void> {
   yield* disconnect(client.connection);
 }
 
 /**
- * Ends the connection and gives back all that it has taken, for a program that connects often.
- * @param regions more of {@link makeRegions}, for its data.
+ * Ends the connection and frees all its resources, for a program that connects often.
+ * @param regions further regions of {@link makeRegions}, for the program's data.
  */
 export function* releaseClient(client: PersistClient, regions: readonly Mr[]): Steps<void> {
   yield* disconnect(client.connection);

@@ -1,10 +1,10 @@
 /**
- * The service that keeps named objects in this host's SCM. Every host runs it. Requesters connect,
- * open an object, are told its region with a SEND (P-22), and write; where the method needs the
- * responder's CPU, this is it: it flushes and says so (P-11, P-26, P-51).
+ * The service of every host that keeps named objects in the host's SCM. Requesters connect, open an
+ * object, receive its region by a SEND (P-22), and write; where the method needs the responder's
+ * CPU, this service flushes and confirms (P-11, P-26, P-51).
  *
- * One completion queue serves all connections. Receives are posted for twice the requester's depth, so
- * that one that is replenished a moment later is not missed.
+ * One completion queue serves all connections. Receives are posted for twice the requester's depth,
+ * so that they may be replenished a little late.
  */
 import { NEVER } from "../../../../fabric/base/time.ts";
 import { listen, type ListenerEvent, listening, nextEvent } from "../../cm/listen.ts";
@@ -24,9 +24,10 @@ import type { CmDevice } from "../../cm/gsi.ts";
 import type { Client, Server } from "./persistd_state.ts";
 
 /**
- * The program. Options: `completions` (4096); `copy`: `nt-store` (default) or `flush`; `receive`: `dram`
- * (default) or `scm`, where receive buffers are; `regions`: places of SCM by name, where the objects of
- * these names lie. Reports `recovered` where it has found pending messages that an earlier life had not stored.
+ * The program. Options: `completions` (4096); `copy`: `nt-store` (default) or `flush`; `receive`:
+ * `dram` (default) or `scm`, the memory of the receive buffers; `regions`: named places in SCM for
+ * the objects of these names. Reports `recovered` where it has found pending messages that an
+ * earlier life had not stored.
  */
 export function* persistd(context: ProgramContext): Steps<void> {
   const server = yield* startServer(context.device, context.options);
@@ -51,7 +52,7 @@ function* startServer(device: CmDevice, options: Options): Steps<Server> {
     otherwise: "nt-store",
   });
   const receive = wordOption(options, "receive", { of: RECEIVE_PLACES, otherwise: "dram" });
-  // First of all, so that who connects early is heard.
+  // First, so that requests of early clients are not lost.
   const listener = must(listen(device, SERVICE));
   const { flow, flush } = device.state.persistence;
   return {
@@ -98,7 +99,7 @@ function* handleEvent(server: Server, event: ListenerEvent): Steps<void> {
   }
 }
 
-/** Undefined where the RNIC has failed: then a reset is to come. */
+/** Undefined where the RNIC has failed: a reset event follows. */
 function* makeCq(device: Device, entries: number): Steps<Cq | undefined> {
   const cq = yield* createCq(device, { entries });
   return failed(cq) ? undefined : cq;
@@ -128,7 +129,7 @@ function isReceive({ opcode }: WorkCompletion): boolean {
   return opcode.startsWith("recv");
 }
 
-/** Immediate data and invalidations say nothing here: the receive that they took is posted again. */
+/** Immediate data and invalidations have no meaning here: only their receive is posted again. */
 function* handleReceive(server: Server, client: Client, completion: WorkCompletion): Steps<void> {
   if (completion.opcode === "recv-persistence") yield* persist(server, client, completion);
   else if (completion.opcode === "recv") yield* handleRecv(server, client, completion);

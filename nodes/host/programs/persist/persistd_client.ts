@@ -1,5 +1,5 @@
 /**
- * `persistd`'s requesters: who is let in, what memory and receives each has, and how one is dropped.
+ * `persistd`'s requesters: admission, memory and receives of each, and disconnection.
  */
 import { ACCESS } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import { accept, type ConnectRequest, reject } from "../../cm/listen.ts";
@@ -20,7 +20,10 @@ import { areaOf } from "../common/recv_ring.ts";
 import type { Cq, Qp, RecvRequest } from "../../verbs/objects.ts";
 import type { Client, ClientMemory, Server } from "./persistd_state.ts";
 
-/** A requester's policy is honoured; where it leaves it to us and our CPU flushes, it is told. */
+/**
+ * Accepts the requester's policy; `auto` is resolved here: where the CPU flushes, the RECV notifies
+ * it.
+ */
 export function* handleRequest(server: Server, request: ConnectRequest): Steps<void> {
   const terms = decodeTerms(request.privateData);
   const privateData = encodeServerTerms(server.terms);
@@ -41,7 +44,7 @@ export function* handleRequest(server: Server, request: ConnectRequest): Steps<v
   server.byEndpoint.set(client.connection.endpoint.commId, client);
 }
 
-/** Undefined where the RNIC or the requester would not have it. */
+/** Undefined where the RNIC or the requester refuses. */
 function* admit(
   server: Server,
   request: ConnectRequest,
@@ -86,7 +89,7 @@ function* admit(
   };
 }
 
-/** What a receive slot lies in. */
+/** The memory of receive slots. */
 type Slots = Pick<Client, "recvMr" | "memory">;
 
 function recvRequest({ recvMr, memory }: Slots, slot: number): RecvRequest {
@@ -104,7 +107,7 @@ function* postFirstRecvs(
   yield* postRecv(qp, requests);
 }
 
-/** S311 and S1005: receives for what the requester's persistence will consume. */
+/** S311 and S1005: receives that the requester's persistent writes will consume. */
 function traceRecvs(
   server: Server,
   qp: Qp,
@@ -124,7 +127,7 @@ function traceRecvs(
   server.cpu.trace({ step: step || "post-recv", text, qpn: qp.qpn, recvs });
 }
 
-/** What serving this client cost; with several at a time, what serving all of them did meanwhile. */
+/** CPU time for this client; with several clients at a time, the time for all of them meanwhile. */
 export function reportServed({ cpu }: Server, client: Client): void {
   const { serving } = client;
   if (serving === undefined) return;
@@ -147,19 +150,20 @@ export function* dropClient(server: Server, client: Client): Steps<void> {
   server.roomLeft += 2 * client.memory.slots;
 }
 
-/** Memory that is given to somebody: as an object of a name, or for receive buffers. */
+/** Memory assigned to a requester: as an object of a name, or for receive buffers. */
 interface Given {
   readonly address: number;
   readonly length: number;
   readonly name?: string;
-  /** Nobody else is to write it, by its name either. */
+  /** No other requester may write it, under its name either. */
   readonly alone?: boolean;
 }
 
 /**
- * Drops who is in the way of that: who has a region there by another name, as what was there has been
- * replaced; and who may write it, where one is to be alone. A requester that has died may have packets
- * under way. They find no queue pair here any more, so they cannot arrive behind what is written from now on.
+ * Disconnects the requesters that conflict with the assignment: those with a region there under
+ * another name, as that object was replaced; and those with write access, where one is to be alone.
+ * A dead requester may have packets in the network. They no longer find a queue pair, so they
+ * cannot overwrite later data.
  */
 export function* dropOthers(server: Server, given: Given, client?: Client): Steps<void> {
   for (const other of [...server.clients.values()]) {

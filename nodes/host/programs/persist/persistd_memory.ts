@@ -1,6 +1,6 @@
 /**
- * The memory of `persistd`'s requesters: where their SENDs arrive and its answers leave from. Used again
- * by a later requester of the same sizes.
+ * The memory of `persistd`'s requesters: buffers for their SENDs and for its answers. A later
+ * requester of the same sizes reuses it.
  */
 import { regMr } from "../../verbs/memory_region.ts";
 import type { Steps } from "../../cpu/program.ts";
@@ -26,7 +26,7 @@ import {
 import type { Mr, Pd, VerbError } from "../../verbs/objects.ts";
 import type { ClientMemory, Server } from "./persistd_state.ts";
 
-/** Puts bytes into SCM; they are persistent when this returns. */
+/** Writes bytes into SCM; they are persistent when this returns. */
 export function* storePersistent(
   { cpu, copy }: Pick<Server, "cpu" | "copy">,
   va: number,
@@ -37,14 +37,14 @@ export function* storePersistent(
   yield* cpu.flush(va, bytes.length);
 }
 
-/** What pending messages are stored with. */
+/** How pending messages are stored. */
 export function storingOf(server: Server): Storing {
   const { cpu } = server;
   const directory = server.directory!;
   return { cpu, directory, store: (va, bytes) => storePersistent(server, va, bytes) };
 }
 
-/** Undefined where there is no memory, or no room for completions, left for such a requester. */
+/** Undefined where no memory, or no room for completions, is left for such a requester. */
 export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | undefined> {
   const slots = slotsFor(terms.depth);
   if (2 * slots > server.roomLeft) return undefined;
@@ -59,7 +59,7 @@ export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | u
   return memory;
 }
 
-/** Bytes of what such a requester sends at most. */
+/** Maximum bytes of such a requester's SEND. */
 function bytesOfRecv({ method, messageBytes }: Terms): number {
   if (method === "send-flush") return Math.max(CONTROL_BYTES, HEADER_BYTES + messageBytes);
   if (method === "send-read") return Math.max(CONTROL_BYTES, PENDING_MESSAGE_BYTES + messageBytes);
@@ -107,7 +107,10 @@ function memoryOf(cpu: Server["cpu"], ring: RecvRing): ClientMemory | undefined 
   return { recvBuffer: cpu.scm, sendBuffer, slots, recvBytes, ring };
 }
 
-/** Who deposits reads its receive buffers, which pushes what it has sent into memory (P-10). */
+/**
+ * A requester of pending messages READs its receive buffers, which flushes its SENDs into memory
+ * (P-10).
+ */
 export function regRecvs(
   pd: Pd,
   { recvBuffer, ring }: ClientMemory,
@@ -122,8 +125,8 @@ export function regRecvs(
 }
 
 /**
- * The requester is gone: what it has deposited is stored, as it may have been told that it survives. What
- * still comes in it was not told of, and is not to be stored later over what another has written by then.
+ * The requester is gone: its pending messages are stored, as they may have been confirmed. Messages
+ * that still arrive were not confirmed, and must not be stored later over newer data.
  */
 export function* freeMemory(
   server: Server,
@@ -136,7 +139,7 @@ export function* freeMemory(
   server.freeMemory.push(memory);
 }
 
-/** After a boot, before anybody is let in: stores what an earlier life had not. */
+/** After a boot, before the first request: stores the pending messages of an earlier life. */
 export function* recover(server: Server): Steps<void> {
   const rings = findRings(server.cpu, server.directory!);
   let deposits = 0;

@@ -1,4 +1,7 @@
-/** Pending messages (`send-read`) as they arrive: stored where they belong, though nobody waits for it. */
+/**
+ * Pending messages (`send-read`): stored at their destination when they arrive; no requester waits
+ * for that.
+ */
 import type { Steps } from "../../cpu/program.ts";
 import { decodePendingMessage } from "../common/pending_message.ts";
 import { dropClient } from "./persistd_client.ts";
@@ -9,15 +12,15 @@ import { noteApplied, storePendingMessage } from "../common/recv_ring.ts";
 import type { ScmObject } from "../common/scm_directory.ts";
 import type { Client, Server } from "./persistd_state.ts";
 
-/** What a requester has to say in its pending messages, and where it pushes them into memory. */
+/** The fields that a requester's pending messages must contain, and the address of its READs. */
 export function ringPlace({ recvMr, memory }: Client, { generation }: ScmObject): RingPlace {
   const { address: va, rkey } = recvMr;
   return { va, rkey, epoch: memory.ring.epoch, generation };
 }
 
 /**
- * Stores a pending message, and notes that it is, before its slot may be used again. Whoever sends what is none,
- * or not the next one, is dropped: there is no answer in which to say it.
+ * Stores a pending message, and records that, before its slot may be reused. A requester that sends
+ * an invalid message, or one out of order, is disconnected: the protocol has no error answer.
  */
 export function* takePendingMessage(
   server: Server,

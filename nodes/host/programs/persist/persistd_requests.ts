@@ -1,4 +1,4 @@
-/** What `persistd` does for a requester: open, list, flush, store, and say so. */
+/** `persistd`'s handlers of requests: open, list, flush, store. */
 import { noteActivity } from "../../cm/connection.ts";
 import { failed } from "../../verbs/device.ts";
 import { deregMr, regMr } from "../../verbs/memory_region.ts";
@@ -25,14 +25,14 @@ import type { Buffer } from "../../memory/address_map.ts";
 import type { Client, Server } from "./persistd_state.ts";
 
 /**
- * What an object that is replaced begins with, where it is opened alone: a line. So what one client of it
- * has claimed there the next finds, even where the one that replaced it has died at once.
+ * Bytes kept at the beginning of a replaced object that is opened exclusively: a line. So the next
+ * client finds an earlier client's claim, even if the client that replaced the object died at once.
  */
 const KEPT_BYTES = 64;
 
 /**
- * P-26: the RNIC has consumed a RECV in the requester's name; flush what it names, the message's range
- * and what was written plainly before it (P-31), and say its PSN.
+ * P-26: the RNIC has consumed a RECV for the requester: flushes the message's range and earlier
+ * plain writes (P-31), and sends the PSN back.
  */
 export function* persist(server: Server, client: Client, completion: WorkCompletion): Steps<void> {
   const { cpu } = server;
@@ -58,7 +58,7 @@ export function* persist(server: Server, client: Client, completion: WorkComplet
   if (failed(yield* postSend(qp, request))) yield* dropClient(server, client);
 }
 
-/** Where the memory of a receive slot is. */
+/** Address of a receive slot. */
 function recvAt({ recvMr, memory }: Client, slot: number): number {
   return recvMr.address + slot * memory.recvBytes;
 }
@@ -94,7 +94,10 @@ export function* handleRecv(
   }
 }
 
-/** Opens an object, registers its region with the access that the method needs, tells it (P-22). */
+/**
+ * Opens an object, registers its region with the access that the method needs, sends the region
+ * (P-22).
+ */
 function* open(
   server: Server,
   client: Client,

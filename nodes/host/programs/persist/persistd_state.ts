@@ -1,4 +1,4 @@
-/** What `persistd` keeps: of itself, of each requester, and of a requester's memory. */
+/** The state of `persistd`: its own, each requester's, and that of a requester's memory. */
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { Connection } from "../../cm/connection.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
@@ -14,7 +14,7 @@ import type { ScmDirectory } from "../common/scm_directory.ts";
 export interface ClientMemory {
   readonly recvBuffer: Buffer;
   readonly sendBuffer: Buffer;
-  /** How many of each. */
+  /** Number of each. */
   readonly slots: number;
   readonly recvBytes: number;
   readonly ring: RecvRing;
@@ -28,9 +28,9 @@ export interface Client {
   readonly recvMr: Mr;
   readonly sendMr: Mr;
   region: Mr | undefined;
-  /** The object that it writes, and the work done by this program when it was opened. */
+  /** The object that it writes, and this program's CPU time when it was opened. */
   serving: { readonly object: string; readonly workPs: Time } | undefined;
-  /** Receive slots to be posted again. */
+  /** Receive slots to post again. */
   readonly emptied: number[];
   nextSend: number;
   gone: boolean;
@@ -41,16 +41,16 @@ export interface Server {
   readonly cpu: Cpu;
   readonly listener: Listener;
   readonly terms: ServerTerms;
-  /** Completions that may wait: what bounds the number of clients. */
+  /** Capacity of the completion queue, which limits the number of clients. */
   readonly room: number;
-  /** How data that came in a SEND goes to SCM. */
+  /** How data of a SEND is copied to SCM. */
   readonly copy: "nt-store" | "flush";
   readonly clients: Map<number, Client>;
-  /** Clients by the connection manager's number, for its events. */
+  /** Clients by the connection manager's endpoint number, for its events. */
   readonly byEndpoint: Map<number, Client>;
   directory: ScmDirectory | undefined;
   pd: Pd;
-  /** Undefined while the RNIC is not there. */
+  /** Undefined while the RNIC has failed. */
   cq: Cq | undefined;
   roomLeft: number;
   freeMemory: ClientMemory[];

@@ -1,4 +1,4 @@
-/** How `persistd` stores what a SEND has brought, in the order that its requester needs, and answers. */
+/** Stores the data of SENDs, in the order that the requester needs, and sends answers. */
 import { ACCESS } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import { failed } from "../../verbs/device.ts";
 import { postSend, sge } from "../../verbs/post.ts";
@@ -14,7 +14,7 @@ import { dropClient } from "./persistd_client.ts";
 import { type Word, wordTailBytes } from "../common/persist_tails.ts";
 import type { Client, Server } from "./persistd_state.ts";
 
-/** A message about a range, and where in the receive buffer its data begins. */
+/** A message with a range, and the offset of its data in the receive buffer. */
 interface Arrived {
   readonly id: number;
   readonly va: number;
@@ -22,7 +22,7 @@ interface Arrived {
   readonly at: number;
 }
 
-/** Whether a range that a requester names lies in the object it has opened for writing. */
+/** Whether a requester's range is within the object that it has opened for writing. */
 export function inRegion(
   client: Client,
   range: { readonly va: number; readonly length: number },
@@ -33,7 +33,7 @@ export function inRegion(
     range.va + range.length <= region.address + region.length;
 }
 
-/** P-51, general purpose mode: the data came in the SEND itself. */
+/** P-51, general purpose mode: the SEND itself contains the data. */
 export function* storeData(
   server: Server,
   client: Client,
@@ -60,8 +60,8 @@ export function* storeData(
 }
 
 /**
- * The range first, flushed or stored as its data came along; the word behind it is written only when the
- * range is persistent, so no eviction can put it on the medium earlier.
+ * First the range, flushed or stored from the message's data; the word is written only when the
+ * range is persistent, so that no eviction can write it to the medium earlier.
  */
 export function* commit(
   server: Server,
@@ -97,7 +97,7 @@ export function* commit(
   yield* answer(server, client, { type: "flushed", id });
 }
 
-/** SENDs an answer; a client that cannot be answered any more is dropped. */
+/** Sends an answer; disconnects a client to which it cannot be sent. */
 export function* answer(
   server: Server,
   client: Client,
@@ -107,7 +107,7 @@ export function* answer(
   const bytes = encodeMessage(message);
   const slot = client.nextSend;
   client.nextSend = (slot + 1) % memory.slots;
-  // Names need more room than a slot has: they have a place of their own, for one at a time.
+  // Names need more room than a slot has: one separate buffer, for one answer at a time.
   const offset = message.type === "names" ? memory.slots * CONTROL_BYTES : slot * CONTROL_BYTES;
   server.cpu.store(sendMr.address + offset, bytes);
   const sges = [sge(sendMr, offset, bytes.length)];

@@ -1,6 +1,6 @@
 /**
  * Writes a file into an object of another host's SCM, message by message, by one of the methods of
- * `put_methods.ts`, and reports what it was told is persistent, when, and how long it took.
+ * `put_methods.ts`, and reports which bytes were confirmed persistent, and the latencies.
  */
 import { VERIFY_LEVELS } from "../../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
@@ -57,7 +57,7 @@ import {
   WRITTEN,
 } from "./put_messages.ts";
 
-/** Stands for the file where there is none: data of {@link madeUpBytes}. */
+/** Name of generated data ({@link madeUpBytes}) in reports. */
 const MADE_UP = "made-up";
 
 function readOptions(options: Options): PutOptions {
@@ -77,7 +77,7 @@ function readOptions(options: Options): PutOptions {
   };
 }
 
-/** What is to be written: handed over with the order, made up, or a file of the scenario. */
+/** The data to write: part of the order, generated, or a file of the scenario. */
 function dataOf(
   cpu: Cpu,
   from: { readonly options: PutOptions; readonly given: Options },
@@ -89,7 +89,7 @@ function dataOf(
   return madeUpBytes(bytes, options.name);
 }
 
-/** What has gone over this host's cable so far, both ways, in frames and their captured bytes. */
+/** This host's traffic so far, both ways, in frames and their captured bytes. */
 function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
   const reply = yield* cpu.command({ op: "query-statistics" });
   if (reply.status !== "ok" || reply.op !== "query-statistics") return { frames: 0, bytes: 0 };
@@ -98,11 +98,11 @@ function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
 }
 
 /**
- * The program. Options: `to`; `file`, its `content` where the rack is up already, or `bytes` (64 KiB)
- * of made-up data; `name` of the object (the file's); `method` (persist-opcode), `size` of a message
- * (4096), `depth` (16), `policy` (auto), `completion` (the host's), `inline`, `attempts` (10), `pauseUs`
- * (200), `idleUs` (50000); of verified writes `level` (verify-crc), `crc` (card) and `rewrites` (3).
- * Reports `progress` and `result`.
+ * The program. Options: `to`; `file`, its `content` in an order to a running rack, or `bytes` (64
+ * KiB) of generated data; `name` of the object (the file's); `method` (persist-opcode), `size` of a
+ * message (4096), `depth` (16), `policy` (auto), `completion` (the host's), `inline`, `attempts`
+ * (10), `pauseUs` (200), `idleUs` (50000); for verified writes `level` (verify-crc), `crc` (card)
+ * and `rewrites` (3). Reports `progress` and `result`.
  */
 export function* put(context: ProgramContext): Steps<void> {
   const { cpu, options: given } = context;
@@ -115,7 +115,7 @@ export function* put(context: ProgramContext): Steps<void> {
     return;
   }
   const { to, method, messageBytes } = options;
-  // No more room is asked for, on either side, than there are messages.
+  // Neither side needs more slots than there are messages.
   const depth = Math.min(options.depth, Math.ceil(data.length / messageBytes));
   const policy = policyOf(method, wordOption(given, "policy", { of: POLICIES, otherwise: "auto" }));
   const terms = { method, messageBytes, depth, policy };
@@ -138,7 +138,7 @@ export function* put(context: ProgramContext): Steps<void> {
   });
 }
 
-/** Lays out the memory of a transfer whose object is open. */
+/** Allocates the memory of a transfer whose object is open. */
 export function* prepare(
   client: PersistClient,
   what: { readonly options: PutOptions; readonly region: Region; readonly data: Uint8Array },
@@ -189,16 +189,19 @@ export function* prepare(
   };
 }
 
-/** Which messages of a transfer may begin, and until when: all of a `put`'s, or those that a log lets go. */
+/**
+ * Which messages of a transfer may begin, and until when: all of a `put`, or those that a log
+ * releases.
+ */
 export interface Pace {
-  /** Whether the next message may begin, where a slot is free. */
+  /** Whether the next message may begin, given a free slot. */
   readonly hasNext: () => boolean;
-  /** Whether no message will begin any more. */
+  /** Whether no further message will begin. */
   readonly isOver: () => boolean;
   /** Called before requests are posted. */
   readonly beforePost?: (requests: readonly SendRequest[]) => void;
   readonly nextCompletions: () => Steps<readonly WorkCompletion[] | Failure>;
-  /** Called when completions have been taken in. */
+  /** Called after completions have been processed. */
   readonly afterCompletions: () => void;
 }
 
@@ -251,7 +254,7 @@ export function* transfer(put: Put, pace: Pace): Steps<Failure | undefined> {
   return undefined;
 }
 
-/** S317, S1012: receives for the answers to messages that have come so far. */
+/** S317, S1012: receives for the answers to finished first requests. */
 function* postDueRecvs(put: Put): Steps<Failure | undefined> {
   const messages = put.recvsDue.splice(0);
   if (messages.length === 0) return undefined;
@@ -260,7 +263,7 @@ function* postDueRecvs(put: Put): Steps<Failure | undefined> {
   return yield* postRecvs(put.client, messages.length);
 }
 
-/** Takes a completion in; the request that it lets follow. */
+/** Processes a completion. @returns the request that follows it. */
 function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
   const { plan } = put;
   if (isReceive(completion)) {
@@ -300,7 +303,7 @@ function note(
     put.latency[index] = cpu.now - put.postedAt[index]!;
   }
   put.awaited[index]! &= ~STAGES[stage];
-  // An answer may overtake the completion of what it answers, whose data may have to be sent again.
+  // An answer may overtake the completion of its request, whose data may have to be sent again.
   if (put.awaited[index] !== 0) return;
   put.outstanding--;
   put.freeSlots.push(put.slotOf[index]!);

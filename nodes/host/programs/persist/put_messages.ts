@@ -1,8 +1,7 @@
 /**
- * The messages of a `put` under way: the requests of each, its data in the slot that they take it from, and,
- * of the methods by which it is checked that data has arrived as it was sent, what a completion says of that
- * and which message is to be written again. A program that compares by itself (`write-compare`) is what
- * verified writes are measured by (V-10).
+ * The messages of a `put`: the requests of each, its data in the send slot and, for methods that
+ * verify, the result in a completion and the decision to write a message again. A program that
+ * compares data itself (`write-compare`) is the baseline of verified writes (V-10).
  */
 import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../../fabric/wire/roce/verify_eth.ts";
@@ -16,14 +15,14 @@ import type { MethodPlan, Stage } from "./put_methods.ts";
 
 export interface PutOptions {
   readonly to: string;
-  /** What the data is called in reports. */
+  /** Name of the data in reports. */
   readonly file: string;
   readonly name: string;
   readonly method: PutMethod;
   readonly messageBytes: number;
   readonly depth: number;
   readonly inline: boolean | undefined;
-  /** Of methods that check: V-04, V-02, and how often a message that failed is written again. */
+  /** For verifying methods: V-04, V-02, and how often a failed message is written again. */
   readonly level?: VerifyLevel;
   readonly crcBy?: CrcMaker;
   readonly rewrites?: number;
@@ -34,7 +33,7 @@ export const WRITTEN = 1, PERSISTED = 2, LOOKED_AT = 4;
 
 export const STAGES: Readonly<Record<Stage, number>> = { first: 1, second: 2, reply: 4 };
 
-/** A put under way. Arrays are by message. */
+/** The state of a put. Arrays are by message. */
 export interface Put {
   readonly cpu: Cpu;
   readonly options: PutOptions;
@@ -43,22 +42,25 @@ export interface Put {
   readonly plan: MethodPlan;
   readonly data: Uint8Array;
   readonly count: number;
-  /** `depth` places for a message, its header included where it is a SEND. */
+  /** Buffers of `depth` messages, with their header for SENDs. */
   readonly slots: Mr;
   readonly slotBytes: number;
-  /** A place each for what is read back, or for the mark that is sent. */
+  /** A buffer each for read-back data, or for the mark that is sent. */
   readonly scratch: Mr;
   readonly scratchBytes: number;
-  /** Of the methods that have it checked what has arrived. */
+  /** For methods that verify. */
   readonly verifying: Verifying | undefined;
   readonly freeSlots: number[];
   readonly slotOf: Int32Array;
   readonly flags: Uint8Array;
-  /** What is still to come of a message, by {@link STAGES}: until nothing is, its place is in use. */
+  /**
+   * Outstanding completions and answers of a message, by {@link STAGES}: until there are none, its
+   * buffer is in use.
+   */
   readonly awaited: Uint8Array;
   readonly postedAt: Float64Array;
   readonly latency: Float64Array;
-  /** Messages whose persistence will be told by PSN (P-28). */
+  /** Messages whose persistence is reported by PSN (P-28). */
   readonly byPsn: Map<number, number>;
   readonly requests: { write: number; read: number; send: number; flush: number; recv: number };
   /** Messages for which a receive is to be posted. */
@@ -67,42 +69,47 @@ export interface Put {
   outstanding: number;
   written: number;
   persisted: number;
-  /** Told twice, or told of nothing that is outstanding: must stay 0 (P-30). */
+  /** Duplicate confirmations, and those of nothing outstanding: must stay 0 (P-30). */
   unexpected: number;
   reportAt: number;
 }
 
-/** Why a message was written again: what its verified write said, or what the program saw itself. */
+/**
+ * Why a message was written again: the verified write's status, or the program's own comparison.
+ */
 type Caught = Exclude<VerifyVerdict["status"], "written">;
 
 export const CRC_MAKERS = ["card", "program"] as const;
 type CrcMaker = typeof CRC_MAKERS[number];
 
-/** What has become of the checks of a `put` so far. */
+/** The verification state of a `put`. */
 interface Verifying {
-  /** V-04; of `write-compare`, which asks for none, not looked at. */
+  /** V-04; unused for `write-compare`, which requests no level. */
   readonly level: VerifyLevel;
   readonly comparesItself: boolean;
-  /** V-02: the card or the program computes the CRC. The card's does not find what is damaged before it. */
+  /**
+   * V-02: whether the card or the program computes the CRC. The card's does not detect earlier
+   * damage.
+   */
   readonly crcBy: CrcMaker;
   /** How often a message is written again before the `put` fails, and how often each was. */
   readonly rewritesMax: number;
   readonly rewritesOf: Uint32Array;
   readonly caught: Record<Caught, number>;
-  /** V-05: writes for which their sender's past stood. */
+  /** V-05: verified writes whose read-back was skipped. */
   skipped: number;
 }
 
-/** What is meant where a program does not say it. */
+/** Defaults of the options. */
 export const LEVEL: VerifyLevel = "verify-crc", REWRITES = 3;
 
-/** Bytes of data of a message: of the last it may be fewer. */
+/** Data bytes of a message: the last may have fewer. */
 function lengthOf(put: Put, index: number): number {
   const { messageBytes } = put.options;
   return Math.min(messageBytes, put.data.length - index * messageBytes);
 }
 
-/** Where the message goes. */
+/** The remote address of the message. */
 function destination(put: Put, index: number): number {
   return put.region.va + index * put.options.messageBytes;
 }
@@ -120,13 +127,13 @@ export function requestsOf(put: Put, index: number): SendRequest[] {
   return [{ ...first, signaled: false }, follow(put, index)];
 }
 
-/** Before a message is posted: what it is about to write where. */
+/** Before a message is posted: records what it is about to write. */
 function noteWrites({ cpu, options, region }: Put, index: number, bytes: Uint8Array): void {
   const at = region.scmOffset + index * options.messageBytes;
   cpu.note({ kind: "writes", id: index, on: options.to, at, bytes });
 }
 
-/** The message's data, or all of it where it is a SEND, into a slot of its own. */
+/** Copies the message's data, with its header for a SEND, into its slot. */
 function takeSlot(put: Put, index: number): void {
   const { cpu, plan, slots, slotBytes, options } = put;
   const slot = put.freeSlots.pop()!;
@@ -165,7 +172,9 @@ function firstOf(put: Put, index: number): SendRequest {
   };
 }
 
-/** What a verified write asks for. A program that brings the CRC itself looks at all of the data first. */
+/**
+ * The operands of a verified write. A program that computes the CRC itself reads all data first.
+ */
 function verifyOf(put: Put, index: number): Pick<SendRequest, "verify"> {
   const { cpu, plan, slots, slotBytes, verifying } = put;
   if (plan.first !== "write-verify" || verifying === undefined) return {};
@@ -176,7 +185,7 @@ function verifyOf(put: Put, index: number): Pick<SendRequest, "verify"> {
   return { verify: { ...verify, crc: crc32(data) } };
 }
 
-/** Bytes of a message in front of its data. */
+/** Bytes of a message before its data. */
 export function headerBytes(method: PutMethod): number {
   return method === "send-read"
     ? PENDING_MESSAGE_BYTES
@@ -197,7 +206,7 @@ function storeMessage(
   const { cpu, options, region: { ring, scmOffset } } = put;
   if (options.method === "send-read" && ring !== undefined) {
     const offset = scmOffset + index * options.messageBytes;
-    // Of this connection, whose first message need not be the object's.
+    // The connection's number, which differs from the object's after a reconnect.
     const sequence = put.requests.send + 1;
     const pending = { id: index, scmOffset: offset, sequence, ...ring };
     return cpu.store(at, encodePendingMessage(pending, payload));
@@ -207,7 +216,7 @@ function storeMessage(
   cpu.store(at + HEADER_BYTES, payload);
 }
 
-/** What a READ asks for behind a message: its last byte, or what its SEND has been put into. */
+/** The range of the READ behind a message: its last byte, or the receive buffer of its SEND. */
 function readFrom(put: Put, index: number): { readonly va: number; readonly rkey: number } {
   const { region } = put;
   if (region.ring !== undefined) return { va: region.ring.va, rkey: region.ring.rkey };
@@ -242,7 +251,7 @@ export function follow(put: Put, index: number): SendRequest {
   return { opcode: "send", wrId, sges: [sge(scratch, offset, mark.length)] };
 }
 
-/** Undefined of a method that checks nothing. */
+/** Undefined for a method without verification. */
 export function createVerifying(
   plan: MethodPlan,
   of: {
@@ -267,9 +276,8 @@ export function createVerifying(
 }
 
 /**
- * The message that a completion shows to be damaged, and which is to be written again; undefined where
- * there is nothing of the kind. A cell that is broken for good does not heal: after so many rewrites the
- * `put` fails.
+ * The message that a completion shows to be damaged, and that must be written again; undefined for
+ * other completions. A broken cell does not recover: after the maximum of rewrites the `put` fails.
  */
 export function* messageToRewrite(
   put: Put,
@@ -279,7 +287,7 @@ export function* messageToRewrite(
   if (verifying === undefined) return undefined;
   const index = Math.floor(completion.wrId / 2);
   const caught = caughtBy(put, completion);
-  // A program that compares by itself pays for that first.
+  // A program that compares pays for the comparison first.
   if (verifying.comparesItself) yield* put.cpu.settle();
   if (caught === undefined) return undefined;
   verifying.caught[caught]++;
@@ -290,7 +298,7 @@ export function* messageToRewrite(
   return index;
 }
 
-/** What is wrong with the message, if anything; notes of one that is right that it was looked at. */
+/** The damage of the message, if any; marks an intact one as verified. */
 function caughtBy(put: Put, completion: WorkCompletion): Caught | undefined {
   const { verifying } = put;
   const { status, verify, wrId } = completion;
@@ -310,7 +318,7 @@ function caughtBy(put: Put, completion: WorkCompletion): Caught | undefined {
   return undefined;
 }
 
-/** `write-compare`: loads what was sent and what was read, and compares them. */
+/** `write-compare`: loads the sent and the read data, and compares them. */
 function isAsSent(put: Put, index: number): boolean {
   const { cpu, slots, slotBytes, scratch } = put;
   const slot = put.slotOf[index]!;
@@ -320,7 +328,7 @@ function isAsSent(put: Put, index: number): boolean {
   return sent.every((byte, i) => byte === read[i]);
 }
 
-/** Its part of the result. `looked`: ranges of the file that memory was seen to hold as they were sent. */
+/** Verification part of the result. `looked`: verified ranges of the file. */
 export function verifiedOf(
   verifying: Verifying,
   looked: readonly (readonly [from: number, to: number])[],

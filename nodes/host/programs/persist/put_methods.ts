@@ -1,12 +1,12 @@
 /**
- * The methods of `put` as a table: which requests a message takes, which completion says that it has
- * been written and which that it is persistent, and the document's numbers of the steps.
+ * The methods of `put` as a table: the requests of a message, the completions that confirm the
+ * write and its persistence, and the document's numbers of the steps.
  */
 import { readsBack, type VerifyLevel } from "../../../../fabric/wire/roce/verify_eth.ts";
 import { isPersistentWrite, type PutMethod, type ServerTerms } from "../common/persist_protocol.ts";
 import type { SendRequest } from "../../verbs/objects.ts";
 
-/** What may come back of a message: the completion of its first or second request, or an answer. */
+/** An event of a message: the completion of its first or second request, or an answer. */
 export type Stage = "first" | "second" | "reply";
 
 export interface MethodPlan {
@@ -14,15 +14,18 @@ export interface MethodPlan {
     SendRequest["opcode"],
     "write" | "send" | "write-persistence" | "write-persist-address" | "write-verify"
   >;
-  /** V-09: a verified write that is persistent, too. */
+  /** V-09: a verified write that is also persistent. */
   readonly persist?: boolean;
-  /** Posted when the first request has completed, or `together` with it, which then is unsignalled. */
+  /**
+   * Posted after the first request's completion, or `together` with it; the first is then
+   * unsignalled.
+   */
   readonly second?: "read" | "send" | "flush" | "compare";
   readonly together?: true;
-  /** Where an answer comes: after which completion the program posts a RECV for it. */
+  /** For methods with an answer: the completion after which the program posts its RECV. */
   readonly recvAfter?: "first" | "second";
   readonly writtenBy: Stage;
-  /** The completion that the method takes for persistence. */
+  /** The completion that counts as confirmation of persistence. */
   readonly persistedBy: Stage;
   /** Names of the steps in the trace. */
   readonly steps: {
@@ -41,7 +44,7 @@ const VERIFY_STEPS = {
   after: { post: "4601", first: "4608" },
 } as const;
 
-/** Of a write that is read back and compared, whether it persists or not. */
+/** Steps of a write that is read back and compared, persistent or not. */
 const COMPARE_STEPS = {
   post: "post-write",
   first: "written",
@@ -52,7 +55,7 @@ const COMPARE_STEPS = {
 const PLANS: Readonly<
   Record<Exclude<PutMethod, "persist-opcode" | "persist-address">, MethodPlan>
 > = {
-  // P-12: takes the WRITE's completion for persistence, which it is not.
+  // P-12: treats the WRITE's completion as persistence, which it is not.
   "write-only": {
     first: "write",
     writtenBy: "first",
@@ -75,7 +78,8 @@ const PLANS: Readonly<
     persistedBy: "reply",
     steps: { post: "post-send", first: "sent", recv: "post-recv", reply: "flushed" },
   },
-  // As P-10, of receive buffers that survive: no CPU is on the way, the responder's stores it later.
+  // As P-10, for receive buffers that survive: no CPU is involved; the responder's stores the data
+  // later.
   "send-read": {
     first: "send",
     second: "read",
@@ -89,7 +93,8 @@ const PLANS: Readonly<
       second: "read-answered",
     },
   },
-  // P-50: in order behind the WRITE, so both go at once; the FLUSH's answer says "persistent".
+  // P-50: ordered behind the WRITE, so both are posted together; the FLUSH's response means
+  // "persistent".
   "write-flush": {
     first: "write",
     second: "flush",
@@ -119,7 +124,7 @@ const PLANS: Readonly<
       reply: "S325",
     },
   },
-  // V-10, the baseline. The READ is in order behind the WRITE, so both go at once.
+  // V-10, the baseline. The READ is ordered behind the WRITE, so both are posted together.
   "write-compare": {
     first: "write",
     second: "compare",
@@ -128,7 +133,7 @@ const PLANS: Readonly<
     persistedBy: "second",
     steps: COMPARE_STEPS,
   },
-  // V-10, V-09: the same of a write that persists, whose completion comes before the READ's.
+  // V-10, V-09: the same with a write that persists, whose completion precedes the READ's.
   "persist-compare": {
     first: "write-persistence",
     second: "compare",
@@ -156,9 +161,9 @@ const PLANS: Readonly<
 };
 
 /**
- * The plan for a connection. That of the write that persists depends on what flushes at the responder and
- * on the queue pair's policy (P-29): one completion at persistence, or one at reception and a RECV's at
- * persistence.
+ * The plan for a connection. That of the write that persists depends on the responder's flush
+ * mechanism and on the queue pair's policy (P-29): one completion at persistence, or one at
+ * reception and a RECV's at persistence.
  */
 export function methodPlan(
   method: PutMethod,
@@ -191,9 +196,9 @@ export function methodPlan(
 }
 
 /**
- * Whether what the method takes for persistence is that, at this responder. WRITE alone is where all
- * buffers survive, nowhere else (P-12); a READ pushes out of the IIO what is on its way, not out of the
- * LLC what has to leave it as well (P-04), nor out of receive buffers that are in DRAM.
+ * Whether the method's confirmation guarantees persistence at this responder. A WRITE alone does
+ * only where all buffers survive (P-12); a READ flushes the IIO, but not the LLC (P-04), nor
+ * receive buffers in DRAM.
  */
 export function promisesPersistence(method: PutMethod, server: ServerTerms): boolean {
   if (method === "write-only" || method === "write-verify") return server.flush === "none";

@@ -1,4 +1,4 @@
-/** What a `put` says of itself: the ladder's steps, progress, and its result. */
+/** Trace lines, progress and the result of a `put`. */
 import type { Time } from "../../../../fabric/base/time.ts";
 import { nextRecvs } from "../../verbs/post.ts";
 import { promisesPersistence, type Stage } from "./put_methods.ts";
@@ -20,7 +20,7 @@ export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
   }
 }
 
-/** What a completion says of its message: the audit record by which promises are checked. */
+/** Records what a completion confirms: the audit record by which promises are checked. */
 export function noteTold(put: Put, index: number, stage: Stage): void {
   const { plan, cpu } = put;
   if (stage === plan.writtenBy) cpu.note({ kind: "visible", id: index });
@@ -28,14 +28,14 @@ export function noteTold(put: Put, index: number, stage: Stage): void {
   cpu.note({ kind: "persistent", id: index, promised: promises(put) });
 }
 
-/** Where the message lies in the responder's SCM. */
+/** The message's range in the responder's SCM. */
 function rangeOf(put: Put, index: number): readonly [from: number, to: number] {
   const { region, options: { messageBytes }, data } = put;
   const from = index * messageBytes;
   return [region.scmOffset + from, region.scmOffset + Math.min(from + messageBytes, data.length)];
 }
 
-/** The receive that is posted for each of these messages. */
+/** Traces the receive that is posted for each of these messages. */
 export function traceRecvs(put: Put, messages: readonly number[]): void {
   const { qp, label: connection } = put.client.connection;
   const step = put.plan.steps.recv ?? "post-recv";
@@ -64,7 +64,7 @@ export function traceStage(
   });
 }
 
-/** What a completion says of its message. */
+/** The meaning of a completion for its message. */
 function saidOf(put: Put, stage: Stage): string {
   const { plan } = put;
   if (stage === plan.persistedBy && promises(put)) return "is persistent";
@@ -96,7 +96,7 @@ export function resultOf(
   run: {
     readonly startPs: Time;
     readonly endPs: Time;
-    /** Work of this program between the two. */
+    /** CPU time of this program between the two. */
     readonly cpuPs: Time;
     readonly wire: { readonly frames: number; readonly bytes: number };
     readonly error: string | undefined;
