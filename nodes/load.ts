@@ -1,6 +1,6 @@
 /**
- * What the process of one device loads when it is come to. Of imports that Deno can see it holds the
- * source in memory from the start, needed or not: 4 MiB of a process.
+ * Dynamic imports of a device's process: of static imports Deno holds the source in memory from the
+ * start, whether needed or not: 4 MiB of a process.
  */
 import type { Program } from "./host/program_context.ts";
 
@@ -9,7 +9,7 @@ export async function loadModule<Module>(path: string): Promise<Module> {
   return await import(new URL(path, import.meta.url).href);
 }
 
-/** The name of a program, as in `programs.ts` → its file there, and what it exports. */
+/** A program's name as in `programs.ts` → its file there, and its export. */
 export const PLACES: Readonly<Record<string, readonly [file: string, name: string]>> = {
   cm: ["cm.ts", "cm"],
   persistd: ["persist/persistd.ts", "persistd"],
@@ -25,7 +25,7 @@ export const PLACES: Readonly<Record<string, readonly [file: string, name: strin
   "perftest-server": ["perftest/server.ts", "perftestServer"],
 };
 
-/** Adds those of `names` that are shipped to `programs`, where it has them not. */
+/** Adds the shipped programs among `names` to `programs`, where they are missing. */
 export async function loadPrograms(
   names: Iterable<string>,
   programs: Record<string, Program>,

@@ -1,6 +1,6 @@
 /**
- * The process of a partition: `main.ts RUN_FILE PARTITION [INSTANCE]`. It brings the pure nodes
- * together with what is of the world: the bus, the SCM files, inputs, outputs, traces.
+ * The process of a partition: `main.ts RUN_FILE PARTITION [INSTANCE]`. It connects the pure nodes
+ * with the outside: the bus, the SCM files, inputs, outputs, traces.
  */
 import { decode, encode } from "../fabric/bus/codec.ts";
 import { type Bus, BusError } from "../fabric/bus/bus.ts";
@@ -33,7 +33,7 @@ import { ScmFileError } from "./host/store/scm_file.ts";
 import { loadModule, loadPrograms } from "./load.ts";
 import type { FactoryOptions } from "./make_host.ts";
 
-/** Reports of these topics are kept for the end of the run: the bus may lose what passes by. */
+/** Reports of these topics are kept until the end of the run, as the bus may lose messages. */
 const KEPT_TOPICS: ReadonlySet<string> = new Set([
   "result",
   "recovered",
@@ -42,7 +42,7 @@ const KEPT_TOPICS: ReadonlySet<string> = new Set([
   "rnic-event",
   "held",
 ]);
-/** What a shell and a container say of a process that SIGKILL ended. */
+/** Exit code of a process ended by SIGKILL, as shells and containers report it. */
 const EXIT_KILLED = 128 + 9;
 
 interface Arguments {
@@ -51,9 +51,9 @@ interface Arguments {
   readonly instance: string;
 }
 
-/** How long the broker may be away while this process starts, in wall ms. */
+/** Maximum outage of the broker while this process starts, in wall ms. */
 const CONNECT_MS = 30_000;
-/** How long closing the bus may take, in wall ms. */
+/** Maximum duration of closing the bus, in wall ms. */
 const CLOSE_MS = 1_000;
 
 async function main({ runFile, partition, instance }: Arguments): Promise<void> {
@@ -66,7 +66,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       expected: `one of ${known}`,
     });
   }
-  // Until there is something to be stopped in order, it just ends.
+  // Until the partition runs, a signal ends the process at once.
   let end: () => void = () => Deno.exit(EXIT.done);
   endWithParent(() => end());
   const stores = openStores(runFile, nodes);
@@ -117,7 +117,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
     onFatal: (error) => fail(error),
     ...(runFile.delayMsMax > 0 && {
       delay: () => new Promise((resolve) => setTimeout(resolve, rng.below(runFile.delayMsMax + 1))),
-      // Now and then: a process that is killed meanwhile has written what it has not reported.
+      // At random: a process killed during the wait has written a span and not reported it.
       hesitate: () => rng.below(4) === 0 && block(rng.below(runFile.delayMsMax + 1)),
     }),
   });
@@ -126,7 +126,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
   runner.start();
   const stop = async () => {
     runner.stop();
-    // A broker that is gone too must not keep this process.
+    // The process must end even if the broker is gone, too.
     setTimeout(() => Deno.exit(EXIT.done), CLOSE_MS);
     await bus.close();
     Deno.exit(EXIT.done);
@@ -141,13 +141,15 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
   }
 }
 
-/** How a partition's nodes are made, and what has to be loaded before a program is started that was ordered. */
+/** Creates a partition's nodes, and loads a program before an order starts it. */
 interface Factory {
   readonly create: CreateNode;
   readonly load?: (programs: readonly string[]) => Promise<void>;
 }
 
-/** Makes the one node of a device's process, whose kind alone is loaded; or several of any kind. */
+/**
+ * Creates the one node of a device's process, which loads only its kind; or several of any kind.
+ */
 async function factoryFor(nodes: readonly string[], options: FactoryOptions): Promise<Factory> {
   const node = options.plan.nodes.find(({ name }) => name === nodes[0]);
   if (nodes.length > 1 || node === undefined) {
@@ -217,8 +219,8 @@ function answerFinal(
 }
 
 /**
- * The plan's power failure of this process: it dies as `kill -9` would have it, here where no
- * supervisor may be (containers).
+ * The plan's power failure of this process: it ends as by `kill -9`, here where there may be no
+ * supervisor (containers).
  */
 function obeyKill(bus: Bus, of: { run: string; instance: string }): void {
   bus.subscribe(patternOf({ kind: "control", run: of.run, verb: "order" }), (payload) => {
@@ -226,12 +228,12 @@ function obeyKill(bus: Bus, of: { run: string; instance: string }): void {
     const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
     if (verb !== "kill" || instance !== of.instance) return;
     Deno.kill(Deno.pid, "SIGKILL");
-    // Process 1 of a container is spared by its own signals.
+    // The kernel does not deliver SIGKILL from process 1 of a container to itself.
     Deno.exit(EXIT_KILLED);
   });
 }
 
-/** The one place where a failure of this process ends it. */
+/** The only place where a failure ends this process. */
 function fail(error: unknown): never {
   if (
     error instanceof ScmFileError || error instanceof Refusal || error instanceof OutputError

@@ -1,6 +1,6 @@
 /**
- * Makes a host of the plan, with the driver and the programs that it is given. Apart from
- * `factory.ts`, so that the process of a card or a switch need not load it.
+ * Creates a host of the plan, with its driver and programs. Separate from `factory.ts`, so that the
+ * process of a card or a switch need not load it.
  */
 import type { HostPlan, RackPlan } from "../fabric/rack/plan/plan.ts";
 import type { Program } from "./host/program_context.ts";
@@ -14,25 +14,25 @@ import type { ImageReader } from "./host/memory/sparse_bytes.ts";
 import { type OpenDevice, openDevice, reopenDevice } from "./host/verbs.ts";
 import { handleEvent } from "./host/verbs/device.ts";
 
-/** What the nodes of a plan are made with. */
+/** The inputs of creating a plan's nodes. */
 export interface FactoryOptions {
   readonly plan: RackPlan;
-  /** What is in a host's SCM when it gets power; absent: zeros. */
+  /** The content of a host's SCM at power-on; absent: zeros. */
   readonly image: (host: string) => ImageReader | undefined;
-  /** Files that the programs of a host read, by the name the scenario gives them. */
+  /** Input files of a host's programs, by their name in the scenario. */
   readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
-  /** Programs besides the shipped ones: the user's own, by the path the scenario gives them. */
+  /** The user's own programs, by their path in the scenario. */
   readonly programs: Readonly<Record<string, Program>>;
-  /** How hosts of these programs recover after a power failure (see `host/recovery/protocol.ts`). */
+  /** Recoveries of these programs after a power failure (see `host/recovery/protocol.ts`). */
   readonly recoveries?: Readonly<Record<string, Recover>>;
-  /** The log of what becomes of a host's SCM in one of its lives, from 0; absent: none. */
+  /** The log of a host's SCM in one of its lives, from 0; absent: none. */
   readonly memoryLog?: (host: string, life: number) => MemoryLog | undefined;
 }
 
-/** What every host runs from boot on, besides what its plan says. */
+/** Services of every host, besides those of its plan. */
 export const SERVICES: readonly string[] = ["cm"];
 
-/** A host that is about to get power, and what its earlier life left unsaved. */
+/** A host before its power-on, with the unsaved bytes of its earlier life. */
 export interface HostLife {
   readonly name: string;
   readonly life: number;
@@ -61,7 +61,10 @@ export function makeHost(host: HostLife, options: FactoryOptions): Node {
   });
 }
 
-/** Opens the device; at every boot after a power failure, lets the host's protocols recover first. */
+/**
+ * Opens the device; at every boot after a power failure, first runs the recoveries of the host's
+ * protocols.
+ */
 function* boot(
   cpu: Cpu,
   { life, config }: HostLife,
@@ -72,7 +75,7 @@ function* boot(
   const done = new Set<string>();
   for (const { run, options } of config.programs) {
     const recover = Object.hasOwn(recoveries, run) ? recoveries[run] : undefined;
-    // Roles of one protocol on one host share what is to be recovered.
+    // Several programs of one protocol on a host share one recovery.
     if (recover === undefined || done.has(run)) continue;
     done.add(run);
     const recovered = yield* stepsOf(recover({ cpu, host: cpu.host, options }), "recover");
@@ -81,7 +84,7 @@ function* boot(
   return device;
 }
 
-/** What was saved, with what was not yet saved on top. */
+/** The saved content, overlaid with the writes not yet saved. */
 function overlaid(saved: ImageReader | undefined, writes: readonly DurableWrite[]): ImageReader {
   return (offset, length) => {
     const bytes = saved === undefined ? new Uint8Array(length) : saved(offset, length).slice();

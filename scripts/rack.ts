@@ -1,4 +1,4 @@
-/** The `rack` command. Each subcommand stands in a file of its own under `commands/`. */
+/** The `rack` command. Each subcommand has its own file in `commands/`. */
 import { Command, CommanderError } from "commander";
 import { addChaos } from "./commands/chaos.ts";
 import { addCompletion } from "./commands/completion.ts";
@@ -68,7 +68,7 @@ try {
 }
 Deno.exit(interruptedCode() ?? Deno.exitCode);
 
-/** What a command is ended with when it is interrupted. */
+/** Whether the error is that of an interrupted command. */
 function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }

@@ -1,14 +1,15 @@
-# What scripts/rack and scripts/test need on a machine: Deno, nats-server, the npm packages of
-# deno.lock. Sourced by them, with `root` set to the repository. Uses what is installed; fetches what
-# is not, into one cache folder, and says so on stderr; silent where nothing is to be done.
+# Provides what scripts/rack and scripts/test need on a machine: Deno, nats-server, the npm packages
+# of deno.lock. Both source this file, with `root` set to the repository. Uses installed programs;
+# fetches missing ones into one cache folder, with a message on stderr; silent where nothing is
+# missing.
 #
 # Exports RACKMESH_DENO and RACKMESH_NATS_SERVER, the paths of the two programs.
 # shellcheck shell=bash
 
 readonly DENO_VERSION=2.9.6
-# For machines without a packaged nats-server. Older ones do as well (Debian 12 has 2.9.10).
+# For machines without a packaged nats-server. Older versions work as well (Debian 12 has 2.9.10).
 readonly NATS_VERSION=2.10.22
-# EX_SOFTWARE of sysexits.h, which every entry point of ours uses for "this cannot work".
+# EX_SOFTWARE of sysexits.h, which every entry point of the project uses for "this cannot work".
 readonly EXIT_SETUP=70
 
 readonly DENO_SITE=${RACKMESH_DENO_SITE:-https://dl.deno.land/release}
@@ -21,7 +22,7 @@ say() {
   printf 'rackmesh: %s\n' "$*" >&2
 }
 
-# Ends with what was tried. $1: what is missing; $2: what a person can do.
+# Exits with a list of the attempts. $1: what is missing; $2: what the user can do.
 give_up() {
   say "Cannot set up $1. Tried:"
   local attempt
@@ -31,7 +32,7 @@ give_up() {
   exit "$EXIT_SETUP"
 }
 
-# Runs a command with its output in the log. $1: what it does, for the list of what was tried.
+# Runs a command with its output in the log. $1: its purpose, for the list of attempts.
 attempt() {
   local what=$1 status
   shift
@@ -50,9 +51,9 @@ have() {
   command -v "$1" >/dev/null 2>&1
 }
 
-# Only one setup at a time: another invocation waits, then finds everything done. The lock is held by
-# an open file, so a setup that was killed leaves none behind. Without flock two of them do the same
-# work twice, each in its own folder, and move the result into place.
+# Only one setup at a time: another invocation waits, then finds everything installed. An open file
+# holds the lock, so a killed setup leaves none behind. Without flock two setups do the same work,
+# each in its own folder, and move the result into place.
 lock_cache() {
   if ! mkdir -p "$cache" 2>/dev/null || ! [ -w "$cache" ]; then
     tried=("to write to $cache")
@@ -71,7 +72,7 @@ unlock_cache() {
   exec 9>&-
 }
 
-# Downloads $1 to $2 with whatever can.
+# Downloads $1 to $2 with the first available program.
 download() {
   if have curl; then
     curl --fail --silent --show-error --location --retry 2 --connect-timeout 20 --output "$2" "$1"
@@ -98,7 +99,7 @@ unzip_into() {
   fi
 }
 
-# Runs apt-get as root, or fails at once where that would ask for a password.
+# Runs apt-get as root, or fails at once where sudo would ask for a password.
 apt_get() {
   local as_root=()
   if [ "$(id -u)" -ne 0 ]; then
@@ -120,8 +121,8 @@ apt_install() {
   apt_get install -y --no-install-recommends "$1"
 }
 
-# Prints the path of program $1, also where Debian hides daemons from ordinary users.
-# RACKMESH_PROGRAM_PATH replaces the folders that are looked in.
+# Prints the path of program $1, also where Debian installs daemons outside users' PATH.
+# RACKMESH_PROGRAM_PATH replaces the searched folders.
 find_program() {
   local folder folders
   IFS=: read -ra folders <<<"${RACKMESH_PROGRAM_PATH-$PATH:/usr/local/sbin:/usr/sbin:/usr/local/bin:/usr/bin}"
@@ -134,8 +135,8 @@ find_program() {
   return 1
 }
 
-# ensure_apt_tool NAME PACKAGE: the program NAME, from Debian's PACKAGE where it is missing.
-# Fails where it cannot be had; the caller says what for.
+# ensure_apt_tool NAME PACKAGE: installs the program NAME from Debian's PACKAGE where it is missing.
+# Fails where that is impossible; the caller reports the consequence.
 ensure_apt_tool() {
   find_program "$1" >/dev/null && return 0
   if ! have apt-get; then
@@ -148,7 +149,7 @@ ensure_apt_tool() {
 
 # ── Deno ─────────────────────────────────────────────────────────────────────────────────────────
 
-# True where $1 is a Deno we can run on: DENO_VERSION or newer, of the same major version.
+# True where $1 is a usable Deno: DENO_VERSION or newer, of the same major version.
 deno_fits() {
   local version
   version=$("$1" --version 2>/dev/null | sed -n '1s/^deno \([0-9.]*\).*/\1/p')
@@ -156,14 +157,14 @@ deno_fits() {
     [ "$(printf '%s\n' "$DENO_VERSION" "$version" | sort -V | head -n 1)" = "$DENO_VERSION" ]
 }
 
-# Moves the program $1 to its place in the cache, once it has shown that it runs.
+# Moves the program $1 to its place in the cache, after a test run of it.
 keep_deno() {
   chmod +x "$1" && deno_fits "$1" && mkdir -p "$cache/deno-$DENO_VERSION" &&
     mv -f "$1" "$cache/deno-$DENO_VERSION/deno"
 }
 
-# The npm package's own install script may not be allowed to run, so the program is taken from the
-# package of the platform, where it lies ready.
+# The install script of the npm package may be forbidden, so the program is taken from the
+# platform's package, which contains it.
 deno_from_npm() {
   local work=$1 platform program
   case "$(uname -s)-$(uname -m)" in
@@ -226,7 +227,7 @@ find_deno() {
 
 # ── nats-server ──────────────────────────────────────────────────────────────────────────────────
 
-# Debian's package unpacked into the cache: no root needed, and no service started.
+# Unpacks Debian's package into the cache: needs no root, and starts no service.
 nats_from_package() {
   local work=$1
   (cd "$work" && apt-get -q download nats-server) &&
@@ -265,7 +266,7 @@ fetch_nats_server() {
   rm -rf "$work"
 }
 
-# Sets RACKMESH_NATS_SERVER; one that the caller named stays.
+# Sets RACKMESH_NATS_SERVER, unless the caller has set it.
 find_nats_server() {
   [ -x "${RACKMESH_NATS_SERVER:-}" ] && return 0
   RACKMESH_NATS_SERVER=$(find_program nats-server) && return 0
@@ -275,8 +276,8 @@ find_nats_server() {
 
 # ── tshark ───────────────────────────────────────────────────────────────────────────────────────
 
-# Only tests want it, and those that do say so where it cannot be had. Its package asks who may
-# capture on this machine's own network, which nobody is to answer here: see apt_get.
+# Only tests use it; they report a missing one. Its package asks whether ordinary users may capture
+# on this machine's network; apt_get answers with the default.
 ensure_tshark() {
   find_program tshark >/dev/null && return 0
   lock_cache
@@ -291,8 +292,8 @@ ensure_tshark() {
 
 # ── npm packages ─────────────────────────────────────────────────────────────────────────────────
 
-# A mark in Deno's own cache says that the packages of this deno.lock are in it, so that it goes when
-# the cache goes.
+# A mark in Deno's own cache: the packages of this deno.lock are in the cache. It is removed with
+# the cache.
 packages_mark() {
   local deno_dir=${DENO_DIR:-${XDG_CACHE_HOME:-$HOME/.cache}/deno}
   printf '%s/rackmesh-%s\n' "$deno_dir" "$(cksum <"$root/deno.lock" | tr ' ' -)"
@@ -311,8 +312,8 @@ fetch_packages() {
 # ── all of it ────────────────────────────────────────────────────────────────────────────────────
 
 setup() {
-  # Deno and npm bring their own lists of authorities; behind a company's proxy the machine's own is
-  # needed too.
+  # Deno and npm have their own lists of certificate authorities; behind a company's proxy the
+  # machine's list is needed, too.
   export DENO_TLS_CA_STORE=${DENO_TLS_CA_STORE:-mozilla,system}
   local authorities=/etc/ssl/certs/ca-certificates.crt
   [ ! -r "$authorities" ] || export NODE_EXTRA_CA_CERTS=${NODE_EXTRA_CA_CERTS:-$authorities}

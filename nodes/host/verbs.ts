@@ -1,6 +1,7 @@
 /**
- * What a program can call, in one table: libibverbs' names, the connection manager's, and a few small
- * helpers. A program is given it as `context.device.verbs`, so that its file imports types only.
+ * The functions of a program, in one table: libibverbs' names, the connection manager's, and a few
+ * small helpers. A program receives it as `context.device.verbs`, so that its file imports types
+ * only.
  */
 import { createAh, createAhFromWc, destroyAh } from "./verbs/address_handle.ts";
 import { makeCmAgent, resetAgent } from "./cm/cm_agent.ts";
@@ -126,29 +127,29 @@ const verbs = {
 
 export type Verbs = typeof verbs;
 
-/** An opened device as one program sees it, with everything the program can call. */
+/** An opened device bound to one program, with all functions of the program. */
 export interface OpenDevice extends CmDevice {
   readonly verbs: Verbs;
 }
 
-/** The same device for a program on another core. */
+/** The same device, bound to a program on another core. */
 export function deviceOn({ state, cm, verbs }: OpenDevice, cpu: Cpu): OpenDevice {
   return { cpu, state, cm, verbs };
 }
 
 /**
- * ibv_open_device once more: another context on the device, over the same core. Contexts differ in their
- * privileges and in which program holds an object; the objects are the RNIC's, so keys are the same in all of them.
- * The emulator's programs have one address space, so handles are enough to import an object, and there is
- * no file descriptor to hand over.
+ * ibv_open_device again: another context on the device, over the same core. Contexts differ in
+ * their privileges and in the program that holds an object; objects belong to the RNIC, so keys are
+ * the same in all contexts. The emulator's programs share one address space, so a handle suffices
+ * to import an object, without a file descriptor.
  */
 export function openContext(device: OpenDevice): OpenDevice {
   return deviceOn(device, device.cpu);
 }
 
 /**
- * Opens the RNIC at boot: queue information (Q-04), the persistence plan (P-02), QP 1 with its receives
- * posted. Waits for a card that is not there. Throws ProgramError where the firmware refuses.
+ * Opens the RNIC at boot: queue information (Q-04), the persistence plan (P-02), QP 1 with its
+ * posted receives. Waits for an absent card. @throws ProgramError where the firmware refuses.
  */
 export function* openDevice(
   cpu: Cpu,
@@ -156,7 +157,8 @@ export function* openDevice(
   options: DeviceOptions = {},
 ): Steps<OpenDevice> {
   const agent = makeCmAgent();
-  // Not from 1 again after a reboot: a peer may remember a number of the life before.
+  // Random, so that a reboot does not repeat numbers: a peer may remember those of the earlier
+  // life.
   agent.nextCommId = (Math.floor(cpu.random() * 2 ** 32) ^ Math.floor(cpu.now / 1000)) >>> 0;
   for (;;) {
     try {
@@ -171,15 +173,15 @@ export function* openDevice(
   }
 }
 
-/** Whether the firmware answers now. Where it does not, no time has passed since the bus was looked at. */
+/** Whether the firmware answers now. If not, no time has passed since the link state was read. */
 function* isReachable(cpu: Cpu): Steps<boolean> {
   return (yield* cpu.command({ op: "query-statistics" })).status === "ok";
 }
 
 /**
- * Opens the RNIC again after it failed under the living host. What was made before is gone; listeners
- * are told so, connections are ended. Where it fails again meanwhile, nothing is opened: the next call
- * does it.
+ * Reopens the RNIC after a card failure in a running host. All earlier objects are gone; listeners
+ * receive a reset event, connections are closed. Where the card fails again meanwhile, nothing is
+ * opened: the next call does it.
  */
 export function* reopenDevice(
   device: OpenDevice,
@@ -188,16 +190,16 @@ export function* reopenDevice(
 ): Steps<void> {
   const { cpu, state, cm } = device;
   const signals = resetAgent(cm.agent);
-  // Vectors of before may still be waited for.
+  // Programs may still wait for earlier vectors.
   const { nextVector, epoch } = state;
   for (const qp of state.queuePairs.values()) qp.life.state = "reset";
   try {
     const opened = yield* initDevice(cpu, plan, options);
     const before = state.held;
     Object.assign(state, opened, { nextVector, epoch: epoch + 1 });
-    // Only now, as what the card had written when it failed has arrived.
+    // Freed only now: the failed card's last writes have arrived.
     for (const address of before.values()) cpu.free({ address });
-    // Programs may use QP 1 meanwhile: the earlier one refuses what is posted, but it is there.
+    // Programs may use QP 1 meanwhile: the earlier one refuses posts, but it exists.
     cm.gsi = yield* openGsi(device, cm.gsi);
   } catch (error) {
     if (!(error instanceof ProgramError)) throw error;

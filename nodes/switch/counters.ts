@@ -1,4 +1,4 @@
-/** What a switch counts, for the run's report. */
+/** Counters of a switch, for the run's report. */
 
 export interface Counters {
   receivedFrames: number;
@@ -13,11 +13,11 @@ export interface Counters {
   droppedLinkDown: number;
   droppedUnknown: number;
   droppedReserved: number;
-  /** Messages of neighbours about what they cannot reach. */
+  /** Messages of neighbours about unreachable addresses. */
   routeUpdates: number;
   droppedReturn: number;
   droppedRunt: number;
-  /** Lossless frames beyond the headroom: a sender does not obey. */
+  /** Lossless frames beyond the headroom: a sender ignores pauses. */
   droppedHeadroom: number;
   ecnMarked: number;
   pausesIn: number;

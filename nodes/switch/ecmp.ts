@@ -1,10 +1,10 @@
 /**
- * Equal-cost multipath: which of several ports that lead to an address a frame takes. A flow keeps its
- * port, as RC takes packets that overtake each other for losses; flows are told apart by the 5-tuple,
- * of which RoCEv2 leaves the UDP source port free for this (`rocev2.md` §1.1). Each switch hashes with
- * a seed of its own, so that those of one tier do not all choose alike (polarisation).
+ * Equal-cost multipath: selects one of several ports that lead to an address. A flow keeps its
+ * port, as RC treats reordered packets as losses; flows are distinguished by the 5-tuple, of which
+ * RoCEv2 leaves the UDP source port free for this (`rocev2.md` §1.1). Each switch hashes with a
+ * seed of its own, so that the switches of one tier do not select alike (polarisation).
  *
- * Ports that do not lead there just now are left out: their link is down, or `routes.ts` knows better.
+ * Unusable ports are excluded: their link is down, or `routes.ts` has a withdrawal.
  */
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
@@ -21,7 +21,7 @@ export interface Multipath {
   readonly seed: number;
 }
 
-/** The switch's choices; undefined where there is one way to everybody. */
+/** The multipath table; undefined where every address has a single path. */
 export function createMultipath(
   name: string,
   plan: SwitchPlan,
@@ -33,8 +33,8 @@ export function createMultipath(
 }
 
 /**
- * The port that a frame takes, out of those that are up; of those that lead there where none is up.
- * Undefined where none leads there.
+ * The port of a frame, among the usable ones; among all ports to the address where none is usable.
+ * Undefined where no port leads there.
  */
 export function choosePort(
   { ports, seed }: Multipath,
@@ -47,14 +47,14 @@ export function choosePort(
   const hash = flowHash(bytes, seed);
   for (const port of ways) {
     if (!isUp(port)) continue;
-    // Rendezvous: when a port goes down only its own flows move, and they come back to it.
+    // Rendezvous hashing: when a port goes down only its own flows move, and they return to it.
     const weight = mix(hash, port + 1);
     if (weight > bestWeight) [best, bestWeight] = [port, weight];
   }
   return best;
 }
 
-/** A hash of the 5-tuple, of both MAC addresses where the frame has none. 32 bits, not negative. */
+/** A hash of the 5-tuple; of both MAC addresses where the frame has none. 32 bits, not negative. */
 export function flowHash(bytes: Uint8Array, seed: number): number {
   const isIpv4 = bytes[12] === 8 && bytes[13] === 0 && bytes.length >= TUPLE_END;
   let hash = mix(seed, isIpv4 ? bytes[PROTOCOL_AT]! : 0);

@@ -1,12 +1,12 @@
 /**
- * The congestion point (`rocev2.md` §3.9): whether a frame that finds so much waiting before it is
- * marked "congestion experienced". Random early detection on the instantaneous length of the queue,
- * as DCQCN asks for (Zhu et al., SIGCOMM'15, §3.1).
+ * The congestion point (`rocev2.md` §3.9): whether a frame is marked "congestion experienced",
+ * given the queue length. Random early detection on the instantaneous queue length, as DCQCN
+ * requires (Zhu et al., SIGCOMM'15, §3.1).
  */
 import type { Rng } from "../../fabric/base/rng.ts";
 import type { EcnParameters } from "../../fabric/rack/plan/plan.ts";
 
-/** How many of 2^32 frames that find `queueBytes` waiting are to be marked. */
+/** How many of 2^32 frames are marked at a queue length of `queueBytes`. */
 export function markThreshold(ecn: EcnParameters, queueBytes: number): number {
   const { kminBytes, kmaxBytes, pmax } = ecn;
   if (queueBytes < kminBytes) return 0;
@@ -15,7 +15,9 @@ export function markThreshold(ecn: EcnParameters, queueBytes: number): number {
   return Math.floor(share * pmax * 2 ** 32);
 }
 
-/** Draws only where the answer is open, so that an idle queue shifts nothing. */
+/**
+ * Draws a number only between the thresholds, so that an idle queue does not advance the stream.
+ */
 export function isMarked(ecn: EcnParameters, queueBytes: number, rng: Rng): boolean {
   const threshold = markThreshold(ecn, queueBytes);
   if (threshold === 0) return false;

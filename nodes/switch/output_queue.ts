@@ -1,8 +1,7 @@
 /**
- * The frames that wait for one output port, in a lane for each priority, first in first out within a
- * lane. A frame waits here until the port's transmitter can take it; one that finds the transmitter
- * free never does. Of several lanes the highest priority goes first (strict: 802.1Q's transmission
- * selection where nothing else is configured).
+ * The frames queued at one output port, in a lane for each priority, FIFO within a lane. A frame
+ * waits here until the port's transmitter can accept it; at an idle transmitter it is sent at once.
+ * The highest priority is sent first (strict priority: 802.1Q's default transmission selection).
  */
 import { assert } from "../../fabric/base/assert.ts";
 import { isPaused, type Pauses } from "../../fabric/link/pause.ts";
@@ -10,14 +9,14 @@ import type { Frame } from "../../fabric/node.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
 
-/** A frame that waits, and the port it came in by, whose share of the buffer it takes. */
+/** A queued frame, and its input port, whose share of the buffer it uses. */
 export interface Waiting {
   readonly frame: Frame;
   readonly from: number;
 }
 
 interface Lane {
-  /** Frames from `head` on wait; those before it have left. */
+  /** Frames from `head` on are queued; those before it have left. */
   waiting: Waiting[];
   head: number;
   bytes: number;
@@ -25,23 +24,26 @@ interface Lane {
 
 export interface OutputQueue {
   readonly lanes: readonly Lane[];
-  /** Bit mask of the priorities of which a frame waits. */
+  /** Bit mask of the priorities with queued frames. */
   occupied: number;
-  /** Frames that wait, of all priorities. */
+  /** Number of queued frames, over all priorities. */
   frames: number;
-  /** Bytes that wait. */
+  /** Number of queued bytes. */
   bytes: number;
-  /** The most that ever waited. */
+  /** Maximum of {@link bytes} so far. */
   peakBytes: number;
-  /** When the transmitter has sent all it was given. */
+  /** When the transmitter has sent all accepted frames. */
   freeAt: Time;
-  /** Whether the cable has another end. */
+  /** Whether the link is up. */
   up: boolean;
-  /** What the other end has asked to hold back; undefined where PFC is off. */
+  /** Pauses requested by the other end; undefined where PFC is off. */
   readonly pauses: Pauses | undefined;
 }
 
-/** Frames that have left are dropped from the list in batches of this, so that taking one is O(1). */
+/**
+ * Frames that have left are removed from the list in batches of this size, so that dequeueing is
+ * O(1).
+ */
 const COMPACT_AT = 64;
 
 export function createOutputQueue(pauses?: Pauses): OutputQueue {
@@ -49,12 +51,12 @@ export function createOutputQueue(pauses?: Pauses): OutputQueue {
   return { lanes, occupied: 0, frames: 0, bytes: 0, peakBytes: 0, freeAt: 0, up: true, pauses };
 }
 
-/** Bytes that wait with this priority: what a mark is decided by. */
+/** Queued bytes of this priority, on which marking depends. */
 export function laneBytes(queue: OutputQueue, priority: number): number {
   return queue.lanes[priority]!.bytes;
 }
 
-/** Puts the frame last in its lane. */
+/** Appends the frame to its lane. */
 export function enqueue(queue: OutputQueue, priority: number, waiting: Waiting): void {
   const lane = queue.lanes[priority]!;
   const { length } = waiting.frame.bytes;
@@ -66,7 +68,7 @@ export function enqueue(queue: OutputQueue, priority: number, waiting: Waiting):
   if (queue.bytes > queue.peakBytes) queue.peakBytes = queue.bytes;
 }
 
-/** The priority whose frame is next at `now`, −1 where none waits that may go. */
+/** The priority whose frame is next at `now`; −1 where no queued frame may be sent. */
 export function nextPriority(queue: OutputQueue, now: Time): number {
   const { pauses } = queue;
   let rest = queue.occupied;
@@ -78,7 +80,7 @@ export function nextPriority(queue: OutputQueue, now: Time): number {
   return -1;
 }
 
-/** When a frame that waits may go, as far as pauses are concerned; NEVER where none waits. */
+/** When a queued frame may be sent, given the pauses; NEVER without queued frames. */
 export function mayGoAt(queue: OutputQueue, now: Time): Time {
   if (nextPriority(queue, now) >= 0) return now;
   let at = NEVER;
@@ -89,7 +91,7 @@ export function mayGoAt(queue: OutputQueue, now: Time): Time {
   return at;
 }
 
-/** Takes the first frame out of a lane that has one. */
+/** Removes the first frame of a lane that is not empty. */
 export function dequeue(queue: OutputQueue, priority: number): Waiting {
   const lane = queue.lanes[priority]!;
   const waiting = lane.waiting[lane.head];

@@ -1,25 +1,28 @@
 /**
- * What a switch tells its neighbours of addresses that it has lost every way to, and what it has been
- * told: as much of a routing protocol as static routes need. A switch that has lost its last cable to
- * a leaf says so over its other trunks, and takes it back when a cable is whole again; who hears it
- * acts on it `convergencePs` later, which stands for detection, processing and programming of tables
- * together (choice: BGP with BFD takes milliseconds to seconds, a failover in hardware microseconds).
+ * Withdrawals between neighbouring switches: addresses to which a switch has lost every path. This
+ * is the part of a routing protocol that static routes need. A switch that has lost its last cable
+ * to a leaf sends a withdrawal over its other trunks, and revokes it when a cable is restored; the
+ * receiver applies it `convergencePs` later, which models detection, processing and programming of
+ * tables (choice: BGP with BFD takes milliseconds to seconds, a hardware failover microseconds).
  *
- * A message is all that its sender has to say, so each takes the place of the one before.
+ * A message has its sender's complete state, so each replaces the previous one.
  */
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { OwnFrame } from "./snooping.ts";
 
-/** To the nearest bridge, which never forwards it (IEEE 802.1AB §7.1), from nobody in particular. */
+/**
+ * The nearest bridge's group address, which is never forwarded (IEEE 802.1AB §7.1); source address
+ * 0.
+ */
 const DESTINATION = [0x01, 0x80, 0xc2, 0x00, 0x00, 0x0e];
-/** For experiments of one's own (IEEE Std 802, local experimental EtherType 1). */
+/** For private experiments (IEEE Std 802, local experimental EtherType 1). */
 const ETHERTYPE = 0x88b5;
 const COUNT_AT = 14;
 const MACS_AT = 16;
 const MAC_BYTES = 6;
 
-/** What a neighbour has said that it cannot reach: so it is from `at` on, until the next one's. */
+/** Addresses that a neighbour cannot reach: in effect from `at` on, until the next withdrawal. */
 interface Withdrawn {
   readonly macs: ReadonlySet<number>;
   readonly at: Time;
@@ -30,7 +33,7 @@ export interface Routes {
   /** Ports that lead to switches. */
   readonly trunks: readonly number[];
   readonly convergencePs: Time;
-  /** By port, oldest first: the last that is in effect, and what is yet to be. */
+  /** By port, oldest first: the last withdrawal in effect, and pending ones. */
   readonly withdrawn: Map<number, readonly Withdrawn[]>;
 }
 
@@ -40,21 +43,21 @@ export function createRoutes(plan: SwitchPlan): Routes {
   return { groups, trunks, convergencePs: plan.convergencePs ?? 0, withdrawn: new Map() };
 }
 
-/** Whether the neighbour at `port` has said, long enough ago, that it does not reach the address. */
+/** Whether a withdrawal of the address by the neighbour at `port` is in effect. */
 export function isWithdrawn(routes: Routes, port: number, of: { mac: number; now: Time }): boolean {
   const said = routes.withdrawn.get(port);
   if (said === undefined) return false;
   return said[lastInEffect(said, of.now)]?.macs.has(of.mac) ?? false;
 }
 
-/** Its place, −1 where none is in effect yet. */
+/** Its index; −1 where none is in effect yet. */
 function lastInEffect(said: readonly Withdrawn[], now: Time): number {
   return said.findLastIndex(({ at }) => at <= now);
 }
 
 /**
- * The cable at `port` went down or came up: what the neighbours have to be told.
- * @param isUp of every port, with the change made.
+ * The link at `port` went down or came up: the messages for the neighbours.
+ * @param isUp of every port, after the change.
  */
 export function changeRoutes(
   routes: Routes,
@@ -68,13 +71,16 @@ export function changeRoutes(
   const audience = isChanged ? routes.trunks : up ? [port] : [];
   return audience.filter(isUp).flatMap((to) => {
     const lost = routes.groups.filter(([, ports]) => !ports.includes(to) && !ports.some(isUp));
-    // Who comes up has forgotten what it was told.
+    // A neighbour whose link came up has an empty table.
     if (lost.length === 0 && to === port) return [];
     return [{ port: to, bytes: encodeWithdrawal(lost.flatMap(([macs]) => macs)) }];
   });
 }
 
-/** Takes in what the neighbour at `port` says. @returns false where the frame is no such message. */
+/**
+ * Processes a message of the neighbour at `port`. @returns false where the frame is no such
+ * message.
+ */
 export function takeWithdrawal(
   routes: Routes,
   from: { readonly port: number; readonly now: Time },

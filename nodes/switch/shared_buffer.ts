@@ -1,8 +1,9 @@
 /**
- * Who may wait in the switch. Lossy frames are let in by the length of the output queue and by what
- * all lossy frames take up; lossless ones (PFC) by how much waits that came in by the same port with
- * the same priority: above XOFF its sender is to be paused, and what still comes has the headroom. So
- * a lossless frame is never dropped as long as senders obey; the check stands for those that do not.
+ * Admission to the switch's buffer. Lossy frames are admitted by the length of the output queue and
+ * by the total of all lossy frames; lossless ones (PFC) by the bytes queued from the same input
+ * port and priority: above XOFF the switch pauses the sender, and frames that still arrive use the
+ * headroom. So a lossless frame is never dropped as long as senders obey pauses; the check handles
+ * those that do not.
  */
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { PRIORITIES } from "../../fabric/wire/roce/pfc.ts";
@@ -11,10 +12,10 @@ export interface SharedBuffer {
   readonly queueBytes: number;
   readonly bufferBytes: number;
   readonly pfc: NonNullable<SwitchPlan["congestion"]>["pfc"];
-  /** Lossy bytes that wait, in all and by output port. */
+  /** Queued lossy bytes, in total and by output port. */
   lossyBytes: number;
   readonly lossyByPort: Float64Array;
-  /** Lossless bytes that wait, by input port and priority. */
+  /** Queued lossless bytes, by input port and priority. */
   readonly ingressBytes: Float64Array;
 }
 
@@ -29,7 +30,7 @@ export function createSharedBuffer(plan: SwitchPlan): SharedBuffer {
   };
 }
 
-/** A frame's way through the switch. */
+/** A frame's path through the switch. */
 export interface Passage {
   readonly from: number;
   readonly to: number;
@@ -41,7 +42,7 @@ export function isLossless({ pfc }: SharedBuffer, priority: number): boolean {
   return pfc !== null && (pfc.lossless & (1 << priority)) !== 0;
 }
 
-/** Whether there is room for the frame; else it is dropped. */
+/** Whether there is room for the frame; otherwise it is dropped. */
 export function hasRoom(buffer: SharedBuffer, passage: Passage): boolean {
   const { from, to, priority, bytes } = passage;
   if (isLossless(buffer, priority)) {
@@ -53,7 +54,7 @@ export function hasRoom(buffer: SharedBuffer, passage: Passage): boolean {
     buffer.lossyBytes + bytes <= buffer.bufferBytes;
 }
 
-/** The frame waits from now on. @returns whether its input port's priority is above XOFF now. */
+/** Adds a queued frame. @returns whether its input port's priority is above XOFF now. */
 export function occupy(buffer: SharedBuffer, passage: Passage): boolean {
   const { from, to, priority, bytes } = passage;
   if (!isLossless(buffer, priority)) {
@@ -65,7 +66,7 @@ export function occupy(buffer: SharedBuffer, passage: Passage): boolean {
   return waits > buffer.pfc!.xoffBytes;
 }
 
-/** The frame does not wait any more. @returns whether its input port's priority is at XON or below. */
+/** Removes a queued frame. @returns whether its input port's priority is at XON or below. */
 export function vacate(buffer: SharedBuffer, passage: Passage): boolean {
   const { from, to, priority, bytes } = passage;
   if (!isLossless(buffer, priority)) {

@@ -1,8 +1,8 @@
 /**
- * Multicast in a switch: who wants a group is read off the membership reports that pass (IGMP
- * snooping, RFC 4541). A group that nobody reported is flooded; so are 224.0.0.x and all that is not
- * IPv4. Towards other switches it reports itself, for all who are behind it, from 0.0.0.0 (§2.1.1:
- * proxy reporting). Where switches are several, group traffic keeps to a tree of cables.
+ * Multicast in a switch: the switch learns group members from forwarded membership reports (IGMP
+ * snooping, RFC 4541). A group without reports is flooded; so are 224.0.0.x and frames that are not
+ * IPv4. To other switches it reports the groups of all its members, from 0.0.0.0 (§2.1.1: proxy
+ * reporting). Between switches, group traffic uses a spanning tree of cables.
  */
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import {
@@ -14,23 +14,23 @@ import {
 } from "../../fabric/wire/roce/igmp.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 
-/** Groups that one switch remembers; more are flooded. */
+/** Maximum number of groups of one switch; more are flooded. */
 const SNOOPED_GROUPS_MAX = 4096;
-/** Source of what a switch says itself: a locally administered address that no RNIC has. */
+/** Source address of the switch's own reports: a locally administered address that no RNIC has. */
 const SWITCH_MAC = 0x02ff_ffff_ffff;
 /** Groups of the local network, 224.0.0.x: hosts need not report them (RFC 4541 §2.1.2). */
 const LOCAL_LAST = 0xe000_00ff;
 
 export interface GroupTable {
-  /** IPv4 group → ports that want it. A group without a port is not there. */
+  /** IPv4 group → its member ports. A group without members has no entry. */
   readonly members: Map<number, Set<number>>;
-  /** Ports that group traffic takes. */
+  /** Ports of the spanning tree for group traffic. */
   readonly tree: readonly number[];
-  /** Of these the ones that lead to other switches. */
+  /** Those of them that lead to other switches. */
   readonly trunks: readonly number[];
 }
 
-/** A frame of the switch's own. */
+/** A frame that the switch itself sends. */
 export interface OwnFrame {
   readonly port: number;
   readonly bytes: Uint8Array<ArrayBuffer>;
@@ -38,14 +38,14 @@ export interface OwnFrame {
 
 export function createGroupTable(plan: SwitchPlan): GroupTable {
   const tree = plan.flood ?? Array.from({ length: plan.ports }, (_, port) => port);
-  // Who is behind a switch can be reached by several cables, a host by its own only.
+  // Multipath ports lead to switches; a host has a single cable.
   const uplinks = new Set(plan.multipath?.flatMap(([, ports]) => ports));
   return { members: new Map(), tree, trunks: tree.filter((port) => uplinks.has(port)) };
 }
 
 /**
- * Ports that a frame to a group address leaves by: those that want the group, or all of the tree.
- * Never the one it came in by; none where that is not of the tree.
+ * Output ports of a frame to a group address: the group's members, or the whole tree. Never its
+ * input port; none where the input port is not in the tree.
  */
 export function groupPorts(table: GroupTable, from: number, bytes: Uint8Array): readonly number[] {
   if (!table.tree.includes(from)) return [];
@@ -53,7 +53,7 @@ export function groupPorts(table: GroupTable, from: number, bytes: Uint8Array): 
   return table.tree.filter((port) => port !== from && (wanted === undefined || wanted.has(port)));
 }
 
-/** The IPv4 group of a frame that is to be kept from ports that do not want it; else 0. */
+/** The IPv4 group of a frame that is sent to members only; 0 for frames that are flooded. */
 function groupOf(bytes: Uint8Array): number {
   if (bytes.length < 34 || bytes[12] !== 0x08 || bytes[13] !== 0x00) return 0;
   const group = ((bytes[30]! << 24) | (bytes[31]! << 16) | (bytes[32]! << 8) | bytes[33]!) >>> 0;
@@ -61,9 +61,9 @@ function groupOf(bytes: Uint8Array): number {
 }
 
 /**
- * Takes a membership report that came in by `from`; it goes no further itself. Undefined where the
- * frame is no IGMP report, damaged ones included: it is forwarded as any other.
- * @returns what the other switches must be told.
+ * Processes a membership report from port `from`; the switch does not forward it. Undefined where
+ * the frame is no valid IGMP report: it is forwarded like any other.
+ * @returns the reports for the other switches.
  */
 export function takeReport(
   table: GroupTable,
@@ -82,7 +82,7 @@ export function takeReport(
   return frames;
 }
 
-/** The cable on `port` is gone: nobody is behind it any more. */
+/** The link at `port` went down: its memberships end. */
 export function forgetPort(table: GroupTable, port: number): OwnFrame[] {
   const frames: OwnFrame[] = [];
   for (const group of [...table.members.keys()]) {
@@ -91,7 +91,7 @@ export function forgetPort(table: GroupTable, port: number): OwnFrame[] {
   return frames;
 }
 
-/** The cable to another switch is up: says anew what is wanted behind this one. */
+/** The link to another switch came up: reports this side's memberships to it. */
 export function introduce(table: GroupTable, port: number): OwnFrame[] {
   if (!table.trunks.includes(port)) return [];
   const groups = [...table.members.keys()].filter((group) => isWantedFor(table, group, port));
@@ -125,7 +125,7 @@ function setMember(
   });
 }
 
-/** Whether somebody wants the group who is not behind `trunk`. */
+/** Whether the group has a member that is not behind `trunk`. */
 function isWantedFor({ members }: GroupTable, group: number, trunk: number): boolean {
   const ports = members.get(group);
   return ports !== undefined && ports.size > (ports.has(trunk) ? 1 : 0);

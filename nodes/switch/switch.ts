@@ -2,9 +2,9 @@
  * An Ethernet switch with output queues. Read `forwarding.ts`, `output_queue.ts`, `shared_buffer.ts` and
  * `marking.ts` first.
  *
- * A frame that arrives is looked up at once and leaves `latencyPs` later at the soonest. The decision
- * which frame a port sends next falls `latencyPs` before it leaves, so that what is done to a queue
- * (a pause, a mark) still reaches every frame that waits.
+ * A frame is looked up at its arrival and leaves at least `latencyPs` later. A port selects its
+ * next frame `latencyPs` before that frame leaves, so that a pause or a mark still affects every
+ * queued frame.
  */
 import { fail } from "../../fabric/base/assert.ts";
 import {
@@ -69,7 +69,7 @@ import {
 } from "./snooping.ts";
 
 /**
- * Makes a switch without power. Ports are up until it is told otherwise. `seed` is the run's: only
+ * Creates a switch without power. Ports are up until a link event. `seed` is the run's: only
  * marking draws from it.
  */
 export function createSwitch(
@@ -91,16 +91,16 @@ class Switch implements Node {
   readonly #groups: GroupTable;
   readonly #queues: OutputQueue[];
   readonly #buffer: SharedBuffer;
-  /** By port: what it has asked its other end to hold back; none where PFC is off. */
+  /** By port: the pauses requested from the other end; none where PFC is off. */
   readonly #requests: PauseRequests[];
   readonly #ecn: EcnParameters | null;
-  /** One stream for each port, so that no port's traffic shifts another's marks. */
+  /** One stream per port, so that the traffic of a port does not affect the marks of another. */
   readonly #rngs: Rng[];
-  /** Whether DSCPs are looked at: without congestion control all frames share one lane. */
+  /** Whether DSCPs are evaluated: without congestion control all frames share one lane. */
   readonly #hasPriorities: boolean;
   #now: Time = 0;
   #wakeAt: Time = NEVER;
-  /** Sum of what waited for the port, itself included, over all frames that had to wait. */
+  /** Sum of the port's queue length, including the frame itself, over all queued frames. */
   #queueSeenBytes = 0;
   readonly #counters = createCounters();
 
@@ -182,7 +182,8 @@ class Switch implements Node {
       case FLOOD:
         return this.#receiveGroup(now, from, out);
     }
-    // A frame for the segment that it came from has reached its addressee already (IEEE 802.1D §7.7).
+    // The destination is on the segment of the frame's source, so it has received the frame already
+    // (IEEE 802.1D §7.7).
     if (verdict === port) counters.droppedReturn++;
     else this.#forward(now, { from: port, to: verdict, frame }, out);
   }
@@ -196,7 +197,7 @@ class Switch implements Node {
     return choosePort(this.#multipath, bytes, leadsThere) ?? UNKNOWN;
   }
 
-  /** A frame to a group address: a membership report, or a copy for each port that gets one. */
+  /** A frame to a group address: a membership report, or a copy for each output port. */
   #receiveGroup(now: Time, { port, frame }: { port: number; frame: Frame }, out: Outputs): void {
     const reports = takeReport(this.#groups, port, frame.bytes);
     if (reports !== undefined) {
@@ -221,7 +222,7 @@ class Switch implements Node {
     return isTaken;
   }
 
-  /** A frame of the cable itself. @returns whether it is one that this switch listens to. */
+  /** A link-local frame. @returns whether this switch processes it. */
   #obey(now: Time, { port, frame }: { port: number; frame: Frame }, out: Outputs): boolean {
     const queue = this.#queues[port];
     if (queue?.pauses === undefined || !isMacControl(frame.bytes)) return false;
@@ -256,7 +257,7 @@ class Switch implements Node {
     this.#wakeAt = Math.min(this.#wakeAt, this.#portWakeAt(queue, now));
   }
 
-  /** Whether a frame can leave without having waited. */
+  /** Whether a frame can leave without being queued. */
   #isFree(queue: OutputQueue, priority: number, now: Time): boolean {
     if (queue.freeAt - this.processingPs > now) return false;
     const { pauses } = queue;
@@ -264,7 +265,7 @@ class Switch implements Node {
     return pauses.until[priority]! <= now && nextPriority(queue, now) < 0;
   }
 
-  /** The frame, or a copy that says "congestion experienced". */
+  /** The frame, or a copy marked "congestion experienced". */
   #mark(queue: OutputQueue, { to, priority }: Passage, frame: Frame): Frame {
     const ecn = this.#ecn;
     if (ecn === null || frameEcn(frame.bytes) === ECN.notCapable) return frame;
@@ -273,7 +274,7 @@ class Switch implements Node {
     return { kind: "frame", bytes: markCongestion(frame.bytes) };
   }
 
-  /** Asks the other end of the cable that the frame came in by to hold its priority back. */
+  /** Requests a pause of the frame's priority from the other end of its input port's cable. */
   #pause(now: Time, { from, priority }: Passage, out: Outputs): void {
     const requests = this.#requests[from]!;
     if ((requests.asked & (1 << priority)) !== 0) return;
@@ -297,7 +298,7 @@ class Switch implements Node {
     }
   }
 
-  /** A frame of the switch's own: ahead of all that waits. */
+  /** A frame of the switch itself: sent before all queued frames. */
   #control(
     now: Time,
     to: { port: number; bytes: Uint8Array<ArrayBuffer> },
@@ -307,7 +308,7 @@ class Switch implements Node {
     this.#queues[to.port]!.freeAt = out.send(to.port, frame, now + this.processingPs);
   }
 
-  /** Gives every transmitter that is about to be free its next frame. */
+  /** Gives every transmitter that is about to be idle its next frame. */
   #serve(now: Time, out: Outputs): void {
     for (let port = 0; port < this.#queues.length; port++) {
       const queue = this.#queues[port]!;
@@ -322,7 +323,7 @@ class Switch implements Node {
     this.#findWake(now);
   }
 
-  /** The frame does not wait any more: its sender may have to be told. */
+  /** The frame is no longer queued: its input port's priority may be resumed. */
   #leave(now: Time, passage: Passage, out: Outputs): void {
     if (vacate(this.#buffer, passage)) this.#resume(now, passage, out);
   }
@@ -334,7 +335,7 @@ class Switch implements Node {
     this.#counters.sentBytes += to.frame.bytes.length;
   }
 
-  /** What waits for a cable that lost its other end is lost with it, pauses too. */
+  /** Frames queued for a port whose link went down are lost, and its pauses end. */
   #setLink(now: Time, link: { port: number; up: boolean }, out: Outputs): void {
     const { port, up } = link;
     const queue = this.#queues[port];
@@ -373,7 +374,7 @@ class Switch implements Node {
     this.#wakeAt = wakeAt;
   }
 
-  /** When the port's next frame is to be decided on. */
+  /** When the port's next frame must be selected. */
   #portWakeAt(queue: OutputQueue, now: Time): Time {
     return Math.max(queue.freeAt - this.processingPs, mayGoAt(queue, now));
   }

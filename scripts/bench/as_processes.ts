@@ -17,8 +17,8 @@ const MIB = 2 ** 20;
 const TARGET_RATIO = { is: "at most", value: 1.5 } as const;
 
 /**
- * (b) What a message between two processes takes on the wall, over what a request and its answer
- * take on the same bus just before and after.
+ * (b) The wall time of a message between two processes, relative to a request and its answer on the
+ * same bus just before and after.
  */
 export async function measureHops(place: Place): Promise<Figure[]> {
   const { quick, seed } = place;
@@ -70,7 +70,7 @@ async function hopFigures(
   ];
 }
 
-/** (c) How long racks take to come up, and what their processes hold then. */
+/** (c) The start-up time of racks, and the memory of their processes then. */
 export async function measureStartUp(place: Place): Promise<Figure[]> {
   const { address, directory, seed, quick, say } = place;
   const figures: Figure[] = [];

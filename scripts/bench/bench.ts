@@ -1,6 +1,6 @@
 /**
- * `deno task bench`: what the product costs in time and memory, against its targets. Figures only,
- * never a test: a missed target is said and fails nothing, as a machine may be busy with something else.
+ * `deno task bench`: time and memory of the product, compared with its targets. Figures only, not a
+ * test: a missed target fails nothing, as the machine may be busy with other work.
  */
 import { Command } from "commander";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
@@ -80,7 +80,7 @@ type InPlace<T> = (
   },
 ) => Promise<T>;
 
-/** A server and a directory for as long as `use` takes. */
+/** A server and a directory while `use` runs. */
 async function withServer<T>(use: InPlace<T>): Promise<T> {
   const directory = await Deno.makeTempDir({ prefix: "rackmesh-bench-" });
   const remove = () => Deno.remove(directory, { recursive: true });
@@ -94,7 +94,7 @@ async function withServer<T>(use: InPlace<T>): Promise<T> {
   }
 }
 
-/** What the figures depend on besides the code. */
+/** The conditions of the figures besides the code. */
 function machineNow() {
   return {
     cores: navigator.hardwareConcurrency,
@@ -108,7 +108,7 @@ function machineNow() {
 
 const command = new Command("bench")
   .description("Measures the product against its targets; a missed one fails nothing.")
-  .option("--quick", "fewer and smaller runs: under a minute, less exact")
+  .option("--quick", "fewer and smaller runs: under a minute, less precise")
   .option("--json", "one JSON document on stdout")
   .option("--seed <n>", "of every rack", "7")
   .option("--write", "put the tables of (l) and (m) into bench/RESULTS.md, with --only lm")

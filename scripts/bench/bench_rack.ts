@@ -1,4 +1,4 @@
-/** The racks that are measured: scenarios of any size, with no file to read. */
+/** The racks of the bench: scenarios of any size, without files. */
 import { makePlan, type Packing, partitionsOf } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { Prepared } from "../../console/rack/prepare.ts";
@@ -14,13 +14,13 @@ export interface Load {
 export interface BenchRack {
   readonly hosts: number;
   readonly seed: number;
-  /** What writers do: flow 1, `persist-opcode`, which is what the product is about. */
+  /** The writers' load: flow 1, `persist-opcode`, the product's main method. */
   readonly load?: Load;
   /** One host, or all: each writes to the next. */
   readonly writers: number;
 }
 
-/** A rack of so many hosts in a star, ready to be run. */
+/** A rack of so many hosts in a star, prepared to run. */
 export function benchRack(rack: BenchRack, packing: Packing): Prepared {
   const [variant] = variants(parseScenario(scenarioText(rack), "bench.yaml"));
   const plan = makePlan(variant!);

@@ -1,4 +1,4 @@
-/** `echo_main.ts RUN`: answers requests with what they hold, for the round trip of the bus itself. */
+/** `echo_main.ts RUN`: answers each request with its payload, to measure the bus's round trip. */
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { subjectOf } from "../../fabric/bus/subjects.ts";
 import { busAddressFrom, EXIT } from "../../fabric/rack/build/run_file.ts";

@@ -1,4 +1,4 @@
-/** What the crash explorer gets through: power failures at every instant of one write between two hosts. */
+/** The crash explorer's speed: power failures at every instant of one write between two hosts. */
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { exploreAll } from "../../console/explore/explore.ts";
@@ -6,10 +6,10 @@ import { EXPLORE_DEFAULTS, type ExploredRack, type Verdict } from "../../console
 import type { Figure } from "./figure.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
-/** The first repetitions compile; what they measure is V8. */
+/** The first repetitions are excluded: V8 compiles in them. */
 const WARM_UPS = 3;
 
-/** Both flows: with DDIO on, lines of the cache are open at every instant. */
+/** Both flows: with DDIO on, cache lines are dirty at every instant. */
 const FLOWS = ["off", "on"] as const;
 
 function oneWrite(seed: number, ddio: typeof FLOWS[number]): ExploredRack {
@@ -27,7 +27,7 @@ programs:
   return { plan: makePlan(variant!), ...nothing };
 }
 
-/** (i) Crash points per second, on one core, recording and re-runs of the rack included. */
+/** (i) Crash points per second, on one core, including the recording and re-runs of the rack. */
 export async function measureExplorer(
   options: { readonly seed: number; readonly quick: boolean },
 ): Promise<Figure[]> {

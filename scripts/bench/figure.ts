@@ -1,4 +1,4 @@
-/** A measured number with what it is held against, and how a list of them is shown. */
+/** A measured figure with its target, and tables of figures. */
 import { columnsOf, tableText } from "../../console/reports/table.ts";
 
 export interface Figure {
@@ -16,7 +16,7 @@ export interface Target {
   readonly value: number;
 }
 
-/** The value in the middle, the mean of two where there are two. */
+/** The median; the mean of the middle two for an even number. */
 export function median(values: ArrayLike<number>): number {
   const sorted = Float64Array.from(values).sort();
   const half = sorted.length >> 1;
@@ -30,7 +30,7 @@ function isReached({ values, target }: Figure): boolean | null {
   return target.is === "at least" ? value >= target.value : value <= target.value;
 }
 
-/** A figure as `--json` has it. */
+/** A figure in the form of `--json`. */
 export function figureRow(figure: Figure): Record<string, unknown> {
   const { group, what, unit, values, target } = figure;
   return {
@@ -74,7 +74,7 @@ function verdictOf(isReached: boolean | null): string {
   return isReached === null ? "" : isReached ? "reached" : "missed";
 }
 
-/** Three digits that count: 0.914, 1.48, 57.2, 412, 20 300. */
+/** Three significant digits: 0.914, 1.48, 57.2, 412, 20 300. */
 function short(value: number): string {
   if (Math.abs(value) >= 1_000) return String(Math.round(value)).replace(/\B(?=(\d{3})+$)/g, " ");
   return String(Number(value.toPrecision(3)));

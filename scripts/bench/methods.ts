@@ -1,6 +1,6 @@
 /**
- * (m) What a persistent write takes by each method, message by message: exact, as all of it is counted
- * in virtual time. A table of `RESULTS.md` is made of it, and a test makes it again and compares.
+ * (m) The cost of a persistent write by each method, per message: exact, as all of it is measured
+ * in virtual time. The README's table is generated from it, and a test regenerates and compares it.
  */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import {
@@ -18,7 +18,7 @@ export interface MethodFigure extends PerMessage {
   readonly method: MethodName;
 }
 
-/** What a method is compared with: the document's baseline of the flow (P-10, P-11). */
+/** The document's baseline of each flow (P-10, P-11), with which methods are compared. */
 export const BASELINES = { off: "write-read", on: "write-send" } as const;
 
 /** Every method at every size, with DDIO off and on: one message after the other. */
@@ -26,7 +26,7 @@ export function measureMethods(seed: number): MethodFigure[] {
   return DDIOS.flatMap((ddio) =>
     METHODS.flatMap((method) =>
       SIZES.map((size): MethodFigure => {
-        // A SEND can persist only where the receive buffers do.
+        // A SEND can be persistent only in persistent receive buffers.
         const hosts = `receive: ${method === "send-read" ? "scm" : "dram"}`;
         return { method, ...runPut({ ddio, size, seed, put: `method: ${method}`, hosts }) };
       })

@@ -1,4 +1,4 @@
-/** Measures of a rack in one process, without files: what the models and the event loop cost. */
+/** Measures of a rack in one process, without files: the cost of the models and the event loop. */
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { NEVER, PS_PER_US } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
@@ -6,14 +6,14 @@ import { MemoryScm } from "../../nodes/host/store/scm_store.ts";
 import { type BenchRack, benchRack } from "./bench_rack.ts";
 import type { Figure } from "./figure.ts";
 
-/** The first repetitions compile; what they measure is V8. */
+/** The first repetitions are excluded: V8 compiles in them. */
 const WARM_UPS = 3;
 
 interface Simulated {
-  /** Once every writer writes: events, and wall ms for them. */
+  /** Events after all writers have started, and their wall ms. */
   readonly events: number;
   readonly ms: number;
-  /** Of the whole run, set-up included. */
+  /** For the whole run, including set-up. */
   readonly writes: number;
   readonly wholeMs: number;
   readonly wholeEvents: number;
@@ -88,7 +88,7 @@ function repeat(count: number, run: () => Simulated): Simulated[] {
   return Array.from({ length: count }, run);
 }
 
-/** (d) What an event costs as hosts grow, every host writing to the next. */
+/** (d) The cost of an event by number of hosts, every host writing to the next. */
 export function measureGrowth(
   options: { readonly seed: number; readonly quick: boolean },
 ): Figure[] {
@@ -99,7 +99,7 @@ export function measureGrowth(
   const rounds = quick ? 2 : 3;
   for (let round = -1; round < rounds; round++) {
     for (const hosts of sizes) {
-      // Small racks are over too soon to be timed, so they run more than once.
+      // Small racks finish too soon for a measurement, so they run several times.
       const runs = Array.from(
         { length: Math.max(1, 8 / hosts) },
         () => simulate({ hosts, writers: hosts, seed, load }),

@@ -1,4 +1,7 @@
-/** Measures of the transport: what a packet costs in one process, and what a WRITE reaches in virtual time. */
+/**
+ * Measures of the transport: the cost of a packet in one process, and the throughput of WRITEs in
+ * virtual time.
+ */
 import type { Frame } from "../../fabric/node.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import { PROFILES } from "../../fabric/rack/plan/profile.ts";
@@ -21,18 +24,18 @@ interface Options {
   readonly quick: boolean;
 }
 
-/** The first repetitions compile; what they measure is V8. */
+/** The first repetitions are excluded: V8 compiles in them. */
 const WARM_UPS = 2;
 const KIB = 1024;
 
-/** Every host writes to the next one through one switch; 256 KiB of it are outstanding. */
+/** Every host writes to the next one through one switch, with 256 KiB outstanding. */
 function ring(bytes: number, { seed, quick }: Options): TrafficRack {
   const messages = (quick ? 4 : 10) * 1024 * KIB / bytes;
   const depth = Math.max(2, 256 * KIB / bytes);
   return { hosts: 8, writers: 8, seed, load: { qps: 1, bytes, messages, depth, pathMtu: 1024 } };
 }
 
-/** (e) Packets per second, data and ACKs, of processor time; (f) what of it the codec takes. */
+/** (e) Packets per second of CPU time, data and ACKs; (f) the codec's share of it. */
 export function measurePackets(options: Options): Figure[] {
   const { quick } = options;
   const long = ring(64 * KIB, options), short = ring(KIB, options);
@@ -64,10 +67,10 @@ function nsPerPacket({ packets, cpuMs }: TrafficRun): number {
   return 1e6 * cpuMs / packets;
 }
 
-/** Frames of a run that are looked at: few enough to stay where the processor has them, as in the run. */
+/** Sampled frames of a run: few enough to stay in the CPU's cache, as in the run. */
 const SAMPLE = 512;
 
-/** (f) The same packets through the codec alone, over what a packet of the run costs in all. */
+/** (f) The same packets through the codec alone, relative to the total cost of a packet. */
 function codecShares(rack: TrafficRack, packetNs: number): Figure[] {
   const frames: Frame[] = [];
   const run = runTraffic(rack, (create) => collecting(create, frames));
@@ -92,7 +95,7 @@ function codecShares(rack: TrafficRack, packetNs: number): Figure[] {
   }));
 }
 
-/** Only frames without filling: those of the run end with their ICRC. */
+/** Only for frames without padding, which end with their ICRC. */
 function icrcOf(view: DataView): number {
   return computeIcrc(view, { from: ETHERNET_BYTES, end: view.byteLength - ICRC_BYTES });
 }
@@ -106,7 +109,7 @@ function nsOfEach(one: (i: number) => unknown): number {
   return 1e6 * (cpuMs() - before) / (ROUNDS * SAMPLE);
 }
 
-/** Keeps the last frames that arrive at an RNIC. */
+/** Collects the last frames that arrive at an RNIC. */
 function collecting(create: CreateNode, frames: Frame[]): CreateNode {
   let seen = 0;
   return (name, life, unsaved) => {
@@ -124,7 +127,7 @@ function collecting(create: CreateNode, frames: Frame[]): CreateNode {
   };
 }
 
-/** (g) Payload of WRITEs of 1 MiB per second of virtual time, over what fits a port's line. */
+/** (g) Payload of WRITEs of 1 MiB per second of virtual time, relative to the port's line rate. */
 export function measureLine(options: Options): Figure[] {
   const { seed, quick } = options;
   const bytes = 1024 * KIB, { mtu, network } = PROFILES["clx-optane-cx5"];
@@ -146,14 +149,16 @@ function figure(what: string, value: number, target?: Figure["target"]): Figure 
   return { group: "g", what, unit: "%", values: [value], ...(target && { target }) };
 }
 
-/** Bits of payload per second where a line carries nothing but WRITE packets of this payload. */
+/** Payload rate in bit/s of a line that carries only WRITE packets of this size. */
 function payloadRate(pathMtu: number, { bitsPerSecond }: { bitsPerSecond: number }): number {
   const headers = 14 + 20 + 8 + 12;
   const bytes = new Uint8Array(headers + pathMtu + ICRC_BYTES);
   return bitsPerSecond * pathMtu / wireBytes({ kind: "frame", bytes });
 }
 
-/** (h) What a packet costs with more queue pairs that take turns, as many messages outstanding. */
+/**
+ * (h) The cost of a packet by number of queue pairs, with the same number of outstanding messages.
+ */
 export function measureQueuePairs({ seed, quick }: Options): Figure[] {
   const counts = quick ? [1, 64] : [1, 64, 4096];
   const rack = (qps: number): TrafficRack => ({

@@ -1,4 +1,4 @@
-/** A rack as processes, measured from outside: when it is up, how long it runs, what it holds. */
+/** Measures a rack of processes from outside: start-up time, run time, memory. */
 import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { decode } from "../../fabric/bus/codec.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
@@ -11,21 +11,21 @@ import { type BenchRack, benchRack } from "./bench_rack.ts";
 
 export interface ProcessRun {
   readonly processes: number;
-  /** From the first start of a process until every one was granted its first span. */
+  /** From the start of the first process until every partition has been granted its first span. */
   readonly upMs: number;
   /** From the same moment to the end of the run. */
   readonly wholeMs: number;
-  /** Messages between processes once a quarter of all writes was confirmed, and wall ms for them. */
+  /** Messages between processes after the first quarter of all writes, and their wall ms. */
   readonly hops: number;
   readonly hopsMs: number;
-  /** Messages of the whole run, and spans that were granted. */
+  /** Messages of the whole run, and granted spans. */
   readonly allHops: number;
   readonly grants: number;
-  /** Of each process of the rack at the end. */
+  /** Memory of each process of the rack at the end. */
   readonly residentBytes: readonly number[];
 }
 
-/** Brings the rack up, one node per process, lets it run to its end and takes it down. */
+/** Starts the rack with one node per process, runs it to its end and takes it down. */
 export async function runAsProcesses(
   rack: BenchRack,
   at: { readonly address: NatsAddress; readonly directory: string; readonly run: string },
@@ -82,7 +82,7 @@ export async function runAsProcesses(
   }
 }
 
-/** Says when the programs have confirmed a quarter of what they write: by then, V8 has compiled. */
+/** Reports when the programs have confirmed a quarter of their writes: V8 has compiled by then. */
 class Progress {
   readonly #confirmed = new Map<string, number>();
   readonly #wanted: number;
@@ -110,7 +110,7 @@ async function hopsSoFar(supervisor: Supervisor): Promise<{ hops: number; at: nu
   return { hops: finals.reduce((sum, { sent }) => sum + sent, 0), at };
 }
 
-/** When every partition has been granted a span; listens no longer than that. */
+/** Settles when every partition has been granted a span; then unsubscribes. */
 function untilGranted(bus: Bus, of: { run: string; partitions: number }): Promise<number> {
   const { run, partitions } = of;
   const granted = new Set<string>();
@@ -128,7 +128,7 @@ function untilGranted(bus: Bus, of: { run: string; partitions: number }): Promis
   return promise;
 }
 
-/** What Linux says that a process holds in memory, shared pages of the program included. */
+/** Resident memory of a process as Linux reports it, including shared pages of the program. */
 function residentBytes(pid: number): number {
   const status = Deno.readTextFileSync(`/proc/${pid}/status`);
   return 1024 * Number(/^VmRSS:\s*(\d+) kB$/m.exec(status)?.[1] ?? NaN);

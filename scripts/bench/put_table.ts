@@ -1,6 +1,6 @@
 /**
- * What one message of a `put` takes, run in one process, and how such figures are shown: on a terminal,
- * and between two marks of `RESULTS.md`. `methods.ts` and `verified.ts` say which puts.
+ * The cost of one message of a `put`, run in one process, and tables of such figures: on a
+ * terminal, and between two marks of the README. `methods.ts` and `verified.ts` define the puts.
  */
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
@@ -23,28 +23,31 @@ export interface PerMessage {
   readonly packets: number;
   /** Captured bytes on the requester's cable, both ways. */
   readonly bytes: number;
-  /** Median, from the post to the completion that the method takes for persistence. */
+  /** Median, from the post to the completion that the method treats as persistence. */
   readonly latencyPs: Time;
   readonly requesterPs: Time;
   readonly responderPs: Time;
-  /** Whether that completion promises persistence here. */
+  /** Whether that completion guarantees persistence here. */
   readonly promises: boolean;
 }
 
-/** A `put` from one host to another, one message after the other. */
+/** A `put` from one host to another, one message at a time. */
 export interface PutAsked {
   readonly ddio: typeof DDIOS[number];
   readonly size: number;
   readonly seed: number;
-  /** Its options besides size and depth, and what both hosts have besides DDIO, as a scenario has them. */
+  /**
+   * Its options besides size and depth, and both hosts' options besides DDIO, in a scenario's
+   * syntax.
+   */
   readonly put: string;
   readonly hosts?: string;
 }
 
-/** How many messages a figure is of. */
+/** Number of messages per figure. */
 const MESSAGES = 16;
 
-/** Runs a put. @throws Error where it does not end well. */
+/** Runs a put. @throws Error where it fails. */
 export function runPut(asked: PutAsked): PerMessage {
   const { ddio, size, seed, put, hosts = "receive: dram" } = asked;
   const text = [
@@ -90,7 +93,7 @@ export function putHeader(what: string): string[] {
   return ["DDIO", what, "size", ...counted, "CPU requester", "CPU responder"];
 }
 
-/** A row of a table. @param baseline what its latency is held against. */
+/** A row of a table. @param baseline the latency of the comparison. */
 export function putCells(figure: PerMessage, what: string, baseline: PerMessage): string[] {
   const { ddio, size, requests, packets, bytes, latencyPs, requesterPs, responderPs } = figure;
   return [
@@ -107,7 +110,7 @@ export function putCells(figure: PerMessage, what: string, baseline: PerMessage)
   ];
 }
 
-/** A table with the name that its place in `RESULTS.md` has: header, then rows. */
+/** A table with the name of its place in the README: header, then rows. */
 export interface PutTable {
   readonly name: "methods" | "verified" | "log" | "log-failure";
   readonly header: readonly string[];
@@ -137,7 +140,7 @@ export function withTable(results: string, { name, header, rows }: PutTable): st
 /** Where tables stand for readers. */
 export const RESULTS = new URL("./RESULTS.md", import.meta.url);
 
-/** Puts tables into `RESULTS.md`. */
+/** Writes tables into the README. */
 export async function writeTables(tables: readonly PutTable[]): Promise<void> {
   await Deno.writeTextFile(RESULTS, tables.reduce(withTable, await Deno.readTextFile(RESULTS)));
 }

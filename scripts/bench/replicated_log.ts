@@ -1,7 +1,7 @@
 /**
- * (l) What a record of the replicated log takes by each method that promises persistence, with three
- * replicas of which two make it durable: exact, as all of it is counted in virtual time. Two
- * tables of `RESULTS.md` are made of it, and a test makes them again and compares.
+ * (l) The cost of a record of the replicated log by each method that guarantees persistence, with
+ * three replicas and a quorum of two: exact, as all of it is measured in virtual time. The README's
+ * tables are generated from it, and a test regenerates and compares them.
  */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
@@ -22,29 +22,29 @@ export interface LogFigure {
   readonly ddio: typeof DDIOS[number];
   readonly method: MethodName;
   readonly record: number;
-  /** With one record under way: from its first request to the second replica's answer. */
+  /** With one record outstanding: from its first request to the second replica's answer. */
   readonly medianPs: Time;
   readonly p99Ps: Time;
-  /** With eight under way. */
+  /** With eight outstanding. */
   readonly perSecond: number;
   /** Captured on the client's cable, both ways, for all three replicas. */
   readonly packets: number;
   readonly bytes: number;
   readonly clientPs: Time;
-  /** One replica's; the mean of the three. */
+  /** CPU time per replica; the mean of the three. */
   readonly replicaPs: Time;
 }
 
-/** What a replica's power failure does to a log with eight records of 1 KiB under way. */
+/** Effect of a replica's power failure on a log with eight outstanding records of 1 KiB. */
 export interface LogFailure {
   readonly ddio: typeof DDIOS[number];
   readonly method: MethodName;
   readonly perSecond: number;
   readonly perSecondAfter: number;
-  /** Most time between two reports of something durable, before the failure and from it on. */
+  /** Maximum time between two reports of durable records, before the failure and from it on. */
   readonly gapPs: Time;
   readonly gapAfterPs: Time;
-  /** From its power's return until it had all that was durable. */
+  /** From its power-on until it has all durable records. */
   readonly caughtUpPs: Time;
 }
 
@@ -67,14 +67,14 @@ interface LogResult {
 
 interface Ran {
   readonly result: LogResult;
-  /** When how many records were told durable. */
+  /** Reports of durable records, with their times. */
   readonly told: readonly { readonly time: Time; readonly durable: number }[];
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
-/** Runs a log's client to its end. @throws Error where it does not end well, */
+/** Runs a log's client to its end. @throws Error where it fails. */
 function runLog({ ddio, method, record, records, depth, seed, faults = "[]" }: LogRun): Ran {
-  // A SEND can persist only where the receive buffers do.
+  // A SEND can be persistent only in persistent receive buffers.
   const receive = method === "send-read" ? "scm" : "dram";
   const text = [
     "name: log",
@@ -106,20 +106,23 @@ function runLog({ ddio, method, record, records, depth, seed, faults = "[]" }: L
   return { result, told, statistics: simulator.statistics() };
 }
 
-/** Records per second, from one report to a later one. */
+/** Records per second, from the first report to the last. */
 function rateOf(told: Ran["told"]): number {
   const first = told[0]!, last = told.at(-1)!;
   return PS_PER_S * (last.durable - first.durable) / (last.time - first.time);
 }
 
-/** Most time between two reports that follow each other. */
+/** Maximum time between consecutive reports. */
 function longestGap(told: Ran["told"]): Time {
   return told.slice(1).reduce((most, { time }, i) => Math.max(most, time - told[i]!.time), 0);
 }
 
 type Case = Pick<LogRun, "ddio" | "method" | "record" | "seed">;
 
-/** Two runs differ in so many records, and in nothing else: what these took is the difference. */
+/**
+ * Two runs that differ only in the number of records: the difference of their costs is that of the
+ * additional ones.
+ */
 const FEW = 16, MANY = 80;
 
 function measureOne(each: Case): LogFigure {
@@ -138,7 +141,7 @@ function measureOne(each: Case): LogFigure {
     record,
     medianPs: many.result.latencyPs?.median ?? 0,
     p99Ps: many.result.latencyPs?.p99 ?? 0,
-    // Not of the first quarter, in which the window opens.
+    // Without the first quarter, in which the window opens.
     perSecond: rateOf(told.filter(({ durable }) => durable >= MANY / 4)),
     packets: perRecord("a-rnic", "framesIn") + perRecord("a-rnic", "framesOut"),
     bytes: perRecord("a-rnic", "bytesIn") + perRecord("a-rnic", "bytesOut"),
@@ -147,13 +150,13 @@ function measureOne(each: Case): LogFigure {
   };
 }
 
-/** Whether a log may be kept by this method: what promises nothing is none (P-12, P-10). */
+/** Whether this method guarantees the log's persistence (P-12, P-10). */
 function promises(method: MethodName, ddio: typeof DDIOS[number]): boolean {
   if (method === "write-only") return false;
   return ddio === "off" || (method !== "write-read" && method !== "send-read");
 }
 
-/** Every method that promises persistence, with DDIO off and on, records of three sizes. */
+/** Every method that guarantees persistence, with DDIO off and on, records of three sizes. */
 export function measureLog(seed: number): LogFigure[] {
   return DDIOS.flatMap((ddio) =>
     METHODS.filter((method) => promises(method, ddio)).flatMap((method) =>
@@ -162,10 +165,13 @@ export function measureLog(seed: number): LogFigure[] {
   );
 }
 
-/** When a replica loses its power, and when it has it again. */
+/** The times of a replica's power failure and return. */
 const KILL_AT = 550 * PS_PER_US, START_AT = 650 * PS_PER_US;
 
-/** @throws Error where the replica did not come back, or nothing was told on either side of its failure. */
+/**
+ * @throws Error where the replica did not return, or there is no report before or after its
+ * failure.
+ */
 function measureFailure(each: Omit<Case, "record">): LogFailure {
   const { ddio, method } = each;
   const faults = `[{ at: ${KILL_AT / PS_PER_US}us, kill: c }, { at: ${
@@ -173,7 +179,7 @@ function measureFailure(each: Omit<Case, "record">): LogFailure {
   }us, start: c }]`;
   const { told, result } = runLog({ ...each, record: 1024, records: 1024, depth: 8, faults });
   const before = told.filter(({ time }) => time < KILL_AT);
-  // The last report before the failure begins the first gap of those after it.
+  // The first gap after the failure begins at the last report before it.
   const after = told.slice(before.length - 1);
   const lastAt = result.replicas[1]?.caughtUp?.lastAt;
   if (lastAt === undefined || before.length < 2 || after.length < 2) {

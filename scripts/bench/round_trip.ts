@@ -1,4 +1,7 @@
-/** The measure for hops: how long a request and its answer take between two processes over the bus. */
+/**
+ * The baseline for hops: the duration of a request and its answer between two processes over the
+ * bus.
+ */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { subjectOf } from "../../fabric/bus/subjects.ts";
@@ -6,11 +9,11 @@ import { busEnvironment } from "../../fabric/rack/build/run_file.ts";
 import { endChildren, startChild } from "../../console/rack/children.ts";
 import { median } from "./figure.ts";
 
-/** About what a grant takes. */
+/** About the size of a grant. */
 const PAYLOAD_BYTES = 64;
 const WARM_UP = 2_000;
 
-/** @returns the median wall time of a round trip in µs, each of `count` waiting for the one before. */
+/** @returns the median wall time of a round trip in µs, over `count` sequential ones. */
 export async function roundTripUs(
   address: NatsAddress,
   options: { readonly directory: string; readonly count: number },

@@ -1,6 +1,6 @@
 /**
- * Traffic for the bench: WRITEs over many queue pairs of one connection of hosts, without the
- * bookkeeping of latencies that perftest does. Both programs run on every host that takes part.
+ * Traffic for the bench: WRITEs over many queue pairs between two hosts, without perftest's record
+ * of latencies. Both programs run on every participating host.
  */
 import { createCq, waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
 import { connect } from "../../nodes/host/cm/connect.ts";
@@ -17,21 +17,21 @@ import type { Program, ProgramContext } from "../../nodes/host/program_context.t
 
 const SERVICE = "traffic";
 
-/** What a host writes to another one. */
+/** A host's WRITEs to another one. */
 export interface Traffic {
   readonly to: string;
   readonly qps: number;
-  /** Of each message, and how many there are. */
+  /** Size of each message, and their number. */
   readonly bytes: number;
   readonly messages: number;
-  /** Messages outstanding, over all queue pairs, which have their turns. */
+  /** Number of outstanding messages, over all queue pairs, which alternate. */
   readonly depth: number;
   readonly pathMtu: 256 | 512 | 1024 | 2048 | 4096;
-  /** When the first message is posted: by then every host has its connections. */
+  /** Time of the first message: every host has its connections by then. */
   readonly startPs: Time;
 }
 
-/** What `traffic` reports at its end. */
+/** The result of `traffic`. */
 export interface TrafficResult {
   /** From the first post to the last completion. */
   readonly virtualPs: Time;
@@ -42,7 +42,7 @@ export const TRAFFIC_PROGRAMS: Readonly<Record<string, Program>> = {
   "traffic-sink": trafficSink,
 };
 
-/** Offers a buffer to whoever connects for such traffic. */
+/** Offers a buffer to every client of this traffic. */
 function* trafficSink({ cpu, device, options }: ProgramContext): Steps<void> {
   const job = options as unknown as Traffic;
   const listener = must(listen(device, SERVICE));
@@ -63,7 +63,9 @@ function* trafficSink({ cpu, device, options }: ProgramContext): Steps<void> {
   }
 }
 
-/** Connects, says `progress`, and writes from `startPs` on. Throws where anything goes wrong. */
+/**
+ * Connects, reports `progress`, and writes from `startPs` on. @throws ProgramError on any failure.
+ */
 function* traffic({ cpu, device, options }: ProgramContext): Steps<void> {
   const job = options as unknown as Traffic;
   const pd = allocPd(device);

@@ -1,4 +1,4 @@
-/** Racks on which hosts write to each other, run in one process without files, and what they cost. */
+/** Racks whose hosts write to each other, run in one process without files, and their cost. */
 import { cpuUsage } from "node:process";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -10,7 +10,7 @@ import { nodeFactory } from "../../nodes/factory.ts";
 import { type Traffic, TRAFFIC_PROGRAMS, type TrafficResult } from "./traffic.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
-/** Every host writes to the next one, or the first one only. */
+/** Every host writes to the next one, or only the first host writes. */
 export interface TrafficRack {
   readonly hosts: number;
   readonly writers: number;
@@ -19,22 +19,22 @@ export interface TrafficRack {
 }
 
 export interface TrafficRun {
-  /** Packets that RNICs have taken, each once, where it was sent to: data and ACKs. */
+  /** Packets received by RNICs, each counted at its destination: data and ACKs. */
   readonly packets: number;
   readonly events: number;
-  /** Processor time of this process, all its threads, in ms; and time on the wall. */
+  /** CPU time of this process, all its threads, in ms; and wall time. */
   readonly cpuMs: number;
   readonly wallMs: number;
   /** Virtual time from the first post to the last completion of the slowest writer. */
   readonly virtualPs: Time;
 }
 
-/** Connecting a queue pair takes the two hosts less than this; the rest is boot. */
+/** Upper bound of the time to connect a queue pair; the rest is boot. */
 const CONNECT_PS = 200 * PS_PER_US, BOOT_PS = 1_000 * PS_PER_US;
 
 /**
  * Connects all queue pairs, then measures from the first message to the end.
- * @param wrap looks over the shoulder of what makes the nodes.
+ * @param wrap wraps the function that creates the nodes.
  */
 export function runTraffic(
   rack: TrafficRack,
@@ -74,7 +74,7 @@ export function runTraffic(
   };
 }
 
-/** Processor time that this process has taken, all its threads together, in ms. */
+/** CPU time of this process, all its threads, in ms. */
 export function cpuMs(): number {
   const { user, system } = cpuUsage();
   return (user + system) / 1_000;
@@ -88,7 +88,7 @@ function packetsIn(simulator: Simulator): number {
 
 function trafficPlan(rack: TrafficRack, startPs: Time): RackPlan {
   const { hosts, seed, load, writers } = rack;
-  // A queue pair has two queues; both ends of a host's traffic lie on it.
+  // A queue pair has two queues; both ends of a host's traffic use the same device.
   const queues = Math.max(1024, 8 * load.qps);
   const last = String(hosts).padStart(2, "0");
   const scenario = parseScenario(
@@ -118,7 +118,7 @@ function trafficPlan(rack: TrafficRack, startPs: Time): RackPlan {
   };
 }
 
-/** After boot: by then all sinks listen. */
+/** After boot: all sinks are listening by then. */
 const START_PS = 200 * PS_PER_US;
 
 function program(run: string, at: Time, options: ProgramPlan["options"]): ProgramPlan {

@@ -1,7 +1,8 @@
 /**
- * V-10: what a verified write takes by each level, message by message, against a WRITE (one that persists,
- * where it is persisted) and a READ that the program compares: exact, as all of it is counted in
- * virtual time. A table of `RESULTS.md` is made of it, and a test makes it again and compares.
+ * V-10: the cost of a verified write at each level, per message, compared with a WRITE (one that
+ * persists, for persistent writes) and a READ that the program compares: exact, as all of it is
+ * measured in virtual time. The README's table is generated from it, and a test regenerates and
+ * compares it.
  */
 import {
   DDIOS,
@@ -13,16 +14,16 @@ import {
   SIZES,
 } from "./put_table.ts";
 
-/** One way of it at one size. */
+/** One method at one size. */
 export interface VerifiedFigure extends PerMessage {
-  /** As the table calls it. */
+  /** Its name in the table. */
   readonly way: string;
 }
 
 const BASELINE = "WRITE, READ, compare", PERSISTED_BASELINE = "the same, persisted";
 const PERSISTED = "verify-crc, persisted";
 
-/** Baselines first. `history`: the receiver skips what a sender's past stands for (V-05). */
+/** Baselines first. `history`: the receiver skips read-backs by the sender's history (V-05). */
 const WAYS = [
   { way: BASELINE, put: "method: write-compare" },
   { way: PERSISTED_BASELINE, put: "method: persist-compare" },
@@ -38,7 +39,7 @@ const WAYS = [
   { way: PERSISTED, put: "method: verify-persist, level: verify-crc" },
 ] as const;
 
-/** Every way at every size, with DDIO off and on: one message after the other. */
+/** Every method at every size, with DDIO off and on, one message at a time. */
 export function measureVerified(seed: number): VerifiedFigure[] {
   return DDIOS.flatMap((ddio) =>
     WAYS.flatMap(({ way, ...rest }) =>
@@ -47,12 +48,12 @@ export function measureVerified(seed: number): VerifiedFigure[] {
   );
 }
 
-/** What persists is held against what persists. */
+/** A persistent method is compared with the persistent baseline. */
 function baselineOf(way: string): string {
   return way === PERSISTED || way === PERSISTED_BASELINE ? PERSISTED_BASELINE : BASELINE;
 }
 
-/** The figures as a table, one row for each way and size. */
+/** The figures as a table, one row for each method and size. */
 export function verifiedTable(figures: readonly VerifiedFigure[]): PutTable {
   const rows = figures.map((figure) => {
     const { ddio, way, size } = figure;

@@ -1,7 +1,7 @@
 /**
- * Runs every check of the tree, goes on after a failure so that all problems show, and ends with the
- * line `N passed, N failed`. `--quick` leaves out the tests of the whole rack. Started by
- * `scripts/test`.
+ * Runs every check of the tree, continues after a failure so that all problems are reported, and
+ * ends with the line `N passed, N failed`. `--quick` leaves out the tests of the whole rack.
+ * Started by `scripts/test`.
  */
 import { countTests, type TestCount } from "./count_tests.ts";
 import { ROOT } from "../../console/base/paths.ts";
@@ -10,7 +10,7 @@ import { ROOT } from "../../console/base/paths.ts";
 export interface Stage {
   readonly name: string;
   readonly args: readonly string[];
-  /** Folders with tests to be counted; the stage is left out where none of them is there. */
+  /** Folders whose tests are counted; the stage is left out where none of them exists. */
   readonly tests?: readonly string[];
   /** Not part of `--quick`. */
   readonly slow?: boolean;
@@ -21,16 +21,15 @@ export interface Outcome extends TestCount {
   readonly seconds: number;
 }
 
-/** Tests of racks, of the command and of its completion in shells start processes; `/proc` asks for all or nothing. */
+/**
+ * Tests of the whole rack start, watch and end processes; Deno permits reading `/proc` only with
+ * all permissions.
+ */
 const RACK_PERMISSIONS: readonly string[] = ["--allow-all"];
 
 const SEED_PERMISSIONS: readonly string[] = ["--allow-read", "--allow-env=RACKMESH_TEST_SEED"];
 
-/**
- * Tests of whole racks in this process, and of checkers, records and tables: they share nothing with each other
- * (what they write is below a temporary folder of their own), and so may run side by side. The others start
- * processes, brokers or the command, and have the machine for themselves.
- */
+/** Tests of whole racks that start no process and can run in parallel: each is CPU-bound. */
 const IN_ONE_PROCESS: readonly string[] = [
   "tests/chaos/chaos_draw_test.ts",
   "tests/chaos/chaos_records_test.ts",
@@ -125,7 +124,7 @@ function isThere(path: string): boolean {
   }
 }
 
-/** Runs deno. Its output is shown as it comes where it may take long, else only where it fails. */
+/** Runs deno. The output of a slow stage is shown at once, that of others only on failure. */
 async function deno(args: readonly string[], isSlow: boolean): Promise<boolean> {
   const stdio = isSlow ? "inherit" : "piped";
   const command = new Deno.Command(Deno.execPath(), {
@@ -144,11 +143,11 @@ async function deno(args: readonly string[], isSlow: boolean): Promise<boolean> 
   return success;
 }
 
-/** Runs tests and counts them. A run that breaks without a failed test counts as one failure. */
+/** Runs tests and counts them. A run that fails without a failed test counts as one failure. */
 async function runTests(stage: Stage, folders: readonly string[]): Promise<TestCount> {
   const report = await Deno.makeTempFile({ prefix: "rackmesh-junit-", suffix: ".xml" });
   try {
-    // The types have had their own stage.
+    // A stage of its own checks the types.
     const flags = ["--no-prompt", "--no-check", "--permit-no-files", `--junit-path=${report}`];
     const ok = await deno(["test", ...flags, ...stage.args, ...folders], stage.slow === true);
     const count = countTests(await Deno.readTextFile(report));

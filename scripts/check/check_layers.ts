@@ -1,6 +1,7 @@
 /**
- * Walks the import graph of every TypeScript file of the tree, as `deno info` sees it (type imports
- * and dynamic ones included), and prints each breach of `layers.ts`. Exit code 1 where there is one.
+ * Checks the import graph of every TypeScript file of the tree, as reported by `deno info`
+ * (including type imports and dynamic ones), and prints each violation of `layers.ts`. Exit code 1
+ * where there is one.
  */
 import {
   type Breach,
@@ -15,7 +16,7 @@ import { ROOT } from "../../console/base/paths.ts";
 import { CIRCLES } from "./floors.ts";
 import { pathInTree } from "./tree.ts";
 
-/** The part of `deno info --json` that is read here. Lines count from 0. */
+/** The fields of `deno info --json` that are used here. Lines count from 0. */
 export interface Graph {
   readonly modules: readonly {
     readonly specifier: string;
@@ -41,7 +42,7 @@ function pathOf(specifier: string): string | null {
   return inTree === path ? null : inTree;
 }
 
-/** Every import that a file of ours makes. `type` resolutions count like any other. */
+/** Every import of the project's files. `type` resolutions count like any other. */
 export function importsOf(graph: Graph): Import[] {
   const imports: Import[] = [];
   for (const module of graph.modules) {
@@ -60,7 +61,7 @@ export function importsOf(graph: Graph): Import[] {
   return imports;
 }
 
-/** Modules of ours that could not be read or parsed: they would hide their imports. */
+/** Project modules that could not be read or parsed: their imports would be missed. */
 export function unreadable(graph: Graph): string[] {
   return graph.modules.filter((module) => module.error !== undefined)
     .map((module) => `${pathOf(module.specifier) ?? module.specifier}: ${module.error}`);
@@ -79,7 +80,7 @@ async function typescriptFiles(folder: string): Promise<string[]> {
   return files.sort();
 }
 
-/** One root that imports all files, since `deno info` takes one. */
+/** One root module that imports all files, since `deno info` takes a single one. */
 async function graphOf(files: readonly string[]): Promise<Graph> {
   const root = await Deno.makeTempFile({ prefix: "rackmesh-layers-", suffix: ".ts" });
   try {
@@ -101,7 +102,7 @@ function describe(breach: Breach): string {
   return `${breach.file}:${breach.line}: ${breach.found}; allowed here: ${breach.allowed}`;
 }
 
-/** Whether the circle has no file but those of one that may stay. */
+/** Whether all files of the circle belong to a permitted circle. */
 function isKnownCircle(files: readonly string[]): boolean {
   return CIRCLES.some((known) => files.every((file) => known.includes(file)));
 }

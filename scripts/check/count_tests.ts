@@ -5,12 +5,12 @@ export interface TestCount {
   readonly failed: number;
 }
 
-/** How Deno joins the names of nested suites and tests, escaped as in XML. */
+/** Deno's separator of nested suite and test names, escaped as in XML. */
 const NESTED = " &gt; ";
 
 /**
- * Tests that passed and failed. Only the innermost count: a `describe` is reported as a test case
- * too, and known by others being nested in it. Skipped ones count as neither.
+ * Tests that passed and failed. Only the innermost ones count: a `describe` is reported as a test
+ * case too, and is recognised by the names nested in it. Skipped tests count as neither.
  */
 export function countTests(junit: string): TestCount {
   const cases = [

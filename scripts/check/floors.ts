@@ -1,15 +1,18 @@
 /**
- * The floors inside a folder: which of its parts may import which. The layer check (`layers.ts`) holds
- * every production file to them; tests may look anywhere in their folder.
+ * The floors inside a folder: the permitted imports between its parts. The layer check
+ * (`layers.ts`) applies them to every production file; tests may import any part of their folder.
  */
 
 /**
- * Parts of a folder, low to high: folders with their slash, and single files. A file imports its own part
- * and parts of lower floors; parts of one floor do not know each other.
+ * Parts of a folder, low to high: folders with their slash, and single files. A file may import its
+ * own part and parts of lower floors, but no other part of its own floor.
  */
 export type Floors = readonly (readonly string[])[];
 
-/** Of nodes/host: a program is above all that it calls, and the host itself is given its programs. */
+/**
+ * For nodes/host: a program is above everything that it calls; the host receives its programs as
+ * arguments.
+ */
 export const HOST_FLOORS: Floors = [
   ["memory/"],
   ["store/", "cpu/"],
@@ -42,15 +45,15 @@ export const RNIC_FLOORS: Floors = [
   ["rnic.ts"],
 ];
 
-/** The folders that have floors. */
+/** The folders with floors. */
 const FLOORS: Readonly<Record<string, Floors>> = {
   "nodes/host/": HOST_FLOORS,
   "nodes/rnic/": RNIC_FLOORS,
 };
 
 /**
- * Circles of files that may stay: each inside one folder, of at most three files, with its reason at the
- * top of the file named first.
+ * Permitted circles of files: each in one folder, with at most three files, and with its reason at
+ * the top of the first file.
  */
 export const CIRCLES: readonly (readonly string[])[] = [
   ["queue_pair.ts", "responder_state.ts", "tx_frame.ts"].map((file) => `nodes/rnic/state/${file}`),
@@ -59,7 +62,7 @@ export const CIRCLES: readonly (readonly string[])[] = [
   ["receive_queue.ts", "shared_receive_queue.ts"].map((file) => `nodes/rnic/queues/${file}`),
 ];
 
-/** Where in its folder a file stands; undefined where no floor has it. */
+/** The place of a file in its folder; undefined where it is on no floor. */
 function placeOf(floors: Floors, path: string): { floor: number; part: string } | undefined {
   for (const [floor, parts] of floors.entries()) {
     const part = parts.find((each) => each.endsWith("/") ? path.startsWith(each) : path === each);
@@ -69,8 +72,8 @@ function placeOf(floors: Floors, path: string): { floor: number; part: string } 
 }
 
 /**
- * Which parts `file` may import where `target` is none of them; null where it may import it, and where
- * they have no folder with floors in common.
+ * The parts that `file` may import, where `target` is none of them; null where the import is
+ * permitted, and where the files share no folder with floors.
  */
 export function floorsBelow(file: string, target: string): string | null {
   for (const [folder, floors] of Object.entries(FLOORS)) {

@@ -1,6 +1,6 @@
 /**
- * Who may import whom, as a table and a function over imports. `check_layers.ts` feeds it the real
- * tree.
+ * The permitted imports between folders, as a table and a function over imports. `check_layers.ts`
+ * applies it to the real tree.
  */
 import { floorsBelow } from "./floors.ts";
 import { isTest, touchesWorld } from "./tree.ts";
@@ -10,11 +10,11 @@ export interface Import {
   readonly file: string;
   readonly line: number;
   readonly specifier: string;
-  /** The file of ours it leads to; null for a package or a built-in module. */
+  /** The imported project file; null for a package or a built-in module. */
   readonly target: string | null;
 }
 
-/** An import that is not allowed: what was found, and what would be. */
+/** A violation: the import found, and what would be permitted. */
 export interface Breach {
   readonly file: string;
   readonly line: number;
@@ -22,7 +22,7 @@ export interface Breach {
   readonly allowed: string;
 }
 
-/** Everything that may lie at the top of the tree, besides dot files. */
+/** The permitted names at the top of the tree, besides dot files. */
 export const TOP_LEVEL: readonly string[] = [
   "console",
   "deno.json",
@@ -38,7 +38,7 @@ export const TOP_LEVEL: readonly string[] = [
 
 const DEVICES = "nodes/(?:host|rnic|switch)/";
 
-/** The packages that production code of a folder may use; the longest folder that fits decides. */
+/** The packages that a folder's production code may use; the longest matching folder decides. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "fabric/": [],
   "fabric/bus/": ["cbor-x", "@nats-io/nats-core", "zod"],
@@ -54,18 +54,18 @@ const TEST_PACKAGES: readonly string[] = [
   "node:assert/strict",
 ];
 
-/** Folders whose files `file` may import; null where any is allowed. */
+/** Folders from which `file` may import; null where any is permitted. */
 function allowedFolders(file: string): readonly string[] | null {
   if (file.startsWith("fabric/")) return ["fabric/"];
   if (file.startsWith("console/")) return ["console/", "fabric/", "nodes/"];
   const device = file.match(new RegExp(`^${DEVICES}`));
   if (device !== null) return ["fabric/", device[0]];
-  // Directly in nodes/ stands what puts the three devices together.
+  // Files directly in nodes/ combine the three kinds of devices.
   if (file.startsWith("nodes/")) return ["fabric/", "nodes/"];
   return null;
 }
 
-/** Packages that `file` may import; null where any in the import map is allowed. */
+/** Packages that `file` may import; null where any in the import map is permitted. */
 function allowedPackages(file: string): readonly string[] | null {
   const folder = Object.keys(PACKAGES).filter((name) => file.startsWith(name))
     .sort((a, b) => b.length - a.length)[0];
@@ -115,14 +115,14 @@ function checkPackage({ file, line, specifier }: Import): Breach | null {
   }
   const packages = allowedPackages(file);
   if (packages === null) return null;
-  // `cbor-x/index-no-eval` is a part of the package `cbor-x`.
+  // `cbor-x/index-no-eval` is a module of the package `cbor-x`.
   if (packages.some((name) => specifier === name || specifier.startsWith(name + "/"))) return null;
   return { file, line, found: `imports ${specifier}`, allowed: listOf(packages) };
 }
 
 /**
- * The first thing wrong with an import, or null. A specifier that deno.json maps to a file of ours
- * (`@std/testing/bdd`) counts as the package it stands for.
+ * The first violation of an import, or null. A specifier that deno.json maps to a project file
+ * (`@std/testing/bdd`) counts as its package.
  */
 export function checkImport(found: Import): Breach | null {
   const isPath = /^(\.\.?|file:)\//.test(found.specifier);
@@ -134,14 +134,15 @@ export function checkImport(found: Import): Breach | null {
   return checkPackage(found);
 }
 
-/** Names at the top of the tree that were not given to us. */
+/** Unexpected names at the top of the tree. */
 export function strayNames(names: readonly string[]): string[] {
   return names.filter((name) => !name.startsWith(".") && !TOP_LEVEL.includes(name)).sort();
 }
 
 /**
- * Circles of production files that import each other, types included: each as its files in order, the
- * largest first. A circle is a strongly connected part of the import graph (Tarjan, 1972).
+ * Circles of production files that import each other, including type imports: each as its files in
+ * order, the largest first. A circle is a strongly connected component of the import graph (Tarjan,
+ * 1972).
  */
 export function circlesOf(imports: readonly Import[]): string[][] {
   const targets = new Map<string, string[]>();
@@ -173,7 +174,7 @@ export function circlesOf(imports: readonly Import[]): string[][] {
   return circles.sort((x, y) => y.length - x.length || (x[0]! < y[0]! ? -1 : 1));
 }
 
-/** A folder with more production files of its own than this asks for a second floor. */
+/** A folder with more production files than this should be split. */
 export const FOLDER_FILES_MAX = 25;
 
 /** Folders with too many production files, each with its count, by name. `files` are paths in the tree. */

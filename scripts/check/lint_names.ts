@@ -1,11 +1,12 @@
 /**
- * Which identifier of a syntax tree refers to a global. The lint API has no scopes, so this is per
- * file: a name that the file declares anywhere (import, variable, parameter, function) is its own.
+ * Decides which identifiers of a syntax tree refer to globals. The lint API has no scopes, so the
+ * decision is per file: a name that the file declares anywhere (import, variable, parameter,
+ * function) is not a global.
  */
 type Node = Deno.lint.Node;
 type Identifier = Deno.lint.Identifier;
 
-/** What an identifier does where it stands. `label`: a key, a property, a type, an imported name. */
+/** The role of an identifier. `label`: a key, a property, a type, an imported name. */
 export type NameUse = "declares" | "refers" | "label";
 
 /** TypeScript nodes that hold an expression; every other TS node holds types or keys. */
@@ -25,13 +26,13 @@ const LABELS: ReadonlySet<string> = new Set([
   "MetaProperty",
 ]);
 
-/** Nodes are compared by place: the API may wrap the same node twice. */
+/** Compares nodes by position: the API may wrap the same node twice. */
 function isSame(node: Node, other: Node | null | undefined): boolean {
   return other !== null && other !== undefined && node.type === other.type &&
     node.range[0] === other.range[0] && node.range[1] === other.range[1];
 }
 
-/** Says what `node` does, from its parent alone. */
+/** The role of `node`, from its parent alone. */
 export function nameUse(node: Identifier): NameUse {
   const parent = node.parent;
   switch (parent.type) {

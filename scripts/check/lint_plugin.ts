@@ -1,16 +1,16 @@
 /**
- * What our code may not do, as far as its syntax shows it; each message names the replacement. The
- * rules keep the models pure (DESIGN: a node has no clock, no ambient randomness, no I/O, no async)
- * and the style even. Which folder may import what is `check_layers.ts`.
+ * Lint rules of the project; each message names the replacement. The rules keep the models pure
+ * (DESIGN: a node has no clock, no ambient randomness, no I/O, no async) and the style consistent.
+ * `check_layers.ts` checks imports between folders.
  */
 import { nameUse } from "./lint_names.ts";
 import { isModel, isShared, isTest, pathInTree } from "./tree.ts";
 
 interface GlobalBan {
   readonly names: readonly string[];
-  /** Whether the rule holds in the file at this path of the tree. */
+  /** Whether the rule applies to the file at this path of the tree. */
   readonly holdsIn: (path: string) => boolean;
-  /** What is wrong about using the name; it is put in front. */
+  /** The problem with the name, which precedes it in the message. */
   readonly problem: string;
   readonly hint: string;
 }
@@ -20,12 +20,12 @@ function isProduction(path: string): boolean {
   return isModel(path) && !isTest(path);
 }
 
-/** The bus is asynchronous by its nature; the models behind it are not. */
+/** The bus is asynchronous; the models behind it are not. */
 function isSynchronous(path: string): boolean {
   return isProduction(path) && !path.startsWith("fabric/bus/");
 }
 
-/** A rule against referring to globals by name. */
+/** A rule against references to globals by name. */
 function banGlobals(ban: GlobalBan): Deno.lint.Rule {
   const names = new Set(ban.names);
   return {
@@ -108,7 +108,7 @@ const noCrypto = banGlobals({
   hint: RNG_HINT,
 });
 
-/** `Math.random`, in the whole tree, however it is taken out of `Math`. */
+/** `Math.random`, in the whole tree, also by destructuring of `Math`. */
 const noMathRandom: Deno.lint.Rule = {
   create(context) {
     const message = "`Math.random` draws numbers that no seed repeats";
@@ -180,7 +180,7 @@ const noForIn: Deno.lint.Rule = {
   },
 };
 
-/** What the locale of this machine decides. */
+/** APIs that depend on the machine's locale. */
 const noLocale: Deno.lint.Rule = {
   create(context) {
     if (!isProduction(pathInTree(context.filename))) return {};
@@ -200,7 +200,7 @@ const noLocale: Deno.lint.Rule = {
   },
 };
 
-/** What of `Deno` is the terminal's, or the process's from its start to its end. */
+/** Members of `Deno` for the terminal, or for the start and end of a process. */
 const TERMINAL: ReadonlySet<string> = new Set([
   "addSignalListener",
   "args",
@@ -223,7 +223,7 @@ const noPrint = banGlobals({
   hint: TERMINAL_HINT,
 });
 
-/** `Deno.exit`, `Deno.args` and their like, however they are taken out of `Deno`, and colours. */
+/** `Deno.exit`, `Deno.args` and similar ones, also by destructuring of `Deno`, and colours. */
 const noTerminal: Deno.lint.Rule = {
   create(context) {
     if (!isShared(pathInTree(context.filename))) return {};
@@ -301,7 +301,7 @@ const noBarrel: Deno.lint.Rule = {
   },
 };
 
-/** Errors and the browser's own elements have to be extended; nothing else has. */
+/** Only errors and the browser's own elements must be extended. */
 const noInheritance: Deno.lint.Rule = {
   create(context) {
     function visitClass(node: Deno.lint.ClassDeclaration | Deno.lint.ClassExpression): void {
@@ -332,7 +332,7 @@ const noDecorator: Deno.lint.Rule = {
   },
 };
 
-/** What draws its examples with a seed; `sample` and `statistics` judge nothing. */
+/** Functions of fast-check that draw with a seed; `sample` and `statistics` assert nothing. */
 const PROPERTY_RUNS: ReadonlySet<string> = new Set(["assert", "check"]);
 
 const propertySeed: Deno.lint.Rule = {

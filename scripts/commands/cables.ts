@@ -1,4 +1,4 @@
-/** `rack link`: lets cables of a rack that is up do wrong, at an instant of virtual time. */
+/** `rack link`: orders faults of cables of a running rack, at an instant of virtual time. */
 import type { Command } from "commander";
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import {
@@ -30,7 +30,7 @@ interface LinkFlags extends RunFlag {
   readonly json?: boolean;
 }
 
-/** What stands behind the target: a share, a time, or nothing. */
+/** The argument after the target: a share, a time, or none. */
 const AMOUNTS = {
   loss: "of the frames, this share (1%, or all) is lost",
   corrupt: "of the frames, this share gets one bit turned over",
@@ -139,7 +139,7 @@ async function order(wanted: Order): Promise<number> {
   return EXIT.done;
 }
 
-/** What stands on the command line, as a scenario would say it. @throws Refusal */
+/** The fault of a command line, in a scenario's form. @throws Refusal */
 function requestOf({ file }: RackUp, order: Order): LinkFaultRequest {
   const { target, action, value, flags } = order;
   const { until, share, count, nth, only, jitter, by, hold, past } = flags;

@@ -1,4 +1,6 @@
-/** `rack chaos`: kills, pauses and cuts in a rack of real processes, again and again, and judges it. */
+/**
+ * `rack chaos`: kills, pauses and cuts processes of a rack, round after round, and judges each run.
+ */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
@@ -69,7 +71,7 @@ async function chaos(scenario: string, flags: ChaosFlags): Promise<number> {
   return report.held === 0 ? EXIT.unclear : EXIT.done;
 }
 
-/** Printed before anything else: from there on it is as if it had been given. */
+/** Printed before the first round: the campaign then runs as if the seed had been given. */
 function drawnSeed(): number {
   return crypto.getRandomValues(new Uint32Array(1))[0]!;
 }
@@ -92,7 +94,7 @@ function wallTime(option: string, text: string): number {
   throw refusal(option, { found: `"${text}"`, expected: "a time > 0 such as 90s, 10m or 2h" });
 }
 
-/** One line for a round that held, and all there is to say of one that did not. */
+/** One line for a round that held; all findings of a round that did not. */
 function tell(round: RoundReport): void {
   const { outcome, blows, findings, untold, replay, command, directory } = round;
   const what = blows.map((action) => action.what).join("; ");

@@ -1,4 +1,4 @@
-/** `rack pause`, `resume`, `step`, `until`, `pace`, `why`: the virtual time of a rack that is up. */
+/** `rack pause`, `resume`, `step`, `until`, `pace`, `why`: the virtual time of a running rack. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
@@ -46,7 +46,11 @@ export function addClock(program: Command): void {
     .action((rate: string, flags: ClockFlags) =>
       drive(flags, ({ control }) => setPace(control, paceOf(rate)))
     );
-  clockCommand(program, "why", "why is time not moving? whom it waits for, since when")
+  clockCommand(
+    program,
+    "why",
+    "why time does not move: the processes that it waits for, and since when",
+  )
     .action(async (flags: ClockFlags) => {
       Deno.exitCode = await why(flags);
     });

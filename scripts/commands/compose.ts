@@ -17,7 +17,7 @@ interface ComposeFlags extends VariantFlags {
 }
 
 const PACKINGS: readonly Packing[] = ["node", "machine"];
-/** A sign of life comes every half second; so late may it be on a busy machine. */
+/** A heartbeat comes every half second; on a busy machine it may be this late. */
 const LIVENESS_MS = 5_000;
 
 export function addCompose(program: Command): void {

@@ -1,4 +1,4 @@
-/** `rack down`: ends every process of a rack, also where its supervisor is gone. */
+/** `rack down`: ends every process of a rack, also where its supervisor has ended. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { takeRacksDown } from "../../console/rack/bring_up.ts";

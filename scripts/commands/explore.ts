@@ -1,4 +1,4 @@
-/** `rack explore`: the power fails at every instant, and somebody looks at what is left. */
+/** `rack explore`: cuts the power at every instant, and checks what survives. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { parseTime, type Time } from "../../fabric/base/time.ts";
@@ -29,7 +29,7 @@ export function addExplore(program: Command): void {
     .description("cut the power at every instant, and see whether every promise is kept")
     .option(
       "--cut <host>",
-      "whose power: a host's, each one's in turn, or of all at once; else of those written to",
+      "power of a host, of each in turn, or of all at once; else of the hosts that are written to",
     )
     .option("--claims", "judge what methods claim as though it were promised")
     .option(
@@ -80,7 +80,7 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
   return await exploreTheMatrix({ json: flags.json === true, isStopped: stop.isWanted });
 }
 
-/** The matrix is the same every time: what would change it is not passed over. @throws Refusal */
+/** The matrix is fixed: options that would change it are refused. @throws Refusal */
 function refuseWithMatrix(flags: ExploreFlags): void {
   const { choices, tear, cuts } = EXPLORE_DEFAULTS;
   const own = {
@@ -140,7 +140,7 @@ function documentOf({ scenario, seed, explored }: ExploredScenario) {
   return { scenario, seed, runs };
 }
 
-/** Checks and converts what stands on the command line. @throws Refusal */
+/** Checks and converts the options. @throws Refusal */
 function optionsOf(flags: ExploreFlags): ExploreOptions {
   const { limit, claims } = flags;
   const many = { least: 1, most: Number.MAX_SAFE_INTEGER };
@@ -178,7 +178,7 @@ function cutOf(text: string): Cut {
   return text === "each" || text === "all" ? text : { host: text };
 }
 
-/** Ctrl-C ends with what is known by then; a second one, at once. */
+/** The first Ctrl-C ends with the results so far; a second one ends at once. */
 function stopOnInterrupt() {
   let signals = 0;
   const listen = () => {

@@ -1,4 +1,4 @@
-/** `rack explore --matrix`: which promise holds where, of every method on every kind of responder. */
+/** `rack explore --matrix`: which promises each method keeps on every kind of responder. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import {
@@ -9,7 +9,7 @@ import {
 } from "../../console/explore/matrix.ts";
 import { print, Progress, say } from "./output.ts";
 
-/** @param how.isStopped asked between cells: true ends with those that are known. */
+/** @param how.isStopped checked between cells: true ends with the finished cells. */
 export async function exploreTheMatrix(
   how: { readonly json: boolean; readonly isStopped: () => boolean },
 ): Promise<number> {
@@ -21,7 +21,7 @@ export async function exploreTheMatrix(
     const { method, update } = next.value;
     cells.push(next.value);
     progress.tell(`${method}, ${update}: ${cells.length} cells`, cells.length / places.length);
-    // A signal has its turn here.
+    // Lets the event loop handle signals.
     await sleep(0);
     if (how.isStopped()) break;
   }

@@ -6,9 +6,9 @@ let says = "";
 let signalled: Deno.Signal | undefined;
 
 /**
- * A signal that is aborted when the command is interrupted; from here on, that does not end this process
- * by itself. To be asked for before there is anything to take down.
- * @param what is said then; that of the last call counts.
+ * A signal that is aborted when the command is interrupted; from this call on, an interrupt does
+ * not end the process by itself. To be called before anything is started.
+ * @param what the message on an interrupt; the last call's message is used.
  */
 export function onInterrupt(what: string): AbortSignal {
   if (says === "") {

@@ -1,4 +1,4 @@
-/** `rack logs`: what the processes of a run have said. */
+/** `rack logs`: the output of a run's processes. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { logLines } from "../../console/rack/kept_runs.ts";

@@ -1,4 +1,4 @@
-/** Options that several commands take, and how their texts become values. */
+/** Options shared by several commands, and the parsing of their values. */
 import type { Command } from "commander";
 import { parseTime, type Time } from "../../fabric/base/time.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
@@ -7,7 +7,7 @@ import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
 import type { PrepareOptions } from "../../console/rack/prepare.ts";
 
-/** What every command on a rack takes. */
+/** Option of every command on a rack. */
 export interface RunFlag {
   readonly run?: string;
 }
@@ -16,7 +16,7 @@ export function addRunOption(command: Command): Command {
   return command.option("--run <id>", "which run, or how its name begins; else the one that is up");
 }
 
-/** What every command that takes a scenario takes. */
+/** Options of every command with a scenario. */
 export interface VariantFlags {
   readonly input?: string;
   readonly method?: string;
@@ -36,7 +36,7 @@ export function addVariantOptions(command: Command): Command {
     .option("--seed <n>", "instead of the scenario's");
 }
 
-/** What every command that runs a scenario takes besides. */
+/** Additional options of every command that runs a scenario. */
 export interface RackFlags extends VariantFlags {
   readonly pack: string;
   readonly nats?: string;
@@ -46,7 +46,7 @@ export interface RackFlags extends VariantFlags {
   readonly json?: boolean;
 }
 
-/** How a rack is to be run, checked. @throws Refusal */
+/** The options of a run, checked. @throws Refusal */
 export function mannerOf(flags: RackFlags) {
   const { nats, pcap, perfetto, trace = false } = flags;
   const prepare = prepareOptions(flags, wordOf("--pack", flags.pack, PACKINGS));
@@ -54,9 +54,10 @@ export function mannerOf(flags: RackFlags) {
 }
 
 export const PCAP_HELP = "leave every frame at every port in this folder, for Wireshark";
-export const PERFETTO_HELP = "leave a picture of who was busy when, for ui.perfetto.dev";
+export const PERFETTO_HELP =
+  "write a timeline of the busy devices to this file, for ui.perfetto.dev";
 
-/** What stands on the command line of a scenario, checked. @throws Refusal */
+/** The scenario's options, checked. @throws Refusal */
 export function prepareOptions(flags: VariantFlags, packing: Packing): PrepareOptions {
   const { input, method, ddio, seed } = flags;
   if (ddio !== undefined && ddio !== "on" && ddio !== "off") {
@@ -94,7 +95,7 @@ export function wordOf<Word extends string>(
   throw refusal(option, { found: `"${text}"`, expected: oneOf(words, text) });
 }
 
-/** Bytes of a message, and how many are outstanding. @throws Refusal */
+/** Bytes of a message, and number of outstanding messages. @throws Refusal */
 export function sizesOf(
   { size, depth }: Pick<VariantFlags, "size" | "depth">,
 ): { readonly size?: number; readonly depth?: number } {
@@ -137,7 +138,7 @@ export function timeOf(
   throw refusal(option, { found: `"${text}"`, expected });
 }
 
-/** Those of the options that were given. */
+/** The options that are not undefined. */
 export function given<T extends object>(options: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   const entries = Object.entries(options).filter(([, value]) => value !== undefined);
   return Object.fromEntries(entries) as { [K in keyof T]?: Exclude<T[K], undefined> };

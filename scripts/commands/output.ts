@@ -7,17 +7,17 @@ export function print(text: string): void {
   Deno.stdout.writeSync(encoder.encode(text + "\n"));
 }
 
-/** A result: as a JSON document where that was asked for, else for people. */
+/** A result: as a JSON document where requested, else as text. */
 export function tell(flags: { readonly json?: boolean }, document: unknown, text: string): void {
   print(flags.json ? JSON.stringify(document) : text);
 }
 
-/** A line on stderr: what happens meanwhile. */
+/** A line on stderr: progress and messages. */
 export function say(text: string): void {
   Deno.stderr.writeSync(encoder.encode(text + "\n"));
 }
 
-/** A line on stderr that is overwritten by the next one; on no terminal, a line every so often. */
+/** A line on stderr that the next one overwrites; without a terminal, a line at intervals. */
 export class Progress {
   readonly #live = Deno.stderr.isTerminal();
   readonly #quiet: boolean;
@@ -28,7 +28,7 @@ export class Progress {
     this.#quiet = options.quiet;
   }
 
-  /** @param share how much is done, in [0, 1]. */
+  /** @param share the part that is done, in [0, 1]. */
   tell(what: string, share: number): void {
     if (this.#quiet) return;
     const text = `${what} ${bar(share)} ${Math.floor(100 * share)} %`;
@@ -43,7 +43,7 @@ export class Progress {
     say(text);
   }
 
-  /** Takes the line away. */
+  /** Erases the line. */
   clear(): void {
     if (!this.#live || this.#quiet || this.#lastLength === 0) return;
     Deno.stderr.writeSync(encoder.encode(`\r${" ".repeat(this.#lastLength)}\r`));

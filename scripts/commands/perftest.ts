@@ -114,7 +114,7 @@ async function perftest(test: string, path: string, flags: PerftestFlags): Promi
   return result.status === "done" ? EXIT.done : EXIT.failed;
 }
 
-/** Checks and converts what stands on the command line. @throws Refusal */
+/** Checks and converts the options. @throws Refusal */
 function optionsOf(test: PerftestName, flags: PerftestFlags): PerftestOptions {
   const kind = PERFTEST[test];
   const { size, iters, txDepth, qp, mtu } = flags;

@@ -1,4 +1,4 @@
-/** `rack kill` and `rack start`: the power of devices, and the processes that serve them. */
+/** `rack kill` and `rack start`: the power of devices, and the service processes. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { formatTime } from "../../fabric/base/time.ts";
@@ -26,7 +26,7 @@ export function addPower(program: Command): void {
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
-      "\nkill -9 of the process by anybody is the same event." +
+      "\nA kill -9 of the process from outside is the same event." +
         "\nThe supervisor starts timekeeper and nats again by itself.\n" +
         "\nExample:\n  rack kill b\n  rack kill b --at 2.5ms",
     )

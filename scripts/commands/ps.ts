@@ -1,4 +1,4 @@
-/** `rack ps`: the processes of a rack that is up, and what time it is there. */
+/** `rack ps`: the processes of a running rack, and its virtual time. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { clockDocument, clockText } from "../../console/rack/live/clock_text.ts";

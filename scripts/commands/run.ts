@@ -1,4 +1,4 @@
-/** `rack run`: up, run to the end, report, down. */
+/** `rack run`: starts a rack, runs it to the end, reports, takes it down. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";

@@ -1,4 +1,4 @@
-/** `rack runs`: what runs have left, and cleaning it up. */
+/** `rack runs`: lists kept runs, and removes them. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";

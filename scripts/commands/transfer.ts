@@ -1,4 +1,4 @@
-/** `rack get`, `put` and `ls` on a rack that is up. */
+/** `rack get`, `put` and `ls` on a running rack. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
@@ -46,7 +46,7 @@ export function addTransfer(program: Command): void {
   addRunOption(program.command("ls"))
     .description("objects in a host's SCM, as its service tells another host")
     .requiredOption("--from <host>", "whose SCM")
-    .option("--on <host>", "who asks; else the first other host")
+    .option("--on <host>", "the host that sends the request; else the first other host")
     .option("--timeout <seconds>", "how long to wait", "120")
     .option("--json", "one JSON document on stdout")
     .addHelpText("after", "\nExample:\n  rack ls --from b")
@@ -64,7 +64,7 @@ function transferCommand(program: Command, usage: string, description: string): 
     .option("--json", "one JSON document on stdout");
 }
 
-/** Lets a transfer be done on the rack that is meant, and shows how far it is. */
+/** Runs a transfer on the chosen rack, and shows its progress. */
 async function transfer<T>(
   flags: TransferFlags,
   action: (link: RackLink, options: TransferOptions) => Promise<T>,

@@ -1,4 +1,4 @@
-/** `rack up`: brings one rack up in the background. */
+/** `rack up`: starts one rack in the background. */
 import type { Command } from "commander";
 import { patternOfRun } from "../../fabric/bus/subjects.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";

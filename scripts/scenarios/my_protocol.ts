@@ -1,10 +1,10 @@
 /**
- * A protocol of one's own, as an example: a log in another host's SCM to which records are appended with
- * a WRITE each and made persistent with a READ behind it. Copy it and change it; it imports types only.
+ * An example of a user's protocol: a log in another host's SCM; each record is appended with a
+ * WRITE and made persistent with a READ behind it. Copy it and change it; it imports types only.
  *
- * The same file runs on both hosts (`my_protocol.yaml`): as `role: server` it offers the region `log` of
- * its SCM, as `role: client` it appends `records` records to it. Every `yield*` is a point at which
- * virtual time may pass. What a verb answers is a value or an error; `must` ends the program on an error.
+ * The same file runs on both hosts (`my_protocol.yaml`): as `role: server` it offers the region
+ * `log` of its SCM, as `role: client` it appends `records` records to it. Virtual time may pass at
+ * every `yield*`. A verb returns a value or an error; `must` ends the program on an error.
  */
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
@@ -27,7 +27,7 @@ function* serve({ cpu, device, options }: ProgramContext): Steps<void> {
   for (;;) {
     const event = yield* waitEvent(listener);
     if (event?.kind !== "request") continue;
-    // The answer's private data says where the log is: 16 bytes, VA and rkey.
+    // The private data of the answer has the place of the log: 16 bytes, VA and rkey.
     const place = new DataView(new ArrayBuffer(16));
     place.setBigUint64(0, BigInt(log.address));
     place.setUint32(8, log.rkey);
@@ -63,7 +63,8 @@ function* append({ cpu, device, options }: ProgramContext): Steps<void> {
           remote: { va, rkey },
           signaled: false,
         },
-        // Responses come in order: when the byte is here, the WRITE before it has been pushed (P-10).
+        // Responses are ordered: when the READ's byte has arrived, it has flushed the WRITE before
+        // it (P-10).
         { opcode: "read", wrId: i, sges: [sge(mr, RECORD_BYTES, 1)], remote: { va, rkey } },
       ]),
     );
@@ -81,5 +82,8 @@ function* append({ cpu, device, options }: ProgramContext): Steps<void> {
   yield* disconnect(connection);
 }
 
-/** What the scenario says of this host's SCM, in every program's options. */
+/**
+ * The named regions of this host's SCM in the scenario, which every program receives among its
+ * options.
+ */
 type Regions = Readonly<Record<"log", { readonly at: number; readonly bytes: number }>>;

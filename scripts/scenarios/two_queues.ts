@@ -1,7 +1,7 @@
 /**
- * A log of one's own with a mistake in it, for `rack explore` to find. A record goes to the server over
- * one queue pair, and the tail that counts it over another, so that the tail need not wait behind the
- * record's packets. Both are read back before the record is reported; what could go wrong?
+ * A user's log with a bug, for `rack explore` to find. A record goes to the server over one queue
+ * pair, and the tail that counts it over another, so that the tail need not wait behind the
+ * record's packets. Both are read back before the record is reported. Where is the bug?
  *
  *   rack explore scripts/scenarios/two_queues.yaml
  *
@@ -13,7 +13,7 @@ import type { Mr, Qp } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
 const SERVICE = "twoqs";
-/** The tail has a line of its own in front of the records. */
+/** The tail has a line of its own before the records. */
 const RECORDS_AT = 64;
 
 interface LogOptions {
@@ -30,7 +30,7 @@ export default function* twoQueues(context: ProgramContext): Steps<void> {
   yield* options.role === "server" ? serve(context, options) : append(context, options);
 }
 
-/** Record `number` can be told from what was there before, and from any other. */
+/** Record `number` differs from the previous content of its place, and from every other record. */
 function recordOf(number: number, bytes: number): Uint8Array<ArrayBuffer> {
   return new Uint8Array(bytes).fill(number + 1);
 }
@@ -54,7 +54,7 @@ function* serve({ cpu, device }: ProgramContext, options: LogOptions): Steps<voi
   }
 }
 
-/** One of the client's queue pairs, and where the log is. */
+/** One of the client's queue pairs, and the place of the log. */
 interface Way {
   readonly qp: Qp;
   readonly va: number;
@@ -89,7 +89,7 @@ function* append({ cpu, device }: ProgramContext, options: LogOptions): Steps<vo
       at: placeOf(number, options),
     });
     yield* write(device, forTail, { mr, from: options.bytes, length: 8, at: 0 });
-    // Each queue pair's READ pushes what it has written out of the server's I/O controller (P-10).
+    // Each queue pair's READ flushes its WRITEs out of the server's I/O controller (P-10).
     for (let done = 0; done < 2;) {
       for (const { status } of yield* waitCompletion(cq)) {
         if (status !== "SUCCESS") {
@@ -103,7 +103,7 @@ function* append({ cpu, device }: ProgramContext, options: LogOptions): Steps<vo
   cpu.report("result", { program: "two_queues", status: "done", records: options.records });
 }
 
-/** WRITE, and a READ of its last byte behind it, whose completion says that both are done. */
+/** A WRITE, and a READ of its last byte behind it, whose completion confirms both. */
 function* write(
   device: ProgramContext["device"],
   way: Way,
@@ -133,11 +133,11 @@ function wordOf(number: number): Uint8Array<ArrayBuffer> {
 
 interface Recovered {
   readonly records: number;
-  /** The first record that the tail counts and that is not there, or not whole. */
+  /** The first record that the tail counts and that is missing or incomplete. */
   readonly broken: number | null;
 }
 
-/** What a server finds when its power is back: the records that the tail counts. */
+/** The state of the log on a server after power-on: the records that the tail counts. */
 // deno-lint-ignore require-yield -- it only looks
 export function* recover({ cpu, options: given }: RecoveryContext): Steps<Recovered | null> {
   const options = given as unknown as LogOptions;
@@ -153,7 +153,7 @@ export function* recover({ cpu, options: given }: RecoveryContext): Steps<Recove
   return { records, broken: null };
 }
 
-/** The tail never counts what is not there, and what was reported is counted. */
+/** The tail must never count a missing record, and must count every reported one. */
 export function check({ cut, hosts, reports }: CrashView): string | undefined {
   const told = reports.findLast(({ topic }) => topic === "progress")?.value;
   const reported = (told as { written: number } | undefined)?.written ?? 0;

@@ -1,7 +1,7 @@
 /**
- * Makes `rackmesh.lua`, by which Wireshark names the packets that it does not know itself: the
- * manufacturer's range, and what is younger than Wireshark 4.0. Rows and fields come from the opcode
- * table and the headers' field tables, so the file is made anew when those change:
+ * Generates `rackmesh.lua`, by which Wireshark dissects the packets that it does not know: the
+ * manufacturer's range, and opcodes newer than Wireshark 4.0. Rows and fields come from the opcode
+ * table and the headers' field tables, so the file must be regenerated when those change:
  *
  *     deno run scripts/wireshark/dissector.ts > scripts/wireshark/rackmesh.lua
  */
@@ -23,7 +23,7 @@ import {
 import { OPCODE, OPCODE_ROWS, type OpcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { ROCE_PORT } from "../../fabric/wire/roce/udp.ts";
 
-/** What a hint's header is followed by, and what is behind a hint at a payload's end. */
+/** The parts behind a hint's header, and the trailer of a hint at a payload's end. */
 type HintPart = "hintGroup" | "hintEntry" | "hintObject" | "hintTrailer";
 type Header = ExtensionHeader | HintPart;
 
@@ -31,7 +31,7 @@ const EXTENSION_FIELDS = Object.fromEntries(
   Object.entries(EXTENSION_HEADERS).map(([name, { fields }]) => [name, fields]),
 ) as Record<ExtensionHeader, readonly Field[]>;
 
-/** Headers and parts of messages that the script can show, by the names under which it does. */
+/** Headers and message parts that the script can show, by their names in it. */
 export const HEADERS: Readonly<Record<Header, readonly Field[]>> = {
   ...EXTENSION_FIELDS,
   hintGroup: HINT_GROUP_FIELDS,
@@ -40,10 +40,10 @@ export const HEADERS: Readonly<Record<Header, readonly Field[]>> = {
   hintTrailer: HINT_TRAILER_FIELDS,
 };
 
-/** Opcodes of the standard that Wireshark 4.0 calls unknown (`rocev2.md` §6.1). */
+/** Standard opcodes that Wireshark 4.0 does not know (`rocev2.md` §6.1). */
 const YOUNG: ReadonlySet<number> = new Set([0x1c, 0x1d, 0x81]);
 
-/** Rows that the script names, by their codes. */
+/** Opcode rows of the script, in order of their codes. */
 export function dissectedRows(): readonly OpcodeRow[] {
   return OPCODE_ROWS.filter(({ code, vendor }) => vendor || YOUNG.has(code));
 }
@@ -121,7 +121,7 @@ end
 `;
 }
 
-/** Hints in packets that are something else, or in datagrams (`fabric/wire/roce/hint.ts`). */
+/** Dissection of hints inside other packets, or in datagrams (`fabric/wire/roce/hint.ts`). */
 function hintsText(): string {
   const forms = 1 << HINT_FORM_BITS, trailerBytes = sizeOf(HINT_TRAILER_FIELDS);
   const magic = `0x${HINT_MAGIC.toString(16)}`;

@@ -60,7 +60,10 @@ export class MemorySystem {
     this.#llcSurvives = survives("llc", plan.domain);
     this.#combiningSurvives = survives("wcb", plan.domain);
     this.#postedSurvives = survives("iio", plan.domain);
-    assert(survives("wpq", plan.domain), "Bytes accepted by the iMC are recorded as persistent (P-01)");
+    assert(
+      survives("wpq", plan.domain),
+      "Bytes accepted by the iMC are recorded as persistent (P-01)",
+    );
     this.#stick = stickTo(plan.stuckBits);
     const physical = new PhysicalMemory(plan, { image, stick: this.#stick });
     this.#physical = physical;

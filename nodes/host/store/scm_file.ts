@@ -1,8 +1,8 @@
 /**
- * An SCM in a file: `<path>` holds the content, sparse where nothing was written, `<path>.log` the
- * record of the last span. The only file here that does I/O. See `scm_store.ts` for what is promised;
- * it holds against the death of the process at any instant (not against that of the machine: nothing
- * is synchronised to the disk).
+ * An SCM in a file: `<path>` holds the content, sparse where nothing was written; `<path>.log`
+ * holds the record of the last span. The only file here with I/O. `scm_store.ts` defines the
+ * guarantees; they hold for the death of the process at any instant (not for that of the machine:
+ * nothing is synced to the disk).
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { DurableWrite } from "../../../fabric/node.ts";
@@ -16,16 +16,16 @@ import {
   type Settled,
 } from "./scm_store.ts";
 
-/** The file system said no. `cause` is its error, where there was one. */
+/** A failed file operation. `cause` is the file system's error, if there was one. */
 export class ScmFileError extends Error {
   override readonly name = "ScmFileError";
 }
 
-/** Whose SCM it is, for messages: "host b's scm.size". */
+/** The SCM's host and size, for messages: "host b's scm.size". */
 export interface ScmFilePlan {
   readonly host: string;
   readonly bytes: number;
-  /** Called with what {@link ScmFile.settle} did: its caller may have no use for that itself. */
+  /** Called with the result of {@link ScmFile.settle}. */
   readonly onSettled?: (fate: Settled) => void;
 }
 
@@ -53,8 +53,8 @@ export class ScmFile implements ScmStore {
   }
 
   /**
-   * Opens the SCM's file, or makes it with zeros. {@link settle} must follow. Throws
-   * {@link ScmFileError} where it is no file of that size, is in use, or cannot be read and written.
+   * Opens the SCM's file, or creates it with zeros. The caller must call {@link settle} next.
+   * @throws ScmFileError where the file has another size, is in use, or cannot be read and written.
    */
   static open(path: string, plan: ScmFilePlan): ScmFile {
     const main = openMain(path, plan);
@@ -116,8 +116,8 @@ export class ScmFile implements ScmStore {
   }
 
   /**
-   * Puts the record of the last span into the content. Where this fails half-way (no space), the
-   * record stays in the log, and the next opening repeats it.
+   * Merges the last span's record into the content. After a partial failure (no space) the record
+   * stays in the log, and the next opening repeats the merge.
    */
   #apply(): void {
     const record = this.#pending;
@@ -133,7 +133,7 @@ export class ScmFile implements ScmStore {
   }
 }
 
-/** Opens a file of exactly the planned size, for this process alone. */
+/** Opens a file of exactly the planned size, with an exclusive lock. */
 function openMain(path: string, { host, bytes }: ScmFilePlan): Deno.FsFile {
   const problem = `Cannot use SCM file ${path} as host ${host}'s scm.size is ${bytes} B`;
   const before = attempt(`look at ${path}`, () => statIfAny(path));
@@ -148,7 +148,7 @@ function openMain(path: string, { host, bytes }: ScmFilePlan): Deno.FsFile {
     if (!file.tryLockSync(true)) {
       throw new ScmFileError(`Cannot use SCM file ${path}: another process has it open`);
     }
-    // An empty file is one that a process died over when it had just made it.
+    // An empty file belongs to a process that died right after creating it.
     if (file.statSync().size === 0) attempt(`size ${path}`, () => file.truncateSync(bytes));
   } catch (error) {
     file.close();
@@ -170,7 +170,7 @@ function statIfAny(path: string): Deno.FileInfo | undefined {
   }
 }
 
-/** Runs `operation`; what the file system refuses becomes an {@link ScmFileError}. */
+/** Runs `operation`; converts errors of the file system to {@link ScmFileError}. */
 function attempt<T>(action: string, operation: () => T): T {
   try {
     return operation();

@@ -1,11 +1,12 @@
 /**
- * Where an SCM's content lives between the lives of its host, and output commit (DESIGN §3): what a
- * span of virtual time made persistent becomes permanent as a whole, once the span was reported, or
- * not at all. `scm_file.ts` keeps it in a file, {@link MemoryScm} in memory; one suite tests both.
+ * Storage of an SCM's content between the lives of its host, and output commit (DESIGN §3): the
+ * durable bytes of a span of virtual time are committed as a whole if the span was reported, and
+ * discarded otherwise. `scm_file.ts` stores them in a file, {@link MemoryScm} in memory; one suite
+ * tests both.
  *
- * A span is written in two steps: its record goes into a log; when the next record comes, the span
- * before it is known to be reported, and its record is applied first. Whatever instant the process
- * dies at, content and log together hold every reported span.
+ * A span is written in two steps: its record goes into a log; the next record implies that the span
+ * was reported, so the store first merges the earlier record into the content. Whenever the process
+ * dies, content and log together have every reported span.
  */
 import { fail } from "../../../fabric/base/assert.ts";
 import type { DurableWrite } from "../../../fabric/node.ts";
@@ -13,50 +14,52 @@ import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
 import { SparseBytes } from "../memory/sparse_bytes.ts";
 
 /**
- * What became of the last span of the life before, when its store was opened again. `kept`: it had been
- * reported; `undone`: it had not; `assumed`: it is whole, no report is known, and it is kept; `torn`:
- * the process died while it wrote it, so before it could report it; `none`: nothing was left to decide.
+ * The decision on the last span of the earlier life, when its store was opened again. `kept`: the
+ * span had been reported; `undone`: it had not; `assumed`: the record is complete, reports are
+ * unknown, and it is kept; `torn`: the process died while it wrote the record, so before the
+ * report; `none`: there was nothing to decide.
  */
 export type Settled = "none" | "torn" | "kept" | "undone" | "assumed";
 
 export interface ScmStore {
   readonly bytes: number;
   /**
-   * Content with all that was committed: what a node finds that gets power, be it at the begin of the
-   * process or, where a host dies and returns within it, later. After {@link settle} only.
+   * The content with all committed writes: the image of a node at power-on, at the start of its
+   * process or, where a host returns within the process, later. Only after {@link settle}.
    */
   readImage(offset: number, length: number): Uint8Array<ArrayBuffer>;
   /**
-   * Makes the writes of a span permanent, together. Costs nothing where there are none. Spans come in
-   * ascending order, and a call says that every earlier span has been reported.
+   * Commits the writes of a span atomically. No cost without writes. Spans are in ascending order,
+   * and a call implies that every earlier span was reported.
    */
   commit(span: number, writes: readonly DurableWrite[]): void;
   /**
-   * After opening, before anything else: keeps the last span if it was reported, undoes it if not.
-   * @param lastReported `unknown` where no record of reports is left: a whole span is kept then.
+   * To be called first after opening: keeps the last span if it was reported, discards it
+   * otherwise.
+   * @param lastReported `unknown` without a record of reports: a complete span is then kept.
    */
   settle(lastReported: number | "unknown"): Settled;
-  /** Gives the store up; the last span is kept. */
+  /** Closes the store; the last span is kept. */
   close(): void;
 }
 
 /*
- * A record: magic u32, CRC u32 of all that follows, total bytes u32, entries u32, span f64, then per
- * entry offset f64, length u32, bytes. Big-endian. A record is written over the one before it, so
- * what follows its total length is old.
+ * A record: magic u32, CRC u32 of the rest, total bytes u32, entries u32, span f64, then per entry
+ * offset f64, length u32, bytes. Big-endian. A record overwrites the previous one, so bytes beyond
+ * its total length are stale.
  */
 const MAGIC = 0x52_4d_53_31;
 const HEADER_BYTES = 24;
 const ENTRY_BYTES = 12;
 
-/** A span's writes, ready to be written or read back. */
+/** A span's writes, encoded or decoded. */
 export interface ScmRecord {
   readonly span: number;
   readonly writes: readonly DurableWrite[];
 }
 
 /**
- * Lays out a record. Writes that continue each other become one entry.
+ * Encodes a record. Adjacent writes become one entry.
  * @returns the bytes, and the entries as views of them.
  */
 export function encodeRecord(
@@ -95,7 +98,7 @@ export function encodeRecord(
   };
 }
 
-/** Reads a record from the beginning of `bytes`; undefined where it is none, or torn. */
+/** Decodes a record from the beginning of `bytes`; undefined where it is invalid or incomplete. */
 export function decodeRecord(bytes: Uint8Array): ScmRecord | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -113,18 +116,18 @@ export function decodeRecord(bytes: Uint8Array): ScmRecord | undefined {
   return { span: view.getFloat64(16), writes };
 }
 
-/** Whether a whole record found at opening is to be kept. */
+/** Whether a complete record found at opening is kept. */
 export function isReported(span: number, lastReported: number | "unknown"): boolean {
   return lastReported === "unknown" || span <= lastReported;
 }
 
-/** What becomes of a whole record that is found at opening. */
+/** The decision on a complete record found at opening. */
 export function fateOf(span: number, lastReported: number | "unknown"): Settled {
   if (!isReported(span, lastReported)) return "undone";
   return lastReported === "unknown" ? "assumed" : "kept";
 }
 
-/** Puts the bytes of `writes` that lie in the image of `[offset, offset + image.length)` into it. */
+/** Copies the part of `writes` within `[offset, offset + image.length)` into the image. */
 export function overlay(
   image: Uint8Array,
   offset: number,
@@ -136,7 +139,7 @@ export function overlay(
   }
 }
 
-/** An SCM in memory: for tests, and for racks that run within one process. */
+/** An SCM in memory: for tests, and for racks in one process. */
 export class MemoryScm implements ScmStore {
   readonly bytes: number;
   readonly #content: SparseBytes;
@@ -163,7 +166,10 @@ export class MemoryScm implements ScmStore {
     this.#log = { span, writes };
   }
 
-  /** What a new life finds: the same content and log, not settled. This one is dead with it. */
+  /**
+   * The store of the next life: the same content and log, not settled. This object must not be used
+   * any more.
+   */
   afterKill(): MemoryScm {
     const next = new MemoryScm(this.bytes, this.#content);
     next.#log = this.#log;

@@ -1,21 +1,24 @@
 /**
- * Address handles: `ibv_create_ah`, `ibv_destroy_ah`. Where a UD send goes and what its outer headers
- * say, made once and named by each send. They live in the driver, the RNIC knows none (mlx5). Of
- * connected queue pairs the UDP source port can be chosen: `mlx5dv_modify_qp_udp_sport`.
+ * Address handles: `ibv_create_ah`, `ibv_destroy_ah`. The destination and the outer headers of a UD
+ * send, created once and referenced by each send. They exist in the driver only (mlx5). For
+ * connected queue pairs the UDP source port can be set: `mlx5dv_modify_qp_udp_sport`.
  */
 import { sourcePortOfFlow } from "../../../fabric/wire/roce/udp.ts";
 import { refuseStale, verbError } from "./device.ts";
 import type { Ah, Pd, VerbError } from "./objects.ts";
 
-/** What ibv_ah_attr says of a global route; the GID is an IPv4-mapped address. */
+/** The fields of ibv_ah_attr with a global route; the GID is an IPv4-mapped address. */
 export interface AhOptions {
   /** IPv4 address of a port, or of a multicast group (224/4). */
   readonly address: number;
-  /** DSCP in the upper six bits; the RNIC itself says ECN-capable. 0 by default. */
+  /** DSCP in the upper six bits; the RNIC sets the ECN bits. 0 by default. */
   readonly trafficClass?: number;
   /** Time to live; 64 by default. */
   readonly hopLimit?: number;
-  /** 20 bits that choose the UDP source port; 0, the default: the two QPNs do (`rocev2.md` §1.1). */
+  /**
+   * 20 bits that determine the UDP source port; 0, the default: derived from the two QPNs
+   * (`rocev2.md` §1.1).
+   */
   readonly flowLabel?: number;
 }
 
@@ -23,7 +26,7 @@ function isWithin(value: number, most: number): boolean {
   return Number.isInteger(value) && value >= 0 && value <= most;
 }
 
-/** Makes an address handle. EINVAL for values that no header has room for. */
+/** Creates an address handle. EINVAL for values outside the range of the header fields. */
 export function createAh(pd: Pd, options: AhOptions): Ah | VerbError {
   const { address, trafficClass = 0, hopLimit = 64, flowLabel = 0 } = options;
   const stale = refuseStale(pd.device, pd.epoch);
@@ -39,28 +42,30 @@ export function createAh(pd: Pd, options: AhOptions): Ah | VerbError {
   return { pd, address, trafficClass, hopLimit, udpSourcePort, uses: { alive: true } };
 }
 
-/** A UD receive buffer begins with 40 bytes of which the last 20 hold the IPv4 header (`rocev2.md` §3.8). */
+/**
+ * A UD receive buffer begins with 40 bytes; the last 20 hold the IPv4 header (`rocev2.md` §3.8).
+ */
 export const GRH_BYTES = 40;
 const IPV4_AT = GRH_BYTES - 20;
 
-/** IPv4 address that a datagram came from, from the first {@link GRH_BYTES} bytes of its buffer. */
+/** Source IPv4 address of a datagram, from the first {@link GRH_BYTES} bytes of its buffer. */
 export function sourceInGrh(grh: Uint8Array): number {
   return new DataView(grh.buffer, grh.byteOffset, grh.length).getUint32(IPV4_AT + 12);
 }
 
 /**
- * ibv_create_ah_from_wc: the handle by which a received datagram is answered, from its buffer's first
- * {@link GRH_BYTES} bytes. Its completion's `srcQp` is the queue pair to answer.
+ * ibv_create_ah_from_wc: the handle for a reply to a received datagram, from its buffer's first
+ * {@link GRH_BYTES} bytes. Its completion's `srcQp` is the destination queue pair.
  */
 export function createAhFromWc(pd: Pd, grh: Uint8Array): Ah | VerbError {
   if (grh.length < GRH_BYTES || grh[IPV4_AT] !== 0x45) {
     return verbError("EINVAL", "The buffer does not begin with the area of a received datagram");
   }
-  // The receiver's own marks (ECN) are not the sender's wish.
+  // A switch may have set the ECN bits; they are not copied.
   return createAh(pd, { address: sourceInGrh(grh), trafficClass: grh[IPV4_AT + 1]! & 0xfc });
 }
 
-/** EINVAL the second time. Sends that were posted with it are not touched: they carry a copy. */
+/** EINVAL the second time. Posted sends are not affected: they contain a copy. */
 export function destroyAh(ah: Ah): VerbError | undefined {
   if (!ah.uses.alive) return verbError("EINVAL", "The address handle is gone already");
   ah.uses.alive = false;
@@ -68,7 +73,7 @@ export function destroyAh(ah: Ah): VerbError | undefined {
   return undefined;
 }
 
-/** Why a queue pair of `pd` cannot send by this handle; undefined where it can. */
+/** Why a queue pair of `pd` cannot send with this handle; undefined where it can. */
 export function refuseAh(pd: Pd, ah: Ah): string | undefined {
   if (!ah.uses.alive) return "The address handle is gone";
   if (ah.pd.handle !== pd.handle || ah.pd.epoch !== pd.epoch) {

@@ -1,7 +1,8 @@
 /**
  * Completion channels: `ibv_create_comp_channel`, `ibv_get_cq_event`, `ibv_ack_cq_events`
- * (`rocev2.md` §4.4). The queues of a channel share its interrupt vector; which of them an interrupt is
- * about is seen by looking at those that are armed. An event too many is legal, one too few is not.
+ * (`rocev2.md` §4.4). The queues of a channel share its interrupt vector; the driver finds the
+ * queue of an interrupt by checking the armed ones. A spurious event is legal, a missing one is
+ * not.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { CQE_BYTES, decodeCqe } from "../../../fabric/wire/host_bus/cqe.ts";
@@ -20,7 +21,7 @@ export function destroyCompChannel(channel: CompChannel): VerbError | undefined 
   return size === 0 ? undefined : verbError("EBUSY", `The channel has ${size} completion queues`);
 }
 
-/** Whether the queue was armed and has what it was armed for. */
+/** Whether the queue is armed and has a completion for the event. */
 function hasEvent(cq: Cq): boolean {
   const { place, entries } = cq;
   if (place.armed === "no" || !isThere(cq)) return false;
@@ -39,8 +40,8 @@ function takeEvent(cq: Cq): void {
 }
 
 /**
- * Sleeps until an armed queue of the channel has an event. Each event that is got has to be
- * acknowledged, once the queue is to be destroyed. @returns the queue.
+ * Sleeps until an armed queue of the channel has an event. Each event must be acknowledged before
+ * the queue can be destroyed. @returns the queue.
  */
 export function* getChannelEvent(
   channel: CompChannel,
@@ -59,7 +60,7 @@ export function* getChannelEvent(
   }
 }
 
-/** Sleeps until the interrupt that `reqNotifyCq` asked for (ibv_get_cq_event of its own channel). */
+/** Sleeps until the interrupt armed by `reqNotifyCq` (ibv_get_cq_event of its own channel). */
 export function* getCqEvent(
   cq: Cq,
   options: { readonly deadline?: Time } = {},
@@ -68,14 +69,14 @@ export function* getCqEvent(
   for (;;) {
     const how = yield* cq.device.cpu.waitInterrupt(cq.vector, options.deadline ?? NEVER);
     if (how === "timeout") return "timeout";
-    // A vector that is shared may have been raised for another queue.
+    // A shared vector may have been raised for another queue.
     if (cq.sharesVector && !hasEvent(cq)) continue;
     takeEvent(cq);
     return "event";
   }
 }
 
-/** Acknowledges events that were got. EINVAL for more than there were. */
+/** Acknowledges events. EINVAL for more than there were. */
 export function ackCqEvents(cq: Cq, count: number): VerbError | undefined {
   const { place } = cq;
   if (!(count >= 0) || count > place.unacknowledged) {

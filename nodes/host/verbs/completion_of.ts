@@ -1,15 +1,15 @@
-/** A completion, from the entry in the ring to what its program is told (`rocev2.md` §4.1, §5.3). */
+/** Converts a completion from the ring's entry to the program's form (`rocev2.md` §4.1, §5.3). */
 import type { Cqe, CqeOpcode } from "../../../fabric/wire/host_bus/cqe.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Device, Qp, ReceiveOpcode, WorkCompletion } from "./objects.ts";
 import { retireRecv, retireSend } from "./rings.ts";
 
-/** Whether it is about a send queue. */
+/** Whether it belongs to a send queue. */
 export function isOfSend(cqe: Cqe): boolean {
   return cqe.opcode === "requester" || cqe.opcode === "requester-error";
 }
 
-/** What an error completion tells of its queue pair's state (`rocev2.md` §4.1). */
+/** Records the queue pair's state after an error completion (`rocev2.md` §4.1). */
 function noteError(qp: Qp, cqe: Cqe): void {
   const { life, type } = qp;
   if (type === "rc" || !isOfSend(cqe)) life.state = "err";
@@ -17,13 +17,13 @@ function noteError(qp: Qp, cqe: Cqe): void {
 }
 
 /**
- * An entry of the ring as its program sees it; what it retires is free again. Undefined where its queue
- * pair has been destroyed meanwhile: such completions are discarded.
+ * The program's form of a ring entry; frees what it retires. Undefined where its queue pair was
+ * destroyed meanwhile: such completions are discarded.
  */
 export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefined {
   const qp = device.state.queuePairs.get(cqe.qpn);
   if (qp === undefined) return undefined;
-  // A write that failed its verification is answered: its queue pair goes on (V-01).
+  // A write that failed its verification was answered: its queue pair remains operational (V-01).
   if (cqe.status !== "SUCCESS" && cqe.status !== "VERIFY_ERR") noteError(qp, cqe);
   const retired = isOfSend(cqe) ? retireSend(qp, cqe.wqeIndex) : retireRecv(qp, cqe.wqeIndex);
   if (device.cpu.noting) noteCompleted(qp, cqe, { device, wrId: retired.wrId });

@@ -1,6 +1,7 @@
 /**
- * Completion queues: `ibv_create_cq`, `ibv_poll_cq`, `ibv_req_notify_cq` and waiting for either. The
- * RNIC writes entries by DMA; the host finds them by their owner bit and says rarely how far it is.
+ * Completion queues: `ibv_create_cq`, `ibv_poll_cq`, `ibv_req_notify_cq` and waiting for either.
+ * The RNIC writes entries by DMA; the host detects them by their owner bit and rarely updates its
+ * pointer.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Cqe, CQE_BYTES, CQE_INVALID, decodeCqe } from "../../../fabric/wire/host_bus/cqe.ts";
@@ -30,34 +31,37 @@ import type {
 } from "./objects.ts";
 import { retireSlot } from "./rings.ts";
 
-/** Most entries of one completion queue. */
+/** Maximum entries of one completion queue. */
 export const CQ_ENTRIES_MAX = 1 << 20;
 
 export interface CqOptions {
-  /** Completions that may wait at once, at least 1; rounded up. */
+  /** Minimum capacity in completions, at least 1; rounded up. */
   readonly entries: number;
   /** False: this queue never raises an interrupt. */
   readonly interrupts?: boolean;
-  /** Its events come through this channel, with those of the channel's other queues. */
+  /** Events of this queue use this channel, shared with the channel's other queues. */
   readonly channel?: CompChannel;
-  /** Which of the {@link COMP_VECTORS} its events use; without channel and number, one of its own. */
+  /**
+   * The index of its event vector among the {@link COMP_VECTORS}; without channel and index, a
+   * vector of its own.
+   */
   readonly compVector?: number;
 }
 
-/** Interrupt vectors that completion queues may be told to share (`num_comp_vectors`). */
+/** Number of interrupt vectors that completion queues can share (`num_comp_vectors`). */
 export const COMP_VECTORS = 64;
-/** They are numbered from here on; below are those of single queues and of channels. */
+/** Number of the first shared vector; lower ones belong to single queues and to channels. */
 const FIRST_COMP_VECTOR = 1 << 16;
 
 /**
- * Entries of a ring that holds so many completions. The host tells its place every quarter of the ring
- * and one unit stays free: 3/4 − 1 can be used.
+ * Ring size for so many completions. The host updates its pointer every quarter of the ring and one
+ * unit stays free: 3/4 − 1 can be used.
  */
 export function ringEntries(wanted: number): number {
   return powerOfTwo(Math.ceil((wanted + 1) * 4 / 3));
 }
 
-/** Signalled when a resized queue can be looked at again. */
+/** Signalled when a resized queue can be polled again. */
 export function resizedSignal(cq: Cq): string {
   return `cq-resized-${cq.cqn}`;
 }
@@ -69,7 +73,7 @@ function chooseVector(device: Device, options: CqOptions): number | null {
   return device.state.nextVector++;
 }
 
-/** Makes a completion queue that holds at least `entries` completions. */
+/** Creates a completion queue for at least `entries` completions. */
 export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbError> {
   const { entries: wanted } = options;
   if (!Number.isInteger(wanted) || wanted < 1 || wanted > CQ_ENTRIES_MAX) {
@@ -131,7 +135,10 @@ function emptyPlace(queue: number): CqPlace {
   };
 }
 
-/** EBUSY while queue pairs complete here, it is resized, or events are not acknowledged (ibv_destroy_cq waits). */
+/**
+ * EBUSY while queue pairs use it, it is being resized, or events are unacknowledged (ibv_destroy_cq
+ * waits).
+ */
 export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   const stale = refuseStale(cq.device, cq.epoch);
   if (stale !== undefined) {
@@ -155,23 +162,26 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   return undefined;
 }
 
-/** Whether it is there: neither destroyed nor of before the RNIC failed. Else its memory may be another's. */
+/**
+ * Whether it exists: neither destroyed nor from before the RNIC's failure. Else its memory may be
+ * reused.
+ */
 export function isThere(cq: Cq): boolean {
   return cq.device.state.held.has(cq.place);
 }
 
-/** Virtual address of the entry that the RNIC fills next. */
+/** Virtual address of the entry that the RNIC writes next. */
 function nextEntry(cq: Cq): number {
   return cq.address + (cq.place.taken % cq.entries) * CQE_BYTES;
 }
 
-/** Takes what is there, at most `most`, without letting time pass. */
+/** Takes the available completions, at most `most`, without letting time pass. */
 export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
   const { cpu, state } = cq.device;
   const { place } = cq;
   const completions: WorkCompletion[] = [];
   cpu.charge(state.timing.pollPs);
-  // Its numbers may be another's too: what it may have had is lost.
+  // Its numbers may be reused, too: its remaining completions are lost.
   if (!isThere(cq)) return completions;
   while (completions.length < most && !place.resizing) {
     const cqe = decodeCqe(cpu.load(nextEntry(cq), CQE_BYTES), place.taken, cq.entries);
@@ -188,7 +198,7 @@ export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
   return completions;
 }
 
-/** The queue pair's completions before `before` are not to be found any more (mlx5: cq_clean). */
+/** Discards the queue pair's completions before `before` (mlx5: cq_clean). */
 export function endLife(cq: Cq, qpn: number, life: EndedLife): void {
   if (life.before > cq.place.taken) cq.place.ended.set(qpn, life);
 }
@@ -205,14 +215,14 @@ function isOfEndedLife(cq: Cq, cqe: Cqe, position: number): boolean {
   return true;
 }
 
-/** Takes up to `most` completions (ibv_poll_cq); none where there are none. */
+/** Polls up to `most` completions (ibv_poll_cq); empty where there are none. */
 export function* pollCq(cq: Cq, most: number): Steps<WorkCompletion[]> {
   const completions = takeCompletions(cq, most);
   yield* cq.device.cpu.settle();
   return completions;
 }
 
-/** Asks for one interrupt at the next completion (ibv_req_notify_cq). Poll again after it. */
+/** Arms one interrupt for the next completion (ibv_req_notify_cq). Poll again after it. */
 export function* reqNotifyCq(
   cq: Cq,
   options: { readonly solicitedOnly?: boolean } = {},
@@ -233,18 +243,18 @@ export function* reqNotifyCq(
 export interface WaitOptions {
   /** Spin on the next entry, or sleep until an interrupt. The host's default unless given. */
   readonly mode?: "poll" | "interrupt";
-  /** Virtual time at which to give up; never by default. */
+  /** Virtual time of the timeout; never by default. */
   readonly deadline?: Time;
-  /** Most completions taken at once, 64 by default. */
+  /** Maximum number of completions returned, 64 by default. */
   readonly most?: number;
   /**
-   * Return too, maybe with none, when another program of this host has signalled: `ready` says
-   * whether there is something to look for, since signals are not counted.
+   * Also return, perhaps without completions, when another program of this host has signalled:
+   * `ready` checks its condition, since signals are not latched.
    */
   readonly also?: { readonly signal: string; readonly ready: () => boolean };
 }
 
-/** Waits for completions and takes them. Empty only at the deadline, or where `also` is ready. */
+/** Waits for completions and returns them. Empty only at the deadline, or where `also` is ready. */
 export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCompletion[]> {
   const { cpu } = cq.device;
   const most = options.most ?? 64;
@@ -257,7 +267,7 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
     }
     let completions = takeCompletions(cq, most);
     if (completions.length === 0 && vector !== null) {
-      // Arm, then look again: what came between would raise no interrupt (`rocev2.md` §4.4).
+      // Arm, then poll again: a completion in between would raise no interrupt (`rocev2.md` §4.4).
       yield* reqNotifyCq(cq);
       completions = takeCompletions(cq, most);
     }
@@ -272,7 +282,7 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
   }
 }
 
-/** @returns whether anything but the deadline ended the wait. */
+/** @returns false where the deadline ended the wait. */
 function* waitFor(
   cq: Cq,
   wait: {

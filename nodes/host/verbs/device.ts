@@ -1,6 +1,6 @@
 /**
- * The driver's view of the RNIC: queue information laid out in host memory (Q-04), and what all
- * programs of the host share. Read `verbs.ts` for what a program calls.
+ * The driver's view of the RNIC: queue information in host memory (Q-04), and the state shared by
+ * all programs of the host. `verbs.ts` has the functions of a program.
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
@@ -25,29 +25,32 @@ export function verbError(errno: Errno, reason: string): VerbError {
   return { errno, reason };
 }
 
-/** Whether a verb's answer is an error. */
+/** Whether a verb's result is an error. */
 export function failed<T>(answer: T | VerbError): answer is VerbError {
   return typeof answer === "object" && answer !== null && "errno" in answer;
 }
 
-/** A verb failed where the program had no other way on: ends the program, not the host. */
+/** An error of a verb that the program cannot handle: ends the program, not the host. */
 export class ProgramError extends Error {
   override readonly name = "ProgramError";
 }
 
-/** The answer, or a {@link ProgramError} with errno and reason: for programs that would give up. */
+/**
+ * The result, or a thrown {@link ProgramError} with errno and reason: for programs that would give
+ * up.
+ */
 export function must<T>(answer: T | VerbError): T {
   if (failed(answer)) throw new ProgramError(`${answer.errno}: ${answer.reason}`);
   return answer;
 }
 
-/** Refuses what was made before the RNIC failed and came back: its numbers may be another's now. */
+/** Refuses an object from before the RNIC's failure: its numbers may be reused. */
 export function refuseStale(device: Device, epoch: number): VerbError | undefined {
   if (epoch === device.state.epoch) return undefined;
   return verbError("ENOENT", "The RNIC has failed since this was made");
 }
 
-/** Gives the memory back, unless that was done when the RNIC had failed. */
+/** Frees the memory, unless that was done at the RNIC's failure. */
 export function giveBack({ cpu, state }: Device, owner: object): void {
   const address = state.held.get(owner);
   if (address === undefined) return;
@@ -55,27 +58,30 @@ export function giveBack({ cpu, state }: Device, owner: object): void {
   cpu.free({ address });
 }
 
-/** A reply, unless it is found only when the RNIC has failed and is back: then there is nothing of it. */
+/** A reply, unless the RNIC has failed and come back since: the reply is then stale. */
 export function inTime<T>(reply: T | VerbError, device: Device, epoch: number): T | VerbError {
   return failed(reply) ? reply : refuseStale(device, epoch) ?? reply;
 }
 
-/** P-02: the flow that a persistent DMA write takes here, and so what flushes it. */
+/** P-02: the data flow of a persistent DMA write on this host, and hence the flush mechanism. */
 function persistencePlan(plan: HostPlan): PersistencePlan {
   const noSnoop = plan.architecture === "ddio+ns";
   const flow = plan.ddio && !noSnoop ? 2 : 1;
   return { flow, flush: flushOf(plan, flow), noSnoop };
 }
 
-/** A read behind a write pushes it out of the IIO, and only a CPU out of the LLC: where it must (P-01). */
+/**
+ * A read behind a write flushes the IIO; only a CPU can flush the LLC, where that is necessary
+ * (P-01).
+ */
 function flushOf({ domain }: HostPlan, flow: 1 | 2): PersistencePlan["flush"] {
   if (survives("iio", domain)) return "none";
   return flow === 1 || survives("llc", domain) ? "read" : "cpu";
 }
 
 /**
- * Lays out queue information for `plan.queues` queues (Q-04: K·R1, K·R2, K·R3 bytes) and hands the
- * place to the RNIC.
+ * Allocates queue information for `plan.queues` queues (Q-04: K·R1, K·R2, K·R3 bytes) and passes
+ * its addresses to the RNIC.
  */
 export function* initDevice(
   cpu: Cpu,
@@ -121,7 +127,7 @@ export function* initDevice(
   };
 }
 
-/** Physical address of a buffer that the RNIC takes as one piece: a ring, a space. */
+/** Physical address of a buffer that the RNIC uses as one contiguous range: a ring, a space. */
 export function contiguous(buffer: Buffer): number {
   const first = buffer.pages[0]!;
   for (let i = 1; i < buffer.pages.length; i++) {
@@ -133,7 +139,7 @@ export function contiguous(buffer: Buffer): number {
   return first + buffer.address % buffer.pageBytes;
 }
 
-/** What `allocate` returns, or ENOMEM where the host's memory is used up. */
+/** The result of `allocate`, or ENOMEM where no memory is left. */
 export function allocated(allocate: () => Buffer): Buffer | VerbError {
   try {
     return allocate();
@@ -152,7 +158,7 @@ export function powerOfTwo(least: number): number {
 
 type ReplyTo<Op> = Extract<RnicReply, { status: "ok"; op: Op }>;
 
-/** The reply to a command with answer `op`, or the firmware's error. */
+/** The reply to a command with result `op`, or the firmware's error. */
 export function expectReply<Op extends Extract<RnicReply, { status: "ok" }>["op"]>(
   op: Op,
   reply: RnicReply,
@@ -163,9 +169,9 @@ export function expectReply<Op extends Extract<RnicReply, { status: "ok" }>["op"
 }
 
 /**
- * Stores the host's own pointer of a queue into space 3 with its time (Q-05, Q-08). Times of one queue
- * rise strictly, so that the newer of two pointers can always be told.
- * @returns the time stored.
+ * Stores the host's own pointer of a queue into space 3 with its timestamp (Q-05, Q-08). Timestamps
+ * of one queue increase strictly, so that of two pointers the newer is known.
+ * @returns the timestamp.
  */
 export function storePointer(
   device: Device,
@@ -178,7 +184,7 @@ export function storePointer(
   return queue.stamp;
 }
 
-/** Events that tell that their queue pair is in ERR. */
+/** Events that imply that their queue pair is in ERR. */
 const ENDS_QUEUE_PAIR: ReadonlySet<RnicEvent["type"]> = new Set([
   "QP_FATAL",
   "QP_REQ_ERR",
@@ -186,7 +192,7 @@ const ENDS_QUEUE_PAIR: ReadonlySet<RnicEvent["type"]> = new Set([
   "QP_LAST_WQE_REACHED",
 ]);
 
-/** Takes note of an asynchronous event of the firmware. */
+/** Handles an asynchronous event of the firmware. */
 export function handleEvent(device: Device, event: RnicEvent): void {
   device.state.asyncEvents.push(event);
   if (!ENDS_QUEUE_PAIR.has(event.type) || !("qpn" in event)) return;
@@ -194,7 +200,7 @@ export function handleEvent(device: Device, event: RnicEvent): void {
   if (qp !== undefined) qp.life.state = "err";
 }
 
-/** ibv_get_async_event: the oldest event that no program has taken, of any program's object; waits for one. */
+/** ibv_get_async_event: the oldest unread event, of any program's object; waits for one. */
 export function* getAsyncEvent(
   device: Device,
   options: { readonly deadline?: Time } = {},

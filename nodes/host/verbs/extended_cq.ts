@@ -1,6 +1,6 @@
 /**
- * Extended polling: `ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll` and the readers of the current
- * completion. It takes the same completions as `pollCq`, one at a time.
+ * Extended polling: `ibv_start_poll`, `ibv_next_poll`, `ibv_end_poll` and the readers of the
+ * current completion. It returns the same completions as `pollCq`, one at a time.
  */
 import { takeCompletions } from "./completion_queue.ts";
 import { verbError } from "./device.ts";
@@ -22,34 +22,34 @@ export function startPoll(cq: Cq): VerbError | undefined {
   return none;
 }
 
-/** Goes on to the next completion. ENOENT where there is none; the session stays open. */
+/** Moves to the next completion. ENOENT where there is none; the session stays open. */
 export function nextPoll(cq: Cq): VerbError | undefined {
   return cq.place.polling ? advance(cq) : verbError("EINVAL", "No session is open");
 }
 
-/** Ends the session; what it has cost is paid here. */
+/** Ends the session and pays its cost. */
 export function* endPoll(cq: Cq): Steps<void> {
   cq.place.polling = false;
   cq.place.current = undefined;
   yield* cq.device.cpu.settle();
 }
 
-/** wr_id, status and all that the `ibv_wc_read_…` functions read of the current completion. */
+/** wr_id, status and the other fields that `ibv_wc_read_…` read from the current completion. */
 export function wcRead(cq: Cq): WorkCompletion | VerbError {
   return cq.place.current ?? verbError("EINVAL", "No completion is current");
 }
 
-/** An optional field of a completion; `verify` is the vendor's (V-01). */
+/** An optional field of a completion; `verify` is vendor-specific (V-01). */
 export type WcFlag = "grh" | "with-imm" | "with-inv" | "verify";
 
-/** ibv_wc_read_wc_flags: which optional fields mean something. */
+/** ibv_wc_read_wc_flags: the valid optional fields. */
 export function wcFlags(completion: WorkCompletion): readonly WcFlag[] {
   const flags: WcFlag[] = [];
   const { opcode, status, srcQp, verify } = completion;
-  // Not with success alone: it says why a write has failed.
+  // Also valid for a failed write: it has the reason.
   if (verify !== undefined) flags.push("verify");
   if (status !== "SUCCESS") return flags;
-  // Only datagrams name their sender, and they alone have a global route header.
+  // Only datagrams have a source QPN and a global route header.
   if (srcQp !== 0) flags.push("grh");
   if (opcode === "recv-immediate" || opcode === "recv-write-immediate") flags.push("with-imm");
   if (opcode === "recv-invalidate") flags.push("with-inv");

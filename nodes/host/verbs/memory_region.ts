@@ -15,11 +15,13 @@ export interface RegionOptions {
   /** A part of the buffer; all of it by default. */
   readonly offset?: number;
   readonly length?: number;
-  /** ibv_reg_mr_iova: by which address its first byte goes instead of its own, alike within a page. */
+  /**
+   * ibv_reg_mr_iova: address of its first byte in place of its own, with the same offset in a page.
+   */
   readonly iova?: number;
 }
 
-/** ACCESS bits of the flags named. */
+/** ACCESS bits of the given flags. */
 export function accessBits(flags: readonly Access[]): number {
   let bits = 0;
   for (const flag of flags) bits |= ACCESS[flag];
@@ -34,7 +36,10 @@ export function allocPd(device: Device): Pd {
   return pd;
 }
 
-/** EBUSY while a region or queue pair lives in it, EINVAL the second time, ENOENT for one of before the RNIC failed. */
+/**
+ * EBUSY while regions or queue pairs use it, EINVAL the second time, ENOENT for one from before the
+ * RNIC's failure.
+ */
 export function deallocPd(pd: Pd): VerbError | undefined {
   if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone already");
   const stale = refuseStale(pd.device, pd.epoch);
@@ -47,10 +52,12 @@ export function deallocPd(pd: Pd): VerbError | undefined {
   return undefined;
 }
 
-/** Rights that let a peer rely on persistence: of SCM alone (P-22; FLUSH: §4.5, as rxe). */
+/** Rights by which a peer relies on persistence: on SCM only (P-22; FLUSH: §4.5, as rxe). */
 const PERSISTENCE = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
 
-/** ibv_reg_mr's rules (`rocev2.md` §4.5) and P-22's; undefined where the request obeys them. */
+/**
+ * Checks ibv_reg_mr's rules (`rocev2.md` §4.5) and P-22's; undefined where the request is valid.
+ */
 function checkRegion(
   pd: Pd,
   buffer: Buffer,
@@ -73,7 +80,7 @@ function checkRegion(
   return undefined;
 }
 
-/** Rights that need others, or are not to be had. */
+/** Checks rights that require others, and unsupported ones. */
 function checkRights(access: number): VerbError | undefined {
   const wrong = refuseAccess(access);
   if (wrong !== undefined) return verbError("EINVAL", wrong);
@@ -87,15 +94,15 @@ function checkRights(access: number): VerbError | undefined {
   return undefined;
 }
 
-/** Whether all of the place is storage class memory. */
+/** Whether the whole range is storage class memory. */
 function isScm(device: Device, place: Pick<Buffer, "address" | "length">): boolean {
   const { scm } = device.cpu;
   return place.address >= scm.address && place.address + place.length <= scm.address + scm.length;
 }
 
 /**
- * Registers (a part of) a buffer at processor and RNIC alike (P-22): page table VA → PA, first VA,
- * length, access flags, and whether it outlives a power failure, which the RNIC cannot see.
+ * Registers (a part of) a buffer at CPU and RNIC (P-22): page table VA → PA, first VA, length,
+ * access flags, and whether it is persistent memory, which the RNIC cannot detect.
  */
 export function* regMr(
   pd: Pd,
@@ -145,7 +152,7 @@ function placeOf(
   return { va, length, pageBytes, pages: buffer.pages.slice(first, last + 1), persistent };
 }
 
-/** What a re-registration changes; what is not named stays. */
+/** The changes of a re-registration; absent members stay. */
 export interface Reregistration {
   /** IBV_REREG_MR_CHANGE_TRANSLATION: (a part of) this buffer instead. */
   readonly place?: {
@@ -160,9 +167,9 @@ export interface Reregistration {
 }
 
 /**
- * Changes memory, domain or rights of a region; its keys stay. What is under way by the old ones fails
- * as if it came later. EINVAL where windows are bound to it, or the outcome would not be legal: then
- * the region is what it was.
+ * Changes memory, domain or rights of a region; its keys stay. Outstanding accesses with the old
+ * rights fail like later ones. EINVAL where windows are bound to it, or the result would be
+ * invalid: the region is then unchanged.
  */
 export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | undefined> {
   const { device } = mr.pd;
@@ -212,9 +219,9 @@ export interface Advice {
 }
 
 /**
- * ibv_advise_mr. Registered memory is pinned (there is no on-demand paging), so advice about memory
- * that is registered is followed already. ENOENT for an unknown key, EFAULT for what lies outside its
- * region, EINVAL for another domain's, EPERM to write what may not be written.
+ * ibv_advise_mr. Registered memory is pinned (there is no on-demand paging), so the advice has no
+ * effect. ENOENT for an unknown key, EFAULT for a range outside its region, EINVAL for another
+ * domain's region, EPERM for write advice on read-only memory.
  */
 export function adviseMr({ pd, sges, advice }: Advice): VerbError | undefined {
   if (sges.length === 0) return verbError("EINVAL", "Advice is about memory: none is named");
@@ -235,7 +242,7 @@ export function adviseMr({ pd, sges, advice }: Advice): VerbError | undefined {
   return undefined;
 }
 
-/** Takes the region back: later accesses by its keys are refused. */
+/** Deregisters the region: later accesses with its keys are refused. */
 export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
   const { device, epoch } = mr.pd;
   const stale = refuseStale(device, epoch);
@@ -248,14 +255,14 @@ export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
   return undefined;
 }
 
-/** The protection domain with this handle, as this context's. ENOENT where there is none. */
+/** The protection domain with this handle, bound to this context. ENOENT where there is none. */
 export function importPd(device: Device, handle: number): Pd | VerbError {
   const pd = device.state.pds.get(handle);
   if (pd === undefined) return verbError("ENOENT", `There is no protection domain ${handle}`);
   return { ...pd, device };
 }
 
-/** The domain's region with this key, as that of the importing context's domain. */
+/** The domain's region with this key, bound to the importing context's domain. */
 export function importMr(pd: Pd, lkey: number): Mr | VerbError {
   const mr = pd.device.state.regions.get(lkey);
   if (mr === undefined || mr.pd.handle !== pd.handle) {

@@ -1,8 +1,8 @@
 /**
- * Memory windows: `ibv_alloc_mw`, `ibv_bind_mw`, `ibv_inc_rkey`, `ibv_dealloc_mw` (`rocev2.md` §4.5). A
- * window gives a part of a region away under a key of its own, without the firmware: binding is a work
- * request. Type 2 is bound by a post of `bind-mw` and taken back by `local-invalidate` or a peer's
- * `send-invalidate`; type 1 by {@link bindMw}.
+ * Memory windows: `ibv_alloc_mw`, `ibv_bind_mw`, `ibv_inc_rkey`, `ibv_dealloc_mw` (`rocev2.md`
+ * §4.5). A window grants access to a part of a region under its own key, without the firmware:
+ * binding is a work request. Type 2 is bound by a post of `bind-mw` and invalidated by
+ * `local-invalidate` or a peer's `send-invalidate`; type 1 by {@link bindMw}.
  */
 import { refuseAccess, type WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { BindOperands } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -11,12 +11,12 @@ import { accessBits } from "./memory_region.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Mw, MwBind, Pd, VerbError } from "./objects.ts";
 
-/** The key with its variant, the low byte, one further. */
+/** The key with its variant (the low byte) incremented. */
 export function incRkey(rkey: number): number {
   return ((rkey & ~0xff) | ((rkey + 1) & 0xff)) >>> 0;
 }
 
-/** Makes a window that is not bound. */
+/** Creates an unbound window. */
 export function* allocMw(pd: Pd, type: WindowType): Steps<Mw | VerbError> {
   const stale = refuseStale(pd.device, pd.epoch);
   if (stale !== undefined) return stale;
@@ -30,7 +30,7 @@ export function* allocMw(pd: Pd, type: WindowType): Steps<Mw | VerbError> {
   return { pd, type, rkey: reply.rkey, uses: { alive: true } };
 }
 
-/** Takes the window back, bound or not: its key opens nothing any more. EINVAL the second time. */
+/** Deallocates the window, bound or not: its key becomes invalid. EINVAL the second time. */
 export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
   const { device, epoch } = mw.pd;
   if (!mw.uses.alive) return verbError("EINVAL", "The memory window is gone already");
@@ -44,7 +44,7 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
   return undefined;
 }
 
-/** Why a bind cannot be posted; the rest is the RNIC's to find (MW_BIND_ERR). */
+/** Why a bind cannot be posted; the RNIC checks the rest (MW_BIND_ERR). */
 export function refuseBind(bind: MwBind): string | undefined {
   const { mw, rkey, access } = bind;
   const { device, epoch } = mw.pd;

@@ -5,14 +5,15 @@ import type { Steps } from "../cpu/program.ts";
 import type { Qp, VerbError } from "./objects.ts";
 
 /**
- * The queue pair gets a copy of each datagram to the group (IPv4, 224/4), once however often it is
- * attached. EINVAL where it is not UD. The RNIC tells the switches by itself (IGMP).
+ * The queue pair receives a copy of each datagram to the group (IPv4, 224/4), one copy however
+ * often it is attached. EINVAL where it is not UD. The RNIC itself reports the membership to the
+ * switches (IGMP).
  */
 export function* attachMcast(qp: Qp, group: number): Steps<VerbError | undefined> {
   return yield* change(qp, "attach-mcast", group);
 }
 
-/** No copies any more. EINVAL where it is not attached. */
+/** Detaches the queue pair. EINVAL where it is not attached. */
 export function* detachMcast(qp: Qp, group: number): Steps<VerbError | undefined> {
   return yield* change(qp, "detach-mcast", group);
 }

@@ -1,7 +1,7 @@
 /**
- * What a program holds of the RNIC: device, protection domain, region, window, address handle, queues,
- * and what is posted to them. Types only, so that each verb's file needs no other verb's for them; the
- * file that makes an object says how it behaves.
+ * A program's objects of the RNIC: device, protection domain, region, window, address handle,
+ * queues, and work requests. Types only, so that no verb's file imports another verb's for them;
+ * the file that creates an object documents its behaviour.
  */
 import type { Time } from "../../../fabric/base/time.ts";
 import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
@@ -22,29 +22,29 @@ import type { Cpu } from "../cpu/program.ts";
 /** errno names as libibverbs returns them. */
 export type Errno = "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT" | "EFAULT";
 
-/** "The verb said no": nothing has changed. `reason` says what was found and what was expected. */
+/** A refused verb: nothing has changed. `reason` has what was found and what was expected. */
 export interface VerbError {
   readonly errno: Errno;
   readonly reason: string;
 }
 
-/** When data goes into the WQE itself instead of being fetched by DMA (Q-02). */
+/** When data is inlined in the WQE instead of being fetched by DMA (Q-02). */
 export type InlineRule =
   /** Every payload of at most `bytes`. */
   | { readonly by: "size"; readonly bytes: number }
   /** Payloads of these operations, of at most `bytes`. */
   | { readonly by: "type"; readonly opcodes: readonly string[]; readonly bytes: number }
-  /** Only where the work request says so. */
+  /** Only where the work request requests it. */
   | { readonly by: "program" };
 
 export interface DeviceOptions {
-  /** Q-06: a doorbell names the queue only, or carries the write pointer as well. */
+  /** Q-06: a doorbell contains the queue number only, or the write pointer as well. */
   readonly doorbell?: "number" | "pointer";
-  /** Q-02: what queue pairs do unless they say otherwise. Size threshold 220 B by default. */
+  /** Q-02: the default of queue pairs. Size threshold 220 B by default. */
   readonly inline?: InlineRule;
 }
 
-/** What all programs of one host share. */
+/** State shared by all programs of one host. */
 export interface DeviceState {
   readonly timing: HostTiming;
   readonly completion: "poll" | "interrupt";
@@ -64,24 +64,24 @@ export interface DeviceState {
   /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
   readonly pds: Map<number, Pd>;
   readonly regions: Map<number, Mr>;
-  /** Asynchronous events that no program has taken. */
+  /** Asynchronous events that no program has read. */
   readonly asyncEvents: RnicEvent[];
   /**
-   * First addresses of the memory that the RNIC uses, by whose it is: a queue's ring, a space of queue
-   * information. Given back once: when its queue is destroyed, or all when the RNIC has failed and is back.
+   * First addresses of the RNIC's memory, by owner: a queue's ring, a space of queue information.
+   * Freed once: when its queue is destroyed, or all when the RNIC is back after a failure.
    */
   readonly held: Map<object, number>;
-  /** Counts how often the device was opened: what an earlier one made is gone. */
+  /** Counts the openings of the device: objects of earlier epochs are gone. */
   epoch: number;
   nextPd: number;
   nextVector: number;
 }
 
-/** An opened device, as one program sees it: what it does through it is paid by `cpu`. */
+/** An opened device, bound to one program: `cpu` pays for its use. */
 export interface Device {
   readonly cpu: Cpu;
   readonly state: DeviceState;
-  /** May give queue pairs controlled Q_Keys, those with bit 31 set: the driver may, programs may not. */
+  /** May assign controlled Q_Keys, those with bit 31 set: the driver may, programs may not. */
   readonly privileged?: true;
 }
 
@@ -92,42 +92,42 @@ export interface Pd {
   readonly device: Device;
   readonly handle: number;
   readonly epoch: number;
-  /** Regions and queue pairs that live in it. */
+  /** Its regions and queue pairs. */
   readonly uses: { count: number; alive: boolean };
 }
 
-/** What it says changes with `reregMr`; keys stay. */
+/** `reregMr` changes its fields, except for the keys. */
 export interface Mr {
   pd: Pd;
-  /** First byte, in the program's and (as VA) in the peer's view. */
+  /** Address of the first byte, for the program and (as VA) for the peer. */
   address: number;
   length: number;
   readonly lkey: number;
   readonly rkey: number;
-  /** By {@link ACCESS}'s numbers. */
+  /** {@link ACCESS} bits. */
   access: number;
 }
 
 export interface Mw {
   readonly pd: Pd;
   readonly type: WindowType;
-  /** Of the newest binding; what is posted to bind it has changed it at once. */
+  /** The key of the newest binding; changed when the bind is posted. */
   rkey: number;
   readonly uses: { alive: boolean };
 }
 
-/** ibv_mw_bind_info: which part of a region, and what a peer may do there. */
+/** ibv_mw_bind_info: a part of a region, and a peer's rights there. */
 export interface MwBindInfo {
   readonly mr: Mr;
-  /** Within the region; its beginning by default. */
+  /** Offset in the region; 0 by default. */
   readonly offset?: number;
-  /** Bytes; up to the region's end by default. 0 unbinds a window of type 1. */
+  /** Length in bytes; up to the region's end by default. 0 unbinds a window of type 1. */
   readonly length?: number;
-  /** Remote rights; `zeroBased`: the window's addresses count from 0 (type 2). */
+  /** Remote rights; `zeroBased`: the window's addresses begin at 0 (type 2). */
   readonly access: readonly Access[];
 }
 
-/** What a `bind-mw` request binds: window, key (its index with another variant), range. */
+/** Operands of a `bind-mw` request: window, key (its index with another variant), range. */
 export interface MwBind extends MwBindInfo {
   readonly mw: Mw;
   readonly rkey: number;
@@ -139,7 +139,7 @@ export interface Ah {
   readonly address: number;
   readonly trafficClass: number;
   readonly hopLimit: number;
-  /** 0 where the QPNs choose it. */
+  /** 0 where the QPNs determine it. */
   readonly udpSourcePort: number;
   readonly uses: { alive: boolean };
 }
@@ -155,10 +155,10 @@ export interface Cq {
   readonly device: Device;
   readonly cqn: number;
   readonly epoch: number;
-  /** Virtual address of the ring and its entries, a power of two. */
+  /** Virtual address of the ring, and its number of entries, a power of two. */
   address: number;
   entries: number;
-  /** MSI-X vector of its events, null where it has none. */
+  /** MSI-X vector of its events; null where it has none. */
   readonly vector: number | null;
   /** Other queues raise the same vector. */
   readonly sharesVector: boolean;
@@ -166,77 +166,77 @@ export interface Cq {
   readonly place: CqPlace;
 }
 
-/** How far the host is. */
+/** The host's position in the queue. */
 export interface CqPlace {
   readonly queue: number;
   stamp: Time;
-  /** Entries taken since the queue was made, and the part of them that space 3 tells. */
+  /** Entries read since the queue was created, and the last count stored in space 3. */
   taken: number;
   told: number;
-  /** Queue pairs that complete here. */
+  /** Number of queue pairs that use it. */
   users: number;
-  /** What `reqNotifyCq` has asked for and no event has answered. */
+  /** The armed notification of `reqNotifyCq`, until its event. */
   armed: "no" | "solicited" | "any";
-  /** Events that were got and not acknowledged. */
+  /** Events not yet acknowledged. */
   unacknowledged: number;
-  /** Extended polling: whether a session is open, and its completion. */
+  /** Extended polling: whether a session is open, and its current completion. */
   polling: boolean;
   current: WorkCompletion | undefined;
-  /** The ring is being replaced: no completion is taken meanwhile. */
+  /** The ring is being replaced: polling returns nothing meanwhile. */
   resizing: boolean;
-  /** Queue pairs that were reset or destroyed, whose completions of before are to be passed over. */
+  /** Queue pairs that were reset or destroyed, whose earlier completions are discarded. */
   readonly ended: Map<number, EndedLife>;
 }
 
-/** A life of a queue pair that has ended. */
+/** An ended life of a queue pair. */
 export interface EndedLife {
-  /** Position from which on completions are of a later one. */
+  /** Position of the first completion of a later life. */
   readonly before: number;
-  /** Where the slots of its receives go back to. */
+  /** The shared receive queue to which the slots of its receives return. */
   readonly srq: Srq | undefined;
 }
 
-/** What a receive has completed with. */
+/** The kind of a receive's completion. */
 export type ReceiveOpcode = Exclude<CqeOpcode, "requester" | "requester-error" | "resize">;
 
 /**
- * ibv_wc. After an error only wrId, status, opcode and qpNum mean anything; of VERIFY_ERR, after which
- * the queue pair goes on, `verify` too.
+ * ibv_wc. After an error only wrId, status, opcode and qpNum are valid; for VERIFY_ERR, after which
+ * the queue pair remains operational, `verify` too.
  */
 export interface WorkCompletion {
   readonly wrId: number;
   readonly status: WcStatus;
-  /** What was asked for (a send's opcode), or what arrived. */
+  /** The requested operation (a send's opcode), or the received one. */
   readonly opcode: WqeOpcode | ReceiveOpcode;
   readonly qpNum: number;
-  /** Of receives, READs and persisted ranges. */
+  /** For receives, READs and persisted ranges. */
   readonly byteLen: number;
-  /** Immediate data; of `recv-invalidate` the key that the peer has invalidated. */
+  /** Immediate data; for `recv-invalidate` the key that the peer has invalidated. */
   readonly immData: number;
   /** P-25, P-26: PSN and destination VA of a persistent write, and of the RECV it consumed. */
   readonly psn: number;
   readonly va: number;
-  /** Source queue pair of a UD receive. */
+  /** Source queue pair, for a UD receive. */
   readonly srcQp: number;
-  /** V-01: what became of a verified write; absent of all else, and where no answer has come. */
+  /** V-01: the result of a verified write; absent for other operations, and without a response. */
   readonly verify?: VerifyVerdict;
 }
 
 export interface SrqOptions {
-  /** Receives that may be posted and not completed. */
+  /** Maximum number of outstanding receives. */
   readonly maxWr: number;
-  /** Elements of one receive; 1 by default. */
+  /** Maximum elements of one receive; 1 by default. */
   readonly maxSge?: number;
 }
 
 export interface Srq {
   readonly device: Device;
-  /** Memory of the receives is looked up here, whatever the queue pairs' domains are. */
+  /** Protection domain of the receives' memory, whatever the queue pairs' domains are. */
   readonly pd: Pd;
   readonly srqn: number;
   readonly caps: Required<SrqOptions>;
   readonly ring: SrqRing;
-  /** Queue pairs that take from it. */
+  /** Queue pairs that receive from it. */
   readonly uses: { count: number; alive: boolean };
 }
 
@@ -248,25 +248,25 @@ export interface SrqRing {
   readonly stride: number;
   /** Last unit filled. */
   write: number;
-  /** Slots that no posted receive has. */
+  /** Free slots. */
   readonly free: number[];
   /** By slot; undefined where the slot is free. */
   readonly wrIds: (number | undefined)[];
 }
 
-/** What the driver knows of one ring. Positions are units from its start. */
+/** The driver's state of one ring. Positions are units from its start. */
 export interface Ring {
   readonly queue: number;
   stamp: Time;
   readonly address: number;
-  /** Units, a power of two; at most depth − 1 are filled. */
+  /** Number of units, a power of two; at most depth − 1 are filled. */
   readonly depth: number;
-  /** Most work requests outstanding. */
+  /** Maximum number of outstanding work requests. */
   readonly requestsMax: number;
   /** Last unit filled, oldest unit not yet retired. */
   write: number;
   tail: number;
-  /** Units filled and work requests outstanding. */
+  /** Filled units and outstanding work requests. */
   used: number;
   requests: number;
   /** By position of a WQE's first unit. */
@@ -291,10 +291,10 @@ export interface Qp {
   readonly sendCq: Cq;
   readonly recvCq: Cq;
   readonly sq: SendRing;
-  /** Without a unit to fill where receives come from `srq`. */
+  /** Without units where receives come from `srq`. */
   readonly rq: RecvRing;
   readonly srq: Srq | undefined;
-  /** As far as the driver has seen; `queryQp` looks. */
+  /** The driver's last known state; `queryQp` reads the current one. */
   readonly life: { state: QpState; attributes: QpAttributes };
   readonly caps: QpCaps;
 }
@@ -312,59 +312,60 @@ export interface QpCaps {
 /** ibv_send_wr. */
 export interface SendRequest {
   readonly opcode: Exclude<WqeOpcode, "nop">;
-  /** Comes back in the completion; 0 by default. */
+  /** The completion returns it; 0 by default. */
   readonly wrId?: number;
-  /** Where the payload is, or where a READ or an atomic puts its answer. */
+  /** The payload, or the buffer for the response of a READ or an atomic. */
   readonly sges?: readonly Sge[];
-  /** Q-02: data goes into the WQE (true), or is fetched by DMA (false), whatever the rule says. */
+  /** Q-02: inline (true) or fetched by DMA (false), overriding the rule. */
   readonly inline?: boolean;
-  /** Whether success makes a completion; true by default. Failure always does. */
+  /** Whether success generates a completion; true by default. Failure always does. */
   readonly signaled?: boolean;
   readonly solicited?: boolean;
   /** Waits for earlier READs and atomics of this queue pair. */
   readonly fence?: boolean;
-  /** Immediate, key to invalidate, or, for `persistence-ack`, the PSN that is persistent (P-26). */
+  /** Immediate, key to invalidate, or, for `persistence-ack`, the persistent PSN (P-26). */
   readonly immediate?: number;
   readonly remote?: { readonly va: number; readonly rkey: number };
   readonly atomic?: { readonly swapAdd: bigint; readonly compare: bigint };
-  /** Of `flush` (ibv_wr_flush): what of the remote memory, and how far it is to come. */
+  /** For `flush` (ibv_wr_flush): the range of remote memory, and the guarantee. */
   readonly flush?: FlushRequest;
-  /** Of `write-verify`: how far its data is to be checked. */
+  /** For `write-verify`: the verification level. */
   readonly verify?: VerifyRequest;
-  /** Of `bind-mw`: which part of which region gets which key. */
+  /** For `bind-mw`: the part of a region and its key. */
   readonly bind?: MwBind;
   readonly ud?: UdDestination;
 }
 
-/** Where a UD send goes: `wr.ud` of ibv_send_wr. */
+/** The destination of a UD send: `wr.ud` of ibv_send_wr. */
 export interface UdDestination {
   readonly ah: Ah;
-  /** 0xFFFFFF where the handle names a multicast group. */
+  /** 0xFFFFFF where the handle is a multicast group's. */
   readonly qpn: number;
-  /** The receiver's; with bit 31 set the sending queue pair's own Q_Key stands in for it. */
+  /** The receiver's; with bit 31 set the sending queue pair's own Q_Key is used. */
   readonly qKey: number;
 }
 
-/** Arguments of ibv_wr_flush beside the remote address and its key. */
+/** Arguments of ibv_wr_flush besides the remote address and its key. */
 export interface FlushRequest {
-  /** IBV_FLUSH_GLOBAL: visible to every observer there. IBV_FLUSH_PERSISTENT: survives power loss. */
+  /** IBV_FLUSH_GLOBAL: visible to every observer. IBV_FLUSH_PERSISTENT: survives power loss. */
   readonly placement: readonly ("global" | "persistent")[];
-  /** IBV_FLUSH_RANGE: `length` bytes from the remote address. IBV_FLUSH_MR: all of its region. */
+  /** IBV_FLUSH_RANGE: `length` bytes from the remote address. IBV_FLUSH_MR: the whole region. */
   readonly selectivity: "range" | "mr";
   /** Bytes of the range; 0 by default. */
   readonly length?: number;
 }
 
-/** How a `write-verify` is to be checked; the peer must let it (`remoteWriteVerify`). */
+/** How a `write-verify` is checked; the peer must permit it (`remoteWriteVerify`). */
 export interface VerifyRequest {
   /**
-   * V-04: `none` answers when the data has been written; `check` writes nothing whose CRC is wrong;
-   * `verify` also reads back and compares; `verify-crc` compares by the CRC of what it has read.
+   * V-04: `none`: the response follows the data's write; `check`: data with a wrong CRC is not
+   * written; `verify`: also reads back and compares; `verify-crc`: compares the CRC of the data
+   * read back.
    */
   readonly level: VerifyLevel;
-  /** V-09: the answer also says that the data survives a power failure; false by default. */
+  /** V-09: the response also means that the data survives a power failure; false by default. */
   readonly persist?: boolean;
-  /** CRC-32 of the data as the program has it; the RNIC computes one unless given. */
+  /** CRC-32 of the data, computed by the program; absent: the RNIC computes it. */
   readonly crc?: number;
 }
 

@@ -1,4 +1,7 @@
-/** What a CPU of flow 2 has to flush when the RNIC has consumed a RECV for a peer's persistence (P-26). */
+/**
+ * The ranges that the CPU must flush in flow 2 when the RNIC has consumed a RECV for a peer's
+ * persistent write (P-26).
+ */
 import { assert } from "../../../fabric/base/assert.ts";
 import {
   decodePersistRanges,
@@ -7,16 +10,16 @@ import {
 import type { Cpu, Steps } from "../cpu/program.ts";
 import type { WorkCompletion } from "./objects.ts";
 
-/** Bytes of memory that a peer has written. */
+/** A range of memory that a peer has written. */
 export interface DirtyRange {
   readonly va: number;
   readonly length: number;
 }
 
 /**
- * The ranges that a `recv-persistence` completion asks for: what the peer has written plainly before,
- * which stands in the RECV's memory at `recv`, then the message's own (P-31). All are to be flushed
- * before `persistence-ack` is posted with the completion's `psn`.
+ * The ranges of a `recv-persistence` completion: the peer's earlier plain writes, which are listed
+ * in the RECV's memory at `recv`, then the message's own (P-31). All must be flushed before
+ * `persistence-ack` is posted with the completion's `psn`.
  */
 export function persistRanges(
   cpu: Pick<Cpu, "load">,
@@ -32,7 +35,7 @@ export function persistRanges(
   return byteLen === 0 ? ranges : [...ranges, { va, length: byteLen }];
 }
 
-/** Brings all of these ranges into memory, with one fence: they are persistent when this returns. */
+/** Flushes all these ranges with one fence: they are persistent when this returns. */
 export function* flushRanges(
   cpu: Pick<Cpu, "clwb" | "flush">,
   ranges: readonly DirtyRange[],

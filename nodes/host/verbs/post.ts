@@ -1,6 +1,6 @@
 /**
  * The data path: `ibv_post_send`, `ibv_post_recv`. A post writes WQEs and the write pointer to host
- * memory and rings one doorbell; the RNIC is never called (Q-05, Q-06).
+ * memory and rings one doorbell, without a command to the RNIC (Q-05, Q-06).
  */
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import type { QpState } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -43,7 +43,7 @@ export function sge(mr: Mr, offset = 0, length = mr.length - offset): Sge {
 
 const SENDING_STATES: ReadonlySet<QpState> = new Set(["rts", "sqd", "sqe", "err"]);
 
-/** Q-02: whether the payload goes into the WQE. */
+/** Q-02: whether the payload is inlined in the WQE. */
 function goesInline(qp: Qp, request: SendRequest, bytes: number): boolean {
   if (SHAPES[request.opcode].inline === "always") return true;
   if (request.inline !== undefined) return request.inline;
@@ -109,7 +109,7 @@ function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   return wqe;
 }
 
-/** Puts one WQE at the ring's end; the ring wraps inside a WQE too. */
+/** Appends one WQE to the ring; a WQE may wrap around the ring's end. */
 function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
   const bytes = encodeSendWqe(wqe);
   const units = bytes.length / WQE_UNIT_BYTES;
@@ -139,12 +139,12 @@ function notePosted({ device, qpn, sq }: Qp, wqe: number, signaled: boolean): vo
   device.cpu.note({ kind: "posted", queue: "send", qpn, wqe, wrId, signaled });
 }
 
-/** Positions of the receive WQEs that the next so many posts fill. */
+/** Positions of the receive WQEs that the next `count` posts fill. */
 export function nextRecvs({ rq }: Qp, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (rq.write + 1 + i) % rq.depth);
 }
 
-/** Puts one request into the ring, or says why not. */
+/** Appends one request to the ring, or returns why not. */
 export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined {
   const { sq, device } = qp;
   if (!SENDING_STATES.has(qp.life.state)) {
@@ -162,7 +162,7 @@ export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined
   device.cpu.charge(device.state.timing.postPs);
   sq.wrIds[wqe.index] = request.wrId ?? 0;
   fill(device, sq, wqe);
-  // As ibv_bind_mw does: the key is the new one from now on.
+  // As in ibv_bind_mw: the new key is valid from now on.
   if (request.bind !== undefined) request.bind.mw.rkey = request.bind.rkey;
   if (device.cpu.tracing) traceWqe(qp, request, wqe.index);
   if (device.cpu.noting) notePosted(qp, wqe.index, wqe.signaled);
@@ -171,7 +171,8 @@ export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined
 
 /**
  * Posts sends in order, with one doorbell for all. Stops at the first that cannot be posted: EINVAL
- * where it is wrong in itself or the queue pair's state takes none, ENOMEM where the ring is full.
+ * where the request is invalid or the queue pair's state permits no sends, ENOMEM where the ring is
+ * full.
  * @returns undefined where all are posted.
  */
 export function postSend(
@@ -230,8 +231,8 @@ export interface BindOptions extends MwBindInfo {
 }
 
 /**
- * Binds a window of type 1 under a new key, or to nothing (`length` 0), by a work request of the queue
- * pair: the key is good for what is posted afterwards. EINVAL for a window of type 2.
+ * Binds a window of type 1 under a new key, or unbinds it (`length` 0), by a work request of the
+ * queue pair: the key is valid for later requests. EINVAL for a window of type 2.
  */
 export function* bindMw(qp: Qp, mw: Mw, options: BindOptions): Steps<PostError | undefined> {
   if (mw.type !== 1) return { ...verbError("EINVAL", "Type 2 is bound by a post"), bad: 0 };

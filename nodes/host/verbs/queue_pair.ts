@@ -1,6 +1,6 @@
 /**
  * Queue pairs: `ibv_create_qp`, `ibv_modify_qp`, `ibv_query_qp`, `ibv_destroy_qp`, and the driver's
- * record of what lies in their rings. Posting is in `post.ts`.
+ * record of their rings. `post.ts` has the posts.
  */
 import { decodeSpace1, SPACE1_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -39,7 +39,7 @@ import type {
   VerbError,
 } from "./objects.ts";
 
-/** A WQE's position comes back in 16 bits. */
+/** A completion returns a WQE's position in 16 bits. */
 const RING_UNITS_MAX = 1 << 16;
 
 export interface QpOptions {
@@ -47,7 +47,7 @@ export interface QpOptions {
   readonly sendCq: Cq;
   readonly recvCq: Cq;
   readonly maxSendWr: number;
-  /** Of no meaning with `srq`. */
+  /** Ignored with `srq`. */
   readonly maxRecvWr: number;
   /** Receives come from this shared queue. */
   readonly srq?: Srq;
@@ -57,16 +57,16 @@ export interface QpOptions {
   readonly inline?: InlineRule;
   /** P-29: when a persistent write completes; `persistence` by default. */
   readonly persistCompletion?: "persistence" | "reception";
-  /** Only the GSI asks for a number. */
+  /** Only the GSI requests a number. */
   readonly qpn?: number;
 }
 
-/** Units of the largest WQE that such a queue pair takes. */
+/** Units of the largest WQE of such a queue pair. */
 function largestUnits(type: QpType, maxSge: number, maxInline: number): number {
   const payload = Math.max(16 * maxSge, 4 + maxInline, 16);
   const bytes = Math.max(
     16 + 16 + (type === "ud" ? 16 : 0) + payload,
-    // An atomic has operands, and no data in the WQE.
+    // An atomic has operands, and no inline data.
     16 + 16 + 16 + 16 * maxSge,
   );
   return Math.ceil(bytes / WQE_UNIT_BYTES);
@@ -76,7 +76,7 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
   const inline = options.inline ?? device.state.inline;
   return {
     maxSendWr: options.maxSendWr,
-    // Q-01: what a peer may count on is what is shared.
+    // Q-01: a peer can rely on the shared queue's size.
     maxRecvWr: options.srq?.caps.maxWr ?? options.maxRecvWr,
     maxSendSge: options.maxSendSge ?? 1,
     maxRecvSge: options.maxRecvSge ?? 1,
@@ -108,7 +108,7 @@ function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefin
   return undefined;
 }
 
-/** Makes a queue pair in state RESET. */
+/** Creates a queue pair in state RESET. */
 export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   const { device } = pd;
   const caps = capsOf(device, options);
@@ -189,7 +189,7 @@ function emptyRing(
   return { ...ring, write: depth - 1, tail: 0, used: 0, requests: 0, wrIds: [] };
 }
 
-/** Its own rings from their beginning, as a queue pair in RESET has them. */
+/** Resets its own rings to the beginning, as in state RESET. */
 function emptyRings(qp: Qp): void {
   const { cpu } = qp.device;
   if (cpu.noting) cpu.note({ kind: "emptied", queue: "pair", qpn: qp.qpn });
@@ -201,14 +201,14 @@ function emptyRings(qp: Qp): void {
 }
 
 /**
- * Takes the queue pair to another state, or changes attributes within one. EINVAL where the life-cycle
- * table says no; then nothing has changed.
+ * Moves the queue pair to another state, or changes attributes within one. EINVAL for transitions
+ * or attributes that the life-cycle table does not permit; nothing has changed then.
  */
 export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | undefined> {
   const { type, life, qpn, device } = qp;
   const stale = refuseStale(device, qp.pd.epoch);
   if (stale !== undefined) return stale;
-  // As the kernel does for processes without CAP_NET_RAW.
+  // Like the kernel for processes without CAP_NET_RAW.
   if ((attributes.qKey ?? 0) >= 0x8000_0000 && !device.privileged) {
     return verbError("EPERM", `Q_Key ${attributes.qKey} is a controlled one`);
   }
@@ -234,17 +234,17 @@ export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | u
   return undefined;
 }
 
-/** Completions of what was posted before are not to be found any more. */
+/** Discards the completions of earlier requests. */
 function endLives({ qpn, sendCq, recvCq, srq }: Qp, written: CqesWritten): void {
   endLife(sendCq, qpn, { before: written.send, srq });
   endLife(recvCq, qpn, { before: written.recv, srq });
 }
 
-/** What ibv_query_qp answers. */
+/** The result of ibv_query_qp. */
 export interface QpInfo {
   readonly state: QpState;
   readonly caps: QpCaps;
-  /** As given by the modifies of this life. */
+  /** As set by the modifies of this life. */
   readonly attributes: QpAttributes;
 }
 
@@ -261,15 +261,16 @@ export function* queryQp(qp: Qp): Steps<QpInfo | VerbError> {
 }
 
 /**
- * Whether the RNIC itself may have taken a queue pair from one state to another. What it cannot have
- * done is older than what the driver knows: a reply may be here before the write in front of it.
+ * Whether the RNIC itself may have moved a queue pair from one state to another. Otherwise the
+ * found state is older than the driver's: a reply may arrive before the write in front of it is
+ * visible.
  */
 function mayBecome(known: QpState, found: QpState): boolean {
   if (found === "err") return known !== "reset";
   return found === "sqe" && (known === "rts" || known === "sqd");
 }
 
-/** Destroys it; completions of it that were not taken are lost. It takes no requests any more. */
+/** Destroys it; its unread completions are lost. Later requests are refused. */
 export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   const { device } = qp;
   const stale = refuseStale(device, qp.pd.epoch);
@@ -289,8 +290,8 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
 }
 
 /**
- * All packets of a connected queue pair leave from this UDP port, so that a flow can be put on a path
- * of one's choice; 0 goes back to the computed one (`rocev2.md` §1.1). Only in RTS, else EINVAL.
+ * Sends all packets of a connected queue pair from this UDP port, which selects a path for the
+ * flow; 0 returns to the computed port (`rocev2.md` §1.1). Only in RTS, else EINVAL.
  */
 export function* modifyQpUdpSport(
   qp: Qp,

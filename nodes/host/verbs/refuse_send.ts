@@ -1,4 +1,7 @@
-/** What `ibv_post_send` refuses (`rocev2.md` §4.3): which operation needs what, and on which queue pairs. */
+/**
+ * The checks of `ibv_post_send` (`rocev2.md` §4.3): arguments and queue pair types of each
+ * operation.
+ */
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import type { QpType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { isVerifiable, VERIFY_BYTES_MAX } from "../../../fabric/wire/roce/verify_eth.ts";
@@ -14,7 +17,7 @@ interface Shape {
   readonly flush?: true;
   readonly verify?: true;
   readonly bind?: true;
-  /** `always`: the payload never is anywhere else (ibv_wr_atomic_write takes its 8 bytes along). */
+  /** `always`: the payload is inline in any case (ibv_wr_atomic_write contains its 8 bytes). */
   readonly inline?: true | "always";
 }
 
@@ -22,7 +25,7 @@ const RC: readonly QpType[] = ["rc"];
 const RC_UC: readonly QpType[] = ["rc", "uc"];
 const ALL: readonly QpType[] = ["rc", "uc", "ud"];
 
-/** What each operation needs, and on which queue pairs it exists (`rocev2.md` §4.3). */
+/** The arguments of each operation, and its queue pair types (`rocev2.md` §4.3). */
 export const SHAPES: Readonly<Record<SendRequest["opcode"], Shape>> = {
   "send": { types: ALL, inline: true },
   "send-immediate": { types: ALL, inline: true },
@@ -45,14 +48,14 @@ export const SHAPES: Readonly<Record<SendRequest["opcode"], Shape>> = {
 const MESSAGE_BYTES_MAX = 2 ** 31;
 export const NO_SGES: readonly Sge[] = [];
 
-/** Bytes of all elements together. */
+/** Total bytes of all elements. */
 export function payloadBytes(sges: readonly Sge[]): number {
   let bytes = 0;
   for (const each of sges) bytes += each.length;
   return bytes;
 }
 
-/** Why the request cannot be posted, whatever the ring holds; undefined where it can. */
+/** Why the request cannot be posted, whatever the ring's state; undefined where it can. */
 export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   const shape = SHAPES[request.opcode];
   const sges = request.sges ?? NO_SGES;
@@ -109,13 +112,16 @@ function refuseFlush(flush: FlushRequest, bytes: number): string | undefined {
   return undefined;
 }
 
-/** The queue pair's limit of inline data does not count: the 8 bytes have a place of their own. */
+/** The limit of inline data does not apply: the 8 bytes have their own segment. */
 function refuseAtomicWrite({ inline }: SendRequest, bytes: number): string | undefined {
   if (bytes !== ATOMIC_BYTES) return `An ATOMIC WRITE has 8 B: this has ${bytes}`;
   return inline === false ? "An ATOMIC WRITE's data is always inline" : undefined;
 }
 
-/** What is checked waits in the other RNIC as a whole, so its length has a limit of its own (V-02). */
+/**
+ * The receiving RNIC buffers the whole message, so verified writes have a lower limit of length
+ * (V-02).
+ */
 function refuseVerify({ level, crc }: VerifyRequest, bytes: number): string | undefined {
   if (!isVerifiable(level, bytes)) {
     return `A checked write has at most ${VERIFY_BYTES_MAX} B: this has ${bytes}`;

@@ -1,6 +1,6 @@
 /**
- * `ibv_resize_cq`: a completion queue goes on in another ring. The RNIC closes the old ring with an
- * entry of its own kind (`rocev2.md` §5.3, opcode 5); what stands before it is moved over (mlx5).
+ * `ibv_resize_cq`: a completion queue continues in another ring. The RNIC closes the old ring with
+ * a special entry (`rocev2.md` §5.3, opcode 5); the driver moves the entries before it (mlx5).
  */
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import {
@@ -25,13 +25,16 @@ import type { Steps } from "../cpu/program.ts";
 import type { Cq, VerbError } from "./objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
-/** The closing entry is behind the firmware's reply by one write's way to memory, some microseconds. */
+/**
+ * The closing entry arrives after the firmware's reply by the delay of one DMA write, some
+ * microseconds.
+ */
 const CLOSE_PATIENCE_PS: Time = 1_000 * PS_PER_US;
 
 /**
  * Makes room for at least `wanted` completions. EINVAL for none, too many, or fewer than the queue
- * holds; ENOENT where the RNIC fails on the way. Then nothing has changed. Completions keep their
- * order. Meanwhile none can be taken.
+ * holds; ENOENT where the RNIC fails meanwhile. Nothing has changed then. Completions keep their
+ * order. Polling returns nothing meanwhile.
  */
 export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> {
   const { device, place, cqn } = cq;
@@ -65,14 +68,14 @@ export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> 
   return wrong;
 }
 
-/** Every entry as it is before the RNIC has written it. */
+/** Initialises every entry as unwritten. */
 function fillInvalid(cq: Cq, ring: Buffer): void {
   const fill = new Uint8Array(ring.length);
   for (let at = CQE_BYTES - 1; at < fill.length; at += CQE_BYTES) fill[at] = CQE_INVALID;
   cq.device.cpu.store(ring.address, fill);
 }
 
-/** The entries that are there and not taken, up to the one that closes the ring. */
+/** The entries that are written and not read, up to the closing one. */
 function heldEntries(cq: Cq): Cqe[] {
   const { device, address, entries, place } = cq;
   const held: Cqe[] = [];
@@ -85,7 +88,7 @@ function heldEntries(cq: Cq): Cqe[] {
   }
 }
 
-/** Waits for the old ring's last entry, and puts those before it where they belong in the new one. */
+/** Waits for the old ring's closing entry, and moves the entries before it to the new ring. */
 function* move(
   cq: Cq,
   to: { readonly ring: Buffer; readonly entries: number; readonly stamp: number },

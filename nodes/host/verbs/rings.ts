@@ -1,6 +1,6 @@
 /**
- * The rings of a queue pair and of a shared receive queue: what a completion frees in them, and how what
- * was put into them is told to the RNIC.
+ * The rings of a queue pair and of a shared receive queue: freeing units at completions, and
+ * notifying the RNIC of new ones.
  */
 import { assert, fail } from "../../../fabric/base/assert.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -13,7 +13,7 @@ import type { Steps } from "../cpu/program.ts";
 import { storePointer } from "./device.ts";
 import type { Device, PostError, Qp, Srq, VerbError } from "./objects.ts";
 
-/** What a completion has retired: the newest of the work requests it stands for. */
+/** The result of a completion: the newest of the retired work requests. */
 export interface Retired {
   readonly wrId: number;
   readonly opcode: WqeOpcode;
@@ -35,7 +35,9 @@ export function retireSend(qp: Qp, index: number): Retired {
   }
 }
 
-/** Frees the receive WQE at `index`: they complete in order, those of a shared queue in any. */
+/**
+ * Frees the receive WQE at `index`: they complete in order; those of a shared queue in any order.
+ */
 export function retireRecv(qp: Qp, index: number): Retired {
   const { rq, srq } = qp;
   if (srq !== undefined) return { wrId: retireSlot(srq, index), opcode: "nop" };
@@ -46,7 +48,7 @@ export function retireRecv(qp: Qp, index: number): Retired {
   return { wrId: rq.wrIds[index]!, opcode: "nop" };
 }
 
-/** A completion has brought the slot back. @returns the receive's number. */
+/** A completion has returned the slot. @returns the receive's wr_id. */
 export function retireSlot(srq: Srq, slot: number): number {
   const wrId = srq.ring.wrIds[slot];
   assert(wrId !== undefined, `SRQ ${srq.srqn}: slot ${slot} is not outstanding`);
@@ -55,7 +57,7 @@ export function retireSlot(srq: Srq, slot: number): number {
   return wrId;
 }
 
-/** Puts requests into a ring up to the first that is refused, and rings once for those before it. */
+/** Appends requests up to the first refused one, and rings one doorbell for those before it. */
 export function* postAll<Request extends object>(
   requests: Request | readonly Request[],
   to: {
@@ -80,7 +82,10 @@ export function* postAll<Request extends object>(
   return error;
 }
 
-/** The new write pointer in space 3, then the doorbell (`rocev2.md` §5.2: in this order). */
+/**
+ * Stores the new write pointer in space 3, then writes the doorbell (`rocev2.md` §5.2: in this
+ * order).
+ */
 export function* ringDoorbell(
   device: Device,
   queue: { readonly queue: number; readonly write: number; stamp: Time },

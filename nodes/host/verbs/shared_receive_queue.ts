@@ -1,8 +1,8 @@
 /**
  * Shared receive queues: `ibv_create_srq`, `ibv_modify_srq`, `ibv_query_srq`, `ibv_post_srq_recv`,
- * `ibv_destroy_srq` (`rocev2.md` §4.5). Several queue pairs take receives from one ring. They complete
- * in any order, so each WQE names the slot that its completion brings back, and a slot that is free
- * again is used again; the ring itself only ever goes forward.
+ * `ibv_destroy_srq` (`rocev2.md` §4.5). Several queue pairs receive from one ring. They complete in
+ * any order, so each WQE contains the number of a slot, which its completion returns; freed slots
+ * are reused, while the ring only advances.
  */
 import { encodeSrqWqe, SRQ_SEGMENT_BYTES } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import { MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -22,10 +22,10 @@ import type { Steps } from "../cpu/program.ts";
 import type { Pd, PostError, RecvRequest, Srq, SrqOptions, SrqRing, VerbError } from "./objects.ts";
 import { postAll } from "./rings.ts";
 
-/** Most WQEs of one queue: a slot has 16 bits and the ring is a power of two. */
+/** Maximum WQEs of one queue: a slot has 16 bits and the ring is a power of two. */
 const SRQ_WR_MAX = 2 ** 15;
 
-/** Makes a shared receive queue. EINVAL for sizes that it cannot have. */
+/** Creates a shared receive queue. EINVAL for invalid sizes. */
 export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> {
   const { device } = pd;
   const { maxWr, maxSge = 1 } = options;
@@ -74,8 +74,8 @@ function refuseUse(srq: Srq): VerbError | undefined {
 }
 
 /**
- * Arms SRQ_LIMIT_REACHED: raised once, when fewer receives than `limit` are posted; 0 disarms it. The
- * size stays what it is. EINVAL for a limit beyond it.
+ * Arms SRQ_LIMIT_REACHED: raised once, when fewer receives than `limit` are posted; 0 disarms it.
+ * The size does not change. EINVAL for a limit beyond it.
  */
 export function* modifySrq(
   srq: Srq,
@@ -106,7 +106,7 @@ export function* querySrq(
   return failed(reply) ? reply : { ...srq.caps, limit: reply.limit };
 }
 
-/** EBUSY while queue pairs take from it, EINVAL the second time. Receives in it are forgotten. */
+/** EBUSY while queue pairs use it, EINVAL the second time. Its posted receives are dropped. */
 export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
   const wrong = refuseUse(srq);
   if (wrong !== undefined) return wrong;
@@ -146,7 +146,7 @@ function enqueue(srq: Srq, request: RecvRequest): VerbError | undefined {
   return undefined;
 }
 
-/** Posts receives for whichever queue pair needs one, with one doorbell; as `postRecv`. */
+/** Posts receives for all queue pairs of the queue, with one doorbell; as `postRecv`. */
 export function postSrqRecv(
   srq: Srq,
   requests: RecvRequest | readonly RecvRequest[],

@@ -1,7 +1,7 @@
 /**
- * Queue information in space 2 (Q-04): the host may change it, but only through the RNIC: by handing it
- * the value, or by a store of its own under a lock that the RNIC grants and takes back. A breach is
- * refused by the RNIC, with nothing changed.
+ * Queue information in space 2 (Q-04): the host may change it only through the RNIC: by passing the
+ * value to the RNIC, or by its own store under a lock that the RNIC grants and releases. The RNIC
+ * refuses violations, with nothing changed.
  */
 import { SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { expectReply, failed, verbError } from "./device.ts";
@@ -15,14 +15,14 @@ export interface Space2Change {
   readonly data: Uint8Array<ArrayBuffer>;
 }
 
-/** Has the RNIC write the bytes. */
+/** The RNIC writes the bytes. */
 export function* writeSpace2(device: Device, change: Space2Change): Steps<VerbError | undefined> {
   const reply = yield* device.cpu.command({ op: "write-space2", ...change });
   const done = expectReply("done", reply);
   return failed(done) ? done : undefined;
 }
 
-/** Takes the lock, stores the bytes, and gives the lock back. The RNIC pauses the queue meanwhile. */
+/** Takes the lock, stores the bytes, and releases the lock. The RNIC pauses the queue meanwhile. */
 export function* storeSpace2(device: Device, change: Space2Change): Steps<VerbError | undefined> {
   const { cpu, state } = device;
   const { queue, offset, data } = change;

@@ -1,6 +1,6 @@
 /**
- * Batches of sends: `ibv_wr_start`, `ibv_wr_…`, `ibv_wr_complete`, `ibv_wr_abort` (`rocev2.md` §4.3). What
- * is set is never refused at once; one fault anywhere, and nothing of the batch is posted.
+ * Batches of sends: `ibv_wr_start`, `ibv_wr_…`, `ibv_wr_complete`, `ibv_wr_abort` (`rocev2.md`
+ * §4.3). Errors are reported at the end; one invalid request, and nothing of the batch is posted.
  */
 import { verbError } from "./device.ts";
 import { enqueueSend } from "./post.ts";
@@ -14,7 +14,7 @@ export interface WorkBatch {
   open: boolean;
 }
 
-/** Begins a batch. Between it and its end nothing else may be posted to the queue pair. */
+/** Begins a batch. Until its end no other request may be posted to the queue pair. */
 export function wrStart(qp: Qp): WorkBatch {
   return { qp, requests: [], open: true };
 }
@@ -24,7 +24,7 @@ export function wrAdd(batch: WorkBatch, request: SendRequest): void {
   batch.requests.push(request);
 }
 
-/** Posts all of the batch with one doorbell, or, where one request is at fault, none of it. */
+/** Posts the whole batch with one doorbell or, where one request is invalid, none of it. */
 export function* wrComplete(batch: WorkBatch): Steps<VerbError | undefined> {
   if (!batch.open) return verbError("EINVAL", "The batch has ended already");
   batch.open = false;
@@ -36,7 +36,7 @@ export function* wrComplete(batch: WorkBatch): Steps<VerbError | undefined> {
   for (const request of requests) {
     const wrong = enqueueSend(qp, request);
     if (wrong === undefined) continue;
-    // What stands behind the write pointer is not posted.
+    // WQEs beyond the write pointer are not posted.
     Object.assign(qp.sq, undo);
     for (const [mw, rkey] of keys) mw.rkey = rkey;
     yield* qp.device.cpu.settle();
@@ -50,7 +50,7 @@ function snapshot({ write, used, requests }: SendRing): Partial<SendRing> {
   return { write, used, requests };
 }
 
-/** Forgets the batch. */
+/** Discards the batch. */
 export function wrAbort(batch: WorkBatch): void {
   batch.open = false;
 }
