@@ -106,7 +106,7 @@ describe("composeFile", () => {
     assert.equal(networks["rack"]!.internal, true);
   });
 
-  it("P-05 (in part): puts each host's SCM on a volume of its own, and nobody else's", () => {
+  it("P-05 (in part): puts each host's SCM on a volume that no other service mounts", () => {
     const { services, volumes } = composed(runFileOf());
     const stateOf = (name: string) =>
       services[name]!.volumes.filter((volume) => volume.endsWith(":/var/lib/rackmesh"));
@@ -185,7 +185,7 @@ describe("natsConfig", () => {
     assert.equal(new Set(passwords).size, users.length);
   });
 
-  it("lets nobody speak for another device, or hear what is sent to another", () => {
+  it("lets no user publish for another device, or subscribe to what another receives", () => {
     assert.ok(may("a", "publish", "wire.a.a-rnic"));
     assert.ok(!may("a", "publish", "wire.b.b-rnic"));
     assert.ok(!may("a", "publish", "clock.report.b"));

@@ -102,7 +102,7 @@ function refuseUnused(
   for (const option of ["method", "size", "depth"] as const) {
     if (options[option] === undefined || programs.some((each) => takes(each, option))) continue;
     const found = `"${options[option]}", and no program of ${path} has a ${option}`;
-    const expected = "none (what a program of one's own is told stands in the scenario)";
+    const expected = "none (the scenario has the options of a user's own program)";
     throw refusal(`--${option}`, { found, expected });
   }
 }

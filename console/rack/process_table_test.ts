@@ -87,7 +87,7 @@ describe("the process table", () => {
     assert.equal(isProcessOf(directory, Deno.pid), false);
   });
 
-  it("ends all that are ours, those that do not listen too, and nobody else", async () => {
+  it("ends all processes of the run, also those that ignore SIGTERM, and no others", async () => {
     const ours = [
       await sleeper(`${directory}/run.json`),
       await sleeper(`${directory}/nats-server.conf`, { stubborn: true }),

@@ -9,7 +9,7 @@ function member(partition: string, status: MemberStatus["status"]): MemberStatus
 }
 
 describe("stallText", () => {
-  it("names who is busy, since when and with what", () => {
+  it("names the busy partitions, since when and with what", () => {
     assert.equal(
       stallText([member("a", "running"), member("b", "idle")]),
       "time is not moving: it waits for a, busy for 3.1 s with what happens at 112.403 us",
@@ -20,7 +20,7 @@ describe("stallText", () => {
     assert.match(stallText([member("b", "absent")]), /the process of b, absent for 3\.1 s$/);
   });
 
-  it("says what it knows where nobody is waited for", () => {
+  it("shows the states where time waits for no partition", () => {
     assert.equal(stallText([member("a", "idle")]), "time is not moving: a idle");
   });
 });

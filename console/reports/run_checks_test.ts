@@ -72,7 +72,7 @@ describe("checksOf", () => {
       const { holds, detail } = calm.get(name)!;
       assert.deepEqual(
         [holds, detail],
-        [false, `the scenario expects it to be about something: ${without}`],
+        [false, `the scenario expects it to examine something: ${without}`],
       );
       const others = CHECKERS.filter((checker) => checker.name !== name);
       for (const other of others) assert.equal(calm.get(other.name)?.holds, true, other.name);
@@ -84,7 +84,7 @@ describe("checksOf", () => {
     assert.equal(all.get(SURVIVES)?.holds, true);
   });
 
-  it("makes no check of what nobody recorded, but for what put says itself", () => {
+  it("makes no check without audit records, except of what put reports itself", () => {
     assert.deepEqual([...checks([variant(undefined)]).keys()], [ENDS]);
     const row = { method: "persist-opcode", ddio: "on", from: "a", to: "b", confirmed: 4 };
     const of = (loss: MethodRow["loss"], promises = true) => {

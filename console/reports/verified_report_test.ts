@@ -26,7 +26,7 @@ describe("verifiedTable", () => {
     overlooked: 0,
   };
 
-  it("V-10 (in part): has a row for each put that had its writes checked, and ? for what nobody can know", () => {
+  it("V-10 (in part): has a row for each put that had its writes checked, and ? for what cannot be attributed", () => {
     const unknown = { ...counts, injected: null, missed: null };
     const [, ...rows] = cells(verifiedTable([
       { ...ends, method: "write-only", ddio: "off" },
@@ -39,7 +39,7 @@ describe("verifiedTable", () => {
     ]);
   });
 
-  it("V-10 (in part): holds packets, bytes and latency against who compares itself, of the same hosts and DDIO", () => {
+  it("V-10 (in part): holds packets, bytes and latency against the put that compares itself, of the same hosts and DDIO", () => {
     const verified = { ...counts, missed: 0 };
     const compare = {
       ...ends,
@@ -117,7 +117,7 @@ faults:
   const reports = (puts: number) =>
     Array.from({ length: puts }, () => ({ time: 0, node: "a", topic: "result", value: put }));
 
-  it("V-10 (in part): counts bits that no ICRC sees; of several puts nobody knows whose they were", () => {
+  it("V-10 (in part): counts bits that no ICRC detects; of several puts they cannot be attributed", () => {
     const statistics = { "b-rnic": { ...card, flip0Hit: 4 } };
     const of = (puts: number) => [{ linkFaults, statistics, reports: reports(puts) }];
     assert.equal(figuresOf(counts, "b", { plan, finals: of(1) }).injected, 7);

@@ -5,7 +5,7 @@ import { allocate, copyOf } from "./slab.ts";
 import { seeded } from "./property_testing.ts";
 
 describe("allocate", () => {
-  it("gives zero bytes that nobody else has, aligned to eight", () => {
+  it("gives zero bytes that no other allocation has, aligned to eight", () => {
     const lengths = fc.array(fc.oneof(fc.nat(300), fc.nat(10_000)), { maxLength: 60 });
     fc.assert(
       fc.property(lengths, (wanted) => {

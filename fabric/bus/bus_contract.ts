@@ -154,7 +154,7 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       assert.deepEqual(reported, []);
     });
 
-    it("fails a request that nobody listens to at once", async () => {
+    it("fails a request without a subscriber at once", async () => {
       const failed = a.request("nobody", Uint8Array.of(1), { timeoutMs: 60_000 });
       await rejects(failed, "no-responders");
     });

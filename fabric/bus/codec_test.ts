@@ -117,7 +117,7 @@ describe("decode", () => {
       "an indefinite byte string": "5f 41 00 ff",
       "a break alone": "ff",
       "a reserved length": "1c",
-      "a simple value nobody gave a meaning": "f8 20",
+      "an unassigned simple value": "f8 20",
       "a date": "c1 1a 51 4b 67 b0",
       "a typed array": "d8 40 42 01 02",
       "a shared reference": "d8 1c 81 d8 1d 00",
@@ -164,7 +164,7 @@ describe("decode", () => {
     );
   });
 
-  it("lets nobody reach a prototype", () => {
+  it("gives no access to a prototype", () => {
     const decoded = decode(bytes("a1 69 5f5f70726f746f5f5f a1 61 78 01")) as object;
     assert.equal(Object.getPrototypeOf(decoded), Object.prototype);
   });

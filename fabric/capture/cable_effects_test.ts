@@ -10,7 +10,7 @@ const DOUBLED: CableEffect = { says: ["doubled"], copies: 2, latePs: 0 };
 const HELD: CableEffect = { says: ["held"], copies: 1, latePs: 0 };
 
 describe("CableEffects", () => {
-  /** One cable, whose frames are numbered as they are told of. */
+  /** One cable; its frames are numbered in the order of the calls. */
   function cable() {
     const effects = new CableEffects(LATENCY);
     let number = 0;

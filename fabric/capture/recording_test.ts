@@ -73,7 +73,7 @@ describe("what counts of a recording", () => {
     return countedOf(seen, { span, kill }).map(({ time }) => time);
   };
 
-  it("is all of a process that nobody killed", () => {
+  it("is all of a process that was not killed", () => {
     assert.deepEqual(timesOf(9), [4_000, 4_999, 5_000, 6_000]);
   });
 
@@ -82,7 +82,7 @@ describe("what counts of a recording", () => {
     assert.deepEqual(timesOf(9, 9), [4_000, 4_999, 5_000, 6_000]);
   });
 
-  it("P-41 (in part): is all that a process did of which nobody knew how far it had come, before it died", () => {
+  it("P-41 (in part): is all that a process of unknown progress did before it died", () => {
     assert.deepEqual(timesOf(9, ALL_SPANS), [4_000, 4_999, 4_999, 4_999]);
   });
 });

@@ -30,7 +30,7 @@ function listen(scope: ObservationScope) {
 }
 
 describe("several observers", () => {
-  it("are told what each one's scope has, and of every span", () => {
+  it("receive what each one's scope has, and every span", () => {
     const scopes = ["notes", "wire", "frames", "all"] as const;
     const all = scopes.map(listen);
     const tee = teeOf([...all.map(({ observer }) => observer), undefined]);

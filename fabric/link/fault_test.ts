@@ -76,7 +76,7 @@ describe("decideFate", () => {
     assert.notDeepEqual(lost(again, 1_000), first);
   });
 
-  it("begins and ends when it was told to, the end not included", () => {
+  it("begins and ends at its times, the end not included", () => {
     assert.deepEqual(lost(direction({ at: 3_000, until: 6_000 }), 10), [3, 4, 5]);
   });
 
@@ -96,7 +96,7 @@ describe("decideFate", () => {
     assert.deepEqual(lost(direction({ only: "RC" }), 1, notRdma), []);
   });
 
-  it("ends with the first heal after its beginning, in whichever order they are told", () => {
+  it("ends with the first heal after its beginning, in whichever order they are added", () => {
     const heal: Partial<LinkFaultPlan> = { action: "heal", at: 4_000 };
     assert.deepEqual(lost(direction({ at: 2_000 }, heal), 10), [2, 3]);
     assert.deepEqual(lost(direction(heal, { at: 2_000 }), 10), [2, 3]);
@@ -155,7 +155,7 @@ describe("decideFate", () => {
     assert.deepEqual(faultCounts(faults).map(({ seen, hit }) => [seen, hit]), [[3, 1]]);
   });
 
-  it("delays by what it was told and up to its jitter more", () => {
+  it("delays by its delay and up to its jitter more", () => {
     const faults = direction({ action: "delay", delayPs: 5_000, jitterPs: 1_000 });
     const delays = Array.from({ length: 500 }, (_, i) => decideFate(faults, i, ACK).delayPs);
     assert.ok(Math.min(...delays) >= 5_000 && Math.max(...delays) <= 6_000);

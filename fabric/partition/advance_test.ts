@@ -122,7 +122,7 @@ describe("Partition.advance", () => {
     const send = (port: number, afterPs: Time): Script => ({ now, out }) =>
       void out.send(port, frame(), now + afterPs);
     const early = createRig({ scripts: { a: send(0, PROCESSING_PS.a! - 1) } });
-    assert.throws(() => early.partition.advance(NEVER), /a sends at 999 ps, sooner/);
+    assert.throws(() => early.partition.advance(NEVER), /a sends at 999 ps, earlier/);
     const nowhere = createRig({ scripts: { a: send(1, PROCESSING_PS.a!) } });
     assert.throws(() => nowhere.partition.advance(NEVER), /a has no port 1/);
   });

@@ -135,7 +135,7 @@ describe("A cable that is cut", () => {
 describe("A node that gets power", () => {
   const boot = { at: 100_000, life: 1 };
 
-  it("finds the network cable cut, in whichever order cuts and heals were told", () => {
+  it("finds the network cable cut, in whichever order cuts and heals were added", () => {
     const history = [
       fault(0, "cut", { at: 10_000 }),
       fault(1, "heal", { at: 20_000 }),
@@ -160,7 +160,7 @@ describe("A node that gets power", () => {
     assert.equal(partition.next, boot.at);
   });
 
-  it("takes what was noticed last at its cable's end, and no older news told after it", () => {
+  it("takes what was noticed last at its cable's end, and no older notice that comes after it", () => {
     const rig = createRig({ boot });
     rig.partition.noteLink(powerOfC(60_000, { up: true, sourceLife: 1 }));
     rig.partition.noteLink(powerOfC(50_000, { up: false, sourceLife: 0 }));
@@ -179,7 +179,7 @@ describe("A node that gets power", () => {
     }
   });
 
-  it("is not told that a cable is down whose other end comes back at that very instant", () => {
+  it("gets no link-down event of a cable whose other end comes back at that very instant", () => {
     // a's news stand before what b finds, as the source is lower.
     const rig = createRig({
       plan: {

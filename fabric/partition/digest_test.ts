@@ -63,7 +63,7 @@ describe("rackDigest", () => {
     assert.equal(rackDigest([a, b]), rackDigest([b, a]));
   });
 
-  it("tells whose digest is whose", () => {
+  it("depends on which node has which digest", () => {
     const x = digestOf(EVENT), y = digestOf();
     assert.notEqual(rackDigest([["a", x], ["b", y]]), rackDigest([["a", y], ["b", x]]));
   });

@@ -153,7 +153,7 @@ describe("a frame that a cable holds back", () => {
   });
 });
 
-/** Orders faults over the bus as a command does: again, until it is told what became of each. */
+/** Orders faults over the bus as a command does: repeats each order until it is answered. */
 async function order(
   broker: MemoryBroker,
   of: { token: string; fault: LinkFaultRequest; isOver: () => boolean },

@@ -128,7 +128,7 @@ describe("A life", () => {
     assert.deepEqual(rig.heard.filter((line) => line.includes("wake")), []);
   });
 
-  it("is told of to the other ends of its cables, but for the first one's beginning", () => {
+  it("is announced to the other ends of its cables, except for the first one's beginning", () => {
     const rig = createRig({ plan: { faults: powerOf("b", 10_000, 20_000) } });
     rig.partition.advance(NEVER);
     // The news takes as long as anything from b does: it is no sooner than the lookahead.

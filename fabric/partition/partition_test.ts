@@ -68,7 +68,7 @@ describe("A partition that has power again", () => {
     assert.deepEqual(ofA, [`a 1: power at ${BOOT}`, "a 2: power at 90000"]);
   });
 
-  it("is told of what caches give up early in whichever life it is, of its own nodes only", () => {
+  it("applies early write-backs in whichever life, of its own nodes only", () => {
     const at = BOOT + 5;
     const early = { from: 64, to: 72, buffered: false };
     const { partition, seen } = returned([], [

@@ -145,7 +145,7 @@ describe("ladderOf", () => {
       }
     });
 
-    it("are nobody's where no line of the RNIC has their tag: a WQE's, say", () => {
+    it("belong to no operation where no line of the RNIC has their tag, such as a WQE's", () => {
       const foreign = { ...use(0, 3), node: "a-rnic", inbound: undefined, step: "elsewhere" };
       const { inbound: _, ...elsewhere } = foreign;
       same(readsOf([elsewhere, come(4, "of a WQE"), come(5, "of another", 6)], 0), []);
@@ -158,7 +158,7 @@ describe("ladderOf", () => {
     });
   });
 
-  it("adds whoever posted the receive that was taken", () => {
+  it("adds the post of the receive that was consumed", () => {
     const post: TraceLine = {
       time: 0,
       node: "b-2",
@@ -213,7 +213,7 @@ describe("stepIn", () => {
     equal(stepIn(9, { step: "S907", ...own }), "S907");
   });
 
-  it("tells question from answer in the third figure by whose request it is", () => {
+  it("distinguishes request and answer in the third figure by the requester", () => {
     equal(stepIn(3, { step: "S322", isOwn: true, write: 2 }), "S309");
     equal(stepIn(3, { step: "S309", isOwn: false, write: 2 }), "S322");
     equal(stepIn(3, { step: "S314", isOwn: false, write: 2 }), "send-ack");

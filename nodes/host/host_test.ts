@@ -24,8 +24,8 @@ const reporting: Program = function* ({ cpu, options }) {
   cpu.report("started", [cpu.now, options]);
 };
 
-describe("Host, told to run a program by its number", () => {
-  it("has the number in what the program reports and in its failure, so that whoever asked knows", () => {
+describe("Host, ordered to run a program by number", () => {
+  it("has the number in what the program reports and in its failure, for the process that ordered it", () => {
     // deno-lint-ignore require-yield -- it only reports
     const failing: Program = function* ({ cpu }) {
       cpu.report("result", { n: 1 });
@@ -314,7 +314,7 @@ describe("Host bus", () => {
     assert.equal(rig.sent.length, 1);
   });
 
-  it("hands the firmware's events to the driver, the report and who waits", () => {
+  it("passes the firmware's events to the driver, the report and waiting programs", () => {
     const handled: unknown[] = [];
     const rig = new HostRig({}, {
       options: { onEvent: (_, event) => void handled.push(event) },

@@ -227,9 +227,13 @@ describe("a switch that asks for pauses", () => {
     for (let i = 0; i < 1 + 2 + 4; i++) bench.arrive(0, 0, packetTo(3));
     assert.equal(bench.count("droppedQueueFull") + bench.count("droppedHeadroom"), 0);
     bench.arrive(0, 0, packetTo(3));
-    assert.equal(bench.count("droppedHeadroom"), 1, "whoever does not obey pays himself");
+    assert.equal(
+      bench.count("droppedHeadroom"),
+      1,
+      "a sender that ignores pauses loses its own frames",
+    );
     bench.arrive(0, 1, packetTo(3));
-    assert.equal(bench.count("droppedHeadroom"), 1, "and nobody else");
+    assert.equal(bench.count("droppedHeadroom"), 1, "and no other sender's");
   });
 
   it("drops frames of other priorities as before", () => {
@@ -266,7 +270,7 @@ describe("a switch that is asked to pause", () => {
     assert.equal(bench.count("pausesIn"), 1);
   });
 
-  it("goes on at once when it is told to", () => {
+  it("resumes at once at a resume frame", () => {
     const bench = new Bench(plan);
     bench.arrive(0, 3, pause(0xffff));
     bench.arrive(100, 0, packetTo(3));
@@ -284,7 +288,7 @@ describe("a switch that is asked to pause", () => {
     assert.equal(bench.sent.length, 1);
   });
 
-  it("passes a storm on to those who send there, and to nobody else (head-of-line blocking)", () => {
+  it("propagates a pause storm to the senders to that port, and to no others (head-of-line blocking)", () => {
     const bench = new Bench(planOf(pfcPlan({ xoff: 2, xon: 1 })));
     bench.arrive(0, 3, pause(0xffff));
     for (let i = 0; i < 3; i++) bench.arrive(100, 0, packetTo(3));

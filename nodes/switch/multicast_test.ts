@@ -78,7 +78,7 @@ function report(member: boolean): Uint8Array<ArrayBuffer> {
 }
 
 describe("createSwitch: multicast", () => {
-  it("keeps a group to who has reported it; reports go no further", () => {
+  it("sends a group to its reported members only; reports are not forwarded", () => {
     const bench = new Bench(planOf());
     bench.arrive(0, frame());
     assert.deepEqual(bench.ports(), [1, 2, 3]);
@@ -92,7 +92,7 @@ describe("createSwitch: multicast", () => {
     assert.equal(bench.node.statistics()["snoopedReports"], 2);
   });
 
-  it("a cable that is gone has no members; the group is nobody's then, and flooded", () => {
+  it("a port whose link is down has no members; the group then has none, and is flooded", () => {
     const bench = new Bench(planOf());
     bench.arrive(1, report(true));
     bench.link(1, false);

@@ -22,7 +22,7 @@ const SPINE: SwitchPlan = {
 const LEAF: SwitchPlan = { ...SPINE, ports: 3, multipath: [[[NEAR], [1, 2]]] };
 
 describe("changeRoutes", () => {
-  it("says nothing while a way is left, and who is lost when none is", () => {
+  it("sends nothing while a path is left, and the lost addresses when none is", () => {
     const spine = createRoutes(SPINE);
     const up = new Set([1, 2, 3]);
     const isUp = (port: number) => up.has(port);
@@ -42,7 +42,7 @@ describe("changeRoutes", () => {
     assert.deepEqual([at(5_000), at(5_999), at(6_000)], [true, true, false]);
   });
 
-  it("tells who comes up what he cannot know, and nothing where all is well", () => {
+  it("sends withdrawals to a neighbour that comes up, and nothing where all is well", () => {
     const spine = createRoutes(SPINE);
     assert.deepEqual(changeRoutes(spine, { port: 2, up: true }, (port) => port >= 1), []);
     const [told, ...others] = changeRoutes(spine, { port: 2, up: true }, (port) => port >= 2);

@@ -55,7 +55,7 @@ function said(frames: readonly OwnFrame[] | undefined): string[] {
 }
 
 describe("a switch on its own", () => {
-  it("floods a group that nobody reported, and keeps a reported one to its members", () => {
+  it("floods a group without reports, and sends a reported one to its members only", () => {
     const table = createGroupTable(planOf(4));
     assert.deepEqual(groupPorts(table, 0, frameTo(GROUP)), [1, 2, 3]);
     assert.deepEqual(takeReport(table, 1, change(GROUP, true)), []);
@@ -87,7 +87,7 @@ describe("a switch on its own", () => {
     assert.equal(table.members.size, 0);
   });
 
-  it("forgets who was behind a cable that is gone", () => {
+  it("drops the members behind a port whose link is down", () => {
     const table = createGroupTable(planOf(3));
     takeReport(table, 1, change(GROUP, true));
     takeReport(table, 2, change(GROUP, true));
@@ -129,7 +129,7 @@ describe("groups that are never learned", () => {
 });
 
 describe("a switch among others", () => {
-  it("tells the others of the first member behind it and of the last, twice each", () => {
+  it("reports the first member behind it and the last to the others, twice each", () => {
     const table = createGroupTable(planOf(4, [3], []));
     assert.deepEqual(said(takeReport(table, 0, change(GROUP, true))), ["3:+3", "3:+3"]);
     assert.deepEqual(said(takeReport(table, 1, change(GROUP, true))), []);
@@ -137,7 +137,7 @@ describe("a switch among others", () => {
     assert.deepEqual(said(takeReport(table, 1, change(GROUP, false))), ["3:-3", "3:-3"]);
   });
 
-  it("passes on between trunks, but tells a trunk nothing that it said itself", () => {
+  it("forwards between trunks, but sends a trunk none of its own reports", () => {
     const table = createGroupTable(planOf(3, [0, 1, 2], []));
     assert.deepEqual(said(takeReport(table, 0, change(GROUP, true))), [
       "1:+3",
@@ -167,7 +167,7 @@ class LeafSpine {
     createGroupTable(planOf(3, [0, 1, 2], spine === 0 ? [] : [0, 1, 2]))
   );
 
-  /** Who is at the other end of a port: a host's number, or a switch and its port. */
+  /** The other end of a port: a host's number, or a switch and its port. */
   #other(table: GroupTable, port: number): number | { table: GroupTable; port: number } {
     const leaf = this.leaves.indexOf(table);
     if (leaf >= 0) {

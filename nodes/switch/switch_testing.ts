@@ -1,4 +1,4 @@
-/** Test rig: a switch on a bench, with cables on all ports and somebody who serves its deadlines. */
+/** Test rig: a switch with cables on all ports; the rig serves its deadlines. */
 import assert from "node:assert/strict";
 import { createLink, type Link, transmit } from "../../fabric/link/link.ts";
 import type { Frame, Input, Message, Node, Outputs } from "../../fabric/node.ts";
@@ -43,7 +43,7 @@ export interface Sent {
   readonly goneAt: Time;
 }
 
-/** A switch on a bench: cables on all ports, and somebody who serves its deadlines. */
+/** A switch with cables on all ports; the rig serves its deadlines. */
 export class Bench {
   readonly node: Node;
   readonly sent: Sent[] = [];

@@ -26,7 +26,7 @@ export const HOST_FLOORS: Floors = [
   ["programs/programs.ts"],
 ];
 
-/** Of nodes/rnic: what has to be told upwards is a call of `Upcalls` (`upcalls.ts`, bound above all). */
+/** Of nodes/rnic: a notification of a higher floor is a call of `Upcalls` (`upcalls.ts`, bound above all floors). */
 export const RNIC_FLOORS: Floors = [
   ["state/"],
   ["trace/"],

@@ -137,7 +137,7 @@ describe("checkImport of packages", () => {
     );
   });
 
-  it("leaves console, tests and scripts what deno.json names, and nobody an address", () => {
+  it("leaves console, tests and scripts what deno.json names, and no file an address", () => {
     for (const file of ["console/server/app.ts", "tests/rack_test.ts", "scripts/rack.ts"]) {
       assert.equal(packageImport(file, "hono"), null, file);
       assert.equal(packageImport(file, "node:fs/promises"), null, file);

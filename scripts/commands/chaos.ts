@@ -36,7 +36,7 @@ what it promised, and its record is to replay in one process to the same digest.
 follows from the seed and its number; where exactly it hits, from the machine.
 
 --seed is the campaign's; rounds draw those of their racks from it. Exit codes: 0 all held; 1 a round
-did not; 2 nothing could be told.
+did not; 2 no round gave a result.
 
 Example:
   rack chaos scripts/scenarios/persist_pair.yaml --for 10m --seed 7`,
@@ -105,7 +105,7 @@ function tell(round: RoundReport): void {
   if (outcome === "held") return;
   for (const { check, text } of findings) say(`  FAIL ${check}: ${text}`);
   if (round.replayShows === false) say("  the replay shows nothing of what checkers found");
-  if (untold !== null) say(`  cannot be told: ${untold}`);
+  if (untold !== null) say(`  no result: ${untold}`);
   if (directory !== null) say(`  kept in ${directory}`);
   if (replay !== "none" && replay !== "inexact") say(`  ${command}`);
 }
@@ -129,7 +129,7 @@ function printReport(report: CampaignReport): void {
     `${rounds} rounds in ${
       (report.wallMs / 1_000).toFixed(0)
     } s: ${held} held, ${broken} broken, ` +
-      `${untold} could not be told`,
+      `${untold} gave no result`,
   );
   print(`${blows} actions, ${hits} hit something`);
   print(`${replayed} replayed to the same digest, ${inexact} had lost messages with their sender`);

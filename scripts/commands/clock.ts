@@ -30,7 +30,7 @@ type StepFlags = ClockFlags & { readonly time?: string; readonly events?: string
 export function addClock(program: Command): void {
   clockCommand(program, "pause", "stop virtual time; what is under way comes to an instant's end")
     .action((flags: ClockFlags) => drive(flags, ({ control }) => pause(control)));
-  clockCommand(program, "resume", "let virtual time go on, as fast as it can")
+  clockCommand(program, "resume", "resume virtual time at full speed")
     .action((flags: ClockFlags) => drive(flags, ({ control }) => resume(control)));
   clockCommand(program, "step", "let a little happen, then stop: --time 1us or --events 10")
     .option("--time <span>", "so much virtual time from the next event on")
@@ -39,7 +39,7 @@ export function addClock(program: Command): void {
   clockCommand(
     program,
     "until <what>",
-    "go on to a virtual time (2ms) or a step (S907, b-rnic:S907)",
+    "run to a virtual time (2ms) or a step (S907, b-rnic:S907)",
   )
     .action((what: string, flags: ClockFlags) => driveUntil(what, flags));
   clockCommand(program, "pace <rate>", "virtual time per second of ours: 10us/s, or max")

@@ -12,7 +12,7 @@ interface LogFlags extends RunFlag {
 export function addLogs(program: Command): void {
   addRunOption(program.command("logs [node]"))
     .description("what the processes have said; nats, timekeeper and supervisor included")
-    .option("-f, --follow", "go on as they say more, until Ctrl-C")
+    .option("-f, --follow", "follow new lines until Ctrl-C")
     .addHelpText("after", "\nExample:\n  rack logs b -f")
     .action(async (node: string | undefined, { run, follow }: LogFlags) => {
       for await (const { log, line, alone } of logLines(given({ run, node, follow }))) {

@@ -44,7 +44,7 @@ export function addTransfer(program: Command): void {
       Deno.exitCode = await put(file, flags);
     });
   addRunOption(program.command("ls"))
-    .description("objects in a host's SCM, as its service tells another host")
+    .description("objects in a host's SCM, as its service lists them to another host")
     .requiredOption("--from <host>", "whose SCM")
     .option("--on <host>", "the host that sends the request; else the first other host")
     .option("--timeout <seconds>", "how long to wait", "120")

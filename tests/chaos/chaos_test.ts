@@ -56,7 +56,7 @@ function failuresOf(report: CampaignReport): string {
       `round ${round} of seed ${report.seed}: ${what}`,
       ...blows.map((action) => `  ${action.what}`),
       ...findings.map(({ check, text }) => `  ${check}: ${text}`),
-      ...(untold === null ? [] : [`  cannot be told: ${untold}`]),
+      ...(untold === null ? [] : [`  no result: ${untold}`]),
       `  ${command}`,
     ].join("\n")
   ).join("\n");

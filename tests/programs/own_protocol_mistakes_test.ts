@@ -154,7 +154,10 @@ describe("a command line that would be passed over", () => {
       assert.equal(code, 64);
       assert.match(stderr, /^two-queues-.* has no logs: expected --run with a run as processes/);
       const rm = await alone.run(["runs", "rm", "x"]);
-      assert.match(rm.stderr, /^The run is "x": 0 runs are called so: expected one of two-queues-/);
+      assert.match(
+        rm.stderr,
+        /^The run is "x": 0 runs have that name: expected one of two-queues-/,
+      );
     } finally {
       await alone.close();
     }

@@ -219,7 +219,7 @@ describe("a rack command with something wrong", () => {
   it("says what was found and what was expected, with exit code 64", async () => {
     await refused(64, /No rack is up: expected one that rack up SCENARIO/, "ps");
     await refused(64, /stands for 2 runs.*choose --ddio off\|on/, "up", PAIR);
-    await refused(64, /--run is "x": 0 runs are called so/, "ps", "--run", "x");
+    await refused(64, /--run is "x": 0 runs have that name/, "ps", "--run", "x");
     await refused(64, /unknown command 'dwon'/, "dwon");
     await refused(64, /Cannot read the scenario/, "up", "nothing.yaml");
     const { run } = await up();

@@ -69,7 +69,7 @@ describe("virtual time of a rack that is up", () => {
   it("says what has not happened where nothing more is to happen", async () => {
     status = { ...status, next: Infinity, paused: false };
     const { missed } = await until(control, { step: "b-rnic:S907" });
-    assert.equal(missed, "Nothing more is to happen, and b-rnic:S907 has not happened");
+    assert.equal(missed, "No event is left, and b-rnic:S907 has not happened");
     assert.deepEqual(orders, [["resume", { stopOn: "b-rnic:S907" }], ["resume", {}]]);
   });
 });

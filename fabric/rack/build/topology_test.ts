@@ -88,7 +88,7 @@ describe("makePlan", () => {
     assert.deepEqual(node(plan, "b", "host").config.programs, []);
   });
 
-  it("P-01 (in part): tells cards of whole-system persistence of their bus, and how late they hear of a failure", () => {
+  it("P-01 (in part): gives cards under whole-system persistence their bus latency, and the delay after which they detect a failure", () => {
     const plan = planOf("name: x\nhosts: { a: {}, b: { domain: wsp }, c: { domain: eadr } }");
     const bus = plan.cables.find(({ kind, a }) => kind === "bus" && a.node === "b")!;
     const noticePs = lookaheadPs(plan, bus, { near: bus.a, far: bus.b });
@@ -99,7 +99,7 @@ describe("makePlan", () => {
     assert.deepEqual(found, [undefined, flushOnFail, undefined]);
   });
 
-  it("P-04 (in part): tells a host that its cache gives up any line, and says nothing where it is as ever", () => {
+  it("P-04 (in part): sets random eviction in a host's plan, and nothing where it is LRU", () => {
     const hosts =
       "{ a: {}, b: { llc: { evict: lru } }, c: { llc: { size: 8KiB, ways: 4, evict: random } } }";
     const plan = planOf(`name: x\nhosts: ${hosts}`);
@@ -109,7 +109,7 @@ describe("makePlan", () => {
     assert.deepEqual(c, { bytes: 8192, ways: 4, ddioWays: 2, evict: "random" });
   });
 
-  it("tells programs the regions of their host's SCM", () => {
+  it("gives programs the regions of their host's SCM", () => {
     const plan = planOf(
       "name: x\nhosts: { a: { scm: { regions: { log: { at: 1MiB, size: 4KiB } } } } }\n" +
         "programs: [{ on: a, run: ./mine.ts, size: 5 }]",
@@ -270,7 +270,7 @@ describe("lookahead", () => {
     assert.equal(distance[0]![1], delays.get("h1-rnic>tor")! + delays.get("tor>h2-rnic")!);
   });
 
-  it("is never where there is nobody else", () => {
+  it("is NEVER for a single partition", () => {
     assert.deepEqual(lookahead(DIRECT, partitionsOf(DIRECT, "all")), [[Infinity]]);
   });
 

@@ -26,7 +26,7 @@ describe("opcodesOf", () => {
 });
 
 describe("checkedLinkFault", () => {
-  it("begins where it is told and lasts as long as it was asked for", () => {
+  it("begins at its time and lasts for its duration", () => {
     const { id: _, at: __, ...request } = LOSS;
     const fault = checkedLinkFault({ ...request, forPs: 5 }, { id: 3, at: 100 });
     assert.deepEqual(fault, { ...request, id: 3, at: 100, until: 105 });
@@ -43,7 +43,7 @@ describe("isLinkFaultRequest, isLinkFaultPlan", () => {
     }
     for (const value of [CUT, LOSS]) {
       assert.ok(isLinkFaultPlan(value));
-      assert.ok(!isLinkFaultRequest(value), "who orders gives no number");
+      assert.ok(!isLinkFaultRequest(value), "a request has no id");
     }
   });
 
@@ -72,7 +72,7 @@ describe("refuseLinkFault", () => {
     assert.equal(refuseLinkFault([CUT], heal), undefined);
     assert.equal(refuseLinkFault([CUT, heal], { ...CUT, id: 3, at: 30 }), undefined);
     assert.match(refuseLinkFault([CUT], { ...CUT, id: 3, at: 15 })!.found, /cut already/);
-    assert.match(refuseLinkFault([CUT, heal], { ...heal, id: 3, at: 30 })!.found, /whole/);
+    assert.match(refuseLinkFault([CUT, heal], { ...heal, id: 3, at: 30 })!.found, /without a fault/);
     assert.match(refuseLinkFault([CUT], { ...heal, direction: "a" })!.expected, /both ways/);
     assert.match(refuseLinkFault([CUT], { ...heal, at: 10 })!.expected, /later/);
   });
@@ -81,12 +81,12 @@ describe("refuseLinkFault", () => {
     const oneWay: LinkFaultPlan = { ...CUT, direction: "a" };
     assert.equal(refuseLinkFault([oneWay], { ...oneWay, id: 3, direction: "b" }), undefined);
     assert.equal(refuseLinkFault([CUT], { ...CUT, id: 3, cable: 3 }), undefined);
-    assert.match(refuseLinkFault([oneWay], { ...heal, direction: "b" })!.found, /whole/);
+    assert.match(refuseLinkFault([oneWay], { ...heal, direction: "b" })!.found, /without a fault/);
     assert.equal(refuseLinkFault([oneWay], heal), undefined);
   });
 
-  it("lets a heal end whatever goes on, and nothing that is over", () => {
+  it("lets a heal end every current fault, and no past one", () => {
     assert.equal(refuseLinkFault([LOSS], heal), undefined);
-    assert.match(refuseLinkFault([{ ...LOSS, until: 20 }], heal)!.found, /whole/);
+    assert.match(refuseLinkFault([{ ...LOSS, until: 20 }], heal)!.found, /without a fault/);
   });
 });

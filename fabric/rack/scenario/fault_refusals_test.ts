@@ -25,7 +25,7 @@ const WRONG: readonly Refusal[] = [
     "3: faults[0].at: found nothing, expected a time > 0 with its unit, like 40us",
   ],
   [
-    "death of the dead",
+    "a kill of a host without power",
     withLines("faults:", "  - { at: 1us, kill: b }", "  - { at: 2us, kill: b }"),
     "5: faults[1].kill: found kill of b, which is dead since 1 us, expected a start before it",
   ],
@@ -100,7 +100,7 @@ const WRONG: readonly Refusal[] = [
     '3: faults[0].where: found "cable", expected fetch, buffer, checked or bus',
   ],
   [
-    "V-08: damage in the card of nobody",
+    "V-08: damage in the card of an unknown host",
     withLines("faults: [{ rnic: c, flip: 1% }]"),
     '3: faults[0].rnic: found "c", expected a host of this rack (a or b)',
   ],
@@ -135,7 +135,7 @@ const WRONG: readonly Refusal[] = [
     "3: faults[0].stuck: found 4096, expected an offset into the SCM of b, below 4 KiB",
   ],
   [
-    "V-08: a cell of nobody",
+    "V-08: a cell of an unknown host",
     withLines("faults: [{ scm: c, stuck: 0 }]"),
     '3: faults[0].scm: found "c", expected a host of this rack (a or b)',
   ],
@@ -150,14 +150,14 @@ const WRONG: readonly Refusal[] = [
     "3: faults[0].value: found 2, expected a whole number from 0 to 1",
   ],
   [
-    "a cut of what is cut",
+    "a cut of a cable that is cut",
     withLines("faults:", "  - { at: 1us, cut: a }", "  - { at: 2us, cut: a-rnic->tor }"),
-    "5: faults[1].cut: found a cut of what is cut already, expected a heal before it",
+    "5: faults[1].cut: found a cut of a cable that is cut already, expected a heal before it",
   ],
   [
-    "a heal of what is whole",
+    "a heal of a cable without a fault",
     withLines("faults: [{ at: 1us, heal: a }]"),
-    "3: faults[0].heal: found a heal of what is whole, expected a fault before it",
+    "3: faults[0].heal: found a heal of a cable without a fault, expected a fault before it",
   ],
   [
     "a heal of one way of a cut of both",
@@ -170,7 +170,7 @@ const WRONG: readonly Refusal[] = [
     "3: faults[0].at: found nothing, expected a time > 0 with its unit, like 40us",
   ],
   [
-    "a start of the living",
+    "a start of a host with power",
     withLines("faults: [{ at: 1us, start: b }]"),
     "3: faults[0].start: found start of b, which is alive, expected a kill before it",
   ],

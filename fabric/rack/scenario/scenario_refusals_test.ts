@@ -97,7 +97,7 @@ const WRONG: readonly Refusal[] = [
     "3: fabric.switch.queue: found 4 KiB, expected at least 4224 B, a frame of this MTU",
   ],
   [
-    "V-05: a threshold that nobody gets above",
+    "V-05: a threshold of 100%",
     hostWith("{ verifyHistory: { threshold: 100% } }"),
     '4: hosts.b.verifyHistory.threshold: found "100%", expected a share below 100%, like 99.9%',
   ],

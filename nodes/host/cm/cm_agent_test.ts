@@ -110,7 +110,7 @@ beforeEach(() => {
 });
 
 describe("the passive side", () => {
-  it("tells the listener of a request, and refuses one for a service that nobody offers", () => {
+  it("passes a request to its listener, and refuses one for a service without a listener", () => {
     const endpoint = startPassive();
     equal(endpoint.peerAddress, A);
     ok(output.signals.has("service"));
@@ -140,7 +140,7 @@ describe("the passive side", () => {
     equal(listener.events[0]?.kind, "established");
   });
 
-  it("says its REP three times to a peer that is dead, then tells the listener", () => {
+  it("sends its REP three times to a dead peer, then notifies the listener", () => {
     answer(startPassive());
     for (const now of [100, 200, 300]) expire(agent, now, output);
     same(sentTypes(), ["REP", "REP", "REJ"]);
@@ -252,7 +252,7 @@ describe("the active side", () => {
     equal(endpoint.end.message.reason, REJECT_REASON.consumer);
   });
 
-  it("refuses the REP of a connection it has given up, so that the peer lets go too", () => {
+  it("refuses the REP of a connection that has timed out, so that the peer closes, too", () => {
     const endpoint = startActive();
     const rep = { ...repFor(endpoint), localCommId: 90, remoteCommId: endpoint.commId };
     for (const now of [100, 200, 300]) expire(agent, now, output);
@@ -271,7 +271,7 @@ describe("the active side", () => {
 });
 
 describe("resetAgent", () => {
-  it("ends every endpoint and tells every listener when the RNIC has lost everything", () => {
+  it("closes every endpoint and notifies every listener when the RNIC has lost everything", () => {
     const active = startActive(), passive = startPassive();
     const signals = resetAgent(agent);
     same([active.phase, passive.phase], ["closed", "closed"]);

@@ -1,6 +1,6 @@
 /**
  * Two connection managers with a network between them that loses, doubles and delays: whatever happens
- * to whichever message, both ends agree in the end, and each program is told once.
+ * to whichever message, both ends agree in the end, and each program is notified once.
  */
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
@@ -57,7 +57,7 @@ describe("connection set-up over a network that", () => {
     equal(world.now, 3 * RETRY.timeoutPs + LATENCY_PS);
   });
 
-  it("never lets a REP through: both ends give up, the service is told", () => {
+  it("never lets a REP through: both ends give up, the service is notified", () => {
     const world = new World();
     world.rule = ({ type }) => type === "REP" ? "drop" : "pass";
     world.connect();
@@ -67,7 +67,7 @@ describe("connection set-up over a network that", () => {
     same([world.a.endpoints.size, world.b.endpoints.size], [0, 0]);
   });
 
-  it("never lets a RTU through: who waited for it says so, and neither end stands", () => {
+  it("never lets a RTU through: the passive end reports that, and neither end is established", () => {
     const world = new World();
     world.rule = ({ type }) => type === "RTU" ? "drop" : "pass";
     world.connect();
@@ -114,7 +114,7 @@ describe("refusals over such a network", () => {
     }
   });
 
-  it("nobody asks in another's name", () => {
+  it("a request with another host's address is dropped", () => {
     const world = new World();
     world.connect({ primaryLocalGid: gidOfAddress(0x0a00_0009) });
     world.run();

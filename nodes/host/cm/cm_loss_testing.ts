@@ -58,7 +58,7 @@ export class World {
   readonly b: CmAgent = makeCmAgent();
   readonly listener: CmListener = { serviceId: SERVICE_ID, signal: "s", retry: RETRY, events: [] };
   readonly log: string[] = [];
-  /** What `b`'s program was told. */
+  /** Events of `b`'s program. */
   readonly events: string[] = [];
   readonly sent: CmType[] = [];
   rule: Rule = () => "pass";
@@ -121,7 +121,7 @@ export class World {
     this.#flights.sort((x, y) => x.at - y.at || x.order - y.order);
   }
 
-  /** Until nothing flies and nobody waits. */
+  /** Until no frame is in flight and no program waits. */
   run(): void {
     for (let steps = 0;; steps++) {
       ok(steps < 10_000, "the connection managers come to an end");

@@ -165,7 +165,7 @@ describe("Cpu waits", () => {
     assert.deepEqual(seen, ["timeout", 100, "timeout", 200, "timeout", 1200, "timeout", 1200]);
   });
 
-  it("an interrupt that nobody waited for is kept for the next wait, once", () => {
+  it("an interrupt without a waiting program is latched for the next wait, once", () => {
     const seen: unknown[] = [];
     const rig = host(function* (cpu) {
       yield* cpu.sleep(5_000_000);
@@ -179,7 +179,7 @@ describe("Cpu waits", () => {
     assert.equal(rig.node.statistics().interrupts, 2);
   });
 
-  it("signals wake who waits for them, and are not kept", () => {
+  it("signals wake the programs that wait for them, and are not latched", () => {
     const seen: unknown[] = [];
     const rig = new HostRig({}, {
       programs: {

@@ -64,7 +64,7 @@ describe("AddressMap.allocate", () => {
 });
 
 describe("AddressMap.free", () => {
-  it("has memory given out again to who wants as many pages of its kind, and counts it as free", () => {
+  it("reuses freed memory for as many pages of its kind, and counts it as free", () => {
     const map = new AddressMap(SIZES);
     const kept = map.allocate(2 * DRAM_PAGE_BYTES);
     const given = map.allocate(3 * DRAM_PAGE_BYTES);

@@ -58,7 +58,7 @@ describe("MemorySystem", () => {
       assert.equal(memory.ntstore(core, SCM_BASE + 60, pattern(20)), 0);
       assert.equal(memory.takeDurable().length, domain === "wsp" ? 2 : 0);
       const seen = memory.dmaRead(SCM_BASE + 56, { length: 8, noSnoop: true });
-      assert.deepEqual([...seen], [0, 0, 0, 0, ...pattern(4)], "whoever looks empties the buffer");
+      assert.deepEqual([...seen], [0, 0, 0, 0, ...pattern(4)], "a load drains the buffer");
       const [first, ...rest] = memory.takeDurable();
       assert.deepEqual([first?.offset, rest.length], domain === "wsp" ? [undefined, 0] : [60, 0]);
       memory.release(memory.combined(core)!);

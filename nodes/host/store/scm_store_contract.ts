@@ -84,7 +84,7 @@ export function describeScmStore(name: string, rig: StoreRig): void {
       for (const open of [store, next, third]) open.close();
     });
 
-    it("keeps a whole record where nobody knows what was reported", () => {
+    it("keeps a whole record where the reported span is unknown", () => {
       const store = fresh(rig);
       store.commit(5, [{ offset: 0, data: x }]);
       const next = rig.reopenAfterKill(store);

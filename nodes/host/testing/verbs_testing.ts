@@ -163,7 +163,7 @@ export class VerbsRig implements Cpu {
       if (this.wordsUntilPowerFails-- <= 0) throw new Error("power failure");
       this.durable.set(this.#scm.subarray(word, word! + 8), word);
     }
-    // Its fence is for what was told before, too.
+    // Its fence also covers earlier write-backs.
     yield* this.sfence();
   }
 
@@ -173,7 +173,7 @@ export class VerbsRig implements Cpu {
   }
 
   note(): void {
-    fail("Nobody wants notes here");
+    fail("This rig takes no audit records");
   }
 
   spawn(): void {

@@ -17,7 +17,7 @@ describe("openDevice", () => {
     ok(spaces.space2 - spaces.space1 >= 64 * 32 && spaces.space3 - spaces.space2 >= 64 * 16);
   });
 
-  it("P-02 (in part): plans who flushes by architecture and DDIO", () => {
+  it("P-02 (in part): plans the flush mechanism by architecture and DDIO", () => {
     const plans = [
       { architecture: "ddio", ddio: false },
       { architecture: "ddio", ddio: true },

@@ -12,7 +12,7 @@ import type { Cpu, Steps } from "../cpu/program.ts";
 const BYTES = 8192;
 
 describe("Cpu.free", () => {
-  it("keeps memory from whoever asks next until a device's writes have left for it", () => {
+  it("does not reuse memory until a device's writes to it have left the IIO", () => {
     for (const kind of ["allocate", "allocateContiguous"] as const) {
       const writes: { address: number; length: number }[] = [];
       const rig = new HostRig({}, {

@@ -90,7 +90,7 @@ describe("memory of rings", () => {
       const made = readyQp(), other = must(rig.run(createCq(device, { entries: 8 })));
       commands = 0;
       rig.refuse = () => commands++ >= last ? UNREACHABLE : undefined;
-      // Who gives up while the RNIC cannot be reached has done what it can.
+      // The RNIC is unreachable: the program can do no more.
       rig.run(destroyQp(made));
       rig.run(destroyCq(other));
       commands = 0;

@@ -96,7 +96,7 @@ describe("a completion queue that is being resized", () => {
     same(rig.run(waitCompletion(cq, { deadline: rig.now + 10 })), []);
   });
 
-  it("lets whoever waits for completions go at his deadline", () => {
+  it("ends a wait for completions at its deadline", () => {
     cq.place.resizing = true;
     const deadline = rig.now + 5_000;
     same(rig.run(waitCompletion(cq, { deadline })), []);

@@ -72,7 +72,7 @@ describe("createObject", () => {
     equal(outcomes.size, 2);
   });
 
-  it("P-41: has what is to be kept in the new place before anybody finds it, at any word", () => {
+  it("P-41: has the kept bytes in the new place before the directory names it, at any word", () => {
     const beginning = Uint8Array.from({ length: 64 }, (_, i) => i + 1);
     for (let words = 0, done = false; !done; words++) {
       const rig = new VerbsRig();
