@@ -72,7 +72,7 @@ export interface Removed {
 }
 
 /**
- * Removes the directory of one run, or of all runs without processes.
+ * Removes the directory of one run, or of all runs without processes that the user does not keep.
  * @throws Refusal where the named run has processes.
  */
 export async function removeRuns(which: { readonly id: string } | "all"): Promise<Removed> {

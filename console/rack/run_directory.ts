@@ -44,7 +44,7 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
   }
 }
 
-/** A name that begins so is no run's: one that is being made, or removed. */
+/** Prefix of directories that are being created or removed. */
 const UNFINISHED = ".";
 
 /** A folder cannot take the name of one that holds something. */
@@ -52,7 +52,7 @@ function isNotEmpty(error: unknown): boolean {
   return error instanceof Error && /os error 39/.test(error.message);
 }
 
-/** Removes the oldest runs beyond the limits: see `run_limits.ts` for those that never go. */
+/** Removes the oldest runs beyond the limits: `run_limits.ts` has the exceptions. */
 export async function pruneRuns(limits: RunLimits): Promise<RunRow[]> {
   await removeUnfinished();
   const counted = (await listRuns()).filter(({ mark }) => mark === undefined)
@@ -233,7 +233,7 @@ async function readMark(path: string): Promise<string | undefined> {
   }
 }
 
-/** Keeps a run for good under a name of the user's, or (undefined) as long as others are kept. */
+/** Marks a run as kept under the user's name for it; undefined removes the mark. */
 export async function markRun({ path }: RunRow, mark: string | undefined): Promise<void> {
   if (mark !== undefined) return await Deno.writeTextFile(`${path}/${MARK_FILE}`, `${mark}\n`);
   await Deno.remove(`${path}/${MARK_FILE}`).catch((error) => {

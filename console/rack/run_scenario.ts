@@ -39,9 +39,9 @@ export interface RunScenarioOptions extends RunManner {
   readonly faultsFile?: string;
   /** Check the claims of methods as if they were promises. */
   readonly claims?: boolean;
-  /** Told before anything is started. */
+  /** Called before any process starts. */
   readonly onStart?: (run: Pick<NewRun, "id" | "removed"> & { readonly seed: number }) => void;
-  /** Time has not moved for a while: which processes it waits for. */
+  /** Called when time has not moved for a while, with the processes that it waits for. */
   readonly onStall?: (why: readonly MemberStatus[]) => void;
 }
 

@@ -26,7 +26,7 @@ async function end(child: Deno.ChildProcess): Promise<void> {
 }
 
 describe("StoppedProcessGuard", () => {
-  it("continues at its end what it was told of", async () => {
+  it("continues at its end the processes that it watches", async () => {
     const child = startMarked("waker-test-mark");
     const waker = new StoppedProcessGuard("waker-test-mark");
     await waker.watch(child.pid);

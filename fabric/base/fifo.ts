@@ -1,7 +1,7 @@
-/** A queue as those have it who look at it and change nothing. */
+/** The reading part of a queue, for code that must not change it. */
 export type ReadonlyFifo<T> = Pick<Fifo<T>, "first" | "end" | "length" | "at" | "some" | "peek">;
 
-/** A queue whose elements keep their number, so that a cursor into it survives removals. */
+/** A queue whose elements keep their number, so that a cursor stays valid after removals. */
 export class Fifo<T> {
   #items: (T | undefined)[] = [];
   /** Place in `#items` of the first element. */

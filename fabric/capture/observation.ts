@@ -70,7 +70,7 @@ export function isFrameSeen(seen: Observation): seen is FrameSeen {
   return isMessageSeen(seen) && seen.frame !== undefined;
 }
 
-/** Whom a partition tells what happens in it. */
+/** Receives the observations of a partition. */
 export interface Observer {
   /**
    * `notes`: audit records, which every scope includes. `wire`: frames as well. `frames`: steps as

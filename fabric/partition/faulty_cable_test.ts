@@ -86,7 +86,7 @@ describe("cables that do wrong", () => {
     }
   });
 
-  it("know nothing of the order in which their faults were told", () => {
+  it("do not depend on the order in which their faults were added", () => {
     for (let seed = 300; seed < 310; seed++) {
       const healthy = randomRack(seed, { count: 4, faults: true });
       const linkFaults = randomLinkFaults(healthy);

@@ -23,7 +23,7 @@ export interface SimulatorOptions {
   readonly observer?: Observer;
 }
 
-/** The name of the partition that holds everything. */
+/** The name of the partition with all nodes. */
 const ALL = "all";
 
 /** Interval at which durable bytes are collected, so that they do not accumulate. */

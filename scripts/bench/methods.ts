@@ -1,6 +1,6 @@
 /**
  * (m) The cost of a persistent write by each method, per message: exact, as all of it is measured
- * in virtual time. The README's table is generated from it, and a test regenerates and compares it.
+ * in virtual time. A table of `RESULTS.md` is generated from it, and a test regenerates and compares it.
  */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import {

@@ -1,6 +1,6 @@
 /**
  * The cost of one message of a `put`, run in one process, and tables of such figures: on a
- * terminal, and between two marks of the README. `methods.ts` and `verified.ts` define the puts.
+ * terminal, and between two marks of `RESULTS.md`. `methods.ts` and `verified.ts` define the puts.
  */
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
@@ -110,7 +110,7 @@ export function putCells(figure: PerMessage, what: string, baseline: PerMessage)
   ];
 }
 
-/** A table with the name of its place in the README: header, then rows. */
+/** A table with the name of its place in `RESULTS.md`: header, then rows. */
 export interface PutTable {
   readonly name: "methods" | "verified" | "log" | "log-failure";
   readonly header: readonly string[];
@@ -140,7 +140,7 @@ export function withTable(results: string, { name, header, rows }: PutTable): st
 /** Where tables stand for readers. */
 export const RESULTS = new URL("./RESULTS.md", import.meta.url);
 
-/** Writes tables into the README. */
+/** Writes tables into `RESULTS.md`. */
 export async function writeTables(tables: readonly PutTable[]): Promise<void> {
   await Deno.writeTextFile(RESULTS, tables.reduce(withTable, await Deno.readTextFile(RESULTS)));
 }

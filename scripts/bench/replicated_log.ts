@@ -1,7 +1,7 @@
 /**
  * (l) The cost of a record of the replicated log by each method that guarantees persistence, with
- * three replicas and a quorum of two: exact, as all of it is measured in virtual time. The README's
- * tables are generated from it, and a test regenerates and compares them.
+ * three replicas and a quorum of two: exact, as all of it is measured in virtual time. Two tables of
+ * `RESULTS.md` are generated from it, and a test regenerates and compares them.
  */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";

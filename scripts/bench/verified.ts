@@ -1,7 +1,7 @@
 /**
  * V-10: the cost of a verified write at each level, per message, compared with a WRITE (one that
  * persists, for persistent writes) and a READ that the program compares: exact, as all of it is
- * measured in virtual time. The README's table is generated from it, and a test regenerates and
+ * measured in virtual time. A table of `RESULTS.md` is generated from it, and a test regenerates and
  * compares it.
  */
 import {

@@ -22,14 +22,18 @@ export interface Outcome extends TestCount {
 }
 
 /**
- * Tests of the whole rack start, watch and end processes; Deno permits reading `/proc` only with
+ * Tests of racks, of the command and of its shell completion start processes; Deno permits reading `/proc` only with
  * all permissions.
  */
 const RACK_PERMISSIONS: readonly string[] = ["--allow-all"];
 
 const SEED_PERMISSIONS: readonly string[] = ["--allow-read", "--allow-env=RACKMESH_TEST_SEED"];
 
-/** Tests of whole racks that start no process and can run in parallel: each is CPU-bound. */
+/**
+ * Tests of whole racks in this process, and of checkers, records and tables: they share nothing (each
+ * writes to a temporary folder of its own), so they can run in parallel. The other tests start processes,
+ * brokers or the command, and need the whole machine.
+ */
 const IN_ONE_PROCESS: readonly string[] = [
   "tests/chaos/chaos_draw_test.ts",
   "tests/chaos/chaos_records_test.ts",

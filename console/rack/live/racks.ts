@@ -29,7 +29,8 @@ export interface RackLink {
 }
 
 /**
- * The run of that name, or the only one whose name begins so.
+ * The run of that name, or of that name by the user (`rack runs keep`), or the only one whose name
+ * begins so.
  * @param said prefix of the message.
  * @throws Refusal where there is none, or more than one.
  */

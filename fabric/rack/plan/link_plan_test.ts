@@ -72,7 +72,10 @@ describe("refuseLinkFault", () => {
     assert.equal(refuseLinkFault([CUT], heal), undefined);
     assert.equal(refuseLinkFault([CUT, heal], { ...CUT, id: 3, at: 30 }), undefined);
     assert.match(refuseLinkFault([CUT], { ...CUT, id: 3, at: 15 })!.found, /cut already/);
-    assert.match(refuseLinkFault([CUT, heal], { ...heal, id: 3, at: 30 })!.found, /without a fault/);
+    assert.match(
+      refuseLinkFault([CUT, heal], { ...heal, id: 3, at: 30 })!.found,
+      /without a fault/,
+    );
     assert.match(refuseLinkFault([CUT], { ...heal, direction: "a" })!.expected, /both ways/);
     assert.match(refuseLinkFault([CUT], { ...heal, at: 10 })!.expected, /later/);
   });

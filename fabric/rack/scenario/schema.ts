@@ -26,8 +26,8 @@ import {
 export type JsonShape = Readonly<Record<string, unknown>>;
 
 /**
- * A single value. `parse` answers undefined where the value is not what was `expected`; `shape` says the
- * same to an editor, as far as a JSON schema can.
+ * A single value. `parse` returns undefined where the value is not the `expected` one; `shape` is the
+ * same condition for editors, as far as JSON schema can express it.
  */
 export function leaf<T>(
   expected: string,
