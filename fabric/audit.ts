@@ -10,9 +10,9 @@ import type { WcStatus } from "./wire/host_bus/cqe.ts";
  * A program is about to write `bytes` at an offset into a host's SCM: emitted before the first
  * post.
  */
-export interface WritesNote {
+export interface WritesRecord {
   readonly kind: "writes";
-  /** The write's number, unique in its program ({@link TimedNote.by}). */
+  /** The write's number, unique in its program ({@link TimedRecord.by}). */
   readonly id: number;
   /** The host whose SCM is written, and the offset in it. */
   readonly on: string;
@@ -27,13 +27,13 @@ export interface WritesNote {
 }
 
 /** The write can be read at the responder, as far as the method can tell; no promise. */
-export interface VisibleNote {
+export interface VisibleRecord {
   readonly kind: "visible";
   readonly id: number;
 }
 
 /** The write survives a power failure from now on. */
-export interface PersistentNote {
+export interface PersistentRecord {
   readonly kind: "persistent";
   readonly id: number;
   /** False where the method claims that without a promise (P-12, and P-10 with P-04). */
@@ -41,7 +41,7 @@ export interface PersistentNote {
 }
 
 /** A work request was put into a queue. */
-export interface PostedNote {
+export interface PostedRecord {
   readonly kind: "posted";
   /** `shared`: a shared receive queue; `qpn` has its number. */
   readonly queue: "send" | "recv" | "shared";
@@ -54,7 +54,7 @@ export interface PostedNote {
 }
 
 /** A program took a completion. */
-export interface CompletedNote {
+export interface CompletedRecord {
   readonly kind: "completed";
   readonly queue: "send" | "recv" | "shared";
   /** The queue pair; also for a receive from a shared queue, whose number is `srqn`. */
@@ -66,7 +66,7 @@ export interface CompletedNote {
 }
 
 /** A queue is created or reset (RESET): work requests that were posted before will not complete. */
-export interface EmptiedNote {
+export interface EmptiedRecord {
   readonly kind: "emptied";
   readonly queue: "pair" | "shared";
   /** Number of the queue pair or of the shared receive queue. */
@@ -74,7 +74,7 @@ export interface EmptiedNote {
 }
 
 /** A send queue that was stopped by an error continues (SQE to RTS, of UC and UD). */
-export interface ResumedNote {
+export interface ResumedRecord {
   readonly kind: "resumed";
   readonly qpn: number;
 }
@@ -83,7 +83,7 @@ export interface ResumedNote {
  * Enough replicas have confirmed to a replicated log's client that its first data records are
  * durable.
  */
-export interface LogNote {
+export interface LogRecord {
   readonly kind: "log";
   /**
    * Name of the log; its replicas, and where its segments are in their SCM as far as the client
@@ -106,21 +106,21 @@ export interface LogNote {
 }
 
 /** Records about the bytes that programs write. */
-export type WriteNote = WritesNote | VisibleNote | PersistentNote;
+export type WriteRecord = WritesRecord | VisibleRecord | PersistentRecord;
 
 /** Records about work requests. */
-export type QueueNote = PostedNote | CompletedNote | EmptiedNote | ResumedNote;
+export type QueueRecord = PostedRecord | CompletedRecord | EmptiedRecord | ResumedRecord;
 
-export type Note = WriteNote | QueueNote | LogNote;
+export type AuditRecord = WriteRecord | QueueRecord | LogRecord;
 
 /**
  * A record with its program and time. Those of one node are in the order in which they were made.
  */
-export interface TimedNote {
+export interface TimedRecord {
   readonly time: Time;
   /** Name of the node. */
   readonly node: string;
   /** The program that made it, with the host and the host's life: `a/0/put#0`. */
   readonly by: string;
-  readonly note: Note;
+  readonly note: AuditRecord;
 }

@@ -6,7 +6,7 @@
 import type { RocePacket } from "./wire/roce/packet.ts";
 import type { PcieMessage } from "./wire/host_bus/pcie.ts";
 import type { ProgramPlan } from "./rack/plan/plan.ts";
-import type { Note } from "./audit.ts";
+import type { AuditRecord } from "./audit.ts";
 import type { Time } from "./base/time.ts";
 
 /** An Ethernet frame without FCS, as a capture shows it. The bytes never change once sent. */
@@ -115,10 +115,10 @@ export interface Outputs {
   trace(step: TraceStep): void;
   /** A program's progress or result, for the process that started the run. Plain data only. */
   report(topic: string, value: unknown): void;
-  /** True where an observer takes {@link note}: check it before building one. */
-  readonly noting?: boolean;
+  /** True where an observer takes {@link audit}: check it before building one. */
+  readonly auditing?: boolean;
   /** What program `by` did or was notified of: the audit record that checkers judge. */
-  note?(by: string, note: Note): void;
+  audit?(by: string, note: AuditRecord): void;
 }
 
 export type NodeKind = "host" | "rnic" | "switch";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
@@ -14,7 +14,7 @@ const PLAN = makePlan(variants(parseScenario(TEXT, "pair.yaml"))[0]!);
 
 /** A round in which nothing happened, but for what is given. */
 function round(
-  of: Partial<RoundOutcome> & { notes?: TimedNote[]; found?: Uint8Array },
+  of: Partial<RoundOutcome> & { notes?: TimedRecord[]; found?: Uint8Array },
 ): RoundOutcome {
   const { notes = [], found = new Uint8Array(64), ...rest } = of;
   const scm = () => ({ read: (from: number, to: number) => found.subarray(from, to) });
@@ -65,8 +65,13 @@ describe("firedBy", () => {
   it("P-41 (in part): tells how much of a message is there", () => {
     const bytes = Uint8Array.from({ length: 200 }, (_, i) => i + 1);
     const writes = { kind: "writes", id: 1, on: "b", at: 0, bytes } as const;
-    const noted = (note: TimedNote["note"]): TimedNote => ({ time: 1, node: "a", by: "a", note });
-    const shape = (there: readonly [number, number][], ...more: TimedNote[]) => {
+    const noted = (note: TimedRecord["note"]): TimedRecord => ({
+      time: 1,
+      node: "a",
+      by: "a",
+      note,
+    });
+    const shape = (there: readonly [number, number][], ...more: TimedRecord[]) => {
       const found = new Uint8Array(200);
       for (const [from, to] of there) found.set(bytes.subarray(from, to), from);
       return firedBy(round({ notes: [noted(writes), ...more], found }));

@@ -2,7 +2,7 @@
  * Progress: when a rack has been healed, every program whose host kept its power comes to an end. An
  * undisturbed run of the same rack shows which programs of a scenario report a result.
  */
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import type { RoundOutcome } from "./round_outcome.ts";
@@ -35,7 +35,7 @@ export interface ChaosFinding {
 export function referenceOf(of: {
   readonly finals: readonly FinalReply[];
   readonly virtualPs: Time;
-  readonly record?: { readonly notes: readonly TimedNote[] };
+  readonly record?: { readonly notes: readonly TimedRecord[] };
 }): Reference {
   const results = new Map<string, number>();
   let from = Infinity, length = 0;
@@ -52,7 +52,7 @@ export function referenceOf(of: {
   return { results, from, length, busy: busyIn(of.record?.notes ?? []) ?? { from, to: length } };
 }
 
-function busyIn(notes: readonly TimedNote[]): Interval | undefined {
+function busyIn(notes: readonly TimedRecord[]): Interval | undefined {
   const first = notes.find(({ note }) => note.kind === "writes");
   const last = notes.findLast(({ note }) => note.kind === "visible" || note.kind === "persistent");
   return first && last && { from: first.time, to: last.time };

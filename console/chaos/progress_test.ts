@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
@@ -76,7 +76,7 @@ describe("referenceOf", () => {
   });
 
   it("says when data is on its way: from the first write to the last word about one", () => {
-    const noted = (time: number, note: TimedNote["note"]): TimedNote => {
+    const noted = (time: number, note: TimedRecord["note"]): TimedRecord => {
       return { time, node: "a", by: "a", note };
     };
     const bytes = new Uint8Array(8);

@@ -2,7 +2,13 @@
  * P-30 and P-41, last part: each work request completes once, in the order of its queue, and what was
  * reported once is not reported twice. Judged by what programs posted and what completions they took.
  */
-import type { CompletedNote, Note, PostedNote, QueueNote, TimedNote } from "../../fabric/audit.ts";
+import type {
+  AuditRecord,
+  CompletedRecord,
+  PostedRecord,
+  QueueRecord,
+  TimedRecord,
+} from "../../fabric/audit.ts";
 import { nameOf } from "./noted_writes.ts";
 import type { Checker, RunRecord } from "./run_record.ts";
 import { isPutResult, isReportedOnce } from "./survival.ts";
@@ -43,7 +49,7 @@ function checkCompletions(run: RunRecord): Finding[] {
   return findings;
 }
 
-function isOfQueue(note: Note): note is QueueNote {
+function isOfQueue(note: AuditRecord): note is QueueRecord {
   return note.kind === "posted" || note.kind === "completed" || note.kind === "emptied" ||
     note.kind === "resumed";
 }
@@ -51,7 +57,7 @@ function isOfQueue(note: Note): note is QueueNote {
 /** What is wrong with a note on a write; undefined where nothing is. */
 function wrongState(
   known: Map<string, "written" | "persistent">,
-  { by, note }: TimedNote,
+  { by, note }: TimedRecord,
 ): string | undefined {
   if (note.kind !== "writes" && note.kind !== "visible" && note.kind !== "persistent") return;
   const name = nameOf(by, note.id);
@@ -80,7 +86,7 @@ class Queues {
   readonly #failed = new Set<string>();
 
   /** @returns what is wrong with what happened; undefined where nothing is. */
-  take(host: string, note: QueueNote): string | undefined {
+  take(host: string, note: QueueRecord): string | undefined {
     const { qpn } = note;
     switch (note.kind) {
       case "emptied":
@@ -100,7 +106,7 @@ class Queues {
     }
   }
 
-  #post(key: string, { wqe, wrId, signaled, queue, qpn }: PostedNote): string | undefined {
+  #post(key: string, { wqe, wrId, signaled, queue, qpn }: PostedRecord): string | undefined {
     const outstanding = this.#outstanding.get(key) ?? [];
     this.#outstanding.set(key, outstanding);
     const old = outstanding.findIndex((each) => each.wqe === wqe);
@@ -112,7 +118,7 @@ class Queues {
     return `WQE ${wqe} of QP ${qpn}'s ${queue} queue is posted while it is outstanding`;
   }
 
-  #retire(key: string, note: CompletedNote): string | undefined {
+  #retire(key: string, note: CompletedRecord): string | undefined {
     const { wqe, wrId, queue, qpn } = note;
     const what = `completion of WQE ${wqe} of QP ${qpn}'s ${queue} queue`;
     const outstanding = this.#outstanding.get(key) ?? [];
@@ -129,7 +135,7 @@ class Queues {
   }
 
   /** After an error nothing but flushes follows, in that queue, until it begins again. */
-  #follow(host: string, { qpn, queue, status }: CompletedNote): string | undefined {
+  #follow(host: string, { qpn, queue, status }: CompletedRecord): string | undefined {
     // A shared queue's completions are of each queue pair's own receives.
     const key = `${host} ${qpn} ${queue === "send" ? "send" : "recv"}`;
     if (this.#failed.has(key)) {

@@ -1,10 +1,15 @@
 /** From a run's notes to the writes that programs declared, by host. */
-import type { PersistentNote, TimedNote, VisibleNote, WritesNote } from "../../fabric/audit.ts";
+import type {
+  PersistentRecord,
+  TimedRecord,
+  VisibleRecord,
+  WritesRecord,
+} from "../../fabric/audit.ts";
 import type { Instant, NotedWrite } from "./values.ts";
 
 /** All declared writes of a run, in the order of their posting. */
 export function notedWrites(
-  notes: readonly TimedNote[],
+  notes: readonly TimedRecord[],
   { claims }: { readonly claims: boolean },
 ): NotedWrite[] {
   const writes: NotedWrite[] = [];
@@ -30,7 +35,7 @@ export function nameOf(by: string, id: number): string {
 
 function writeOf(
   by: string,
-  { id, on, at: from, bytes, line, after = [], isOrderClaimed }: WritesNote,
+  { id, on, at: from, bytes, line, after = [], isOrderClaimed }: WritesRecord,
   { at: issued, byName, claims }: {
     readonly at: Instant;
     readonly byName: ReadonlyMap<string, NotedWrite>;
@@ -54,7 +59,7 @@ function writeOf(
 
 function addNote(
   write: NotedWrite,
-  note: VisibleNote | PersistentNote,
+  note: VisibleRecord | PersistentRecord,
   { at, claims }: { readonly at: Instant; readonly claims: boolean },
 ): void {
   // The first note of a kind counts: a second one is the completions' checker's.

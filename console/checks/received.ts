@@ -75,7 +75,7 @@ function* entriesOf(image: ImageView, scmBytes: number): Generator<Entry> {
 }
 
 /** Deposits of an area that are whole, in their order, from the first that is not stored on. */
-function* depositsIn(image: ImageView, { name, offset, length }: Entry) {
+function* pendingMessagesIn(image: ImageView, { name, offset, length }: Entry) {
   const word = dataView(image.read(offset, offset + 8));
   const epoch = word.getUint32(0);
   const slotBytes = Number(name.split("/")[2]);
@@ -105,7 +105,7 @@ function writesIn(image: ImageView, scmBytes: number): Write[] {
   }
   const entries = [...newest.values()];
   const areas = entries.filter(({ name }) => name.startsWith(".recv/"));
-  return areas.flatMap((area) => [...depositsIn(image, area)]).filter(
+  return areas.flatMap((area) => [...pendingMessagesIn(image, area)]).filter(
     ({ at, data, generation }) =>
       entries.some((entry) =>
         entry.generation === generation && entry.offset <= at &&

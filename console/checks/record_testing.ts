@@ -1,5 +1,5 @@
 /** Records of runs that never were, for tests of the checkers. */
-import type { Note, TimedNote } from "../../fabric/audit.ts";
+import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
@@ -24,7 +24,7 @@ faults:${faults.length === 0 ? " []" : faults.map((fault) => `\n  - ${fault}`).j
 export const PLAN = planOf();
 
 /** A note of `put#0` on host a, unless it says otherwise. */
-export function noted(time: number, note: Note, of: Partial<TimedNote> = {}): TimedNote {
+export function noted(time: number, note: AuditRecord, of: Partial<TimedRecord> = {}): TimedRecord {
   const node = of.node ?? "a";
   return { time, node, by: `${node}/0/put#0`, note, ...of };
 }

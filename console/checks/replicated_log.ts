@@ -2,7 +2,7 @@
  * A replicated log never loses a record that it called durable: any replicas of which as many are left as
  * one has to read give it back, in its place, byte for byte.
  */
-import type { LogNote } from "../../fabric/audit.ts";
+import type { LogRecord } from "../../fabric/audit.ts";
 import {
   chooseLog,
   type LogScan,
@@ -30,8 +30,8 @@ function durableIn(run: RunRecord): number {
 }
 
 /** The last note, and so the highest count, of each log since it was begun. */
-function lastNotes({ plan, notes, claims = false }: RunRecord): LogNote[] {
-  const last = new Map<string, LogNote>();
+function lastNotes({ plan, notes, claims = false }: RunRecord): LogRecord[] {
+  const last = new Map<string, LogRecord>();
   const begun = new Map<string, number>();
   for (const { time, node, note } of notes) {
     if (note.kind !== "log" || note.anew !== true || !mayBeginAnew(plan, node)) continue;
@@ -47,7 +47,7 @@ function lastNotes({ plan, notes, claims = false }: RunRecord): LogNote[] {
 }
 
 /** Logs at other hosts are others, whatever they are called. */
-function nameOf({ log, replicas }: LogNote): string {
+function nameOf({ log, replicas }: LogRecord): string {
   return `${log} at ${replicas.map(({ host }) => host).toSorted()}`;
 }
 
@@ -59,7 +59,7 @@ function mayBeginAnew({ nodes }: RunRecord["plan"], node: string): boolean {
   );
 }
 
-function checkLog(run: RunRecord, note: LogNote): Finding[] {
+function checkLog(run: RunRecord, note: LogRecord): Finding[] {
   const { replicas, quorum } = note;
   const scans = replicas.map((replica) => ({
     host: replica.host,
@@ -81,8 +81,8 @@ function checkLog(run: RunRecord, note: LogNote): Finding[] {
 /** A replica that was never reached has none of the log, or none of its later segments. */
 function scanOf(
   run: RunRecord,
-  { log: name, recordBytes, segments }: LogNote,
-  { host, at }: LogNote["replicas"][number],
+  { log: name, recordBytes, segments }: LogRecord,
+  { host, at }: LogRecord["replicas"][number],
 ): LogScan {
   const image = run.scm(host);
   if (at.length === 0 || image === undefined) return { claimed: 0, records: [] };

@@ -2,7 +2,7 @@
  * What a checker looks at: a run as it was seen from outside. Nothing of it is a model's word for its
  * own soundness: programs' reports and notes, frames on cables, and bytes in SCM when the power is gone.
  */
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { WireLedger } from "./wire_ledger.ts";
@@ -36,7 +36,7 @@ export interface RunRecord {
   readonly lives: ReadonlyMap<string, readonly Life[]>;
   readonly reports: readonly ReportSeen[];
   /** By time; those of one node in the order of their making. */
-  readonly notes: readonly TimedNote[];
+  readonly notes: readonly TimedRecord[];
   /** Undefined for a host whose SCM cannot be read. */
   readonly scm: (host: string) => ImageView | undefined;
   /** Host → SCM as it was before the run; absent: zeros. */

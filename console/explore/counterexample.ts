@@ -3,7 +3,7 @@
  * write-backs that its choices stand for, and the checkers look at what that leaves. So nothing is shown
  * that the machine does not do, and the faults that are named are known to show it again.
  */
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import type { TraceLine } from "../../fabric/trace/trace.ts";
@@ -178,7 +178,7 @@ const WRITES_MAX = 8;
 
 /** Writes that the finding is about; where it does not say, the last before the power failure. */
 function writesAbout(
-  notes: readonly TimedNote[],
+  notes: readonly TimedRecord[],
   { violation, scm }: { readonly violation: Violation; readonly scm: Violation["scm"] },
 ): AnnouncedWrite[] {
   const found: AnnouncedWrite[] = [];
@@ -194,7 +194,7 @@ function writesAbout(
 
 /** The notes about a write, in words. */
 function promisesOf(
-  notes: readonly TimedNote[],
+  notes: readonly TimedRecord[],
   { by, note: write }: AnnouncedWrite,
   cutAt: Time,
 ): string[] {

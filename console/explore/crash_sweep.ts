@@ -3,7 +3,7 @@
  * caches may have written back by then, until a promise is found broken.
  */
 import { assert } from "../../fabric/base/assert.ts";
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { byTime, type PostCrashRun, PostCrashRuns, type Victim } from "./post_crash_run.ts";
@@ -34,7 +34,7 @@ export interface Violation {
   /** What had happened of the instant itself. */
   readonly early: readonly WritebackPlan[];
   /** Notes of that very instant, which a run does not get to: a power failure comes before all at it. */
-  readonly announced: readonly TimedNote[];
+  readonly announced: readonly TimedRecord[];
   /** By host: what was found of what was open. */
   readonly settled: ReadonlyMap<string, Settled>;
   readonly checker: string;
@@ -70,7 +70,7 @@ export class CrashSweep {
   readonly #crashed: readonly CrashedHost[];
   readonly #instants: readonly Time[];
   /** Notes of the victims, or of all nodes where none survives. */
-  readonly #own: readonly TimedNote[];
+  readonly #own: readonly TimedRecord[];
   /** How many of them were made by now. */
   #ownCount = 0;
   #run: PostCrashRun | undefined;
@@ -149,8 +149,8 @@ export class CrashSweep {
    * Writes that are announced at an instant: in the middle of it some of them may have begun, as programs
    * announce before they write. Promises of that instant count from the next one on.
    */
-  #announced(at: Time): TimedNote[] {
-    const announced: TimedNote[] = [];
+  #announced(at: Time): TimedRecord[] {
+    const announced: TimedRecord[] = [];
     for (let i = this.#ownCount; i < this.#own.length && this.#own[i]!.time <= at; i++) {
       const own = this.#own[i]!;
       if (own.time === at && own.note.kind === "writes") announced.push(own);
@@ -172,7 +172,7 @@ export class CrashSweep {
   }
 
   /** @param notes in any order. */
-  #judgeOf({ victim: { host } }: CrashedHost, notes: readonly TimedNote[]): Judge {
+  #judgeOf({ victim: { host } }: CrashedHost, notes: readonly TimedRecord[]): Judge {
     const { recording, options } = this.#sweep;
     const { plan, lives } = this.#run?.run ?? recording;
     const run = { plan, lives, claims: options.claims === true };
@@ -207,7 +207,7 @@ export class CrashSweep {
   }
 
   /** All notes of a rack that a power failure at `at` happens to, by time. */
-  #notesAt(at: Time): TimedNote[] {
+  #notesAt(at: Time): TimedRecord[] {
     const own = this.#own.slice(0, countBefore(this.#own, at, 0));
     return byTime([...own, ...this.#run?.notes ?? []]);
   }
@@ -354,7 +354,7 @@ function partsOf(groups: Judge["groups"]): Range[] {
   return groups.flatMap(({ parts }) => parts);
 }
 
-function isOfWrites({ note }: TimedNote): boolean {
+function isOfWrites({ note }: TimedRecord): boolean {
   return note.kind === "writes" || note.kind === "visible" || note.kind === "persistent" ||
     note.kind === "log";
 }

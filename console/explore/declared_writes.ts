@@ -2,7 +2,7 @@
  * Writes that programs declare to one host's SCM by notes, found by the bytes that they are of, with those
  * that have to be there with them (`after` of a note).
  */
-import type { TimedNote, WritesNote } from "../../fabric/audit.ts";
+import type { TimedRecord, WritesRecord } from "../../fabric/audit.ts";
 import { nameOf } from "../checks/noted_writes.ts";
 import { wordsAround } from "./choices.ts";
 import { overlaps, type Range } from "./history.ts";
@@ -10,7 +10,7 @@ import { overlaps, type Range } from "./history.ts";
 /** A write that a program declared. */
 export interface DeclaredWrite extends Range {
   readonly name: string;
-  readonly note: WritesNote;
+  readonly note: WritesRecord;
   /** Places in the list of notes: of its own, and of those that say it is visible or persistent. */
   readonly place: number;
   readonly later: number[];
@@ -25,7 +25,7 @@ export interface WriteGroup {
   /** Bytes to be looked at, by offset: each write that touches one of these ranges touches no other. */
   readonly parts: readonly Range[];
   /** The notes of the writes, cut to these ranges. */
-  readonly notes: readonly TimedNote[];
+  readonly notes: readonly TimedRecord[];
   /** Writes that decide, by being there, whether others have to be. */
   readonly deciding: readonly Range[];
 }
@@ -35,7 +35,7 @@ const BUCKET_BYTES = 4096;
 export class DeclaredWrites {
   readonly #all: DeclaredWrite[] = [];
   readonly #byBucket = new Map<number, DeclaredWrite[]>();
-  readonly #notes: readonly TimedNote[];
+  readonly #notes: readonly TimedRecord[];
   #groups: readonly WriteGroup[] | undefined;
 
   /**
@@ -43,7 +43,7 @@ export class DeclaredWrites {
    * @param options.claims what a method claims counts as promised.
    */
   constructor(
-    notes: readonly TimedNote[],
+    notes: readonly TimedRecord[],
     { host, claims }: { readonly host: string; readonly claims: boolean },
   ) {
     this.#notes = notes;
@@ -113,7 +113,7 @@ export class DeclaredWrites {
       ...touched.flatMap((write) => ranges.flatMap((range) => commonPart(write, range))),
       ...joined,
     ]);
-    const notes: [place: number, note: TimedNote][] = [];
+    const notes: [place: number, note: TimedRecord][] = [];
     for (const write of this.#touching(parts)) {
       const part = parts.find((each) => overlaps(each, write))!;
       notes.push([write.place, {
@@ -162,7 +162,7 @@ export class DeclaredWrites {
   }
 }
 
-function declaredWrite(name: string, note: WritesNote, place: number): DeclaredWrite {
+function declaredWrite(name: string, note: WritesRecord, place: number): DeclaredWrite {
   const { at: from, bytes } = note;
   const range = { from, to: from + bytes.length };
   return { ...range, name, note, place, later: [], isPromised: false, behind: [], ahead: [] };
@@ -218,7 +218,7 @@ function merged(ranges: readonly Range[]): Range[] {
   return all;
 }
 
-function clipped(write: WritesNote, { from, to }: Range): WritesNote {
+function clipped(write: WritesRecord, { from, to }: Range): WritesRecord {
   const begin = Math.max(from, write.at), end = Math.min(to, write.at + write.bytes.length);
   return { ...write, at: begin, bytes: write.bytes.subarray(begin - write.at, end - write.at) };
 }

@@ -3,7 +3,7 @@
  * instant anew: most of the time goes into runs of the rack, not into this. A promise is about each eight
  * bytes by themselves, so each choice is judged alone, however many there are.
  */
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import { persistence } from "../checks/persistence.ts";
 import type { ImageView, RunRecord } from "../checks/run_record.ts";
 import { type Cell, type OpenMemory, viewOf, WORD_BYTES } from "./choices.ts";
@@ -37,7 +37,7 @@ export class Judge {
     run: Run,
     { host, notes, most }: {
       readonly host: string;
-      readonly notes: readonly TimedNote[];
+      readonly notes: readonly TimedRecord[];
       readonly most: number;
     },
   ) {

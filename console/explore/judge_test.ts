@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
-import type { Note, TimedNote } from "../../fabric/audit.ts";
+import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { Pages } from "./history.ts";
 import type { WriteGroup } from "./declared_writes.ts";
@@ -39,14 +39,14 @@ const write: fc.Arbitrary<Told> = fc.record({
 });
 
 /** Each write is noted, and what is told of it, one after the other. */
-function notesOf(all: readonly Told[]): TimedNote[] {
+function notesOf(all: readonly Told[]): TimedRecord[] {
   return all.flatMap(({ at, length, after, isTold }, id) => {
     const bytes = new Uint8Array(length).fill(id + 1);
-    const own: Note[] = [
+    const own: AuditRecord[] = [
       { kind: "writes", id, on: "b", at, bytes, after: after.filter((each) => each < id) },
     ];
     if (isTold) own.push({ kind: "persistent", id, promised: true });
-    return own.map((note, i): TimedNote => ({
+    return own.map((note, i): TimedRecord => ({
       time: 10 * id + i,
       node: "a",
       by: "a/0/put#0",
@@ -63,7 +63,7 @@ function stateOf(all: readonly Told[]) {
   return { host: "b", image, cells: { in: () => [] } };
 }
 
-function judgeOf(notes: readonly TimedNote[]): Judge {
+function judgeOf(notes: readonly TimedRecord[]): Judge {
   return new Judge(RUN, { host: "b", notes, most: 64 });
 }
 

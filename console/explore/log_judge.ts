@@ -2,7 +2,7 @@
  * Runs the checker of replicated logs on a power failure of some of the replicas: it reads durable records
  * from any majority, and of the hosts that were cut what the failure leaves.
  */
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
 import type { ImageView, RunRecord } from "../checks/run_record.ts";
 import { type Cell, pickDurable, type Picker, pickLast, remembering, viewOf } from "./choices.ts";
@@ -28,7 +28,7 @@ export class LogJudge {
   }
 
   /** Whether any note is of a log. */
-  static concerns(notes: readonly TimedNote[]): boolean {
+  static concerns(notes: readonly TimedRecord[]): boolean {
     return notes.some(({ note }) => note.kind === "log");
   }
 

@@ -63,7 +63,7 @@ export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<vo
   for (let id = 0; id < WRITES; id++) {
     const bytes = madeUpBytes(BYTES, `mixed/${id}`);
     const at = region.scmOffset + id * PLACE_BYTES + AT;
-    if (cpu.noting) cpu.note({ kind: "writes", id, on: to, at, bytes });
+    if (cpu.auditing) cpu.audit({ kind: "writes", id, on: to, at, bytes });
     cpu.store(slots!.address + id * SLOT_BYTES + DATA_AT, bytes);
     if (id < LAST) requests.push({ ...writeOf(region, slots!, id), signaled: false });
   }
@@ -72,8 +72,8 @@ export function* mixedWrites({ cpu, device, options }: ProgramContext): Steps<vo
   const refusal = yield* postSend(client.connection.qp, requests);
   if (refusal !== undefined || !(yield* isConfirmed(client, method))) return;
   for (let id = 0; id < WRITES; id++) {
-    cpu.note({ kind: "visible", id });
-    cpu.note({ kind: "persistent", id, promised: false });
+    cpu.audit({ kind: "visible", id });
+    cpu.audit({ kind: "persistent", id, promised: false });
   }
 }
 

@@ -5,7 +5,7 @@ import { type Bytes, bytesOf, CrashCursor, LINE_BYTES, Pages } from "./history.t
 import type { BusWrite, RackRun } from "./rerun.ts";
 import { victimOf } from "./post_crash_run.ts";
 import type { BytePlace, PlacedBytes } from "./types.ts";
-import type { WritesNote } from "../../fabric/audit.ts";
+import type { WritesRecord } from "../../fabric/audit.ts";
 
 /** One host at the instant of the power failure. */
 interface Scene {
@@ -104,5 +104,5 @@ function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
 export interface AnnouncedWrite {
   readonly node: string;
   readonly by: string;
-  readonly note: WritesNote;
+  readonly note: WritesRecord;
 }

@@ -6,7 +6,7 @@
  * `t` + that time have one and the same future for all survivors. An acknowledgement that is under way at
  * `t`, or that the card sends before it detects the failure, belongs to it: it may break a promise (P-12).
  */
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
 import type { FaultPlan, HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -20,7 +20,7 @@ export interface PostCrashRun {
   readonly frames: number;
   /** Of the survivors, before and after. */
   readonly reports: readonly Reported[];
-  readonly notes: readonly TimedNote[];
+  readonly notes: readonly TimedRecord[];
   /** The run that showed it, with the power failure at one of the instants that it stands for. */
   readonly run: RackRun;
   readonly cutAt: Time;

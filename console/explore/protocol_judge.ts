@@ -4,7 +4,7 @@
  * found: see `paths.ts`.
  */
 import { assert } from "../../fabric/base/assert.ts";
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import type { HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
@@ -26,7 +26,7 @@ export interface CrashedRack {
   /** All other hosts. */
   readonly others: ReadonlyMap<string, OtherHost>;
   readonly reports: readonly Reported[];
-  readonly notes: readonly TimedNote[];
+  readonly notes: readonly TimedRecord[];
 }
 
 /** A host that is not cut: it goes on, or the scenario has cut it. */

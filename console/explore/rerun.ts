@@ -4,7 +4,7 @@
  */
 import { assert } from "../../fabric/base/assert.ts";
 import { type Node, type Outputs, PORTS, type TraceStep } from "../../fabric/node.ts";
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
@@ -52,7 +52,7 @@ export interface RackRun {
   readonly lives: ReadonlyMap<string, readonly Life[]>;
   readonly reports: readonly Reported[];
   /** By time; those of one node in the order of their making. */
-  readonly notes: readonly TimedNote[];
+  readonly notes: readonly TimedRecord[];
   /** By host: SCM as a power failure at the end would leave it. */
   readonly scm: ReadonlyMap<string, Pages>;
   /** By host, where they were asked for; by RNIC. */
@@ -69,7 +69,7 @@ export interface RackRun {
 export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
   const plan = planOf(rack.plan, options);
   const lives = livesOf(plan, plan.faults);
-  const reports: Reported[] = [], notes: TimedNote[] = [];
+  const reports: Reported[] = [], notes: TimedRecord[] = [];
   const scm = new Map<string, Pages>();
   for (const { name, kind } of plan.nodes) if (kind === "host") scm.set(name, new Pages());
   const histories = new Map<string, HistoryLog>(), sendings = new Map<string, Sendings>();
@@ -96,7 +96,7 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
       for (const { offset, data } of writes) scmOf(scm, host).write(offset, data);
     },
     onReport: (time, node, topic, value) => void reports.push({ time, node, topic, value }),
-    onNote: (time, node, by, note) => void notes.push({ time, node, by, note }),
+    onAudit: (time, node, by, note) => void notes.push({ time, node, by, note }),
     ...(options.onTrace && { onTrace: options.onTrace }),
   });
   simulator.run();
@@ -161,8 +161,8 @@ function watchedRnic(
     get timing() {
       return out.timing === true;
     },
-    get noting() {
-      return out.noting === true;
+    get auditing() {
+      return out.auditing === true;
     },
     send(port, message, departAt) {
       const freeAt = out.send(port, message, departAt);
@@ -178,7 +178,7 @@ function watchedRnic(
     },
     trace: (step) => out.trace(step),
     report: (topic, value) => out.report(topic, value),
-    note: (by, note) => out.note?.(by, note),
+    audit: (by, note) => out.audit?.(by, note),
   });
   return {
     ...node,

@@ -3,8 +3,8 @@
  */
 import type { SeenEvent } from "../../fabric/capture/instants.ts";
 import type { Observer } from "../../fabric/capture/observation.ts";
-import type { OnNote } from "../../fabric/partition/partition.ts";
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { OnAudit } from "../../fabric/partition/partition.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
@@ -17,9 +17,9 @@ import { livesOf } from "../checks/lives.ts";
 
 /** Observers of a run in this process. */
 export interface Watch {
-  readonly notes: readonly TimedNote[];
+  readonly notes: readonly TimedRecord[];
   readonly wire: WireLedger;
-  readonly onNote: OnNote;
+  readonly onAudit: OnAudit;
   /** Observes frames. */
   readonly observer: Observer;
   /** For each host that loses its power: when bytes became persistent, each instant once. */
@@ -32,7 +32,7 @@ type DurableAt = NonNullable<RunRecord["durable"]> extends Iterable<infer At> ? 
 
 /** Observes a run in one process, where only the plan causes power failures. */
 export function watchRun(plan: RackPlan): Watch {
-  const notes: TimedNote[] = [];
+  const notes: TimedRecord[] = [];
   const lives = livesOf(plan, plan.faults);
   const wire = new WireLedger(plan, lives);
   const durable: DurableAt[] = [];
@@ -42,7 +42,7 @@ export function watchRun(plan: RackPlan): Watch {
       lives.get(host)?.[0]?.to === Infinity ? undefined : watchMemory(host, durable),
     notes,
     wire,
-    onNote: (time, node, by, note) => void notes.push({ time, node, by, note }),
+    onAudit: (time, node, by, note) => void notes.push({ time, node, by, note }),
     observer: { scope: "wire", see: (observation) => wire.see(observation), commit: () => {} },
   };
 }
@@ -90,7 +90,7 @@ export function recordOfProcesses(
   const plan = { ...planned, ...(all.length > 0 && { linkFaults: all }) };
   const lives = livesOf(plan, [...faults, ...ownFaults(plan, partitions)]);
   const wire = new WireLedger(plan, lives);
-  const notes: TimedNote[] = [];
+  const notes: TimedRecord[] = [];
   for (const { time, node, seen } of events) {
     for (const each of seen) {
       if (each.kind !== "note") wire.see(each);

@@ -178,7 +178,7 @@ export async function runSimulated(
       onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),
       ...(onTrace && { onTrace }),
       ...(observer && { observer }),
-      ...(watch && { onNote: watch.onNote }),
+      ...(watch && { onAudit: watch.onAudit }),
       onReport(time, node, topic, value) {
         if (topic === "output") return writeOutput(runFile, value);
         options.onProgress?.(node, topic, value);

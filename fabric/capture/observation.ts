@@ -6,7 +6,7 @@
 import { type CableEffect, CUT_OFF, effectOf } from "../link/effect.ts";
 import { type Link, wireBytes } from "../link/link.ts";
 import type { Message, Outputs, TraceStep } from "../node.ts";
-import type { Note } from "../audit.ts";
+import type { AuditRecord } from "../audit.ts";
 import type { Port } from "../partition/local_node.ts";
 import { type Time, transferTime } from "../base/time.ts";
 import { describePcie } from "../trace/describe.ts";
@@ -53,7 +53,7 @@ export interface NoteSeen extends Seen {
   readonly kind: "note";
   /** The program that made it. */
   readonly by: string;
-  readonly note: Note;
+  readonly note: AuditRecord;
 }
 
 export type Observation = MessageSeen | CutOffSeen | StepSeen | NoteSeen;
@@ -101,16 +101,16 @@ export interface Viewpoint {
 export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpoint): Outputs {
   const { node } = at;
   const { scope } = observer;
-  const noting = {
-    noting: true,
-    note(by: string, note: Note) {
+  const auditing = {
+    auditing: true,
+    audit(by: string, note: AuditRecord) {
       observer.see({ kind: "note", time: at.time(), node, event: at.event(), by, note });
-      outputs.note?.(by, note);
+      outputs.audit?.(by, note);
     },
   };
-  if (scope === "notes") return withNotes(outputs, noting);
+  if (scope === "notes") return withAudit(outputs, auditing);
   return {
-    ...noting,
+    ...auditing,
     send(port, message, departAt) {
       const freeAt = outputs.send(port, message, departAt);
       const { link, up, cutBy, faults } = at.ports(port);
@@ -138,9 +138,9 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
 }
 
 /** The outputs; `tracing` remains a live property. */
-function withNotes(outputs: Outputs, noting: Pick<Outputs, "noting" | "note">): Outputs {
+function withAudit(outputs: Outputs, auditing: Pick<Outputs, "auditing" | "audit">): Outputs {
   return {
-    ...noting,
+    ...auditing,
     send: outputs.send,
     get tracing() {
       return outputs.tracing;

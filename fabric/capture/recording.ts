@@ -8,7 +8,7 @@ import { fail } from "../base/assert.ts";
 import { decode, encode } from "../bus/codec.ts";
 import type { CableEffect } from "../link/effect.ts";
 import type { TraceStep } from "../node.ts";
-import type { Note } from "../audit.ts";
+import type { AuditRecord } from "../audit.ts";
 import { ALL_SPANS } from "../clock/member.ts";
 import type { RecordedFault } from "../clock/record.ts";
 import type { Observation, ObservationScope, Observer } from "./observation.ts";
@@ -88,7 +88,7 @@ type Row =
     effect?: CableEffect,
   ]
   | readonly [kind: 2, time: number, node: number, event: number, step: TraceStep]
-  | readonly [kind: 3, time: number, node: number, event: number, by: string, note: Note]
+  | readonly [kind: 3, time: number, node: number, event: number, by: string, note: AuditRecord]
   | readonly [
     kind: 4,
     time: number,

@@ -17,7 +17,7 @@ import { beginLife, countCutOff } from "../link/fault.ts";
 import type { DurableWrite, Input, Node, Outputs, TraceStep } from "../node.ts";
 import { type Departure, Outgoing } from "./outgoing.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
-import type { Note } from "../audit.ts";
+import type { AuditRecord } from "../audit.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
 import { changeLink, createWake, type LocalNode, type Port, portsOf } from "./local_node.ts";
 import { powerEvent, scriptedPower, writebackEvents } from "./scripted_power.ts";
@@ -49,13 +49,13 @@ export interface PartitionOptions {
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
   /** Receives audit records at once: see `audit.ts`. */
-  readonly onNote?: OnNote;
+  readonly onAudit?: OnAudit;
   /** Receives the observations for captures. */
   readonly observer?: Observer;
 }
 
 /** Takes an audit record of program `by` on a node. */
-export type OnNote = (time: Time, node: string, by: string, note: Note) => void;
+export type OnAudit = (time: Time, node: string, by: string, note: AuditRecord) => void;
 
 /** The result of a call of {@link Partition.advance}. */
 export interface Advance {
@@ -377,7 +377,7 @@ export class Partition {
 
   #localNode(name: string, index: number): LocalNode {
     const outgoing = this.#outgoing;
-    const { onTrace, onReport, onNote } = this.#options;
+    const { onTrace, onReport, onAudit: onAudit } = this.#options;
     const stops = () => this.#stopOn !== undefined;
     const outputs: Outputs = {
       send: (port, message, departAt) => outgoing.send(localNode, port, message, departAt),
@@ -390,8 +390,8 @@ export class Partition {
         if (this.#stopOn?.(name, step)) this.#outgoing.limit = this.#outgoing.now;
       },
       report: (topic, value) => onReport?.(this.#outgoing.now, name, topic, value),
-      noting: onNote !== undefined,
-      note: (by, note) => onNote?.(this.#outgoing.now, name, by, note),
+      auditing: onAudit !== undefined,
+      audit: (by, note) => onAudit?.(this.#outgoing.now, name, by, note),
     };
     const observer = this.#observer;
     const localNode: LocalNode = {

@@ -5,7 +5,7 @@
 import type { Observer } from "../capture/observation.ts";
 import { rackDigest } from "./digest.ts";
 import type { DurableWrite, TraceStep } from "../node.ts";
-import { type CreateNode, type OnNote, Partition } from "./partition.ts";
+import { type CreateNode, type OnAudit, Partition } from "./partition.ts";
 import type { LinkFaultCount } from "../rack/plan/link_plan.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { NEVER, PS_PER_US, type Time } from "../base/time.ts";
@@ -16,7 +16,7 @@ export interface SimulatorOptions {
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
   /** Receives audit records at once: see `audit.ts`. */
-  readonly onNote?: OnNote;
+  readonly onAudit?: OnAudit;
   /** Receives the bytes that become durable on a host, in order. */
   readonly onDurable?: (host: string, writes: DurableWrite[]) => void;
   /** Receives the observations for captures; its spans are slices of the run, counted from 0. */
@@ -36,7 +36,7 @@ export class Simulator {
 
   constructor(options: SimulatorOptions) {
     this.#options = options;
-    const { plan, create, onTrace, onReport, onNote, observer } = options;
+    const { plan, create, onTrace, onReport, onAudit: onAudit, observer } = options;
     const nodes = plan.nodes.map(({ name }) => name);
     this.#partition = new Partition({
       plan,
@@ -47,7 +47,7 @@ export class Simulator {
       returnDelay: () => NEVER,
       ...(onTrace && { onTrace }),
       ...(onReport && { onReport }),
-      ...(onNote && { onNote }),
+      ...(onAudit && { onAudit: onAudit }),
       ...(observer && { observer }),
     });
     this.#partition.powerOn(0, new Map());

@@ -213,8 +213,8 @@ class Host implements Node {
       get tracing() {
         return host.#out?.tracing ?? false;
       },
-      get noting() {
-        return host.#out?.noting ?? false;
+      get auditing() {
+        return host.#out?.auditing ?? false;
       },
       name: this.name,
       addresses: this.#options.addresses,
@@ -233,7 +233,7 @@ class Host implements Node {
       signal: (name) => this.#processor.signal(name, this.#now),
       report: (topic, value) => this.#output().report(topic, value),
       trace: (step) => this.#output().trace(step),
-      note: (by, note) => this.#output().note?.(by, note),
+      audit: (by, note) => this.#output().audit?.(by, note),
       spawn: ({ name, order }, run) =>
         this.#processor.add({
           name,

@@ -121,7 +121,7 @@ function uncheckedText(
   labels: readonly string[],
   { claims }: { readonly claims: boolean },
 ): string {
-  const ways = ["a program's cpu.note", "a protocol's check", ...(claims ? [] : ["--claims"])];
+  const ways = ["a program's cpu.audit", "a protocol's check", ...(claims ? [] : ["--claims"])];
   return `${labels.join("; ")}: nothing was promised or checked: ${
     ways.join(", ")
   } would say what has to hold`;

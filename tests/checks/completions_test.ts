@@ -1,26 +1,29 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { CompletedNote, Note } from "../../fabric/audit.ts";
+import type { AuditRecord, CompletedRecord } from "../../fabric/audit.ts";
 import { completions } from "../../console/checks/completions.ts";
 import { fill, findingsOf, noted } from "../../console/checks/record_testing.ts";
 
 const QP = { qpn: 17 } as const;
 type Queue = "send" | "recv" | "shared";
 
-function posted(wqe: number, of: { signaled?: boolean; queue?: Queue; wrId?: number } = {}): Note {
+function posted(
+  wqe: number,
+  of: { signaled?: boolean; queue?: Queue; wrId?: number } = {},
+): AuditRecord {
   const { signaled = true, queue = "send", wrId = 100 + wqe } = of;
   return { kind: "posted", queue, ...QP, wqe, wrId, signaled };
 }
 
-function completed(wqe: number, of: Partial<CompletedNote> = {}): Note {
+function completed(wqe: number, of: Partial<CompletedRecord> = {}): AuditRecord {
   const { queue = "send", wrId = 100 + wqe, status = "SUCCESS", ...rest } = of;
   return { kind: "completed", queue, ...QP, wqe, wrId, status, ...rest };
 }
 
-const emptied: Note = { kind: "emptied", queue: "pair", ...QP };
+const emptied: AuditRecord = { kind: "emptied", queue: "pair", ...QP };
 const flushed = { status: "WR_FLUSH_ERR" } as const;
 
-function find(...notes: readonly Note[]): string[] {
+function find(...notes: readonly AuditRecord[]): string[] {
   return findingsOf(completions, { notes: notes.map((note, i) => noted(10 * (i + 1), note)) });
 }
 
@@ -110,8 +113,8 @@ describe("P-30, P-41: completions that programs take", () => {
 });
 
 describe("P-41: what programs are told of their writes", () => {
-  const write: Note = { kind: "writes", id: 0, on: "b", at: 0, bytes: fill(1) };
-  const persistent: Note = { kind: "persistent", id: 0, promised: true };
+  const write: AuditRecord = { kind: "writes", id: 0, on: "b", at: 0, bytes: fill(1) };
+  const persistent: AuditRecord = { kind: "persistent", id: 0, promised: true };
 
   it("is told once", () => {
     assert.deepEqual(find(write, { kind: "visible", id: 0 }, persistent), []);

@@ -1,18 +1,22 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import type { Note } from "../../fabric/audit.ts";
+import type { AuditRecord } from "../../fabric/audit.ts";
 import { persistence } from "../../console/checks/persistence.ts";
 import { fill, findingsOf, imageOf, noted, planOf } from "../../console/checks/record_testing.ts";
 
 const AT = 64;
-const WRITE: Note = { kind: "writes", id: 0, on: "b", at: AT, bytes: fill(0x11, 24) };
-const OTHER: Note = { kind: "writes", id: 1, on: "b", at: AT, bytes: fill(0x22, 8) };
-const PROMISE: Note = { kind: "persistent", id: 0, promised: true };
+const WRITE: AuditRecord = { kind: "writes", id: 0, on: "b", at: AT, bytes: fill(0x11, 24) };
+const OTHER: AuditRecord = { kind: "writes", id: 1, on: "b", at: AT, bytes: fill(0x22, 8) };
+const PROMISE: AuditRecord = { kind: "persistent", id: 0, promised: true };
 
 /** What is found wrong where the second eight bytes of the write have these bits turned over. */
 function find(
   faults: readonly string[],
-  of: { readonly bits: readonly number[]; readonly notes?: readonly Note[]; readonly at?: number },
+  of: {
+    readonly bits: readonly number[];
+    readonly notes?: readonly AuditRecord[];
+    readonly at?: number;
+  },
 ): string[] {
   const { bits, notes = [WRITE], at = AT + 8 } = of;
   const found = fill(0x11, 24);
@@ -48,7 +52,7 @@ describe("V-08: data that was damaged on its way, and found so after a power fai
   });
 
   it("is allowed in each of several writes that share eight bytes, and only in them", () => {
-    const halves: Note[] = [0, 4].map((at, id) => {
+    const halves: AuditRecord[] = [0, 4].map((at, id) => {
       return { kind: "writes", id, on: "b", at: AT + at, bytes: fill(0x11, 4) };
     });
     const one = {

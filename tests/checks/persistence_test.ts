@@ -1,29 +1,32 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import type { Note, TimedNote } from "../../fabric/audit.ts";
+import type { AuditRecord, TimedRecord } from "../../fabric/audit.ts";
 import { persistence } from "../../console/checks/persistence.ts";
 import { fill, findingsOf, imageOf, noted, recordOf } from "../../console/checks/record_testing.ts";
 import { seeded } from "../../fabric/base/property_testing.ts";
 
 const X = fill(0x11), Y = fill(0x22), Z = fill(0x33);
 
-function writes(id: number, at: number, bytes: Uint8Array, after?: number[]): Note {
+function writes(id: number, at: number, bytes: Uint8Array, after?: number[]): AuditRecord {
   return { kind: "writes", id, on: "b", at, bytes, ...(after && { after }) };
 }
 
-function persistent(id: number, promised = true): Note {
+function persistent(id: number, promised = true): AuditRecord {
   return { kind: "persistent", id, promised };
 }
 
-const visible = (id: number): Note => ({ kind: "visible", id });
+const visible = (id: number): AuditRecord => ({ kind: "visible", id });
 
 /** Notes one after the other, each at its own instant. */
-function inTurn(...notes: readonly Note[]): TimedNote[] {
+function inTurn(...notes: readonly AuditRecord[]): TimedRecord[] {
   return notes.map((note, i) => noted(10 * (i + 1), note));
 }
 
-function find(notes: readonly TimedNote[], bytes: Readonly<Record<number, Uint8Array>>): string[] {
+function find(
+  notes: readonly TimedRecord[],
+  bytes: Readonly<Record<number, Uint8Array>>,
+): string[] {
   return findingsOf(persistence, { notes, b: imageOf(bytes) });
 }
 
@@ -130,7 +133,7 @@ describe("P-41: of several writes of the same bytes", () => {
 
   it("one is below another of its line that was posted later, and no other", () => {
     const inLine = (id: number, bytes: Uint8Array, line: number) =>
-      ({ ...writes(id, 64, bytes), line }) as Note;
+      ({ ...writes(id, 64, bytes), line }) as AuditRecord;
     const of = (line: number) => inTurn(inLine(0, X, 1), inLine(1, Y, line), persistent(1));
     assert.equal(find(of(1), { 64: X }).length, 1);
     assert.deepEqual(find(of(1), { 64: Y }), []);
@@ -191,7 +194,7 @@ describe("P-41: a write that comes after another (compound updates)", () => {
   });
 
   it("is held to that order only once claims count, where the method has nothing to promise it (P-04)", () => {
-    const claimed = { ...writes(1, 128, X, [0]), isOrderClaimed: true } as Note;
+    const claimed = { ...writes(1, 128, X, [0]), isOrderClaimed: true } as AuditRecord;
     const unordered = inTurn(writes(0, 64, RECORD), claimed);
     const b = imageOf({ 128: X });
     assert.deepEqual(findingsOf(persistence, { notes: unordered, b }), []);
@@ -247,7 +250,7 @@ interface Written {
 /** A memory that keeps its promises, and what it told. */
 function play(steps: readonly Step[]) {
   const cache = new Uint8Array(1024), scm = new Uint8Array(1024);
-  const notes: Note[] = [];
+  const notes: AuditRecord[] = [];
   const all: Written[] = [];
   const evict = (unit: number) => scm.set(cache.subarray(unit, unit + 8), unit);
   for (const { act, which, at, length } of steps) {

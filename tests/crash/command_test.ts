@@ -210,8 +210,8 @@ describe("rack explore", () => {
         "a promise is not kept in the end",
         `export default function* ({ cpu }) {
            const bytes = new Uint8Array(64).fill(7);
-           cpu.note({ kind: "writes", id: 0, on: "b", at: 4096, bytes });
-           cpu.note({ kind: "persistent", id: 0, promised: true });
+           cpu.audit({ kind: "writes", id: 0, on: "b", at: 4096, bytes });
+           cpu.audit({ kind: "persistent", id: 0, promised: true });
          }`,
         /^(failed|unsafe) +broken: /,
       ],

@@ -175,7 +175,7 @@ describe("rack explore: which hosts", () => {
   it("P-41: whose power may matter to a check is cut, whether anybody spoke of its SCM or not", async () => {
     const own: Protocol = {
       *program({ cpu }: ProgramContext): Steps<void> {
-        cpu.note({ kind: "writes", id: 0, on: "b", at: PLACE, bytes: word(1) });
+        cpu.audit({ kind: "writes", id: 0, on: "b", at: PLACE, bytes: word(1) });
         cpu.store(cpu.scm.address + COPY, word(1));
         cpu.store(cpu.scm.address + PLACE, word(1));
         yield* cpu.flush(cpu.scm.address + PLACE, 8);

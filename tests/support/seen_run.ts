@@ -1,6 +1,6 @@
 /** A real run as data, so that it can be changed: what checkers look at, before they have looked. */
 import { type FrameSeen, isFrameSeen } from "../../fabric/capture/observation.ts";
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { NEVER, PS_PER_S } from "../../fabric/base/time.ts";
 import type { Checker, ImageView, ReportSeen, RunRecord } from "../../console/checks/run_record.ts";
@@ -13,7 +13,7 @@ export interface SeenRun {
   readonly until?: number;
   readonly lives: ReadonlyMap<string, readonly Life[]>;
   readonly reports: readonly ReportSeen[];
-  readonly notes: readonly TimedNote[];
+  readonly notes: readonly TimedRecord[];
   /** In the order in which they were seen. */
   readonly frames: readonly FrameSeen[];
   readonly scm: (host: string) => ImageView | undefined;

@@ -84,7 +84,7 @@ export class SimulatedRack {
       onReport: (time, node, topic, value) => {
         this.reports.push({ time, node, topic, value: value as Reported["value"] });
       },
-      onNote: this.#watch.onNote,
+      onAudit: this.#watch.onAudit,
       ...(observer && { observer }),
       ...(options.trace && {
         onTrace: (time, node, step) => void this.traces.push({ time, node, step }),

@@ -130,7 +130,7 @@ const PERSISTENCE: Readonly<Record<string, Standing>> = {
   "P-40": {
     proof: [
       "…, DDIO …: writes all, with the requests counted",
-      "is what a run gives, to the digit (deno task bench --only m --write)",
+      "the methods' is what a run gives, to the digit (deno task bench --only m --write)",
       "takes fewer requests and less time than the baseline of its flow",
     ],
   },

@@ -1,7 +1,7 @@
 /** What is noted of a run and checked at its end: alike however it is packed, and of the dead as well. */
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
-import type { TimedNote } from "../../fabric/audit.ts";
+import type { TimedRecord } from "../../fabric/audit.ts";
 import { EXPECTATIONS, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { checkAll, CHECKERS, findingsText } from "../../console/checks/all.ts";
 import { notedWrites } from "../../console/checks/noted_writes.ts";
@@ -20,7 +20,7 @@ function recordOf({ outcome }: Ran): RunRecord {
 }
 
 /** A copy of the notes that two runs can be compared by: those of each node, in its order. */
-function notesOf(ran: Ran): TimedNote[] {
+function notesOf(ran: Ran): TimedRecord[] {
   const { notes, plan } = recordOf(ran);
   const byNode = Map.groupBy(notes, ({ node }) => node);
   return plan.nodes.flatMap(({ name }) => byNode.get(name) ?? []).map(({ note, ...rest }) => ({
@@ -151,10 +151,10 @@ describe("P-41: rack run", () => {
       "liar.ts",
       `export default function* ({ cpu }) {
         const bytes = Uint8Array.of(1, 2, 3, 4, 5, 6, 7, 8);
-        cpu.note({ kind: "writes", id: 0, on: "b", at: 1 << 20, bytes });
+        cpu.audit({ kind: "writes", id: 0, on: "b", at: 1 << 20, bytes });
         bytes.fill(0);
         yield* cpu.sleep(1_000_000);
-        cpu.note({ kind: "persistent", id: 0, promised: true });
+        cpu.audit({ kind: "persistent", id: 0, promised: true });
       }`,
     );
     const scenario = await rig.file(

@@ -5,7 +5,7 @@
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import type { TraceStep } from "../../../fabric/node.ts";
-import type { Note } from "../../../fabric/audit.ts";
+import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Buffer } from "../memory/address_map.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
@@ -22,7 +22,7 @@ export interface Machine<Context> extends StoreTarget {
   readonly processingPs: Time;
   readonly seed: number;
   readonly tracing: boolean;
-  readonly noting: boolean;
+  readonly auditing: boolean;
   /** Whether a DMA write to one of these frames is still in the IIO. */
   isComing(frames: readonly number[]): boolean;
   /** Sends a register write over the bus; it departs `processingPs` from now. */
@@ -32,7 +32,7 @@ export interface Machine<Context> extends StoreTarget {
   signal(name: string): void;
   report(topic: string, value: unknown): void;
   trace(step: TraceStep): void;
-  note(by: string, note: Note): void;
+  audit(by: string, note: AuditRecord): void;
   spawn(
     thread: { readonly name: string; readonly order: number | undefined },
     run: (context: Context) => Steps<void>,
@@ -254,13 +254,13 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
     this.#machine.trace(step);
   }
 
-  get noting(): boolean {
-    return this.#machine.noting;
+  get auditing(): boolean {
+    return this.#machine.auditing;
   }
 
-  note(note: Note): void {
-    if (!this.#machine.noting) return;
+  audit(note: AuditRecord): void {
+    if (!this.#machine.auditing) return;
     const kept = note.kind === "writes" ? { ...note, bytes: copyOf(note.bytes) } : note;
-    this.#machine.note(this.#stream, kept);
+    this.#machine.audit(this.#stream, kept);
   }
 }

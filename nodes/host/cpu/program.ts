@@ -6,7 +6,7 @@
  */
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { TraceStep } from "../../../fabric/node.ts";
-import type { Note } from "../../../fabric/audit.ts";
+import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
@@ -119,13 +119,13 @@ export interface Cpu {
    */
   report(topic: string, value: unknown): void;
   /** True where audit records are kept: check it before building one. */
-  readonly noting: boolean;
+  readonly auditing: boolean;
   /**
    * Records what this program is about to write into a host's SCM and what was confirmed: by these
    * audit records `rack run` judges whether promises were kept (see fabric/audit.ts). Bytes are
    * copied.
    */
-  note(note: Note): void;
+  audit(note: AuditRecord): void;
   readonly tracing: boolean;
   /** A line of the ladder, by this host (see fabric/node.ts TraceStep). */
   trace(step: TraceStep): void;

@@ -11,7 +11,7 @@
  * failure may interrupt it. It has no state outside SCM. `check` receives the results of the
  * recoveries and returns the violations in words; nothing where there are none.
  */
-import type { TimedNote } from "../../../fabric/audit.ts";
+import type { TimedRecord } from "../../../fabric/audit.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
 
@@ -61,8 +61,8 @@ export interface CrashView {
   readonly hosts: Readonly<Record<string, CrashedHost>>;
   /** All reports, also those of surviving hosts after the failure. */
   readonly reports: readonly Reported[];
-  /** Audit records of programs (`cpu.note`). */
-  readonly notes: readonly TimedNote[];
+  /** Audit records of programs (`cpu.audit`). */
+  readonly notes: readonly TimedRecord[];
 }
 
 /** The violations in words: none, one or several. */

@@ -46,7 +46,7 @@ export class VerbsRig implements Cpu {
   readonly host = "a";
   readonly addresses = { a: 0x0a00_0001, b: 0x0a00_0002 };
   readonly tracing = true;
-  readonly noting = false;
+  readonly auditing = false;
   readonly scm: Buffer;
   readonly commands: RnicCommand[] = [];
   readonly registers: RegisterWrite[] = [];
@@ -172,7 +172,7 @@ export class VerbsRig implements Cpu {
     yield* this.flush(address, bytes.length);
   }
 
-  note(): void {
+  audit(): void {
     fail("This rig takes no audit records");
   }
 

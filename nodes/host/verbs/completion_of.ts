@@ -26,7 +26,7 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
   // A write that failed its verification was answered: its queue pair remains operational (V-01).
   if (cqe.status !== "SUCCESS" && cqe.status !== "VERIFY_ERR") noteError(qp, cqe);
   const retired = isOfSend(cqe) ? retireSend(qp, cqe.wqeIndex) : retireRecv(qp, cqe.wqeIndex);
-  if (device.cpu.noting) noteCompleted(qp, cqe, { device, wrId: retired.wrId });
+  if (device.cpu.auditing) noteCompleted(qp, cqe, { device, wrId: retired.wrId });
   const verify = decodeVerdict(cqe.verify);
   return {
     wrId: retired.wrId,
@@ -42,7 +42,7 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
   };
 }
 
-/** The audit record of a completion (`Cpu.note`). */
+/** The audit record of a completion (`Cpu.audit`). */
 function noteCompleted(
   { qpn, srq }: Qp,
   cqe: Cqe,
@@ -50,9 +50,9 @@ function noteCompleted(
 ): void {
   const { wqeIndex: wqe, status } = cqe;
   const of = { kind: "completed", qpn, wqe, wrId, status } as const;
-  if (isOfSend(cqe)) device.cpu.note({ ...of, queue: "send" });
-  else if (srq === undefined) device.cpu.note({ ...of, queue: "recv" });
-  else device.cpu.note({ ...of, queue: "shared", srqn: srq.srqn });
+  if (isOfSend(cqe)) device.cpu.audit({ ...of, queue: "send" });
+  else if (srq === undefined) device.cpu.audit({ ...of, queue: "recv" });
+  else device.cpu.audit({ ...of, queue: "shared", srqn: srq.srqn });
 }
 
 function isOfReceive(opcode: CqeOpcode): opcode is ReceiveOpcode {

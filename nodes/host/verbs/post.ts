@@ -136,7 +136,7 @@ function traceWqe(qp: Qp, request: SendRequest, wqe: number): void {
 
 function notePosted({ device, qpn, sq }: Qp, wqe: number, signaled: boolean): void {
   const wrId = sq.wrIds[wqe] ?? 0;
-  device.cpu.note({ kind: "posted", queue: "send", qpn, wqe, wrId, signaled });
+  device.cpu.audit({ kind: "posted", queue: "send", qpn, wqe, wrId, signaled });
 }
 
 /** Positions of the receive WQEs that the next `count` posts fill. */
@@ -165,7 +165,7 @@ export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined
   // As in ibv_bind_mw: the new key is valid from now on.
   if (request.bind !== undefined) request.bind.mw.rkey = request.bind.rkey;
   if (device.cpu.tracing) traceWqe(qp, request, wqe.index);
-  if (device.cpu.noting) notePosted(qp, wqe.index, wqe.signaled);
+  if (device.cpu.auditing) notePosted(qp, wqe.index, wqe.signaled);
   return undefined;
 }
 
@@ -205,9 +205,9 @@ function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
   rq.write = at;
   rq.used++;
   rq.requests++;
-  if (device.cpu.noting) {
+  if (device.cpu.auditing) {
     const { qpn } = qp, wrId = rq.wrIds[at] ?? 0;
-    device.cpu.note({ kind: "posted", queue: "recv", qpn, wqe: at, wrId, signaled: true });
+    device.cpu.audit({ kind: "posted", queue: "recv", qpn, wqe: at, wrId, signaled: true });
   }
   return undefined;
 }

@@ -192,7 +192,7 @@ function emptyRing(
 /** Resets its own rings to the beginning, as in state RESET. */
 function emptyRings(qp: Qp): void {
   const { cpu } = qp.device;
-  if (cpu.noting) cpu.note({ kind: "emptied", queue: "pair", qpn: qp.qpn });
+  if (cpu.auditing) cpu.audit({ kind: "emptied", queue: "pair", qpn: qp.qpn });
   for (const ring of qp.srq === undefined ? [qp.sq, qp.rq] : [qp.sq]) {
     ring.write = ring.depth - 1;
     ring.tail = ring.used = ring.requests = 0;
@@ -228,7 +228,7 @@ export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | u
     const reply = expectReply("done", yield* device.cpu.command(command));
     if (failed(reply)) return reply;
     life.attributes = { ...life.attributes, ...given };
-    if (state === "rts" && device.cpu.noting) device.cpu.note({ kind: "resumed", qpn });
+    if (state === "rts" && device.cpu.auditing) device.cpu.audit({ kind: "resumed", qpn });
   }
   life.state = state ?? life.state;
   return undefined;

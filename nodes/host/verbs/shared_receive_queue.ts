@@ -63,7 +63,7 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
   };
   device.state.held.set(ring, ring.address);
   storePointer(device, ring, ring.write);
-  if (device.cpu.noting) device.cpu.note({ kind: "emptied", queue: "shared", qpn: srqn });
+  if (device.cpu.auditing) device.cpu.audit({ kind: "emptied", queue: "shared", qpn: srqn });
   pd.uses.count++;
   return { device, pd, srqn, caps: { maxWr, maxSge }, ring, uses: { count: 0, alive: true } };
 }
@@ -139,9 +139,9 @@ function enqueue(srq: Srq, request: RecvRequest): VerbError | undefined {
   device.cpu.store(ring.address + at * ring.stride, encodeSrqWqe({ slot, sges }, ring.stride));
   ring.wrIds[slot] = request.wrId ?? 0;
   ring.write = at;
-  if (device.cpu.noting) {
+  if (device.cpu.auditing) {
     const { srqn: qpn } = srq, wrId = request.wrId ?? 0;
-    device.cpu.note({ kind: "posted", queue: "shared", qpn, wqe: slot, wrId, signaled: true });
+    device.cpu.audit({ kind: "posted", queue: "shared", qpn, wqe: slot, wrId, signaled: true });
   }
   return undefined;
 }

@@ -1,11 +1,11 @@
 /** Runs in which a program is told of work requests, or of its writes, what cannot be. */
-import type { CompletedNote, TimedNote } from "../../../fabric/audit.ts";
+import type { CompletedRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { SeenRun } from "../../support/seen_run.ts";
 import type { PutResult } from "../../../console/checks/survival.ts";
 import { type Mutation, type Mutations, withNote } from "./runs.ts";
 
-interface Completed extends TimedNote {
-  readonly note: CompletedNote;
+interface Completed extends TimedRecord {
+  readonly note: CompletedRecord;
   readonly place: number;
 }
 

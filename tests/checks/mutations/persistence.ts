@@ -1,5 +1,5 @@
 /** Runs after which SCM holds what it must not, or not what it must. */
-import type { Note } from "../../../fabric/audit.ts";
+import type { AuditRecord } from "../../../fabric/audit.ts";
 import { type SeenRun, withBytes } from "../../support/seen_run.ts";
 import { notedWrites } from "../../../console/checks/noted_writes.ts";
 import type { NotedWrite } from "../../../console/checks/values.ts";
@@ -86,7 +86,7 @@ export const PERSISTENCE: Mutations = {
         if (note.kind !== "writes") continue;
         const found = run.scm(note.on)!.read(note.at, note.at + note.bytes.length);
         if (found.every((byte, i) => byte === note.bytes[i])) continue;
-        const promise: Note = { kind: "persistent", id: note.id, promised: true };
+        const promise: AuditRecord = { kind: "persistent", id: note.id, promised: true };
         yield [`${note.id}`, { ...run, notes: [...run.notes, { ...last, by, note: promise }] }];
       }
     },

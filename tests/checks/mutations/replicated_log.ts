@@ -1,17 +1,17 @@
 /** Runs after which a replicated log is not what was told of it. */
-import type { LogNote } from "../../../fabric/audit.ts";
+import type { LogRecord } from "../../../fabric/audit.ts";
 import { slotBytes } from "../../../nodes/host/programs/log/layout.ts";
 import { type SeenRun, withBytes } from "../../support/seen_run.ts";
 import { type Mutation, type Mutations, withNote } from "./runs.ts";
 
 /** Of the smaller of two logs. */
-function lastLog({ notes }: SeenRun): readonly [place: number, note: LogNote] {
+function lastLog({ notes }: SeenRun): readonly [place: number, note: LogRecord] {
   const place = notes.findLastIndex(({ node, note }) => node === "a" && note.kind === "log");
-  return [place, notes[place]!.note as LogNote];
+  return [place, notes[place]!.note as LogRecord];
 }
 
 /** Where a slot of a log is at a replica, over all its segments. */
-function slotAt(note: LogNote, replica: LogNote["replicas"][number], slot: number): number {
+function slotAt(note: LogRecord, replica: LogRecord["replicas"][number], slot: number): number {
   let left = slot;
   for (const [i, slots] of note.segments.entries()) {
     if (left < slots) return replica.at[i]! + left * slotBytes(note);
@@ -21,7 +21,7 @@ function slotAt(note: LogNote, replica: LogNote["replicas"][number], slot: numbe
 }
 
 /** The same run, after which these replicas have nothing of a log's first segment. */
-function wiped(run: SeenRun, note: LogNote, replicas: LogNote["replicas"]): SeenRun {
+function wiped(run: SeenRun, note: LogRecord, replicas: LogRecord["replicas"]): SeenRun {
   const bytes = new Uint8Array(note.segments[0]! * slotBytes(note));
   return replicas.reduce<SeenRun>(
     (found, replica) =>
@@ -30,7 +30,7 @@ function wiped(run: SeenRun, note: LogNote, replicas: LogNote["replicas"]): Seen
   );
 }
 
-function ofLastLog(wrong: (note: LogNote) => Partial<LogNote>): Mutation {
+function ofLastLog(wrong: (note: LogRecord) => Partial<LogRecord>): Mutation {
   return {
     of: "log",
     least: 1,

@@ -1,5 +1,5 @@
 /** Real runs that keep every promise, and what it is to change one. */
-import type { Note } from "../../../fabric/audit.ts";
+import type { AuditRecord } from "../../../fabric/audit.ts";
 import { type SeenRun, seenRun } from "../../support/seen_run.ts";
 
 function pair(
@@ -74,6 +74,6 @@ export interface Mutation {
 export type Mutations = Readonly<Record<string, Mutation>>;
 
 /** The same run, in which a note says something else. */
-export function withNote(run: SeenRun, place: number, note: Note): SeenRun {
+export function withNote(run: SeenRun, place: number, note: AuditRecord): SeenRun {
   return { ...run, notes: run.notes.with(place, { ...run.notes[place]!, note }) };
 }

@@ -199,7 +199,7 @@ function firstRounds(append: Append): SendRequest[] {
     const index = append.next++;
     updates[index] = { slot, round: 0, completions: 0, answers: 0 };
     append.outstanding++;
-    if (append.cpu.noting) noteWrites(append, index);
+    if (append.cpu.auditing) noteWrites(append, index);
     requests.push(...roundOf(append, index));
   }
   return requests;

@@ -21,7 +21,7 @@ export function noteWrites(append: Append, index: number): void {
   const { to: on } = options;
   const at = region.scmOffset + rangeOf(options, index, "record")[0];
   const bytes = recordOf(options, index);
-  cpu.note({ kind: "writes", id: noteId(index, RECORD_NOTE), on, at, bytes });
+  cpu.audit({ kind: "writes", id: noteId(index, RECORD_NOTE), on, at, bytes });
   // Earlier records that are confirmed persistent are promised by their own records.
   const after = Array.from(
     { length: index + 1 - told },
@@ -31,7 +31,7 @@ export function noteWrites(append: Append, index: number): void {
   const bytesOfTail = tailOf(index + 1);
   const tail = { id: noteId(index, TAIL_NOTE), on, at: region.scmOffset, bytes: bytesOfTail, line };
   const isClaimed = plan.ordered ? {} : { isOrderClaimed: true } as const;
-  cpu.note({ kind: "writes", ...tail, after, ...isClaimed });
+  cpu.audit({ kind: "writes", ...tail, after, ...isClaimed });
 }
 
 /** A round is confirmed: records which parts of the update are persistent. */
@@ -50,8 +50,8 @@ export function noteRound(append: Append, index: number): void {
 }
 
 function noteTold({ cpu }: Append, told: { readonly id: number; readonly promised: boolean }) {
-  cpu.note({ kind: "visible", id: told.id });
-  cpu.note({ kind: "persistent", ...told });
+  cpu.audit({ kind: "visible", id: told.id });
+  cpu.audit({ kind: "persistent", ...told });
 }
 
 /** Whether the request writes this part of the update at the responder. */

@@ -48,8 +48,8 @@ function note(
     readonly anew?: true;
   },
 ): void {
-  if (!cpu.noting) return;
-  cpu.note({
+  if (!cpu.auditing) return;
+  cpu.audit({
     kind: "log",
     log: shape.name,
     replicas: replicas.map(({ host, places }) => ({ host, at: [...places] })),

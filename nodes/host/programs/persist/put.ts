@@ -292,7 +292,7 @@ function note(
   const { plan, cpu } = put;
   const { stage } = what;
   if (cpu.tracing) traceStage(put, index, what);
-  if (cpu.noting) noteTold(put, index, stage);
+  if (cpu.auditing) noteTold(put, index, stage);
   if (stage === plan.writtenBy) {
     put.flags[index]! |= WRITTEN;
     put.written++;

@@ -130,7 +130,7 @@ export function requestsOf(put: Put, index: number): SendRequest[] {
 /** Before a message is posted: records what it is about to write. */
 function noteWrites({ cpu, options, region }: Put, index: number, bytes: Uint8Array): void {
   const at = region.scmOffset + index * options.messageBytes;
-  cpu.note({ kind: "writes", id: index, on: options.to, at, bytes });
+  cpu.audit({ kind: "writes", id: index, on: options.to, at, bytes });
 }
 
 /** Copies the message's data, with its header for a SEND, into its slot. */
@@ -142,7 +142,7 @@ function takeSlot(put: Put, index: number): void {
   const length = lengthOf(put, index);
   const from = index * options.messageBytes;
   const payload = put.data.subarray(from, from + length);
-  if (cpu.noting) noteWrites(put, index, payload);
+  if (cpu.auditing) noteWrites(put, index, payload);
   const at = slots.address + slot * slotBytes;
   put.awaited[index] = (plan.together ? 0 : STAGES.first) |
     (plan.second === undefined ? 0 : STAGES.second) |

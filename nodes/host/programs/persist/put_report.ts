@@ -23,9 +23,9 @@ export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
 /** Records what a completion confirms: the audit record by which promises are checked. */
 export function noteTold(put: Put, index: number, stage: Stage): void {
   const { plan, cpu } = put;
-  if (stage === plan.writtenBy) cpu.note({ kind: "visible", id: index });
+  if (stage === plan.writtenBy) cpu.audit({ kind: "visible", id: index });
   if (stage !== plan.persistedBy) return;
-  cpu.note({ kind: "persistent", id: index, promised: promises(put) });
+  cpu.audit({ kind: "persistent", id: index, promised: promises(put) });
 }
 
 /** The message's range in the responder's SCM. */
