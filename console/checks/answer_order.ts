@@ -71,7 +71,7 @@ type Step = Pick<Answers, "position" | "reading"> & { readonly confirmed: number
 
 /** PSNs that are farther apart are of different connections: no window is as wide. */
 const CONNECTION_PSNS = 2 ** 16;
-/** Packets whose answers nobody has seen are forgotten beyond this number. */
+/** Packets without an answer are forgotten beyond this number. */
 const ARRIVALS_MAX = 16_384;
 
 /** Acknowledged without an answer of their own. */
