@@ -141,7 +141,7 @@ describe("P-41: rack run", () => {
     assert.deepEqual([...checks.values()].filter(({ holds }) => !holds).map(({ name }) => name), [
       persistence.name,
     ]);
-    assert.match(checks.get(persistence.name)!.detail, /expects it to be about something: no prog/);
+    assert.match(checks.get(persistence.name)!.detail, /expects it to examine something: no prog/);
     const chosen = await rig.run(["run", scenario, "--pack", "all", "--ddio", "off"]);
     assert.equal(chosen.code, 0, "another run than the scenario's own");
   });
