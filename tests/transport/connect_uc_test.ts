@@ -72,6 +72,6 @@ describe("connection manager", () => {
   it("refuses ends of different types, with the reason (9: invalid transport)", () => {
     const rack = run("rc");
     same(rack.reported("client"), ["Rejected, reason 9"]);
-    same(rack.reported("server"), ["The peer wants another type of queue pair"]);
+    same(rack.reported("server"), ["The peer requests another type of queue pair"]);
   });
 });
