@@ -22,7 +22,7 @@ import { explain } from "../console/rack/failure.ts";
 import { IN_CONTAINER } from "../console/rack/compose_file.ts";
 import { ControlClient } from "../console/rack/live/control.ts";
 import type { Outcome } from "../console/rack/run_variant.ts";
-import type { Ran, RunReport } from "../console/reports/report.ts";
+import type { Ran, RunReport } from "../console/reports/method_report.ts";
 import { checksText, effortText, figuresText } from "../console/reports/report_text.ts";
 import { judge, summarise } from "../console/reports/summarise.ts";
 import { print, Progress, say } from "../scripts/commands/output.ts";

@@ -5,7 +5,7 @@ import { importPrograms } from "../../nodes/files.ts";
 import { captureFiles, fileName, type RecordedRun, scopeFor } from "../captures/captures.ts";
 import { leaveCaptures, makeRoomFor } from "../captures/leave_captures.ts";
 import { plainly } from "../reports/json.ts";
-import type { RunReport } from "../reports/report.ts";
+import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import { readFaultLines } from "./fault_lines.ts";

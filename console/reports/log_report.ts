@@ -1,6 +1,6 @@
 /** The results of the programs `append` and `log`, as tables. */
 import { columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
-import type { RunReport } from "./report.ts";
+import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
 

@@ -2,7 +2,7 @@
 import { plainly } from "./json.ts";
 import { type Column, columnsOf, type Latencies, latencyColumns, tableText } from "./table.ts";
 import { isInLogTables, logTables } from "./log_report.ts";
-import type { RunReport } from "./report.ts";
+import type { RunReport } from "./method_report.ts";
 
 type ProgramResult = RunReport["results"][number];
 

@@ -5,7 +5,7 @@ import { congestionTable } from "./congestion_report.ts";
 import { deviceFaultTable } from "./device_fault_report.ts";
 import { faultTable } from "./fault_report.ts";
 import { programText } from "./program_report.ts";
-import { reportTable, type RunReport } from "./report.ts";
+import { reportTable, type RunReport } from "./method_report.ts";
 import { verifiedTable } from "./verified_report.ts";
 
 /** Results of programs and effects of faults: tables, and a line for each failure. */

@@ -4,7 +4,7 @@ import { persistence } from "../checks/persistence.ts";
 import { failuresOf, unendedOf } from "../checks/programs.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { ProtocolVerdict } from "./protocol_checks.ts";
-import type { Ran, RunReport } from "./report.ts";
+import type { Ran, RunReport } from "./method_report.ts";
 import type { Outcome } from "../rack/run_variant.ts";
 import type { MethodRow } from "./method_row.ts";
 

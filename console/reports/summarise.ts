@@ -6,7 +6,7 @@ import { congestionRows } from "./congestion_report.ts";
 import { deviceFaultRows } from "./device_fault_report.ts";
 import { faultRows } from "./fault_report.ts";
 import { checkProtocols } from "./protocol_checks.ts";
-import { type Ran, rowsOf, type RunReport } from "./report.ts";
+import { type Ran, rowsOf, type RunReport } from "./method_report.ts";
 import { checksOf, type JudgedVariant } from "./run_checks.ts";
 
 /**

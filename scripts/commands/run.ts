@@ -5,7 +5,7 @@ import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
 import { stallText } from "../../console/rack/stall_text.ts";
 import { plainly } from "../../console/reports/json.ts";
-import type { RunReport } from "../../console/reports/report.ts";
+import type { RunReport } from "../../console/reports/method_report.ts";
 import { countOf } from "../../console/checks/finding.ts";
 import { checksText, effortText, figuresText } from "../../console/reports/report_text.ts";
 import { painted } from "./colour.ts";

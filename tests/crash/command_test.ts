@@ -179,7 +179,10 @@ describe("rack explore", () => {
     const { code, stdout, stderr } = await rig.run(["explore", put, "--ddio", "on"]);
     equal(code, 2, stderr);
     match(stdout, /^unchecked ddio on: \d+ crash points at .*; nothing was promised or checked$/m);
-    match(stderr, /a program's cpu\.audit, a protocol's check, --claims would say what has to hold/);
+    match(
+      stderr,
+      /a program's cpu\.audit, a protocol's check, --claims would say what has to hold/,
+    );
     const both = await rig.run(["explore", put, "--json"]);
     equal(both.code, 2, both.stderr);
     const verdicts = JSON.parse(both.stdout).runs.map(({ verdict, why, exhaustive }: Ended) =>

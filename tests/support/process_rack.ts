@@ -12,7 +12,7 @@ import type { Packing } from "../../fabric/rack/build/topology.ts";
 import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RecordedFault } from "../../fabric/clock/record.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../../console/rack/prepare.ts";
-import { rowsOf } from "../../console/reports/report.ts";
+import { rowsOf } from "../../console/reports/method_report.ts";
 import { type Outcome, runProcesses, runSimulated } from "../../console/rack/run_variant.ts";
 import { isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { removeUnlessKept } from "./leavings.ts";

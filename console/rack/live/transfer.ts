@@ -12,7 +12,7 @@ import type { MethodName } from "../../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { NAME_BYTES_MAX } from "../../../nodes/host/programs/common/scm_directory.ts";
-import { sha256 } from "../../reports/report.ts";
+import { sha256 } from "../../reports/method_report.ts";
 import { ExitError } from "../failure.ts";
 import { partitionOf, type RackLink } from "./racks.ts";
 

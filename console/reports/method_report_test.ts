@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { reportTable } from "./report.ts";
+import { reportTable } from "./method_report.ts";
 import type { MethodRow } from "./method_row.ts";
 
 const ROW: MethodRow = {
