@@ -147,7 +147,7 @@ async function askFinal(
   return final;
 }
 
-/** Makes a run's directory, as everybody else knows it, of the volumes of several containers. */
+/** Makes a run's directory, as the other commands expect it, of the volumes of several containers. */
 async function linkState({ plan, partitions }: RunFile): Promise<void> {
   await Deno.mkdir(`${DIRECTORY}/scm`, { recursive: true });
   await Deno.symlink(`${IN_CONTAINER.record}/faults.jsonl`, `${DIRECTORY}/faults.jsonl`);

@@ -90,7 +90,7 @@ export function checkRegion(plan: RegionPlan): string | undefined {
   if ((access & ACCESS.remoteWritePersistence) !== 0 && (access & ACCESS.remoteWrite) === 0) {
     return "remote write persistence needs remote write access";
   }
-  // P-22, P-50: what nothing can make persistent must not be promised, whoever the driver is.
+  // P-22, P-50: what nothing can make persistent must not be promised, whatever the driver asks for.
   const persisting = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
   if ((access & persisting) !== 0 && !plan.persistent) {
     return "persistence is granted on storage class memory only";

@@ -61,7 +61,7 @@ export function recvSegments(
  * NS bit of what is written into a region. Where the processor looks at it, flow 1 is asked for (P-02)
  * for all that goes to persistent memory, by whichever operation: an LSB read behind it flushes what
  * waits in the IIO, never the LLC (P-03, P-04, P-24), and a FLUSH or a READ names memory, not writes
- * (P-10, P-50). What lies in DRAM nobody can make persistent: it stays where cores find it soonest.
+ * (P-10, P-50). Nothing can make data in DRAM persistent: it stays where cores find it soonest.
  */
 export function writesNoSnoop(device: Device, memory: Pick<Region, "persistent">): boolean {
   const { flow, noSnoop } = device.persistence;

@@ -175,7 +175,7 @@ function freeSlot(device: Device): number {
   return slot < 0 ? device.slots.length : slot;
 }
 
-/** Numbers are not used again soon, so that a late packet finds nobody. */
+/** Numbers are not used again soon, so that a late packet finds no queue pair. */
 function nextQpn(device: Device): number {
   while (device.queuePairs.has(device.nextQpn)) device.nextQpn = following(device.nextQpn);
   const qpn = device.nextQpn;

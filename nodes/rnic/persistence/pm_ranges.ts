@@ -19,7 +19,7 @@ import { placePayload, recvSegments } from "../dma/place_payload.ts";
 
 /**
  * The message's next `length` bytes have been written without being persisted. Addresses are taken down
- * as programs know them, as the keys may be gone when somebody asks for persistence.
+ * as programs know them, as the keys may be gone when a later message asks for persistence.
  */
 export function noteWritten(
   device: Device,
@@ -44,13 +44,13 @@ export function noteWritten(
   }
 }
 
-/** As {@link noteWritten}, of one range by the address that programs know. DRAM is nobody's concern. */
+/** As {@link noteWritten}, of one range by the address that programs know. DRAM is left out. */
 export function noteWrittenAt(
   { persistence }: Device,
   qp: QueuePair,
   written: Bytes & { readonly persistent: boolean },
 ): void {
-  // Where there is no ACK, there is no promise, and nobody would ever take the list.
+  // Where there is no ACK, there is no promise, and no message would ever take the list.
   if (persistence.flush !== "cpu" || qp.type !== "rc" || !written.persistent) return;
   noteDirty(qp.responder.dirty, written);
 }

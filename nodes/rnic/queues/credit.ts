@@ -21,7 +21,7 @@ import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
  * host may have posted more, never less. Undefined where the queue's information is not on the chip.
  */
 export function postedReceives(device: Device, qp: QueuePair): number | undefined {
-  // WQEs of a shared queue are promised to nobody (§4.5).
+  // WQEs of a shared queue are promised to no requester (§4.5).
   if (qp.srq !== undefined) return undefined;
   const entry = device.cache.find(qp.rqQueue);
   if (entry === undefined) return undefined;

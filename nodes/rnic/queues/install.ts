@@ -127,7 +127,7 @@ export function removeQueue(device: Device, queue: number): void {
   });
 }
 
-/** Drops what the chip knows of the queue; a look-up under way answers nobody. */
+/** Drops what the chip knows of the queue; a look-up under way has no waiter any more. */
 function forgetQueue(device: Device, queue: number): void {
   device.cache.remove(queue);
   const load = device.loads.get(queue);

@@ -220,7 +220,7 @@ export function writeBack(device: Device, evicted: readonly QueueEntry[]): void 
   }
 }
 
-/** Writes the RNIC's space of a queue (Q-04: nobody else does). */
+/** Writes the RNIC's space of a queue (Q-04: the host never does). */
 export function writeSpace1(device: Device, entry: QueueEntry): void {
   const { wqeAddress, indexAddress, kind, state, valid, owner, own } = entry;
   entry.dirty = false;

@@ -1,8 +1,8 @@
 /**
  * Atomics of a responder: COMPARE & SWAP, FETCH & ADD, and the ATOMIC WRITE of the memory placement
  * extensions (P-50). Each takes effect when it stands first among the queue pair's answers, and holds
- * its eight bytes for as long: they are read, computed and written by DMA, and whoever else of this
- * RNIC wants the same word waits. Cores of the host are not held back (IBV_ATOMIC_HCA).
+ * its eight bytes for as long: they are read, computed and written by DMA, and any other atomic of
+ * this RNIC on the same word waits. Cores of the host are not held back (IBV_ATOMIC_HCA).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";

@@ -127,7 +127,7 @@ export function executeSend(device: Device, qp: QueuePair, input: RequestIn): Ve
     opcode: row.immediate ? "recv-immediate" : row.invalidate ? "recv-invalidate" : "recv",
   });
   acknowledgePacket(device, qp, { input, readyAt });
-  // Who had to wait for this receive to complete goes on.
+  // Waiters behind this receive go on.
   serveReceives(device, qp);
   return undefined;
 }

@@ -1,5 +1,5 @@
 /**
- * What a queue pair's peer has written into persistent memory and nobody has been told to flush (P-31):
+ * What a queue pair's peer has written into persistent memory and no CPU has been asked to flush (P-31):
  * lines of the host's virtual addresses. Where memory for it runs out, what lies close together is taken
  * for one range: to flush a clean line costs time and breaks no promise.
  */

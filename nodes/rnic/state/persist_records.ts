@@ -9,7 +9,7 @@ function own({ responder }: QueuePair): Writable<Responder> {
   return responder as Writable<Responder>;
 }
 
-/** Keeps the record; those that nobody can ask for any more go, but none that is not persisted. */
+/** Keeps the record; records that no duplicate can name any more go, but none that is not persisted. */
 export function rememberPersist(qp: QueuePair, record: PersistRecord): void {
   const { persists } = own(qp);
   persists.push(record);

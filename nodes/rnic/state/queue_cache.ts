@@ -28,7 +28,7 @@ export interface QueueEntry {
   recycled: boolean;
   /** Operations under way that hold on to the entry. */
   pins: number;
-  /** Space 2 was changed: to be read again as soon as nobody holds on to the entry. */
+  /** Space 2 was changed: to be read again as soon as no operation pins the entry. */
   stale: boolean;
   /** Space 1 in host memory is behind. */
   dirty: boolean;

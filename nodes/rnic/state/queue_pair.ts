@@ -34,7 +34,7 @@ export type Attributes = { readonly [Name in Exclude<keyof QpAttributes, Momenta
 /** What a modify says about itself. */
 type Momentary = "state" | "curState" | "enSqdAsyncNotify";
 
-/** Who waits for a receive WQE, in turn. */
+/** A waiter for a receive WQE; waiters are served in turn. */
 export type RecvWaiter =
   /** The first stalled packet. */
   | { readonly kind: "packet" }
@@ -335,7 +335,7 @@ export interface SharedReceiveQueue {
   /** A look-up or a fetch is under way. */
   busy: boolean;
   readonly fetched: Fifo<RecvWqe>;
-  /** Queue pairs with somebody who waits, in turn, each once. */
+  /** Queue pairs that have a waiter, in turn, each once. */
   readonly waiting: Set<QueuePair>;
 }
 

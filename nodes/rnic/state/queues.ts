@@ -10,7 +10,7 @@ import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Cqe } from "../../../fabric/wire/host_bus/cqe.ts";
 
-/** Who goes on when a queue's information is there. `life` is the queue pair's when it asked. */
+/** What goes on when a queue's information is there. `life` is the queue pair's when it asked. */
 export type Waiter =
   | { readonly kind: "doorbell"; readonly write: StampedPointer | undefined }
   | { readonly kind: "send"; readonly qp: QueuePair; readonly life: number }
@@ -35,7 +35,7 @@ export interface QueueLoad {
   space2: Space2 | undefined;
   space3: StampedPointer | undefined;
   failed: boolean;
-  /** The queue was made anew or removed meanwhile: nobody is to be told. */
+  /** The queue was made anew or removed meanwhile: no waiter is to be resumed. */
   void: boolean;
   readonly waiters: Waiter[];
   /** Came after the read of space 3 had left, and must not be told an older pointer. */

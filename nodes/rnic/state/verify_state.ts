@@ -59,7 +59,7 @@ function own({ responder }: QueuePair): Writable<Responder> {
 }
 
 /**
- * Reserves room for all of a message's data, so that nobody waits for room while it holds some.
+ * Reserves room for all of a message's data, so that no message waits for room while it holds some.
  * @returns whether there is any.
  */
 export function reserveStaging({ verify }: Card, qp: QueuePair, bytes: number): boolean {
@@ -75,7 +75,7 @@ export function releaseStaging({ verify }: Card, qp: QueuePair, bytes: number): 
   own(qp).stagedBytes -= bytes;
 }
 
-/** The queue pair fails or is reset: nobody will be answered, what it holds is free. */
+/** The queue pair fails or is reset: it will send no answer, what it holds is free. */
 export function forgetVerified(device: Card, qp: QueuePair): void {
   const { stagedBytes, resources } = qp.responder;
   releaseStaging(device, qp, stagedBytes);
@@ -98,7 +98,7 @@ export interface SenderHistory {
   /** Verified writes that were answered "written", and all others. */
   successes: number;
   failures: number;
-  /** The newest checks: 1 where it failed. Writes that nobody looked at are not in it. */
+  /** The newest checks: 1 where it failed. Writes that were not read back are not in it. */
   readonly window: Uint8Array;
   /** How many of the window's places are taken; where the next goes; how many of them failed. */
   filled: number;

@@ -1,6 +1,6 @@
 /**
  * The RNIC's lines of a ladder, with the documents' step numbers. Call sites ask `out.tracing` first,
- * so that no text is made that nobody reads.
+ * so that no text is made without a reader.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
 import type { Device } from "../state/device.ts";

@@ -80,7 +80,7 @@ export function noteMark(
   congestion.notices.push({ qp, life: qp.life, readyAt: device.stageAt });
 }
 
-/** Reaction point: a notification has come. False where nobody here reacts to it. */
+/** Reaction point: a notification has come. False where no queue pair here reacts to it. */
 export function takeCnp(device: Device, packet: RocePacket): boolean {
   const { congestion, now } = device;
   const dcqcn = congestion?.plan.dcqcn;

@@ -136,7 +136,7 @@ export function takeReadBack(
 ): void {
   const { readBack, offset, length } = piece;
   device.verify.requestsOut -= readRequests(length);
-  // Its queue pair has failed or was reset: nobody waits for it.
+  // Its queue pair has failed or was reset: no answer waits for it.
   if (device.verify.readBacks.has(readBack)) {
     readBack.missing--;
     // Memory that has been given back is another's by now, whatever it holds.

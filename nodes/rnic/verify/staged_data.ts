@@ -1,8 +1,8 @@
 /**
  * Data of verified writes on its way to memory, once its CRC holds (V-02). It has waited in the card, so
- * nobody holds it up: it goes to the bus a path MTU at a time where the bus has little else to do. All at
+ * no frame arrives with it: it goes to the bus a path MTU at a time where the bus has little else to do. All at
  * once it would keep frames in the receive buffer until that overflows, and reads behind it: a read-back
- * follows each piece (V-03). Where others leave the bus no pause it has a turn from time to time.
+ * follows each piece (V-03). Where other traffic leaves the bus no pause, it gets a turn from time to time.
  *
  * What its queue pair's peer has sent behind it waits, as behind an atomic, so that it takes effect later.
  */
@@ -65,7 +65,7 @@ export function stagedWakeAt({ verify, dma, now }: Device): Time {
   return Math.max(now, Math.min(dma.busFreeAt - STAGED_RESUME_PS, verify.stagedTurnAt));
 }
 
-/** Its memory is another's by now: as a WRITE that comes too late, but nobody can tell its packet. */
+/** Its memory is another's by now: as a WRITE that comes too late, but its packet is not known any more. */
 function refuse({ verify }: Device, service: SingleService): void {
   service.state = "failed";
   const { readBack } = service.verified!;

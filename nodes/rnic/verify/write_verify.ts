@@ -161,7 +161,7 @@ function takeData(
     const data = flipped(device, "checked", payload);
     return placePayload(device, data, { segments, offset: received, isWrite: true });
   }
-  // What came in one packet stays in its frame, whose bytes nobody changes.
+  // What came in one packet stays in its frame, whose bytes do not change.
   if (payload.length === length) verify.staged = payload;
   else {
     verify.staged ??= new Uint8Array(length);
@@ -293,7 +293,7 @@ export function verifiedPersisted(
   look(device, qp, service);
 }
 
-/** The read behind the data was refused: nobody knows what memory holds. */
+/** The read behind the data was refused: it is not known what memory holds. */
 export function verifiedUnproven(device: Device, qp: QueuePair, service: SingleService): void {
   if (service.verified === undefined) return;
   conclude(device, qp, { service, status: VERIFY_STATUS.readFailed });
