@@ -5,7 +5,7 @@
 import type { BusAddress, RunFile } from "../../fabric/rack/build/run_file.ts";
 import { runsDirectory } from "../base/paths.ts";
 import { isProcessOf, readProcesses } from "./process_table.ts";
-import { beyondLimits, limitsHere, type RunLimits } from "./run_limits.ts";
+import { beyondLimits, byAge, limitsHere, type RunLimits } from "./run_limits.ts";
 
 /** The directory of a new run, and the runs that went to make room for it. */
 export interface NewRun {
@@ -203,7 +203,7 @@ export async function listRuns(): Promise<RunRow[]> {
   } catch (error) {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
-  return rows.sort((x, y) => (x.started < y.started ? 1 : -1));
+  return rows.sort((x, y) => byAge(y, x));
 }
 
 /** Undefined where another command removes it just now. */

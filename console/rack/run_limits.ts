@@ -60,8 +60,21 @@ export function limitsHere(): RunLimits {
 
 /** A run that may go. */
 export interface Removable {
+  readonly id: string;
   readonly started: string;
   readonly bytes: number;
+}
+
+/**
+ * Order of runs by age, the oldest first. Two runs may start in one millisecond: their names decide, so that
+ * the newest is the same one for every caller.
+ */
+export function byAge(
+  x: Pick<Removable, "id" | "started">,
+  y: Pick<Removable, "id" | "started">,
+): number {
+  if (x.started !== y.started) return x.started < y.started ? -1 : 1;
+  return x.id < y.id ? -1 : x.id > y.id ? 1 : 0;
 }
 
 /** Those that have to go, the oldest first, so that the others are within the limits. */
@@ -69,7 +82,7 @@ export function beyondLimits<Run extends Removable>(
   runs: readonly Run[],
   limits: RunLimits,
 ): Run[] {
-  const oldestFirst = runs.toSorted((x, y) => x.started < y.started ? -1 : 1);
+  const oldestFirst = runs.toSorted(byAge);
   let bytes = runs.reduce((sum, run) => sum + run.bytes, 0);
   const gone: Run[] = [];
   for (const run of oldestFirst) {

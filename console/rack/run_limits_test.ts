@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { seeded } from "../../fabric/base/property_testing.ts";
-import { beyondLimits, readLimits } from "./run_limits.ts";
+import { beyondLimits, byAge, readLimits } from "./run_limits.ts";
 
 const NAMED = { runs: "--runs", bytes: "--size" };
 
@@ -23,9 +23,9 @@ describe("readLimits", () => {
 
 describe("beyondLimits", () => {
   const runs = [
-    { started: "2026-01-03", bytes: 10 },
-    { started: "2026-01-01", bytes: 1 },
-    { started: "2026-01-02", bytes: 5 },
+    { id: "c", started: "2026-01-03", bytes: 10 },
+    { id: "a", started: "2026-01-01", bytes: 1 },
+    { id: "b", started: "2026-01-02", bytes: 5 },
   ];
   const goneOf = (limits: { runs: number; bytes: number }) =>
     beyondLimits(runs, limits).map(({ started }) => started.slice(-1)).join("");
@@ -38,10 +38,25 @@ describe("beyondLimits", () => {
     assert.equal(goneOf({ runs: 0, bytes: Infinity }), "123");
   });
 
+  it("leaves the same one of runs that began in one millisecond, in whatever order they come", () => {
+    const started = "2026-01-01";
+    const twins = ["b", "c", "a"].map((id) => ({ id, started, bytes: 1 }));
+    const newest = twins.toSorted((x, y) => byAge(y, x))[0];
+    assert.equal(newest?.id, "c");
+    for (const order of [twins, twins.toReversed()]) {
+      const gone = beyondLimits(order, { runs: 1, bytes: Infinity });
+      assert.deepEqual(gone.map(({ id }) => id), ["a", "b"]);
+    }
+  });
+
   it("leaves what is within the limits, and would be beyond them with one more", () => {
     const run = fc.record({ started: fc.date({ noInvalidDate: true }), bytes: fc.nat(1_000) });
     const property = fc.property(fc.array(run), fc.nat(8), fc.nat(4_000), (some, count, bytes) => {
-      const rows = some.map((each) => ({ ...each, started: each.started.toISOString() }));
+      const rows = some.map((each) => ({
+        ...each,
+        id: "run",
+        started: each.started.toISOString(),
+      }));
       const gone = new Set(beyondLimits(rows, { runs: count, bytes }));
       const left = rows.filter((each) => !gone.has(each));
       const sum = (of: typeof rows) => of.reduce((total, each) => total + each.bytes, 0);
