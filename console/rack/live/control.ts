@@ -15,7 +15,7 @@ export type Answer<T = Readonly<Record<string, unknown>>> =
   | { readonly ok: T }
   | {
     readonly refused: string;
-    /** The order was refused for now; the sender may repeat it. */
+    /** The order is refused in the present state of the rack; the sender may repeat it. */
     readonly isBusy?: true;
   };
 
