@@ -70,6 +70,7 @@ describe("createRunDirectory", () => {
   it("never removes one whose command runs, one that is kept, and the latest one that has ended", async () => {
     const kept = await ended(), other = await ended();
     const { id: running } = await createRunDirectory("x");
+    await later();
     const latest = await ended();
     await markRun(await rowOf(kept), "");
     Deno.env.set("RACKMESH_RUNS_MAX", "0");
