@@ -9,92 +9,37 @@
 /** The documents' figures by the prefix of their steps: the second document's are 45 and 46. */
 export type Figure = 2 | 3 | 9 | 10 | 45 | 46;
 
-/** Steps that have several numbers. */
-type Part =
-  | "write-start"
-  | "write-send"
-  | "write-dma"
-  | "write-ack"
-  | "write-cqe"
-  | "persist-start"
-  | "persist-send"
-  | "persist-cqe"
-  | "send-start"
-  | "send-send"
-  | "recv-wqe"
-  | "recv-cqe"
-  | "send-ack"
-  | "send-cqe";
+/** Where a step has a number: in a figure, or in figure 3 as a step of the responder's own SEND. */
+type Place = Figure | "answer";
 
-const PARTS: Readonly<Record<string, Part>> = {
-  "S202": "write-start",
-  "S203": "write-send",
-  "S204": "write-dma",
-  "S205": "write-ack",
-  "S206": "write-cqe",
-  "S302": "write-start",
-  "S303": "write-send",
-  "S304": "write-dma",
-  "S305": "write-ack",
-  "S306": "write-cqe",
-  "S902": "persist-start",
-  "S903": "persist-send",
-  "S908": "persist-cqe",
-  "S1002": "persist-start",
-  "S1003": "persist-send",
-  "S309": "send-start",
-  "S310": "send-send",
-  "S312": "recv-wqe",
-  "S313": "recv-cqe",
-  "S314": "send-ack",
-  "S315": "send-cqe",
-  "S322": "send-start",
-  "S323": "send-send",
-  "S318": "recv-wqe",
-  "S324": "recv-cqe",
-  "send-ack": "send-ack",
-  "send-complete": "send-cqe",
-};
-
-type Names = Readonly<Partial<Record<Part, string>>>;
-
-/** Numbers of the parts in each figure. */
-const NUMBERS: Readonly<Record<Figure, Names>> = {
-  2: {
-    "write-start": "S202",
-    "write-send": "S203",
-    "write-dma": "S204",
-    "write-ack": "S205",
-    "write-cqe": "S206",
-  },
-  3: {
-    "write-start": "S302",
-    "write-send": "S303",
-    "write-dma": "S304",
-    "write-ack": "S305",
-    "write-cqe": "S306",
-    "send-start": "S309",
-    "send-send": "S310",
-    "recv-wqe": "S312",
-    "recv-cqe": "S313",
-    "send-ack": "S314",
-    "send-cqe": "S315",
-  },
-  9: { "persist-start": "S902", "persist-send": "S903", "persist-cqe": "S908" },
+/** Steps that figures share, by their name, with their number in each. */
+const PARTS: Readonly<Record<string, Readonly<Partial<Record<Place, string>>>>> = {
+  "write-start": { 2: "S202", 3: "S302" },
+  "write-send": { 2: "S203", 3: "S303" },
+  "write-dma": { 2: "S204", 3: "S304" },
+  "write-ack": { 2: "S205", 3: "S305" },
+  "write-cqe": { 2: "S206", 3: "S306" },
+  "persist-start": { 9: "S902", 10: "S1002" },
+  "persist-send": { 9: "S903", 10: "S1003" },
   // P-29, completion at persistence only: the one CQE is that of the persistence ACK.
-  10: { "persist-start": "S1002", "persist-send": "S1003", "persist-cqe": "S1018" },
-  // Both ends know the level, so they number their steps themselves.
-  45: {},
-  46: {},
+  "persist-cqe": { 9: "S908", 10: "S1018" },
+  "send-start": { 3: "S309", answer: "S322" },
+  "send-send": { 3: "S310", answer: "S323" },
+  "recv-wqe": { 3: "S312", answer: "S318" },
+  "recv-cqe": { 3: "S313", answer: "S324" },
+  // The document does not number these two of the responder's SEND.
+  "send-ack": { 3: "S314" },
+  "send-cqe": { 3: "S315" },
 };
 
-/** The responder's SEND in figure 3; the document does not number its ACK and CQE. */
-const ANSWER: Names = {
-  "send-start": "S322",
-  "send-send": "S323",
-  "recv-wqe": "S318",
-  "recv-cqe": "S324",
-};
+/** The shared step that a device's step is, by whichever of its numbers the device has traced it. */
+const PART_OF: ReadonlyMap<string, string> = new Map([
+  ...Object.entries(PARTS).flatMap(([part, numbers]) =>
+    Object.values(numbers).map((step) => [step, part] as const)
+  ),
+  ["send-ack", "send-ack"],
+  ["send-complete", "send-cqe"],
+]);
 
 const POSTS: Readonly<Record<string, Figure>> = {
   S201: 2,
@@ -125,12 +70,13 @@ export function stepIn(
   line: { readonly step: string; readonly isOwn: boolean; readonly write: Figure },
 ): string {
   const { step, isOwn, write } = line;
-  const part = PARTS[step];
+  const part = PART_OF.get(step);
   if (part === undefined) return step;
+  const numbers = PARTS[part]!;
   const isSend = part.startsWith("send") || part.startsWith("recv");
   if (isSend && figure !== 3) return part;
-  if (isSend && !isOwn) return ANSWER[part] ?? part;
-  return NUMBERS[figure ?? write][part] ?? step;
+  if (isSend && !isOwn) return numbers.answer ?? part;
+  return numbers[figure ?? write] ?? step;
 }
 
 /** The destination of a step's arrow: the own host, its RNIC, or the peer's RNIC. */
