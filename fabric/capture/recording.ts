@@ -6,9 +6,6 @@
  */
 import { fail } from "../base/assert.ts";
 import { decode, encode } from "../bus/codec.ts";
-import type { CableEffect } from "../link/effect.ts";
-import type { TraceStep } from "../node.ts";
-import type { AuditRecord } from "../audit.ts";
 import { ALL_SPANS } from "../clock/member.ts";
 import type { RecordedFault } from "../clock/record.ts";
 import type { Observation, ObservationScope, Observer } from "./observation.ts";
@@ -52,7 +49,7 @@ export function incarnationOf(span: number): number {
 export function readBlockBody(body: Uint8Array<ArrayBuffer>): Observation[] {
   const rows = decode(body);
   if (!Array.isArray(rows)) fail("A recording's block is not what was written");
-  return rows.map((row) => observationOf(row as Row));
+  return rows.map(observationOf);
 }
 
 /**
@@ -74,66 +71,26 @@ export function countedOf(
   return seen.map((each) => ({ ...each, time: Math.min(each.time, kill.at - 1) }));
 }
 
-type Row =
-  | readonly [
-    kind: 0 | 1,
-    time: number,
-    node: number,
-    event: number,
-    port: number,
-    startPs: number,
-    endPs: number,
-    frame: Uint8Array<ArrayBuffer> | null,
-    text: string,
-    effect?: CableEffect,
-  ]
-  | readonly [kind: 2, time: number, node: number, event: number, step: TraceStep]
-  | readonly [kind: 3, time: number, node: number, event: number, by: string, note: AuditRecord]
-  | readonly [
-    kind: 4,
-    time: number,
-    node: number,
-    event: number,
-    port: number,
-    startPs: number,
-    frame: Uint8Array<ArrayBuffer>,
-  ];
+/** The fields of each kind after {@link COMMON}, in the order of the row, which begins with the kind. */
+const FIELDS: { readonly [K in Observation["kind"]]: readonly string[] } = {
+  "sent": ["port", "startPs", "endPs", "frame", "text", "effect"],
+  "received": ["port", "startPs", "endPs", "frame", "text", "effect"],
+  "step": ["step"],
+  "note": ["by", "note"],
+  "cut-off": ["port", "startPs", "frame"],
+};
+const KINDS = Object.keys(FIELDS) as Observation["kind"][];
+const COMMON = ["time", "node", "event"];
 
 function rowOf(seen: Observation): unknown[] {
-  const { time, node, event } = seen;
-  if (seen.kind === "step") return [2, time, node, event, seen.step];
-  if (seen.kind === "note") return [3, time, node, event, seen.by, seen.note];
-  if (seen.kind === "cut-off") return [4, time, node, event, seen.port, seen.startPs, seen.frame];
-  const { port, startPs, endPs, frame, text, effect } = seen;
-  const kind = seen.kind === "sent" ? 0 : 1;
-  const row = [kind, time, node, event, port, startPs, endPs, frame ?? null, text];
-  return effect === undefined ? row : [...row, effect];
+  const { kind, time, node, event } = seen;
+  const fields = seen as unknown as Readonly<Record<string, unknown>>;
+  return [KINDS.indexOf(kind), time, node, event, ...FIELDS[kind].map((name) => fields[name])];
 }
 
-function observationOf(row: Row): Observation {
-  if (row[0] === 2) {
-    const [, time, node, event, step] = row;
-    return { kind: "step", time, node, event, step };
-  }
-  if (row[0] === 3) {
-    const [, time, node, event, by, note] = row;
-    return { kind: "note", time, node, event, by, note };
-  }
-  if (row[0] === 4) {
-    const [, time, node, event, port, startPs, frame] = row;
-    return { kind: "cut-off", time, node, event, port, startPs, frame };
-  }
-  const [kind, time, node, event, port, startPs, endPs, frame, text, effect] = row;
-  return {
-    kind: kind === 0 ? "sent" : "received",
-    time,
-    node,
-    event,
-    port,
-    startPs,
-    endPs,
-    frame: frame ?? undefined,
-    text,
-    ...(effect && { effect }),
-  };
+function observationOf([number, ...values]: readonly unknown[]): Observation {
+  const kind = KINDS[number as number]!;
+  const seen: Record<string, unknown> = { kind };
+  [...COMMON, ...FIELDS[kind]].forEach((name, i) => seen[name] = values[i]);
+  return seen as unknown as Observation;
 }

@@ -22,6 +22,7 @@ const SEEN: Observation[] = [
     endPs: 20,
     frame: Uint8Array.of(1, 2, 3),
     text: "",
+    effect: undefined,
   },
   {
     ...AT,
@@ -34,7 +35,16 @@ const SEEN: Observation[] = [
     effect: { says: ["delayed"], copies: 2, latePs: 7, damaged: Uint8Array.of(5) },
   },
   { ...AT, kind: "cut-off", port: 1, startPs: 40, frame: Uint8Array.of(6) },
-  { ...AT, kind: "received", port: 0, startPs: 5, endPs: 6, frame: undefined, text: "interrupt" },
+  {
+    ...AT,
+    kind: "received",
+    port: 0,
+    startPs: 5,
+    endPs: 6,
+    frame: undefined,
+    text: "interrupt",
+    effect: undefined,
+  },
   { ...AT, kind: "step", step: { step: "S903", text: "sends", psn: 4, scm: [1, 2] } },
   {
     ...AT,
