@@ -13,7 +13,6 @@ export interface Bus {
   readonly maxPayload: number;
   /** False during an outage, and after {@link close}. */
   readonly connected: boolean;
-  readonly stats: Readonly<BusStats>;
   /**
    * Settles when the bus is closed for good; resolves with the reason unless {@link close} closed
    * it.
@@ -21,9 +20,8 @@ export interface Bus {
   readonly closed: Promise<BusError | undefined>;
 
   /**
-   * Sends without waiting. During an outage or after {@link close} the message is dropped and
-   * counted in `stats.lost`; a message that is sent while the connection breaks may be lost
-   * uncounted.
+   * Sends without waiting. During an outage or after {@link close} the message is dropped; one that
+   * is sent while the connection breaks may be lost.
    */
   publish(subject: string, payload: Uint8Array): void;
 
@@ -51,7 +49,7 @@ export interface Bus {
   flush(): Promise<void>;
 
   /** Calls `handler` at every change, but not with the current state. */
-  onStatus(handler: (status: BusStatus, detail: string) => void): void;
+  onStatus(handler: (status: BusStatus) => void): void;
 
   /** Sends what was published, then closes the connection. Idempotent. */
   close(): Promise<void>;
@@ -70,33 +68,6 @@ export interface Subscription {
 }
 
 export type BusStatus = "connected" | "disconnected" | "closed";
-
-export interface BusStats {
-  /** Messages passed to the connection, and their payload bytes. */
-  published: number;
-  publishedBytes: number;
-  /** Messages passed to handlers, and their payload bytes. */
-  received: number;
-  receivedBytes: number;
-  /** Messages dropped for lack of a connection. */
-  lost: number;
-  /** Handlers that threw. */
-  handlerErrors: number;
-  /** Outages after which the connection was restored. */
-  reconnects: number;
-}
-
-export function emptyStats(): BusStats {
-  return {
-    published: 0,
-    publishedBytes: 0,
-    received: 0,
-    receivedBytes: 0,
-    lost: 0,
-    handlerErrors: 0,
-    reconnects: 0,
-  };
-}
 
 export type BusErrorKind =
   /** No server answers at the address. */

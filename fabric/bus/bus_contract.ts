@@ -48,9 +48,6 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       assert.equal(got.length, count);
       // Looked at only now: a payload that was kept must not have been overwritten by later ones.
       got.forEach((payload, i) => assertNumbered(payload, i));
-      assert.equal(a.stats.published, count);
-      assert.equal(b.stats.received, count);
-      assert.equal(b.stats.receivedBytes, a.stats.publishedBytes);
     });
 
     it("hands over plain Uint8Arrays, whose slice() is a copy", async () => {
@@ -181,7 +178,7 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       assert.deepEqual(got, [0, 1, 2]);
     });
 
-    it("survives a handler that throws: reports it, counts it, goes on", async () => {
+    it("survives a handler that throws: reports it, goes on", async () => {
       const got: number[] = [];
       b.subscribe("t", (payload) => {
         if (payload[0] === 1) throw new RangeError("one is not welcome");
@@ -191,7 +188,6 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       for (let i = 0; i < 4; i++) a.publish("t", Uint8Array.of(i));
       await until(() => got.length === 3);
       assert.deepEqual(got, [0, 2, 3]);
-      assert.equal(b.stats.handlerErrors, 1);
       assert.deepEqual(reported.map((error) => error.kind), ["handler"]);
       assert.ok(reported[0]!.cause instanceof RangeError);
     });
@@ -205,7 +201,7 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       await until(() => got === 200);
     });
 
-    it("closes once for all: waiting calls fail, later publishes are counted as lost", async () => {
+    it("closes once for all: waiting calls fail, later publishes are dropped", async () => {
       const statuses: string[] = [];
       a.onStatus((status) => statuses.push(status));
       b.subscribe("mute", () => {});
@@ -217,7 +213,6 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       assert.equal(await a.closed, undefined);
       assert.equal(a.connected, false);
       a.publish("t", Uint8Array.of(1));
-      assert.equal(a.stats.lost, 1);
       await rejects(a.request("t", Uint8Array.of(1), { timeoutMs: 1_000 }), "closed");
       await rejects(a.flush(), "closed");
       assert.throws(() => a.subscribe("t", () => {}), { name: "BusError", kind: "closed" });
@@ -225,7 +220,7 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       assert.deepEqual(statuses, ["closed"]);
     });
 
-    it("loses and counts what is published in an outage, and hears again after it", async () => {
+    it("loses what is published in an outage, and hears again after it", async () => {
       const statuses: string[] = [];
       const got: number[] = [];
       a.onStatus((status) => statuses.push(status));
@@ -237,7 +232,6 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       await rig.outage();
       await until(() => !a.connected && !b.connected);
       a.publish("t", Uint8Array.of(2));
-      assert.equal(a.stats.lost, 1);
       await rejects(a.flush(), "disconnected");
       await rejects(a.request("t", Uint8Array.of(2), { timeoutMs: 30 }), "timeout");
 
@@ -248,7 +242,6 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       await until(() => got.length > 1);
       assert.deepEqual(got, [1, 3]);
       assert.deepEqual(statuses, ["disconnected", "connected"]);
-      assert.equal(a.stats.reconnects, 1);
     });
 
     it("can be closed in an outage", async () => {

@@ -13,9 +13,7 @@ import {
   BusError,
   type BusErrorHook,
   type BusHandler,
-  type BusStats,
   type BusStatus,
-  emptyStats,
   type Subscription,
 } from "./bus.ts";
 import { isPattern, isSubject, matches } from "./subjects.ts";
@@ -217,9 +215,8 @@ class Connection implements MemoryBus {
   readonly closed: Promise<BusError | undefined>;
   readonly #broker: Broker;
   readonly #onError: BusErrorHook;
-  readonly #stats: BusStats = emptyStats();
   readonly #interests = new Set<Interest>();
-  readonly #statusHandlers: Array<(status: BusStatus, detail: string) => void> = [];
+  readonly #statusHandlers: Array<(status: BusStatus) => void> = [];
   readonly #requests = new Set<(error: BusError) => void>();
   readonly #settleClosed: (error: BusError | undefined) => void;
   #state: BusStatus;
@@ -240,10 +237,6 @@ class Connection implements MemoryBus {
 
   get connected(): boolean {
     return this.#state === "connected";
-  }
-
-  get stats(): Readonly<BusStats> {
-    return this.#stats;
   }
 
   publish(subject: string, payload: Uint8Array): void {
@@ -290,7 +283,7 @@ class Connection implements MemoryBus {
     return Promise.reject(new BusError("disconnected", "The bus is disconnected"));
   }
 
-  onStatus(handler: (status: BusStatus, detail: string) => void): void {
+  onStatus(handler: (status: BusStatus) => void): void {
     this.#statusHandlers.push(handler);
   }
 
@@ -298,26 +291,23 @@ class Connection implements MemoryBus {
     if (this.#state !== "closed") {
       for (const interest of this.#interests) this.#unsubscribe(interest);
       for (const reject of this.#requests) reject(closedError());
-      this.#change("closed", "");
+      this.#change("closed");
       this.#settleClosed(undefined);
     }
     return this.closed.then(() => {});
   }
 
   disconnect(): void {
-    if (this.#state === "connected") this.#change("disconnected", "the cable was pulled");
+    if (this.#state === "connected") this.#change("disconnected");
   }
 
   reconnect(): void {
     if (this.#state !== "disconnected" || !this.#broker.running) return;
-    this.#stats.reconnects++;
-    this.#change("connected", "the cable is back");
+    this.#change("connected");
   }
 
   deliver({ interest, subject, payload, replyTo }: Delivery): void {
     if (!interest.open || this.#state !== "connected") return;
-    this.#stats.received++;
-    this.#stats.receivedBytes += payload.length;
     const reply = replyTo === undefined
       ? undefined
       : (answer: Uint8Array) => this.publish(replyTo, answer);
@@ -338,12 +328,7 @@ class Connection implements MemoryBus {
       payload.length <= this.maxPayload,
       `Cannot publish ${payload.length} bytes to ${subject}: at most ${this.maxPayload}`,
     );
-    if (this.#state !== "connected") {
-      this.#stats.lost++;
-      return true;
-    }
-    this.#stats.published++;
-    this.#stats.publishedBytes += payload.length;
+    if (this.#state !== "connected") return true;
     return this.#broker.take(this, { subject, payload, replyTo });
   }
 
@@ -353,13 +338,13 @@ class Connection implements MemoryBus {
     this.#broker.forget(interest);
   }
 
-  #change(status: BusStatus, detail: string): void {
+  #change(status: BusStatus): void {
     this.#state = status;
     // Asynchronous, so that handlers do not run inside the call that changed the status.
     void Promise.resolve().then(() => {
       for (const handler of this.#statusHandlers) {
         try {
-          handler(status, detail);
+          handler(status);
         } catch (cause) {
           this.#handlerThrew(cause, `status ${status}`);
         }
@@ -367,9 +352,8 @@ class Connection implements MemoryBus {
     });
   }
 
-  #handlerThrew(cause: unknown, what: string): void {
-    this.#stats.handlerErrors++;
-    this.#onError(new BusError("handler", `Handler of ${what} threw: ${cause}`, { cause }));
+  #handlerThrew(cause: unknown, trigger: string): void {
+    this.#onError(new BusError("handler", `Handler of ${trigger} threw: ${cause}`, { cause }));
   }
 
   #refuseIfClosed(): void {

@@ -9,9 +9,7 @@ import {
   BusError,
   type BusErrorHook,
   type BusHandler,
-  type BusStats,
   type BusStatus,
-  emptyStats,
   type Subscription,
 } from "./bus.ts";
 import { connectOverTcp } from "./nats_transport.ts";
@@ -96,22 +94,12 @@ function dial(options: NatsOptions): Promise<NatsConnection> {
 
 function connectError(cause: unknown, { url, name }: NatsOptions): BusError {
   if (cause instanceof errors.AuthorizationError) {
-    return new BusError(
-      "refused",
-      `Cannot connect ${name} to the bus: ${url} refuses its credential`,
-      {
-        cause,
-      },
-    );
+    const message = `Cannot connect ${name} to the bus: ${url} refuses its credential`;
+    return new BusError("refused", message, { cause });
   }
   const why = cause instanceof Error ? cause.message : String(cause);
-  return new BusError(
-    "unreachable",
-    `Cannot connect ${name} to the bus: ${url} does not answer: ${why}`,
-    {
-      cause,
-    },
-  );
+  const message = `Cannot connect ${name} to the bus: ${url} does not answer: ${why}`;
+  return new BusError("unreachable", message, { cause });
 }
 
 class NatsBus implements Bus {
@@ -119,8 +107,7 @@ class NatsBus implements Bus {
   readonly #nats: NatsConnection;
   readonly #onError: BusErrorHook;
   readonly #patienceMs: number;
-  readonly #stats: BusStats = emptyStats();
-  readonly #statusHandlers: Array<(status: BusStatus, detail: string) => void> = [];
+  readonly #statusHandlers: Array<(status: BusStatus) => void> = [];
   /** Pending flushes: the client does not settle them when it is closed. */
   readonly #flushes = new Set<(error: BusError) => void>();
   #maxPayload: number;
@@ -148,23 +135,13 @@ class NatsBus implements Bus {
     return this.#connected;
   }
 
-  get stats(): Readonly<BusStats> {
-    return this.#stats;
-  }
-
   publish(subject: string, payload: Uint8Array): void {
     if (!isSubject(subject)) fail(`Cannot publish to "${subject}": not a subject`);
     if (payload.length > this.#maxPayload) {
       fail(`Cannot publish ${payload.length} bytes to ${subject}: at most ${this.#maxPayload}`);
     }
     // While disconnected, the client would accept the message and drop it at the next dial.
-    if (!this.#connected || this.#nats.isClosed()) {
-      this.#stats.lost++;
-      return;
-    }
-    this.#nats.publish(subject, payload);
-    this.#stats.published++;
-    this.#stats.publishedBytes += payload.length;
+    if (this.#connected && !this.#nats.isClosed()) this.#nats.publish(subject, payload);
   }
 
   subscribe(pattern: string, handler: BusHandler): Subscription {
@@ -183,8 +160,6 @@ class NatsBus implements Bus {
           data.byteLength,
         );
         const reply = message.reply;
-        this.#stats.received++;
-        this.#stats.receivedBytes += payload.length;
         try {
           handler(
             payload,
@@ -208,14 +183,8 @@ class NatsBus implements Bus {
     assert(payload.length <= this.#maxPayload, `Cannot ask ${subject}: payload too large`);
     assert(options.timeoutMs >= 1, `Cannot ask ${subject}: it needs a timeout`);
     this.#refuseIfClosed();
-    if (this.#connected) {
-      this.#stats.published++;
-      this.#stats.publishedBytes += payload.length;
-    } else this.#stats.lost++;
     try {
       const answer = await this.#nats.request(subject, payload, { timeout: options.timeoutMs });
-      this.#stats.received++;
-      this.#stats.receivedBytes += answer.data.length;
       return new Uint8Array(answer.data);
     } catch (cause) {
       throw requestError(cause, subject, options.timeoutMs);
@@ -235,7 +204,7 @@ class NatsBus implements Bus {
     }
   }
 
-  onStatus(handler: (status: BusStatus, detail: string) => void): void {
+  onStatus(handler: (status: BusStatus) => void): void {
     this.#statusHandlers.push(handler);
   }
 
@@ -261,11 +230,12 @@ class NatsBus implements Bus {
     this.#connected = false;
     this.#cancelGivingUp();
     cause ??= this.#givenUp;
-    const why = cause?.message ?? "";
     for (const reject of this.#flushes) reject(closedError());
-    this.#tell("closed", why);
+    this.#notify("closed");
     if (cause === undefined) return undefined;
-    return new BusError("lost", `Connection to the bus is gone for good: ${why}`, { cause });
+    return new BusError("lost", `Connection to the bus is gone for good: ${cause.message}`, {
+      cause,
+    });
   }
 
   async #watch(): Promise<void> {
@@ -278,15 +248,14 @@ class NatsBus implements Bus {
           if (this.#patienceMs < Infinity) {
             this.#cancelGivingUp = after(this.#patienceMs, () => this.#giveUp());
           }
-          this.#tell("disconnected", this.#trouble || `${status.server} hung up`);
+          this.#notify("disconnected");
           break;
         case "reconnect":
           this.#connected = true;
           this.#cancelGivingUp();
           this.#trouble = "";
           this.#maxPayload = this.#nats.info?.max_payload ?? this.#maxPayload;
-          this.#stats.reconnects++;
-          this.#tell("connected", status.server);
+          this.#notify("connected");
           break;
         case "staleConnection":
           this.#trouble = "the server does not answer pings";
@@ -312,10 +281,10 @@ class NatsBus implements Bus {
     this.#onError(new BusError("forbidden", message, { cause }));
   }
 
-  #tell(status: BusStatus, detail: string): void {
+  #notify(status: BusStatus): void {
     for (const handler of this.#statusHandlers) {
       try {
-        handler(status, detail);
+        handler(status);
       } catch (cause) {
         this.#handlerThrew(cause, `status ${status}`);
       }
@@ -325,9 +294,8 @@ class NatsBus implements Bus {
   /**
    * Catches the exception: in the client it would end the reading with the connection left open.
    */
-  #handlerThrew(cause: unknown, what: string): void {
-    this.#stats.handlerErrors++;
-    this.#onError(new BusError("handler", `Handler of ${what} threw: ${cause}`, { cause }));
+  #handlerThrew(cause: unknown, trigger: string): void {
+    this.#onError(new BusError("handler", `Handler of ${trigger} threw: ${cause}`, { cause }));
   }
 
   #refuseIfClosed(): void {
