@@ -3,20 +3,12 @@
  * with the outside: the bus, the SCM files, inputs, outputs, traces.
  */
 import { decode, encode } from "../fabric/bus/codec.ts";
-import { type Bus, BusError } from "../fabric/bus/bus.ts";
-import { connectNats } from "../fabric/bus/nats_bus.ts";
+import type { Bus } from "../fabric/bus/bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
 import { block } from "../fabric/bus/wall_time.ts";
-import {
-  busAddressFrom,
-  busPatienceMs,
-  EXIT,
-  type FinalReply,
-  lookaheadOf,
-  type RunFile,
-} from "../fabric/rack/build/run_file.ts";
+import { EXIT, type FinalReply, lookaheadOf, type RunFile } from "../fabric/rack/build/run_file.ts";
 import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
-import { endWithParent } from "../fabric/end_with_parent.ts";
+import { exitWith, runOnBus } from "../fabric/process.ts";
 import { Runner } from "../fabric/runner/runner.ts";
 import { rngFor } from "../fabric/base/rng.ts";
 import type { CreateNode } from "../fabric/partition/partition.ts";
@@ -51,11 +43,6 @@ interface Arguments {
   readonly instance: string;
 }
 
-/** Maximum outage of the broker while this process starts, in wall ms. */
-const CONNECT_MS = 30_000;
-/** Maximum duration of closing the bus, in wall ms. */
-const CLOSE_MS = 1_000;
-
 async function main({ runFile, partition, instance }: Arguments): Promise<void> {
   const { run, plan, partitions } = runFile;
   const nodes = partitions.find(({ name }) => name === partition)?.nodes;
@@ -66,13 +53,9 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       expected: `one of ${known}`,
     });
   }
-  // Until the partition runs, a signal ends the process at once.
-  let end: () => void = () => Deno.exit(EXIT.done);
-  endWithParent(() => end());
   const stores = openStores(runFile, nodes);
   const inputs = readInputs(runFile, nodes);
   const { programs, recoveries } = await importPrograms(runFile);
-  const bus = await connect(run, partition);
   const lookahead = lookaheadOf(runFile);
   const index = new Map(partitions.map(({ name }, i) => [name, i]));
   const reports: FinalReply["reports"][number][] = [];
@@ -85,60 +68,49 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       runFile.observe,
     );
   const rng = rngFor(plan.seed, `delay/${instance}`);
-  const runner = new Runner({
-    run,
-    partition,
-    nodes,
-    plan,
-    partitionOf: new Map(
-      partitions.flatMap(({ name, nodes }) => nodes.map((node) => [node, name])),
-    ),
-    returnDelay: (peer) => lookahead[index.get(peer)!]![index.get(partition)!]!,
-    instance,
-    bus,
-    ...await factoryFor(nodes, {
+  await runOnBus({ run, name: partition, title: partition }, async (bus) => {
+    const runner = new Runner({
+      run,
+      partition,
+      nodes,
       plan,
-      image: (host) => {
-        const store = stores.get(host);
-        return store && ((offset, length) => store.readImage(offset, length));
+      partitionOf: new Map(
+        partitions.flatMap(({ name, nodes }) => nodes.map((node) => [node, name])),
+      ),
+      returnDelay: (peer) => lookahead[index.get(peer)!]![index.get(partition)!]!,
+      instance,
+      bus,
+      ...await factoryFor(nodes, {
+        plan,
+        image: (host) => {
+          const store = stores.get(host);
+          return store && ((offset, length) => store.readImage(offset, length));
+        },
+        inputs: (host) => inputs.get(host) ?? {},
+        programs,
+        recoveries,
+      }),
+      stores,
+      ...(traces && { onTrace: traces }),
+      ...(observer && { observer }),
+      onReport: (time, node, topic, value) => {
+        if (topic === "output") return writeOutput(runFile, value);
+        if (KEPT_TOPICS.has(topic)) reports.push({ time, node, topic, value });
+        bus.publish(subjectOf({ kind: "report", run, node }), encode([topic, value, time]));
       },
-      inputs: (host) => inputs.get(host) ?? {},
-      programs,
-      recoveries,
-    }),
-    stores,
-    ...(traces && { onTrace: traces }),
-    ...(observer && { observer }),
-    onReport: (time, node, topic, value) => {
-      if (topic === "output") return writeOutput(runFile, value);
-      if (KEPT_TOPICS.has(topic)) reports.push({ time, node, topic, value });
-      bus.publish(subjectOf({ kind: "report", run, node }), encode([topic, value, time]));
-    },
-    onFatal: (error) => fail(error),
-    ...(runFile.delayMsMax > 0 && {
-      delay: () => new Promise((resolve) => setTimeout(resolve, rng.below(runFile.delayMsMax + 1))),
-      // At random: a process killed during the wait has written a span and not reported it.
-      hesitate: () => rng.below(4) === 0 && block(rng.below(runFile.delayMsMax + 1)),
-    }),
+      onFatal: (error) => fail(error),
+      ...(runFile.delayMsMax > 0 && {
+        delay: () =>
+          new Promise((resolve) => setTimeout(resolve, rng.below(runFile.delayMsMax + 1))),
+        // At random: a process killed during the wait has written a span and not reported it.
+        hesitate: () => rng.below(4) === 0 && block(rng.below(runFile.delayMsMax + 1)),
+      }),
+    });
+    answerFinal(bus, { run, partition, runner, reports });
+    obeyKill(bus, { run, instance });
+    runner.start();
+    return () => runner.stop();
   });
-  answerFinal(bus, { run, partition, runner, reports });
-  obeyKill(bus, { run, instance });
-  runner.start();
-  const stop = async () => {
-    runner.stop();
-    // The process must end even if the broker is gone, too.
-    setTimeout(() => Deno.exit(EXIT.done), CLOSE_MS);
-    await bus.close();
-    Deno.exit(EXIT.done);
-  };
-  Deno.addSignalListener("SIGTERM", stop);
-  Deno.addSignalListener("SIGINT", stop);
-  end = () => void stop();
-  const reason = await bus.closed;
-  if (reason !== undefined) {
-    console.error(`${partition} stops: ${reason.message}`);
-    Deno.exit(EXIT.unclear);
-  }
 }
 
 /** Creates a partition's nodes, and loads a program before an order starts it. */
@@ -184,17 +156,6 @@ async function factoryFor(nodes: readonly string[], options: FactoryOptions): Pr
   }
 }
 
-function connect(run: string, name: string): Promise<Bus> {
-  return connectNats({
-    ...busAddressFrom((variable) => Deno.env.get(variable)),
-    connectTimeoutMs: CONNECT_MS,
-    patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
-    run,
-    name,
-    onError: fail,
-  });
-}
-
 function answerFinal(
   bus: Bus,
   of: { run: string; partition: string; runner: Runner; reports: FinalReply["reports"][number][] },
@@ -209,7 +170,7 @@ function answerFinal(
         statistics: runner.partition?.statistics() ?? {},
         linkFaults: runner.partition?.linkFaultCounts() ?? [],
         reports,
-        refused: runner.refusals.malformed + runner.refusals.stale,
+        refused: runner.refused,
         sent: runner.sent,
         residentBytes: Deno.memoryUsage().rss,
       };
@@ -241,12 +202,7 @@ function fail(error: unknown): never {
     console.error(error.message);
     Deno.exit(error instanceof Refusal ? EXIT.usage : EXIT.unclear);
   }
-  if (error instanceof BusError && error.kind !== "handler") {
-    console.error(error.message);
-    Deno.exit(EXIT.unclear);
-  }
-  console.error(error);
-  Deno.exit(EXIT.internal);
+  exitWith(error);
 }
 
 if (import.meta.main) {

@@ -1,5 +1,5 @@
 /** Child processes of a run: started with their output in a log file, watched, ended by id. */
-import { PARENT_VARIABLE } from "../../fabric/end_with_parent.ts";
+import { PARENT_VARIABLE } from "../../fabric/process.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 
 export interface ChildOptions {

@@ -1,114 +1,11 @@
 /**
- * The messages between timekeeper and partitions: what each says, and at the end of the file its row
- * on the bus, which has the fields in the order of their table. What arrives is checked here once;
- * what does not fit is refused by answering undefined.
+ * The messages between timekeeper and partitions: a table of each one's fields, in the order in which
+ * they stand on the bus as a row. What arrives is checked here once; what does not fit is refused by
+ * answering undefined.
  */
 import { isLinkFaultPlan, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";
 import { NEVER, type Time } from "../base/time.ts";
-
-/** A cable's end learns that the other end lost or got power, on behalf of a process that is gone. */
-export interface LinkChange {
-  readonly at: Time;
-  /** Node index and port of the end that learns it. */
-  readonly target: number;
-  readonly port: number;
-  readonly up: boolean;
-  /** Node index and life of the end that went or came. */
-  readonly source: number;
-  readonly sourceLife: number;
-}
-
-/** An order from outside the rack starts a program on a host. `counter` is unique in the run. */
-export interface RunOrder {
-  readonly at: Time;
-  readonly host: string;
-  readonly counter: number;
-  readonly program: ProgramPlan;
-}
-
-/** Timekeeper → partition: you may let happen what happens before `horizon`. */
-export interface Grant {
-  /** Which timekeeper sends it: a restarted one has a higher term, and the highest is right. */
-  readonly term: number;
-  readonly incarnation: number;
-  /** Counts the grants of one incarnation from 1; a repeated grant is answered again, not done again. */
-  readonly id: number;
-  readonly horizon: Time;
-  /** Messages that the partition must have from each peer, of which incarnation, before it begins. */
-  readonly expect: ReadonlyArray<readonly [peer: string, incarnation: number, count: number]>;
-  /** Messages that each peer has taken of those the partition sent: they need not be kept. */
-  readonly confirmed: ReadonlyArray<readonly [peer: string, count: number]>;
-  readonly links: readonly LinkChange[];
-  readonly runs: readonly RunOrder[];
-  /** Faults of cables that end in the partition, each of which it takes up once. */
-  readonly cables: readonly LinkFaultPlan[];
-  /** Incarnations that died before what they sent was heard: what is not here will never come. */
-  readonly lost: ReadonlyArray<readonly [peer: string, incarnation: number]>;
-  /** End the span at the first trace step of this name (`S907`, or `b-rnic:S907`), "" for none. */
-  readonly stopOn: string;
-}
-
-/** Partition → timekeeper: done, and this is what comes next. */
-export interface Report {
-  readonly term: number;
-  readonly partition: string;
-  readonly incarnation: number;
-  /** The grant that this answers, 0 after joining. */
-  readonly grant: number;
-  /** Every event before this has happened. */
-  readonly reached: Time;
-  readonly next: Time;
-  /** Time of the last event that happened. */
-  readonly now: Time;
-  /** Time of the last event that was looked at, also where it was for a node without power. */
-  readonly ran: Time;
-  readonly events: number;
-  /**
-   * Messages sent to each peer since its incarnation began, and the earliest arrival among those
-   * of this span (of all unconfirmed ones where {@link taken} is given).
-   */
-  readonly sent: ReadonlyArray<
-    readonly [peer: string, incarnation: number, count: number, earliest: Time]
-  >;
-  readonly digests: ReadonlyArray<
-    readonly [node: string, high: number, low: number, events: number]
-  >;
-  /** Whether the span ended at the grant's `stopOn`. */
-  readonly stopped: boolean;
-  /** Answer to `ask`: what was taken from each peer. Null in the normal course. */
-  readonly taken: ReadonlyArray<readonly [peer: string, incarnation: number, count: number]> | null;
-}
-
-/** Partition → timekeeper: a process for this partition is here and knows nothing yet. */
-export interface Join {
-  readonly partition: string;
-  /** Different for every process. */
-  readonly instance: string;
-}
-
-/** Timekeeper → partition, in answer to a join. */
-export interface Welcome {
-  readonly term: number;
-  readonly instance: string;
-  readonly incarnation: number;
-  readonly bootAt: Time;
-  /** The last span of earlier processes that counts: their SCM log up to here holds (see {@link spanNumber}). */
-  readonly settledSpan: number;
-  /** Life and digest so far of each node of the partition. */
-  readonly lives: ReadonlyArray<
-    readonly [node: string, life: number, high: number, low: number, events: number]
-  >;
-  /** The last change noticed at each end of the partition's cables while it had no power. */
-  readonly noticed: readonly LinkChange[];
-  /** Messages that the peers have sent so far to this partition's earlier life: begin after them. */
-  readonly sentSoFar: ReadonlyArray<readonly [peer: string, incarnation: number, count: number]>;
-}
-
-/** Numbers the spans of all lives of a partition in ascending order; a life's grants count from 1. */
-export function spanNumber(incarnation: number, grant: number): number {
-  return incarnation * 2 ** 32 + grant;
-}
 
 /** How a field stands in a row: itself, or what `write` makes of it. */
 interface Format<T> {
@@ -117,10 +14,10 @@ interface Format<T> {
   read(value: unknown): T | undefined;
 }
 
-/** The fields of a message in the order of the row. */
-type Fields<T> = { readonly [K in keyof T]-?: Format<T[K]> };
+/** What is read by a format. */
+type ReadBy<F> = F extends Format<infer T> ? T : never;
 
-export type Check = (value: unknown) => boolean;
+type Check = (value: unknown) => boolean;
 
 const isCount: Check = (value) => Number.isSafeInteger(value) && (value as number) >= 0;
 const isInt: Check = (value) => Number.isSafeInteger(value);
@@ -168,19 +65,20 @@ function listOf<T>(format: Format<T>): Format<readonly T[]> {
 }
 
 /** A message or a part of one: its fields as a row. */
-function rowOf<T>(fields: Fields<T>): Format<T> {
-  const columns = Object.entries(fields) as [keyof T, Format<T[keyof T]>][];
+function rowOf<Fields extends Readonly<Record<string, Format<unknown>>>>(
+  fields: Fields,
+): Format<{ readonly [K in keyof Fields]: ReadBy<Fields[K]> }> {
+  const columns = Object.entries(fields);
   return {
     write: (value) => columns.map(([key, format]) => format.write(value[key])),
     read(row) {
       if (!Array.isArray(row) || row.length !== columns.length) return undefined;
-      const message: Partial<T> = {};
+      const message: Record<string, unknown> = {};
       for (const [i, [key, format]] of columns.entries()) {
-        const value = format.read(row[i]);
-        if (value === undefined) return undefined;
-        message[key] = value;
+        message[key] = format.read(row[i]);
+        if (message[key] === undefined) return undefined;
       }
-      return message as T;
+      return message as { [K in keyof Fields]: ReadBy<Fields[K]> };
     },
   };
 }
@@ -189,73 +87,126 @@ const count = plain<number>(isCount);
 const time = plain<Time>(isTime);
 const text = plain<string>(isText);
 const flag = plain<boolean>(isFlag);
+const program = plain<ProgramPlan>(isProgram);
 const lifeCounts = tuples<readonly [peer: string, incarnation: number, count: number]>(
   isText,
   isCount,
   isCount,
 );
-const namedCounts = tuples<readonly [peer: string, count: number]>(isText, isCount);
 
-const linkChanges = listOf(rowOf<LinkChange>({
+/** A cable's end learns that the other end lost or got power, on behalf of a process that is gone. */
+const LINK_CHANGE = rowOf({
   at: time,
+  /** Node index and port of the end that learns it. */
   target: count,
   port: count,
   up: flag,
+  /** Node index and life of the end that went or came. */
   source: count,
   sourceLife: count,
-}));
+});
+export type LinkChange = ReadBy<typeof LINK_CHANGE>;
 
-const runOrders = listOf(rowOf<RunOrder>({
-  at: time,
-  host: text,
-  counter: count,
-  program: plain(isProgram),
-}));
+/** An order from outside the rack starts a program on a host. `counter` is unique in the run. */
+const RUN_ORDER = rowOf({ at: time, host: text, counter: count, program });
+export type RunOrder = ReadBy<typeof RUN_ORDER>;
 
-const GRANT = rowOf<Grant>({
+/** Timekeeper → partition: you may let happen what happens before `horizon`. */
+const GRANT = rowOf({
+  /** Which timekeeper sends it: a restarted one has a higher term, and the highest is right. */
   term: count,
   incarnation: count,
+  /** Counts the grants of one incarnation from 1; a repeated grant is answered again, not done again. */
   id: count,
   horizon: time,
+  /** Messages that the partition must have from each peer, of which incarnation, before it begins. */
   expect: lifeCounts,
-  confirmed: namedCounts,
-  links: linkChanges,
-  runs: runOrders,
-  cables: listOf(plain(isLinkFaultPlan)),
-  lost: namedCounts,
+  /** Messages that each peer has taken of those the partition sent: they need not be kept. */
+  confirmed: tuples<readonly [peer: string, count: number]>(isText, isCount),
+  links: listOf(LINK_CHANGE),
+  runs: listOf(RUN_ORDER),
+  /** Faults of cables that end in the partition, each of which it takes up once. */
+  cables: listOf(plain<LinkFaultPlan>(isLinkFaultPlan)),
+  /** Incarnations that died before what they sent was heard: what is not here will never come. */
+  lost: tuples<readonly [peer: string, incarnation: number]>(isText, isCount),
+  /** End the span at the first trace step of this name (`S907`, or `b-rnic:S907`), "" for none. */
   stopOn: text,
 });
+export type Grant = ReadBy<typeof GRANT>;
 
-const REPORT = rowOf<Report>({
+/** Partition → timekeeper: done, and this is what comes next. */
+const REPORT = rowOf({
   term: count,
   partition: text,
   incarnation: count,
+  /** The grant that this answers, 0 after joining. */
   grant: count,
+  /** Every event before this has happened. */
   reached: time,
   next: time,
+  /** Time of the last event that happened. */
   now: count,
+  /** Time of the last event that was looked at, also where it was for a node without power. */
   ran: count,
   events: count,
-  sent: tuples(isText, isCount, isCount, isTime),
-  digests: tuples(isText, isInt, isInt, isCount),
+  /**
+   * Messages sent to each peer since its incarnation began, and the earliest arrival among those
+   * of this span (of all unconfirmed ones where `taken` is given).
+   */
+  sent: tuples<readonly [peer: string, incarnation: number, count: number, earliest: Time]>(
+    isText,
+    isCount,
+    isCount,
+    isTime,
+  ),
+  digests: tuples<readonly [node: string, high: number, low: number, events: number]>(
+    isText,
+    isInt,
+    isInt,
+    isCount,
+  ),
+  /** Whether the span ended at the grant's `stopOn`. */
   stopped: flag,
-  taken: plain((value) => value === null || lifeCounts.read(value) !== undefined),
+  /** Answer to `ask`: what was taken from each peer. Null in the normal course. */
+  taken: plain<ReadBy<typeof lifeCounts> | null>((value) =>
+    value === null || lifeCounts.read(value) !== undefined
+  ),
 });
+export type Report = ReadBy<typeof REPORT>;
 
-const JOIN = rowOf<Join>({ partition: text, instance: text });
+/** Partition → timekeeper: a process for this partition is here and knows nothing yet. */
+const JOIN = rowOf({
+  partition: text,
+  /** Different for every process. */
+  instance: text,
+});
+export type Join = ReadBy<typeof JOIN>;
 
-const WELCOME = rowOf<Welcome>({
+/** Timekeeper → partition, in answer to a join. */
+const WELCOME = rowOf({
   term: count,
   instance: text,
   incarnation: count,
   bootAt: time,
+  /** The last span of earlier processes that counts: their SCM log up to here holds (see {@link spanNumber}). */
   settledSpan: count,
-  lives: tuples(isText, isCount, isInt, isInt, isCount),
-  noticed: linkChanges,
+  /** Life and digest so far of each node of the partition. */
+  lives: tuples<
+    readonly [node: string, life: number, high: number, low: number, events: number]
+  >(isText, isCount, isInt, isInt, isCount),
+  /** The last change noticed at each end of the partition's cables while it had no power. */
+  noticed: listOf(LINK_CHANGE),
+  /** Messages that the peers have sent so far to this partition's earlier life: begin after them. */
   sentSoFar: lifeCounts,
 });
+export type Welcome = ReadBy<typeof WELCOME>;
 
 export const { write: grantToArray, read: grantFromArray } = GRANT;
 export const { write: reportToArray, read: reportFromArray } = REPORT;
 export const { write: joinToArray, read: joinFromArray } = JOIN;
 export const { write: welcomeToArray, read: welcomeFromArray } = WELCOME;
+
+/** Numbers the spans of all lives of a partition in ascending order; a life's grants count from 1. */
+export function spanNumber(incarnation: number, grant: number): number {
+  return incarnation * 2 ** 32 + grant;
+}

@@ -14,7 +14,7 @@ import {
   reportFromArray,
   welcomeToArray,
 } from "./clock.ts";
-import type { MemberStatus, RecordedFault, RecordedLinkFault, Summary } from "./record.ts";
+import type { MemberStatus, Recorded, Summary } from "./record.ts";
 import { type ClockOutputs, Timekeeper, type TimekeeperOptions } from "./timekeeper.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
@@ -23,14 +23,10 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly bus: Bus;
   /** See `RunFile.livenessMs`. */
   readonly livenessMs: number;
-  /** Wall time in ms, for "since when" and for pace only. */
-  readonly wallMs: () => number;
   /** Begin paused, so that conditions can be set first. */
   readonly paused?: boolean;
-  /** Writes a power failure or return down; returns when it is written. */
-  readonly onRecord?: (fault: RecordedFault) => void;
-  /** Writes down a fault of a cable, which is one of `recordedLinks` to the next timekeeper. */
-  readonly onRecordLink?: (order: RecordedLinkFault) => void;
+  /** Writes a fault down, which is one of `recorded` to the next timekeeper; returns when it is written. */
+  readonly onRecord?: (fault: Recorded) => void;
   /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
   /** Writes down that the run cannot be replayed any more; returns when it is written. */
@@ -76,7 +72,7 @@ export class ClockService {
   /** Partition → its process, and when it was last heard of in wall ms. */
   readonly #heard = new Map<string, { instance: string; atMs: number }>();
   /** Power failures and returns of this run, those of earlier timekeepers included. */
-  readonly #recorded: RecordedFault[];
+  readonly #recorded: Recorded[];
   #refused = 0;
   #lastProgressMs: number;
   #lastTickMs: number;
@@ -87,7 +83,7 @@ export class ClockService {
 
   constructor(options: ClockServiceOptions) {
     this.#options = options;
-    this.#recorded = [...options.recorded];
+    this.#recorded = options.recorded.filter(({ action }) => action !== "link");
     this.#lastProgressMs = options.wallMs();
     this.#lastTickMs = this.#lastProgressMs;
     options.bus.onStatus(() => this.#lastTickMs = 0);
@@ -122,12 +118,12 @@ export class ClockService {
       digest: summary.digest,
       events: summary.events,
       refused: this.#refused,
-      why: timekeeper.why(this.#options.wallMs()),
+      why: timekeeper.why(),
     };
   }
 
   #outputs(): ClockOutputs {
-    const { bus, run, partitions, onRecord, onRecordLink, onInexact, onFinished } = this.#options;
+    const { bus, run, partitions, onRecord, onInexact, onFinished } = this.#options;
     const subjects = new Map(
       partitions.map(({ name }) =>
         [name, subjectOf({ kind: "clock.grant", run, partition: name })] as const
@@ -147,9 +143,8 @@ export class ClockService {
       start: (partition, at) => this.#order(["start", partition, at, ""]),
       record: (fault) => {
         onRecord?.(fault);
-        this.#recorded.push(fault);
+        if (fault.action !== "link") this.#recorded.push(fault);
       },
-      recordLink: (order) => onRecordLink?.(order),
       inexact: (why) => onInexact?.(why),
       finished: (summary) => {
         this.#finished = summary;
@@ -174,7 +169,7 @@ export class ClockService {
     this.#on(patternOf({ kind: "clock.join", run, partition: ANY }), (value) => {
       const join = joinFromArray(value);
       if (join === undefined) this.#refused++;
-      else this.timekeeper.join(join, wallMs());
+      else this.timekeeper.join(join);
     });
     this.#on(patternOf({ kind: "clock.alive", run, partition: ANY }), (value) => {
       const alive = joinFromArray(value);
@@ -193,7 +188,7 @@ export class ClockService {
     this.#on(patternOf({ kind: "clock.report", run, partition: ANY }), (value) => {
       const report = reportFromArray(value);
       if (report === undefined) this.#refused++;
-      else this.timekeeper.report(report, wallMs());
+      else this.timekeeper.report(report);
     });
     const verbs: Readonly<Record<string, (request: Request) => unknown>> = {
       status: () => this.status(),
@@ -235,11 +230,9 @@ export class ClockService {
     if (until !== undefined && typeof until !== "number") return undefined;
     if (stopOn !== undefined && typeof stopOn !== "string") return undefined;
     this.#pace = undefined;
-    const wallMs = this.#options.wallMs();
     this.timekeeper.resume({
       ...(until !== undefined && { limit: until }),
       ...(stopOn !== undefined && { stopOn }),
-      wallMs,
     });
     return { ok: true };
   }
@@ -250,7 +243,7 @@ export class ClockService {
     const next = this.timekeeper.next;
     const limit = next === NEVER ? this.timekeeper.limit : next + (ps ?? 1);
     this.#pace = undefined;
-    this.timekeeper.resume({ limit, wallMs: this.#options.wallMs() });
+    this.timekeeper.resume({ limit });
     return { ok: true, until: limit };
   }
 
@@ -269,9 +262,8 @@ export class ClockService {
   #keepPace(): void {
     if (this.#pace === undefined) return;
     const { psPerMs, fromPs, fromMs } = this.#pace;
-    const wallMs = this.#options.wallMs();
-    const limit = fromPs + Math.round((wallMs - fromMs) * psPerMs);
-    this.timekeeper.resume({ limit, wallMs });
+    const limit = fromPs + Math.round((this.#options.wallMs() - fromMs) * psPerMs);
+    this.timekeeper.resume({ limit });
   }
 
   #death({ partition, instance }: Request): unknown {
@@ -279,8 +271,7 @@ export class ClockService {
     if (this.#orders.get(`kill ${partition}`)?.[3] === instance) {
       this.#orders.delete(`kill ${partition}`);
     }
-    const wallMs = this.#options.wallMs();
-    return { ok: true, settled: this.timekeeper.died(partition, { instance, wallMs }) };
+    return { ok: true, settled: this.timekeeper.died(partition, instance) };
   }
 
   /** Where no supervisor reports deaths: a process that has not been heard of for so long is dead. */
@@ -293,8 +284,7 @@ export class ClockService {
       if (slept) heard.atMs = now;
       if (now - heard.atMs < livenessMs) continue;
       this.#heard.delete(partition);
-      const { instance } = heard;
-      this.timekeeper.died(partition, { ...(instance !== "" && { instance }), wallMs: now });
+      this.timekeeper.died(partition, heard.instance || undefined);
     }
     this.#lastTickMs = now;
   }
@@ -347,7 +337,7 @@ export class ClockService {
     const now = wallMs();
     this.#keepPace();
     this.#checkLiveness(now);
-    this.timekeeper.repeat(now, REPEAT_MS);
+    this.timekeeper.repeat(REPEAT_MS);
     for (const order of this.#orders.values()) this.#control("order", order);
     // The bus may have lost it, and a process that waits for the end hears nothing else.
     if (this.#finished !== undefined) this.#control("finished", { ...this.#finished });
@@ -360,7 +350,7 @@ export class ClockService {
       now - this.#lastProgressMs > STALL_MS && !this.#stallTold && this.timekeeper.next !== NEVER
     ) {
       this.#stallTold = true;
-      const why = this.timekeeper.why(now);
+      const why = this.timekeeper.why();
       this.#control("stalled", why);
       onStall?.(why);
     }

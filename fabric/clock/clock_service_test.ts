@@ -6,7 +6,7 @@ import { decode, encode } from "../bus/codec.ts";
 import { createMemoryBroker } from "../bus/memory_bus.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
-import type { RecordedFault } from "./record.ts";
+import type { Recorded, RecordedFault } from "./record.ts";
 import { ClockService } from "./clock_service.ts";
 
 /** A rack without nodes: it is quiet from the first. */
@@ -102,7 +102,7 @@ describe("ClockService", () => {
     bus = broker.connect({ onError });
     const start = { at: 9, action: "start", partition: "p", nodes: ["a"] };
     assert.deepEqual(await ask("faults", { from: 1 }), { ok: true, count: 2, faults: [start] });
-    assert.deepEqual(service.timekeeper.died("p", { instance: "p-2", wallMs: 0 }), true);
+    assert.deepEqual(service.timekeeper.died("p", "p-2"), true);
     const { count, faults } = await ask("faults", { from: 2 }) as {
       count: number;
       faults: { action: string }[];
@@ -117,7 +117,7 @@ describe("ClockService", () => {
     const config = { ports: 1, mode: "cut-through", latencyPs: 1, queueBytes: 1, forwarding: [] };
     const node = { name: "a", kind: "switch", config } as const;
     const broker = createMemoryBroker({ seed: 1 });
-    const records: RecordedFault[] = [];
+    const records: Recorded[] = [];
     let ms = 0;
     const alone = new ClockService({
       run: "r",
@@ -146,7 +146,7 @@ describe("ClockService", () => {
 
   it("takes no process for dead that it could not hear while it was itself asleep", async () => {
     const broker = createMemoryBroker({ seed: 1 });
-    const records: RecordedFault[] = [];
+    const records: Recorded[] = [];
     let ms = 0, looks = 0;
     const sleeper = new ClockService({
       run: "r",

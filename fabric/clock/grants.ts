@@ -4,15 +4,7 @@
  * now `timekeeper.ts`'s.
  */
 import type { Grant, Report } from "./clock.ts";
-import {
-  addConfirmation,
-  granted,
-  type Member,
-  noteTaken,
-  reported,
-  setGrant,
-  type Taken,
-} from "./member.ts";
+import { granted, type Member, noteTaken, reported, type Taken } from "./member.ts";
 import type { Time } from "../base/time.ts";
 
 /** How long a partition waits for messages of a process that is gone before they are given up, in wall ms. */
@@ -24,6 +16,7 @@ export interface GrantsOptions {
   readonly send: (partition: string, grant: Grant) => void;
   /** Messages that a partition was to have are gone for good: the run cannot be replayed. */
   readonly onLost: (why: string) => void;
+  readonly wallMs: () => number;
 }
 
 /** How far a partition may run, from where on it has something to do, and where it is to stop. */
@@ -31,7 +24,6 @@ export interface Allowance {
   readonly next: Time;
   readonly horizon: Time;
   readonly stopOn: string;
-  readonly wallMs: number;
 }
 
 export class Grants {
@@ -48,7 +40,7 @@ export class Grants {
   }
 
   /** Grants a partition what it may do. */
-  give(member: Member, { next, horizon, stopOn, wallMs }: Allowance): void {
+  give(member: Member, { next, horizon, stopOn }: Allowance): void {
     const { incarnation, inbound, toConfirm, links, runs, cables } = member;
     const grant: Grant = {
       term: this.#options.term,
@@ -64,7 +56,7 @@ export class Grants {
       stopOn,
     };
     this.#total++;
-    granted(member, grant, { next, atMs: wallMs });
+    granted(member, grant, { next, atMs: this.#options.wallMs() });
     this.#options.send(member.name, grant);
   }
 
@@ -72,7 +64,7 @@ export class Grants {
    * Takes in an answer: what the grant named was taken, and the senders are told with their next
    * grants. After a restart there is no grant; what the partition says of itself is all that is known.
    */
-  answer(member: Member, report: Report, wallMs: number): void {
+  answer(member: Member, report: Report): void {
     if (member.status === "unknown") {
       const taken = report.taken ?? [];
       this.#confirm(member, taken);
@@ -80,21 +72,22 @@ export class Grants {
     } else {
       this.#confirm(member, member.grant?.expect ?? []);
     }
-    reported(member, report, wallMs);
+    reported(member, report, this.#options.wallMs());
   }
 
   /** A life that sent what was taken need not keep it; what an earlier life sent is not kept. */
   #confirm(member: Member, taken: readonly Taken[]): void {
     for (const [peer, incarnation, count] of taken) {
       const sender = this.#options.byName.get(peer);
-      if (sender?.incarnation === incarnation) addConfirmation(sender, member.name, count);
+      if (sender?.incarnation === incarnation) sender.toConfirm.set(member.name, count);
     }
   }
 
   /** Sends a grant once more that has not been answered since `member.sinceMs`. */
-  repeat(member: Member, wallMs: number): void {
+  repeat(member: Member): void {
     if (member.status !== "running" || member.grant === undefined) return;
-    if (wallMs - member.sinceMs > LOST_AFTER_MS) this.#giveUpLost(member, member.grant);
+    const waitedMs = this.#options.wallMs() - member.sinceMs;
+    if (waitedMs > LOST_AFTER_MS) this.#giveUpLost(member, member.grant);
     this.#options.send(member.name, member.grant);
   }
 
@@ -111,6 +104,6 @@ export class Grants {
     if (lost.length === 0) return;
     const senders = lost.map(([peer]) => peer).join(", ");
     this.#options.onLost(`${member.name} lost messages with the process of ${senders}`);
-    setGrant(member, { ...grant, lost });
+    member.grant = { ...grant, lost };
   }
 }

@@ -21,15 +21,22 @@ const GRANT: Grant = {
 };
 
 describe("Grants", () => {
-  function grantsOf(of: readonly Member[]): { grants: Grants; sent: Grant[]; lost: string[] } {
+  function grantsOf(of: readonly Member[]): {
+    grants: Grants;
+    sent: Grant[];
+    lost: string[];
+    clock: { ms: number };
+  } {
     const sent: Grant[] = [], lost: string[] = [];
+    const clock = { ms: 0 };
     const grants = new Grants({
       byName: new Map(of.map((member) => [member.name, member])),
       term: 0,
       send: (_, grant) => sent.push(grant),
       onLost: (why) => lost.push(why),
+      wallMs: () => clock.ms,
     });
-    return { grants, sent, lost };
+    return { grants, sent, lost, clock };
   }
 
   it("confirm to the life that sent what was taken, and not to the next one", () => {
@@ -39,26 +46,28 @@ describe("Grants", () => {
       const report = reportOf("b", { grant: 1, taken: [["a", 0, 3]] });
       Object.assign(a, { incarnation, toConfirm: new Map() });
       Object.assign(b, { status: "running", grant: { ...GRANT, expect: [["a", 0, 3]] } });
-      grants.answer(b, { ...report, taken: null }, 0);
+      grants.answer(b, { ...report, taken: null });
       assert.deepEqual([...a.toConfirm], confirmed);
       // The same from a partition that answers a new timekeeper.
       Object.assign(a, { toConfirm: new Map() });
       Object.assign(b, { status: "unknown" });
-      grants.answer(b, report, 0);
+      grants.answer(b, report);
       assert.deepEqual([...a.toConfirm], confirmed);
     }
   });
 
   it("give up after a while what a dead process or an earlier life had sent, and nothing else", () => {
     const [a, b, c, d] = members("a", "b", "c", "d") as [Member, Member, Member, Member];
-    const { grants, sent, lost } = grantsOf([a, b, c, d]);
+    const { grants, sent, lost, clock } = grantsOf([a, b, c, d]);
     const expect = [["a", 0, 1], ["b", 0, 1], ["c", 0, 1]] as const;
     Object.assign(a, { status: "dead" });
     Object.assign(b, { incarnation: 1 });
     Object.assign(d, { status: "running", grant: { ...GRANT, expect }, sinceMs: 1_000 });
-    grants.repeat(d, 3_000);
+    clock.ms = 3_000;
+    grants.repeat(d);
     assert.deepEqual([sent.at(-1)!.lost, lost], [[], []]);
-    grants.repeat(d, 3_001);
+    clock.ms = 3_001;
+    grants.repeat(d);
     assert.deepEqual(sent.at(-1)!.lost, [["a", 0], ["b", 0]]);
     assert.equal(lost.length, 1);
   });

@@ -1,7 +1,6 @@
 /**
  * What the timekeeper knows of one partition: its process, its life, how far it has come, what was
- * sent to it. **Only this file writes it.** Every other file has a {@link Member}, which is read-only,
- * and changes it by calling the second half of this file, most of it from `membership.ts`.
+ * sent to it. Only files of this folder write it; a change of several fields is a function here.
  */
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
@@ -26,7 +25,8 @@ export interface Inbound {
 /** How many messages of an incarnation of a peer have been taken. */
 export type Taken = readonly [peer: string, incarnation: number, count: number];
 
-interface MemberState {
+/** What the timekeeper knows of one partition. */
+export interface Member {
   readonly name: string;
   readonly index: number;
   readonly nodes: readonly string[];
@@ -72,18 +72,6 @@ interface MemberState {
   faults: FaultPlan[];
 }
 
-type View<T> = T extends Map<infer K, infer V> ? ReadonlyMap<K, V>
-  : T extends (infer E)[] ? readonly E[]
-  : T;
-
-/** What the timekeeper knows of one partition, for reading. */
-export type Member = { readonly [K in keyof MemberState]: View<MemberState[K]> };
-
-/** Every member was made by {@link newMember}. */
-function stateOf(member: Member): MemberState {
-  return member as MemberState;
-}
-
 /**
  * A partition without a process. Scripted faults are the timekeeper's to carry out only where
  * the process is one node; several nodes in one process lose power one by one inside it.
@@ -94,7 +82,7 @@ export function newMember(
 ): Member {
   const { name, nodes } = partition;
   const alone = nodes.length === 1;
-  const state: MemberState = {
+  return {
     name,
     index: options.index,
     nodes,
@@ -124,7 +112,6 @@ export function newMember(
     startAt: NEVER,
     faults: alone ? options.faults.filter(({ node }) => node === nodes[0]) : [],
   };
-  return state;
 }
 
 // What follows from it.
@@ -201,22 +188,15 @@ function lifeKey(partition: string, incarnation: number): string {
 
 /** Notes what a partition is about from now on, `atMs` of wall time. */
 export function setStatus(member: Member, to: { status: Status; atMs: number }): void {
-  const state = stateOf(member);
-  state.status = to.status;
-  state.sinceMs = to.atMs;
-}
-
-/** The process `instance` is here for the partition; "": none is. */
-export function setInstance(member: Member, instance: string): void {
-  stateOf(member).instance = instance;
+  member.status = to.status;
+  member.sinceMs = to.atMs;
 }
 
 /** The process that is here is let in, and begins with its first grant. */
 export function welcomed(member: Member, atMs: number): void {
-  const state = stateOf(member);
-  state.next = state.bootAt;
-  state.grants = 0;
-  state.grant = undefined;
+  member.next = member.bootAt;
+  member.grants = 0;
+  member.grant = undefined;
   setStatus(member, { status: "idle", atMs });
 }
 
@@ -228,21 +208,20 @@ export function failed(
   member: Member,
   by: { at: Time; settledSpan: number; atMs: number },
 ): void {
-  const state = stateOf(member);
   setStatus(member, { status: "dead", atMs: by.atMs });
-  state.instance = "";
-  state.inbound = [];
-  state.taken.clear();
-  state.links = [];
-  state.runs = [];
-  state.cables = [];
-  state.grant = undefined;
-  state.next = NEVER;
-  state.failedAt = by.at;
-  state.settledSpan = by.settledSpan;
-  if (state.faults[0]?.action === "kill" && state.faults[0].at <= by.at) state.faults.shift();
-  const start = state.faults[0];
-  state.startAt = start?.action === "start" ? start.at : NEVER;
+  member.instance = "";
+  member.inbound = [];
+  member.taken.clear();
+  member.links = [];
+  member.runs = [];
+  member.cables = [];
+  member.grant = undefined;
+  member.next = NEVER;
+  member.failedAt = by.at;
+  member.settledSpan = by.settledSpan;
+  if (member.faults[0]?.action === "kill" && member.faults[0].at <= by.at) member.faults.shift();
+  const start = member.faults[0];
+  member.startAt = start?.action === "start" ? start.at : NEVER;
 }
 
 /**
@@ -253,23 +232,21 @@ export function booted(
   member: Member,
   by: { at: Time; bootOrder: number; links: readonly LinkChange[] },
 ): void {
-  const state = stateOf(member);
-  state.incarnation++;
-  state.bootAt = by.at;
-  state.bootOrder = by.bootOrder;
-  state.startAt = NEVER;
-  state.sent.clear();
-  state.toConfirm.clear();
+  member.incarnation++;
+  member.bootAt = by.at;
+  member.bootOrder = by.bootOrder;
+  member.startAt = NEVER;
+  member.sent.clear();
+  member.toConfirm.clear();
   dropPastFaults(member, by.at);
-  state.links = [...by.links];
-  state.cables = [...state.cableHistory];
+  member.links = [...by.links];
+  member.cables = [...member.cableHistory];
 }
 
 /** Adds a power failure at `at` to what is planned for the one node of a partition. */
 export function addFault(member: Member, at: Time): FaultPlan {
-  const state = stateOf(member);
   const fault: FaultPlan = { at, action: "kill", node: member.nodes[0]! };
-  state.faults = [...state.faults, fault].sort((x, y) => x.at - y.at);
+  member.faults = [...member.faults, fault].sort((x, y) => x.at - y.at);
   return fault;
 }
 
@@ -278,7 +255,7 @@ export function addFault(member: Member, at: Time): FaultPlan {
  * that it no longer needs, will not happen.
  */
 export function dropPastFaults(member: Member, at: Time): void {
-  const { faults } = stateOf(member);
+  const { faults } = member;
   while (faults.length > 0 && (faults[0]!.action === "start" || faults[0]!.at <= at)) {
     faults.shift();
   }
@@ -288,52 +265,35 @@ export function dropPastFaults(member: Member, at: Time): void {
 
 /** The partition was granted what it had to do from `next` on: the grant says all that it was to be told. */
 export function granted(member: Member, grant: Grant, at: { next: Time; atMs: number }): void {
-  const state = stateOf(member);
-  state.grants = grant.id;
-  state.grant = grant;
+  member.grants = grant.id;
+  member.grant = grant;
   // Until it reports, its next is what it was at the grant: nothing it sends can come sooner.
-  state.next = at.next;
-  state.toConfirm.clear();
-  state.inbound = [];
-  state.links = [];
-  state.runs = [];
-  state.cables = [];
+  member.next = at.next;
+  member.toConfirm.clear();
+  member.inbound = [];
+  member.links = [];
+  member.runs = [];
+  member.cables = [];
   setStatus(member, { status: "running", atMs: at.atMs });
-}
-
-/** The grant that is not answered yet says something else from now on. */
-export function setGrant(member: Member, grant: Grant): void {
-  stateOf(member).grant = grant;
 }
 
 /** The partition has done what it was granted last, and says how far it has come. */
 export function reported(member: Member, report: Report, atMs: number): void {
-  const state = stateOf(member);
-  state.grants = report.grant;
-  state.grant = undefined;
-  state.next = report.next;
-  state.reached = report.reached;
-  state.now = report.now;
-  state.ran = report.ran;
-  state.events = report.events;
+  member.grants = report.grant;
+  member.grant = undefined;
+  member.next = report.next;
+  member.reached = report.reached;
+  member.now = report.now;
+  member.ran = report.ran;
+  member.events = report.events;
   setStatus(member, { status: "idle", atMs });
-}
-
-/** `peer` has taken the first `count` messages of this life: it need not keep them. */
-export function addConfirmation(member: Member, peer: string, count: number): void {
-  stateOf(member).toConfirm.set(peer, count);
-}
-
-/** This life has sent `count` messages to `peer` in all. */
-export function noteSent(member: Member, peer: string, count: number): void {
-  stateOf(member).sent.set(peer, count);
 }
 
 /** Takes in that `from` has sent `count` messages in all, the first not yet taken arriving at `earliest`. */
 export function noteInbound(member: Member, inbound: Inbound): void {
   const { from, incarnation, count } = inbound;
   if (count <= (member.taken.get(lifeKey(from, incarnation)) ?? 0)) return;
-  const known = stateOf(member).inbound;
+  const known = member.inbound;
   const at = known.findIndex((each) => each.from === from && each.incarnation === incarnation);
   if (at < 0) known.push(inbound);
   else known[at] = { ...inbound, earliest: Math.min(known[at]!.earliest, inbound.earliest) };
@@ -341,28 +301,16 @@ export function noteInbound(member: Member, inbound: Inbound): void {
 
 /** Takes in what the partition says it has taken: of that nothing is inbound any more. */
 export function noteTaken(member: Member, taken: readonly Taken[]): void {
-  const state = stateOf(member);
   for (const [peer, incarnation, count] of taken) {
-    state.taken.set(lifeKey(peer, incarnation), count);
+    member.taken.set(lifeKey(peer, incarnation), count);
   }
-  const inbound = state.inbound;
-  state.inbound = [];
+  const inbound = member.inbound;
+  member.inbound = [];
   for (const each of inbound) noteInbound(member, each);
-}
-
-/** What the partition's next grant is to tell it. */
-export function addLinkChange(member: Member, change: LinkChange): void {
-  stateOf(member).links.push(change);
-}
-
-/** A program that the partition is to start with its next grant. */
-export function addRun(member: Member, order: RunOrder): void {
-  stateOf(member).runs.push(order);
 }
 
 /** A fault of one of its cables: with its next grant, and again to every later process of it. */
 export function addCableFault(member: Member, fault: LinkFaultPlan): void {
-  const state = stateOf(member);
-  state.cableHistory.push(fault);
-  if (state.status !== "dead") state.cables.push(fault);
+  member.cableHistory.push(fault);
+  if (member.status !== "dead") member.cables.push(fault);
 }

@@ -9,14 +9,10 @@
 import type { Join, Welcome } from "./clock.ts";
 import type { Horizons } from "./horizon.ts";
 import {
-  addConfirmation,
-  addLinkChange,
   booted,
   failed,
   type Member,
   noteInbound,
-  noteSent,
-  setInstance,
   setStatus,
   settledSpanOf,
   spansDone,
@@ -24,7 +20,7 @@ import {
   welcomed,
 } from "./member.ts";
 import type { PowerState } from "./power_state.ts";
-import type { RecordedFault } from "./record.ts";
+import type { Recorded, RecordedFault } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
 /** What processes and the record are told. */
@@ -34,8 +30,8 @@ export interface MembershipOutputs {
   kill(partition: string, instance: string, at: Time): void;
   /** The process of this partition must be started: its power returns at `at`. */
   start(partition: string, at: Time): void;
-  /** A power failure or return, to be written down before it takes effect. */
-  record(fault: RecordedFault): void;
+  /** A power failure or return, or an order for a cable, to be written down before it takes effect. */
+  record(fault: Recorded): void;
 }
 
 export interface MembershipOptions {
@@ -101,7 +97,7 @@ export class Membership {
       return;
     }
     if (isUp) this.died(member, member.instance);
-    setInstance(member, instance);
+    member.instance = instance;
     if (member.status === "absent") this.#welcome(member);
     else if (member.status === "unknown") this.#setStatus(member, "joining");
     else if (member.status === "dead" && !this.#unrecorded.has(member)) this.#bootWhenDue(member);
@@ -126,7 +122,7 @@ export class Membership {
     if (member.instance !== "" || this.#fenced.has(instance)) return;
     const { status } = member;
     if (status === "unknown" || status === "idle" || status === "running") {
-      setInstance(member, instance);
+      member.instance = instance;
     }
   }
 
@@ -140,14 +136,14 @@ export class Membership {
     if (instance !== undefined && instance !== "") this.#fenced.add(instance);
     if (member.status === "dead" || member.status === "dying") {
       // It had come back and ended before it got power.
-      if (instance === member.instance) setInstance(member, "");
+      if (instance === member.instance) member.instance = "";
       return !this.#unrecorded.has(member);
     }
     // A new timekeeper does not know the process yet: it is the only one there can be.
     const isOther = member.instance !== "" && instance !== member.instance;
     if (instance !== undefined && isOther) return true;
     const failedInstance = instance ?? member.instance;
-    if (member.status === "absent") setInstance(member, "");
+    if (member.status === "absent") member.instance = "";
     else if (member.status === "unknown" || member.status === "joining") {
       this.#failUnknown(member, failedInstance);
     } else {
@@ -176,7 +172,7 @@ export class Membership {
     const { onUnseen, whenAtRest } = this.#options;
     onUnseen(`it is unknown how far ${member.name} had run when it failed`);
     this.#unrecorded.add(member);
-    if (member.instance === instance) setInstance(member, "");
+    if (member.instance === instance) member.instance = "";
     this.#setStatus(member, "dead");
     whenAtRest((at) => this.#recordFailure(member, { at, instance }));
   }
@@ -193,7 +189,7 @@ export class Membership {
     this.#fail(member, failure);
     this.#unrecorded.delete(member);
     if (instance === failure.instance || instance === "") return;
-    setInstance(member, instance);
+    member.instance = instance;
     whenAtRest((now) => this.#bootAtRest(member, now));
   }
 
@@ -279,7 +275,7 @@ export class Membership {
   #welcome(member: Member): void {
     welcomed(member, this.#options.wallMs());
     for (const [peer, , count] of this.#sentToEarlierLife(member)) {
-      addConfirmation(this.#named(peer), member.name, count);
+      this.#named(peer).toConfirm.set(member.name, count);
     }
     this.#sendWelcome(member);
   }
@@ -322,7 +318,7 @@ export class Membership {
       this.#applyFailure(member, { at, settledSpan });
     } else {
       this.#applyBoot(member, at);
-      setInstance(member, fault.instance);
+      member.instance = fault.instance;
       this.#setStatus(member, "absent");
     }
   }
@@ -332,7 +328,7 @@ export class Membership {
     member: Member,
     [peer, incarnation, count, earliest]: readonly [string, number, number, Time],
   ): void {
-    noteSent(member, peer, count);
+    member.sent.set(peer, count);
     const receiver = this.#options.byName.get(peer);
     if (receiver === undefined || receiver.status === "dead") return;
     noteInbound(receiver, { from: member.name, incarnation, count, earliest });
@@ -345,7 +341,7 @@ export class Membership {
     for (const { node, change } of power.news(member.nodes)) {
       const far = members.find(({ nodes }) => nodes.includes(node))!;
       // A partition without power learns of it when it is welcomed.
-      if (far.status !== "dead") addLinkChange(far, change);
+      if (far.status !== "dead") far.links.push(change);
     }
   }
 

@@ -5,7 +5,7 @@
  * is soft state: a restarted timekeeper asks the partitions; only failures and returns of power are
  * written down (`RecordedFault`), as a partition without a process cannot be asked.
  *
- * Pure: no bus and no clock. `wallMs` is handed in only to answer "waiting since when".
+ * Pure: no bus and no clock. `wallMs` is asked only for "waiting since when".
  */
 import { assert } from "../base/assert.ts";
 import { rackDigest } from "../partition/digest.ts";
@@ -15,10 +15,10 @@ import { CableOrders, type OrderAnswer } from "./cable_orders.ts";
 import type { Grant, Join, Report, RunOrder } from "./clock.ts";
 import { Grants } from "./grants.ts";
 import { Horizons, refuseInstant } from "./horizon.ts";
-import { addFault, addRun, afterAllOf, effectiveNext, type Member, newMember } from "./member.ts";
+import { addFault, afterAllOf, effectiveNext, type Member, newMember } from "./member.ts";
 import { Membership, type MembershipOutputs } from "./membership.ts";
 import { PowerState } from "./power_state.ts";
-import type { MemberStatus, RecordedFault, RecordedLinkFault, Summary } from "./record.ts";
+import type { MemberStatus, Recorded, Summary } from "./record.ts";
 import { formatTime, NEVER, type Time } from "../base/time.ts";
 
 /** What the timekeeper wants done. Implemented over the bus, or by tests. */
@@ -26,8 +26,6 @@ export interface ClockOutputs extends MembershipOutputs {
   grant(partition: string, grant: Grant): void;
   /** Every partition is to answer with a report that tells all it knows. */
   ask(term: number): void;
-  /** An order for a cable, to be written down before it takes effect. */
-  recordLink?(order: RecordedLinkFault): void;
   /** The run cannot be replayed any more; to be written down, as {@link TimekeeperOptions.inexact}. */
   inexact(why: string): void;
   finished(summary: Summary): void;
@@ -40,12 +38,13 @@ export interface TimekeeperOptions {
   readonly lookahead: readonly (readonly number[])[];
   readonly term: number;
   /** Faults that an earlier timekeeper of this run wrote down. */
-  readonly recorded: readonly RecordedFault[];
-  readonly recordedLinks?: readonly RecordedLinkFault[];
+  readonly recorded: readonly Recorded[];
   /** An earlier timekeeper of this run found that it cannot be replayed. */
   readonly inexact: boolean;
   /** A run that stays up is never finished by having nothing to do. */
   readonly stayUp: boolean;
+  /** Wall time in ms, for "since when" only. */
+  readonly wallMs: () => number;
 }
 
 /** More programs than are started by hand. */
@@ -71,7 +70,6 @@ export class Timekeeper {
   #limit: Time;
   #stopOn = "";
   #finished = false;
-  #wallMs = 0;
   #exact: boolean;
   #runCounter: number;
 
@@ -95,6 +93,7 @@ export class Timekeeper {
       term: options.term,
       send: (partition, grant) => out.grant(partition, grant),
       onLost: (why) => this.#noteInexact(why),
+      wallMs: options.wallMs,
     });
     this.#membership = new Membership({
       members: this.#members,
@@ -105,14 +104,14 @@ export class Timekeeper {
       out,
       whenAtRest: (action) => this.#whenAtRest(action),
       onUnseen: (why) => this.#noteInexact(why),
-      wallMs: () => this.#wallMs,
+      wallMs: options.wallMs,
     });
-    this.#membership.recall(options.recorded);
+    this.#membership.recall(options.recorded.filter((line) => line.action !== "link"));
     this.#cables = new CableOrders({
       plan: options.plan,
       members: this.#members,
-      recorded: options.recordedLinks ?? [],
-      record: (order) => out.recordLink?.(order),
+      recorded: options.recorded.filter((line) => line.action === "link"),
+      record: (order) => out.record(order),
       whenAtRest: (action) => this.#whenAtRest(action),
     });
     if (options.term > 0) out.ask(options.term);
@@ -137,42 +136,39 @@ export class Timekeeper {
   }
 
   /** A process is here for a partition: at first, or again after the power failed. */
-  join(join: Join, wallMs: number): void {
-    this.#wallMs = wallMs;
+  join(join: Join): void {
     const member = this.#byName.get(join.partition);
     if (member === undefined || this.#finished) return;
     this.#membership.join(member, join);
-    this.schedule(wallMs);
+    this.schedule();
   }
 
   /** A partition did what it was granted, or answers `ask`. Stale and foreign reports change nothing. */
-  report(report: Report, wallMs: number): void {
-    this.#wallMs = wallMs;
+  report(report: Report): void {
     const member = this.#byName.get(report.partition);
     if (member === undefined || report.incarnation !== member.incarnation) return;
     if (report.term !== this.#options.term || !isExpected(member, report)) return;
-    this.#grants.answer(member, report, wallMs);
+    this.#grants.answer(member, report);
     this.#power.note(report.digests);
     for (const row of report.sent) this.#membership.noteSent(member, row);
     if (report.stopped) {
       this.#paused = true;
       this.#stopOn = "";
     }
-    this.schedule(wallMs);
+    this.schedule();
   }
 
   /**
    * The process of a partition is gone. Its power failed as early as it can have without another
    * partition having run past the news, at the latest just before its next event: what it had reported
    * holds, what it was in the middle of did not happen.
-   * @param options.instance only this process's death counts; absent: of the process there was.
+   * @param instance only this process's death counts; absent: of the process there was.
    * @returns false while the failure is not on record: its observer has to report it again.
    */
-  died(partition: string, options: { instance?: string; wallMs: number }): boolean {
-    this.#wallMs = options.wallMs;
+  died(partition: string, instance?: string): boolean {
     const member = this.#byName.get(partition);
     if (member === undefined || this.#finished) return true;
-    return this.#membership.died(member, options.instance);
+    return this.#membership.died(member, instance);
   }
 
   /** Whether the power of this process has failed: it must not go on, had it only been asleep. */
@@ -185,7 +181,7 @@ export class Timekeeper {
     const member = this.#byName.get(partition);
     if (member === undefined || member.instance !== "") return;
     this.#membership.heard(member, instance);
-    this.schedule(this.#wallMs);
+    this.schedule();
   }
 
   /**
@@ -200,7 +196,7 @@ export class Timekeeper {
     this.#orders.push(order);
     this.#whenAtRest((at) => {
       this.#orders.splice(this.#orders.indexOf(order), 1);
-      addRun(member, { at, ...order });
+      member.runs.push({ at, ...order });
     });
     return counter;
   }
@@ -225,14 +221,14 @@ export class Timekeeper {
     const refusal = refusePowerFailure(member, { node, at, earliest });
     if (refusal !== undefined) return { refusal };
     const added = addFault(member, at);
-    this.schedule(this.#wallMs);
+    this.schedule();
     return { added };
   }
 
   /** Lets something go wrong with a cable, or heals it; may be repeated with the same token. */
   orderLinkFault(token: string, request: LinkFaultRequest): OrderAnswer {
     const answer = this.#cables.order(token, request);
-    this.schedule(this.#wallMs);
+    this.schedule();
     return answer;
   }
 
@@ -241,11 +237,11 @@ export class Timekeeper {
   }
 
   /** Goes on, at most up to `limit` (exclusive), to the first trace step called `stopOn`. */
-  resume(options: { limit?: Time; stopOn?: string; wallMs: number }): void {
+  resume(options: { limit?: Time; stopOn?: string } = {}): void {
     this.#paused = false;
     this.#limit = Math.min(options.limit ?? NEVER, this.#options.plan.until ?? NEVER);
     this.#stopOn = options.stopOn ?? "";
-    this.schedule(options.wallMs);
+    this.schedule();
   }
 
   /** The earliest pending event of the rack, NEVER where nothing will happen. */
@@ -254,7 +250,8 @@ export class Timekeeper {
   }
 
   /** What each partition does, since when, and what each partition's next event is. */
-  why(wallMs: number): MemberStatus[] {
+  why(): MemberStatus[] {
+    const wallMs = this.#options.wallMs();
     this.#horizons.refresh();
     return this.#members.map((member) => ({
       partition: member.name,
@@ -269,17 +266,17 @@ export class Timekeeper {
   }
 
   /** Repeats what may have been lost to every partition that has been running for longer than `ms`. */
-  repeat(wallMs: number, ms: number): void {
+  repeat(ms: number): void {
+    const wallMs = this.#options.wallMs();
     for (const member of this.#members) {
       if (wallMs - member.sinceMs < ms) continue;
       if (member.status === "unknown") this.#out.ask(this.#options.term);
-      this.#grants.repeat(member, wallMs);
+      this.#grants.repeat(member);
     }
   }
 
   /** Grants what can be granted. Called after everything that may have changed something. */
-  schedule(wallMs: number): void {
-    this.#wallMs = wallMs;
+  schedule(): void {
     if (this.#finished || this.#resting) return;
     if (this.#members.some(({ status }) => status === "unknown")) return;
     this.#membership.settleJoining();
@@ -292,7 +289,7 @@ export class Timekeeper {
       this.#resting = true;
       for (const action of waiting) action(now);
       this.#resting = false;
-      this.schedule(wallMs);
+      this.schedule();
       return;
     }
     if (this.#paused) return;
@@ -309,7 +306,7 @@ export class Timekeeper {
     if (next >= this.#limit) return;
     const horizon = Math.min(this.#horizons.of(member), this.#limit);
     if (next >= horizon) return;
-    this.#grants.give(member, { next, horizon, stopOn: this.#stopOn, wallMs: this.#wallMs });
+    this.#grants.give(member, { next, horizon, stopOn: this.#stopOn });
   }
 
   /** Carries out one scripted power failure whose time has come. @returns whether there was one. */
@@ -328,7 +325,7 @@ export class Timekeeper {
 
   #whenAtRest(action: (now: Time) => void): void {
     this.#atRest.push(action);
-    this.schedule(this.#wallMs);
+    this.schedule();
   }
 
   #finishIfQuiet(): void {

@@ -47,7 +47,7 @@ describe("Timekeeper, when power fails", () => {
     ];
     const rig = new Rig({ plan: planWith({ faults }) });
     rig.settle({ a: NEVER, b: NEVER, c: NEVER });
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.keeper.join({ partition: "b", instance: "b2" });
     const welcome = rig.welcomes.get("b")!;
     assert.equal(welcome.instance, "b2");
     assert.equal(welcome.incarnation, 1);
@@ -64,7 +64,7 @@ describe("Timekeeper, when power fails", () => {
     const rig = new Rig();
     rig.settle({ a: 1_000, b: 1_500, c: NEVER });
     rig.report("a", { grant: 2, next: 4_000, now: 1_000, ran: 1_000 });
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.died("b", "b1");
     const [{ at, settledSpan }] = rig.records as [RecordedFault];
     assert(at <= 1_500 && at + LOOKAHEAD[1]![0]! > 1_000, String(at));
     assert.equal(settledSpan, 1);
@@ -73,12 +73,12 @@ describe("Timekeeper, when power fails", () => {
   it("takes the same death once, however often it is reported, and no death of a process that is not it", () => {
     const rig = new Rig();
     rig.settle({ a: 1_000, b: 1_500, c: NEVER });
-    rig.keeper.died("b", { instance: "b0", wallMs: 0 });
+    rig.keeper.died("b", "b0");
     assert.equal(rig.records.length, 0);
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.died("b", "b1");
+    rig.keeper.died("b", "b1");
     rig.report("a", { grant: 2, next: 4_000, now: 1_000, ran: 1_000 });
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.died("b", "b1");
     assert.equal(rig.records.length, 1);
   });
 
@@ -86,20 +86,20 @@ describe("Timekeeper, when power fails", () => {
     const rig = new Rig();
     rig.settle({ a: 1_000, b: NEVER, c: 5_000 });
     assert.equal(rig.take().at(-1)![1].horizon, 5_250);
-    assert.equal(rig.keeper.died("b", { instance: "b1", wallMs: 0 }), false, "tell me again");
+    assert.equal(rig.keeper.died("b", "b1"), false, "tell me again");
     assert.equal(rig.records.length, 0, "a may still send something: wait for it");
     assert.deepEqual(rig.take(), []);
     rig.report("a", { grant: 2, ran: 1_000, sent: [["b", 0, 1, 1_100]] });
     assert.equal(rig.records.length, 1);
-    assert.equal(rig.keeper.died("b", { instance: "b1", wallMs: 0 }), true, "it is on record");
+    assert.equal(rig.keeper.died("b", "b1"), true, "it is on record");
     assert(rig.records[0]!.at <= 1_100, `b had not taken it, so it is dead by then`);
   });
 
   it("dates two deaths so that neither has done what the other's would have changed", () => {
     const rig = new Rig();
     rig.settle({ a: 1_000, b: 1_500, c: 3_000 });
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
-    rig.keeper.died("c", { instance: "c1", wallMs: 0 });
+    rig.keeper.died("b", "b1");
+    rig.keeper.died("c", "c1");
     rig.report("a", { grant: 2, next: 9_000, ran: 1_590 });
     const [b, c] = rig.records.map(({ at }) => at);
     assert(b! <= 1_500 && b! > 1_590 - LOOKAHEAD[1]![0]!);
@@ -110,8 +110,8 @@ describe("Timekeeper, when power fails", () => {
   it("lets a process wait that comes back before the instant of the death is known", () => {
     const rig = new Rig();
     rig.settle({ a: 1_000, b: NEVER, c: 5_000 });
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.keeper.died("b", "b1");
+    rig.keeper.join({ partition: "b", instance: "b2" });
     assert.equal(rig.records.length, 0);
     rig.report("a", { grant: 2, next: 9_000, ran: 1_000 });
     assert.deepEqual(rig.records.map(({ action }) => action), ["kill", "start"]);
@@ -122,12 +122,12 @@ describe("Timekeeper, when power fails", () => {
   it("does not give power to a process that died again while it waited for it", () => {
     const rig = new Rig();
     rig.settle({ a: 1_000, b: NEVER, c: 5_000 });
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
-    rig.keeper.died("b", { instance: "b2", wallMs: 0 });
+    rig.keeper.died("b", "b1");
+    rig.keeper.join({ partition: "b", instance: "b2" });
+    rig.keeper.died("b", "b2");
     rig.report("a", { grant: 2, next: 9_000, ran: 1_000 });
     assert.deepEqual(rig.records.map(({ action }) => action), ["kill"]);
-    rig.keeper.join({ partition: "b", instance: "b3" }, 0);
+    rig.keeper.join({ partition: "b", instance: "b3" });
     rig.answerAll();
     assert.deepEqual(rig.records.map(({ action }) => action), ["kill", "start"]);
     assert.equal(rig.welcomes.get("b")!.instance, "b3");
@@ -136,11 +136,11 @@ describe("Timekeeper, when power fails", () => {
   it("P-05 (in part): counts of a second life what it reported, and all of the first life's", () => {
     const rig = new Rig();
     rig.settle({ a: 3_000, b: NEVER, c: 9_000 });
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.keeper.join({ partition: "b", instance: "b2" });
     rig.report("a", { grant: 2, next: 4_000, ran: 3_000 });
     const grants = rig.take();
     assert.equal(grants.filter(([name, { id }]) => name === "b" && id === 1).length, 2);
-    rig.keeper.died("b", { instance: "b2", wallMs: 0 });
+    rig.keeper.died("b", "b2");
     for (const [name, { id }] of grants) if (name !== "b") rig.report(name, { grant: id });
     const settled = rig.records.map(({ action, settledSpan }) => [action, settledSpan]);
     assert.deepEqual(settled, [
@@ -154,7 +154,7 @@ describe("Timekeeper, when power fails", () => {
   it("takes a new process for a living partition as the death of the one before", () => {
     const rig = new Rig();
     rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.keeper.join({ partition: "b", instance: "b2" });
     rig.report("c", { grant: 2, next: 9_500, now: 9_000, ran: 9_000 });
     assert.deepEqual(rig.records.map(({ action }) => action), ["kill", "start"]);
     assert(rig.welcomes.get("b")!.bootAt > rig.records[0]!.at);
@@ -186,10 +186,10 @@ describe("Timekeeper, when power fails", () => {
   it("lets a life that did nothing end as it began, not before", () => {
     const rig = new Rig();
     rig.settle({ a: 5_000, b: NEVER, c: NEVER });
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.keeper.join({ partition: "b", instance: "b2" });
     rig.report("a", { grant: 2, next: 9_000, now: 5_000, ran: 5_000 });
     const { bootAt } = rig.welcomes.get("b")!;
-    rig.keeper.join({ partition: "b", instance: "b3" }, 0);
+    rig.keeper.join({ partition: "b", instance: "b3" });
     rig.answerAll({ ran: 5_000 });
     const dates = rig.records.map(({ action, at }) => [action, at] as const);
     assert.deepEqual(dates.slice(1, 3), [["start", bootAt], ["kill", bootAt]]);
@@ -199,13 +199,13 @@ describe("Timekeeper, when power fails", () => {
   it("tells no process that comes later that such a life began", () => {
     const rig = new Rig();
     rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
-    rig.keeper.died("a", { instance: "a1", wallMs: 0 });
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.keeper.died("a", "a1");
+    rig.keeper.join({ partition: "b", instance: "b2" });
     rig.report("c", { grant: 2, next: 20_000, now: 9_000, ran: 9_000 });
-    rig.keeper.died("b", { instance: "b2", wallMs: 0 });
+    rig.keeper.died("b", "b2");
     rig.report("c", { grant: 3, next: 20_000, now: 9_000, ran: 9_000 });
     rig.take();
-    rig.keeper.join({ partition: "a", instance: "a2" }, 0);
+    rig.keeper.join({ partition: "a", instance: "a2" });
     const grants = rig.take().filter(([name]) => name === "a");
     assert.deepEqual(grants.flatMap(([, { links }]) => links.filter(({ up }) => up)), []);
   });
@@ -213,11 +213,11 @@ describe("Timekeeper, when power fails", () => {
   it("hears no more of a process that is known to be dead", () => {
     const rig = new Rig();
     rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.died("b", "b1");
     rig.report("c", { grant: 2, next: 20_000, now: 9_000, ran: 9_000 });
     // What it had said comes after what was said of it.
-    assert.equal(rig.keeper.died("b", { instance: "b2", wallMs: 0 }), true);
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    assert.equal(rig.keeper.died("b", "b2"), true);
+    rig.keeper.join({ partition: "b", instance: "b2" });
     rig.answerAll();
     assert.deepEqual(rig.deeds, ["record kill b1"]);
   });
@@ -226,8 +226,9 @@ describe("Timekeeper, when power fails", () => {
     const rig = new Rig();
     rig.settle({ a: 1_000, b: NEVER, c: NEVER });
     rig.report("a", { grant: 2, next: 9_000, sent: [["b", 0, 3, 1_200]] });
-    rig.keeper.died("a", { instance: "a1", wallMs: 0 });
-    rig.keeper.repeat(3_000, 100);
+    rig.keeper.died("a", "a1");
+    rig.wallMs = 3_000;
+    rig.keeper.repeat(100);
     assert.deepEqual(rig.inexact, ["b lost messages with the process of a"]);
     assert.deepEqual(rig.take().at(-1)![1].lost, [["a", 0]]);
   });
@@ -236,10 +237,10 @@ describe("Timekeeper, when power fails", () => {
     const rig = new Rig();
     rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
     for (const name of ["a", "b"]) {
-      rig.keeper.join({ partition: name, instance: `${name}2` }, 0);
+      rig.keeper.join({ partition: name, instance: `${name}2` });
     }
     rig.report("c", { grant: 2, next: 20_000, now: 9_000, ran: 9_000 });
-    rig.keeper.died("a", { instance: "a2", wallMs: 0 });
+    rig.keeper.died("a", "a2");
     rig.answerAll({ ran: 9_000 });
     assert.deepEqual(rig.inexact, [
       "a failed before it did anything, and others were told that it was up",
@@ -262,19 +263,19 @@ describe("Timekeeper, of a partition's next life", () => {
 
   /** The process of a partition dies, all others hear of it, and another one is there. */
   function renew(rig: Rig, name: string, ran = 2_000): void {
-    rig.keeper.died(name, { instance: `${name}1`, wallMs: 0 });
+    rig.keeper.died(name, `${name}1`);
     rig.answerAll({ ran });
-    rig.keeper.join({ partition: name, instance: `${name}2` }, 0);
+    rig.keeper.join({ partition: name, instance: `${name}2` });
   }
 
   const grantOf = (rig: Rig, name: string) => rig.take().find(([to]) => to === name)![1];
 
   it("lets it begin behind what the life before was sent, which the sender need not keep", () => {
     const rig = sentToB({ taken: false });
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
-    rig.keeper.resume({ wallMs: 0 });
+    rig.keeper.died("b", "b1");
+    rig.keeper.resume();
     rig.answerAll({ ran: 2_000 });
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.keeper.join({ partition: "b", instance: "b2" });
     assert.deepEqual(rig.welcomes.get("b")!.sentSoFar, [["a", 0, 3]]);
     const { expect, incarnation } = grantOf(rig, "b");
     assert.deepEqual([incarnation, expect], [1, []]);
@@ -288,13 +289,13 @@ describe("Timekeeper, of a partition's next life", () => {
     rig.take();
     rig.keeper.pause();
     rig.report("a", { grant: 2, next: 50_000 });
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
-    rig.keeper.resume({ wallMs: 0 });
+    rig.keeper.died("b", "b1");
+    rig.keeper.resume();
     rig.take();
     rig.report("c", { grant: 2 });
     rig.report("a", { grant: 3, ran: 50_000, sent: [["b", 0, 2, 50_200]] });
     rig.answerAll({ ran: 50_000 });
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
+    rig.keeper.join({ partition: "b", instance: "b2" });
     assert.deepEqual(rig.welcomes.get("b")!.sentSoFar, [["a", 0, 2]]);
     assert.deepEqual(grantOf(rig, "b").expect, []);
   });
@@ -337,8 +338,8 @@ describe("Timekeeper, of a partition's next life", () => {
     const rig = new Rig({ stayUp: true, term: 1, recorded });
     rig.keeper.pause();
     rig.report("a", { term: 1, grant: 5, taken: [], ran: 1_000 });
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
-    rig.keeper.resume({ wallMs: 0 });
+    rig.keeper.join({ partition: "b", instance: "b2" });
+    rig.keeper.resume();
     assert.equal(rig.welcomes.get("b")!.bootAt, 5_001);
     const ofC = grantOf(rig, "b").links.filter(({ source }) => source === NAMES.indexOf("c"));
     assert.deepEqual(ofC.map(({ at, up }) => [at, up]), [[5_097, false]]);

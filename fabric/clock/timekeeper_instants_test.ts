@@ -40,13 +40,13 @@ describe("Timekeeper, started again over partitions without power", () => {
 
   it("gives no partition power before it either: the others would have heard of that", () => {
     const rig = new Rig({ term: 1, recorded: ALL_DEAD });
-    rig.keeper.join({ partition: "a", instance: "a2" }, 0);
+    rig.keeper.join({ partition: "a", instance: "a2" });
     assert.deepEqual(rig.records.map(({ at, action }) => [action, at]), [["start", 7_000]]);
   });
 
   it("takes no process for the first one of which the failed one never heard", () => {
     const rig = new Rig({ term: 1, recorded: ALL_DEAD.slice(0, 2) });
-    rig.keeper.join({ partition: "c", instance: "c1" }, 0);
+    rig.keeper.join({ partition: "c", instance: "c1" });
     assert.equal(rig.inexact.length, 1, "one died unseen");
   });
 
@@ -60,7 +60,7 @@ describe("Timekeeper, started again over partitions without power", () => {
     });
     rig.report("a", { ...ANSWER, next: 20_000, ran: 1_000 });
     rig.report("c", { ...ANSWER, next: 20_000, ran: 1_000 });
-    rig.keeper.died("a", { instance: "a1", wallMs: 0 });
+    rig.keeper.died("a", "a1");
     // b has power and has done nothing with it.
     rig.report("b", { ...ANSWER, incarnation: 1, grant: 0, next: 8_000 });
     const deaths = rig.records.filter(({ action }) => action === "kill");
@@ -76,7 +76,7 @@ describe("Timekeeper, of processes that carry out power failures by themselves",
     const rig = new Rig({ plan, partitions });
     rig.join("a", "bc");
     rig.report("a", { next: 300 });
-    rig.keeper.died("bc", { instance: "bc1", wallMs: 0 });
+    rig.keeper.died("bc", "bc1");
     rig.answerAll();
     assert.equal(rig.inexact.length, 1);
     assert.match(rig.inexact[0]!, /not on record/);

@@ -5,85 +5,45 @@
  * returns (`faults.jsonl`), from which a run is replayed and a restarted timekeeper knows
  * which partitions have no power.
  */
-import { connectNats } from "../bus/nats_bus.ts";
-import { BusError } from "../bus/bus.ts";
-import { endWithParent } from "../end_with_parent.ts";
-import {
-  busAddressFrom,
-  busPatienceMs,
-  EXIT,
-  lookaheadOf,
-  type RunFile,
-} from "../rack/build/run_file.ts";
+import { exitWith, runOnBus } from "../process.ts";
+import { EXIT, lookaheadOf, type RunFile } from "../rack/build/run_file.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
 import { ClockService } from "./clock_service.ts";
 import { formatTime } from "../base/time.ts";
-import type { MemberStatus, RecordedFault, RecordedLinkFault } from "./record.ts";
-
-/** How long the broker may be away while this process starts, in wall ms. */
-const CONNECT_MS = 30_000;
-/** How long closing the bus may take, in wall ms. */
-const CLOSE_MS = 1_000;
+import type { MemberStatus, Recorded } from "./record.ts";
 
 async function main(runFilePath: string): Promise<void> {
-  // Until there is something to be stopped in order, it just ends.
-  let end: () => void = () => Deno.exit(EXIT.done);
-  endWithParent(() => end());
   const file: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
-  const term = nextTerm(`${file.directory}/timekeeper.term`);
-  const bus = await connectNats({
-    ...busAddressFrom((variable) => Deno.env.get(variable)),
-    connectTimeoutMs: CONNECT_MS,
-    patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
-    run: file.run,
-    name: "timekeeper",
-    onError: fail,
+  const { run, directory, partitions, stayUp, livenessMs } = file;
+  const term = nextTerm(`${directory}/timekeeper.term`);
+  await runOnBus({ run, name: "timekeeper", title: "The timekeeper" }, (bus) => {
+    const recordFile = `${directory}/faults.jsonl`;
+    const plannedFile = `${directory}/planned.jsonl`;
+    const inexactFile = `${directory}/inexact.jsonl`;
+    const faults = [...file.plan.faults, ...readLines<FaultPlan>(plannedFile)];
+    const service = new ClockService({
+      run,
+      bus,
+      plan: { ...file.plan, faults: faults.sort((x, y) => x.at - y.at) },
+      partitions,
+      lookahead: lookaheadOf(file),
+      term,
+      recorded: readLines<Recorded>(recordFile),
+      inexact: readLines<string>(inexactFile).length > 0,
+      stayUp,
+      livenessMs,
+      wallMs: () => performance.now(),
+      onRecord: (fault) => appendLine(recordFile, fault),
+      onPlanned: (fault) => appendLine(plannedFile, fault),
+      onInexact: (why) => appendLine(inexactFile, why),
+      onFinished: ({ digest, virtualPs, events, reason }) =>
+        console.log(
+          `finished (${reason}): ${formatTime(virtualPs)}, ${events} events, digest ${digest}`,
+        ),
+      onStall: (why) => console.error(stallText(why)),
+    });
+    return () => service.stop();
   });
-  const recordFile = `${file.directory}/faults.jsonl`;
-  const plannedFile = `${file.directory}/planned.jsonl`;
-  const inexactFile = `${file.directory}/inexact.jsonl`;
-  const { run, partitions, stayUp, livenessMs } = file;
-  const faults = [...file.plan.faults, ...readLines<FaultPlan>(plannedFile)];
-  const plan = { ...file.plan, faults: faults.sort((x, y) => x.at - y.at) };
-  const recorded = readLines<RecordedFault | RecordedLinkFault>(recordFile);
-  const service = new ClockService({
-    run,
-    bus,
-    plan,
-    partitions,
-    lookahead: lookaheadOf(file),
-    term,
-    recorded: recorded.filter((line) => line.action !== "link"),
-    recordedLinks: recorded.filter((line) => line.action === "link"),
-    inexact: readLines<string>(inexactFile).length > 0,
-    stayUp,
-    livenessMs,
-    wallMs: () => performance.now(),
-    onRecord: (fault) => appendLine(recordFile, fault),
-    onRecordLink: (order) => appendLine(recordFile, order),
-    onPlanned: (fault) => appendLine(plannedFile, fault),
-    onInexact: (why) => appendLine(inexactFile, why),
-    onFinished: ({ digest, virtualPs, events, reason }) =>
-      console.log(
-        `finished (${reason}): ${formatTime(virtualPs)}, ${events} events, digest ${digest}`,
-      ),
-    onStall: (why) => console.error(stallText(why)),
-  });
-  const stop = async () => {
-    service.stop();
-    // A broker that is gone too must not keep this process.
-    setTimeout(() => Deno.exit(EXIT.done), CLOSE_MS);
-    await bus.close();
-    Deno.exit(EXIT.done);
-  };
-  Deno.addSignalListener("SIGTERM", stop);
-  Deno.addSignalListener("SIGINT", stop);
-  end = () => void stop();
-  const reason = await bus.closed;
-  if (reason !== undefined) {
-    console.error(`The timekeeper stops: ${reason.message}`);
-    Deno.exit(EXIT.unclear);
-  }
 }
 
 /** How often a timekeeper of this run was started before. It may be killed at any point of this. */
@@ -127,13 +87,6 @@ function stallText(why: readonly MemberStatus[]): string {
   return `Time is not moving:\n${rows.join("\n")}`;
 }
 
-/** The one place where a failure of this process ends it. */
-function fail(error: unknown): never {
-  const isBus = error instanceof BusError && error.kind !== "handler";
-  console.error(isBus ? error.message : error);
-  Deno.exit(isBus ? EXIT.unclear : EXIT.internal);
-}
-
 if (import.meta.main) {
   const [runFile] = Deno.args;
   if (runFile === undefined) {
@@ -143,6 +96,6 @@ if (import.meta.main) {
   try {
     await main(runFile);
   } catch (error) {
-    fail(error);
+    exitWith(error);
   }
 }

@@ -42,6 +42,7 @@ class Rig {
       recorded: [],
       inexact: false,
       stayUp: true,
+      wallMs: () => 0,
     }, {
       welcome: () => {},
       grant: (partition, grant) => this.grants.set(partition, grant),
@@ -56,14 +57,14 @@ class Rig {
       for (const { name } of PARTITIONS) this.report(name, { term, grant: 0, taken: [] });
       return;
     }
-    for (const { name } of PARTITIONS) this.keeper.join({ partition: name, instance: name }, 0);
+    for (const { name } of PARTITIONS) this.keeper.join({ partition: name, instance: name });
     if (paused) this.keeper.pause();
     for (const { name } of PARTITIONS) this.report(name, { next: name === "a" ? next : NEVER });
   }
 
   report(partition: string, report: Partial<Report> = {}): void {
     const grant = this.grants.get(partition)?.id ?? 0;
-    this.keeper.report(reportOf(partition, { grant, ...report }), 0);
+    this.keeper.report(reportOf(partition, { grant, ...report }));
   }
 }
 
@@ -79,7 +80,7 @@ describe("Timekeeper.addPowerFailure", () => {
     assert.deepEqual(rig.keeper.addPowerFailure("b", 20_000), {
       added: { at: 20_000, action: "kill", node: "b" },
     });
-    rig.keeper.resume({ wallMs: 0 });
+    rig.keeper.resume();
     assert.deepEqual(rig.kills, []);
     assert.equal(rig.grants.get("a")!.horizon, 20_100);
     rig.report("a", { next: NEVER, ran: 5_000 });
@@ -89,7 +90,7 @@ describe("Timekeeper.addPowerFailure", () => {
   it("refuses a time that is past, or that others may have run past already", () => {
     const rig = new Rig({ next: 5_000, paused: true });
     assert.match(refusal(rig, "b", 0), /0 ps is past: expected .* or later/);
-    rig.keeper.resume({ wallMs: 0 });
+    rig.keeper.resume();
     // a may be anywhere: nothing bounds how far it runs.
     assert.match(refusal(rig, "a", 4_000), /it is unknown how far .* has run: pause it first/);
   });
@@ -103,7 +104,7 @@ describe("Timekeeper.addPowerFailure", () => {
     assert.match(refusal(rig, "c", 1e9), /shares its process with d/);
     assert.match(refusal(rig, "x", 1e9), /no device x/);
     assert.match(refusal(rig, "a", 1e9), /is to be killed at 900 ns/);
-    rig.keeper.died("b", { wallMs: 0 });
+    rig.keeper.died("b");
     assert.match(refusal(rig, "b", 1e9), /no power/);
   });
 
@@ -112,10 +113,10 @@ describe("Timekeeper.addPowerFailure", () => {
     rig.keeper.pause();
     rig.keeper.addPowerFailure("b", 20_000);
     assert.deepEqual(rig.kills, []);
-    rig.keeper.resume({ limit: 10_000, wallMs: 0 });
+    rig.keeper.resume({ limit: 10_000 });
     assert.deepEqual(rig.kills, []);
     assert.equal(rig.keeper.limit, 10_000);
-    rig.keeper.resume({ wallMs: 0 });
+    rig.keeper.resume();
     assert.deepEqual(rig.kills, [["b", 20_000]]);
   });
 });
@@ -145,8 +146,8 @@ describe("Timekeeper.run", () => {
 describe("Timekeeper, started again", () => {
   it("notices the death of a process that it has never been introduced to", () => {
     const rig = new Rig({ term: 1 });
-    rig.keeper.died("b", { instance: "b", wallMs: 0 });
-    assert.equal(rig.keeper.why(0).find(({ partition }) => partition === "b")!.status, "dead");
+    rig.keeper.died("b", "b");
+    assert.equal(rig.keeper.why().find(({ partition }) => partition === "b")!.status, "dead");
   });
 
   it("can order the death of a process once that has said that it is there", () => {

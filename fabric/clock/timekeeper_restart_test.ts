@@ -25,7 +25,7 @@ describe("Timekeeper, restarted", () => {
     const state = { term: 1, grant: 5, taken: [] as Report["taken"], next: NEVER, ran: 900 };
     rig.report("a", state);
     rig.report("c", state);
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.died("b", "b1");
     assert.equal(rig.records.length, 1);
     assert.equal(rig.records[0]!.settledSpan, Number.MAX_SAFE_INTEGER);
     rig.answerAll({ term: 1 });
@@ -67,10 +67,10 @@ describe("Timekeeper, restarted", () => {
       { ...common, at: 800, action: "start", instance: "c2", incarnation: 1, settledSpan: 3 },
     ];
     const rig = new Rig({ term: 1, recorded });
-    const status = () => rig.keeper.why(0).find(({ partition }) => partition === "c")!.status;
-    assert.equal(rig.keeper.died("c", { instance: "c1", wallMs: 0 }), true);
+    const status = () => rig.keeper.why().find(({ partition }) => partition === "c")!.status;
+    assert.equal(rig.keeper.died("c", "c1"), true);
     assert.equal(status(), "unknown");
-    rig.keeper.join({ partition: "c", instance: "c2" }, 0);
+    rig.keeper.join({ partition: "c", instance: "c2" });
     assert.equal(status(), "joining", "it had not heard that it has power");
   });
 
@@ -85,11 +85,12 @@ describe("Timekeeper, restarted", () => {
     assert.deepEqual([name, grant.id, grant.expect], ["b", 6, [["a", 0, 4]]]);
     rig.report("b", answer);
     assert.deepEqual(rig.take(), [], "it does not yet know of its grant");
-    rig.keeper.repeat(1_000, 100);
+    rig.wallMs = 1_000;
+    rig.keeper.repeat(100);
     assert.deepEqual(rig.take(), [["b", grant]]);
     // Its answer to the grant was lost, and the question came once more.
     rig.report("b", { ...answer, grant: 6, next: 2_500 });
-    assert.equal(rig.keeper.why(0).find(({ partition }) => partition === "b")!.next, 2_500);
+    assert.equal(rig.keeper.why().find(({ partition }) => partition === "b")!.next, 2_500);
   });
 
   it("says of a run that it is not exact, also when it was an earlier one that noticed", () => {
@@ -99,7 +100,7 @@ describe("Timekeeper, restarted", () => {
   it("lets a process that knows nothing begin with the run where no partition has run past it", () => {
     const rig = new Rig({ term: 1 });
     const state = { term: 1, grant: 1, taken: [] as Report["taken"] };
-    rig.keeper.join({ partition: "c", instance: "c1" }, 0);
+    rig.keeper.join({ partition: "c", instance: "c1" });
     rig.report("a", { ...state, next: 300, ran: 90 });
     assert.equal(rig.welcomes.size, 0);
     rig.report("b", { ...state, next: 300, ran: 90 });
@@ -110,7 +111,7 @@ describe("Timekeeper, restarted", () => {
   it("takes such a process for the successor of one that died unseen where they have", () => {
     const rig = new Rig({ term: 1 });
     const state = { term: 1, grant: 1, taken: [] as Report["taken"] };
-    rig.keeper.join({ partition: "c", instance: "c1" }, 0);
+    rig.keeper.join({ partition: "c", instance: "c1" });
     rig.report("a", { ...state, next: NEVER, ran: 9_000 });
     rig.report("b", { ...state, next: NEVER, ran: 9_000 });
     assert.deepEqual(rig.records.map(({ action }) => action), ["kill", "start"]);
@@ -151,7 +152,7 @@ describe("Timekeeper, restarted", () => {
       };
       for (const name of order) rig.report(name, answers[name]!);
       rig.report("c", { ...answer, ran: 5_000 });
-      assert.equal(rig.keeper.why(0).find(({ partition }) => partition === "b")!.next, 9_000);
+      assert.equal(rig.keeper.why().find(({ partition }) => partition === "b")!.next, 9_000);
     }
   });
 
@@ -160,7 +161,7 @@ describe("Timekeeper, restarted", () => {
     rig.report("a", { ...answer, next: 9_000, ran: 5_000, sent: [["b", 0, 4, 1_050]] });
     rig.report("b", { ...answer, next: 9_000, ran: 5_100, taken: [["a", 0, 3]] });
     rig.report("c", answer);
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.died("b", "b1");
     rig.answerAll({ term: 1, ran: 5_000 });
     assert.ok(rig.records[0]!.at > 5_100, String(rig.records[0]!.at));
     assert.deepEqual(rig.inexact, []);
@@ -168,20 +169,20 @@ describe("Timekeeper, restarted", () => {
 
   it("wants to be told again of a process that died having joined, until all others have answered", () => {
     const rig = new Rig({ term: 1 });
-    rig.keeper.join({ partition: "b", instance: "b2" }, 0);
-    assert.equal(rig.keeper.died("b", { instance: "b2", wallMs: 0 }), false);
+    rig.keeper.join({ partition: "b", instance: "b2" });
+    assert.equal(rig.keeper.died("b", "b2"), false);
     assert.equal(rig.records.length, 0, "it is unknown how far the others have run");
     rig.report("a", { ...answer, next: NEVER, ran: 9_000 });
     rig.report("c", { ...answer, next: NEVER, ran: 8_000 });
     assert.deepEqual(rig.records.map(({ at, instance }) => [at, instance]), [[9_001, "b2"]]);
-    assert.equal(rig.keeper.died("b", { instance: "b2", wallMs: 0 }), true);
+    assert.equal(rig.keeper.died("b", "b2"), true);
     assert.deepEqual(rig.inexact, ["it is unknown how far b had run when it failed"]);
   });
 
   it("takes no earlier process's death for that of one that has said that it is there", () => {
     const rig = new Rig({ term: 1 });
     rig.keeper.heard("b", "b2");
-    assert.equal(rig.keeper.died("b", { instance: "b1", wallMs: 0 }), true);
+    assert.equal(rig.keeper.died("b", "b1"), true);
     for (const name of ["a", "b", "c"]) rig.report(name, { ...answer, next: 9_000 });
     assert.deepEqual(rig.records, []);
   });
@@ -193,7 +194,7 @@ describe("Timekeeper, restarted", () => {
     rig.keeper.pause();
     for (const name of ["a", "b"]) rig.report(name, { term: 1, grant: 6, next: 30_000, ran: 800 });
     assert.ok("added" in rig.keeper.addPowerFailure("b", 20_000));
-    rig.keeper.resume({ wallMs: 0 });
+    rig.keeper.resume();
     assert.deepEqual(rig.kills, [["c", 700]], "b's process has not yet said that it is there");
     rig.keeper.heard("b", "b1");
     assert.deepEqual(rig.kills, [["c", 700], ["b", 20_000]]);
@@ -206,9 +207,9 @@ describe("Timekeeper, restarted", () => {
 
   it("P-41 (in part): puts all deaths on record before any partition goes on", () => {
     const rig = new Rig({ term: 1 });
-    rig.keeper.died("a", { instance: "a1", wallMs: 0 });
-    rig.keeper.join({ partition: "a", instance: "a2" }, 0);
-    rig.keeper.died("b", { instance: "b1", wallMs: 0 });
+    rig.keeper.died("a", "a1");
+    rig.keeper.join({ partition: "a", instance: "a2" });
+    rig.keeper.died("b", "b1");
     rig.report("c", { ...answer, next: 9_000, ran: 5_000 });
     assert.deepEqual(rig.deeds, ["record kill a1", "record kill b1", "record start a2"]);
     const [, grant] = rig.take().find(([name]) => name === "c")!;

@@ -55,6 +55,7 @@ export class Rig {
   /** What was written down and ordered, in order. */
   readonly deeds: string[] = [];
   asked = 0;
+  wallMs = 0;
   finished: Summary | undefined;
   readonly keeper: Timekeeper;
 
@@ -76,6 +77,7 @@ export class Rig {
       recorded: options.recorded ?? [],
       inexact: options.inexact ?? false,
       stayUp: options.stayUp ?? false,
+      wallMs: () => this.wallMs,
     }, {
       welcome: (partition, welcome) => this.welcomes.set(partition, welcome),
       grant: (partition, grant) => this.grants.push([partition, grant]),
@@ -89,6 +91,7 @@ export class Rig {
         this.deeds.push(`order start ${partition}`);
       },
       record: (fault) => {
+        if (fault.action === "link") return;
         this.records.push(fault);
         this.deeds.push(`record ${fault.action} ${fault.instance}`);
       },
@@ -98,7 +101,7 @@ export class Rig {
   }
 
   join(...names: string[]): void {
-    for (const name of names) this.keeper.join({ partition: name, instance: `${name}1` }, 0);
+    for (const name of names) this.keeper.join({ partition: name, instance: `${name}1` });
   }
 
   /** The grants since the last call. */
@@ -107,7 +110,7 @@ export class Rig {
   }
 
   report(partition: string, report: Partial<Report>): void {
-    this.keeper.report(reportOf(partition, { grant: 1, ...report }), 0);
+    this.keeper.report(reportOf(partition, { grant: 1, ...report }));
   }
 
   /** Each partition does what it was granted, and has nothing more to do. */

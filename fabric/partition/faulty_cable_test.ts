@@ -183,8 +183,10 @@ describe("faults of cables ordered while a rack runs", () => {
         partitions: dealOut(plan, 2 + seed % 3),
         broker,
         delay: () => sleep(1),
-        onRecord: (fault) => faults.push(...faultsOf(fault)),
-        onRecordLink: ({ fault }) => linkFaults.push(fault),
+        onRecord: (line) => {
+          faults.push(...faultsOf(line));
+          if (line.action === "link") linkFaults.push(line.fault);
+        },
         async during(rack) {
           const isOver = () => rack.finished;
           for (let i = 0; i < 6 && !isOver(); i++) {

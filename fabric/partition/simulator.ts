@@ -2,25 +2,20 @@
  * A whole rack in one process, without a bus: for tests, sweeps and `--pack all`. Nodes and order
  * of events are the same, so the digest equals that of a run with fifty processes.
  */
-import type { Observer } from "../capture/observation.ts";
 import { rackDigest } from "./digest.ts";
-import type { DurableWrite, TraceStep } from "../node.ts";
-import { type CreateNode, type OnAudit, Partition } from "./partition.ts";
+import type { DurableWrite } from "../node.ts";
+import { Partition, type PartitionOptions } from "./partition.ts";
 import type { LinkFaultCount } from "../rack/plan/link_plan.ts";
-import type { RackPlan } from "../rack/plan/plan.ts";
 import { NEVER, PS_PER_US, type Time } from "../base/time.ts";
 
-export interface SimulatorOptions {
-  readonly plan: RackPlan;
-  readonly create: CreateNode;
-  readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
-  readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
-  /** Receives audit records at once: see `audit.ts`. */
-  readonly onAudit?: OnAudit;
+/** The spans of the observer are slices of the run, counted from 0. */
+export interface SimulatorOptions extends
+  Pick<
+    PartitionOptions,
+    "plan" | "create" | "onTrace" | "onReport" | "onAudit" | "observer"
+  > {
   /** Receives the bytes that become durable on a host, in order. */
   readonly onDurable?: (host: string, writes: DurableWrite[]) => void;
-  /** Receives the observations for captures; its spans are slices of the run, counted from 0. */
-  readonly observer?: Observer;
 }
 
 /** The name of the partition with all nodes. */
@@ -36,19 +31,13 @@ export class Simulator {
 
   constructor(options: SimulatorOptions) {
     this.#options = options;
-    const { plan, create, onTrace, onReport, onAudit: onAudit, observer } = options;
-    const nodes = plan.nodes.map(({ name }) => name);
+    const nodes = options.plan.nodes.map(({ name }) => name);
     this.#partition = new Partition({
-      plan,
+      ...options,
       nodes,
       partitionOf: new Map(nodes.map((name) => [name, ALL])),
-      create,
       scriptedFaults: true,
       returnDelay: () => NEVER,
-      ...(onTrace && { onTrace }),
-      ...(onReport && { onReport }),
-      ...(onAudit && { onAudit: onAudit }),
-      ...(observer && { observer }),
     });
     this.#partition.powerOn(0, new Map());
   }

@@ -8,7 +8,7 @@ import { until } from "../bus/bus_contract.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import { sleep } from "../bus/wall_time.ts";
 import { reportFromArray } from "../clock/clock.ts";
-import type { RecordedFault } from "../clock/record.ts";
+import type { Recorded } from "../clock/record.ts";
 import type { FaultPlan, RackPlan } from "../rack/plan/plan.ts";
 
 function digestInOneProcess(
@@ -164,7 +164,7 @@ describe("the clock", () => {
       const processes = [6, 3, 2][seed % 3]!;
       const victim = `p${seed % processes}`;
       const faults: FaultPlan[] = [];
-      const record: RecordedFault[] = [];
+      const record: Recorded[] = [];
       const { delay, reached } = midway(2 * processes + seed % 7);
       const summary = await runOverBus({
         plan,

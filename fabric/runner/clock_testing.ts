@@ -15,7 +15,7 @@ import { Runner } from "./runner.ts";
 import { ClockService } from "../clock/clock_service.ts";
 import { type Rng, rngFor } from "../base/rng.ts";
 import { NEVER, type Time } from "../base/time.ts";
-import type { RecordedFault, RecordedLinkFault, Summary } from "../clock/record.ts";
+import type { Recorded, Summary } from "../clock/record.ts";
 
 const PROCESSING_PS = 1_000;
 const TTL_OFFSET = 14;
@@ -111,8 +111,8 @@ export function toyRack(
 }
 
 /** A recorded power failure or return, with a line's node each: to replay it. */
-export function faultsOf({ at, action, nodes }: RecordedFault): FaultPlan[] {
-  return nodes.map((node) => ({ at, action, node }));
+export function faultsOf({ at, action, nodes }: Recorded): FaultPlan[] {
+  return action === "link" ? [] : nodes.map((node) => ({ at, action, node }));
 }
 
 function randomFaults(rng: Rng, names: readonly string[]): FaultPlan[] {
@@ -179,8 +179,7 @@ export interface BusRunOptions {
   readonly partitions: readonly PartitionPlan[];
   readonly broker?: MemoryBroker;
   readonly delay?: () => Promise<void>;
-  readonly onRecord?: (fault: RecordedFault) => void;
-  readonly onRecordLink?: (order: RecordedLinkFault) => void;
+  readonly onRecord?: (fault: Recorded) => void;
   /** Called with the running rack, to break it. */
   readonly during?: (rack: BusRack) => void | Promise<void>;
 }
@@ -220,8 +219,7 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
     return bus;
   };
   const runners = new Map<string, { runner: Runner; instance: string }>();
-  const records: RecordedFault[] = [];
-  const recordedLinks: RecordedLinkFault[] = [];
+  const records: Recorded[] = [];
   let deaths: { name: string; instance: string }[] = [];
   let term = 0, inexact = false, finished = false;
   let clock: ClockService | undefined;
@@ -235,7 +233,6 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
       lookahead,
       term: term++,
       recorded: records,
-      recordedLinks,
       inexact,
       stayUp: false,
       livenessMs: 0,
@@ -243,10 +240,6 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
       onRecord: (fault) => {
         records.push(fault);
         options.onRecord?.(fault);
-      },
-      onRecordLink: (order) => {
-        recordedLinks.push(order);
-        options.onRecordLink?.(order);
       },
       onInexact: () => inexact = true,
       onFinished: (summary) => {
@@ -284,9 +277,7 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
     tellDeaths();
   }
   function tellDeaths(): void {
-    deaths = deaths.filter(({ name, instance }) =>
-      clock?.timekeeper.died(name, { instance, wallMs: wallMs() }) !== true
-    );
+    deaths = deaths.filter(({ name, instance }) => clock?.timekeeper.died(name, instance) !== true);
   }
   const orders = connect();
   orders.subscribe(patternOf({ kind: "control", run: "toys", verb: "order" }), (payload) => {
@@ -302,10 +293,10 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
   const during = options.during?.({
     broker,
     get isUp() {
-      return clock!.timekeeper.why(wallMs()).every(({ status }) => status !== "absent");
+      return clock!.timekeeper.why().every(({ status }) => status !== "absent");
     },
     get isSettled() {
-      return clock!.timekeeper.why(wallMs()).every(({ partition, status }) =>
+      return clock!.timekeeper.why().every(({ partition, status }) =>
         runners.has(partition) ? status === "idle" || status === "running" : status === "dead"
       );
     },

@@ -9,10 +9,9 @@
 import { assert } from "../base/assert.ts";
 import { decode, encode } from "../bus/codec.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
-import type { Observer } from "../capture/observation.ts";
 import { ANY, patternOf, subjectOf } from "../bus/subjects.ts";
-import type { DurableWrite, TraceStep } from "../node.ts";
-import { type CreateNode, Partition } from "../partition/partition.ts";
+import type { DurableWrite } from "../node.ts";
+import { Partition, type PartitionOptions } from "../partition/partition.ts";
 import type { ResendBuffer } from "./resend_buffer.ts";
 import { noticeOf } from "../partition/local_node.ts";
 import {
@@ -37,18 +36,14 @@ export interface DurableStore {
   close(): void;
 }
 
-export interface RunnerOptions extends EventExchangeOptions {
-  /** Least delay in ps from each other partition to this one. */
-  readonly returnDelay: (partition: string) => Time;
+export interface RunnerOptions
+  extends
+    EventExchangeOptions,
+    Pick<PartitionOptions, "create" | "returnDelay" | "onTrace" | "onReport" | "observer"> {
   /** Different for every process. */
   readonly instance: string;
   readonly bus: Pick<Bus, "maxPayload" | "publish" | "subscribe">;
-  readonly create: CreateNode;
   readonly stores: ReadonlyMap<string, DurableStore>;
-  readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
-  readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
-  /** Told of what is to be captured, and of the end of each span before any message of the span is published. */
-  readonly observer?: Observer;
   /** Called with what makes this process useless: a broken invariant, a full disk. */
   readonly onFatal: (error: unknown) => void;
   /** Brings what programs need that are about to be started by order. */
@@ -66,18 +61,12 @@ const JOIN_AGAIN_MS = 250;
 /** How often a partition says that it is still here. */
 export const ALIVE_MS = 500;
 
-/** What the bus brought and this process would not take. */
-export interface Refusals {
-  malformed: number;
-  stale: number;
-}
-
 export class Runner {
   readonly #options: RunnerOptions;
   readonly #reportSubject: string;
   readonly #exchange: EventExchange;
   readonly #buffer: ResendBuffer;
-  readonly #refusals: Refusals = { malformed: 0, stale: 0 };
+  #refused = 0;
   #partition: Partition | undefined;
   #subscriptions: Subscription[] = [];
   #term = 0;
@@ -102,8 +91,9 @@ export class Runner {
     this.#buffer = this.#exchange.buffer;
   }
 
-  get refusals(): Readonly<Refusals> {
-    return this.#refusals;
+  /** Messages of the bus that were malformed or stale. */
+  get refused(): number {
+    return this.#refused;
   }
 
   /** Messages that this life of the partition has sent to others. */
@@ -131,9 +121,9 @@ export class Runner {
     on(patternOf({ kind: "again", run, asker: ANY, of: partition }), (v, s) => this.#onAgain(v, s));
     on(patternOf({ kind: "clock.grant", run, partition }), (v) => this.#onClock(v));
     on(patternOf({ kind: "clock.ask", run }), (v) => this.#onAsk(v));
-    this.#join();
-    this.#joinTimer = setInterval(() => this.#join(), JOIN_AGAIN_MS);
-    this.#aliveTimer = setInterval(() => this.#sayAlive(), ALIVE_MS);
+    this.#announce("clock.join");
+    this.#joinTimer = setInterval(() => this.#announce("clock.join"), JOIN_AGAIN_MS);
+    this.#aliveTimer = setInterval(() => this.#announce("clock.alive"), ALIVE_MS);
   }
 
   /** Stops listening and closes the stores; what was reported is durable. */
@@ -146,15 +136,7 @@ export class Runner {
     for (const store of this.#options.stores.values()) store.close();
   }
 
-  #join(): void {
-    this.#sayHere("clock.join");
-  }
-
-  #sayAlive(): void {
-    this.#sayHere("clock.alive");
-  }
-
-  #sayHere(kind: "clock.join" | "clock.alive"): void {
+  #announce(kind: "clock.join" | "clock.alive"): void {
     const { bus, run, partition, instance } = this.#options;
     const subject = subjectOf({ kind, run, partition });
     bus.publish(subject, encode(joinToArray({ partition, instance })));
@@ -169,7 +151,7 @@ export class Runner {
       const grant = grantFromArray(body);
       if (grant !== undefined) return this.#onGrant(grant);
     }
-    this.#refusals.malformed++;
+    this.#refused++;
   }
 
   #onWelcome(welcome: Welcome): void {
@@ -178,18 +160,9 @@ export class Runner {
     this.#term = welcome.term;
     this.#incarnation = welcome.incarnation;
     for (const store of this.#options.stores.values()) store.settle(welcome.settledSpan);
-    const { plan, nodes, partitionOf, create, returnDelay } = this.#options;
-    const { onTrace, onReport, observer } = this.#options;
     const partition = new Partition({
-      plan,
-      nodes,
-      partitionOf,
-      create,
-      returnDelay,
-      scriptedFaults: nodes.length > 1,
-      ...(onTrace && { onTrace }),
-      ...(onReport && { onReport }),
-      ...(observer && { observer }),
+      ...this.#options,
+      scriptedFaults: this.#options.nodes.length > 1,
     });
     this.#partition = partition;
     this.#bootAt = welcome.bootAt;
@@ -213,7 +186,7 @@ export class Runner {
       this.#partition === undefined || grant.incarnation !== this.#incarnation ||
       grant.term < this.#term
     ) {
-      this.#refusals.stale++;
+      this.#refused++;
       return;
     }
     if (grant.id === this.#done && this.#lastReport !== undefined) {
@@ -222,7 +195,7 @@ export class Runner {
     }
     if (grant.id === this.#waiting?.id && grant.lost.length === 0) return;
     if (grant.id !== this.#done + 1) {
-      this.#refusals.stale++;
+      this.#refused++;
       return;
     }
     this.#term = grant.term;
@@ -360,25 +333,25 @@ export class Runner {
   /** A new timekeeper asks: a grant that has not begun did not happen, the rest is told. */
   #onAsk(value: unknown): void {
     if (!Number.isSafeInteger(value) || (value as number) < this.#term) {
-      this.#refusals.malformed++;
+      this.#refused++;
       return;
     }
-    if (this.#partition === undefined) return this.#join();
+    if (this.#partition === undefined) return this.#announce("clock.join");
     this.#term = value as number;
     this.#waiting = undefined;
     this.#lastReport = this.#report({ grant: this.#done, all: true, stopped: false });
     // It knows no process by name yet, and is to take no earlier one's death for this one's.
-    this.#sayAlive();
+    this.#announce("clock.alive");
     this.#publishReport(this.#lastReport);
   }
 
   #onWire(value: unknown, subject: string): void {
     if (this.#exchange.receive(value, subject)) this.#tryGrant(RESEND_FIRST_MS);
-    else this.#refusals.malformed++;
+    else this.#refused++;
   }
 
   #onAgain(value: unknown, subject: string): void {
     const incarnation = this.#partition === undefined ? undefined : this.#incarnation;
-    if (!this.#exchange.sendAgain(value, { subject, incarnation })) this.#refusals.malformed++;
+    if (!this.#exchange.sendAgain(value, { subject, incarnation })) this.#refused++;
   }
 }

@@ -12,7 +12,7 @@ import { ROOT } from "../../console/base/paths.ts";
  */
 const WORLD_FILES: readonly RegExp[] = [
   /^fabric\/bus\/(nats_bus|nats_transport|wall_time)\.ts$/,
-  /^fabric\/(runner\/runner|end_with_parent)\.ts$/,
+  /^fabric\/(runner\/runner|process)\.ts$/,
   /^fabric\/(.+\/)?main\.ts$/,
   /^fabric\/clock\/(clock_service|timekeeper_main)\.ts$/,
   /^nodes\/(.+\/)?main\.ts$/,

@@ -1,0 +1,79 @@
+/**
+ * A process of the rack on the bus: how it starts, and what ends it. One of the few files of
+ * `fabric/` that use the outside world.
+ */
+import { type Bus, BusError } from "./bus/bus.ts";
+import { connectNats } from "./bus/nats_bus.ts";
+import { busAddressFrom, busPatienceMs, EXIT } from "./rack/build/run_file.ts";
+
+/** Maximum outage of the broker while a process starts, in wall ms. */
+const CONNECT_MS = 30_000;
+/** Maximum duration of closing the bus, in wall ms. */
+const CLOSE_MS = 1_000;
+/** Interval of looking after the parent process, in wall ms. */
+const CHECK_MS = 1_000;
+
+/**
+ * The variable with the parent's process number: at the child's start the parent may already have
+ * ended.
+ */
+export const PARENT_VARIABLE = "RACKMESH_PARENT";
+
+/**
+ * Connects this process to the bus and starts its work there. A signal, the end of the parent process
+ * and the loss of the bus end the process.
+ * @param options.name its name on the bus; `title` is its name in messages.
+ * @param start begins the work; returns how to stop it.
+ */
+export async function runOnBus(
+  options: { readonly run: string; readonly name: string; readonly title: string },
+  start: (bus: Bus) => (() => void) | Promise<() => void>,
+): Promise<void> {
+  const { run, name, title } = options;
+  // Until the work has begun, the process ends at once.
+  let end: () => void = () => Deno.exit(EXIT.done);
+  endWithParent(() => end());
+  const bus = await connectNats({
+    ...busAddressFrom((variable) => Deno.env.get(variable)),
+    connectTimeoutMs: CONNECT_MS,
+    patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
+    run,
+    name,
+    onError: exitWith,
+  });
+  const stopWork = await start(bus);
+  const stop = async () => {
+    stopWork();
+    // The process must end even if the broker is gone, too.
+    setTimeout(() => Deno.exit(EXIT.done), CLOSE_MS);
+    await bus.close();
+    Deno.exit(EXIT.done);
+  };
+  Deno.addSignalListener("SIGTERM", stop);
+  Deno.addSignalListener("SIGINT", stop);
+  end = () => void stop();
+  const reason = await bus.closed;
+  if (reason !== undefined) {
+    console.error(`${title} stops: ${reason.message}`);
+    Deno.exit(EXIT.unclear);
+  }
+}
+
+/** Ends this process because of an error: of the bus, or a bug. */
+export function exitWith(error: unknown): never {
+  const isOfBus = error instanceof BusError && error.kind !== "handler";
+  console.error(isOfBus ? error.message : error);
+  Deno.exit(isOfBus ? EXIT.unclear : EXIT.internal);
+}
+
+/** Calls `stop` when the parent process has ended: one that is killed cannot end its children. */
+function endWithParent(stop: () => void): void {
+  const parent = Number(Deno.env.get(PARENT_VARIABLE) ?? Deno.ppid);
+  // Process 1 never ends.
+  if (!(parent > 1)) return;
+  const timer = setInterval(() => {
+    if (Deno.ppid === parent) return;
+    clearInterval(timer);
+    stop();
+  }, CHECK_MS);
+}
