@@ -6,7 +6,7 @@ import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../partit
 import { lookaheadPs } from "../rack/plan/cabling.ts";
 import type { Endpoint, FaultPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { LinkChange } from "./clock.ts";
-import { EVENT_KINDS } from "../partition/event_queue.ts";
+import { EVENT_KINDS, ownEvent } from "../partition/event_queue.ts";
 import type { Time } from "../base/time.ts";
 
 /** A node's digest state as the clock's messages carry it. */
@@ -65,16 +65,8 @@ export class PowerState {
       const digest = this.#digests.get(node)!;
       const { life } = this.#lives.get(node)!;
       const index = this.#index.get(node)!;
-      digestEvent(digest, {
-        time: at,
-        kind: EVENT_KINDS.powerOff,
-        source: index,
-        counter: life,
-        target: index,
-        sourceLife: life,
-        targetLife: life,
-        input: { kind: "power" },
-      });
+      const off = { time: at, kind: EVENT_KINDS.powerOff, counter: life };
+      digestEvent(digest, ownEvent(index, life, { ...off, input: { kind: "power" } }));
       return [node, digest.high, digest.low, digest.events];
     });
   }

@@ -47,6 +47,24 @@ export interface Event {
   readonly input: Input;
 }
 
+/** An event that a node causes for itself in one of its lives. */
+export function ownEvent(
+  node: number,
+  life: number,
+  { time, kind, counter, input }: Pick<Event, "time" | "kind" | "counter" | "input">,
+): Event {
+  return {
+    time,
+    kind,
+    source: node,
+    counter,
+    target: node,
+    sourceLife: life,
+    targetLife: life,
+    input,
+  };
+}
+
 /** Negative where `x` comes first. Two events with one key are a bug in the source's counter. */
 export function compareEvents(x: Event, y: Event): number {
   const order = x.time - y.time || x.kind - y.kind || x.source - y.source ||

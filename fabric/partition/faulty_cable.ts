@@ -16,7 +16,7 @@ import { directionName } from "../rack/plan/cable_names.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { cableCounter, changeLink, type LocalNode, type Port } from "./local_node.ts";
-import { compareEvents, type Event, EVENT_KINDS } from "./event_queue.ts";
+import { compareEvents, type Event, EVENT_KINDS, ownEvent } from "./event_queue.ts";
 import { type Time, transferTime } from "../base/time.ts";
 
 /** A frame on its way. */
@@ -59,11 +59,11 @@ export function cableChange(
   const { localNode, number } = of;
   const isHeal = fault.action === "heal" && fault.direction === "both";
   if (!isHeal && !isCutOfBoth(fault)) return undefined;
-  return linkEvent(localNode, {
+  return ownEvent(localNode.index, 0, {
     time: fault.at + localNode.ports[number]!.carrierPs,
-    port: number,
+    kind: EVENT_KINDS.link,
     counter: cableCounter(fault.id, number),
-    up: isHeal,
+    input: { kind: "link", port: number, up: isHeal },
   });
 }
 
@@ -72,33 +72,11 @@ export function cableChange(
  * whose peer has no power. Not of a host bus: host and RNIC get power together.
  */
 export function foundAtPowerOn(localNode: LocalNode, time: Time): Event[] {
-  return localNode.ports.flatMap((port, number) =>
-    port.up || port.link.kind === "bus"
-      ? []
-      : [linkEvent(localNode, { time, port: number, counter: number, up: false })]
-  );
-}
-
-function linkEvent(
-  { index }: LocalNode,
-  of: {
-    readonly time: Time;
-    readonly port: number;
-    readonly counter: number;
-    readonly up: boolean;
-  },
-): Event {
-  const { time, port, counter, up } = of;
-  return {
-    time,
-    kind: EVENT_KINDS.link,
-    source: index,
-    counter,
-    target: index,
-    sourceLife: 0,
-    targetLife: 0,
-    input: { kind: "link", port, up },
-  };
+  return localNode.ports.flatMap((port, number) => {
+    if (port.up || port.link.kind === "bus") return [];
+    const input = { kind: "link", port: number, up: false } as const;
+    return [ownEvent(localNode.index, 0, { time, kind: EVENT_KINDS.link, counter: number, input })];
+  });
 }
 
 /** Cuts and heals from before a partition had power. They may be added in any order. */

@@ -9,7 +9,7 @@ import { countCutOff } from "../link/fault.ts";
 import { type Link, transmit } from "../link/link.ts";
 import type { Frame, Input, Message } from "../node.ts";
 import { type LocalNode, noticeOf, type Port } from "./local_node.ts";
-import { type Event, EVENT_KINDS, type EventQueue } from "./event_queue.ts";
+import { type Event, EVENT_KINDS, type EventQueue, ownEvent } from "./event_queue.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
 /** An event for another partition. */
@@ -108,16 +108,8 @@ export class Outgoing {
     });
     if (releaseAt === undefined) return;
     localNode.releases++;
-    this.#queue.push({
-      time: releaseAt,
-      kind: EVENT_KINDS.release,
-      source: index,
-      counter: number,
-      target: index,
-      sourceLife: life,
-      targetLife: life,
-      input: RELEASE_INPUT,
-    });
+    const event = { time: releaseAt, kind: EVENT_KINDS.release, counter: number };
+    this.#queue.push(ownEvent(index, life, { ...event, input: RELEASE_INPUT }));
   }
 
   /** Schedules a message's arrival at the other end of a cable. */

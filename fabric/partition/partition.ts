@@ -11,7 +11,7 @@ import {
   observedOutputs,
   type Observer,
 } from "../capture/observation.ts";
-import { digestEvent, digestText, emptyDigest, type NodeDigest } from "./digest.ts";
+import { digestEvent, emptyDigest, type NodeDigest } from "./digest.ts";
 import { addFaultAt, cableChange, CableHistory, countsOf, foundAtPowerOn } from "./faulty_cable.ts";
 import { beginLife, countCutOff } from "../link/fault.ts";
 import type { DurableWrite, Input, Node, Outputs, TraceStep } from "../node.ts";
@@ -20,8 +20,8 @@ import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { AuditRecord } from "../audit.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
 import { changeLink, createWake, type LocalNode, type Port, portsOf } from "./local_node.ts";
-import { powerEvent, scriptedPower, writebackEvents } from "./scripted_power.ts";
-import { type Event, EVENT_KINDS, EventQueue } from "./event_queue.ts";
+import { scriptedPower, writebackEvents } from "./scripted_power.ts";
+import { type Event, EVENT_KINDS, EventQueue, ownEvent } from "./event_queue.ts";
 import { Deadlines } from "../base/deadlines.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
@@ -143,7 +143,9 @@ export class Partition {
       // Orders that arrive before power-on are for this life.
       localNode.life = start?.life ?? 0;
       const { index, life } = localNode;
-      this.#queue.push(powerEvent(index, { kind: EVENT_KINDS.powerOn, time, life }));
+      const input: Input = { kind: "power" };
+      const on = ownEvent(index, life, { time, kind: EVENT_KINDS.powerOn, counter: life, input });
+      this.#queue.push(on);
     }
     const { nodes, plan: { writebacks = [] } } = this.#options;
     const own = writebacks.filter(({ node, at }) => at >= time && nodes.includes(node));
@@ -188,20 +190,12 @@ export class Partition {
   }
 
   /** Starts a program on a host of this partition at `time`. `counter` is unique in the run. */
-  run(host: string, at: { time: Time; counter: number; program: ProgramPlan }): void {
+  run(host: string, order: { time: Time; counter: number; program: ProgramPlan }): void {
     const index = this.#indexOf.get(host)!;
     const life = this.#localNodes.get(index)!.life;
-    const input: Input = { kind: "run", program: at.program };
-    this.#queue.push({
-      time: at.time,
-      kind: EVENT_KINDS.run,
-      source: index,
-      counter: at.counter,
-      target: index,
-      sourceLife: life,
-      targetLife: life,
-      input,
-    });
+    const { time, counter, program } = order;
+    const input: Input = { kind: "run", program };
+    this.#queue.push(ownEvent(index, life, { time, kind: EVENT_KINDS.run, counter, input }));
   }
 
   /**
@@ -249,11 +243,6 @@ export class Partition {
     const unsaved = this.#unsaved.get(name);
     if (unsaved === undefined) this.#unsaved.set(name, writes);
     else for (const write of writes) unsaved.push(write);
-  }
-
-  /** Name and digest of every node of the partition. */
-  digests(): [name: string, digest: string][] {
-    return [...this.#localNodes.values()].map(({ name, digest }) => [name, digestText(digest)]);
   }
 
   /** Digest state by node, with which a later life continues (see {@link powerOn}). */

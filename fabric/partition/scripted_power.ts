@@ -3,30 +3,9 @@
  * partition's start. And early write-backs that precede a power failure.
  */
 import { assert } from "../base/assert.ts";
-import type { Input } from "../node.ts";
 import type { FaultPlan, WritebackPlan } from "../rack/plan/plan.ts";
-import { type Event, EVENT_KINDS } from "./event_queue.ts";
+import { type Event, EVENT_KINDS, ownEvent } from "./event_queue.ts";
 import type { Time } from "../base/time.ts";
-
-const POWER_INPUT: Input = { kind: "power" };
-
-/** The event by which power of node number `index` comes on or goes off, for its life `life`. */
-export function powerEvent(
-  index: number,
-  of: { readonly kind: number; readonly time: Time; readonly life: number },
-): Event {
-  const { kind, time, life } = of;
-  return {
-    time,
-    kind,
-    source: index,
-    counter: life,
-    target: index,
-    sourceLife: life,
-    targetLife: life,
-    input: POWER_INPUT,
-  };
-}
 
 /**
  * The plan's power failures and returns for the nodes of a partition. A later process skips what
@@ -53,7 +32,7 @@ export function scriptedPower(
     const life = (lives.get(node) ?? first) + (action === "start" ? 1 : 0);
     lives.set(node, life);
     const kind = action === "kill" ? EVENT_KINDS.powerOff : EVENT_KINDS.powerOn;
-    events.push(powerEvent(index, { kind, time: at, life }));
+    events.push(ownEvent(index, life, { time: at, kind, counter: life, input: { kind: "power" } }));
   }
   return events;
 }
@@ -66,15 +45,11 @@ export function writebackEvents(
   return writebacks.map(({ at, node, from, to, buffered, data }, number) => {
     const index = indexOf.get(node);
     assert(index !== undefined, `Node ${node} is not in the plan`);
-    return {
+    return ownEvent(index, 0, {
       time: at,
       kind: EVENT_KINDS.writeback,
-      source: index,
       counter: number,
-      target: index,
-      sourceLife: 0,
-      targetLife: 0,
       input: { kind: "writeback", from, to, buffered, ...(data !== undefined && { data }) },
-    };
+    });
   });
 }

@@ -2,7 +2,7 @@
  * A whole rack in one process, without a bus: for tests, sweeps and `--pack all`. Nodes and order
  * of events are the same, so the digest equals that of a run with fifty processes.
  */
-import { rackDigest } from "./digest.ts";
+import { digestText, rackDigest } from "./digest.ts";
 import type { DurableWrite } from "../node.ts";
 import { Partition, type PartitionOptions } from "./partition.ts";
 import type { LinkFaultCount } from "../rack/plan/link_plan.ts";
@@ -72,12 +72,12 @@ export class Simulator {
 
   /** The digest of the run so far. */
   get digest(): string {
-    return rackDigest(this.#partition.digests());
+    return rackDigest(this.nodes());
   }
 
   /** Name and digest of every node. */
   nodes(): [name: string, digest: string][] {
-    return this.#partition.digests();
+    return this.#partition.digestStates().map(([name, state]) => [name, digestText(state)]);
   }
 
   statistics(): Record<string, Record<string, number>> {
