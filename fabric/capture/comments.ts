@@ -6,7 +6,7 @@
  */
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
-import { addressText, endsOf } from "../trace/trace.ts";
+import { endsOf, hostsByAddress } from "../trace/trace.ts";
 import {
   arrowOf,
   documentText,
@@ -71,9 +71,7 @@ export class Commentator {
 
   constructor(plan: RackPlan) {
     this.#plan = plan;
-    this.#hosts = new Map(
-      Object.entries(plan.addresses).map(([host, address]) => [addressText(address), host]),
-    );
+    this.#hosts = hostsByAddress(plan);
     this.#withCache = new Set(plan.nodes.flatMap((node) => {
       const isCached = node.kind === "host" && node.config.ddio &&
         node.config.architecture === "ddio";

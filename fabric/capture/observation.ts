@@ -4,7 +4,7 @@
  * them in a file; `instants.ts` merges those of all partitions.
  */
 import { type CableEffect, CUT_OFF, effectOf } from "../link/effect.ts";
-import { type Link, wireBytes } from "../link/link.ts";
+import { wireBytes } from "../link/link.ts";
 import type { Message, Outputs, TraceStep } from "../node.ts";
 import type { AuditRecord } from "../audit.ts";
 import type { Port } from "../partition/local_node.ts";
@@ -89,6 +89,11 @@ interface Passing extends Seen {
   readonly message: Message;
 }
 
+/** A message that acts on its receiver `tailPs` before its last bit (see `Input` of `node.ts`). */
+interface Arriving extends Passing {
+  readonly tailPs: Time;
+}
+
 /** The observed node, its ports, and its current event. */
 export interface Viewpoint {
   readonly node: number;
@@ -99,16 +104,27 @@ export interface Viewpoint {
 
 /** Wraps a node's outputs so that an observer receives what passes through them. */
 export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpoint): Outputs {
-  const { node } = at;
   const { scope } = observer;
+  const now = () => ({ time: at.time(), node: at.node, event: at.event() });
   const auditing = {
     auditing: true,
     audit(by: string, note: AuditRecord) {
-      observer.see({ kind: "note", time: at.time(), node, event: at.event(), by, note });
+      observer.see({ kind: "note", ...now(), by, note });
       outputs.audit?.(by, note);
     },
   };
-  if (scope === "notes") return withAudit(outputs, auditing);
+  if (scope === "notes") {
+    const { send, trace, report } = outputs;
+    return {
+      ...auditing,
+      send,
+      get tracing() {
+        return outputs.tracing;
+      },
+      trace,
+      report,
+    };
+  }
   return {
     ...auditing,
     send(port, message, departAt) {
@@ -116,8 +132,9 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
       const { link, up, cutBy, faults } = at.ports(port);
       // No message leaves over a cable without another end; into a cut cable it does.
       if ((up || cutBy !== undefined) && (scope === "all" || message.kind === "frame")) {
-        const of = { time: at.time(), node, event: at.event(), port, message };
-        const sent = messageSent(of, link);
+        const startPs = link.freeAt - transferTime(wireBytes(message), link.bitsPerSecond);
+        const span = { startPs, endPs: link.freeAt };
+        const sent = messageSeen("sent", { ...now(), port, message }, span);
         const effect = up ? effectOn(message, faults) : CUT_OFF;
         observer.see(effect === undefined ? sent : { ...sent, effect });
       }
@@ -128,24 +145,9 @@ export function observedOutputs(outputs: Outputs, observer: Observer, at: Viewpo
     },
     timing: scope === "all",
     trace(step) {
-      if (scope !== "wire") {
-        observer.see({ kind: "step", time: at.time(), node, event: at.event(), step });
-      }
+      if (scope !== "wire") observer.see({ kind: "step", ...now(), step });
       if (step.busy === undefined) outputs.trace(step);
     },
-    report: outputs.report,
-  };
-}
-
-/** The outputs; `tracing` remains a live property. */
-function withAudit(outputs: Outputs, auditing: Pick<Outputs, "auditing" | "audit">): Outputs {
-  return {
-    ...auditing,
-    send: outputs.send,
-    get tracing() {
-      return outputs.tracing;
-    },
-    trace: outputs.trace,
     report: outputs.report,
   };
 }
@@ -157,55 +159,38 @@ function effectOn(message: Message, faults: Port["faults"]): CableEffect | undef
 }
 
 /**
- * The observation of a message just accepted by `link`: its transmitter is free when the message
- * has left.
- */
-function messageSent(of: Passing, link: Link): MessageSeen {
-  const endPs = link.freeAt;
-  const startPs = endPs - transferTime(wireBytes(of.message), link.bitsPerSecond);
-  return seen("sent", of, { startPs, endPs });
-}
-
-/**
- * Reports a message that has arrived over a cable of this rate, `tailPs` before its last bit (see
- * `Input` of `node.ts`), to an observer whose scope includes it. Both ends are stamped with a
- * frame's first bit, like the clocks of network cards, so that a cut-through switch does not seem
- * to send what it has not received.
+ * Reports a message that has arrived over a cable of this rate, if the observer's scope includes
+ * it. Both ends are stamped with a frame's first bit, like the clocks of network cards, so that a
+ * cut-through switch does not seem to send what it has not received.
  */
 export function observeArrival(
   observer: Observer,
-  of: Passing & { readonly tailPs: Time },
+  arriving: Arriving,
   bitsPerSecond: number,
 ): void {
   const { scope } = observer;
-  if (scope === "notes" || (scope !== "all" && of.message.kind !== "frame")) return;
-  observer.see(seen("received", of, spanOf(of, bitsPerSecond)));
+  if (scope === "notes" || (scope !== "all" && arriving.message.kind !== "frame")) return;
+  observer.see(messageSeen("received", arriving, spanOf(arriving, bitsPerSecond)));
 }
 
-/**
- * Reports a frame that was lost because its cable was cut, to an observer whose scope includes it.
- */
-export function observeCutOff(
-  observer: Observer,
-  of: Passing & { readonly tailPs: Time },
-  bitsPerSecond: number,
-): void {
-  const { time, node, event, port, message } = of;
+/** Reports a frame that was lost because its cable was cut, if the observer's scope includes it. */
+export function observeCutOff(observer: Observer, arriving: Arriving, bitsPerSecond: number): void {
+  const { time, node, event, port, message } = arriving;
   if (observer.scope === "notes" || message.kind !== "frame") return;
-  const { startPs } = spanOf(of, bitsPerSecond);
+  const { startPs } = spanOf(arriving, bitsPerSecond);
   observer.see({ kind: "cut-off", time, node, event, port, startPs, frame: message.bytes });
 }
 
 /** When the first and the last bit of a message pass the receiving end. */
 function spanOf(
-  { time, tailPs, message }: Passing & { readonly tailPs: Time },
+  { time, tailPs, message }: Arriving,
   bitsPerSecond: number,
 ): { readonly startPs: Time; readonly endPs: Time } {
   const endPs = time + tailPs;
   return { startPs: endPs - transferTime(wireBytes(message), bitsPerSecond), endPs };
 }
 
-function seen(
+function messageSeen(
   kind: MessageSeen["kind"],
   { time, node, event, port, message }: Passing,
   span: { readonly startPs: Time; readonly endPs: Time },

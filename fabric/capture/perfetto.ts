@@ -6,7 +6,7 @@
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import { PS_PER_US, type Time } from "../base/time.ts";
-import { addressText, endsOf } from "../trace/trace.ts";
+import { endsOf, hostsByAddress } from "../trace/trace.ts";
 import { describeFrame, formatAddress } from "../trace/describe.ts";
 import type { SeenEvent } from "./instants.ts";
 import type { MessageSeen } from "./observation.ts";
@@ -111,9 +111,7 @@ class RunWriter {
     this.#plan = plan;
     this.#numbers = of.numbers;
     this.#tracks = new Tracks(of.firstPid);
-    this.#hosts = new Map(
-      Object.entries(plan.addresses).map(([host, address]) => [addressText(address), host]),
-    );
+    this.#hosts = hostsByAddress(plan);
     this.#index = new Map(plan.nodes.map(({ name }, index) => [name, index]));
   }
 
@@ -144,12 +142,13 @@ class RunWriter {
     const { port, startPs, endPs, frame, text } = message;
     const track = this.#tracks.find(node, `out ${port} to ${this.#farEnd(node, port)}`);
     const name = frame === undefined ? text.split(" 0x")[0]! : frameName(frame);
-    const described = frame === undefined ? text : describeFrame(frame, this.#naming);
+    const naming = (address: number) => {
+      const shown = formatAddress(address);
+      return this.#hosts.get(shown) ?? shown;
+    };
+    const described = frame === undefined ? text : describeFrame(frame, naming);
     this.#slice(track, { startPs, endPs, name, args: { message: described } });
   }
-
-  readonly #naming = (address: number): string =>
-    this.#hosts.get(addressText(address)) ?? formatAddress(address);
 
   #farEnd(node: number, port: number): string {
     const { name } = this.#plan.nodes[node]!;

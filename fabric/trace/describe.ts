@@ -2,7 +2,6 @@
  * One line of text per message on a cable, in the terms of its specification. No code parses these
  * lines.
  */
-import type { Message } from "../node.ts";
 import { nakText } from "../wire/roce/aeth.ts";
 import { EXTENSION_ROWS } from "../wire/roce/extension_headers.ts";
 import { type CmMessage, decodeCm } from "../wire/roce/cm.ts";
@@ -28,11 +27,6 @@ export function formatAddress(address: number): string {
 /** `02:00:00:00:00:01`. */
 export function formatMac(mac: number): string {
   return mac.toString(16).padStart(12, "0").match(/../g)!.join(":");
-}
-
-/** A line for any message. */
-export function describeMessage(message: Message, naming: Naming = formatAddress): string {
-  return message.kind === "frame" ? describeFrame(message.bytes, naming) : describePcie(message);
 }
 
 /** `a→b RC RDMA WRITE ONLY qp=0x22 psn=7 va=0x7f0012345000 rkey=0x12a5c len=13 data=13 ack`. */

@@ -11,6 +11,7 @@
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Time } from "../base/time.ts";
+import { formatAddress } from "./describe.ts";
 import { arrowOf, type Figure, figureOfPost, figureOfWrite, stepIn } from "./trace_figures.ts";
 
 /** A traced line as a run stores it. */
@@ -82,9 +83,7 @@ export function readTrace(lines: readonly TraceLine[], plan: RackPlan): Trace {
     cards.set(node.config.host, node.name);
     hosts.set(node.name, node.config.host);
   }
-  const names = new Map(
-    Object.entries(plan.addresses).map(([name, at]) => [addressText(at), name]),
-  );
+  const names = hostsByAddress(plan);
   return {
     lines: lines.map((line): Line => {
       const host = hosts.get(line.node);
@@ -99,9 +98,9 @@ export function readTrace(lines: readonly TraceLine[], plan: RackPlan): Trace {
   };
 }
 
-/** `10.0.0.1` */
-export function addressText(address: number): string {
-  return [24, 16, 8, 0].map((shift) => (address >>> shift) & 255).join(".");
+/** Host by its address as text, which devices use in the names of connections. */
+export function hostsByAddress({ addresses }: RackPlan): ReadonlyMap<string, string> {
+  return new Map(Object.entries(addresses).map(([host, at]) => [formatAddress(at), host]));
 }
 
 /** The two ends of a connection, lower name first; `names` has the host of each address. */

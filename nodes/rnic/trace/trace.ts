@@ -3,19 +3,15 @@
  * so that no text is made without a reader.
  */
 import type { TraceStep } from "../../../fabric/node.ts";
+import { formatAddress } from "../../../fabric/trace/describe.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-
-/** `10.0.0.1` */
-export function addressText(address: number): string {
-  return `${address >>> 24}.${(address >>> 16) & 255}.${(address >>> 8) & 255}.${address & 255}`;
-}
 
 /** `10.0.0.1:17-10.0.0.2:18`: an RNIC knows addresses, not names; the lower address comes first. */
 function connectionText(device: Device, qp: QueuePair): string {
   const here = device.plan.address >>> 0, there = qp.attributes.destAddress >>> 0;
-  const near = `${addressText(here)}:${qp.qpn}`;
-  const far = `${addressText(there)}:${qp.attributes.destQpn}`;
+  const near = `${formatAddress(here)}:${qp.qpn}`;
+  const far = `${formatAddress(there)}:${qp.attributes.destQpn}`;
   const nearFirst = here < there || (here === there && qp.qpn <= qp.attributes.destQpn);
   return nearFirst ? `${near}-${far}` : `${far}-${near}`;
 }
