@@ -2,6 +2,7 @@
 import { parseTarget } from "../plan/cable_names.ts";
 import type { LinkFaultSection } from "../scenario/fault_schema.ts";
 import { IMPAIRMENTS, type LinkFaultPlan } from "../plan/link_plan.ts";
+import type { Time } from "../../base/time.ts";
 import type { CablePlan } from "../plan/plan.ts";
 import { listOf } from "../plan/problem.ts";
 
@@ -11,14 +12,14 @@ export interface LinkFaultScenario extends Omit<LinkFaultPlan, "id" | "cable" | 
 }
 
 /** What is wrong with an item, and at which of its keys (undefined: the whole item). */
-export interface LinkFaultProblem {
+export interface FaultProblem {
   readonly key?: string;
   readonly found: string;
   readonly expected: string;
 }
 
 /** Reads a fault of a cable's frames, or returns a conflict between its keys. */
-export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | LinkFaultProblem {
+export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | FaultProblem {
   const { link, from, until, nth, count, only, jitter, by } = section;
   const said = IMPAIRMENTS.filter((action) => section[action] !== undefined);
   const [action] = said;
@@ -32,12 +33,9 @@ export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | Li
     return { key, found: `${key} with ${action}`, expected };
   }
   const share = action === "delay" ? section.share ?? 1 : section[action]!;
-  if (nth !== undefined && (share < 1 || count !== undefined)) {
-    return { key: "nth", found: "nth and a share or count", expected: "nth alone, with all" };
-  }
-  if (until !== undefined && until <= (from ?? 0)) {
-    return { key: "until", found: "an end before the beginning", expected: "a time after from" };
-  }
+  const terms = { from, until, nth, count, share };
+  const refusal = refuseTerms(terms);
+  if (refusal !== undefined) return refusal;
   const isBounded = share < 1 ||
     [from, until, nth, count].some((value) => value !== undefined);
   if (!isBounded) {
@@ -47,17 +45,45 @@ export function readLinkFault(section: LinkFaultSection): LinkFaultScenario | Li
   return {
     target: link,
     action,
-    at: from ?? 0,
-    ...(until !== undefined && { until }),
-    ...(share < 1 && { share }),
-    ...(nth !== undefined && { nth }),
-    ...(count !== undefined && { count }),
+    ...termsOf(terms),
     ...(only !== undefined && { only }),
     ...(section.delay !== undefined && { delayPs: section.delay }),
     ...(jitter !== undefined && { jitterPs: jitter }),
     ...(by !== undefined && { overtakenBy: by }),
     ...(section.hold !== undefined && { holdPs: section.hold }),
     ...(section.past !== undefined && { sealed: true as const }),
+  };
+}
+
+/** When a fault strikes, and how often; `share` is 1 for all frames or segments. */
+interface Terms {
+  readonly from?: Time | undefined;
+  readonly until?: Time | undefined;
+  readonly nth?: number | undefined;
+  readonly count?: number | undefined;
+  readonly share: number;
+}
+
+/** The conflict between the terms of a fault; undefined without one. */
+export function refuseTerms(terms: Terms): FaultProblem | undefined {
+  const { from = 0, until, nth, count, share } = terms;
+  if (nth !== undefined && (share < 1 || count !== undefined)) {
+    return { key: "nth", found: "nth and a share or count", expected: "nth alone, with all" };
+  }
+  if (until !== undefined && until <= from) {
+    return { key: "until", found: "an end before the beginning", expected: "a time after from" };
+  }
+  return undefined;
+}
+
+/** The terms of a fault in a plan. */
+export function termsOf({ from = 0, until, nth, count, share }: Terms) {
+  return {
+    at: from,
+    ...(until !== undefined && { until }),
+    ...(share < 1 && { share }),
+    ...(nth !== undefined && { nth }),
+    ...(count !== undefined && { count }),
   };
 }
 

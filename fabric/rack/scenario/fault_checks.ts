@@ -8,13 +8,11 @@ import { listOf, showFound } from "../plan/problem.ts";
 import type { Report } from "./reading.ts";
 import { formatSize } from "../plan/units.ts";
 import { formatTime, type Time } from "../../base/time.ts";
-import type { Draft, DraftLinkFault } from "./scenario.ts";
-
-type PowerFaults = Draft["faults"];
+import type { Draft } from "./scenario.ts";
 
 /** Checks power failures and returns in order of time: only a node with power can be killed. */
 export function checkPowerFaults(
-  { faults, until }: { readonly faults: PowerFaults; readonly until: Time | null },
+  { faults, until }: { readonly faults: Draft["faults"]; readonly until: Time | null },
   report: Report,
 ): void {
   const power = createPowerTracker();
@@ -43,7 +41,7 @@ export function checkLinkFaults(draft: Draft, report: Report): void {
   const faults = draft.linkFaults.map((each, id) => ({ ...each, id }));
   for (const each of faults.toSorted((x, y) => x.fault.at - y.fault.at || x.id - y.id)) {
     const { path, id, fault: { target, ...fault } } = each;
-    const key = targetKey(each);
+    const key = fault.action === "cut" || fault.action === "heal" ? fault.action : "link";
     const found = parseTarget(rack, target);
     if ("expected" in found) {
       report([...path, key], { found: showFound(target), expected: found.expected });
@@ -80,10 +78,6 @@ export function checkDeviceFaults(draft: Draft, report: Report): void {
     const expected = `an offset into the SCM of ${fault.host}, below ${formatSize(scmBytes)}`;
     report([...path, "stuck"], { found: String(fault.bit.offset), expected });
   }
-}
-
-function targetKey({ fault: { action } }: DraftLinkFault): string {
-  return action === "cut" || action === "heal" ? action : "link";
 }
 
 /** The cables as `topology.ts` will create them, with the fields that targets need. */

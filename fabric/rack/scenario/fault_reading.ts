@@ -2,114 +2,90 @@
  * Reads the `faults` of a scenario: power failures and returns, cuts and heals, cable and device
  * faults.
  */
+import type { z } from "zod";
+import type { DeviceFaultScenario } from "../build/device_faults.ts";
 import {
-  type DeviceFaultProblem,
-  type DeviceFaultScenario,
-  readFlip,
-  readStuck,
-} from "../build/device_faults.ts";
+  type FaultProblem,
+  type LinkFaultScenario,
+  readLinkFault,
+  refuseTerms,
+  termsOf,
+} from "../build/link_faults.ts";
+import type { FaultPlan } from "../plan/plan.ts";
 import {
   cutSchema,
   FLIP_KEYS,
   flipSchema,
+  type FlipSection,
   LINK_KEYS,
   linkFaultSchema,
   powerFaultSchema,
   STUCK_KEYS,
   stuckSchema,
+  type StuckSection,
 } from "./fault_schema.ts";
-import {
-  type LinkFaultProblem,
-  type LinkFaultScenario,
-  readLinkFault,
-} from "../build/link_faults.ts";
-import type { FaultPlan } from "../plan/plan.ts";
 import { isMapping, read, type Reading, readList, valueAt } from "./reading.ts";
-import type { Path } from "./yaml_source.ts";
-import type { Draft, DraftLinkFault } from "./scenario.ts";
+import type { Draft, DraftFault } from "./scenario.ts";
 
 /** All valid items of `faults`. */
 export function readFaults(
   reading: Reading,
 ): Pick<Draft, "faults" | "linkFaults" | "deviceFaults"> {
-  const faults: Draft["faults"][number][] = [], linkFaults: DraftLinkFault[] = [];
-  const deviceFaults: Draft["deviceFaults"][number][] = [];
+  const faults: DraftFault<FaultPlan>[] = [];
+  const linkFaults: DraftFault<LinkFaultScenario>[] = [];
+  const deviceFaults: DraftFault<DeviceFaultScenario>[] = [];
   for (const { path } of readList(reading, ["faults"])) {
     const item = valueAt(reading.source.data, path);
     const has = (keys: readonly string[]) =>
       isMapping(item) && keys.some((key) => Object.hasOwn(item, key));
-    if (has(LINK_KEYS) || has(["cut", "heal"])) {
-      const fault = has(LINK_KEYS) ? readImpairment(reading, path) : readCut(reading, path);
-      if (fault !== undefined) linkFaults.push({ path, fault });
-    } else if (has(FLIP_KEYS) || has(STUCK_KEYS)) {
-      const fault = has(FLIP_KEYS) ? readFlipFault(reading, path) : readStuckBit(reading, path);
-      if (fault !== undefined) deviceFaults.push({ path, fault });
-    } else {
-      const fault = readPowerFault(reading, path);
-      if (fault !== undefined) faults.push({ path, fault });
-    }
+    const add = <Section, Fault extends object>(
+      to: DraftFault<Fault>[],
+      schema: z.ZodType<Section>,
+      convert: (section: Section) => Fault | FaultProblem,
+    ) => {
+      const section = read(reading, path, schema);
+      if (section === undefined) return;
+      const fault = convert(section);
+      if (!("found" in fault)) to.push({ path, fault });
+      else if (fault.key === undefined) reading.report(path, { ...fault, key: false });
+      else reading.report([...path, fault.key], { ...fault, key: true });
+    };
+    if (has(LINK_KEYS)) add(linkFaults, linkFaultSchema, readLinkFault);
+    else if (has(["cut", "heal"])) add(linkFaults, cutSchema, readCut);
+    else if (has(FLIP_KEYS)) add(deviceFaults, flipSchema, readFlip);
+    else if (has(STUCK_KEYS)) add(deviceFaults, stuckSchema, readStuck);
+    else add(faults, powerFaultSchema, readPowerFault);
   }
   return { faults, linkFaults, deviceFaults };
 }
 
-function readPowerFault(reading: Reading, path: Path): FaultPlan | undefined {
-  const section = read(reading, path, powerFaultSchema);
-  if (section === undefined) return undefined;
-  const { at, kill, start } = section;
-  if ((kill === undefined) === (start === undefined)) {
-    const found = kill === undefined ? "no fault" : "both kill and start";
-    const expected = kill === undefined
-      ? "one of kill, start, cut and heal, or link, rnic or scm"
-      : "one of kill and start";
-    reading.report(path, { found, expected });
-    return undefined;
+function readPowerFault(
+  { at, kill, start }: z.infer<typeof powerFaultSchema>,
+): FaultPlan | FaultProblem {
+  if (kill !== undefined && start !== undefined) {
+    return { found: "both kill and start", expected: "one of kill and start" };
   }
-  return kill !== undefined
-    ? { at, action: "kill", node: kill }
-    : { at, action: "start", node: start! };
+  if (kill !== undefined) return { at, action: "kill", node: kill };
+  if (start !== undefined) return { at, action: "start", node: start };
+  return { found: "no fault", expected: "one of kill, start, cut and heal, or link, rnic or scm" };
 }
 
-function readCut(reading: Reading, path: Path): LinkFaultScenario | undefined {
-  const section = read(reading, path, cutSchema);
-  if (section === undefined) return undefined;
-  const { at, cut, heal } = section;
-  if (cut !== undefined && heal !== undefined) {
-    reading.report(path, { found: "both cut and heal", expected: "one of cut and heal" });
-    return undefined;
-  }
-  return cut !== undefined
-    ? { target: cut, action: "cut", at }
-    : { target: heal!, action: "heal", at };
+function readCut(
+  { at, cut, heal }: z.infer<typeof cutSchema>,
+): LinkFaultScenario | FaultProblem {
+  if (cut === undefined) return { target: heal!, action: "heal", at };
+  if (heal === undefined) return { target: cut, action: "cut", at };
+  return { found: "both cut and heal", expected: "one of cut and heal" };
 }
 
-function readImpairment(reading: Reading, path: Path): LinkFaultScenario | undefined {
-  const section = read(reading, path, linkFaultSchema);
-  if (section === undefined) return undefined;
-  return unlessProblem(reading, path, readLinkFault(section));
+/** Reads `{ rnic: b, flip: 1%, where: bus }`. */
+function readFlip(section: FlipSection): DeviceFaultScenario | FaultProblem {
+  const { rnic: host, flip: share, where = "buffer" } = section;
+  const terms = { ...section, share };
+  return refuseTerms(terms) ?? { kind: "flip", host, flip: { where, ...termsOf(terms) } };
 }
 
-function readFlipFault(reading: Reading, path: Path): DeviceFaultScenario | undefined {
-  const section = read(reading, path, flipSchema);
-  return section && unlessProblem(reading, path, readFlip(section));
-}
-
-function readStuckBit(reading: Reading, path: Path): DeviceFaultScenario | undefined {
-  const section = read(reading, path, stuckSchema);
-  return section && readStuck(section);
-}
-
-/** The fault; undefined for a problem, which is reported at its key. */
-function unlessProblem<Fault extends object>(
-  reading: Reading,
-  path: Path,
-  fault: Fault | LinkFaultProblem | DeviceFaultProblem,
-): Fault | undefined {
-  if (!("found" in fault)) return fault;
-  const { key, found, expected } = fault as DeviceFaultProblem;
-  reading.report(key === undefined ? path : [...path, key], {
-    found,
-    expected,
-    ...(key !== undefined && { key: true }),
-  });
-  return undefined;
+/** Reads `{ scm: b, stuck: 4096, bit: 3, value: 1 }`. */
+function readStuck({ scm, stuck, bit = 0, value = 1 }: StuckSection): DeviceFaultScenario {
+  return { kind: "stuck", host: scm, bit: { offset: stuck, bit, value: value === 1 ? 1 : 0 } };
 }

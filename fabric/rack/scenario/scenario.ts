@@ -115,18 +115,15 @@ export interface Draft {
   readonly leafSpineKeys: readonly string[];
   readonly hosts: readonly HostScenario[];
   readonly programs: readonly { readonly path: Path; readonly program: DraftProgram }[];
-  readonly faults: readonly { readonly path: Path; readonly fault: FaultPlan }[];
-  readonly linkFaults: readonly DraftLinkFault[];
-  readonly deviceFaults: readonly {
-    readonly path: Path;
-    readonly fault: DeviceFaultScenario;
-  }[];
+  readonly faults: readonly DraftFault<FaultPlan>[];
+  readonly linkFaults: readonly DraftFault<LinkFaultScenario>[];
+  readonly deviceFaults: readonly DraftFault<DeviceFaultScenario>[];
   readonly until: Time | null;
 }
 
-export interface DraftLinkFault {
+export interface DraftFault<Fault> {
   readonly path: Path;
-  readonly fault: LinkFaultScenario;
+  readonly fault: Fault;
 }
 
 export interface DraftProgram extends Omit<ProgramScenario, "on"> {
