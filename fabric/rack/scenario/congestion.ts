@@ -58,37 +58,14 @@ export function resolveCongestion(
 ): CongestionScenario | undefined {
   const { ecn, pfc, dcqcn, priorities } = section;
   if (!ecn && !pfc && !dcqcn && !priorities) return undefined;
-  const xoffBytes = pfc?.xoff ?? Math.floor(from.queueBytes / XOFF_SHARE);
+  const xoffBytes = pfc?.xoffBytes ?? Math.floor(from.queueBytes / XOFF_SHARE);
+  // [choice] Two frames below, so that one departing frame does not end a pause.
+  const xonBytes = Math.max(0, xoffBytes - 2 * (from.mtu + FRAME_OVERHEAD_BYTES));
   const dscp = priorities?.dscp ?? DSCP;
   return {
-    ecn: ecn
-      ? {
-        kminBytes: ecn.kmin ?? ECN.kminBytes,
-        kmaxBytes: ecn.kmax ?? ECN.kmaxBytes,
-        pmax: ecn.pmax ?? ECN.pmax,
-      }
-      : null,
-    pfc: pfc
-      ? {
-        xoffBytes,
-        // [choice] Two frames below, so that one departing frame does not end a pause.
-        xonBytes: pfc.xon ?? Math.max(0, xoffBytes - 2 * (from.mtu + FRAME_OVERHEAD_BYTES)),
-      }
-      : null,
-    dcqcn: dcqcn
-      ? {
-        g: dcqcn.g ?? DCQCN.g,
-        cnpIntervalPs: dcqcn.cnpInterval ?? DCQCN.cnpIntervalPs,
-        alphaTimerPs: dcqcn.alphaTimer ?? DCQCN.alphaTimerPs,
-        rateTimerPs: dcqcn.rateTimer ?? DCQCN.rateTimerPs,
-        byteCounterBytes: dcqcn.byteCounter ?? DCQCN.byteCounterBytes,
-        fastRecovery: dcqcn.fastRecovery ?? DCQCN.fastRecovery,
-        additiveBps: dcqcn.additive ?? DCQCN.additiveBps,
-        hyperBps: dcqcn.hyper ?? DCQCN.hyperBps,
-        minBps: dcqcn.minRate ?? DCQCN.minBps,
-        decreaseIntervalPs: dcqcn.decreaseInterval ?? DCQCN.decreaseIntervalPs,
-      }
-      : null,
+    ecn: ecn ? { ...ECN, ...ecn } : null,
+    pfc: pfc ? { xoffBytes, xonBytes, ...pfc } : null,
+    dcqcn: dcqcn ? { ...DCQCN, ...dcqcn } : null,
     dscp,
     cnpDscp: priorities?.cnp ?? CNP_DSCP,
     lossless: priorities?.lossless ?? [priorityOfDscp(dscp)],

@@ -17,11 +17,13 @@ const DEFAULT_CACHED_QUEUES = 256;
 /** A choice: between hardware failover and a routing protocol with fast timers. */
 const CONVERGENCE_PS = 100 * PS_PER_US;
 const DEFAULT_CACHE_AGE_PS = 10 * PS_PER_US;
+/** A choice: one failure among the last 64 checks exceeds 1 in 1 000, so it stops the skipping. */
+const VERIFY_HISTORY: VerifyHistoryPlan = { thresholdPpm: 999_000, samples: 64, sampleOneIn: 16 };
 
 export function resolveFabric(profile: Profile, section: FabricSection): FabricScenario {
   const mtu = section.mtu ?? profile.mtu;
-  const queueBytes = section.switch?.queue ?? profile.switch.queueBytes;
-  const bufferBytes = section.switch?.buffer;
+  const switchOptions = { ...profile.switch, ...section.switch };
+  const { queueBytes } = switchOptions;
   const congestion = resolveCongestion(section, { queueBytes, mtu });
   const { leaves = 2, spines = 2, cables = 1, convergence = CONVERGENCE_PS } = section;
   const leafSpine = { leaves, spines, cables, convergencePs: convergence };
@@ -31,16 +33,8 @@ export function resolveFabric(profile: Profile, section: FabricSection): FabricS
     bitsPerSecond: section.rate ?? profile.network.bitsPerSecond,
     latencyPs: section.latency ?? profile.network.latencyPs,
     mtu,
-    switch: {
-      mode: section.switch?.mode ?? profile.switch.mode,
-      latencyPs: section.switch?.latency ?? profile.switch.latencyPs,
-      queueBytes,
-      ...(bufferBytes !== undefined && { bufferBytes }),
-    },
-    bus: {
-      latencyPs: section.bus?.latency ?? profile.bus.latencyPs,
-      bitsPerSecond: section.bus?.rate ?? profile.bus.bitsPerSecond,
-    },
+    switch: switchOptions,
+    bus: { ...profile.bus, ...section.bus },
     ...(congestion !== undefined && { congestion }),
   };
 }
@@ -55,7 +49,7 @@ export function resolveHost(
 ): HostScenario {
   const { profile, defaults, own } = from;
   const scm = { ...defaults.scm, ...own.scm };
-  const llc = { ...defaults.llc, ...own.llc };
+  const { evict, ...llc } = { ...profile.llc, ...defaults.llc, ...own.llc };
   const services = own.services ?? defaults.services ?? SERVICES[0];
   const leaf = own.leaf ?? defaults.leaf;
   const verifyHistory = own.verifyHistory === undefined
@@ -73,14 +67,9 @@ export function resolveHost(
     cores: own.cores ?? defaults.cores ?? profile.cores,
     completion: own.completion ?? defaults.completion ?? "poll",
     queues: own.queues ?? defaults.queues ?? DEFAULT_QUEUES,
-    llc: {
-      bytes: llc.size ?? profile.llc.bytes,
-      ways: llc.ways ?? profile.llc.ways,
-      ddioWays: llc.ddioWays ?? profile.llc.ddioWays,
-      ...(llc.evict === "random" && { evict: llc.evict }),
-    },
+    llc: { ...llc, ...(evict === "random" && { evict }) },
     queueCache: queueCacheOf({ ...defaults.queueCache, ...own.queueCache }),
-    ...(verifyHistory && { verifyHistory: historyOf(verifyHistory) }),
+    ...(verifyHistory && { verifyHistory: { ...VERIFY_HISTORY, ...verifyHistory } }),
     services: services === "none" ? [] : [services],
     ...(leaf !== undefined && { leaf }),
     timing: {
@@ -97,12 +86,6 @@ function regionsOf(scm: NonNullable<HostSection["scm"]>): RegionScenario[] {
     bytes: size,
   }));
   return regions.sort((x, y) => x.at - y.at || (x.name < y.name ? -1 : 1));
-}
-
-/** A choice: one failure among the last 64 checks exceeds 1 in 1 000, so it stops the skipping. */
-function historyOf(section: NonNullable<HostSection["verifyHistory"]>): VerifyHistoryPlan {
-  const { threshold = 999_000, samples = 64, sample = 16 } = section;
-  return { thresholdPpm: threshold, samples, sampleOneIn: sample };
 }
 
 function queueCacheOf(section: NonNullable<HostSection["queueCache"]>): RnicPlan["queueCache"] {

@@ -133,11 +133,28 @@ export const text = leaf(
 /** Names words that may stand where a mapping may: see `json_schema.ts`. */
 export const WORDS = "x-words";
 
+/** For each name in a plan, the scenario's key and its schema. */
+type Rows = Readonly<Record<string, readonly [key: string, schema: z.ZodType]>>;
+
+/** What a plan has of a mapping whose keys are optional. */
+type ValuesOf<R extends Rows> = { -readonly [Name in keyof R]?: z.output<R[Name][1]> };
+
+/** A mapping of optional keys, which a plan names otherwise; `or` as of {@link mapping}. */
+function renamed<const R extends Rows>(rows: R, or = "") {
+  const names = Object.entries(rows);
+  const shape = Object.fromEntries(names.map(([, [key, schema]]) => [key, schema.optional()]));
+  return mapping(shape, or).transform((values): ValuesOf<R> =>
+    Object.fromEntries(
+      names.flatMap(([name, [key]]) => values[key] === undefined ? [] : [[name, values[key]]]),
+    ) as ValuesOf<R>
+  );
+}
+
 /** `on` for all defaults, `off` for null, or a mapping. */
-function switchable<const Shape extends z.ZodRawShape>(shape: Shape) {
+function switchable<const R extends Rows>(rows: R) {
   return z.preprocess(
     (value) => value === "on" ? {} : value === "off" ? null : value,
-    mapping(shape, "on, off or ").nullable(),
+    renamed(rows, "on, off or ").nullable(),
   ).meta({ [WORDS]: ["on", "off"] });
 }
 
@@ -169,29 +186,17 @@ function timingName(field: string): string {
 }
 
 const { host, rnic } = PROFILES["clx-optane-cx5"];
-const HOST_TIMING_FIELDS = Object.keys(host) as (keyof HostTiming)[];
-const RNIC_TIMING_FIELDS = Object.keys(rnic) as (keyof RnicTiming)[];
 
 function timing<Field extends keyof HostTiming | keyof RnicTiming>(fields: readonly Field[]) {
-  const shape: Record<string, z.ZodType<number | undefined>> = {};
-  for (const field of fields) {
-    const schema = field.endsWith("Ps")
-      ? duration
-      : field.endsWith("BitsPerSecond")
-      ? rate
-      : field.endsWith("Bytes")
-      ? size(64, MIB, 8)
-      : integer(1, PAGE);
-    shape[timingName(field)] = schema.optional();
-  }
-  return mapping(shape).transform((values): Partial<Record<Field, number>> => {
-    const given: Partial<Record<Field, number>> = {};
-    for (const field of fields) {
-      const value = values[timingName(field)];
-      if (value !== undefined) given[field] = value;
-    }
-    return given;
-  });
+  const schemaOf = (field: Field) => {
+    if (field.endsWith("Ps")) return duration;
+    if (field.endsWith("BitsPerSecond")) return rate;
+    return field.endsWith("Bytes") ? size(64, MIB, 8) : integer(1, PAGE);
+  };
+  const rows = fields.map((field) => [field, [timingName(field), schemaOf(field)]]);
+  return renamed(
+    Object.fromEntries(rows) as Record<Field, readonly [string, z.ZodType<number>]>,
+  );
 }
 
 const region = mapping({
@@ -236,11 +241,11 @@ export const hostSchema = mapping({
     "how programs wait: by polling, or woken by an interrupt",
   ),
   queues: integer(8, 2 ** 18).optional().describe("queues that the card has room for"),
-  llc: mapping({
-    size: size(4 * KIB, GIB).optional(),
-    ways: integer(1, 64).optional(),
-    ddioWays: integer(1, 64).optional(),
-    evict: oneOf(["lru", "random"]).optional(),
+  llc: renamed({
+    bytes: ["size", size(4 * KIB, GIB)],
+    ways: ["ways", integer(1, 64)],
+    ddioWays: ["ddioWays", integer(1, 64)],
+    evict: ["evict", oneOf(["lru", "random"])],
   }).optional().describe("the last-level cache, and the ways that DDIO may use"),
   queueCache: mapping({
     entries: integer(1, 2 ** 18).optional(),
@@ -249,9 +254,9 @@ export const hostSchema = mapping({
     age: duration.optional(),
   }).optional().describe("the card's cache of queue information, and which entries it gives up"),
   verifyHistory: switchable({
-    threshold: successRate.optional(),
-    samples: integer(1, 65_536).optional(),
-    sample: integer(1, 1_000_000).optional(),
+    thresholdPpm: ["threshold", successRate],
+    samples: ["samples", integer(1, 65_536)],
+    sampleOneIn: ["sample", integer(1, 1_000_000)],
   }).optional().describe("whether a past without failures stands for a read-back, and which"),
   services: oneOf([...SERVICES, "none"]).optional().describe(
     "what runs on the host besides its programs",
@@ -260,8 +265,10 @@ export const hostSchema = mapping({
     "its switch in a leaf-spine network; else where the fewest hosts are",
   ),
   timing: mapping({
-    host: timing(HOST_TIMING_FIELDS).optional().describe("of processor, IIO and memory"),
-    rnic: timing(RNIC_TIMING_FIELDS).optional().describe("of the card"),
+    host: timing(Object.keys(host) as (keyof HostTiming)[]).optional().describe(
+      "of processor, IIO and memory",
+    ),
+    rnic: timing(Object.keys(rnic) as (keyof RnicTiming)[]).optional().describe("of the card"),
   }).optional().describe("instead of the profile's"),
 });
 export type HostSection = z.infer<typeof hostSchema>;
@@ -291,30 +298,30 @@ export const fabricSchema = mapping({
     { enum: MTUS },
     (value) => MTUS.find((mtu) => mtu === value),
   ).optional().describe("payload bytes of a packet"),
-  switch: mapping({
-    mode: oneOf(["cut-through", "store-and-forward"]).optional(),
-    latency: latency.optional(),
-    queue: size(0, GIB).optional(),
-    buffer: size(0, GIB).optional(),
+  switch: renamed({
+    mode: ["mode", oneOf(["cut-through", "store-and-forward"])],
+    latencyPs: ["latency", latency],
+    queueBytes: ["queue", size(0, GIB)],
+    bufferBytes: ["buffer", size(0, GIB)],
   }).optional().describe("what switches do with frames"),
   ecn: switchable({
-    kmin: size(0, GIB).optional(),
-    kmax: size(0, GIB).optional(),
-    pmax: probability.optional(),
+    kminBytes: ["kmin", size(0, GIB)],
+    kmaxBytes: ["kmax", size(0, GIB)],
+    pmax: ["pmax", probability],
   }).optional().describe("marks of congestion: all defaults, none, or these"),
-  pfc: switchable({ xoff: size(0, GIB).optional(), xon: size(0, GIB).optional() }).optional()
+  pfc: switchable({ xoffBytes: ["xoff", size(0, GIB)], xonBytes: ["xon", size(0, GIB)] }).optional()
     .describe("pauses of a priority: all defaults, none, or these"),
   dcqcn: switchable({
-    g: probability.optional(),
-    cnpInterval: duration.optional(),
-    alphaTimer: latency.optional(),
-    rateTimer: latency.optional(),
-    byteCounter: size(1, GIB).optional(),
-    fastRecovery: integer(1, 100).optional(),
-    additive: rate.optional(),
-    hyper: rate.optional(),
-    minRate: rate.optional(),
-    decreaseInterval: duration.optional(),
+    g: ["g", probability],
+    cnpIntervalPs: ["cnpInterval", duration],
+    alphaTimerPs: ["alphaTimer", latency],
+    rateTimerPs: ["rateTimer", latency],
+    byteCounterBytes: ["byteCounter", size(1, GIB)],
+    fastRecovery: ["fastRecovery", integer(1, 100)],
+    additiveBps: ["additive", rate],
+    hyperBps: ["hyper", rate],
+    minBps: ["minRate", rate],
+    decreaseIntervalPs: ["decreaseInterval", duration],
   }).optional().describe("rate control by marks: all defaults, none, or these"),
   priorities: mapping({
     dscp: integer(0, 63).optional(),
@@ -322,7 +329,7 @@ export const fabricSchema = mapping({
     lossless: z.array(integer(0, 7), { error: "a list of priorities from 0 to 7" }).optional()
       .describe("where PFC is on"),
   }).optional().describe("of frames, of congestion notifications, and where PFC is on"),
-  bus: mapping({ latency: latency.optional(), rate: rate.optional() }).optional()
+  bus: renamed({ latencyPs: ["latency", latency], bitsPerSecond: ["rate", rate] }).optional()
     .describe("between a host and its RNIC"),
 });
 export type FabricSection = z.infer<typeof fabricSchema>;
