@@ -13,7 +13,7 @@ import {
 } from "../../fabric/capture/recording.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { CaptureFiles, RunFile } from "../../fabric/rack/build/run_file.ts";
-import type { CaptureScenario } from "../../fabric/rack/scenario/scenario.ts";
+import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
 import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
 
 /** A run whose processes have recorded frames or events. */
@@ -40,7 +40,7 @@ export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | u
  */
 export function captureFiles(of: {
   readonly flags: { readonly pcap?: string; readonly perfetto?: string };
-  readonly scenario: CaptureScenario;
+  readonly scenario: CaptureSection;
   /** The scenario's folder. */
   readonly base: string;
   /** The run's directory. */

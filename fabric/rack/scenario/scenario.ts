@@ -3,15 +3,12 @@
  * the partly read scenario with the position of each part in the file, which the checks read.
  */
 import type {
-  Architecture,
   FaultPlan,
   HostPlan,
   HostTiming,
-  PersistenceDomain,
   RnicPlan,
   RnicTiming,
   SwitchPlan,
-  VerifyHistoryPlan,
 } from "../plan/plan.ts";
 import type { Time } from "../../base/time.ts";
 import type { DeviceFaultScenario } from "../build/device_faults.ts";
@@ -43,11 +40,9 @@ export interface Scenario {
   readonly deviceFaults: readonly DeviceFaultScenario[];
   readonly expect: readonly ExpectationName[];
   readonly until: Time | null;
-  readonly capture: CaptureScenario;
+  /** Captures of every run: in its directory, or at a path. */
+  readonly capture: CaptureSection;
 }
-
-/** Captures of every run: in its directory, or at a path. */
-export type CaptureScenario = CaptureSection;
 
 export interface FabricScenario {
   readonly topology: "star" | "direct" | "leaf-spine";
@@ -62,24 +57,16 @@ export interface FabricScenario {
   readonly congestion?: CongestionScenario;
 }
 
-export interface HostScenario {
+export interface HostScenario
+  extends
+    Omit<HostPlan, "rnic" | "ddio" | "timing" | "stuckBits" | "programs">,
+    Pick<RnicPlan, "queueCache" | "verifyHistory"> {
   readonly name: string;
   readonly ddio: "on" | "off" | "both";
-  readonly architecture: Architecture;
-  readonly domain: PersistenceDomain;
   /** Which memory holds the receive buffers of `persistd`. */
   readonly receive: "dram" | "scm";
-  readonly scmBytes: number;
   /** Named regions of SCM, by offset. They do not overlap. */
   readonly regions: readonly RegionScenario[];
-  readonly dramBytes: number;
-  readonly cores: number;
-  readonly completion: "poll" | "interrupt";
-  readonly queues: number;
-  readonly llc: HostPlan["llc"];
-  readonly queueCache: RnicPlan["queueCache"];
-  /** V-05: parameters for skipping read-backs; absent: never skipped. */
-  readonly verifyHistory?: VerifyHistoryPlan;
   readonly services: readonly string[];
   /** Its leaf in a leaf–spine network, from 1; absent: the leaf with the fewest hosts. */
   readonly leaf?: number;
