@@ -10,20 +10,14 @@ import {
   type LinkFaultRequest,
   refuseLinkFault,
 } from "../rack/plan/link_plan.ts";
-import type { RackPlan } from "../rack/plan/plan.ts";
 import { refuseInstant } from "./horizon.ts";
-import { addCableFault, afterAllOf, type Member } from "./member.ts";
+import { addCableFault, afterAllOf } from "./member.ts";
+import type { ClockOutputs, ClockParts } from "./membership.ts";
 import type { RecordedLinkFault } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-export interface CableOrdersOptions {
-  readonly plan: RackPlan;
-  readonly members: readonly Member[];
-  readonly recorded: readonly RecordedLinkFault[];
-  /** Writes an order down before it takes effect. */
-  readonly record: (order: RecordedLinkFault) => void;
-  /** Calls when no partition is running, so that "now" is defined. */
-  readonly whenAtRest: (action: (now: Time) => void) => void;
+interface CableOrdersParts extends Pick<ClockParts, "plan" | "members" | "whenAtRest"> {
+  readonly out: Pick<ClockOutputs, "record">;
 }
 
 /** What became of an order: when it takes effect, why it never does, or that it is not yet known. */
@@ -33,15 +27,16 @@ export type OrderAnswer =
   | { readonly waiting: true };
 
 export class CableOrders {
-  readonly #options: CableOrdersOptions;
+  readonly #parts: CableOrdersParts;
   readonly #known: LinkFaultPlan[];
   /** By the token of the order, which its sender may repeat. */
   readonly #answers = new Map<string, OrderAnswer>();
 
-  constructor(options: CableOrdersOptions) {
-    this.#options = options;
-    this.#known = [...options.plan.linkFaults ?? []];
-    for (const { token, fault } of options.recorded) {
+  /** @param recorded the orders that an earlier timekeeper wrote down. */
+  constructor(parts: CableOrdersParts, recorded: readonly RecordedLinkFault[]) {
+    this.#parts = parts;
+    this.#known = [...parts.plan.linkFaults ?? []];
+    for (const { token, fault } of recorded) {
       this.#answers.set(token, { at: fault.at, fault: fault.id });
       this.#tell(fault);
     }
@@ -61,7 +56,7 @@ export class CableOrders {
         : this.#refuse(request, this.#free(request, earliest));
       if (refusal !== undefined) return { refusal };
       this.#answers.set(token, { waiting: true });
-      this.#options.whenAtRest((now) => this.#carryOut(token, request, this.#free(request, now)));
+      this.#parts.whenAtRest((now) => this.#carryOut(token, request, this.#free(request, now)));
     } else {
       const refusal = refuseInstant(request.at, earliest) ?? this.#refuse(request, request.at);
       if (refusal !== undefined) return { refusal };
@@ -72,7 +67,7 @@ export class CableOrders {
 
   /** The first instant that no partition can have come to. */
   #earliest(): Time {
-    return this.#options.members.reduce(
+    return this.#parts.members.reduce(
       (most, member) =>
         Math.max(most, member.status === "running" ? member.grant!.horizon : afterAllOf(member)),
       1,
@@ -101,7 +96,7 @@ export class CableOrders {
       this.#answers.set(token, { refusal: refusal ?? "it has no time" });
       return;
     }
-    this.#options.record({ at, action: "link", partition: "", nodes: [], token, fault });
+    this.#parts.out.record({ at, action: "link", partition: "", nodes: [], token, fault });
     this.#answers.set(token, { at, fault: fault.id });
     this.#tell(fault);
   }
@@ -113,8 +108,8 @@ export class CableOrders {
   /** To both ends with their next grants, and again to every later process of theirs. */
   #tell(fault: LinkFaultPlan): void {
     this.#known.push(fault);
-    const { a, b } = this.#options.plan.cables[fault.cable]!;
-    for (const member of this.#options.members) {
+    const { a, b } = this.#parts.plan.cables[fault.cable]!;
+    for (const member of this.#parts.members) {
       const { nodes } = member;
       if (nodes.includes(a.node) || nodes.includes(b.node)) addCableFault(member, fault);
     }

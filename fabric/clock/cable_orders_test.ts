@@ -5,7 +5,7 @@ import type { LinkFaultRequest } from "../rack/plan/link_plan.ts";
 import { CableOrders } from "./cable_orders.ts";
 import type { Grant } from "./clock.ts";
 import { type Member, newMember } from "./member.ts";
-import type { RecordedLinkFault } from "./record.ts";
+import type { Recorded, RecordedLinkFault } from "./record.ts";
 import { planWith } from "./timekeeper_testing.ts";
 
 const CUT = { action: "cut", cable: 0, direction: "both" } as const;
@@ -27,13 +27,9 @@ describe("CableOrders", () => {
     );
     records = [];
     atRest = [];
-    orders = new CableOrders({
-      plan: planWith(),
-      members,
-      recorded: [],
-      record: (order) => records.push(order),
-      whenAtRest: (action) => atRest.push(action),
-    });
+    const out = { record: (order: Recorded) => records.push(order as RecordedLinkFault) };
+    const whenAtRest = (action: (now: number) => void) => atRest.push(action);
+    orders = new CableOrders({ plan: planWith(), members, out, whenAtRest }, []);
   });
 
   const rest = (now: number) => atRest.splice(0).forEach((action) => action(now));

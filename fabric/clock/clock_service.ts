@@ -15,7 +15,8 @@ import {
   welcomeToArray,
 } from "./clock.ts";
 import type { MemberStatus, Recorded, Summary } from "./record.ts";
-import { type ClockOutputs, Timekeeper, type TimekeeperOptions } from "./timekeeper.ts";
+import type { ClockOutputs } from "./membership.ts";
+import { Timekeeper, type TimekeeperOptions } from "./timekeeper.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
 export interface ClockServiceOptions extends TimekeeperOptions {

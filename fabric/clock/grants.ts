@@ -4,19 +4,15 @@
  * now `timekeeper.ts`'s.
  */
 import type { Grant, Report } from "./clock.ts";
+import type { ClockOutputs, ClockParts } from "./membership.ts";
 import { granted, type Member, noteTaken, reported, type Taken } from "./member.ts";
 import type { Time } from "../base/time.ts";
 
 /** How long a partition waits for messages of a process that is gone before they are given up, in wall ms. */
 const LOST_AFTER_MS = 2_000;
 
-export interface GrantsOptions {
-  readonly byName: ReadonlyMap<string, Member>;
-  readonly term: number;
-  readonly send: (partition: string, grant: Grant) => void;
-  /** Messages that a partition was to have are gone for good: the run cannot be replayed. */
-  readonly onLost: (why: string) => void;
-  readonly wallMs: () => number;
+interface GrantsParts extends Pick<ClockParts, "byName" | "term" | "wallMs"> {
+  readonly out: Pick<ClockOutputs, "grant" | "inexact">;
 }
 
 /** How far a partition may run, from where on it has something to do, and where it is to stop. */
@@ -27,11 +23,11 @@ export interface Allowance {
 }
 
 export class Grants {
-  readonly #options: GrantsOptions;
+  readonly #parts: GrantsParts;
   #total = 0;
 
-  constructor(options: GrantsOptions) {
-    this.#options = options;
+  constructor(parts: GrantsParts) {
+    this.#parts = parts;
   }
 
   /** Grants given by this timekeeper. */
@@ -43,7 +39,7 @@ export class Grants {
   give(member: Member, { next, horizon, stopOn }: Allowance): void {
     const { incarnation, inbound, toConfirm, links, runs, cables } = member;
     const grant: Grant = {
-      term: this.#options.term,
+      term: this.#parts.term,
       incarnation,
       id: member.grants + 1,
       horizon,
@@ -56,8 +52,8 @@ export class Grants {
       stopOn,
     };
     this.#total++;
-    granted(member, grant, { next, atMs: this.#options.wallMs() });
-    this.#options.send(member.name, grant);
+    granted(member, grant, { next, atMs: this.#parts.wallMs() });
+    this.#parts.out.grant(member.name, grant);
   }
 
   /**
@@ -72,13 +68,13 @@ export class Grants {
     } else {
       this.#confirm(member, member.grant?.expect ?? []);
     }
-    reported(member, report, this.#options.wallMs());
+    reported(member, report, this.#parts.wallMs());
   }
 
   /** A life that sent what was taken need not keep it; what an earlier life sent is not kept. */
   #confirm(member: Member, taken: readonly Taken[]): void {
     for (const [peer, incarnation, count] of taken) {
-      const sender = this.#options.byName.get(peer);
+      const sender = this.#parts.byName.get(peer);
       if (sender?.incarnation === incarnation) sender.toConfirm.set(member.name, count);
     }
   }
@@ -86,9 +82,9 @@ export class Grants {
   /** Sends a grant once more that has not been answered since `member.sinceMs`. */
   repeat(member: Member): void {
     if (member.status !== "running" || member.grant === undefined) return;
-    const waitedMs = this.#options.wallMs() - member.sinceMs;
+    const waitedMs = this.#parts.wallMs() - member.sinceMs;
     if (waitedMs > LOST_AFTER_MS) this.#giveUpLost(member, member.grant);
-    this.#options.send(member.name, member.grant);
+    this.#parts.out.grant(member.name, member.grant);
   }
 
   /**
@@ -97,13 +93,13 @@ export class Grants {
    */
   #giveUpLost(member: Member, grant: Grant): void {
     const lost = grant.expect.filter(([peer, incarnation]) => {
-      const sender = this.#options.byName.get(peer);
+      const sender = this.#parts.byName.get(peer);
       const isGone = sender?.status === "dead" || sender?.status === "dying";
       return isGone || sender?.incarnation !== incarnation;
     }).map(([peer, incarnation]) => [peer, incarnation] as const);
     if (lost.length === 0) return;
     const senders = lost.map(([peer]) => peer).join(", ");
-    this.#options.onLost(`${member.name} lost messages with the process of ${senders}`);
+    this.#parts.out.inexact(`${member.name} lost messages with the process of ${senders}`);
     member.grant = { ...grant, lost };
   }
 }

@@ -32,8 +32,7 @@ describe("Grants", () => {
     const grants = new Grants({
       byName: new Map(of.map((member) => [member.name, member])),
       term: 0,
-      send: (_, grant) => sent.push(grant),
-      onLost: (why) => lost.push(why),
+      out: { grant: (_, grant) => sent.push(grant), inexact: (why) => lost.push(why) },
       wallMs: () => clock.ms,
     });
     return { grants, sent, lost, clock };

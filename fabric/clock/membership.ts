@@ -6,7 +6,7 @@
  * A failure takes effect when it is on record. Until then its observer has to report it again, as this
  * timekeeper may end before it has written it down.
  */
-import type { Join, Welcome } from "./clock.ts";
+import type { Grant, Join, Welcome } from "./clock.ts";
 import type { Horizons } from "./horizon.ts";
 import {
   booted,
@@ -20,31 +20,39 @@ import {
   welcomed,
 } from "./member.ts";
 import type { PowerState } from "./power_state.ts";
-import type { Recorded, RecordedFault } from "./record.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import type { Recorded, RecordedFault, Summary } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-/** What processes and the record are told. */
-export interface MembershipOutputs {
+/** The timekeeper's outputs. Implemented over the bus, or by tests. */
+export interface ClockOutputs {
+  grant(partition: string, grant: Grant): void;
   welcome(partition: string, welcome: Welcome): void;
-  /** This process of this partition must die now: its power failed at virtual time `at`. */
+  /** Every partition is to answer with a report of its whole state. */
+  ask(term: number): void;
+  /** This process of this partition must end now: its power failed at virtual time `at`. */
   kill(partition: string, instance: string, at: Time): void;
   /** The process of this partition must be started: its power returns at `at`. */
   start(partition: string, at: Time): void;
   /** A power failure or return, or an order for a cable, to be written down before it takes effect. */
   record(fault: Recorded): void;
+  /** The run cannot be replayed any more; to be written down. */
+  inexact(why: string): void;
+  finished(summary: Summary): void;
 }
 
-export interface MembershipOptions {
+/** What the parts of one timekeeper share. */
+export interface ClockParts {
+  readonly plan: RackPlan;
+  readonly term: number;
   readonly members: readonly Member[];
   readonly byName: ReadonlyMap<string, Member>;
   readonly horizons: Horizons;
   readonly power: PowerState;
-  readonly term: number;
-  readonly out: MembershipOutputs;
+  readonly out: ClockOutputs;
   /** Calls when no partition is running, so that "now" is defined: no partition has run past it. */
   readonly whenAtRest: (action: (now: Time) => void) => void;
-  /** Something was done that no timekeeper has seen: the run cannot be replayed. */
-  readonly onUnseen: (why: string) => void;
+  /** Wall time in ms, for "since when" only. */
   readonly wallMs: () => number;
 }
 
@@ -55,20 +63,20 @@ interface Failure {
 }
 
 export class Membership {
-  readonly #options: MembershipOptions;
+  readonly #parts: ClockParts;
   /** Failed, and the failure is not yet on record. */
   readonly #unrecorded = new Set<Member>();
   /** Processes whose power has failed: what still arrives from them was sent before. */
   readonly #fenced = new Set<string>();
   #boots = 0;
 
-  constructor(options: MembershipOptions) {
-    this.#options = options;
+  constructor(parts: ClockParts) {
+    this.#parts = parts;
   }
 
   /** Takes up an earlier timekeeper's record: failures and returns, and what followed from them. */
   recall(recorded: readonly RecordedFault[]): void {
-    const { members, term } = this.#options;
+    const { members, term } = this.#parts;
     for (const fault of recorded) {
       this.#replay(fault);
       if (fault.action === "kill" && fault.instance !== "") this.#fenced.add(fault.instance);
@@ -109,7 +117,7 @@ export class Membership {
    * process failed unseen.
    */
   settleJoining(): void {
-    const { members, horizons } = this.#options;
+    const { members, horizons } = this.#parts;
     for (const member of members) {
       if (member.status !== "joining") continue;
       if (horizons.mayBegin(member)) this.#welcome(member);
@@ -154,12 +162,12 @@ export class Membership {
 
   /** Once no partition runs, all that was sent to it is known, and so is the instant of its failure. */
   #failKnown(member: Member, instance: string): void {
-    const { horizons, onUnseen, whenAtRest } = this.#options;
+    const { horizons, out, whenAtRest } = this.#parts;
     this.#unrecorded.add(member);
     this.#setStatus(member, "dying");
     whenAtRest(() => {
       if (this.#isPresumed(member)) {
-        onUnseen(
+        out.inexact(
           `${member.name} failed before it did anything, and others were told that it was up`,
         );
       }
@@ -169,8 +177,8 @@ export class Membership {
 
   /** No process is left that knows what the partition still had to do: it may have missed some of it. */
   #failUnknown(member: Member, instance: string): void {
-    const { onUnseen, whenAtRest } = this.#options;
-    onUnseen(`it is unknown how far ${member.name} had run when it failed`);
+    const { out, whenAtRest } = this.#parts;
+    out.inexact(`it is unknown how far ${member.name} had run when it failed`);
     this.#unrecorded.add(member);
     if (member.instance === instance) member.instance = "";
     this.#setStatus(member, "dead");
@@ -180,9 +188,9 @@ export class Membership {
   /** A process that has come back meanwhile keeps its place, and begins when all failures are on record. */
   #recordFailure(member: Member, failure: Failure): void {
     const { instance } = member;
-    const { power, onUnseen, whenAtRest } = this.#options;
+    const { power, out, whenAtRest } = this.#parts;
     if (power.isUnrecorded) {
-      onUnseen(
+      out.inexact(
         `${member.name} failed, and the plan's power failures within a process are not on record`,
       );
     }
@@ -196,7 +204,7 @@ export class Membership {
   /** The plan's power failure at `at` has come: the process does not know of it and has to be told. */
   failByPlan(member: Member, at: Time): void {
     const { instance } = member;
-    this.#fail(member, { at, instance }, () => this.#options.out.kill(member.name, instance, at));
+    this.#fail(member, { at, instance }, () => this.#parts.out.kill(member.name, instance, at));
   }
 
   /**
@@ -205,14 +213,14 @@ export class Membership {
    */
   #isPresumed(member: Member): boolean {
     return spansDone(member) === 0 &&
-      this.#options.members.some(({ bootOrder }) => bootOrder > member.bootOrder);
+      this.#parts.members.some(({ bootOrder }) => bootOrder > member.bootOrder);
   }
 
   // Power.
 
   /** The power of a partition's nodes failed. @param order tells the process, if it lives. */
   #fail(member: Member, { at, instance }: Failure, order?: () => void): void {
-    const { out, power } = this.#options;
+    const { out, power } = this.#parts;
     const { name, nodes, incarnation } = member;
     const settledSpan = settledSpanOf(member);
     out.record({
@@ -232,18 +240,18 @@ export class Membership {
   }
 
   #orderStart({ name, startAt }: Member): void {
-    if (startAt !== NEVER) this.#options.out.start(name, startAt);
+    if (startAt !== NEVER) this.#parts.out.start(name, startAt);
   }
 
   /** An earlier timekeeper may have ended between what it wrote down and what it had done about it. */
   #repeatOrders(member: Member, { at, instance }: Failure): void {
-    if (instance !== "") this.#options.out.kill(member.name, instance, at);
+    if (instance !== "") this.#parts.out.kill(member.name, instance, at);
     this.#orderStart(member);
   }
 
   #bootWhenDue(member: Member): void {
     if (member.startAt !== NEVER) this.#boot(member, member.startAt);
-    else this.#options.whenAtRest((now) => this.#bootAtRest(member, now));
+    else this.#parts.whenAtRest((now) => this.#bootAtRest(member, now));
   }
 
   #bootAtRest(member: Member, now: Time): void {
@@ -256,7 +264,7 @@ export class Membership {
   /** The power of a partition's nodes returns at `at`, and its process is here. */
   #boot(member: Member, at: Time): void {
     const { name, nodes, instance, incarnation, settledSpan } = member;
-    this.#options.out.record({
+    this.#parts.out.record({
       at,
       action: "start",
       partition: name,
@@ -273,7 +281,7 @@ export class Membership {
 
   /** Lets the process that is here for a partition begin. */
   #welcome(member: Member): void {
-    welcomed(member, this.#options.wallMs());
+    welcomed(member, this.#parts.wallMs());
     for (const [peer, , count] of this.#sentToEarlierLife(member)) {
       this.#named(peer).toConfirm.set(member.name, count);
     }
@@ -281,7 +289,7 @@ export class Membership {
   }
 
   #sendWelcome(member: Member): void {
-    const { out, power, term } = this.#options;
+    const { out, power, term } = this.#parts;
     const { name, nodes, instance, incarnation, bootAt, settledSpan } = member;
     out.welcome(name, {
       term,
@@ -298,7 +306,7 @@ export class Membership {
   /** What an earlier process was sent; the first one has to hear everything. */
   #sentToEarlierLife(member: Member): Welcome["sentSoFar"] {
     if (member.incarnation === 0) return [];
-    return this.#options.members.flatMap((peer) => {
+    return this.#parts.members.flatMap((peer) => {
       const count = peer.sent.get(member.name);
       return count === undefined ? [] : [[peer.name, peer.incarnation, count] as const];
     });
@@ -309,7 +317,7 @@ export class Membership {
     const { at, incarnation, settledSpan } = fault;
     const member = this.#named(fault.partition);
     if (fault.action === "kill") {
-      this.#options.power.note(fault.digests);
+      this.#parts.power.note(fault.digests);
       // The peers know what of it they have taken, not what is missing, nor when that arrives.
       for (const [peer, count] of fault.sent) {
         this.noteSent(member, [peer, incarnation, count, 0]);
@@ -329,13 +337,13 @@ export class Membership {
     [peer, incarnation, count, earliest]: readonly [string, number, number, Time],
   ): void {
     member.sent.set(peer, count);
-    const receiver = this.#options.byName.get(peer);
+    const receiver = this.#parts.byName.get(peer);
     if (receiver === undefined || receiver.status === "dead") return;
     noteInbound(receiver, { from: member.name, incarnation, count, earliest });
   }
 
   #applyFailure(member: Member, by: { at: Time; settledSpan: number }): void {
-    const { members, power, wallMs } = this.#options;
+    const { members, power, wallMs } = this.#parts;
     failed(member, { ...by, atMs: wallMs() });
     power.markDown(member.nodes, by.at);
     for (const { node, change } of power.news(member.nodes)) {
@@ -346,16 +354,16 @@ export class Membership {
   }
 
   #applyBoot(member: Member, at: Time): void {
-    const { power } = this.#options;
+    const { power } = this.#parts;
     power.markUp(member.nodes, at);
     booted(member, { at, bootOrder: ++this.#boots, links: power.newsFor(member.nodes, at) });
   }
 
   #named(partition: string): Member {
-    return this.#options.byName.get(partition)!;
+    return this.#parts.byName.get(partition)!;
   }
 
   #setStatus(member: Member, status: Status): void {
-    setStatus(member, { status, atMs: this.#options.wallMs() });
+    setStatus(member, { status, atMs: this.#parts.wallMs() });
   }
 }

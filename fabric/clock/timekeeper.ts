@@ -12,24 +12,14 @@ import { rackDigest } from "../partition/digest.ts";
 import type { FaultPlan, ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { LinkFaultRequest } from "../rack/plan/link_plan.ts";
 import { CableOrders, type OrderAnswer } from "./cable_orders.ts";
-import type { Grant, Join, Report, RunOrder } from "./clock.ts";
+import type { Join, Report, RunOrder } from "./clock.ts";
 import { Grants } from "./grants.ts";
 import { Horizons, refuseInstant } from "./horizon.ts";
 import { addFault, afterAllOf, effectiveNext, type Member, newMember } from "./member.ts";
-import { Membership, type MembershipOutputs } from "./membership.ts";
+import { type ClockOutputs, type ClockParts, Membership } from "./membership.ts";
 import { PowerState } from "./power_state.ts";
 import type { MemberStatus, Recorded, Summary } from "./record.ts";
 import { formatTime, NEVER, type Time } from "../base/time.ts";
-
-/** What the timekeeper wants done. Implemented over the bus, or by tests. */
-export interface ClockOutputs extends MembershipOutputs {
-  grant(partition: string, grant: Grant): void;
-  /** Every partition is to answer with a report that tells all it knows. */
-  ask(term: number): void;
-  /** The run cannot be replayed any more; to be written down, as {@link TimekeeperOptions.inexact}. */
-  inexact(why: string): void;
-  finished(summary: Summary): void;
-}
 
 export interface TimekeeperOptions {
   readonly plan: RackPlan;
@@ -75,7 +65,6 @@ export class Timekeeper {
 
   constructor(options: TimekeeperOptions, out: ClockOutputs) {
     this.#options = options;
-    this.#out = out;
     this.#limit = options.plan.until ?? NEVER;
     this.#exact = !options.inexact;
     // A partition does each of them once, so those of an earlier timekeeper must not come again.
@@ -88,32 +77,25 @@ export class Timekeeper {
     );
     this.#byName = new Map(this.#members.map((member) => [member.name, member]));
     this.#horizons = new Horizons(this.#members, options.lookahead);
-    this.#grants = new Grants({
-      byName: this.#byName,
-      term: options.term,
-      send: (partition, grant) => out.grant(partition, grant),
-      onLost: (why) => this.#noteInexact(why),
-      wallMs: options.wallMs,
-    });
-    this.#membership = new Membership({
+    const inexact = (why: string) => {
+      this.#exact = false;
+      out.inexact(why);
+    };
+    this.#out = { ...out, inexact };
+    const parts: ClockParts = {
+      ...options,
       members: this.#members,
       byName: this.#byName,
       horizons: this.#horizons,
       power: this.#power,
-      term: options.term,
-      out,
+      out: this.#out,
       whenAtRest: (action) => this.#whenAtRest(action),
-      onUnseen: (why) => this.#noteInexact(why),
-      wallMs: options.wallMs,
-    });
+    };
+    this.#grants = new Grants(parts);
+    this.#membership = new Membership(parts);
     this.#membership.recall(options.recorded.filter((line) => line.action !== "link"));
-    this.#cables = new CableOrders({
-      plan: options.plan,
-      members: this.#members,
-      recorded: options.recorded.filter((line) => line.action === "link"),
-      record: (order) => out.record(order),
-      whenAtRest: (action) => this.#whenAtRest(action),
-    });
+    const orders = options.recorded.filter((line) => line.action === "link");
+    this.#cables = new CableOrders(parts, orders);
     if (options.term > 0) out.ask(options.term);
   }
 
@@ -350,11 +332,6 @@ export class Timekeeper {
       exact: this.#exact,
       nodes,
     };
-  }
-
-  #noteInexact(why: string): void {
-    this.#exact = false;
-    this.#out.inexact(why);
   }
 }
 
