@@ -6,10 +6,7 @@
 import type { Time } from "./base/time.ts";
 import type { WcStatus } from "./wire/host_bus/cqe.ts";
 
-/**
- * A program is about to write `bytes` at an offset into a host's SCM: emitted before the first
- * post.
- */
+/** A program is about to write `bytes` into a host's SCM: emitted before the first post. */
 export interface WritesRecord {
   readonly kind: "writes";
   /** The write's number, unique in its program ({@link TimedRecord.by}). */
@@ -79,16 +76,10 @@ export interface ResumedRecord {
   readonly qpn: number;
 }
 
-/**
- * Enough replicas have confirmed to a replicated log's client that its first data records are
- * durable.
- */
+/** The first data records of a replicated log are durable: enough replicas have confirmed. */
 export interface LogRecord {
   readonly kind: "log";
-  /**
-   * Name of the log; its replicas, and where its segments are in their SCM as far as the client
-   * knows.
-   */
+  /** Name of the log; its replicas, and where its segments are in their SCM as far as is known. */
   readonly log: string;
   readonly replicas: readonly { readonly host: string; readonly at: readonly number[] }[];
   /** The number of replicas that make a record durable. */
@@ -113,9 +104,7 @@ export type QueueRecord = PostedRecord | CompletedRecord | EmptiedRecord | Resum
 
 export type AuditRecord = WriteRecord | QueueRecord | LogRecord;
 
-/**
- * A record with its program and time. Those of one node are in the order in which they were made.
- */
+/** A record with its program and time; those of one node in the order in which they were made. */
 export interface TimedRecord {
   readonly time: Time;
   /** Name of the node. */

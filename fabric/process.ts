@@ -13,10 +13,7 @@ const CLOSE_MS = 1_000;
 /** Interval of looking after the parent process, in wall ms. */
 const CHECK_MS = 1_000;
 
-/**
- * The variable with the parent's process number: at the child's start the parent may already have
- * ended.
- */
+/** The variable with the parent's process number: the parent may end before the child starts. */
 export const PARENT_VARIABLE = "RACKMESH_PARENT";
 
 /**

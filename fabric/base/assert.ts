@@ -6,10 +6,7 @@ export class InvariantError extends Error {
   override readonly name = "InvariantError";
 }
 
-/**
- * Throws {@link InvariantError} unless `condition` holds. `message` states the expectation. Every
- * call evaluates its message: hot paths use `if (…) fail(…)` instead.
- */
+/** Throws unless `condition` holds. Evaluates `message` always: hot paths use `if (…) fail(…)`. */
 export function assert(condition: boolean, message: string): asserts condition {
   if (!condition) throw new InvariantError(message);
 }

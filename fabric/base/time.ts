@@ -22,10 +22,7 @@ const UNITS: ReadonlyArray<readonly [suffix: string, ps: number]> = [
   ["ps", 1],
 ];
 
-/**
- * Parses `40us`, `1.5ms`, `300ns`, `7ps`, `2s`.
- * @returns picoseconds, or undefined where the text is not a time or not a whole number of ps.
- */
+/** Parses `40us`, `1.5ms`. @returns undefined where the text is not a whole number of ps. */
 export function parseTime(text: string): Time | undefined {
   const match = /^(\d+(?:\.\d+)?)\s*(s|ms|us|ns|ps)$/.exec(text.trim());
   if (match === null) return undefined;

@@ -13,10 +13,7 @@ export interface Bus {
   readonly maxPayload: number;
   /** False during an outage, and after {@link close}. */
   readonly connected: boolean;
-  /**
-   * Settles when the bus is closed for good; resolves with the reason unless {@link close} closed
-   * it.
-   */
+  /** Settles when the bus is closed for good, with the reason unless {@link close} closed it. */
   readonly closed: Promise<BusError | undefined>;
 
   /**
@@ -80,9 +77,7 @@ export type BusErrorKind =
   | "closed"
   | "timeout"
   | "no-responders"
-  /**
-   * The credential does not allow this subject; reported to the hook, as publishing has no answer.
-   */
+  /** The credential does not allow this subject; reported to the hook. */
   | "forbidden"
   /** A handler threw; reported to the hook, with the exception as `cause`. */
   | "handler";

@@ -20,10 +20,7 @@ const cbor = new Encoder({
   tagUint8Array: false,
 });
 
-/**
- * Encodes plain data. The result is a view of a larger buffer; the encoder never overwrites it.
- * Integers beyond 32 bits are encoded as float64, which is exact up to 2^53.
- */
+/** Encodes plain data, whole numbers exactly up to 2^53. The encoder never overwrites the result. */
 export function encode(value: unknown): Uint8Array<ArrayBuffer> {
   assert(value !== undefined, "Cannot encode undefined: decode returns it for malformed bytes");
   const bytes = cbor.encode(value);

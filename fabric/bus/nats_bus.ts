@@ -28,19 +28,13 @@ export interface NatsAddress {
 export interface NatsOptions extends NatsAddress {
   /** The run's name, a token. */
   readonly run: string;
-  /**
-   * The name of this process, a token; it is shown by the server and is part of the process's inbox
-   * subject.
-   */
+  /** The name of this process, a token: shown by the server, and part of its inbox subject. */
   readonly name: string;
   /** How long to retry where no server answers; 0 tries once. Default: 5 s. */
   readonly connectTimeoutMs?: number;
   /** The client drops a server that leaves two pings unanswered. Default: 2 s. */
   readonly pingIntervalMs?: number;
-  /**
-   * The wait between two dials after the connection broke, plus up to the same at random. Default:
-   * 250 ms.
-   */
+  /** The wait between two dials after the connection broke, half of it random. Default: 250 ms. */
   readonly reconnectWaitMs?: number;
   /** A longer outage closes the connection for good. Default: no limit. */
   readonly patienceMs?: number;
@@ -291,9 +285,7 @@ class NatsBus implements Bus {
     }
   }
 
-  /**
-   * Catches the exception: in the client it would end the reading with the connection left open.
-   */
+  /** In the client, the exception would end the reading with the connection left open. */
   #handlerThrew(cause: unknown, trigger: string): void {
     this.#onError(new BusError("handler", `Handler of ${trigger} threw: ${cause}`, { cause }));
   }

@@ -26,9 +26,7 @@ export function connectOverTcp(options: ConnectionOptions): Promise<NatsConnecti
   return NatsConnectionImpl.connect(options);
 }
 
-/**
- * Payloads are views of the read buffer, so the transport reads into memory that it never reuses.
- */
+/** Payloads are views of the read buffer, so its memory is never reused. */
 const SLAB_BYTES = 64 * 1024;
 const LEAST_READ_BYTES = 8 * 1024;
 
@@ -155,9 +153,7 @@ class DenoTransport implements Transport {
     return this.#slab.subarray(from, from + count);
   }
 
-  /**
-   * One write at a time, as a write may be partial; frames queued meanwhile form the next write.
-   */
+  /** One write at a time, as it may be partial; frames queued meanwhile form the next one. */
   async #write(): Promise<void> {
     this.#isWriting = true;
     try {

@@ -142,16 +142,10 @@ class Remarks {
   }
 }
 
-/**
- * Orders frames: a frame is observed when it is sent, before it leaves, or when it has arrived,
- * after its first bit.
- */
+/** Orders frames: one is observed when it is sent, before it leaves, or when it has arrived. */
 class Sorter {
   readonly #ports: Ports;
-  /**
-   * A frame observed later has passed at most this long before; nor is an earlier frame reported
-   * lost later.
-   */
+  /** A frame that is observed or reported lost later has passed at most this long before. */
   readonly #slackPs: Time;
   #waiting: Waiting[] = [];
   #order = 0;

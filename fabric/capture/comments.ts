@@ -41,9 +41,7 @@ interface Packet extends BthPeek {
 
 const HALF_OF_PSNS = 0x80_0000;
 const PSN_MASK = 0xff_ffff;
-/**
- * Maximum number of waiting steps: the oldest, whose answer was merged into another, are dropped.
- */
+/** Maximum number of waiting steps: the oldest, whose answer was merged, are dropped. */
 const WAITING_MAX = 256;
 
 /** The operations that the responder's steps send. */
@@ -79,10 +77,7 @@ export class Commentator {
     }));
   }
 
-  /**
-   * Comments on the frames of an event; frames without a comment are left out. Events must come in
-   * the order of {@link eventsOf}: a program's post before its effects.
-   */
+  /** Comments on frames of an event, by frame. Events come in the order of {@link eventsOf}. */
   commentsOn({ node, seen }: SeenEvent): ReadonlyMap<MessageSeen, string> {
     const arrived: Claim[] = [];
     for (const each of seen) {
@@ -172,9 +167,7 @@ function packetOf(frame: Uint8Array<ArrayBuffer>): Packet | undefined {
   return row && { ...bth, row };
 }
 
-/**
- * Whether a leaving frame carries out the step: the first packet of a request, or an answer to it.
- */
+/** Whether a leaving frame is the step's: its request's first packet, or an answer to it. */
 function isCarriedBy({ step, psn, farQpn }: Claim, { row, ...bth }: Packet): boolean {
   if (farQpn !== undefined && farQpn !== bth.destQpn) return false;
   const answer = ANSWERS[step.step];

@@ -72,10 +72,7 @@ export function isFrameSeen(seen: Observation): seen is FrameSeen {
 
 /** Receives the observations of a partition. */
 export interface Observer {
-  /**
-   * `notes`: audit records, which every scope includes. `wire`: frames as well. `frames`: steps as
-   * well, enough for a capture. `all`: messages of the bus and busy times as well.
-   */
+  /** `notes`: audit records only; `wire`: also frames; `frames`: also steps; `all`: also the bus. */
   readonly scope: ObservationScope;
   see(observation: Observation): void;
   /** The observations since the last call belong to this span, which is about to be reported. */

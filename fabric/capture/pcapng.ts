@@ -83,9 +83,7 @@ export function interfaceBlock(port: CaptureInterface): Uint8Array {
   ]);
 }
 
-/**
- * An enhanced packet block. Timestamps are truncated to whole nanoseconds, which keeps their order.
- */
+/** An enhanced packet block. Timestamps are truncated to nanoseconds, which keeps their order. */
 export function packetBlock(frame: CapturedFrame): Uint8Array {
   const { bytes, comment, direction } = frame;
   assert(frame.time >= 0, `A frame cannot pass at ${frame.time} ps, before the run begins`);

@@ -1,8 +1,6 @@
 /** A remark on a captured frame; it may refer to another frame by that frame's number. */
 
-/**
- * A frame of a capture. Its number, counted from 1 as in Wireshark, is assigned when it is written.
- */
+/** A frame of a capture. Its number, from 1 as in Wireshark, is assigned when it is written. */
 export interface FrameMark {
   number?: number;
 }

@@ -58,10 +58,7 @@ export class Retransmissions {
     this.#plan = plan;
   }
 
-  /**
-   * The remark on a frame that leaves an RNIC; the caller passes frames in the order in which they
-   * leave.
-   */
+  /** The remark on a frame that leaves an RNIC; to be called in the order in which frames leave. */
   remarkOn(leaving: LeavingFrame): Remark | undefined {
     const bth = peekBth(leaving.frame);
     const row = bth && opcodeRow(bth.opcode);

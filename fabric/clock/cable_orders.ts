@@ -42,10 +42,7 @@ export class CableOrders {
     }
   }
 
-  /**
-   * Adds a fault, or answers what became of it if it was ordered before.
-   * @param token tells this order from all others: its sender may repeat it.
-   */
+  /** Adds a fault; an order whose sender repeats it, with its `token`, is answered as before. */
   order(token: string, request: LinkFaultRequest): OrderAnswer {
     const known = this.#answers.get(token);
     if (known !== undefined) return known;

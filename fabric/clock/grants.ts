@@ -87,10 +87,7 @@ export class Grants {
     this.#parts.out.grant(member.name, member.grant);
   }
 
-  /**
-   * A partition has waited for long, and some of what it waits for was sent by a process that is gone:
-   * if it is not there by now it was lost with that process, and the run is no longer exact.
-   */
+  /** Messages of a process that is gone are lost by now: the run is no longer exact. */
   #giveUpLost(member: Member, grant: Grant): void {
     const lost = grant.expect.filter(([peer, incarnation]) => {
       const sender = this.#parts.byName.get(peer);

@@ -54,10 +54,7 @@ export class Horizons {
     return this.#next[this.#byNext[0]!] ?? NEVER;
   }
 
-  /**
-   * H(p): where the partition must stop, as nothing that the others do can reach it before.
-   * @param useless a horizon up to this is as good as any other up to it: the search ends there.
-   */
+  /** H(p). The search ends at `useless`: any horizon up to that is as good as another. */
   ofOthers(member: Member, useless: Time = -1): Time {
     let horizon = NEVER;
     for (const q of this.#byNext) {
@@ -121,10 +118,7 @@ export class Horizons {
   }
 }
 
-/**
- * Why something cannot be ordered for the instant `at`, undefined where it can.
- * @param earliest the first instant that is still open; NEVER while a partition runs without a limit.
- */
+/** Why nothing can be ordered for `at`, if so. `earliest` is the first open instant, or NEVER. */
 export function refuseInstant(at: Time, earliest: Time): string | undefined {
   if (earliest === NEVER) return "it is unknown how far the rack has run: pause it first";
   if (at >= earliest) return undefined;

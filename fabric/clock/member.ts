@@ -200,10 +200,7 @@ export function welcomed(member: Member, atMs: number): void {
   setStatus(member, { status: "idle", atMs });
 }
 
-/**
- * The power of the partition failed: its process is gone, and with it all that it was to be told.
- * @param by.settledSpan the last span of the process that counts.
- */
+/** The power of the partition failed. `settledSpan` is the last span of its process that counts. */
 export function failed(
   member: Member,
   by: { at: Time; settledSpan: number; atMs: number },
@@ -224,10 +221,7 @@ export function failed(
   member.startAt = start?.action === "start" ? start.at : NEVER;
 }
 
-/**
- * The power of the partition has returned: its next life begins.
- * @param by.links what it will notice of its cables' other ends.
- */
+/** The power of the partition has returned: its next life begins, with news of its cables. */
 export function booted(
   member: Member,
   by: { at: Time; bootOrder: number; links: readonly LinkChange[] },
@@ -250,10 +244,7 @@ export function addFault(member: Member, at: Time): FaultPlan {
   return fault;
 }
 
-/**
- * The partition has power again at `at`: what was planned for before that, and a return of power
- * that it no longer needs, will not happen.
- */
+/** Drops what was planned before the partition had power again, and returns of power. */
 export function dropPastFaults(member: Member, at: Time): void {
   const { faults } = member;
   while (faults.length > 0 && (faults[0]!.action === "start" || faults[0]!.at <= at)) {

@@ -207,10 +207,7 @@ export class Membership {
     this.#fail(member, { at, instance }, () => this.#parts.out.kill(member.name, instance, at));
   }
 
-  /**
-   * Whether others, which came after it, were told of a life that has done nothing. Should it fail now,
-   * it never began, and what they were told is wrong.
-   */
+  /** Whether later lives have news of this one: if it fails before it does anything, it never began. */
   #isPresumed(member: Member): boolean {
     return spansDone(member) === 0 &&
       this.#parts.members.some(({ bootOrder }) => bootOrder > member.bootOrder);

@@ -144,10 +144,7 @@ export class PowerState {
     });
   }
 
-  /**
-   * A node's power failures and returns so far, oldest first; of a scripted one, all in the plan, or
-   * those of its process.
-   */
+  /** A node's power failures and returns so far, oldest first; of a scripted one, the plan's. */
   #history(node: string): readonly Life[] {
     const past = this.#past.get(node);
     if (past !== undefined) return past;

@@ -166,10 +166,7 @@ export class Timekeeper {
     this.schedule();
   }
 
-  /**
-   * Starts a program on a host of a running rack, as soon as "now" is defined.
-   * @returns the order's number, which the program's results carry.
-   */
+  /** Starts a program on a host as soon as "now" is defined. @returns the order's number. */
   run(host: string, program: ProgramPlan): number {
     const member = this.#members.find(({ nodes }) => nodes.includes(host));
     assert(member !== undefined, `Cannot run ${program.run} as there is no host ${host}`);
@@ -189,10 +186,7 @@ export class Timekeeper {
     return [...this.#orders, ...told].map(({ program }) => program);
   }
 
-  /**
-   * Adds a power failure of one device to the plan.
-   * @returns what was added, or why it cannot be.
-   */
+  /** Adds a power failure of one device to the plan, or refuses it. */
   addPowerFailure(
     node: string,
     at: Time,

@@ -141,10 +141,7 @@ export function beginLife(faults: DirectionFaults, life: number): void {
   faults.cutOff.clear();
 }
 
-/**
- * Decides the effect on a frame that is passed to the transmitter now. The result is valid until
- * the next call.
- */
+/** The effect on a frame that is passed to the transmitter now; valid until the next call. */
 export function decideFate(faults: DirectionFaults, now: Time, frame: Frame): Fate {
   const { fate } = faults;
   fate.lost = false;

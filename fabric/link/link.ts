@@ -19,17 +19,11 @@ export interface LinkOptions {
   readonly latencyPs: Time;
   readonly bitsPerSecond: number;
   readonly kind: "bus" | "network";
-  /**
-   * The receiver acts on a frame's head (cut-through): `arrival` is that of the head, not of the
-   * tail.
-   */
+  /** Cut-through: the receiver acts on a frame's head, whose time {@link Link.arrival} is. */
   readonly headOnly: boolean;
 }
 
-/**
- * A transmitter. {@link transmit} leaves its result in the last three fields, so that sending
- * allocates no memory.
- */
+/** A transmitter. Sending leaves its result in the last three fields: it allocates no memory. */
 export interface Link extends LinkOptions {
   /** Transmission time of a head; NEVER where the receiver waits for the tail. */
   readonly headPs: Time;

@@ -73,9 +73,7 @@ export function pausedTime(pauses: Pauses, now: Time): Time {
   return sum;
 }
 
-/**
- * The pauses that a port has requested from the other end. A request is repeated before it expires.
- */
+/** The pauses that a port has requested from the other end, repeated before they expire. */
 export interface PauseRequests {
   readonly sourceMac: number;
   readonly bitsPerSecond: number;

@@ -25,10 +25,7 @@ export const EVENT_KINDS = {
   wake: 5,
   /** A cable releases a held frame; no node is notified. */
   release: 6,
-  /**
-   * Bytes of a host's SCM become durable early, with their value at the end of this instant; no
-   * node is notified.
-   */
+  /** Bytes of SCM become durable with their value at the end of the instant; no node is notified. */
   writeback: 7,
 } as const;
 

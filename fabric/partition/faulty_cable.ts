@@ -127,10 +127,7 @@ export function sendThrough(
   return undefined;
 }
 
-/**
- * Schedules a frame's arrival after all frames sent before, at the cable's rate and no earlier than
- * `arrival`; a duplicated frame twice.
- */
+/** Schedules the arrival of a frame, or two, behind all sent before; not before `arrival`. */
 function putOnLine(
   { link, faults }: Port,
   { frame, doubled, arrival, tailPs }: Pick<HeldFrame, "frame" | "doubled" | "arrival" | "tailPs">,
@@ -174,9 +171,7 @@ export function releaseHeld(
   }
 }
 
-/**
- * Fault counters for frames that the node sent, and for those that a cut lost before they arrived.
- */
+/** Fault counters for frames that the node sent, and for those lost to a cut before they arrived. */
 export function countsOf(localNode: LocalNode): LinkFaultCount[] {
   return localNode.ports.flatMap(({ faults }) =>
     faults === undefined ? [] : [...faultCounts(faults.leaving), ...faultCounts(faults.arriving)]

@@ -24,10 +24,7 @@ export function hashMessage(message: Message): number {
   return hashPcie(message) | 0;
 }
 
-/**
- * Hash of bytes, an integer in [0, 2^32). Four lanes of four bytes, for instruction-level
- * parallelism.
- */
+/** Hash of bytes, in [0, 2^32). Four lanes of four bytes each, for the processor's parallelism. */
 export function hashBytes(bytes: Uint8Array, seed: number): number {
   const length = bytes.length;
   const view = bufferViewOf(bytes);

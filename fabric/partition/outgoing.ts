@@ -29,10 +29,7 @@ export interface OutgoingOptions {
 const RELEASE_INPUT: Input = { kind: "wake" };
 
 export class Outgoing {
-  /**
-   * Events from this time on must not happen yet: an answer to a sent message could precede them.
-   * The partition resets the limit when it advances, and lowers it to stop.
-   */
+  /** Events from here on must wait: an answer to a sent message could precede them. */
   limit: Time = NEVER;
   /** The time of the current step; the partition sets it before each step. */
   now: Time = 0;

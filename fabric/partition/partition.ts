@@ -25,10 +25,7 @@ import { type Event, EVENT_KINDS, EventQueue, ownEvent } from "./event_queue.ts"
 import { Deadlines } from "../base/deadlines.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-/**
- * Creates a node for its life number `life`, counted from 0. `unsaved` has the durable writes of
- * its earlier life that were not yet collected (see {@link Partition.takeDurable}).
- */
+/** Creates a node for life number `life`. `unsaved`: durable writes not yet collected. */
 export type CreateNode = (name: string, life: number, unsaved: readonly DurableWrite[]) => Node;
 
 export interface PartitionOptions {
@@ -39,10 +36,7 @@ export interface PartitionOptions {
   readonly partitionOf: ReadonlyMap<string, string>;
   /** Creates a node, at its first power-on and at each later one. */
   readonly create: CreateNode;
-  /**
-   * Whether this partition executes the plan's power failures on its nodes. False for a process
-   * with one node, which the supervisor kills.
-   */
+  /** Whether this partition executes the plan's power failures; else the supervisor does. */
   readonly scriptedFaults: boolean;
   /** Minimum delay in ps from another partition back to this one, for the limit in `advance`. */
   readonly returnDelay: (partition: string) => Time;
@@ -60,10 +54,7 @@ export type OnAudit = (time: Time, node: string, by: string, note: AuditRecord) 
 /** The result of a call of {@link Partition.advance}. */
 export interface Advance {
   readonly events: number;
-  /**
-   * All events before this have happened: the horizon, or less where a sent message may be answered
-   * earlier.
-   */
+  /** All events before this have happened: the horizon, or where an answer may arrive. */
   readonly reached: Time;
 }
 
@@ -112,10 +103,7 @@ export class Partition {
     return Math.max(this.#outgoing.now, this.#queue.now);
   }
 
-  /**
-   * The next time at which the partition's state changes, with or without an event; NEVER where it
-   * does not.
-   */
+  /** The next time at which the partition's state changes, also without an event; or NEVER. */
   get next(): Time {
     let next = Math.min(this.#queue.nextTime, this.#deadlines.earliest);
     for (const { node } of this.#bySlot) {
@@ -129,10 +117,7 @@ export class Partition {
     return this.#events;
   }
 
-  /**
-   * Applies power to all nodes of the partition at `time`; `lives` has their life numbers and
-   * earlier digests.
-   */
+  /** Applies power to all nodes; `lives` has their life numbers and earlier digests. */
   powerOn(time: Time, lives: ReadonlyMap<string, { life: number; digest?: NodeDigest }>): void {
     this.#bootAt = time;
     for (const fault of this.#options.plan.linkFaults ?? []) this.addLinkFault(fault);
@@ -164,10 +149,7 @@ export class Partition {
     this.#queue.push(event);
   }
 
-  /**
-   * Adds a fault of a cable, or heals it, at the ends in this partition; to be called once for each
-   * fault. The partition must not have processed its instant yet.
-   */
+  /** Adds a fault of a cable at its ends here, once; its instant must not have been processed. */
   addLinkFault(fault: LinkFaultPlan): void {
     for (const localNode of this.#localNodes.values()) {
       for (const [number, port] of localNode.ports.entries()) {
@@ -301,9 +283,7 @@ export class Partition {
     tell(this.#observer, of, link.bitsPerSecond);
   }
 
-  /**
-   * Processes the deadlines of this instant, which are not queued, before events at its very end.
-   */
+  /** Processes the deadlines of this instant before the events at its end. */
   #wakeAllAt(time: Time): void {
     const deadlines = this.#deadlines;
     while (deadlines.earliest <= time) this.#wake(this.#bySlot[deadlines.slot]!, time);

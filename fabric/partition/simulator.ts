@@ -42,9 +42,7 @@ export class Simulator {
     this.#partition.powerOn(0, new Map());
   }
 
-  /**
-   * Processes the events before `until` (and the plan's own end). @returns the number of events.
-   */
+  /** Processes events before `until` and the plan's own end. @returns their number. */
   run(until: Time = NEVER): number {
     const end = Math.min(until, this.#options.plan.until ?? NEVER);
     const { onDurable, observer } = this.#options;

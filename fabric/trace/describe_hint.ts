@@ -9,10 +9,7 @@ import {
 import { HINT_KINDS } from "../wire/roce/hint_eth.ts";
 import type { RocePacket } from "../wire/roce/packet.ts";
 
-/**
- * The hint of a hint packet, or one that another packet carries in addition (H-07); undefined
- * without.
- */
+/** The hint of a hint packet, or one that another packet carries in addition (H-07). */
 export function describeHintOf(packet: RocePacket): string | undefined {
   const message = hintOf(packet);
   if (message !== undefined) return describeHint(message);

@@ -70,10 +70,7 @@ export interface Ladder {
   readonly conclusion: LadderRow;
 }
 
-/**
- * Reads trace lines; `lines` in order of time, those of one node in the order in which it wrote
- * them.
- */
+/** Reads trace lines in order of time, those of one node in the order in which it wrote them. */
 export function readTrace(lines: readonly TraceLine[], plan: RackPlan): Trace {
   const cards = new Map<string, string>();
   const hosts = new Map<string, string>();
@@ -208,9 +205,7 @@ function seedsOf({ lines }: Trace, operation: Operation): number[] {
   return seeds;
 }
 
-/**
- * Adds the WQEs of the program's work requests, and their RNIC's first lines. @returns their PSNs.
- */
+/** Adds WQEs of the program's work requests and their RNIC's first lines. @returns their PSNs. */
 function addWork(trace: Trace, chosen: Set<number>): Span[] {
   const spans: Span[] = [];
   for (const i of [...chosen]) {

@@ -25,15 +25,9 @@ export interface RunFile {
   readonly observe?: ObservationScope;
   /** Where the captures of a background rack are written when it is taken down. */
   readonly captures?: CaptureFiles;
-  /**
-   * Without a supervisor (containers): the timekeeper declares a partition dead after this time
-   * without a message. 0: a supervisor reports deaths.
-   */
+  /** Without a supervisor: a partition without a message for so long is dead. 0: with one. */
   readonly livenessMs: number;
-  /**
-   * For tests: maximum delay in ms of a process before each span, and before some of its reports.
-   * 0: none.
-   */
+  /** For tests: maximum delay in ms before each span and some reports of a process. 0: none. */
   readonly delayMsMax: number;
 }
 
@@ -82,10 +76,7 @@ export const BUS_ENVIRONMENT = {
 
 const DEFAULT_PATIENCE_MS = 10_000;
 
-/**
- * How long an outage of the bus may last before a process gives up, in ms. `get` returns the value
- * of a variable.
- */
+/** How long an outage of the bus may last, in ms. `get` returns the value of a variable. */
 export function busPatienceMs(get: (variable: string) => string | undefined): number {
   const ms = Number(get(BUS_ENVIRONMENT.patienceMs) || DEFAULT_PATIENCE_MS);
   return ms > 0 ? ms : DEFAULT_PATIENCE_MS;
@@ -101,10 +92,7 @@ export interface BusAddress {
 
 const DEFAULT_URL = "nats://127.0.0.1:4222";
 
-/**
- * Reads the bus's address by `get`, which returns the value of a variable; an empty value counts as
- * none.
- */
+/** The bus's address by the values that `get` returns of variables; an empty one counts as none. */
 export function busAddressFrom(get: (variable: string) => string | undefined): BusAddress {
   const url = get(BUS_ENVIRONMENT.url) || DEFAULT_URL;
   const user = get(BUS_ENVIRONMENT.user);

@@ -175,10 +175,7 @@ export interface PartitionPlan {
 export const PACKINGS = ["node", "machine", "all"] as const;
 export type Packing = typeof PACKINGS[number];
 
-/**
- * Packs the rack: a process for each node; or for each machine (a host and its RNIC, named after
- * the host) and each switch; or one process called `all`. Sorted by name.
- */
+/** A process for each node, each machine (host and RNIC) or all of the rack. Sorted by name. */
 export function partitionsOf(plan: RackPlan, packing: Packing): PartitionPlan[] {
   const partitions = new Map<string, string[]>();
   for (const { name, kind } of plan.nodes) {

@@ -12,10 +12,7 @@ export type Impairment = typeof IMPAIRMENTS[number];
 /** A cable's direction: away from its end `a`, away from its end `b`, or both directions. */
 export type LinkDirection = "a" | "b" | "both";
 
-/**
- * One fault of a cable, or the end of all earlier faults of its directions (`heal`). Its effect on
- * a frame is decided when the sender's device passes the frame to its transmitter.
- */
+/** One fault of a cable, or the end of all earlier ones. It strikes as frames are sent. */
 export interface LinkFaultPlan {
   /** Unique in the run: it is part of its random streams' names, of event keys and of reports. */
   readonly id: number;
@@ -33,10 +30,7 @@ export interface LinkFaultPlan {
   readonly nth?: number;
   /** Maximum number of affected frames in each direction. */
   readonly count?: number;
-  /**
-   * `corrupt`: the damaged payload has a valid ICRC, as if the damaging device had recomputed it,
-   * so that no receiver detects the damage (V-08).
-   */
+  /** `corrupt`: the damaged payload has a valid ICRC, so that no receiver detects it (V-08). */
   readonly sealed?: true;
   /** Only packets of these opcodes (see {@link opcodesOf}). */
   readonly only?: string;
@@ -146,9 +140,7 @@ export interface LinkFaultRequest extends Omit<LinkFaultPlan, "id" | "at"> {
   readonly forPs?: Time;
 }
 
-/**
- * The fault of a request that takes effect at `at`; undefined where it would end before it begins.
- */
+/** The fault of a request, from `at` on; undefined where it would end before it begins. */
 export function checkedLinkFault(
   { forPs, ...request }: LinkFaultRequest,
   { id, at }: { readonly id: number; readonly at: Time },

@@ -144,17 +144,11 @@ export interface RnicPlan {
   readonly verifyHistory?: VerifyHistoryPlan;
 }
 
-/**
- * Where in an RNIC a write's data is damaged: on the bus from memory at the sender; at the receiver
- * in the receive buffer before or after its CRC is checked, or on the bus to memory.
- */
+/** Where a write's data is damaged: sender's bus, receive buffer before or after its check, bus. */
 export const FLIP_PLACES = ["fetch", "buffer", "checked", "bus"] as const;
 export type FlipPlace = typeof FLIP_PLACES[number];
 
-/**
- * A fault inside an RNIC that flips one bit of a write's data on its way from memory to memory
- * (V-08).
- */
+/** A fault of an RNIC: it flips one bit of a write's data on its way (V-08). */
 export interface FlipPlan {
   /** Its index among the scenario's faults: part of the names of counters and random streams. */
   readonly id: number;
@@ -255,10 +249,7 @@ export interface RnicTiming {
   readonly commandPs: Time;
   /** WQE units fetched by one DMA read. */
   readonly wqeFetchUnits: number;
-  /**
-   * Maximum bytes of one DMA read for a peer (a READ's data), and maximum number of outstanding
-   * read requests on the bus.
-   */
+  /** Maximum bytes of one DMA read for a peer (a READ's data), and of such reads outstanding. */
   readonly dmaReadBytes: number;
   readonly dmaReadsMax: number;
   /** The same for the RNIC's own fetches: payload of requests, WQEs, queues. */
@@ -266,10 +257,7 @@ export interface RnicTiming {
   readonly gatherReadsMax: number;
 }
 
-/**
- * Marking at a switch's output queue (RED): with a probability from `kmin` on, always from `kmax`
- * on.
- */
+/** Marking at a switch's output queue (RED): from `kmin` on by chance, from `kmax` on always. */
 export interface EcnParameters {
   readonly kminBytes: number;
   readonly kmaxBytes: number;

@@ -80,10 +80,7 @@ export function showFound(value: unknown): string {
   return text.length <= 80 ? text : `${text.slice(0, 77)}…"`;
 }
 
-/**
- * The most similar known word, if one is similar: at most a third of the letters differ, and never
- * all of them.
- */
+/** The most similar known word: at most a third of its letters differ, and never all. */
 export function nearest(word: string, known: readonly string[]): string | undefined {
   let best: string | undefined, bestDistance = Infinity;
   for (const candidate of known) {

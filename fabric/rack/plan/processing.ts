@@ -6,9 +6,7 @@
 import type { HostTiming, NodePlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../../base/time.ts";
 
-/**
- * A host's output is an uncached store or the completion of a DMA read; the shorter delay, in ps.
- */
+/** The shorter delay of a host's outputs: an uncached store, the completion of a DMA read. */
 export function hostProcessingPs(timing: HostTiming): Time {
   return Math.min(timing.mmioPs, timing.dmaReadLlcPs);
 }

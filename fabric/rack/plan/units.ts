@@ -28,10 +28,7 @@ function parseQuantity(
   return Number.isSafeInteger(number) ? number : undefined;
 }
 
-/**
- * Reads `4096`, `64MiB`, `1.5KiB`. @returns bytes, or undefined where it is not a whole number of
- * bytes.
- */
+/** Reads `4096`, `64MiB`, `1.5KiB`. @returns bytes, or undefined where they are not whole. */
 export function parseSize(value: unknown): number | undefined {
   return parseQuantity(value, SIZE_UNITS);
 }

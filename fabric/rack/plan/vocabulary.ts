@@ -23,9 +23,7 @@ export const METHODS = [
   "send-read",
 ] as const;
 
-/**
- * How a program verifies that its data has arrived (V-01); only for `put`, besides {@link METHODS}.
- */
+/** How a program verifies that its data has arrived (V-01); of `put` only. */
 export const VERIFY_METHODS = [
   /** V-10, the baseline: a WRITE and a READ of all data, which the program compares. */
   "write-compare",
@@ -33,9 +31,7 @@ export const VERIFY_METHODS = [
   "write-verify",
   /** V-09: a verified write that is also persistent. */
   "verify-persist",
-  /**
-   * V-10, its baseline: the write that persists and a READ of all data, which the program compares.
-   */
+  /** V-10, its baseline: the write that persists, then a READ of all data. */
   "persist-compare",
 ] as const;
 
@@ -43,10 +39,7 @@ export const VERIFY_METHODS = [
 export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
 export type MethodName = typeof PUT_METHODS[number];
 
-/**
- * V-02: where a verified write's CRC is computed: in the sender's card as the data leaves, or in
- * the program.
- */
+/** V-02: who computes a verified write's CRC, the sender's card or the program. */
 export const CRC_MAKERS = ["card", "program"] as const;
 
 /** P-29: when a persistent write completes at its requester. */
@@ -55,10 +48,7 @@ export const POLICIES = ["persistence", "reception", "auto"] as const;
 /** How `append` makes a compound update; all but the first are deliberately wrong. */
 export const UPDATES = ["ordered", "pipelined", "one-flush", "tail-first"] as const;
 
-/**
- * The type of a shipped program's option. `host` is another host's name, or `next`; `hosts` is a
- * list of other hosts' names.
- */
+/** The type of a shipped program's option. `host` is another host's name, or `next`. */
 export type OptionKind =
   | "host"
   | "hosts"
@@ -113,9 +103,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     ...TRANSFER,
     ...CLIENT,
   },
-  /**
-   * Appends records to a log in another host's SCM: each a record, then the tail that counts it.
-   */
+  /** Appends records to a log in another host's SCM: a record, then the tail that counts it. */
   append: {
     to: { kind: "host", required: true },
     name: { kind: "text" },
@@ -135,9 +123,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   },
   /** Lists the objects of a host. */
   list: { from: { kind: "host", required: true }, ...CLIENT },
-  /**
-   * Appends a file, or `bytes` of generated data, record by record to a log that hosts replicate.
-   */
+  /** Appends a file, or `bytes` of generated data, to a log that hosts replicate. */
   log: {
     to: { kind: "hosts", required: true },
     quorum: { kind: "count" },

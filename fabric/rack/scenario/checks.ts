@@ -161,10 +161,7 @@ function checkProgram(
   }
 }
 
-/**
- * Any two quorums of a replicated log share a host; otherwise one quorum could miss a record that
- * the other confirmed.
- */
+/** Any two quorums share a host: else one could miss a record that the other confirmed. */
 function checkQuorum(
   { path, quorum, of }: { readonly path: Path; readonly quorum: unknown; readonly of: unknown },
   report: Report,

@@ -33,11 +33,7 @@ import { readFaults } from "./fault_reading.ts";
 import { checkScenario } from "./checks.ts";
 import { PROGRAMS } from "../plan/vocabulary.ts";
 
-/**
- * Reads a scenario.
- * @param file its name, for messages.
- * @throws {Refusal} with all problems.
- */
+/** Reads a scenario. `file` is its name in messages. @throws {Refusal} with all problems. */
 export function parseScenario(text: string, file: string): Scenario {
   const { source, problems: syntax } = readYaml(text, file);
   const problems: Problem[] = [...syntax];

@@ -25,10 +25,7 @@ import {
 /** What a JSON schema says of a value, for editors: `json_schema.ts` makes one of a scenario. */
 export type JsonShape = Readonly<Record<string, unknown>>;
 
-/**
- * A single value. `parse` returns undefined where the value is not the `expected` one; `shape` is the
- * same condition for editors, as far as JSON schema can express it.
- */
+/** A single value; `shape` is the condition of `parse` as far as JSON schema can express it. */
 export function leaf<T>(
   expected: string,
   shape: JsonShape,
@@ -177,10 +174,7 @@ export function knownKeys(message: string): readonly string[] {
 
 const KIB = 2 ** 10, MIB = 2 ** 20, GIB = 2 ** 30, PAGE = 4096;
 
-/**
- * `receivePs` is `receive` in a scenario, `iioBitsPerSecond` is `iioRate`, as a value carries its
- * unit. Counts and sizes keep their names.
- */
+/** `receivePs` is `receive` in a scenario, `iioBitsPerSecond` `iioRate`: values have units. */
 function timingName(field: string): string {
   return field.replace(/Ps$/, "").replace(/BitsPerSecond$/, "Rate");
 }
@@ -334,9 +328,7 @@ export const fabricSchema = mapping({
 });
 export type FabricSection = z.infer<typeof fabricSchema>;
 
-/**
- * Letters, digits and '-': a name becomes part of a subject, of a file name and of a process name.
- */
+/** A name becomes part of a subject, of a file name and of a process name. */
 export const NAME_PATTERN = /^[A-Za-z0-9][A-Za-z0-9-]{0,39}$/;
 export const NAME_EXPECTED = "a name of letters, digits and '-', at most 40";
 const name = leaf(

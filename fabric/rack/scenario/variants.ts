@@ -9,14 +9,9 @@ export interface HostVariant extends Omit<HostScenario, "ddio"> {
 
 /** A scenario with one value for every parameter: the input of `makePlan`. */
 export interface ScenarioVariant extends Omit<Scenario, "hosts"> {
-  /**
-   * Tells it from the other variants: `persist-opcode, ddio off`; the scenario's name if it is the
-   * only one.
-   */
+  /** `persist-opcode, ddio off`; the scenario's name if it is the only variant. */
   readonly label: string;
-  /**
-   * The method of the programs that vary it, or that all programs share; null without a common one.
-   */
+  /** The method that programs vary, or all programs share; null without a common one. */
   readonly method: MethodName | null;
   /** DDIO of the hosts that vary it, or that all hosts share; null where hosts differ. */
   readonly ddio: "on" | "off" | null;
@@ -85,9 +80,7 @@ function methodsOf(program: ProgramScenario): readonly MethodName[] {
   return Array.isArray(method) ? method : [method as MethodName];
 }
 
-/**
- * Whether a program may read an option of this name; the options of a user's program are unknown.
- */
+/** Whether a shipped program has an option of this name. */
 export function takes({ run }: ProgramScenario, option: string): boolean {
   return Object.hasOwn(PROGRAMS, run) && Object.hasOwn(PROGRAMS[run]!, option);
 }

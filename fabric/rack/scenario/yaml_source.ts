@@ -84,10 +84,7 @@ export function formatPath(path: Path): string {
   return text;
 }
 
-/**
- * Reads one document. A duplicate key is a problem; the second value is used, so that the remaining
- * problems are found as well.
- */
+/** Reads one document. Of a duplicate key, which is a problem, the second value counts. */
 export function readYaml(
   text: string,
   file: string,
