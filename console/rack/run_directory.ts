@@ -2,7 +2,8 @@
  * The directory of a run, in the user's cache, with one directory per variant: run file, SCM files,
  * logs, outputs, traces and the record of faults. A run writes to no other place.
  */
-import type { BusAddress, RunFile } from "../../fabric/rack/build/run_file.ts";
+import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import { runsDirectory } from "../base/paths.ts";
 import { isProcessOf, readProcesses } from "./process_table.ts";
 import { beyondLimits, byAge, limitsHere, type RunLimits } from "./run_limits.ts";
@@ -159,7 +160,7 @@ export interface RunRow {
 /**
  * How to reach the supervisor of a running rack. It holds credentials: only the user can read it.
  */
-export interface SupervisorFile extends BusAddress {
+export interface SupervisorFile extends NatsAddress {
   readonly run: string;
   readonly pid: number;
 }

@@ -167,29 +167,26 @@ export class ClockService {
 
   #subscribe(): void {
     const { run, wallMs } = this.#options;
-    this.#on(patternOf({ kind: "clock.join", run, partition: ANY }), (value) => {
-      const join = joinFromArray(value);
-      if (join === undefined) this.#refused++;
-      else this.timekeeper.join(join);
-    });
-    this.#on(patternOf({ kind: "clock.alive", run, partition: ANY }), (value) => {
-      const alive = joinFromArray(value);
-      if (alive === undefined) {
-        this.#refused++;
+    const receive = <T>(
+      kind: "clock.join" | "clock.alive" | "clock.report",
+      read: (value: unknown) => T | undefined,
+      take: (message: T) => void,
+    ) =>
+      this.#on(patternOf({ kind, run, partition: ANY }), (value) => {
+        const message = read(value);
+        if (message === undefined) this.#refused++;
+        else take(message);
+      });
+    receive("clock.join", joinFromArray, (join) => this.timekeeper.join(join));
+    receive("clock.report", reportFromArray, (report) => this.timekeeper.report(report));
+    receive("clock.alive", joinFromArray, ({ partition, instance }) => {
+      // The process was stopped, and its power has failed meanwhile: it must not go on.
+      if (this.timekeeper.isFenced(instance)) {
+        this.#control("order", ["kill", partition, 0, instance]);
         return;
       }
-      // It was asleep, and its power has failed meanwhile: it must not come back as it was.
-      if (this.timekeeper.isFenced(alive.instance)) {
-        this.#control("order", ["kill", alive.partition, 0, alive.instance]);
-        return;
-      }
-      this.timekeeper.heard(alive.partition, alive.instance);
-      this.#heard.set(alive.partition, { instance: alive.instance, atMs: wallMs() });
-    });
-    this.#on(patternOf({ kind: "clock.report", run, partition: ANY }), (value) => {
-      const report = reportFromArray(value);
-      if (report === undefined) this.#refused++;
-      else this.timekeeper.report(report);
+      this.timekeeper.heard(partition, instance);
+      this.#heard.set(partition, { instance, atMs: wallMs() });
     });
     const verbs: Readonly<Record<string, (request: Request) => unknown>> = {
       status: () => this.status(),

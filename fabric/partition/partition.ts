@@ -120,8 +120,14 @@ export class Partition {
   /** Applies power to all nodes; `lives` has their life numbers and earlier digests. */
   powerOn(time: Time, lives: ReadonlyMap<string, { life: number; digest?: NodeDigest }>): void {
     this.#bootAt = time;
-    for (const fault of this.#options.plan.linkFaults ?? []) this.addLinkFault(fault);
-    if (this.#options.scriptedFaults) this.#scheduleFaults(time, lives);
+    const { nodes, plan, scriptedFaults } = this.#options;
+    const { faults, linkFaults = [], writebacks = [] } = plan;
+    for (const fault of linkFaults) this.addLinkFault(fault);
+    if (scriptedFaults) {
+      const own = faults.filter(({ node }) => nodes.includes(node));
+      const start = { indexOf: this.#indexOf, bootAt: time, begun: lives };
+      for (const event of scriptedPower(own, start)) this.#queue.push(event);
+    }
     for (const localNode of this.#localNodes.values()) {
       const start = lives.get(localNode.name);
       if (start?.digest !== undefined) Object.assign(localNode.digest, start.digest);
@@ -132,7 +138,6 @@ export class Partition {
       const on = ownEvent(index, life, { time, kind: EVENT_KINDS.powerOn, counter: life, input });
       this.#queue.push(on);
     }
-    const { nodes, plan: { writebacks = [] } } = this.#options;
     const own = writebacks.filter(({ node, at }) => at >= time && nodes.includes(node));
     for (const event of writebackEvents(own, this.#indexOf)) this.#queue.push(event);
   }
@@ -239,13 +244,6 @@ export class Partition {
       if (node !== undefined) all[name] = node.statistics();
     }
     return all;
-  }
-
-  #scheduleFaults(bootAt: Time, begun: ReadonlyMap<string, { life: number }>): void {
-    const { plan, nodes } = this.#options;
-    const faults = plan.faults.filter(({ node }) => nodes.includes(node));
-    const of = { indexOf: this.#indexOf, bootAt, begun };
-    for (const event of scriptedPower(faults, of)) this.#queue.push(event);
   }
 
   #deliver(event: Event): void {

@@ -2,6 +2,7 @@
  * The run file, from which the processes of one run start: JSON in the run's directory. It has no
  * bus credentials; the environment carries them.
  */
+import type { NatsAddress } from "../../bus/nats_bus.ts";
 import type { ObservationScope } from "../../capture/observation.ts";
 import type { LinkFaultCount } from "../plan/link_plan.ts";
 import type { RackPlan } from "../plan/plan.ts";
@@ -82,18 +83,10 @@ export function busPatienceMs(get: (variable: string) => string | undefined): nu
   return ms > 0 ? ms : DEFAULT_PATIENCE_MS;
 }
 
-/** The address of the bus, with its credential. */
-export interface BusAddress {
-  readonly url: string;
-  readonly user?: string;
-  readonly password?: string;
-  readonly token?: string;
-}
-
 const DEFAULT_URL = "nats://127.0.0.1:4222";
 
 /** The bus's address by the values that `get` returns of variables; an empty one counts as none. */
-export function busAddressFrom(get: (variable: string) => string | undefined): BusAddress {
+export function busAddressFrom(get: (variable: string) => string | undefined): NatsAddress {
   const url = get(BUS_ENVIRONMENT.url) || DEFAULT_URL;
   const user = get(BUS_ENVIRONMENT.user);
   const password = get(BUS_ENVIRONMENT.password);
@@ -102,7 +95,7 @@ export function busAddressFrom(get: (variable: string) => string | undefined): B
 }
 
 /** The environment of a process that connects to the bus; inapplicable variables are empty. */
-export function busEnvironment(address: BusAddress): Record<string, string> {
+export function busEnvironment(address: NatsAddress): Record<string, string> {
   const { url, user = "", password = "", token = "" } = address;
   return {
     [BUS_ENVIRONMENT.url]: url,
