@@ -1,49 +1,40 @@
 /**
  * The subjects of a rack's messages. A subject contains sender and receiver, so that the cabling
  * can be an access list: only `a` may publish `rack.<run>.wire.a.*`.
- *
- *     rack.<run>.wire.<from>.<to>           messages of a cable, from node to node
- *     rack.<run>.again.<asker>.<of>         `asker` misses messages of `of` and requests them again
- *     rack.<run>.clock.grant.<partition>    timekeeper → partition: how far it may run
- *     rack.<run>.clock.report.<partition>   partition → timekeeper: how far it has come
- *     rack.<run>.clock.join.<partition>     partition → timekeeper: a process has started
- *     rack.<run>.clock.alive.<partition>    partition → timekeeper: heartbeat
- *     rack.<run>.clock.ask                  timekeeper → all: report your state
- *     rack.<run>.trace.<node>               lines of a node's ladder
- *     rack.<run>.report.<node>              progress and results of a node's programs
- *     rack.<run>.control.<verb>             orders to the run: pause, step, kill …
  */
 import { assert } from "../base/assert.ts";
-
-/** A parsed subject. Every field is a token; in a pattern it may be {@link ANY}. */
-export type RackSubject =
-  | { readonly kind: "wire"; readonly run: string; readonly from: string; readonly to: string }
-  | { readonly kind: "again"; readonly run: string; readonly asker: string; readonly of: string }
-  | {
-    readonly kind: "clock.grant" | "clock.report" | "clock.join" | "clock.alive";
-    readonly run: string;
-    readonly partition: string;
-  }
-  | { readonly kind: "clock.ask"; readonly run: string }
-  | { readonly kind: "trace" | "report"; readonly run: string; readonly node: string }
-  | { readonly kind: "control"; readonly run: string; readonly verb: string };
 
 /** Matches any one token in a pattern. */
 export const ANY = "*";
 
 /** The tokens after `rack.<run>.<kind>.`, by kind. */
-const FIELDS: Readonly<Record<RackSubject["kind"], readonly string[]>> = {
+const FIELDS = {
+  /** Messages of a cable, from node to node. */
   "wire": ["from", "to"],
+  /** `asker` misses messages of `of` and requests them again. */
   "again": ["asker", "of"],
+  /** Timekeeper → partition: how far it may run. */
   "clock.grant": ["partition"],
+  /** Partition → timekeeper: how far it has come; a process has started; heartbeat. */
   "clock.report": ["partition"],
   "clock.join": ["partition"],
   "clock.alive": ["partition"],
+  /** Timekeeper → all: report your state. */
   "clock.ask": [],
+  /** Lines of a node's ladder; progress and results of a node's programs. */
   "trace": ["node"],
   "report": ["node"],
+  /** Orders to the run: pause, step, kill … */
   "control": ["verb"],
-};
+} as const;
+type Fields = typeof FIELDS;
+
+/** A parsed subject. Every field is a token; in a pattern it may be {@link ANY}. */
+export type RackSubject = {
+  [Kind in keyof Fields]:
+    & { readonly kind: Kind; readonly run: string }
+    & { readonly [Field in Fields[Kind][number]]: string };
+}[keyof Fields];
 
 /** True where `text` is a valid token: 1 to 64 letters, digits, `-` and `_`. */
 export function isToken(text: string): boolean {

@@ -5,7 +5,23 @@
  */
 import type { Time } from "../base/time.ts";
 import type { CableEffect } from "../link/effect.ts";
-import type { FrameMark, Remark } from "./remark.ts";
+
+/** A frame of a capture. Its number, from 1 as in Wireshark, is assigned when it is written. */
+export interface FrameMark {
+  number?: number;
+}
+
+export interface Remark {
+  /** `retransmission of`, where `about` follows; else the whole text. */
+  readonly text: string;
+  /** A frame that is written earlier than the one with the remark. */
+  readonly about?: FrameMark;
+}
+
+/** `retransmission of frame 12` */
+export function remarkText({ text, about }: Remark): string {
+  return about === undefined ? text : `${text} frame ${about.number}`;
+}
 
 /** Maximum number of expected frames at one end; the oldest, which never arrived, are dropped. */
 const AWAITED_MAX = 256;

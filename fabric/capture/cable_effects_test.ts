@@ -1,8 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { CableEffect } from "../link/effect.ts";
-import { CableEffects, type FrameAtEnd } from "./cable_effects.ts";
-import { type FrameMark, remarkText } from "./remark.ts";
+import { CableEffects, type FrameAtEnd, type FrameMark, remarkText } from "./cable_effects.ts";
 
 const LATENCY = 1_000;
 const DELAYED: CableEffect = { says: ["delayed"], copies: 1, latePs: 5_000 };

@@ -8,10 +8,9 @@ import { NEVER, type Time, transferTime } from "../base/time.ts";
 import { lostText } from "../link/effect.ts";
 import { nakText } from "../wire/roce/aeth.ts";
 import { peekBth } from "./bth_peek.ts";
-import { CableEffects, isSame } from "./cable_effects.ts";
 import { Commentator } from "./comments.ts";
 import type { SeenEvent } from "./instants.ts";
-import { type CutOffSeen, isMessageSeen, type MessageSeen } from "./observation.ts";
+import { type CutOffSeen, type FrameSeen, isFrameSeen } from "./observation.ts";
 import {
   type CapturedFrame,
   type CaptureInterface,
@@ -19,7 +18,7 @@ import {
   packetBlock,
   sectionBlock,
 } from "./pcapng.ts";
-import { type FrameMark, type Remark, remarkText } from "./remark.ts";
+import { CableEffects, type FrameMark, isSame, type Remark, remarkText } from "./cable_effects.ts";
 import { Retransmissions } from "./retransmissions.ts";
 
 /** A frame that waits to be written. */
@@ -89,7 +88,7 @@ export function* captureOf(
     yield* sorter.before(event.time);
     for (const seen of event.seen) {
       if (seen.kind === "cut-off") sorter.findLost(seen)?.remarks.push({ text: lostText("cut") });
-      if (!isMessageSeen(seen) || seen.frame === undefined) continue;
+      if (!isFrameSeen(seen)) continue;
       const mark: FrameMark = {};
       const { port, kind, frame: bytes, startPs } = seen;
       sorter.add({
@@ -98,18 +97,13 @@ export function* captureOf(
         direction: kind === "sent" ? "out" : "in",
         bytes,
         mark,
-        remarks: remarks.on({ ...seen, frame: bytes, mark }),
+        remarks: remarks.on({ ...seen, mark }),
         steps: steps.get(seen) ?? "",
       });
     }
   }
   yield* sorter.before(NEVER);
 }
-
-type SeenFrame = MessageSeen & {
-  readonly frame: Uint8Array<ArrayBuffer>;
-  readonly mark: FrameMark;
-};
 
 /** The remarks on each frame besides its steps. */
 class Remarks {
@@ -126,7 +120,9 @@ class Remarks {
     this.#cables = ports.latenciesPs.map((latencyPs) => new CableEffects(latencyPs));
   }
 
-  on({ kind, node, port, frame, startPs, effect, mark }: SeenFrame): Remark[] {
+  on(
+    { kind, node, port, frame, startPs, effect, mark }: FrameSeen & { readonly mark: FrameMark },
+  ): Remark[] {
     const place = this.#ports.places.get(`${node}:${port}`)!;
     const remarks: Remark[] = [];
     const syndrome = peekBth(frame)?.syndrome;

@@ -18,7 +18,7 @@ import { nakText } from "../wire/roce/aeth.ts";
 import { type OpcodeRow, opcodeRow, type Operation } from "../wire/roce/opcode.ts";
 import { type BthPeek, peekBth } from "./bth_peek.ts";
 import type { SeenEvent } from "./instants.ts";
-import { isMessageSeen, type MessageSeen } from "./observation.ts";
+import { isFrameSeen, type MessageSeen } from "./observation.ts";
 
 /** The role of a program's operation: its figure, and its host. */
 interface Role {
@@ -90,7 +90,7 @@ export class Commentator {
     }
     const said = new Map<MessageSeen, string>();
     for (const each of seen) {
-      if (!isMessageSeen(each) || each.frame === undefined) continue;
+      if (!isFrameSeen(each)) continue;
       const packet = packetOf(each.frame);
       if (packet === undefined) continue;
       const mine = each.kind === "sent"

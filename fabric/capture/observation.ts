@@ -58,16 +58,11 @@ export interface NoteSeen extends Seen {
 
 export type Observation = MessageSeen | CutOffSeen | StepSeen | NoteSeen;
 
-/** Whether it is a message at an end of a cable. */
-export function isMessageSeen(seen: Observation): seen is MessageSeen {
-  return seen.kind === "sent" || seen.kind === "received";
-}
-
 /** A frame at an end of a cable. */
 export type FrameSeen = MessageSeen & { readonly frame: Uint8Array<ArrayBuffer> };
 
 export function isFrameSeen(seen: Observation): seen is FrameSeen {
-  return isMessageSeen(seen) && seen.frame !== undefined;
+  return (seen.kind === "sent" || seen.kind === "received") && seen.frame !== undefined;
 }
 
 /** Receives the observations of a partition. */

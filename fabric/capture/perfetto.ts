@@ -10,8 +10,7 @@ import { endsOf, hostsByAddress } from "../trace/trace.ts";
 import { describeFrame, formatAddress } from "../trace/describe.ts";
 import type { SeenEvent } from "./instants.ts";
 import type { MessageSeen } from "./observation.ts";
-import type { TraceEvent } from "./trace_event.ts";
-import { type Lane, type Track, Tracks } from "./tracks.ts";
+import { type Lane, type TraceEvent, type Track, Tracks } from "./tracks.ts";
 import { opcodeRow } from "../wire/roce/opcode.ts";
 import { peekBth } from "./bth_peek.ts";
 

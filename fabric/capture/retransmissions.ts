@@ -8,7 +8,7 @@ import { decodeCm } from "../wire/roce/cm.ts";
 import { opcodeRow, type Operation } from "../wire/roce/opcode.ts";
 import { decodePacket, isRefusal } from "../wire/roce/packet.ts";
 import { type BthPeek, peekBth } from "./bth_peek.ts";
-import type { FrameMark, Remark } from "./remark.ts";
+import type { FrameMark, Remark } from "./cable_effects.ts";
 
 /** Maximum number of remembered packets: more than all RNICs of a rack have outstanding. */
 const PACKETS_MAX = 2 ** 17;

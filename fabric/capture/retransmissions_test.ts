@@ -8,7 +8,7 @@ import { encodeCm, gidOfAddress, mtuCode, REQ_DEFAULTS } from "../wire/roce/cm.t
 import { GSI_QKEY } from "../wire/roce/deth.ts";
 import { OPCODE, type OpcodeName } from "../wire/roce/opcode.ts";
 import { encodePacket, type RocePacket } from "../wire/roce/packet.ts";
-import { remarkText } from "./remark.ts";
+import { remarkText } from "./cable_effects.ts";
 import { Retransmissions } from "./retransmissions.ts";
 
 const SCENARIO = `

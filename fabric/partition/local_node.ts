@@ -157,17 +157,3 @@ export function noticeOf(change: LinkChange): Event {
 function linkCounter(life: number, port: number, up: boolean): number {
   return (2 * life + (up ? 1 : 0)) * 2 ** 16 + port;
 }
-
-/** A reusable event: all wakes of a partition share one object, of which some fields change. */
-export function createWake(): { -readonly [Field in keyof Event]: Event[Field] } {
-  return {
-    time: 0,
-    kind: EVENT_KINDS.wake,
-    source: 0,
-    counter: 0,
-    target: 0,
-    sourceLife: 0,
-    targetLife: 0,
-    input: { kind: "wake" },
-  };
-}

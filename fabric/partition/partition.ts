@@ -19,7 +19,7 @@ import { type Departure, Outgoing } from "./outgoing.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { AuditRecord } from "../audit.ts";
 import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
-import { changeLink, createWake, type LocalNode, type Port, portsOf } from "./local_node.ts";
+import { changeLink, type LocalNode, type Port, portsOf } from "./local_node.ts";
 import { scriptedPower, writebackEvents } from "./scripted_power.ts";
 import { type Event, EVENT_KINDS, EventQueue, ownEvent } from "./event_queue.ts";
 import { Deadlines } from "../base/deadlines.ts";
@@ -69,7 +69,12 @@ export class Partition {
   readonly #indexOf: ReadonlyMap<string, number>;
   readonly #cables = new CableHistory();
   /** Wakes are never queued, so all share one event object. */
-  readonly #wakeEvent = createWake();
+  readonly #wakeEvent: { -readonly [Field in keyof Event]: Event[Field] } = ownEvent(0, 0, {
+    time: 0,
+    kind: EVENT_KINDS.wake,
+    counter: 0,
+    input: { kind: "wake" },
+  });
   #bootAt: Time = 0;
   /** Durable bytes of hosts that lost power since the last {@link takeDurable}. */
   readonly #unsaved = new Map<string, DurableWrite[]>();

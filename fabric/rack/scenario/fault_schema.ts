@@ -2,7 +2,7 @@
  * Schemas of a scenario's `faults`: power failures and returns, cuts and heals of cables, and
  * faults of frames. `schema.ts` explains the messages of these schemas.
  */
-import { z } from "zod";
+import type { z } from "zod";
 import { parseDuration } from "../plan/units.ts";
 import { IMPAIRMENTS, opcodesOf, PACKET_CLASSES } from "../plan/link_plan.ts";
 import { listOf, nearest } from "../plan/problem.ts";
@@ -58,18 +58,19 @@ const share = leaf(
   parseShare,
 );
 
-const packets = z.unknown().transform((value, context): string => {
-  if (typeof value === "string" && opcodesOf(value).length > 0) return value;
-  const names: string[] = OPCODE_ROWS.map(({ name }) => name);
-  const near = typeof value === "string" ? nearest(value, names) : undefined;
-  const classes = listOf([...PACKET_CLASSES, "how several opcodes' names begin"]);
-  const message = near ?? `the name of an opcode, like "RC ACKNOWLEDGE", ${classes}`;
-  context.addIssue({ code: "custom", message });
-  return z.NEVER;
-}).meta({
-  description: "an opcode's name, what several opcodes' names begin with, or a class of packets",
-  enum: packetWords(),
-});
+const packets = leaf(
+  (found) => {
+    const names: string[] = OPCODE_ROWS.map(({ name }) => name);
+    const near = typeof found === "string" ? nearest(found, names) : undefined;
+    const classes = listOf([...PACKET_CLASSES, "how several opcodes' names begin"]);
+    return near ?? `the name of an opcode, like "RC ACKNOWLEDGE", ${classes}`;
+  },
+  {
+    description: "an opcode's name, what several opcodes' names begin with, or a class of packets",
+    enum: packetWords(),
+  },
+  (value) => typeof value === "string" && opcodesOf(value).length > 0 ? value : undefined,
+);
 
 /** Every text that stands for at least one opcode: see `opcodesOf`. */
 function packetWords(): string[] {

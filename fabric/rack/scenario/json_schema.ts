@@ -18,14 +18,11 @@ import {
   stuckSchema,
 } from "./fault_schema.ts";
 import {
-  captureSchema,
-  fabricSchema,
   hostSchema,
   type JsonShape,
   NAME_PATTERN,
   OPTION_SCHEMAS,
   programSchema,
-  type SCENARIO_KEYS,
   SECTIONS,
   textLike,
   WORDS,
@@ -42,11 +39,8 @@ function scenarioShape() {
   const host = hostSchema.meta({ id: "host" }).nullish();
   const name = NAME_PATTERN.source.slice(1, -1);
   const hostKey = textLike(name, String.raw`(\.\.`, name, ")?");
-  const sections: Readonly<Record<typeof SCENARIO_KEYS[number], z.ZodType>> = {
-    name: SECTIONS.name,
-    seed: SECTIONS.seed.describe("of all that is drawn by chance; 1 unless given"),
-    profile: SECTIONS.profile.describe("timings of devices by name"),
-    fabric: fabricSchema.nullish().describe("the network, and the buses of the hosts"),
+  return z.strictObject({
+    ...SECTIONS,
     defaults: host.describe("options of all hosts"),
     hosts: z.record(z.string(), host).meta({
       description: "each host's options by its name; h1..h8 names eight",
@@ -57,12 +51,7 @@ function scenarioShape() {
       .describe("what runs on the hosts"),
     faults: z.array(z.unknown().meta(faultItem())).nullish()
       .describe("power failures and returns, what cables do, and damage inside machines"),
-    expect: z.array(SECTIONS.expectation).nullish()
-      .describe("checks that the scenario is about: each must find something to look at"),
-    until: SECTIONS.until.describe("the rack ends at this virtual time, if not before"),
-    capture: captureSchema.nullish().describe("what every run leaves to look at"),
-  };
-  return z.strictObject(sections);
+  });
 }
 
 function jsonSchemaOf(schema: z.ZodType): JsonShape & { readonly $schema?: string } {

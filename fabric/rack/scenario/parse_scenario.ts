@@ -18,13 +18,11 @@ import {
   valueAt,
 } from "./reading.ts";
 import {
-  captureSchema,
-  fabricSchema,
+  expectationSchema,
   hostSchema,
   type HostSection,
   OPTION_SCHEMAS,
   programSchema,
-  SCENARIO_KEYS,
   SECTIONS,
 } from "./schema.ts";
 import { PROFILE_NAMES, type ProfileName, PROFILES } from "../plan/profile.ts";
@@ -54,10 +52,10 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     report([], { found: showFound(data), expected: "a mapping with name and hosts" });
     return undefined;
   }
-  checkKeys(reading, [], { found: Object.keys(data), known: SCENARIO_KEYS });
+  checkKeys(reading, [], { found: Object.keys(data), known: Object.keys(SECTIONS) });
   const name = read(reading, ["name"], SECTIONS.name);
   const profile = read(reading, ["profile"], SECTIONS.profile) ?? PROFILE_NAMES[0]!;
-  const fabricSection = read(reading, ["fabric"], fabricSchema.nullish()) ?? {};
+  const fabricSection = read(reading, ["fabric"], SECTIONS.fabric) ?? {};
   const fabric = resolveFabric(PROFILES[profile], fabricSection);
   const until = read(reading, ["until"], SECTIONS.until) ?? null;
   const { paths, hosts } = readHosts(reading, profile);
@@ -88,10 +86,10 @@ function readSections(reading: Reading, file: string): Scenario | undefined {
     linkFaults: draft.linkFaults.map(({ fault }) => fault),
     deviceFaults: draft.deviceFaults.map(({ fault }) => fault),
     expect: readList(reading, ["expect"]).flatMap(({ path }) =>
-      read(reading, path, SECTIONS.expectation) ?? []
+      read(reading, path, expectationSchema) ?? []
     ),
     until,
-    capture: read(reading, ["capture"], captureSchema.nullish()) ?? {},
+    capture: read(reading, ["capture"], SECTIONS.capture) ?? {},
   };
 }
 
@@ -99,7 +97,7 @@ function readHosts(
   reading: Reading,
   profile: ProfileName,
 ): { paths: Map<string, Path>; hosts: HostScenario[] } {
-  const defaults: HostSection = read(reading, ["defaults"], hostSchema.nullish()) ?? {};
+  const defaults: HostSection = read(reading, ["defaults"], SECTIONS.defaults) ?? {};
   const paths = new Map<string, Path>();
   const hosts: HostScenario[] = [];
   const section = valueAt(reading.source.data, ["hosts"]);

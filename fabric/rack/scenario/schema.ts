@@ -27,16 +27,17 @@ export type JsonShape = Readonly<Record<string, unknown>>;
 
 /** A single value; `shape` is the condition of `parse` as far as JSON schema can express it. */
 export function leaf<T>(
-  expected: string,
+  expected: string | ((found: unknown) => string),
   shape: JsonShape,
   parse: (value: unknown) => T | undefined,
 ) {
+  const isText = typeof expected === "string";
   return z.unknown().transform((value, context): T => {
     const parsed = parse(value);
     if (parsed !== undefined) return parsed;
-    context.addIssue({ code: "custom", message: expected });
+    context.addIssue({ code: "custom", message: isText ? expected : expected(value) });
     return z.NEVER;
-  }).meta({ description: expected, ...shape });
+  }).meta({ ...(isText && { description: expected }), ...shape });
 }
 
 export function oneOf<const T extends string>(words: readonly T[]) {
@@ -46,13 +47,9 @@ export function oneOf<const T extends string>(words: readonly T[]) {
 
 /** A word of a list that is too long to print; the message has the most similar word, if any. */
 function nameOf<const T extends string>(words: readonly T[]) {
-  return z.unknown().transform((value, context): T => {
-    const found = words.find((word) => word === value);
-    if (found !== undefined) return found;
-    const near = typeof value === "string" ? nearest(value, words) : undefined;
-    context.addIssue({ code: "custom", message: near ?? listOf(words) });
-    return z.NEVER;
-  }).meta({ enum: words });
+  const expected = (found: unknown) =>
+    (typeof found === "string" ? nearest(found, words) : undefined) ?? listOf(words);
+  return leaf(expected, { enum: words }, (value) => words.find((word) => word === value));
 }
 
 export function integer(least: number, most: number) {
@@ -275,7 +272,7 @@ const probability = leaf(
 
 const MTUS = [256, 512, 1024, 2048, 4096] as const;
 
-export const fabricSchema = mapping({
+const fabricSchema = mapping({
   topology: oneOf(["star", "direct", "leaf-spine"]).optional().describe(
     "star: one switch; direct: two hosts, one cable; leaf-spine: two layers of switches",
   ),
@@ -423,7 +420,7 @@ const captureTarget = leaf(
   { anyOf: [{ enum: [true] }, TEXT_SHAPE] },
   (value) => value === true || (typeof value === "string" && value !== "") ? value : undefined,
 );
-export const captureSchema = mapping({
+const captureSchema = mapping({
   pcap: captureTarget.optional()
     .describe("every frame at every port, for Wireshark: a folder, or true for the run's own"),
   perfetto: captureTarget.optional()
@@ -431,26 +428,22 @@ export const captureSchema = mapping({
 });
 export type CaptureSection = z.infer<typeof captureSchema>;
 
+export const expectationSchema = nameOf(EXPECTATIONS);
+
+/** What stands at the top level of the file; items of lists have schemas of their own. */
 export const SECTIONS = {
   name,
-  seed: integer(0, Number.MAX_SAFE_INTEGER).optional(),
-  profile: nameOf(PROFILE_NAMES).optional(),
+  seed: integer(0, Number.MAX_SAFE_INTEGER).optional()
+    .describe("of all that is drawn by chance; 1 unless given"),
+  profile: nameOf(PROFILE_NAMES).optional().describe("timings of devices by name"),
+  fabric: fabricSchema.nullish().describe("the network, and the buses of the hosts"),
+  defaults: hostSchema.nullish(),
+  hosts: z.unknown(),
+  programs: z.unknown(),
+  faults: z.unknown(),
+  expect: z.array(expectationSchema).nullish()
+    .describe("checks that the scenario is about: each must find something to look at"),
   until: leaf("a time > 0 with its unit, like 1ms", LATENCY_SHAPE, parsePositiveDuration)
-    .optional(),
-  expectation: nameOf(EXPECTATIONS),
+    .optional().describe("the rack ends at this virtual time, if not before"),
+  capture: captureSchema.nullish().describe("what every run leaves to look at"),
 } as const;
-
-/** Keys at the top level of the file. */
-export const SCENARIO_KEYS = [
-  "name",
-  "seed",
-  "profile",
-  "fabric",
-  "defaults",
-  "hosts",
-  "programs",
-  "faults",
-  "expect",
-  "until",
-  "capture",
-] as const;
