@@ -15,10 +15,7 @@ export interface Frame {
   readonly bytes: Uint8Array<ArrayBuffer>;
   /** Content hash, computed once and cached inside a process (see `digest.ts`). */
   hash?: number | undefined;
-  /**
-   * The decoded packet, where this process has encoded the bytes from it: it saves the decoding.
-   * Code that damages or marks a frame creates a new frame without this field.
-   */
+  /** The packet from which this process has encoded the bytes; absent in damaged or marked copies. */
   readonly packet?: RocePacket | undefined;
 }
 
@@ -82,10 +79,7 @@ export interface TraceStep {
   readonly wrId?: number;
   /** Local queue pair number, where known. */
   readonly qpn?: number;
-  /**
-   * The program's own number of the operation, which may take several requests (a message of
-   * `put`).
-   */
+  /** The program's own number of the operation, which may take several requests. */
   readonly operation?: number;
   /** Position of the WQE in the local send queue. */
   readonly wqe?: number;

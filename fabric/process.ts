@@ -1,7 +1,4 @@
-/**
- * A process of the rack on the bus: how it starts, and what ends it. One of the few files of
- * `fabric/` that use the outside world.
- */
+/** A process of the rack on the bus: how it starts, and what ends it. */
 import { type Bus, BusError } from "./bus/bus.ts";
 import { connectNats } from "./bus/nats_bus.ts";
 import { busAddressFrom, busPatienceMs, EXIT } from "./rack/build/run_file.ts";

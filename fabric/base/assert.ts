@@ -1,7 +1,4 @@
-/**
- * A broken invariant of the project's own code. Assertions are enabled in production; only the
- * entry point catches the error, prints it and exits with 70.
- */
+/** A broken invariant of the project itself: only the entry point catches it, and exits with 70. */
 export class InvariantError extends Error {
   override readonly name = "InvariantError";
 }

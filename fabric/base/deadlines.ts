@@ -1,7 +1,6 @@
 /**
- * The deadlines of a partition's nodes: one time per slot, set or removed at any time, with access
- * to the minimum. An indexed binary heap: a retransmission timer that moves with every ACK leaves
- * no stale entry.
+ * The deadlines of a partition's nodes, one time per slot, with access to the minimum. An indexed
+ * binary heap: a retransmission timer that moves with every ACK leaves no stale entry.
  */
 import { NEVER, type Time } from "./time.ts";
 

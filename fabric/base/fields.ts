@@ -1,8 +1,6 @@
 /**
- * A wire format as a table of fields in wire order, for comparison with the specification. The
- * size, the TypeScript type and a generic reader and writer follow from it. Headers that every
- * packet carries have hand-written readers and writers, for speed; `headers_test.ts` compares each
- * with its table.
+ * A wire format as a table of fields in wire order, for comparison with the specification; size,
+ * type, reader and writer follow from it. Headers of every packet also have fast hand-written ones.
  */
 import { assert } from "./assert.ts";
 

@@ -1,7 +1,4 @@
-/**
- * The only randomness of the models: seeded, one stream per named purpose, so that a new consumer
- * never changes the numbers of another.
- */
+/** The only randomness of the models: seeded streams by name, so that none changes another. */
 
 /** A seeded stream of numbers. */
 export interface Rng {

@@ -47,10 +47,7 @@ const DIAL_TIMEOUT_MS = 2_000;
 /** How long {@link Bus.close} waits until the server has read what was published. */
 const CLOSE_FLUSH_MS = 1_000;
 
-/**
- * Connects to a server.
- * @throws BusError `unreachable` after `connectTimeoutMs`; `refused` at once.
- */
+/** Connects. @throws BusError `unreachable` after `connectTimeoutMs`, `refused` at once. */
 export async function connectNats(options: NatsOptions): Promise<Bus> {
   assert(isToken(options.run) && isToken(options.name), "Run and name must be subject tokens");
   const deadline = wallMs() + (options.connectTimeoutMs ?? 5_000);

@@ -1,9 +1,4 @@
-/**
- * The client's connection over Deno's own TCP and TLS. transport-node uses Node's sockets, which
- * cost a tenth more CPU for each hop of a rack, and 3 MB and 8 ms for each process; it also removed
- * all listeners from a finished socket, even if the socket was about to report a reset by the
- * server, which ended the process in 1 of 20 refused credentials.
- */
+/** The client's connection over Deno's own TCP and TLS: README.md has what transport-node does worse. */
 import {
   checkOptions,
   type ConnectionOptions,

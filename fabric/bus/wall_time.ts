@@ -1,8 +1,4 @@
-/**
- * Wall time, for code that waits for other processes: the buses and their tests. Models cannot
- * observe it. In a file of its own, so that the linter can forbid clocks in the rest of this
- * folder.
- */
+/** Wall time, for code that waits for other processes. The linter forbids clocks elsewhere here. */
 
 /** Milliseconds since an arbitrary origin. */
 export function wallMs(): number {

@@ -1,7 +1,6 @@
 /**
- * Effects of cable faults on frames, at both ends: the sender's end has the effect
- * (`link/effect.ts`); the receiver's end matches the frame that arrived damaged, late or
- * duplicated.
+ * Effects of cable faults on frames, at both ends: the receiver's end matches the frame that arrived
+ * damaged, late or duplicated with what left (`link/effect.ts`).
  */
 import type { Time } from "../base/time.ts";
 import type { CableEffect } from "../link/effect.ts";

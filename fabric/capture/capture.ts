@@ -1,7 +1,6 @@
 /**
- * A rack's capture: every frame at every network port that it passed, in the order of its
- * timestamps. A frame that was lost on a cable appears only at its sender's port, one that a switch
- * dropped only at its ingress port.
+ * A rack's capture: every frame at every network port that it passed, by time. A lost frame appears
+ * only at its sender's port, one that a switch dropped only at its ingress port.
  */
 import type { Endpoint, RackPlan } from "../rack/plan/plan.ts";
 import { NEVER, type Time, transferTime } from "../base/time.ts";

@@ -1,8 +1,7 @@
 /**
- * Matches steps of the document with captured frames. Devices trace a step when they take it, which
- * may be before its frame leaves: a pending ACK waits for its turn, and one ACK answers several
- * messages. A step that sends something waits here for its frame; any other belongs to the frame
- * whose arrival caused it.
+ * Matches steps of the document with captured frames. Devices trace a step when they take it, maybe
+ * before its frame leaves, and one ACK answers several messages. A step that sends something waits
+ * here for its frame; any other belongs to the frame whose arrival caused it.
  */
 import type { TraceStep } from "../node.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";

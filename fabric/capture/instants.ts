@@ -1,7 +1,6 @@
 /**
- * Merges the observations of all partitions into one order that is independent of the packing: by
- * time, then by node; those of one node in the order in which they were made. Holds one instant in
- * memory.
+ * Merges observations of all partitions in an order that packing does not change: by time, then by
+ * node, then as they were made. Holds one instant in memory.
  */
 import type { Time } from "../base/time.ts";
 import type { Observation } from "./observation.ts";

@@ -53,9 +53,8 @@ export function readBlockBody(body: Uint8Array<ArrayBuffer>): Observation[] {
 }
 
 /**
- * The valid observations of a block whose process was killed. A span that the process had not
- * reported did not happen. Where the reported span is unknown, all observations up to the recorded
- * time of death are valid.
+ * The valid observations of a block: spans that a killed process had not reported did not happen. If
+ * the last reported span is unknown, all up to the time of death are valid.
  */
 export function countedOf(
   seen: Observation[],

@@ -1,7 +1,6 @@
 /**
  * Tracks of a trace: threads of the format, allocated on demand. Slices of one track must not
- * overlap, so activities that overlap (requests of a queue pair, writes in the IIO) use as many
- * lanes as overlapped at any time.
+ * overlap, so activities that overlap use as many lanes as overlapped at any time.
  */
 import { NEVER, type Time } from "../base/time.ts";
 

@@ -1,8 +1,7 @@
 /**
- * Faults of cables that are ordered while the rack runs: each takes effect at one instant that no
- * partition has come to yet, is on record before a partition is told, and reaches the partitions at
- * both ends with their next grant. A partition takes each of them up once (`Runner`), so a timekeeper
- * that was started again sends all of them once more.
+ * Faults of cables that are ordered while the rack runs. Each takes effect at an instant that no
+ * partition has reached, is recorded first, and reaches the partitions at both ends with their next
+ * grants. A partition applies each once (`Runner`), so a restarted timekeeper sends all of them again.
  */
 import {
   checkedLinkFault,

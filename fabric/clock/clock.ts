@@ -1,7 +1,6 @@
 /**
- * The messages between timekeeper and partitions: a table of each one's fields, in the order in which
- * they stand on the bus as a row. What arrives is checked here once; what does not fit is refused by
- * answering undefined.
+ * The messages between timekeeper and partitions, each a table of its fields in the order of its row
+ * on the bus. A received row that does not fit its table is refused: `read` returns undefined.
  */
 import { isLinkFaultPlan, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { ProgramPlan } from "../rack/plan/plan.ts";

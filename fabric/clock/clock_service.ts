@@ -1,6 +1,6 @@
 /**
- * Puts the timekeeper on the bus, and takes control requests: pause, step, until, pace, "why is time
- * not moving?". Repeats what the bus may have lost; reports by itself when a wait lasts.
+ * The timekeeper on the bus: control requests (pause, step, until, pace, "why is time not moving?"),
+ * repetition of what the bus may have lost, and a report where time does not move.
  */
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, encode } from "../bus/codec.ts";
@@ -60,7 +60,7 @@ type Order = readonly [verb: "kill" | "start", partition: string, at: Time, inst
 const TICK_MS = 50;
 const REPEAT_MS = 150;
 const STALL_MS = 3_000;
-/** Room in a payload for what a grant says besides the programs' content. */
+/** Room in a payload for the parts of a grant besides the programs' content. */
 const GRANT_OVERHEAD_BYTES = 64 * 1024;
 
 export class ClockService {
@@ -130,15 +130,15 @@ export class ClockService {
         [name, subjectOf({ kind: "clock.grant", run, partition: name })] as const
       ),
     );
-    const tell = (partition: string, body: unknown[]) =>
+    const send = (partition: string, body: unknown[]) =>
       bus.publish(subjects.get(partition)!, encode(body));
     return {
       welcome: (partition, welcome) => {
         this.#orders.delete(`kill ${partition}`);
         this.#orders.delete(`start ${partition}`);
-        tell(partition, ["welcome", welcomeToArray(welcome)]);
+        send(partition, ["welcome", welcomeToArray(welcome)]);
       },
-      grant: (partition, grant) => tell(partition, ["grant", grantToArray(grant)]),
+      grant: (partition, grant) => send(partition, ["grant", grantToArray(grant)]),
       ask: (term) => bus.publish(subjectOf({ kind: "clock.ask", run }), encode(term)),
       kill: (partition, instance, at) => this.#order(["kill", partition, at, instance]),
       start: (partition, at) => this.#order(["start", partition, at, ""]),
@@ -355,7 +355,7 @@ export class ClockService {
   }
 }
 
-/** The body of a control request: a map, also where it says nothing. */
+/** The body of a control request: a map, also where it is empty. */
 type Request = Readonly<Record<string, unknown>>;
 
 function isRequest(value: unknown): value is Request {

@@ -1,7 +1,6 @@
 /**
- * Grants and their answers: what a grant says, which messages its answer confirms, and what to do
- * where no answer comes. How far a partition may run is `horizon.ts`'s, whether it is granted anything
- * now `timekeeper.ts`'s.
+ * Grants: their content, which messages an answer confirms, and what follows where none comes.
+ * `horizon.ts` decides how far a partition may run, `timekeeper.ts` whether it gets a grant now.
  */
 import type { Grant, Report } from "./clock.ts";
 import type { ClockOutputs, ClockParts } from "./membership.ts";
@@ -57,8 +56,8 @@ export class Grants {
   }
 
   /**
-   * Takes in an answer: what the grant named was taken, and the senders are told with their next
-   * grants. After a restart there is no grant; what the partition says of itself is all that is known.
+   * An answer confirms to the senders the messages that the grant named; after a restart, which leaves
+   * no grant, those that the report names.
    */
   answer(member: Member, report: Report): void {
     if (member.status === "unknown") {

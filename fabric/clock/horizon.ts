@@ -93,9 +93,8 @@ export class Horizons {
   }
 
   /**
-   * When a partition can have failed at the earliest. A life that has done nothing yet failed as its
-   * power came, at the earliest: it never began. `effectiveNext` has no say: to a timekeeper that was
-   * started again it is but a lower bound, as it is told also of messages that have been taken.
+   * When a partition can have failed at the earliest; a life without a span failed as its power came.
+   * `effectiveNext` does not count: a restarted timekeeper has only a lower bound of it.
    */
   earliestFailure(member: Member): Time {
     return this.#earliestOf(member, openFrom(member));

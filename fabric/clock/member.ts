@@ -52,9 +52,9 @@ export interface Member {
   inbound: Inbound[];
   /** What it had taken when it answered this timekeeper, by {@link lifeKey} of the sender. */
   taken: Map<string, number>;
-  /** What its peers have taken, to be told with its next grant. */
+  /** What its peers have taken: part of its next grant. */
   toConfirm: Map<string, number>;
-  /** What its next grant is to say: news of cables, programs to start, faults of its cables. */
+  /** Part of its next grant: news of cables, programs to start, faults of its cables. */
   links: LinkChange[];
   runs: RunOrder[];
   cables: LinkFaultPlan[];
@@ -131,7 +131,7 @@ export function effectiveNext(member: Member): Time {
   for (const { at } of member.links) next = Math.min(next, at);
   for (const { at } of member.runs) next = Math.min(next, at);
   for (const { at } of member.cables) {
-    // What was ordered before that, it can only have been told.
+    // An earlier order is one that a new timekeeper repeats.
     if (at > member.ran) next = Math.min(next, Math.max(at, member.bootAt));
   }
   return next;
@@ -146,9 +146,8 @@ export function spansDone({ grants, grant }: Member): number {
 export const ALL_SPANS = Number.MAX_SAFE_INTEGER;
 
 /**
- * The last span of a process that counts as done: what it reported. A timekeeper that never heard of
- * the process cannot say; then all that the process wrote down counts, so that no byte is lost that
- * was reported as persistent (P-41).
+ * The last span of a process that counts as done: the last reported one. If this timekeeper never
+ * heard of the process, all that it wrote counts, so that no reported byte is lost (P-41).
  */
 export function settledSpanOf(member: Member): number {
   switch (member.status) {
@@ -252,9 +251,9 @@ export function dropPastFaults(member: Member, at: Time): void {
   }
 }
 
-// Its grants, and what they are to say.
+// Its grants, and their content.
 
-/** The partition was granted what it had to do from `next` on: the grant says all that it was to be told. */
+/** The partition was granted what it had to do from `next` on; the grant carries all its news. */
 export function granted(member: Member, grant: Grant, at: { next: Time; atMs: number }): void {
   member.grants = grant.id;
   member.grant = grant;
@@ -268,7 +267,7 @@ export function granted(member: Member, grant: Grant, at: { next: Time; atMs: nu
   setStatus(member, { status: "running", atMs: at.atMs });
 }
 
-/** The partition has done what it was granted last, and says how far it has come. */
+/** The partition has done what it was granted last. */
 export function reported(member: Member, report: Report, atMs: number): void {
   member.grants = report.grant;
   member.grant = undefined;
@@ -290,7 +289,7 @@ export function noteInbound(member: Member, inbound: Inbound): void {
   else known[at] = { ...inbound, earliest: Math.min(known[at]!.earliest, inbound.earliest) };
 }
 
-/** Takes in what the partition says it has taken: of that nothing is inbound any more. */
+/** Messages that the partition has taken are not inbound any more. */
 export function noteTaken(member: Member, taken: readonly Taken[]): void {
   for (const [peer, incarnation, count] of taken) {
     member.taken.set(lifeKey(peer, incarnation), count);

@@ -1,10 +1,10 @@
 /**
- * Which process is here for which partition: which one joins, fails, comes back; when power fails and
- * returns, and what the process that comes and the far ends of its cables are told of it. What is known
- * of each partition is in `member.ts`, of each node's power in `power_state.ts`.
+ * Which process runs which partition: joins, failures, returns; power failures and returns, and how
+ * the new process and the far ends of its cables learn of them. `member.ts` has the state of each
+ * partition, `power_state.ts` that of each node's power.
  *
- * A failure takes effect when it is on record. Until then its observer has to report it again, as this
- * timekeeper may end before it has written it down.
+ * A failure takes effect when it is recorded. Until then its observer reports it again, as this
+ * timekeeper may end before.
  */
 import type { Grant, Join, Welcome } from "./clock.ts";
 import type { Horizons } from "./horizon.ts";
@@ -112,9 +112,8 @@ export class Membership {
   }
 
   /**
-   * Processes that know nothing have joined while this timekeeper knew nothing either. Where no other
-   * has run past the first thing such a partition can cause, it begins with the run; else its earlier
-   * process failed unseen.
+   * Processes have joined a timekeeper without knowledge of their partitions. If no other partition has
+   * run past its first effect, a partition begins with the run; else its earlier process failed unseen.
    */
   settleJoining(): void {
     const { members, horizons } = this.#parts;
@@ -125,7 +124,7 @@ export class Membership {
     }
   }
 
-  /** A process says that it is there: news to a timekeeper that was started again. */
+  /** A heartbeat, which names the process to a restarted timekeeper. */
   heard(member: Member, instance: string): void {
     if (member.instance !== "" || this.#fenced.has(instance)) return;
     const { status } = member;
@@ -136,10 +135,7 @@ export class Membership {
 
   // Processes that fail.
 
-  /**
-   * The process of a partition is gone: this one, or where `instance` is absent the one there was.
-   * @returns false while the failure is not on record: with this timekeeper it would be forgotten.
-   */
+  /** The process `instance` of a partition, or the one there was, is gone. @returns false until recorded. */
   died(member: Member, instance?: string): boolean {
     if (instance !== undefined && instance !== "") this.#fenced.add(instance);
     if (member.status === "dead" || member.status === "dying") {
@@ -201,7 +197,7 @@ export class Membership {
     whenAtRest((now) => this.#bootAtRest(member, now));
   }
 
-  /** The plan's power failure at `at` has come: the process does not know of it and has to be told. */
+  /** The plan's power failure at `at` has come: its process gets an order to end. */
   failByPlan(member: Member, at: Time): void {
     const { instance } = member;
     this.#fail(member, { at, instance }, () => this.#parts.out.kill(member.name, instance, at));
@@ -215,7 +211,7 @@ export class Membership {
 
   // Power.
 
-  /** The power of a partition's nodes failed. @param order tells the process, if it lives. */
+  /** The power of a partition's nodes failed. @param order ends the process, if it lives. */
   #fail(member: Member, { at, instance }: Failure, order?: () => void): void {
     const { out, power } = this.#parts;
     const { name, nodes, incarnation } = member;
@@ -319,7 +315,7 @@ export class Membership {
       for (const [peer, count] of fault.sent) {
         this.noteSent(member, [peer, incarnation, count, 0]);
       }
-      // The far ends may have been told; they know what they have been told (Runner).
+      // The far ends drop news that they have had already (Runner).
       this.#applyFailure(member, { at, settledSpan });
     } else {
       this.#applyBoot(member, at);

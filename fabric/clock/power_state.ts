@@ -1,7 +1,4 @@
-/**
- * Which nodes have power, which life each is in, and each node's digest as last reported: what is
- * still known of a node when its process is gone.
- */
+/** Which nodes have power, in which life each is, and its last digest: what outlives a process. */
 import { digestEvent, digestText, emptyDigest, type NodeDigest } from "../partition/digest.ts";
 import { lookaheadPs } from "../rack/plan/cabling.ts";
 import type { Endpoint, FaultPlan, RackPlan } from "../rack/plan/plan.ts";
@@ -132,8 +129,8 @@ export class PowerState {
   }
 
   /**
-   * By cable that leads to the nodes: all that its other end has to tell, oldest first. Between two of
-   * them, what went with their process: that they have power again at `at` they tell each other.
+   * By cable that leads to the nodes: news of its other end, oldest first. Between two of the nodes
+   * only those from before `at`, when both get power.
    */
   #newsOver(nodes: readonly string[], at: Time): LinkChange[][] {
     return this.#directions.filter(({ far }) => nodes.includes(far.node)).map((direction) => {

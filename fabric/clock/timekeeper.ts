@@ -1,11 +1,9 @@
 /**
- * The timekeeper: knows the earliest pending event of every partition and grants horizons to those
- * that have something to do (the formula: `horizon.ts`; what a grant says: `grants.ts`; processes that
- * come and fail: `membership.ts`). An idle rack costs nothing and idle time is jumped over. All of this
- * is soft state: a restarted timekeeper asks the partitions; only failures and returns of power are
- * written down (`RecordedFault`), as a partition without a process cannot be asked.
- *
- * Pure: no bus and no clock. `wallMs` is asked only for "waiting since when".
+ * The timekeeper knows the earliest pending event of each partition and grants horizons to those with
+ * something to do (`horizon.ts` has the formula, `grants.ts` the grants, `membership.ts` processes).
+ * An idle rack costs nothing, and idle time is skipped. All of this is soft state: a restarted
+ * timekeeper asks the partitions; only power failures, returns and orders for cables are recorded.
+ * Pure: no bus and no clock.
  */
 import { assert } from "../base/assert.ts";
 import { rackDigest } from "../partition/digest.ts";
@@ -141,11 +139,8 @@ export class Timekeeper {
   }
 
   /**
-   * The process of a partition is gone. Its power failed as early as it can have without another
-   * partition having run past the news, at the latest just before its next event: what it had reported
-   * holds, what it was in the middle of did not happen.
-   * @param instance only this process's death counts; absent: of the process there was.
-   * @returns false while the failure is not on record: its observer has to report it again.
+   * The process of a partition is gone. Its power failed as early as no other partition has run past
+   * the news: reported spans hold, later ones did not happen.
    */
   died(partition: string, instance?: string): boolean {
     const member = this.#byName.get(partition);
@@ -158,7 +153,7 @@ export class Timekeeper {
     return this.#membership.isFenced(instance);
   }
 
-  /** A process says that it is there: news to a timekeeper that was started again. */
+  /** A heartbeat, which names the process to a restarted timekeeper. */
   heard(partition: string, instance: string): void {
     const member = this.#byName.get(partition);
     if (member === undefined || member.instance !== "") return;
@@ -180,10 +175,10 @@ export class Timekeeper {
     return counter;
   }
 
-  /** Programs that were ordered and of which no partition has been told. */
+  /** Programs that were ordered and are in no grant yet. */
   get ordered(): readonly ProgramPlan[] {
-    const told = this.#members.flatMap(({ runs }) => runs);
-    return [...this.#orders, ...told].map(({ program }) => program);
+    const waiting = this.#members.flatMap(({ runs }) => runs);
+    return [...this.#orders, ...waiting].map(({ program }) => program);
   }
 
   /** Adds a power failure of one device to the plan, or refuses it. */
@@ -330,8 +325,8 @@ export class Timekeeper {
 }
 
 /**
- * Asked for until all have answered, a partition answers more than once, also when it has been granted
- * something since: only its first answer is news, and then only what it was granted last.
+ * Asked until all have answered, a partition answers more than once: only its first answer counts,
+ * later only the answer to its last grant.
  */
 function isExpected({ status, grants }: Member, report: Report): boolean {
   if (status === "unknown") return report.taken !== null;

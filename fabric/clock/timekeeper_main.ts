@@ -1,9 +1,7 @@
 /**
- * The timekeeper's process: `timekeeper_main.ts RUN_FILE`. It keeps nothing but how often it was
- * started (`timekeeper.term`), the power failures that were added to the plan (`planned.jsonl`), why
- * the run cannot be replayed if it cannot (`inexact.jsonl`), and the record of power failures and
- * returns (`faults.jsonl`), from which a run is replayed and a restarted timekeeper knows
- * which partitions have no power.
+ * The timekeeper's process: `timekeeper_main.ts RUN_FILE`. It keeps the number of its starts
+ * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run cannot be
+ * replayed (`inexact.jsonl`), and the record of failures, returns and cable orders (`faults.jsonl`).
  */
 import { exitWith, runOnBus } from "../process.ts";
 import { EXIT, lookaheadOf, type RunFile } from "../rack/build/run_file.ts";
@@ -64,8 +62,8 @@ function readIfThere(path: string): string {
 }
 
 /**
- * The lines of a file that earlier timekeepers wrote. A last line without its end is of one that was
- * killed over it: what it says has not taken effect, and what is written next must not join on to it.
+ * The whole lines of an earlier timekeeper's file. A last line without its end, written as that one
+ * was killed, has had no effect and is removed.
  */
 function readLines<T>(path: string): T[] {
   const text = readIfThere(path);

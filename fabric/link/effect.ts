@@ -1,7 +1,4 @@
-/**
- * The effect of a cable's faults on one frame: as text for a capture, and as data that identify the
- * frame where it arrives. `fault.ts` decides the effect.
- */
+/** The effect of a cable's faults on one frame, as text and as data that identify it where it arrives. */
 import type { Frame } from "../node.ts";
 import { framesText, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import { formatTime, type Time } from "../base/time.ts";

@@ -1,12 +1,8 @@
 /**
  * Faults of one direction of a cable, at its sender: frames lost, damaged, duplicated, reordered,
- * delayed. Pure and seeded: a fault draws from a stream of its own, named after run, fault,
- * direction and life of the sender, and decides when the sender's device passes a frame to its
- * transmitter. So the result does not depend on packing, and no fault changes the numbers that
- * another draws.
- *
- * No fault makes a frame earlier: the clock's lookahead stays valid. `partition/faulty_cable.ts`
- * decides when a frame arrives: frames of one direction never overlap.
+ * delayed. Each draws from its own stream, named after fault, direction and life of the sender, as a
+ * frame is passed to the transmitter: the result depends on neither packing nor other faults. None
+ * makes a frame earlier, so the clock's lookahead stays valid.
  */
 import type { Frame } from "../node.ts";
 import { type LinkFaultCount, type LinkFaultPlan, opcodesOf } from "../rack/plan/link_plan.ts";
@@ -199,9 +195,8 @@ function strike({ plan, rng }: ActiveFault, fate: Fate): void {
 }
 
 /**
- * A copy with one flipped bit, anywhere from the destination address to the ICRC. The Ethernet FCS
- * is assumed to be valid: the FCS turns damage on the cable into loss, so this models damage inside
- * a device.
+ * A copy with one flipped bit from the destination address to the ICRC: damage inside a device, as
+ * the FCS turns damage on the cable into loss.
  */
 function withFlippedBit(frame: Frame, rng: Rng): Frame {
   const { length } = frame.bytes;

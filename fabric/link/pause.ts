@@ -1,8 +1,6 @@
 /**
  * Priority flow control of a port (IEEE 802.1Qbb, `rocev2.md` §3.9): pauses of its transmitter, and
- * the pauses that it has requested from the other end. Switches and RNICs share it.
- * `fabric/wire/roce/pfc.ts` has the frames; the owner of the buffer decides when to request a
- * pause.
+ * those requested from the other end. The owner of the buffer decides when to request one.
  */
 import { NEVER, PS_PER_S, type Time } from "../base/time.ts";
 import {

@@ -70,11 +70,7 @@ export function digestText(digest: NodeDigest): string {
   return hex(digest.high) + hex(digest.low);
 }
 
-/**
- * The digest of the rack from those of its nodes.
- * @param nodes name and {@link digestText} of each node, in any order; the digest of a restarted
- * node continues that of its earlier life.
- */
+/** The digest of the rack from those of its nodes, in any order. */
 export function rackDigest(nodes: ReadonlyArray<readonly [name: string, digest: string]>): string {
   const digest = emptyDigest();
   for (const [name, text] of [...nodes].sort(([x], [y]) => (x < y ? -1 : x > y ? 1 : 0))) {

@@ -1,7 +1,6 @@
 /**
- * Faulty cables at their ends in a partition: when the frames of a sender are sent on, and how both
- * ends detect a cut. `link/fault.ts` decides the effect on single frames; `partition.ts` owns the
- * queue and the peers.
+ * Faulty cables at their ends in a partition: when frames are sent on, and how both ends detect a
+ * cut. `link/fault.ts` decides the effect on single frames.
  */
 import {
   addLinkFault,

@@ -93,10 +93,7 @@ export function portsOf(
   return ports;
 }
 
-/**
- * Applies a link event, which concerns the peer or, if its source is the node itself, the cable.
- * @returns whether the node receives the event.
- */
+/** Applies an event of the peer or of the cable. @returns whether the node receives it. */
 export function changeLink(localNode: LocalNode, event: Event): boolean {
   assert(event.input.kind === "link", "Only link events change links");
   const port = localNode.ports[event.input.port];

@@ -49,12 +49,7 @@ export class Outgoing {
     return departures;
   }
 
-  /**
-   * Passes a message to the transmitter of one of the local node's ports, in the node's current
-   * step.
-   * @returns when the transmitter is free again, in ps.
-   * @throws where the node violates its `processingPs`, or has no such port.
-   */
+  /** Passes a message to the transmitter of a port. @returns when the transmitter is free again, in ps. */
   send(localNode: LocalNode, number: number, message: Message, departAt: Time): Time {
     const port = localNode.ports[number];
     if (port === undefined) fail(`${localNode.name} has no port ${number}`);

@@ -1,7 +1,4 @@
-/**
- * Power changes of a partition's nodes as events of its queue: from the plan, and at the
- * partition's start. And early write-backs that precede a power failure.
- */
+/** Power changes of a partition's nodes and early write-backs of their SCM, as events of its queue. */
 import { assert } from "../base/assert.ts";
 import type { FaultPlan, WritebackPlan } from "../rack/plan/plan.ts";
 import { type Event, EVENT_KINDS, ownEvent } from "./event_queue.ts";

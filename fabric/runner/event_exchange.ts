@@ -1,7 +1,6 @@
 /**
- * The partition's side of its wires on the bus: publishes what it sends, takes in what comes, sends
- * again what a peer misses and asks for what it misses itself. Counting is `resend_buffer.ts`'s, the
- * format `wire_batch.ts`'s; when to publish (output commit) and when to ask is `runner.ts`'s.
+ * Events to and from other partitions on the bus: publishes, receives, sends again what a peer misses,
+ * requests what is missing here. `runner.ts` decides when.
  */
 import type { Bus } from "../bus/bus.ts";
 import { encode } from "../bus/codec.ts";
@@ -109,11 +108,7 @@ export class EventExchange {
     }
   }
 
-  /**
-   * A peer asks for what it misses, and gets it if it means this incarnation.
-   * @param at.incarnation undefined where the partition has not begun.
-   * @returns whether that was a well-formed request.
-   */
+  /** Sends a peer what it misses of this `incarnation`. @returns whether the request was well formed. */
   sendAgain(
     value: unknown,
     at: { readonly subject: string; readonly incarnation: number | undefined },

@@ -1,7 +1,7 @@
 /**
- * What was sent to and got from the other partitions, counted. NATS delivers at most once and says
- * nothing of what it lost, so every event of a pair has a number, the sender keeps it until the
- * timekeeper says that it was taken, and a receiver that misses one asks for it again.
+ * Counts events to and from other partitions. NATS delivers at most once and reports no loss, so the
+ * events of a pair are numbered: the sender keeps each until the timekeeper confirms that it was
+ * taken, the receiver requests missing ones.
  */
 import type { Event } from "../partition/event_queue.ts";
 import { NEVER, type Time } from "../base/time.ts";

@@ -1,10 +1,6 @@
 /**
- * Puts a partition on the bus: takes grants, gets what a grant says was sent, lets the partition run,
- * makes what became persistent durable, and only then publishes what it sent (output commit).
- * How events cross the bus is in `event_exchange.ts`.
- *
- * Nothing here decides a result: when, in which order and how often messages of the bus come changes
- * how long a run takes and nothing else. One of the few files of `fabric/` with a timer.
+ * A partition on the bus: takes grants, collects the events that a grant names, lets the partition
+ * run, makes persistent bytes durable, and only then publishes what it sent (output commit).
  */
 import { assert } from "../base/assert.ts";
 import { decode, encode } from "../bus/codec.ts";
@@ -58,7 +54,7 @@ export interface RunnerOptions
 const RESEND_FIRST_MS = 20;
 const RESEND_AGAIN_MS = 200;
 const JOIN_AGAIN_MS = 250;
-/** How often a partition says that it is still here. */
+/** The interval of heartbeats. */
 export const ALIVE_MS = 500;
 
 export class Runner {
@@ -330,7 +326,7 @@ export class Runner {
     this.#options.bus.publish(this.#reportSubject, encode(reportToArray(report)));
   }
 
-  /** A new timekeeper asks: a grant that has not begun did not happen, the rest is told. */
+  /** A new timekeeper asks: a grant that has not begun did not happen, the rest is reported. */
   #onAsk(value: unknown): void {
     if (!Number.isSafeInteger(value) || (value as number) < this.#term) {
       this.#refused++;

@@ -1,7 +1,4 @@
-/**
- * One line of text per message on a cable, in the terms of its specification. No code parses these
- * lines.
- */
+/** A line of text for each message on a cable, in the terms of its specification. */
 import { nakText } from "../wire/roce/aeth.ts";
 import { EXTENSION_ROWS } from "../wire/roce/extension_headers.ts";
 import { type CmMessage, decodeCm } from "../wire/roce/cm.ts";

@@ -271,9 +271,8 @@ function addReceives({ lines }: Trace, chosen: Set<number>): void {
 }
 
 /**
- * Adds the host's lines about the operation's DMA reads. A tag is reused only after its read has
- * completed, so a read at the host belongs to the latest use of its tag; messages that share an LSB
- * read (P-24) share its line.
+ * Adds the host's lines about the operation's DMA reads: a read belongs to the latest use of its tag.
+ * Messages that share an LSB read (P-24) share its line.
  */
 function addReads({ lines, cards }: Trace, operation: Operation, chosen: Set<number>): void {
   let last = 0;

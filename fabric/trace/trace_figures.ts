@@ -1,9 +1,7 @@
 /**
- * The numbered steps of the documents: in `persistence.md` S201–S214 and S301–S325, the two
- * baselines, and S901–S909 and S1001–S1019, the write that persists; in `write-verify.md`
- * 4501–4505, the verified write, and 4601–4608, the verified write with read-back. An RNIC's steps
- * of a plain WRITE or a SEND are the same in several figures, and the RNIC does not know which; the
- * operation determines the figure.
+ * The numbered steps of the documents: `persistence.md` (figures 2, 3: the baselines; 9, 10: the write
+ * that persists) and `write-verify.md` (45; 46 with read-back). An RNIC's steps of a plain WRITE or a
+ * SEND are the same in several figures; the operation determines the figure.
  */
 
 /** The documents' figures by the prefix of their steps: the second document's are 45 and 46. */

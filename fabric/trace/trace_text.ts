@@ -1,7 +1,4 @@
-/**
- * A ladder as text: a column for each device, a line for each step, arrows for messages between
- * them.
- */
+/** A ladder as text: a column for each device, a line for each step, arrows for messages. */
 import { formatTime, type Time } from "../base/time.ts";
 import type { Ladder, LadderRow } from "./trace.ts";
 import { documentText } from "./trace_figures.ts";

@@ -1,7 +1,6 @@
 /**
- * The network of a rack: its switches, the cables between switches and RNICs, and the forwarding
- * tables. Routes are static and of equal length; ECMP picks one of several; flooded frames use a
- * spanning tree.
+ * The network of a rack: switches, cables and forwarding tables. Routes are static and of equal
+ * length; ECMP picks one of several; flooded frames use a spanning tree.
  */
 import { PORTS } from "../../node.ts";
 import type { Time } from "../../base/time.ts";
@@ -91,9 +90,8 @@ function leavesOf(hosts: readonly NetworkHost[], leaves: number): number[] {
 }
 
 /**
- * A leaf has its hosts' ports first, then one for each cable to each spine; a spine has one for
- * each cable of each leaf. The spanning tree for flooded frames consists of the first cable of each
- * leaf to the first spine.
+ * A leaf has its hosts' ports first, then one for each cable to each spine. Flooded frames use the
+ * first cable of each leaf to the first spine.
  */
 function leafSpine(options: LeafSpine, hosts: readonly NetworkHost[]): Network {
   const { leaves, spines, cables, convergencePs } = options;

@@ -1,7 +1,4 @@
-/**
- * The run file, from which the processes of one run start: JSON in the run's directory. It has no
- * bus credentials; the environment carries them.
- */
+/** The run file, from which the processes of a run start: JSON, without credentials of the bus. */
 import type { NatsAddress } from "../../bus/nats_bus.ts";
 import type { ObservationScope } from "../../capture/observation.ts";
 import type { LinkFaultCount } from "../plan/link_plan.ts";

@@ -1,7 +1,4 @@
-/**
- * Converts a variant of a scenario into a rack (nodes, cables, addresses), and a rack into
- * partitions with their lookahead.
- */
+/** A variant of a scenario as a rack (nodes, cables, addresses); partitions and their lookahead. */
 import { leastDelay } from "../../link/link.ts";
 import { PORTS } from "../../node.ts";
 import type { Time } from "../../base/time.ts";

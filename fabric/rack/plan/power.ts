@@ -1,8 +1,7 @@
 /**
- * The power state of nodes through a sequence of scripted faults. A dead host process is a machine
- * without power. Its RNIC only detects that the bus is down and is held in reset, so a scripted
- * power failure and a `kill -9` of the host's process are the same event. An RNIC that dies alone
- * is a card failure in a running host; a power cycle of the machine restarts the card, too.
+ * The power state of nodes through scripted faults. A host process that is killed is a machine without
+ * power, whose RNIC is held in reset; an RNIC that dies alone is a card failure in a running host,
+ * and a power cycle of the machine restarts it.
  */
 import { hostOfRnic, rnicName } from "./names.ts";
 import type { FaultPlan } from "./plan.ts";

@@ -1,8 +1,4 @@
-/**
- * The fixed part of a node's processing delay, from its plan. The nodes (as `Node.processingPs`)
- * and `topology.ts` (for the lookahead) share this definition, so that the lookahead never exceeds
- * the delay of a node.
- */
+/** The minimum processing delay of a node, shared by the node and the lookahead. */
 import type { HostTiming, NodePlan, RnicTiming, SwitchPlan } from "./plan.ts";
 import type { Time } from "../../base/time.ts";
 

@@ -171,7 +171,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   sink: { bytes: { kind: "bytes" } },
 };
 
-/** Programs of every host unless it says `services: none`. */
+/** Programs of every host without `services: none`. */
 export const SERVICES = ["persistd"] as const;
 
 /** Promises that every run must keep: the parts of P-41, as `console/checks/all.ts` checks them. */

@@ -1,7 +1,4 @@
-/**
- * Consistency checks across several values of a scenario. Each check is a function that reports all
- * its problems; `schema.ts` has checked each value by itself.
- */
+/** Consistency checks across several values of a scenario; each reports all its problems. */
 import { checkDeviceFaults, checkLinkFaults, checkPowerFaults } from "./fault_checks.ts";
 import { RNIC_SUFFIX, rnicName, SWITCH_NAME } from "../plan/names.ts";
 import { switchNames } from "../build/network.ts";

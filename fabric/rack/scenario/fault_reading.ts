@@ -1,7 +1,4 @@
-/**
- * Reads the `faults` of a scenario: power failures and returns, cuts and heals, cable and device
- * faults.
- */
+/** Reads the `faults` of a scenario: of power, of cables and of devices. */
 import type { z } from "zod";
 import type { DeviceFaultScenario } from "../build/device_faults.ts";
 import {

@@ -1,7 +1,4 @@
-/**
- * Schemas of a scenario's `faults`: power failures and returns, cuts and heals of cables, and
- * faults of frames. `schema.ts` explains the messages of these schemas.
- */
+/** Schemas of a scenario's `faults`; `schema.ts` explains their messages. */
 import type { z } from "zod";
 import { parseDuration } from "../plan/units.ts";
 import { IMPAIRMENTS, opcodesOf, PACKET_CLASSES } from "../plan/link_plan.ts";

@@ -1,7 +1,6 @@
 /**
- * The JSON schema of scenario files, made from the schemas that read them (`schema.ts`,
- * `fault_schema.ts`): editors check and complete by it. What several values have to agree on
- * (`checks.ts`) it cannot say, so a file that it lets pass may still be refused.
+ * The JSON schema of scenario files, by which editors check and complete, from the schemas that read
+ * them. Conditions on several values (`checks.ts`) are not in it.
  */
 import { z } from "zod";
 import { IMPAIRMENTS } from "../plan/link_plan.ts";
@@ -78,7 +77,7 @@ function partOf(schema: z.ZodType): JsonShape {
   return shape;
 }
 
-/** An item of `programs`: the program's name says what else may stand there. */
+/** An item of `programs`: the program's name determines its other keys. */
 function programItem(): JsonShape {
   const { properties } = partOf(programSchema) as {
     readonly properties: Readonly<Record<string, JsonShape>>;
@@ -101,7 +100,7 @@ function named(key: string, name: string): JsonShape {
   return { properties: { [key]: { const: name } }, required: [key] };
 }
 
-/** The options of a shipped program, and no others; {@link programItem} says what the common ones are. */
+/** The options of a shipped program, and no others; {@link programItem} has the common ones. */
 function programOptions(name: string, common: readonly string[]): JsonShape {
   const words = Object.entries(PROGRAMS[name]!);
   return {
@@ -115,7 +114,7 @@ function programOptions(name: string, common: readonly string[]): JsonShape {
   };
 }
 
-/** An item of `faults`: its keys tell what it is about, in the order of `fault_reading.ts`. */
+/** An item of `faults`: its keys determine its kind, in the order of `fault_reading.ts`. */
 function faultItem(): JsonShape {
   const impairment = {
     ...partOf(linkFaultSchema),

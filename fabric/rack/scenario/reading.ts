@@ -1,7 +1,4 @@
-/**
- * Reads a scenario's values by their schemas: looks each up by its path, and reports problems with
- * their position in the file.
- */
+/** Reads values of a scenario by path and schema; reports problems with their position in the file. */
 import type { z } from "zod";
 import { listOf, nearest, showFound } from "../plan/problem.ts";
 import { knownKeys } from "./schema.ts";

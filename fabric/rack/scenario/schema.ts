@@ -1,7 +1,6 @@
 /**
- * Schemas of a scenario file, section by section. A schema's message is only what was expected:
- * `reading.ts` adds file, line, path and what was found. `checks.ts` checks conditions on several
- * values.
+ * Schemas of a scenario file. A schema's message is only what was expected: `reading.ts` adds the
+ * position and what was found, `checks.ts` checks conditions on several values.
  */
 import { z } from "zod";
 import type { HostTiming, RnicTiming } from "../plan/plan.ts";
@@ -22,7 +21,7 @@ import {
   UPDATES,
 } from "../plan/vocabulary.ts";
 
-/** What a JSON schema says of a value, for editors: `json_schema.ts` makes one of a scenario. */
+/** Part of a JSON schema, for editors: `json_schema.ts` makes one of a scenario. */
 export type JsonShape = Readonly<Record<string, unknown>>;
 
 /** A single value; `shape` is the condition of `parse` as far as JSON schema can express it. */

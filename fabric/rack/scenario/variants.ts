@@ -30,10 +30,8 @@ export interface VariantChoices {
 }
 
 /**
- * The runs of a scenario: methods in the scenario's order, within each DDIO off, then on. A choice
- * replaces the scenario's values, so a chosen run equals the same run of the whole matrix: `ddio`
- * applies to the hosts that vary it, or to all hosts where none does; `method` applies to the
- * programs likewise.
+ * The runs of a scenario: methods in its order, within each DDIO off, then on. A choice replaces the
+ * scenario's values where they vary, else everywhere: so it is a run of the whole matrix.
  */
 export function variants(scenario: Scenario, choices: VariantChoices = {}): ScenarioVariant[] {
   const isMethodVaried = scenario.programs.some((program) => methodsOf(program).length > 1);
