@@ -28,7 +28,7 @@ export function* perfettoOf(runs: readonly TracedRun[]): Generator<string> {
   const numbers = { pids: 0, flows: 0 };
   for (const run of runs) {
     const prefix = runs.length > 1 ? `${run.label}: ` : "";
-    for (const event of eventsOfRun(run, { prefix, numbers })) {
+    for (const event of eventsOfRun(run, prefix, numbers)) {
       yield separator + JSON.stringify(event);
       separator = ",\n";
     }
@@ -44,12 +44,13 @@ interface Numbers {
 
 function* eventsOfRun(
   { plan, events }: TracedRun,
-  how: { readonly prefix: string; readonly numbers: Numbers },
+  prefix: string,
+  numbers: Numbers,
 ): Generator<TraceEvent> {
-  const { prefix, numbers } = how;
-  const writer = new RunWriter(plan, { firstPid: numbers.pids + 1, numbers });
+  const firstPid = numbers.pids + 1;
+  const writer = new RunWriter(plan, numbers);
   for (const [index, { name, kind }] of plan.nodes.entries()) {
-    const pid = numbers.pids + 1 + index;
+    const pid = firstPid + index;
     const args = { name: `${prefix}${name}` };
     yield { ph: "M", name: "process_name", pid, tid: 0, args };
     yield { ph: "M", name: "process_labels", pid, tid: 0, args: { labels: kind } };
@@ -61,7 +62,6 @@ function* eventsOfRun(
   }
   writer.end();
   yield* writer.drain();
-  numbers.pids += plan.nodes.length;
 }
 
 /** A work request in progress: from the WQE that the driver wrote to its CQE. */
@@ -106,10 +106,11 @@ class RunWriter {
   #events: TraceEvent[] = [];
   #now: Time = 0;
 
-  constructor(plan: RackPlan, of: { readonly firstPid: number; readonly numbers: Numbers }) {
+  constructor(plan: RackPlan, numbers: Numbers) {
     this.#plan = plan;
-    this.#numbers = of.numbers;
-    this.#tracks = new Tracks(of.firstPid);
+    this.#numbers = numbers;
+    this.#tracks = new Tracks(numbers.pids + 1);
+    numbers.pids += plan.nodes.length;
     this.#hosts = hostsByAddress(plan);
     this.#index = new Map(plan.nodes.map(({ name }, index) => [name, index]));
   }

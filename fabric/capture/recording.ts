@@ -58,12 +58,11 @@ export function readBlockBody(body: Uint8Array<ArrayBuffer>): Observation[] {
  */
 export function countedOf(
   seen: Observation[],
-  of: {
+  { span, kill }: {
     readonly span: number;
     readonly kill: Pick<RecordedFault, "at" | "settledSpan"> | undefined;
   },
 ): Observation[] {
-  const { span, kill } = of;
   if (kill === undefined) return seen;
   if (span > kill.settledSpan) return [];
   if (kill.settledSpan !== ALL_SPANS) return seen;

@@ -107,10 +107,13 @@ export class PowerState {
 
   /** What the far ends of the nodes' cables notice of the state that these nodes are in. */
   news(nodes: readonly string[]): { node: string; change: LinkChange }[] {
-    return this.#cables(nodes).map(({ near, far, noticePs }) => ({
-      node: far.node,
-      change: this.#change(near, { far, noticePs }, this.#lives.get(near.node)!),
-    }));
+    const leaving = this.#directions.filter(({ near, far }) =>
+      nodes.includes(near.node) && !nodes.includes(far.node)
+    );
+    return leaving.map((direction) => {
+      const { near, far } = direction;
+      return { node: far.node, change: this.#change(direction, this.#lives.get(near.node)!) };
+    });
   }
 
   /** What nodes that get power at `at` will yet notice of earlier changes at their cables' other ends. */
@@ -137,7 +140,7 @@ export class PowerState {
       const { near } = direction;
       const isWithin = nodes.includes(near.node);
       return this.#history(near.node).filter(({ since }) => !isWithin || since < at)
-        .map((life) => this.#change(near, direction, life));
+        .map((life) => this.#change(direction, life));
     });
   }
 
@@ -153,23 +156,15 @@ export class PowerState {
     });
   }
 
-  #change(near: Endpoint, to: { far: Endpoint; noticePs: Time }, of: Life): LinkChange {
-    const { life, up, since } = of;
+  #change({ near, far, noticePs }: Direction, { life, up, since }: Life): LinkChange {
     return {
-      at: since + to.noticePs,
-      target: this.#index.get(to.far.node)!,
-      port: to.far.port,
+      at: since + noticePs,
+      target: this.#index.get(far.node)!,
+      port: far.port,
       up,
       source: this.#index.get(near.node)!,
       sourceLife: life,
     };
-  }
-
-  /** The directions of cables that lead from the nodes to others. */
-  #cables(nodes: readonly string[]): Direction[] {
-    return this.#directions.filter(({ near, far }) =>
-      nodes.includes(near.node) && !nodes.includes(far.node)
-    );
   }
 
   /** Life and digest of each of the nodes, for the process that takes them up. */

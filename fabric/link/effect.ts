@@ -28,8 +28,9 @@ export function effectOf(fate: Fate, sent: Frame): CableEffect | undefined {
   const { struck, lost, doubled, delayPs, frame } = fate;
   if (struck.length === 0) return undefined;
   const kinds = [...new Set(struck.map(({ action }) => action))];
-  const of = { fate, sent };
-  const says = kinds.map((action) => saysOf(struck.filter((each) => each.action === action), of));
+  const says = kinds.map((action) => {
+    return saysOf(struck.filter((each) => each.action === action), { fate, sent });
+  });
   if (lost) return { says: says.slice(-1), copies: 0, latePs: 0 };
   return {
     says,

@@ -121,8 +121,8 @@ export function addLinkFault(faults: DirectionFaults, plan: LinkFaultPlan, life:
   faults.active.sort((x, y) => x.plan.id - y.plan.id);
 }
 
-function streamOf(of: DirectionOptions, which: { id: number; life: number }): Rng {
-  return rngFor(of.seed, `fault/${which.id}/${of.name}/${which.life}`);
+function streamOf({ seed, name }: DirectionOptions, fault: { id: number; life: number }): Rng {
+  return rngFor(seed, `fault/${fault.id}/${name}/${fault.life}`);
 }
 
 /** The sender has power again: a new life starts with new random streams. */

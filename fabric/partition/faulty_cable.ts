@@ -52,10 +52,9 @@ function isCutOfBoth({ action, direction }: LinkFaultPlan): boolean {
  * peer without power; undefined where the node detects nothing. A cut of one way is silent.
  */
 export function cableChange(
-  of: { readonly localNode: LocalNode; readonly number: number },
+  { localNode, number }: { readonly localNode: LocalNode; readonly number: number },
   fault: LinkFaultPlan,
 ): Event | undefined {
-  const { localNode, number } = of;
   const isHeal = fault.action === "heal" && fault.direction === "both";
   if (!isHeal && !isCutOfBoth(fault)) return undefined;
   return ownEvent(localNode.index, 0, {
@@ -98,17 +97,18 @@ export class CableHistory {
 /**
  * Sends a frame that the transmitter of `port` has just accepted over a faulty cable: `post` sends
  * the frames that arrive, including released ones.
- * @param of.number the number of the frame, for the case that it is held.
+ * @param sent.number the number of the frame, for the case that it is held.
  * @returns the deadline at which a held frame is released; undefined where it is not held.
  */
 export function sendThrough(
   port: Port,
-  of: { readonly now: Time; readonly frame: Frame; readonly number: number },
+  sent: { readonly now: Time; readonly frame: Frame; readonly number: number },
   post: (passing: Passing) => void,
 ): Time | undefined {
   const { leaving } = port.faults!;
-  const { now, number } = of;
-  const { lost, frame, doubled, delayPs, overtakenBy, holdPs } = decideFate(leaving, now, of.frame);
+  const { now, number } = sent;
+  const fate = decideFate(leaving, now, sent.frame);
+  const { lost, frame, doubled, delayPs, overtakenBy, holdPs } = fate;
   if (lost) return undefined;
   const { tailPs } = port.link;
   const arrival = port.link.arrival + delayPs;

@@ -278,12 +278,12 @@ export class Partition {
     this.#step(localNode, node, event);
   }
 
-  #observe(tell: typeof observeArrival, { time, target, input }: Event, { link }: Port): void {
+  #observe(report: typeof observeArrival, { time, target, input }: Event, { link }: Port): void {
     if (this.#observer === undefined || input.kind !== "message") return;
     const { port, message, tailPs } = input;
-    const of = { time, node: target, event: this.#events + 1, port, message, tailPs };
+    const seen = { time, node: target, event: this.#events + 1, port, message, tailPs };
     // Both directions of a cable have the same rate.
-    tell(this.#observer, of, link.bitsPerSecond);
+    report(this.#observer, seen, link.bitsPerSecond);
   }
 
   /** Processes the deadlines of this instant before the events at its end. */

@@ -7,17 +7,16 @@ import type { Time } from "../base/time.ts";
 /**
  * The plan's power failures and returns for the nodes of a partition. A later process skips what
  * was planned before its start.
- * @param of.begun the life in which each node begins, at `bootAt`.
+ * @param begun the life in which each node begins, at `bootAt`.
  */
 export function scriptedPower(
   faults: readonly FaultPlan[],
-  of: {
+  { indexOf, bootAt, begun }: {
     readonly indexOf: ReadonlyMap<string, number>;
     readonly bootAt: Time;
     readonly begun: ReadonlyMap<string, { readonly life: number }>;
   },
 ): Event[] {
-  const { indexOf, bootAt, begun } = of;
   const events: Event[] = [];
   const lives = new Map<string, number>();
   for (const { node, action, at } of faults) {

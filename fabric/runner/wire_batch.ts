@@ -65,14 +65,13 @@ function eventFromRow(row: unknown): Event | undefined {
 
 function inputFrom(
   kind: number,
-  of: { port: number; extra: unknown; body: unknown },
+  { port, extra, body }: { port: number; extra: unknown; body: unknown },
 ): Input | undefined {
-  const { port, extra } = of;
   if (kind === EVENT_KINDS.link) {
     return typeof extra === "boolean" ? { kind: "link", port, up: extra } : undefined;
   }
   if (kind !== EVENT_KINDS.message || !isCount(extra)) return undefined;
-  const message = messageFrom(of.body);
+  const message = messageFrom(body);
   return message && { kind: "message", port, message, tailPs: extra };
 }
 

@@ -312,15 +312,15 @@ function addMemory(trace: Trace, operation: Operation, chosen: Set<number>): voi
 function rowOf(
   { cards }: Trace,
   line: Line,
-  of: {
+  { figure, write, operation }: {
     readonly figure: Figure | undefined;
     readonly write: Figure;
     readonly operation: Operation;
   },
 ): LadderRow {
   const { time, node, text, host, peer, inbound } = line;
-  const isOwn = (inbound ? peer : host) === of.operation.node;
-  const step = stepIn(of.figure, { step: line.step, isOwn, write: of.write });
+  const isOwn = (inbound ? peer : host) === operation.node;
+  const step = stepIn(figure, { step: line.step, isOwn, write });
   const arrow = arrowOf(step);
   const to = arrow === "host"
     ? host

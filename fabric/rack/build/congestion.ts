@@ -6,13 +6,10 @@ import { COMMIT_AHEAD_PS } from "../plan/processing.ts";
 import { PS_PER_S, type Time, transferTime } from "../../base/time.ts";
 import type {
   CablePlan,
-  Endpoint,
   NodePlan,
   RackPlan,
   RnicCongestionPlan,
-  RnicPlan,
   SwitchCongestionPlan,
-  SwitchPlan,
 } from "../plan/plan.ts";
 import { type CongestionScenario, FRAME_OVERHEAD_BYTES } from "../scenario/congestion.ts";
 
@@ -57,6 +54,13 @@ function bitMask(priorities: readonly number[]): number {
   return priorities.reduce((mask, priority) => mask | (1 << priority), 0);
 }
 
+/** A node's end of a cable, with the headroom that PFC needs there. */
+interface CableEnd {
+  readonly cable: CablePlan;
+  readonly port: number;
+  readonly headroomBytes: number;
+}
+
 /** Adds congestion control to the plan's switches and RNICs. */
 export function withCongestion(
   plan: RackPlan,
@@ -64,98 +68,60 @@ export function withCongestion(
 ): RackPlan {
   if (congestion === undefined) return plan;
   const byName = new Map(plan.nodes.map((node) => [node.name, node]));
-  const network = plan.cables.filter(({ kind }) => kind === "network");
-  /** A node's cables, each with the near end's port and the node at the far end. */
-  const cablesOf = (name: string) =>
-    network.flatMap((cable) =>
-      ([[cable.a, cable.b], [cable.b, cable.a]] as const)
-        .filter(([near]) => near.node === name)
-        .map(([near, far]) => ({ cable, near, far: byName.get(far.node)! }))
-    );
+  const mtus = plan.nodes.map((node) => node.kind === "rnic" ? node.config.mtu : 0);
   const nodes = plan.nodes.map((node, index): NodePlan => {
     if (node.kind === "host") return node;
-    const cables = cablesOf(node.name);
-    if (node.kind === "rnic") {
-      const { mtu } = node.config;
-      const config = {
-        ...node.config,
-        congestion: rnicCongestion(node, { cables, congestion, mtu, plan }),
+    const mtu = node.kind === "rnic" ? node.config.mtu : Math.max(...mtus);
+    const ends = plan.cables.flatMap((cable) =>
+      ([[cable.a, cable.b], [cable.b, cable.a]] as const)
+        .filter(([near]) => near.node === node.name)
+        .map(([{ port }, far]): CableEnd => ({
+          cable,
+          port,
+          headroomBytes: headroomBytes(cable, { near: node, far: byName.get(far.node)!, mtu }),
+        }))
+    );
+    return node.kind === "rnic"
+      ? { ...node, config: { ...node.config, congestion: rnicCongestion(ends, congestion) } }
+      : {
+        ...node,
+        config: {
+          ...node.config,
+          congestion: switchCongestion(ends, congestion, { index, ports: node.config.ports }),
+        },
       };
-      return { ...node, config };
-    }
-    const config = {
-      ...node.config,
-      congestion: switchCongestion(node, { cables, congestion, index, mtu: mtuOf(plan) }),
-    };
-    return { ...node, config };
   });
   return { ...plan, nodes };
 }
 
-interface NearCable {
-  readonly cable: CablePlan;
-  readonly near: Endpoint;
-  readonly far: NodePlan;
-}
-
-function mtuOf(plan: RackPlan): number {
-  return plan.nodes.reduce(
-    (most, node) => node.kind === "rnic" ? Math.max(most, node.config.mtu) : most,
-    0,
-  );
-}
-
 function rnicCongestion(
-  node: NodePlan & { readonly config: RnicPlan },
-  of: {
-    readonly cables: readonly NearCable[];
-    readonly congestion: CongestionScenario;
-    readonly mtu: number;
-    readonly plan: RackPlan;
-  },
+  ends: readonly CableEnd[],
+  { pfc, dcqcn, dscp, cnpDscp, lossless }: CongestionScenario,
 ): RnicCongestionPlan {
-  const { cables, congestion, mtu, plan } = of;
-  const { pfc, dcqcn, dscp, cnpDscp, lossless } = congestion;
-  const bus = plan.cables.find(({ kind, a, b }) =>
-    kind === "bus" && (a.node === node.name || b.node === node.name)
-  )!;
-  const headroom = cables.map(({ cable, far }) => headroomBytes(cable, { near: node, far, mtu }));
+  const bus = ends.find(({ cable }) => cable.kind === "bus")!;
+  const network = ends.filter(({ cable }) => cable.kind === "network");
+  const headroom = Math.max(0, ...network.map((end) => end.headroomBytes));
   // The factor 2 covers the bus overhead of a frame: packet headers, completions, other reads.
-  const headroomPs = transferTime(2 * Math.max(0, ...headroom), bus.bitsPerSecond);
+  const headroomPs = transferTime(2 * headroom, bus.cable.bitsPerSecond);
   return {
     dscp,
     cnpDscp,
-    bitsPerSecond: cables[0]?.cable.bitsPerSecond ?? bus.bitsPerSecond,
-    pfc: pfc === null ? null : { lossless: bitMask(lossless), headroomPs },
+    bitsPerSecond: (network[0] ?? bus).cable.bitsPerSecond,
+    pfc: pfc && { lossless: bitMask(lossless), headroomPs },
     dcqcn,
   };
 }
 
 function switchCongestion(
-  node: NodePlan & { readonly config: SwitchPlan },
-  of: {
-    readonly cables: readonly NearCable[];
-    readonly congestion: CongestionScenario;
-    readonly index: number;
-    readonly mtu: number;
-  },
+  ends: readonly CableEnd[],
+  { ecn, pfc, lossless }: CongestionScenario,
+  { index, ports }: { readonly index: number; readonly ports: number },
 ): SwitchCongestionPlan {
-  const { cables, congestion, index, mtu } = of;
-  const { ecn, pfc, lossless } = congestion;
-  const { ports } = node.config;
   const limits = Array.from({ length: ports }, (_, port) => {
-    const found = cables.find(({ near }) => near.port === port);
-    if (found === undefined) return { bitsPerSecond: 1, headroomBytes: 0 };
-    const { cable, far } = found;
-    return {
-      bitsPerSecond: cable.bitsPerSecond,
-      headroomBytes: headroomBytes(cable, { near: node, far, mtu }),
-    };
+    const end = ends.find((each) => each.port === port);
+    if (end === undefined) return { bitsPerSecond: 1, headroomBytes: 0 };
+    return { bitsPerSecond: end.cable.bitsPerSecond, headroomBytes: end.headroomBytes };
   });
-  return {
-    ecn,
-    pfc: pfc === null
-      ? null
-      : { ...pfc, lossless: bitMask(lossless), mac: SWITCH_MAC_BASE + index, ports: limits },
-  };
+  const mac = SWITCH_MAC_BASE + index;
+  return { ecn, pfc: pfc && { ...pfc, lossless: bitMask(lossless), mac, ports: limits } };
 }

@@ -116,9 +116,12 @@ function openCut(before: readonly LinkFaultPlan[]): LinkFaultPlan | undefined {
 
 function isOpen(
   fault: LinkFaultPlan,
-  of: { before: readonly LinkFaultPlan[]; at: Time; direction: LinkDirection },
+  { before, at, direction }: {
+    before: readonly LinkFaultPlan[];
+    at: Time;
+    direction: LinkDirection;
+  },
 ): boolean {
-  const { before, at, direction } = of;
   if (!overlaps(fault.direction, direction) || (fault.until ?? Infinity) <= at) return false;
   return !before.some((each) =>
     each.action === "heal" && each.at > fault.at && covers(each.direction, direction)

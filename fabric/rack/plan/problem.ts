@@ -38,9 +38,9 @@ export class Refusal extends Error {
 /** The refusal of one input that is not in a file. @param path see {@link Problem.path}. */
 export function refusal(
   path: string,
-  of: { readonly found: string; readonly expected?: string; readonly cause?: unknown },
+  problem: { readonly found: string; readonly expected?: string; readonly cause?: unknown },
 ): Refusal {
-  const { found, expected = "", ...options } = of;
+  const { found, expected = "", ...options } = problem;
   return new Refusal([{ path, found, expected }], options);
 }
 
@@ -50,12 +50,12 @@ export function refusal(
  */
 export function formatProblem({ file, line, path, found, expected }: Problem): string {
   if (file === undefined) {
-    const what = path === "" ? found : `${path} is ${found}`;
-    return expected === "" ? what : `${what}: expected ${expected}`;
+    const refused = path === "" ? found : `${path} is ${found}`;
+    return expected === "" ? refused : `${refused}: expected ${expected}`;
   }
   const place = line === undefined ? file : `${file}:${line}`;
-  const what = `${place}: ${path === "" ? "" : `${path}: `}found ${found}`;
-  return expected === "" ? what : `${what}, expected ${expected}`;
+  const refused = `${place}: ${path === "" ? "" : `${path}: `}found ${found}`;
+  return expected === "" ? refused : `${refused}, expected ${expected}`;
 }
 
 /** `one of a, b, c`; of what was found and is near one of them, `b (one of a, b, c)`. */

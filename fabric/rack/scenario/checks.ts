@@ -152,22 +152,19 @@ function checkProgram(
       if (typeof peer === "string") checkPeer({ path: at, peer, on, hostNames }, report);
     }
   }
-  if (program.run === "log") checkQuorum({ path, quorum: options.quorum, of: options.to }, report);
-  if (program.run === "log-read") {
-    checkQuorum({ path, quorum: options.quorum, of: options.from }, report);
-  }
+  if (program.run === "log" || program.run === "log-read") checkQuorum(program, path, report);
 }
 
 /** Any two quorums share a host: else one could miss a record that the other confirmed. */
-function checkQuorum(
-  { path, quorum, of }: { readonly path: Path; readonly quorum: unknown; readonly of: unknown },
-  report: Report,
-): void {
-  if (typeof quorum !== "number" || !Array.isArray(of)) return;
-  const least = Math.floor(of.length / 2) + 1;
-  if (quorum >= least && quorum <= of.length) return;
-  const right = least === of.length ? `${least}` : `${least} to ${of.length}`;
-  const expected = `${right}, more than half of the ${of.length} hosts`;
+function checkQuorum({ options }: DraftProgram, path: Path, report: Report): void {
+  const { quorum } = options;
+  const replicas = options.from ?? options.to;
+  if (typeof quorum !== "number" || !Array.isArray(replicas)) return;
+  const { length } = replicas;
+  const least = Math.floor(length / 2) + 1;
+  if (quorum >= least && quorum <= length) return;
+  const right = least === length ? `${least}` : `${least} to ${length}`;
+  const expected = `${right}, more than half of the ${length} hosts`;
   report([...path, "quorum"], { found: String(quorum), expected });
 }
 
@@ -193,16 +190,18 @@ function checkPeer(
 /** Whether the name is known; reports an unknown one. */
 function checkKnown(
   name: string,
-  what: { readonly path: Path; readonly known: readonly string[]; readonly kind: string },
+  { path, known, kind }: {
+    readonly path: Path;
+    readonly known: readonly string[];
+    readonly kind: string;
+  },
   report: Report,
 ): boolean {
-  if (what.known.includes(name)) return true;
-  const near = nearest(name, what.known);
-  const some = what.known.length <= 8 ? listOf(what.known) : what.kind;
-  const expected = near === undefined
-    ? `${what.kind} of this rack (${some})`
-    : `${near}, ${what.kind}`;
-  report(what.path, { found: showFound(name), expected });
+  if (known.includes(name)) return true;
+  const near = nearest(name, known);
+  const some = known.length <= 8 ? listOf(known) : kind;
+  const expected = near === undefined ? `${kind} of this rack (${some})` : `${near}, ${kind}`;
+  report(path, { found: showFound(name), expected });
   return false;
 }
 
