@@ -83,24 +83,21 @@ function extensionWords(packet: RocePacket): string[] {
 }
 
 function describeCm(message: CmMessage): string {
-  const local = `cm ${message.type} id=${hex(message.localCommId)}`;
-  switch (message.type) {
+  const { type, localCommId } = message;
+  const addressee = type === "REQ"
+    ? `service=${hex(message.serviceId)}`
+    : `to=${hex(message.remoteCommId)}`;
+  const line = `cm ${type} id=${hex(localCommId)} ${addressee}`;
+  switch (type) {
     case "REQ":
-      return `${local} service=${hex(message.serviceId)} for-qp=${hex(message.localQpn)} ` +
-        `expects-psn=${message.startingPsn}`;
     case "REP":
-      return `${local} to=${hex(message.remoteCommId)} for-qp=${hex(message.localQpn)} ` +
-        `expects-psn=${message.startingPsn}`;
+      return `${line} for-qp=${hex(message.localQpn)} expects-psn=${message.startingPsn}`;
     case "REJ":
-      return `${local} to=${hex(message.remoteCommId)} reason=${message.reason}`;
+      return `${line} reason=${message.reason}`;
     case "MRA":
-      return `${local} to=${hex(message.remoteCommId)} of=${
-        message.received === 0 ? "REQ" : "REP"
-      }`;
-    case "RTU":
-    case "DREQ":
-    case "DREP":
-      return `${local} to=${hex(message.remoteCommId)}`;
+      return `${line} of=${message.received === 0 ? "REQ" : "REP"}`;
+    default:
+      return line;
   }
 }
 

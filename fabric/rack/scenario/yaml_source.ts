@@ -41,13 +41,14 @@ export interface YamlSource {
 }
 
 /** A value with its position in the text; `data` is the plain value. */
-type YamlNode =
-  & { readonly offset: number; readonly data: unknown; readonly size: number }
-  & (
-    | { readonly kind: "scalar" }
-    | { readonly kind: "list"; readonly items: readonly YamlNode[] }
-    | { readonly kind: "mapping"; readonly entries: ReadonlyMap<string, Entry> }
-  );
+interface YamlNode {
+  readonly offset: number;
+  readonly data: unknown;
+  /** Number of values in it, with itself. */
+  readonly size: number;
+  /** Of a mapping by key, of a list by index. */
+  readonly entries?: ReadonlyMap<string, Entry>;
+}
 
 interface Entry {
   readonly keyOffset: number;
@@ -140,39 +141,34 @@ function parse(text: string, report: Walk["report"]): YamlNode | undefined {
 /** Reads the node of the next event, with its content. */
 function readNode(walk: Walk, path: Path): YamlNode {
   const event = walk.events[walk.next++]!;
-  switch (event.type) {
-    case EVENT_ID.SCALAR:
-      return keepAnchor(walk, event, readScalar(walk, event, path));
-    case EVENT_ID.SEQUENCE:
-      return keepAnchor(walk, event, readList(walk, event, path));
-    case EVENT_ID.MAPPING:
-      return keepAnchor(walk, event, readMapping(walk, event, path));
-    case EVENT_ID.ALIAS:
-      return readAlias(walk, event, path);
-    default:
-      return { kind: "scalar", offset: walk.offset, data: null, size: 1 };
+  if (event.type === EVENT_ID.ALIAS) return readAlias(walk, event, path);
+  if (event.type === EVENT_ID.DOCUMENT || event.type === EVENT_ID.POP) return emptyNode(walk);
+  if (event.tagStart >= 0) {
+    const found = `the tag ${walk.text.slice(event.tagStart, event.tagEnd)}`;
+    walk.report(event.tagStart, path, { found, expected: "a value without a tag" });
   }
-}
-
-function keepAnchor(
-  walk: Walk,
-  event: ScalarEvent | SequenceEvent | MappingEvent,
-  node: YamlNode,
-): YamlNode {
+  const node = event.type === EVENT_ID.SCALAR
+    ? readScalar(walk, event)
+    : event.type === EVENT_ID.SEQUENCE
+    ? readList(walk, event, path)
+    : readMapping(walk, event, path);
   if (event.anchorStart >= 0) {
     walk.anchors.set(walk.text.slice(event.anchorStart, event.anchorEnd), node);
   }
   return node;
 }
 
-function readScalar(walk: Walk, event: ScalarEvent, path: Path): YamlNode {
-  checkTag(walk, event, path);
+function emptyNode({ offset }: Walk): YamlNode {
+  return { offset, data: null, size: 1 };
+}
+
+function readScalar(walk: Walk, event: ScalarEvent): YamlNode {
   const isQuoted = event.style === SCALAR_STYLE.SINGLE_QUOTED ||
     event.style === SCALAR_STYLE.DOUBLE_QUOTED;
   if (event.valueStart >= 0) walk.offset = event.valueStart - (isQuoted ? 1 : 0);
   const text = getScalarValue(walk.text, event);
   const data = event.style === SCALAR_STYLE.PLAIN ? plainValue(text) : text;
-  return { kind: "scalar", offset: walk.offset, data, size: 1 };
+  return { offset: walk.offset, data, size: 1 };
 }
 
 function plainValue(text: string): unknown {
@@ -184,17 +180,18 @@ function plainValue(text: string): unknown {
 }
 
 function readList(walk: Walk, event: SequenceEvent, path: Path): YamlNode {
-  checkTag(walk, event, path);
   walk.offset = event.start;
-  const items: YamlNode[] = [];
-  while (!isEnd(walk)) items.push(readNode(walk, [...path, items.length]));
+  const entries = new Map<string, Entry>();
+  while (!isEnd(walk)) {
+    const value = readNode(walk, [...path, entries.size]);
+    entries.set(String(entries.size), { keyOffset: value.offset, value });
+  }
   walk.next++;
-  const data = items.map((item) => item.data);
-  return { kind: "list", offset: event.start, items, data, size: 1 + sizeOf(items) };
+  const data = [...entries.values()].map(({ value }) => value.data);
+  return { offset: event.start, entries, data, size: sizeOf(entries) };
 }
 
 function readMapping(walk: Walk, event: MappingEvent, path: Path): YamlNode {
-  checkTag(walk, event, path);
   walk.offset = event.start;
   const entries = new Map<string, Entry>();
   while (!isEnd(walk)) {
@@ -208,8 +205,7 @@ function readMapping(walk: Walk, event: MappingEvent, path: Path): YamlNode {
   }
   walk.next++;
   const data = Object.fromEntries([...entries].map(([key, { value }]) => [key, value.data]));
-  const size = 1 + sizeOf([...entries.values()].map(({ value }) => value));
-  return { kind: "mapping", offset: event.start, entries, data, size };
+  return { offset: event.start, entries, data, size: sizeOf(entries) };
 }
 
 /** A key as text, whatever scalar it is: `1:` and `on:` are valid names. */
@@ -232,17 +228,7 @@ function readAlias(walk: Walk, event: AliasEvent, path: Path): YamlNode {
   const node = walk.anchors.get(name);
   if (node !== undefined) return node;
   walk.report(walk.offset, path, { found: `*${name}`, expected: `an anchor &${name} before it` });
-  return { kind: "scalar", offset: walk.offset, data: null, size: 1 };
-}
-
-function checkTag(
-  walk: Walk,
-  event: ScalarEvent | SequenceEvent | MappingEvent,
-  path: Path,
-): void {
-  if (event.tagStart < 0) return;
-  const found = `the tag ${walk.text.slice(event.tagStart, event.tagEnd)}`;
-  walk.report(event.tagStart, path, { found, expected: "a value without a tag" });
+  return emptyNode(walk);
 }
 
 function isEnd({ events, next }: Walk): boolean {
@@ -250,28 +236,19 @@ function isEnd({ events, next }: Walk): boolean {
   return event === undefined || event.type === EVENT_ID.POP;
 }
 
-function sizeOf(nodes: readonly YamlNode[]): number {
-  return nodes.reduce((sum, { size }) => sum + size, 0);
+function sizeOf(entries: ReadonlyMap<string, Entry>): number {
+  return [...entries.values()].reduce((sum, { value }) => sum + value.size, 1);
 }
 
 /** Offsets of key and value at `path`, as deep as it exists. */
 function offsetsOf(root: YamlNode | undefined, path: Path): { key: number; value: number } {
+  let found = { key: root?.offset ?? 0, value: root?.offset ?? 0 };
   let node = root;
-  const found = { key: root?.offset ?? 0, value: root?.offset ?? 0 };
   for (const part of path) {
-    if (node?.kind === "mapping") {
-      const entry = node.entries.get(String(part));
-      if (entry === undefined) break;
-      found.key = entry.keyOffset;
-      found.value = entry.value.offset;
-      node = entry.value;
-    } else if (node?.kind === "list" && typeof part === "number") {
-      const item: YamlNode | undefined = node.items[part];
-      if (item === undefined) break;
-      found.key = item.offset;
-      found.value = item.offset;
-      node = item;
-    } else break;
+    const entry: Entry | undefined = node?.entries?.get(String(part));
+    if (entry === undefined) break;
+    found = { key: entry.keyOffset, value: entry.value.offset };
+    node = entry.value;
   }
   return found;
 }
