@@ -19,15 +19,16 @@ import {
 import { isPattern, isSubject, matches } from "./subjects.ts";
 import { after, nextTurn } from "./wall_time.ts";
 
+const DELAY_TURNS_MAX = 8;
+
 /** Faults of messages, each with a probability in [0, 1]. */
 export interface BusFaults {
   /** The message is dropped. */
   readonly drop?: number;
   /** The message is delivered twice in a row. */
   readonly duplicate?: number;
-  /** The message and all behind it in its lane wait for 1 to `delayTurnsMax` (default 8) turns. */
+  /** The message and all behind it in its lane wait for 1 to {@link DELAY_TURNS_MAX} turns. */
   readonly delay?: number;
-  readonly delayTurnsMax?: number;
   /** Restricts the faults to subjects that match. Default: all. */
   readonly pattern?: string;
 }
@@ -155,14 +156,14 @@ class Broker implements MemoryBroker {
 
   #enqueue(from: Connection, delivery: Delivery): void {
     const lane = this.#lane(from, delivery.interest.connection);
-    const { drop = 0, duplicate = 0, delay = 0, delayTurnsMax = 8, pattern = ">" } = this.#faults;
+    const { drop = 0, duplicate = 0, delay = 0, pattern = ">" } = this.#faults;
     if (drop + duplicate + delay > 0 && matches(pattern, delivery.subject)) {
       // Always draws four numbers, so that the rate of one fault does not change the effects of the
       // others.
       const dropped = lane.rng.unit() < drop;
       const doubled = lane.rng.unit() < duplicate;
       const delayed = lane.rng.unit() < delay;
-      const turns = 1 + lane.rng.below(delayTurnsMax);
+      const turns = 1 + lane.rng.below(DELAY_TURNS_MAX);
       if (dropped) return;
       if (delayed) delivery.turns = turns;
       if (doubled) lane.queue.push({ ...delivery });

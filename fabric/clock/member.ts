@@ -26,91 +26,60 @@ export interface Inbound {
 export type Taken = readonly [peer: string, incarnation: number, count: number];
 
 /** What the timekeeper knows of one partition. */
-export interface Member {
-  readonly name: string;
-  readonly index: number;
-  readonly nodes: readonly string[];
-  status: Status;
-  /** Since when it has this status, or was last granted something, in wall ms. */
-  sinceMs: number;
-  /** The process that is here, "" for none that is known. */
-  instance: string;
-  incarnation: number;
-  next: Time;
-  /** Times of the last event that happened, and of the last that was looked at. */
-  now: Time;
-  ran: Time;
-  reached: Time;
-  events: number;
-  /** Grants of this incarnation, and the one that is not answered yet. */
-  grants: number;
-  grant: Grant | undefined;
-  /** The last span of an earlier process that counts (see {@link spanNumber}). */
-  settledSpan: number;
-  /** Messages that this life has sent to each peer. */
-  sent: Map<string, number>;
-  inbound: Inbound[];
-  /** What it had taken when it answered this timekeeper, by {@link lifeKey} of the sender. */
-  taken: Map<string, number>;
-  /** What its peers have taken: part of its next grant. */
-  toConfirm: Map<string, number>;
-  /** Part of its next grant: news of cables, programs to start, faults of its cables. */
-  links: LinkChange[];
-  runs: RunOrder[];
-  cables: LinkFaultPlan[];
-  /** All faults of its cables that were ordered. */
-  cableHistory: LinkFaultPlan[];
-  /** When this incarnation's power came on. */
-  bootAt: Time;
-  /** Counts the boots of all partitions; 0 where it has been up from the first. */
-  bootOrder: number;
-  /** When its earlier incarnation's power failed. */
-  failedAt: Time;
-  /** Power returns at this time by the plan, NEVER where it does not; the process may not be here. */
-  startAt: Time;
-  /** Plan's faults still to come for this partition, where they are the timekeeper's to carry out. */
-  faults: FaultPlan[];
-}
+export type Member = ReturnType<typeof newMember>;
 
 /**
  * A partition without a process. Scripted faults are the timekeeper's to carry out only where
  * the process is one node; several nodes in one process lose power one by one inside it.
  */
 export function newMember(
-  partition: { readonly name: string; readonly nodes: readonly string[] },
-  options: { index: number; faults: readonly FaultPlan[] },
-): Member {
-  const { name, nodes } = partition;
-  const alone = nodes.length === 1;
+  { name, nodes }: { readonly name: string; readonly nodes: readonly string[] },
+  { index, faults }: { index: number; faults: readonly FaultPlan[] },
+) {
   return {
     name,
-    index: options.index,
+    index,
     nodes,
-    status: "absent",
+    status: "absent" as Status,
+    /** Since when it has this status, or was last granted something, in wall ms. */
     sinceMs: 0,
+    /** The process that is here, "" for none that is known. */
     instance: "",
     incarnation: 0,
-    next: 0,
-    now: 0,
-    ran: 0,
-    reached: 0,
+    next: 0 as Time,
+    /** Times of the last event that happened, and of the last that was looked at. */
+    now: 0 as Time,
+    ran: 0 as Time,
+    reached: 0 as Time,
     events: 0,
+    /** Grants of this incarnation, and the one that is not answered yet. */
     grants: 0,
-    grant: undefined,
+    grant: undefined as Grant | undefined,
+    /** The last span of an earlier process that counts (see {@link spanNumber}). */
     settledSpan: 0,
-    sent: new Map(),
-    inbound: [],
-    taken: new Map(),
-    toConfirm: new Map(),
-    links: [],
-    runs: [],
-    cables: [],
-    cableHistory: [],
-    bootAt: 0,
+    /** Messages that this life has sent to each peer. */
+    sent: new Map<string, number>(),
+    inbound: [] as Inbound[],
+    /** What it had taken when it answered this timekeeper, by {@link lifeKey} of the sender. */
+    taken: new Map<string, number>(),
+    /** What its peers have taken: part of its next grant. */
+    toConfirm: new Map<string, number>(),
+    /** Part of its next grant: news of cables, programs to start, faults of its cables. */
+    links: [] as LinkChange[],
+    runs: [] as RunOrder[],
+    cables: [] as LinkFaultPlan[],
+    /** All faults of its cables that were ordered. */
+    cableHistory: [] as LinkFaultPlan[],
+    /** When this incarnation's power came on. */
+    bootAt: 0 as Time,
+    /** Counts the boots of all partitions; 0 where it has been up from the first. */
     bootOrder: 0,
-    failedAt: 0,
+    /** When its earlier incarnation's power failed. */
+    failedAt: 0 as Time,
+    /** When power returns by the plan, NEVER where it does not; the process may not be here. */
     startAt: NEVER,
-    faults: alone ? options.faults.filter(({ node }) => node === nodes[0]) : [],
+    /** Faults of the plan still to come for this partition. */
+    faults: nodes.length === 1 ? faults.filter(({ node }) => node === nodes[0]) : [],
   };
 }
 

@@ -92,10 +92,6 @@ export class EventQueue {
   #size = 0;
   #now: Time = 0;
 
-  get size(): number {
-    return this.#size;
-  }
-
   /** The time of the first event; {@link NEVER} where there is none. */
   get nextTime(): Time {
     return this.#size === 0 ? NEVER : this.#times[0]!;

@@ -76,7 +76,7 @@ describe("EventQueue", () => {
             if (i % 3 === 2) assert.equal(queue.pop(), waiting.shift());
           }
           for (const next of waiting) assert.equal(queue.pop(), next);
-          assert.equal(queue.size, 0);
+          assert.equal(queue.nextTime, NEVER);
         },
       ),
       seeded({ seed: 7 }),

@@ -77,21 +77,20 @@ export function foundAtPowerOn(localNode: LocalNode, time: Time): Event[] {
   });
 }
 
-/** Cuts and heals from before a partition had power. They may be added in any order. */
-export class CableHistory {
-  readonly #changes = new Map<Port, Event[]>();
-
-  recall(localNode: LocalNode, change: Event): void {
-    const { input } = change;
-    const port = input.kind === "link" ? localNode.ports[input.port] : undefined;
-    if (port === undefined) return;
-    const changes = this.#changes.get(port) ?? [];
-    this.#changes.set(port, changes);
-    changes.push(change);
-    changes.sort(compareEvents);
-    port.cutBy = undefined;
-    for (const each of changes) changeLink(localNode, each);
-  }
+/**
+ * Applies a cut or heal from before a partition had power, together with those before it in
+ * `history`. They may be added in any order.
+ */
+export function recallChange(
+  history: Map<Port, Event[]>,
+  { localNode, number }: { readonly localNode: LocalNode; readonly number: number },
+  change: Event,
+): void {
+  const port = localNode.ports[number]!;
+  const changes = [...history.get(port) ?? [], change].sort(compareEvents);
+  history.set(port, changes);
+  port.cutBy = undefined;
+  for (const each of changes) changeLink(localNode, each);
 }
 
 /**

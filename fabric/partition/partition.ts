@@ -12,7 +12,7 @@ import {
   type Observer,
 } from "../capture/observation.ts";
 import { digestEvent, emptyDigest, type NodeDigest } from "./digest.ts";
-import { addFaultAt, cableChange, CableHistory, countsOf, foundAtPowerOn } from "./faulty_cable.ts";
+import { addFaultAt, cableChange, countsOf, foundAtPowerOn, recallChange } from "./faulty_cable.ts";
 import { beginLife, countCutOff } from "../link/fault.ts";
 import type { DurableWrite, Input, Node, Outputs, TraceStep } from "../node.ts";
 import { type Departure, Outgoing } from "./outgoing.ts";
@@ -67,7 +67,8 @@ export class Partition {
   readonly #options: PartitionOptions;
   readonly #observer: Observer | undefined;
   readonly #indexOf: ReadonlyMap<string, number>;
-  readonly #cables = new CableHistory();
+  /** Cuts and heals of cables from before this partition had power. */
+  readonly #cableHistory = new Map<Port, Event[]>();
   /** Wakes are never queued, so all share one event object. */
   readonly #wakeEvent: { -readonly [Field in keyof Event]: Event[Field] } = ownEvent(0, 0, {
     time: 0,
@@ -165,10 +166,11 @@ export class Partition {
       for (const [number, port] of localNode.ports.entries()) {
         if (port?.cable !== fault.cable) continue;
         addFaultAt(this.#options.plan, { localNode, port }, fault);
-        const change = cableChange({ localNode, number }, fault);
+        const end = { localNode, number };
+        const change = cableChange(end, fault);
         if (change === undefined) continue;
         // A node finds earlier changes at power-on.
-        if (change.time < this.#bootAt) this.#cables.recall(localNode, change);
+        if (change.time < this.#bootAt) recallChange(this.#cableHistory, end, change);
         else this.#queue.push(change);
       }
     }
