@@ -1,6 +1,6 @@
 /**
  * The guarantees of a bus, and their limits. `nats_bus.ts` is the implementation for racks,
- * `memory_bus.ts` the one for tests; `bus_contract.ts` is the suite that both pass.
+ * `memory_bus_testing.ts` the one for tests; `bus_contract.ts` is the suite that both pass.
  *
  * - At most once: a message without a subscriber, or during an outage, is dropped without an error.
  * - In order between two connections; no order across connections.

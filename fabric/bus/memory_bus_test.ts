@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { busContract, until } from "./bus_contract.ts";
-import { type BusFaults, createMemoryBroker } from "./memory_bus.ts";
+import { type BusFaults, createMemoryBroker } from "./memory_bus_testing.ts";
 
 busContract("MemoryBus", () => {
   const broker = createMemoryBroker({ seed: 1 });

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import type { Bus } from "../bus/bus.ts";
 import { until } from "../bus/bus_contract.ts";
 import { decode, encode } from "../bus/codec.ts";
-import { createMemoryBroker } from "../bus/memory_bus.ts";
+import { createMemoryBroker } from "../bus/memory_bus_testing.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Recorded, RecordedFault } from "./record.ts";

@@ -1,7 +1,7 @@
 /** Racks of toys whose cables do wrong at random: the same in any packing, and replayed from a record. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus.ts";
+import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing.ts";
 import { decode, encode } from "../bus/codec.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import { sleep } from "../bus/wall_time.ts";

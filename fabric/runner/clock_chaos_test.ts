@@ -7,7 +7,7 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { createMemoryBroker } from "../bus/memory_bus.ts";
+import { createMemoryBroker } from "../bus/memory_bus_testing.ts";
 import { sleep } from "../bus/wall_time.ts";
 import {
   type BusRack,

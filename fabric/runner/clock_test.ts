@@ -1,6 +1,6 @@
 import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
-import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus.ts";
+import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing.ts";
 import { dealOut, faultsOf, randomRack, runOverBus, toyFactory, toyRack } from "./clock_testing.ts";
 import { Simulator } from "../partition/simulator.ts";
 import { decode, encode } from "../bus/codec.ts";

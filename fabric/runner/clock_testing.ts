@@ -5,7 +5,7 @@
  */
 import { decode } from "../bus/codec.ts";
 import type { Bus } from "../bus/bus.ts";
-import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus.ts";
+import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing.ts";
 import { patternOf } from "../bus/subjects.ts";
 import { wallMs } from "../bus/wall_time.ts";
 import type { Frame, Input, Node, Outputs } from "../node.ts";

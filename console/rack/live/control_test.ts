@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { BusError } from "../../../fabric/bus/bus.ts";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
-import { createMemoryBroker } from "../../../fabric/bus/memory_bus.ts";
+import { createMemoryBroker } from "../../../fabric/bus/memory_bus_testing.ts";
 import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { Refusal } from "../../../fabric/rack/plan/problem.ts";
 import { orderLinkFault } from "./cables.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
-import { createMemoryBroker } from "../../../fabric/bus/memory_bus.ts";
+import { createMemoryBroker } from "../../../fabric/bus/memory_bus_testing.ts";
 import { ANY, parseSubject, patternOf } from "../../../fabric/bus/subjects.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { ControlClient } from "./control.ts";
