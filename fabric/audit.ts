@@ -37,7 +37,6 @@ export interface PersistentRecord {
   readonly promised: boolean;
 }
 
-/** A work request was put into a queue. */
 export interface PostedRecord {
   readonly kind: "posted";
   /** `shared`: a shared receive queue; `qpn` has its number. */
@@ -50,7 +49,6 @@ export interface PostedRecord {
   readonly signaled: boolean;
 }
 
-/** A program took a completion. */
 export interface CompletedRecord {
   readonly kind: "completed";
   readonly queue: "send" | "recv" | "shared";
@@ -82,7 +80,6 @@ export interface LogRecord {
   /** Name of the log; its replicas, and where its segments are in their SCM as far as is known. */
   readonly log: string;
   readonly replicas: readonly { readonly host: string; readonly at: readonly number[] }[];
-  /** The number of replicas that make a record durable. */
   readonly quorum: number;
   /** Maximum record size, and the slots of each segment: with the name, they give the layout. */
   readonly recordBytes: number;
@@ -96,10 +93,8 @@ export interface LogRecord {
   readonly anew?: true;
 }
 
-/** Records about the bytes that programs write. */
 export type WriteRecord = WritesRecord | VisibleRecord | PersistentRecord;
 
-/** Records about work requests. */
 export type QueueRecord = PostedRecord | CompletedRecord | EmptiedRecord | ResumedRecord;
 
 export type AuditRecord = WriteRecord | QueueRecord | LogRecord;
@@ -107,7 +102,6 @@ export type AuditRecord = WriteRecord | QueueRecord | LogRecord;
 /** A record with its program and time; those of one node in the order in which they were made. */
 export interface TimedRecord {
   readonly time: Time;
-  /** Name of the node. */
   readonly node: string;
   /** The program that made it, with the host and the host's life: `a/0/put#0`. */
   readonly by: string;

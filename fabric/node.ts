@@ -19,7 +19,6 @@ export interface Frame {
   readonly packet?: RocePacket | undefined;
 }
 
-/** What crosses a cable. */
 export type Message = Frame | PcieMessage;
 
 /** An input of a node. The node's kind defines its port numbers (see {@link PORTS}). */
@@ -34,7 +33,6 @@ export type Input =
     readonly message: Message;
     readonly tailPs: Time;
   }
-  /** The link on `port` went down or came up. */
   | { readonly kind: "link"; readonly port: number; readonly up: boolean }
   /** The node's own deadline: `now` is the result of {@link Node.wakeAt}. */
   | { readonly kind: "wake" }
@@ -117,7 +115,6 @@ export interface Outputs {
 
 export type NodeKind = "host" | "rnic" | "switch";
 
-/** A device of the rack. */
 export interface Node {
   readonly name: string;
   readonly kind: NodeKind;

@@ -82,7 +82,6 @@ export type BusErrorKind =
   /** A handler threw; reported to the hook, with the exception as `cause`. */
   | "handler";
 
-/** A failure of the bus or of its environment. */
 export class BusError extends Error {
   override readonly name = "BusError";
 

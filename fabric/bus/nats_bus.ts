@@ -26,7 +26,6 @@ export interface NatsAddress {
 }
 
 export interface NatsOptions extends NatsAddress {
-  /** The run's name, a token. */
   readonly run: string;
   /** The name of this process, a token: shown by the server, and part of its inbox subject. */
   readonly name: string;

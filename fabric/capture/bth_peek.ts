@@ -14,7 +14,6 @@ const DESTINATION_AT = ETHERNET_BYTES + 16;
 const VERSION_AND_WORDS = 0x45;
 
 export interface BthPeek {
-  /** IPv4 address. */
   readonly destination: number;
   readonly opcode: number;
   readonly destQpn: number;

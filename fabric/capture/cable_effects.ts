@@ -25,7 +25,6 @@ export function remarkText({ text, about }: Remark): string {
 /** Maximum number of expected frames at one end; the oldest, which never arrived, are dropped. */
 const AWAITED_MAX = 256;
 
-/** A frame at an end of a cable. */
 export interface FrameAtEnd {
   readonly startPs: Time;
   readonly bytes: Uint8Array;

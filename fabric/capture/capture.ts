@@ -20,12 +20,10 @@ import {
 import { CableEffects, type FrameMark, isSame, type Remark, remarkText } from "./cable_effects.ts";
 import { Retransmissions } from "./retransmissions.ts";
 
-/** A frame that waits to be written. */
 interface Waiting extends Omit<CapturedFrame, "comment"> {
   readonly order: number;
   readonly mark: FrameMark;
   readonly remarks: Remark[];
-  /** The steps that the frame carries out. */
   readonly steps: string;
 }
 

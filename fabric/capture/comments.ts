@@ -19,7 +19,6 @@ import { type BthPeek, peekBth } from "./bth_peek.ts";
 import type { SeenEvent } from "./instants.ts";
 import { isFrameSeen, type MessageSeen } from "./observation.ts";
 
-/** The role of a program's operation: its figure, and its host. */
 interface Role {
   readonly figure: Figure;
   readonly host: string;
@@ -148,7 +147,6 @@ export class Commentator {
     if (waiting.length > WAITING_MAX) waiting.shift();
   }
 
-  /** The steps that this frame carries out. */
   #takeWaiting(node: number, packet: Packet): readonly Claim[] {
     const waiting = this.#waiting.get(node);
     if (waiting === undefined) return [];
@@ -177,7 +175,6 @@ function isCarriedBy({ step, psn, farQpn }: Claim, { row, ...bth }: Packet): boo
   return row.operation === answer && isAtOrAfter(last, psn);
 }
 
-/** Whether the step is about this arrived frame. */
 function isOfArrival({ step, psn }: Claim, { row, ...bth }: Packet): boolean {
   const direction = step.inbound ? "request" : "response";
   return bth.destQpn === step.qpn && row.direction === direction && isAtOrAfter(bth.psn, psn);

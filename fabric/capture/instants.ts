@@ -5,7 +5,6 @@
 import type { Time } from "../base/time.ts";
 import type { Observation } from "./observation.ts";
 
-/** All observations of one event at a node. */
 export interface SeenEvent {
   readonly time: Time;
   readonly node: number;

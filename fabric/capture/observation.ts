@@ -12,9 +12,7 @@ import { type Time, transferTime } from "../base/time.ts";
 import { describePcie } from "../trace/describe.ts";
 
 interface Seen {
-  /** The time of the observed event. */
   readonly time: Time;
-  /** The node's index in the plan. */
   readonly node: number;
   /** The same for all observations of one event of this node; different for its next event. */
   readonly event: number;
@@ -51,21 +49,18 @@ export interface StepSeen extends Seen {
 
 export interface NoteSeen extends Seen {
   readonly kind: "note";
-  /** The program that made it. */
   readonly by: string;
   readonly note: AuditRecord;
 }
 
 export type Observation = MessageSeen | CutOffSeen | StepSeen | NoteSeen;
 
-/** A frame at an end of a cable. */
 export type FrameSeen = MessageSeen & { readonly frame: Uint8Array<ArrayBuffer> };
 
 export function isFrameSeen(seen: Observation): seen is FrameSeen {
   return (seen.kind === "sent" || seen.kind === "received") && seen.frame !== undefined;
 }
 
-/** Receives the observations of a partition. */
 export interface Observer {
   /** `notes`: audit records only; `wire`: also frames; `frames`: also steps; `all`: also the bus. */
   readonly scope: ObservationScope;

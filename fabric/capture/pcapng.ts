@@ -25,7 +25,6 @@ const PS_PER_STAMP = 1_000;
 /** Maximum value of an option's 16-bit length. */
 const OPTION_BYTES_MAX = 0xffff;
 
-/** A captured port. */
 export interface CaptureInterface {
   /** `a-rnic:1` */
   readonly name: string;
@@ -37,7 +36,6 @@ export interface CaptureInterface {
 export interface CapturedFrame {
   /** Index of the port among the interfaces. */
   readonly interface: number;
-  /** When its first bit passed. */
   readonly time: Time;
   readonly direction: "in" | "out";
   /** Without FCS. */

@@ -179,7 +179,6 @@ class RunWriter {
     }
   }
 
-  /** The driver has written a WQE. */
   #posted(node: number, { text, qpn, wqe }: TraceStep): void {
     const key = `${node}:${qpn}:${wqe}`;
     const before = this.#requests.get(key);

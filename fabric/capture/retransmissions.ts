@@ -34,13 +34,10 @@ interface ReadAsked {
 interface Flow {
   readonly id: number;
   readonly reads: ReadAsked[];
-  /** The last PSN that a request has used. */
   lastPsn: number | undefined;
 }
 
-/** A frame that an RNIC sends. */
 export interface LeavingFrame {
-  /** The RNIC's index in the plan. */
   readonly node: number;
   readonly frame: Uint8Array<ArrayBuffer>;
   readonly mark: FrameMark;

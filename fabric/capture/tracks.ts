@@ -12,7 +12,6 @@ export interface TraceEvent {
   readonly cat?: string;
   readonly pid: number;
   readonly tid: number;
-  /** In microseconds. */
   readonly ts?: number;
   readonly dur?: number;
   readonly id?: number;
@@ -28,7 +27,6 @@ export interface Track {
   readonly tid: number;
 }
 
-/** One of the tracks of a name. */
 export interface Lane {
   readonly track: Track;
   /** NEVER while a slice on it is open. */

@@ -143,7 +143,6 @@ const REPORT = rowOf({
   /** Every event before this has happened. */
   reached: time,
   next: time,
-  /** Time of the last event that happened. */
   now: count,
   /** Time of the last event that was looked at, also where it was for a node without power. */
   ran: count,
@@ -164,7 +163,6 @@ const REPORT = rowOf({
     isInt,
     isCount,
   ),
-  /** Whether the span ended at the grant's `stopOn`. */
   stopped: flag,
   /** Answer to `ask`: what was taken from each peer. Null in the normal course. */
   taken: plain<ReadBy<typeof lifeCounts> | null>((value) =>

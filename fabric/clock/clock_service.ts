@@ -22,7 +22,6 @@ import { NEVER, type Time } from "../base/time.ts";
 export interface ClockServiceOptions extends TimekeeperOptions {
   readonly run: string;
   readonly bus: Bus;
-  /** See `RunFile.livenessMs`. */
   readonly livenessMs: number;
   /** Begin paused, so that conditions can be set first. */
   readonly paused?: boolean;
@@ -37,7 +36,6 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly onStall?: (why: MemberStatus[]) => void;
 }
 
-/** What `control.status` answers. */
 export interface ClockStatus {
   readonly run: string;
   readonly now: Time;
@@ -99,7 +97,6 @@ export class ClockService {
     this.#timer = setInterval(() => this.#tick(), TICK_MS);
   }
 
-  /** Stops listening. */
   stop(): void {
     clearInterval(this.#timer);
     for (const subscription of this.#subscriptions) subscription.close();

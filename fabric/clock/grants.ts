@@ -29,12 +29,10 @@ export class Grants {
     this.#parts = parts;
   }
 
-  /** Grants given by this timekeeper. */
   get total(): number {
     return this.#total;
   }
 
-  /** Grants a partition what it may do. */
   give(member: Member, { next, horizon, stopOn }: Allowance): void {
     const { incarnation, inbound, toConfirm, links, runs, cables } = member;
     const grant: Grant = {

@@ -44,12 +44,10 @@ export class Horizons {
     }
   }
 
-  /** The earliest thing that can happen in the partition. */
   next(member: Member): Time {
     return this.#next[member.index]!;
   }
 
-  /** The earliest thing that can happen anywhere. */
   get least(): Time {
     return this.#next[this.#byNext[0]!] ?? NEVER;
   }

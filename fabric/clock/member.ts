@@ -25,7 +25,6 @@ export interface Inbound {
 /** How many messages of an incarnation of a peer have been taken. */
 export type Taken = readonly [peer: string, incarnation: number, count: number];
 
-/** What the timekeeper knows of one partition. */
 export type Member = ReturnType<typeof newMember>;
 
 /**
@@ -68,7 +67,6 @@ export function newMember(
     links: [] as LinkChange[],
     runs: [] as RunOrder[],
     cables: [] as LinkFaultPlan[],
-    /** All faults of its cables that were ordered. */
     cableHistory: [] as LinkFaultPlan[],
     /** When this incarnation's power came on. */
     bootAt: 0 as Time,
@@ -147,7 +145,6 @@ export function afterAllOf(member: Member): Time {
   return Math.max(1, unseenBy(member), member.status === "dead" ? 0 : openFrom(member));
 }
 
-/** Names one life of one partition. */
 function lifeKey(partition: string, incarnation: number): string {
   return `${partition}/${incarnation}`;
 }

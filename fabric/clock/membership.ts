@@ -305,7 +305,6 @@ export class Membership {
     });
   }
 
-  /** Takes up what an earlier timekeeper wrote down. */
   #replay(fault: RecordedFault): void {
     const { at, incarnation, settledSpan } = fault;
     const member = this.#named(fault.partition);

@@ -88,7 +88,6 @@ export class PowerState {
     }
   }
 
-  /** The nodes' next life begins. */
   markUp(nodes: readonly string[], at: Time): void {
     for (const node of nodes) {
       const state = this.#lives.get(node)!;
@@ -175,12 +174,10 @@ export class PowerState {
     });
   }
 
-  /** Name and digest of every node. */
   digests(): [name: string, digest: string][] {
     return [...this.#digests].map(([name, digest]) => [name, digestText(digest)]);
   }
 
-  /** Events that have happened to all nodes. */
   get events(): number {
     let sum = 0;
     for (const { events } of this.#digests.values()) sum += events;

@@ -31,10 +31,8 @@ export interface RecordedLinkFault {
   readonly fault: LinkFaultPlan;
 }
 
-/** A line of the record. */
 export type Recorded = RecordedFault | RecordedLinkFault;
 
-/** How a run ended. */
 export interface Summary {
   readonly reason: "quiet" | "until";
   readonly digest: string;

@@ -31,7 +31,6 @@ export interface TimekeeperOptions {
   readonly inexact: boolean;
   /** A run that stays up is never finished by having nothing to do. */
   readonly stayUp: boolean;
-  /** Wall time in ms, for "since when" only. */
   readonly wallMs: () => number;
 }
 
@@ -309,7 +308,6 @@ export class Timekeeper {
     this.#out.finished(this.summary(next === NEVER ? "quiet" : "until"));
   }
 
-  /** The run so far. */
   summary(reason: Summary["reason"]): Summary {
     const nodes = this.#power.digests();
     return {

@@ -7,7 +7,6 @@ import type { Fate } from "./fault.ts";
 export interface CableEffect {
   /** One text for each kind of fault: `lost by the cable here (loss 3%)`. */
   readonly says: readonly string[];
-  /** The number of copies that arrive. */
   readonly copies: number;
   /** The delay relative to a cable without faults; a held frame arrives even later. */
   readonly latePs: Time;
@@ -40,7 +39,6 @@ export function effectOf(fate: Fate, sent: Frame): CableEffect | undefined {
   };
 }
 
-/** @param all faults of one kind. */
 function saysOf(
   all: readonly LinkFaultPlan[],
   { fate, sent }: { readonly fate: Fate; readonly sent: Frame },

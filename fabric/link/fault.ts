@@ -15,7 +15,6 @@ import { copyOf } from "../base/slab.ts";
 const OVERTAKEN_BY = 3;
 const HOLD_PS: Time = 100_000_000;
 
-/** The direction of a cable. */
 export interface DirectionOptions {
   readonly seed: number;
   /** `a-rnic->tor`, or `leaf1->spine1#2`: unique in the rack. */
@@ -64,7 +63,6 @@ export interface CableFaults {
   readonly arriving: DirectionFaults;
 }
 
-/** The effect of all faults on a frame. */
 export interface Fate {
   lost: boolean;
   /** The frame itself, or a damaged copy. */

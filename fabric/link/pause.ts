@@ -11,7 +11,6 @@ import {
   QUANTUM_BITS,
 } from "../wire/roce/pfc.ts";
 
-/** A transmitter's pauses, by priority. */
 export interface Pauses {
   readonly bitsPerSecond: number;
   /** No frame of the priority starts before this time. */

@@ -14,7 +14,6 @@ export interface NodeDigest {
   events: number;
 }
 
-/** The digest of a node without events. */
 export function emptyDigest(): NodeDigest {
   return { high: 0x6a09e667, low: 0xbb67ae85 | 0, events: 0 };
 }

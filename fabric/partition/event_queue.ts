@@ -32,7 +32,6 @@ export const EVENT_KINDS = {
 /** One event of one node. `source` and `target` are node indexes of the rack's plan. */
 export interface Event {
   readonly time: Time;
-  /** One of {@link EVENT_KINDS}. */
   readonly kind: number;
   readonly source: number;
   /** Counts the events that `source` has caused; unique per (source, life, kind). */

@@ -18,7 +18,6 @@ import { cableCounter, changeLink, type LocalNode, type Port } from "./local_nod
 import { compareEvents, type Event, EVENT_KINDS, ownEvent } from "./event_queue.ts";
 import { type Time, transferTime } from "../base/time.ts";
 
-/** A frame on its way. */
 export interface Passing {
   readonly message: Frame;
   readonly arrival: Time;

@@ -10,7 +10,6 @@ import type { LinkChange } from "../clock/clock.ts";
 import { type Event, EVENT_KINDS } from "./event_queue.ts";
 import type { Time } from "../base/time.ts";
 
-/** The state of a node of this partition. */
 export interface LocalNode {
   readonly name: string;
   readonly index: number;
@@ -30,7 +29,6 @@ export interface LocalNode {
   releases: number;
 }
 
-/** This end of a cable. */
 export interface Port {
   readonly link: Link;
   /** How long the other end takes to detect that this one lost or got power. */
@@ -61,7 +59,6 @@ export interface Port {
 export function portsOf(
   rack: {
     readonly plan: RackPlan;
-    /** The nodes of the same partition. */
     readonly nodes: readonly string[];
     readonly partitionOf: ReadonlyMap<string, string>;
   },

@@ -12,14 +12,12 @@ import { type LocalNode, noticeOf, type Port } from "./local_node.ts";
 import { type Event, EVENT_KINDS, type EventQueue, ownEvent } from "./event_queue.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
-/** An event for another partition. */
 export interface Departure {
   readonly to: string;
   readonly event: Event;
 }
 
 export interface OutgoingOptions {
-  /** The partition's own queue. */
   readonly queue: EventQueue;
   /** Minimum delay in ps from another partition back to this one. */
   readonly returnDelay: (partition: string) => Time;
@@ -69,7 +67,6 @@ export class Outgoing {
     return link.freeAt;
   }
 
-  /** Releases a held frame whose maximum wait is over. */
   release(localNode: LocalNode, event: Event): void {
     releaseHeld(localNode, event, (port, passing) => {
       this.#post(localNode, port, passing.message, passing);

@@ -30,7 +30,6 @@ export type CreateNode = (name: string, life: number, unsaved: readonly DurableW
 
 export interface PartitionOptions {
   readonly plan: RackPlan;
-  /** Names of the partition's nodes. */
   readonly nodes: readonly string[];
   /** Node name → partition name, for every node of the plan. */
   readonly partitionOf: ReadonlyMap<string, string>;
@@ -44,14 +43,12 @@ export interface PartitionOptions {
   readonly onReport?: (time: Time, node: string, topic: string, value: unknown) => void;
   /** Receives audit records at once: see `audit.ts`. */
   readonly onAudit?: OnAudit;
-  /** Receives the observations for captures. */
   readonly observer?: Observer;
 }
 
 /** Takes an audit record of program `by` on a node. */
 export type OnAudit = (time: Time, node: string, by: string, note: AuditRecord) => void;
 
-/** The result of a call of {@link Partition.advance}. */
 export interface Advance {
   readonly events: number;
   /** All events before this have happened: the horizon, or where an answer may arrive. */
@@ -79,7 +76,6 @@ export class Partition {
   #bootAt: Time = 0;
   /** Durable bytes of hosts that lost power since the last {@link takeDurable}. */
   readonly #unsaved = new Map<string, DurableWrite[]>();
-  /** All events before this have happened. */
   #reached: Time = 0;
   #stopOn: ((node: string, step: TraceStep) => boolean) | undefined;
   #events = 0;
@@ -118,7 +114,6 @@ export class Partition {
     return next;
   }
 
-  /** Number of events that have happened. */
   get events(): number {
     return this.#events;
   }

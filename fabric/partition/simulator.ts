@@ -18,7 +18,6 @@ export interface SimulatorOptions extends
   readonly onDurable?: (host: string, writes: DurableWrite[]) => void;
 }
 
-/** The name of the partition with all nodes. */
 const ALL = "all";
 
 /** Interval at which durable bytes are collected, so that they do not accumulate. */
@@ -68,7 +67,6 @@ export class Simulator {
     return this.#partition.events;
   }
 
-  /** The digest of the run so far. */
   get digest(): string {
     return rackDigest(this.nodes());
   }

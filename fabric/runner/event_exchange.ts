@@ -14,7 +14,6 @@ import { batchFromValue, eventToRow } from "./wire_batch.ts";
 export interface EventExchangeOptions {
   readonly run: string;
   readonly partition: string;
-  /** Names of the nodes that live here. */
   readonly nodes: readonly string[];
   readonly plan: RackPlan;
   /** Node name → partition name, for every node of the plan. */
@@ -93,7 +92,6 @@ export class EventExchange {
     return true;
   }
 
-  /** Whether an event is for a node that lives here, and from one that there is. */
   #isOurs({ source, target }: Event): boolean {
     return this.#localNodes.has(target) && source < this.#options.plan.nodes.length;
   }

@@ -9,7 +9,6 @@ import type { WireBatch } from "./wire_batch.ts";
 
 /** Events to one peer that may have to be sent again. */
 interface Outbox {
-  /** Events sent before the first kept one. */
   first: number;
   kept: Event[];
   /** Earliest arrival among those sent since the last report. */
@@ -20,7 +19,6 @@ interface Outbox {
 interface Inbox {
   readonly peer: string;
   readonly incarnation: number;
-  /** Events handed to the partition. */
   taken: number;
   /** Received and not taken: the first is number `taken`. */
   waiting: Event[];
@@ -30,7 +28,6 @@ export class ResendBuffer {
   readonly #out = new Map<string, Outbox>();
   readonly #in = new Map<string, Inbox>();
 
-  /** Notes an event as sent to `peer`. */
   keep(peer: string, event: Event): void {
     let box = this.#out.get(peer);
     if (box === undefined) this.#out.set(peer, box = { first: 0, kept: [], earliest: NEVER });
@@ -105,7 +102,6 @@ export class ResendBuffer {
     return events;
   }
 
-  /** Events taken from each peer. */
   taken(): [peer: string, incarnation: number, count: number][] {
     return [...this.#in.values()].map(({ peer, incarnation, taken }) => [peer, incarnation, taken]);
   }

@@ -36,7 +36,6 @@ export interface RunnerOptions
   extends
     EventExchangeOptions,
     Pick<PartitionOptions, "create" | "returnDelay" | "onTrace" | "onReport" | "observer"> {
-  /** Different for every process. */
   readonly instance: string;
   readonly bus: Pick<Bus, "maxPayload" | "publish" | "subscribe">;
   readonly stores: ReadonlyMap<string, DurableStore>;
@@ -87,7 +86,6 @@ export class Runner {
     this.#buffer = this.#exchange.buffer;
   }
 
-  /** Messages of the bus that were malformed or stale. */
   get refused(): number {
     return this.#refused;
   }

@@ -19,7 +19,6 @@ export interface WireBatch {
   readonly events: readonly Event[];
 }
 
-/** The row of an event that goes to another partition. */
 export function eventToRow(event: Event): unknown[] {
   const { input } = event;
   const row: unknown[] = [

@@ -13,7 +13,6 @@ import type { PcieMessage } from "../wire/host_bus/pcie.ts";
 import type { RnicEvent } from "../wire/host_bus/rnic_command.ts";
 import { decodePfc, describePfc } from "../wire/roce/pfc.ts";
 
-/** Maps an IPv4 address to a name. */
 export type Naming = (address: number) => string;
 
 /** `10.0.0.1`. */
@@ -44,7 +43,6 @@ export function describeFrame(
   return `${ends} ${bytes.length} B refused: ${packet.refused}`;
 }
 
-/** The line of a decoded packet. */
 export function describePacket(packet: RocePacket, naming: Naming = formatAddress): string {
   const { bth } = packet;
   const words = [

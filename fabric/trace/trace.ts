@@ -38,7 +38,6 @@ export interface Trace {
 
 /** One operation of a program: a message of `put`, or a work request of any other program. */
 export interface Operation {
-  /** The host of the program. */
   readonly node: string;
   readonly connection: string;
   /** The program's number of it, or the index of the work request in its connection. */
@@ -49,7 +48,6 @@ export interface Operation {
   readonly until: number;
 }
 
-/** A line of a ladder. */
 export interface LadderRow {
   readonly time: Time;
   readonly node: string;
@@ -66,7 +64,6 @@ export interface Ladder {
   /** Devices from the requester's host to the responder's. */
   readonly columns: readonly string[];
   readonly rows: readonly LadderRow[];
-  /** The program's last line. */
   readonly conclusion: LadderRow;
 }
 
@@ -166,7 +163,6 @@ interface Span {
 
 const PSN_MASK = 0xff_ffff;
 
-/** All lines of an operation. */
 export function ladderOf(trace: Trace, operation: Operation): Ladder {
   const { lines } = trace;
   const chosen = new Set<number>(seedsOf(trace, operation));
@@ -193,7 +189,6 @@ export function ladderOf(trace: Trace, operation: Operation): Ladder {
   };
 }
 
-/** Lines that name the operation. */
 function seedsOf({ lines }: Trace, operation: Operation): number[] {
   const { from, until, number, connection } = operation;
   if (lines[from]!.operation === undefined) return [from];

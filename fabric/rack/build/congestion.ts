@@ -61,7 +61,6 @@ interface CableEnd {
   readonly headroomBytes: number;
 }
 
-/** Adds congestion control to the plan's switches and RNICs. */
 export function withCongestion(
   plan: RackPlan,
   congestion: CongestionScenario | undefined,

@@ -33,7 +33,6 @@ export interface RunFile {
 export interface CaptureFiles {
   /** A folder for pcapng files, one for each variant. */
   readonly pcap?: string;
-  /** One file for all variants. */
   readonly perfetto?: string;
 }
 
@@ -58,7 +57,6 @@ export interface FinalReply {
     }
   >;
   readonly refused: number;
-  /** Number of messages to other partitions. */
   readonly sent: number;
   readonly residentBytes: number;
 }

@@ -10,9 +10,7 @@ import { listOf, nearest } from "./problem.ts";
 type Cable = Pick<CablePlan, "kind" | "a" | "b">;
 type Cables = { readonly cables: readonly Cable[] };
 
-/** A cable, or one direction of it. */
 export interface CableTarget {
-  /** Index among the plan's cables. */
   readonly cable: number;
   readonly direction: LinkDirection;
 }

@@ -5,7 +5,6 @@
 import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 import type { Time } from "../../base/time.ts";
 
-/** Effects on single frames. */
 export const IMPAIRMENTS = ["loss", "corrupt", "duplicate", "reorder", "delay"] as const;
 export type Impairment = typeof IMPAIRMENTS[number];
 
@@ -17,10 +16,8 @@ export interface LinkFaultPlan {
   /** Unique in the run: it is part of its random streams' names, of event keys and of reports. */
   readonly id: number;
   readonly action: Impairment | "cut" | "heal";
-  /** Index among the plan's cables. */
   readonly cable: number;
   readonly direction: LinkDirection;
-  /** From this instant on. */
   readonly at: Time;
   /** Up to this instant, exclusive; absent: until the end, or until a heal. */
   readonly until?: Time;
@@ -139,7 +136,6 @@ function covers(x: LinkDirection, y: LinkDirection): boolean {
 /** A fault in an order to a running rack: without `at` it takes effect as soon as possible. */
 export interface LinkFaultRequest extends Omit<LinkFaultPlan, "id" | "at"> {
   readonly at?: Time;
-  /** Its duration, in the place of `until`. */
   readonly forPs?: Time;
 }
 

@@ -120,9 +120,7 @@ export interface ProgramPlan {
 export interface RnicPlan {
   readonly host: string;
   readonly address: number;
-  /** 48 bits. */
   readonly mac: number;
-  /** Path MTU in bytes of payload. */
   readonly mtu: 256 | 512 | 1024 | 2048 | 4096;
   readonly queueCache: {
     readonly entries: number;
@@ -159,7 +157,6 @@ export interface FlipPlan {
   readonly share?: number;
   /** Only the nth segment since `at`, counted from 1. */
   readonly nth?: number;
-  /** Maximum number of damaged segments. */
   readonly count?: number;
 }
 
@@ -178,14 +175,12 @@ export interface SwitchPlan {
   readonly ports: number;
   readonly mode: "cut-through" | "store-and-forward";
   readonly latencyPs: Time;
-  /** Bytes that may be queued at one output port. */
   readonly queueBytes: number;
   /** Bytes that may be queued at all ports together; absent: each port has its own buffer. */
   readonly bufferBytes?: number;
   readonly congestion?: SwitchCongestionPlan;
   /** MAC address → output port, for every RNIC of the rack that has a single path. */
   readonly forwarding: ReadonlyArray<readonly [mac: number, port: number]>;
-  /** MAC addresses with several equal-cost ports. */
   readonly multipath?: ReadonlyArray<readonly [macs: readonly number[], ports: readonly number[]]>;
   /** Delay from a neighbour's loss of its last path to an address until this switch reroutes. */
   readonly convergencePs?: Time;
@@ -199,7 +194,6 @@ export interface HostTiming {
   readonly llcHitPs: Time;
   readonly dramLoadPs: Time;
   readonly scmLoadPs: Time;
-  /** A core's store of one line into the LLC. */
   readonly storePs: Time;
   /** `clwb` of one line: issue, and the wait of `sfence` until the iMC has accepted the last. */
   readonly flushIssuePs: Time;
@@ -208,7 +202,6 @@ export interface HostTiming {
   readonly coreFlushBitsPerSecond: number;
   /** Build and post one work request, without memory accesses. */
   readonly postPs: Time;
-  /** One poll of a completion queue. */
   readonly pollPs: Time;
   /** An uncached store to the RNIC's BAR, as the core sees it. */
   readonly mmioPs: Time;

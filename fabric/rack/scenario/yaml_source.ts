@@ -32,7 +32,6 @@ export interface Position {
 
 export interface YamlSource {
   readonly file: string;
-  /** Undefined where the text is empty or not YAML. */
   readonly data: unknown;
   /** Position of the value at `path`, or of the nearest existing key around it. */
   locate(path: Path): Position;
@@ -55,7 +54,6 @@ interface Entry {
   readonly value: YamlNode;
 }
 
-/** State of the traversal of the events. */
 interface Walk {
   readonly text: string;
   readonly events: readonly Event[];
@@ -138,7 +136,6 @@ function parse(text: string, report: Walk["report"]): YamlNode | undefined {
   return undefined;
 }
 
-/** Reads the node of the next event, with its content. */
 function readNode(walk: Walk, path: Path): YamlNode {
   const event = walk.events[walk.next++]!;
   if (event.type === EVENT_ID.ALIAS) return readAlias(walk, event, path);
