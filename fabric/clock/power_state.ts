@@ -46,6 +46,7 @@ export class PowerState {
     for (const { name } of plan.nodes) {
       this.#digests.set(name, emptyDigest());
       this.#lives.set(name, { life: 0, up: true, since: 0 });
+      this.#past.set(name, []);
     }
   }
 
@@ -81,10 +82,10 @@ export class PowerState {
       );
       state.life += returns.length;
       // A life that ends as it begins has sent no news of it.
-      if (state.up && state.since === at) this.#past.get(node)?.pop();
+      if (state.up && state.since === at) this.#past.get(node)!.pop();
       state.up = false;
       state.since = at;
-      this.#remember(node, state);
+      this.#past.get(node)!.push({ ...state });
     }
   }
 
@@ -94,14 +95,8 @@ export class PowerState {
       state.life++;
       state.up = true;
       state.since = at;
-      this.#remember(node, state);
+      this.#past.get(node)!.push({ ...state });
     }
-  }
-
-  #remember(node: string, state: Life): void {
-    const past = this.#past.get(node);
-    if (past === undefined) this.#past.set(node, [{ ...state }]);
-    else past.push({ ...state });
   }
 
   /** What the far ends of the nodes' cables notice of the state that these nodes are in. */
@@ -145,8 +140,8 @@ export class PowerState {
 
   /** A node's power failures and returns so far, oldest first; of a scripted one, the plan's. */
   #history(node: string): readonly Life[] {
-    const past = this.#past.get(node);
-    if (past !== undefined) return past;
+    const past = this.#past.get(node)!;
+    if (past.length > 0) return past;
     let life = 0;
     return this.#faults.filter((fault) => fault.node === node).map(({ at, action }) => {
       const up = action === "start";

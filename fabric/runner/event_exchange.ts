@@ -46,18 +46,11 @@ export class EventExchange {
 
   /** Publishes what a span has sent, and keeps it until it is confirmed. */
   publish(incarnation: number, departures: readonly Departure[]): void {
-    const fresh = new Map<string, { first: number; events: Event[] }>();
-    for (const { to, event } of departures) {
-      let batch = fresh.get(to);
-      if (batch === undefined) {
-        const { first, events } = this.buffer.keptFor(to, 0);
-        fresh.set(to, batch = { first: first + events.length, events: [] });
-      }
-      batch.events.push(event);
-      this.buffer.keep(to, event);
-    }
-    for (const [to, { first, events }] of fresh) {
-      this.#publishEvents(to, { incarnation, first, events });
+    for (const [to, sent] of Map.groupBy(departures, (departure) => departure.to)) {
+      const events = sent.map(({ event }) => event);
+      const kept = this.buffer.keptFor(to, 0);
+      for (const event of events) this.buffer.keep(to, event);
+      this.#publishEvents(to, { incarnation, first: kept.first + kept.events.length, events });
     }
   }
 

@@ -63,6 +63,21 @@ export function networkOf(options: NetworkOptions, hosts: readonly NetworkHost[]
   };
 }
 
+/** All cables of a rack by their ends: each host's bus, then the network. */
+export function cableEnds(
+  hosts: readonly { readonly name: string }[],
+  network: Network,
+): Pick<CablePlan, "kind" | "a" | "b">[] {
+  return [
+    ...hosts.map(({ name }) => ({
+      kind: "bus" as const,
+      a: { node: name, port: PORTS.hostBus },
+      b: { node: rnicName(name), port: PORTS.rnicBus },
+    })),
+    ...network.cables.map((ends) => ({ kind: "network" as const, ...ends })),
+  ];
+}
+
 /** Names of the switches of a network. */
 export function switchNames({ topology, leafSpine }: NetworkOptions): string[] {
   if (topology === "direct") return [];

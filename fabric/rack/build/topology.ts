@@ -1,12 +1,11 @@
 /** A variant of a scenario as a rack (nodes, cables, addresses); partitions and their lookahead. */
 import { leastDelay } from "../../link/link.ts";
-import { PORTS } from "../../node.ts";
 import type { Time } from "../../base/time.ts";
 import { lookaheadPs } from "../plan/cabling.ts";
 import { withCongestion } from "./congestion.ts";
 import { resolveLinkFaults } from "./link_faults.ts";
 import { hostOfRnic, rnicName } from "../plan/names.ts";
-import { macOf, type Network, networkOf, type SwitchShape } from "./network.ts";
+import { cableEnds, macOf, networkOf, type SwitchShape } from "./network.ts";
 import type {
   CablePlan,
   FaultPlan,
@@ -39,7 +38,11 @@ export function makePlan(variant: ScenarioVariant): RackPlan {
   for (const shape of network.switches) {
     nodes.push({ name: shape.name, kind: "switch", config: switchPlan(shape, variant) });
   }
-  const cables = cablesOf(variant, network);
+  const { latencyPs, bitsPerSecond, bus } = fabric;
+  const cables = cableEnds(hosts, network).map((cable): CablePlan => ({
+    ...cable,
+    ...(cable.kind === "bus" ? bus : { latencyPs, bitsPerSecond }),
+  }));
   const linkFaults = resolveLinkFaults({ cables }, variant.linkFaults);
   return withCongestion({
     scenario: variant.name,
@@ -135,26 +138,6 @@ function switchPlan(shape: SwitchShape, { fabric }: ScenarioVariant): SwitchPlan
   };
 }
 
-function cablesOf({ hosts, fabric }: ScenarioVariant, network: Network): CablePlan[] {
-  const buses = hosts.map(({ name }): CablePlan => ({
-    kind: "bus",
-    a: { node: name, port: PORTS.hostBus },
-    b: { node: rnicName(name), port: PORTS.rnicBus },
-    ...fabric.bus,
-  }));
-  const { latencyPs, bitsPerSecond } = fabric;
-  return [
-    ...buses,
-    ...network.cables.map(({ a, b }) => ({
-      kind: "network" as const,
-      a,
-      b,
-      latencyPs,
-      bitsPerSecond,
-    })),
-  ];
-}
-
 /** Power faults of single nodes: a power cycle of a machine also starts its failed card. */
 function faultsOf({ faults }: ScenarioVariant): FaultPlan[] {
   const power = createPowerTracker();
@@ -174,15 +157,11 @@ export type Packing = typeof PACKINGS[number];
 
 /** A process for each node, each machine (host and RNIC) or all of the rack. Sorted by name. */
 export function partitionsOf(plan: RackPlan, packing: Packing): PartitionPlan[] {
-  const partitions = new Map<string, string[]>();
-  for (const { name, kind } of plan.nodes) {
-    const machine = kind === "rnic" ? hostOfRnic(name) ?? name : name;
-    const partition = packing === "all" ? "all" : packing === "machine" ? machine : name;
-    const nodes = partitions.get(partition);
-    if (nodes === undefined) partitions.set(partition, [name]);
-    else nodes.push(name);
-  }
-  return [...partitions].map(([name, nodes]) => ({ name, nodes }))
+  const partitions = Map.groupBy(plan.nodes, ({ name, kind }) => {
+    if (packing === "all") return "all";
+    return packing === "machine" && kind === "rnic" ? hostOfRnic(name)! : name;
+  });
+  return [...partitions].map(([name, nodes]) => ({ name, nodes: nodes.map((node) => node.name) }))
     .sort((x, y) => x.name < y.name ? -1 : 1);
 }
 

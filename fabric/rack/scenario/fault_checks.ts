@@ -1,8 +1,8 @@
 /** Checks the faults of a scenario against its rack and against each other. */
 import { parseTarget } from "../plan/cable_names.ts";
 import { type LinkFaultPlan, refuseLinkFault } from "../plan/link_plan.ts";
-import { hostOfRnic, rnicName } from "../plan/names.ts";
-import { networkOf } from "../build/network.ts";
+import { hostOfRnic } from "../plan/names.ts";
+import { cableEnds, networkOf } from "../build/network.ts";
 import { createPowerTracker } from "../plan/power.ts";
 import { listOf, showFound } from "../plan/problem.ts";
 import type { Report } from "./reading.ts";
@@ -83,20 +83,9 @@ export function checkDeviceFaults(draft: Draft, report: Report): void {
 /** The cables as `topology.ts` will create them, with the fields that targets need. */
 function cablesOf({ hostNames, hosts, fabric }: Draft) {
   const leaves = new Map(hosts.map(({ name, leaf }) => [name, leaf]));
-  const names = hostNames.toSorted();
-  const network = networkOf(
-    fabric,
-    names.map((name) => {
-      const leaf = leaves.get(name);
-      return { name, ...(leaf !== undefined && { leaf }) };
-    }),
-  );
-  return [
-    ...names.map((name) => ({
-      kind: "bus" as const,
-      a: { node: name, port: 0 },
-      b: { node: rnicName(name), port: 0 },
-    })),
-    ...network.cables.map((cable) => ({ kind: "network" as const, ...cable })),
-  ];
+  const all = hostNames.toSorted().map((name) => {
+    const leaf = leaves.get(name);
+    return { name, ...(leaf !== undefined && { leaf }) };
+  });
+  return cableEnds(all, networkOf(fabric, all));
 }
