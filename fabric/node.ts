@@ -1,7 +1,6 @@
 /**
- * A node is a pure state machine. The partition passes it inputs with their time; the node returns
- * its outputs and its next deadline. It does no I/O, reads no clock and draws no unseeded number.
- * `partition/partition.ts` is the one loop that drives every kind of node.
+ * A node is a pure state machine: inputs with their time in, outputs and a deadline out. No I/O, no
+ * clock, no unseeded number. `partition/partition.ts` is the one loop that drives every kind of node.
  */
 import type { RocePacket } from "./wire/roce/packet.ts";
 import type { PcieMessage } from "./wire/host_bus/pcie.ts";
@@ -94,9 +93,8 @@ export interface TraceStep {
 /** The outputs of a node's step. Calls take effect in their order. */
 export interface Outputs {
   /**
-   * Sends `message` over the cable on `port`. Messages of one port leave in call order; this one
-   * leaves no earlier than `departAt`, which must be at least `now` + the node's {@link
-   * Node.processingPs}, as the lookahead depends on it.
+   * Sends `message` over the cable on `port`, behind earlier ones, no earlier than `departAt`, which is
+   * at least `now` + {@link Node.processingPs}: the lookahead depends on it.
    * @returns when the transmitter is free for the next message.
    */
   send(port: number, message: Message, departAt: Time): Time;
@@ -126,17 +124,15 @@ export interface Node {
   /** The earliest deadline; NEVER without one. Must not be before the last `now`. */
   wakeAt(): Time;
   /**
-   * The next time at which bytes become durable without an event; NEVER, or absent, where none do.
-   * A node that dies before its durable bytes were collected must die before that time, so the
-   * clock treats it like an event.
+   * The next time at which bytes become durable without an event; NEVER, or absent, where none do. The
+   * clock treats it like an event: without them collected, the node must die before.
    */
   nextDurableAt?(): Time;
   /** Counters for the run's report, plain numbers by name. */
   statistics(): Record<string, number>;
   /**
-   * The bytes that became durable since the last call and before `before`, oldest first: hosts
-   * only. The runner writes them to the SCM file before any output of the node becomes visible
-   * (output commit). All events of the node before `before` have happened.
+   * Hosts only: the bytes that became durable since the last call and before `before`, oldest first.
+   * They are in the SCM file before any output of the node is visible (output commit).
    */
   takeDurable?(before: Time): DurableWrite[];
 }

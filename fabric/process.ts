@@ -14,10 +14,8 @@ const CHECK_MS = 1_000;
 export const PARENT_VARIABLE = "RACKMESH_PARENT";
 
 /**
- * Connects this process to the bus and starts its work there. A signal, the end of the parent process
- * and the loss of the bus end the process.
- * @param options.name its name on the bus; `title` is its name in messages.
- * @param start begins the work; returns how to stop it.
+ * Connects this process to the bus and starts its work, which `start` begins and returns how to stop.
+ * A signal, the end of the parent process and the loss of the bus end the process.
  */
 export async function runOnBus(
   options: { readonly run: string; readonly name: string; readonly title: string },

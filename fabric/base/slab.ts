@@ -1,8 +1,7 @@
 /**
- * Zeroed bytes for objects that are allocated by the million, such as frames. An array buffer per
- * object costs V8 about a microsecond, a view into a shared one a tenth of that. Bytes are
- * allocated once and never reused, so sharing is visible only in `buffer` and `byteOffset`: every
- * `DataView` over such bytes must use both. A slab lives as long as any part of it.
+ * Zeroed bytes for objects that are allocated by the million, such as frames: views into shared
+ * buffers, a tenth of the cost of a buffer each. Bytes are never reused, so sharing shows only in
+ * `buffer` and `byteOffset`, which every `DataView` must use. A slab lives as long as any part of it.
  */
 
 const SLAB_BYTES = 64 * 1024;

@@ -1,10 +1,8 @@
 /**
- * Values ↔ bytes for every message on the bus: CBOR (RFC 8949), restricted to plain data: numbers,
- * bigints, booleans, null, undefined, text, byte strings, arrays, maps with text keys. No tags and
- * no indefinite lengths, so decoding cannot yield an object with behaviour or a cycle.
+ * Values ↔ bytes for every message on the bus: CBOR (RFC 8949) of plain data, without tags and
+ * indefinite lengths, so that decoding cannot yield an object with behaviour or a cycle.
  *
- * `index-no-eval` is cbor-x without its native add-on: the main entry reads the environment and
- * tries to load a shared object, which needs permissions. Its speed is the same.
+ * `index-no-eval` is cbor-x without its native add-on, which needs permissions; it is as fast.
  */
 import { Encoder } from "cbor-x/index-no-eval";
 import { assert } from "../base/assert.ts";

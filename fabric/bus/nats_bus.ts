@@ -1,7 +1,4 @@
-/**
- * The bus over core NATS. Read `README.md` of this folder first: each setting below replaces a
- * default of the client or the server.
- */
+/** The bus over core NATS: `README.md` has the reason of each setting. */
 import { errors, type NatsConnection } from "@nats-io/nats-core";
 import { assert, fail } from "../base/assert.ts";
 import {

@@ -1,4 +1,4 @@
-/** The client's connection over Deno's own TCP and TLS: README.md has what transport-node does worse. */
+/** The client's connection over Deno's TCP and TLS: README.md has why not over transport-node. */
 import {
   checkOptions,
   type ConnectionOptions,

@@ -1,7 +1,6 @@
 /**
- * Observations of a run for captures: messages at the ends of cables, steps that devices trace, and
- * busy times of their parts. A partition passes them to an {@link Observer}; `recording.ts` stores
- * them in a file; `instants.ts` merges those of all partitions.
+ * Observations of a run for captures: a partition passes them to an {@link Observer}, `recording.ts`
+ * stores them in a file, `instants.ts` merges those of all partitions.
  */
 import { type CableEffect, CUT_OFF, effectOf } from "../link/effect.ts";
 import { wireBytes } from "../link/link.ts";

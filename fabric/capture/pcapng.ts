@@ -1,7 +1,6 @@
 /**
- * Capture files in the pcapng format (draft-ietf-opsawg-pcapng), block by block, little-endian: a
- * section, an interface for every port, then a packet for every frame at a port. Pure: each
- * function returns the bytes of a block, and the caller appends them to its file.
+ * Blocks of capture files in the pcapng format (draft-ietf-opsawg-pcapng), little-endian: a section,
+ * an interface for every port, then a packet for every frame at a port.
  */
 import { assert } from "../base/assert.ts";
 import type { Time } from "../base/time.ts";

@@ -135,7 +135,7 @@ export class Membership {
 
   // Processes that fail.
 
-  /** The process `instance` of a partition, or the one there was, is gone. @returns false until recorded. */
+  /** The process `instance`, or whichever there was, is gone. @returns false until it is recorded. */
   died(member: Member, instance?: string): boolean {
     if (instance !== undefined && instance !== "") this.#fenced.add(instance);
     if (member.status === "dead" || member.status === "dying") {

@@ -39,11 +39,7 @@ const RUNS_PER_TERM = 2 ** 20;
 
 export class Timekeeper {
   readonly #options: TimekeeperOptions;
-  readonly #out: ClockOutputs;
-  readonly #members: readonly Member[];
-  readonly #byName: ReadonlyMap<string, Member>;
-  readonly #power: PowerState;
-  readonly #horizons: Horizons;
+  readonly #parts: ClockParts;
   readonly #grants: Grants;
   readonly #membership: Membership;
   readonly #cables: CableOrders;
@@ -68,31 +64,25 @@ export class Timekeeper {
     this.#runCounter = options.term * RUNS_PER_TERM;
     const { faults } = options.plan;
     const together = options.partitions.filter(({ nodes }) => nodes.length > 1);
-    this.#power = new PowerState(options.plan, new Set(together.flatMap(({ nodes }) => nodes)));
-    this.#members = options.partitions.map((partition, index) =>
-      newMember(partition, { index, faults })
-    );
-    this.#byName = new Map(this.#members.map((member) => [member.name, member]));
-    this.#horizons = new Horizons(this.#members, options.lookahead);
+    const members = options.partitions.map((each, index) => newMember(each, { index, faults }));
     const inexact = (why: string) => {
       this.#exact = false;
       out.inexact(why);
     };
-    this.#out = { ...out, inexact };
-    const parts: ClockParts = {
+    this.#parts = {
       ...options,
-      members: this.#members,
-      byName: this.#byName,
-      horizons: this.#horizons,
-      power: this.#power,
-      out: this.#out,
+      members,
+      byName: new Map(members.map((member) => [member.name, member])),
+      horizons: new Horizons(members, options.lookahead),
+      power: new PowerState(options.plan, new Set(together.flatMap(({ nodes }) => nodes))),
+      out: { ...out, inexact },
       whenAtRest: (action) => this.#whenAtRest(action),
     };
-    this.#grants = new Grants(parts);
-    this.#membership = new Membership(parts);
+    this.#grants = new Grants(this.#parts);
+    this.#membership = new Membership(this.#parts);
     this.#membership.recall(options.recorded.filter((line) => line.action !== "link"));
     const orders = options.recorded.filter((line) => line.action === "link");
-    this.#cables = new CableOrders(parts, orders);
+    this.#cables = new CableOrders(this.#parts, orders);
     if (options.term > 0) out.ask(options.term);
   }
 
@@ -111,12 +101,12 @@ export class Timekeeper {
 
   /** Virtual time: the last thing that happened anywhere. */
   get now(): Time {
-    return Math.max(0, ...this.#members.map((member) => member.now));
+    return Math.max(0, ...this.#parts.members.map((member) => member.now));
   }
 
   /** A process is here for a partition: at first, or again after the power failed. */
   join(join: Join): void {
-    const member = this.#byName.get(join.partition);
+    const member = this.#parts.byName.get(join.partition);
     if (member === undefined || this.#finished) return;
     this.#membership.join(member, join);
     this.schedule();
@@ -124,11 +114,11 @@ export class Timekeeper {
 
   /** A partition did what it was granted, or answers `ask`. Stale and foreign reports change nothing. */
   report(report: Report): void {
-    const member = this.#byName.get(report.partition);
+    const member = this.#parts.byName.get(report.partition);
     if (member === undefined || report.incarnation !== member.incarnation) return;
     if (report.term !== this.#options.term || !isExpected(member, report)) return;
     this.#grants.answer(member, report);
-    this.#power.note(report.digests);
+    this.#parts.power.note(report.digests);
     for (const row of report.sent) this.#membership.noteSent(member, row);
     if (report.stopped) {
       this.#paused = true;
@@ -142,7 +132,7 @@ export class Timekeeper {
    * the news: reported spans hold, later ones did not happen.
    */
   died(partition: string, instance?: string): boolean {
-    const member = this.#byName.get(partition);
+    const member = this.#parts.byName.get(partition);
     if (member === undefined || this.#finished) return true;
     return this.#membership.died(member, instance);
   }
@@ -154,7 +144,7 @@ export class Timekeeper {
 
   /** A heartbeat, which names the process to a restarted timekeeper. */
   heard(partition: string, instance: string): void {
-    const member = this.#byName.get(partition);
+    const member = this.#parts.byName.get(partition);
     if (member === undefined || member.instance !== "") return;
     this.#membership.heard(member, instance);
     this.schedule();
@@ -162,7 +152,7 @@ export class Timekeeper {
 
   /** Starts a program on a host as soon as "now" is defined. @returns the order's number. */
   run(host: string, program: ProgramPlan): number {
-    const member = this.#members.find(({ nodes }) => nodes.includes(host));
+    const member = this.#parts.members.find(({ nodes }) => nodes.includes(host));
     assert(member !== undefined, `Cannot run ${program.run} as there is no host ${host}`);
     const counter = this.#runCounter++;
     const order = { host, counter, program: { ...program, order: counter } };
@@ -176,7 +166,7 @@ export class Timekeeper {
 
   /** Programs that were ordered and are in no grant yet. */
   get ordered(): readonly ProgramPlan[] {
-    const waiting = this.#members.flatMap(({ runs }) => runs);
+    const waiting = this.#parts.members.flatMap(({ runs }) => runs);
     return [...this.#orders, ...waiting].map(({ program }) => program);
   }
 
@@ -185,9 +175,9 @@ export class Timekeeper {
     node: string,
     at: Time,
   ): { readonly added: FaultPlan } | { readonly refusal: string } {
-    const member = this.#members.find(({ nodes }) => nodes.includes(node));
+    const member = this.#parts.members.find(({ nodes }) => nodes.includes(node));
     if (member === undefined) return { refusal: `there is no device ${node}` };
-    const earliest = this.#horizons.earliestChange(member);
+    const earliest = this.#parts.horizons.earliestChange(member);
     const refusal = refusePowerFailure(member, { node, at, earliest });
     if (refusal !== undefined) return { refusal };
     const added = addFault(member, at);
@@ -216,31 +206,31 @@ export class Timekeeper {
 
   /** The earliest pending event of the rack, NEVER where nothing will happen. */
   get next(): Time {
-    return Math.min(...this.#members.map((member) => effectiveNext(member)));
+    return Math.min(...this.#parts.members.map((member) => effectiveNext(member)));
   }
 
   /** What each partition does, since when, and what each partition's next event is. */
   why(): MemberStatus[] {
     const wallMs = this.#options.wallMs();
-    this.#horizons.refresh();
-    return this.#members.map((member) => ({
+    this.#parts.horizons.refresh();
+    return this.#parts.members.map((member) => ({
       partition: member.name,
       status: member.status,
       sinceMs: wallMs - member.sinceMs,
-      next: this.#horizons.next(member),
+      next: this.#parts.horizons.next(member),
       reached: member.reached,
       now: member.now,
       events: member.events,
-      heldBy: this.#horizons.holder(member),
+      heldBy: this.#parts.horizons.holder(member),
     }));
   }
 
   /** Repeats what may have been lost to every partition that has been running for longer than `ms`. */
   repeat(ms: number): void {
     const wallMs = this.#options.wallMs();
-    for (const member of this.#members) {
+    for (const member of this.#parts.members) {
       if (wallMs - member.sinceMs < ms) continue;
-      if (member.status === "unknown") this.#out.ask(this.#options.term);
+      if (member.status === "unknown") this.#parts.out.ask(this.#options.term);
       this.#grants.repeat(member);
     }
   }
@@ -248,12 +238,12 @@ export class Timekeeper {
   /** Grants what can be granted. Called after everything that may have changed something. */
   schedule(): void {
     if (this.#finished || this.#resting) return;
-    if (this.#members.some(({ status }) => status === "unknown")) return;
+    if (this.#parts.members.some(({ status }) => status === "unknown")) return;
     this.#membership.settleJoining();
-    do this.#horizons.refresh(); while (this.#carryOutFault());
+    do this.#parts.horizons.refresh(); while (this.#carryOutFault());
     if (this.#atRest.length > 0) {
-      if (this.#members.some(({ status }) => status === "running")) return;
-      const now = Math.max(...this.#members.map(afterAllOf));
+      if (this.#parts.members.some(({ status }) => status === "running")) return;
+      const now = Math.max(...this.#parts.members.map(afterAllOf));
       const waiting = this.#atRest;
       this.#atRest = [];
       this.#resting = true;
@@ -264,7 +254,7 @@ export class Timekeeper {
     }
     if (this.#paused) return;
     let running = false;
-    for (const member of this.#members) {
+    for (const member of this.#parts.members) {
       if (member.status === "idle") this.#grantIfPossible(member);
       if (member.status === "running" || member.status === "absent") running = true;
     }
@@ -272,21 +262,21 @@ export class Timekeeper {
   }
 
   #grantIfPossible(member: Member): void {
-    const next = this.#horizons.next(member);
+    const next = this.#parts.horizons.next(member);
     if (next >= this.#limit) return;
-    const horizon = Math.min(this.#horizons.of(member), this.#limit);
+    const horizon = Math.min(this.#parts.horizons.of(member), this.#limit);
     if (next >= horizon) return;
     this.#grants.give(member, { next, horizon, stopOn: this.#stopOn });
   }
 
   /** Carries out one scripted power failure whose time has come. @returns whether there was one. */
   #carryOutFault(): boolean {
-    for (const member of this.#members) {
+    for (const member of this.#parts.members) {
       const fault = member.faults[0];
       if (fault === undefined || member.status !== "idle") continue;
-      if (fault.action !== "kill" || this.#horizons.next(member) < fault.at) continue;
+      if (fault.action !== "kill" || this.#parts.horizons.next(member) < fault.at) continue;
       if (this.#paused || fault.at >= this.#limit || member.instance === "") continue;
-      if (this.#horizons.ofOthers(member) < fault.at) continue;
+      if (this.#parts.horizons.ofOthers(member) < fault.at) continue;
       this.#membership.failByPlan(member, fault.at);
       return true;
     }
@@ -299,22 +289,22 @@ export class Timekeeper {
   }
 
   #finishIfQuiet(): void {
-    this.#horizons.refresh();
-    const next = this.#horizons.least;
+    this.#parts.horizons.refresh();
+    const next = this.#parts.horizons.least;
     const { plan, stayUp } = this.#options;
     if (next < this.#limit) return;
     if (next === NEVER ? stayUp : this.#limit !== plan.until) return;
     this.#finished = true;
-    this.#out.finished(this.summary(next === NEVER ? "quiet" : "until"));
+    this.#parts.out.finished(this.summary(next === NEVER ? "quiet" : "until"));
   }
 
   summary(reason: Summary["reason"]): Summary {
-    const nodes = this.#power.digests();
+    const nodes = this.#parts.power.digests();
     return {
       reason,
       digest: rackDigest(nodes),
       virtualPs: this.now,
-      events: this.#power.events,
+      events: this.#parts.power.events,
       grants: this.#grants.total,
       exact: this.#exact,
       nodes,

@@ -1,4 +1,4 @@
-/** The effect of a cable's faults on one frame, as text and as data that identify it where it arrives. */
+/** The effect of a cable's faults on a frame, as text and as data that identify it on arrival. */
 import type { Frame } from "../node.ts";
 import { framesText, type LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import { formatTime, type Time } from "../base/time.ts";

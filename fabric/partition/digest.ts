@@ -1,7 +1,6 @@
 /**
- * The digest of a run: the events of every node, in that node's order. One pair of 32-bit lanes per
- * node, updated during the run; the end combines the nodes by name, so the digest does not depend
- * on how the rack was packed into processes.
+ * The digest of a run: a pair of 32-bit lanes for the events of each node in its order, combined by
+ * name, so that it does not depend on how the rack was packed into processes.
  */
 import type { Event } from "./event_queue.ts";
 import type { Input } from "../node.ts";

@@ -1,18 +1,15 @@
 /**
- * The total order of events: (time, kind, source, counter). The counter restarts at 0 with each
- * life of a source; later lives order after earlier ones.
- *
- * The order depends on the models only, not on the process of an event's source or on the arrival
- * of its bytes, so a scenario and a seed give the same digest with any packing.
+ * The total order of events: (time, kind, source, counter); the counter restarts at 0 with each life,
+ * and later lives order after earlier ones. It depends on the models only, not on processes or the
+ * bus, so a scenario and a seed give the same digest with any packing.
  */
 import { assert, fail } from "../base/assert.ts";
 import { NEVER, type Time } from "../base/time.ts";
 import type { Input } from "../node.ts";
 
 /**
- * The kinds of events, in the order in which events of one instant happen: power goes off before it
- * comes on, a cable goes down or up before anything arrives over it, and everything arrives before
- * a node's own deadline.
+ * The kinds of events, in their order within one instant: power goes off before it comes on, a cable
+ * goes down or up before anything arrives over it, and everything arrives before a deadline.
  */
 export const EVENT_KINDS = {
   /** The node loses power: its current life has no event at this instant or later. */

@@ -1,7 +1,6 @@
 /**
- * A 32-bit hash of a message's content, for the run's digest. Equal content has an equal hash,
- * whether it was created in this process or decoded from the bus: buffers, offsets and the order of
- * an object's keys have no effect. Not cryptographic.
+ * A 32-bit hash of a message's content, for the run's digest: buffers, offsets and the order of an
+ * object's keys have no effect. Not cryptographic.
  */
 import { assert } from "../base/assert.ts";
 import type { Message } from "../node.ts";

@@ -1,8 +1,4 @@
-/**
- * Outputs of the nodes of a partition: messages over its cables, and notices that a node lost or
- * got power. Events for the partition itself go into its queue; `runner.ts` publishes the others.
- * `faulty_cable.ts` applies cable faults to frames.
- */
+/** Outputs of the nodes of a partition: messages over cables, notices of power lost or gained. */
 import { fail } from "../base/assert.ts";
 import { releaseHeld, sendThrough } from "./faulty_cable.ts";
 import { countCutOff } from "../link/fault.ts";
@@ -47,7 +43,7 @@ export class Outgoing {
     return departures;
   }
 
-  /** Passes a message to the transmitter of a port. @returns when the transmitter is free again, in ps. */
+  /** Passes a message to the transmitter of a port. @returns when it is free again, in ps. */
   send(localNode: LocalNode, number: number, message: Message, departAt: Time): Time {
     const port = localNode.ports[number];
     if (port === undefined) fail(`${localNode.name} has no port ${number}`);

@@ -1,8 +1,6 @@
 /**
  * A partition: some nodes of the rack, one event queue, and the ends of their cables. The one loop
- * that drives every kind of node is {@link Partition.advance}; `outgoing.ts` handles the nodes'
- * outputs. No clock, no I/O, no async: `runner.ts` connects a partition to the bus, `simulator.ts`
- * runs a whole rack as one partition.
+ * that drives every kind of node is {@link Partition.advance}. No clock, no I/O, no async.
  */
 import { assert, fail } from "../base/assert.ts";
 import {
@@ -188,10 +186,8 @@ export class Partition {
   }
 
   /**
-   * Processes the events before `horizon`, but none from the first instant on at which a peer could
-   * answer a message sent meanwhile: the partition's own loop delay is exact, so that a single
-   * partition runs to the end in one call.
-   * @param stopOn ends the advance after the event in which a trace step satisfies it.
+   * Processes the events before `horizon`, up to the first instant at which a peer could answer
+   * what was sent meanwhile, or to the event of the first trace step that satisfies `stopOn`.
    */
   advance(horizon: Time, stopOn?: (node: string, step: TraceStep) => boolean): Advance {
     const outgoing = this.#outgoing;

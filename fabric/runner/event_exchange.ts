@@ -99,7 +99,7 @@ export class EventExchange {
     }
   }
 
-  /** Sends a peer what it misses of this `incarnation`. @returns whether the request was well formed. */
+  /** Sends a peer what it misses of `incarnation`. @returns whether the request was well formed. */
   sendAgain(
     value: unknown,
     at: { readonly subject: string; readonly incarnation: number | undefined },

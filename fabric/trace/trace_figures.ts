@@ -59,9 +59,8 @@ export function figureOfWrite(steps: readonly string[]): Figure {
 }
 
 /**
- * The number of the step in the figure. `isOwn`: about a request of the operation's host, not about
- * the peer's answer; `write`: the figure of a WRITE in an operation without a figure. A SEND
- * outside the third figure has no number (P-51).
+ * The number of the step in the figure. `isOwn`: about a request of the operation's host; `write`: the
+ * figure of a WRITE in an operation without one. A SEND outside figure 3 has no number (P-51).
  */
 export function stepIn(
   figure: Figure | undefined,

@@ -32,11 +32,9 @@ function committedPs(node: NodePlan): Time {
 }
 
 /**
- * Bytes that may still arrive over a cable after a pause was requested (§3.9): until the request
- * has passed the frames already committed to the transmitter and has crossed the cable, until the
- * peer's transmitter has sent its committed frames, and until those have crossed the cable. One
- * frame is added on each side, as a started frame is never interrupted, and one for requests and
- * answers of other priorities ahead.
+ * Bytes that may still arrive over a cable after a pause was requested (§3.9): what is committed to
+ * the near transmitter, the request, what is committed to the far one, twice the latency. One frame
+ * is added on each side, as a started frame is never interrupted, and one for other priorities.
  */
 export function headroomBytes(
   cable: CablePlan,

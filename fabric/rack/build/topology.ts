@@ -166,12 +166,9 @@ export function partitionsOf(plan: RackPlan, packing: Packing): PartitionPlan[] 
 }
 
 /**
- * Minimum delay in ps from an event in one partition to its effect in another: `[from][to]`, by the
- * partitions' indexes in the list; on the diagonal the shortest loop through another partition;
- * Infinity where there is no path.
- *
- * A cable out of a partition takes the sender's processing delay and the cable's minimum delay. The
- * path to the sender within the partition counts as 0, as any of its events may come at any time.
+ * Minimum delay in ps from an event in partition i to its effect in partition j: `[i][j]`; on the
+ * diagonal the shortest loop through another partition; Infinity without a path. The path within a
+ * partition to the sender counts as 0, as any of its events may come at any time.
  */
 export function lookahead(plan: RackPlan, partitions: readonly PartitionPlan[]): Time[][] {
   const count = partitions.length;

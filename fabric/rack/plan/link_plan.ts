@@ -43,9 +43,8 @@ export interface LinkFaultPlan {
 export const PACKET_CLASSES = ["request", "response", "notice"] as const;
 
 /**
- * The opcodes that a text denotes: a name from the opcode table (`RC ACKNOWLEDGE`), a common prefix
- * of several names (`RC`, `RC RDMA WRITE`, `VENDOR`), or one of {@link PACKET_CLASSES}. Empty for
- * an unknown text.
+ * The opcodes that a text denotes: a name (`RC ACKNOWLEDGE`), a common prefix of several (`RC RDMA
+ * WRITE`, `VENDOR`), or one of {@link PACKET_CLASSES}. Empty for an unknown text.
  */
 export function opcodesOf(text: string): number[] {
   return OPCODE_ROWS.filter(({ name, direction }) =>
@@ -74,9 +73,8 @@ export interface LinkFaultCount {
 }
 
 /**
- * Why a fault cannot be added to the existing ones; undefined where it can. Faults may be added in
- * any order of time: a cable is cut at most once at a time, and only an existing fault can be
- * healed.
+ * Why a fault cannot be added to the existing ones, in any order of time: a cable is cut at most once
+ * at a time, and only an existing fault can be healed.
  */
 export function refuseLinkFault(
   known: readonly LinkFaultPlan[],

@@ -1,7 +1,6 @@
 /**
- * The plan of a rack, from which its processes start: every name resolved, every default filled in,
- * every time in picoseconds. `topology.ts` makes it from a scenario; it needs no further checks.
- * Plain data that can be stored as JSON.
+ * The plan of a rack, from which its processes start: names resolved, defaults filled in, times in
+ * ps. Plain data, checked by the scenario from which `topology.ts` makes it.
  */
 import type { Time } from "../../base/time.ts";
 import type { LinkFaultPlan } from "./link_plan.ts";
@@ -50,10 +49,8 @@ export interface FaultPlan {
 }
 
 /**
- * Bytes [from, to) of a host's SCM, whole 8 B words, that become durable at `at` with the value
- * that cores and devices see then: a cache may evict a line, and a buffer drain a write, sooner
- * than the model does (P-04). No node is notified; the crash explorer describes a counterexample's
- * power failure with it.
+ * Bytes [from, to) of a host's SCM, whole 8 B words, become durable at `at` with their value then: a
+ * cache may evict a line, a buffer drain a write, sooner than the model does (P-04).
  */
 export interface WritebackPlan {
   readonly at: Time;
@@ -62,10 +59,7 @@ export interface WritebackPlan {
   readonly to: number;
   /** Including the first write in the I/O controller's buffer, of which a part has drained. */
   readonly buffered: boolean;
-  /**
-   * In hexadecimal digits: durable bytes that a core stores only a moment later. A power failure
-   * may hit between the stores of one instant, and an instant has no parts.
-   */
+  /** In hexadecimal digits: durable bytes that a core stores only later in this instant. */
   readonly data?: string;
 }
 
@@ -131,9 +125,8 @@ export interface RnicPlan {
   readonly timing: RnicTiming;
   readonly congestion?: RnicCongestionPlan;
   /**
-   * The card's writes into persistent memory survive a power failure of its host (domain `wsp`):
-   * the card keeps the writes that may still be on the bus, given the bus latency and the delay
-   * after which it detects the failure. Absent: they are lost.
+   * The card's writes into persistent memory survive a power failure of its host (domain `wsp`): it
+   * keeps those that may still be on the bus when it detects the failure. Absent: they are lost.
    */
   readonly flushOnFail?: { readonly busLatencyPs: Time; readonly noticePs: Time };
   /** V-08: damage inside this card; absent: none. */

@@ -1,9 +1,6 @@
 /**
- * Reads a scenario file: returns every name and number checked and every default filled in, or
- * reports all problems at once. Pure: the caller opens the files that a scenario names.
- *
- * Read `schema.ts` for the shape, `checks.ts` for consistency checks, `variants.ts` for the
- * expansion of `all` and `both`, `build/topology.ts` for the plan made from it.
+ * Reads a scenario file: every value checked, every default filled in, or all problems at once. Read
+ * `schema.ts` for the shape, `checks.ts` for consistency, `variants.ts` for its runs.
  */
 import type { Draft, DraftProgram, HostScenario, ProgramScenario, Scenario } from "./scenario.ts";
 import { formatPath, type Path, readYaml } from "./yaml_source.ts";
