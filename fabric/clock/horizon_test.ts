@@ -12,15 +12,6 @@ describe("Horizons", () => {
   /** What q does reaches p later than what p does reaches q. */
   const LOOKAHEAD = [[NEVER, 100], [700, NEVER]];
 
-  it("counts the way from the others to the partition, not the way back", () => {
-    const [a, b] = members("a", "b") as [Member, Member];
-    const horizons = new Horizons([a, b], LOOKAHEAD);
-    Object.assign(a, { next: 1_000 });
-    Object.assign(b, { next: 1_000 });
-    horizons.refresh();
-    assert.deepEqual([horizons.ofOthers(a), horizons.ofOthers(b)], [1_700, 1_100]);
-  });
-
   it("lets a partition begin where no other has passed the first thing that it can cause", () => {
     const [a, b] = members("a", "b") as [Member, Member];
     const horizons = new Horizons([a, b], LOOKAHEAD);

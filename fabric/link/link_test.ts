@@ -74,14 +74,6 @@ describe("transmit", () => {
     assert.equal(link.freeAt, 1_000 + 100_000);
   });
 
-  it("starts a message when the one before it has left", () => {
-    const link = createLink(NETWORK);
-    transmit(link, 0, frame(1226));
-    transmit(link, 10, frame(1226));
-    assert.equal(link.freeAt, 200_000);
-    assert.equal(link.arrival, 225_000);
-  });
-
   it("keeps FIFO order, its rate and its least delay, whatever is sent", () => {
     fc.assert(
       fc.property(traffic, ({ options, sends }) => {
