@@ -11,7 +11,7 @@ import type { Time } from "../fabric/base/time.ts";
 import type { RecordedFault } from "../fabric/clock/record.ts";
 import type { Check, Recover } from "./host/recovery/protocol.ts";
 import { ScmFile } from "./host/store/scm_file.ts";
-import type { Settled } from "./host/store/scm_store.ts";
+import type { Settled } from "./host/store/scm_record.ts";
 import type { Program } from "./host/program_context.ts";
 
 /** A file of a run cannot be written because a disk is full. */

@@ -1,13 +1,13 @@
 /**
  * The content of a host's SCM after a run, whether its process is idle, has ended or was killed:
  * the content of its file, overlaid with the last span's record in `<file>.log`, which a running or
- * killed process has not merged into the content. See `nodes/host/store/scm_store.ts`.
+ * killed process has not merged into the content. See `nodes/host/store/scm_file.ts`.
  */
 import { reportedAtDeath } from "../../nodes/files.ts";
 import type { DurableWrite } from "../../fabric/node.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
-import { decodeRecord, isReported, overlay } from "../../nodes/host/store/scm_store.ts";
+import { decodeRecord, isReported, overlay } from "../../nodes/host/store/scm_record.ts";
 import type { ImageView } from "../checks/run_record.ts";
 
 /**

@@ -2,7 +2,7 @@
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import { NEVER, PS_PER_US } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
-import { MemoryScm } from "../../nodes/host/store/scm_store.ts";
+import { SparseBytes } from "../../nodes/host/memory/sparse_bytes.ts";
 import { type BenchRack, benchRack } from "./bench_rack.ts";
 import type { Figure } from "./figure.ts";
 
@@ -21,21 +21,27 @@ interface Simulated {
 
 function simulate(rack: BenchRack): Simulated {
   const { plan } = benchRack(rack, "all");
-  const stores = new Map<string, MemoryScm>();
+  const stores = new Map<string, SparseBytes>();
   for (const node of plan.nodes) {
-    if (node.kind === "host") stores.set(node.name, new MemoryScm(node.config.scmBytes));
+    if (node.kind === "host") stores.set(node.name, new SparseBytes(node.config.scmBytes));
   }
   const writing = new Set<string>();
-  let writes = 0, span = 0;
+  let writes = 0;
   const simulator = new Simulator({
     plan,
     create: nodeFactory({
       plan,
-      image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
+      image: (host) => (offset, length) => {
+        const image = new Uint8Array(length);
+        stores.get(host)!.read(offset, image);
+        return image;
+      },
       inputs: () => ({}),
       programs: {},
     }),
-    onDurable: (host, made) => stores.get(host)!.commit(span++, made),
+    onDurable(host, made) {
+      for (const { offset, data } of made) stores.get(host)!.write(offset, data);
+    },
     onReport(_time, node, topic, value) {
       if (topic === "progress") writing.add(node);
       if (topic === "program-failed") throw new Error(`${node}: ${JSON.stringify(value)}`);

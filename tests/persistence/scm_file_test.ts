@@ -3,9 +3,8 @@ import { beforeEach, describe, it } from "@std/testing/bdd";
 import { canMount } from "../support/can_mount.ts";
 import { pattern } from "../../nodes/host/testing/host_testing.ts";
 import { ScmFile, ScmFileError } from "../../nodes/host/store/scm_file.ts";
-import { describeScmStore, SUITE_BYTES } from "../../nodes/host/store/scm_store_contract.ts";
-
-const PLAN = { host: "b", bytes: SUITE_BYTES };
+import { copyAfterKill, directory, newPath, PLAN } from "../support/scm_files.ts";
+import { SUITE_BYTES } from "../support/scm_size.ts";
 
 const CHILD = new URL("../support/scm_file_child.ts", import.meta.url).href;
 const FULL_CHILD = new URL("../support/scm_file_full.ts", import.meta.url).href;
@@ -14,27 +13,6 @@ const FULL_DISKS = [
   { full: "content", pagesEach: 1, ballast: 7 },
   { full: "log", pagesEach: 6, ballast: 9 },
 ] as const;
-
-const directory = Deno.makeTempDirSync({ prefix: "rackmesh-scm-" });
-globalThis.addEventListener("unload", () => Deno.removeSync(directory, { recursive: true }));
-let files = 0;
-
-function newPath(): string {
-  return `${directory}/${files++}.scm`;
-}
-
-/** The files as a process leaves them that is killed now: a copy, as this process keeps its lock. */
-function copyAfterKill(path: string): string {
-  const copy = newPath();
-  Deno.copyFileSync(path, copy);
-  Deno.copyFileSync(`${path}.log`, `${copy}.log`);
-  return copy;
-}
-
-describeScmStore("ScmFile", {
-  create: () => ScmFile.open(newPath(), PLAN),
-  reopenAfterKill: (store) => ScmFile.open(copyAfterKill((store as ScmFile).path), PLAN),
-});
 
 function settled(path: string): ScmFile {
   const file = ScmFile.open(path, PLAN);

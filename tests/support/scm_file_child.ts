@@ -1,6 +1,6 @@
 /** Commits spans to the SCM file given until it is killed; prints each when it may be relied on. */
 import { ScmFile } from "../../nodes/host/store/scm_file.ts";
-import { SUITE_BYTES } from "../../nodes/host/store/scm_store_contract.ts";
+import { SUITE_BYTES } from "./scm_size.ts";
 
 const file = ScmFile.open(Deno.args[0]!, { host: "b", bytes: SUITE_BYTES });
 file.settle("unknown");

@@ -4,7 +4,7 @@
  * is found after that, given the span. The third argument is how many pages one span writes.
  */
 import { ScmFile } from "../../nodes/host/store/scm_file.ts";
-import { SUITE_BYTES } from "../../nodes/host/store/scm_store_contract.ts";
+import { SUITE_BYTES } from "./scm_size.ts";
 
 const PAGE_BYTES = 4096;
 const [life, path, pages, lastReported] = Deno.args;

@@ -1,7 +1,7 @@
 /**
  * Storage-class memory: the medium behind the iMC. Its content survives power failures (P-05); a
  * host process receives the content of its earlier life as an image, and outputs durable bytes by
- * `Node.takeDurable` (`scm_store.ts` stores them).
+ * `Node.takeDurable` (`scm_file.ts` stores them).
  */
 import type { StuckBit } from "../../../fabric/rack/plan/plan.ts";
 import { type ImageReader, SparseBytes, type Stick } from "./sparse_bytes.ts";

@@ -1,8 +1,13 @@
 /**
- * An SCM in a file: `<path>` holds the content, sparse where nothing was written; `<path>.log`
- * holds the record of the last span. The only file here with I/O. `scm_store.ts` defines the
- * guarantees; they hold for the death of the process at any instant (not for that of the machine:
- * nothing is synced to the disk).
+ * Storage of an SCM's content between the lives of its host, and output commit (DESIGN §3): the
+ * durable bytes of a span of virtual time are committed as a whole if the span was reported, and
+ * discarded otherwise. `<path>` holds the content, sparse where nothing was written; `<path>.log`
+ * holds the record of the last span. The only file here with I/O.
+ *
+ * A span is written in two steps: its record goes into the log; the next record implies that the
+ * span was reported, so the earlier record is first merged into the content. Whenever the process
+ * dies, content and log together have every reported span (not where the machine dies: nothing is
+ * synced to the disk).
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { DurableWrite } from "../../../fabric/node.ts";
@@ -12,9 +17,8 @@ import {
   fateOf,
   overlay,
   type ScmRecord,
-  type ScmStore,
   type Settled,
-} from "./scm_store.ts";
+} from "./scm_record.ts";
 
 /** A failed file operation. `cause` is the file system's error, if there was one. */
 export class ScmFileError extends Error {
@@ -29,7 +33,7 @@ export interface ScmFilePlan {
   readonly onSettled?: (fate: Settled) => void;
 }
 
-export class ScmFile implements ScmStore {
+export class ScmFile {
   readonly path: string;
   readonly bytes: number;
   readonly #main: Deno.FsFile;
@@ -67,6 +71,10 @@ export class ScmFile implements ScmStore {
     }
   }
 
+  /**
+   * The content with all committed writes: the image of a node at power-on, at the start of its
+   * process or, where a host returns within the process, later. Only after {@link settle}.
+   */
   readImage(offset: number, length: number): Uint8Array<ArrayBuffer> {
     assert(this.#settled, "An SCM file is settled before it is read");
     assert(offset >= 0 && offset + length <= this.bytes, `No ${length} B at ${offset} of the SCM`);
@@ -75,6 +83,10 @@ export class ScmFile implements ScmStore {
     return image;
   }
 
+  /**
+   * Commits the writes of a span atomically. No cost without writes. Spans are in ascending order,
+   * and a call implies that every earlier span was reported.
+   */
   commit(span: number, writes: readonly DurableWrite[]): void {
     assert(this.#settled, "An SCM file is settled before it is written");
     assert(span > this.#lastSpan, `Span ${span} is committed after span ${this.#lastSpan}`);
@@ -86,6 +98,10 @@ export class ScmFile implements ScmStore {
     this.#pending = { span, writes: record.writes };
   }
 
+  /**
+   * To be called first after opening: keeps the last span if it was reported, discards it otherwise.
+   * @param lastReported `unknown` without a record of reports: a complete span is then kept.
+   */
   settle(lastReported: number | "unknown"): Settled {
     assert(!this.#settled, "An SCM file is settled once, after it is opened");
     this.#settled = true;
@@ -105,6 +121,7 @@ export class ScmFile implements ScmStore {
     return fate;
   }
 
+  /** Closes the files; the last span is kept. */
   close(): void {
     try {
       this.#apply();

@@ -2,14 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { pattern } from "../testing/host_testing.ts";
-import { decodeRecord, encodeRecord, MemoryScm } from "./scm_store.ts";
-import { describeScmStore, SUITE_BYTES } from "./scm_store_contract.ts";
+import { decodeRecord, encodeRecord } from "./scm_record.ts";
 import { seeded } from "../../../fabric/base/property_testing.ts";
-
-describeScmStore("MemoryScm", {
-  create: () => new MemoryScm(SUITE_BYTES),
-  reopenAfterKill: (store) => (store as MemoryScm).afterKill(),
-});
 
 describe("encodeRecord and decodeRecord", () => {
   const writes = [

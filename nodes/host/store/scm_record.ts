@@ -1,17 +1,9 @@
 /**
- * Storage of an SCM's content between the lives of its host, and output commit (DESIGN §3): the
- * durable bytes of a span of virtual time are committed as a whole if the span was reported, and
- * discarded otherwise. `scm_file.ts` stores them in a file, {@link MemoryScm} in memory; one suite
- * tests both.
- *
- * A span is written in two steps: its record goes into a log; the next record implies that the span
- * was reported, so the store first merges the earlier record into the content. Whenever the process
- * dies, content and log together have every reported span.
+ * The record of one span's durable writes: the format of `<path>.log` of an SCM file (`scm_file.ts`),
+ * and the decision on a record found at opening.
  */
-import { fail } from "../../../fabric/base/assert.ts";
 import type { DurableWrite } from "../../../fabric/node.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
-import { SparseBytes } from "../memory/sparse_bytes.ts";
 
 /**
  * The decision on the last span of the earlier life, when its store was opened again. `kept`: the
@@ -20,28 +12,6 @@ import { SparseBytes } from "../memory/sparse_bytes.ts";
  * report; `none`: there was nothing to decide.
  */
 export type Settled = "none" | "torn" | "kept" | "undone" | "assumed";
-
-export interface ScmStore {
-  readonly bytes: number;
-  /**
-   * The content with all committed writes: the image of a node at power-on, at the start of its
-   * process or, where a host returns within the process, later. Only after {@link settle}.
-   */
-  readImage(offset: number, length: number): Uint8Array<ArrayBuffer>;
-  /**
-   * Commits the writes of a span atomically. No cost without writes. Spans are in ascending order,
-   * and a call implies that every earlier span was reported.
-   */
-  commit(span: number, writes: readonly DurableWrite[]): void;
-  /**
-   * To be called first after opening: keeps the last span if it was reported, discards it
-   * otherwise.
-   * @param lastReported `unknown` without a record of reports: a complete span is then kept.
-   */
-  settle(lastReported: number | "unknown"): Settled;
-  /** Closes the store; the last span is kept. */
-  close(): void;
-}
 
 /*
  * A record: magic u32, CRC u32 of the rest, total bytes u32, entries u32, span f64, then per entry
@@ -136,60 +106,5 @@ export function overlay(
   for (const { offset: at, data } of writes) {
     const from = Math.max(at, offset), to = Math.min(at + data.length, offset + image.length);
     if (from < to) image.set(data.subarray(from - at, to - at), from - offset);
-  }
-}
-
-/** An SCM in memory: for tests, and for racks in one process. */
-export class MemoryScm implements ScmStore {
-  readonly bytes: number;
-  readonly #content: SparseBytes;
-  #log: ScmRecord | undefined;
-  #lastSpan = -1;
-
-  constructor(bytes: number, content = new SparseBytes(bytes)) {
-    this.bytes = bytes;
-    this.#content = content;
-  }
-
-  readImage(offset: number, length: number): Uint8Array<ArrayBuffer> {
-    const image = new Uint8Array(length);
-    this.#content.read(offset, image);
-    if (this.#log !== undefined) overlay(image, offset, this.#log);
-    return image;
-  }
-
-  commit(span: number, writes: readonly DurableWrite[]): void {
-    if (span <= this.#lastSpan) fail(`Span ${span} is committed after span ${this.#lastSpan}`);
-    this.#lastSpan = span;
-    if (writes.length === 0) return;
-    this.#apply();
-    this.#log = { span, writes };
-  }
-
-  /**
-   * The store of the next life: the same content and log, not settled. This object must not be used
-   * any more.
-   */
-  afterKill(): MemoryScm {
-    const next = new MemoryScm(this.bytes, this.#content);
-    next.#log = this.#log;
-    this.#log = undefined;
-    return next;
-  }
-
-  settle(lastReported: number | "unknown"): Settled {
-    const fate = this.#log === undefined ? "none" : fateOf(this.#log.span, lastReported);
-    if (fate !== "undone") this.#apply();
-    this.#log = undefined;
-    return fate;
-  }
-
-  close(): void {
-    this.#apply();
-  }
-
-  #apply(): void {
-    for (const { offset, data } of this.#log?.writes ?? []) this.#content.write(offset, data);
-    this.#log = undefined;
   }
 }
