@@ -9,8 +9,7 @@ import type { DurableWrite, Node } from "../fabric/node.ts";
 import { createHost } from "./host/host.ts";
 import { type Cpu, type Steps, stepsOf } from "./host/cpu/program.ts";
 import type { Recover } from "./host/recovery/protocol.ts";
-import { overlay } from "./host/store/scm_record.ts";
-import type { ImageReader } from "./host/memory/sparse_bytes.ts";
+import { type ImageReader, overlay } from "./host/memory/sparse_bytes.ts";
 import { type OpenDevice, openDevice, reopenDevice } from "./host/verbs.ts";
 import { handleEvent } from "./host/verbs/device.ts";
 
@@ -88,7 +87,7 @@ function* boot(
 function overlaid(saved: ImageReader | undefined, writes: readonly DurableWrite[]): ImageReader {
   return (offset, length) => {
     const bytes = saved === undefined ? new Uint8Array(length) : saved(offset, length).slice();
-    overlay(bytes, offset, { writes });
+    overlay(bytes, offset, writes);
     return bytes;
   };
 }

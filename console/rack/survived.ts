@@ -7,7 +7,8 @@ import { reportedAtDeath } from "../../nodes/files.ts";
 import type { DurableWrite } from "../../fabric/node.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
-import { decodeRecord, isReported, overlay } from "../../nodes/host/store/scm_record.ts";
+import { overlay } from "../../nodes/host/memory/sparse_bytes.ts";
+import { decodeRecord, isReported } from "../../nodes/host/store/scm_record.ts";
 import type { ImageView } from "../checks/run_record.ts";
 
 /**
@@ -52,9 +53,9 @@ export async function readSurvived(
   const record = decodeRecord(await readIfThere(`${path}.log`));
   const reported = reportedAtDeath(`${directory}/faults.jsonl`).get(host) ?? "unknown";
   if (record !== undefined && isReported(record.span, reported)) {
-    overlay(survived, range.scmOffset, record);
+    overlay(survived, range.scmOffset, record.writes);
   }
-  overlay(survived, range.scmOffset, { writes: held });
+  overlay(survived, range.scmOffset, held);
   return survived;
 }
 
@@ -81,8 +82,8 @@ export function survivedView(
       if (!holds(from, to)) {
         const length = Math.max(BLOCK_BYTES, to - from);
         const bytes = readIfThereSync(path, { from, length }) ?? new Uint8Array(length);
-        if (counts) overlay(bytes, from, record);
-        overlay(bytes, from, { writes: held });
+        if (counts) overlay(bytes, from, record.writes);
+        overlay(bytes, from, held);
         block = { from, bytes };
       }
       return block.bytes.subarray(from - block.from, to - block.from);

@@ -171,11 +171,11 @@ class Host implements Node {
    * See `WritebackPlan`: the bytes that cores see, or those of a pending DMA write, become durable.
    */
   #keep({ from, to, buffered, data }: Extract<Input, { readonly kind: "writeback" }>): void {
-    if (data !== undefined) return this.#memory.keep(from, Uint8Array.fromHex(data));
+    if (data !== undefined) return this.#memory.durable.add(from, Uint8Array.fromHex(data));
     const address = SCM_BASE + from;
     const bytes = this.#memory.peek(address, to - from);
     if (buffered) this.#iio.overlay(address, bytes);
-    this.#memory.keep(from, bytes);
+    this.#memory.durable.add(from, bytes);
   }
 
   wakeAt(): Time {
@@ -188,7 +188,7 @@ class Host implements Node {
 
   takeDurable(before: Time): DurableWrite[] {
     this.#iio.catchUp(before);
-    return this.#memory.takeDurable();
+    return this.#memory.durable.take();
   }
 
   statistics(): Record<string, number> {

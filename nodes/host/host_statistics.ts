@@ -23,7 +23,7 @@ interface Counts {
 /** Counters since power-on. */
 export function hostStatistics(parts: Parts, counts: Counts): Record<string, number> {
   const { processor, iio, memory, map } = parts;
-  const { llc, scmImc, scmBuffer, dramImc, scm, dram } = memory;
+  const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
   const cores = Object.fromEntries(
     processor.cpuPs.map((cpuPs, core) => [`core${core}.cpuPs`, cpuPs]),
   );

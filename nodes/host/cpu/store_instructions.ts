@@ -61,7 +61,11 @@ export class CoreWrites {
     while (done < bytes.length) {
       const at = address + done;
       const part = Math.min(map.run(at), bytes.length - done);
-      const left = memory.ntstore(this, map.physical(at), bytes.subarray(done, done + part));
+      const left = memory.combining.store(
+        this,
+        map.physical(at),
+        bytes.subarray(done, done + part),
+      );
       const lines = Math.ceil((at % LINE_BYTES + part) / LINE_BYTES);
       this.#account.owed += lines * timing.storePs + this.#streamPs(left);
       done += part;
@@ -103,7 +107,7 @@ export class CoreWrites {
         transferTime(part, timing.coreFlushBitsPerSecond),
       );
       const chunk = data.subarray(done, done + part);
-      memory.streams.set(this, { address: physical, data: chunk });
+      memory.streams.set(this, { offset: physical, data: chunk });
       yield* this.#reserve(physical, part);
       memory.streams.delete(this);
       memory.writeThrough(physical, chunk);
@@ -126,11 +130,11 @@ export class CoreWrites {
     for (const lines of pending) yield* this.#writeBack(lines, "paid");
     const { memory } = this.#machine;
     for (;;) {
-      const buffer = memory.combined(this);
+      const buffer = memory.combining.oldestOf(this);
       if (buffer === undefined) return;
       this.#account.owed += this.#streamPs(storedBytes(buffer));
       yield* this.#reserve(buffer.address, LINE_BYTES);
-      memory.release(buffer);
+      memory.combining.release(buffer);
     }
   }
 

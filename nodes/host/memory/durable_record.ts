@@ -7,7 +7,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { LINE_BYTES } from "./llc.ts";
 import type { MemoryLog } from "./memory_log.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
-import type { SparseBytes, Stick } from "./sparse_bytes.ts";
+import { overlay, type SparseBytes, type Stick } from "./sparse_bytes.ts";
 
 export interface RecordOptions {
   readonly log?: MemoryLog | undefined;
@@ -90,26 +90,20 @@ export function wordsOf(from: number, to: number): number {
   return (1 << end) - (1 << first);
 }
 
-/** Consecutive bytes of SCM. */
-interface Segment {
-  readonly offset: number;
-  readonly data: Uint8Array;
-}
-
 /**
  * Posted writes in the IIO of a host whose IIO survives a power failure (domain `wsp`): they reach
  * memory in any case, after all earlier bytes.
  */
 class PostedBytes {
   /** Oldest first. */
-  #writes: Segment[] = [];
+  #writes: DurableWrite[] = [];
 
   get isEmpty(): boolean {
     return this.#writes.length === 0;
   }
 
   /** A write has arrived. `data` is kept and must not change. */
-  arrive(write: Segment): void {
+  arrive(write: DurableWrite): void {
     this.#writes.push(write);
   }
 
@@ -121,8 +115,8 @@ class PostedBytes {
   }
 
   /** The parts of a segment that no posted write will overwrite. */
-  uncovered({ offset, data }: Segment): Segment[] {
-    let parts: Segment[] = [{ offset, data }];
+  uncovered(segment: DurableWrite): DurableWrite[] {
+    let parts = [segment];
     for (const write of this.#writes) {
       parts = parts.flatMap((part) => without(part, write));
     }
@@ -131,17 +125,14 @@ class PostedBytes {
 
   /** Overlays the posted bytes, in order, on the memory bytes from `offset`. */
   overlay(offset: number, bytes: Uint8Array): void {
-    for (const { offset: at, data } of this.#writes) {
-      const from = Math.max(at, offset), to = Math.min(at + data.length, offset + bytes.length);
-      if (from < to) bytes.set(data.subarray(from - at, to - at), from - offset);
-    }
+    overlay(bytes, offset, this.#writes);
   }
 }
 
-function without(part: Segment, cover: Segment): Segment[] {
+function without(part: DurableWrite, cover: DurableWrite): DurableWrite[] {
   const end = part.offset + part.data.length, coverEnd = cover.offset + cover.data.length;
   if (cover.offset >= end || coverEnd <= part.offset) return [part];
-  const rest: Segment[] = [];
+  const rest: DurableWrite[] = [];
   const before = cover.offset - part.offset, after = coverEnd - part.offset;
   if (before > 0) rest.push({ offset: part.offset, data: part.data.subarray(0, before) });
   if (coverEnd < end) rest.push({ offset: coverEnd, data: part.data.subarray(after) });

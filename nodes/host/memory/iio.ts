@@ -24,6 +24,7 @@ import { Fifo } from "../../../fabric/base/fifo.ts";
 import { LINE_BYTES } from "./llc.ts";
 import type { MemorySystem } from "./memory_system.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
+import { overlay } from "./sparse_bytes.ts";
 
 /**
  * P-02: the data flow of a DMA write. 1: bypasses the LLC into the iMC. 2: into the LLC. Only the
@@ -160,7 +161,7 @@ export class Iio {
     this.writes++;
     this.writeBytes += length;
     if (length === 0) return;
-    if (this.#memory.memoryOf(message.address, length) === undefined) {
+    if (this.#memory.physical.memoryOf(message.address, length) === undefined) {
       this.badWrites++;
       return;
     }
@@ -201,11 +202,11 @@ export class Iio {
     const end = Math.min(before, this.#lastAt);
     if (this.#drainAt >= end) return;
     const flow = flowOf(this.#plan, this.#writes.peek()!.message.noSnoop);
-    if (flow === 2 && !this.#memory.isLogged) return this.#fillCache(end);
+    if (flow === 2 && !this.#memory.durable.isLogged) return this.#fillCache(end);
     while (this.#drainAt < before && this.#drainAt < this.#lastAt) {
       // Flow 2 does not advance the controllers' time, like #fillCache: a log must not affect the
       // run.
-      if (flow === 2) this.#memory.date(this.#drainAt);
+      if (flow === 2) this.#memory.durable.now = this.#drainAt;
       else this.#memory.advance(this.#drainAt);
       this.#drain(this.#drainAt);
     }
@@ -234,10 +235,8 @@ export class Iio {
   overlay(address: number, bytes: Uint8Array): void {
     const write = this.#writes.peek();
     if (write === undefined) return;
-    const { address: at, data } = write.message;
-    const from = Math.max(at + this.#offset, address);
-    const to = Math.min(at + data.length, address + bytes.length);
-    if (from < to) bytes.set(data.subarray(from - at, to - at), from - address);
+    const offset = write.message.address + this.#offset;
+    overlay(bytes, address, [{ offset, data: write.message.data.subarray(this.#offset) }]);
   }
 
   /** The device is gone: its reads are dropped. Its writes remain pending. */
@@ -345,7 +344,7 @@ export class Iio {
    */
   #readPs({ address, length, noSnoop }: MemoryRead): Time {
     const { timing } = this.#plan;
-    if (this.#memory.memoryOf(address, length) === undefined) return timing.dmaReadLlcPs;
+    if (this.#memory.physical.memoryOf(address, length) === undefined) return timing.dmaReadLlcPs;
     const place = this.#memory.dmaReadPlace(address, this.#passesCache(noSnoop));
     const first = place === "llc"
       ? timing.dmaReadLlcPs
@@ -358,7 +357,7 @@ export class Iio {
 
   /** When the medium holds the data of a read-back; at once for unmapped addresses. */
   #mediumAt({ address, length }: MemoryRead): Time {
-    if (this.#memory.memoryOf(address, length) === undefined) return 0;
+    if (this.#memory.physical.memoryOf(address, length) === undefined) return 0;
     return this.#memory.mediumAt(address, length);
   }
 
@@ -367,7 +366,7 @@ export class Iio {
   }
 
   #complete({ tag, address, length, noSnoop }: MemoryRead): void {
-    if (this.#memory.memoryOf(address, length) === undefined) {
+    if (this.#memory.physical.memoryOf(address, length) === undefined) {
       this.badReads++;
       this.#sink.complete({
         kind: "completion",

@@ -142,13 +142,6 @@ export class Llc {
     this.#inGroup[Math.floor(line / GROUP_LINES)]!--;
   }
 
-  /** Calls `visit` for every dirty line, in slot order. */
-  forEachDirty(visit: (line: number, bytes: Uint8Array) => void): void {
-    for (let slot = 0; slot < this.#tags.length; slot++) {
-      if (this.#dirty[slot] === 1) visit(this.#tags[slot]! - 1, this.bytes(slot));
-    }
-  }
-
   #victim(line: number, ways: number): number {
     const first = (line % this.sets) * this.#ways;
     let victim = first;

@@ -12,7 +12,7 @@ import {
 } from "../testing/host_testing.ts";
 import type { MemoryLog } from "./memory_log.ts";
 import { LogBook } from "./memory_log_testing.ts";
-import { MemoryPlay, operations, PLAY_BYTES } from "./memory_play_testing.ts";
+import { MemoryPlay, operations } from "./memory_play_testing.ts";
 import { MemorySystem } from "./memory_system.ts";
 import { seeded } from "../../../fabric/base/property_testing.ts";
 
@@ -38,7 +38,7 @@ describe("MemoryLog", () => {
         const play = new MemoryPlay(domain);
         for (const operation of list) {
           play.apply(operation);
-          assert.deepEqual(play.book.image, play.memory.survivors(0, PLAY_BYTES));
+          assert.deepEqual(play.book.image, play.survivors());
           if (domain === "wsp") assert.equal(play.book.dirtyLines.size, 0);
           else assert.deepEqual(play.book.newest(), play.seen(), "what cores and devices see");
         }
@@ -52,11 +52,11 @@ describe("MemoryLog", () => {
     const memory = new MemorySystem(rigPlan({ scmBytes: 4096 }), undefined, { log: book });
     const core = {};
     memory.advance(5);
-    memory.ntstore(core, SCM_BASE, pattern(64));
-    memory.ntstore(core, SCM_BASE + 64 + 8, pattern(16));
-    memory.ntstore(core, SCM_BASE + 64 + 40, pattern(8));
+    memory.combining.store(core, SCM_BASE, pattern(64));
+    memory.combining.store(core, SCM_BASE + 64 + 8, pattern(16));
+    memory.combining.store(core, SCM_BASE + 64 + 40, pattern(8));
     memory.advance(6);
-    for (let i = 0; i < 2; i++) memory.release(memory.combined(core)!);
+    for (let i = 0; i < 2; i++) memory.combining.release(memory.combining.oldestOf(core)!);
     assert.deepEqual(book.calls, [
       [5, "dirty", 0, 0b1111_1111],
       [5, "dirty", 64, 0b0000_0110],

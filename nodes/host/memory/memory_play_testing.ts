@@ -3,11 +3,14 @@
  * what has come but is not in memory yet: for property tests of what survives.
  */
 import fc from "fast-check";
-import type { PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
+import type { HostPlan, PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
 import { SCM_BASE } from "./address_map.ts";
+import { survives } from "./adr.ts";
 import { pattern, type PlanChanges, rigPlan } from "../testing/host_testing.ts";
 import { LogBook } from "./memory_log_testing.ts";
 import { MemorySystem } from "./memory_system.ts";
+import { stickTo } from "./scm.ts";
+import { overlay } from "./sparse_bytes.ts";
 
 /** Bytes of DRAM, and of SCM. */
 export const PLAY_BYTES = 4096;
@@ -66,6 +69,7 @@ export class MemoryPlay {
   readonly posted: Posted[] = [];
   /** Bytes of SCM that were stored past the cache since the last fence of that core. */
   readonly unfenced = [new Set<number>(), new Set<number>()];
+  readonly #plan: HostPlan;
   readonly #cores = [{}, {}];
   #now = 0;
   #salt = 0;
@@ -77,8 +81,10 @@ export class MemoryPlay {
     this.book.image.set(initial);
     // Room for 16 lines in the LLC, 4 of them for DDIO, so that everything happens soon.
     const llc = { bytes: 1024, ways: 4, ddioWays: 1 };
+    const sizes = { llc, dramBytes: PLAY_BYTES, scmBytes: PLAY_BYTES };
+    this.#plan = rigPlan({ ...sizes, domain, ...changes });
     this.memory = new MemorySystem(
-      rigPlan({ llc, dramBytes: PLAY_BYTES, scmBytes: PLAY_BYTES, domain, ...changes }),
+      this.#plan,
       (offset, length) => initial.subarray(offset, offset + length),
       { log: this.book },
     );
@@ -87,6 +93,21 @@ export class MemoryPlay {
   /** All of SCM as it is seen. */
   seen(): Uint8Array<ArrayBuffer> {
     return this.memory.peek(SCM_BASE, PLAY_BYTES);
+  }
+
+  /** SCM as a power failure would leave it, computed from every place by `adr.ts`. */
+  survivors(): Uint8Array<ArrayBuffer> {
+    const { physical, llc, combining, durable } = this.memory;
+    const { domain, stuckBits } = this.#plan;
+    const bytes = new Uint8Array(PLAY_BYTES);
+    physical.scmImc.read(0, bytes);
+    for (let offset = 0; offset < PLAY_BYTES && survives("llc", domain); offset += 64) {
+      const slot = llc.find(physical.lineOf(SCM_BASE + offset));
+      if (slot >= 0 && llc.isDirty(slot)) overlay(bytes, 0, [{ offset, data: llc.bytes(slot) }]);
+    }
+    if (survives("wcb", domain)) combining.overlay(SCM_BASE, bytes);
+    durable.posted.overlay(0, bytes);
+    return new Uint8Array(stickTo(stuckBits)?.(0, bytes) ?? bytes);
   }
 
   /** SCM as it will be seen when all that was posted is in memory. */
@@ -100,7 +121,7 @@ export class MemoryPlay {
   apply(operation: Operation): { found: Uint8Array; expected: Uint8Array } | undefined {
     this.#advance(this.#now + operation.after);
     const looked = this.#do(operation);
-    for (const { offset, data } of this.memory.takeDurable()) this.durable.set(data, offset);
+    for (const { offset, data } of this.memory.durable.take()) this.durable.set(data, offset);
     return looked;
   }
 
@@ -149,7 +170,7 @@ export class MemoryPlay {
     if (kind === "dma") memory.dmaWriteCache(address, bytes);
     if (kind === "through") memory.writeThrough(address, bytes);
     if (kind === "ntstore") {
-      memory.ntstore(this.#cores[core]!, address, bytes);
+      memory.combining.store(this.#cores[core]!, address, bytes);
       if (scm) { for (let i = 0; i < bytes.length; i++) this.unfenced[core]!.add(from + i); }
     }
     (scm ? this.scm : this.dram).set(bytes, from);
@@ -157,10 +178,10 @@ export class MemoryPlay {
 
   #fence(core: 0 | 1): void {
     for (;;) {
-      const buffer = this.memory.combined(this.#cores[core]!);
+      const buffer = this.memory.combining.oldestOf(this.#cores[core]!);
       if (buffer === undefined) break;
       this.#advance(this.memory.freeAt(buffer.address, 64));
-      this.memory.release(buffer);
+      this.memory.combining.release(buffer);
     }
     this.unfenced[core]!.clear();
   }

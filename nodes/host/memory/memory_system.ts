@@ -6,7 +6,6 @@
  * Addresses are physical. Internally, memory is numbered in lines: DRAM's first, then SCM's.
  */
 import { assert } from "../../../fabric/base/assert.ts";
-import type { DurableWrite } from "../../../fabric/node.ts";
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Rng } from "../../../fabric/base/rng.ts";
 import type { Time } from "../../../fabric/base/time.ts";
@@ -19,9 +18,8 @@ import { CORE_FILL, LINE_BYTES, Llc, overlayDirty, writeIntoCache } from "./llc.
 import { IN_ORDER, type MemoryLog } from "./memory_log.ts";
 import { offsetOf, PhysicalMemory } from "./physical_memory.ts";
 import { SCM_ATOMIC_BYTES, stickTo } from "./scm.ts";
-import type { ImageReader, SparseBytes, Stick } from "./sparse_bytes.ts";
-import { type CombiningBuffer, WriteCombining } from "./write_combining.ts";
-import type { XpBuffer } from "./xp_buffer.ts";
+import { type ImageReader, overlay } from "./sparse_bytes.ts";
+import { WriteCombining } from "./write_combining.ts";
 
 /**
  * Number of a core's line fill buffers (Intel optimisation manual, Skylake server): that many
@@ -39,20 +37,15 @@ export interface MemoryOptions {
 export class MemorySystem {
   readonly llc: Llc;
   /** The bytes that each core is currently streaming and for which the iMC has no room yet. */
-  readonly streams = new Map<object, { readonly address: number; readonly data: Uint8Array }>();
-  readonly dram: SparseBytes;
-  readonly scm: SparseBytes;
-  readonly dramImc: Imc;
-  readonly scmImc: Imc;
-  readonly scmBuffer: XpBuffer;
+  readonly streams = new Map<object, { readonly offset: number; readonly data: Uint8Array }>();
+  /** Controllers and media. */
+  readonly physical: PhysicalMemory;
+  readonly combining: WriteCombining;
+  readonly durable: DurableRecord;
   readonly #plan: HostPlan;
-  readonly #physical: PhysicalMemory;
   readonly #llcSurvives: boolean;
   readonly #combiningSurvives: boolean;
   readonly #postedSurvives: boolean;
-  readonly #stick: Stick | undefined;
-  readonly #durable: DurableRecord;
-  readonly #combining: WriteCombining;
   readonly #line = new Uint8Array(LINE_BYTES);
 
   constructor(plan: HostPlan, image?: ImageReader, options: MemoryOptions = {}) {
@@ -64,15 +57,10 @@ export class MemorySystem {
       survives("wpq", plan.domain),
       "Bytes accepted by the iMC are recorded as persistent (P-01)",
     );
-    this.#stick = stickTo(plan.stuckBits);
-    const physical = new PhysicalMemory(plan, { image, stick: this.#stick });
-    this.#physical = physical;
-    this.dram = physical.dram;
-    this.scm = physical.scm;
-    this.dramImc = physical.dramImc;
-    this.scmImc = physical.scmImc;
-    this.scmBuffer = physical.scmBuffer;
-    this.#durable = new DurableRecord(this.scm, { log: options.log, stick: this.#stick });
+    const stick = stickTo(plan.stuckBits);
+    const physical = new PhysicalMemory(plan, { image, stick });
+    this.physical = physical;
+    this.durable = new DurableRecord(physical.scm, { log: options.log, stick });
     this.llc = new Llc({ ...plan.llc, random: options.random }, {
       lines: physical.lines,
       memory: {
@@ -80,9 +68,9 @@ export class MemorySystem {
         evict: (line, bytes) => this.#writeBack(line, bytes),
       },
     });
-    this.#combining = new WriteCombining({
+    this.combining = new WriteCombining({
       memory: physical,
-      durable: this.#durable,
+      durable: this.durable,
       survives: this.#combiningSurvives,
       evict: (address) => this.#evict(address),
     });
@@ -90,28 +78,13 @@ export class MemorySystem {
 
   /** Sets the current time, before any other call at that time. */
   advance(now: Time): void {
-    this.#durable.now = now;
-    this.#physical.advance(now);
-  }
-
-  /** Whether there is a {@link MemoryLog}, which needs the time of every change. */
-  get isLogged(): boolean {
-    return this.#durable.isLogged;
-  }
-
-  /** Sets the time of the next log entry; the memory controllers are not advanced. */
-  date(at: Time): void {
-    this.#durable.now = at;
-  }
-
-  /** The memory that contains the whole range; undefined where none does. */
-  memoryOf(address: number, length: number): Memory | undefined {
-    return this.#physical.memoryOf(address, length);
+    this.durable.now = now;
+    this.physical.advance(now);
   }
 
   /** A core's load of consecutive bytes into `target`. @returns its cost. */
   load(address: number, target: Uint8Array): Time {
-    this.#combining.drain(address, target.length);
+    this.combining.drain(address, target.length);
     const { timing } = this.#plan;
     const missPs = address >= SCM_BASE ? timing.scmLoadPs : timing.dramLoadPs;
     const { llc } = this;
@@ -121,7 +94,7 @@ export class MemorySystem {
       const inLine = (address + done) % LINE_BYTES;
       const length = Math.min(LINE_BYTES - inLine, target.length - done);
       const misses = llc.misses;
-      const slot = llc.access(this.#physical.lineOf(address + done), CORE_FILL);
+      const slot = llc.access(this.physical.lineOf(address + done), CORE_FILL);
       const from = llc.at(slot) + inLine;
       target.set(llc.data.subarray(from, from + length), done);
       const latency = llc.misses === misses ? timing.llcHitPs : missPs;
@@ -135,43 +108,23 @@ export class MemorySystem {
   store(address: number, bytes: Uint8Array): Time {
     this.#writeCache(address, bytes, "core");
     if (this.#llcSurvives && address >= SCM_BASE) {
-      this.#durable.add(address - SCM_BASE, copyOf(bytes), IN_ORDER);
+      this.durable.add(address - SCM_BASE, copyOf(bytes), IN_ORDER);
     }
     const first = Math.floor(address / LINE_BYTES);
     const last = Math.floor((address + bytes.length - 1) / LINE_BYTES);
     return bytes.length === 0 ? 0 : (last - first + 1) * this.#plan.timing.storePs;
   }
 
-  /**
-   * A core's non-temporal store: its bytes wait in the core's write-combining buffers, where a
-   * power failure loses them. A line in a buffer is not in the LLC: it is evicted first.
-   * @param core the owner of the buffers.
-   * @returns the bytes of other buffers that were drained to free one.
-   */
-  ntstore(core: object, address: number, bytes: Uint8Array): number {
-    return this.#combining.store(core, address, bytes);
-  }
-
-  /** The oldest used write-combining buffer of a core. */
-  combined(core: object): CombiningBuffer | undefined {
-    return this.#combining.oldestOf(core);
-  }
-
-  /** Drains a write-combining buffer into the iMC, which has room, unless it was drained before. */
-  release(buffer: CombiningBuffer): void {
-    this.#combining.release(buffer);
-  }
-
   /** A posted write has arrived in the IIO; {@link postedLeft} reports its progress. */
   postedArrived(address: number, bytes: Uint8Array): void {
     if (this.#postedSurvives && address >= SCM_BASE) {
-      this.#durable.addPosted(address - SCM_BASE, bytes);
+      this.durable.addPosted(address - SCM_BASE, bytes);
     }
   }
 
   /** So many further bytes of the oldest posted write have been written, from `address` on. */
   postedLeft(address: number, length: number): void {
-    if (this.#postedSurvives && address >= SCM_BASE) this.#durable.posted.leave(length);
+    if (this.#postedSurvives && address >= SCM_BASE) this.durable.posted.leave(length);
   }
 
   /** Flow 2: a DMA write into the LLC (P-02, P-04). `bytes` must not change afterwards. */
@@ -185,11 +138,10 @@ export class MemorySystem {
    * of the line in the LLC is merged and evicted. `bytes` must not change afterwards.
    */
   writeThrough(address: number, bytes: Uint8Array): void {
-    this.#combining.drain(address, bytes.length);
-    const imc = this.#physical.imcOf(address);
+    this.combining.drain(address, bytes.length);
+    const imc = this.physical.imcOf(address);
     const base = address >= SCM_BASE ? SCM_BASE : 0;
-    const first = this.#physical.lineOf(address),
-      last = this.#physical.lineOf(address + bytes.length - 1);
+    const [first, last] = this.#linesOf(address, bytes.length);
     if (this.llc.isAbsent(first, last)) {
       imc.accept(address - base, bytes);
       if (base !== 0) this.#record(address, bytes);
@@ -207,9 +159,8 @@ export class MemorySystem {
 
   /** Number of dirty lines in the LLC among the range's lines. */
   dirtyLines(address: number, length: number): number {
-    this.#combining.drain(address, length);
-    const first = this.#physical.lineOf(address),
-      last = this.#physical.lineOf(address + length - 1);
+    this.combining.drain(address, length);
+    const [first, last] = this.#linesOf(address, length);
     if (this.llc.isAbsent(first, last)) return 0;
     let count = 0;
     for (let line = first; line <= last; line++) {
@@ -224,17 +175,16 @@ export class MemorySystem {
    * clean.
    */
   writeBackRange(address: number, length: number): void {
-    const first = this.#physical.lineOf(address),
-      last = this.#physical.lineOf(address + length - 1);
+    const [first, last] = this.#linesOf(address, length);
     for (let line = first; line <= last; line++) {
       const slot = this.llc.find(line);
       if (slot < 0 || !this.llc.isDirty(slot)) continue;
-      const lineAddress = this.#physical.addressOf(line);
+      const lineAddress = this.physical.addressOf(line);
       const scm = lineAddress >= SCM_BASE;
       const bytes = this.llc.bytes(slot);
-      this.#physical.imcOf(lineAddress).accept(lineAddress - (scm ? SCM_BASE : 0), bytes);
+      this.physical.imcOf(lineAddress).accept(lineAddress - (scm ? SCM_BASE : 0), bytes);
       if (scm && !this.#llcSurvives) {
-        this.#durable.addLine(lineAddress - SCM_BASE, copyOf(bytes));
+        this.durable.addLine(lineAddress - SCM_BASE, copyOf(bytes));
       }
       this.llc.markClean(slot);
     }
@@ -244,13 +194,13 @@ export class MemorySystem {
   freeAt(address: number, length: number): Time {
     const lines = Math.floor((address + length - 1) / LINE_BYTES) -
       Math.floor(address / LINE_BYTES) + 1;
-    return this.#physical.imcOf(address).freeAt(lines);
+    return this.physical.imcOf(address).freeAt(lines);
   }
 
   /** When the medium holds all writes to the range so far: not later than now if it does. */
   mediumAt(address: number, length: number): Time {
-    this.#combining.drain(address, length);
-    return this.#physical.imcOf(address).drainedAt(offsetOf(address), length);
+    this.combining.drain(address, length);
+    return this.physical.imcOf(address).drainedAt(offsetOf(address), length);
   }
 
   /**
@@ -260,8 +210,8 @@ export class MemorySystem {
   dmaRead(address: number, how: { length: number; noSnoop: boolean }): Uint8Array<ArrayBuffer> {
     const data = allocate(how.length);
     if (how.length > 0) {
-      this.#combining.drain(address, how.length);
-      this.#physical.read(address, data);
+      this.combining.drain(address, how.length);
+      this.physical.read(address, data);
       if (!how.noSnoop) overlayDirty(this.llc, this.#rangeOf(address), data);
     }
     return data;
@@ -274,64 +224,31 @@ export class MemorySystem {
   peek(address: number, length: number): Uint8Array<ArrayBuffer> {
     const data = new Uint8Array(length);
     if (length === 0) return data;
-    this.#physical.read(address, data);
+    this.physical.read(address, data);
     overlayDirty(this.llc, this.#rangeOf(address), data);
-    this.#combining.overlay(address, data);
-    for (const { address: at, data: chunk } of this.streams.values()) {
-      const from = Math.max(at, address), to = Math.min(at + chunk.length, address + length);
-      if (from < to) data.set(chunk.subarray(from - at, to - at), from - address);
-    }
+    this.combining.overlay(address, data);
+    overlay(data, address, this.streams.values());
     return data;
   }
 
   /** The place of the first byte of a DMA read. */
   dmaReadPlace(address: number, noSnoop: boolean): "llc" | Memory {
-    if (!noSnoop && this.llc.find(this.#physical.lineOf(address)) >= 0) return "llc";
+    if (!noSnoop && this.llc.find(this.physical.lineOf(address)) >= 0) return "llc";
     return address >= SCM_BASE ? "scm" : "dram";
   }
 
-  /**
-   * Bytes of SCM become durable while they stay in the cache: a cache may write a line back earlier
-   * than this model (P-04). No other effect.
-   */
-  keep(offset: number, bytes: Uint8Array): void {
-    this.#durable.add(offset, bytes);
-  }
-
-  /** The bytes that became durable since the last call, oldest first: Node.takeDurable. */
-  takeDurable(): DurableWrite[] {
-    return this.#durable.take();
-  }
-
-  /**
-   * The SCM's bytes from `offset` that a power failure would leave, computed from every place by
-   * `adr.ts`: tests compare the durable record with it.
-   */
-  survivors(offset: number, length: number): Uint8Array<ArrayBuffer> {
-    const bytes = new Uint8Array(length);
-    this.scmImc.read(offset, bytes);
-    if (this.#llcSurvives) {
-      this.llc.forEachDirty((line, dirty) => {
-        const from = this.#physical.addressOf(line) - SCM_BASE;
-        if (from < 0) return;
-        const lower = Math.max(from, offset), upper = Math.min(from + LINE_BYTES, offset + length);
-        if (lower < upper) bytes.set(dirty.subarray(lower - from, upper - from), lower - offset);
-      });
-    }
-    if (this.#combiningSurvives) this.#combining.overlay(SCM_BASE + offset, bytes);
-    this.#durable.posted.overlay(offset, bytes);
-    bytes.set(this.#stick?.(offset, bytes) ?? bytes);
-    return bytes;
+  #linesOf(address: number, length: number): readonly [first: number, last: number] {
+    return [this.physical.lineOf(address), this.physical.lineOf(address + length - 1)];
   }
 
   #rangeOf(address: number): { line: number; inLine: number } {
-    return { line: this.#physical.lineOf(address), inLine: address % LINE_BYTES };
+    return { line: this.physical.lineOf(address), inLine: address % LINE_BYTES };
   }
 
   #writeCache(address: number, bytes: Uint8Array, by: "core" | "dma"): void {
-    this.#combining.drain(address, bytes.length);
+    this.combining.drain(address, bytes.length);
     writeIntoCache(this.llc, this.#rangeOf(address), { bytes, by });
-    if (this.#durable.isLogged) this.#logDirty(address, bytes.length, by);
+    if (this.durable.isLogged) this.#logDirty(address, bytes.length, by);
   }
 
   /** Reports the lines that a write has left in the LLC to the log, with all their bytes. */
@@ -339,11 +256,11 @@ export class MemorySystem {
     if (address < SCM_BASE || this.#llcSurvives) return;
     const end = address + length;
     for (let at = address - address % LINE_BYTES; at < end; at += LINE_BYTES) {
-      const slot = this.llc.find(this.#physical.lineOf(at));
+      const slot = this.llc.find(this.physical.lineOf(at));
       // In a write larger than a set, later lines evict earlier ones, which are durable then.
       if (slot < 0) continue;
       const from = Math.max(0, address - at), to = Math.min(LINE_BYTES, end - at);
-      this.#durable.dirty(
+      this.durable.dirty(
         at - SCM_BASE,
         this.llc.bytes(slot),
         by === "core" ? wordsOf(from, to) : 0,
@@ -355,7 +272,7 @@ export class MemorySystem {
   #mergeThrough(address: number, bytes: Uint8Array, imc: Imc): void {
     const scm = address >= SCM_BASE;
     const base = scm ? SCM_BASE : 0;
-    const slot = this.llc.find(this.#physical.lineOf(address));
+    const slot = this.llc.find(this.physical.lineOf(address));
     if (slot < 0 || !this.llc.isDirty(slot)) {
       if (slot >= 0) this.llc.remove(slot);
       imc.accept(address - base, bytes);
@@ -367,23 +284,23 @@ export class MemorySystem {
     this.#line.set(bytes, inLine);
     this.llc.remove(slot);
     imc.accept(address - inLine - base, this.#line);
-    if (scm) this.#durable.addLine(address - inLine - SCM_BASE, copyOf(this.#line));
+    if (scm) this.durable.addLine(address - inLine - SCM_BASE, copyOf(this.#line));
   }
 
   /** A dirty line that the LLC evicts: under `adr` it becomes persistent now (P-04). */
   #writeBack(line: number, bytes: Uint8Array): void {
-    const address = this.#physical.addressOf(line);
+    const address = this.physical.addressOf(line);
     if (address < SCM_BASE) {
-      this.dramImc.acceptEvicted(address, bytes);
+      this.physical.dramImc.acceptEvicted(address, bytes);
       return;
     }
-    this.scmImc.acceptEvicted(address - SCM_BASE, bytes);
-    if (!this.#llcSurvives) this.#durable.addLine(address - SCM_BASE, copyOf(bytes));
+    this.physical.scmImc.acceptEvicted(address - SCM_BASE, bytes);
+    if (!this.#llcSurvives) this.durable.addLine(address - SCM_BASE, copyOf(bytes));
   }
 
   /** Evicts the line at `address` from the LLC; a dirty line goes to memory. */
   #evict(address: number): void {
-    const line = this.#physical.lineOf(address);
+    const line = this.physical.lineOf(address);
     const slot = this.llc.find(line);
     if (slot < 0) return;
     if (this.llc.isDirty(slot)) this.#writeBack(line, this.llc.bytes(slot));
@@ -395,6 +312,6 @@ export class MemorySystem {
     // Where a core's stores survive at once, a device's write is atomic already: see {@link
     // postedArrived}.
     const unit = this.#combiningSurvives ? IN_ORDER : SCM_ATOMIC_BYTES;
-    this.#durable.add(address - SCM_BASE, data, unit);
+    this.durable.add(address - SCM_BASE, data, unit);
   }
 }

@@ -27,7 +27,7 @@ function load(memory: MemorySystem, address: number, length: number): Uint8Array
 
 /** Applies what became durable to `image`. */
 function replay(memory: MemorySystem, image: Uint8Array): void {
-  for (const { offset, data } of memory.takeDurable()) image.set(data, offset);
+  for (const { offset, data } of memory.durable.take()) image.set(data, offset);
 }
 
 describe("MemorySystem", () => {
@@ -39,7 +39,7 @@ describe("MemorySystem", () => {
           const looked = play.apply(operation);
           if (looked !== undefined) assert.deepEqual(looked.found, looked.expected);
           assert.deepEqual(play.seen(), play.scm);
-          assert.deepEqual(play.durable, play.memory.survivors(0, PLAY_BYTES));
+          assert.deepEqual(play.durable, play.survivors());
           if (domain === "wsp") assert.deepEqual(play.durable, play.afterPosted());
           if (domain !== "eadr") continue;
           const [one, two] = play.unfenced;
@@ -55,14 +55,14 @@ describe("MemorySystem", () => {
   it("P-04: what is stored past the cache is lost until the fence, and is seen at once", () => {
     for (const domain of ["adr", "eadr", "wsp"] as const) {
       const memory = small(domain), core = {};
-      assert.equal(memory.ntstore(core, SCM_BASE + 60, pattern(20)), 0);
-      assert.equal(memory.takeDurable().length, domain === "wsp" ? 2 : 0);
+      assert.equal(memory.combining.store(core, SCM_BASE + 60, pattern(20)), 0);
+      assert.equal(memory.durable.take().length, domain === "wsp" ? 2 : 0);
       const seen = memory.dmaRead(SCM_BASE + 56, { length: 8, noSnoop: true });
       assert.deepEqual([...seen], [0, 0, 0, 0, ...pattern(4)], "a load drains the buffer");
-      const [first, ...rest] = memory.takeDurable();
+      const [first, ...rest] = memory.durable.take();
       assert.deepEqual([first?.offset, rest.length], domain === "wsp" ? [undefined, 0] : [60, 0]);
-      memory.release(memory.combined(core)!);
-      assert.equal(memory.combined(core), undefined);
+      memory.combining.release(memory.combining.oldestOf(core)!);
+      assert.equal(memory.combining.oldestOf(core), undefined);
       const image = new Uint8Array(4096);
       replay(memory, image);
       if (domain !== "wsp") {
@@ -73,14 +73,16 @@ describe("MemorySystem", () => {
 
   it("a core has ten write-combining buffers: the eleventh line sends the oldest on", () => {
     const memory = small(), core = {}, other = {};
-    for (let line = 0; line < 10; line++) memory.ntstore(core, SCM_BASE + 64 * line, pattern(64));
-    memory.ntstore(other, SCM_BASE + 2048, pattern(8));
-    assert.deepEqual(memory.takeDurable(), []);
-    assert.equal(memory.ntstore(core, SCM_BASE + 1024, pattern(8)), 64);
-    assert.deepEqual(memory.takeDurable().map(({ offset, data }) => [offset, data.length]), [
+    for (let line = 0; line < 10; line++) {
+      memory.combining.store(core, SCM_BASE + 64 * line, pattern(64));
+    }
+    memory.combining.store(other, SCM_BASE + 2048, pattern(8));
+    assert.deepEqual(memory.durable.take(), []);
+    assert.equal(memory.combining.store(core, SCM_BASE + 1024, pattern(8)), 64);
+    assert.deepEqual(memory.durable.take().map(({ offset, data }) => [offset, data.length]), [
       [0, 64],
     ]);
-    assert.equal(memory.combined(core)!.address, SCM_BASE + 64);
+    assert.equal(memory.combining.oldestOf(core)!.address, SCM_BASE + 64);
   });
 
   it("P-05: under wsp what the IIO has survives, above what cores store before it gets to memory", () => {
@@ -93,7 +95,6 @@ describe("MemorySystem", () => {
     const cores = pattern(24, 2);
     cores.set(pattern(8, 1), 8);
     assert.deepEqual(image.subarray(0, 24), cores);
-    assert.deepEqual(memory.survivors(0, 24), cores);
     memory.writeThrough(SCM_BASE + 8, pattern(8, 1));
     memory.postedLeft(SCM_BASE + 8, 8);
     memory.store(SCM_BASE + 8, pattern(8, 3));
@@ -104,10 +105,10 @@ describe("MemorySystem", () => {
   it("P-04: a store to SCM is volatile until its line is flushed", () => {
     const memory = small();
     memory.store(SCM_BASE + 60, pattern(8));
-    assert.deepEqual(memory.takeDurable(), []);
+    assert.deepEqual(memory.durable.take(), []);
     assert.equal(memory.dirtyLines(SCM_BASE + 60, 8), 2);
     memory.writeBackRange(SCM_BASE, 64);
-    const [first, ...rest] = memory.takeDurable();
+    const [first, ...rest] = memory.durable.take();
     assert.deepEqual([first!.offset, [...first!.data.subarray(60)]], [
       0,
       [...pattern(8)].slice(0, 4),
@@ -115,13 +116,13 @@ describe("MemorySystem", () => {
     assert.deepEqual(rest, []);
     assert.equal(memory.dirtyLines(SCM_BASE, 128), 1, "a flushed line stays, and is clean");
     memory.writeBackRange(SCM_BASE, 64);
-    assert.deepEqual(memory.takeDurable(), []);
+    assert.deepEqual(memory.durable.take(), []);
   });
 
   it("P-04: a line that is evicted becomes persistent by it", () => {
     const memory = small();
     for (let line = 0; line < 5; line++) memory.store(SCM_BASE + line * 256, pattern(8, line));
-    const evicted = memory.takeDurable();
+    const evicted = memory.durable.take();
     assert.deepEqual(evicted.map(({ offset }) => offset), [0]);
     assert.deepEqual([...evicted[0]!.data.subarray(0, 8)], [...pattern(8, 0)]);
   });
@@ -130,14 +131,14 @@ describe("MemorySystem", () => {
     const memory = small("eadr");
     const bytes = pattern(8);
     memory.store(SCM_BASE + 8, bytes);
-    const recorded = memory.takeDurable();
+    const recorded = memory.durable.take();
     assert.deepEqual(recorded.map(({ offset, data }) => [offset, [...data]]), [[8, [
       ...pattern(8),
     ]]]);
     bytes.fill(0xff);
     assert.deepEqual([...recorded[0]!.data], [...pattern(8)], "the record is a copy");
     memory.writeBackRange(SCM_BASE, 64);
-    assert.deepEqual(memory.takeDurable(), []);
+    assert.deepEqual(memory.durable.take(), []);
   });
 
   it("never records DRAM", () => {
@@ -147,7 +148,7 @@ describe("MemorySystem", () => {
       memory.writeBackRange(0, 64);
       memory.writeThrough(256, pattern(64));
       memory.dmaWriteCache(512, pattern(64));
-      assert.deepEqual(memory.takeDurable(), []);
+      assert.deepEqual(memory.durable.take(), []);
     }
   });
 
@@ -206,7 +207,7 @@ describe("MemorySystem", () => {
         for (const operation of list) {
           play.apply(operation);
           assert.deepEqual(play.durable, hold(play.durable.slice()));
-          assert.deepEqual(play.durable, play.memory.survivors(0, PLAY_BYTES));
+          assert.deepEqual(play.durable, play.survivors());
           assert.deepEqual(play.book.image, play.durable);
         }
         for (const versions of play.book.dirtyLines) {
@@ -237,7 +238,7 @@ describe("MemorySystem", () => {
       random.advance(line * 100_000);
       random.writeThrough(SCM_BASE + 256 * line + 8, pattern(8));
     }
-    const found = [strided, random].map(({ scmImc, scmBuffer }) => [
+    const found = [strided, random].map(({ physical: { scmImc, scmBuffer } }) => [
       scmImc.acceptedBytes,
       scmBuffer.lines,
       scmBuffer.bytesOut,
@@ -250,7 +251,7 @@ describe("MemorySystem", () => {
     const file = pattern(4096, 3);
     const memory = small("adr", file);
     memory.writeThrough(SCM_BASE, pattern(64, 4));
-    const commits: DurableWrite[] = memory.takeDurable();
+    const commits: DurableWrite[] = memory.durable.take();
     for (const { offset, data } of commits) file.set(data, offset);
     file.set([0xab], 100);
     assert.equal(load(memory, SCM_BASE + 100, 1)[0], pattern(4096, 3)[100]);

@@ -123,6 +123,18 @@ export class SparseBytes {
   }
 }
 
+/** Copies the parts of `segments` that are within the bytes from `offset` over them, in order. */
+export function overlay(
+  bytes: Uint8Array,
+  offset: number,
+  segments: Iterable<{ readonly offset: number; readonly data: Uint8Array }>,
+): void {
+  for (const { offset: at, data } of segments) {
+    const from = Math.max(at, offset), to = Math.min(at + data.length, offset + bytes.length);
+    if (from < to) bytes.set(data.subarray(from - at, to - at), from - offset);
+  }
+}
+
 function isZero(bytes: Uint8Array): boolean {
   for (let i = 0; i < bytes.length; i++) if (bytes[i] !== 0) return false;
   return true;

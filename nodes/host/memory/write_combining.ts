@@ -11,6 +11,7 @@ import { LINE_BYTES } from "./llc.ts";
 import { IN_ORDER } from "./memory_log.ts";
 import { offsetOf, type PhysicalMemory } from "./physical_memory.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
+import { overlay } from "./sparse_bytes.ts";
 
 /**
  * A core's line fill buffers serve as write-combining buffers (Intel optimisation manual, §3.6.10).
@@ -49,7 +50,9 @@ export class WriteCombining {
   }
 
   /**
-   * A core's non-temporal store.
+   * A core's non-temporal store: its bytes wait in the core's buffers, where a power failure loses
+   * them. A line in a buffer is not in the LLC: it is evicted first.
+   * @param core the owner of the buffers.
    * @returns the bytes of other buffers that were drained to free one.
    */
   store(core: object, address: number, bytes: Uint8Array): number {
@@ -95,16 +98,10 @@ export class WriteCombining {
 
   /** Overlays the buffers' bytes on memory bytes from `address` on. */
   overlay(address: number, bytes: Uint8Array): void {
-    const end = address + bytes.length;
     for (const buffer of this.#buffers.values()) {
-      for (const [first, last] of storedRuns(buffer)) {
-        const from = Math.max(buffer.address + first, address);
-        const to = Math.min(buffer.address + last, end);
-        if (from >= to) continue;
-        bytes.set(
-          buffer.bytes.subarray(from - buffer.address, to - buffer.address),
-          from - address,
-        );
+      for (const [from, to] of storedRuns(buffer)) {
+        const offset = buffer.address + from;
+        overlay(bytes, address, [{ offset, data: buffer.bytes.subarray(from, to) }]);
       }
     }
   }

@@ -9,12 +9,14 @@
 import type { PersistenceDomain } from "../../../fabric/rack/plan/plan.ts";
 import { AddressFault, type Buffer, VIRTUAL_SCM_BASE } from "../memory/address_map.ts";
 import { survives } from "../memory/adr.ts";
+import { wordsOf } from "../memory/durable_record.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import { IN_ORDER, type MemoryLog } from "../memory/memory_log.ts";
 import { type Steps, stepsOf, type Wait, type Wake } from "../cpu/program.ts";
 import type { Recover, RecoveryCpu } from "./protocol.ts";
 import { notPlain } from "../cpu/report_data.ts";
 import { SCM_ATOMIC_BYTES } from "../memory/scm.ts";
+import { overlay } from "../memory/sparse_bytes.ts";
 
 /** Persistent memory before and after a recovery. Offsets are into SCM. */
 export interface RecoveryImage {
@@ -104,10 +106,8 @@ class RecoveryCore implements RecoveryCpu {
     const bytes = new Uint8Array(this.#machine.image.read(offset, length));
     if (this.#dirty.size === 0) return bytes;
     for (let line = lineOf(offset); line < offset + length; line += LINE_BYTES) {
-      const dirty = this.#dirty.get(line);
-      if (dirty === undefined) continue;
-      const from = Math.max(line, offset), to = Math.min(line + LINE_BYTES, offset + length);
-      bytes.set(dirty.subarray(from - line, to - line), from - offset);
+      const data = this.#dirty.get(line);
+      if (data !== undefined) overlay(bytes, offset, [{ offset: line, data }]);
     }
     return bytes;
   }
@@ -133,11 +133,7 @@ class RecoveryCore implements RecoveryCpu {
       this.#dirty.set(line, dirty);
     }
     dirty.set(bytes, at);
-    const first = Math.floor(at / SCM_ATOMIC_BYTES);
-    const last = Math.floor((at + bytes.length - 1) / SCM_ATOMIC_BYTES);
-    let words = 0;
-    for (let word = first; word <= last; word++) words |= 1 << word;
-    this.#machine.log?.dirty(this.#now, line, dirty, words);
+    this.#machine.log?.dirty(this.#now, line, dirty, wordsOf(at, at + bytes.length));
   }
 
   *flush(address: number, length: number): Steps<void> {

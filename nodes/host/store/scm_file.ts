@@ -11,14 +11,8 @@
  */
 import { assert } from "../../../fabric/base/assert.ts";
 import type { DurableWrite } from "../../../fabric/node.ts";
-import {
-  decodeRecord,
-  encodeRecord,
-  fateOf,
-  overlay,
-  type ScmRecord,
-  type Settled,
-} from "./scm_record.ts";
+import { overlay } from "../memory/sparse_bytes.ts";
+import { decodeRecord, encodeRecord, fateOf, type ScmRecord, type Settled } from "./scm_record.ts";
 
 /** A failed file operation. `cause` is the file system's error, if there was one. */
 export class ScmFileError extends Error {
@@ -79,7 +73,7 @@ export class ScmFile {
     assert(this.#settled, "An SCM file is settled before it is read");
     assert(offset >= 0 && offset + length <= this.bytes, `No ${length} B at ${offset} of the SCM`);
     const image = attempt(`read ${this.path}`, () => readAt(this.#main, { offset, length }));
-    if (this.#pending !== undefined) overlay(image, offset, this.#pending);
+    if (this.#pending !== undefined) overlay(image, offset, this.#pending.writes);
     return image;
   }
 

@@ -96,15 +96,3 @@ export function fateOf(span: number, lastReported: number | "unknown"): Settled 
   if (!isReported(span, lastReported)) return "undone";
   return lastReported === "unknown" ? "assumed" : "kept";
 }
-
-/** Copies the part of `writes` within `[offset, offset + image.length)` into the image. */
-export function overlay(
-  image: Uint8Array,
-  offset: number,
-  { writes }: { readonly writes: readonly DurableWrite[] },
-): void {
-  for (const { offset: at, data } of writes) {
-    const from = Math.max(at, offset), to = Math.min(at + data.length, offset + image.length);
-    if (from < to) image.set(data.subarray(from - at, to - at), from - offset);
-  }
-}
