@@ -46,7 +46,6 @@ export function makeHost(host: HostLife, options: FactoryOptions): Node {
   const memoryLog = options.memoryLog?.(name, life);
   return createHost(name, config, {
     seed: options.plan.seed,
-    firstBoot: life === 0,
     life,
     ...(image && { image }),
     ...(memoryLog && { memoryLog }),

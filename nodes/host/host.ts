@@ -12,7 +12,7 @@ import {
   type Outputs,
   PORTS,
 } from "../../fabric/node.ts";
-import type { HostPlan, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
+import type { HostPlan, HostTiming, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -32,10 +32,11 @@ import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
 
 export interface HostOptions {
   readonly seed: number;
-  /** Whether this is the host's first life: at later ones only services start. */
-  readonly firstBoot: boolean;
-  /** The number of this life, from 0: programs draw different random numbers in each. */
-  readonly life?: number;
+  /**
+   * The number of this life, from 0: programs draw different random numbers in each, and at later
+   * ones only services start.
+   */
+  readonly life: number;
   /** Persistent data of earlier lives; zeros without one. */
   readonly image?: ImageReader;
   /** Observes SCM, with times. Has no effect on the run. */
@@ -66,19 +67,18 @@ export function createHost(name: string, plan: HostPlan, options: HostOptions): 
   return new Host(name, plan, options);
 }
 
-class Host implements Node {
+class Host implements Node, Machine<ThreadContext> {
   readonly name: string;
   readonly kind = "host";
   readonly processingPs: Time;
+  readonly timing: HostTiming;
+  readonly options: HostOptions;
+  readonly map: AddressMap;
+  readonly memory: MemorySystem;
+  readonly iio: Iio;
+  now: Time = 0;
   readonly #plan: HostPlan;
-  readonly #options: HostOptions;
-  readonly #map: AddressMap;
-  readonly #memory: MemorySystem;
-  readonly #iio: Iio;
   readonly #processor: Processor;
-  readonly #machine: Machine<ThreadContext>;
-  #now: Time = 0;
-  /** The outputs of the current step. */
   #out: Outputs | undefined;
   #powered = false;
   #linkUp = true;
@@ -97,43 +97,43 @@ class Host implements Node {
     this.name = name;
     this.processingPs = hostProcessingPs(timing);
     this.#plan = plan;
-    this.#options = options;
-    this.#map = new AddressMap(plan);
-    const { image, memoryLog, seed, life = 0 } = options;
+    this.timing = timing;
+    this.options = options;
+    this.map = new AddressMap(plan);
+    const { image, memoryLog, seed, life } = options;
     const random = plan.llc.evict === "random" ? rngFor(seed, `${name}/${life}/llc`) : undefined;
-    this.#memory = new MemorySystem(plan, image, { log: memoryLog, random });
+    this.memory = new MemorySystem(plan, image, { log: memoryLog, random });
     this.#processor = new Processor({
       cores: plan.cores,
       pollPs: timing.pollPs,
       interruptPs: timing.interruptPs,
-      map: this.#map,
+      map: this.map,
       onBusy: ({ index, busyUntil }, program) => {
-        const times = { fromPs: this.#now, untilPs: busyUntil };
-        traceWork(this.#output(), { core: index, program, ...times });
+        const times = { fromPs: this.now, untilPs: busyUntil };
+        traceWork(this.out, { core: index, program, ...times });
       },
     });
-    this.#iio = new Iio(plan, {
-      memory: this.#memory,
+    this.iio = new Iio(plan, {
+      memory: this.memory,
       processingPs: this.processingPs,
       sink: {
-        visible: (from, length) => this.#processor.memoryChanged({ from, length }, this.#now),
+        visible: (from, length) => this.#processor.memoryChanged({ from, length }, this.now),
         isWatched: (from, length) => this.#processor.isWatched({ from, length }),
         written: (write, flow) => {
-          const times = { fromPs: this.#iio.leftSince, untilPs: this.#now };
-          traceWritten(this.#output(), write, { flow, ...times });
+          const times = { fromPs: this.iio.leftSince, untilPs: this.now };
+          traceWritten(this.out, write, { flow, ...times });
         },
         complete: (completion) => this.#send(completion),
-        interrupt: (vector) => this.#processor.raise(vector, this.#now),
+        interrupt: (vector) => this.#processor.raise(vector, this.now),
       },
     });
-    this.#machine = this.#createMachine();
   }
 
   step(now: Time, input: Input, out: Outputs): void {
-    this.#now = now;
+    this.now = now;
     this.#out = out;
-    this.#iio.catchUp(now);
-    this.#memory.advance(now);
+    this.iio.catchUp(now);
+    this.memory.advance(now);
     if (this.#powered === (input.kind === "power")) {
       fail(`${this.name} got ${input.kind} out of turn`);
     }
@@ -152,13 +152,13 @@ class Host implements Node {
         break;
       case "wake":
         // Memory is updated before programs run at the same instant.
-        this.#iio.run(now);
+        this.iio.run(now);
         this.#processor.run(now);
         break;
       case "writeback":
         // The write-back is at the end of its instant: after pieces of a DMA write that leave at
         // that instant.
-        this.#iio.catchUp(now + 1);
+        this.iio.catchUp(now + 1);
         this.#keep(input);
         break;
       default:
@@ -171,111 +171,89 @@ class Host implements Node {
    * See `WritebackPlan`: the bytes that cores see, or those of a pending DMA write, become durable.
    */
   #keep({ from, to, buffered, data }: Extract<Input, { readonly kind: "writeback" }>): void {
-    if (data !== undefined) return this.#memory.durable.add(from, Uint8Array.fromHex(data));
+    if (data !== undefined) return this.memory.durable.add(from, Uint8Array.fromHex(data));
     const address = SCM_BASE + from;
-    const bytes = this.#memory.peek(address, to - from);
-    if (buffered) this.#iio.overlay(address, bytes);
-    this.#memory.durable.add(from, bytes);
+    const bytes = this.memory.peek(address, to - from);
+    if (buffered) this.iio.overlay(address, bytes);
+    this.memory.durable.add(from, bytes);
   }
 
   wakeAt(): Time {
-    return Math.min(this.#iio.nextAt, this.#processor.nextAt);
+    return Math.min(this.iio.nextAt, this.#processor.nextAt);
   }
 
   nextDurableAt(): Time {
-    return this.#iio.nextDurableAt;
+    return this.iio.nextDurableAt;
   }
 
   takeDurable(before: Time): DurableWrite[] {
-    this.#iio.catchUp(before);
-    return this.#memory.durable.take();
+    this.iio.catchUp(before);
+    return this.memory.durable.take();
   }
 
   statistics(): Record<string, number> {
-    return hostStatistics(
-      { processor: this.#processor, iio: this.#iio, memory: this.#memory, map: this.#map },
-      {
-        programs: this.#programs,
-        registerWrites: this.#registerWrites,
-        commands: this.#commands,
-        strayReplies: this.#strays,
-      },
-    );
+    return hostStatistics(this.#processor, this, {
+      programs: this.#programs,
+      registerWrites: this.#registerWrites,
+      commands: this.#commands,
+      strayReplies: this.#strays,
+    });
   }
 
-  #createMachine(): Machine<ThreadContext> {
-    // deno-lint-ignore no-this-alias -- the getters below follow the host's state
-    const host = this;
-    return {
-      get now() {
-        return host.#now;
-      },
-      get tracing() {
-        return host.#out?.tracing ?? false;
-      },
-      get auditing() {
-        return host.#out?.auditing ?? false;
-      },
-      name: this.name,
-      addresses: this.#options.addresses,
-      inputs: this.#options.inputs,
-      memory: this.#memory,
-      map: this.#map,
-      timing: this.#plan.timing,
-      processingPs: this.processingPs,
-      seed: this.#options.seed,
-      isComing: (frames) => this.#iio.isComing(frames),
-      sendRegister(offset, data) {
-        host.#registerWrites++;
-        host.#send({ kind: "register-write", offset, data });
-      },
-      sendCommand: (command) => this.#command(command),
-      signal: (name) => this.#processor.signal(name, this.#now),
-      report: (topic, value) => this.#output().report(topic, value),
-      trace: (step) => this.#output().trace(step),
-      audit: (by, note) => this.#output().audit?.(by, note),
-      spawn: ({ name, order }, run) =>
-        this.#processor.add({
-          name,
-          startAt: this.#now,
-          start: (account) => {
-            const cpu = this.#cpu(name, account, order);
-            return run({ cpu, device: deviceOn(this.#device!, cpu) });
-          },
-          onFailure: (error) => this.#failed(name, error, order),
-        }),
-    };
+  sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void {
+    this.#registerWrites++;
+    this.#send({ kind: "register-write", offset, data });
   }
 
-  #output(): Outputs {
-    if (this.#out === undefined) fail(`${this.name} acts outside a step`);
-    return this.#out;
-  }
-
-  #send(message: Message): void {
-    this.#output().send(PORTS.hostBus, message, this.#now + this.processingPs);
-  }
-
-  #command(command: RnicCommand): number | RnicReply {
+  sendCommand(command: RnicCommand): number | RnicReply {
     if (!this.#linkUp) return NO_DEVICE;
     const id = this.#commands++;
     this.#send({ kind: "command", id, command });
     return id;
   }
 
+  signal(name: string): void {
+    this.#processor.signal(name, this.now);
+  }
+
+  spawn(
+    { name, order }: { readonly name: string; readonly order: number | undefined },
+    run: (context: ThreadContext) => Steps<void>,
+  ): void {
+    this.#processor.add({
+      name,
+      startAt: this.now,
+      start: (account) => {
+        const cpu = this.#cpu(name, account, order);
+        return run({ cpu, device: deviceOn(this.#device!, cpu) });
+      },
+      onFailure: (error) => this.#failed(name, error, order),
+    });
+  }
+
+  /** The outputs of the current step. */
+  get out(): Outputs {
+    if (this.#out === undefined) fail(`${this.name} acts outside a step`);
+    return this.#out;
+  }
+
+  #send(message: Message): void {
+    this.out.send(PORTS.hostBus, message, this.now + this.processingPs);
+  }
+
   #boot(): void {
     this.#powered = true;
-    this.#bootedAt = this.#now + this.#plan.timing.bootPs;
+    this.#bootedAt = this.now + this.timing.bootPs;
     this.#processor.add({
       name: "boot",
       driver: true,
       startAt: this.#bootedAt,
-      start: (account) => this.#options.boot(this.#cpu("boot", account)),
+      start: (account) => this.options.boot(this.#cpu("boot", account)),
       onReturn: (device) => this.#opened(device),
       onFailure: (error) => this.#failed("boot", error),
     });
     for (const program of this.#plan.programs) {
-      if (!program.service && !this.#options.firstBoot) continue;
+      if (!program.service && this.options.life > 0) continue;
       this.#early.push({ program, startAt: this.#bootedAt + program.at });
     }
   }
@@ -284,8 +262,8 @@ class Host implements Node {
     this.#device = device;
     const early = this.#early;
     this.#early = [];
-    for (const run of this.#options.services ?? []) {
-      this.#schedule({ run, at: 0, service: true, options: {} }, this.#now);
+    for (const run of this.options.services ?? []) {
+      this.#schedule({ run, at: 0, service: true, options: {} }, this.now);
     }
     for (const { program, startAt } of early) this.#schedule(program, startAt);
   }
@@ -299,48 +277,46 @@ class Host implements Node {
     const name = `${program.run}#${this.#programs++}`;
     this.#processor.add({
       name,
-      startAt: Math.max(startAt, this.#now),
+      startAt: Math.max(startAt, this.now),
       start: (account) => {
-        const run = programOf(this.#options.programs, program.run);
+        const run = programOf(this.options.programs, program.run);
         const cpu = this.#cpu(name, account, program.order);
         return run({ cpu, options: program.options, device: deviceOn(device, cpu) });
       },
-      onReturn: () => this.#output().report("program-ended", { program: name }),
+      onReturn: () => this.out.report("program-ended", { program: name }),
       onFailure: (error) => this.#failed(name, error, program.order),
     });
   }
 
   #cpu(name: string, account: Account, order?: number): ProgramCpu {
-    const stream = `${this.name}/${this.#options.life ?? 0}/${name}`;
-    return createCpu(this.#machine, { stream, account, ...(order !== undefined && { order }) });
+    const stream = `${this.name}/${this.options.life}/${name}`;
+    return createCpu(this, { stream, account, ...(order !== undefined && { order }) });
   }
 
   /** A program's exception is a result of the run; the node continues. */
   #failed(program: string, error: unknown, order?: number): void {
     const { message, stack } = error instanceof Error ? error : new Error(String(error));
     const report = { program, message, stack: stack ?? "" };
-    this.#output().report("program-failed", order === undefined ? report : { ...report, order });
+    this.out.report("program-failed", order === undefined ? report : { ...report, order });
   }
 
   #linkChanged(up: boolean): void {
     if (up === this.#linkUp) return;
     this.#linkUp = up;
     if (!up) {
-      this.#iio.dropReads();
-      this.#processor.replyToAll(NO_DEVICE, this.#now);
-      this.#processor.signal(SIGNALS.busDown, this.#now);
+      this.iio.dropReads();
+      this.#processor.replyToAll(NO_DEVICE, this.now);
+      this.signal(SIGNALS.busDown);
       return;
     }
-    this.#processor.signal(SIGNALS.busUp, this.#now);
-    const device = this.#device, { reopen } = this.#options;
+    this.signal(SIGNALS.busUp);
+    const device = this.#device, { reopen } = this.options;
     if (device === undefined || reopen === undefined) return;
     this.#processor.add({
       name: "reopen",
       driver: true,
-      startAt: this.#now,
-      start: (account) => {
-        return reopen(deviceOn(device, this.#cpu("reopen", account)));
-      },
+      startAt: this.now,
+      start: (account) => reopen(deviceOn(device, this.#cpu("reopen", account))),
       onFailure: (error) => this.#failed("reopen", error),
     });
   }
@@ -348,14 +324,14 @@ class Host implements Node {
   #receive(message: Message): void {
     switch (message.kind) {
       case "memory-write":
-        return this.#iio.write(message, this.#now);
+        return this.iio.write(message, this.now);
       case "memory-read":
-        traceRead(this.#output(), message, this.#iio.bufferedBytes);
-        return this.#iio.follow(message, this.#now);
+        traceRead(this.out, message, this.iio.bufferedBytes);
+        return this.iio.follow(message, this.now);
       case "interrupt":
-        return this.#iio.follow(message, this.#now);
+        return this.iio.follow(message, this.now);
       case "reply":
-        if (!this.#processor.reply(message, this.#now)) this.#strays++;
+        if (!this.#processor.reply(message, this.now)) this.#strays++;
         return;
       case "event":
         return this.#event(message.event);
@@ -370,9 +346,9 @@ class Host implements Node {
   }
 
   #event(event: RnicEvent): void {
-    this.#output().report("rnic-event", event);
-    if (this.#device !== undefined) this.#options.onEvent?.(this.#device, event);
-    this.#processor.signal(SIGNALS.rnicEvent, this.#now);
+    this.out.report("rnic-event", event);
+    if (this.#device !== undefined) this.options.onEvent?.(this.#device, event);
+    this.signal(SIGNALS.rnicEvent);
   }
 }
 

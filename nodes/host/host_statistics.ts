@@ -4,9 +4,8 @@ import type { Iio } from "./memory/iio.ts";
 import type { MemorySystem } from "./memory/memory_system.ts";
 import type { Processor } from "./cpu/processor.ts";
 
-/** The parts of a host that have counters. */
+/** The parts of a host's memory that have counters. */
 interface Parts {
-  readonly processor: Processor;
   readonly iio: Iio;
   readonly memory: MemorySystem;
   readonly map: AddressMap;
@@ -21,8 +20,11 @@ interface Counts {
 }
 
 /** Counters since power-on. */
-export function hostStatistics(parts: Parts, counts: Counts): Record<string, number> {
-  const { processor, iio, memory, map } = parts;
+export function hostStatistics(
+  processor: Processor,
+  { iio, memory, map }: Parts,
+  counts: Counts,
+): Record<string, number> {
   const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
   const cores = Object.fromEntries(
     processor.cpuPs.map((cpuPs, core) => [`core${core}.cpuPs`, cpuPs]),
@@ -32,11 +34,8 @@ export function hostStatistics(parts: Parts, counts: Counts): Record<string, num
     pollPs: processor.pollPs,
     ...cores,
     interrupts: processor.interrupts,
-    programs: counts.programs,
+    ...counts,
     programsRunning: processor.running,
-    registerWrites: counts.registerWrites,
-    commands: counts.commands,
-    strayReplies: counts.strayReplies,
     dmaReads: iio.reads,
     dmaReadBytes: iio.readBytes,
     dmaWrites: iio.writes,

@@ -69,24 +69,24 @@ describe("Host boot", () => {
   });
 
   it("starts services at every boot, other programs at the first only", () => {
-    for (const firstBoot of [true, false]) {
+    for (const life of [0, 1]) {
       const rig = new HostRig({
         programs: [plan("p", { options: { once: true } }), plan("p", { service: true })],
-      }, { options: { programs: { p: reporting }, firstBoot } });
+      }, { options: { programs: { p: reporting }, life } });
       rig.run();
-      assert.equal(rig.reported("started").length, firstBoot ? 2 : 1);
+      assert.equal(rig.reported("started").length, life === 0 ? 2 : 1);
     }
   });
 
   it("starts its own services first, at every boot", () => {
-    for (const firstBoot of [true, false]) {
+    for (const life of [0, 1]) {
       const programs = { cm: reporting, p: reporting };
       const rig = new HostRig({ programs: [plan("p", { options: { n: 1 } })] }, {
-        options: { programs, services: ["cm"], firstBoot },
+        options: { programs, services: ["cm"], life },
       });
       rig.run();
       const started = [[BOOT, {}], [BOOT, { n: 1 }]];
-      assert.deepEqual(rig.reported("started"), firstBoot ? started : started.slice(0, 1));
+      assert.deepEqual(rig.reported("started"), life === 0 ? started : started.slice(0, 1));
     }
   });
 
@@ -157,7 +157,7 @@ describe("Host boot", () => {
     const out = { send: () => 0, tracing: false, trace() {}, report() {} };
     const node = createHost("a", rigPlan(), {
       seed: 1,
-      firstBoot: true,
+      life: 0,
       addresses: {},
       inputs: {},
       programs: {},

@@ -1,38 +1,55 @@
 /**
  * A core in a program's view: {@link Cpu} over one host's memory and bus. Loads and stores take
- * effect at once and their cost is owed; generators let time pass.
+ * effect at once and their cost is owed; generators let time pass. Stores become persistent by
+ * `clwb`, non-temporal stores and `sfence` (P-04): only an `sfence` that has returned gives a
+ * guarantee; before, a power failure may find any part of the stores in memory.
  */
-import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
-import type { TraceStep } from "../../../fabric/node.ts";
+import type { Outputs, TraceStep } from "../../../fabric/node.ts";
 import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Buffer } from "../memory/address_map.ts";
+import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { AddressMap, Buffer } from "../memory/address_map.ts";
+import { LINE_BYTES } from "../memory/llc.ts";
+import type { Iio } from "../memory/iio.ts";
+import type { MemorySystem } from "../memory/memory_system.ts";
+import { storedBytes } from "../memory/write_combining.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
-import { CoreWrites, PAY, type StoreTarget } from "./store_instructions.ts";
 import type { Account } from "./processor.ts";
-import type { Cpu, Source, Steps, Threads } from "./program.ts";
+import type { Cpu, Source, Steps, Threads, Wait } from "./program.ts";
 import { notPlain } from "./report_data.ts";
 
+/** Lets the owed time pass, and no more. */
+const PAY: Wait = { kind: "time", at: 0 };
+
+/** A range of virtual memory. */
+interface Range {
+  readonly address: number;
+  readonly length: number;
+}
+
 /** The host's interface to the programs on its cores. `Context` is the argument of a thread. */
-export interface Machine<Context> extends StoreTarget {
+export interface Machine<Context> {
+  readonly now: Time;
+  readonly memory: MemorySystem;
+  readonly map: AddressMap;
+  readonly timing: HostTiming;
   readonly name: string;
-  readonly addresses: Readonly<Record<string, number>>;
-  readonly inputs: Readonly<Record<string, Uint8Array>>;
+  readonly options: {
+    readonly seed: number;
+    readonly addresses: Readonly<Record<string, number>>;
+    readonly inputs: Readonly<Record<string, Uint8Array>>;
+  };
+  readonly iio: Iio;
   readonly processingPs: Time;
-  readonly seed: number;
-  readonly tracing: boolean;
-  readonly auditing: boolean;
-  /** Whether a DMA write to one of these frames is still in the IIO. */
-  isComing(frames: readonly number[]): boolean;
+  /** The outputs of the current step. */
+  readonly out: Outputs;
   /** Sends a register write over the bus; it departs `processingPs` from now. */
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void;
   /** Sends a command over the bus. @returns its id, or an error reply where there is no device. */
   sendCommand(command: RnicCommand): number | RnicReply;
   signal(name: string): void;
-  report(topic: string, value: unknown): void;
-  trace(step: TraceStep): void;
-  audit(by: string, note: AuditRecord): void;
   spawn(
     thread: { readonly name: string; readonly order: number | undefined },
     run: (context: Context) => Steps<void>,
@@ -61,7 +78,10 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
   readonly #account: Account;
   readonly #stream: string;
   readonly #order: number | undefined;
-  readonly #writes: CoreWrites;
+  /** Bytes after which a flush or stream lets time pass, so that a power failure can fall between. */
+  readonly #chunkBytes: number;
+  /** Lines with a pending `clwb` since the last fence. */
+  #pending: Range[] = [];
   #rng: Rng | undefined;
 
   constructor(
@@ -72,7 +92,7 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
     this.#account = program.account;
     this.#stream = program.stream;
     this.#order = program.order;
-    this.#writes = new CoreWrites(machine, program.account);
+    this.#chunkBytes = Math.ceil(machine.timing.iioDrainBytes / LINE_BYTES) * LINE_BYTES;
   }
 
   get now(): Time {
@@ -84,7 +104,7 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   get addresses(): Readonly<Record<string, number>> {
-    return this.#machine.addresses;
+    return this.#machine.options.addresses;
   }
 
   get scm(): Buffer {
@@ -92,11 +112,11 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   get tracing(): boolean {
-    return this.#machine.tracing;
+    return this.#machine.out.tracing;
   }
 
   random(): number {
-    this.#rng ??= rngFor(this.#machine.seed, this.#stream);
+    this.#rng ??= rngFor(this.#machine.options.seed, this.#stream);
     return this.#rng.unit();
   }
 
@@ -142,23 +162,69 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   clwb(address: number, length: number): void {
-    this.#writes.clwb(address, length);
+    const lines = linesOf(address, length);
+    this.#account.owed += lines.length / LINE_BYTES * this.#machine.timing.flushIssuePs;
+    if (lines.length > 0) this.#pending.push(lines);
   }
 
   ntstore(address: number, bytes: Uint8Array): void {
-    this.#writes.ntstore(address, bytes);
+    const { map, memory, timing } = this.#machine;
+    let done = 0;
+    while (done < bytes.length) {
+      const at = address + done;
+      const part = Math.min(map.run(at), bytes.length - done);
+      const left = memory.combining.store(
+        this,
+        map.physical(at),
+        bytes.subarray(done, done + part),
+      );
+      const lines = Math.ceil((at % LINE_BYTES + part) / LINE_BYTES);
+      this.#account.owed += lines * timing.storePs + this.#streamPs(left);
+      done += part;
+    }
   }
 
-  sfence(): Steps<void> {
-    return this.#writes.sfence();
+  *sfence(): Steps<void> {
+    yield* this.settle();
+    yield* this.#finish();
+    this.#account.owed += this.#machine.timing.fencePs;
+    yield* this.settle();
   }
 
-  flush(address: number, length: number): Steps<void> {
-    return this.#writes.flush(address, length);
+  *flush(address: number, length: number): Steps<void> {
+    yield* this.settle();
+    yield* this.#writeBack(linesOf(address, length), "unpaid");
+    yield* this.#finish();
+    this.#account.owed += this.#machine.timing.fencePs;
+    yield* this.settle();
   }
 
-  ntStore(address: number, bytes: Uint8Array): Steps<void> {
-    return this.#writes.ntStore(address, bytes);
+  *ntStore(address: number, bytes: Uint8Array): Steps<void> {
+    const { map, memory, timing } = this.#machine;
+    // A copy: it becomes part of the durable record, and the program may change its bytes while
+    // time passes.
+    const data = copyOf(bytes);
+    yield* this.settle();
+    let done = 0;
+    while (done < data.length) {
+      const at = address + done;
+      const physical = map.physical(at);
+      const part = Math.min(this.#toChunkEnd(at), map.run(at), data.length - done);
+      const lines = Math.ceil((at % LINE_BYTES + part) / LINE_BYTES);
+      this.#account.owed += Math.max(
+        lines * timing.storePs,
+        transferTime(part, timing.coreFlushBitsPerSecond),
+      );
+      const chunk = data.subarray(done, done + part);
+      memory.streams.set(this, { offset: physical, data: chunk });
+      yield* this.#reserve(physical, part);
+      memory.streams.delete(this);
+      memory.writeThrough(physical, chunk);
+      done += part;
+    }
+    yield* this.#finish();
+    this.#account.owed += timing.fencePs;
+    yield* this.settle();
   }
 
   *registerWrite(offset: number, bytes: Uint8Array<ArrayBuffer>): Steps<void> {
@@ -189,23 +255,24 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   *waitMemory(address: number, length: number, deadline: Time): Steps<"changed" | "timeout"> {
-    const wake = yield { kind: "memory", address, length, deadline };
-    return wake.kind === "done" ? "changed" : "timeout";
+    const source = { kind: "memory", address, length } as const;
+    return (yield* this.#wait([source], deadline)) ? "changed" : "timeout";
   }
 
   *waitInterrupt(vector: number, deadline: Time): Steps<"raised" | "timeout"> {
-    const wake = yield { kind: "interrupt", vector, deadline };
-    return wake.kind === "done" ? "raised" : "timeout";
+    return (yield* this.#wait([{ kind: "interrupt", vector }], deadline)) ? "raised" : "timeout";
   }
 
   *waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout"> {
-    const wake = yield { kind: "signal", name, deadline };
-    return wake.kind === "done" ? "signaled" : "timeout";
+    return (yield* this.#wait([{ kind: "signal", name }], deadline)) ? "signaled" : "timeout";
   }
 
   *waitAny(sources: readonly Source[], deadline: Time): Steps<"happened" | "timeout"> {
-    const wake = yield { kind: "any", sources, deadline };
-    return wake.kind === "done" ? "happened" : "timeout";
+    return (yield* this.#wait(sources, deadline)) ? "happened" : "timeout";
+  }
+
+  *#wait(sources: readonly Source[], deadline: Time): Steps<boolean> {
+    return (yield { kind: "any", sources, deadline }).kind === "done";
   }
 
   signal(name: string): void {
@@ -222,7 +289,7 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   #clearedSpare(bytes: number, kind: "scattered" | "contiguous"): Buffer | undefined {
     const { map } = this.#machine;
-    const spare = map.takeSpare(bytes, kind, (frames) => !this.#machine.isComing(frames));
+    const spare = map.takeSpare(bytes, kind, (frames) => !this.#machine.iio.isComing(frames));
     if (spare !== undefined) this.store(spare.address, new Uint8Array(spare.length));
     return spare;
   }
@@ -238,7 +305,8 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   input(path: string): Uint8Array | undefined {
-    return Object.hasOwn(this.#machine.inputs, path) ? this.#machine.inputs[path] : undefined;
+    const { inputs } = this.#machine.options;
+    return Object.hasOwn(inputs, path) ? inputs[path] : undefined;
   }
 
   report(topic: string, value: unknown): void {
@@ -247,20 +315,94 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
       throw new TypeError(`Cannot report "${topic}": found ${found}, expected plain data`);
     }
     const order = this.#order;
-    this.#machine.report(topic, order !== undefined && isMap(value) ? { ...value, order } : value);
+    this.#machine.out.report(
+      topic,
+      order !== undefined && isMap(value) ? { ...value, order } : value,
+    );
   }
 
   trace(step: TraceStep): void {
-    this.#machine.trace(step);
+    this.#machine.out.trace(step);
   }
 
   get auditing(): boolean {
-    return this.#machine.auditing;
+    return this.#machine.out.auditing ?? false;
   }
 
   audit(note: AuditRecord): void {
-    if (!this.#machine.auditing) return;
+    if (!this.auditing) return;
     const kept = note.kind === "writes" ? { ...note, bytes: copyOf(note.bytes) } : note;
-    this.#machine.audit(this.#stream, kept);
+    this.#machine.out.audit?.(this.#stream, kept);
   }
+
+  /** Completes the write-backs and streams since the last fence. */
+  *#finish(): Steps<void> {
+    const pending = this.#pending;
+    this.#pending = [];
+    for (const lines of pending) yield* this.#writeBack(lines, "paid");
+    const { memory } = this.#machine;
+    for (;;) {
+      const buffer = memory.combining.oldestOf(this);
+      if (buffer === undefined) return;
+      this.#account.owed += this.#streamPs(storedBytes(buffer));
+      yield* this.#reserve(buffer.address, LINE_BYTES);
+      memory.combining.release(buffer);
+    }
+  }
+
+  /**
+   * Writes dirty lines of the range to the iMC. @param issue whether each line's `clwb` was paid
+   * for.
+   */
+  *#writeBack(lines: Range, issue: "paid" | "unpaid"): Steps<void> {
+    const { map, memory, timing } = this.#machine;
+    const end = lines.address + lines.length;
+    let at = lines.address;
+    while (at < end) {
+      const physical = map.physical(at);
+      const part = Math.min(this.#toChunkEnd(at), map.run(at), end - at);
+      const dirty = memory.dirtyLines(physical, part);
+      const issuePs = part / LINE_BYTES * timing.flushIssuePs;
+      const wholePs = Math.max(
+        issuePs,
+        transferTime(dirty * LINE_BYTES, timing.coreFlushBitsPerSecond),
+      );
+      this.#account.owed += issue === "paid" ? wholePs - issuePs : wholePs;
+      if (dirty > 0) {
+        yield* this.#reserve(physical, part);
+        memory.writeBackRange(physical, part);
+      }
+      at += part;
+    }
+  }
+
+  /** The cost of draining bytes of a write-combining buffer, beyond their stores. */
+  #streamPs(bytes: number): Time {
+    if (bytes === 0) return 0;
+    const { storePs, coreFlushBitsPerSecond } = this.#machine.timing;
+    const stores = Math.ceil(bytes / LINE_BYTES) * storePs;
+    return Math.max(0, transferTime(bytes, coreFlushBitsPerSecond) - stores);
+  }
+
+  #toChunkEnd(address: number): number {
+    return this.#chunkBytes - address % this.#chunkBytes;
+  }
+
+  /** Pays the owed time, then waits until the iMC has room for the range's lines. */
+  *#reserve(physical: number, length: number): Steps<void> {
+    yield* this.settle();
+    for (;;) {
+      const freeAt = this.#machine.memory.freeAt(physical, length);
+      if (freeAt <= this.#machine.now) return;
+      this.#account.owed += freeAt - this.#machine.now;
+      yield PAY;
+    }
+  }
+}
+
+/** The lines of a range, as a range. */
+function linesOf(address: number, length: number): Range {
+  const first = address - address % LINE_BYTES;
+  const lines = Math.ceil((address + length - first) / LINE_BYTES);
+  return { address: first, length: length > 0 ? lines * LINE_BYTES : 0 };
 }

@@ -17,7 +17,7 @@ export interface Account {
 }
 
 /** A program to run. */
-export interface TaskPlan<T> {
+interface TaskPlan<T> {
   readonly name: string;
   readonly startAt: Time;
   /**
@@ -30,7 +30,7 @@ export interface TaskPlan<T> {
   readonly onFailure: (error: unknown) => void;
 }
 
-export interface ProcessorPlan {
+interface ProcessorPlan {
   readonly cores: number;
   readonly pollPs: Time;
   readonly interruptPs: Time;
@@ -259,7 +259,7 @@ export class Processor {
     task.lastResume = now;
     let result: IteratorResult<Wait, unknown>;
     try {
-      task.steps ??= startSteps(task);
+      task.steps ??= stepsOf(task.plan.start(task.account), "A program");
       result = task.resumesAtOnce < RESUMES_AT_ONCE_MAX
         ? task.steps.next(task.wake)
         : task.steps.throw(new Error(`The program yields without end at ${now} ps`));
@@ -302,10 +302,6 @@ export class Processor {
       case "reply":
         task.replyId = wait.id;
         return this.#setResume(task, NEVER, DONE);
-      case "memory":
-      case "interrupt":
-      case "signal":
-        return this.#watch(task, [wait], wait.deadline);
       case "any":
         return this.#watch(task, wait.sources, wait.deadline);
       default:
@@ -348,8 +344,4 @@ export class Processor {
       done += length;
     }
   }
-}
-
-function startSteps(task: Task): Steps<unknown> {
-  return stepsOf(task.plan.start(task.account), "A program");
 }

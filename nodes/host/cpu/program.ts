@@ -2,7 +2,6 @@
  * Code on a core: a generator over a {@link Cpu}. Virtual time may pass at each `yield*`; between
  * two of them a program's loads and stores happen at one instant and their cost is owed, paid at
  * the next yield. A program does no I/O: its inputs are arguments, its results are reports.
- * results are reported.
  */
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { TraceStep } from "../../../fabric/node.ts";
@@ -13,18 +12,10 @@ import type { Buffer } from "../memory/address_map.ts";
 /** A program's wait. Created by {@link Cpu}'s generators only; programs `yield*` those. */
 export type Wait =
   | { readonly kind: "time"; readonly at: Time }
-  | {
-    readonly kind: "memory";
-    readonly address: number;
-    readonly length: number;
-    readonly deadline: Time;
-  }
-  | { readonly kind: "interrupt"; readonly vector: number; readonly deadline: Time }
   | { readonly kind: "reply"; readonly id: number }
-  | { readonly kind: "signal"; readonly name: string; readonly deadline: Time }
   | { readonly kind: "any"; readonly sources: readonly Source[]; readonly deadline: Time };
 
-/** An event that a program can wait for in combination with others. */
+/** An event that a program can wait for. */
 export type Source =
   | { readonly kind: "memory"; readonly address: number; readonly length: number }
   | { readonly kind: "interrupt"; readonly vector: number }

@@ -109,7 +109,7 @@ export class HostRig {
     const onCores = names.map((name) => [name, onCpu(cpuPrograms[name]!)]);
     this.node = createHost("a", this.plan, {
       seed: 1,
-      firstBoot: true,
+      life: 0,
       addresses: { a: 0x0a000001 },
       inputs: {},
       programs: Object.fromEntries(onCores),

@@ -251,17 +251,17 @@ export class VerbsRig implements Cpu {
   }
 
   *waitMemory(address: number, length: number, deadline: Time): Steps<"changed" | "timeout"> {
-    const wake = yield { kind: "memory", address, length, deadline };
+    const wake = yield { kind: "any", sources: [{ kind: "memory", address, length }], deadline };
     return wake.kind === "done" ? "changed" : "timeout";
   }
 
   *waitInterrupt(vector: number, deadline: Time): Steps<"raised" | "timeout"> {
-    const wake = yield { kind: "interrupt", vector, deadline };
+    const wake = yield { kind: "any", sources: [{ kind: "interrupt", vector }], deadline };
     return wake.kind === "done" ? "raised" : "timeout";
   }
 
   *waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout"> {
-    const wake = yield { kind: "signal", name, deadline };
+    const wake = yield { kind: "any", sources: [{ kind: "signal", name }], deadline };
     return wake.kind === "done" ? "signaled" : "timeout";
   }
 

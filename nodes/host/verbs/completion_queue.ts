@@ -278,30 +278,8 @@ export function* waitCompletion(cq: Cq, options: WaitOptions = {}): Steps<WorkCo
     const source: Source = vector === null
       ? { kind: "memory", address: nextEntry(cq), length: CQE_BYTES }
       : { kind: "interrupt", vector };
-    if (!(yield* waitFor(cq, { source, deadline, signal: options.also?.signal }))) return [];
+    const sources: Source[] = [source];
+    if (options.also !== undefined) sources.push({ kind: "signal", name: options.also.signal });
+    if ((yield* cpu.waitAny(sources, deadline)) === "timeout") return [];
   }
-}
-
-/** @returns false where the deadline ended the wait. */
-function* waitFor(
-  cq: Cq,
-  wait: {
-    readonly source: Source;
-    readonly deadline: Time;
-    readonly signal: string | undefined;
-  },
-): Steps<boolean> {
-  const { cpu } = cq.device;
-  const { source, deadline } = wait;
-  if (wait.signal !== undefined) {
-    const sources: Source[] = [source, { kind: "signal", name: wait.signal }];
-    return (yield* cpu.waitAny(sources, deadline)) === "happened";
-  }
-  if (source.kind === "memory") {
-    return (yield* cpu.waitMemory(source.address, source.length, deadline)) === "changed";
-  }
-  if (source.kind === "interrupt") {
-    return (yield* cpu.waitInterrupt(source.vector, deadline)) === "raised";
-  }
-  return (yield* cpu.waitSignal(source.name, deadline)) === "signaled";
 }

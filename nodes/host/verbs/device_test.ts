@@ -72,9 +72,10 @@ describe("openDevice without a card", () => {
         equal(step.value.cm.gsi.qp.qpn, 1);
         break;
       }
-      waits.push(step.value.kind);
-      if (step.value.kind === "signal") {
-        equal(step.value.name, SIGNALS.busUp);
+      const [source] = step.value.kind === "any" ? step.value.sources : [];
+      waits.push(source?.kind ?? step.value.kind);
+      if (source?.kind === "signal") {
+        equal(source.name, SIGNALS.busUp);
         rig.refuse = () => undefined;
       }
     }
