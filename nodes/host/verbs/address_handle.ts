@@ -4,7 +4,7 @@
  * connected queue pairs the UDP source port can be set: `mlx5dv_modify_qp_udp_sport`.
  */
 import { sourcePortOfFlow } from "../../../fabric/wire/roce/udp.ts";
-import { refuseStale, verbError } from "./device.ts";
+import { refusePd, verbError } from "./device.ts";
 import type { Ah, Pd, VerbError } from "./objects.ts";
 
 /** The fields of ibv_ah_attr with a global route; the GID is an IPv4-mapped address. */
@@ -29,9 +29,8 @@ function isWithin(value: number, most: number): boolean {
 /** Creates an address handle. EINVAL for values outside the range of the header fields. */
 export function createAh(pd: Pd, options: AhOptions): Ah | VerbError {
   const { address, trafficClass = 0, hopLimit = 64, flowLabel = 0 } = options;
-  const stale = refuseStale(pd.device, pd.epoch);
-  if (stale !== undefined) return stale;
-  if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
+  const gone = refusePd(pd);
+  if (gone !== undefined) return gone;
   if (!isWithin(address, 0xffff_ffff)) return verbError("EINVAL", `No IPv4 address: ${address}`);
   if (!isWithin(trafficClass, 0xff) || !isWithin(hopLimit, 0xff)) {
     return verbError("EINVAL", "Traffic class and hop limit have eight bits");

@@ -9,12 +9,13 @@ import { CQ_ARM_OFFSET, encodeCqArm } from "../../../fabric/wire/host_bus/queue_
 import {
   allocated,
   contiguous,
-  expectReply,
   failed,
   giveBack,
   inTime,
+  perform,
   powerOfTwo,
   refuseStale,
+  request,
   storePointer,
   verbError,
 } from "./device.ts";
@@ -29,10 +30,11 @@ import type {
   VerbError,
   WorkCompletion,
 } from "./objects.ts";
+import type { Buffer } from "../memory/address_map.ts";
 import { retireSlot } from "./rings.ts";
 
 /** Maximum entries of one completion queue. */
-export const CQ_ENTRIES_MAX = 1 << 20;
+const CQ_ENTRIES_MAX = 1 << 20;
 
 export interface CqOptions {
   /** Minimum capacity in completions, at least 1; rounded up. */
@@ -61,6 +63,18 @@ export function ringEntries(wanted: number): number {
   return powerOfTwo(Math.ceil((wanted + 1) * 4 / 3));
 }
 
+export function refuseEntries(wanted: number): VerbError | undefined {
+  if (Number.isInteger(wanted) && wanted >= 1 && wanted <= CQ_ENTRIES_MAX) return undefined;
+  return verbError("EINVAL", `Entries must be 1 to ${CQ_ENTRIES_MAX}: they are ${wanted}`);
+}
+
+/** Initialises every entry of a ring as unwritten. */
+export function fillInvalid({ cpu }: Device, ring: Buffer): void {
+  const fill = new Uint8Array(ring.length);
+  for (let at = CQE_BYTES - 1; at < fill.length; at += CQE_BYTES) fill[at] = CQE_INVALID;
+  cpu.store(ring.address, fill);
+}
+
 /** Signalled when a resized queue can be polled again. */
 export function resizedSignal(cq: Cq): string {
   return `cq-resized-${cq.cqn}`;
@@ -76,9 +90,8 @@ function chooseVector(device: Device, options: CqOptions): number | null {
 /** Creates a completion queue for at least `entries` completions. */
 export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbError> {
   const { entries: wanted } = options;
-  if (!Number.isInteger(wanted) || wanted < 1 || wanted > CQ_ENTRIES_MAX) {
-    return verbError("EINVAL", `Entries must be 1 to ${CQ_ENTRIES_MAX}: they are ${wanted}`);
-  }
+  const tooMany = refuseEntries(wanted);
+  if (tooMany !== undefined) return tooMany;
   const { compVector = 0, channel } = options;
   if (!Number.isInteger(compVector) || compVector < 0 || compVector >= COMP_VECTORS) {
     return verbError("EINVAL", `Vectors are 0 to ${COMP_VECTORS - 1}: it is ${compVector}`);
@@ -86,18 +99,13 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   const entries = ringEntries(wanted);
   const ring = allocated(() => device.cpu.allocateContiguous(entries * CQE_BYTES));
   if (failed(ring)) return ring;
-  const fill = new Uint8Array(entries * CQE_BYTES);
-  for (let at = CQE_BYTES - 1; at < fill.length; at += CQE_BYTES) fill[at] = CQE_INVALID;
-  device.cpu.store(ring.address, fill);
+  fillInvalid(device, ring);
   yield* device.cpu.settle();
   const vector = chooseVector(device, options);
   const { epoch } = device.state;
-  const answer = yield* device.cpu.command({
-    op: "create-cq",
-    ring: { address: contiguous(ring), units: entries },
-    vector,
-  });
-  const reply = inTime(expectReply("create-cq", answer), device, epoch);
+  const where = { address: contiguous(ring), units: entries };
+  const command = { op: "create-cq", ring: where, vector } as const;
+  const reply = inTime(yield* request(device.cpu, "create-cq", command), device, epoch);
   if (failed(reply)) {
     device.cpu.free(ring);
     return reply;
@@ -152,11 +160,8 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   if (cq.place.unacknowledged > 0) {
     return verbError("EBUSY", `${cq.place.unacknowledged} events are not acknowledged`);
   }
-  const reply = expectReply(
-    "done",
-    yield* cq.device.cpu.command({ op: "destroy-cq", cqn: cq.cqn }),
-  );
-  if (failed(reply)) return reply;
+  const wrong = yield* perform(cq.device.cpu, { op: "destroy-cq", cqn: cq.cqn });
+  if (wrong !== undefined) return wrong;
   cq.channel?.cqs.delete(cq);
   giveBack(cq.device, cq.place);
   return undefined;

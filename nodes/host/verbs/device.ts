@@ -12,6 +12,7 @@ import {
 } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type {
   PersistencePlan,
+  RnicCommand,
   RnicEvent,
   RnicReply,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -19,7 +20,7 @@ import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Buffer, OutOfMemory } from "../memory/address_map.ts";
 import { survives } from "../memory/adr.ts";
 import { type Cpu, SIGNALS, type Steps } from "../cpu/program.ts";
-import type { Device, DeviceOptions, DeviceState, Errno, VerbError } from "./objects.ts";
+import type { Device, DeviceOptions, DeviceState, Errno, Pd, VerbError } from "./objects.ts";
 
 export function verbError(errno: Errno, reason: string): VerbError {
   return { errno, reason };
@@ -44,6 +45,13 @@ export function must<T>(answer: T | VerbError): T {
   return answer;
 }
 
+/** Refuses a protection domain that is gone, or from before the RNIC's failure. */
+export function refusePd({ device, epoch, uses }: Pd): VerbError | undefined {
+  const stale = refuseStale(device, epoch);
+  if (stale !== undefined || uses.alive) return stale;
+  return verbError("EINVAL", "The protection domain is gone");
+}
+
 /** Refuses an object from before the RNIC's failure: its numbers may be reused. */
 export function refuseStale(device: Device, epoch: number): VerbError | undefined {
   if (epoch === device.state.epoch) return undefined;
@@ -56,6 +64,15 @@ export function giveBack({ cpu, state }: Device, owner: object): void {
   if (address === undefined) return;
   state.held.delete(owner);
   cpu.free({ address });
+}
+
+/** Sends a command without a result. @returns the firmware's error. */
+export function* perform(
+  cpu: Pick<Cpu, "command">,
+  command: RnicCommand,
+): Steps<VerbError | undefined> {
+  const reply = yield* request(cpu, "done", command);
+  return failed(reply) ? reply : undefined;
 }
 
 /** A reply, unless the RNIC has failed and come back since: the reply is then stale. */
@@ -99,10 +116,12 @@ export function* initDevice(
     space2: contiguous(space2),
     space3: contiguous(space3),
   };
-  const reply = expectReply("init", yield* cpu.command({ op: "init", spaces, persistence }));
+  const reply = yield* request(cpu, "init", { op: "init", spaces, persistence });
   const held = new Map([space1, space2, space3].map((space) => [space as object, space.address]));
-  if (failed(reply)) { for (const address of held.values()) cpu.free({ address }); }
-  if (failed(reply)) throw new ProgramError(`Cannot open the RNIC: ${reply.reason}`);
+  if (failed(reply)) {
+    for (const address of held.values()) cpu.free({ address });
+    throw new ProgramError(`Cannot open the RNIC: ${reply.reason}`);
+  }
   return {
     timing: plan.timing,
     completion: plan.completion,
@@ -158,11 +177,13 @@ export function powerOfTwo(least: number): number {
 
 type ReplyTo<Op> = Extract<RnicReply, { status: "ok"; op: Op }>;
 
-/** The reply to a command with result `op`, or the firmware's error. */
-export function expectReply<Op extends Extract<RnicReply, { status: "ok" }>["op"]>(
+/** Sends a command. @returns its reply, which is of kind `op`, or the firmware's error. */
+export function* request<Op extends Extract<RnicReply, { status: "ok" }>["op"]>(
+  cpu: Pick<Cpu, "command">,
   op: Op,
-  reply: RnicReply,
-): ReplyTo<Op> | VerbError {
+  command: RnicCommand,
+): Steps<ReplyTo<Op> | VerbError> {
+  const reply = yield* cpu.command(command);
   if (reply.status === "error") return verbError(reply.errno, reply.reason);
   assert(reply.op === op, `The firmware answered ${reply.op} where ${op} was expected`);
   return reply as ReplyTo<Op>;

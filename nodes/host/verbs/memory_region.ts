@@ -5,7 +5,7 @@ import {
   type RegionChange,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
-import { expectReply, failed, inTime, refuseStale, verbError } from "./device.ts";
+import { failed, inTime, perform, refusePd, refuseStale, request, verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Access, Device, Mr, Pd, VerbError } from "./objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
@@ -64,7 +64,8 @@ function checkRegion(
   region: { readonly offset: number; readonly length: number; readonly access: number },
 ): VerbError | undefined {
   const { offset, length, access } = region;
-  if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
+  const gone = refusePd(pd);
+  if (gone !== undefined) return gone;
   if (!(length > 0) || !(offset >= 0) || offset + length > buffer.length) {
     return verbError(
       "EINVAL",
@@ -112,14 +113,13 @@ export function* regMr(
   const offset = options.offset ?? 0;
   const length = options.length ?? buffer.length - offset;
   const access = accessBits(options.access);
-  const wrong = refuseStale(pd.device, pd.epoch) ??
-    checkRegion(pd, buffer, { offset, length, access });
+  const wrong = checkRegion(pd, buffer, { offset, length, access });
   if (wrong !== undefined) return wrong;
   const place = placeOf(pd.device, { buffer, offset, length, iova: options.iova });
   if (failed(place)) return place;
   const region = { pd: pd.handle, access, ...place };
-  const answer = yield* pd.device.cpu.command({ op: "register-mr", region });
-  const reply = inTime(expectReply("register-mr", answer), pd.device, pd.epoch);
+  const answer = yield* request(pd.device.cpu, "register-mr", { op: "register-mr", region });
+  const reply = inTime(answer, pd.device, pd.epoch);
   if (failed(reply)) return reply;
   pd.uses.count++;
   const { lkey, rkey } = reply;
@@ -175,9 +175,8 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   const { device } = mr.pd;
   const pd = change.pd ?? mr.pd;
   const access = change.access === undefined ? mr.access : accessBits(change.access);
-  const stale = refuseStale(device, mr.pd.epoch) ?? refuseStale(device, pd.epoch);
-  if (stale !== undefined) return stale;
-  if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
+  const gone = refuseStale(device, mr.pd.epoch) ?? refusePd(pd);
+  if (gone !== undefined) return gone;
   const place = change.place === undefined ? undefined : placeAnew(pd, change.place, access);
   if (place !== undefined && failed(place)) return place;
   const wrong = checkRights(access);
@@ -185,15 +184,13 @@ export function* reregMr(mr: Mr, change: Reregistration): Steps<VerbError | unde
   if (place === undefined && (access & ~mr.access & PERSISTENCE) !== 0) {
     return verbError("EINVAL", "Persistence is granted with the memory only");
   }
-  const reply = expectReply(
-    "done",
-    yield* device.cpu.command({
-      op: "reregister-mr",
-      key: mr.lkey,
-      change: { pd: pd.handle, access, ...(place !== undefined && { place }) },
-    }),
-  );
-  if (failed(reply)) return reply;
+  const changes = { pd: pd.handle, access, ...(place !== undefined && { place }) };
+  const refused = yield* perform(device.cpu, {
+    op: "reregister-mr",
+    key: mr.lkey,
+    change: changes,
+  });
+  if (refused !== undefined) return refused;
   mr.pd.uses.count--;
   pd.uses.count++;
   Object.assign(mr, { pd, access });
@@ -247,8 +244,8 @@ export function* deregMr(mr: Mr): Steps<VerbError | undefined> {
   const { device, epoch } = mr.pd;
   const stale = refuseStale(device, epoch);
   if (stale !== undefined) return stale;
-  const answer = yield* device.cpu.command({ op: "deregister-mr", key: mr.lkey });
-  const reply = inTime(expectReply("done", answer), device, epoch);
+  const command = { op: "deregister-mr", key: mr.lkey } as const;
+  const reply = inTime(yield* request(device.cpu, "done", command), device, epoch);
   if (failed(reply)) return reply;
   mr.pd.uses.count--;
   device.state.regions.delete(mr.lkey);

@@ -6,7 +6,7 @@
  */
 import { refuseAccess, type WindowType } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { BindOperands } from "../../../fabric/wire/host_bus/wqe.ts";
-import { expectReply, failed, refuseStale, verbError } from "./device.ts";
+import { failed, perform, refusePd, refuseStale, request, verbError } from "./device.ts";
 import { accessBits } from "./memory_region.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Mw, MwBind, Pd, VerbError } from "./objects.ts";
@@ -18,13 +18,10 @@ export function incRkey(rkey: number): number {
 
 /** Creates an unbound window. */
 export function* allocMw(pd: Pd, type: WindowType): Steps<Mw | VerbError> {
-  const stale = refuseStale(pd.device, pd.epoch);
-  if (stale !== undefined) return stale;
-  if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
-  const reply = expectReply(
-    "allocate-mw",
-    yield* pd.device.cpu.command({ op: "allocate-mw", type, pd: pd.handle }),
-  );
+  const gone = refusePd(pd);
+  if (gone !== undefined) return gone;
+  const command = { op: "allocate-mw", type, pd: pd.handle } as const;
+  const reply = yield* request(pd.device.cpu, "allocate-mw", command);
   if (failed(reply)) return reply;
   pd.uses.count++;
   return { pd, type, rkey: reply.rkey, uses: { alive: true } };
@@ -36,9 +33,8 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
   if (!mw.uses.alive) return verbError("EINVAL", "The memory window is gone already");
   const stale = refuseStale(device, epoch);
   if (stale !== undefined) return stale;
-  const { rkey } = mw;
-  const reply = expectReply("done", yield* device.cpu.command({ op: "deallocate-mw", rkey }));
-  if (failed(reply)) return reply;
+  const wrong = yield* perform(device.cpu, { op: "deallocate-mw", rkey: mw.rkey });
+  if (wrong !== undefined) return wrong;
   mw.uses.alive = false;
   mw.pd.uses.count--;
   return undefined;

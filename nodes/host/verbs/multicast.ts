@@ -1,6 +1,6 @@
 /** Multicast groups of UD queue pairs: `ibv_attach_mcast`, `ibv_detach_mcast`. */
 import { isGroupAddress } from "../../../fabric/wire/roce/neighbour.ts";
-import { expectReply, failed, refuseStale, verbError } from "./device.ts";
+import { perform, refuseStale, verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Qp, VerbError } from "./objects.ts";
 
@@ -9,13 +9,13 @@ import type { Qp, VerbError } from "./objects.ts";
  * often it is attached. EINVAL where it is not UD. The RNIC itself reports the membership to the
  * switches (IGMP).
  */
-export function* attachMcast(qp: Qp, group: number): Steps<VerbError | undefined> {
-  return yield* change(qp, "attach-mcast", group);
+export function attachMcast(qp: Qp, group: number): Steps<VerbError | undefined> {
+  return change(qp, "attach-mcast", group);
 }
 
 /** Detaches the queue pair. EINVAL where it is not attached. */
-export function* detachMcast(qp: Qp, group: number): Steps<VerbError | undefined> {
-  return yield* change(qp, "detach-mcast", group);
+export function detachMcast(qp: Qp, group: number): Steps<VerbError | undefined> {
+  return change(qp, "detach-mcast", group);
 }
 
 function* change(
@@ -28,6 +28,5 @@ function* change(
   if (stale !== undefined) return stale;
   if (type !== "ud") return verbError("EINVAL", `Only UD queue pairs have groups: this is ${type}`);
   if (!isGroupAddress(group)) return verbError("EINVAL", `No group address: ${group}`);
-  const reply = expectReply("done", yield* device.cpu.command({ op, qpn, group }));
-  return failed(reply) ? reply : undefined;
+  return yield* perform(device.cpu, { op, qpn, group });
 }

@@ -128,17 +128,6 @@ function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
   sq.requests++;
 }
 
-function traceWqe(qp: Qp, request: SendRequest, wqe: number): void {
-  const { opcode, wrId = 0 } = request;
-  const text = `WQE of ${opcode} at ${wqe} of the send queue`;
-  qp.device.cpu.trace({ step: "wqe", text, wrId, qpn: qp.qpn, wqe });
-}
-
-function notePosted({ device, qpn, sq }: Qp, wqe: number, signaled: boolean): void {
-  const wrId = sq.wrIds[wqe] ?? 0;
-  device.cpu.audit({ kind: "posted", queue: "send", qpn, wqe, wrId, signaled });
-}
-
 /** Positions of the receive WQEs that the next `count` posts fill. */
 export function nextRecvs({ rq }: Qp, count: number): number[] {
   return Array.from({ length: count }, (_, i) => (rq.write + 1 + i) % rq.depth);
@@ -160,12 +149,18 @@ export function enqueueSend(qp: Qp, request: SendRequest): VerbError | undefined
     return verbError("ENOMEM", `${sq.used} of ${sq.depth} units are filled, room is for no more`);
   }
   device.cpu.charge(device.state.timing.postPs);
-  sq.wrIds[wqe.index] = request.wrId ?? 0;
+  const { opcode, wrId = 0 } = request, { qpn, index, signaled } = wqe;
+  sq.wrIds[index] = wrId;
   fill(device, sq, wqe);
   // As in ibv_bind_mw: the new key is valid from now on.
   if (request.bind !== undefined) request.bind.mw.rkey = request.bind.rkey;
-  if (device.cpu.tracing) traceWqe(qp, request, wqe.index);
-  if (device.cpu.auditing) notePosted(qp, wqe.index, wqe.signaled);
+  if (device.cpu.tracing) {
+    const text = `WQE of ${opcode} at ${index} of the send queue`;
+    device.cpu.trace({ step: "wqe", text, wrId, qpn, wqe: index });
+  }
+  if (device.cpu.auditing) {
+    device.cpu.audit({ kind: "posted", queue: "send", qpn, wqe: index, wrId, signaled });
+  }
   return undefined;
 }
 
@@ -206,8 +201,8 @@ function enqueueRecv(qp: Qp, request: RecvRequest): VerbError | undefined {
   rq.used++;
   rq.requests++;
   if (device.cpu.auditing) {
-    const { qpn } = qp, wrId = rq.wrIds[at] ?? 0;
-    device.cpu.audit({ kind: "posted", queue: "recv", qpn, wqe: at, wrId, signaled: true });
+    const posted = { kind: "posted", queue: "recv", wqe: at, signaled: true } as const;
+    device.cpu.audit({ ...posted, qpn: qp.qpn, wrId: request.wrId ?? 0 });
   }
   return undefined;
 }
@@ -218,11 +213,7 @@ export function postRecv(
   requests: RecvRequest | readonly RecvRequest[],
 ): Steps<PostError | undefined> {
   const { device, rq } = qp;
-  return postAll(requests, {
-    device,
-    ring: rq,
-    enqueue: (request) => enqueueRecv(qp, request),
-  });
+  return postAll(requests, { device, ring: rq, enqueue: (request) => enqueueRecv(qp, request) });
 }
 
 export interface BindOptions extends MwBindInfo {

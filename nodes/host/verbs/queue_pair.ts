@@ -15,12 +15,14 @@ import { endLife } from "./completion_queue.ts";
 import {
   allocated,
   contiguous,
-  expectReply,
   failed,
   giveBack,
   inTime,
+  perform,
   powerOfTwo,
+  refusePd,
   refuseStale,
+  request,
   storePointer,
   verbError,
 } from "./device.ts";
@@ -33,7 +35,6 @@ import type {
   Qp,
   QpCaps,
   RecvRing,
-  Ring,
   SendRing,
   Srq,
   VerbError,
@@ -89,10 +90,9 @@ function capsOf(device: Device, options: QpOptions): QpCaps {
 function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefined {
   const { device } = pd;
   const { sendCq, recvCq, srq } = options;
-  const stale = refuseStale(device, pd.epoch) ?? refuseStale(device, sendCq.epoch) ??
-    refuseStale(device, recvCq.epoch) ?? (srq && refuseStale(device, srq.pd.epoch));
-  if (stale !== undefined) return stale;
-  if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
+  const gone = refuseStale(device, sendCq.epoch) ?? refuseStale(device, recvCq.epoch) ??
+    (srq && refuseStale(device, srq.pd.epoch)) ?? refusePd(pd);
+  if (gone !== undefined) return gone;
   if (srq !== undefined && !srq.uses.alive) {
     return verbError("EINVAL", "The shared receive queue is gone");
   }
@@ -107,6 +107,8 @@ function refuseQp(pd: Pd, caps: QpCaps, options: QpOptions): VerbError | undefin
   }
   return undefined;
 }
+
+const EMPTY_RING = { stamp: 0, write: -1, tail: 0, used: 0, requests: 0 };
 
 /** Creates a queue pair in state RESET. */
 export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
@@ -131,22 +133,19 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     device.cpu.free(sqBuffer);
     return rqBuffer;
   }
-  const answer = expectReply(
-    "create-qp",
-    yield* device.cpu.command({
-      op: "create-qp",
-      type: options.type,
-      sq: { address: contiguous(sqBuffer), units: sqDepth },
-      ...(srq === undefined
-        ? { rq: { address: contiguous(rqBuffer), units: rqDepth }, rqStride: stride }
-        : { srq: srq.srqn }),
-      sendCq: options.sendCq.cqn,
-      recvCq: options.recvCq.cqn,
-      pd: pd.handle,
-      persistCompletion: caps.persistCompletion,
-      ...(options.qpn !== undefined && { qpn: options.qpn }),
-    }),
-  );
+  const answer = yield* request(device.cpu, "create-qp", {
+    op: "create-qp",
+    type: options.type,
+    sq: { address: contiguous(sqBuffer), units: sqDepth },
+    ...(srq === undefined
+      ? { rq: { address: contiguous(rqBuffer), units: rqDepth }, rqStride: stride }
+      : { srq: srq.srqn }),
+    sendCq: options.sendCq.cqn,
+    recvCq: options.recvCq.cqn,
+    pd: pd.handle,
+    persistCompletion: caps.persistCompletion,
+    ...(options.qpn !== undefined && { qpn: options.qpn }),
+  });
   const reply = inTime(answer, device, pd.epoch);
   if (failed(reply)) {
     device.cpu.free(sqBuffer);
@@ -154,15 +153,22 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     return reply;
   }
   const sq: SendRing = {
-    ...emptyRing(reply.sqQueue, sqBuffer.address, { depth: sqDepth, requests: caps.maxSendWr }),
+    ...EMPTY_RING,
+    queue: reply.sqQueue,
+    address: sqBuffer.address,
+    depth: sqDepth,
+    requestsMax: caps.maxSendWr,
+    wrIds: [],
     units: new Uint8Array(sqDepth),
     opcodes: [],
   };
   const rq: RecvRing = {
-    ...emptyRing(reply.rqQueue, rqBuffer.address, {
-      depth: rqDepth,
-      requests: srq === undefined ? caps.maxRecvWr : 0,
-    }),
+    ...EMPTY_RING,
+    queue: reply.rqQueue,
+    address: rqBuffer.address,
+    depth: rqDepth,
+    requestsMax: srq === undefined ? caps.maxRecvWr : 0,
+    wrIds: [],
     stride,
   };
   const { sendCq, recvCq, type } = options;
@@ -177,16 +183,6 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   recvCq.place.users++;
   if (srq !== undefined) srq.uses.count++;
   return qp;
-}
-
-function emptyRing(
-  queue: number,
-  address: number,
-  size: { readonly depth: number; readonly requests: number },
-): Ring {
-  const { depth, requests } = size;
-  const ring = { queue, stamp: 0, address, depth, requestsMax: requests };
-  return { ...ring, write: depth - 1, tail: 0, used: 0, requests: 0, wrIds: [] };
 }
 
 /** Resets its own rings to the beginning, as in state RESET. */
@@ -219,14 +215,14 @@ export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | u
   const { state, curState: _, enSqdAsyncNotify: __, ...given } = attributes;
   const command = { op: "modify-qp", qpn, attributes } as const;
   if (state === "reset") {
-    const reply = expectReply("qp-emptied", yield* device.cpu.command(command));
+    const reply = yield* request(device.cpu, "qp-emptied", command);
     if (failed(reply)) return reply;
     endLives(qp, reply.written);
     emptyRings(qp);
     life.attributes = {};
   } else {
-    const reply = expectReply("done", yield* device.cpu.command(command));
-    if (failed(reply)) return reply;
+    const wrong = yield* perform(device.cpu, command);
+    if (wrong !== undefined) return wrong;
     life.attributes = { ...life.attributes, ...given };
     if (state === "rts" && device.cpu.auditing) device.cpu.audit({ kind: "resumed", qpn });
   }
@@ -275,8 +271,8 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
   const { device } = qp;
   const stale = refuseStale(device, qp.pd.epoch);
   if (stale !== undefined) return stale;
-  const answer = yield* device.cpu.command({ op: "destroy-qp", qpn: qp.qpn });
-  const reply = inTime(expectReply("qp-emptied", answer), device, qp.pd.epoch);
+  const command = { op: "destroy-qp", qpn: qp.qpn } as const;
+  const reply = inTime(yield* request(device.cpu, "qp-emptied", command), device, qp.pd.epoch);
   if (failed(reply)) return reply;
   endLives(qp, reply.written);
   qp.life.state = "reset";
@@ -293,9 +289,6 @@ export function* destroyQp(qp: Qp): Steps<VerbError | undefined> {
  * Sends all packets of a connected queue pair from this UDP port, which selects a path for the
  * flow; 0 returns to the computed port (`rocev2.md` §1.1). Only in RTS, else EINVAL.
  */
-export function* modifyQpUdpSport(
-  qp: Qp,
-  udpSourcePort: number,
-): Steps<VerbError | undefined> {
-  return yield* modifyQp(qp, { udpSourcePort });
+export function modifyQpUdpSport(qp: Qp, udpSourcePort: number): Steps<VerbError | undefined> {
+  return modifyQp(qp, { udpSourcePort });
 }

@@ -45,6 +45,15 @@ export const SHAPES: Readonly<Record<SendRequest["opcode"], Shape>> = {
   "local-invalidate": { types: RC_UC },
 };
 
+/** Operands of a request, with their names in refusals. */
+const OPERANDS = [
+  ["remote", "remote address"],
+  ["atomic", "atomic operands"],
+  ["flush", "flush arguments"],
+  ["bind", "window to bind"],
+  ["verify", "verify arguments"],
+] as const;
+
 const MESSAGE_BYTES_MAX = 2 ** 31;
 export const NO_SGES: readonly Sge[] = [];
 
@@ -63,33 +72,18 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
   if (sges.length > qp.caps.maxSendSge) {
     return `${sges.length} elements, the queue pair takes ${qp.caps.maxSendSge}`;
   }
-  if ((request.remote !== undefined) !== (shape.remote === true)) {
-    return `${request.opcode} ${shape.remote ? "needs" : "has no"} remote address`;
-  }
-  if ((request.atomic !== undefined) !== (shape.atomic === true)) {
-    return `${request.opcode} ${shape.atomic ? "needs" : "has no"} atomic operands`;
-  }
   if ((request.ud !== undefined) !== (qp.type === "ud")) {
     return qp.type === "ud" ? "A UD send needs an address" : `A send on ${qp.type} has none`;
   }
-  const wrongAh = request.ud === undefined ? undefined : refuseAh(qp.pd, request.ud.ah);
-  if (wrongAh !== undefined) return wrongAh;
-  if ((request.flush !== undefined) !== (shape.flush === true)) {
-    return `${request.opcode} ${shape.flush ? "needs" : "has no"} flush arguments`;
-  }
-  if ((request.bind !== undefined) !== (shape.bind === true)) {
-    return `${request.opcode} ${shape.bind ? "needs" : "has nothing"} to bind`;
-  }
-  const wrongBind = request.bind === undefined ? undefined : refuseBind(request.bind);
-  if (wrongBind !== undefined) return wrongBind;
-  if ((request.verify !== undefined) !== (shape.verify === true)) {
-    return `${request.opcode} ${shape.verify ? "needs" : "has no"} verify arguments`;
+  for (const [operand, name] of OPERANDS) {
+    if ((request[operand] !== undefined) === (shape[operand] === true)) continue;
+    return `${request.opcode} ${shape[operand] ? "needs" : "has no"} ${name}`;
   }
   const bytes = payloadBytes(sges);
-  const wrongVerify = request.verify === undefined
-    ? undefined
-    : refuseVerify(request.verify, bytes);
-  if (wrongVerify !== undefined) return wrongVerify;
+  const { ud, bind, verify } = request;
+  const wrong = (ud && refuseAh(qp.pd, ud.ah)) ?? (bind && refuseBind(bind)) ??
+    (verify && refuseVerify(verify, bytes));
+  if (wrong !== undefined) return wrong;
   if (shape.flush) return refuseFlush(request.flush!, bytes);
   if (request.opcode === "atomic-write") return refuseAtomicWrite(request, bytes);
   if (bytes > MESSAGE_BYTES_MAX) return `A message has at most 2^31 B: this has ${bytes}`;

@@ -6,17 +6,16 @@ import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
 import {
   type Cqe,
   CQE_BYTES,
-  CQE_INVALID,
   decodeCqe,
   encodeCqe,
   ownerBit,
 } from "../../../fabric/wire/host_bus/cqe.ts";
-import { CQ_ENTRIES_MAX, resizedSignal, ringEntries } from "./completion_queue.ts";
+import { fillInvalid, refuseEntries, resizedSignal, ringEntries } from "./completion_queue.ts";
 import {
   allocated,
   contiguous,
-  expectReply,
   failed,
+  perform,
   refuseStale,
   storePointer,
   verbError,
@@ -40,9 +39,8 @@ export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> 
   const { device, place, cqn } = cq;
   const stale = refuseStale(device, cq.epoch);
   if (stale !== undefined) return stale;
-  if (!Number.isInteger(wanted) || wanted < 1 || wanted > CQ_ENTRIES_MAX) {
-    return verbError("EINVAL", `Entries must be 1 to ${CQ_ENTRIES_MAX}: they are ${wanted}`);
-  }
+  const tooMany = refuseEntries(wanted);
+  if (tooMany !== undefined) return tooMany;
   if (place.resizing) return verbError("EBUSY", "The completion queue is being resized");
   const held = heldEntries(cq).length;
   if (wanted < held) {
@@ -52,27 +50,18 @@ export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> 
   const ring = allocated(() => device.cpu.allocateContiguous(entries * CQE_BYTES));
   if (failed(ring)) return ring;
   place.resizing = true;
-  fillInvalid(cq, ring);
+  fillInvalid(device, ring);
   yield* device.cpu.settle();
   const stamp = Math.max(device.cpu.now, place.stamp + 1);
   const where = { address: contiguous(ring), units: entries };
-  const reply = expectReply(
-    "done",
-    yield* device.cpu.command({ op: "resize-cq", cqn, ring: where, taken: place.taken, stamp }),
-  );
+  const command = { op: "resize-cq", cqn, ring: where, taken: place.taken, stamp } as const;
   const old = { address: cq.address };
-  const wrong = failed(reply) ? reply : yield* move(cq, { ring, entries, stamp });
+  const wrong = (yield* perform(device.cpu, command)) ??
+    (yield* move(cq, { ring, entries, stamp }));
   device.cpu.free(wrong === undefined ? old : ring);
   place.resizing = false;
   device.cpu.signal(resizedSignal(cq));
   return wrong;
-}
-
-/** Initialises every entry as unwritten. */
-function fillInvalid(cq: Cq, ring: Buffer): void {
-  const fill = new Uint8Array(ring.length);
-  for (let at = CQE_BYTES - 1; at < fill.length; at += CQE_BYTES) fill[at] = CQE_INVALID;
-  cq.device.cpu.store(ring.address, fill);
 }
 
 /** The entries that are written and not read, up to the closing one. */

@@ -9,12 +9,14 @@ import { MAX_SGE } from "../../../fabric/wire/host_bus/wqe.ts";
 import {
   allocated,
   contiguous,
-  expectReply,
   failed,
   giveBack,
   inTime,
+  perform,
   powerOfTwo,
+  refusePd,
   refuseStale,
+  request,
   storePointer,
   verbError,
 } from "./device.ts";
@@ -29,9 +31,8 @@ const SRQ_WR_MAX = 2 ** 15;
 export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> {
   const { device } = pd;
   const { maxWr, maxSge = 1 } = options;
-  const stale = refuseStale(device, pd.epoch);
-  if (stale !== undefined) return stale;
-  if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone");
+  const gone = refusePd(pd);
+  if (gone !== undefined) return gone;
   if (!Number.isInteger(maxWr) || maxWr < 1 || maxWr >= SRQ_WR_MAX) {
     return verbError("EINVAL", `Receives must be 1 to ${SRQ_WR_MAX - 1}: they are ${maxWr}`);
   }
@@ -44,8 +45,7 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
   if (failed(buffer)) return buffer;
   const place = { address: contiguous(buffer), units: depth };
   const command = { op: "create-srq", ring: place, stride, pd: pd.handle } as const;
-  const answer = expectReply("create-srq", yield* device.cpu.command(command));
-  const reply = inTime(answer, device, pd.epoch);
+  const reply = inTime(yield* request(device.cpu, "create-srq", command), device, pd.epoch);
   if (failed(reply)) {
     device.cpu.free(buffer);
     return reply;
@@ -87,12 +87,7 @@ export function* modifySrq(
   if (!Number.isInteger(limit) || limit < 0 || limit > srq.caps.maxWr) {
     return verbError("EINVAL", `The limit must be 0 to ${srq.caps.maxWr}: it is ${limit}`);
   }
-  const { srqn } = srq;
-  const reply = expectReply(
-    "done",
-    yield* srq.device.cpu.command({ op: "modify-srq", srqn, limit }),
-  );
-  return failed(reply) ? reply : undefined;
+  return yield* perform(srq.device.cpu, { op: "modify-srq", srqn: srq.srqn, limit });
 }
 
 /** Sizes and limit; the limit is 0 where it is not armed, or was reached. */
@@ -101,8 +96,7 @@ export function* querySrq(
 ): Steps<Required<SrqOptions> & { readonly limit: number } | VerbError> {
   const wrong = refuseUse(srq);
   if (wrong !== undefined) return wrong;
-  const { srqn } = srq;
-  const reply = expectReply("query-srq", yield* srq.device.cpu.command({ op: "query-srq", srqn }));
+  const reply = yield* request(srq.device.cpu, "query-srq", { op: "query-srq", srqn: srq.srqn });
   return failed(reply) ? reply : { ...srq.caps, limit: reply.limit };
 }
 
@@ -113,18 +107,17 @@ export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
   if (srq.uses.count > 0) {
     return verbError("EBUSY", `${srq.uses.count} queue pairs take receives from it`);
   }
-  const { srqn } = srq;
-  const reply = expectReply("done", yield* srq.device.cpu.command({ op: "destroy-srq", srqn }));
-  if (failed(reply)) return reply;
+  const refused = yield* perform(srq.device.cpu, { op: "destroy-srq", srqn: srq.srqn });
+  if (refused !== undefined) return refused;
   srq.uses.alive = false;
   giveBack(srq.device, srq.ring);
   srq.pd.uses.count--;
   return undefined;
 }
 
-function enqueue(srq: Srq, request: RecvRequest): VerbError | undefined {
+function enqueue(srq: Srq, recv: RecvRequest): VerbError | undefined {
   const { device, ring, caps } = srq;
-  const { sges } = request;
+  const { sges, wrId = 0 } = recv;
   const wrong = refuseUse(srq);
   if (wrong !== undefined) return wrong;
   if (sges.length > caps.maxSge) {
@@ -137,11 +130,11 @@ function enqueue(srq: Srq, request: RecvRequest): VerbError | undefined {
   device.cpu.charge(device.state.timing.postPs);
   const at = (ring.write + 1) % ring.depth;
   device.cpu.store(ring.address + at * ring.stride, encodeSrqWqe({ slot, sges }, ring.stride));
-  ring.wrIds[slot] = request.wrId ?? 0;
+  ring.wrIds[slot] = wrId;
   ring.write = at;
   if (device.cpu.auditing) {
-    const { srqn: qpn } = srq, wrId = request.wrId ?? 0;
-    device.cpu.audit({ kind: "posted", queue: "shared", qpn, wqe: slot, wrId, signaled: true });
+    const posted = { kind: "posted", queue: "shared", wqe: slot, wrId, signaled: true } as const;
+    device.cpu.audit({ ...posted, qpn: srq.srqn });
   }
   return undefined;
 }
@@ -152,5 +145,5 @@ export function postSrqRecv(
   requests: RecvRequest | readonly RecvRequest[],
 ): Steps<PostError | undefined> {
   const { device, ring } = srq;
-  return postAll(requests, { device, ring, enqueue: (request) => enqueue(srq, request) });
+  return postAll(requests, { device, ring, enqueue: (recv) => enqueue(srq, recv) });
 }

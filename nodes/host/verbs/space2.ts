@@ -4,7 +4,7 @@
  * refuses violations, with nothing changed.
  */
 import { SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
-import { expectReply, failed, verbError } from "./device.ts";
+import { perform, verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Device, VerbError } from "./objects.ts";
 
@@ -16,10 +16,8 @@ export interface Space2Change {
 }
 
 /** The RNIC writes the bytes. */
-export function* writeSpace2(device: Device, change: Space2Change): Steps<VerbError | undefined> {
-  const reply = yield* device.cpu.command({ op: "write-space2", ...change });
-  const done = expectReply("done", reply);
-  return failed(done) ? done : undefined;
+export function writeSpace2({ cpu }: Device, change: Space2Change): Steps<VerbError | undefined> {
+  return perform(cpu, { op: "write-space2", ...change });
 }
 
 /** Takes the lock, stores the bytes, and releases the lock. The RNIC pauses the queue meanwhile. */
@@ -30,10 +28,9 @@ export function* storeSpace2(device: Device, change: Space2Change): Steps<VerbEr
     const range = `[${offset}, ${offset + data.length})`;
     return verbError("EINVAL", `Bytes ${range} must lie within the entry's ${SPACE2_BYTES}`);
   }
-  const locked = expectReply("done", yield* cpu.command({ op: "lock-space2", queue }));
-  if (failed(locked)) return locked;
+  const wrong = yield* perform(cpu, { op: "lock-space2", queue });
+  if (wrong !== undefined) return wrong;
   cpu.store(state.space2 + queue * SPACE2_BYTES + offset, data);
   yield* cpu.settle();
-  const unlocked = expectReply("done", yield* cpu.command({ op: "unlock-space2", queue }));
-  return failed(unlocked) ? unlocked : undefined;
+  return yield* perform(cpu, { op: "unlock-space2", queue });
 }

@@ -5,7 +5,7 @@
 import { verbError } from "./device.ts";
 import { enqueueSend } from "./post.ts";
 import type { Steps } from "../cpu/program.ts";
-import type { Qp, SendRequest, SendRing, VerbError } from "./objects.ts";
+import type { Qp, SendRequest, VerbError } from "./objects.ts";
 import { ringDoorbell } from "./rings.ts";
 
 export interface WorkBatch {
@@ -29,7 +29,7 @@ export function* wrComplete(batch: WorkBatch): Steps<VerbError | undefined> {
   if (!batch.open) return verbError("EINVAL", "The batch has ended already");
   batch.open = false;
   const { qp, requests } = batch;
-  const undo = snapshot(qp.sq);
+  const { write, used, requests: outstanding } = qp.sq;
   const keys = requests.flatMap(({ bind }) =>
     bind === undefined ? [] : [[bind.mw, bind.mw.rkey] as const]
   );
@@ -37,17 +37,13 @@ export function* wrComplete(batch: WorkBatch): Steps<VerbError | undefined> {
     const wrong = enqueueSend(qp, request);
     if (wrong === undefined) continue;
     // WQEs beyond the write pointer are not posted.
-    Object.assign(qp.sq, undo);
+    Object.assign(qp.sq, { write, used, requests: outstanding });
     for (const [mw, rkey] of keys) mw.rkey = rkey;
     yield* qp.device.cpu.settle();
     return wrong;
   }
   if (requests.length > 0) yield* ringDoorbell(qp.device, qp.sq);
   return undefined;
-}
-
-function snapshot({ write, used, requests }: SendRing): Partial<SendRing> {
-  return { write, used, requests };
 }
 
 /** Discards the batch. */
