@@ -7,7 +7,7 @@ import { encodePendingMessage } from "./pending_message.ts";
 import { freeMemory } from "../persist/persistd_memory.ts";
 import { beginEpoch, createRing, findRings, type RecvRing, replay } from "./recv_ring.ts";
 import { createObject, openDirectory } from "./scm_directory.ts";
-import type { ClientMemory, Server } from "../persist/persistd_state.ts";
+import type { ClientMemory, Server } from "../persist/persistd_memory.ts";
 
 const { scm } = new AddressMap({ dramBytes: 4096, scmBytes: 2 ** 18 });
 

@@ -15,13 +15,12 @@ import type { Steps } from "../../cpu/program.ts";
 import { countOption, type Options, wordOption } from "../common/options.ts";
 import { RECEIVE_PLACES, SERVICE } from "../common/persist_protocol.ts";
 import { dropClient, handleRequest, replenish } from "./persistd_client.ts";
-import { freeMemory, recover } from "./persistd_memory.ts";
+import { type Client, freeMemory, recover, type Server } from "./persistd_memory.ts";
 import { handleRecv, persist } from "./persistd_requests.ts";
 import { openDirectory } from "../common/scm_directory.ts";
 import type { Cq, Device, WorkCompletion } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
-import type { Client, Server } from "./persistd_state.ts";
 
 /**
  * The program. Options: `completions` (4096); `copy`: `nt-store` (default) or `flush`; `receive`:
@@ -63,7 +62,6 @@ function* startServer(device: CmDevice, options: Options): Steps<Server> {
     room,
     copy,
     clients: new Map(),
-    byEndpoint: new Map(),
     directory: undefined,
     pd: allocPd(device),
     cq: yield* makeCq(device, room),
@@ -83,7 +81,8 @@ function* handleEvent(server: Server, event: ListenerEvent): Steps<void> {
     case "established":
       return;
     case "closed": {
-      const client = server.byEndpoint.get(event.endpoint.commId);
+      const clients = [...server.clients.values()];
+      const client = clients.find(({ connection }) => connection.endpoint === event.endpoint);
       if (client !== undefined) yield* dropClient(server, client);
       return;
     }
@@ -92,7 +91,6 @@ function* handleEvent(server: Server, event: ListenerEvent): Steps<void> {
         yield* freeMemory(server, { memory, method });
       }
       server.clients.clear();
-      server.byEndpoint.clear();
       server.roomLeft = server.room;
       server.pd = allocPd(server.device);
       server.cq = yield* makeCq(server.device, server.room);
@@ -117,20 +115,13 @@ function* handleCompletions(
       yield* dropClient(server, client);
       continue;
     }
-    if (!isReceive(completion)) continue;
-    yield* handleReceive(server, client, completion);
+    const { opcode } = completion;
+    if (!opcode.startsWith("recv")) continue;
+    // Immediate data and invalidations have no meaning here: only their receive is posted again.
+    if (opcode === "recv-persistence") yield* persist(server, client, completion);
+    else if (opcode === "recv") yield* handleRecv(server, client, completion);
     client.emptied.push(completion.wrId);
     touched.add(client);
   }
   for (const client of touched) if (!client.gone) yield* replenish(server, client);
-}
-
-function isReceive({ opcode }: WorkCompletion): boolean {
-  return opcode.startsWith("recv");
-}
-
-/** Immediate data and invalidations have no meaning here: only their receive is posted again. */
-function* handleReceive(server: Server, client: Client, completion: WorkCompletion): Steps<void> {
-  if (completion.opcode === "recv-persistence") yield* persist(server, client, completion);
-  else if (completion.opcode === "recv") yield* handleRecv(server, client, completion);
 }

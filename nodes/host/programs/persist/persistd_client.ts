@@ -15,10 +15,16 @@ import {
   isPersistentWrite,
   type Terms,
 } from "../common/persist_protocol.ts";
-import { freeMemory, memoryFor, regRecvs } from "./persistd_memory.ts";
+import {
+  type Client,
+  type ClientMemory,
+  freeMemory,
+  memoryFor,
+  regRecvs,
+  type Server,
+} from "./persistd_memory.ts";
 import { areaOf } from "../common/recv_ring.ts";
 import type { Cq, Qp, RecvRequest } from "../../verbs/objects.ts";
-import type { Client, ClientMemory, Server } from "./persistd_state.ts";
 
 /**
  * Accepts the requester's policy; `auto` is resolved here: where the CPU flushes, the RECV notifies
@@ -39,9 +45,8 @@ export function* handleRequest(server: Server, request: ConnectRequest): Steps<v
     server.freeMemory.push(memory);
     return;
   }
-  server.roomLeft -= 2 * memory.slots;
+  server.roomLeft -= 2 * memory.ring.slots;
   server.clients.set(client.connection.qp.qpn, client);
-  server.byEndpoint.set(client.connection.endpoint.commId, client);
 }
 
 /** Undefined where the RNIC or the requester refuses. */
@@ -57,7 +62,7 @@ function* admit(
 ): Steps<Client | undefined> {
   const { terms, memory, cq, privateData } = place;
   const { pd } = server;
-  const { slots } = memory;
+  const { slots } = memory.ring;
   const recvMr = yield* regRecvs(pd, memory, terms.method);
   const sendMr = yield* regMr(pd, memory.sendBuffer, { access: [] });
   if (failed(recvMr) || failed(sendMr)) {
@@ -93,7 +98,8 @@ function* admit(
 type Slots = Pick<Client, "recvMr" | "memory">;
 
 function recvRequest({ recvMr, memory }: Slots, slot: number): RecvRequest {
-  return { wrId: slot, sges: [sge(recvMr, slot * memory.recvBytes, memory.recvBytes)] };
+  const { slotBytes } = memory.ring;
+  return { wrId: slot, sges: [sge(recvMr, slot * slotBytes, slotBytes)] };
 }
 
 function* postFirstRecvs(
@@ -102,7 +108,10 @@ function* postFirstRecvs(
   client: Slots & { readonly method: Terms["method"] },
 ): Steps<void> {
   const { memory, method } = client;
-  const requests = Array.from({ length: memory.slots }, (_, slot) => recvRequest(client, slot));
+  const requests = Array.from(
+    { length: memory.ring.slots },
+    (_, slot) => recvRequest(client, slot),
+  );
   traceRecvs(server, qp, { count: requests.length, method });
   yield* postRecv(qp, requests);
 }
@@ -121,10 +130,9 @@ function traceRecvs(
     ? "S311"
     : byRnic && server.terms.flush === "cpu"
     ? "S1005"
-    : "";
-  const text = `posts ${count} RECV`;
+    : "post-recv";
   const recvs = nextRecvs(qp, count);
-  server.cpu.trace({ step: step || "post-recv", text, qpn: qp.qpn, recvs });
+  server.cpu.trace({ step, text: `posts ${count} RECV`, qpn: qp.qpn, recvs });
 }
 
 /** CPU time for this client; with several clients at a time, the time for all of them meanwhile. */
@@ -138,16 +146,15 @@ export function reportServed({ cpu }: Server, client: Client): void {
 export function* dropClient(server: Server, client: Client): Steps<void> {
   if (client.gone) return;
   client.gone = true;
-  const { qp, endpoint } = client.connection;
+  const { qp } = client.connection;
   reportServed(server, client);
   server.clients.delete(qp.qpn);
-  server.byEndpoint.delete(endpoint.commId);
   yield* destroyQp(qp);
   for (const mr of [client.region, client.recvMr, client.sendMr]) {
     if (mr !== undefined) yield* deregMr(mr);
   }
   yield* freeMemory(server, { memory: client.memory, method: client.terms.method });
-  server.roomLeft += 2 * client.memory.slots;
+  server.roomLeft += 2 * client.memory.ring.slots;
 }
 
 /** Memory assigned to a requester: as an object of a name, or for receive buffers. */

@@ -1,15 +1,21 @@
 /**
- * The memory of `persistd`'s requesters: buffers for their SENDs and for its answers. A later
- * requester of the same sizes reuses it.
+ * The state of `persistd`, and the memory of its requesters: buffers for their SENDs and for its
+ * answers. A later requester of the same sizes reuses it.
  */
+import type { Time } from "../../../../fabric/base/time.ts";
+import type { Connection } from "../../cm/connection.ts";
+import type { CmDevice } from "../../cm/gsi.ts";
+import type { Listener } from "../../cm/listen.ts";
+import type { Buffer } from "../../memory/address_map.ts";
 import { regMr } from "../../verbs/memory_region.ts";
-import type { Steps } from "../../cpu/program.ts";
+import type { Cpu, Steps } from "../../cpu/program.ts";
 import { PENDING_MESSAGE_BYTES } from "../common/pending_message.ts";
 import { allocate, isFailure } from "./persist_client.ts";
 import {
   CONTROL_BYTES,
   HEADER_BYTES,
   NAMES_BYTES,
+  type ServerTerms,
   slotsFor,
   type Terms,
 } from "../common/persist_protocol.ts";
@@ -23,8 +29,51 @@ import {
   slotBytesFor,
   type Storing,
 } from "../common/recv_ring.ts";
-import type { Mr, Pd, VerbError } from "../../verbs/objects.ts";
-import type { ClientMemory, Server } from "./persistd_state.ts";
+import type { ScmDirectory } from "../common/scm_directory.ts";
+import type { Cq, Mr, Pd, VerbError } from "../../verbs/objects.ts";
+
+/** Receive and send slots. */
+export interface ClientMemory {
+  readonly recvBuffer: Buffer;
+  readonly sendBuffer: Buffer;
+  /** The receive slots; there are as many send slots. */
+  readonly ring: RecvRing;
+}
+
+/** One requester. */
+export interface Client {
+  readonly connection: Connection;
+  readonly terms: Terms;
+  readonly memory: ClientMemory;
+  readonly recvMr: Mr;
+  readonly sendMr: Mr;
+  region: Mr | undefined;
+  /** The object that it writes, and this program's CPU time when it was opened. */
+  serving: { readonly object: string; readonly workPs: Time } | undefined;
+  /** Receive slots to post again. */
+  readonly emptied: number[];
+  nextSend: number;
+  gone: boolean;
+}
+
+export interface Server {
+  readonly device: CmDevice;
+  readonly cpu: Cpu;
+  readonly listener: Listener;
+  readonly terms: ServerTerms;
+  /** Capacity of the completion queue, which limits the number of clients. */
+  readonly room: number;
+  /** How data of a SEND is copied to SCM. */
+  readonly copy: "nt-store" | "flush";
+  /** By QPN. */
+  readonly clients: Map<number, Client>;
+  directory: ScmDirectory | undefined;
+  pd: Pd;
+  /** Undefined while the RNIC has failed. */
+  cq: Cq | undefined;
+  roomLeft: number;
+  freeMemory: ClientMemory[];
+}
 
 /** Writes bytes into SCM; they are persistent when this returns. */
 export function* storePersistent(
@@ -46,16 +95,22 @@ export function storingOf(server: Server): Storing {
 
 /** Undefined where no memory, or no room for completions, is left for such a requester. */
 export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | undefined> {
+  const { cpu } = server;
   const slots = slotsFor(terms.depth);
   if (2 * slots > server.roomLeft) return undefined;
   const inScm = server.terms.receive === "scm";
   const wanted = bytesOfRecv(terms);
-  const recvBytes = inScm ? slotBytesFor(wanted) : wanted;
-  const memory = takeFree(server, { slots, recvBytes }) ??
-    (inScm
-      ? yield* ringMemory(server, { slots, slotBytes: recvBytes })
-      : dramMemory(server, { slots, recvBytes }));
-  if (memory !== undefined) yield* beginEpoch(server.cpu, memory.ring);
+  const slotBytes = inScm ? slotBytesFor(wanted) : wanted;
+  let memory = takeFree(server, { slots, slotBytes });
+  if (memory === undefined && inScm) {
+    const ring = yield* createRing(cpu, server.directory!, { slots, slotBytes });
+    memory = ring && memoryOf(cpu, cpu.scm, ring);
+  } else if (memory === undefined) {
+    const buffer = allocate(cpu, slots * slotBytes);
+    if (isFailure(buffer)) return undefined;
+    memory = memoryOf(cpu, buffer, ringInDram(buffer, { slots, slotBytes }));
+  }
+  if (memory !== undefined) yield* beginEpoch(cpu, memory.ring);
   return memory;
 }
 
@@ -68,43 +123,17 @@ function bytesOfRecv({ method, messageBytes }: Terms): number {
 
 function takeFree(
   { freeMemory }: Server,
-  wanted: { readonly slots: number; readonly recvBytes: number },
+  wanted: { readonly slots: number; readonly slotBytes: number },
 ): ClientMemory | undefined {
-  const free = freeMemory.findIndex(({ slots, recvBytes }) =>
-    slots === wanted.slots && recvBytes === wanted.recvBytes
+  const free = freeMemory.findIndex(({ ring: { slots, slotBytes } }) =>
+    slots === wanted.slots && slotBytes === wanted.slotBytes
   );
   return free < 0 ? undefined : freeMemory.splice(free, 1)[0];
 }
 
-function dramMemory(
-  { cpu }: Server,
-  sizes: { readonly slots: number; readonly recvBytes: number },
-): ClientMemory | undefined {
-  const recvBuffer = allocate(cpu, sizes.slots * sizes.recvBytes);
-  const sendBuffer = sendBufferFor(cpu, sizes.slots);
-  if (isFailure(recvBuffer) || isFailure(sendBuffer)) return undefined;
-  const { slots, recvBytes } = sizes;
-  const ring = ringInDram(recvBuffer, { slots, slotBytes: recvBytes });
-  return { recvBuffer, sendBuffer, slots, recvBytes, ring };
-}
-
-function sendBufferFor(cpu: Server["cpu"], slots: number) {
-  return allocate(cpu, slots * CONTROL_BYTES + NAMES_BYTES);
-}
-
-function* ringMemory(
-  { cpu, directory }: Server,
-  sizes: { readonly slots: number; readonly slotBytes: number },
-): Steps<ClientMemory | undefined> {
-  const ring = yield* createRing(cpu, directory!, sizes);
-  return ring && memoryOf(cpu, ring);
-}
-
-function memoryOf(cpu: Server["cpu"], ring: RecvRing): ClientMemory | undefined {
-  const { slots, slotBytes: recvBytes } = ring;
-  const sendBuffer = sendBufferFor(cpu, slots);
-  if (isFailure(sendBuffer)) return undefined;
-  return { recvBuffer: cpu.scm, sendBuffer, slots, recvBytes, ring };
+function memoryOf(cpu: Cpu, recvBuffer: Buffer, ring: RecvRing): ClientMemory | undefined {
+  const sendBuffer = allocate(cpu, ring.slots * CONTROL_BYTES + NAMES_BYTES);
+  return isFailure(sendBuffer) ? undefined : { recvBuffer, sendBuffer, ring };
 }
 
 /**
@@ -145,7 +174,7 @@ export function* recover(server: Server): Steps<void> {
   let deposits = 0;
   for (const ring of rings) {
     deposits += yield* replay(storingOf(server), ring);
-    const memory = memoryOf(server.cpu, ring);
+    const memory = memoryOf(server.cpu, server.cpu.scm, ring);
     if (memory !== undefined) server.freeMemory.push(memory);
   }
   if (deposits > 0) server.cpu.report("recovered", { deposits, rings: rings.length });

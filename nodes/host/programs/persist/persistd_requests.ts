@@ -1,28 +1,31 @@
-/** `persistd`'s handlers of requests: open, list, flush, store. */
+/**
+ * `persistd`'s handlers of requests: open, list, flush, store. Data of SENDs is stored in the order
+ * that the requester needs; a pending message (`send-read`) when it arrives, as no requester waits.
+ */
+import { ACCESS } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import { noteActivity } from "../../cm/connection.ts";
+import type { Steps } from "../../cpu/program.ts";
 import { failed } from "../../verbs/device.ts";
 import { deregMr, regMr } from "../../verbs/memory_region.ts";
+import type { WorkCompletion } from "../../verbs/objects.ts";
 import { flushRanges, persistRanges } from "../../verbs/persist_ranges.ts";
-import { postSend } from "../../verbs/post.ts";
-import type { Steps } from "../../cpu/program.ts";
+import { postSend, sge } from "../../verbs/post.ts";
+import { decodePendingMessage } from "../common/pending_message.ts";
 import {
   accessFor,
   CONTROL_BYTES,
   decodeMessage,
+  encodeMessage,
   HEADER_BYTES,
   nameEntryBytes,
   NAMES_BYTES,
   type PersistMessage,
-  type Terms,
 } from "../common/persist_protocol.ts";
-import { dropClient, dropOthers, reportServed } from "./persistd_client.ts";
-import { ringPlace, takePendingMessage } from "./persistd_pending.ts";
-import { answer, commit, inRegion, storeData } from "./persistd_store.ts";
-import { wordTailBytes } from "../common/persist_tails.ts";
+import { type Word, wordTailBytes } from "../common/persist_tails.ts";
+import { noteApplied, storePendingMessage } from "../common/recv_ring.ts";
 import { createObject, findObject, listObjects, type ScmObject } from "../common/scm_directory.ts";
-import type { WorkCompletion } from "../../verbs/objects.ts";
-import type { Buffer } from "../../memory/address_map.ts";
-import type { Client, Server } from "./persistd_state.ts";
+import { dropClient, dropOthers, reportServed } from "./persistd_client.ts";
+import { type Client, type Server, storePersistent, storingOf } from "./persistd_memory.ts";
 
 /**
  * Bytes kept at the beginning of a replaced object that is opened exclusively: a line. So the next
@@ -41,18 +44,13 @@ export function* persist(server: Server, client: Client, completion: WorkComplet
   const step = { qpn: qp.qpn, psn, inbound: true, connection } as const;
   const ranges = persistRanges(cpu, completion, recvAt(client, wrId));
   if (cpu.tracing) {
-    const texts = ranges.map(({ va, length }) => `${length} B at VA 0x${va.toString(16)}`);
-    const text = `takes the RECV's CQE, flushes ${texts.join(", ") || "nothing"}`;
+    const text = `takes the RECV's CQE, flushes ${ranges.map(rangeText).join(", ") || "nothing"}`;
     cpu.trace({ step: "S1008", text, ...step });
   }
   yield* flushRanges(cpu, ranges);
   if (cpu.tracing) {
-    cpu.trace({
-      step: "S1014",
-      text: `posts the SEND that says PSN ${psn} is persistent`,
-      wrId: psn,
-      ...step,
-    });
+    const text = `posts the SEND that says PSN ${psn} is persistent`;
+    cpu.trace({ step: "S1014", text, wrId: psn, ...step });
   }
   const request = { opcode: "persistence-ack", immediate: psn, wrId: psn } as const;
   if (failed(yield* postSend(qp, request))) yield* dropClient(server, client);
@@ -60,7 +58,7 @@ export function* persist(server: Server, client: Client, completion: WorkComplet
 
 /** Address of a receive slot. */
 function recvAt({ recvMr, memory }: Client, slot: number): number {
-  return recvMr.address + slot * memory.recvBytes;
+  return recvMr.address + slot * memory.ring.slotBytes;
 }
 
 export function* handleRecv(
@@ -124,28 +122,26 @@ function* open(
   }
   if (client.region !== undefined) yield* deregMr(client.region);
   const method = message.type === "open-read" ? "read" : client.terms.method;
-  const region = yield* registerObject(server, object, method);
+  const { offset, length } = object;
+  const { scm } = server.cpu;
+  const region = yield* regMr(server.pd, scm, { offset, length, access: accessFor(method) });
   if (failed(region)) return yield* dropClient(server, client);
   client.region = region;
   reportServed(server, client);
+  const { recvMr, memory: { ring: { epoch } } } = client;
+  const recvPlace = { va: recvMr.address, rkey: recvMr.rkey, epoch };
   yield* answer(server, client, {
     type: "region",
     id,
     va: region.address,
-    length: object.length,
+    length,
     rkey: region.rkey,
     access: region.access,
     flow: server.terms.flow,
-    scmOffset: object.offset,
-    ...(method === "send-read" && { ring: ringPlace(client, object) }),
+    scmOffset: offset,
+    ...(method === "send-read" && { ring: { ...recvPlace, generation: object.generation } }),
   });
   client.serving = { object: object.name, workPs: server.cpu.workPs };
-}
-
-function registerObject(server: Server, object: ScmObject, method: Terms["method"]) {
-  const scm: Buffer = server.cpu.scm;
-  const { offset, length } = object;
-  return regMr(server.pd, scm, { offset, length, access: accessFor(method) });
 }
 
 function* list(
@@ -177,14 +173,150 @@ function* flushMarked(
   if (!inRegion(client, message)) {
     return yield* answer(server, client, { type: "refused", id, why: "bad-request" });
   }
-  const { qp, label: connection } = client.connection;
-  const step = { qpn: qp.qpn, connection, operation: id };
-  const range = `${length} B at VA 0x${va.toString(16)}`;
   if (cpu.tracing) {
-    cpu.trace({ step: "S319", text: `takes the RECV's CQE: ${range} to be persisted`, ...step });
-    cpu.trace({ step: "S320", text: `flushes ${range} from the LLC`, ...step });
+    const keys = keysOf(client, id), range = rangeText(message);
+    cpu.trace({ step: "S319", text: `takes the RECV's CQE: ${range} to be persisted`, ...keys });
+    cpu.trace({ step: "S320", text: `flushes ${range} from the LLC`, ...keys });
   }
   yield* cpu.flush(va, length);
-  if (cpu.tracing) cpu.trace({ step: "S321", text: "posts SEND: flushed", wrId: id, ...step });
+  yield* answerFlushed(server, client, { id, step: "S321" });
+}
+
+/** A message with a range, and the offset of its data in the receive buffer. */
+interface Arrived {
+  readonly id: number;
+  readonly va: number;
+  readonly length: number;
+  readonly at: number;
+}
+
+/** Whether a requester's range is within the object that it has opened for writing. */
+function inRegion(
+  client: Client,
+  range: { readonly va: number; readonly length: number },
+): boolean {
+  const { region } = client;
+  return region !== undefined && (region.access & ACCESS.localWrite) !== 0 &&
+    range.va >= region.address && range.length >= 0 &&
+    range.va + range.length <= region.address + region.length;
+}
+
+/** P-51, general purpose mode: the SEND itself contains the data. */
+function* storeData(
+  server: Server,
+  client: Client,
+  message: Arrived,
+): Steps<void> {
+  const { cpu } = server;
+  const { id, va, length } = message;
+  if (!inRegion(client, message) || HEADER_BYTES + length > client.memory.ring.slotBytes) {
+    return yield* answer(server, client, { type: "refused", id, why: "bad-request" });
+  }
+  const data = cpu.load(message.at, length);
+  if (cpu.tracing) {
+    const text = `copies ${length} B to VA 0x${va.toString(16)} and makes them persistent`;
+    cpu.trace({ step: "copy-flush", text, ...keysOf(client, id) });
+  }
+  yield* storePersistent(server, va, data);
+  yield* answerFlushed(server, client, { id, step: "post-answer" });
+}
+
+/**
+ * First the range, flushed or stored from the message's data; the word is written only when the
+ * range is persistent, so that no eviction can write it to the medium earlier.
+ */
+function* commit(
+  server: Server,
+  client: Client,
+  message: Arrived & { readonly type: "commit" | "commit-data"; readonly then: Word },
+): Steps<void> {
+  const { cpu } = server;
+  const { id, va, length, then, at } = message;
+  const hasData = message.type === "commit-data";
+  const room = client.memory.ring.slotBytes - HEADER_BYTES - wordTailBytes(then.bytes.length);
+  const word = { va: then.va, length: then.bytes.length };
+  if (!inRegion(client, message) || !inRegion(client, word) || (hasData && length > room)) {
+    return yield* answer(server, client, { type: "refused", id, why: "bad-request" });
+  }
+  const keys = keysOf(client, id);
+  if (cpu.tracing) {
+    cpu.trace({ step: "commit-first", text: `makes ${rangeText(message)} persistent`, ...keys });
+  }
+  if (hasData) yield* storePersistent(server, va, cpu.load(at, length));
+  else yield* cpu.flush(va, length);
+  if (cpu.tracing) {
+    const text = `stores ${rangeText(word)} and makes them persistent`;
+    cpu.trace({ step: "commit-then", text, ...keys });
+  }
+  yield* storePersistent(server, then.va, then.bytes);
+  yield* answerFlushed(server, client, { id, step: "post-answer" });
+}
+
+/** S321: sends that the range of request `id` is persistent. */
+function* answerFlushed(
+  server: Server,
+  client: Client,
+  { id, step }: { readonly id: number; readonly step: string },
+): Steps<void> {
+  const { cpu } = server;
+  const keys = keysOf(client, id);
+  if (cpu.tracing) cpu.trace({ step, text: "posts SEND: flushed", wrId: id, ...keys });
   yield* answer(server, client, { type: "flushed", id });
+}
+
+/** The keys of a trace line about a request. */
+function keysOf({ connection: { qp, label } }: Client, operation: number) {
+  return { qpn: qp.qpn, connection: label, operation };
+}
+
+function rangeText({ va, length }: { readonly va: number; readonly length: number }): string {
+  return `${length} B at VA 0x${va.toString(16)}`;
+}
+
+/** Sends an answer; disconnects a client to which it cannot be sent. */
+function* answer(
+  server: Server,
+  client: Client,
+  message: PersistMessage,
+): Steps<void> {
+  const { memory, connection, sendMr } = client;
+  const bytes = encodeMessage(message);
+  const slot = client.nextSend;
+  client.nextSend = (slot + 1) % memory.ring.slots;
+  // Names need more room than a slot has: one separate buffer, for one answer at a time.
+  const offset = message.type === "names"
+    ? memory.ring.slots * CONTROL_BYTES
+    : slot * CONTROL_BYTES;
+  server.cpu.store(sendMr.address + offset, bytes);
+  const sges = [sge(sendMr, offset, bytes.length)];
+  if (failed(yield* postSend(connection.qp, { opcode: "send", sges, wrId: message.id }))) {
+    yield* dropClient(server, client);
+  }
+}
+
+/**
+ * Stores a pending message, and records that, before its slot may be reused. A requester that sends
+ * an invalid message, or one out of order, is disconnected: the protocol has no error answer.
+ */
+function* takePendingMessage(
+  server: Server,
+  client: Client,
+  { at, bytes }: { readonly at: number; readonly bytes: number },
+): Steps<void> {
+  const { cpu } = server;
+  const { ring } = client.memory;
+  const arrived = decodePendingMessage(cpu.load(at, bytes));
+  const isNext = arrived !== undefined && arrived.pending.sequence === ring.applied + 1 &&
+    arrived.pending.epoch === ring.epoch;
+  if (!isNext) return yield* dropClient(server, client);
+  const { id, length, scmOffset } = arrived.pending;
+  const range = { va: cpu.scm.address + scmOffset, length };
+  if (!inRegion(client, range)) return yield* dropClient(server, client);
+  if (cpu.tracing) {
+    const text = `stores ${length} B of deposit ${id} and makes them persistent`;
+    const scm = [scmOffset, scmOffset + length] as const;
+    cpu.trace({ step: "store-deposit", text, ...keysOf(client, id), scm });
+  }
+  yield* storePendingMessage(storingOf(server), arrived);
+  yield* noteApplied(cpu, ring, arrived.pending.sequence);
 }

@@ -12,7 +12,7 @@ import { VerbsRig } from "../../testing/verbs_testing.ts";
 import { CONTROL_BYTES } from "../common/persist_protocol.ts";
 import { persist } from "./persistd_requests.ts";
 import type { Qp, WorkCompletion } from "../../verbs/objects.ts";
-import type { Client, ClientMemory, Server } from "./persistd_state.ts";
+import type { Client, ClientMemory, Server } from "./persistd_memory.ts";
 
 /** The receive slot that the RNIC has consumed, and the PSN of the peer's request. */
 const SLOT = 1, PSN = 77;
@@ -35,7 +35,7 @@ beforeEach(() => {
   qp.life.state = "rts";
   server = { cpu: rig } as unknown as Server;
   const connection = { qp, label: "a to b" } as unknown as Connection;
-  const memory = { recvBytes: CONTROL_BYTES } as ClientMemory;
+  const memory = { ring: { slotBytes: CONTROL_BYTES } } as ClientMemory;
   client = { connection, recvMr, memory, gone: false } as unknown as Client;
   // What the peer has written is in the cache.
   for (const { at, length } of [...EARLIER, OWN]) rig.store(rig.scm.address + at, filled(length));
