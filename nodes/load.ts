@@ -11,7 +11,7 @@ export async function loadModule<Module>(path: string): Promise<Module> {
 
 /** A program's name as in `programs.ts` → its file there, and its export. */
 export const PLACES: Readonly<Record<string, readonly [file: string, name: string]>> = {
-  cm: ["cm.ts", "cm"],
+  cm: ["../cm/cm.ts", "cm"],
   persistd: ["persist/persistd.ts", "persistd"],
   put: ["persist/put.ts", "put"],
   append: ["append/append.ts", "append"],

@@ -22,7 +22,7 @@ export const HOST_FLOORS: Floors = [
   ["program_context.ts"],
   ["programs/common/", "host.ts"],
   ["programs/persist/"],
-  ["programs/append/", "programs/log/", "programs/perftest/", "programs/bulk.ts", "programs/cm.ts"],
+  ["programs/append/", "programs/log/", "programs/perftest/", "programs/bulk.ts"],
   ["programs/programs.ts"],
 ];
 

@@ -8,8 +8,8 @@ import { CM_SIGNAL } from "./connection.ts";
 import { type CmDevice, gsiOf, receivedMessage, recycleRecv, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 
-/** The service of every host: sends and receives QP 1's messages, and serves all timeouts. */
-export function* runCm(device: CmDevice): Steps<void> {
+/** The program on every host: sends and receives QP 1's messages, and serves all timeouts. */
+export function* cm({ device }: { readonly device: CmDevice }): Steps<void> {
   const { cpu, cm: { agent } } = device;
   const also = { signal: CM_SIGNAL, ready: () => agent.stirred };
   for (;;) {

@@ -9,7 +9,6 @@
  * Every message that needs a response is retransmitted a bounded number of times, so no end waits
  * for ever on a dead peer; every response is repeated when its request is repeated.
  */
-import { drepFor, giveUp, mraFor, RECEIVED, REJECTED, rejFor } from "./cm_messages.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
   addressOfGid,
@@ -70,7 +69,8 @@ export interface CmRetry {
 
 /** The events of a service's connections. */
 export type CmEvent =
-  | { readonly kind: "request" | "established" | "closed"; readonly endpoint: CmEndpoint }
+  | { readonly kind: "request"; readonly endpoint: CmEndpoint }
+  | { readonly kind: "established" | "closed"; readonly endpoint: CmEndpoint }
   /** The RNIC has failed and is back: all earlier connections, queues and regions are gone. */
   | { readonly kind: "reset" };
 
@@ -402,4 +402,66 @@ export function resetAgent(agent: CmAgent): Set<string> {
   }
   agent.stirred = true;
   return signals;
+}
+
+const NO_DATA = new Uint8Array(0);
+/** The received message in an MRA, and the rejected one in a REJ. */
+export const RECEIVED = { req: 0, rep: 1 } as const;
+export const REJECTED = { req: 0, rep: 1, nothing: 2 } as const;
+/** Maximum time of a program to answer a request: 4.2 ms. */
+const SERVICE_TIMEOUT_CODE = 10;
+
+/** The response to a DREQ, also to that of an unknown connection. */
+export function drepFor(dreq: Extract<CmMessage, { type: "DREQ" }>): CmMessage {
+  return {
+    type: "DREP",
+    transactionId: dreq.transactionId,
+    privateData: NO_DATA,
+    localCommId: dreq.remoteCommId,
+    remoteCommId: dreq.localCommId,
+  };
+}
+
+/** The refusal of a REQ or REP. */
+export function rejFor(
+  refused: CmReq | CmRep,
+  why: { readonly reason: number; readonly privateData?: Uint8Array<ArrayBuffer> },
+): CmRej {
+  return {
+    type: "REJ",
+    transactionId: refused.transactionId,
+    privateData: why.privateData ?? NO_DATA,
+    localCommId: refused.type === "REP" ? refused.remoteCommId : 0,
+    remoteCommId: refused.localCommId,
+    rejected: refused.type === "REQ" ? REJECTED.req : REJECTED.rep,
+    infoLength: 0,
+    reason: why.reason,
+  };
+}
+
+/** The fields of every message of an endpoint. */
+export function headOf({ transactionId, commId, peerCommId }: CmEndpoint) {
+  const ids = { localCommId: commId, remoteCommId: peerCommId };
+  return { transactionId, privateData: NO_DATA, ...ids };
+}
+
+/** The REJ "timeout": the last message of an endpoint without tries left. */
+export function giveUp(endpoint: CmEndpoint): CmRej {
+  return {
+    type: "REJ",
+    ...headOf(endpoint),
+    rejected: REJECTED.nothing,
+    infoLength: 0,
+    reason: REJECT_REASON.timeout,
+  };
+}
+
+/** The MRA: the message was received, the response needs longer. */
+export function mraFor(endpoint: CmEndpoint, received: number): CmMra {
+  return {
+    type: "MRA",
+    ...headOf(endpoint),
+    received,
+    serviceTimeout: SERVICE_TIMEOUT_CODE,
+  };
 }

@@ -24,13 +24,16 @@ import {
   establish,
   expectAnswer,
   expire,
+  headOf,
   makeCmAgent,
+  mraFor,
   nextDeadline,
   receive,
+  RECEIVED,
+  rejFor,
   resetAgent,
 } from "./cm_agent.ts";
 import { reqOf } from "./cm_loss_testing.ts";
-import { mraFor, RECEIVED, rejFor, rtuFor } from "./cm_messages.ts";
 
 const A = 0x0a000001, B = 0x0a000002;
 const SERVICE_ID = 77n;
@@ -133,7 +136,7 @@ describe("the passive side", () => {
   it("is established by RTU", () => {
     const endpoint = startPassive();
     answer(endpoint);
-    const rtu = { ...rtuFor(endpoint), ...fromPeer(endpoint) };
+    const rtu = { type: "RTU", ...headOf(endpoint), ...fromPeer(endpoint) } as const;
     receive(agent, rtu, { from: A, now: 0, output });
     equal(endpoint.phase, "established");
     equal(endpoint.deadline, NEVER);
@@ -209,7 +212,7 @@ describe("the active side", () => {
     ok(output.signals.has(endpointSignal(endpoint)));
     receive(agent, rep, { from: B, now: 0, output });
     same(sentTypes(), ["MRA"], "the queue pair is being brought up");
-    establish(endpoint, rtuFor(endpoint));
+    establish(endpoint, { type: "RTU", ...headOf(endpoint) });
     receive(agent, rep, { from: B, now: 0, output });
     same(sentTypes(), ["MRA", "RTU"]);
   });

@@ -22,11 +22,12 @@ import {
   establish,
   expectAnswer,
   expire,
+  headOf,
   makeCmAgent,
   nextDeadline,
   receive,
+  rejFor,
 } from "./cm_agent.ts";
-import { rejFor, rtuFor } from "./cm_messages.ts";
 
 const A = 0x0a000001, B = 0x0a000002;
 const SERVICE_ID = 77n;
@@ -165,7 +166,7 @@ export class World {
       this.log.push("rep");
       this.#later(this.#options.bringUpPs, () => {
         if (this.active.phase !== "rep-received") return;
-        const rtu = rtuFor(this.active);
+        const rtu = { type: "RTU", ...headOf(this.active) } as const;
         establish(this.active, rtu);
         this.send("b", rtu);
       });

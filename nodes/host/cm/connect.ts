@@ -9,19 +9,18 @@ import {
 } from "../../../fabric/wire/roce/cm.ts";
 import {
   addEndpoint,
-  closeEndpoint,
   type CmEndpoint,
   type CmRetry,
   establish,
   expectAnswer,
+  headOf,
+  rejFor,
 } from "./cm_agent.ts";
-import { rejFor, rtuFor } from "./cm_messages.ts";
 import {
   bringUp,
   type Connection,
   connectionOf,
   type ConnectionQp,
-  depthsFit,
   depthsIn,
   NO_DATA,
   prepareQp,
@@ -32,6 +31,7 @@ import {
   refusal,
   refused,
   RETRY,
+  sendRej,
   serviceIdOf,
   TRANSPORT,
   type Transport,
@@ -40,7 +40,7 @@ import {
   whileIn,
   withDepths,
 } from "./connection.ts";
-import { failed, verbError } from "../verbs/device.ts";
+import { failed } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -159,26 +159,18 @@ function* finishConnect(
   },
 ): Steps<Connection | Refusal> {
   const { options, qp, endpoint, rep, rqPsn } = attempt;
-  const gsi = gsiOf(device);
-  const wrong = depthsFit(qp, depthsIn(rep.privateData))
-    ? yield* bringUp(qp, {
-      destAddress: endpoint.peerAddress,
-      destQpn: rep.localQpn,
-      rqPsn,
-      sqPsn: rep.startingPsn,
-      pathMtu: pathMtuOf(qp, options),
-    }, options.transport)
-    : verbError("EINVAL", "Q-01: a receive queue is smaller than the peer's send queue");
+  const peer = { destAddress: endpoint.peerAddress, destQpn: rep.localQpn, sqPsn: rep.startingPsn };
+  const wrong = yield* bringUp(qp, { ...peer, rqPsn, pathMtu: pathMtuOf(qp, options) }, {
+    depths: depthsIn(rep.privateData),
+    transport: options.transport,
+  });
   if (wrong !== undefined || endpoint.phase !== "rep-received") {
-    const message = rejFor(rep, { reason: REJECT_REASON.noResources });
-    const { now } = device.cpu;
-    closeEndpoint(device.cm.agent, endpoint, { end: { kind: "rejected", message }, now });
-    yield* sendMessage(gsi, { to: endpoint.peerAddress, message });
+    yield* sendRej(device, endpoint, rejFor(rep, { reason: REJECT_REASON.noResources }));
     return refusal("local", wrong?.reason ?? "The peer has withdrawn its response");
   }
-  const rtu = rtuFor(endpoint);
+  const rtu = { type: "RTU", ...headOf(endpoint) } as const;
   establish(endpoint, rtu);
-  yield* sendMessage(gsi, { to: endpoint.peerAddress, message: rtu });
+  yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message: rtu });
   const { localQpn: qpn, privateData } = rep;
   return connectionOf(device, qp, { endpoint, qpn, privateData });
 }

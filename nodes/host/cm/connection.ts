@@ -2,18 +2,20 @@
  * Parts shared by both ends of a connection: its queue pair from RESET to RTS, and the disconnect.
  * `connect.ts` and `listen.ts` are the two ends, `cm_agent.ts` is the state machine.
  */
-import { TRANSPORT_SERVICE } from "../../../fabric/wire/roce/cm.ts";
+import { type CmRej, TRANSPORT_SERVICE } from "../../../fabric/wire/roce/cm.ts";
 import { NEVER, PS_PER_US } from "../../../fabric/base/time.ts";
 import { ACCESS, type QpAttributes } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import {
+  closeEndpoint,
   type CmEndpoint,
   type CmPhase,
   type CmRetry,
   endpointSignal,
   establish,
   expectAnswer,
+  headOf,
 } from "./cm_agent.ts";
-import { failed } from "../verbs/device.ts";
+import { failed, verbError } from "../verbs/device.ts";
 import { type CmDevice, gsiOf, sendMessage } from "./gsi.ts";
 import type { Steps } from "../cpu/program.ts";
 import { RD_ATOMIC_MAX } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
@@ -157,8 +159,14 @@ export interface PeerAttributes {
 export function* bringUp(
   qp: Qp,
   peer: PeerAttributes,
-  transport: Partial<Transport> | undefined,
+  { depths, transport }: {
+    readonly depths: PeerDepths;
+    readonly transport: Partial<Transport> | undefined;
+  },
 ): Steps<VerbError | undefined> {
+  if (!depthsFit(qp, depths)) {
+    return verbError("EINVAL", "Q-01: a receive queue is smaller than the peer's send queue");
+  }
   const { timeout, retryCnt, rnrRetry, minRnrTimer } = { ...TRANSPORT, ...transport };
   const { sqPsn, ...rest } = peer;
   // UC has no acknowledgements, so it has no timers and no responder resources.
@@ -196,7 +204,7 @@ export function connectionOf(
 ): Connection {
   const { cpu } = device;
   const address = endpoint.peerAddress;
-  const host = Object.keys(cpu.addresses).find((name) => cpu.addresses[name] === address) ?? "?";
+  const host = hostAt(device, address);
   const ends = [`${cpu.host}:${qp.qpn}`, `${host}:${peer.qpn}`].sort();
   return {
     device,
@@ -206,6 +214,18 @@ export function connectionOf(
     label: ends.join("-"),
     endpoint,
   };
+}
+
+/** Name of the host with this address. */
+export function hostAt({ cpu: { addresses } }: Device, address: number): string {
+  return Object.keys(addresses).find((name) => addresses[name] === address) ?? "?";
+}
+
+/** Closes the endpoint with a REJ. */
+export function* sendRej(device: CmDevice, endpoint: CmEndpoint, message: CmRej): Steps<void> {
+  const { now } = device.cpu;
+  closeEndpoint(device.cm.agent, endpoint, { end: { kind: "rejected", message }, now });
+  yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
 }
 
 /** Wakes the `cm` service, which reads its deadlines again. */
@@ -231,15 +251,8 @@ export function noteActivity(connection: Connection): void {
 export function* disconnect(connection: Connection): Steps<void> {
   const { device, endpoint, qp } = connection;
   if (endpoint.phase === "established") {
-    const message = {
-      type: "DREQ" as const,
-      transactionId: endpoint.transactionId,
-      privateData: NO_DATA,
-      localCommId: endpoint.commId,
-      remoteCommId: endpoint.peerCommId,
-      remoteQpn: connection.peer.qpn,
-    };
-    const phase = "dreq-sent" as const;
+    const remoteQpn = connection.peer.qpn, phase = "dreq-sent" as const;
+    const message = { type: "DREQ", ...headOf(endpoint), remoteQpn } as const;
     expectAnswer(device.cm.agent, endpoint, { message, now: device.cpu.now, phase });
     wakeCm(device);
     yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });

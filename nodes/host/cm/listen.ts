@@ -9,21 +9,21 @@ import {
   REP_DEFAULTS,
 } from "../../../fabric/wire/roce/cm.ts";
 import {
-  closeEndpoint,
   type CmEndpoint,
+  type CmEvent,
   type CmListener,
   type CmRetry,
   expectAnswer,
+  rejFor,
 } from "./cm_agent.ts";
-import { rejFor } from "./cm_messages.ts";
 import {
   bringUp,
   type Connection,
   connectionOf,
   type ConnectionQp,
   DEPTHS_BYTES,
-  depthsFit,
   depthsIn,
+  hostAt,
   NO_DATA,
   type PeerDepths,
   prepareQp,
@@ -31,6 +31,7 @@ import {
   type Refusal,
   refusal,
   RETRY,
+  sendRej,
   serviceIdOf,
   TRANSPORT,
   type Transport,
@@ -62,12 +63,11 @@ export interface ConnectRequest {
 
 export type ListenerEvent =
   | { readonly kind: "request"; readonly request: ConnectRequest }
-  /** The requester has sent its RTU. */
-  | { readonly kind: "established"; readonly endpoint: CmEndpoint }
-  /** The peer has disconnected, or never answered: the service must destroy the queue pair. */
-  | { readonly kind: "closed"; readonly endpoint: CmEndpoint }
-  /** The RNIC has failed and is back: every earlier queue and region is gone. */
-  | { readonly kind: "reset" };
+  /**
+   * `established`: the requester has sent its RTU. `closed`: it has disconnected, or never answered:
+   * the service must destroy the queue pair. `reset`: see {@link CmEvent}.
+   */
+  | Exclude<CmEvent, { readonly kind: "request" }>;
 
 /** Listens for connections to a service. EBUSY where another program of the host does already. */
 export function listen(
@@ -92,17 +92,13 @@ export function listen(
 export function nextEvent(listener: Listener): ListenerEvent | undefined {
   for (;;) {
     const event = listener.queue.events.shift();
-    if (event === undefined) return undefined;
-    if (event.kind === "reset") return event;
+    if (event?.kind !== "request") return event;
     const { kind, endpoint } = event;
-    if (kind !== "request") return { kind, endpoint };
     if (endpoint.phase !== "req-received" || endpoint.req === undefined) continue;
-    const { addresses } = listener.device.cpu;
-    const from = Object.keys(addresses).find((name) => addresses[name] === endpoint.peerAddress);
     const { privateData } = endpoint.req;
     const request = {
       endpoint,
-      from: from ?? "?",
+      from: hostAt(listener.device, endpoint.peerAddress),
       privateData: privateData.subarray(DEPTHS_BYTES),
       peerDepths: depthsIn(privateData),
     };
@@ -168,15 +164,9 @@ export function* accept(
   }
   if (options.prepare !== undefined) yield* options.prepare(qp);
   const rqPsn = randomPsn(device);
-  const wrong = depthsFit(qp, peerDepths)
-    ? yield* bringUp(qp, {
-      destAddress: endpoint.peerAddress,
-      destQpn: req.localQpn,
-      rqPsn,
-      sqPsn: req.startingPsn,
-      pathMtu,
-    }, options.transport)
-    : verbError("EINVAL", "Q-01: a receive queue is smaller than the peer's send queue");
+  const peer = { destAddress: endpoint.peerAddress, destQpn: req.localQpn, sqPsn: req.startingPsn };
+  const { transport } = options;
+  const wrong = yield* bringUp(qp, { ...peer, rqPsn, pathMtu }, { depths: peerDepths, transport });
   if (wrong !== undefined) {
     yield* rejectWith(listener, request, { reason: REJECT_REASON.noResources });
     yield* destroyQp(qp);
@@ -225,15 +215,10 @@ export function* reject(
   yield* rejectWith(listener, request, { reason: REJECT_REASON.consumer, privateData });
 }
 
-function* rejectWith(
-  listener: Listener,
-  request: ConnectRequest,
-  why: { readonly reason: number; readonly privateData?: Uint8Array<ArrayBuffer> },
+function rejectWith(
+  { device }: Listener,
+  { endpoint }: ConnectRequest,
+  rejection: { readonly reason: number; readonly privateData?: Uint8Array<ArrayBuffer> },
 ): Steps<void> {
-  const { device } = listener;
-  const { endpoint } = request;
-  const message = rejFor(endpoint.req!, why);
-  const { now } = device.cpu;
-  closeEndpoint(device.cm.agent, endpoint, { end: { kind: "rejected", message }, now });
-  yield* sendMessage(gsiOf(device), { to: endpoint.peerAddress, message });
+  return sendRej(device, endpoint, rejFor(endpoint.req!, rejection));
 }

@@ -1,7 +1,7 @@
 /** All shipped programs by their names in a scenario, for a rack in one process. */
 import { append } from "./append/append.ts";
 import { bulk, sink } from "./bulk.ts";
-import { cm } from "./cm.ts";
+import { cm } from "../cm/cm.ts";
 import { get } from "./persist/get.ts";
 import { list } from "./persist/list.ts";
 import { log } from "./log/log.ts";

@@ -17,7 +17,16 @@ import {
   TAIL_BYTES,
   tailOf,
 } from "./append_job.ts";
-import { encodePendingMessage } from "../common/pending_message.ts";
+import {
+  encodeMessage,
+  encodePendingMessage,
+  HEADER_BYTES,
+  METHODS,
+  POLICIES,
+  policyOf,
+  type RingPlace,
+  wordTailBytes,
+} from "../common/persist_protocol.ts";
 import { noteRound, noteWrites, resultOf, traceRound } from "./append_report.ts";
 import { compoundPlan, type CompoundRequest, UPDATES } from "./compound_methods.ts";
 import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
@@ -36,14 +45,6 @@ import {
   runClient,
   waitingOptions,
 } from "../persist/persist_client.ts";
-import {
-  encodeMessage,
-  HEADER_BYTES,
-  METHODS,
-  POLICIES,
-  policyOf,
-} from "../common/persist_protocol.ts";
-import { type RingPlace, wordTailBytes } from "../common/persist_tails.ts";
 import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 

@@ -5,7 +5,7 @@ import {
   decodePendingMessage,
   encodePendingMessage,
   PENDING_MESSAGE_BYTES,
-} from "./pending_message.ts";
+} from "./persist_protocol.ts";
 import { seeded } from "../../../../fabric/base/property_testing.ts";
 
 const WORD = fc.integer({ min: 0, max: 2 ** 32 - 1 });

@@ -5,18 +5,8 @@
  *   type 1, why, flow or alone 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
  */
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
-import {
-  decodePendingTail,
-  decodeRing,
-  decodeWord,
-  encodePendingTail,
-  encodeRegionTail,
-  encodeWord,
-  type PendingMessage,
-  type RingPlace,
-  type Word,
-} from "./persist_tails.ts";
 import type { Access } from "../../verbs/objects.ts";
+import { CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.ts";
 
 export const SERVICE = "persist";
 
@@ -108,7 +98,7 @@ export function encodeTerms(terms: Terms): Uint8Array<ArrayBuffer> {
 
 /** Undefined where the bytes are not valid terms. */
 export function decodeTerms(bytes: Uint8Array): Terms | undefined {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const view = viewOf(bytes);
   if (bytes.length < 16 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
   const code = view.getUint8(4);
   const method = code === 255 ? "read" as const : PUT_METHODS[code];
@@ -129,7 +119,7 @@ export function encodeServerTerms(terms: ServerTerms): Uint8Array<ArrayBuffer> {
 
 /** Undefined where the bytes are not valid terms. */
 export function decodeServerTerms(bytes: Uint8Array): ServerTerms | undefined {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const view = viewOf(bytes);
   if (bytes.length < 8 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
   const flow = view.getUint8(4);
   const flush = FLUSHES[view.getUint8(5)];
@@ -180,28 +170,24 @@ export type PersistMessage =
     readonly id: number;
     readonly why: "no-space" | "not-found" | "bad-request";
   }
-  /** S308: requests that the range of a WRITE is made persistent. */
+  /**
+   * S308: requests that the range of a WRITE is made persistent. `data`: that the responder's CPU
+   * stores the payload, which follows the header, at `va`.
+   */
   | {
-    readonly type: "persist-mark";
+    readonly type: "persist-mark" | "data";
     readonly id: number;
     readonly va: number;
     readonly length: number;
   }
-  /** Data that the responder's CPU stores at `va`. The payload follows the header. */
-  | { readonly type: "data"; readonly id: number; readonly va: number; readonly length: number }
   /** S321: the range of request `id` is persistent. */
   | { readonly type: "flushed"; readonly id: number }
-  /** Makes the range persistent, then stores `then`'s bytes and makes them persistent. */
+  /**
+   * Makes the range persistent, then stores `then`'s bytes and makes them persistent. `commit-data`:
+   * with the range's data, which follows the message.
+   */
   | {
-    readonly type: "commit";
-    readonly id: number;
-    readonly va: number;
-    readonly length: number;
-    readonly then: Word;
-  }
-  /** The same with the range's data, which follows the message. */
-  | {
-    readonly type: "commit-data";
+    readonly type: "commit" | "commit-data";
     readonly id: number;
     readonly va: number;
     readonly length: number;
@@ -302,7 +288,9 @@ export function encodeMessage(message: PersistMessage): Uint8Array<ArrayBuffer> 
       });
     case "deposit": {
       const { scmOffset, length, sequence, generation } = message;
-      const tail = encodePendingTail(message);
+      const tail = new Uint8Array(PENDING_TAIL_BYTES);
+      viewOf(tail).setUint32(0, message.epoch);
+      viewOf(tail).setUint32(4, message.crc);
       return encode(type, { id, va: scmOffset, length, rkey: sequence, word: generation, tail });
     }
   }
@@ -320,7 +308,7 @@ function encodeNames(objects: readonly { name: string; length: number }[]): Uint
 }
 
 function decodeNames(bytes: Uint8Array): { name: string; length: number }[] {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const view = viewOf(bytes);
   const objects: { name: string; length: number }[] = [];
   let at = 0;
   while (at + 9 <= bytes.length && at + 9 + bytes[at]! <= bytes.length) {
@@ -340,7 +328,7 @@ export function nameEntryBytes(name: string): number {
 /** Decodes a message; undefined for invalid bytes. */
 export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
   if (bytes.length < HEADER_BYTES) return undefined;
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const view = viewOf(bytes);
   const type = TYPES[view.getUint8(0) - FIRST_TYPE];
   const small = view.getUint8(1);
   const id = (view.getUint32(12) ^ ID_BITS) >>> 0;
@@ -380,9 +368,10 @@ export function decodeMessage(bytes: Uint8Array): PersistMessage | undefined {
       return then && { type, id, va, length, then };
     }
     case "deposit": {
-      const told = decodePendingTail(tail);
-      const sequence = view.getUint32(16);
-      return told && { type, id, scmOffset: va, length, sequence, generation: word, ...told };
+      if (tail.length < PENDING_TAIL_BYTES) return undefined;
+      const sequence = view.getUint32(16), epoch = view.getUint32(HEADER_BYTES);
+      const crc = view.getUint32(HEADER_BYTES + 4);
+      return { type, id, scmOffset: va, length, sequence, generation: word, epoch, crc };
     }
     default:
       return undefined;
@@ -404,4 +393,133 @@ export function accessFor(method: Terms["method"]): readonly Access[] {
     default:
       return ["localWrite", "remoteWrite", "remoteRead"];
   }
+}
+
+/** A few bytes and their address. */
+export interface Word {
+  readonly va: number;
+  readonly bytes: Uint8Array;
+}
+
+const WORD_HEADER_BYTES = 12, REGION_BYTES = 8, RING_BYTES = 20;
+export const PENDING_TAIL_BYTES = 8;
+/** Maximum length of a {@link Word}: a message without data then still fits a control slot. */
+export const WORD_BYTES_MAX = 64;
+
+/** Bytes behind the header of a message with a word of this length. */
+export function wordTailBytes(length: number): number {
+  return WORD_HEADER_BYTES + length;
+}
+
+/** The receive buffers of a requester, by address and by number of their use (`recv_ring.ts`). */
+export interface RingPlace {
+  readonly va: number;
+  readonly rkey: number;
+  readonly epoch: number;
+  /** Generation of the object: a new object of the same name has another one. */
+  readonly generation: number;
+}
+
+/**
+ * Data that stays in the receive buffer until it is stored, if need be by this host's next life: it
+ * contains its destination and a checksum. The payload follows the message.
+ */
+export interface PendingMessage {
+  readonly type: "deposit";
+  readonly id: number;
+  /** Offset into the responder's SCM. */
+  readonly scmOffset: number;
+  readonly length: number;
+  /** Number of the message in its connection, from 1. */
+  readonly sequence: number;
+  readonly generation: number;
+  readonly epoch: number;
+  /** CRC of the message with 0 in its place, and of the payload. */
+  readonly crc: number;
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** Offset of the object in SCM and, for a requester with pending messages, the ring. */
+export function encodeRegionTail(
+  { scmOffset, ring }: { readonly scmOffset: number; readonly ring?: RingPlace },
+): Uint8Array {
+  const tail = new Uint8Array(REGION_BYTES + (ring === undefined ? 0 : RING_BYTES));
+  const view = viewOf(tail);
+  view.setBigUint64(0, BigInt(scmOffset));
+  if (ring === undefined) return tail;
+  view.setBigUint64(8, BigInt(ring.va));
+  view.setUint32(16, ring.rkey);
+  view.setUint32(20, ring.epoch);
+  view.setUint32(24, ring.generation);
+  return tail;
+}
+
+/** The ring of a region's tail; nothing where the tail has none. */
+export function decodeRing(tail: Uint8Array): { readonly ring?: RingPlace } {
+  if (tail.length < REGION_BYTES + RING_BYTES) return {};
+  const view = viewOf(tail);
+  const va = Number(view.getBigUint64(8)), rkey = view.getUint32(16);
+  return { ring: { va, rkey, epoch: view.getUint32(20), generation: view.getUint32(24) } };
+}
+
+export function encodeWord({ va, bytes }: Word): Uint8Array {
+  const tail = new Uint8Array(wordTailBytes(bytes.length));
+  const view = viewOf(tail);
+  view.setBigUint64(0, BigInt(va));
+  view.setUint32(8, bytes.length);
+  tail.set(bytes, WORD_HEADER_BYTES);
+  return tail;
+}
+
+/** Undefined where the bytes are not a word, or one that is too long. */
+export function decodeWord(tail: Uint8Array): Word | undefined {
+  if (tail.length < WORD_HEADER_BYTES) return undefined;
+  const view = viewOf(tail);
+  const length = view.getUint32(8);
+  if (length > WORD_BYTES_MAX || wordTailBytes(length) > tail.length) return undefined;
+  const bytes = tail.slice(WORD_HEADER_BYTES, wordTailBytes(length));
+  return { va: Number(view.getBigUint64(0)), bytes };
+}
+
+/** Bytes of a pending message in front of its payload. */
+export const PENDING_MESSAGE_BYTES = HEADER_BYTES + PENDING_TAIL_BYTES;
+/** The CRC is the message's last word. */
+const CRC_AT = PENDING_MESSAGE_BYTES - 4;
+
+function crcOf(bytes: Uint8Array): number {
+  const view = viewOf(bytes);
+  const head = crcUpdate(CRC_START, view, { from: 0, end: CRC_AT });
+  return ~crcUpdate(head, view, { from: PENDING_MESSAGE_BYTES, end: bytes.length }) >>> 0;
+}
+
+/** The message and its payload, with the CRC of both. */
+export function encodePendingMessage(
+  pending: Omit<PendingMessage, "type" | "length" | "crc">,
+  payload: Uint8Array,
+): Uint8Array<ArrayBuffer> {
+  const length = payload.length;
+  const bytes = new Uint8Array(PENDING_MESSAGE_BYTES + length);
+  bytes.set(encodeMessage({ ...pending, type: "deposit", length, crc: 0 }));
+  bytes.set(payload, PENDING_MESSAGE_BYTES);
+  new DataView(bytes.buffer).setUint32(CRC_AT, crcOf(bytes));
+  return bytes;
+}
+
+/**
+ * The pending message in a receive buffer, with its payload; undefined where there is none, or an
+ * incomplete one. @param bytes the buffer, from the message's first byte on; it may be longer.
+ */
+export function decodePendingMessage(
+  bytes: Uint8Array,
+): { readonly pending: PendingMessage; readonly payload: Uint8Array } | undefined {
+  const pending = decodeMessage(bytes);
+  if (pending?.type !== "deposit" || PENDING_MESSAGE_BYTES + pending.length > bytes.length) {
+    return undefined;
+  }
+  const whole = bytes.subarray(0, PENDING_MESSAGE_BYTES + pending.length);
+  if (crcOf(whole) !== pending.crc) return undefined;
+  return { pending, payload: whole.subarray(PENDING_MESSAGE_BYTES) };
 }

@@ -12,8 +12,8 @@ import {
   POLICIES,
   PUT_METHODS,
   type Terms,
+  WORD_BYTES_MAX,
 } from "./persist_protocol.ts";
-import { WORD_BYTES_MAX } from "./persist_tails.ts";
 import { seeded } from "../../../../fabric/base/property_testing.ts";
 
 const WORD = fc.integer({ min: 0, max: 2 ** 32 - 1 });

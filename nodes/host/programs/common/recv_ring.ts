@@ -13,9 +13,12 @@
  * ones up to the first that is missing. In DRAM there is no word, and no guarantee.
  */
 import type { Cpu, Steps } from "../../cpu/program.ts";
-import { decodePendingMessage, PENDING_MESSAGE_BYTES } from "./pending_message.ts";
-import { decodeMessage } from "./persist_protocol.ts";
-import type { PendingMessage } from "./persist_tails.ts";
+import {
+  decodeMessage,
+  decodePendingMessage,
+  PENDING_MESSAGE_BYTES,
+  type PendingMessage,
+} from "./persist_protocol.ts";
 import { createObject, objectAt, ringObjects, type ScmDirectory } from "./scm_directory.ts";
 import type { Buffer } from "../../memory/address_map.ts";
 

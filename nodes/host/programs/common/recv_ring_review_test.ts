@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import { AddressMap } from "../../memory/address_map.ts";
 import { RecoveryBoot, type RecoveryMachine } from "../../recovery/recovery_machine.ts";
 import type { Cpu } from "../../cpu/program.ts";
-import { encodePendingMessage } from "./pending_message.ts";
+import { encodePendingMessage } from "./persist_protocol.ts";
 import { freeMemory } from "../persist/persistd_memory.ts";
 import { beginEpoch, createRing, findRings, type RecvRing, replay } from "./recv_ring.ts";
 import { createObject, openDirectory } from "./scm_directory.ts";

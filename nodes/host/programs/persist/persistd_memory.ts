@@ -9,16 +9,16 @@ import type { Listener } from "../../cm/listen.ts";
 import type { Buffer } from "../../memory/address_map.ts";
 import { regMr } from "../../verbs/memory_region.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
-import { PENDING_MESSAGE_BYTES } from "../common/pending_message.ts";
-import { allocate, isFailure } from "./persist_client.ts";
 import {
   CONTROL_BYTES,
   HEADER_BYTES,
   NAMES_BYTES,
+  PENDING_MESSAGE_BYTES,
   type ServerTerms,
   slotsFor,
   type Terms,
 } from "../common/persist_protocol.ts";
+import { allocate, isFailure } from "./persist_client.ts";
 import {
   beginEpoch,
   createRing,

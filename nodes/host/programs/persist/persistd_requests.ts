@@ -10,18 +10,19 @@ import { deregMr, regMr } from "../../verbs/memory_region.ts";
 import type { WorkCompletion } from "../../verbs/objects.ts";
 import { flushRanges, persistRanges } from "../../verbs/persist_ranges.ts";
 import { postSend, sge } from "../../verbs/post.ts";
-import { decodePendingMessage } from "../common/pending_message.ts";
 import {
   accessFor,
   CONTROL_BYTES,
   decodeMessage,
+  decodePendingMessage,
   encodeMessage,
   HEADER_BYTES,
   nameEntryBytes,
   NAMES_BYTES,
   type PersistMessage,
+  type Word,
+  wordTailBytes,
 } from "../common/persist_protocol.ts";
-import { type Word, wordTailBytes } from "../common/persist_tails.ts";
 import { noteApplied, storePendingMessage } from "../common/recv_ring.ts";
 import { createObject, findObject, listObjects, type ScmObject } from "../common/scm_directory.ts";
 import { dropClient, dropOthers, reportServed } from "./persistd_client.ts";
@@ -166,7 +167,7 @@ function* list(
 function* flushMarked(
   server: Server,
   client: Client,
-  message: Extract<PersistMessage, { type: "persist-mark" }>,
+  message: { readonly id: number; readonly va: number; readonly length: number },
 ): Steps<void> {
   const { cpu } = server;
   const { id, va, length } = message;

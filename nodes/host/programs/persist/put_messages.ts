@@ -8,8 +8,13 @@ import type { VerifyLevel, VerifyVerdict } from "../../../../fabric/wire/roce/ve
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import type { Mr, SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import { sge } from "../../verbs/post.ts";
-import { encodePendingMessage, PENDING_MESSAGE_BYTES } from "../common/pending_message.ts";
-import { encodeMessage, HEADER_BYTES, type PutMethod } from "../common/persist_protocol.ts";
+import {
+  encodeMessage,
+  encodePendingMessage,
+  HEADER_BYTES,
+  PENDING_MESSAGE_BYTES,
+  type PutMethod,
+} from "../common/persist_protocol.ts";
 import type { Failure, PersistClient, Region } from "./persist_client.ts";
 import type { MethodPlan, Stage } from "./put_methods.ts";
 
