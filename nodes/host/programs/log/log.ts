@@ -11,7 +11,7 @@ import { ProgramError } from "../../verbs/device.ts";
 import { madeUpBytes } from "../common/made_up.ts";
 import { countOption } from "../common/options.ts";
 import { summarize } from "../common/summary.ts";
-import { type LogRecord, PayloadCount, payloadsOf } from "./layout.ts";
+import { PayloadCount, payloadsOf } from "./layout.ts";
 import {
   changed,
   type LogJob,
@@ -72,21 +72,12 @@ function createJob({ cpu }: ProgramContext, options: LogOptions): LogJob {
   };
 }
 
-interface Outcome {
-  readonly status: "done" | "failed";
-  readonly error?: string;
-  readonly epoch?: number;
-  /** Number of data records of earlier clients. */
-  readonly recovered?: number;
-  readonly durable?: number;
-  readonly records?: number;
-  readonly latencyPs?: ReturnType<typeof summarize>;
-  readonly startPs?: number;
-  readonly endPs?: number;
-}
-
 /** From the first connection to the last durable record, or until progress stops. */
-function* run(context: ProgramContext, job: LogJob, data: Uint8Array): Steps<Outcome> {
+function* run(
+  context: ProgramContext,
+  job: LogJob,
+  data: Uint8Array,
+): Steps<Record<string, unknown>> {
   const { options, found } = job;
   const enough = readsNeeded(job);
   if (!(yield* until(context, job, () => found.size >= enough))) {
@@ -96,7 +87,11 @@ function* run(context: ProgramContext, job: LogJob, data: Uint8Array): Steps<Out
   if ("error" in plan) return { status: "failed", error: plan.error };
   const { epoch, recovered } = plan;
   job.plan = plan;
-  if (plan.dropped > 0) noteAnew(job, plan);
+  if (plan.dropped > 0) {
+    // The log's old content becomes invalid: recorded before its first slot is overwritten.
+    const { crc } = new PayloadCount();
+    auditLog(job, plan, { durable: 0, crc, promised: true, anew: true });
+  }
   job.limit = 1;
   if (!(yield* until(context, job, () => quorumHas(job, 1)))) {
     return { status: "failed", error: "no quorum has taken the claim", epoch };
@@ -104,15 +99,25 @@ function* run(context: ProgramContext, job: LogJob, data: Uint8Array): Steps<Out
   return { ...yield* append(context, job, plan), epoch, recovered };
 }
 
+/** The records of which progress was reported. */
+interface Reported {
+  readonly payloads: PayloadCount;
+  records: number;
+}
+
 /** Releases slot after slot to the replicas' threads, and reports durable records. */
-function* append(context: ProgramContext, job: LogJob, plan: LogPlan): Steps<Outcome> {
+function* append(
+  context: ProgramContext,
+  job: LogJob,
+  plan: LogPlan,
+): Steps<Record<string, unknown>> {
   const { records, first } = plan;
   const { cpu, options } = job;
   const end = 1 + records.length;
   const startPs = cpu.now;
   const sentAt = new Float64Array(end), latency = new Float64Array(end).fill(-1);
   job.durable = 1;
-  const told = new Told();
+  const reported: Reported = { payloads: new PayloadCount(), records: 0 };
   const advance = () => {
     const from = job.limit;
     // Records count as durable only behind the barrier; until then the window begins at the claim.
@@ -130,21 +135,22 @@ function* append(context: ProgramContext, job: LogJob, plan: LogPlan): Steps<Out
       latency[job.durable] = cpu.now - sentAt[job.durable]!;
       job.durable++;
     }
-    if (job.durable > first) tell(job, { plan, durable: job.durable }, told);
+    if (job.durable > first) reportDurable(job, plan, reported);
     if (job.durable === end) break;
     advance();
   }
-  const times = { startPs, endPs: cpu.now };
+  const endPs = cpu.now;
   const isDone = job.durable === end;
-  const isBehind = () => job.replicas.some(({ acked }) => acked < end);
-  if (isDone) yield* until(context, job, () => !isBehind(), options.lingerPs);
+  const hasAll = () => job.replicas.every(({ acked }) => acked >= end);
+  if (isDone) yield* until(context, job, hasAll, options.lingerPs);
   return {
     status: isDone ? "done" : "failed",
     ...(!isDone && { error: "no quorum has answered for too long" }),
-    durable: told.payloads.count,
+    durable: reported.payloads.count,
     records: payloadsOf(records).length,
     latencyPs: summarize(latency.subarray(first + 1)),
-    ...times,
+    startPs,
+    endPs,
   };
 }
 
@@ -175,45 +181,23 @@ function* until(
   return true;
 }
 
-/** The reported progress. */
-export class Told {
-  readonly payloads = new PayloadCount();
-  records = 0;
-}
-
 /** Reports the number of durable data records, given the number of durable slots. */
-export function tell(
-  job: LogJob,
-  so: { readonly plan: LogPlan; readonly durable: number },
-  told: Told,
-): void {
-  const { cpu } = job;
-  const before = told.payloads.count;
-  while (told.records < so.durable - 1) told.payloads.add(recordAt(so.plan, told.records++));
-  const { count: durable, crc } = told.payloads;
+function reportDurable(job: LogJob, plan: LogPlan, reported: Reported): void {
+  const { cpu, durable: slots } = job;
+  const { payloads } = reported;
+  const before = payloads.count;
+  while (reported.records < slots - 1) payloads.add(plan.records[reported.records++]!);
+  const { count: durable, crc } = payloads;
   if (durable === before) return;
   cpu.report("progress", { program: "log", written: durable, durable });
-  const promised = quorumHas(
-    { ...job, replicas: job.replicas.filter((r) => r.promises) },
-    so.durable,
-  );
-  note(job, so.plan, { durable, crc, promised });
+  const replicas = job.replicas.filter(({ promises }) => promises);
+  auditLog(job, plan, { durable, crc, promised: quorumHas({ ...job, replicas }, slots) });
 }
 
-function recordAt({ records }: LogPlan, index: number): LogRecord {
-  return records[index]!;
-}
-
-/** The log's old content becomes invalid: recorded before its first slot is overwritten. */
-export function noteAnew(job: LogJob, plan: LogPlan): void {
-  const { crc } = new PayloadCount();
-  note(job, plan, { durable: 0, crc, promised: true, anew: true });
-}
-
-function note(
+function auditLog(
   { cpu, options, replicas }: LogJob,
   { shape, segments }: LogPlan,
-  so: {
+  state: {
     readonly durable: number;
     readonly crc: number;
     readonly promised: boolean;
@@ -228,7 +212,7 @@ function note(
     quorum: options.quorum,
     recordBytes: shape.recordBytes,
     segments,
-    ...so,
+    ...state,
   });
 }
 

@@ -6,7 +6,7 @@
  * After a failure only confirmed slots count as persistent: a READ may return bytes from the cache
  * of a host whose card alone has failed.
  */
-import { NEVER, type Time } from "../../../../fabric/base/time.ts";
+import { NEVER } from "../../../../fabric/base/time.ts";
 import { OutOfMemory } from "../../memory/address_map.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
 import type { Steps } from "../../cpu/program.ts";
@@ -15,7 +15,6 @@ import {
   isFailure,
   openClient,
   openObject,
-  type PersistClient,
   releaseClient,
 } from "../persist/persist_client.ts";
 import { policyOf } from "../common/persist_protocol.ts";
@@ -23,10 +22,10 @@ import { promisesPersistence } from "../persist/put_methods.ts";
 import { prepare, transfer } from "../persist/put.ts";
 import { slotBytes } from "./layout.ts";
 import { changed, type LogJob, readsNeeded, type Replica } from "./log_job.ts";
-import { type LogPlan, RECORD_BYTES } from "./plan.ts";
+import { RECORD_BYTES } from "./plan.ts";
 import { fetchLog, type Segment, segmentName, segmentOf } from "./segments.ts";
 import type { ThreadContext } from "../../program_context.ts";
-import { PERSISTED, type Put } from "../persist/put_messages.ts";
+import { PERSISTED, type Put, PUT_DEFAULTS } from "../persist/put_messages.ts";
 
 /** Serves the replica until its connection or the client ends. */
 export function* serveReplica(
@@ -105,31 +104,21 @@ function* replicate(
   if (isFailure(client)) return client;
   replica.promises = promisesPersistence(method, client.server);
   const segment = segmentOf(plan.segments, replica.acked);
-  const part = yield* openSegment(client, { plan, segment });
-  if (!isFailure(part)) replica.places[segment.index] = part.region.scmOffset;
-  const put = isFailure(part) ? part : yield* prepare(client, {
-    ...part,
-    options: { ...options, name: part.name, to: replica.host, messageBytes, inline: undefined },
+  const { index, first, end } = segment;
+  const name = segmentName(plan.shape.name, index);
+  // Exclusive, as a late packet of the client's earlier life could overwrite slots confirmed to
+  // this one.
+  const length = (end - first) * messageBytes;
+  const region = yield* openObject(client, { name, length, alone: true });
+  if (!isFailure(region)) replica.places[index] = region.scmOffset;
+  const put = isFailure(region) ? region : yield* prepare(client, {
+    region,
+    data: plan.slots.subarray(first * messageBytes, end * messageBytes),
+    options: { ...PUT_DEFAULTS, ...options, name, to: replica.host, messageBytes },
   });
   const failure = isFailure(put) ? put : yield* stream(put, job, { replica, segment });
   yield* releaseClient(client, isFailure(put) ? [] : [put.slots, put.scratch]);
   return failure;
-}
-
-/** Creates or opens the object of the segment. */
-function* openSegment(
-  client: PersistClient,
-  { plan, segment }: { readonly plan: LogPlan; readonly segment: Segment },
-) {
-  const { shape, slots } = plan;
-  const { index, first, end } = segment;
-  const size = slotBytes(shape);
-  const name = segmentName(shape.name, index);
-  // Exclusive, as a late packet of the client's earlier life could overwrite slots confirmed to
-  // this one.
-  const region = yield* openObject(client, { name, length: (end - first) * size, alone: true });
-  if (isFailure(region)) return region;
-  return { name, region, data: slots.subarray(first * size, end * size) };
 }
 
 function* waitChange(job: LogJob, cpu: ThreadContext["cpu"]): Steps<void> {
@@ -146,35 +135,25 @@ interface Part {
 
 /** Sends released slots and records the confirmed ones. @returns why it stopped. */
 function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
-  put.next = part.replica.acked - part.segment.first;
+  const { replica, segment: { first, end } } = part;
+  const isLast = end === job.plan?.shape.slots;
+  put.next = replica.acked - first;
+  const hasNext = () => !job.over && put.next < Math.min(job.limit, end) - first;
   return transfer(put, {
-    hasNext: () => hasNext(put, job, part),
-    isOver: () => isOver(job, part),
-    nextCompletions: () => nextOf(put, job, part),
+    hasNext,
+    isOver: () => job.over || (!isLast && replica.acked >= end),
+    nextCompletions: () => nextOf(put, job, hasNext),
     afterCompletions: () => takeAcks(put, job, part),
   });
-}
-
-/** Whether the segment is complete, or the client has ended. */
-function isOver(job: LogJob, { replica, segment }: Part): boolean {
-  const isLast = segment.end === job.plan?.shape.slots;
-  return job.over || (!isLast && replica.acked >= segment.end);
-}
-
-/** Whether another slot of this segment is released. */
-function hasNext(put: Put, job: LogJob, { segment }: Part): boolean {
-  return !job.over && put.next < Math.min(job.limit, segment.end) - segment.first;
 }
 
 /**
  * Completions; none when a slot is released or the client has ended. A timeout with outstanding
  * requests is a failure.
  */
-function* nextOf(put: Put, job: LogJob, part: Part) {
-  const { client, cpu } = put;
-  const { cq, mode, idlePs }: PersistClient = client;
-  const hasMore = () =>
-    job.over ? put.outstanding === 0 : put.freeSlots.length > 0 && hasNext(put, job, part);
+function* nextOf(put: Put, job: LogJob, hasNext: () => boolean) {
+  const { cpu, client: { cq, mode, idlePs } } = put;
+  const hasMore = () => job.over ? put.outstanding === 0 : put.freeSlots.length > 0 && hasNext();
   const deadline = put.outstanding > 0 ? cpu.now + idlePs : NEVER;
   const also = { signal: job.signal, ready: hasMore };
   const completions = yield* waitCompletion(cq, { mode, deadline, also });
@@ -188,16 +167,13 @@ function takeAcks(put: Put, job: LogJob, { replica, segment }: Part): void {
   const has = (slot: number) => slot < put.next && (put.flags[slot]! & PERSISTED) !== 0;
   while (has(replica.acked - segment.first)) replica.acked++;
   if (replica.acked === before) return;
-  if (replica.acked >= job.durable) noteCaughtUp(put.cpu.now, replica);
-  changed(job);
-}
-
-/** A returned replica has caught up with the quorum. */
-function noteCaughtUp(now: Time, replica: Replica): void {
   const { behindSince, caughtUp } = replica;
-  if (behindSince === undefined) return;
-  replica.behindSince = undefined;
-  caughtUp.times++;
-  caughtUp.lastAt = now;
-  caughtUp.longestPs = Math.max(caughtUp.longestPs, now - behindSince);
+  if (replica.acked >= job.durable && behindSince !== undefined) {
+    const { now } = put.cpu;
+    replica.behindSince = undefined;
+    caughtUp.times++;
+    caughtUp.lastAt = now;
+    caughtUp.longestPs = Math.max(caughtUp.longestPs, now - behindSince);
+  }
+  changed(job);
 }

@@ -97,9 +97,12 @@ export function* fetchObject(
 
 function* prepare(
   client: PersistClient,
-  what: { readonly name: string; readonly messageBytes: number; readonly depth: number },
+  { name, messageBytes, depth }: {
+    readonly name: string;
+    readonly messageBytes: number;
+    readonly depth: number;
+  },
 ): Steps<Get | Failure> {
-  const { name, messageBytes, depth } = what;
   const region = yield* openObject(client, { name });
   if (isFailure(region)) return region;
   const regions = yield* makeRegions(client.pd, [

@@ -31,7 +31,7 @@ import {
 import { methodPlan, type Stage } from "./put_methods.ts";
 import { madeUpBytes } from "../common/made_up.ts";
 import {
-  noteTold,
+  auditStage,
   reportProgress,
   resultOf,
   tracePosts,
@@ -41,19 +41,18 @@ import {
 import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import {
-  begin,
   CRC_MAKERS,
   createVerifying,
   follow,
   headerBytes,
-  LEVEL,
   messageToRewrite,
   PERSISTED,
   type Put,
+  PUT_DEFAULTS,
   type PutOptions,
   requestsOf,
-  REWRITES,
   STAGES,
+  takeSlot,
   WRITTEN,
 } from "./put_messages.ts";
 
@@ -71,9 +70,9 @@ function readOptions(options: Options): PutOptions {
     messageBytes: countOption(options, "size", { least: 1, otherwise: 4096 }),
     depth: countOption(options, "depth", { least: 1, otherwise: 16 }),
     inline: typeof inline === "boolean" ? inline : undefined,
-    level: wordOption(options, "level", { of: VERIFY_LEVELS, otherwise: LEVEL }),
-    crcBy: wordOption(options, "crc", { of: CRC_MAKERS, otherwise: "card" }),
-    rewrites: countOption(options, "rewrites", { least: 0, otherwise: REWRITES }),
+    level: wordOption(options, "level", { of: VERIFY_LEVELS, otherwise: PUT_DEFAULTS.level }),
+    crcBy: wordOption(options, "crc", { of: CRC_MAKERS, otherwise: PUT_DEFAULTS.crcBy }),
+    rewrites: countOption(options, "rewrites", { least: 0, otherwise: PUT_DEFAULTS.rewrites }),
   };
 }
 
@@ -141,14 +140,17 @@ export function* put(context: ProgramContext): Steps<void> {
 /** Allocates the memory of a transfer whose object is open. */
 export function* prepare(
   client: PersistClient,
-  what: { readonly options: PutOptions; readonly region: Region; readonly data: Uint8Array },
+  { options, region, data }: {
+    readonly options: PutOptions;
+    readonly region: Region;
+    readonly data: Uint8Array;
+  },
 ): Steps<Put | Failure> {
-  const { options, region, data } = what;
   const { cpu } = client.device;
   if (options.method === "send-read" && region.ring === undefined) return { error: "protocol" };
   const { method, level } = options;
   const { server, policy } = client;
-  const plan = methodPlan(method, { ...server, policy, ...(level !== undefined && { level }) });
+  const plan = methodPlan(method, { ...server, policy, level });
   const slotBytes = options.messageBytes + headerBytes(options.method);
   const scratchBytes = plan.second === "compare" ? options.messageBytes : HEADER_BYTES;
   const regions = yield* makeRegions(client.pd, [
@@ -170,7 +172,7 @@ export function* prepare(
     slotBytes,
     scratch,
     scratchBytes,
-    verifying: createVerifying(plan, { ...options, count }),
+    verifying: createVerifying(plan, count),
     freeSlots: Array.from({ length: options.depth }, (_, slot) => options.depth - 1 - slot),
     slotOf: new Int32Array(count),
     flags: new Uint8Array(count),
@@ -226,7 +228,11 @@ export function* transfer(put: Put, pace: Pace): Steps<Failure | undefined> {
     const first = put.next;
     const requests = followUps;
     followUps = [];
-    while (put.freeSlots.length > 0 && pace.hasNext()) requests.push(...begin(put, put.next++));
+    while (put.freeSlots.length > 0 && pace.hasNext()) {
+      const index = put.next++;
+      takeSlot(put, index);
+      requests.push(...requestsOf(put, index));
+    }
     if (requests.length > 0) {
       yield* cpu.settle();
       put.postedAt.fill(cpu.now, first, put.next);
@@ -287,12 +293,12 @@ function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
 function note(
   put: Put,
   index: number,
-  what: { readonly stage: Stage; readonly completion: WorkCompletion },
+  event: { readonly stage: Stage; readonly completion: WorkCompletion },
 ): void {
   const { plan, cpu } = put;
-  const { stage } = what;
-  if (cpu.tracing) traceStage(put, index, what);
-  if (cpu.auditing) noteTold(put, index, stage);
+  const { stage } = event;
+  if (cpu.tracing) traceStage(put, index, event);
+  if (cpu.auditing) auditStage(put, index, stage);
   if (stage === plan.writtenBy) {
     put.flags[index]! |= WRITTEN;
     put.written++;

@@ -27,11 +27,27 @@ export interface PutOptions {
   readonly messageBytes: number;
   readonly depth: number;
   readonly inline: boolean | undefined;
-  /** For verifying methods: V-04, V-02, and how often a failed message is written again. */
-  readonly level?: VerifyLevel;
-  readonly crcBy?: CrcMaker;
-  readonly rewrites?: number;
+  /** V-04; unused for `write-compare`, which requests no level. */
+  readonly level: VerifyLevel;
+  /**
+   * V-02: whether the card or the program computes the CRC. The card's does not detect earlier
+   * damage.
+   */
+  readonly crcBy: CrcMaker;
+  /** How often a damaged message is written again before the `put` fails. */
+  readonly rewrites: number;
 }
+
+export const CRC_MAKERS = ["card", "program"] as const;
+type CrcMaker = typeof CRC_MAKERS[number];
+
+/** Defaults of what only some methods use. */
+export const PUT_DEFAULTS = {
+  inline: undefined,
+  level: "verify-crc",
+  crcBy: "card",
+  rewrites: 3,
+} as const;
 
 /** Flags of a message. */
 export const WRITTEN = 1, PERSISTED = 2, LOOKED_AT = 4;
@@ -84,29 +100,15 @@ export interface Put {
  */
 type Caught = Exclude<VerifyVerdict["status"], "written">;
 
-export const CRC_MAKERS = ["card", "program"] as const;
-type CrcMaker = typeof CRC_MAKERS[number];
-
 /** The verification state of a `put`. */
 interface Verifying {
-  /** V-04; unused for `write-compare`, which requests no level. */
-  readonly level: VerifyLevel;
   readonly comparesItself: boolean;
-  /**
-   * V-02: whether the card or the program computes the CRC. The card's does not detect earlier
-   * damage.
-   */
-  readonly crcBy: CrcMaker;
-  /** How often a message is written again before the `put` fails, and how often each was. */
-  readonly rewritesMax: number;
+  /** How often each message was written again. */
   readonly rewritesOf: Uint32Array;
   readonly caught: Record<Caught, number>;
   /** V-05: verified writes whose read-back was skipped. */
   skipped: number;
 }
-
-/** Defaults of the options. */
-export const LEVEL: VerifyLevel = "verify-crc", REWRITES = 3;
 
 /** Data bytes of a message: the last may have fewer. */
 function lengthOf(put: Put, index: number): number {
@@ -119,12 +121,6 @@ function destination(put: Put, index: number): number {
   return put.region.va + index * put.options.messageBytes;
 }
 
-/** The requests with which a message starts. */
-export function begin(put: Put, index: number): SendRequest[] {
-  takeSlot(put, index);
-  return requestsOf(put, index);
-}
-
 /** Requests carry their message in `wrId`: 2·message, +1 for the second request of it. */
 export function requestsOf(put: Put, index: number): SendRequest[] {
   const first = firstOf(put, index);
@@ -132,22 +128,19 @@ export function requestsOf(put: Put, index: number): SendRequest[] {
   return [{ ...first, signaled: false }, follow(put, index)];
 }
 
-/** Before a message is posted: records what it is about to write. */
-function noteWrites({ cpu, options, region }: Put, index: number, bytes: Uint8Array): void {
-  const at = region.scmOffset + index * options.messageBytes;
-  cpu.audit({ kind: "writes", id: index, on: options.to, at, bytes });
-}
-
 /** Copies the message's data, with its header for a SEND, into its slot. */
-function takeSlot(put: Put, index: number): void {
-  const { cpu, plan, slots, slotBytes, options } = put;
+export function takeSlot(put: Put, index: number): void {
+  const { cpu, plan, slots, slotBytes, options, region } = put;
   const slot = put.freeSlots.pop()!;
   put.slotOf[index] = slot;
   put.outstanding++;
   const length = lengthOf(put, index);
   const from = index * options.messageBytes;
   const payload = put.data.subarray(from, from + length);
-  if (cpu.auditing) noteWrites(put, index, payload);
+  const offset = region.scmOffset + from;
+  if (cpu.auditing) {
+    cpu.audit({ kind: "writes", id: index, on: options.to, at: offset, bytes: payload });
+  }
   const at = slots.address + slot * slotBytes;
   put.awaited[index] = (plan.together ? 0 : STAGES.first) |
     (plan.second === undefined ? 0 : STAGES.second) |
@@ -181,9 +174,8 @@ function firstOf(put: Put, index: number): SendRequest {
  * The operands of a verified write. A program that computes the CRC itself reads all data first.
  */
 function verifyOf(put: Put, index: number): Pick<SendRequest, "verify"> {
-  const { cpu, plan, slots, slotBytes, verifying } = put;
-  if (plan.first !== "write-verify" || verifying === undefined) return {};
-  const { level, crcBy } = verifying;
+  const { cpu, plan, slots, slotBytes, options: { level, crcBy } } = put;
+  if (plan.first !== "write-verify") return {};
   const verify = { level, persist: plan.persist === true };
   if (crcBy === "card") return { verify };
   const data = cpu.load(slots.address + put.slotOf[index]! * slotBytes, lengthOf(put, index));
@@ -257,23 +249,11 @@ export function follow(put: Put, index: number): SendRequest {
 }
 
 /** Undefined for a method without verification. */
-export function createVerifying(
-  plan: MethodPlan,
-  of: {
-    readonly level?: VerifyLevel;
-    readonly crcBy?: CrcMaker;
-    readonly rewrites?: number;
-    readonly count: number;
-  },
-): Verifying | undefined {
+export function createVerifying(plan: MethodPlan, count: number): Verifying | undefined {
   const comparesItself = plan.second === "compare";
   if (plan.first !== "write-verify" && !comparesItself) return undefined;
-  const { level = LEVEL, crcBy = "card", rewrites = REWRITES, count } = of;
   return {
-    level,
     comparesItself,
-    crcBy,
-    rewritesMax: rewrites,
     rewritesOf: new Uint32Array(count),
     caught: { "crc-mismatch": 0, "read-back-differs": 0, "read-failed": 0 },
     skipped: 0,
@@ -291,12 +271,12 @@ export function* messageToRewrite(
   const { verifying } = put;
   if (verifying === undefined) return undefined;
   const index = Math.floor(completion.wrId / 2);
-  const caught = caughtBy(put, completion);
+  const caught = caughtBy(put, verifying, completion);
   // A program that compares pays for the comparison first.
   if (verifying.comparesItself) yield* put.cpu.settle();
   if (caught === undefined) return undefined;
   verifying.caught[caught]++;
-  if (verifying.rewritesOf[index] === verifying.rewritesMax) {
+  if (verifying.rewritesOf[index] === put.options.rewrites) {
     return { error: `verify: message ${index}: ${caught}` };
   }
   verifying.rewritesOf[index]!++;
@@ -304,10 +284,11 @@ export function* messageToRewrite(
 }
 
 /** The damage of the message, if any; marks an intact one as verified. */
-function caughtBy(put: Put, completion: WorkCompletion): Caught | undefined {
-  const { verifying } = put;
-  const { status, verify, wrId } = completion;
-  if (verifying === undefined) return undefined;
+function caughtBy(
+  put: Put,
+  verifying: Verifying,
+  { status, verify, wrId }: WorkCompletion,
+): Caught | undefined {
   const index = Math.floor(wrId / 2);
   if (verifying.comparesItself) {
     if (status !== "SUCCESS" || wrId % 2 === 0) return undefined;
@@ -335,10 +316,10 @@ function isAsSent(put: Put, index: number): boolean {
 
 /** Verification part of the result. `looked`: verified ranges of the file. */
 export function verifiedOf(
-  verifying: Verifying,
+  { comparesItself, caught, skipped, rewritesOf }: Verifying,
+  level: VerifyLevel,
   looked: readonly (readonly [from: number, to: number])[],
 ): Record<string, unknown> {
-  const { level, comparesItself, caught, skipped, rewritesOf } = verifying;
   return {
     level: comparesItself ? "compare" : level,
     caught: { ...caught },

@@ -21,7 +21,7 @@ export function tracePosts(put: Put, requests: readonly SendRequest[]): void {
 }
 
 /** Records what a completion confirms: the audit record by which promises are checked. */
-export function noteTold(put: Put, index: number, stage: Stage): void {
+export function auditStage(put: Put, index: number, stage: Stage): void {
   const { plan, cpu } = put;
   if (stage === plan.writtenBy) cpu.audit({ kind: "visible", id: index });
   if (stage !== plan.persistedBy) return;
@@ -49,13 +49,12 @@ export function traceRecvs(put: Put, messages: readonly number[]): void {
 export function traceStage(
   put: Put,
   index: number,
-  what: { readonly stage: Stage; readonly completion: WorkCompletion },
+  { stage, completion }: { readonly stage: Stage; readonly completion: WorkCompletion },
 ): void {
-  const { stage, completion } = what;
   const { label: connection } = put.client.connection;
   put.cpu.trace({
     step: put.plan.steps[stage] ?? stage,
-    text: `takes the CQE: message ${index} ${saidOf(put, stage)}`,
+    text: `takes the CQE: message ${index} ${meaningOf(put, stage)}`,
     qpn: completion.qpNum,
     connection,
     operation: index,
@@ -65,7 +64,7 @@ export function traceStage(
 }
 
 /** The meaning of a completion for its message. */
-function saidOf(put: Put, stage: Stage): string {
+function meaningOf(put: Put, stage: Stage): string {
   const { plan } = put;
   if (stage === plan.persistedBy && promises(put)) return "is persistent";
   if (stage === plan.writtenBy) return "is written";
@@ -127,7 +126,7 @@ export function resultOf(
     object: { name: options.name, scmOffset: region.scmOffset, length: data.length },
     requests: { ...requests },
     ...(put.verifying &&
-      { verified: verifiedOf(put.verifying, rangesOf(put.flags, LOOKED_AT, size)) }),
+      { verified: verifiedOf(put.verifying, options.level, rangesOf(put.flags, LOOKED_AT, size)) }),
     latencyPs: summarize(put.latency),
     startPs: run.startPs,
     endPs: run.endPs,
