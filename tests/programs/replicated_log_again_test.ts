@@ -5,11 +5,11 @@ import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { PS_PER_MS, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import {
-  closeClient,
   isFailure,
   openClient,
   openObject,
 } from "../../nodes/host/programs/persist/persist_client.ts";
+import { disconnect } from "../../nodes/host/cm/connection.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
@@ -72,7 +72,7 @@ function* replace({ device, options }: ProgramContext): Steps<void> {
     });
     assert.ok(!isFailure(client));
     assert.ok(!isFailure(yield* openObject(client, { name: "log", length: 8_000, alone: true })));
-    yield* closeClient(client);
+    yield* disconnect(client.connection);
   }
 }
 

@@ -24,10 +24,9 @@ import {
   METHODS,
   POLICIES,
   policyOf,
-  type RingPlace,
   wordTailBytes,
 } from "../common/persist_protocol.ts";
-import { noteRound, noteWrites, resultOf, traceRound } from "./append_report.ts";
+import { auditRound, auditWrites, resultOf, traceRound } from "./append_report.ts";
 import { compoundPlan, type CompoundRequest, UPDATES } from "./compound_methods.ts";
 import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
 import {
@@ -67,8 +66,8 @@ function readOptions(options: Options): AppendOptions {
     name: textOption(options, "name", "log"),
     records: countOption(options, "records", { least: 1, otherwise: 64 }),
     recordBytes: countOption(options, "size", { least: 1, otherwise: 256 }),
-    method: wordOption(options, "method", { of: METHODS, otherwise: "persist-opcode" }),
-    update: wordOption(options, "update", { of: UPDATES, otherwise: "ordered" }),
+    method: wordOption(options, "method", { words: METHODS, otherwise: "persist-opcode" }),
+    update: wordOption(options, "update", { words: UPDATES, otherwise: "ordered" }),
     depth: countOption(options, "depth", { least: 1, otherwise: 1 }),
   };
 }
@@ -84,7 +83,7 @@ export function* append(context: ProgramContext): Steps<void> {
   const read = readOptions(given);
   const options = { ...read, depth: Math.min(read.depth, read.records) };
   const { to, method, recordBytes, depth } = options;
-  const policy = wordOption(given, "policy", { of: POLICIES, otherwise: "auto" });
+  const policy = wordOption(given, "policy", { words: POLICIES, otherwise: "auto" });
   const terms = {
     method,
     // A message's additional bytes over a plain one's header: the tail and its address.
@@ -145,8 +144,8 @@ function* prepare(client: PersistClient, options: AppendOptions): Steps<Append |
     next: 0,
     nextSecond: 0,
     outstanding: 0,
-    told: 0,
-    isTold: new Uint8Array(records),
+    confirmed: 0,
+    isConfirmed: new Uint8Array(records),
     rounds: 0,
     unexpected: 0,
     deposits: 0,
@@ -200,7 +199,7 @@ function firstRounds(append: Append): SendRequest[] {
     const index = append.next++;
     updates[index] = { slot, round: 0, completions: 0, answers: 0 };
     append.outstanding++;
-    if (append.cpu.auditing) noteWrites(append, index);
+    if (append.cpu.auditing) auditWrites(append, index);
     requests.push(...roundOf(append, index));
   }
   return requests;
@@ -213,12 +212,16 @@ function roundOf(append: Append, index: number): SendRequest[] {
   const round = plan.rounds[update.round]!;
   const before = plan.rounds.slice(0, update.round).flat().length;
   const requests = round.map((request, i) => {
-    const isSignaled = plan.toldBy === "each" || i === round.length - 1;
+    const isSignaled = plan.confirmedBy === "each" || i === round.length - 1;
     if (isSignaled) update.completions++;
     const wrId = REQUESTS_MAX * index + before + i;
     return { ...requestOf(append, index, request), wrId, signaled: isSignaled };
   });
-  update.answers = plan.toldBy === "each" ? round.length : plan.toldBy === "answer" ? 1 : 0;
+  update.answers = plan.confirmedBy === "each"
+    ? round.length
+    : plan.confirmedBy === "answer"
+    ? 1
+    : 0;
   update.round++;
   append.rounds++;
   if (append.cpu.tracing) traceRound(append, index, requests);
@@ -263,8 +266,8 @@ function requestOf(append: Append, index: number, request: CompoundRequest): Sen
 function messageOf(append: Append, index: number, request: CompoundRequest): Uint8Array {
   const { options, region } = append;
   const { message, part } = request;
-  const ofRecord = message === "commit" || message === "commit-data";
-  const [from, to] = rangeOf(options, index, ofRecord ? "record" : part);
+  const isCommit = message === "commit" || message === "commit-data";
+  const [from, to] = rangeOf(options, index, isCommit ? "record" : part);
   const range = { id: index, va: region.va + from, length: to - from };
   const tail = tailOf(index + 1);
   const then = { va: region.va, bytes: tail };
@@ -280,18 +283,13 @@ function messageOf(append: Append, index: number, request: CompoundRequest): Uin
     }
     case "deposit": {
       const scmOffset = region.scmOffset + from, sequence = ++append.deposits;
-      const place = { id: index, scmOffset, sequence, ...ringOf(region) };
+      assert(region.ring !== undefined, "A region for pending messages has no receive buffers");
+      const place = { id: index, scmOffset, sequence, ...region.ring };
       return encodePendingMessage(place, part === "tail" ? tail : recordOf(options, index));
     }
     default:
       return encodeMessage({ type: "persist-mark", ...range });
   }
-}
-
-/** The responder's receive buffers for pending messages; `prepare` has checked that they exist. */
-function ringOf({ ring }: Region): RingPlace {
-  assert(ring !== undefined, "A region for pending messages has no receive buffers");
-  return ring;
 }
 
 function handle(append: Append, completion: WorkCompletion): "receive" | "send" {
@@ -308,7 +306,7 @@ function handle(append: Append, completion: WorkCompletion): "receive" | "send" 
     return "receive";
   }
   const index = Math.floor(completion.wrId / REQUESTS_MAX);
-  if (plan.toldBy === "each") byPsn.set(completion.psn, index);
+  if (plan.confirmedBy === "each") byPsn.set(completion.psn, index);
   append.updates[index]!.completions--;
   noteProgress(append, index);
   return "send";
@@ -319,14 +317,14 @@ function handle(append: Append, completion: WorkCompletion): "receive" | "send" 
  * round.
  */
 function noteProgress(append: Append, index: number): void {
-  const { plan, cpu, updates, isTold, freeSlots } = append;
+  const { plan, cpu, updates, isConfirmed, freeSlots } = append;
   const update = updates[index]!;
   if (update.completions + update.answers > 0) return;
-  noteRound(append, index);
+  auditRound(append, index);
   if (update.round < plan.rounds.length) return;
   append.latency[index] = cpu.now - append.postedAt[index]!;
   append.outstanding--;
   freeSlots.push(update.slot);
-  isTold[index] = 1;
-  while (isTold[append.told] === 1) append.told++;
+  isConfirmed[index] = 1;
+  while (isConfirmed[append.confirmed] === 1) append.confirmed++;
 }

@@ -88,8 +88,8 @@ export interface Append {
   nextSecond: number;
   outstanding: number;
   /** All updates before it are confirmed persistent. */
-  told: number;
-  readonly isTold: Uint8Array;
+  confirmed: number;
+  readonly isConfirmed: Uint8Array;
   /** Number of rounds posted, over all updates. */
   rounds: number;
   /** Duplicate confirmations, and those of nothing outstanding: must stay 0 (P-30). */

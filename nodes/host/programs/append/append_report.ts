@@ -6,52 +6,48 @@ import { outcomeOf, summarize } from "../common/summary.ts";
 import type { SendRequest } from "../../verbs/objects.ts";
 
 /** Numbers of an update's two writes in audit records. */
-const RECORD_NOTE = 0, TAIL_NOTE = 1;
+const RECORD = 0, TAIL = 1;
 
-function noteId(index: number, note: typeof RECORD_NOTE | typeof TAIL_NOTE): number {
-  return 2 * index + note;
+function recordId(index: number, part: number): number {
+  return 2 * index + part;
 }
 
 /**
  * Before an update is posted: records both its writes, and that the tail counts the records before
  * it.
  */
-export function noteWrites(append: Append, index: number): void {
-  const { cpu, options, plan, region, told } = append;
+export function auditWrites(append: Append, index: number): void {
+  const { cpu, options, plan, region, confirmed } = append;
   const { to: on } = options;
   const at = region.scmOffset + rangeOf(options, index, "record")[0];
   const bytes = recordOf(options, index);
-  cpu.audit({ kind: "writes", id: noteId(index, RECORD_NOTE), on, at, bytes });
+  cpu.audit({ kind: "writes", id: recordId(index, RECORD), on, at, bytes });
   // Earlier records that are confirmed persistent are promised by their own records.
-  const after = Array.from(
-    { length: index + 1 - told },
-    (_, i) => noteId(told + i, RECORD_NOTE),
-  );
+  const unconfirmed = { length: index + 1 - confirmed };
+  const after = Array.from(unconfirmed, (_, i) => recordId(confirmed + i, RECORD));
   const { qp: { qpn: line } } = append.client.connection;
   const bytesOfTail = tailOf(index + 1);
-  const tail = { id: noteId(index, TAIL_NOTE), on, at: region.scmOffset, bytes: bytesOfTail, line };
+  const tail = { id: recordId(index, TAIL), on, at: region.scmOffset, bytes: bytesOfTail, line };
   const isClaimed = plan.ordered ? {} : { isOrderClaimed: true } as const;
   cpu.audit({ kind: "writes", ...tail, after, ...isClaimed });
 }
 
 /** A round is confirmed: records which parts of the update are persistent. */
-export function noteRound(append: Append, index: number): void {
+export function auditRound(append: Append, index: number): void {
   const { cpu, plan, updates } = append;
   const posted = plan.rounds[updates[index]!.round - 1]!;
   const has = (part: "record" | "tail") => posted.some((each) => writes(each, part));
   const promised = plan.promises;
-  if (has("record")) noteTold(append, { id: noteId(index, RECORD_NOTE), promised });
-  if (has("tail")) noteTold(append, { id: noteId(index, TAIL_NOTE), promised });
+  const parts = [...has("record") ? [RECORD] : [], ...has("tail") ? [TAIL] : []];
+  for (const id of parts.map((part) => recordId(index, part))) {
+    cpu.audit({ kind: "visible", id });
+    cpu.audit({ kind: "persistent", id, promised });
+  }
   if (!cpu.tracing) return;
   const { qp: { qpn }, label: connection } = append.client.connection;
-  const what = has("tail") ? "the tail counts it" : "the tail may be written";
-  const text = `takes the last CQE of the round: record ${index} is told, ${what}`;
+  const next = has("tail") ? "the tail counts it" : "the tail may be written";
+  const text = `takes the last CQE of the round: record ${index} is confirmed, ${next}`;
   cpu.trace({ step: "round-told", text, qpn, connection, operation: index });
-}
-
-function noteTold({ cpu }: Append, told: { readonly id: number; readonly promised: boolean }) {
-  cpu.audit({ kind: "visible", id: told.id });
-  cpu.audit({ kind: "persistent", ...told });
 }
 
 /** Whether the request writes this part of the update at the responder. */
@@ -88,7 +84,7 @@ export function resultOf(
     readonly error: string | undefined;
   },
 ): Record<string, unknown> {
-  const { options, plan, region, client, told } = append;
+  const { options, plan, region, client, confirmed } = append;
   return {
     program: "append",
     ...outcomeOf(run.error),
@@ -104,8 +100,8 @@ export function resultOf(
      * The number of records reported durable; confirmations of a method without a promise are
      * separate.
      */
-    told: plan.promises ? told : 0,
-    claimed: told,
+    told: plan.promises ? confirmed : 0,
+    claimed: confirmed,
     /** Rounds posted; each round of an update waits for its previous one. */
     rounds: append.rounds,
     unexpected: append.unexpected,

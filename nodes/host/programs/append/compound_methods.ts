@@ -43,7 +43,7 @@ export interface CompoundPlan {
    * What completes a round: its last request's completion, the CPU's answer, or every write's own
    * (P-27).
    */
-  readonly toldBy: "completion" | "answer" | "each";
+  readonly confirmedBy: "completion" | "answer" | "each";
   /** Whether b must never be persistent without a. */
   readonly ordered: boolean;
   /** Whether confirmed bytes must survive. */
@@ -74,6 +74,9 @@ const pending = (part: CompoundRequest["part"]) =>
   ({ opcode: "send", part, message: "deposit" }) as const;
 const flush = (part: CompoundRequest["part"]) => ({ opcode: "flush", part }) as const;
 
+/** What holds for most methods. */
+const SOUND = { confirmedBy: "completion", ordered: true, promises: true } as const;
+
 /** The requests of `ordered`, and whether they guarantee the order. */
 function orderedPlan(terms: CompoundTerms): CompoundPlan {
   const { method, flusher, policy, receive } = terms;
@@ -83,7 +86,7 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
     case "write-only":
       return {
         rounds: [[write("record"), write("tail")]],
-        toldBy: "completion",
+        confirmedBy: "completion",
         ordered: isFifo,
         promises: flusher === "none",
       };
@@ -91,33 +94,30 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
     case "write-read":
       return {
         rounds: [[write("record"), write("tail"), { opcode: "read", part: "tail" }]],
-        toldBy: "completion",
+        confirmedBy: "completion",
         ordered: isFifo,
         promises: isFifo,
       };
     // P-51
     case "send-flush":
       return {
+        ...SOUND,
         rounds: [[{ opcode: "send", part: "both", message: "commit-data" }]],
-        toldBy: "answer",
-        ordered: true,
-        promises: true,
+        confirmedBy: "answer",
       };
     // P-11: the CPU flushes a, and only then writes b.
     case "write-send":
       return {
+        ...SOUND,
         rounds: [[write("record"), { opcode: "send", part: "both", message: "commit" }]],
-        toldBy: "answer",
-        ordered: true,
-        promises: true,
+        confirmedBy: "answer",
       };
     // Pending messages are stored in the order in which they were sent, up to the first missing
     // one.
     case "send-read":
       return {
         rounds: [[pending("record"), pending("tail"), { opcode: "read", part: "tail" }]],
-        toldBy: "completion",
-        ordered: true,
+        ...SOUND,
         promises: isFifo && receive === "scm",
       };
     // P-50: the intended use of ATOMIC WRITE in the standard (IBTA A19: log and pointer).
@@ -129,18 +129,15 @@ function orderedPlan(terms: CompoundTerms): CompoundPlan {
           { opcode: "atomic-write", part: "tail" },
           flush("tail"),
         ]],
-        toldBy: "completion",
-        ordered: true,
-        promises: true,
+        ...SOUND,
       };
     case "persist-opcode":
     case "persist-address": {
       const record = persistentWrite(method, "record"), tail = persistentWrite(method, "tail");
       return {
         rounds: isFifo ? [[record, tail]] : [[record], [tail]],
-        toldBy: policy === "reception" ? "each" : "completion",
-        ordered: true,
-        promises: true,
+        ...SOUND,
+        confirmedBy: policy === "reception" ? "each" : "completion",
       };
     }
   }
@@ -150,10 +147,8 @@ function persistentWrite(
   method: "persist-opcode" | "persist-address",
   part: "record" | "tail",
 ): CompoundRequest {
-  return {
-    opcode: method === "persist-opcode" ? "write-persistence" : "write-persist-address",
-    part,
-  };
+  const opcode = method === "persist-opcode" ? "write-persistence" : "write-persist-address";
+  return { opcode, part };
 }
 
 /**

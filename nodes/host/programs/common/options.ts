@@ -48,11 +48,11 @@ export function microsecondsOption(options: Options, name: string, otherwise: nu
 export function wordOption<Word extends string>(
   options: Options,
   name: string,
-  words: { readonly of: readonly Word[]; readonly otherwise?: Word },
+  { words, otherwise }: { readonly words: readonly Word[]; readonly otherwise?: Word },
 ): Word {
-  const value = options[name] ?? words.otherwise;
-  const word = words.of.find((each) => each === value);
-  return word ?? wrong(name, `one of ${words.of.join(", ")}`, value);
+  const value = options[name] ?? otherwise;
+  const word = words.find((each) => each === value);
+  return word ?? wrong(name, `one of ${words.join(", ")}`, value);
 }
 
 /** `completion`: how a program waits for completions; default: the host's setting. */
@@ -61,5 +61,5 @@ export function completionOption(
   { state }: Pick<Device, "state">,
 ): "poll" | "interrupt" {
   const { completion: otherwise } = state;
-  return wordOption(options, "completion", { of: ["poll", "interrupt"], otherwise });
+  return wordOption(options, "completion", { words: ["poll", "interrupt"], otherwise });
 }

@@ -10,7 +10,7 @@ describe("options", () => {
     equal(countOption({ depth: "2 MiB" }, "depth", bounds), 2 << 20);
     equal(microsecondsOption({ pauseUs: 1.5 }, "pauseUs", 3), 1_500_000);
     equal(textOption({ to: "b" }, "to"), "b");
-    equal(wordOption({}, "way", { of: ["poll", "interrupt"], otherwise: "poll" }), "poll");
+    equal(wordOption({}, "way", { words: ["poll", "interrupt"], otherwise: "poll" }), "poll");
   });
 
   it("name the option and what was expected", () => {
@@ -21,7 +21,7 @@ describe("options", () => {
     );
     throws(() => countOption({ depth: "4kb" }, "depth", bounds), /depth/);
     throws(() => textOption({}, "to"), /to must be a text/);
-    throws(() => wordOption({ way: "x" }, "way", { of: ["poll"] }), /way must be one of poll/);
+    throws(() => wordOption({ way: "x" }, "way", { words: ["poll"] }), /way must be one of poll/);
     throws(() => microsecondsOption({ t: -1 }, "t", 0), /t must be a number of microseconds/);
   });
 });

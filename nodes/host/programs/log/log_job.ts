@@ -114,7 +114,7 @@ export function readLogOptions({ device, options: given }: ProgramContext): LogO
     recordBytes: recordOption(given),
     anew: given.anew === true,
     file: textOption(given, "file", MADE_UP),
-    method: wordOption(given, "method", { of: METHODS, otherwise: "persist-opcode" }),
+    method: wordOption(given, "method", { words: METHODS, otherwise: "persist-opcode" }),
     depth: countOption(given, "depth", { least: 1, otherwise: 16 }),
     mode: completionOption(given, device),
     pausePs: microsecondsOption(given, "pauseUs", 200),

@@ -40,7 +40,7 @@ import {
   RX_DEPTH,
   SERVICE,
 } from "./terms.ts";
-import type { Cq, Device } from "../../verbs/objects.ts";
+import type { Cq } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
@@ -63,9 +63,7 @@ export type PerftestRow =
   & { readonly bytes: number; readonly iterations: number }
   & (
     | ({ readonly measures: "latency" } & LatencyFigures)
-    | {
-      readonly measures: "bandwidth";
-    } & BandwidthFigures
+    | ({ readonly measures: "bandwidth" } & BandwidthFigures)
   );
 
 /** The program's `result`. */
@@ -110,13 +108,19 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
     const sendCq = must(yield* createCq(device, { entries: room }));
     const recvCq = must(yield* createCq(device, { entries: room }));
     for (const [i, bytes] of job.sizes.entries()) {
-      const lanes = yield* open(device, job, { bytes, buffer, sendCq, recvCq });
-      ends = endsOf(device, { buffer, lanes });
-      const begun = { job, bytes, buffer, sendCq, recvCq, lanes };
-      const tell = (share: number) => {
+      const begun: Begun = { job, bytes, buffer, sendCq, recvCq, lanes: [] };
+      const { lanes } = begun;
+      for (let index = 0; index < job.qps; index++) {
+        lanes.push(yield* openLane(device, begun, index));
+      }
+      const { connection: { qp, peer }, remote } = lanes[0]!;
+      const { address } = device.state;
+      const here = { host: cpu.host, address, qpn: qp.qpn, ...recvPlace(buffer, 0) };
+      ends = [here, { ...peer, ...remote }];
+      const progress = (share: number) => {
         cpu.report("progress", { written: (i + share) / job.sizes.length, messages: 1 });
       };
-      rows.push(yield* measure(device, begun, tell));
+      rows.push(yield* measure(device, begun, progress));
       for (const { connection } of lanes) yield* disconnect(connection);
     }
   } catch (cause) {
@@ -135,7 +139,7 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
 }
 
 function jobOf(device: CmDevice, options: Options): Job {
-  const test = wordOption(options, "test", { of: PERFTESTS });
+  const test = wordOption(options, "test", { words: PERFTESTS });
   const kind = PERFTEST[test];
   const size = countOption(options, "size", { least: 1, otherwise: kind.bytes });
   const all = options["all"] === true && kind.verb !== "atomic";
@@ -163,11 +167,11 @@ function jobOf(device: CmDevice, options: Options): Job {
       ? 1
       : countOption(options, "depth", { least: 1, otherwise: kind.depth }),
     qps,
-    memory: wordOption(options, "memory", { of: MEMORIES, otherwise: "dram" }),
+    memory: wordOption(options, "memory", { words: MEMORIES, otherwise: "dram" }),
     pathMtu,
     mode: completionOption(options, device),
     atomic: wordOption(options, "atomic", {
-      of: ["fetch-add", "compare-swap"],
+      words: ["fetch-add", "compare-swap"],
       otherwise: "fetch-add",
     }),
   };
@@ -185,31 +189,17 @@ interface Begun {
   readonly buffer: TestBuffer;
   readonly sendCq: Cq;
   readonly recvCq: Cq;
-  readonly lanes: readonly Lane[];
-}
-
-function* open(
-  device: CmDevice,
-  job: Job,
-  of: Omit<Begun, "job" | "lanes">,
-): Steps<Lane[]> {
-  const lanes: Lane[] = [];
-  for (let index = 0; index < job.qps; index++) {
-    lanes.push(yield* openLane(device, job, { ...of, index }));
-  }
-  return lanes;
+  readonly lanes: Lane[];
 }
 
 /** Connects a queue pair; retries while the host or its server is booting. */
 function* openLane(
   device: CmDevice,
-  job: Job,
-  of: Omit<Begun, "job" | "lanes"> & { readonly index: number },
+  { job, bytes, buffer, sendCq, recvCq }: Begun,
+  index: number,
 ): Steps<Lane> {
-  const { bytes, buffer, sendCq, recvCq, index } = of;
-  const { test, memory, iterations, pathMtu } = job;
+  const { test, memory, iterations, pathMtu, qps } = job;
   const place = recvPlace(buffer, index);
-  const { qps } = job;
   const privateData = encodePerftestTerms({ test, memory, bytes, iterations, index, qps, place });
   const depth = Math.max(job.depth, 2);
   const wantsRecvs = PERFTEST[test].verb === "send" && PERFTEST[test].pingPong;
@@ -228,8 +218,8 @@ function* openLane(
       if (wantsRecvs) yield* postFirstRecvs(answer.qp, { buffer, index, bytes });
       return { connection: answer, remote };
     }
-    const again = answer.refused === "timeout" || answer.refused === "no-service";
-    if (!again || attempt === ATTEMPTS) {
+    const mayBeBooting = answer.refused === "timeout" || answer.refused === "no-service";
+    if (!mayBeBooting || attempt === ATTEMPTS) {
       const why = decodeReason(answer.privateData) || answer.reason;
       throw new ProgramError(`connect: ${answer.refused}: ${why}`);
     }
@@ -240,7 +230,7 @@ function* openLane(
 function* measure(
   device: CmDevice,
   begun: Begun,
-  tell: (share: number) => void,
+  progress: (share: number) => void,
 ): Steps<PerftestRow> {
   const { job, bytes, buffer, sendCq, recvCq, lanes } = begun;
   const { test, iterations, mode, depth } = job;
@@ -257,14 +247,14 @@ function* measure(
       buffer,
       mode,
       idlePs: IDLE_PS + BYTE_PS * bytes * depth * lanes.length,
-      onProgress: everyTwentieth(total, tell),
+      onProgress: everyTwentieth(total, progress),
     });
     const figures = bandwidthFigures(times, bytes);
     return { measures: "bandwidth", bytes, iterations: total, ...figures };
   }
   const [lane] = lanes;
   const posts: number[] = [];
-  const progress = everyTwentieth(iterations, tell);
+  const onPosted = everyTwentieth(iterations, progress);
   yield* runLatency({
     test,
     bytes,
@@ -279,7 +269,7 @@ function* measure(
     atomic: job.atomic,
     onPost: (now) => {
       posts.push(now);
-      progress(posts.length);
+      onPosted(posts.length);
     },
   }, "client");
   const figures = latencyFigures(posts, kind.pingPong ? 2 : 1);
@@ -287,24 +277,12 @@ function* measure(
 }
 
 /** Reports the part that is done, at most twenty times. */
-function everyTwentieth(total: number, tell: (share: number) => void): (done: number) => void {
-  let told = 0;
+function everyTwentieth(total: number, report: (share: number) => void): (done: number) => void {
+  let reported = 0;
   return (done) => {
     const part = Math.floor(20 * done / total);
-    if (part === told) return;
-    told = part;
-    tell(done / total);
+    if (part === reported) return;
+    reported = part;
+    report(done / total);
   };
-}
-
-function endsOf(
-  { cpu, state }: Device,
-  of: { readonly buffer: TestBuffer; readonly lanes: readonly Lane[] },
-): PerftestEnd[] {
-  const { connection, remote } = of.lanes[0]!;
-  const here = recvPlace(of.buffer, 0);
-  return [
-    { host: cpu.host, address: state.address, qpn: connection.qp.qpn, ...here },
-    { ...connection.peer, ...remote },
-  ];
 }

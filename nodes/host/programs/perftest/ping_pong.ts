@@ -33,12 +33,14 @@ export interface LatencyEnd {
 /** Receives that an end of a SEND test posts before the peer can send. */
 export function* postFirstRecvs(
   qp: Qp,
-  of: { readonly buffer: TestBuffer; readonly index: number; readonly bytes: number },
+  { buffer, index, bytes }: {
+    readonly buffer: TestBuffer;
+    readonly index: number;
+    readonly bytes: number;
+  },
 ): Steps<void> {
-  const sges = [recvSge(of.buffer, of.index, of.bytes)];
-  const recvs = Array.from({ length: RX_DEPTH }, (_, wrId) => ({ wrId, sges }));
-  const wrong = yield* postRecv(qp, recvs);
-  if (wrong !== undefined) throw new ProgramError(`${wrong.errno}: ${wrong.reason}`);
+  const sges = [recvSge(buffer, index, bytes)];
+  must(yield* postRecv(qp, Array.from({ length: RX_DEPTH }, (_, wrId) => ({ wrId, sges }))));
 }
 
 /** The loop of one end: returns when all messages have gone both ways. */
@@ -49,7 +51,7 @@ export function* runLatency(end: LatencyEnd, role: "client" | "server"): Steps<v
     if (role === "server") yield* receive(end, i);
     yield* send(end, i);
     if (role === "client" && pingPong) yield* receive(end, i);
-    yield* sent(end);
+    yield* takeOne(end, end.sendCq);
   }
 }
 
@@ -59,61 +61,35 @@ function markOf(i: number): number {
 }
 
 function* send(end: LatencyEnd, i: number): Steps<void> {
-  const { test, bytes, qp, buffer, remote, onPost } = end;
+  const { test, bytes, qp, buffer, remote, onPost, atomic = "fetch-add" } = end;
   const { verb, inlineBytes } = PERFTEST[test];
   const { cpu } = qp.device;
   onPost?.(cpu.now);
   const place = sendSge(buffer, 0, bytes);
   if (verb === "write") cpu.store(place.address + bytes - 1, Uint8Array.of(markOf(i)));
-  must(yield* postSend(qp, requestOf(end, { place, remote, inline: bytes <= inlineBytes })));
-}
-
-function requestOf(
-  { test, atomic }: LatencyEnd,
-  with_: {
-    readonly place: ReturnType<typeof sendSge>;
-    readonly remote: RemotePlace;
-    readonly inline: boolean;
-  },
-): SendRequest {
-  const { verb } = PERFTEST[test];
-  const { place, remote, inline } = with_;
-  const sges = [place];
-  switch (verb) {
-    case "write":
-      return { opcode: "write", sges, remote, inline };
-    case "read":
-      return { opcode: "read", sges, remote };
-    case "send":
-      return { opcode: "send", sges, inline };
-    case "atomic":
-      return {
-        opcode: atomic ?? "fetch-add",
-        sges,
-        remote,
-        atomic: { swapAdd: 1n, compare: 0n },
-      };
-  }
+  const sges = [place], inline = bytes <= inlineBytes;
+  const requests: Record<typeof verb, SendRequest> = {
+    write: { opcode: "write", sges, remote, inline },
+    read: { opcode: "read", sges, remote },
+    send: { opcode: "send", sges, inline },
+    atomic: { opcode: atomic, sges, remote, atomic: { swapAdd: 1n, compare: 0n } },
+  };
+  must(yield* postSend(qp, requests[verb]));
 }
 
 function* receive(end: LatencyEnd, i: number): Steps<void> {
-  if (PERFTEST[end.test].verb === "send") return yield* receiveSend(end);
-  const { qp: { device: { cpu } }, buffer, bytes, idlePs } = end;
+  const { qp, recvCq, buffer, bytes, idlePs } = end;
+  if (PERFTEST[end.test].verb === "send") {
+    const { wrId } = yield* takeOne(end, recvCq);
+    must(yield* postRecv(qp, { wrId, sges: [recvSge(buffer, 0, bytes)] }));
+    return;
+  }
+  const { cpu } = qp.device;
   const last = recvSge(buffer, 0, bytes).address + bytes - 1;
   const deadline = cpu.now + idlePs;
   while (cpu.load(last, 1)[0] !== markOf(i)) {
     if ((yield* cpu.waitMemory(last, 1, deadline)) === "timeout") throw nothingCame(cpu, idlePs);
   }
-}
-
-function* receiveSend(end: LatencyEnd): Steps<void> {
-  const { qp, recvCq, buffer, bytes } = end;
-  const wrId = (yield* takeOne(end, recvCq)).wrId;
-  must(yield* postRecv(qp, { wrId, sges: [recvSge(buffer, 0, bytes)] }));
-}
-
-function* sent(end: LatencyEnd): Steps<void> {
-  yield* takeOne(end, end.sendCq);
 }
 
 function* takeOne({ qp, mode, idlePs }: LatencyEnd, cq: Cq) {

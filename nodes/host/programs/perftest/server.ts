@@ -71,17 +71,14 @@ export function* perftestServer({ device }: ProgramContext): Steps<void> {
     for (const { status, qpNum, wrId } of completions) {
       const session = server.sessions.get(qpNum);
       if (session === undefined || status !== "SUCCESS") continue;
-      yield* postRecv(session.connection.qp, { wrId, sges: [recvSgeOf(session)] });
+      const { connection, buffer, terms: { index, bytes } } = session;
+      yield* postRecv(connection.qp, { wrId, sges: [recvSge(buffer, index, bytes)] });
     }
     for (let event = nextEvent(server.listener); event; event = nextEvent(server.listener)) {
       if (event.kind === "request") yield* take(server, event.request);
       else if (event.kind === "closed") yield* close(server, event.endpoint);
     }
   }
-}
-
-function recvSgeOf({ buffer, terms }: Session) {
-  return recvSge(buffer, terms.index, terms.bytes);
 }
 
 function* take(server: Server, request: ConnectRequest): Steps<void> {

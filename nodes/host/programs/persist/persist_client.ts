@@ -168,15 +168,12 @@ export function* openClient(
     yield* giveBackQueue({ cq, pd });
     return reached;
   }
-  const { connection, server, policy } = reached;
   const { mode, idlePs } = options;
   const client: PersistClient = {
+    ...reached,
     device,
-    connection,
     pd,
     cq,
-    server,
-    policy,
     mode,
     idlePs,
     recvMr,
@@ -196,31 +193,28 @@ function* giveBackQueue({ cq, pd }: Pick<PersistClient, "cq" | "pd">): Steps<voi
   deallocPd(pd);
 }
 
-interface Reached {
-  readonly connection: Connection;
-  readonly server: ServerTerms;
-  readonly policy: "persistence" | "reception";
-}
-
 function* reach(
   device: CmDevice,
   options: ClientOptions,
-  queues: { readonly pd: Pd; readonly cq: Cq },
-): Steps<Reached | Failure> {
+  { pd, cq }: { readonly pd: Pd; readonly cq: Cq },
+): Steps<Pick<PersistClient, "connection" | "server" | "policy"> | Failure> {
+  const slots = slotsFor(options.terms.depth);
   let { policy } = options.terms;
   let attempt = 0;
   for (;;) {
     const persistCompletion = policy === "auto" ? "persistence" as const : policy;
-    const answer = yield* tryOnce(device, options, { ...queues, policy, persistCompletion });
-    if (!refused(answer)) {
-      const server = decodeServerTerms(answer.privateData);
-      if (server === undefined) {
-        yield* disconnect(answer);
-        return { error: "protocol" };
-      }
-      return { connection: answer, server, policy: persistCompletion };
-    }
+    const answer = yield* connect(device, {
+      to: options.to,
+      service: SERVICE,
+      privateData: encodeTerms({ ...options.terms, policy }),
+      qp: { pd, sendCq: cq, recvCq: cq, maxSendWr: slots, maxRecvWr: slots, persistCompletion },
+    });
     const server = decodeServerTerms(answer.privateData);
+    if (!refused(answer)) {
+      if (server !== undefined) return { connection: answer, server, policy: persistCompletion };
+      yield* disconnect(answer);
+      return { error: "protocol" };
+    }
     if (answer.refused === "rejected" && policy === "auto" && server?.flush === "cpu") {
       policy = "reception";
       continue;
@@ -231,26 +225,6 @@ function* reach(
     }
     yield* device.cpu.sleep(options.pausePs);
   }
-}
-
-function tryOnce(
-  device: CmDevice,
-  options: ClientOptions,
-  attempt: {
-    readonly pd: Pd;
-    readonly cq: Cq;
-    readonly policy: Terms["policy"];
-    readonly persistCompletion: "persistence" | "reception";
-  },
-): Steps<Connection | Refusal> {
-  const { pd, cq, policy, persistCompletion } = attempt;
-  const slots = slotsFor(options.terms.depth);
-  return connect(device, {
-    to: options.to,
-    service: SERVICE,
-    privateData: encodeTerms({ ...options.terms, policy }),
-    qp: { pd, sendCq: cq, recvCq: cq, maxSendWr: slots, maxRecvWr: slots, persistCompletion },
-  });
 }
 
 /** A program's work on a connection; `report` is part of its result in any case. */
@@ -271,7 +245,8 @@ export function* runClient<Job>(
   const job = isFailure(client) ? client : yield* prepare(client);
   const result = isFailure(job) ? { ...report, ...outcomeOf(job.error) } : yield* run(job);
   cpu.report("result", result);
-  if (!isFailure(client)) yield* closeClient(client);
+  // The memory of the connection stays allocated until the program ends.
+  if (!isFailure(client)) yield* disconnect(client.connection);
 }
 
 /** Posts requests. @returns the reason of a failure. */
@@ -382,11 +357,6 @@ export function* openObject(
   const answer = yield* ask(client, message);
   if (isFailure(answer)) return answer;
   return answer.type === "region" ? answer : { error: "protocol" };
-}
-
-/** Ends the connection. Its memory stays allocated until the program ends. */
-export function* closeClient(client: PersistClient): Steps<void> {
-  yield* disconnect(client.connection);
 }
 
 /**

@@ -47,10 +47,10 @@ export function* persistd(context: ProgramContext): Steps<void> {
 function* startServer(device: CmDevice, options: Options): Steps<Server> {
   const room = countOption(options, "completions", { least: 64, otherwise: 4096 });
   const copy = wordOption(options, "copy", {
-    of: ["nt-store", "flush"] as const,
+    words: ["nt-store", "flush"] as const,
     otherwise: "nt-store",
   });
-  const receive = wordOption(options, "receive", { of: RECEIVE_PLACES, otherwise: "dram" });
+  const receive = wordOption(options, "receive", { words: RECEIVE_PLACES, otherwise: "dram" });
   // First, so that requests of early clients are not lost.
   const listener = must(listen(device, SERVICE));
   const { flow, flush } = device.state.persistence;

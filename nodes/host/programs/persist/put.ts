@@ -66,12 +66,12 @@ function readOptions(options: Options): PutOptions {
     to: textOption(options, "to"),
     file,
     name: textOption(options, "name", file === MADE_UP ? "data" : file.split("/").at(-1)!),
-    method: wordOption(options, "method", { of: PUT_METHODS, otherwise: "persist-opcode" }),
+    method: wordOption(options, "method", { words: PUT_METHODS, otherwise: "persist-opcode" }),
     messageBytes: countOption(options, "size", { least: 1, otherwise: 4096 }),
     depth: countOption(options, "depth", { least: 1, otherwise: 16 }),
     inline: typeof inline === "boolean" ? inline : undefined,
-    level: wordOption(options, "level", { of: VERIFY_LEVELS, otherwise: PUT_DEFAULTS.level }),
-    crcBy: wordOption(options, "crc", { of: CRC_MAKERS, otherwise: PUT_DEFAULTS.crcBy }),
+    level: wordOption(options, "level", { words: VERIFY_LEVELS, otherwise: PUT_DEFAULTS.level }),
+    crcBy: wordOption(options, "crc", { words: CRC_MAKERS, otherwise: PUT_DEFAULTS.crcBy }),
     rewrites: countOption(options, "rewrites", { least: 0, otherwise: PUT_DEFAULTS.rewrites }),
   };
 }
@@ -116,7 +116,10 @@ export function* put(context: ProgramContext): Steps<void> {
   const { to, method, messageBytes } = options;
   // Neither side needs more slots than there are messages.
   const depth = Math.min(options.depth, Math.ceil(data.length / messageBytes));
-  const policy = policyOf(method, wordOption(given, "policy", { of: POLICIES, otherwise: "auto" }));
+  const policy = policyOf(
+    method,
+    wordOption(given, "policy", { words: POLICIES, otherwise: "auto" }),
+  );
   const terms = { method, messageBytes, depth, policy };
   yield* runClient(context, { to, terms, ...waitingOptions(context) }, {
     report,
