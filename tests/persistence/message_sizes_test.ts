@@ -1,7 +1,7 @@
 /** P-40: messages of 8 B to 1 MiB by every method, in both flows, over the whole rack. */
+import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { METHODS } from "../../nodes/host/programs/common/persist_protocol.ts";
 import { firstLoss, firstTorn, isIntact, isPutResult } from "../../console/checks/survival.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 

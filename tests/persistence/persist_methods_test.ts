@@ -3,10 +3,10 @@
  * they do what the document says, step by step, and that what promises nothing is lost by a power failure
  * at some instant.
  */
+import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import { METHODS } from "../../nodes/host/programs/common/persist_protocol.ts";
 import { firstLoss, isIntact, isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 

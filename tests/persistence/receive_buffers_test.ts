@@ -2,9 +2,9 @@
  * Receive buffers in SCM (`receive: scm`): a SEND is persistent where it has arrived, before any CPU has
  * looked at it, and the host's next life stores it where it belongs. Over the whole rack.
  */
+import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { METHODS } from "../../nodes/host/programs/common/persist_protocol.ts";
 import { withReceived } from "../../console/checks/received.ts";
 import { firstLoss, isIntact, isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";

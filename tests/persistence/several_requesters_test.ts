@@ -2,9 +2,10 @@
  * Several requesters at one responder whose power is cut, two of them at one object; and every method at
  * hosts in which other things are volatile than in an ordinary one. Over the whole rack.
  */
+import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { type Method, METHODS } from "../../nodes/host/programs/common/persist_protocol.ts";
+import type { Method } from "../../nodes/host/programs/common/persist_protocol.ts";
 import { withReceived } from "../../console/checks/received.ts";
 import {
   firstLoss,

@@ -2,12 +2,12 @@
  * Captures of whole racks as Wireshark reads them, and that their bytes do not depend on what happened to
  * a rack's processes; that they do not depend on packing: `tests/rig/determinism_test.ts`.
  */
+import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { documentText, type Figure, stepsOf } from "../../fabric/trace/trace_figures.ts";
 import { OPCODE } from "../../fabric/wire/roce/opcode.ts";
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
-import { METHODS } from "../../nodes/host/programs/common/persist_protocol.ts";
 import { writeCaptures } from "../../console/captures/captures.ts";
 import { dissectedRows } from "../../scripts/wireshark/dissector.ts";
 import { wrongAnswersIn } from "../support/watched_answers.ts";

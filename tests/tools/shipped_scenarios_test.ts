@@ -3,20 +3,9 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { lookahead, makePlan, PACKINGS, partitionsOf } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import {
-  CRC_MAKERS,
-  METHODS,
-  POLICIES,
-  PROGRAMS,
-  SERVICES,
-  UPDATES,
-  VERIFY_METHODS,
-} from "../../fabric/rack/plan/vocabulary.ts";
-import * as compound from "../../nodes/host/programs/append/compound_methods.ts";
-import * as protocol from "../../nodes/host/programs/common/persist_protocol.ts";
+import { METHODS, PROGRAMS, SERVICES, VERIFY_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { PROGRAMS as SHIPPED } from "../../nodes/host/programs/programs.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
-import { CRC_MAKERS as CRC_BY } from "../../nodes/host/programs/persist/put_messages.ts";
 
 const FOLDER = new URL("../../scripts/scenarios/", import.meta.url);
 
@@ -65,16 +54,5 @@ describe("vocabulary", () => {
     for (const name of [...Object.keys(PROGRAMS), ...SERVICES]) {
       assert.ok(Object.hasOwn(SHIPPED, name), `program ${name}`);
     }
-  });
-
-  it("names the methods and policies that put knows", () => {
-    assert.deepEqual(METHODS.toSorted(), protocol.METHODS.toSorted());
-    assert.deepEqual(VERIFY_METHODS.toSorted(), protocol.VERIFY_METHODS.toSorted());
-    assert.deepEqual(POLICIES.toSorted(), protocol.POLICIES.toSorted());
-    assert.deepEqual(CRC_MAKERS.toSorted(), CRC_BY.toSorted());
-  });
-
-  it("names the updates that append knows", () => {
-    assert.deepEqual(UPDATES.toSorted(), compound.UPDATES.toSorted());
   });
 });

@@ -1,6 +1,6 @@
 /**
  * The words of a scenario for programs and their options, methods and expectations, which other
- * folders implement. Tests in `tests/` compare these lists with the programs and the checkers.
+ * folders implement. Tests in `tests/` compare the lists of programs and checkers with them.
  */
 
 /** How a program makes its data persistent; requirement numbers are persistence.md's. */

@@ -3,6 +3,7 @@
  * the tail that counts it, by a plan of `compound_methods.ts`. Reports how many records were
  * confirmed durable.
  */
+import { METHODS, POLICIES, UPDATES } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { assert } from "../../../../fabric/base/assert.ts";
 import { failed } from "../../verbs/device.ts";
 import { regMr } from "../../verbs/memory_region.ts";
@@ -21,13 +22,11 @@ import {
   encodeMessage,
   encodePendingMessage,
   HEADER_BYTES,
-  METHODS,
-  POLICIES,
   policyOf,
   wordTailBytes,
 } from "../common/persist_protocol.ts";
 import { auditRound, auditWrites, resultOf, traceRound } from "./append_report.ts";
-import { compoundPlan, type CompoundRequest, UPDATES } from "./compound_methods.ts";
+import { compoundPlan, type CompoundRequest } from "./compound_methods.ts";
 import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
 import {
   allocate,

@@ -12,6 +12,7 @@
  *   between (an ATOMIC WRITE waits for earlier responses), or the requester waits.
  * - nothing is lost (`none`): as `read`, and visible bytes are persistent.
  */
+import type { UPDATES } from "../../../../fabric/rack/plan/vocabulary.ts";
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Method, ReceivePlace } from "../common/persist_protocol.ts";
 
@@ -56,7 +57,6 @@ export interface CompoundPlan {
  * persistent; `one-flush` flushes both as one range, from its beginning, where b is; `tail-first`
  * writes b before a.
  */
-export const UPDATES = ["ordered", "pipelined", "one-flush", "tail-first"] as const;
 export type Update = typeof UPDATES[number];
 
 /** Properties of the connection on which the plan depends. */

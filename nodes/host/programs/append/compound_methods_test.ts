@@ -1,12 +1,8 @@
+import { METHODS, UPDATES } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import {
-  compoundPlan,
-  type CompoundRequest,
-  type CompoundTerms,
-  UPDATES,
-} from "./compound_methods.ts";
-import { METHODS, RECEIVE_PLACES } from "../common/persist_protocol.ts";
+import { compoundPlan, type CompoundRequest, type CompoundTerms } from "./compound_methods.ts";
+import { RECEIVE_PLACES } from "../common/persist_protocol.ts";
 
 const ALL: readonly CompoundTerms[] = METHODS.flatMap((method) =>
   (["read", "cpu", "none"] as const).flatMap((flusher) =>

@@ -4,14 +4,23 @@
  *
  *   type 1, why, flow or alone 1, name's bytes 2, va 8, id 4, rkey 4, length 8, access or next 4, tail …
  */
+import {
+  type METHODS,
+  POLICIES,
+  type PUT_METHODS,
+} from "../../../../fabric/rack/plan/vocabulary.ts";
 import type { PersistencePlan } from "../../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Access } from "../../verbs/objects.ts";
 import { CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.ts";
 
 export const SERVICE = "persist";
 
-/** How a program makes its data persistent. */
-export const METHODS = [
+export type Method = typeof METHODS[number];
+export type PutMethod = typeof PUT_METHODS[number];
+type Policy = typeof POLICIES[number];
+
+/** A method's index is its number on the wire. */
+const METHOD_CODES: readonly PutMethod[] = [
   "write-only",
   "write-read",
   "send-flush",
@@ -20,24 +29,11 @@ export const METHODS = [
   "persist-address",
   "write-flush",
   "send-read",
-] as const;
-export type Method = typeof METHODS[number];
-
-/** How a `put` verifies that its data has arrived (V-01). */
-export const VERIFY_METHODS = [
   "write-compare",
   "write-verify",
   "verify-persist",
   "persist-compare",
-] as const;
-
-/** All methods of a `put`; a method's index is its number on the wire. */
-export const PUT_METHODS = [...METHODS, ...VERIFY_METHODS] as const;
-export type PutMethod = typeof PUT_METHODS[number];
-
-/** P-29, as a requester requests it; `auto` is resolved by the responder's flush mechanism. */
-export const POLICIES = ["persistence", "reception", "auto"] as const;
-type Policy = typeof POLICIES[number];
+];
 
 /** Whether the method is the write that persists, in either form. */
 export function isPersistentWrite(
@@ -89,7 +85,7 @@ export function encodeTerms(terms: Terms): Uint8Array<ArrayBuffer> {
   const bytes = new Uint8Array(16);
   const view = new DataView(bytes.buffer);
   view.setUint32(0, TERMS_MAGIC);
-  view.setUint8(4, terms.method === "read" ? 255 : PUT_METHODS.indexOf(terms.method));
+  view.setUint8(4, terms.method === "read" ? 255 : METHOD_CODES.indexOf(terms.method));
   view.setUint8(5, POLICIES.indexOf(terms.policy));
   view.setUint32(8, terms.depth);
   view.setUint32(12, terms.messageBytes);
@@ -101,7 +97,7 @@ export function decodeTerms(bytes: Uint8Array): Terms | undefined {
   const view = viewOf(bytes);
   if (bytes.length < 16 || view.getUint32(0) !== TERMS_MAGIC) return undefined;
   const code = view.getUint8(4);
-  const method = code === 255 ? "read" as const : PUT_METHODS[code];
+  const method = code === 255 ? "read" as const : METHOD_CODES[code];
   const policy = POLICIES[view.getUint8(5)];
   if (method === undefined || policy === undefined) return undefined;
   return { method, policy, depth: view.getUint32(8), messageBytes: view.getUint32(12) };

@@ -1,3 +1,4 @@
+import { POLICIES, PUT_METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { deepStrictEqual as same, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
@@ -9,8 +10,6 @@ import {
   encodeServerTerms,
   encodeTerms,
   type PersistMessage,
-  POLICIES,
-  PUT_METHODS,
   type Terms,
   WORD_BYTES_MAX,
 } from "./persist_protocol.ts";

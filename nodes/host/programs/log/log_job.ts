@@ -1,7 +1,8 @@
 /** The options of the replicated log's programs, and the state of its client, shared by its threads. */
+import { METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { Cpu } from "../../cpu/program.ts";
-import { type Method, METHODS } from "../common/persist_protocol.ts";
+import type { Method } from "../common/persist_protocol.ts";
 import { readQuorum } from "./layout.ts";
 import type { LogPlan } from "./plan.ts";
 import type { FoundLog } from "./segments.ts";

@@ -2,6 +2,7 @@
  * Writes a file into an object of another host's SCM, message by message, by one of the methods of
  * `put_methods.ts`, and reports which bytes were confirmed persistent, and the latencies.
  */
+import { CRC_MAKERS, POLICIES, PUT_METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { VERIFY_LEVELS } from "../../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
@@ -21,13 +22,7 @@ import {
   waitingOptions,
 } from "./persist_client.ts";
 import { outcomeOf } from "../common/summary.ts";
-import {
-  HEADER_BYTES,
-  isPersistentWrite,
-  POLICIES,
-  policyOf,
-  PUT_METHODS,
-} from "../common/persist_protocol.ts";
+import { HEADER_BYTES, isPersistentWrite, policyOf } from "../common/persist_protocol.ts";
 import { methodPlan, type Stage } from "./put_methods.ts";
 import { madeUpBytes } from "../common/made_up.ts";
 import {
@@ -41,7 +36,6 @@ import {
 import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import {
-  CRC_MAKERS,
   createVerifying,
   follow,
   headerBytes,

@@ -3,6 +3,7 @@
  * verify, the result in a completion and the decision to write a message again. A program that
  * compares data itself (`write-compare`) is the baseline of verified writes (V-10).
  */
+import type { CRC_MAKERS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../../fabric/wire/roce/verify_eth.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
@@ -38,7 +39,6 @@ export interface PutOptions {
   readonly rewrites: number;
 }
 
-export const CRC_MAKERS = ["card", "program"] as const;
 type CrcMaker = typeof CRC_MAKERS[number];
 
 /** Defaults of what only some methods use. */
