@@ -1,8 +1,9 @@
 /**
  * A wire format as a table of fields in wire order, for comparison with the specification; size,
- * type, reader and writer follow from it. Headers of every packet also have fast hand-written ones.
+ * type, reader and writer follow from it. The headers that
+ * most packets carry have hand-written ones, for speed; `headers_test.ts` compares them.
  */
-import { assert } from "./assert.ts";
+import { assert, fail } from "./assert.ts";
 
 /**
  * Name and width in bits, most significant bit first. A field without a name is reserved: written
@@ -27,17 +28,21 @@ export function sizeOf(table: readonly Field[]): number {
   return bits / 8;
 }
 
-/** Reads a header field by field: slow, for control messages and for tests. */
+/** Reads a header field by field. */
 export function readFields<Table extends readonly Field[]>(
   table: Table,
   source: { readonly view: DataView; readonly at: number },
 ): HeaderOf<Table> {
+  const { view, at } = source;
   const header: Record<string, number | bigint | boolean> = {};
-  let bit = source.at * 8;
-  for (const [name, width] of table) {
+  let bit = at * 8;
+  for (let i = 0; i < table.length; i++) {
+    const [name, width] = table[i]!;
     if (name !== "") {
-      const value = readBits(source.view, { bit, width });
-      header[name] = width === 1 ? value === 1n : width >= 64 ? value : Number(value);
+      const value = width > NUMBER_BITS_MAX
+        ? readBigBits(view, bit, width)
+        : readBits(view, bit, width);
+      header[name] = width === 1 ? value === 1 : width < 64 ? Number(value) : value;
     }
     bit += width;
   }
@@ -50,36 +55,52 @@ export function writeFields<Table extends readonly Field[]>(
   header: HeaderOf<Table>,
   target: { readonly view: DataView; readonly at: number },
 ): void {
+  const { view, at } = target;
   const values = header as Readonly<Record<string, number | bigint | boolean>>;
-  let bit = target.at * 8;
-  for (const [name, width] of table) {
+  let bit = at * 8;
+  for (let i = 0; i < table.length; i++) {
+    const [name, width] = table[i]!;
     if (name !== "") {
-      const value = BigInt(values[name]!);
-      assert(
-        value >= 0n && value >> BigInt(width) === 0n,
-        `${name} = ${value} exceeds ${width} bits`,
-      );
-      writeBits(target.view, value, { bit, width });
+      const given = values[name]!;
+      const value = typeof given === "boolean" ? Number(given) : given;
+      if (!(value >= 0 && value < 2 ** width)) fail(`${name} = ${value} exceeds ${width} bits`);
+      if (width > NUMBER_BITS_MAX) writeBigBits(view, bit, { value: BigInt(value), width });
+      else writeBits(view, bit, { value: Number(value), width });
     }
     bit += width;
   }
 }
 
-interface BitRange {
-  readonly bit: number;
-  readonly width: number;
+/** Wider fields are read and written as bigints. */
+const NUMBER_BITS_MAX = 32;
+
+/** The `width` bits from `bit` on. */
+function readBits(view: DataView, bit: number, width: number): number {
+  const first = bit >> 3, end = (bit + width + 7) >> 3;
+  let value = 0;
+  for (let i = first; i < end; i++) value = value * 256 + view.getUint8(i);
+  return Math.floor(value / 2 ** (end * 8 - bit - width)) % 2 ** width;
 }
 
-function readBits(view: DataView, { bit, width }: BitRange): bigint {
+function readBigBits(view: DataView, bit: number, width: number): bigint {
   const first = bit >> 3, end = (bit + width + 7) >> 3;
   let value = 0n;
   for (let i = first; i < end; i++) value = (value << 8n) | BigInt(view.getUint8(i));
   return (value >> BigInt(end * 8 - bit - width)) & ((1n << BigInt(width)) - 1n);
 }
 
-function writeBits(view: DataView, value: bigint, { bit, width }: BitRange): void {
-  const first = bit >> 3, end = (bit + width + 7) >> 3;
-  let rest = value << BigInt(end * 8 - bit - width);
+function writeBits(view: DataView, bit: number, field: { value: number; width: number }): void {
+  const first = bit >> 3, end = (bit + field.width + 7) >> 3;
+  let rest = field.value * 2 ** (end * 8 - bit - field.width);
+  for (let i = end - 1; i >= first; i--) {
+    view.setUint8(i, view.getUint8(i) | (rest % 256));
+    rest = Math.floor(rest / 256);
+  }
+}
+
+function writeBigBits(view: DataView, bit: number, field: { value: bigint; width: number }): void {
+  const first = bit >> 3, end = (bit + field.width + 7) >> 3;
+  let rest = field.value << BigInt(end * 8 - bit - field.width);
   for (let i = end - 1; i >= first; i--) {
     view.setUint8(i, view.getUint8(i) | Number(rest & 0xffn));
     rest >>= 8n;

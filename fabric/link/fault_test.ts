@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import type { Frame } from "../node.ts";
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
-import { makeBth } from "../wire/roce/bth.ts";
+import { makeBth } from "../wire/roce/packet_testing.ts";
 import { decodePacket, encodePacket, isRefusal, type RocePacket } from "../wire/roce/packet.ts";
 import { OPCODE } from "../wire/roce/opcode.ts";
 import {

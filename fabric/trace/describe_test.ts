@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { GSI_QKEY } from "../wire/roce/deth.ts";
-import { makeBth } from "../wire/roce/bth.ts";
+import { makeBth } from "../wire/roce/packet_testing.ts";
 import { encodeCm } from "../wire/roce/cm.ts";
 import {
   describeFrame,

@@ -8,7 +8,7 @@ import {
   isRefusal,
   type RocePacket,
 } from "../../fabric/wire/roce/packet.ts";
-import { makeBth } from "../../fabric/wire/roce/bth.ts";
+import { makeBth } from "../../fabric/wire/roce/packet_testing.ts";
 import type { QpAttributes } from "../../fabric/wire/host_bus/rnic_command.ts";
 import type { RigMr, RigQp } from "./testing/rig_parts_testing.ts";
 import { Rig } from "./testing/rnic_testing.ts";

@@ -8,7 +8,7 @@ import { describe, it } from "@std/testing/bdd";
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import { makeBth } from "../../fabric/wire/roce/bth.ts";
+import { makeBth } from "../../fabric/wire/roce/packet_testing.ts";
 import { encodeReport } from "../../fabric/wire/roce/igmp.ts";
 import { ECN } from "../../fabric/wire/roce/ipv4.ts";
 import { mutate } from "../../fabric/wire/roce/mutation_testing.ts";

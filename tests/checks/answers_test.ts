@@ -7,7 +7,8 @@ import { findingsOf, PLAN, planOf } from "../../console/checks/record_testing.ts
 import { WireLedger } from "../../console/checks/wire_ledger.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { ACK_SYNDROME, NAK_SYNDROMES, rnrSyndrome } from "../../fabric/wire/roce/aeth.ts";
-import { GSI_QPN, makeBth } from "../../fabric/wire/roce/bth.ts";
+import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
+import { makeBth } from "../../fabric/wire/roce/packet_testing.ts";
 import { macOfAddress } from "../../fabric/wire/roce/neighbour.ts";
 import { OPCODE, type OpcodeName, opcodeRow } from "../../fabric/wire/roce/opcode.ts";
 import { encodePacket, type RocePacket } from "../../fabric/wire/roce/packet.ts";

@@ -6,7 +6,8 @@ import type { Extensions } from "../../fabric/wire/roce/extension_headers.ts";
 import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { interfaceBlock, packetBlock, sectionBlock } from "../../fabric/capture/pcapng.ts";
-import { makeBth, MULTICAST_QPN } from "../../fabric/wire/roce/bth.ts";
+import { MULTICAST_QPN } from "../../fabric/wire/roce/bth.ts";
+import { makeBth } from "../../fabric/wire/roce/packet_testing.ts";
 import { describeFrame } from "../../fabric/trace/describe.ts";
 import { markCongestion } from "../../fabric/wire/roce/frame_peek.ts";
 import {

@@ -28,25 +28,6 @@ export const DEFAULT_PKEY = 0xffff;
 export const MULTICAST_QPN = 0xff_ffff;
 export const GSI_QPN = 1;
 
-/** A header with default values, except for the given fields. */
-export function makeBth(given: Partial<Bth> & Pick<Bth, "opcode" | "destQpn" | "psn">): Bth {
-  return {
-    opcode: given.opcode,
-    solicited: given.solicited ?? false,
-    migReq: given.migReq ?? true,
-    padCount: given.padCount ?? 0,
-    tver: given.tver ?? 0,
-    pKey: given.pKey ?? DEFAULT_PKEY,
-    fecn: given.fecn ?? false,
-    becn: given.becn ?? false,
-    reserved6: given.reserved6 ?? 0,
-    destQpn: given.destQpn,
-    ackReq: given.ackReq ?? false,
-    reserved7: given.reserved7 ?? 0,
-    psn: given.psn,
-  };
-}
-
 export function readBth(view: DataView, at: number): Bth {
   const flags = view.getUint8(at + 1);
   const destination = view.getUint32(at + 4), sequence = view.getUint32(at + 8);

@@ -82,33 +82,6 @@ export const COHERENCE_COMMANDS = {
   "coherence-response": ["done", "data"],
 } as const satisfies Readonly<Record<CoherenceClass, readonly string[]>>;
 
-export function readCoherenceEth(view: DataView, at: number): CoherenceEth {
-  const flags = view.getUint8(at + 2);
-  return {
-    version: view.getUint8(at),
-    command: view.getUint8(at + 1),
-    state: flags >> 6,
-    far: (flags & 0x20) !== 0,
-    reserved: flags & 0x1f,
-    status: view.getUint8(at + 3),
-    region: view.getUint32(at + 4),
-    transaction: view.getUint32(at + 8),
-    length: view.getUint32(at + 12),
-    address: view.getBigUint64(at + 16),
-  };
-}
-
-export function writeCoherenceEth(view: DataView, at: number, header: CoherenceEth): void {
-  view.setUint8(at, header.version);
-  view.setUint8(at + 1, header.command);
-  view.setUint8(at + 2, (header.state << 6) | (header.far ? 0x20 : 0) | header.reserved);
-  view.setUint8(at + 3, header.status);
-  view.setUint32(at + 4, header.region);
-  view.setUint32(at + 8, header.transaction);
-  view.setUint32(at + 12, header.length);
-  view.setBigUint64(at + 16, header.address);
-}
-
 /** `own state=exclusive far va=0x7f0000000040 region=0x55aa len=64 transaction=9`. */
 export function describeCoherence(header: CoherenceEth, operation: string): string {
   const commands: readonly string[] = COHERENCE_COMMANDS[operation as CoherenceClass] ?? [];

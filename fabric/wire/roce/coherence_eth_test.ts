@@ -5,8 +5,8 @@ import {
   COHERENCE_ETH_BYTES,
   COHERENCE_ETH_FIELDS,
   COHERENCE_STATES,
-  writeCoherenceEth,
 } from "./coherence_eth.ts";
+import { EXTENSION_HEADERS } from "./extension_headers.ts";
 import { OPCODE_ROWS } from "./opcode.ts";
 import { OWN_LINE } from "./vendor_testing.ts";
 
@@ -27,10 +27,10 @@ describe("COHERENCE_STATES", () => {
   });
 });
 
-describe("writeCoherenceEth", () => {
+describe("COHERENCE_ETH_FIELDS", () => {
   it("C-07 (in part): says that the line is wanted alone, by a far card", () => {
     const view = new DataView(new ArrayBuffer(COHERENCE_ETH_BYTES));
-    writeCoherenceEth(view, 0, OWN_LINE);
+    EXTENSION_HEADERS.coherenceEth.write(view, 0, OWN_LINE);
     assert.equal(
       new Uint8Array(view.buffer).toHex(),
       "0103a000" + "000055aa" + "00000009" + "00000040" + "00007f0000000040",

@@ -6,7 +6,7 @@ export const DETH_FIELDS = [
   ["reserved", 8],
   ["sourceQpn", 24],
 ] as const;
-export type Deth = HeaderOf<typeof DETH_FIELDS>;
+type Deth = HeaderOf<typeof DETH_FIELDS>;
 
 /** Q_Key of the general services queue pair, QP 1. */
 export const GSI_QKEY = 0x8001_0000;

@@ -1,5 +1,5 @@
 /** Ethernet II without FCS: frames as in a capture. */
-import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+import { sizeOf } from "../../base/fields.ts";
 
 export const ETHERNET_FIELDS = [
   ["destination", 48],
@@ -7,7 +7,6 @@ export const ETHERNET_FIELDS = [
   ["etherType", 16],
 ] as const;
 export const ETHERNET_BYTES = sizeOf(ETHERNET_FIELDS);
-export type Ethernet = HeaderOf<typeof ETHERNET_FIELDS>;
 
 export const ETHERTYPE_IPV4 = 0x0800;
 /** Shorter frames are padded with zeros; the IP length gives the real end. */
@@ -18,32 +17,13 @@ export function readMac(view: DataView, at: number): number {
   return view.getUint16(at) * 0x1_0000_0000 + view.getUint32(at + 2);
 }
 
-export function readEthernet(view: DataView, at: number): Ethernet {
-  return {
-    destination: readMac(view, at),
-    source: readMac(view, at + 6),
-    etherType: view.getUint16(at + 12),
-  };
-}
-
 /** Writes a 48-bit number as a MAC address. */
 export function writeMac(view: DataView, at: number, mac: number): void {
   view.setUint16(at, Math.floor(mac / 0x1_0000_0000));
   view.setUint32(at + 2, mac >>> 0);
 }
 
-export function writeEthernet(view: DataView, at: number, header: Ethernet): void {
-  writeMac(view, at, header.destination);
-  writeMac(view, at + 6, header.source);
-  view.setUint16(at + 12, header.etherType);
-}
-
 /** The group MAC address of an IPv4 group: 01:00:5e and its low 23 bits (`rocev2.md` §1.1). */
 export function multicastMac(group: number): number {
   return 0x0100_5e00_0000 + (group & 0x7f_ffff);
-}
-
-/** True for group addresses, broadcast included: the low bit of the first byte. */
-export function isGroupMac(mac: number): boolean {
-  return (Math.floor(mac / 0x100_0000_0000) & 1) === 1;
 }

@@ -3,41 +3,19 @@
  * packet. The row encodes, decodes and describes the header; the opcode table (`opcode.ts`) lists
  * the headers of each packet; the Wireshark dissector is generated from the fields.
  */
-import { type Field, sizeOf } from "../../base/fields.ts";
+import { type Field, type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { AETH_FIELDS, describeAeth, readAeth, writeAeth } from "./aeth.ts";
-import {
-  ATOMIC_ACK_ETH_FIELDS,
-  ATOMIC_ETH_FIELDS,
-  readAtomicAckEth,
-  readAtomicEth,
-  writeAtomicAckEth,
-  writeAtomicEth,
-} from "./atomic_eth.ts";
-import {
-  COHERENCE_ETH_FIELDS,
-  describeCoherence,
-  readCoherenceEth,
-  writeCoherenceEth,
-} from "./coherence_eth.ts";
+import { ATOMIC_ACK_ETH_FIELDS, ATOMIC_ETH_FIELDS } from "./atomic_eth.ts";
+import { COHERENCE_ETH_FIELDS, describeCoherence } from "./coherence_eth.ts";
 import { DETH_FIELDS, readDeth, writeDeth } from "./deth.ts";
-import { FETH_FIELDS, readFeth, writeFeth } from "./feth.ts";
-import { HINT_ETH_FIELDS, readHintEth, writeHintEth } from "./hint_eth.ts";
-import { IETH_FIELDS, readIeth, writeIeth } from "./ieth.ts";
-import { IMMDT_FIELDS, readImmDt, writeImmDt } from "./immdt.ts";
+import { FETH_FIELDS } from "./feth.ts";
+import { HINT_ETH_FIELDS } from "./hint_eth.ts";
 import { PERSIST_ETH_FIELDS, readPersistEth, writePersistEth } from "./persist_eth.ts";
 import { readReth, RETH_FIELDS, writeReth } from "./reth.ts";
-import {
-  describeVerify,
-  DIGEST_ETH_FIELDS,
-  readDigestEth,
-  readVerifyEth,
-  VERIFY_ETH_FIELDS,
-  writeDigestEth,
-  writeVerifyEth,
-} from "./verify_eth.ts";
+import { describeVerify, DIGEST_ETH_FIELDS, VERIFY_ETH_FIELDS } from "./verify_eth.ts";
 
 /** One extension header. */
-export interface ExtensionRow<Header> {
+interface ExtensionRow<Header> {
   /** In wire order, for comparison with the specification. */
   readonly fields: readonly Field[];
   readonly bytes: number;
@@ -47,8 +25,20 @@ export interface ExtensionRow<Header> {
   readonly describe: (header: Header, operation: string) => string;
 }
 
-function row<Header>(row: Omit<ExtensionRow<Header>, "bytes">): ExtensionRow<Header> {
-  return { ...row, bytes: sizeOf(row.fields) };
+/** A row that reads and writes by its fields, unless it has faster functions of its own. */
+function row<Table extends readonly Field[]>(
+  row:
+    & { readonly fields: Table }
+    & Pick<ExtensionRow<HeaderOf<Table>>, "describe">
+    & Partial<ExtensionRow<HeaderOf<Table>>>,
+): ExtensionRow<HeaderOf<Table>> {
+  const { fields } = row;
+  return {
+    bytes: sizeOf(fields),
+    read: (view, at) => readFields(fields, { view, at }),
+    write: (view, at, header) => writeFields(fields, header, { view, at }),
+    ...row,
+  };
 }
 
 function hex(value: number | bigint): string {
@@ -70,27 +60,19 @@ export const EXTENSION_HEADERS = {
   }),
   verifyEth: row({
     fields: VERIFY_ETH_FIELDS,
-    read: readVerifyEth,
-    write: writeVerifyEth,
     describe: describeVerify,
   }),
   digestEth: row({
     fields: DIGEST_ETH_FIELDS,
-    read: readDigestEth,
-    write: writeDigestEth,
     describe: ({ crc }) => `crc=${hex(crc)}`,
   }),
   hintEth: row({
     fields: HINT_ETH_FIELDS,
-    read: readHintEth,
-    write: writeHintEth,
     // `describe_hint.ts` describes the whole message that begins with it.
     describe: () => "",
   }),
   coherenceEth: row({
     fields: COHERENCE_ETH_FIELDS,
-    read: readCoherenceEth,
-    write: writeCoherenceEth,
     describe: describeCoherence,
   }),
   aeth: row({ fields: AETH_FIELDS, read: readAeth, write: writeAeth, describe: describeAeth }),
@@ -102,33 +84,25 @@ export const EXTENSION_HEADERS = {
   }),
   atomicEth: row({
     fields: ATOMIC_ETH_FIELDS,
-    read: readAtomicEth,
-    write: writeAtomicEth,
     describe: ({ va, rkey, swapAdd, compare }) =>
       `va=${hex(va)} rkey=${hex(rkey)} swap-add=${swapAdd} compare=${compare}`,
   }),
   atomicAckEth: row({
     fields: ATOMIC_ACK_ETH_FIELDS,
-    read: readAtomicAckEth,
-    write: writeAtomicAckEth,
     describe: ({ original }) => `original=${original}`,
   }),
   immdt: row({
-    fields: IMMDT_FIELDS,
-    read: readImmDt,
-    write: writeImmDt,
+    /** Four opaque bytes, here their big-endian value. */
+    fields: [["immediate", 32]] as const,
     describe: ({ immediate }) => `imm=${hex(immediate)}`,
   }),
   ieth: row({
-    fields: IETH_FIELDS,
-    read: readIeth,
-    write: writeIeth,
+    /** The key to invalidate. */
+    fields: [["rkey", 32]] as const,
     describe: ({ rkey }) => `invalidate=${hex(rkey)}`,
   }),
   feth: row({
     fields: FETH_FIELDS,
-    read: readFeth,
-    write: writeFeth,
     describe: ({ select, placement }) => `select=${select} placement=${placement}`,
   }),
 } as const;

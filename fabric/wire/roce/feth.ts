@@ -1,6 +1,4 @@
 /** Flush extended transport header of the memory placement extensions (`rocev2.md` §1.3, P-50). */
-import type { HeaderOf } from "../../base/fields.ts";
-
 export const FETH_FIELDS = [
   ["reserved", 26],
   /** {@link FLUSH_SELECT}. */
@@ -8,18 +6,8 @@ export const FETH_FIELDS = [
   /** Bits of {@link FLUSH_PLACEMENT}. */
   ["placement", 4],
 ] as const;
-export type Feth = HeaderOf<typeof FETH_FIELDS>;
 
 /** The scope of the flush: the RETH's range, or the whole memory region. */
 export const FLUSH_SELECT = { range: 0, region: 1 } as const;
 /** The guarantee of the response: visible to all observers, persistent. */
 export const FLUSH_PLACEMENT = { globalVisibility: 1, persistence: 2 } as const;
-
-export function readFeth(view: DataView, at: number): Feth {
-  const word = view.getUint32(at);
-  return { reserved: word >>> 6, select: (word >>> 4) & 3, placement: word & 0xf };
-}
-
-export function writeFeth(view: DataView, at: number, header: Feth): void {
-  view.setUint32(at, (header.reserved << 6) | (header.select << 4) | header.placement);
-}

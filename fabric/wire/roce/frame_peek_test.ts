@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { BTH_BYTES, makeBth } from "./bth.ts";
+import { BTH_BYTES } from "./bth.ts";
+import { makeBth } from "./packet_testing.ts";
 import {
   frameDestination,
   frameDscp,

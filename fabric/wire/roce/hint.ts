@@ -18,6 +18,7 @@ import {
   HINT_ENTRY_BYTES,
   HINT_ENTRY_FIELDS,
   HINT_ETH_BYTES,
+  HINT_ETH_FIELDS,
   HINT_GROUP_BYTES,
   HINT_GROUP_FIELDS,
   HINT_KINDS,
@@ -34,8 +35,6 @@ import {
   type HintOperation,
   type HintReason,
   type HintType,
-  readHintEth,
-  writeHintEth,
 } from "./hint_eth.ts";
 import { opcodeRow } from "./opcode.ts";
 import type { RocePacket } from "./packet.ts";
@@ -83,12 +82,16 @@ function bytesOf(message: HintMessage): number {
   return bytes;
 }
 
+function readHeader(bytes: Uint8Array): HintEth {
+  return readFields(HINT_ETH_FIELDS, { view: viewOf(bytes), at: 0 });
+}
+
 /** The header of a message, and the bytes behind it: the parts of a VENDOR HINT packet. */
 export function hintParts(
   message: HintMessage,
 ): { readonly hintEth: HintEth; readonly payload: Uint8Array<ArrayBuffer> } {
   const bytes = encodeHint(message);
-  return { hintEth: readHintEth(viewOf(bytes), 0), payload: bytes.subarray(HINT_ETH_BYTES) };
+  return { hintEth: readHeader(bytes), payload: bytes.subarray(HINT_ETH_BYTES) };
 }
 
 /** The bytes of a message: the payload of a datagram. */
@@ -103,7 +106,7 @@ export function encodeHint(message: HintMessage): Uint8Array<ArrayBuffer> {
     `Cannot encode a hint of ${groups.length} queue pairs and ${size} B: too many for its counts`,
   );
   const bytes = allocate(size), view = viewOf(bytes);
-  writeHintEth(view, 0, {
+  const header: HintEth = {
     magic: HINT_MAGIC,
     version: HINT_VERSION,
     type: HINT_TYPES.indexOf(type),
@@ -114,7 +117,8 @@ export function encodeHint(message: HintMessage): Uint8Array<ArrayBuffer> {
     reserved: 0,
     groups: groups.length,
     bytes: size,
-  });
+  };
+  writeFields(HINT_ETH_FIELDS, header, { view, at: 0 });
   let at = HINT_ETH_BYTES;
   for (const { destQpn, sourceQpn, entries } of groups) {
     const group = { destQpn, entries: entries.length, sourceQpn, reserved: 0 };
@@ -141,7 +145,7 @@ export function encodeHint(message: HintMessage): Uint8Array<ArrayBuffer> {
 export function decodeHint(bytes: Uint8Array<ArrayBuffer>): HintMessage | undefined {
   if (bytes.length < HINT_ETH_BYTES) return undefined;
   const view = viewOf(bytes);
-  const header = readHintEth(view, 0);
+  const header = readHeader(bytes);
   const { magic, version, kinds, sequence, answer } = header;
   const type = HINT_TYPES[header.type], reason = HINT_REASONS[header.reason];
   if (magic !== HINT_MAGIC || version !== HINT_VERSION || header.bytes !== bytes.length) {
@@ -264,7 +268,7 @@ export function detachHint(packet: RocePacket): Hinted | undefined {
   switch (form) {
     case HINT_FORMS.header: {
       if (payload.length < HINT_ETH_BYTES) return undefined;
-      const { bytes } = readHintEth(viewOf(payload), 0);
+      const { bytes } = readHeader(payload);
       return split(packet, { hint: [0, bytes], data: [bytes, payload.length] });
     }
     case HINT_FORMS.payload: {
@@ -326,7 +330,7 @@ export function hintOf(packet: RocePacket): HintMessage | undefined {
   const { hintEth, payload } = packet;
   if (hintEth === undefined) return packet.deth === undefined ? undefined : decodeHint(payload);
   const bytes = allocate(HINT_ETH_BYTES + payload.length);
-  writeHintEth(viewOf(bytes), 0, hintEth);
+  writeFields(HINT_ETH_FIELDS, hintEth, { view: viewOf(bytes), at: 0 });
   bytes.set(payload, HINT_ETH_BYTES);
   return decodeHint(bytes);
 }

@@ -49,34 +49,6 @@ export const HINT_KINDS = { prefetch: 1, warmUp: 2, atomic: 4, receive: 8 } as c
 export const HINT_REASONS = ["none", "not-wanted", "quota", "no-access", "unknown-qp"] as const;
 export type HintReason = typeof HINT_REASONS[number];
 
-export function readHintEth(view: DataView, at: number): HintEth {
-  const flags = view.getUint8(at + 12);
-  return {
-    magic: view.getUint32(at),
-    version: view.getUint8(at + 4),
-    type: view.getUint8(at + 5),
-    kinds: view.getUint8(at + 6),
-    reason: view.getUint8(at + 7),
-    sequence: view.getUint32(at + 8),
-    answer: (flags & 0x80) !== 0,
-    reserved: flags & 0x7f,
-    groups: view.getUint8(at + 13),
-    bytes: view.getUint16(at + 14),
-  };
-}
-
-export function writeHintEth(view: DataView, at: number, header: HintEth): void {
-  view.setUint32(at, header.magic);
-  view.setUint8(at + 4, header.version);
-  view.setUint8(at + 5, header.type);
-  view.setUint8(at + 6, header.kinds);
-  view.setUint8(at + 7, header.reason);
-  view.setUint32(at + 8, header.sequence);
-  view.setUint8(at + 12, (header.answer ? 0x80 : 0) | header.reserved);
-  view.setUint8(at + 13, header.groups);
-  view.setUint16(at + 14, header.bytes);
-}
-
 /**
  * The queue pair of the entries, by the numbers of both ends: members of a group also receive hints
  * for other members (H-08, figure 9), and responders may use equal numbers. Without entries: a

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
-import { makeBth, MULTICAST_QPN } from "./bth.ts";
+import { MULTICAST_QPN } from "./bth.ts";
+import { makeBth } from "./packet_testing.ts";
 import {
   attachHint,
   attachRange,

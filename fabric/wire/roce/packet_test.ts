@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { type Rng, rngFor } from "../../base/rng.ts";
-import { makeBth } from "./bth.ts";
+import { makeBth } from "./packet_testing.ts";
 import { writeIcrc } from "./icrc.ts";
 import { ipv4Checksum } from "./ipv4.ts";
 import { OPCODE, OPCODE_ROWS } from "./opcode.ts";

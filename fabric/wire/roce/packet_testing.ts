@@ -1,7 +1,7 @@
 /** For tests only: packets with every extension header, to try codecs on. */
-import type { Extensions } from "./extension_headers.ts";
+import { EXTENSION_HEADERS, type ExtensionHeader } from "./extension_headers.ts";
 import fc from "fast-check";
-import { DEFAULT_PKEY } from "./bth.ts";
+import { type Bth, DEFAULT_PKEY } from "./bth.ts";
 import { OPCODE_ROWS } from "./opcode.ts";
 import type { RocePacket } from "./packet.ts";
 
@@ -16,49 +16,14 @@ export const anyPacket: fc.Arbitrary<RocePacket> = fc.constantFrom(...OPCODE_ROW
   const u32 = u(31).map((n) => (2 * n + 1) % 2 ** 32);
   const u64 = fc.bigInt(0n, (1n << 64n) - 1n);
   const mac = fc.maxSafeNat().map((n) => n % 2 ** 48);
-  const extensions: { [H in keyof Extensions]-?: fc.Arbitrary<NonNullable<Extensions[H]>> } = {
-    reth: record({ va: u64, rkey: u32, length: u32 }),
-    persistEth: record({ flags: u(16), reserved: u(8), version: u(8) }),
-    verifyEth: record({
-      version: u(8),
-      algorithm: u(8),
-      level: u(8),
-      persist: fc.boolean(),
-      reserved: u(7),
-    }),
-    digestEth: record({ crc: u32 }),
-    hintEth: record({
-      magic: u32,
-      version: u(8),
-      type: u(8),
-      kinds: u(8),
-      reason: u(8),
-      sequence: u32,
-      answer: fc.boolean(),
-      reserved: u(7),
-      groups: u(8),
-      bytes: u(16),
-    }),
-    coherenceEth: record({
-      version: u(8),
-      command: u(8),
-      state: u(2),
-      far: fc.boolean(),
-      reserved: u(5),
-      status: u(8),
-      region: u32,
-      transaction: u32,
-      length: u32,
-      address: u64,
-    }),
-    aeth: record({ syndrome: u(8), msn: u(24) }),
-    deth: record({ qKey: u32, reserved: u(8), sourceQpn: u(24) }),
-    atomicEth: record({ va: u64, rkey: u32, swapAdd: u64, compare: u64 }),
-    atomicAckEth: record({ original: u64 }),
-    immdt: record({ immediate: u32 }),
-    ieth: record({ rkey: u32 }),
-    feth: record({ reserved: u(26), select: u(2), placement: u(4) }),
-  };
+  const ofWidth = (bits: number) =>
+    bits === 1 ? fc.boolean() : bits === 64 ? u64 : bits === 32 ? u32 : u(bits);
+  const anyHeader = (name: ExtensionHeader) =>
+    record(
+      Object.fromEntries(
+        EXTENSION_HEADERS[name].fields.map(([field, bits]) => [field, ofWidth(bits)]),
+      ),
+    );
   const size = typeof row.payload === "number" ? row.payload : undefined;
   const payload = fc.uint8Array(
     size === undefined ? { maxLength: 300 } : { minLength: size, maxLength: size },
@@ -91,10 +56,29 @@ export const anyPacket: fc.Arbitrary<RocePacket> = fc.constantFrom(...OPCODE_ROW
       payload,
     }),
     bth,
-    record(Object.fromEntries(row.headers.map((name) => [name, extensions[name]]))),
+    record(Object.fromEntries(row.headers.map((name) => [name, anyHeader(name)]))),
   ).map(([outer, header, inner]) => ({
     ...outer,
     ...inner,
     bth: { ...header, padCount: -outer.payload.length & 3 },
   }));
 });
+
+/** A header with default values, except for the given fields. */
+export function makeBth(given: Partial<Bth> & Pick<Bth, "opcode" | "destQpn" | "psn">): Bth {
+  return {
+    opcode: given.opcode,
+    solicited: given.solicited ?? false,
+    migReq: given.migReq ?? true,
+    padCount: given.padCount ?? 0,
+    tver: given.tver ?? 0,
+    pKey: given.pKey ?? DEFAULT_PKEY,
+    fecn: given.fecn ?? false,
+    becn: given.becn ?? false,
+    reserved6: given.reserved6 ?? 0,
+    destQpn: given.destQpn,
+    ackReq: given.ackReq ?? false,
+    reserved7: given.reserved7 ?? 0,
+    psn: given.psn,
+  };
+}

@@ -1,5 +1,5 @@
 /** UDP as RoCEv2 uses it: destination port 4791, checksum 0 (`rocev2.md` §1.1). */
-import { type HeaderOf, sizeOf } from "../../base/fields.ts";
+import { sizeOf } from "../../base/fields.ts";
 
 export const UDP_FIELDS = [
   ["sourcePort", 16],
@@ -9,25 +9,8 @@ export const UDP_FIELDS = [
   ["checksum", 16],
 ] as const;
 export const UDP_BYTES = sizeOf(UDP_FIELDS);
-export type Udp = HeaderOf<typeof UDP_FIELDS>;
 
 export const ROCE_PORT = 4791;
-
-export function readUdp(view: DataView, at: number): Udp {
-  return {
-    sourcePort: view.getUint16(at),
-    destinationPort: view.getUint16(at + 2),
-    length: view.getUint16(at + 4),
-    checksum: view.getUint16(at + 6),
-  };
-}
-
-export function writeUdp(view: DataView, at: number, header: Udp): void {
-  view.setUint16(at, header.sourcePort);
-  view.setUint16(at + 2, header.destinationPort);
-  view.setUint16(at + 4, header.length);
-  view.setUint16(at + 6, header.checksum);
-}
 
 /**
  * The 20-bit flow label of a connection without one in its address vector: the same in both

@@ -40,24 +40,6 @@ export function readsBack(level: VerifyLevel): boolean {
   return level === "verify" || level === "verify-crc";
 }
 
-export function readVerifyEth(view: DataView, at: number): VerifyEth {
-  const flags = view.getUint8(at + 3);
-  return {
-    version: view.getUint8(at),
-    algorithm: view.getUint8(at + 1),
-    level: view.getUint8(at + 2),
-    persist: (flags & 0x80) !== 0,
-    reserved: flags & 0x7f,
-  };
-}
-
-export function writeVerifyEth(view: DataView, at: number, header: VerifyEth): void {
-  view.setUint8(at, header.version);
-  view.setUint8(at + 1, header.algorithm);
-  view.setUint8(at + 2, header.level);
-  view.setUint8(at + 3, (header.persist ? 0x80 : 0) | header.reserved);
-}
-
 /** The header of a write with this verification level. */
 export function makeVerifyEth(
   { level, persist }: { readonly level: VerifyLevel; readonly persist: boolean },
@@ -75,15 +57,6 @@ export const DIGEST_ETH_FIELDS = [
   /** V-02; 0 and ignored where the algorithm is `none`. */
   ["crc", 32],
 ] as const;
-export type DigestEth = HeaderOf<typeof DIGEST_ETH_FIELDS>;
-
-export function readDigestEth(view: DataView, at: number): DigestEth {
-  return { crc: view.getUint32(at) };
-}
-
-export function writeDigestEth(view: DataView, at: number, header: DigestEth): void {
-  view.setUint32(at, header.crc);
-}
 
 /** The request completion status of V-01. A NAK would end the queue pair, which a bad bit must not. */
 const VERIFY_RESULT_FIELDS = [

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
+import { EXTENSION_HEADERS } from "./extension_headers.ts";
 import {
   decodeVerdict,
   decodeVerifyResult,
@@ -17,7 +18,6 @@ import {
   VERIFY_STATUS,
   VERIFY_VERSION,
   type VerifyResult,
-  writeVerifyEth,
 } from "./verify_eth.ts";
 import { seeded } from "../../base/property_testing.ts";
 
@@ -33,7 +33,11 @@ describe("makeVerifyEth", () => {
   it("V-04 (in part), V-09 (in part): has a code for each level, and persistence beside it", () => {
     const bytesOf = (index: number, persist: boolean) => {
       const view = new DataView(new ArrayBuffer(4));
-      writeVerifyEth(view, 0, makeVerifyEth({ level: VERIFY_LEVELS[index]!, persist }));
+      EXTENSION_HEADERS.verifyEth.write(
+        view,
+        0,
+        makeVerifyEth({ level: VERIFY_LEVELS[index]!, persist }),
+      );
       return view.getUint32(0).toString(16).padStart(8, "0");
     };
     assert.deepEqual(

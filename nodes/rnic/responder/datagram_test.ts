@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { readFields } from "../../../fabric/base/fields.ts";
+import { viewOf } from "../../../fabric/base/slab.ts";
 import { encodePacket } from "../../../fabric/wire/roce/packet.ts";
-import { IPV4_BYTES, readIpv4 } from "../../../fabric/wire/roce/ipv4.ts";
+import { IPV4_BYTES, IPV4_FIELDS } from "../../../fabric/wire/roce/ipv4.ts";
 import type { RigMr, RigQp } from "../testing/rig_parts_testing.ts";
 import { Rig } from "../testing/rnic_testing.ts";
 import {
@@ -137,7 +139,7 @@ describe("UD receive", () => {
     );
     const area = rig.bytes(rig.b, to, 0, GRH_BYTES);
     assert.deepEqual(area.subarray(0, GRH_BYTES - IPV4_BYTES), new Uint8Array(20));
-    const header = readIpv4(new DataView(area.buffer, area.byteOffset, GRH_BYTES), 20);
+    const header = readFields(IPV4_FIELDS, { view: viewOf(area), at: 20 });
     assert.deepEqual(
       [header.version, header.source, header.destination],
       [4, rig.a.plan.address, rig.b.plan.address],

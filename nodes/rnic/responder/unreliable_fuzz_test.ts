@@ -2,7 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
-import { makeBth, MULTICAST_QPN } from "../../../fabric/wire/roce/bth.ts";
+import { MULTICAST_QPN } from "../../../fabric/wire/roce/bth.ts";
+import { makeBth } from "../../../fabric/wire/roce/packet_testing.ts";
 import { CQE_BYTES } from "../../../fabric/wire/host_bus/cqe.ts";
 import { macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { OPCODE_ROWS } from "../../../fabric/wire/roce/opcode.ts";

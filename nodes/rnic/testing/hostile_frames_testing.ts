@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
-import { makeBth } from "../../../fabric/wire/roce/bth.ts";
+import { makeBth } from "../../../fabric/wire/roce/packet_testing.ts";
 import { CQE_BYTES } from "../../../fabric/wire/host_bus/cqe.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
