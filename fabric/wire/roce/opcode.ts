@@ -7,26 +7,30 @@ import { assert } from "../../base/assert.ts";
 import { EXTENSION_HEADERS, type ExtensionHeader } from "./extension_headers.ts";
 
 /** The queue pair type that a packet belongs to; a congestion notification goes to any. */
-export type Service = "rc" | "uc" | "ud" | "any";
-export type Operation =
-  | "send"
-  | "write"
-  | "read-request"
-  | "read-response"
-  | "acknowledge"
-  | "compare-swap"
-  | "fetch-add"
-  | "atomic-acknowledge"
-  | "flush"
-  | "atomic-write"
-  | "persistence-acknowledge"
-  | "write-verify"
-  | "hint"
-  | "coherence-request"
-  | "coherence-snoop"
-  | "coherence-response"
-  | "congestion-notification";
-export type Position = "first" | "middle" | "last" | "only";
+const SERVICES = ["rc", "uc", "ud", "any"] as const;
+export type Service = typeof SERVICES[number];
+const OPERATIONS = [
+  "send",
+  "write",
+  "read-request",
+  "read-response",
+  "acknowledge",
+  "compare-swap",
+  "fetch-add",
+  "atomic-acknowledge",
+  "flush",
+  "atomic-write",
+  "persistence-acknowledge",
+  "congestion-notification",
+  "write-verify",
+  "hint",
+  "coherence-request",
+  "coherence-snoop",
+  "coherence-response",
+] as const;
+export type Operation = typeof OPERATIONS[number];
+const POSITIONS = ["first", "middle", "last", "only"] as const;
+export type Position = typeof POSITIONS[number];
 /**
  * Bytes of payload: `mtu` exactly the path MTU, `1..mtu` and `0..mtu` a range, a number exactly
  * that many.
@@ -200,32 +204,15 @@ export interface MessageShape {
   readonly persistence?: boolean;
 }
 
-const SERVICE_INDEX: Readonly<Record<Service, number>> = { rc: 0, uc: 1, ud: 2, any: 3 };
-const POSITION_INDEX: Readonly<Record<Position, number>> = {
-  first: 0,
-  middle: 1,
-  last: 2,
-  only: 3,
-};
-const OPERATION_INDEX: Readonly<Record<Operation, number>> = {
-  "send": 0,
-  "write": 1,
-  "read-request": 2,
-  "read-response": 3,
-  "acknowledge": 4,
-  "compare-swap": 5,
-  "fetch-add": 6,
-  "atomic-acknowledge": 7,
-  "flush": 8,
-  "atomic-write": 9,
-  "persistence-acknowledge": 10,
-  "congestion-notification": 11,
-  "write-verify": 12,
-  "hint": 13,
-  "coherence-request": 14,
-  "coherence-snoop": 15,
-  "coherence-response": 16,
-};
+/** The place of each name in its list. */
+function indexOf<Name extends string>(names: readonly Name[]): Readonly<Record<Name, number>> {
+  const entries = names.map((name, index) => [name, index]);
+  return Object.fromEntries(entries);
+}
+
+const SERVICE_INDEX = indexOf(SERVICES);
+const OPERATION_INDEX = indexOf(OPERATIONS);
+const POSITION_INDEX = indexOf(POSITIONS);
 
 /** A small integer for a shape and a position. */
 function shapeKey(shape: MessageShape, position: Position): number {
@@ -241,7 +228,7 @@ const BY_SHAPE: readonly (OpcodeRow | undefined)[] = OPCODE_ROWS.reduce<(OpcodeR
     rows[shapeKey(row, row.position)] = row;
     return rows;
   },
-  new Array(Object.keys(OPERATION_INDEX).length << 7).fill(undefined),
+  new Array(OPERATIONS.length << 7).fill(undefined),
 );
 
 /**

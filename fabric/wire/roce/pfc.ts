@@ -3,29 +3,16 @@
  * requests the other end of its cable to pause single priorities (`rocev2.md` §3.9). Bridges do not
  * forward its group address.
  */
-import { LEAST_FRAME_BYTES } from "./ethernet.ts";
-import { type HeaderOf, readFields, sizeOf, writeFields } from "../../base/fields.ts";
+import { LEAST_FRAME_BYTES, readMac, writeMac } from "./ethernet.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
 
-export const PFC_FIELDS = [
-  ["destination", 48],
-  ["source", 48],
-  ["etherType", 16],
-  ["opcode", 16],
-  ["", 8],
-  /** Bit i: the time of priority i is valid. */
-  ["enableVector", 8],
-  ["time0", 16],
-  ["time1", 16],
-  ["time2", 16],
-  ["time3", 16],
-  ["time4", 16],
-  ["time5", 16],
-  ["time6", 16],
-  ["time7", 16],
-] as const;
+/**
+ * Destination, source, EtherType; at 14 the opcode, at 16 a byte of zero, at 17 a bit for each
+ * priority whose time is valid, then the times of the eight priorities.
+ */
+const OPCODE_AT = 14, ENABLE_AT = 17, TIMES_AT = 18;
 /** The rest of the minimum frame is zero. */
-export const PFC_BYTES = sizeOf(PFC_FIELDS);
+export const PFC_BYTES = 34;
 
 const ETHERTYPE_MAC_CONTROL = 0x8808;
 const PFC_MAC = 0x0180_c200_0001;
@@ -55,23 +42,15 @@ export function encodePfc(
 ): Uint8Array<ArrayBuffer> {
   const { sourceMac, priorities, quanta } = pfc;
   const bytes = allocate(LEAST_FRAME_BYTES);
-  const time = (priority: number) => (priorities & (1 << priority)) === 0 ? 0 : quanta;
-  const header: HeaderOf<typeof PFC_FIELDS> = {
-    destination: PFC_MAC,
-    source: sourceMac,
-    etherType: ETHERTYPE_MAC_CONTROL,
-    opcode: PFC_OPCODE,
-    enableVector: priorities,
-    time0: time(0),
-    time1: time(1),
-    time2: time(2),
-    time3: time(3),
-    time4: time(4),
-    time5: time(5),
-    time6: time(6),
-    time7: time(7),
-  };
-  writeFields(PFC_FIELDS, header, { view: viewOf(bytes), at: 0 });
+  const view = viewOf(bytes);
+  writeMac(view, 0, PFC_MAC);
+  writeMac(view, 6, sourceMac);
+  view.setUint16(12, ETHERTYPE_MAC_CONTROL);
+  view.setUint16(OPCODE_AT, PFC_OPCODE);
+  view.setUint8(ENABLE_AT, priorities);
+  for (let priority = 0; priority < PRIORITIES; priority++) {
+    if ((priorities & (1 << priority)) !== 0) view.setUint16(TIMES_AT + 2 * priority, quanta);
+  }
   return bytes;
 }
 
@@ -83,22 +62,15 @@ export function isMacControl(bytes: Uint8Array): boolean {
 /** The request of the frame; undefined where it is not a PFC frame. Never throws. */
 export function decodePfc(bytes: Uint8Array<ArrayBuffer>): Pfc | undefined {
   if (!isMacControl(bytes)) return undefined;
-  const header = readFields(PFC_FIELDS, { view: viewOf(bytes), at: 0 });
-  if (header.opcode !== PFC_OPCODE || header.destination !== PFC_MAC) return undefined;
-  const times = [
-    header.time0,
-    header.time1,
-    header.time2,
-    header.time3,
-    header.time4,
-    header.time5,
-    header.time6,
-    header.time7,
-  ];
-  const quanta = times.map((time, priority) =>
-    (header.enableVector & (1 << priority)) === 0 ? undefined : time
+  const view = viewOf(bytes);
+  if (view.getUint16(OPCODE_AT) !== PFC_OPCODE || readMac(view, 0) !== PFC_MAC) return undefined;
+  const enabled = view.getUint8(ENABLE_AT);
+  const quanta = Array.from(
+    { length: PRIORITIES },
+    (_, priority) =>
+      (enabled & (1 << priority)) === 0 ? undefined : view.getUint16(TIMES_AT + 2 * priority),
   );
-  return { sourceMac: header.source, quanta };
+  return { sourceMac: readMac(view, 6), quanta };
 }
 
 /** `PFC 3: pause 65535, 6: go on`. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import fc from "fast-check";
 import { describe, it } from "@std/testing/bdd";
 import { describeFrame } from "../../trace/describe.ts";
-import { decodePfc, describePfc, encodePfc, PFC_BYTES, PFC_FIELDS, priorityOfDscp } from "./pfc.ts";
+import { decodePfc, describePfc, encodePfc, priorityOfDscp } from "./pfc.ts";
 import { seeded } from "../../base/property_testing.ts";
 
 const MAC = 0x0200_0000_0007;
@@ -10,14 +10,6 @@ const MAC = 0x0200_0000_0007;
 function hexOf(bytes: Uint8Array): string {
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
-
-describe("PFC_FIELDS", () => {
-  it("is 34 bytes, of which the frame makes 60", () => {
-    assert.equal(PFC_BYTES, 34);
-    assert.equal(PFC_FIELDS.length, 14);
-    assert.equal(encodePfc({ sourceMac: MAC, priorities: 1, quanta: 0 }).length, 60);
-  });
-});
 
 describe("encodePfc", () => {
   it("writes a pause of priority 3 as Wireshark reads it (§3.9)", () => {

@@ -47,14 +47,17 @@ export interface FlowControl {
   readonly parked: Fifo<QueuePair>;
 }
 
-export interface CongestionCounters {
-  ecnMarkedIn: number;
-  cnpsOut: number;
-  cnpsIn: number;
-  rateCuts: number;
-  pausesIn: number;
-  pausesOut: number;
-  resumesOut: number;
+/** All 0. */
+export function createCongestionCounters() {
+  return {
+    ecnMarkedIn: 0,
+    cnpsOut: 0,
+    cnpsIn: 0,
+    rateCuts: 0,
+    pausesIn: 0,
+    pausesOut: 0,
+    resumesOut: 0,
+  };
 }
 
 /** A congestion notification on its way out. */
@@ -79,5 +82,5 @@ export interface Congestion {
   readonly notices: Fifo<Notice>;
   /** By the queue pair's slot. */
   readonly reactions: (Reaction | undefined)[];
-  readonly counters: CongestionCounters;
+  readonly counters: ReturnType<typeof createCongestionCounters>;
 }

@@ -1,96 +1,19 @@
 /** What the RNIC counts, for the run's report (P-40, Q-11). */
 
-export interface Counters {
-  framesIn: number;
-  framesOut: number;
-  bytesIn: number;
-  bytesOut: number;
-  /** Frames sent, by kind. */
-  sendFramesOut: number;
-  writeFramesOut: number;
-  persistWriteFramesOut: number;
-  verifyWriteFramesOut: number;
-  readRequestsOut: number;
-  /** COMPARE & SWAP, FETCH & ADD, ATOMIC WRITE. */
-  atomicRequestsOut: number;
-  flushRequestsOut: number;
-  readResponsesOut: number;
-  acksOut: number;
-  atomicAcksOut: number;
-  naksOut: number;
-  rnrNaksOut: number;
-  persistAcksOut: number;
-  /** Packets taken, by kind. */
-  requestsIn: number;
-  acksIn: number;
-  atomicAcksIn: number;
-  naksIn: number;
-  rnrNaksIn: number;
-  persistAcksIn: number;
-  readResponsesIn: number;
-  duplicatesIn: number;
-  /** Datagrams to a group of this port, its own loopback included. */
-  multicastIn: number;
-  ignoredResponsesIn: number;
-  retransmissions: number;
-  timeouts: number;
-  persistProbes: number;
-  dmaReads: number;
-  dmaWrites: number;
-  dmaReadBytes: number;
-  dmaWriteBytes: number;
-  dmaErrors: number;
-  lsbReads: number;
-  /** Persistent messages that an LSB read covered; more than `lsbReads` where reads were shared. */
-  lsbPersisted: number;
-  recvPersisted: number;
-  /** Executed as a responder; duplicates are answered and not counted. */
-  atomicsExecuted: number;
-  /** Of these the ones that had to wait for another one at the same address. */
-  atomicsHeld: number;
-  flushesExecuted: number;
-  /** Verified writes that were answered (V-01), and of these what was not "written" (V-02, V-03). */
-  verifyWritesIn: number;
-  verifyCrcFailures: number;
-  verifyReadBackFailures: number;
-  verifyReadErrors: number;
-  /** Answers to duplicates of these. */
-  verifyRepeats: number;
-  /**
-   * Looks at memory, and those that a sender's history saved (V-05); how long the answers of either waited,
-   * in ps, when all of the data was with the bus. The difference of the means is what a look costs (V-10).
-   */
-  verifyReadBacks: number;
-  verifyReadBackPs: number;
-  verifySkipped: number;
-  verifySkippedPs: number;
-  doorbells: number;
-  doorbellsRefused: number;
-  /** DMA reads of queue information, those caused by doorbells apart. */
-  queueReads: number;
-  doorbellReads: number;
-  wqeReads: number;
-  cacheHits: number;
-  cacheMisses: number;
-  cacheEvictions: number;
-  cqes: number;
-  cqeErrors: number;
-  cqOverflows: number;
-  interrupts: number;
-  commands: number;
-}
-
-export function createCounters(): Counters {
+/** All 0. */
+export function createCounters() {
   return {
     framesIn: 0,
     framesOut: 0,
     bytesIn: 0,
     bytesOut: 0,
+    /** Frames sent, by kind. */
     sendFramesOut: 0,
     writeFramesOut: 0,
     persistWriteFramesOut: 0,
     verifyWriteFramesOut: 0,
     readRequestsOut: 0,
+    /** COMPARE & SWAP, FETCH & ADD, ATOMIC WRITE. */
     atomicRequestsOut: 0,
     flushRequestsOut: 0,
     readResponsesOut: 0,
@@ -99,6 +22,7 @@ export function createCounters(): Counters {
     naksOut: 0,
     rnrNaksOut: 0,
     persistAcksOut: 0,
+    /** Packets taken, by kind. */
     requestsIn: 0,
     acksIn: 0,
     atomicAcksIn: 0,
@@ -107,6 +31,7 @@ export function createCounters(): Counters {
     persistAcksIn: 0,
     readResponsesIn: 0,
     duplicatesIn: 0,
+    /** Datagrams to a group of this port, its own loopback included. */
     multicastIn: 0,
     ignoredResponsesIn: 0,
     retransmissions: 0,
@@ -118,22 +43,32 @@ export function createCounters(): Counters {
     dmaWriteBytes: 0,
     dmaErrors: 0,
     lsbReads: 0,
+    /** Persistent messages that an LSB read covered; more than `lsbReads` where reads were shared. */
     lsbPersisted: 0,
     recvPersisted: 0,
+    /** Executed as a responder; duplicates are answered and not counted. */
     atomicsExecuted: 0,
+    /** Of these the ones that had to wait for another one at the same address. */
     atomicsHeld: 0,
     flushesExecuted: 0,
+    /** Verified writes that were answered (V-01), and of these what was not "written" (V-02, V-03). */
     verifyWritesIn: 0,
     verifyCrcFailures: 0,
     verifyReadBackFailures: 0,
     verifyReadErrors: 0,
+    /** Answers to duplicates of these. */
     verifyRepeats: 0,
+    /**
+     * Looks at memory, and those that a sender's history saved (V-05); how long the answers of either waited,
+     * in ps, when all of the data was with the bus. The difference of the means is what a look costs (V-10).
+     */
     verifyReadBacks: 0,
     verifyReadBackPs: 0,
     verifySkipped: 0,
     verifySkippedPs: 0,
     doorbells: 0,
     doorbellsRefused: 0,
+    /** DMA reads of queue information, those caused by doorbells apart. */
     queueReads: 0,
     doorbellReads: 0,
     wqeReads: 0,
@@ -147,6 +82,8 @@ export function createCounters(): Counters {
     commands: 0,
   };
 }
+
+export type Counters = ReturnType<typeof createCounters>;
 
 /** Why a frame was dropped without an answer, in the order of the checks (`rocev2.md` §3.4). */
 export type DropReason =

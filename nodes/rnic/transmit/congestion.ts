@@ -23,7 +23,12 @@ import type { TxFrame } from "../state/tx_frame.ts";
 import { rights } from "../state/life_cycle.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { clearTimer, setTimer } from "../state/timers.ts";
-import type { Congestion, RateLimiter, Reaction } from "../state/congestion_state.ts";
+import {
+  type Congestion,
+  createCongestionCounters,
+  type RateLimiter,
+  type Reaction,
+} from "../state/congestion_state.ts";
 
 /** Undefined where all of it is off. */
 export function createCongestion(plan: RnicPlan): Congestion | undefined {
@@ -33,15 +38,7 @@ export function createCongestion(plan: RnicPlan): Congestion | undefined {
     flow: createFlowControl(plan),
     notices: new Fifo(),
     reactions: [],
-    counters: {
-      ecnMarkedIn: 0,
-      cnpsOut: 0,
-      cnpsIn: 0,
-      rateCuts: 0,
-      pausesIn: 0,
-      pausesOut: 0,
-      resumesOut: 0,
-    },
+    counters: createCongestionCounters(),
   };
 }
 
