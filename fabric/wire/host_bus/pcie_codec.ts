@@ -3,7 +3,8 @@
  * here, field by field; other code relies on it.
  */
 import type { PcieMessage } from "./pcie.ts";
-import { isBytes, isCount, isRnicCommand, isRnicEvent, isRnicReply } from "./rnic_command_shape.ts";
+import { isRnicCommand, isRnicEvent, isRnicReply } from "./rnic_command.ts";
+import { isBytes, isCount } from "./rnic_command_shape.ts";
 
 /** First element of the array. A number's meaning never changes. */
 const KIND_CODES = {

@@ -2,7 +2,31 @@
  * The control path between a host's driver and its RNIC's firmware: the content of the mailbox. The
  * data path does not use it: work requests and completions are rings in host memory, with
  * doorbells. All addresses are host physical; `va` is the address that the peer uses on the wire.
+ *
+ * A table of checks has each member of each union, with its fields: what comes from another process is
+ * checked by it (`rnic_command_shape.ts`), and the types follow from it.
  */
+import {
+  below,
+  type Checked,
+  conforms,
+  count,
+  flag,
+  isCount,
+  isCounters,
+  isPlainBytes,
+  isPlainObject,
+  listOf,
+  matchesRow,
+  oneOf,
+  type Rows,
+  shaped,
+  text,
+  u24,
+  u32,
+  u8,
+  type ValueOf,
+} from "./rnic_command_shape.ts";
 
 /**
  * Access flags of a memory region or queue pair, with libibverbs' numbers, and vendor-specific
@@ -40,243 +64,243 @@ export function refuseAccess(access: number): string | undefined {
     : "relaxedOrdering is not honoured: expected access flags without it";
 }
 
-export type QpState = "reset" | "init" | "rtr" | "rts" | "sqd" | "sqe" | "err";
-export type QpType = "rc" | "uc" | "ud";
+const qpState = oneOf("reset", "init", "rtr", "rts", "sqd", "sqe", "err");
+export type QpState = Checked<typeof qpState>;
+const qpType = oneOf("rc", "uc", "ud");
+export type QpType = Checked<typeof qpType>;
 
 /** The queue information in host memory: three access classes (Q-04), K queues each. */
-export interface QueueSpaces {
-  readonly queues: number;
-  readonly space1: number;
-  readonly space2: number;
-  readonly space3: number;
-}
+const spaces = shaped({ queues: count, space1: count, space2: count, space3: count });
+export type QueueSpaces = Checked<typeof spaces>;
 
 /** The data flow of a DMA write on this host's CPU, and hence how to flush (P-02). */
-export interface PersistencePlan {
+const persistence = shaped({
   /** 1: posted writes go to the iMC. 2: they stay in the LLC. */
-  readonly flow: 1 | 2;
+  flow: oneOf(1, 2),
   /**
    * What makes a write persistent that has left the bus. `read`: an LSB read behind it, in flow 1
    * (P-24), and in flow 2 where the LLC is in the persistence domain. `cpu`: the host's CPU,
    * notified by a RECV (P-26). `none`: nothing more, as all buffers are in the domain.
    */
-  readonly flush: "read" | "cpu" | "none";
+  flush: oneOf("read", "cpu", "none"),
   /** Whether the architecture evaluates the NS bit (`ddio+ns`). */
-  readonly noSnoop: boolean;
-}
+  noSnoop: flag,
+});
+export type PersistencePlan = Checked<typeof persistence>;
 
 /**
  * One ring as the driver has allocated it. `units` of 64 B (SQ, CQ) or 16·sge B (RQ), a power of
  * two.
  */
-export interface RingPlace {
-  readonly address: number;
-  readonly units: number;
-}
-
-export type RnicCommand =
-  | { readonly op: "init"; readonly spaces: QueueSpaces; readonly persistence: PersistencePlan }
-  | { readonly op: "create-cq"; readonly ring: RingPlace; readonly vector: number | null }
-  /**
-   * ibv_resize_cq: completions continue in another ring, at the same positions. `taken` is the
-   * number of entries that the host has read since the queue was created; pointers stored before
-   * `stamp` refer to the old ring.
-   */
-  | {
-    readonly op: "resize-cq";
-    readonly cqn: number;
-    readonly ring: RingPlace;
-    readonly taken: number;
-    readonly stamp: number;
-  }
-  /** A shared receive queue: its WQEs have `stride` bytes. */
-  | {
-    readonly op: "create-srq";
-    readonly ring: RingPlace;
-    readonly stride: number;
-    readonly pd: number;
-  }
-  /** Arms SRQ_LIMIT_REACHED for fewer than `limit` WQEs; 0 disarms it. */
-  | { readonly op: "modify-srq"; readonly srqn: number; readonly limit: number }
-  | { readonly op: "query-srq"; readonly srqn: number }
-  | { readonly op: "destroy-srq"; readonly srqn: number }
-  | {
-    readonly op: "create-qp";
-    readonly type: QpType;
-    readonly sq: RingPlace;
-    /** The receive queue and the bytes of its WQEs; both absent with a shared receive queue. */
-    readonly rq?: RingPlace;
-    readonly rqStride?: number;
-    readonly srq?: number;
-    readonly sendCq: number;
-    readonly recvCq: number;
-    readonly pd: number;
-    /** QP 1 (GSI) is requested by number; others are assigned one. */
-    readonly qpn?: number;
-    /**
-     * P-29: `persistence` completes once; `reception` completes at reception, and again on a RECV.
-     */
-    readonly persistCompletion: "persistence" | "reception";
-  }
-  | { readonly op: "modify-qp"; readonly qpn: number; readonly attributes: QpAttributes }
-  | { readonly op: "destroy-qp"; readonly qpn: number }
-  /** ibv_attach_mcast, ibv_detach_mcast: `group` is an IPv4 address in 224/4. */
-  | { readonly op: "attach-mcast"; readonly qpn: number; readonly group: number }
-  | { readonly op: "detach-mcast"; readonly qpn: number; readonly group: number }
-  | { readonly op: "destroy-cq"; readonly cqn: number }
-  | { readonly op: "register-mr"; readonly region: RegionPlan }
-  /** ibv_rereg_mr: the given attributes change, the key does not. */
-  | { readonly op: "reregister-mr"; readonly key: number; readonly change: RegionChange }
-  | { readonly op: "deregister-mr"; readonly key: number }
-  | { readonly op: "allocate-mw"; readonly type: WindowType; readonly pd: number }
-  | { readonly op: "deallocate-mw"; readonly rkey: number }
-  /**
-   * Q-04: a write into space 2 by value, executed by the RNIC. `offset` is within the queue's
-   * entry.
-   */
-  | {
-    readonly op: "write-space2";
-    readonly queue: number;
-    readonly offset: number;
-    readonly data: Uint8Array<ArrayBuffer>;
-  }
-  /** Q-04: the lock that allows the host to write space 2 of one queue itself. */
-  | { readonly op: "lock-space2"; readonly queue: number }
-  | { readonly op: "unlock-space2"; readonly queue: number }
-  /**
-   * Q-09: the SQ continues in a larger ring; the RNIC pauses the queue, copies the tail, resumes.
-   */
-  | { readonly op: "expand-queue"; readonly queue: number; readonly ring: RingPlace }
-  | { readonly op: "query-statistics" };
+const ring = shaped({ address: count, units: count });
+export type RingPlace = Checked<typeof ring>;
 
 /** A subset of ibv_qp_attr; the life-cycle table has the required attributes of each transition. */
-export interface QpAttributes {
-  readonly state?: QpState;
+const attributes = shaped({
+  state: { optional: qpState },
   /** The state that the caller expects: in another state the change is refused. */
-  readonly curState?: QpState;
+  curState: { optional: qpState },
   /** At SQD: raise SQ_DRAINED when all started requests have completed. */
-  readonly enSqdAsyncNotify?: boolean;
-  readonly accessFlags?: number;
-  readonly pathMtu?: 256 | 512 | 1024 | 2048 | 4096;
+  enSqdAsyncNotify: { optional: flag },
+  accessFlags: { optional: u32 },
+  pathMtu: { optional: oneOf(256, 512, 1024, 2048, 4096) },
   /** Address vector: the peer's IPv4 address (the GID is its IPv4-mapped form). */
-  readonly destAddress?: number;
+  destAddress: { optional: u32 },
   /** Address vector: DSCP in the upper six bits; the RNIC sets the ECN bits. 0 by default. */
-  readonly trafficClass?: number;
+  trafficClass: { optional: u8 },
   /** Address vector: time to live of the packets. 64 by default. */
-  readonly hopLimit?: number;
+  hopLimit: { optional: u8 },
   /**
    * Address vector: 20 bits that determine the UDP source port; 0, the default: derived from the
    * two QPNs.
    */
-  readonly flowLabel?: number;
+  flowLabel: { optional: below(0x10_0000) },
   /** mlx5dv_modify_qp_udp_sport: UDP source port instead of the computed one; 0, the default: none. */
-  readonly udpSourcePort?: number;
-  readonly destQpn?: number;
-  readonly rqPsn?: number;
-  readonly sqPsn?: number;
-  readonly maxDestRdAtomic?: number;
-  readonly maxRdAtomic?: number;
-  readonly minRnrTimer?: number;
-  readonly timeout?: number;
-  readonly retryCnt?: number;
-  readonly rnrRetry?: number;
-  readonly qKey?: number;
-}
+  udpSourcePort: { optional: below(0x1_0000) },
+  destQpn: { optional: u24 },
+  rqPsn: { optional: u24 },
+  sqPsn: { optional: u24 },
+  maxDestRdAtomic: { optional: u8 },
+  maxRdAtomic: { optional: u8 },
+  minRnrTimer: { optional: below(32) },
+  timeout: { optional: below(32) },
+  retryCnt: { optional: below(8) },
+  rnrRetry: { optional: below(8) },
+  qKey: { optional: u32 },
+});
+export type QpAttributes = Checked<typeof attributes>;
 
-/** P-22: memory registration, at processor and RNIC alike. */
-export interface RegionPlan {
-  readonly pd: number;
-  readonly va: number;
-  readonly length: number;
-  readonly access: number;
-  readonly pageBytes: number;
+const memory = {
+  va: count,
+  length: count,
+  pageBytes: count,
   /** Physical address of each page, from the page of `va` on. */
-  readonly pages: readonly number[];
+  pages: listOf(isCount),
   /** Whether all of it is persistent memory (SCM): only the driver knows (P-05). */
-  readonly persistent: boolean;
-}
+  persistent: flag,
+} as const;
+/** P-22: memory registration, at processor and RNIC alike. */
+const region = shaped({ pd: count, access: u32, ...memory });
+export type RegionPlan = Checked<typeof region>;
 
 /**
  * Parts of a {@link RegionPlan} that a re-registration replaces; the address range is replaced as a
  * whole.
  */
-export interface RegionChange {
-  readonly pd?: number;
-  readonly access?: number;
-  readonly place?: Pick<RegionPlan, "va" | "length" | "pageBytes" | "pages" | "persistent">;
-}
+const change = shaped({
+  pd: { optional: count },
+  access: { optional: u32 },
+  place: { optional: shaped(memory) },
+});
+export type RegionChange = Checked<typeof change>;
 
 /**
  * 1: bound by the verb, for any queue pair of its domain. 2: bound by a WQE, for its queue pair.
  */
-export type WindowType = 1 | 2;
+const windowType = oneOf(1, 2);
+export type WindowType = Checked<typeof windowType>;
+
+const COMMANDS = {
+  "init": { spaces, persistence },
+  "create-cq": {
+    ring,
+    vector: (value): value is number | null => value === null || isCount(value),
+  },
+  /**
+   * ibv_resize_cq: completions continue in another ring, at the same positions. `taken` is the
+   * number of entries that the host has read since the queue was created; pointers stored before
+   * `stamp` refer to the old ring.
+   */
+  "resize-cq": { cqn: count, ring, taken: count, stamp: count },
+  "destroy-cq": { cqn: count },
+  /** A shared receive queue: its WQEs have `stride` bytes. */
+  "create-srq": { ring, stride: count, pd: count },
+  /** Arms SRQ_LIMIT_REACHED for fewer than `limit` WQEs; 0 disarms it. */
+  "modify-srq": { srqn: count, limit: count },
+  "query-srq": { srqn: count },
+  "destroy-srq": { srqn: count },
+  "create-qp": {
+    type: qpType,
+    sq: ring,
+    /** The receive queue and the bytes of its WQEs; both absent with a shared receive queue. */
+    rq: { optional: ring },
+    rqStride: { optional: count },
+    srq: { optional: count },
+    sendCq: count,
+    recvCq: count,
+    pd: count,
+    /** QP 1 (GSI) is requested by number; others are assigned one. */
+    qpn: { optional: u24 },
+    /**
+     * P-29: `persistence` completes once; `reception` completes at reception, and again on a RECV.
+     */
+    persistCompletion: oneOf("persistence", "reception"),
+  },
+  "modify-qp": { qpn: u24, attributes },
+  "destroy-qp": { qpn: u24 },
+  /** ibv_attach_mcast, ibv_detach_mcast: `group` is an IPv4 address in 224/4. */
+  "attach-mcast": { qpn: u24, group: u32 },
+  "detach-mcast": { qpn: u24, group: u32 },
+  "register-mr": { region },
+  /** ibv_rereg_mr: the given attributes change, the key does not. */
+  "reregister-mr": { key: u32, change },
+  "deregister-mr": { key: u32 },
+  "allocate-mw": { type: windowType, pd: count },
+  "deallocate-mw": { rkey: u32 },
+  /**
+   * Q-04: a write into space 2 by value, executed by the RNIC. `offset` is within the queue's
+   * entry.
+   */
+  "write-space2": { queue: count, offset: count, data: isPlainBytes },
+  /** Q-04: the lock that allows the host to write space 2 of one queue itself. */
+  "lock-space2": { queue: count },
+  "unlock-space2": { queue: count },
+  /**
+   * Q-09: the SQ continues in a larger ring; the RNIC pauses the queue, copies the tail, resumes.
+   */
+  "expand-queue": { queue: count, ring },
+  "query-statistics": {},
+} as const satisfies Rows;
+
+type CommandOp = keyof typeof COMMANDS;
+export type RnicCommand = {
+  [Op in CommandOp]: { readonly op: Op } & ValueOf<typeof COMMANDS[Op]>;
+}[CommandOp];
+/** The commands of these names. */
+export type CommandOf<Op extends CommandOp> = Extract<RnicCommand, { op: Op }>;
 
 /**
  * Number of CQEs in a queue pair's two completion queues since those were created, up to the last
  * that may belong to the ended life: that CQE may be written after the reply.
  */
-export interface CqesWritten {
-  readonly send: number;
-  readonly recv: number;
-}
+const written = shaped({ send: count, recv: count });
+export type CqesWritten = Checked<typeof written>;
 
-export type RnicReply =
-  | {
-    readonly status: "ok";
-    readonly op: "init";
-    readonly address: number;
-    readonly mac: number;
-    readonly mtu: number;
-  }
+const OK_REPLIES = {
+  "init": { address: u32, mac: below(0x1_0000_0000_0000), mtu: count },
   /** A completion queue's number is also its queue number: its queue information is entry `cqn`. */
-  | { readonly status: "ok"; readonly op: "create-cq"; readonly cqn: number }
-  | {
-    readonly status: "ok";
-    readonly op: "create-qp";
-    readonly qpn: number;
+  "create-cq": { cqn: count },
+  "create-qp": {
+    qpn: u24,
     /** Queue numbers of the two rings in doorbells and queue information. */
-    readonly sqQueue: number;
+    sqQueue: count,
     /** With a shared receive queue: its number. */
-    readonly rqQueue: number;
-  }
-  | {
-    readonly status: "ok";
-    readonly op: "register-mr";
-    readonly lkey: number;
-    readonly rkey: number;
-  }
-  | {
-    readonly status: "ok";
-    readonly op: "query-statistics";
-    readonly counters: Readonly<Record<string, number>>;
-  }
+    rqQueue: count,
+  },
+  "register-mr": { lkey: u32, rkey: u32 },
+  "query-statistics": { counters: isCounters },
   /** A shared receive queue's number is also its queue number. */
-  | { readonly status: "ok"; readonly op: "create-srq"; readonly srqn: number }
-  | { readonly status: "ok"; readonly op: "query-srq"; readonly limit: number }
-  | { readonly status: "ok"; readonly op: "allocate-mw"; readonly rkey: number }
+  "create-srq": { srqn: count },
+  "query-srq": { limit: count },
+  "allocate-mw": { rkey: u32 },
   /**
    * A queue pair was reset or destroyed: its CQEs up to these positions belong to an earlier life.
    */
-  | { readonly status: "ok"; readonly op: "qp-emptied"; readonly written: CqesWritten }
-  | { readonly status: "ok"; readonly op: "done" }
-  /** errno names of libibverbs; `reason` has what was found and what was expected. */
-  | {
-    readonly status: "error";
-    readonly errno: "EINVAL" | "ENOMEM" | "EBUSY" | "EPERM" | "ENOENT";
-    readonly reason: string;
-  };
+  "qp-emptied": { written },
+  "done": {},
+} as const satisfies Rows;
+/** errno names of libibverbs; `reason` has what was found and what was expected. */
+const ERROR_REPLY = {
+  errno: oneOf("EINVAL", "ENOMEM", "EBUSY", "EPERM", "ENOENT"),
+  reason: text,
+} as const;
 
-/** The supported events of ibv_async_event. */
-export type RnicEvent =
+type OkOp = keyof typeof OK_REPLIES;
+export type RnicReply =
   | {
-    readonly type:
-      | "QP_FATAL"
-      | "QP_REQ_ERR"
-      | "QP_ACCESS_ERR"
-      | "COMM_EST"
-      | "SQ_DRAINED"
-      | "QP_LAST_WQE_REACHED";
-    readonly qpn: number;
-  }
-  | { readonly type: "SRQ_ERR" | "SRQ_LIMIT_REACHED"; readonly srqn: number }
-  | { readonly type: "CQ_ERR"; readonly cqn: number };
+    [Op in OkOp]: { readonly status: "ok"; readonly op: Op } & ValueOf<typeof OK_REPLIES[Op]>;
+  }[OkOp]
+  | { readonly status: "error" } & ValueOf<typeof ERROR_REPLY>;
+
+const QP_EVENT = { qpn: u24 } as const;
+/** The supported events of ibv_async_event. */
+const EVENTS = {
+  QP_FATAL: QP_EVENT,
+  QP_REQ_ERR: QP_EVENT,
+  QP_ACCESS_ERR: QP_EVENT,
+  COMM_EST: QP_EVENT,
+  SQ_DRAINED: QP_EVENT,
+  QP_LAST_WQE_REACHED: QP_EVENT,
+  SRQ_ERR: { srqn: count },
+  SRQ_LIMIT_REACHED: { srqn: count },
+  CQ_ERR: { cqn: count },
+} as const satisfies Rows;
+
+type EventType = keyof typeof EVENTS;
+export type RnicEvent = {
+  [Type in EventType]: { readonly type: Type } & ValueOf<typeof EVENTS[Type]>;
+}[EventType];
+
+export function isRnicCommand(value: unknown): value is RnicCommand {
+  return matchesRow(value, { rows: COMMANDS, names: ["op"] });
+}
+
+export function isRnicReply(value: unknown): value is RnicReply {
+  if (!isPlainObject(value)) return false;
+  if (value.status === "error") return conforms(value, ERROR_REPLY, ["status"]);
+  return value.status === "ok" && matchesRow(value, { rows: OK_REPLIES, names: ["op", "status"] });
+}
+
+export function isRnicEvent(value: unknown): value is RnicEvent {
+  return matchesRow(value, { rows: EVENTS, names: ["type"] });
+}
