@@ -68,24 +68,23 @@ export function dmaRead(device: Device, request: ReadRequest): void {
   else engine.waiting.push(request);
 }
 
-/** Posted write. @returns when the bus has taken it. */
+/** Posted write, which departs at `stageAt`. @returns when the bus has taken it. */
 export function dmaWrite(
   device: Device,
   write: {
     readonly address: number;
     readonly data: Uint8Array<ArrayBuffer>;
-    readonly noSnoop: boolean;
+    readonly noSnoop?: boolean;
     /** Into persistent memory: as its region is. */
     readonly persistent?: boolean;
-    readonly departAt: Time;
   },
 ): Time {
-  const { address, data, noSnoop, persistent = false, departAt } = write;
+  const { address, data, noSnoop = false, persistent = false } = write;
   device.counters.dmaWrites++;
   device.counters.dmaWriteBytes += data.length;
   noteOverlaps(device, { address, length: data.length });
   const message = { kind: "memory-write", address, data, noSnoop } as const;
-  device.dma.busFreeAt = device.out.send(PORTS.rnicBus, message, departAt);
+  device.dma.busFreeAt = device.out.send(PORTS.rnicBus, message, device.stageAt);
   if (persistent) noteInJournal(device, message, device.dma.busFreeAt);
   return device.dma.busFreeAt;
 }
@@ -121,7 +120,7 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
   const { dma, counters } = device;
   const tag = engine.freeTags.pop()!;
   dma.outstanding[tag] = request;
-  const { address, length, noSnoop, medium = false, continuation } = request;
+  const { address, length, noSnoop = false, medium = false, continuation } = request;
   engine.freeRequests -= readRequests(length);
   const isLsb = continuation.kind === "lsb";
   counters.dmaReads++;

@@ -24,8 +24,7 @@ export function placePayload(
   },
 ): Time {
   const { segments, offset, isWrite = false } = place;
-  const departAt = device.stageAt;
-  let freeAt: Time = departAt;
+  let freeAt = device.stageAt;
   walker.start(segments, { offset, length: payload.length, most: payload.length });
   while (walker.next()) {
     const { bytes } = walker;
@@ -34,7 +33,7 @@ export function placePayload(
     const data = isWrite ? flipped(device, "bus", piece) : piece;
     const noSnoop = writesNoSnoop(device, walker);
     const { address, persistent } = walker;
-    freeAt = dmaWrite(device, { address, data, noSnoop, persistent, departAt });
+    freeAt = dmaWrite(device, { address, data, noSnoop, persistent });
   }
   return freeAt;
 }

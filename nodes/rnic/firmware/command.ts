@@ -8,15 +8,25 @@ import { GSI_QPN } from "../../../fabric/wire/roce/bth.ts";
 import type { CommandMessage } from "../../../fabric/wire/host_bus/pcie.ts";
 import { refuseModify } from "../../../fabric/wire/host_bus/qp_life_cycle.ts";
 import { SPACE2_BYTES } from "../../../fabric/wire/host_bus/queue_information.ts";
-import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type {
+  CommandOf,
+  RnicCommand,
+  RnicReply,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { completionsEnd } from "../queues/completion_queue.ts";
-import { executeCqCommand } from "./cq_command.ts";
+import { createCq, destroyCq, resizeCq } from "./cq_command.ts";
 import { type Device, schedule } from "../state/device.ts";
 import { announceState, enterError, stopWork } from "../requester/qp_error.ts";
 import { skipFlushed } from "../state/requester_changes.ts";
 import { LIMITS } from "../state/limits.ts";
-import { executeMemoryCommand } from "./memory_command.ts";
+import {
+  allocateMw,
+  deallocateMw,
+  deregisterMr,
+  registerMr,
+  reregisterMr,
+} from "./memory_command.ts";
 import { unbindWindowsOf } from "../dma/memory_window.ts";
 import {
   applyAttributes,
@@ -27,14 +37,12 @@ import {
 import { freeQueues, installQueue, removeQueue, writeSpace2 } from "../queues/install.ts";
 import { DONE, noSuch, refusal, ringFault } from "./reply.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
-import { executeSrqCommand } from "./srq_command.ts";
-import { attach, detach, groupsOf } from "../responder/multicast.ts";
+import { createSrq, destroySrq, modifySrq, querySrq } from "./srq_command.ts";
+import { attach, detach, groupsOf } from "./multicast_command.ts";
 import { fetchWork } from "../queues/send_queue.ts";
 import { statisticsOf } from "./statistics.ts";
 import { TIMERS_PER_QUEUE_PAIR } from "../state/timers.ts";
 import { checkDrained } from "../requester/completer.ts";
-
-type Command<Op extends RnicCommand["op"]> = Extract<RnicCommand, { op: Op }>;
 
 /** Carries out a command; its reply leaves behind the writes that it caused. */
 export function takeCommand(device: Device, message: CommandMessage): void {
@@ -43,51 +51,46 @@ export function takeCommand(device: Device, message: CommandMessage): void {
   device.out.send(PORTS.rnicBus, { kind: "reply", id: message.id, reply }, device.stageAt);
 }
 
+const COMMANDS: {
+  readonly [Op in RnicCommand["op"]]: (device: Device, command: CommandOf<Op>) => RnicReply;
+} = {
+  "init": init,
+  "create-cq": createCq,
+  "resize-cq": resizeCq,
+  "destroy-cq": destroyCq,
+  "create-srq": createSrq,
+  "modify-srq": modifySrq,
+  "query-srq": querySrq,
+  "destroy-srq": destroySrq,
+  "create-qp": createQp,
+  "modify-qp": modifyQp,
+  "destroy-qp": destroyQp,
+  "attach-mcast": attach,
+  "detach-mcast": detach,
+  "register-mr": registerMr,
+  "reregister-mr": reregisterMr,
+  "deregister-mr": deregisterMr,
+  "allocate-mw": allocateMw,
+  "deallocate-mw": deallocateMw,
+  "write-space2": writeSpace2ByValue,
+  "lock-space2": lockSpace2,
+  "unlock-space2": unlockSpace2,
+  "expand-queue": () =>
+    refusal("EINVAL", "Cannot expand a queue as this firmware does not move rings"),
+  "query-statistics": (device) => (
+    { status: "ok", op: "query-statistics", counters: statisticsOf(device) }
+  ),
+};
+
 function execute(device: Device, command: RnicCommand): RnicReply {
   if (device.spaces === undefined && command.op !== "init") {
     return refusal("EINVAL", `Cannot carry out ${command.op} as init must come first`);
   }
-  switch (command.op) {
-    case "init":
-      return init(device, command);
-    case "create-cq":
-    case "resize-cq":
-    case "destroy-cq":
-      return executeCqCommand(device, command);
-    case "create-srq":
-    case "modify-srq":
-    case "query-srq":
-    case "destroy-srq":
-      return executeSrqCommand(device, command);
-    case "create-qp":
-      return createQp(device, command);
-    case "modify-qp":
-      return modifyQp(device, command);
-    case "destroy-qp":
-      return destroyQp(device, command);
-    case "attach-mcast":
-    case "detach-mcast":
-      return changeMembership(device, command);
-    case "register-mr":
-    case "reregister-mr":
-    case "deregister-mr":
-    case "allocate-mw":
-    case "deallocate-mw":
-      return executeMemoryCommand(device, command);
-    case "write-space2":
-      return writeSpace2ByValue(device, command);
-    case "lock-space2":
-      return lockSpace2(device, command);
-    case "unlock-space2":
-      return unlockSpace2(device, command);
-    case "expand-queue":
-      return refusal("EINVAL", "Cannot expand a queue as this firmware does not move rings");
-    case "query-statistics":
-      return { status: "ok", op: "query-statistics", counters: statisticsOf(device) };
-  }
+  // The operation selects the function, and the command is that operation's.
+  return COMMANDS[command.op](device, command as never);
 }
 
-function init(device: Device, { spaces, persistence }: Command<"init">): RnicReply {
+function init(device: Device, { spaces, persistence }: CommandOf<"init">): RnicReply {
   if (device.owners.some((owner) => owner !== undefined)) {
     return refusal("EBUSY", "Cannot lay out queue information as queues exist");
   }
@@ -106,7 +109,7 @@ function init(device: Device, { spaces, persistence }: Command<"init">): RnicRep
 const POSITIONS = 2 ** 16;
 
 /** What is wrong with where the queue pair's receives come from: a ring of its own, or a shared one. */
-function receiveFault({ rq, rqStride, srq }: Command<"create-qp">): string | undefined {
+function receiveFault({ rq, rqStride, srq }: CommandOf<"create-qp">): string | undefined {
   if (srq !== undefined) {
     return rq === undefined ? undefined : "A queue pair has its own receive queue or a shared one";
   }
@@ -117,7 +120,7 @@ function receiveFault({ rq, rqStride, srq }: Command<"create-qp">): string | und
   return ringFault("RQ", rq, POSITIONS);
 }
 
-function refuseQp(device: Device, command: Command<"create-qp">): RnicReply | undefined {
+function refuseQp(device: Device, command: CommandOf<"create-qp">): RnicReply | undefined {
   const fault = ringFault("SQ", command.sq, POSITIONS) ?? receiveFault(command);
   if (fault !== undefined) return refusal("EINVAL", fault);
   if (command.srq !== undefined && !device.sharedReceiveQueues.has(command.srq)) {
@@ -135,7 +138,7 @@ function refuseQp(device: Device, command: Command<"create-qp">): RnicReply | un
   return device.queuePairs.has(qpn) ? refusal("EBUSY", `QP ${qpn} exists`) : undefined;
 }
 
-function createQp(device: Device, command: Command<"create-qp">): RnicReply {
+function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   const wrong = refuseQp(device, command);
   if (wrong !== undefined) return wrong;
   const srq = command.srq === undefined ? undefined : device.sharedReceiveQueues.get(command.srq);
@@ -189,27 +192,15 @@ function following(qpn: number): number {
 
 /** Its own rings empty, as RESET has them. */
 function installRings(device: Device, qp: QueuePair): void {
-  const { qpn, state, sqQueue, rqQueue, rings, rqStride } = qp;
-  installQueue(device, {
-    queue: sqQueue,
-    kind: "sq",
-    owner: qpn,
-    ring: rings.sq,
-    unitBytes: WQE_UNIT_BYTES,
-    state,
-  }, { kind: "sq", qp });
+  const { state, sqQueue, rqQueue, rings, rqStride } = qp;
+  const sq = { queue: sqQueue, ring: rings.sq, unitBytes: WQE_UNIT_BYTES, state };
+  installQueue(device, { kind: "sq", qp }, sq);
   if (rings.rq === undefined) return;
-  installQueue(device, {
-    queue: rqQueue,
-    kind: "rq",
-    owner: qpn,
-    ring: rings.rq,
-    unitBytes: rqStride,
-    state,
-  }, { kind: "rq", qp });
+  const rq = { queue: rqQueue, ring: rings.rq, unitBytes: rqStride, state };
+  installQueue(device, { kind: "rq", qp }, rq);
 }
 
-function modifyQp(device: Device, { qpn, attributes }: Command<"modify-qp">): RnicReply {
+function modifyQp(device: Device, { qpn, attributes }: CommandOf<"modify-qp">): RnicReply {
   const qp = device.queuePairs.get(qpn);
   if (qp === undefined) return noSuch("queue pair", qpn);
   const { type, state } = qp;
@@ -252,7 +243,7 @@ function startWork(device: Device, qp: QueuePair): void {
   schedule(device, qp);
 }
 
-function destroyQp(device: Device, { qpn }: Command<"destroy-qp">): RnicReply {
+function destroyQp(device: Device, { qpn }: CommandOf<"destroy-qp">): RnicReply {
   const qp = device.queuePairs.get(qpn);
   if (qp === undefined) return noSuch("queue pair", qpn);
   const groups = groupsOf(device, qp);
@@ -270,18 +261,8 @@ function destroyQp(device: Device, { qpn }: Command<"destroy-qp">): RnicReply {
   return reply;
 }
 
-function changeMembership(
-  device: Device,
-  { op, qpn, group }: Command<"attach-mcast" | "detach-mcast">,
-): RnicReply {
-  const qp = device.queuePairs.get(qpn);
-  if (qp === undefined) return noSuch("queue pair", qpn);
-  const wrong = op === "attach-mcast" ? attach(device, qp, group) : detach(device, qp, group);
-  return wrong === undefined ? DONE : refusal(wrong.errno, wrong.reason);
-}
-
 /** Q-04: a breach of space 2's access rules is an error and changes nothing. */
-function writeSpace2ByValue(device: Device, command: Command<"write-space2">): RnicReply {
+function writeSpace2ByValue(device: Device, command: CommandOf<"write-space2">): RnicReply {
   const { queue, offset, data } = command;
   if (device.owners[queue] === undefined) return noSuch("queue", queue);
   if (device.locked.has(queue)) return refusal("EBUSY", `Space 2 of queue ${queue} is locked`);
@@ -297,11 +278,10 @@ function writeSpace2ByValue(device: Device, command: Command<"write-space2">): R
 /** What the chip knows of the queue is read again, after its own pointer has gone to memory. */
 function forgetSpace2(device: Device, queue: number): void {
   const entry = device.cache.find(queue);
-  if (entry === undefined) return;
-  entry.stale = true;
+  if (entry !== undefined) entry.stale = true;
 }
 
-function lockSpace2(device: Device, { queue }: Command<"lock-space2">): RnicReply {
+function lockSpace2(device: Device, { queue }: CommandOf<"lock-space2">): RnicReply {
   const owner = device.owners[queue];
   if (owner === undefined) return noSuch("queue", queue);
   if (device.locked.has(queue)) {
@@ -312,7 +292,7 @@ function lockSpace2(device: Device, { queue }: Command<"lock-space2">): RnicRepl
   return DONE;
 }
 
-function unlockSpace2(device: Device, { queue }: Command<"unlock-space2">): RnicReply {
+function unlockSpace2(device: Device, { queue }: CommandOf<"unlock-space2">): RnicReply {
   const owner = device.owners[queue];
   if (owner === undefined) return noSuch("queue", queue);
   if (!device.locked.delete(queue)) {

@@ -1,29 +1,13 @@
 /** Commands about completion queues. */
 import { CQE_BYTES } from "../../../fabric/wire/host_bus/cqe.ts";
-import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { createCompletionQueue, moveCompletions } from "../queues/completion_queue.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
 import { DONE, noSuch, refusal, ringFault } from "./reply.ts";
 
-type Command<Op extends RnicCommand["op"]> = Extract<RnicCommand, { op: Op }>;
-
-export function executeCqCommand(
-  device: Device,
-  command: Command<"create-cq" | "resize-cq" | "destroy-cq">,
-): RnicReply {
-  switch (command.op) {
-    case "create-cq":
-      return createCq(device, command);
-    case "resize-cq":
-      return resizeCq(device, command);
-    case "destroy-cq":
-      return destroyCq(device, command);
-  }
-}
-
-function createCq(device: Device, { ring, vector }: Command<"create-cq">): RnicReply {
+export function createCq(device: Device, { ring, vector }: CommandOf<"create-cq">): RnicReply {
   const fault = ringFault("CQ", ring, LIMITS.ringUnits);
   if (fault !== undefined) return refusal("EINVAL", fault);
   const queue = freeQueues(device, 1)?.[0];
@@ -32,18 +16,11 @@ function createCq(device: Device, { ring, vector }: Command<"create-cq">): RnicR
   }
   const cq = createCompletionQueue(queue, { ring, vector });
   device.completionQueues.set(queue, cq);
-  installQueue(device, {
-    queue,
-    kind: "cq",
-    owner: queue,
-    ring,
-    unitBytes: CQE_BYTES,
-    state: "rts",
-  }, { kind: "cq", cq });
+  installQueue(device, { kind: "cq", cq }, { queue, ring, unitBytes: CQE_BYTES, state: "rts" });
   return { status: "ok", op: "create-cq", cqn: queue };
 }
 
-function resizeCq(device: Device, command: Command<"resize-cq">): RnicReply {
+export function resizeCq(device: Device, command: CommandOf<"resize-cq">): RnicReply {
   const { cqn, ring, taken, stamp } = command;
   const cq = device.completionQueues.get(cqn);
   if (cq === undefined) return noSuch("completion queue", cqn);
@@ -58,7 +35,7 @@ function resizeCq(device: Device, command: Command<"resize-cq">): RnicReply {
   return DONE;
 }
 
-function destroyCq(device: Device, { cqn }: Command<"destroy-cq">): RnicReply {
+export function destroyCq(device: Device, { cqn }: CommandOf<"destroy-cq">): RnicReply {
   const cq = device.completionQueues.get(cqn);
   if (cq === undefined) return noSuch("completion queue", cqn);
   if (cq.users > 0) return refusal("EBUSY", `${cq.users} queues complete into CQ ${cqn}`);

@@ -1,5 +1,5 @@
 /** Commands about memory: regions and windows. */
-import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import {
@@ -13,27 +13,7 @@ import { addWindow, removeWindow } from "../dma/memory_window.ts";
 import { DONE, noSuch, refusal } from "./reply.ts";
 import type { Region } from "../state/memory.ts";
 
-type Command<Op extends RnicCommand["op"]> = Extract<RnicCommand, { op: Op }>;
-type MemoryCommand = Command<
-  "register-mr" | "reregister-mr" | "deregister-mr" | "allocate-mw" | "deallocate-mw"
->;
-
-export function executeMemoryCommand(device: Device, command: MemoryCommand): RnicReply {
-  switch (command.op) {
-    case "register-mr":
-      return registerMr(device, command);
-    case "reregister-mr":
-      return reregisterMr(device, command);
-    case "deregister-mr":
-      return deregisterMr(device, command);
-    case "allocate-mw":
-      return allocateMw(device, command);
-    case "deallocate-mw":
-      return deallocateMw(device, command);
-  }
-}
-
-function registerMr(device: Device, { region: plan }: Command<"register-mr">): RnicReply {
+export function registerMr(device: Device, { region: plan }: CommandOf<"register-mr">): RnicReply {
   const wrong = checkRegion(plan);
   if (wrong !== undefined) return refusal("EINVAL", `Cannot register region as ${wrong}`);
   const region = addRegion(device.regions, plan);
@@ -49,28 +29,31 @@ function freeRegion(device: Device, key: number): Region | RnicReply {
   return refusal("EINVAL", `${region.windows} memory windows are bound to region ${key}`);
 }
 
-function reregisterMr(device: Device, { key, change }: Command<"reregister-mr">): RnicReply {
+export function reregisterMr(
+  device: Device,
+  { key, change }: CommandOf<"reregister-mr">,
+): RnicReply {
   const region = freeRegion(device, key);
   if ("status" in region) return region;
   const wrong = changeRegion(device.regions, region, change);
   return wrong === undefined ? DONE : refusal("EINVAL", `Cannot register region as ${wrong}`);
 }
 
-function deregisterMr(device: Device, { key }: Command<"deregister-mr">): RnicReply {
+export function deregisterMr(device: Device, { key }: CommandOf<"deregister-mr">): RnicReply {
   const region = freeRegion(device, key);
   if ("status" in region) return region;
   removeRegion(device.regions, region);
   return DONE;
 }
 
-function allocateMw(device: Device, { type, pd }: Command<"allocate-mw">): RnicReply {
+export function allocateMw(device: Device, { type, pd }: CommandOf<"allocate-mw">): RnicReply {
   const window = addWindow(device.regions, { type, pd });
   if (window === undefined) return refusal("ENOMEM", `All ${LIMITS.regions} keys are taken`);
   return { status: "ok", op: "allocate-mw", rkey: window.key };
 }
 
 /** By its index: the key may have changed on the data path since the driver last looked. */
-function deallocateMw(device: Device, { rkey }: Command<"deallocate-mw">): RnicReply {
+export function deallocateMw(device: Device, { rkey }: CommandOf<"deallocate-mw">): RnicReply {
   const window = device.regions.windows.get(rkey >>> 8);
   if (window === undefined) return noSuch("memory window", rkey);
   removeWindow(device.regions, window);

@@ -6,7 +6,7 @@ import { PORTS } from "../../../fabric/node.ts";
 import { type Cqe, CQE_BYTES, encodeCqe, ownerBit } from "../../../fabric/wire/host_bus/cqe.ts";
 import { type CqArm, ringDistance } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { Device } from "../state/device.ts";
+import { type Device, raiseEvent } from "../state/device.ts";
 import { dmaWrite } from "../dma/dma.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
@@ -104,8 +104,6 @@ function writeCqe(
   dmaWrite(device, {
     address: entry.wqeAddress + entry.own * CQE_BYTES,
     data: encodeCqe(cqe, owner),
-    noSnoop: false,
-    departAt: device.stageAt,
   });
   // An error counts as solicited (`rocev2.md` §4.4).
   const solicited = cqe.solicited || cqe.status !== "SUCCESS";
@@ -140,15 +138,13 @@ export function moveCompletions(
         { ...PLAIN_CQE, opcode: "resize", qpn: 0, wqeIndex: 0 },
         ownerBit(cq.written, units),
       ),
-      noSnoop: false,
-      departAt: device.stageAt,
     });
   }
   cq.ring = ring;
   cq.resized = { pointer: taken % ring.units, stamp };
-  const plan = { queue: cq.cqn, kind: "cq", owner: cq.cqn, ring, unitBytes: CQE_BYTES } as const;
   const own = (cq.written + ring.units - 1) % ring.units;
-  installQueue(device, { ...plan, state: "rts", own }, { kind: "cq", cq });
+  const plan = { queue: cq.cqn, ring, unitBytes: CQE_BYTES, state: "rts", own } as const;
+  installQueue(device, { kind: "cq", cq }, plan);
   cq.busy = false;
   if (cq.pending.length > 0) writePending(device, cq);
 }
@@ -179,10 +175,6 @@ function overflow(device: Device, cq: CompletionQueue): "overflow" {
   cq.overflowed = true;
   cq.pending.clear();
   device.counters.cqOverflows++;
-  device.out.send(
-    PORTS.rnicBus,
-    { kind: "event", event: { type: "CQ_ERR", cqn: cq.cqn } },
-    device.stageAt,
-  );
+  raiseEvent(device, { type: "CQ_ERR", cqn: cq.cqn });
   return "overflow";
 }

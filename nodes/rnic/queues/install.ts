@@ -5,7 +5,6 @@
 import {
   encodeSpace1,
   encodeSpace2,
-  type QueueKind,
   type QueueState,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
@@ -24,11 +23,8 @@ export function freeQueues(device: Device, count: number): number[] | undefined 
   return free.length === count ? free : undefined;
 }
 
-export interface NewQueue {
+interface NewQueue {
   readonly queue: number;
-  readonly kind: QueueKind;
-  /** Queue pair or completion queue number. */
-  readonly owner: number;
   readonly ring: RingPlace;
   readonly unitBytes: number;
   readonly state: QueueState;
@@ -37,22 +33,23 @@ export interface NewQueue {
 }
 
 /** Lays out an empty queue: spaces 1 and 2 in host memory, and the entry in the cache. */
-export function installQueue(device: Device, queue: NewQueue, owner: QueueOwner): void {
-  forgetQueue(device, queue.queue);
-  device.owners[queue.queue] = owner;
-  const { ring, unitBytes, kind } = queue;
+export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue): void {
+  const { queue, ring, unitBytes, state } = plan;
+  const { kind } = owner;
+  forgetQueue(device, queue);
+  device.owners[queue] = owner;
   const depth = ring.units;
   // The RNIC's own pointer: next to take of a send or receive queue, last filled of a CQ.
-  const own = queue.own ?? (kind === "cq" ? depth - 1 : 0);
+  const own = plan.own ?? (kind === "cq" ? depth - 1 : 0);
   const entry: QueueEntry = {
-    queue: queue.queue,
+    queue,
     kind,
-    owner: queue.owner,
+    owner: "qp" in owner ? owner.qp.qpn : queue,
     wqeAddress: ring.address,
-    indexAddress: spaceAddress(device, queue.queue, 1),
+    indexAddress: spaceAddress(device, queue, 1),
     depth,
     unitBytes,
-    state: queue.state,
+    state,
     valid: true,
     own,
     ...emptyPointer(kind, { own, depth }),
@@ -65,7 +62,7 @@ export function installQueue(device: Device, queue: NewQueue, owner: QueueOwner)
   };
   writeBack(device, device.cache.insert(entry, device.now));
   writeSpace1(device, entry);
-  writeSpace2(device, queue.queue, encodeSpace2({ depth, unitBytes }));
+  writeSpace2(device, queue, encodeSpace2({ depth, unitBytes }));
 }
 
 /** Writes bytes of space 2 for the host. */
@@ -78,8 +75,6 @@ export function writeSpace2(
   dmaWrite(device, {
     address: spaceAddress(device, queue, 2) + offset,
     data,
-    noSnoop: false,
-    departAt: device.stageAt,
   });
 }
 
@@ -101,8 +96,6 @@ export function writeState(device: Device, queue: number, state: QueueState): vo
   dmaWrite(device, {
     address: spaceAddress(device, queue, 1) + STATE_OFFSET,
     data: encodeSpace1({ ...blank, state }).slice(STATE_OFFSET, STATE_OFFSET + 1),
-    noSnoop: false,
-    departAt: device.stageAt,
   });
 }
 
@@ -122,8 +115,6 @@ export function removeQueue(device: Device, queue: number): void {
       owner: 0,
       pointer: 0,
     }),
-    noSnoop: false,
-    departAt: device.stageAt,
   });
 }
 

@@ -106,7 +106,6 @@ function readSpace(device: Device, load: QueueLoad, space: 1 | 2 | 3): void {
   dmaRead(device, {
     address: spaceAddress(device, load.queue, space),
     length: SPACE_BYTES[space],
-    noSnoop: false,
     continuation: { kind: "queue-space", load, space },
   });
 }
@@ -227,8 +226,6 @@ export function writeSpace1(device: Device, entry: QueueEntry): void {
   dmaWrite(device, {
     address: spaceAddress(device, entry.queue, 1),
     data: encodeSpace1({ wqeAddress, indexAddress, kind, state, valid, owner, pointer: own }),
-    noSnoop: false,
-    departAt: device.stageAt,
   });
 }
 
@@ -252,7 +249,6 @@ export function fetchWqes(
   dmaRead(device, {
     address: wqeAddress + own * unitBytes,
     length: units * unitBytes,
-    noSnoop: false,
     continuation: { ...owner, entry, units },
   });
 }

@@ -120,7 +120,6 @@ function runTurn(device: Device, turn: AtomicTurn): void {
   dmaRead(device, {
     address: task.address,
     length: ATOMIC_BYTES,
-    noSnoop: false,
     continuation: { kind: "atomic", turn },
   });
 }
@@ -169,7 +168,7 @@ function writeWord(
   const { address, persistent } = task;
   const noSnoop = writesNoSnoop(device, task);
   noteWrittenAt(device, qp, { ...task, length: ATOMIC_BYTES });
-  return dmaWrite(device, { address, data, noSnoop, persistent, departAt: device.stageAt });
+  return dmaWrite(device, { address, data, noSnoop, persistent });
 }
 
 function finish(

@@ -10,71 +10,13 @@ import {
   REPORT_RECORDS_MAX,
   ROBUSTNESS,
 } from "../../../fabric/wire/roce/igmp.ts";
-import { isGroupAddress, macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
+import { macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { checkQueuePair } from "./check_queue_pair.ts";
 import { receiveDatagram } from "./datagram.ts";
 import { operationOf } from "./operations.ts";
 import { type Device, drop } from "../state/device.ts";
-import { LIMITS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { PacketIn } from "../state/responder_state.ts";
-
-/** Why a queue pair cannot be attached or detached. */
-export interface MulticastRefusal {
-  readonly errno: "EINVAL" | "ENOMEM";
-  readonly reason: string;
-}
-
-/** Attaches a UD queue pair to a group. A second time changes nothing: it still gets one copy. */
-export function attach(
-  device: Device,
-  qp: QueuePair,
-  group: number,
-): MulticastRefusal | undefined {
-  const { multicast } = device;
-  if (qp.type !== "ud") return { errno: "EINVAL", reason: `QP ${qp.qpn} is ${qp.type}, not ud` };
-  if (!isGroupAddress(group)) {
-    return { errno: "EINVAL", reason: "The address is no group's (224/4)" };
-  }
-  const members = multicast.get(group);
-  if (members?.includes(qp)) return undefined;
-  if (members === undefined && multicast.size >= LIMITS.multicastGroups) {
-    return { errno: "ENOMEM", reason: `All ${LIMITS.multicastGroups} groups are taken` };
-  }
-  if (members !== undefined && members.length >= LIMITS.multicastMembers) {
-    return { errno: "ENOMEM", reason: `The group has ${LIMITS.multicastMembers} queue pairs` };
-  }
-  multicast.set(group, [...(members ?? []), qp]);
-  if (members === undefined) report(device, [{ group, member: true }]);
-  return undefined;
-}
-
-/** Detaches it again. EINVAL where it is not attached. */
-export function detach(
-  device: Device,
-  qp: QueuePair,
-  group: number,
-): MulticastRefusal | undefined {
-  const members = device.multicast.get(group);
-  if (!members?.includes(qp)) {
-    return { errno: "EINVAL", reason: `QP ${qp.qpn} is not attached to the group` };
-  }
-  const rest = members.filter((member) => member !== qp);
-  if (rest.length > 0) {
-    device.multicast.set(group, rest);
-  } else {
-    device.multicast.delete(group);
-    report(device, [{ group, member: false }]);
-  }
-  return undefined;
-}
-
-/** Groups that the queue pair is attached to. */
-export function groupsOf(device: Device, qp: QueuePair): number {
-  let count = 0;
-  for (const members of device.multicast.values()) if (members.includes(qp)) count++;
-  return count;
-}
 
 /** A frame to a group: a copy for each attached queue pair that its own checks let have it. */
 export function receiveGroup(device: Device, input: PacketIn): void {
@@ -110,13 +52,13 @@ export function loopBack(device: Device, sender: QueuePair, input: PacketIn): vo
   device.stageAt = stageAt;
 }
 
-/** Says all of them anew: the cable is up again, and the switch behind it may have forgotten. */
+/** Reports all groups anew: the cable is up again, and the switch behind it may have forgotten. */
 export function reportAll(device: Device): void {
   report(device, Array.from(device.multicast.keys(), (group) => ({ group, member: true })));
 }
 
-/** Tells the network, as often as a report must be sent. They go between the frames that wait. */
-function report(device: Device, changes: readonly MembershipChange[]): void {
+/** Sends membership reports, as often as each must be sent, between the frames that wait. */
+export function report(device: Device, changes: readonly MembershipChange[]): void {
   const { plan, transmitter, counters, timing } = device;
   for (let from = 0; from < changes.length; from += REPORT_RECORDS_MAX) {
     const part = changes.slice(from, from + REPORT_RECORDS_MAX);

@@ -67,7 +67,7 @@ export interface LsbRead {
 export interface ReadRequest {
   readonly address: number;
   readonly length: number;
-  readonly noSnoop: boolean;
+  readonly noSnoop?: boolean;
   /** What the medium holds is wanted, not what is on its way there (V-08). */
   readonly medium?: boolean;
   readonly continuation: Continuation;

@@ -74,7 +74,6 @@ export function fetchPayload(
     dmaRead(device, {
       address: walker.address,
       length: walker.bytes,
-      noSnoop: false,
       continuation: { kind: "payload", gather, offset: walker.offset },
     });
   }
