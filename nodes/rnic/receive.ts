@@ -10,15 +10,11 @@ import { checkQueuePair } from "./responder/check_queue_pair.ts";
 import { noteMark, takeCnp } from "./transmit/congestion.ts";
 import { isOverrun, obeyPause } from "./transmit/flow_control.ts";
 import type { DropReason } from "./state/counters.ts";
-import { receiveDatagram } from "./responder/datagram.ts";
 import { type Device, drop } from "./state/device.ts";
-import type { QueuePair } from "./state/queue_pair.ts";
-import type { RequestIn } from "./state/responder_state.ts";
 import { receiveGroup } from "./responder/multicast.ts";
 import { operationOf } from "./responder/operations.ts";
-import { receiveRequest } from "./responder/responder.ts";
+import { receiveRequest } from "./responder/stalled_packets.ts";
 import { receiveResponse } from "./requester/response.ts";
-import { receiveUnreliable } from "./responder/unreliable.ts";
 
 /** A frame has arrived at the network port. */
 export function receiveFrame(device: Device, frame: Frame): void {
@@ -43,16 +39,8 @@ export function receiveFrame(device: Device, frame: Frame): void {
   else {
     // What is no request of a known operation has not passed the checks above.
     const operation = operationOf(row)!;
-    receiveAsked(device, qp!, { packet, row, frame: frame.bytes, operation });
+    receiveRequest(device, qp!, { packet, row, frame: frame.bytes, operation });
   }
-}
-
-/** A request, by the service of its queue pair. */
-function receiveAsked(device: Device, qp: QueuePair, request: RequestIn): void {
-  const { service } = request.row;
-  if (service === "ud") receiveDatagram(device, qp, request);
-  else if (service === "uc") receiveUnreliable(device, qp, request);
-  else receiveRequest(device, qp, request);
 }
 
 /** A congestion notification (§3.9), for a queue pair of any service. */

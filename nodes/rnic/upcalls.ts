@@ -15,7 +15,7 @@ import { loopBack } from "./responder/multicast.ts";
 import { isGroupAddress } from "../../fabric/wire/roce/neighbour.ts";
 import { verifiedPersisted, verifiedUnproven } from "./verify/write_verify.ts";
 import type { TxFrame } from "./state/tx_frame.ts";
-import { requestFailed, requestSent } from "./requester/requester.ts";
+import { fail, requestSent } from "./requester/requester.ts";
 
 export const UPCALLS: Upcalls = {
   giveReceive,
@@ -56,7 +56,9 @@ function frameSent(device: Device, frame: TxFrame, sent: PacketIn): void {
   else readFrameSent(device, qp, frame);
 }
 
+/** The host refused the DMA read of a data frame's payload. */
 function frameFailed(device: Device, frame: TxFrame): void {
-  if (frame.work !== undefined) requestFailed(device, frame.qp, frame.work);
-  else readFrameFailed(device, frame.qp, frame);
+  const { qp, work } = frame;
+  if (work !== undefined) fail(device, qp, { work, status: "LOC_PROT_ERR" });
+  else readFrameFailed(device, qp, frame);
 }

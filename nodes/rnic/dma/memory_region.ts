@@ -12,7 +12,7 @@ import {
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { Region, RegionTable, Window } from "../state/memory.ts";
+import type { Region, RegionTable } from "../state/memory.ts";
 import type { Verdict } from "../state/responder_state.ts";
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 
@@ -134,7 +134,8 @@ export function lookUp(table: RegionTable, access: Access): Region | AccessFault
   if (region === undefined) return "no such key";
   if (region.window !== undefined) {
     if (access.qpn === undefined) return "no such key";
-    if (!opensTo(region.window, access.qpn)) return "other queue pair";
+    const { type, binding } = region.window;
+    if (type === 2 && binding?.qpn !== access.qpn) return "other queue pair";
   }
   if (region.pd !== access.pd) return "other protection domain";
   if ((region.access & access.need) !== access.need) return "no permission";
@@ -160,9 +161,4 @@ export function remoteRegion(
   const va = range.va > Number.MAX_SAFE_INTEGER ? Number.MAX_SAFE_INTEGER : Number(range.va);
   const region = lookUp(device.regions, { key, pd: qp.pd, va, length, need, qpn: qp.qpn });
   return typeof region === "string" ? NAK_SYNDROMES["remote-access-error"] : region;
-}
-
-/** Whether a peer may use the bound window by this queue pair. */
-export function opensTo(window: Window, qpn: number): boolean {
-  return window.type === 1 || window.binding?.qpn === qpn;
 }

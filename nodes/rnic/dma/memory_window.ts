@@ -23,12 +23,6 @@ export function addWindow(
   return window;
 }
 
-/** The window of this key, bound or not. */
-function findWindow(table: RegionTable, key: number): Window | undefined {
-  const window = table.windows.get(key >>> 8);
-  return window?.key === key ? window : undefined;
-}
-
 /** Takes the window back, unbound or not. */
 export function removeWindow(table: RegionTable, window: Window): void {
   unbind(table, window);
@@ -124,15 +118,6 @@ function unbind(table: RegionTable, window: Window): void {
   table.slots[window.key >>> 8] = undefined;
 }
 
-/** Unbinds the type 2 window of this key, for the queue pair that bound it. @returns whether it did. */
-export function unbindByKey(table: RegionTable, qp: QueuePair, key: number): boolean {
-  const window = findWindow(table, key);
-  if (window === undefined || window.type !== 2) return false;
-  if (window.binding?.qpn !== qp.qpn || window.pd !== qp.pd) return false;
-  unbind(table, window);
-  return true;
-}
-
 /** A queue pair that is gone can use its type 2 windows no more: they are free. */
 export function unbindWindowsOf(table: RegionTable, qp: QueuePair): void {
   for (const window of table.windows.values()) {
@@ -141,10 +126,14 @@ export function unbindWindowsOf(table: RegionTable, qp: QueuePair): void {
 }
 
 /**
- * SEND WITH INVALIDATE and LOCAL_INV: makes the key of a bound window invalid. A region of `ibv_reg_mr`
+ * SEND WITH INVALIDATE and LOCAL_INV: unbinds the type 2 window of this key, which the queue pair bound. A region of `ibv_reg_mr`
  * cannot be invalidated: its key stays its registrant's (as Linux has it; IBA knows it for fast
  * registrations only, which verbs of user space do not make). @returns whether it was done.
  */
-export function invalidateKey(device: Device, qp: QueuePair, key: number): boolean {
-  return unbindByKey(device.regions, qp, key);
+export function invalidateKey({ regions }: Device, qp: QueuePair, key: number): boolean {
+  const window = regions.windows.get(key >>> 8);
+  if (window?.key !== key || window.type !== 2) return false;
+  if (window.binding?.qpn !== qp.qpn || window.pd !== qp.pd) return false;
+  unbind(regions, window);
+  return true;
 }

@@ -25,7 +25,7 @@ import { tellRanges } from "./pm_ranges.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { failReceive, refetchReceives, wantRecv } from "../queues/receive_queue.ts";
 import { passAnswers } from "../answers/answers.ts";
-import { traceFlushed, traceTold } from "../trace/responder_trace.ts";
+import { traceTold } from "../trace/responder_trace.ts";
 import { queueControl } from "../transmit/send.ts";
 import type { PersistRecord, RecvWqe, SingleService } from "../state/responder_state.ts";
 import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
@@ -185,7 +185,10 @@ function markPersisted(
   if (service.operation.name === "write-verify") {
     return device.up.verifiedPersisted(device, qp, { service, at });
   }
-  if (device.out.tracing) traceFlushed(device, qp, record);
+  if (device.out.tracing) {
+    const text = `READ response of the FLUSH of ${record.length} B`;
+    trace(device, qp, { step: "flush", text, psn: record.firstPsn, inbound: true });
+  }
   service.state = "done";
   service.readyAt = at;
   passAnswers(device, qp);

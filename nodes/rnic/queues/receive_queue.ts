@@ -136,24 +136,22 @@ export function flushReceives(device: Device, qp: QueuePair): void {
   // What is in a shared queue is for its other queue pairs.
   if (qp.srq !== undefined) return;
   for (let recv = rq.fetched.shift(); recv !== undefined; recv = rq.fetched.shift()) {
-    flushOneReceive(device, qp, recv.position);
+    flushReceive(device, qp, recv);
   }
-  if (rq.busy) return;
-  const waiter = { kind: "recv", qp, life: qp.life, reread: false } as const;
-  const entry = findQueue(device, qp.rqQueue, waiter);
-  if (entry === undefined) rq.busy = true;
-  else flushReceiveRing(device, entry, waiter);
+  if (!rq.busy) lookAtQueue(device, qp, false);
 }
 
 /** Flushes what the ring holds by the pointer known, then once more by the one in space 3. */
-export function flushReceiveRing(
+function flushReceiveRing(
   device: Device,
   entry: QueueEntry,
   waiter: { readonly qp: QueuePair; readonly reread: boolean },
 ): void {
   const { qp } = waiter;
   const filled = filledUnits(entry.own, entry.host, entry.depth);
-  for (let i = 0; i < filled; i++) flushOneReceive(device, qp, (entry.own + i) % entry.depth);
+  for (let i = 0; i < filled; i++) {
+    flushReceive(device, qp, { position: (entry.own + i) % entry.depth });
+  }
   advanceRead(entry, filled);
   qp.rq.busy = !waiter.reread;
   if (!waiter.reread) {
@@ -192,18 +190,14 @@ export function failReceive(
   fault: { readonly recv: RecvWqe; readonly status: WcStatus },
 ): void {
   closeMessage(qp);
-  const { recv: { position }, status } = fault;
-  completeInError(device, qp, { position, status });
+  flushReceive(device, qp, { position: fault.recv.position, status: fault.status });
 }
 
-export function flushOneReceive(device: Device, qp: QueuePair, position: number): void {
-  completeInError(device, qp, { position, status: "WR_FLUSH_ERR" });
-}
-
-function completeInError(
+/** A receive WQE that takes nothing any more completes, flushed where no other fault is named. */
+export function flushReceive(
   device: Device,
   qp: QueuePair,
-  { position, status }: { readonly position: number; readonly status: WcStatus },
+  { position, status = "WR_FLUSH_ERR" }: { readonly position: number; readonly status?: WcStatus },
 ): void {
   complete(device, qp.recvCq, {
     ...PLAIN_CQE,

@@ -12,6 +12,7 @@ import { complete, PLAIN_CQE } from "../queues/completion_queue.ts";
 import { type Device, raiseEvent, schedule } from "../state/device.ts";
 import {
   acknowledgeBefore,
+  beginProbes,
   beginRnrWait,
   completeOldest,
   endRnrWait,
@@ -26,7 +27,7 @@ import { rights } from "../state/life_cycle.ts";
 import { psnAdd, psnDistance } from "../state/psn.ts";
 import { type QueuePair, reloadRetries } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
-import { fail, probePersistence, restartFrom } from "./requester.ts";
+import { fail, restartFrom } from "./requester.ts";
 import { traceComplete } from "../trace/requester_trace.ts";
 import { indexOf, lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { clearTimer, setTimer, startTimer } from "../state/timers.ts";
@@ -238,7 +239,8 @@ export function requesterTimer(device: Device, qp: QueuePair): void {
   if (requester.unacknowledged !== requester.issuedEnd) {
     restartFrom(device, qp, requester.unacknowledged);
   }
-  probePersistence(device, qp);
+  // P-30: asks again for persistence ACKs by sending messages' last packets once more.
+  device.counters.persistProbes += beginProbes(qp);
   startTimer(device, qp);
   schedule(device, qp);
 }

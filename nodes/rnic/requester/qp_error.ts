@@ -13,7 +13,7 @@ import { fetchWork } from "../queues/send_queue.ts";
 import { clearTimers } from "../state/timers.ts";
 import { forgetVerified } from "../state/verify_state.ts";
 import type { CompletionQueue } from "../state/queues.ts";
-import { flushOneReceive, flushReceives } from "../queues/receive_queue.ts";
+import { flushReceive, flushReceives } from "../queues/receive_queue.ts";
 
 /** Takes the queue pair to ERR and flushes it. */
 export function enterError(device: Device, qp: QueuePair): void {
@@ -23,8 +23,8 @@ export function enterError(device: Device, qp: QueuePair): void {
   stopWork(device, qp);
   // The WQE of a message that was coming in is the oldest receive.
   const { open, granted } = qp.responder;
-  if (open?.recv !== undefined) flushOneReceive(device, qp, open.recv.position);
-  if (granted !== undefined) flushOneReceive(device, qp, granted.position);
+  if (open?.recv !== undefined) flushReceive(device, qp, open.recv);
+  if (granted !== undefined) flushReceive(device, qp, granted);
   releaseReceives(qp);
   flushWork(device, qp);
   qp.sq.mayHaveMore = true;

@@ -10,7 +10,6 @@ import { checkWork } from "./check_work.ts";
 import { completeWork } from "./completer.ts";
 import type { Device } from "../state/device.ts";
 import {
-  beginProbes,
   countTowardsAck,
   goBackTo,
   passFrame,
@@ -282,11 +281,6 @@ export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
   goBackTo(qp, psn);
 }
 
-/** P-30: asks again for persistence ACKs by sending messages' last packets once more. */
-export function probePersistence(device: Device, qp: QueuePair): void {
-  device.counters.persistProbes += beginProbes(qp);
-}
-
 /** The frame is on the wire: the time-out runs, and an unreliable message is done. */
 export function requestSent(device: Device, qp: QueuePair, job: TxFrame): void {
   const work = job.work!;
@@ -300,16 +294,11 @@ export function requestSent(device: Device, qp: QueuePair, job: TxFrame): void {
   }
 }
 
-/** The message's memory could not be read: the host refused the DMA. */
-export function requestFailed(device: Device, qp: QueuePair, work: OutstandingWqe): void {
-  fail(device, qp, { work, status: "LOC_PROT_ERR" });
-}
-
 /**
  * Carries out a WQE that no frame is sent for. @returns why it cannot be, undefined where it is done.
  * MW_BIND_ERR is the status of every memory management operation that is refused (ConnectX).
  */
-export function performLocal(device: Device, qp: QueuePair, wqe: SendWqe): WcStatus | undefined {
+function performLocal(device: Device, qp: QueuePair, wqe: SendWqe): WcStatus | undefined {
   switch (wqe.opcode) {
     case "persistence-ack":
       return device.up.answerPersistenceAck(device, qp, wqe.immediate)

@@ -23,7 +23,7 @@ import { noteWrittenAt } from "../persistence/pm_ranges.ts";
 import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle, passAnswers } from "../answers/answers.ts";
-import { traceAtomic } from "../trace/responder_trace.ts";
+import { trace } from "../trace/trace.ts";
 import type {
   AtomicOperation,
   AtomicTask,
@@ -73,7 +73,10 @@ export function executeAtomic(
   };
   rememberResource(qp, service);
   atomicTaken(qp);
-  if (device.out.tracing) traceAtomic(device, qp, { psn, operation: operation.name, va });
+  if (device.out.tracing) {
+    const text = `${operation.name} at VA 0x${va.toString(16)}`;
+    trace(device, qp, { step: "atomic", text, psn, inbound: true });
+  }
   answerSingle(device, qp, service);
   return undefined;
 }

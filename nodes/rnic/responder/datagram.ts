@@ -9,7 +9,7 @@ import { type Device, drop } from "../state/device.ts";
 import { stall, takeReceive } from "../state/responder_changes.ts";
 import { enterError } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
-import { LIMITS } from "../state/limits.ts";
+import type { DropReason } from "../state/counters.ts";
 import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import { completeReceive, failReceive, wantRecv } from "../queues/receive_queue.ts";
 import type { RequestIn } from "../state/responder_state.ts";
@@ -18,18 +18,16 @@ import { placePayload, recvSegments } from "../dma/place_payload.ts";
 /** Area before the payload of a received datagram, for a global route header. */
 export const GRH_BYTES = 40;
 
-/** A datagram for this queue pair; it waits behind one that waits for its receive WQE. */
-export function receiveDatagram(device: Device, qp: QueuePair, input: RequestIn): void {
-  const { stalled } = qp.responder;
-  const { packet, row } = input;
-  if (packet.deth!.qKey !== qKeyOf(qp)) return drop(device, "q-key");
+/** Why a datagram is dropped; undefined where it is taken. */
+export function refuseDatagram(
+  device: Device,
+  qp: QueuePair,
+  { packet, row }: RequestIn,
+): DropReason | undefined {
+  if (packet.deth!.qKey !== qKeyOf(qp)) return "q-key";
   // A stranger's: the ports of a rack have one MTU, and what is longer is not sent (§3.8).
   const fits = payloadFits(row, { bytes: packet.payload.length, pathMtu: device.plan.mtu });
-  if (!fits) return drop(device, "bad-length");
-  device.counters.requestsIn++;
-  if (stalled.length === 0) takeDatagram(device, qp, input);
-  else if (stalled.length < LIMITS.stalledPackets) stall(qp, input);
-  else drop(device, "stalled-too-many");
+  return fits ? undefined : "bad-length";
 }
 
 /** Takes the datagram whose turn it is, once it has a receive WQE. */

@@ -16,7 +16,8 @@ import { isFirst, packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { acknowledgePacket, answerRead } from "../answers/answers.ts";
 import { completeReceive, failReceive, serveReceives } from "../queues/receive_queue.ts";
-import { traceArrival, traceReadRequest, traceReceive } from "../trace/responder_trace.ts";
+import { traceArrival, traceReceive } from "../trace/responder_trace.ts";
+import { trace } from "../trace/trace.ts";
 import type { OpenMessage, RequestIn, Verdict } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import type { MemorySegment } from "../state/memory.ts";
@@ -168,7 +169,9 @@ export function executeRead(device: Device, qp: QueuePair, input: RequestIn): Ve
   const packets = packetsOf(length, qp.attributes.pathMtu);
   const msn = acceptRequest(qp, psnAdd(psn, packets));
   rememberResource(qp, { kind: "read-record", psn, packets, va, length, key: rkey });
-  if (device.out.tracing) traceReadRequest(device, qp, { psn, length });
+  if (device.out.tracing) {
+    trace(device, qp, { step: "S211", text: `DMA read of ${length} B`, psn, inbound: true });
+  }
   answerRead(device, qp, {
     kind: "read",
     psn,

@@ -12,7 +12,7 @@ import {
 } from "../../../fabric/wire/roce/igmp.ts";
 import { macOfAddress } from "../../../fabric/wire/roce/neighbour.ts";
 import { checkQueuePair } from "./check_queue_pair.ts";
-import { receiveDatagram } from "./datagram.ts";
+import { receiveRequest } from "./stalled_packets.ts";
 import { operationOf } from "./operations.ts";
 import { type Device, drop } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
@@ -34,7 +34,7 @@ function deliver(device: Device, members: readonly QueuePair[], input: PacketIn)
   for (const qp of members) {
     const reason = checkQueuePair(qp, input);
     if (reason !== undefined) drop(device, reason);
-    else receiveDatagram(device, qp, { ...input, operation: operationOf(input.row)! });
+    else receiveRequest(device, qp, { ...input, operation: operationOf(input.row)! });
   }
 }
 

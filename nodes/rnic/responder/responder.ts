@@ -7,10 +7,9 @@
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { payloadFits } from "../../../fabric/wire/roce/opcode.ts";
-import { type Device, drop, raiseEvent } from "../state/device.ts";
+import { type Device, drop } from "../state/device.ts";
 import {
   awaitExpected,
-  establish,
   forgetDropped,
   noteDropped,
   refuseMore,
@@ -26,16 +25,6 @@ import { answer } from "../answers/answers.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import type { RequestIn, Verdict } from "../state/responder_state.ts";
 import { OPERATIONS } from "./operations.ts";
-
-/** A request packet for this queue pair; it waits behind one that waits for its receive WQE. */
-export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
-  const { stalled } = qp.responder;
-  device.counters.requestsIn++;
-  if (establish(qp) && qp.state === "rtr") raiseEvent(device, { type: "COMM_EST", qpn: qp.qpn });
-  if (stalled.length === 0) takeRequest(device, qp, input);
-  else if (stalled.length < LIMITS.stalledPackets) stall(qp, input);
-  else drop(device, "stalled-too-many");
-}
 
 /** Takes the packet whose turn it is: PSN first, then the checks, then the effect. */
 export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): void {

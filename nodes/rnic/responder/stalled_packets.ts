@@ -1,10 +1,14 @@
-/** Packets behind one that has to wait: for its receive WQE, or for an atomic to be executed. */
+/**
+ * The turns of request packets: one that has to wait, for its receive WQE or for an atomic to be executed,
+ * stalls those behind it.
+ */
 import { rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
-import { takeDatagram } from "./datagram.ts";
-import { type Device, drop } from "../state/device.ts";
+import { refuseDatagram, takeDatagram } from "./datagram.ts";
+import { type Device, drop, raiseEvent } from "../state/device.ts";
 import {
   awaitExpected,
   dropStalled,
+  establish,
   grantReceive,
   stall,
   takeStalled,
@@ -12,8 +16,29 @@ import {
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answer } from "../answers/answers.ts";
 import { takeRequest } from "./responder.ts";
-import type { RecvWqe } from "../state/responder_state.ts";
+import { LIMITS } from "../state/limits.ts";
+import type { RecvWqe, RequestIn } from "../state/responder_state.ts";
 import { refuseUnreliable, takeUnreliable } from "./unreliable.ts";
+
+/** A request packet for this queue pair; it waits behind one that waits. */
+export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
+  const reason = qp.type === "ud" ? refuseDatagram(device, qp, input) : undefined;
+  if (reason !== undefined) return drop(device, reason);
+  device.counters.requestsIn++;
+  if (qp.type !== "ud" && establish(qp) && qp.state === "rtr") {
+    raiseEvent(device, { type: "COMM_EST", qpn: qp.qpn });
+  }
+  const { stalled } = qp.responder;
+  if (stalled.length === 0) takeInTurn(device, qp, input);
+  else if (stalled.length < LIMITS.stalledPackets) stall(qp, input);
+  else drop(device, "stalled-too-many");
+}
+
+function takeInTurn(device: Device, qp: QueuePair, input: RequestIn): void {
+  if (qp.type === "ud") takeDatagram(device, qp, input);
+  else if (qp.type === "uc") takeUnreliable(device, qp, input);
+  else takeRequest(device, qp, input);
+}
 
 /** The first stalled packet gets its receive WQE: it and those behind it go on. */
 export function grantRecv(device: Device, qp: QueuePair, recv: RecvWqe): void {
@@ -36,9 +61,7 @@ function resumeStalled(device: Device, qp: QueuePair): void {
   for (let i = 0; i < waiting; i++) inputs.push(takeStalled(qp)!);
   for (const input of inputs) {
     if (stalled.length > 0) stall(qp, input);
-    else if (qp.type === "ud") takeDatagram(device, qp, input);
-    else if (qp.type === "uc") takeUnreliable(device, qp, input);
-    else takeRequest(device, qp, input);
+    else takeInTurn(device, qp, input);
   }
 }
 

@@ -3,13 +3,12 @@
  * dropped with the rest of its message; the next FIRST or ONLY is where the responder goes on,
  * whatever its PSN. A receive WQE that a broken SEND had taken is the next SEND's.
  */
-import { type Device, drop, raiseEvent } from "../state/device.ts";
-import { abandonMessage, beginAt, establish, stall } from "../state/responder_changes.ts";
+import { type Device, drop } from "../state/device.ts";
+import { abandonMessage, beginAt, stall } from "../state/responder_changes.ts";
 import type { DropReason } from "../state/counters.ts";
 import { OPERATIONS } from "./operations.ts";
 import { enterError } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
-import { LIMITS } from "../state/limits.ts";
 import { isFirst } from "../state/psn.ts";
 import { permitsAll, type QueuePair } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
@@ -17,16 +16,6 @@ import { checkLength, needsRecv } from "./responder.ts";
 import type { RequestIn } from "../state/responder_state.ts";
 import { needOf } from "../state/operation.ts";
 import { recvSegments } from "../dma/place_payload.ts";
-
-/** A request packet for this queue pair; it waits behind one that waits for its receive WQE. */
-export function receiveUnreliable(device: Device, qp: QueuePair, input: RequestIn): void {
-  const { stalled } = qp.responder;
-  device.counters.requestsIn++;
-  if (establish(qp) && qp.state === "rtr") raiseEvent(device, { type: "COMM_EST", qpn: qp.qpn });
-  if (stalled.length === 0) takeUnreliable(device, qp, input);
-  else if (stalled.length < LIMITS.stalledPackets) stall(qp, input);
-  else drop(device, "stalled-too-many");
-}
 
 /** Takes the packet whose turn it is, or drops it and its message. */
 export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn): void {

@@ -101,7 +101,8 @@ export interface Requester {
   readonly cpuAcks: ReadonlyFifo<OutstandingWqe>;
 }
 
-export interface QueuePair {
+/** What the firmware was given when the queue pair was created. */
+interface Identity {
   readonly qpn: number;
   readonly type: QpType;
   readonly pd: number;
@@ -118,6 +119,9 @@ export interface QueuePair {
   readonly persistCompletion: "persistence" | "reception";
   /** Place among the device's deadlines. */
   readonly slot: number;
+}
+
+export interface QueuePair extends Identity {
   readonly state: QpState;
   /** Counts resets: what was under way for an earlier life is void. */
   readonly life: number;
@@ -178,37 +182,22 @@ function pathOf(qpn: number, attributes: Attributes): Path {
   };
 }
 
-type Identity = Pick<
-  QueuePair,
-  | "qpn"
-  | "type"
-  | "pd"
-  | "sqQueue"
-  | "rqQueue"
-  | "rqStride"
-  | "srq"
-  | "rings"
-  | "sendCq"
-  | "recvCq"
-  | "persistCompletion"
-  | "slot"
->;
-
 export function createQueuePair(identity: Identity): QueuePair {
+  return { ...identity, life: 0, ...inReset(identity.qpn), scheduled: false, answersNext: false };
+}
+
+/** What a queue pair in RESET knows. */
+function inReset(qpn: number) {
   return {
-    ...identity,
-    state: "reset",
-    life: 0,
+    state: "reset" as const,
     attributes: { ...INITIAL },
     timeoutPs: 0,
-    path: pathOf(identity.qpn, INITIAL),
+    path: pathOf(qpn, INITIAL),
     sq: createSendQueue(),
     rq: createReceiveQueue(),
     requester: createRequester(0),
     responder: createResponder(0),
-    scheduled: false,
-    answersNext: false,
-    lastWrite: "none",
+    lastWrite: "none" as const,
   };
 }
 
@@ -297,18 +286,10 @@ export function enterSqe(qp: QueuePair): void {
 /** RESET: everything that was under way is forgotten, silently. */
 export function resetQueuePair(queuePair: QueuePair): void {
   const qp = own(queuePair);
-  qp.life++;
-  qp.state = "reset";
-  qp.attributes = { ...INITIAL };
-  qp.timeoutPs = 0;
-  qp.path = pathOf(qp.qpn, qp.attributes);
   const { paused } = qp.sq;
-  qp.sq = createSendQueue();
+  qp.life++;
+  Object.assign(qp, inReset(qp.qpn));
   qp.sq.paused = paused;
-  qp.rq = createReceiveQueue();
-  qp.requester = createRequester(0);
-  qp.responder = createResponder(0);
-  qp.lastWrite = "none";
 }
 
 /** Whether the peer may do this to the queue pair at all (else NAK 0x61). */

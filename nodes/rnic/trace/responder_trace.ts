@@ -32,42 +32,6 @@ export function traceNak(
   trace(device, qp, { step, text: `${text}, PSN ${psn}`, psn, inbound: true });
 }
 
-/** A READ request is taken: its data is fetched from the host. */
-export function traceReadRequest(
-  device: Device,
-  qp: QueuePair,
-  request: { readonly psn: number; readonly length: number },
-): void {
-  const text = `DMA read of ${request.length} B`;
-  trace(device, qp, { step: "S211", text, psn: request.psn, inbound: true });
-}
-
-/** An atomic is taken: executed when its turn comes. */
-export function traceAtomic(
-  device: Device,
-  qp: QueuePair,
-  request: { readonly psn: number; readonly operation: string; readonly va: bigint },
-): void {
-  const { psn, operation, va } = request;
-  trace(device, qp, {
-    step: "atomic",
-    text: `${operation} at VA 0x${va.toString(16)}`,
-    psn,
-    inbound: true,
-  });
-}
-
-/** A FLUSH is done: what it names is where it asked for. */
-export function traceFlushed(device: Device, qp: QueuePair, record: PersistRecord): void {
-  const { firstPsn, length } = record;
-  trace(device, qp, {
-    step: "flush",
-    text: `READ response of the FLUSH of ${length} B`,
-    psn: firstPsn,
-    inbound: true,
-  });
-}
-
 /** The CPU of flow 2 is told what to flush. */
 export function traceTold(
   device: Device,
