@@ -4,11 +4,11 @@
  * processes of that rack and the rack's own broker.
  */
 import { sleep } from "../../fabric/bus/wall_time.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import type { NatsServer } from "../rack/nats_server.ts";
 import type { Supervisor } from "../rack/supervisor.ts";
 import { BROKER, type ChaosAction, TIMEKEEPER } from "./chaos_actions.ts";
 import { orderLinkFault } from "../rack/live/cables.ts";
-import { orderPace, waitForTime } from "./orders.ts";
 
 /** An action that was taken. */
 export interface InjectedAction {
@@ -184,5 +184,25 @@ export class FaultInjector {
   #within(ms: number): () => boolean {
     const deadline = performance.now() + ms;
     return () => !this.#isOver && performance.now() < deadline;
+  }
+}
+
+/** Virtual time per wall second; 0: unlimited. A new timekeeper needs the order again. */
+async function orderPace(
+  { control }: Supervisor,
+  psPerSecond: number,
+  goesOn: () => boolean,
+): Promise<void> {
+  while (goesOn() && await control.attempt("pace", { psPerSecond }) === undefined) {
+    await sleep(LOOK_AGAIN_MS);
+  }
+}
+
+/** Waits for a virtual time, as long as `goesOn`. */
+async function waitForTime(rack: Supervisor, at: Time, goesOn: () => boolean): Promise<void> {
+  while (goesOn()) {
+    const status = await rack.status();
+    if (status !== undefined && status.now >= at) return;
+    await sleep(LOOK_AGAIN_MS / 4);
   }
 }

@@ -7,7 +7,7 @@ import type { NodePlan } from "../../fabric/rack/plan/plan.ts";
 import { notedWrites } from "../checks/noted_writes.ts";
 import type { NotedWrite } from "../checks/values.ts";
 import { BROKER, type ChaosAction, TIMEKEEPER } from "./chaos_actions.ts";
-import type { RoundOutcome } from "./round_outcome.ts";
+import type { RoundOutcome } from "./progress.ts";
 
 export interface Goal {
   readonly name: string;

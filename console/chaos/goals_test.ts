@@ -5,7 +5,7 @@ import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
 import type { ChaosAction } from "./chaos_actions.ts";
-import type { RoundOutcome } from "./round_outcome.ts";
+import type { RoundOutcome } from "./progress.ts";
 import { firedBy, GOALS } from "./goals.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
@@ -27,7 +27,7 @@ function round(
     settled: [],
     summary: undefined,
   };
-  return { plan: PLAN, directory: "", record, ...calm, ...rest };
+  return { plan: PLAN, record, ...calm, ...rest };
 }
 
 function injected(action: ChaosAction, hit = true): Partial<RoundOutcome> {

@@ -3,11 +3,30 @@
  * undisturbed run of the same rack shows which programs of a scenario report a result.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
+import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { Summary } from "../../fabric/clock/record.ts";
+import type { SettledRecord } from "../../nodes/files.ts";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import type { RoundOutcome } from "./round_outcome.ts";
 import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { Life } from "../checks/lives.ts";
+import type { RunRecord } from "../checks/run_record.ts";
+import type { SupervisorEvent } from "../rack/supervisor.ts";
+import type { InjectedAction } from "./fault_injector.ts";
+
+/** A run of a round that came to its end. */
+export interface RoundOutcome {
+  readonly plan: RackPlan;
+  readonly finals: readonly FinalReply[];
+  readonly record: RunRecord;
+  /** Power failures and returns as they happened. */
+  readonly faults: readonly FaultPlan[];
+  /** Of processes: actions that were taken on them, their starts and ends, how the run ended. */
+  readonly injected: readonly InjectedAction[];
+  readonly events: readonly SupervisorEvent[];
+  readonly summary: Summary | undefined;
+  readonly settled: readonly SettledRecord[];
+}
 
 /** The same rack, undisturbed. */
 export interface Reference {

@@ -6,7 +6,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
-import type { RoundOutcome } from "./round_outcome.ts";
+import type { RoundOutcome } from "./progress.ts";
 import { progressFindings, referenceOf } from "./progress.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { Life } from "../checks/lives.ts";

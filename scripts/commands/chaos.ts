@@ -5,8 +5,12 @@ import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import type { CampaignReport, RoundReport } from "../../console/chaos/campaign.ts";
-import { startCampaign } from "../../console/chaos/start_campaign.ts";
+import {
+  type CampaignReport,
+  type RoundReport,
+  startCampaign,
+} from "../../console/chaos/campaign.ts";
+
 import { onInterrupt } from "./interrupt.ts";
 import { addVariantOptions, prepareOptions, type VariantFlags, whole } from "./options.ts";
 import { print, say } from "./output.ts";
