@@ -1,17 +1,19 @@
 /**
- * What a host will find in its receive buffers when it has power again (`receive: scm`): a SEND that was
- * promised to be persistent lies there until it is stored where it belongs. Reads the directory and the buffers
- * from the bytes in the SCM by itself, and shares no code with the service that will do so.
+ * Messages in the receive buffers of a host that lost power (`receive: scm`): a SEND that was promised to be
+ * persistent stays there until the host's service stores it in its object. Decodes the directory and the
+ * buffers from the bytes in SCM, and shares no code with that service.
  */
+import { viewOf } from "../../fabric/base/slab.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { crc32, CRC_START, crcUpdate } from "../../fabric/wire/roce/icrc.ts";
 import type { ImageView } from "./run_record.ts";
 
 const DIRECTORY_BYTES = 65_536, ENTRY_BYTES = 128, ALIGNMENT = 256;
 /** "RCKM", then the version. */
 const MAGIC = 0x5243_4b4d, VERSION = 1;
-/** Of a message that is a deposit. */
-const DEPOSIT_TYPE = 0x5b;
-/** Bytes of a deposit's header, whose last four are its CRC; of a buffer area's, before the slots. */
+/** Type of a pending message. */
+const PENDING_TYPE = 0x5b;
+/** Header of a pending message, whose last four bytes are its CRC; header of an area, before its slots. */
 const HEADER_BYTES = 40, CRC_AT = 36, SLOTS_AT = 64;
 
 interface Write {
@@ -26,42 +28,14 @@ interface Entry {
   readonly length: number;
 }
 
-/** What a byte does to the register of Ethernet's CRC-32. */
-const CRC_TABLE = Uint32Array.from({ length: 256 }, (_, byte) => {
-  let crc = byte;
-  for (let bit = 0; bit < 8; bit++) crc = (crc & 1) === 0 ? crc >>> 1 : (crc >>> 1) ^ 0xedb8_8320;
-  return crc;
-});
-
-function crc32(...parts: readonly Uint8Array[]): number {
-  let crc = 0xffff_ffff;
-  for (const part of parts) {
-    for (const byte of part) crc = CRC_TABLE[(crc ^ byte) & 255]! ^ (crc >>> 8);
-  }
-  return (crc ^ 0xffff_ffff) >>> 0;
-}
-
-function dataView(bytes: Uint8Array): DataView {
-  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-}
-
-/** Named places of the host's SCM, if its service receives into SCM. */
-function servedBy(plan: RackPlan, host: string) {
-  const node = plan.nodes.find(({ name, kind }) => name === host && kind === "host");
-  if (node?.kind !== "host") return undefined;
-  const service = node.config.programs.find(({ run }) => run === "persistd");
-  if (service?.options["receive"] !== "scm") return undefined;
-  return { scmBytes: node.config.scmBytes };
-}
-
 function* entriesOf(image: ImageView, scmBytes: number): Generator<Entry> {
   for (let at = 0; at + DIRECTORY_BYTES <= scmBytes; at += ALIGNMENT) {
-    const header = dataView(image.read(at, at + 16));
+    const header = viewOf(image.read(at, at + 16));
     if (header.getUint32(4) !== MAGIC || header.getUint32(8) !== VERSION) continue;
     for (let entry = at + ENTRY_BYTES; entry < at + DIRECTORY_BYTES; entry += ENTRY_BYTES) {
       const bytes = image.read(entry, entry + ENTRY_BYTES);
       if (bytes.every((byte) => byte === 0)) break;
-      const view = dataView(bytes);
+      const view = viewOf(bytes);
       if (view.getUint32(0) !== crc32(bytes.subarray(4))) continue;
       yield {
         name: new TextDecoder().decode(bytes.subarray(25, 25 + bytes[24]!)),
@@ -74,26 +48,28 @@ function* entriesOf(image: ImageView, scmBytes: number): Generator<Entry> {
   }
 }
 
-/** Deposits of an area that are whole, in their order, from the first that is not stored on. */
+/** Whole messages of an area, in order, from the first that is not stored yet. */
 function* pendingMessagesIn(image: ImageView, { name, offset, length }: Entry) {
-  const word = dataView(image.read(offset, offset + 8));
+  const word = viewOf(image.read(offset, offset + 8));
   const epoch = word.getUint32(0);
   const slotBytes = Number(name.split("/")[2]);
   const found = new Map<number, number>();
-  const end = offset + length;
-  for (let slot = offset + SLOTS_AT; slot + slotBytes <= end; slot += slotBytes) {
-    const header = dataView(image.read(slot, slot + HEADER_BYTES));
-    if (header.getUint8(0) !== DEPOSIT_TYPE || header.getUint32(32) !== epoch) continue;
+  for (let slot = offset + SLOTS_AT; slot + slotBytes <= offset + length; slot += slotBytes) {
+    const header = viewOf(image.read(slot, slot + HEADER_BYTES));
+    if (header.getUint8(0) !== PENDING_TYPE || header.getUint32(32) !== epoch) continue;
     found.set(header.getUint32(16), slot);
   }
   for (let sequence = word.getUint32(4) + 1;; sequence++) {
     const slot = found.get(sequence);
     if (slot === undefined) return;
     const bytes = image.read(slot, slot + slotBytes).slice();
-    const header = dataView(bytes);
-    const data = bytes.subarray(HEADER_BYTES, HEADER_BYTES + Number(header.getBigUint64(20)));
-    if (crc32(bytes.subarray(0, CRC_AT), data) !== header.getUint32(CRC_AT)) return;
-    yield { at: Number(header.getBigUint64(4)), generation: header.getUint32(28), data };
+    const view = viewOf(bytes);
+    const end = Math.min(slotBytes, HEADER_BYTES + Number(view.getBigUint64(20)));
+    const crc = crcUpdate(CRC_START, view, { from: 0, end: CRC_AT });
+    const whole = ~crcUpdate(crc, view, { from: HEADER_BYTES, end }) >>> 0;
+    if (whole !== view.getUint32(CRC_AT)) return;
+    const data = bytes.subarray(HEADER_BYTES, end);
+    yield { at: Number(view.getBigUint64(4)), generation: view.getUint32(28), data };
   }
 }
 
@@ -114,19 +90,18 @@ function writesIn(image: ImageView, scmBytes: number): Write[] {
   );
 }
 
-/** What the host's service will have stored from its receive buffers; nothing where they are in DRAM. */
+/** What the host's service will store from its receive buffers; nothing where they are in DRAM. */
 export function receivedIn(
   plan: RackPlan,
   { host, image }: { readonly host: string; readonly image: ImageView },
 ): readonly Write[] {
-  const served = servedBy(plan, host);
-  return served === undefined ? [] : writesIn(image, served.scmBytes);
+  const node = plan.nodes.find(({ name }) => name === host);
+  if (node?.kind !== "host") return [];
+  const service = node.config.programs.find(({ run }) => run === "persistd");
+  return service?.options["receive"] === "scm" ? writesIn(image, node.config.scmBytes) : [];
 }
 
-/**
- * The SCM as the host's service will have made it before it accepts a client; the image itself where
- * receive buffers are in DRAM.
- */
+/** The SCM with these writes; the image itself where there are none. */
 export function withReceived(
   plan: RackPlan,
   { host, image }: { readonly host: string; readonly image: ImageView },
