@@ -1,12 +1,10 @@
 /** Every promise of the rack that is checked at the end of every run. */
-import { answersInOrder } from "./answers.ts";
 import { completions } from "./completions.ts";
-import { conservation } from "./conservation.ts";
-import { lineRate } from "./line_rate.ts";
 import { persistence } from "./persistence.ts";
 import { replicatedLog } from "./replicated_log.ts";
 import type { Checker, RunRecord } from "./run_record.ts";
 import { silence } from "./silence.ts";
+import { answersInOrder, conservation, lineRate } from "./wire_checks.ts";
 import type { Finding } from "./finding.ts";
 
 export const CHECKERS: readonly Checker[] = [

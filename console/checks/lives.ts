@@ -1,7 +1,6 @@
-/** When each node of a run had power, and what its cables were ordered to do wrong. */
+/** When each node of a run had power. */
 import type { Time } from "../../fabric/base/time.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
-import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 
 /** An interval in which a node has power: from `from` on, before `to`. */
 export interface Life {
@@ -35,14 +34,9 @@ export function lifeAt(run: Lives, node: string, time: Time): number {
   return lives.findIndex(({ from, to }) => time >= from && time < to);
 }
 
-/** All that goes wrong with cables, and may therefore be seen on them. */
-export function faultsOf({ linkFaults = [] }: RackPlan, cable: number): LinkFaultPlan[] {
-  return linkFaults.filter((fault) => fault.cable === cable);
-}
-
 /**
- * When a node died in a way that no plan says. A process that is killed may take with it what it had said
- * to have sent, however long before.
+ * Power failures of a node that no plan caused: its process was killed, and messages that it had sent
+ * before, however long, may be lost with it.
  */
 export function unscriptedDeaths({ faults }: RackPlan, { lives }: Lives, node: string): Time[] {
   return (lives.get(node) ?? []).map(({ to }) => to).filter((to) =>

@@ -1,9 +1,7 @@
 /** Whether the programs of a run ran through. */
 import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
-import { isAppendResult } from "./compound.ts";
 import { lifeAt } from "./lives.ts";
 import type { ReportSeen, RunRecord } from "./run_record.ts";
-import { isPutResult } from "./survival.ts";
 
 type Report = Pick<ReportSeen, "node" | "topic" | "value">;
 
@@ -48,9 +46,9 @@ function isEndOf(run: string, { topic, value }: Report): boolean {
  * the rack has run through: its result says how far it came.
  */
 function failureOf(topic: string, value: unknown): string | undefined {
-  const { message, status, error, reason } = value as Record<string, unknown>;
+  const { program, object, message, status, error, reason } = value as Record<string, unknown>;
   if (topic === "program-failed") return String(message);
-  const hasBegun = isPutResult(value) || isAppendResult(value);
+  const hasBegun = (program === "put" || program === "append") && object !== undefined;
   const neverBegan = topic === "result" && status === "failed" && !hasBegun;
   return neverBegan ? String(error ?? reason ?? "it says that it failed, and not why") : undefined;
 }

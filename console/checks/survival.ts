@@ -73,33 +73,6 @@ export function firstLoss(
   return undefined;
 }
 
-/** What the SCM writes whole or not at all, in bytes. */
-export const ATOMIC_BYTES = 8;
-
-/**
- * P-41, third part: *what survives is never torn below the atomic unit of the SCM*. The offset in the
- * SCM of the first unit that is neither the file's nor what was there before (zeros, as the file has
- * none), undefined if none is torn.
- */
-export function firstTorn(
-  result: PutResult,
-  file: Uint8Array,
-  survived: Uint8Array,
-): number | undefined {
-  const { scmOffset } = result.object;
-  const from = -scmOffset % ATOMIC_BYTES;
-  for (let unit = from; unit < file.length; unit += ATOMIC_BYTES) {
-    const begin = Math.max(0, unit), end = Math.min(file.length, unit + ATOMIC_BYTES);
-    let isNew = true, isOld = true;
-    for (let i = begin; i < end; i++) {
-      isNew &&= survived[i] === file[i];
-      isOld &&= survived[i] === 0;
-    }
-    if (!isNew && !isOld) return scmOffset + unit;
-  }
-  return undefined;
-}
-
 /** P-41, last part: *a message reported once is not reported twice*, nor one that was never sent. */
 export function isReportedOnce({ confirmed, confirmedMessages, unexpected }: PutResult): boolean {
   const ascends = confirmed.every(([from, to], i) =>

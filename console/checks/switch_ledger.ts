@@ -1,19 +1,20 @@
 /**
- * Frames inside a switch, as seen at its ports: what it sends on it has received, the same bytes, once to each
- * port at most. It may mark a frame (ECN), drop it, and lose it with its power. What it says for itself (PAUSE,
- * membership reports, routes) is no RoCE and not looked at.
+ * Frames inside a switch, as seen at its ports in one life: it has received what it forwards, the same bytes,
+ * once to each port at most. It may mark a frame (ECN) or drop it. Frames of its own (PAUSE, membership
+ * reports, routes) are no RoCE and are not checked.
  */
+import { viewOf } from "../../fabric/base/slab.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { frameOpcode } from "../../fabric/wire/roce/frame_peek.ts";
 import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
 
-/** Taken in, and not yet sent on as often as it may be. */
+/** A frame received, and not yet forwarded as often as it may be. */
 interface Inside {
   readonly bytes: Uint8Array;
   readonly since: Time;
-  /** The port that it came in by, which it does not leave by. */
+  /** The ingress port, which is no egress port. */
   readonly from: number;
-  /** Those that it has left by. */
+  /** Egress ports so far. */
   readonly to: number[];
 }
 
@@ -21,34 +22,33 @@ interface Inside {
 interface Passing {
   readonly port: number;
   readonly time: Time;
-  /** Of the switch. */
-  readonly life: number;
 }
 
-/** Frames that are remembered: dropped ones stay, and ones for groups that not all ports are in. */
+/** Frames that are remembered: dropped ones stay, and multicasts that not all ports forward. */
 const INSIDE_MAX = 65_536;
 
-/** IPv4's second byte and its checksum are what a mark changes. */
+/** A congestion mark changes IPv4's second byte and its checksum. */
 const TRAFFIC_CLASS_AT = 15, CHECKSUM_AT = 24;
 const CONGESTION_BITS = 3;
 
 export class SwitchLedger {
   readonly #ports: number;
-  /** By ICRC: frames that have the same one are few. */
+  /** By ICRC: few frames have the same one. */
   readonly #inside = new Map<number, Inside[]>();
   #count = 0;
-  /** Some were forgotten, so that the origin of a frame may be unknown. */
+  /** Frames were forgotten: the origin of a frame may be unknown. */
   #hasForgotten = false;
-  #life = 0;
 
   constructor(ports: number) {
     this.#ports = ports;
   }
 
-  receive(bytes: Uint8Array, { port, time, life }: Passing): void {
-    this.#live(life);
+  receive(bytes: Uint8Array, { port, time }: Passing): void {
     if (frameOpcode(bytes) < 0 || this.#hasForgotten) return;
-    if (this.#count >= INSIDE_MAX) return this.#forgetAll();
+    if (this.#count >= INSIDE_MAX) {
+      this.#hasForgotten = true;
+      return this.#inside.clear();
+    }
     const key = keyOf(bytes);
     const alike = this.#inside.get(key);
     const frame = { bytes, since: time, from: port, to: [] };
@@ -57,9 +57,8 @@ export class SwitchLedger {
     this.#count++;
   }
 
-  /** @returns whether the switch can have it to send. */
-  send(bytes: Uint8Array, { port, time, life }: Passing): boolean {
-    this.#live(life);
+  /** @returns whether the switch has received it. */
+  send(bytes: Uint8Array, { port, time }: Passing): boolean {
     if (frameOpcode(bytes) < 0 || this.#hasForgotten) return true;
     const key = keyOf(bytes);
     const alike = this.#inside.get(key) ?? [];
@@ -76,19 +75,6 @@ export class SwitchLedger {
     if (alike.length === 0) this.#inside.delete(key);
     return true;
   }
-
-  /** What was inside is gone with the power. */
-  #live(life: number): void {
-    if (life === this.#life) return;
-    this.#life = life;
-    this.#inside.clear();
-    this.#count = 0;
-  }
-
-  #forgetAll(): void {
-    this.#hasForgotten = true;
-    this.#inside.clear();
-  }
 }
 
 function isForGroup(bytes: Uint8Array): boolean {
@@ -96,11 +82,10 @@ function isForGroup(bytes: Uint8Array): boolean {
 }
 
 function keyOf(bytes: Uint8Array): number {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return view.getUint32(bytes.length - ICRC_BYTES);
+  return viewOf(bytes).getUint32(bytes.length - ICRC_BYTES);
 }
 
-/** Whether `sent` is `taken`, or that with the mark of congestion. */
+/** Whether `sent` is `taken`, or that with a congestion mark. */
 function isForwarded(taken: Uint8Array, sent: Uint8Array): boolean {
   if (taken === sent) return true;
   if (taken.length !== sent.length) return false;

@@ -57,14 +57,3 @@ function damagedMessages(
   }
   return damaged.size;
 }
-
-/**
- * Damage that need not be caught, as it did not last: it hit what was written again, or what was caught
- * for another hit. @returns injected = caught + missed + masked.
- */
-export function maskedOf(
-  injected: number,
-  { caught, missed }: Pick<VerifiedCounts, "caught" | "missed">,
-): number {
-  return injected - caught - (missed ?? 0);
-}

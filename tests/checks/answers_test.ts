@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { AnswerOrder } from "../../console/checks/answer_order.ts";
-import { answersInOrder } from "../../console/checks/answers.ts";
+import { answersInOrder } from "../../console/checks/wire_checks.ts";
 import { livesOf } from "../../console/checks/lives.ts";
 import { findingsOf, PLAN, planOf } from "../../console/checks/record_testing.ts";
 import { WireLedger } from "../../console/checks/wire_ledger.ts";

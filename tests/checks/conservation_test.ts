@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { conservation } from "../../console/checks/conservation.ts";
+import { conservation } from "../../console/checks/wire_checks.ts";
 import { fill, findingsOf, PLAN, planOf } from "../../console/checks/record_testing.ts";
 import { WireLedger } from "../../console/checks/wire_ledger.ts";
 import { livesOf } from "../../console/checks/lives.ts";

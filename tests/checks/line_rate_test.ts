@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { lineRate } from "../../console/checks/line_rate.ts";
+import { lineRate } from "../../console/checks/wire_checks.ts";
 import { livesOf } from "../../console/checks/lives.ts";
 import { fill, findingsOf, PLAN } from "../../console/checks/record_testing.ts";
 import { WireLedger } from "../../console/checks/wire_ledger.ts";

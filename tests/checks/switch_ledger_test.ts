@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { markCongestion } from "../../fabric/wire/roce/frame_peek.ts";
+import { livesOf } from "../../console/checks/lives.ts";
+import { planOf } from "../../console/checks/record_testing.ts";
 import { SwitchLedger } from "../../console/checks/switch_ledger.ts";
+import { WireLedger } from "../../console/checks/wire_ledger.ts";
 
 /** A RoCE frame to one host or to a group, ECN-capable, with a number in its payload. */
 function frame(number: number, to: "host" | "group" = "host"): Uint8Array<ArrayBuffer> {
@@ -18,7 +21,7 @@ function frame(number: number, to: "host" | "group" = "host"): Uint8Array<ArrayB
 }
 
 /** Everything comes in by port 0, and leaves by port 1 unless it is said otherwise. */
-const IN = { port: 0, time: 100, life: 0 };
+const IN = { port: 0, time: 100 };
 const OUT = { ...IN, port: 1 };
 
 describe("P-41: a switch", () => {
@@ -66,9 +69,19 @@ describe("P-41: a switch", () => {
   });
 
   it("has lost what was inside when its power failed", () => {
-    const ledger = new SwitchLedger(4);
-    ledger.receive(frame(1), IN);
-    assert.equal(ledger.send(frame(1), { ...OUT, time: 200, life: 1 }), false);
+    const plan = planOf(["{ at: 1us, kill: tor }", "{ at: 2us, start: tor }"]);
+    const node = plan.nodes.findIndex(({ name }) => name === "tor");
+    const ports = plan.cables.flatMap(({ a, b }) => [a, b]).filter((end) => end.node === "tor");
+    const [from, to] = ports.map(({ port }) => port);
+    const foundAt = (time: number) => {
+      const wire = new WireLedger(plan, livesOf(plan, plan.faults));
+      const seen = { node, event: 0, startPs: time, endPs: time, frame: frame(1), text: "" };
+      wire.see({ ...seen, kind: "received", time: 500_000, port: from! });
+      wire.see({ ...seen, kind: "sent", time, port: to! });
+      return wire.unexplained.filter(({ text }) => text.includes("sends a frame")).length;
+    };
+    assert.equal(foundAt(900_000), 0);
+    assert.equal(foundAt(2_100_000), 1);
   });
 
   it("says for itself what is no RoCE: PAUSE, reports, routes", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { PutResult, VerifiedResult } from "../../console/checks/survival.ts";
-import { countVerified, maskedOf } from "../../console/checks/verified.ts";
+import { countVerified } from "../../console/checks/verified.ts";
 
 const FILE = Uint8Array.from({ length: 40 }, (_, i) => i + 1);
 
@@ -52,10 +52,9 @@ describe("countVerified", () => {
     assert.equal(countVerified(resultOf({ flow: 2, promises: true }), of)!.missed, 1);
   });
 
-  it("V-10: has the sum of what was caught, and injected = caught + missed + masked", () => {
+  it("V-10: has the sum of what was caught", () => {
     const counts = countVerified(resultOf(), { file: FILE, survived: damagedAt(25) })!;
     assert.deepEqual([counts.caught, counts.rewrites, counts.skipped], [3, 3, 2]);
-    assert.equal(maskedOf(6, counts), 2);
   });
 
   it("V-10: is nothing of a method that checks nothing", () => {

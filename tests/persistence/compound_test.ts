@@ -6,17 +6,81 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { PS_PER_S } from "../../fabric/base/time.ts";
+import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import type { Method } from "../../nodes/host/programs/common/persist_protocol.ts";
-import {
-  type AppendResult,
-  type Breach,
-  firstBreach,
-  isAppendResult,
-} from "../../console/checks/compound.ts";
 import { persistence } from "../../console/checks/persistence.ts";
 import { withReceived } from "../../console/checks/received.ts";
 import type { ImageView } from "../../console/checks/run_record.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
+
+/** What `append` reports when it ends, as far as these tests need it. */
+interface AppendResult {
+  readonly program: "append";
+  readonly status: "done" | "failed";
+  readonly error?: string;
+  readonly method: string;
+  readonly update: string;
+  readonly to: string;
+  readonly records: number;
+  readonly recordBytes: number;
+  readonly flusher: "read" | "cpu" | "none";
+  /** Whether the method is held to keep the order, and what it tells for durable. */
+  readonly ordered: boolean;
+  readonly promises: boolean;
+  /** The first so many records are reported durable. */
+  readonly told: number;
+  /** The same, of a method that promises nothing too. */
+  readonly claimed: number;
+  readonly rounds: number;
+  readonly unexpected: number;
+  readonly requests: Readonly<Record<string, number>>;
+  readonly object: { readonly name: string; readonly scmOffset: number; readonly length: number };
+  readonly startPs: number;
+  readonly endPs: number;
+}
+
+/** True for the value of a `result` report by an `append` that had begun. */
+function isAppendResult(value: unknown): value is AppendResult {
+  return (value as Partial<AppendResult> | null)?.program === "append" &&
+    (value as Partial<AppendResult>).object !== undefined;
+}
+
+type Breach =
+  /** The tail is none that was ever written. */
+  | { readonly kind: "torn-tail"; readonly tail: bigint }
+  /** The tail counts a record that is not there: b without a. */
+  | { readonly kind: "tail-without-record"; readonly tail: number; readonly record: number }
+  /** Less is counted, or there, than was reported durable. */
+  | { readonly kind: "lost"; readonly tail: number; readonly told: number };
+
+const RECORDS_AT = 64;
+
+/**
+ * What is wrong with a log after a power failure; undefined where nothing is.
+ * @param survived what is in the SCM at the log's place.
+ * @param told how many records must be there: what was reported durable.
+ */
+function firstBreach(
+  result: AppendResult,
+  survived: Uint8Array,
+  told = result.told,
+): Breach | undefined {
+  const view = new DataView(survived.buffer, survived.byteOffset, survived.byteLength);
+  const found = view.getBigUint64(0);
+  if (found > BigInt(result.records)) return { kind: "torn-tail", tail: found };
+  const tail = Number(found);
+  for (let record = 0; record < tail; record++) {
+    if (!isThere(result, survived, record)) return { kind: "tail-without-record", tail, record };
+  }
+  return tail < told ? { kind: "lost", tail, told } : undefined;
+}
+
+function isThere(result: AppendResult, survived: Uint8Array, record: number): boolean {
+  const { recordBytes, object } = result;
+  const expected = madeUpBytes(recordBytes, `${object.name}/${record}`);
+  const at = RECORDS_AT + record * recordBytes;
+  return expected.every((byte, i) => survived[at + i] === byte);
+}
 
 /** Hosts by who flushes. */
 const HOSTS = {

@@ -7,13 +7,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Method } from "../../nodes/host/programs/common/persist_protocol.ts";
 import { withReceived } from "../../console/checks/received.ts";
-import {
-  firstLoss,
-  firstTorn,
-  isIntact,
-  isPutResult,
-  type PutResult,
-} from "../../console/checks/survival.ts";
+import { firstLoss, isIntact, isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
 /** Bytes of which none is 0, and none is in the same place of another's. */
@@ -107,7 +101,6 @@ describe("several requesters at one responder", () => {
         for (const put of puts) {
           const file = contentAt(put.file), survived = survivorOf(rack, put);
           assert.equal(firstLoss(put, file, survived), undefined, put.method);
-          assert.equal(firstTorn(put, file, survived), undefined, put.method);
           told.set(put.method, (told.get(put.method) ?? 0) + put.confirmedMessages);
         }
       }
@@ -186,7 +179,6 @@ describe("P-01, P-02, P-04: hosts of other kinds", () => {
           assert.equal(put!.promises, expected, method);
           const file = contentAt("one"), survived = survivorOf(rack, put!);
           assert.equal(firstLoss(put!, file, survived), undefined, method);
-          assert.equal(firstTorn(put!, file, survived), undefined, method);
           told += put!.confirmedMessages;
         }
         assert.equal(told > 0, expected, method);

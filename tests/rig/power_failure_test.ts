@@ -9,12 +9,7 @@ import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { ScmFile } from "../../nodes/host/store/scm_file.ts";
 import { heldFor, readSurvived } from "../../console/rack/survived.ts";
-import {
-  firstLoss,
-  firstTorn,
-  isReportedOnce,
-  type PutResult,
-} from "../../console/checks/survival.ts";
+import { firstLoss, isReportedOnce, type PutResult } from "../../console/checks/survival.ts";
 import { eventually } from "../support/eventually.ts";
 import {
   killFromOutside,
@@ -68,7 +63,6 @@ async function assertSurvival(ran: Ran): Promise<void> {
   const put = onlyPut(ran);
   const survived = await survivorOf(ran, put);
   assert.equal(firstLoss(put, ran.file, survived), undefined, "what was reported survives");
-  assert.equal(firstTorn(put, ran.file, survived), undefined, "nothing is torn");
   assert.ok(isReportedOnce(put), "what was reported once is not reported twice");
   for (const row of ran.rows) assert.equal(row.loss, null, "the report agrees");
 }

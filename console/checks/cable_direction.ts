@@ -1,0 +1,249 @@
+/**
+ * Frames in one direction of a cable, as both ends saw them: what one end has sent and the other has not
+ * yet received, and what cannot be explained. It holds what is on its way and what was lost, not all
+ * frames of the run.
+ */
+import type { FrameSeen } from "../../fabric/capture/observation.ts";
+import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
+import { directionName } from "../../fabric/rack/plan/cable_names.ts";
+import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
+import type { CablePlan, Endpoint, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { Time } from "../../fabric/base/time.ts";
+import { ICRC_BYTES } from "../../fabric/wire/roce/icrc.ts";
+import { type Lives, unscriptedDeaths } from "./lives.ts";
+
+/** Sent, and not received as often as it may be. */
+interface OnItsWay {
+  readonly bytes: Uint8Array;
+  readonly sentAt: Time;
+  /** When its last bit has left the sender. */
+  readonly endPs: Time;
+  received: number;
+  /** It, or one like it that was sent before, has arrived: the other one may be lost. */
+  isDoubtful: boolean;
+}
+
+/** One direction of a cable. */
+export interface Direction {
+  readonly name: string;
+  readonly cable: CablePlan;
+  readonly from: Endpoint;
+  readonly to: Endpoint;
+  /** Any frame may be lost at any time. */
+  readonly loses: boolean;
+  /**
+   * Last instants of the receiver's lives that no plan has ended: what it received later counts as
+   * received then, before it was sent (`fabric/capture`, `countedOf`).
+   */
+  readonly lastInstants: readonly Time[];
+  /** When a fault of this cable takes frames that are being sent. */
+  readonly lossy: readonly Interval[];
+  /** Maximum delay by faults. */
+  readonly lateMaxPs: Time;
+  /** Serialization time of its longest frame. */
+  longestPs: Time;
+  /** When the cable is cut, or an end has no power: frames that are on it then may be lost. */
+  readonly dark: readonly Interval[];
+  /** What faults of this cable may do to a frame at any time. */
+  readonly reorders: boolean;
+  readonly corrupts: number;
+  /** Damage may come with an ICRC that was made anew over it (V-08). */
+  readonly seals: boolean;
+  readonly copies: number;
+  onItsWay: OnItsWay[];
+}
+
+/** Both ends included. */
+interface Interval {
+  readonly from: Time;
+  readonly to: Time;
+}
+
+/** Takes a frame that the near end sends. */
+export function send(direction: Direction, { frame, time, startPs, endPs }: FrameSeen): void {
+  direction.longestPs = Math.max(direction.longestPs, endPs - startPs);
+  direction.onItsWay.push({ bytes: frame, sentAt: time, endPs, received: 0, isDoubtful: false });
+}
+
+/** Takes a frame that the far end receives. @returns what is wrong with it. */
+export function receive(direction: Direction, { frame, time }: FrameSeen): string[] {
+  const { onItsWay } = direction;
+  let place = onItsWay.findIndex((each) => isSame(each.bytes, frame));
+  if (place < 0 && direction.corrupts > 0) place = damagedPlace(direction, frame);
+  const found = onItsWay[place];
+  const isUndated = direction.lastInstants.includes(time);
+  if (found === undefined) {
+    return isUndated ? [] : ["receives a frame that was not sent, or once too often"];
+  }
+  const wrong: string[] = [];
+  if (time < found.sentAt + direction.cable.latencyPs && !isUndated) {
+    wrong.push("receives a frame sooner than it can be there");
+  }
+  const isLost = (each: OnItsWay) => each.received === 0 && mayBeLost(direction, each);
+  const passed = direction.reorders ? [] : onItsWay.slice(0, place);
+  if (passed.some((each) => each.received === 0 && !isLost(each))) {
+    wrong.push("receives a frame before an earlier one");
+  }
+  if (isLost(found)) doubtNext(direction, { place, time });
+  found.received++;
+  if (found.received >= direction.copies) onItsWay.splice(place, 1);
+  // Earlier frames that may be lost cannot arrive any more.
+  onItsWay.splice(0, passed.length, ...passed.filter((each) => !isLost(each)));
+  // A duplicate arrives soon or not at all.
+  if (direction.copies > 1) direction.onItsWay = withoutOld(onItsWay);
+  return wrong;
+}
+
+/** Frames that did not arrive, though nothing may have taken them, with the time they are due. */
+export function* unreceived(direction: Direction): Generator<{ sentAt: Time; dueAt: Time }> {
+  for (const frame of direction.onItsWay) {
+    if (frame.received > 0 || mayBeLost(direction, frame)) continue;
+    yield { sentAt: frame.sentAt, dueAt: dueOf(direction, frame) };
+  }
+}
+
+/** The latest arrival of a frame that is not lost. */
+function dueOf({ cable, lateMaxPs, longestPs }: Direction, { endPs }: OnItsWay): Time {
+  // A frame that is held back leaves behind the one that has overtaken it.
+  return endPs + cable.latencyPs + lateMaxPs + (lateMaxPs > 0 ? 2 * longestPs : 0);
+}
+
+/**
+ * The frame at `place` may be lost, and the one that arrives at `time` may be a later one with the same
+ * bytes (a PAUSE, a membership report): then that one counts as possibly lost as well.
+ */
+function doubtNext(
+  { onItsWay, cable }: Direction,
+  { place, time }: { readonly place: number; readonly time: Time },
+): void {
+  const { bytes } = onItsWay[place]!;
+  const next = onItsWay.find((each, i) =>
+    i > place && each.received === 0 && time >= each.sentAt + cable.latencyPs &&
+    isSame(each.bytes, bytes)
+  );
+  if (next !== undefined) next.isDoubtful = true;
+}
+
+function mayBeLost(direction: Direction, frame: OnItsWay): boolean {
+  const { loses, lossy, dark } = direction;
+  if (loses || frame.isDoubtful) return true;
+  const { sentAt } = frame;
+  if (lossy.some(({ from, to }) => from <= sentAt && to >= sentAt)) return true;
+  if (dark.length === 0) return false;
+  const dueAt = dueOf(direction, frame);
+  return dark.some(({ from, to }) => from <= dueAt && to >= sentAt);
+}
+
+/** Duplicated frames of one direction that are remembered. */
+const DOUBLES_MAX = 64;
+
+function withoutOld(onItsWay: OnItsWay[]): OnItsWay[] {
+  let spare = onItsWay.filter(({ received }) => received > 0).length - DOUBLES_MAX;
+  return spare <= 0 ? onItsWay : onItsWay.filter(({ received }) => received === 0 || spare-- <= 0);
+}
+
+/** The direction of a network cable that begins at the end `from`. */
+export function directionOf(
+  plan: RackPlan,
+  { index, from, lives }: {
+    readonly index: number;
+    readonly from: "a" | "b";
+    readonly lives: Lives;
+  },
+): Direction {
+  const cable = plan.cables[index]!;
+  const { a, b } = cable;
+  const to = from === "a" ? b : a;
+  const { linkFaults = [] } = plan;
+  const faults = linkFaults.filter((fault) =>
+    fault.cable === index && (fault.direction === "both" || fault.direction === from)
+  );
+  const countOf = (action: string) => faults.filter((fault) => fault.action === action).length;
+  const intervals = (isMeant: (fault: LinkFaultPlan) => boolean) =>
+    faults.filter(isMeant).map((fault) => intervalOf(fault, faults));
+  // No device detects a cut of one direction: it is like a loss of all frames.
+  const isOneWay = ({ direction }: LinkFaultPlan) => direction !== "both";
+  const noticeA = lookaheadPs(plan, cable, { near: a, far: b });
+  const noticeB = lookaheadPs(plan, cable, { near: b, far: a });
+  const cuts = intervals((fault) => fault.action === "cut" && !isOneWay(fault));
+  return {
+    name: directionName(plan, { cable: index, from }),
+    cable,
+    from: cable[from],
+    to,
+    loses: [a, b].some(({ node }) => unscriptedDeaths(plan, lives, node).length > 0),
+    lastInstants: unscriptedDeaths(plan, lives, to.node).map((at) => at - 1),
+    lossy: intervals((fault) =>
+      fault.action === "loss" || (fault.action === "cut" && isOneWay(fault))
+    ),
+    longestPs: 0,
+    lateMaxPs: faults.reduce((sum, fault) => sum + lateMaxOf(fault), 0),
+    dark: [
+      ...darkOf(lives, { near: a, noticePs: noticeA }),
+      ...darkOf(lives, { near: b, noticePs: noticeB }),
+      ...cuts.map(({ from, to }) => ({ from, to: to + Math.max(noticeA, noticeB) })),
+    ],
+    reorders: countOf("reorder") > 0,
+    corrupts: countOf("corrupt"),
+    seals: faults.some(({ sealed }) => sealed === true),
+    copies: countOf("duplicate") > 0 ? 2 : 1,
+    onItsWay: [],
+  };
+}
+
+/** From its beginning to its own end, or to the first heal of all directions that it affects. */
+function intervalOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Interval {
+  const heals = all.filter(({ action, direction, at }) =>
+    action === "heal" && at > fault.at && (direction === "both" || direction === fault.direction)
+  );
+  return { from: fault.at, to: Math.min(fault.until ?? Infinity, ...heals.map(({ at }) => at)) };
+}
+
+/** The time that a reordered frame waits at most, unless the fault names another. */
+const HOLD_PS: Time = 100_000_000;
+
+function lateMaxOf({ action, delayPs = 0, jitterPs = 0, holdPs = HOLD_PS }: LinkFaultPlan): Time {
+  if (action === "delay") return delayPs + jitterPs;
+  return action === "reorder" ? holdPs : 0;
+}
+
+/** When an end of a cable has no power, or has it again and the other end has not detected that. */
+function darkOf(
+  { lives }: Lives,
+  { near, noticePs }: { readonly near: Endpoint; readonly noticePs: Time },
+): Interval[] {
+  const own = lives.get(near.node) ?? [];
+  return own.filter(({ to }) => to !== Infinity)
+    .map(({ to }, i) => ({ from: to, to: (own[i + 1]?.from ?? Infinity) + noticePs }));
+}
+
+function isSame(x: Uint8Array, y: Uint8Array): boolean {
+  if (x === y) return true;
+  if (x.length !== y.length) return false;
+  // From the end: headers of frames in a row are alike, their check sums are not.
+  for (let i = x.length - 1; i >= 0; i--) if (x[i] !== y[i]) return false;
+  return true;
+}
+
+/** Index of the frame of which faults have made this one: the most similar one; −1: none. */
+function damagedPlace({ onItsWay, corrupts, seals }: Direction, frame: Uint8Array): number {
+  let least = corrupts + 1, place = -1;
+  for (const [i, { bytes }] of onItsWay.entries()) {
+    const bits = flippedBits(bytes, frame, seals);
+    if (bits >= least) continue;
+    least = bits;
+    place = i;
+  }
+  return place;
+}
+
+/** Number of bits that differ, Infinity for different lengths; without the ICRC where faults seal it. */
+function flippedBits(x: Uint8Array, y: Uint8Array, seals: boolean): number {
+  if (x.length !== y.length) return Infinity;
+  const end = seals ? x.length - ICRC_BYTES : x.length;
+  let count = 0;
+  for (let i = 0; i < end; i++) {
+    for (let bits = x[i]! ^ y[i]!; bits !== 0; bits &= bits - 1) count++;
+  }
+  return count;
+}
