@@ -14,7 +14,7 @@ import type { Reported } from "../../nodes/host/recovery/protocol.ts";
 import { type RackRun, runRack } from "./rerun.ts";
 import type { ExploredRack } from "./types.ts";
 
-/** A run with a power failure. `run` has no SCM of the victim where that was not run. */
+/** A run with a power failure. */
 export interface PostCrashRun {
   /** Frames that got out: all that the survivors see of the victim. */
   readonly frames: number;
@@ -69,7 +69,6 @@ export class PostCrashRuns {
   readonly #frames: readonly Time[];
   readonly #known = new Map<number, PostCrashRun>();
   readonly #histories: boolean;
-  #isCutOff = false;
 
   /** @param options.histories keeps the histories of the survivors' memories. */
   constructor(
@@ -97,13 +96,8 @@ export class PostCrashRuns {
   /** Frames that a power failure at `at` lets out. */
   framesBy(at: Time): number {
     const end = at + this.#victim.noticePs;
-    let low = 0, high = this.#frames.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (this.#frames[middle]! < end) low = middle + 1;
-      else high = middle;
-    }
-    return low;
+    const first = this.#frames.findIndex((sentAt) => sentAt >= end);
+    return first < 0 ? this.#frames.length : first;
   }
 
   /**
@@ -114,52 +108,23 @@ export class PostCrashRuns {
     const frames = this.framesBy(at);
     const known = this.#known.get(frames);
     if (known !== undefined) return known;
-    const run = this.#run(at, frames);
+    const faults = faultsWith(this.#rack.plan.faults, { hosts: [this.#victim.host], at });
+    const run = runRack(this.#rack, { faults, histories: this.#histories });
     const reports = run.reports.filter((report) => !this.#isOwn(report));
     this.#assertSameUntil(at, reports);
     const notes = run.notes.filter((note) => !this.#isOwn(note));
     const made: PostCrashRun = { frames, reports, notes, run, cutAt: at };
     this.#known.set(frames, made);
-    this.#isCutOff ||= run.isCutOff;
     return made;
   }
 
   /** Whether the plan's `until` ended any of the runs though something would still have happened. */
   get isCutOff(): boolean {
-    return this.#isCutOff;
-  }
-
-  /**
-   * The rack with a power failure at `at`. The victim need not be run for that; it is run now and then all
-   * the same (each time there are twice as many runs), so that what it leaves is compared with its history.
-   */
-  #run(at: Time, frames: number): RackRun {
-    const { host, config: { rnic } } = this.#victim;
-    const faults = faultsWith(this.#rack.plan.faults, { hosts: [host], at });
-    const asked = { faults, histories: this.#histories };
-    const isWhole = Number.isInteger(Math.log2(this.count + 1));
-    if (isWhole) return runRack(this.#rack, asked);
-    const sent = this.#recording.sendings.get(rnic)?.sent.slice(0, frames) ?? [];
-    const run = runRack(this.#rack, { ...asked, scriptedPeer: { host, rnic, sent } });
-    const { reports, notes } = this.#recording;
-    return {
-      ...run,
-      reports: byTime([...this.#ownUntil(at, reports), ...run.reports]),
-      notes: byTime([...this.#ownUntil(at, notes), ...run.notes]),
-      scm: new Map([...run.scm].filter(([name]) => name !== host)),
-    };
+    return [...this.#known.values()].some(({ run }) => run.isCutOff);
   }
 
   #isOwn({ node }: { readonly node: string }): boolean {
     return node === this.#victim.host || node === this.#victim.config.rnic;
-  }
-
-  /** What the victim reported or noted before. */
-  #ownUntil<Timed extends { readonly node: string; readonly time: Time }>(
-    at: Time,
-    all: readonly Timed[],
-  ): Timed[] {
-    return all.filter((each) => each.time < at && this.#isOwn(each));
   }
 
   #assertSameUntil(at: Time, reports: readonly Reported[]): void {

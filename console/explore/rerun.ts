@@ -13,7 +13,6 @@ import { nodeFactory } from "../../nodes/factory.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
 import { bytesOf, HistoryLog, Pages } from "./history.ts";
-import { type ScriptedPeer, type SentFrame, withScriptedPeer } from "./scripted_peer.ts";
 import type { ExploredRack } from "./types.ts";
 import { type Life, livesOf } from "../checks/lives.ts";
 
@@ -25,8 +24,6 @@ export interface RunOptions {
   /** Keeps what becomes of every host's memory, and what RNICs send. */
   readonly histories?: boolean;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
-  /** A host of which all that the survivors see is known: it and its card are not run. */
-  readonly scriptedPeer?: ScriptedPeer;
 }
 
 /** A write of an RNIC on its way to SCM. */
@@ -41,9 +38,8 @@ export interface BusWrite {
 
 /** What an RNIC sends. */
 export interface Sendings {
-  /** When it hands frames to its network port, ascending; and which. */
+  /** When it hands frames to its network port, ascending. */
   readonly frames: Time[];
-  readonly sent: SentFrame[];
   readonly busWrites: BusWrite[];
 }
 
@@ -83,15 +79,10 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
       memoryLog: (host, life) => historyOf(histories, host, lives.get(host)?.[life]?.from ?? 0),
     }),
   });
-  const replaced = rack.replace?.(made) ?? made;
-  const create = options.scriptedPeer === undefined
-    ? replaced
-    : withScriptedPeer(replaced, options.scriptedPeer);
+  const create = rack.replace?.(made) ?? made;
   const simulator = new Simulator({
     plan,
-    create: options.histories && options.scriptedPeer === undefined
-      ? watched(create, { plan, sendings })
-      : create,
+    create: options.histories ? watched(create, { plan, sendings }) : create,
     onDurable: (host, writes) => {
       for (const { offset, data } of writes) scmOf(scm, host).write(offset, data);
     },
@@ -142,7 +133,7 @@ function watched(
     const node = create(name, life, unsaved);
     if (node.kind !== "rnic") return node;
     let sent = sendings.get(name);
-    if (sent === undefined) sendings.set(name, sent = { frames: [], sent: [], busWrites: [] });
+    if (sent === undefined) sendings.set(name, sent = { frames: [], busWrites: [] });
     return watchedRnic(node, { sent, busLatencyPs: latencies.get(name) ?? 0 });
   };
 }
@@ -168,7 +159,6 @@ function watchedRnic(
       const freeAt = out.send(port, message, departAt);
       if (port === PORTS.rnicNetwork && message.kind === "frame") {
         sent.frames.push(now);
-        sent.sent.push({ at: now, departAt, frame: message });
       } else if (message.kind === "memory-write" && message.address >= SCM_BASE) {
         const offset = message.address - SCM_BASE;
         const arrivesAt = freeAt + busLatencyPs;

@@ -80,8 +80,7 @@ export function assertSameScm(
   cursor: CrashCursor<Pages>,
 ): void {
   const { host } = victim;
-  // Where the victim was not run, there is nothing to compare.
-  const offset = run.scm.get(host)?.firstDifference(cursor.image);
+  const offset = run.scm.get(host)!.firstDifference(cursor.image);
   if (offset === undefined) return;
   throw new Error(
     `Explorer and machine disagree: a power failure of ${host} at ${cutAt} ps leaves other bytes at ` +

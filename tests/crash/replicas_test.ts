@@ -53,32 +53,26 @@ programs:
 }
 
 describe("the crash explorer, of several hosts", () => {
-  it("P-05: knows what the living say of a second death without running the dead", () => {
+  it("P-05: knows the survivors' notes and memory after a second power failure from one run for many instants", () => {
     const rack = logRack({ method: "persist-opcode", ddio: "off" });
     const recording = runRack(rack, { histories: true });
     const victim = victimOf(rack.plan, "b");
     const runs = new PostCrashRuns(rack, { recording, victim }, { histories: true });
     const instants = instantsOf(recording, { victims: [victim], runs });
-    let silent = 0;
     for (const at of instants.filter((_, i) => i % 7 === 0)) {
       const faults = faultsWith(rack.plan.faults, { hosts: ["b"], at });
       const killed = runRack(rack, { faults, histories: true });
-      const { run, reports, notes, cutAt } = runs.at(at);
+      const { run, reports, notes } = runs.at(at);
       const isOthers = ({ node }: { node: string }) => node !== "b" && node !== "b-rnic";
       same(reports, killed.reports.filter(isOthers), `reports, cut at ${at}`);
       same(notes, killed.notes.filter(isOthers), `notes, cut at ${at}`);
-      // What the dead had said is in the run as well, so that it is judged as a whole.
-      const isOwn = ({ node, time }: { node: string; time: number }) =>
-        node === "b" && time < cutAt;
-      same(run.notes.filter(isOwn), killed.notes.filter(isOwn), `own notes, cut at ${at}`);
       for (const host of ["a", "c", "d"]) {
         const difference = run.scm.get(host)!.firstDifference(killed.scm.get(host)!);
         equal(difference, undefined, `SCM of ${host}, cut at ${at}`);
         same(run.histories.get(host)?.entries, killed.histories.get(host)?.entries);
       }
-      if (run.scm.get("b") === undefined) silent++;
     }
-    ok(silent > 5, "the dead is not run most of the time");
+    ok(runs.count < instants.length / 7);
   });
 
   it("P-41: reads a replicated log from the replica that was cut, too", async () => {
