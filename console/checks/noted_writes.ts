@@ -7,14 +7,15 @@ export function notedWrites(
   notes: readonly TimedRecord[],
   { claims }: { readonly claims: boolean },
 ): NotedWrite[] {
-  const writes = new Map<string, NotedWrite>();
+  const writes: NotedWrite[] = [];
+  const byName = new Map<string, NotedWrite>();
   for (const [order, { time, node, by, note }] of notes.entries()) {
     const at: Instant = { time, node, order };
     if (note.kind === "writes") {
       const { id, on, at: from, bytes, line, after = [], isOrderClaimed } = note;
       const name = nameOf(by, id);
       const isOrdered = isOrderClaimed !== true || claims;
-      writes.set(name, {
+      const write: NotedWrite = {
         name,
         on,
         from,
@@ -24,17 +25,19 @@ export function notedWrites(
         line: line === undefined ? undefined : `${by} ${line}`,
         visible: undefined,
         promised: undefined,
-        after: isOrdered ? after.flatMap((each) => writes.get(nameOf(by, each)) ?? []) : [],
-      });
+        after: isOrdered ? after.flatMap((each) => byName.get(nameOf(by, each)) ?? []) : [],
+      };
+      writes.push(write);
+      byName.set(name, write);
     } else if (note.kind === "visible" || note.kind === "persistent") {
-      const write = writes.get(nameOf(by, note.id));
+      const write = byName.get(nameOf(by, note.id));
       if (write === undefined) continue;
       // The first confirmation counts; `completions.ts` finds a second one.
       write.visible ??= at;
       if (note.kind === "persistent" && (note.promised || claims)) write.promised ??= at;
     }
   }
-  return [...writes.values()];
+  return writes;
 }
 
 /** What a write is called. */

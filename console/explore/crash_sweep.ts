@@ -12,9 +12,12 @@ import { pendingMessagesOf } from "./pending_messages.ts";
 import type { Range } from "./history.ts";
 import { instantsOf } from "./instants.ts";
 import { type Interruption, interruptions, writebacksOf } from "./interrupted.ts";
-import { Judge, openIn, type Settled, witnessOf } from "./judge.ts";
+import { type Judge, judgeGroup, openIn, type Settled, witnessOf } from "./judge.ts";
+import { groupsAt, writeGroups } from "./declared_writes.ts";
+import { persistence } from "../checks/persistence.ts";
+import { replicatedLog } from "../checks/replicated_log.ts";
 import { assertSameScm, othersOf, recordOf, unsoundness } from "./survivors.ts";
-import { LogJudge } from "./log_judge.ts";
+import { judgeLogs } from "./log_judge.ts";
 import { ProtocolJudge } from "./protocol_judge.ts";
 import type { RackRun } from "./rerun.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
@@ -74,9 +77,6 @@ export class CrashSweep {
   /** How many of them were made by now. */
   #ownCount = 0;
   #run: PostCrashRun | undefined;
-  readonly #log = new LogJudge();
-  /** Whether notes have come since replicated logs were last judged. */
-  #hasNews = false;
 
   constructor(sweep: SweepOptions) {
     this.#sweep = sweep;
@@ -142,7 +142,8 @@ export class CrashSweep {
    * after is judged at the instants around it.
    */
   #matters(judge: Judge | undefined, ranges: readonly Range[]): boolean {
-    return this.#protocol.hasQuestions || judge?.hasLinks(ranges) === true;
+    return this.#protocol.hasQuestions ||
+      groupsAt(judge?.groups ?? [], ranges).some(({ deciding }) => deciding.length > 0);
   }
 
   /**
@@ -175,9 +176,9 @@ export class CrashSweep {
   #judgeOf({ victim: { host } }: CrashedHost, notes: readonly TimedRecord[]): Judge {
     const { recording, options } = this.#sweep;
     const { plan, lives } = this.#run?.run ?? recording;
-    const run = { plan, lives, claims: options.claims === true };
-    const ofWrites = byTime(notes.filter(isOfWrites));
-    return new Judge(run, { host, notes: ofWrites, most: options.choices });
+    const { claims = false, choices: most } = options;
+    const groups = writeGroups(byTime(notes.filter(isOfWrites)), { host, claims });
+    return { run: { plan, lives, claims }, host, groups, most };
   }
 
   #cut(at: Time): Violation | undefined {
@@ -202,7 +203,6 @@ export class CrashSweep {
     if (!hasNews) return false;
     const notes = this.#notesAt(at);
     for (const crashed of this.#crashed) crashed.judge = this.#judgeOf(crashed, notes);
-    this.#hasNews = true;
     return isNew;
   }
 
@@ -218,7 +218,7 @@ export class CrashSweep {
     if (run === undefined) return undefined;
     for (const { victim, cursor } of this.#crashed) assertSameScm(run, victim, cursor);
     const claims = this.#sweep.options.claims === true;
-    const [wrong] = unsoundness(run.run, claims, { notOf: hosts, notBy: this.#log.checker });
+    const [wrong] = unsoundness(run.run, claims, { notOf: hosts, notBy: replicatedLog.name });
     if (wrong === undefined) return undefined;
     return { hosts, at: run.cutAt, early: [], announced: [], settled: new Map(), ...wrong };
   }
@@ -239,26 +239,19 @@ export class CrashSweep {
   }
 
   #judgeLogs(at: Time): Violation | undefined {
-    const log = this.#log;
-    const isChanged = this.#crashed.some(({ victim, changed }) =>
-      log.hasRead(victim.host, changed)
-    );
-    for (const crashed of this.#crashed) crashed.changed = [];
-    if (!isChanged && !this.#hasNews) return undefined;
-    this.#hasNews = false;
     const notes = this.#notesAt(at);
-    if (!LogJudge.concerns(notes)) return undefined;
+    if (!notes.some(({ note }) => note.kind === "log")) return undefined;
     const { recording, options, counts } = this.#sweep;
     const run = this.#run?.run ?? recording;
     const record = { ...recordOf(run, options.claims === true), notes };
-    const verdict = log.judge(record, this.#crashed.map(({ state }) => state));
+    const verdict = judgeLogs(record, this.#crashed.map(({ state }) => state));
     counts.crashPoints += verdict.paths;
     if (verdict.isBounded) counts.bounded++;
     if (verdict.finding === undefined) return undefined;
     return {
       ...this.#violationAt(at, undefined),
       settled: this.#byHost(verdict.settled),
-      checker: log.checker,
+      checker: replicatedLog.name,
       found: verdict.finding.text,
     };
   }
@@ -279,21 +272,21 @@ export class CrashSweep {
     const { state, victim } = crashed;
     const { counts, rack } = this.#sweep;
     const judge = interrupted === undefined ? crashed.judge : this.#judgeAmid(crashed, at);
-    if (judge?.whole === undefined) return undefined;
+    if (judge === undefined || judge.groups.length === 0) return undefined;
     const groups = interrupted === undefined
       ? judge.groups
-      : judge.groupsAt(interrupted.interruption.ranges);
-    const open = openIn(state, interrupted === undefined ? [judge.whole] : partsOf(groups));
+      : groupsAt(judge.groups, interrupted.interruption.ranges);
+    const open = openIn(state, groups.flatMap(({ writes }) => writes));
     for (const { alternatives } of open) counts.crashPoints += alternatives.length - 1;
     if (interrupted === undefined) crashed.pending = pendingMessagesOf(rack.plan, state);
     const { ways } = crashed.pending;
     let isBounded = crashed.pending.isBounded, witness: ReturnType<typeof witnessOf>;
     for (const { settled } of ways) {
       for (const group of groups) {
-        const [wrong] = judge.judge(state, group, settled);
+        const { finding: wrong, ...judged } = judgeGroup(judge, state, { group, settled });
         witness ??= wrong && witnessOf(judge, state, { group, settled, suspected: wrong.scm });
-        // What takes more than two choices at once is not gone into, which is to be said.
-        if (judge.takeBounded() || (wrong !== undefined && witness === undefined)) isBounded = true;
+        // A violation that takes more than two choices at once is reported as bounded only.
+        isBounded ||= judged.isBounded || (wrong !== undefined && witness === undefined);
       }
     }
     if (isBounded) counts.bounded++;
@@ -302,7 +295,7 @@ export class CrashSweep {
     return {
       ...this.#violationAt(at, interrupted),
       settled: new Map([[victim.host, settled]]),
-      checker: judge.checker,
+      checker: persistence.name,
       found: finding.text,
       ...(finding.scm && { scm: finding.scm }),
     };
@@ -350,13 +343,8 @@ export class CrashSweep {
   }
 }
 
-function partsOf(groups: Judge["groups"]): Range[] {
-  return groups.flatMap(({ parts }) => parts);
-}
-
 function isOfWrites({ note }: TimedRecord): boolean {
-  return note.kind === "writes" || note.kind === "visible" || note.kind === "persistent" ||
-    note.kind === "log";
+  return note.kind === "writes" || note.kind === "visible" || note.kind === "persistent";
 }
 
 /** How many come before `at`, where it is known that `from` do. */

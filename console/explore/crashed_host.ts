@@ -3,7 +3,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import { Cells } from "./choices.ts";
 import type { Victim } from "./post_crash_run.ts";
 import { NO_PENDING_MESSAGES, type PendingMessages } from "./pending_messages.ts";
-import { CrashCursor, Pages, type Range } from "./history.ts";
+import { CrashCursor, Pages } from "./history.ts";
 import type { CrashState, Judge } from "./judge.ts";
 import type { BusWrite, RackRun } from "./rerun.ts";
 
@@ -13,8 +13,6 @@ export interface CrashedHost {
   readonly cells: Cells;
   /** What is left, and what of it is open. */
   readonly state: CrashState;
-  /** Bytes of which other things may be found since logs were last judged. */
-  changed: Range[];
   /** `wsp`: writes that its card keeps for it, oldest first. */
   held: readonly BusWrite[];
   /** The judge of promises about its SCM. */
@@ -27,13 +25,13 @@ export interface CrashedHost {
 
 export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
   const { host } = victim;
-  const onChange = (from: number, to: number) => {
-    crashed.changed.push({ from, to });
-    cells.changed(from, to);
-  };
   const entries = recording.histories.get(host)?.entries ?? [];
-  const cursor = new CrashCursor(entries, new Pages(), onChange);
-  const cells = new Cells(cursor);
+  const cursor: CrashCursor<Pages> = new CrashCursor(
+    entries,
+    new Pages(),
+    (from, to) => cells.changed(from, to),
+  );
+  const cells: Cells = new Cells(cursor);
   const image = {
     read(offset: number, target: Uint8Array) {
       cursor.image.read(offset, target);
@@ -45,7 +43,6 @@ export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
     cursor,
     cells,
     state: { host, image, cells },
-    changed: [],
     held: [],
     judge: undefined,
     amid: undefined,
@@ -65,14 +62,7 @@ export function holdJournal(crashed: CrashedHost, recording: RackRun, at: Time):
   const life = recording.lives.get(host)?.findLast(({ from }) => from < at);
   const end = Math.min(at, life?.to ?? at);
   const sent = recording.sendings.get(config.rnic)?.busWrites ?? [];
-  const before = crashed.held;
   crashed.held = sent.filter((write) => write.arrivesAt >= end && write.at < end + noticePs);
-  for (const write of before) if (!crashed.held.includes(write)) touch(crashed, write);
-  for (const write of crashed.held) if (!before.includes(write)) touch(crashed, write);
-}
-
-function touch(crashed: CrashedHost, { offset, bytes }: BusWrite): void {
-  crashed.changed.push({ from: offset, to: offset + bytes.length });
 }
 
 function overlay(write: BusWrite, offset: number, target: Uint8Array): void {

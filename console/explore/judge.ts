@@ -3,12 +3,11 @@
  * instant anew: most of the time goes into runs of the rack, not into this. A promise is about each eight
  * bytes by themselves, so each choice is judged alone, however many there are.
  */
-import type { TimedRecord } from "../../fabric/audit.ts";
 import { persistence } from "../checks/persistence.ts";
 import type { ImageView, RunRecord } from "../checks/run_record.ts";
-import { type Cell, type OpenMemory, viewOf, WORD_BYTES } from "./choices.ts";
-import type { Range } from "./history.ts";
-import { DeclaredWrites, type WriteGroup } from "./declared_writes.ts";
+import { type Cell, type OpenMemory, viewOf, WORD_BYTES, wordsAround } from "./choices.ts";
+import { overlaps, type Range } from "./history.ts";
+import type { WriteGroup } from "./declared_writes.ts";
 import type { Finding } from "../checks/finding.ts";
 
 /** What a power failure leaves of one host's SCM: what is durable, and what is open. */
@@ -19,88 +18,41 @@ export interface CrashState extends OpenMemory {
 /** Which alternative of a cell is found, of those that are settled. */
 export type Settled = ReadonlyMap<Cell, number>;
 
-type Run = Pick<RunRecord, "plan" | "lives" | "claims">;
-
 /** Judges promises of one host's SCM. */
-export class Judge {
-  readonly #run: Run;
-  readonly #host: string;
-  readonly #writes: DeclaredWrites;
-  readonly #most: number;
-  #isBounded = false;
+export interface Judge {
+  readonly run: Pick<RunRecord, "plan" | "lives" | "claims">;
+  readonly host: string;
+  readonly groups: readonly WriteGroup[];
+  /** Ways to settle together what deciding writes are in. */
+  readonly most: number;
+}
 
-  /**
-   * @param options.notes of a run, by time.
-   * @param options.most ways to settle together what writes that come after others are in.
-   */
-  constructor(
-    run: Run,
-    { host, notes, most }: {
-      readonly host: string;
-      readonly notes: readonly TimedRecord[];
-      readonly most: number;
-    },
-  ) {
-    this.#most = most;
-    this.#run = run;
-    this.#host = host;
-    this.#writes = new DeclaredWrites(notes, { host, claims: run.claims === true });
+/**
+ * What is wrong with what is found of some writes, for any of its choices; `isBounded` where not all ways
+ * were tried.
+ * @param settled choices that are made.
+ */
+export function judgeGroup(
+  { run, host, most }: Judge,
+  state: CrashState,
+  { group, settled = NOTHING }: { readonly group: WriteGroup; readonly settled?: Settled },
+): { readonly finding: Finding | undefined; readonly isBounded: boolean } {
+  const { writes, notes, deciding } = group;
+  // Whether one write is found decides whether those that it comes after have to be.
+  const open = openIn(state, deciding, settled);
+  const joint = jointly(open, most);
+  const isBounded = joint.length < open.length;
+  for (const choice of combinations(joint, settled)) {
+    const isOpen = openIn(state, writes, choice).length > 0;
+    const [finding] = persistence.check({
+      ...run,
+      reports: [],
+      notes,
+      scm: (name) => name === host ? imageOf(state, choice, isOpen) : undefined,
+    });
+    if (finding !== undefined) return { finding, isBounded };
   }
-
-  /** The bytes from the first to the last declared write; undefined where there is none. */
-  get whole(): Range | undefined {
-    return this.#writes.whole;
-  }
-
-  /** Whether there were more ways than that since the last call. */
-  takeBounded(): boolean {
-    const was = this.#isBounded;
-    this.#isBounded = false;
-    return was;
-  }
-
-  get checker(): string {
-    return persistence.name;
-  }
-
-  /** Whether there are writes there that come after others, or others after them. */
-  hasLinks(ranges: readonly Range[]): boolean {
-    return this.#writes.hasLinks(ranges);
-  }
-
-  /** All declared writes, those together that are judged together. */
-  get groups(): readonly WriteGroup[] {
-    return this.#writes.groups;
-  }
-
-  /** The writes that some bytes are about, as one group; none where no write was declared there. */
-  groupsAt(ranges: readonly Range[]): readonly WriteGroup[] {
-    const group = this.#writes.about(ranges);
-    return group === undefined ? [] : [group];
-  }
-
-  /**
-   * What is wrong with what is found of some writes, for any of its choices.
-   * @param settled choices that are made.
-   */
-  judge(state: CrashState, group: WriteGroup, settled: Settled = NOTHING): Finding[] {
-    const { parts, notes, deciding } = group;
-    // Whether one write is found decides whether those that it comes after have to be.
-    const open = openIn(state, deciding, settled);
-    const joint = jointly(open, this.#most);
-    if (joint.length < open.length) this.#isBounded = true;
-    for (const choice of combinations(joint, settled)) {
-      const isOpen = openIn(state, parts, choice).length > 0;
-      const findings = persistence.check({
-        ...this.#run,
-        reports: [],
-        notes,
-        scm: (host) => host === this.#host ? imageOf(state, choice, isOpen) : undefined,
-      });
-      if (findings.length > 0) return findings;
-    }
-    return [];
-  }
+  return { finding: undefined, isBounded };
 }
 
 const NOTHING: Settled = new Map();
@@ -111,7 +63,8 @@ export function openIn(
   ranges: readonly Range[],
   settled: Settled = NOTHING,
 ): Cell[] {
-  const cells = new Set(ranges.flatMap(({ from, to }) => state.cells.in(from, to)));
+  const words = ranges.map(wordsAround);
+  const cells = new Set(words.flatMap(({ from, to }) => state.cells.in(from, to)));
   return [...cells].filter((cell) => !settled.has(cell));
 }
 
@@ -176,13 +129,13 @@ export function witnessOf(
   },
 ): { readonly settled: Settled; readonly finding: Finding } | undefined {
   const { group, suspected } = options;
-  const cells = openIn(state, group.parts, options.settled);
-  const isSuspect = (cell: Cell) =>
-    suspected !== undefined && cell.from < suspected.to && cell.from + cell.length > suspected.from;
+  const cells = openIn(state, group.writes, options.settled);
+  const isSuspect = ({ from, length }: Cell) =>
+    suspected !== undefined && overlaps({ from, to: from + length }, suspected);
   cells.sort((x, y) => Number(isSuspect(y)) - Number(isSuspect(x)));
   for (const few of fewChoices(cells)) {
     const settled = new Map([...options.settled, ...few]);
-    const [finding] = judge.judge(state, group, settled);
+    const { finding } = judgeGroup(judge, state, { group, settled });
     if (finding !== undefined) return { settled, finding };
   }
   return undefined;
