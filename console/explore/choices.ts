@@ -181,24 +181,17 @@ export function isSame(x: Uint8Array, y: Uint8Array): boolean {
   return true;
 }
 
-/** What is open at an instant: made when it is read, and kept as long as nothing changes there. */
+/** What is open at an instant: made when it is read, and kept until the cursor moves. */
 export class Cells {
-  readonly #cursor: Pick<CrashCursor, "dirty" | "image">;
+  readonly #cursor: CrashCursor;
   readonly #lines = new Map<number, Cell | undefined>();
+  #steps = 0;
   /** Cells of interrupted writes; and lines that such a cell is all of. */
   #torn: readonly Cell[] = [];
   readonly #whole = new Set<number>();
 
-  constructor(cursor: Pick<CrashCursor, "dirty" | "image">) {
+  constructor(cursor: CrashCursor) {
     this.#cursor = cursor;
-  }
-
-  /** Bytes [from, to) have changed. */
-  changed(from: number, to: number): void {
-    if (this.#lines.size === 0) return;
-    for (let line = from - from % LINE_BYTES; line < to; line += LINE_BYTES) {
-      this.#lines.delete(line);
-    }
   }
 
   /** The power failure interrupts writes, which makes these cells: one of a whole line replaces the line's. */
@@ -247,6 +240,8 @@ export class Cells {
   #lineAt(line: number): Cell | undefined {
     const dirty = this.#cursor.dirty.get(line);
     if (dirty === undefined) return undefined;
+    if (this.#steps !== this.#cursor.steps) this.#lines.clear();
+    this.#steps = this.#cursor.steps;
     if (this.#lines.has(line)) return this.#lines.get(line);
     const cell = lineCell(dirty, this.#cursor.image);
     this.#lines.set(line, cell);

@@ -74,9 +74,8 @@ export class CrashSweep {
   readonly #instants: readonly Time[];
   /** Notes of the victims, or of all nodes where none survives. */
   readonly #own: readonly TimedRecord[];
-  /** How many of them were made by now. */
-  #ownCount = 0;
   #run: PostCrashRun | undefined;
+  violation: Violation | undefined;
 
   constructor(sweep: SweepOptions) {
     this.#sweep = sweep;
@@ -110,16 +109,16 @@ export class CrashSweep {
     return this.#crashed.map(({ victim }) => victim.host);
   }
 
-  /** Goes through all instants, and yields before each how far it is, in [0, 1]. */
-  *run(): Generator<number, Violation | undefined> {
+  /** Goes through all instants, up to a violation. Yields before each how far it is, in [0, 1]. */
+  *run(): Generator<number> {
     const { counts, options: { until = Infinity } } = this.#sweep;
     for (const [i, at] of this.#instants.entries()) {
       yield i / this.#instants.length;
-      const found = this.#interruptUntil(at, i > 0) ?? this.#cut(at);
+      this.violation = this.#interruptUntil(at, i > 0) ?? this.#cut(at);
       counts.instants++;
-      if (found !== undefined) return found;
+      if (this.violation !== undefined) return;
     }
-    return this.#interruptUntil(until, this.#instants.length > 0);
+    this.violation = this.#interruptUntil(until, this.#instants.length > 0);
   }
 
   /** Moves to `until`, with a power failure in the middle of all that happens on the way. */
@@ -127,8 +126,9 @@ export class CrashSweep {
     const { tear } = this.#sweep.options;
     for (const crashed of this.#crashed) {
       const { cursor, cells } = crashed;
+      // Each eight bytes before and after are judged at the instants around it.
       const matters = (ranges: readonly Range[], at: Time) =>
-        isJudged && this.#matters(this.#judgeAmid(crashed, at), ranges);
+        isJudged && (this.#protocol.hasQuestions || this.#decide(crashed, ranges, at));
       for (const interruption of interruptions(cursor, cells, { until, tear, matters })) {
         const found = this.#judge(interruption.at, { crashed, interruption });
         if (found !== undefined) return found;
@@ -137,79 +137,50 @@ export class CrashSweep {
     return undefined;
   }
 
-  /**
-   * Whether it makes a difference how much of a write is there: what each eight bytes of it are before and
-   * after is judged at the instants around it.
-   */
-  #matters(judge: Judge | undefined, ranges: readonly Range[]): boolean {
-    return this.#protocol.hasQuestions ||
-      groupsAt(judge?.groups ?? [], ranges).some(({ deciding }) => deciding.length > 0);
+  /** Whether it makes a difference for other writes how much there is of these bytes. */
+  #decide(crashed: CrashedHost, ranges: readonly Range[], at: Time): boolean {
+    const { groups } = this.#judgeOf(crashed, this.#notedAt(at, "amid"));
+    return groupsAt(groups, ranges).some(({ deciding }) => deciding.length > 0);
   }
 
   /**
-   * Writes that are announced at an instant: in the middle of it some of them may have begun, as programs
-   * announce before they write. Promises of that instant count from the next one on.
+   * Notes of the victims at a power failure at `at`. In the middle of that instant some writes may have
+   * begun that are announced at it, as programs announce before they write; its promises count from the
+   * next instant on.
    */
-  #announced(at: Time): TimedRecord[] {
-    const announced: TimedRecord[] = [];
-    for (let i = this.#ownCount; i < this.#own.length && this.#own[i]!.time <= at; i++) {
-      const own = this.#own[i]!;
-      if (own.time === at && own.note.kind === "writes") announced.push(own);
-    }
-    return announced;
+  #notedAt(at: Time, when: "before" | "amid"): TimedRecord[] {
+    return this.#own.filter(({ time, note }) =>
+      time < at || (time === at && when === "amid" && note.kind === "writes")
+    );
   }
 
-  /** The judge of a power failure in the middle of an instant. */
-  #judgeAmid(crashed: CrashedHost, at: Time): Judge | undefined {
-    if (crashed.judge === undefined) return undefined;
-    const { amid } = crashed;
-    if (amid?.at === at && amid.outside === crashed.judge) return amid.judge;
-    const announced = this.#announced(at);
-    const judge = announced.length === 0
-      ? crashed.judge
-      : this.#judgeOf(crashed, [...this.#notesAt(at), ...announced]);
-    crashed.amid = { at, outside: crashed.judge, judge };
-    return judge;
-  }
-
-  /** @param notes in any order. */
-  #judgeOf({ victim: { host } }: CrashedHost, notes: readonly TimedRecord[]): Judge {
+  /** @param own notes of the victims. */
+  #judgeOf(crashed: CrashedHost, own: readonly TimedRecord[]): Judge {
+    // As time goes on, as many notes are the same ones.
+    const known = crashed.judge;
+    if (known?.run === this.#run && known?.count === own.length) return known.judge;
     const { recording, options } = this.#sweep;
     const { plan, lives } = this.#run?.run ?? recording;
     const { claims = false, choices: most } = options;
-    const groups = writeGroups(byTime(notes.filter(isOfWrites)), { host, claims });
-    return { run: { plan, lives, claims }, host, groups, most };
+    const { host } = crashed.victim;
+    const groups = writeGroups(this.#withSurvivors(own).filter(isOfWrites), { host, claims });
+    const judge: Judge = { run: { plan, lives, claims }, host, groups, most };
+    crashed.judge = { run: this.#run, count: own.length, judge };
+    return judge;
+  }
+
+  /** All notes of a rack, by time. */
+  #withSurvivors(own: readonly TimedRecord[]): TimedRecord[] {
+    return byTime([...own, ...this.#run?.notes ?? []]);
   }
 
   #cut(at: Time): Violation | undefined {
     for (const crashed of this.#crashed) holdJournal(crashed, this.#sweep.recording, at);
-    const isNew = this.#takeNotes(at);
+    const run = this.#runs?.at(at);
+    const isNew = run !== this.#run;
+    this.#run = run;
+    if (isNew) this.#sweep.counts.continuations++;
     return (isNew ? this.#examineRun() : undefined) ?? this.#judge(at, undefined);
-  }
-
-  /**
-   * Takes the notes of a rack that a power failure at `at` happens to.
-   * @returns whether no instant before had the same run of the survivors.
-   */
-  #takeNotes(at: Time): boolean {
-    const before = this.#run, runs = this.#runs?.count ?? 0;
-    this.#run = this.#runs?.at(at);
-    this.#sweep.counts.continuations += (this.#runs?.count ?? 0) - runs;
-    const from = this.#ownCount;
-    this.#ownCount = countBefore(this.#own, at, from);
-    const isNew = this.#run !== before;
-    const hasNews = isNew || this.#own.slice(from, this.#ownCount).some(isOfWrites) ||
-      this.#crashed.some(({ judge }) => judge === undefined);
-    if (!hasNews) return false;
-    const notes = this.#notesAt(at);
-    for (const crashed of this.#crashed) crashed.judge = this.#judgeOf(crashed, notes);
-    return isNew;
-  }
-
-  /** All notes of a rack that a power failure at `at` happens to, by time. */
-  #notesAt(at: Time): TimedRecord[] {
-    const own = this.#own.slice(0, countBefore(this.#own, at, 0));
-    return byTime([...own, ...this.#run?.notes ?? []]);
   }
 
   /** The run that shows what survivors note is itself to be sound, and to have left what is derived. */
@@ -239,7 +210,7 @@ export class CrashSweep {
   }
 
   #judgeLogs(at: Time): Violation | undefined {
-    const notes = this.#notesAt(at);
+    const notes = this.#withSurvivors(this.#notedAt(at, "before"));
     if (!notes.some(({ note }) => note.kind === "log")) return undefined;
     const { recording, options, counts } = this.#sweep;
     const run = this.#run?.run ?? recording;
@@ -271,8 +242,9 @@ export class CrashSweep {
   ): Violation | undefined {
     const { state, victim } = crashed;
     const { counts, rack } = this.#sweep;
-    const judge = interrupted === undefined ? crashed.judge : this.#judgeAmid(crashed, at);
-    if (judge === undefined || judge.groups.length === 0) return undefined;
+    const own = this.#notedAt(at, interrupted === undefined ? "before" : "amid");
+    const judge = this.#judgeOf(crashed, own);
+    if (judge.groups.length === 0) return undefined;
     const groups = interrupted === undefined
       ? judge.groups
       : groupsAt(judge.groups, interrupted.interruption.ranges);
@@ -310,7 +282,8 @@ export class CrashSweep {
     const { crashed: { victim, state }, interruption } = interrupted;
     const early = writebacksOf(interruption, state.image)
       .map((each) => ({ ...each, node: victim.host }));
-    return { hosts, at, early, announced: this.#announced(at) };
+    const announced = this.#notedAt(at, "amid").filter(({ time }) => time === at);
+    return { hosts, at, early, announced };
   }
 
   #judgeProtocol(at: Time, interrupted: Interrupted | undefined): Violation | undefined {
@@ -320,13 +293,13 @@ export class CrashSweep {
       run === undefined ||
       this.#crashed.some(({ victim }) => victim.host === node || victim.config.rnic === node);
     const reports = recording.reports.filter((report) => report.time < at && isOwn(report));
-    const announced = interrupted === undefined ? [] : this.#announced(at);
+    const own = this.#notedAt(at, interrupted === undefined ? "before" : "amid");
     const verdict = this.#protocol.judge({
       at,
       cut: this.#crashed.map(({ state }) => state),
       others: run === undefined ? new Map() : othersOf(run.run, { but: this.#hosts }),
       reports: byTime([...reports, ...run?.reports ?? []]),
-      notes: byTime([...this.#notesAt(at), ...announced]),
+      notes: this.#withSurvivors(own),
     }, { most: options.choices, seed: rack.plan.seed });
     counts.crashPoints += verdict.paths;
     if (verdict.isBounded) counts.bounded++;
@@ -345,11 +318,4 @@ export class CrashSweep {
 
 function isOfWrites({ note }: TimedRecord): boolean {
   return note.kind === "writes" || note.kind === "visible" || note.kind === "persistent";
-}
-
-/** How many come before `at`, where it is known that `from` do. */
-function countBefore(all: readonly { readonly time: Time }[], at: Time, from: number): number {
-  let count = from;
-  while (count < all.length && all[count]!.time < at) count++;
-  return count;
 }

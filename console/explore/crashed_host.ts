@@ -1,7 +1,7 @@
 /** A host whose power is cut at one instant after the other, with what each cut leaves of its SCM. */
 import type { Time } from "../../fabric/base/time.ts";
 import { Cells } from "./choices.ts";
-import type { Victim } from "./post_crash_run.ts";
+import type { PostCrashRun, Victim } from "./post_crash_run.ts";
 import { NO_PENDING_MESSAGES, type PendingMessages } from "./pending_messages.ts";
 import { CrashCursor, Pages } from "./history.ts";
 import type { CrashState, Judge } from "./judge.ts";
@@ -15,10 +15,10 @@ export interface CrashedHost {
   readonly state: CrashState;
   /** `wsp`: writes that its card keeps for it, oldest first. */
   held: readonly BusWrite[];
-  /** The judge of promises about its SCM. */
-  judge: Judge | undefined;
-  /** The judge in the middle of an instant, where `outside` judges around it. */
-  amid: { readonly at: Time; readonly outside: Judge; readonly judge: Judge } | undefined;
+  /** The latest judge of promises about its SCM, for so many notes of the victims and a run of the survivors. */
+  judge:
+    | { readonly run: PostCrashRun | undefined; readonly count: number; readonly judge: Judge }
+    | undefined;
   /** Messages that it will store from its receive buffers. */
   pending: PendingMessages;
 }
@@ -26,12 +26,8 @@ export interface CrashedHost {
 export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
   const { host } = victim;
   const entries = recording.histories.get(host)?.entries ?? [];
-  const cursor: CrashCursor<Pages> = new CrashCursor(
-    entries,
-    new Pages(),
-    (from, to) => cells.changed(from, to),
-  );
-  const cells: Cells = new Cells(cursor);
+  const cursor = new CrashCursor(entries, new Pages());
+  const cells = new Cells(cursor);
   const image = {
     read(offset: number, target: Uint8Array) {
       cursor.image.read(offset, target);
@@ -45,7 +41,6 @@ export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
     state: { host, image, cells },
     held: [],
     judge: undefined,
-    amid: undefined,
     pending: NO_PENDING_MESSAGES,
   };
   return crashed;

@@ -6,6 +6,7 @@
  * shown of a violation, after a real run has shown it).
  */
 import { formatTime } from "../../fabric/base/time.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf, unendedOf } from "../checks/programs.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
@@ -21,63 +22,61 @@ import type { ExploredRack, ExploreOptions, ExploreProgress, Verdict } from "./t
 const TURN_MS = 50;
 
 /**
- * Explores a rack. Yields now and then how far it is.
+ * Explores a rack.
  * @throws Error where a program keeps state from run to run, or (our mistake) a run does not show what was
  *   derived, or a host is to be cut that the rack has not.
  */
-export async function* explore(
+export async function explore(
   rack: ExploredRack,
   options: ExploreOptions,
-): AsyncGenerator<ExploreProgress, Verdict> {
+  onProgress: (progress: ExploreProgress) => void = () => {},
+): Promise<Verdict> {
   const began = performance.now();
   const recording = runRack(rack, { histories: true });
   const counts: Counts = { instants: 0, crashPoints: 0, continuations: 0, bounded: 0 };
   const targets = targetsOf(rack, recording, options);
   const failure = plainFailure(rack, recording, options);
   const isWindow = options.from !== undefined || options.until !== undefined;
-  const ended = (
-    found: Pick<Verdict, "verdict" | "counterexample"> & { why?: string },
-  ): Verdict => {
-    const more = found.verdict === "unsafe" || failure === undefined
-      ? found
-      : { ...found, verdict: "failed" as const, why: failure };
+  const ended = (verdict: Verdict["verdict"], why?: string): Verdict => {
     const wallMs = performance.now() - began;
-    const perSecond = Math.round(1_000 * counts.crashPoints / wallMs);
-    const exhaustive = more.verdict === "safe" && counts.bounded === 0 && !isWindow;
-    const writes = countWrites(recording);
-    return { ...more, hosts: targets.flat(), ...counts, exhaustive, ...writes, wallMs, perSecond };
+    const isFailed = verdict !== "unsafe" && failure !== undefined;
+    const reason = isFailed ? failure : why;
+    return {
+      verdict: isFailed ? "failed" : verdict,
+      ...(reason !== undefined && { why: reason }),
+      hosts: targets.flat(),
+      ...counts,
+      exhaustive: verdict === "safe" && !isFailed && counts.bounded === 0 && !isWindow,
+      ...countWrites(recording),
+      wallMs,
+      perSecond: Math.round(1_000 * counts.crashPoints / wallMs),
+      counterexample: null,
+    };
   };
-  let turnEnds = began + TURN_MS, isCutOff = recording.isCutOff;
+  let turnEnds = began, isCutOff = recording.isCutOff;
   for (const [i, hosts] of targets.entries()) {
     const victims = hosts.map((host) => victimOf(rack.plan, host));
     const isTotal = options.cut === "all";
     const sweep = new CrashSweep({ rack, recording, victims, isTotal, options, counts });
-    const run = sweep.run();
-    for (;;) {
-      const next = run.next();
-      if (next.done) {
-        isCutOff ||= sweep.isCutOff;
-        if (next.value === undefined) break;
-        const counterexample = confirm(rack, { violation: next.value, recording, options });
-        return ended({ verdict: "unsafe", counterexample });
-      }
+    for (const share of sweep.run()) {
       const now = performance.now();
       const why = whyStop(options, counts, now - began);
-      if (why !== undefined) return ended({ verdict: "partial", why, counterexample: null });
+      if (why !== undefined) return ended("partial", why);
       if (now < turnEnds) continue;
-      const share = (i + next.value) / targets.length;
-      yield { host: hosts.join(" "), share, crashPoints: counts.crashPoints };
-      await new Promise((resolve) => setTimeout(resolve, 0));
+      onProgress({ share: (i + share) / targets.length, crashPoints: counts.crashPoints });
+      await sleep(0);
       turnEnds = performance.now() + TURN_MS;
     }
+    isCutOff ||= sweep.isCutOff;
+    const { violation } = sweep;
+    if (violation === undefined) continue;
+    const counterexample = confirm(rack, { violation, recording, options });
+    return { ...ended("unsafe"), counterexample };
   }
   const why = whyUnsure(recording, counts, isCutOff);
-  if (why !== undefined) return ended({ verdict: "partial", why, counterexample: null });
-  if (!hasQuestions(rack, recording, options)) {
-    const nothing = "nothing was promised or checked";
-    return ended({ verdict: "unchecked", why: nothing, counterexample: null });
-  }
-  return ended({ verdict: "safe", counterexample: null });
+  if (why !== undefined) return ended("partial", why);
+  if (hasQuestions(rack, recording, options)) return ended("safe");
+  return ended("unchecked", "nothing was promised or checked");
 }
 
 /**
@@ -120,21 +119,6 @@ function whyUnsure({ endPs }: RackRun, counts: Counts, isCutOff: boolean): strin
   }
   if (counts.instants > 0) return undefined;
   return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
-}
-
-/** Runs an exploration to its end. */
-export async function exploreAll(
-  rack: ExploredRack,
-  options: ExploreOptions,
-  onProgress?: (progress: Pick<ExploreProgress, "share" | "crashPoints">) => void,
-): Promise<Verdict> {
-  const steps = explore(rack, options);
-  onProgress?.({ share: 0, crashPoints: 0 });
-  for (;;) {
-    const next = await steps.next();
-    if (next.done) return next.value;
-    onProgress?.(next.value);
-  }
 }
 
 function whyStop(options: ExploreOptions, counts: Counts, elapsedMs: number): string | undefined {

@@ -13,7 +13,7 @@ import {
 } from "../rack/prepare.ts";
 import { createRunDirectory } from "../rack/run_directory.ts";
 import { faultLines } from "./counterexample.ts";
-import { exploreAll } from "./explore.ts";
+import { explore } from "./explore.ts";
 import type { Explored } from "./report.ts";
 import type { Cut, ExploredRack, ExploreOptions, Verdict } from "./types.ts";
 import { EXPLORE_DEFAULTS } from "./types.ts";
@@ -54,7 +54,7 @@ export async function exploreScenario(
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
     const rack = await rackOf(one);
-    const verdict = await exploreAll(rack, options.explore, ({ share, crashPoints }) => {
+    const verdict = await explore(rack, options.explore, ({ share, crashPoints }) => {
       onProgress?.(`${one.label}: ${crashPoints} crash points`, (i + share) / prepared.length);
     });
     const command = await leave(verdict, { scenario, choices, options, one, place });

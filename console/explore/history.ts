@@ -188,21 +188,17 @@ export class CrashCursor<Image extends Bytes = Bytes> {
   /** By offset. */
   readonly dirty = new Map<number, DirtyLine>();
   readonly #entries: readonly Entry[];
-  readonly #onChange: ((from: number, to: number) => void) | undefined;
   #next = 0;
 
-  /**
-   * @param image what is there before: changed from then on.
-   * @param onChange called with bytes of which other things may be found from now on.
-   */
-  constructor(
-    entries: readonly Entry[],
-    image: Image,
-    onChange?: (from: number, to: number) => void,
-  ) {
+  /** @param image what is there before: changed from then on. */
+  constructor(entries: readonly Entry[], image: Image) {
     this.#entries = entries;
     this.image = image;
-    this.#onChange = onChange;
+  }
+
+  /** Entries that have happened. */
+  get steps(): number {
+    return this.#next;
   }
 
   /** Moves to a power failure at `at`, which comes before everything at `at`. */
@@ -234,20 +230,15 @@ export class CrashCursor<Image extends Bytes = Bytes> {
       case "dirty":
         return this.#change(entry);
       case "clean":
-        this.dirty.delete(entry.line);
-        return this.#onChange?.(entry.line, entry.line + LINE_BYTES);
+        return void this.dirty.delete(entry.line);
       case "lost":
-        for (const line of [...this.dirty.keys()]) {
-          this.dirty.delete(line);
-          this.#onChange?.(line, line + LINE_BYTES);
-        }
+        return this.dirty.clear();
     }
   }
 
   #makeDurable({ offset, bytes }: DurableEntry): void {
     this.image.write(offset, bytes);
     const end = offset + bytes.length;
-    this.#onChange?.(offset, end);
     if (this.dirty.size === 0) return;
     // Written back, and in the cache all the same (`WritebackPlan`): no older bytes can come after it.
     for (let line = offset - offset % LINE_BYTES; line < end; line += LINE_BYTES) {
@@ -261,6 +252,5 @@ export class CrashCursor<Image extends Bytes = Bytes> {
     let dirty = this.dirty.get(line);
     if (dirty === undefined) this.dirty.set(line, dirty = { line, versions: [] });
     dirty.versions.push({ at, bytes, words });
-    this.#onChange?.(line, line + LINE_BYTES);
   }
 }

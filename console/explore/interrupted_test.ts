@@ -12,12 +12,8 @@ function words(digits: string): Uint8Array {
 
 /** All that words 0 to 7 and 8 to 15 may be found as in the middle of an instant, as digits. */
 function foundIn(log: HistoryLog, tear = 8): string[][] {
-  const cursor: CrashCursor<Pages> = new CrashCursor(
-    log.entries,
-    new Pages(),
-    (from, to) => cells.changed(from, to),
-  );
-  const cells: Cells = new Cells(cursor);
+  const cursor = new CrashCursor(log.entries, new Pages());
+  const cells = new Cells(cursor);
   const all: string[][] = [];
   for (const _ of interruptions(cursor, cells, { until: Infinity, tear })) {
     const open = cells.in(0, 128);

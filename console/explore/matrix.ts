@@ -8,7 +8,7 @@ import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { columnsOf, tableText } from "../reports/table.ts";
-import { exploreAll } from "./explore.ts";
+import { explore } from "./explore.ts";
 import { MIXED_METHODS, mixedWrites } from "./mixed_writes.ts";
 import { runRack } from "./rerun.ts";
 import { type Counterexample, EXPLORE_DEFAULTS, type ExploredRack } from "./types.ts";
@@ -110,7 +110,7 @@ export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
   const first = notes.find(({ note }) => note.kind === "writes");
   if (first === undefined) throw new Error(`Nothing is written at ${JSON.stringify(place)}`);
   const options = { ...EXPLORE_DEFAULTS, cut: { host: "b" }, claims: true, from: first.time };
-  const verdict = await exploreAll(rack, options);
+  const verdict = await explore(rack, options);
   const { crashPoints, counterexample } = verdict;
   const isVacuous = !notes.some(({ note }) => note.kind === "persistent");
   if ((verdict.verdict !== "safe" && verdict.verdict !== "unsafe") || isVacuous) {
@@ -119,13 +119,6 @@ export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
     );
   }
   return { ...place, safe: verdict.verdict === "safe", crashPoints, counterexample };
-}
-
-/** Explores all places, each when it is asked for. */
-export async function* exploreMatrix(
-  places: readonly MatrixPlace[] = matrixPlaces(),
-): AsyncGenerator<MatrixCell> {
-  for (const place of places) yield await exploreCell(place);
 }
 
 /** The cells as a table: a row for each kind of responder, a column for each method. */

@@ -67,8 +67,12 @@ export class PostCrashRuns {
   readonly #recording: RackRun;
   readonly #victim: Victim;
   readonly #frames: readonly Time[];
-  readonly #known = new Map<number, PostCrashRun>();
   readonly #histories: boolean;
+  #last: PostCrashRun | undefined;
+  /** Runs that were made. */
+  count = 0;
+  /** Whether the plan's `until` ended any of them though something would still have happened. */
+  isCutOff = false;
 
   /** @param options.histories keeps the histories of the survivors' memories. */
   constructor(
@@ -81,11 +85,6 @@ export class PostCrashRuns {
     this.#victim = victim;
     this.#frames = recording.sendings.get(victim.config.rnic)?.frames ?? [];
     this.#histories = options.histories;
-  }
-
-  /** Runs that were made. */
-  get count(): number {
-    return this.#known.size;
   }
 
   /** The instants from which on one frame more has got out. */
@@ -101,26 +100,20 @@ export class PostCrashRuns {
   }
 
   /**
-   * The survivors' run after a power failure at `at`.
+   * The survivors' run after a power failure at `at`, the latest one or later.
    * @throws Error where a run begins otherwise than the same run before: a program keeps state.
    */
   at(at: Time): PostCrashRun {
     const frames = this.framesBy(at);
-    const known = this.#known.get(frames);
-    if (known !== undefined) return known;
+    if (this.#last?.frames === frames) return this.#last;
     const faults = faultsWith(this.#rack.plan.faults, { hosts: [this.#victim.host], at });
     const run = runRack(this.#rack, { faults, histories: this.#histories });
     const reports = run.reports.filter((report) => !this.#isOwn(report));
     this.#assertSameUntil(at, reports);
     const notes = run.notes.filter((note) => !this.#isOwn(note));
-    const made: PostCrashRun = { frames, reports, notes, run, cutAt: at };
-    this.#known.set(frames, made);
-    return made;
-  }
-
-  /** Whether the plan's `until` ended any of the runs though something would still have happened. */
-  get isCutOff(): boolean {
-    return [...this.#known.values()].some(({ run }) => run.isCutOff);
+    this.count++;
+    this.isCutOff ||= run.isCutOff;
+    return this.#last = { frames, reports, notes, run, cutAt: at };
   }
 
   #isOwn({ node }: { readonly node: string }): boolean {

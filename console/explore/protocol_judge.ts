@@ -223,9 +223,7 @@ export class ProtocolJudge {
     },
   ): ProtocolVerdict {
     const others = crash.cut.filter((state) => state.host !== host);
-    const cursor = new CrashCursor(log.entries, new Overlay(found), (from, to) => {
-      cells.changed(from, to);
-    });
+    const cursor = new CrashCursor(log.entries, new Overlay(found));
     const cells = new Cells(cursor);
     const again: CrashState = { host, image: cursor.image, cells };
     let paths = 0, isBounded = false;

@@ -50,7 +50,6 @@ export const EXPLORE_DEFAULTS = { choices: 4096, tear: 8, cuts: 1 } as const;
 
 /** How far an exploration is. */
 export interface ExploreProgress {
-  readonly host: string;
   /** In [0, 1]. */
   readonly share: number;
   readonly crashPoints: number;

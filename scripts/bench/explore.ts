@@ -1,7 +1,7 @@
 /** The crash explorer's speed: power failures at every instant of one write between two hosts. */
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { exploreAll } from "../../console/explore/explore.ts";
+import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS, type ExploredRack, type Verdict } from "../../console/explore/types.ts";
 import type { Figure } from "./figure.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
@@ -37,7 +37,7 @@ export async function measureExplorer(
     const rack = oneWrite(seed, ddio);
     const verdicts: Verdict[] = [];
     for (let i = -WARM_UPS; i < (quick ? 5 : 15); i++) {
-      const verdict = await exploreAll(rack, EXPLORE_DEFAULTS);
+      const verdict = await explore(rack, EXPLORE_DEFAULTS);
       if (verdict.verdict !== "safe") throw new Error(`${verdict.why ?? verdict.verdict}`);
       if (i >= 0) verdicts.push(verdict);
     }

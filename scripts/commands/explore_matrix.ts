@@ -2,7 +2,7 @@
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import {
-  exploreMatrix,
+  exploreCell,
   type MatrixCell,
   matrixPlaces,
   matrixText,
@@ -16,11 +16,10 @@ export async function exploreTheMatrix(
   const places = matrixPlaces();
   const progress = new Progress({ quiet: how.json });
   const cells: MatrixCell[] = [];
-  const steps = exploreMatrix(places);
-  for (let next = await steps.next(); !next.done; next = await steps.next()) {
-    const { method, update } = next.value;
-    cells.push(next.value);
-    progress.tell(`${method}, ${update}: ${cells.length} cells`, cells.length / places.length);
+  for (const place of places) {
+    cells.push(await exploreCell(place));
+    const title = `${place.method}, ${place.update}: ${cells.length} cells`;
+    progress.tell(title, cells.length / places.length);
     // Lets the event loop handle signals.
     await sleep(0);
     if (how.isStopped()) break;

@@ -9,7 +9,7 @@ import {
 import { describe, it } from "@std/testing/bdd";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { CrashView } from "../../nodes/host/recovery/protocol.ts";
-import { explore, exploreAll } from "../../console/explore/explore.ts";
+import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS, type ExploreProgress } from "../../console/explore/types.ts";
 import { afterCut, ownRack, putRack, rackOf } from "./explored_rack.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
@@ -38,7 +38,7 @@ describe("explore", () => {
     const limit = 20;
     const hostsOf = async (cut?: "each" | "all" | { host: string }) => {
       const options = { ...EXPLORE_DEFAULTS, limit, ...(cut && { cut }) };
-      return (await exploreAll(rack, options)).hosts;
+      return (await explore(rack, options)).hosts;
     };
     same(await hostsOf(), ["b"]);
     same(await hostsOf({ host: "a" }), ["a"]);
@@ -60,7 +60,7 @@ describe("explore", () => {
       return isReported && !isThere(view, "b") ? "it was reported, and is not there" : undefined;
     };
     const rack = ownRack({ program: reporting, check });
-    const { verdict, counterexample } = await exploreAll(rack, {
+    const { verdict, counterexample } = await explore(rack, {
       ...EXPLORE_DEFAULTS,
       cut: { host: "b" },
     });
@@ -84,7 +84,7 @@ programs:
 `,
       { programs: { "./own.ts": storing }, checks: { "./own.ts": afterCut(check) } },
     );
-    const { verdict } = await exploreAll(rack, { ...EXPLORE_DEFAULTS, cut: "all" });
+    const { verdict } = await explore(rack, { ...EXPLORE_DEFAULTS, cut: "all" });
     equal(verdict, "safe");
     same([...found].sort(), ["false false", "false true", "true false", "true true"]);
   });
@@ -105,34 +105,31 @@ faults: [{ at: 80us, kill: b }, { at: 100us, start: b }]
 `,
       { programs: { "./own.ts": storing }, checks: { "./own.ts": check } },
     );
-    const { verdict } = await exploreAll(rack, { ...EXPLORE_DEFAULTS, cut: { host: "b" } });
+    const { verdict } = await explore(rack, { ...EXPLORE_DEFAULTS, cut: { host: "b" } });
     equal(verdict, "safe");
     same([...lives].sort(), [false, true]);
   });
 
   it("says how far it is, and what it has not seen where it is stopped", async () => {
     const rack = putRack({ method: "persist-opcode", ddio: "on" });
-    const whole = await exploreAll(rack, EXPLORE_DEFAULTS);
+    const whole = await explore(rack, EXPLORE_DEFAULTS);
     equal(whole.verdict, "safe");
     const { crashPoints, instants, continuations, writes, promises } = whole;
     ok(crashPoints > instants, "lines of the cache are choices");
     ok(continuations > 3 && continuations < instants / 10);
     same([writes, promises], [1, 1]);
-    const limited = await exploreAll(rack, { ...EXPLORE_DEFAULTS, limit: 50 });
+    const limited = await explore(rack, { ...EXPLORE_DEFAULTS, limit: 50 });
     equal(limited.verdict, "partial");
     match(limited.why!, /50 crash points/);
     ok(limited.crashPoints >= 50 && limited.crashPoints < 70);
-    const steps = explore(rack, { ...EXPLORE_DEFAULTS, stopped: () => told.length > 0 });
     const told: ExploreProgress[] = [];
-    for (let next = await steps.next();; next = await steps.next()) {
-      if (next.done) {
-        equal(next.value.verdict, "partial");
-        equal(next.value.why, "it was interrupted");
-        break;
-      }
-      ok(next.value.share >= 0 && next.value.share <= 1);
-      told.push(next.value);
-    }
+    const stopped = await explore(
+      rack,
+      { ...EXPLORE_DEFAULTS, stopped: () => told.length > 0 },
+      (progress) => told.push(progress),
+    );
+    same([stopped.verdict, stopped.why], ["partial", "it was interrupted"]);
+    ok(told.every(({ share }) => share >= 0 && share <= 1));
   });
 
   it("says at how many instants there were more choices than were asked for", async () => {
@@ -144,9 +141,9 @@ faults: [{ at: 80us, kill: b }, { at: 100us, start: b }]
       return undefined;
     };
     const rack = ownRack({ program, check });
-    const few = await exploreAll(rack, { ...EXPLORE_DEFAULTS, choices: 20, cut: { host: "b" } });
+    const few = await explore(rack, { ...EXPLORE_DEFAULTS, choices: 20, cut: { host: "b" } });
     same([few.verdict, few.bounded > 0], ["safe", true]);
-    const all = await exploreAll(rack, { ...EXPLORE_DEFAULTS, cut: { host: "b" } });
+    const all = await explore(rack, { ...EXPLORE_DEFAULTS, cut: { host: "b" } });
     same([all.verdict, all.bounded], ["safe", 0]);
     ok(all.crashPoints >= 256, "each of eight words is there or not");
   });
@@ -154,23 +151,23 @@ faults: [{ at: 80us, kill: b }, { at: 100us, start: b }]
   it("explores no instants but those that are asked for", async () => {
     const rack = putRack({ method: "write-only", ddio: "off" });
     const options = { ...EXPLORE_DEFAULTS, claims: true };
-    const { counterexample } = await exploreAll(rack, options);
+    const { counterexample } = await explore(rack, options);
     const at = counterexample!.atPs;
-    const only = await exploreAll(rack, { ...options, from: at, until: at + 1 });
+    const only = await explore(rack, { ...options, from: at, until: at + 1 });
     equal(only.counterexample?.atPs, at);
     equal(only.instants, 1);
-    equal((await exploreAll(rack, { ...options, until: at })).verdict, "safe");
+    equal((await explore(rack, { ...options, until: at })).verdict, "safe");
   });
 
   it("P-41: finds what is lost under bad cables as well, and in the middle of many", async () => {
     const faults = "[{ link: b, loss: 3% }, { link: a, reorder: 3%, by: 2, hold: 20us }]";
     const of = { ddio: "on", bytes: 3000, size: 300, depth: 4, faults } as const;
-    const claimed = await exploreAll(putRack({ ...of, method: "write-read" }), {
+    const claimed = await explore(putRack({ ...of, method: "write-read" }), {
       ...EXPLORE_DEFAULTS,
       claims: true,
     });
     equal(claimed.verdict, "unsafe");
-    const kept = await exploreAll(putRack({ ...of, method: "write-send" }), EXPLORE_DEFAULTS);
+    const kept = await explore(putRack({ ...of, method: "write-send" }), EXPLORE_DEFAULTS);
     equal(kept.verdict, "safe");
     ok(kept.promises === 10);
   });

@@ -6,7 +6,7 @@ import { match, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
-import { exploreAll } from "../../console/explore/explore.ts";
+import { explore } from "../../console/explore/explore.ts";
 import {
   EXPLORE_DEFAULTS,
   type ExploredRack,
@@ -22,7 +22,7 @@ const DOMAINS = ["adr", "eadr", "wsp"] as const;
 
 /** Explored, and had again where it is unsafe: that is part of exploring. */
 function explored(rack: ExploredRack, more: Partial<ExploreOptions> = {}): Promise<Verdict> {
-  return exploreAll(rack, { ...EXPLORE_DEFAULTS, cut: { host: "b" }, ...more });
+  return explore(rack, { ...EXPLORE_DEFAULTS, cut: { host: "b" }, ...more });
 }
 
 async function assertSafe(rack: ExploredRack, more?: Partial<ExploreOptions>): Promise<void> {

@@ -2,7 +2,7 @@
 import { match, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
-import { exploreAll } from "../../console/explore/explore.ts";
+import { explore } from "../../console/explore/explore.ts";
 import type { Cut } from "../../console/explore/types.ts";
 import { rackOf } from "./explored_rack.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
@@ -10,7 +10,7 @@ import type { ProgramContext } from "../../nodes/host/program_context.ts";
 const OPTIONS = { choices: 4096, tear: 8, cuts: 1 } as const;
 
 async function ladderOf(rack: ReturnType<typeof rackOf>, cut: Cut): Promise<string> {
-  const { counterexample } = await exploreAll(rack, { ...OPTIONS, claims: true, cut });
+  const { counterexample } = await explore(rack, { ...OPTIONS, claims: true, cut });
   ok(counterexample);
   match(counterexample.ladder, /the power of . fails/);
   return counterexample.ladder.split("\n")[0]!;
@@ -54,7 +54,7 @@ programs:
         },
       },
     );
-    const { counterexample } = await exploreAll(rack, { ...OPTIONS, cut: { host: "b" } });
+    const { counterexample } = await explore(rack, { ...OPTIONS, cut: { host: "b" } });
     equal(counterexample?.found, "b has nothing");
     match(counterexample.ladder.split("\n")[0]!, /a +a-rnic +tor +b-rnic +b$/);
   });

@@ -6,7 +6,7 @@ import twoQueues, {
   recover as recoverTwoQueues,
 } from "../../scripts/scenarios/two_queues.ts";
 import { faultsWith, PostCrashRuns, victimOf } from "../../console/explore/post_crash_run.ts";
-import { exploreAll } from "../../console/explore/explore.ts";
+import { explore } from "../../console/explore/explore.ts";
 import { instantsOf } from "../../console/explore/instants.ts";
 import { Pages } from "../../console/explore/history.ts";
 import { recordOf } from "../../console/explore/survivors.ts";
@@ -77,7 +77,7 @@ describe("the crash explorer, of several hosts", () => {
 
   it("P-41: reads a replicated log from the replica that was cut, too", async () => {
     const rack = logRack({ method: "persist-opcode", ddio: "off" });
-    const { verdict, counterexample, exhaustive } = await exploreAll(rack, {
+    const { verdict, counterexample, exhaustive } = await explore(rack, {
       ...EXPLORE_DEFAULTS,
       cut: { host: "b" },
     });
@@ -101,12 +101,12 @@ describe("the crash explorer, of several hosts", () => {
 
   it("P-05: wsp: finds what a card keeps out of order, and has it again from what the card says", async () => {
     const options = { ...EXPLORE_DEFAULTS, cut: { host: "b" } } as const;
-    const { verdict, counterexample } = await exploreAll(queuesRack("own"), options);
+    const { verdict, counterexample } = await explore(queuesRack("own"), options);
     equal(verdict, "unsafe");
     equal(counterexample?.found, "the tail counts record 0, which is not whole");
     // No program spoke of its writes: the card's are named.
     ok(counterexample?.places.some(({ by, survived }) => by === "b-rnic" && !survived));
-    equal((await exploreAll(queuesRack("same"), options)).verdict, "safe");
+    equal((await explore(queuesRack("same"), options)).verdict, "safe");
   });
 
   it("says that not all was seen where a scenario's end cuts off what the living would still say", async () => {
@@ -115,7 +115,7 @@ describe("the crash explorer, of several hosts", () => {
     // The run itself is over by then, but not one in which a replica is waited for.
     const ended = { ...rack, plan: { ...rack.plan, until: endPs + 1 } };
     equal(runRack(ended).isCutOff, false);
-    const { verdict, why } = await exploreAll(ended, {
+    const { verdict, why } = await explore(ended, {
       ...EXPLORE_DEFAULTS,
       cut: { host: "b" },
       from: 250e6,

@@ -10,7 +10,7 @@ import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
-import { exploreAll } from "../../console/explore/explore.ts";
+import { explore } from "../../console/explore/explore.ts";
 import type {
   Counterexample,
   ExploredRack,
@@ -23,7 +23,7 @@ import type { ProgramContext } from "../../nodes/host/program_context.ts";
 const OPTIONS: ExploreOptions = { choices: 4096, tear: 8, cuts: 1 };
 
 function exploring(rack: ExploredRack, more: Partial<ExploreOptions> = {}): Promise<Verdict> {
-  return exploreAll(rack, { ...OPTIONS, ...more });
+  return explore(rack, { ...OPTIONS, ...more });
 }
 
 async function assertSafe(rack: ExploredRack, more?: Partial<ExploreOptions>): Promise<Verdict> {

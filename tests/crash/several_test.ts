@@ -8,7 +8,7 @@ import type {
   Recover,
   RecoveryContext,
 } from "../../nodes/host/recovery/protocol.ts";
-import { exploreAll } from "../../console/explore/explore.ts";
+import { explore } from "../../console/explore/explore.ts";
 import {
   EXPLORE_DEFAULTS,
   type ExploreOptions,
@@ -48,7 +48,7 @@ ${scenario}
       checks: Object.fromEntries(all.map(([name, { check }]) => [name, check])),
     },
   );
-  return exploreAll(rack, { ...EXPLORE_DEFAULTS, ...options });
+  return explore(rack, { ...EXPLORE_DEFAULTS, ...options });
 }
 
 function word(value: number): Uint8Array {

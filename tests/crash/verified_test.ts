@@ -1,7 +1,7 @@
 /** Verified and persistent writes at every instant at which the power may fail (V-09). */
 import { ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { exploreAll } from "../../console/explore/explore.ts";
+import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS } from "../../console/explore/types.ts";
 import { putRack } from "./explored_rack.ts";
 
@@ -17,7 +17,7 @@ describe("verify-persist", () => {
       // Three packets each: in flow 1 the first is read back before the last is on the bus.
       const amount = { bytes: 24_576, size: 12_288, depth: 2 };
       const rack = putRack({ method: "verify-persist", ...host, ...amount });
-      const { verdict, instants, counterexample } = await exploreAll(rack, EXPLORE_DEFAULTS);
+      const { verdict, instants, counterexample } = await explore(rack, EXPLORE_DEFAULTS);
       equal(verdict, "safe", counterexample?.found);
       ok(instants > 100, `${instants} instants`);
     });
