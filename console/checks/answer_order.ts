@@ -4,15 +4,10 @@
  * not run back; no NAK asks for what has been confirmed. A frame does not name the queue pair that sends it,
  * so which requests an answer is about is found out by PSN and by UDP source port.
  */
-import { viewOf } from "../../fabric/base/slab.ts";
-import { parseSyndrome, readAeth } from "../../fabric/wire/roce/aeth.ts";
-import { BTH_BYTES, GSI_QPN, readBth } from "../../fabric/wire/roce/bth.ts";
-import { ETHERNET_BYTES } from "../../fabric/wire/roce/ethernet.ts";
-import { frameOpcode, framePayload } from "../../fabric/wire/roce/frame_peek.ts";
-import { IPV4_BYTES } from "../../fabric/wire/roce/ipv4.ts";
+import { parseSyndrome } from "../../fabric/wire/roce/aeth.ts";
+import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
 import { type OpcodeRow, opcodeRow, type Operation } from "../../fabric/wire/roce/opcode.ts";
-import { readReth } from "../../fabric/wire/roce/reth.ts";
-import { UDP_BYTES } from "../../fabric/wire/roce/udp.ts";
+import { decodePacket, isRefusal } from "../../fabric/wire/roce/packet.ts";
 import { psnAdd, psnDistance } from "../../nodes/rnic/state/psn.ts";
 
 /** A request packet that has come to this port. */
@@ -93,9 +88,9 @@ export class AnswerOrder {
   answers = 0;
   readonly #peers = new Map<number, Peer>();
 
-  /** A frame has come to the port. Its ICRC is not looked at. */
+  /** A frame has come to the port. */
   received(frame: Uint8Array<ArrayBuffer>): void {
-    const seen = peekRoce(frame);
+    const seen = decode(frame);
     if (seen === undefined) return;
     const peer = this.#peer(seen.sourceAddress);
     if (seen.destQpn === GSI_QPN) return forgetConnections(peer);
@@ -105,7 +100,7 @@ export class AnswerOrder {
 
   /** A frame leaves by the port. @returns what is wrong with it. */
   sent(frame: Uint8Array<ArrayBuffer>): string | undefined {
-    const seen = peekRoce(frame);
+    const seen = decode(frame);
     if (seen === undefined) return undefined;
     const peer = this.#peer(seen.destinationAddress);
     if (seen.destQpn === GSI_QPN) {
@@ -406,11 +401,7 @@ function laterOf(psn: number | undefined, other: number): number {
   return psn === undefined || psnDistance(psn, other) > 0 ? other : psn;
 }
 
-const UDP_AT = ETHERNET_BYTES + IPV4_BYTES;
-const BTH_AT = UDP_AT + UDP_BYTES;
-const EXTENSIONS_AT = BTH_AT + BTH_BYTES;
-
-/** The header fields of a RoCEv2 frame that its judgement needs. */
+/** The fields of a RoCEv2 frame that its judgement needs. */
 interface RoceSeen {
   readonly row: OpcodeRow;
   readonly sourceAddress: number;
@@ -426,27 +417,19 @@ interface RoceSeen {
   readonly msn: number | undefined;
 }
 
-/** The fields are read without decoding the frame or checking its ICRC. Undefined for another kind of frame. */
-function peekRoce(frame: Uint8Array<ArrayBuffer>): RoceSeen | undefined {
-  const code = frameOpcode(frame);
-  const row = code < 0 ? undefined : opcodeRow(code);
-  if (row === undefined || frame.length < EXTENSIONS_AT + row.headerBytes) return undefined;
-  const view = viewOf(frame);
-  const { destQpn, psn } = readBth(view, BTH_AT);
-  const payload = framePayload(frame);
-  // Both stand first among extension headers, where they are.
-  const hasAeth = row.headers[0] === "aeth";
-  const aeth = hasAeth ? readAeth(view, EXTENSIONS_AT) : undefined;
-  const isRead = row.operation === "read-request";
+/** Undefined for another kind of frame, and for one that a cable has damaged: an RNIC drops it. */
+function decode(frame: Uint8Array<ArrayBuffer>): RoceSeen | undefined {
+  const packet = decodePacket(frame);
+  if (isRefusal(packet)) return undefined;
+  const { bth, reth, aeth, payload } = packet;
+  const row = opcodeRow(bth.opcode)!;
   return {
+    ...packet,
     row,
-    sourceAddress: view.getUint32(ETHERNET_BYTES + 12),
-    destinationAddress: view.getUint32(ETHERNET_BYTES + 16),
-    udpSourcePort: view.getUint16(UDP_AT),
-    destQpn,
-    psn,
-    payloadBytes: payload === undefined ? 0 : payload.to - payload.from,
-    length: isRead ? readReth(view, EXTENSIONS_AT).length : 0,
+    destQpn: bth.destQpn,
+    psn: bth.psn,
+    payloadBytes: payload.length,
+    length: row.operation === "read-request" ? reth!.length : 0,
     syndrome: aeth?.syndrome,
     msn: aeth?.msn,
   };

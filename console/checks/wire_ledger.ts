@@ -7,7 +7,6 @@ import { type FrameSeen, isFrameSeen, type Observation } from "../../fabric/capt
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { describeFrame } from "../../fabric/trace/describe.ts";
-import { decodePacket, isRefusal } from "../../fabric/wire/roce/packet.ts";
 import { AnswerOrder } from "./answer_order.ts";
 import { type Direction, directionOf, receive, send, unreceived } from "./cable_direction.ts";
 import { type Finding, FINDINGS_MAX } from "./finding.ts";
@@ -50,13 +49,10 @@ export class WireLedger {
   readonly #devices = new Map<number, Device>();
   /** By port, sent and received apart: when the frames so far have ended. */
   readonly #ends = new Map<string, Time>();
-  /** Cables may have damaged frames. */
-  readonly #isDamaging: boolean;
 
   constructor(plan: RackPlan, lives: Lives["lives"]) {
     this.#plan = plan;
     this.#lives = { lives };
-    this.#isDamaging = plan.linkFaults?.some(({ action }) => action === "corrupt") ?? false;
     for (const [index, { kind }] of plan.cables.entries()) {
       if (kind !== "network") continue;
       for (const from of ["a", "b"] as const) {
@@ -105,11 +101,7 @@ export class WireLedger {
 
   #checkAnswer({ name, order }: Device, { kind, frame, time }: FrameSeen): void {
     if (order === undefined) return;
-    if (kind === "received") {
-      // An RNIC drops a damaged frame.
-      if (!this.#isDamaging || !isRefusal(decodePacket(frame))) order.received(frame);
-      return;
-    }
+    if (kind === "received") return order.received(frame);
     const before = order.answers;
     const wrong = order.sent(frame);
     this.answers += order.answers - before;
