@@ -6,15 +6,14 @@
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { assert } from "../../fabric/base/assert.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
-import type { ImageView } from "../checks/run_record.ts";
 import { IN_ORDER } from "../../nodes/host/memory/memory_log.ts";
 import {
-  type Bytes,
   type CrashCursor,
   type DirtyLine,
   type DurableEntry,
   LINE_BYTES,
   type Range,
+  type Readable,
 } from "./history.ts";
 
 /** P-41: never torn below this. */
@@ -42,12 +41,11 @@ export interface Cell {
  */
 export function lineCell(
   dirty: DirtyLine,
-  image: Pick<Bytes, "read">,
+  image: Readable,
   interruptedAt = NEVER,
 ): Cell | undefined {
   const { line, versions } = dirty;
-  const durable = new Uint8Array(LINE_BYTES);
-  image.read(line, durable);
+  const durable = image.read(line, line + LINE_BYTES);
   const alternatives: Uint8Array[] = [durable];
   let before: Uint8Array = durable;
   for (const { bytes, words } of versions) {
@@ -126,7 +124,7 @@ function writebacksToFind(
 export function tornCells(
   entry: DurableEntry,
   tear: number,
-  image: Pick<Bytes, "read">,
+  image: Readable,
   fresh: { has(line: number): boolean } = NO_LINES,
 ): Cell[] {
   const { at, offset, bytes, unit } = entry;
@@ -135,8 +133,7 @@ export function tornCells(
   const cells: Cell[] = [];
   for (let from = offset; from < end;) {
     const to = Math.min(from - from % tear + tear, end);
-    const before = new Uint8Array(to - from);
-    image.read(from, before);
+    const before = image.read(from, to);
     const after = bytes.subarray(from - offset, to - offset);
     if (!isSame(before, after)) {
       const words = wordsAround({ from, to });
@@ -165,12 +162,11 @@ export function wordsAround({ from, to }: Range): Range {
 
 /** Words of memory, with other bytes in them where these are, in hexadecimal digits. */
 export function wordsWith(
-  image: Pick<Bytes, "read">,
+  image: Readable,
   words: Range,
   other?: { readonly from: number; readonly bytes: Uint8Array },
 ): string {
-  const found = new Uint8Array(words.to - words.from);
-  image.read(words.from, found);
+  const found = image.read(words.from, words.to);
   if (other !== undefined) found.set(other.bytes, other.from - words.from);
   return found.toHex();
 }
@@ -254,32 +250,21 @@ export type Picker = (cell: Cell) => number;
 
 /** Memory of which some cells are open. */
 export interface OpenMemory {
-  readonly image: Pick<Bytes, "read">;
+  readonly image: Readable;
   readonly cells: Pick<Cells, "in">;
 }
 
 /** What a power failure leaves, by the choices of `pick`: it is called each time that a cell is read. */
-export function readCrashed(
-  { image, cells, pick }: OpenMemory & { readonly pick: Picker },
-  offset: number,
-  target: Uint8Array,
-): void {
-  image.read(offset, target);
-  const end = offset + target.length;
-  for (const cell of cells.in(offset, end)) {
-    const bytes = cell.alternatives[pick(cell)]!;
-    const from = Math.max(cell.from, offset), to = Math.min(cell.from + cell.length, end);
-    target.set(bytes.subarray(from - cell.from, to - cell.from), from - offset);
-  }
-}
-
-/** The same, as checkers read it. */
-export function viewOf(memory: OpenMemory, pick: Picker): Pick<ImageView, "read"> {
+export function viewOf({ image, cells }: OpenMemory, pick: Picker): Readable {
   return {
     read(from, to) {
-      const bytes = new Uint8Array(to - from);
-      readCrashed({ ...memory, pick }, from, bytes);
-      return bytes;
+      const found = image.read(from, to);
+      for (const cell of cells.in(from, to)) {
+        const begin = Math.max(cell.from, from), end = Math.min(cell.from + cell.length, to);
+        const bytes = cell.alternatives[pick(cell)]!;
+        found.set(bytes.subarray(begin - cell.from, end - cell.from), begin - from);
+      }
+      return found;
     },
   };
 }

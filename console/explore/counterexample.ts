@@ -13,7 +13,7 @@ import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
 import { writebackLine } from "../rack/fault_lines.ts";
 import { findingsOf, viewOf } from "../reports/protocol_checks.ts";
 import { byTime, faultsWith, victimOf } from "./post_crash_run.ts";
-import { type Bytes, Overlay } from "./history.ts";
+import { Overlay, type Readable } from "./history.ts";
 import { ladderAt } from "./ladder.ts";
 import { othersOf, recordOf, unsoundness } from "./survivors.ts";
 import { OWN_CHECK, type Violation } from "./crash_sweep.ts";
@@ -150,7 +150,7 @@ function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Sh
 }
 
 /** SCM of a host that has not come back, with the writes that its card reports to keep for it (`wsp`). */
-function leftOf(run: RackRun, host: string): Pick<Bytes, "read"> {
+function leftOf(run: RackRun, host: string): Readable {
   const left = new Overlay(run.scm.get(host)!);
   const { rnic } = victimOf(run.plan, host).config;
   const diedAt = run.lives.get(host)?.at(-1)?.to ?? Infinity;

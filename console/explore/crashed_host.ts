@@ -29,9 +29,10 @@ export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
   const cursor = new CrashCursor(entries, new Pages());
   const cells = new Cells(cursor);
   const image = {
-    read(offset: number, target: Uint8Array) {
-      cursor.image.read(offset, target);
-      for (const write of crashed.held) overlay(write, offset, target);
+    read(from: number, to: number) {
+      const bytes = cursor.image.read(from, to);
+      for (const write of crashed.held) overlay(write, from, bytes);
+      return bytes;
     },
   };
   const crashed: CrashedHost = {

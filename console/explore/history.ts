@@ -4,6 +4,7 @@
  */
 import { assert } from "../../fabric/base/assert.ts";
 import type { Time } from "../../fabric/base/time.ts";
+import type { ImageView } from "../checks/run_record.ts";
 import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 
 export const LINE_BYTES = 64;
@@ -74,115 +75,93 @@ export function overlaps(x: Range, y: Range): boolean {
   return x.from < y.to && y.from < x.to;
 }
 
-/** Bytes of SCM. */
-export interface Bytes {
-  read(offset: number, target: Uint8Array): void;
+/** Bytes [from, to) of SCM, as a copy. */
+export type Readable = Pick<ImageView, "read">;
+
+/** SCM that can be written. */
+export interface Memory extends Readable {
   write(offset: number, bytes: Uint8Array): void;
 }
 
-/** A copy of `length` bytes from `offset` on. */
-export function bytesOf(
-  memory: Pick<Bytes, "read">,
-  offset: number,
-  length: number,
-): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(length);
-  memory.read(offset, bytes);
-  return bytes;
-}
+/** What was written over memory that stays as it is, and of which only what a reader needs is read. */
+export class Overlay implements Memory {
+  readonly #below: Readable;
+  readonly #written = new Pages();
+  /** 1 where something was written. */
+  readonly #isSet = new Pages();
 
-/** What was written over bytes that stay as they are, and of which only what a reader needs is read. */
-export class Overlay implements Bytes {
-  readonly #below: Pick<Bytes, "read">;
-  readonly #lines = new Map<number, { readonly bytes: Uint8Array; readonly isSet: Uint8Array }>();
-
-  constructor(below: Pick<Bytes, "read">) {
+  constructor(below: Readable) {
     this.#below = below;
   }
 
-  read(offset: number, target: Uint8Array): void {
-    if (this.#lines.size === 0) return this.#below.read(offset, target);
-    for (const { line, inLine, done, length } of partsByLine(offset, target.length)) {
-      const written = this.#lines.get(line);
-      const part = target.subarray(done, done + length);
-      const isSet = written?.isSet.subarray(inLine, inLine + length);
-      if (isSet === undefined || isSet.includes(0)) this.#below.read(line + inLine, part);
-      if (written === undefined) continue;
-      for (let i = 0; i < length; i++) {
-        if (isSet![i] === 1) part[i] = written.bytes[inLine + i]!;
+  read(from: number, to: number): Uint8Array {
+    const bytes = this.#written.read(from, to);
+    for (let at = from; at < to;) {
+      const end = Math.min(to, at - at % LINE_BYTES + LINE_BYTES);
+      const isSet = this.#isSet.read(at, end);
+      if (isSet.includes(0)) {
+        const below = this.#below.read(at, end);
+        for (const [i, byte] of below.entries()) if (isSet[i] === 0) bytes[at - from + i] = byte;
       }
+      at = end;
     }
+    return bytes;
   }
 
   write(offset: number, bytes: Uint8Array): void {
-    for (const { line, inLine, done, length } of partsByLine(offset, bytes.length)) {
-      let written = this.#lines.get(line);
-      if (written === undefined) {
-        written = { bytes: new Uint8Array(LINE_BYTES), isSet: new Uint8Array(LINE_BYTES) };
-        this.#lines.set(line, written);
-      }
-      written.bytes.set(bytes.subarray(done, done + length), inLine);
-      written.isSet.fill(1, inLine, inLine + length);
-    }
-  }
-}
-
-function* partsByLine(offset: number, bytes: number) {
-  for (let done = 0; done < bytes;) {
-    const inLine = (offset + done) % LINE_BYTES;
-    const length = Math.min(LINE_BYTES - inLine, bytes - done);
-    yield { line: offset + done - inLine, inLine, done, length };
-    done += length;
+    this.#written.write(offset, bytes);
+    this.#isSet.write(offset, new Uint8Array(bytes.length).fill(1));
   }
 }
 
 const PAGE_BYTES = 4096;
 
-/** Bytes that are kept by pages, from zeros on. */
-export class Pages implements Bytes {
+/** Memory that is kept by pages, from zeros on. */
+export class Pages implements Memory {
   readonly #pages = new Map<number, Uint8Array>();
 
-  read(offset: number, target: Uint8Array): void {
-    for (let done = 0; done < target.length;) {
-      const { page, at, length } = this.#part(offset + done, target.length - done);
-      if (page === undefined) target.fill(0, done, done + length);
-      else target.set(page.subarray(at, at + length), done);
-      done += length;
+  read(from: number, to: number): Uint8Array<ArrayBuffer> {
+    const bytes = new Uint8Array(to - from);
+    for (const { index, at, done, length } of partsOf(from, to)) {
+      const page = this.#pages.get(index);
+      if (page !== undefined) bytes.set(page.subarray(at, at + length), done);
     }
+    return bytes;
   }
 
   write(offset: number, bytes: Uint8Array): void {
-    for (let done = 0; done < bytes.length;) {
-      const { index, at, length } = this.#part(offset + done, bytes.length - done);
+    for (const { index, at, done, length } of partsOf(offset, offset + bytes.length)) {
       let page = this.#pages.get(index);
       if (page === undefined) this.#pages.set(index, page = new Uint8Array(PAGE_BYTES));
       page.set(bytes.subarray(done, done + length), at);
-      done += length;
     }
   }
 
   /** An offset at which other bytes are found in `other`; undefined where it is the same. */
   firstDifference(other: Pages): number | undefined {
-    const here = new Uint8Array(PAGE_BYTES), there = new Uint8Array(PAGE_BYTES);
     for (const index of new Set([...this.#pages.keys(), ...other.#pages.keys()])) {
-      this.read(index * PAGE_BYTES, here);
-      other.read(index * PAGE_BYTES, there);
-      const at = here.findIndex((byte, i) => byte !== there[i]);
-      if (at >= 0) return index * PAGE_BYTES + at;
+      const from = index * PAGE_BYTES;
+      const there = other.read(from, from + PAGE_BYTES);
+      const at = this.read(from, from + PAGE_BYTES).findIndex((byte, i) => byte !== there[i]);
+      if (at >= 0) return from + at;
     }
     return undefined;
   }
+}
 
-  #part(offset: number, most: number) {
-    const index = Math.floor(offset / PAGE_BYTES);
-    const at = offset - index * PAGE_BYTES;
-    const length = Math.min(PAGE_BYTES - at, most);
-    return { index, page: this.#pages.get(index), at, length };
+/** Bytes [from, to) page by page: `length` bytes from `at` on of page `index`, after `done` others. */
+function* partsOf(from: number, to: number) {
+  for (let done = 0; done < to - from;) {
+    const index = Math.floor((from + done) / PAGE_BYTES);
+    const at = from + done - index * PAGE_BYTES;
+    const length = Math.min(PAGE_BYTES - at, to - from - done);
+    yield { index, at, done, length };
+    done += length;
   }
 }
 
 /** What a power failure leaves of a host's SCM, at an instant that only moves forward. */
-export class CrashCursor<Image extends Bytes = Bytes> {
+export class CrashCursor<Image extends Memory = Memory> {
   /** What is durable. */
   readonly image: Image;
   /** By offset. */

@@ -17,7 +17,6 @@ import {
   type Writeback,
 } from "./choices.ts";
 import {
-  type Bytes,
   type CrashCursor,
   type DirtyLine,
   type DurableEntry,
@@ -25,6 +24,7 @@ import {
   LINE_BYTES,
   overlaps,
   type Range,
+  type Readable,
 } from "./history.ts";
 
 /** A power failure at `at`, before everything at that instant but a part. */
@@ -74,7 +74,7 @@ export function* interruptions(
 /** Write-backs by which a run finds in time what is there early, though that is not its instant yet. */
 export function writebacksOf(
   { at, early }: Pick<Interruption, "at" | "early">,
-  image: Pick<Bytes, "read">,
+  image: Readable,
 ): Writeback[] {
   return early.map((range) => {
     const words = wordsAround(range);
@@ -152,10 +152,9 @@ function versionsOf(lines: Map<number, DirtyLine["versions"]>, line: number) {
 function firstWords(
   { at, offset, bytes }: DurableEntry,
   tear: number,
-  image: Pick<Bytes, "read">,
+  image: Readable,
 ): Cell[] {
-  const before = new Uint8Array(bytes.length);
-  image.read(offset, before);
+  const before = image.read(offset, offset + bytes.length);
   const alternatives = [before];
   for (let end = 0; end < bytes.length;) {
     end = Math.min(bytes.length, end + tear - (offset + end) % tear);

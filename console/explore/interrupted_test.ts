@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { IN_ORDER } from "../../nodes/host/memory/memory_log.ts";
-import { Cells, readCrashed } from "./choices.ts";
+import { Cells, viewOf } from "./choices.ts";
 import { CrashCursor, HistoryLog, Pages } from "./history.ts";
 import { interruptions, writebacksOf } from "./interrupted.ts";
 
@@ -20,9 +20,8 @@ function foundIn(log: HistoryLog, tear = 8): string[][] {
     const found: string[] = [];
     const picks = open.map(() => 0);
     for (;;) {
-      const bytes = new Uint8Array(128);
       const pick = (cell: typeof open[number]) => picks[open.indexOf(cell)]!;
-      readCrashed({ image: cursor.image, cells, pick }, 0, bytes);
+      const bytes = viewOf({ image: cursor.image, cells }, pick).read(0, 128);
       found.push(Array.from({ length: 16 }, (_, i) => bytes[8 * i]).join(""));
       const next = open.findIndex(({ alternatives }, i) => picks[i]! + 1 < alternatives.length);
       if (next < 0) break;

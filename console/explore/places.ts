@@ -1,7 +1,7 @@
 /** Where the bytes of writes were when the power went, and which of them a power failure left. */
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { isSame, WORD_BYTES } from "./choices.ts";
-import { type Bytes, bytesOf, CrashCursor, LINE_BYTES, Pages } from "./history.ts";
+import { CrashCursor, LINE_BYTES, Pages, type Readable } from "./history.ts";
 import type { BusWrite, RackRun } from "./rerun.ts";
 import { victimOf } from "./post_crash_run.ts";
 import type { BytePlace, PlacedBytes } from "./types.ts";
@@ -15,7 +15,7 @@ interface Scene {
   readonly cursor: CrashCursor;
   readonly busWrites: readonly BusWrite[];
   /** What was left. */
-  readonly left: Pick<Bytes, "read">;
+  readonly left: Readable;
 }
 
 /** Where no program announced any, a card's writes are named: so many, of so long before and after. */
@@ -73,7 +73,7 @@ function placed(scene: Scene, { node, by, note }: AnnouncedWrite): PlacedBytes[]
     const to = Math.min(end, from - from % WORD_BYTES + WORD_BYTES);
     const bytes = note.bytes.subarray(from - note.at, to - note.at);
     const place = placeOf(scene, from, bytes);
-    const survived = isSame(bytesOf(scene.left, from, bytes.length), bytes);
+    const survived = isSame(scene.left.read(from, from + bytes.length), bytes);
     const last = all.at(-1);
     if (last?.place === place && last.survived === survived) last.to = to;
     else all.push({ host: scene.host, from, to, place, survived, node, by, id: note.id });
@@ -84,7 +84,7 @@ function placed(scene: Scene, { node, by, note }: AnnouncedWrite): PlacedBytes[]
 
 function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
   const { cursor, busWrites, at } = scene;
-  if (isSame(bytesOf(cursor.image, offset, bytes.length), bytes)) return "memory";
+  if (isSame(cursor.image.read(offset, offset + bytes.length), bytes)) return "memory";
   const line = offset - offset % LINE_BYTES;
   const cached = cursor.dirty.get(line)?.versions.at(-1)?.bytes;
   if (cached !== undefined) {

@@ -11,8 +11,8 @@ import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import { RecoveryBoot, type RecoveryImage } from "../../nodes/host/recovery/recovery_machine.ts";
 import type { Check, CrashedHost, Recover, Reported } from "../../nodes/host/recovery/protocol.ts";
 import { recoveredIn, textsOf } from "../reports/protocol_checks.ts";
-import { type Cell, Cells, type Picker, readCrashed, remembering } from "./choices.ts";
-import { type Bytes, bytesOf, CrashCursor, HistoryLog, Overlay } from "./history.ts";
+import { type Cell, Cells, type Picker, remembering, viewOf } from "./choices.ts";
+import { CrashCursor, HistoryLog, Overlay, type Readable } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
 import type { CrashState } from "./judge.ts";
 import { forEachPath, type Trail } from "./paths.ts";
@@ -32,7 +32,7 @@ export interface CrashedRack {
 /** A host that is not cut: it goes on, or the scenario has cut it. */
 export interface OtherHost {
   /** SCM as its cores see it in the end; where it has no power then, as the failure has left it. */
-  readonly memory: Pick<Bytes, "read">;
+  readonly memory: Readable;
   /** When the scenario took its power, the last time; undefined where it kept it. */
   readonly diedAt: Time | undefined;
 }
@@ -60,7 +60,7 @@ interface Choosing {
 interface Recovering {
   readonly host: string;
   /** What it found, as its `pick` decides. */
-  readonly found: { pick: Picker } & Pick<Bytes, "read">;
+  readonly found: { pick: Picker } & Readable;
   readonly log: HistoryLog;
 }
 
@@ -128,15 +128,15 @@ export class ProtocolJudge {
         // At its own boot, in the run.
         recovered: (program) =>
           survived ? undefined : recoveredIn(crash.reports, { host, program }),
-        scm: (offset, length) => bytesOf(memory, offset, length),
+        scm: (offset, length) => memory.read(offset, offset + length),
       });
     }
     for (const state of crash.cut) {
       const { host } = state;
       const found = {
         pick,
-        read(offset: number, target: Uint8Array) {
-          readCrashed({ ...state, pick: this.pick }, offset, target);
+        read(from: number, to: number) {
+          return viewOf(state, this.pick).read(from, to);
         },
       };
       const log = new HistoryLog();
@@ -171,13 +171,13 @@ export class ProtocolJudge {
   /** @returns the host afterwards, or why its recovery did not run through. */
   #recover(
     host: string,
-    memory: Pick<Bytes, "read">,
+    memory: Readable,
     log: HistoryLog | undefined,
   ): EndedHost | string {
     const { domain, scmBytes } = this.#planOf(host);
     const written = new Overlay(memory);
     const image: RecoveryImage = {
-      read: (offset, length) => bytesOf(written, offset, length),
+      read: (offset, length) => written.read(offset, offset + length),
       write: (offset, bytes) => written.write(offset, bytes),
     };
     const scm = { address: VIRTUAL_SCM_BASE, length: scmBytes, pageBytes: scmBytes, pages: [0] };

@@ -12,7 +12,7 @@ import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { Reported } from "../../nodes/host/recovery/protocol.ts";
-import { bytesOf, HistoryLog, Pages } from "./history.ts";
+import { HistoryLog, Pages } from "./history.ts";
 import type { ExploredRack } from "./types.ts";
 import { type Life, livesOf } from "../checks/lives.ts";
 
@@ -71,7 +71,7 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
   const histories = new Map<string, HistoryLog>(), sendings = new Map<string, Sendings>();
   const made = nodeFactory({
     plan,
-    image: (host) => (offset, length) => bytesOf(scmOf(scm, host), offset, length),
+    image: (host) => (offset, length) => scmOf(scm, host).read(offset, offset + length),
     inputs: (host) => rack.inputs[host] ?? {},
     programs: rack.programs,
     recoveries: rack.recoveries,

@@ -2,7 +2,7 @@
 import { CHECKERS } from "../checks/all.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { PostCrashRun, Victim } from "./post_crash_run.ts";
-import { type Bytes, bytesOf, CrashCursor, type Entry, Pages } from "./history.ts";
+import { CrashCursor, type Entry, Pages, type Readable } from "./history.ts";
 import type { OtherHost } from "./protocol_judge.ts";
 import type { RackRun } from "./rerun.ts";
 
@@ -27,7 +27,7 @@ export function othersOf(
   return others;
 }
 
-function seenByCores(entries: readonly Entry[]): Pick<Bytes, "read"> {
+function seenByCores(entries: readonly Entry[]): Readable {
   const cursor = new CrashCursor(entries, new Pages());
   cursor.moveTo(Infinity);
   for (const { line, versions } of cursor.dirty.values()) {
@@ -43,10 +43,7 @@ export function recordOf(run: RackRun, claims: boolean): RunRecord {
     lives: run.lives,
     reports: run.reports,
     notes: run.notes,
-    scm: (host) => {
-      const pages = run.scm.get(host);
-      return pages && { read: (from, to) => bytesOf(pages, from, to - from) };
-    },
+    scm: (host) => run.scm.get(host),
     ...(run.isCutOff && { until: run.endPs }),
     claims,
   };

@@ -13,7 +13,7 @@ import {
   victimOf,
 } from "../../console/explore/post_crash_run.ts";
 import { crashedHostOf, holdJournal } from "../../console/explore/crashed_host.ts";
-import { bytesOf, CrashCursor, Pages } from "../../console/explore/history.ts";
+import { CrashCursor, Pages } from "../../console/explore/history.ts";
 import { instantsOf } from "../../console/explore/instants.ts";
 import { type RackRun, runRack } from "../../console/explore/rerun.ts";
 import type { ExploredRack } from "../../console/explore/types.ts";
@@ -119,9 +119,12 @@ describe("the crash explorer's shortcut", () => {
         const faults = faultsWith(rack.plan.faults, { hosts: ["b"], at });
         const back = { at: at + 1e12, action: "start", node: "b" } as const;
         const again = runRack(rack, { faults: [...faults, back] }).scm.get("b")!;
-        const derived = new Uint8Array(600);
-        crashed.state.image.read(object[0]!, derived);
-        same(bytesOf(again, object[0]!, 600), derived, `DDIO ${ddio}, cut at ${at} ps`);
+        const [from, to] = [object[0]!, object[0]! + 600];
+        same(
+          again.read(from, to),
+          crashed.state.image.read(from, to),
+          `DDIO ${ddio}, cut at ${at} ps`,
+        );
       }
       ok(held > 0, "the card keeps something at some instant");
     }
