@@ -3,7 +3,7 @@ import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { takes, type VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import { prepare, type Prepared, type PrepareOptions } from "../rack/prepare.ts";
-import { type ChaosAction, drawActions, pick, type Target } from "./chaos_actions.ts";
+import { pick } from "./chaos_actions.ts";
 
 /** How fast a round runs, so that actions hit work in progress in different ways. */
 export type Manner =
@@ -116,16 +116,6 @@ export async function prepareRound(
   const { choices, packing, seed } = draft;
   const [prepared] = await prepare(scenario, { ...choices, packing, seed, ...more });
   return prepared!;
-}
-
-/** Its actions, once it is known how long the rack takes undisturbed. */
-export function actionsOf(
-  draft: RoundDraft,
-  prepared: Prepared,
-  when: Pick<Target, "from" | "length" | "busy">,
-): ChaosAction[] {
-  const { plan, partitions } = prepared;
-  return drawActions(draft.rng, { plan, partitions, ...when });
 }
 
 /** A round in a line: `write-send, ddio on; machine, paced over 400 ms`. */

@@ -13,8 +13,8 @@ import type { Prepared } from "../rack/prepare.ts";
 import { checkProtocols } from "../reports/protocol_checks.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "../rack/run_variant.ts";
 import { stallText } from "../rack/stall_text.ts";
-import { actionText, type ChaosAction } from "./chaos_actions.ts";
-import { actionsOf, prepareRound, type RoundDraft } from "./draw.ts";
+import { actionText, type ChaosAction, drawActions } from "./chaos_actions.ts";
+import { prepareRound, type RoundDraft } from "./draw.ts";
 import { firedBy } from "./goals.ts";
 import {
   type ChaosFinding,
@@ -66,7 +66,8 @@ export async function runRound(
   options: RoundOptions,
 ): Promise<RoundResult> {
   const began = performance.now();
-  const actions = actionsOf(draft, prepared, options.reference);
+  const { plan, partitions } = prepared;
+  const actions = drawActions(draft.rng, { plan, partitions, ...options.reference });
   const ran = await runUnderChaos({ draft, prepared, actions }, options);
   const blows = ran.injected.map(({ action, wallMs, hit }) => {
     return { what: `${actionText(action, prepared.plan)}${hit ? "" : " (missed)"}`, wallMs, hit };

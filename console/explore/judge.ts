@@ -90,27 +90,17 @@ function* combinations(cells: readonly Cell[], settled: Settled): Generator<Sett
 
 /** What a checker sees of it. @param isOpen whether there is anything that is not settled. */
 function imageOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
-  const { read } = viewOf(state, (cell) => settled.get(cell) ?? 0);
+  const found = (choice: Settled) => viewOf(state, (cell) => choice.get(cell) ?? 0);
+  const { read } = found(settled);
   if (!isOpen) return { read };
   const possible = (unit: number) => {
-    const end = unit + WORD_BYTES;
-    let found: Uint8Array[] = [read(unit, end)];
-    for (const cell of state.cells.in(unit, end)) {
-      if (!settled.has(cell)) found = found.flatMap((bytes) => withEach(cell, unit, bytes));
-    }
-    return found.length === 1 ? undefined : found;
+    const words = { from: unit, to: unit + WORD_BYTES };
+    const cells = openIn(state, [words], settled);
+    if (cells.length === 0) return undefined;
+    const choices = [...combinations(cells, settled)];
+    return choices.map((choice) => found(choice).read(words.from, words.to));
   };
   return { read, possible };
-}
-
-function withEach(cell: Cell, unit: number, bytes: Uint8Array): Uint8Array[] {
-  return cell.alternatives.map((alternative) => {
-    const from = Math.max(cell.from, unit);
-    const to = Math.min(cell.from + cell.length, unit + WORD_BYTES);
-    const found = bytes.slice();
-    found.set(alternative.subarray(from - cell.from, to - cell.from), from - unit);
-    return found;
-  });
 }
 
 /**

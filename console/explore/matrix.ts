@@ -152,6 +152,6 @@ const ROW_TITLES = [
   ["receive", ({ receiveBuffer }: MatrixPlace) => receiveBuffer],
 ] as const;
 
-function rowKey({ update, domain, arch, ddio, receiveBuffer }: MatrixPlace): string {
-  return [update, domain, arch, ddio, receiveBuffer].join(" ");
+function rowKey(place: MatrixPlace): string {
+  return ROW_TITLES.map(([, value]) => value(place)).join(" ");
 }

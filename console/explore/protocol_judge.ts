@@ -3,20 +3,19 @@
  * host that was cut, its `check` gets the outcome. What they read of memory that is open decides what was
  * found: see `paths.ts`.
  */
-import { assert } from "../../fabric/base/assert.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
-import type { HostPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import { RecoveryBoot, type RecoveryImage } from "../../nodes/host/recovery/recovery_machine.ts";
-import type { Check, CrashedHost, Recover, Reported } from "../../nodes/host/recovery/protocol.ts";
+import type { Check, CrashedHost, Reported } from "../../nodes/host/recovery/protocol.ts";
 import { recoveredIn, textsOf } from "../reports/protocol_checks.ts";
 import { type Cell, Cells, type Picker, remembering, viewOf } from "./choices.ts";
 import { CrashCursor, HistoryLog, Overlay, type Readable } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
 import type { CrashState } from "./judge.ts";
 import { forEachPath, type Trail } from "./paths.ts";
-import type { ExploredRack } from "./types.ts";
+import { victimOf } from "./post_crash_run.ts";
+import type { ExploredRack, ExploreOptions } from "./types.ts";
 
 /** A rack right after a power failure. */
 export interface CrashedRack {
@@ -65,23 +64,18 @@ interface Recovering {
 }
 
 export class ProtocolJudge {
-  readonly #plans: ReadonlyMap<string, HostPlan>;
-  readonly #recoveries: ExploredRack["recoveries"];
-  readonly #checks: readonly (readonly [program: string, check: Check])[];
-  readonly #cuts: 1 | 2;
-  readonly #tear: number;
+  readonly #rack: ExploredRack;
+  readonly #options: Pick<ExploreOptions, "cuts" | "tear">;
 
-  constructor(rack: ExploredRack, options: { readonly cuts: 1 | 2; readonly tear: number }) {
-    this.#plans = hostPlans(rack.plan);
-    this.#recoveries = rack.recoveries;
-    this.#checks = Object.entries(rack.checks);
-    this.#cuts = options.cuts;
-    this.#tear = options.tear;
+  constructor(rack: ExploredRack, options: Pick<ExploreOptions, "cuts" | "tear">) {
+    this.#rack = rack;
+    this.#options = options;
   }
 
-  /** Whether there is anything to ask. */
+  /** Whether there is a protocol that recovers or checks. */
   get hasQuestions(): boolean {
-    return this.#checks.length > 0 || Object.keys(this.#recoveries).length > 0;
+    const { checks, recoveries } = this.#rack;
+    return Object.keys(checks).length + Object.keys(recoveries).length > 0;
   }
 
   /** Tries what may be found, until something is wrong. */
@@ -91,7 +85,7 @@ export class ProtocolJudge {
     let more = 0, isBounded = false;
     const done = forEachPath(choosing, (pick) => {
       const decided = new Map<Cell, number>();
-      const recovering: Recovering[] | undefined = this.#cuts === 2 ? [] : undefined;
+      const recovering: Recovering[] | undefined = this.#options.cuts === 2 ? [] : undefined;
       const found = this.#wrong(crash, remembering(pick, decided), recovering);
       if (found !== undefined) {
         breach = { found };
@@ -152,10 +146,11 @@ export class ProtocolJudge {
     { at, others, reports, notes }: CrashedRack,
     hosts: ReadonlyMap<string, EndedHost>,
   ): string | undefined {
-    const cut = [...this.#plans.keys()].filter((host) => hosts.get(host)?.survived === false);
+    const names = this.#rack.plan.nodes.map(({ name }) => name);
+    const cut = names.filter((name) => hosts.get(name)?.survived === false);
     const failures = [...others.values()].flatMap(({ diedAt }) => diedAt ?? []);
     const rack = { cut, at: Math.max(at, ...failures), reports, notes };
-    for (const [program, check] of this.#checks) {
+    for (const [program, check] of Object.entries(this.#rack.checks)) {
       let answer: ReturnType<Check>;
       try {
         answer = check({ ...rack, hosts: seenBy(program, hosts) });
@@ -174,7 +169,7 @@ export class ProtocolJudge {
     memory: Readable,
     log: HistoryLog | undefined,
   ): EndedHost | string {
-    const { domain, scmBytes } = this.#planOf(host);
+    const { domain, scmBytes, programs } = victimOf(this.#rack.plan, host).config;
     const written = new Overlay(memory);
     const image: RecoveryImage = {
       read: (offset, length) => written.read(offset, offset + length),
@@ -183,7 +178,10 @@ export class ProtocolJudge {
     const scm = { address: VIRTUAL_SCM_BASE, length: scmBytes, pageBytes: scmBytes, pages: [0] };
     const boot = new RecoveryBoot({ host, domain, scm, image, ...(log && { log }) });
     const answers = new Map<string, unknown>();
-    for (const { run, recover, options } of this.#recoveriesOf(host)) {
+    for (const { run, options } of programs) {
+      const recover = this.#rack.recoveries[run];
+      // Each once, as at the host's boot.
+      if (recover === undefined || answers.has(run)) continue;
       try {
         answers.set(run, boot.recover(recover, options));
       } catch (error) {
@@ -191,26 +189,6 @@ export class ProtocolJudge {
       }
     }
     return { survived: false, recovered: (program) => answers.get(program), scm: boot.read };
-  }
-
-  /** The recoveries of a host, each once, as at its boot. */
-  #recoveriesOf(host: string) {
-    const found: { run: string; recover: Recover; options: Readonly<Record<string, unknown>> }[] =
-      [];
-    const done = new Set<string>();
-    for (const { run, options } of this.#planOf(host).programs) {
-      const recover = Object.hasOwn(this.#recoveries, run) ? this.#recoveries[run] : undefined;
-      if (recover === undefined || done.has(run)) continue;
-      done.add(run);
-      found.push({ run, recover, options });
-    }
-    return found;
-  }
-
-  #planOf(host: string): HostPlan {
-    const plan = this.#plans.get(host);
-    assert(plan !== undefined, `${host} is no host of the rack`);
-    return plan;
   }
 
   /** Another power failure at each instant of a recovery, and another recovery. */
@@ -242,7 +220,7 @@ export class ProtocolJudge {
       return { paths, isBounded, breach: { found: wrong, trail: done.ended ?? [], again: at } };
     };
     for (const until of new Set(log.entries.map((entry) => entry.at + 1))) {
-      for (const { at } of interruptions(cursor, cells, { until, tear: this.#tear })) {
+      for (const { at } of interruptions(cursor, cells, { until, tear: this.#options.tear })) {
         const breach = judgeAt(at);
         if (breach !== undefined) return breach;
       }
@@ -270,10 +248,6 @@ function seenBy(
     seen[host] = { survived, scm, recovered: ended.recovered(program) };
   }
   return seen;
-}
-
-function hostPlans({ nodes }: RackPlan): Map<string, HostPlan> {
-  return new Map(nodes.flatMap((node) => node.kind === "host" ? [[node.name, node.config]] : []));
 }
 
 function messageOf(error: unknown): string {

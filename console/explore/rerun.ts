@@ -2,7 +2,6 @@
  * Runs a rack from its beginning, in memory, and keeps what an exploration needs to know of it. The same
  * rack with the same faults is the same run, to the picosecond.
  */
-import { assert } from "../../fabric/base/assert.ts";
 import { type Node, type Outputs, PORTS, type TraceStep } from "../../fabric/node.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
@@ -71,12 +70,18 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
   const histories = new Map<string, HistoryLog>(), sendings = new Map<string, Sendings>();
   const made = nodeFactory({
     plan,
-    image: (host) => (offset, length) => scmOf(scm, host).read(offset, offset + length),
+    image: (host) => (offset, length) => scm.get(host)!.read(offset, offset + length),
     inputs: (host) => rack.inputs[host] ?? {},
     programs: rack.programs,
     recoveries: rack.recoveries,
     ...(options.histories && {
-      memoryLog: (host, life) => historyOf(histories, host, lives.get(host)?.[life]?.from ?? 0),
+      memoryLog(host, life) {
+        const known = histories.get(host);
+        known?.beginLife(lives.get(host)![life]!.from);
+        const history = known ?? new HistoryLog();
+        histories.set(host, history);
+        return history;
+      },
     }),
   });
   const create = rack.replace?.(made) ?? made;
@@ -84,7 +89,7 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
     plan,
     create: options.histories ? watched(create, { plan, sendings }) : create,
     onDurable: (host, writes) => {
-      for (const { offset, data } of writes) scmOf(scm, host).write(offset, data);
+      for (const { offset, data } of writes) scm.get(host)!.write(offset, data);
     },
     onReport: (time, node, topic, value) => void reports.push({ time, node, topic, value }),
     onAudit: (time, node, by, note) => void notes.push({ time, node, by, note }),
@@ -100,23 +105,6 @@ function planOf(plan: RackPlan, { faults, writebacks }: RunOptions): RackPlan {
   const { writebacks: planned = [], ...rest } = plan;
   const all = [...planned, ...writebacks ?? []];
   return { ...rest, faults: faults ?? plan.faults, ...(all.length > 0 && { writebacks: all }) };
-}
-
-function scmOf(scm: ReadonlyMap<string, Pages>, host: string): Pages {
-  const pages = scm.get(host);
-  assert(pages !== undefined, `${host} is no host of the rack`);
-  return pages;
-}
-
-function historyOf(histories: Map<string, HistoryLog>, host: string, since: Time): HistoryLog {
-  const known = histories.get(host);
-  if (known !== undefined) {
-    known.beginLife(since);
-    return known;
-  }
-  const history = new HistoryLog();
-  histories.set(host, history);
-  return history;
 }
 
 /** Makes nodes as `create` does, and notes what RNICs among them send. */

@@ -3,14 +3,15 @@ import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { isLinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
-import { BROKER, TIMEKEEPER } from "../../console/chaos/chaos_actions.ts";
+import { BROKER, drawActions, TIMEKEEPER } from "../../console/chaos/chaos_actions.ts";
 import {
-  actionsOf,
   type DrawOptions,
   drawRound,
   fieldOf,
   prepareRound,
+  type RoundDraft,
 } from "../../console/chaos/draw.ts";
+import type { Prepared } from "../../console/rack/prepare.ts";
 import { seeded } from "../../fabric/base/property_testing.ts";
 
 const LEAF_SPINE = fromFileUrl(projectFile("scripts/scenarios/leaf_spine.yaml"));
@@ -24,10 +25,14 @@ async function optionsFor(scenario: string, seed: number): Promise<DrawOptions> 
   return { scenario, seed, fixed, field: await fieldOf(scenario, fixed) };
 }
 
+function actionsOf({ rng }: RoundDraft, { plan, partitions }: Prepared) {
+  return drawActions(rng, { plan, partitions, ...WHEN });
+}
+
 async function drawn(number: number, options: DrawOptions) {
   const { rng: _, ...draft } = drawRound(number, options);
   const again = drawRound(number, options);
-  return { draft, actions: actionsOf(again, await prepareRound(options.scenario, again), WHEN) };
+  return { draft, actions: actionsOf(again, await prepareRound(options.scenario, again)) };
 }
 
 describe("drawRound", () => {
@@ -49,7 +54,7 @@ describe("drawRound", () => {
     fc.assert(
       fc.property(seeds, (seed) => {
         const one = { ...draft, rng: drawRound(seed, options).rng };
-        const actions = actionsOf(one, prepared, WHEN);
+        const actions = actionsOf(one, prepared);
         assert.ok(actions.length > 0);
         for (const [i, action] of actions.entries()) {
           assert.ok(action.at >= WHEN.from / 2 && action.at <= WHEN.length);
@@ -72,7 +77,7 @@ describe("drawRound", () => {
     const prepared = await prepareRound(options.scenario, draft);
     const times = Array.from({ length: 300 }, (_, seed) => {
       const one = { ...draft, rng: drawRound(seed, options).rng };
-      return actionsOf(one, prepared, WHEN).map(({ at }) => at);
+      return actionsOf(one, prepared).map(({ at }) => at);
     }).flat();
     const share = times.filter((at) => at >= BUSY.from && at <= BUSY.to).length / times.length;
     assert.ok(share > 0.4 && share < 0.65, String(share));
