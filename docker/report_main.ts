@@ -59,7 +59,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
     const [topic, value] = (decode(payload) ?? []) as unknown[];
     const { messages, written } = (value ?? {}) as { messages?: unknown; written?: unknown };
     if (topic !== "progress" || typeof messages !== "number") return;
-    if (typeof written === "number" && messages > 0) progress.tell(label, written / messages);
+    if (typeof written === "number" && messages > 0) progress.show(label, written / messages);
   });
   say(`Waiting for the end of ${run}`);
   const began = performance.now();

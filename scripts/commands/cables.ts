@@ -6,16 +6,15 @@ import {
   type LinkFaultPlan,
   type LinkFaultRequest,
 } from "../../fabric/rack/plan/link_plan.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { faultTable } from "../../console/reports/fault_report.ts";
 import { linkFaultRequest, linkFaultsOf, orderLinkFault } from "../../console/rack/live/cables.ts";
 import { type RackUp, withRack } from "../../console/rack/live/racks.ts";
-import { addRunOption, given, type RunFlag, timeOf } from "./options.ts";
-import { tell } from "./output.ts";
+import { addLiveOptions, given, type LiveFlags, timeOf } from "./options.ts";
+import { printResult } from "./output.ts";
 
-interface LinkFlags extends RunFlag {
+interface LinkFlags extends LiveFlags {
   readonly at?: string;
   readonly until?: string;
   readonly for?: string;
@@ -27,7 +26,6 @@ interface LinkFlags extends RunFlag {
   readonly by?: string;
   readonly hold?: string;
   readonly past?: string;
-  readonly json?: boolean;
 }
 
 /** The argument after the target: a share, a time, or none. */
@@ -65,27 +63,19 @@ Example:
     );
   addWhen(link.command("cut <target>"))
     .description("nothing gets through any more; both ends notice, unless it is one way")
-    .action(async (target: string, flags: LinkFlags) => {
-      Deno.exitCode = await order({ target, action: "cut", flags });
-    });
+    .action((target: string, flags: LinkFlags) => order({ target, action: "cut", flags }));
   addWhen(link.command("heal <target>"))
     .description("the end of every fault that the cable, or this way of it, has")
-    .action(async (target: string, flags: LinkFlags) => {
-      Deno.exitCode = await order({ target, action: "heal", flags });
-    });
+    .action((target: string, flags: LinkFlags) => order({ target, action: "heal", flags }));
   for (const action of IMPAIRMENTS) addImpairment(link, action);
-  addRunOption(link.command("ls"))
+  addLiveOptions(link.command("ls"))
     .description("what was ordered or planned, and how many frames it took so far")
-    .option("--json", "one JSON document on stdout")
-    .action(async (flags: LinkFlags) => {
-      Deno.exitCode = await list(flags);
-    });
+    .action(list);
 }
 
 function addWhen(command: Command): Command {
-  return addRunOption(command)
-    .option("--at <time>", "at this virtual time (40us), instead of now")
-    .option("--json", "one JSON document on stdout");
+  return addLiveOptions(command)
+    .option("--at <time>", "at this virtual time (40us), instead of now");
 }
 
 function addImpairment(link: Command, action: typeof IMPAIRMENTS[number]): void {
@@ -111,9 +101,9 @@ function addImpairment(link: Command, action: typeof IMPAIRMENTS[number]): void 
     command.option("--by <n>", "overtaken by so many")
       .option("--hold <time>", "held back for so long, with --by at most");
   }
-  command.action(async (target: string, value: string, flags: LinkFlags) => {
-    Deno.exitCode = await order({ target, action, value, flags });
-  });
+  command.action((target: string, value: string, flags: LinkFlags) =>
+    order({ target, action, value, flags })
+  );
 }
 
 interface Order {
@@ -123,7 +113,7 @@ interface Order {
   readonly flags: LinkFlags;
 }
 
-async function order(wanted: Order): Promise<number> {
+async function order(wanted: Order): Promise<void> {
   const { action, target, flags } = wanted;
   await withRack(flags.run, async ({ rack, control }) => {
     const request = requestOf(rack, wanted);
@@ -134,9 +124,8 @@ async function order(wanted: Order): Promise<number> {
     const name = targetName(rack.file.plan, request);
     const what = action === "heal" || action === "cut" ? action : `${action} ${wanted.value}`;
     const text = `${target}: ${what} from ${formatTime(at)} on`;
-    tell(flags, { fault, action, target: name, atPs: at }, text);
+    printResult(flags, { fault, action, target: name, atPs: at }, text);
   });
-  return EXIT.done;
 }
 
 /** The fault of a command line, in a scenario's form. @throws Refusal */
@@ -159,8 +148,7 @@ function laterOf(option: string, text: string | undefined): Time | undefined {
   return text === undefined ? undefined : timeOf(option, text, { least: 1, expected });
 }
 
-async function list(flags: LinkFlags): Promise<number> {
+async function list(flags: LinkFlags): Promise<void> {
   const rows = await withRack(flags.run, linkFaultsOf);
-  tell(flags, rows, rows.length === 0 ? "No cable does anything wrong" : faultTable(rows));
-  return EXIT.done;
+  printResult(flags, rows, rows.length === 0 ? "No cable does anything wrong" : faultTable(rows));
 }

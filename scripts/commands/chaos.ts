@@ -45,12 +45,10 @@ did not; 2 no round gave a result.
 Example:
   rack chaos scripts/scenarios/persist_pair.yaml --for 10m --seed 7`,
     )
-    .action(async (scenario: string, flags: ChaosFlags) => {
-      Deno.exitCode = await chaos(scenario, flags);
-    });
+    .action(chaos);
 }
 
-async function chaos(scenario: string, flags: ChaosFlags): Promise<number> {
+async function chaos(scenario: string, flags: ChaosFlags): Promise<void> {
   const { seed = drawnSeed(), packing: _, isTyped: __, ...fixed } = prepareOptions(flags, "node");
   const { rounds, json } = flags;
   const report = await startCampaign(scenario, {
@@ -66,13 +64,13 @@ async function chaos(scenario: string, flags: ChaosFlags): Promise<number> {
       if (!json) say(`seed ${seed}, run ${id}`);
     },
     onRound: (round) => {
-      if (!json) tell(round);
+      if (!json) sayRound(round);
     },
   });
   if (json) print(JSON.stringify(report));
   else printReport(report);
-  if (report.broken > 0) return EXIT.failed;
-  return report.held === 0 ? EXIT.unclear : EXIT.done;
+  if (report.broken > 0) Deno.exitCode = EXIT.failed;
+  else if (report.held === 0) Deno.exitCode = EXIT.unclear;
 }
 
 /** Printed before the first round: the campaign then runs as if the seed had been given. */
@@ -99,7 +97,7 @@ function wallTime(option: string, text: string): number {
 }
 
 /** One line for a round that held; all findings of a round that did not. */
-function tell(round: RoundReport): void {
+function sayRound(round: RoundReport): void {
   const { outcome, blows, findings, untold, replay, command, directory } = round;
   const what = blows.map((action) => action.what).join("; ");
   const seconds = (round.wallMs / 1_000).toFixed(1);

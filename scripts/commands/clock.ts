@@ -18,20 +18,16 @@ import {
 import { finite } from "../../console/reports/json.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addRunOption, type RunFlag, timeOf, whole } from "./options.ts";
-import { tell } from "./output.ts";
+import { addLiveOptions, type LiveFlags, timeOf, whole } from "./options.ts";
+import { printResult } from "./output.ts";
 
-interface ClockFlags extends RunFlag {
-  readonly json?: boolean;
-}
-
-type StepFlags = ClockFlags & { readonly time?: string; readonly events?: string };
+type StepFlags = LiveFlags & { readonly time?: string; readonly events?: string };
 
 export function addClock(program: Command): void {
   clockCommand(program, "pause", "stop virtual time; what is under way comes to an instant's end")
-    .action((flags: ClockFlags) => drive(flags, ({ control }) => pause(control)));
+    .action((flags: LiveFlags) => drive(flags, ({ control }) => pause(control)));
   clockCommand(program, "resume", "resume virtual time at full speed")
-    .action((flags: ClockFlags) => drive(flags, ({ control }) => resume(control)));
+    .action((flags: LiveFlags) => drive(flags, ({ control }) => resume(control)));
   clockCommand(program, "step", "let a little happen, then stop: --time 1us or --events 10")
     .option("--time <span>", "so much virtual time from the next event on")
     .option("--events <n>", "so many instants at which something happens (1)")
@@ -41,9 +37,9 @@ export function addClock(program: Command): void {
     "until <what>",
     "run to a virtual time (2ms) or a step (S907, b-rnic:S907)",
   )
-    .action((what: string, flags: ClockFlags) => driveUntil(what, flags));
+    .action((what: string, flags: LiveFlags) => driveUntil(what, flags));
   clockCommand(program, "pace <rate>", "virtual time per second of ours: 10us/s, or max")
-    .action((rate: string, flags: ClockFlags) =>
+    .action((rate: string, flags: LiveFlags) =>
       drive(flags, ({ control }) => setPace(control, paceOf(rate)))
     );
   clockCommand(
@@ -51,9 +47,7 @@ export function addClock(program: Command): void {
     "why",
     "why time does not move: the processes that it waits for, and since when",
   )
-    .action(async (flags: ClockFlags) => {
-      Deno.exitCode = await why(flags);
-    });
+    .action(why);
 }
 
 const EXAMPLES: Readonly<Record<string, string>> = {
@@ -67,20 +61,18 @@ const EXAMPLES: Readonly<Record<string, string>> = {
 
 function clockCommand(program: Command, usage: string, description: string): Command {
   const example = EXAMPLES[usage.split(" ")[0]!]!;
-  return addRunOption(program.command(usage)).description(description)
-    .option("--json", "one JSON document on stdout")
+  return addLiveOptions(program.command(usage)).description(description)
     .addHelpText("after", `\nExample:\n  ${example}`);
 }
 
 async function drive(
-  flags: ClockFlags,
+  flags: LiveFlags,
   order: (link: RackLink) => Promise<Driven>,
 ): Promise<void> {
   const { status, missed } = await withRack(flags.run, order);
   const document = { run: status.run, ...clockDocument(status), ...(missed && { missed }) };
-  tell(flags, document, clockText(status));
+  printResult(flags, document, clockText(status));
   if (missed !== undefined) throw new ExitError(missed, EXIT.failed);
-  Deno.exitCode = EXIT.done;
 }
 
 function stepOf(flags: StepFlags): { readonly spanPs: Time } | { readonly events: number } {
@@ -93,7 +85,7 @@ function stepOf(flags: StepFlags): { readonly spanPs: Time } | { readonly events
   return { spanPs: timeOf("--time", time, { least: 1, expected }) };
 }
 
-async function driveUntil(what: string, flags: ClockFlags): Promise<void> {
+async function driveUntil(what: string, flags: LiveFlags): Promise<void> {
   const time = parseTime(what);
   if (time === undefined && !/^(?:[\w-]+:)?[A-Za-z][\w-]*$/.test(what)) {
     const expected = "a time such as 2ms, or a step such as b-rnic:S907";
@@ -127,11 +119,10 @@ const COLUMNS: readonly Column<WhyRow>[] = [
   { title: "waits for", value: ({ heldBy }) => heldBy },
 ];
 
-async function why(flags: ClockFlags): Promise<number> {
+async function why(flags: LiveFlags): Promise<void> {
   const status = await withRack(flags.run, ({ control }) => control.status());
   const { next, limit } = status;
   const rows = status.why.map((row) => ({ ...row, next: finite(row.next) }));
   const document = { ...status, next: finite(next), limit: finite(limit), why: rows };
-  tell(flags, document, `${whyText(status)}\n\n${tableText(COLUMNS, status.why)}`);
-  return EXIT.done;
+  printResult(flags, document, `${whyText(status)}\n\n${tableText(COLUMNS, status.why)}`);
 }

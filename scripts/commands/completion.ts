@@ -1,6 +1,5 @@
 /** `rack completion`: what makes a shell complete the command, from the command's own tree. */
 import type { Argument, Command, Option } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { completionNames, NAMES } from "../../console/rack/live/completion_names.ts";
@@ -37,7 +36,6 @@ Example:
       const word = wordOf("The shell", what, [...SHELLS, ...NAMES]);
       if (isShell(word)) print(SCRIPTS[word](placesOf(program)));
       else for (const name of await completionNames(word)) print(name);
-      Deno.exitCode = EXIT.done;
     });
 }
 

@@ -1,6 +1,5 @@
 /** `rack compose`: writes a folder from which Docker runs the rack, one container per device. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { composeRack } from "../../console/rack/compose.ts";
 import { addVariantOptions, prepareOptions, type VariantFlags, whole, wordOf } from "./options.ts";
@@ -35,12 +34,10 @@ export function addCompose(program: Command): void {
       "\nExample:\n  rack compose scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio off \\\n" +
         "    --input ./data.bin --out ./rack\n  cd rack && docker-compose run --rm -T report",
     )
-    .action(async (scenario: string, flags: ComposeFlags) => {
-      Deno.exitCode = await compose(scenario, flags);
-    });
+    .action(compose);
 }
 
-async function compose(scenario: string, flags: ComposeFlags): Promise<number> {
+async function compose(scenario: string, flags: ComposeFlags): Promise<void> {
   const { out, image, natsImage, liveness, trace = false } = flags;
   const packing = wordOf("--pack", flags.pack, PACKINGS);
   const livenessMs = whole("--liveness", liveness, { least: 1_500, most: 3_600_000 });
@@ -48,5 +45,4 @@ async function compose(scenario: string, flags: ComposeFlags): Promise<number> {
   const run = await composeRack(scenario, { ...options, trace });
   if (flags.json) print(JSON.stringify({ run, directory: out, image, natsImage }));
   else say(`${out}: now docker-compose run --rm -T report, then docker-compose down -v`);
-  return EXIT.done;
 }

@@ -1,11 +1,10 @@
 /** `rack events`: what happens to a rack that is up, as lines of JSON. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { rackEvents } from "../../console/rack/live/events.ts";
 import { withRack } from "../../console/rack/live/racks.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addRunOption, type RunFlag } from "./options.ts";
+import { addRunOption, type LiveFlags } from "./options.ts";
 import { print } from "./output.ts";
 
 export function addEvents(program: Command): void {
@@ -21,9 +20,7 @@ Times are in ps of the rack's own time. It ends with the rack, or at Ctrl-C.
 Example:
   rack events | jq 'select(.event == "power")'`,
     )
-    .action(async ({ run }: RunFlag) => {
-      Deno.exitCode = await events(run);
-    });
+    .action(events);
 }
 
 const BYTES_MAX = 64;
@@ -34,7 +31,7 @@ function shortly(key: string, value: unknown): unknown {
   return isLong ? { bytes: value.length } : plainly(key, value);
 }
 
-async function events(run: string | undefined): Promise<number> {
+async function events({ run }: LiveFlags): Promise<void> {
   const signal = onInterrupt("no more events");
   try {
     await withRack(run, async (link) => {
@@ -44,5 +41,4 @@ async function events(run: string | undefined): Promise<number> {
     // `rack events | head -n 1`: the reader has seen enough.
     if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
   }
-  return EXIT.done;
 }

@@ -65,12 +65,10 @@ Example:
   rack explore scripts/scenarios/persist_pair.yaml --method write-only --claims
   rack explore --matrix`,
     )
-    .action(async (scenario: string | undefined, flags: ExploreFlags) => {
-      Deno.exitCode = await start(scenario, flags);
-    });
+    .action(start);
 }
 
-async function start(scenario: string | undefined, flags: ExploreFlags): Promise<number> {
+async function start(scenario: string | undefined, flags: ExploreFlags): Promise<void> {
   if ((scenario === undefined) !== (flags.matrix === true)) {
     throw refusal("", { found: "rack explore", expected: "a scenario, or --matrix" });
   }
@@ -102,19 +100,19 @@ async function run(
   scenario: string,
   flags: ExploreFlags,
   stop: { readonly isWanted: () => boolean },
-): Promise<number> {
+): Promise<void> {
   const progress = new Progress({ quiet: flags.json === true });
   const explored = await exploreScenario(scenario, {
     prepare: prepareOptions(flags, "all"),
     explore: { ...optionsOf(flags), stopped: stop.isWanted },
-    onProgress: (title, share) => progress.tell(title, share),
+    onProgress: (title, share) => progress.show(title, share),
   }).finally(() => progress.clear());
   if (flags.json) print(JSON.stringify(documentOf(explored)));
   else print(exploredText(explored.explored));
   const unchecked = explored.explored.filter(({ verdict }) => verdict.verdict === "unchecked")
     .map(({ label }) => label);
   if (unchecked.length > 0) say(uncheckedText(unchecked, { claims: flags.claims === true }));
-  return exitCode(explored);
+  Deno.exitCode = exitCode(explored);
 }
 
 function uncheckedText(

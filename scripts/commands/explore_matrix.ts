@@ -12,14 +12,14 @@ import { print, Progress, say } from "./output.ts";
 /** @param how.isStopped checked between cells: true ends with the finished cells. */
 export async function exploreTheMatrix(
   how: { readonly json: boolean; readonly isStopped: () => boolean },
-): Promise<number> {
+): Promise<void> {
   const places = matrixPlaces();
   const progress = new Progress({ quiet: how.json });
   const cells: MatrixCell[] = [];
   for (const place of places) {
     cells.push(await exploreCell(place));
     const title = `${place.method}, ${place.update}: ${cells.length} cells`;
-    progress.tell(title, cells.length / places.length);
+    progress.show(title, cells.length / places.length);
     // Lets the event loop handle signals.
     await sleep(0);
     if (how.isStopped()) break;
@@ -27,9 +27,9 @@ export async function exploreTheMatrix(
   progress.clear();
   if (how.json) print(JSON.stringify({ cells }));
   else print(`${matrixText(cells)}\n\n${countsText(cells)}`);
-  if (cells.length === places.length) return EXIT.done;
+  if (cells.length === places.length) return;
+  Deno.exitCode = EXIT.unclear;
   say(`stopped after ${cells.length} of ${places.length} cells`);
-  return EXIT.unclear;
 }
 
 function countsText(cells: readonly MatrixCell[]): string {

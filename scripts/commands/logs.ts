@@ -1,11 +1,10 @@
 /** `rack logs`: the output of a run's processes. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { logLines } from "../../console/rack/kept_runs.ts";
-import { addRunOption, given, type RunFlag } from "./options.ts";
+import { addRunOption, given, type LiveFlags } from "./options.ts";
 import { print } from "./output.ts";
 
-interface LogFlags extends RunFlag {
+interface LogFlags extends LiveFlags {
   readonly follow?: boolean;
 }
 
@@ -18,6 +17,5 @@ export function addLogs(program: Command): void {
       for await (const { log, line, alone } of logLines(given({ run, node, follow }))) {
         print(alone ? line : `${log}: ${line}`);
       }
-      Deno.exitCode = EXIT.done;
     });
 }

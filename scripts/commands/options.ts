@@ -7,9 +7,14 @@ import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
 import type { PrepareOptions } from "../../console/rack/prepare.ts";
 
-/** Option of every command on a rack. */
-export interface RunFlag {
+/** Options of the commands on a rack that is up. */
+export interface LiveFlags {
   readonly run?: string;
+  readonly json?: boolean;
+}
+
+export function addLiveOptions(command: Command): Command {
+  return addRunOption(command).option("--json", "one JSON document on stdout");
 }
 
 export function addRunOption(command: Command): Command {
@@ -36,7 +41,7 @@ export function addVariantOptions(command: Command): Command {
     .option("--seed <n>", "instead of the scenario's");
 }
 
-/** Additional options of every command that runs a scenario. */
+/** Options of the commands that start the rack of a scenario. */
 export interface RackFlags extends VariantFlags {
   readonly pack: string;
   readonly nats?: string;
@@ -46,16 +51,35 @@ export interface RackFlags extends VariantFlags {
   readonly json?: boolean;
 }
 
+/** @param written when the captures are written; default: at the end of the command. */
+export function addRackOptions(command: Command, written = ""): Command {
+  addVariantOptions(command)
+    .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "node")
+    .option("--trace", "keep every step of every operation in the run's directory");
+  return addOutputOptions(command, written);
+}
+
+/** Options of every command that runs a rack: its nats-server, its captures, the form of the report. */
+export function addOutputOptions(command: Command, written = ""): Command {
+  return command
+    .option("--nats <url>", "use this nats-server instead of starting one")
+    .option(
+      "--pcap <dir>",
+      `leave every frame at every port in this folder, for Wireshark${written}`,
+    )
+    .option(
+      "--perfetto <file>",
+      `write a timeline of the busy devices to this file, for ui.perfetto.dev${written}`,
+    )
+    .option("--json", "one JSON document on stdout");
+}
+
 /** The options of a run, checked. @throws Refusal */
 export function mannerOf(flags: RackFlags) {
   const { nats, pcap, perfetto, trace = false } = flags;
   const prepare = prepareOptions(flags, wordOf("--pack", flags.pack, PACKINGS));
   return { prepare, trace, ...given({ nats, pcap, perfetto }) };
 }
-
-export const PCAP_HELP = "leave every frame at every port in this folder, for Wireshark";
-export const PERFETTO_HELP =
-  "write a timeline of the busy devices to this file, for ui.perfetto.dev";
 
 /** The scenario's options, checked. @throws Refusal */
 export function prepareOptions(flags: VariantFlags, packing: Packing): PrepareOptions {

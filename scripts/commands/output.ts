@@ -8,7 +8,11 @@ export function print(text: string): void {
 }
 
 /** A result: as a JSON document where requested, else as text. */
-export function tell(flags: { readonly json?: boolean }, document: unknown, text: string): void {
+export function printResult(
+  flags: { readonly json?: boolean },
+  document: unknown,
+  text: string,
+): void {
   print(flags.json ? JSON.stringify(document) : text);
 }
 
@@ -22,24 +26,24 @@ export class Progress {
   readonly #live = Deno.stderr.isTerminal();
   readonly #quiet: boolean;
   #lastLength = 0;
-  #lastTold = 0;
+  #lastShown = 0;
 
   constructor(options: { quiet: boolean }) {
     this.#quiet = options.quiet;
   }
 
   /** @param share the part that is done, in [0, 1]. */
-  tell(what: string, share: number): void {
+  show(title: string, share: number): void {
     if (this.#quiet) return;
-    const text = `${what} ${bar(share)} ${Math.floor(100 * share)} %`;
+    const text = `${title} ${bar(share)} ${Math.floor(100 * share)} %`;
     if (this.#live) {
       const padded = text.padEnd(this.#lastLength);
       this.#lastLength = text.length;
       Deno.stderr.writeSync(encoder.encode(`\r${padded}`));
       return;
     }
-    if (Date.now() - this.#lastTold < 2_000) return;
-    this.#lastTold = Date.now();
+    if (Date.now() - this.#lastShown < 2_000) return;
+    this.#lastShown = Date.now();
     say(text);
   }
 

@@ -14,7 +14,7 @@ import {
 import { type PerftestOptions, runPerftest } from "../../console/rack/perftest.ts";
 import { perftestText } from "../../console/reports/perftest_table.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { given, PCAP_HELP, PERFETTO_HELP, seedOf, whole, wordOf } from "./options.ts";
+import { addOutputOptions, given, seedOf, whole, wordOf } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
 interface PerftestFlags {
@@ -42,7 +42,7 @@ interface PerftestFlags {
 const MTUS = ["256", "512", "1024", "2048", "4096"] as const;
 
 export function addPerftest(program: Command): void {
-  program.command("perftest <test> <scenario>")
+  const command = program.command("perftest <test> <scenario>")
     .description(`a latency or bandwidth test on a scenario's rack: ${PERFTESTS.join(", ")}`)
     .option("-s, --size <bytes>", "bytes of a message (latency 2, bandwidth 65536, atomic 8)")
     .option("-n, --iters <n>", "messages, on each queue pair (latency 1000, bandwidth 5000)")
@@ -66,10 +66,6 @@ export function addPerftest(program: Command): void {
     .addOption(new Option("--ddio <how>", "where the scenario has both").choices(["on", "off"]))
     .option("--seed <n>", "instead of the scenario's")
     .addOption(new Option("--pack <how>", "nodes to processes").choices(PACKINGS).default("all"))
-    .option("--nats <url>", "use this nats-server instead of starting one")
-    .option("--pcap <dir>", PCAP_HELP)
-    .option("--perfetto <file>", PERFETTO_HELP)
-    .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
       `
@@ -79,12 +75,11 @@ Example:
   rack perftest ib_write_lat scripts/scenarios/persist_pair.yaml -s 64 -n 1000
   rack perftest ib_write_bw scripts/scenarios/persist_pair.yaml -a -n 200 --report_gbits`,
     )
-    .action(async (test: string, scenario: string, flags: PerftestFlags) => {
-      Deno.exitCode = await perftest(test, scenario, flags);
-    });
+    .action(perftest);
+  addOutputOptions(command);
 }
 
-async function perftest(test: string, path: string, flags: PerftestFlags): Promise<number> {
+async function perftest(test: string, path: string, flags: PerftestFlags): Promise<void> {
   const name = wordOf("The test", test, PERFTESTS);
   const options = optionsOf(name, flags);
   const { from, to, ddio, nats, pcap, perfetto, seed, json } = flags;
@@ -95,7 +90,7 @@ async function perftest(test: string, path: string, flags: PerftestFlags): Promi
     ...given({ from, to, ddio, nats, pcap, perfetto }),
     ...(seed !== undefined && { seed: seedOf(seed) }),
     signal: onInterrupt(flags.pack === "all" ? "ending the run" : "taking the rack down"),
-    onProgress: (title, share) => progress.tell(title, share),
+    onProgress: (title, share) => progress.show(title, share),
     onCapturing: () => void onInterrupt("leaving the captures"),
   }).finally(() => progress.clear());
   const { result, captures, outcome: { digest, virtualPs, directory } } = run;
@@ -111,7 +106,7 @@ async function perftest(test: string, path: string, flags: PerftestFlags): Promi
     say(`digest ${digest}, seed ${run.seed}, kept in ${directory}`);
   }
   if (result.error !== undefined) say(`${name} failed: ${result.error}`);
-  return result.status === "done" ? EXIT.done : EXIT.failed;
+  if (result.status !== "done") Deno.exitCode = EXIT.failed;
 }
 
 /** Checks and converts the options. @throws Refusal */

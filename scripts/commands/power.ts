@@ -1,6 +1,5 @@
 /** `rack kill` and `rack start`: the power of devices, and the service processes. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import {
   awaitService,
@@ -11,67 +10,58 @@ import {
   startDevice,
 } from "../../console/rack/live/power.ts";
 import { findUp, withRack } from "../../console/rack/live/racks.ts";
-import { addRunOption, type RunFlag, timeOf } from "./options.ts";
-import { tell } from "./output.ts";
+import { addLiveOptions, type LiveFlags, timeOf } from "./options.ts";
+import { printResult } from "./output.ts";
 
-interface PowerFlags extends RunFlag {
+interface PowerFlags extends LiveFlags {
   readonly at?: string;
-  readonly json?: boolean;
 }
 
 export function addPower(program: Command): void {
-  addRunOption(program.command("kill <node>"))
+  addLiveOptions(program.command("kill <node>"))
     .description("cut a device's power: its process dies (kill -9); or kill timekeeper or nats")
     .option("--at <time>", "at this virtual time (40us), instead of now")
-    .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
       "\nA kill -9 of the process from outside is the same event." +
         "\nThe supervisor starts timekeeper and nats again by itself.\n" +
         "\nExample:\n  rack kill b\n  rack kill b --at 2.5ms",
     )
-    .action(async (node: string, flags: PowerFlags) => {
-      Deno.exitCode = await kill(node, flags);
-    });
-  addRunOption(program.command("start <node>"))
+    .action(kill);
+  addLiveOptions(program.command("start <node>"))
     .description("give a device its power back; or wait for timekeeper or nats to be back")
-    .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
       "\nA host comes back with cold caches and its SCM; a card of it that failed comes back, too.\n" +
         "\nExample:\n  rack start b",
     )
-    .action(async (node: string, flags: PowerFlags) => {
-      Deno.exitCode = await start(node, flags);
-    });
+    .action(start);
 }
 
-async function kill(node: string, flags: PowerFlags): Promise<number> {
+async function kill(node: string, flags: PowerFlags): Promise<void> {
   if (flags.at !== undefined) {
     const at = timeOf("--at", flags.at);
     await withRack(flags.run, (link) => killDeviceAt(link, node, at));
-    tell(flags, { node, atPs: at }, `${node}: power will fail at ${formatTime(at)}`);
+    printResult(flags, { node, atPs: at }, `${node}: power will fail at ${formatTime(at)}`);
   } else if (isService(node)) {
     killService(await findUp(flags.run), node);
-    tell(flags, { node, killed: true }, `${node} is killed; the supervisor starts it again`);
+    printResult(flags, { node, killed: true }, `${node} is killed; the supervisor starts it again`);
   } else {
     const { nodes, at } = await withRack(flags.run, (link) => killDevice(link, node));
     const what = `${nodes.join(", ")}: power failed at ${formatTime(at)}`;
-    tell(flags, { node, nodes, atPs: at }, what);
+    printResult(flags, { node, nodes, atPs: at }, what);
   }
-  return EXIT.done;
 }
 
-async function start(node: string, flags: PowerFlags): Promise<number> {
+async function start(node: string, flags: PowerFlags): Promise<void> {
   await withRack(flags.run, async (link) => {
     if (isService(node)) {
       const { pid, virtualPs } = await awaitService(link, node);
-      tell(flags, { node, pid, virtualPs }, `${node} is up, pid ${pid}`);
+      printResult(flags, { node, pid, virtualPs }, `${node} is up, pid ${pid}`);
     } else {
       const { nodes, started, at } = await startDevice(link, node);
       const what = `${nodes.join(", ")}: power is back at ${formatTime(at)}`;
-      tell(flags, { node, started, atPs: at }, what);
+      printResult(flags, { node, started, atPs: at }, what);
     }
   });
-  return EXIT.done;
 }

@@ -1,7 +1,6 @@
 /** `rack run`: starts a rack, runs it to the end, reports, takes it down. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { runScenario } from "../../console/rack/run_scenario.ts";
 import { stallText } from "../../console/rack/stall_text.ts";
 import { plainly } from "../../console/reports/json.ts";
@@ -10,15 +9,7 @@ import { countOf } from "../../console/checks/finding.ts";
 import { checksText, effortText, figuresText } from "../../console/reports/report_text.ts";
 import { painted } from "./colour.ts";
 import { onInterrupt } from "./interrupt.ts";
-import {
-  addVariantOptions,
-  given,
-  mannerOf,
-  PCAP_HELP,
-  PERFETTO_HELP,
-  type RackFlags,
-  whole,
-} from "./options.ts";
+import { addRackOptions, given, mannerOf, type RackFlags, whole } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
 interface RunFlags extends RackFlags {
@@ -28,27 +19,19 @@ interface RunFlags extends RackFlags {
 }
 
 export function addRun(program: Command): void {
-  addVariantOptions(program.command("run <scenario>"))
+  addRackOptions(program.command("run <scenario>"))
     .description("bring the rack up, run the scenario to its end, report, take it down")
-    .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "node")
-    .option("--nats <url>", "use this nats-server instead of starting one")
-    .option("--trace", "keep every step of every operation in the run's directory")
-    .option("--pcap <dir>", PCAP_HELP)
-    .option("--perfetto <file>", PERFETTO_HELP)
     .option("--delay <ms>", "let every process wait up to so long before each span (for tests)")
     .option("--faults <file>", "replay what a run's faults.jsonl recorded of power and cables")
     .option("--claims", "judge what methods claim as though it were promised")
-    .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
       "\nExample:\n  rack run scripts/scenarios/persist_pair.yaml --input ./data.bin",
     )
-    .action(async (scenario: string, flags: RunFlags) => {
-      Deno.exitCode = await run(scenario, flags);
-    });
+    .action(run);
 }
 
-async function run(scenario: string, flags: RunFlags): Promise<number> {
+async function run(scenario: string, flags: RunFlags): Promise<void> {
   const manner = mannerOf(flags);
   const { faults: faultsFile, claims, json: quiet = false } = flags;
   const progress = new Progress({ quiet });
@@ -62,7 +45,7 @@ async function run(scenario: string, flags: RunFlags): Promise<number> {
       say(`seed ${seed}, run ${id}`);
       if (removed.length > 0) say(`${countOf(removed.length, "old run")} removed: see rack runs`);
     },
-    onProgress: (title, share) => progress.tell(title, share),
+    onProgress: (title, share) => progress.show(title, share),
     onStall: (why) => {
       progress.clear();
       say(stallText(why));
@@ -71,7 +54,7 @@ async function run(scenario: string, flags: RunFlags): Promise<number> {
   }).finally(() => progress.clear());
   if (quiet) print(JSON.stringify(report, plainly));
   else for (const text of reportText(report, flags)) print(text);
-  return report.checks.every(({ holds }) => holds) ? EXIT.done : EXIT.failed;
+  if (!report.checks.every(({ holds }) => holds)) Deno.exitCode = EXIT.failed;
 }
 
 function reportText(report: RunReport, flags: RunFlags): string[] {

@@ -1,6 +1,5 @@
 /** `rack runs`: lists kept runs, and removes them. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { runsDirectory } from "../../console/base/paths.ts";
 import { countOf } from "../../console/checks/finding.ts";
@@ -14,7 +13,7 @@ import {
 } from "../../console/rack/kept_runs.ts";
 import type { RunLimits } from "../../console/rack/run_limits.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
-import { print, say, tell } from "./output.ts";
+import { print, printResult, say } from "./output.ts";
 
 interface RunsFlags {
   readonly all?: boolean;
@@ -46,7 +45,7 @@ export function addRuns(program: Command): void {
         const known = runs.commands.map((command) => command.name());
         throw refusal("", { found: `There is no rack runs ${word}`, expected: oneOf(known, word) });
       }
-      Deno.exitCode = await list(flags);
+      await list(flags);
     });
   addMarks(runs);
   runs.command("rm [id]")
@@ -54,9 +53,9 @@ export function addRuns(program: Command): void {
     .option("--all", "of every run that is not up, and not kept by rack runs keep")
     .option("--json", "one JSON document on stdout")
     .addHelpText("after", "\nExample:\n  rack runs rm persist-pair-20260101-120000-1a2b")
-    .action(async (id: string | undefined, _: RunsFlags, command: Command) => {
-      Deno.exitCode = await remove(id, command.optsWithGlobals<RunsFlags>());
-    });
+    .action((id: string | undefined, _: RunsFlags, command: Command) =>
+      remove(id, command.optsWithGlobals<RunsFlags>())
+    );
   runs.command("prune")
     .description("remove the oldest runs beyond a number or a size, as a new run does")
     .option("--runs <n>", "at most so many")
@@ -66,8 +65,7 @@ export function addRuns(program: Command): void {
     .action(async (_: PruneFlags, command: Command) => {
       const flags = command.optsWithGlobals<PruneFlags>();
       const removed = await pruneTo({ runs: flags.runs, bytes: flags.size });
-      tell(flags, removed.map(({ id }) => id), `${countOf(removed.length, "run")} removed`);
-      Deno.exitCode = EXIT.done;
+      printResult(flags, removed.map(({ id }) => id), `${countOf(removed.length, "run")} removed`);
     });
 }
 
@@ -80,12 +78,11 @@ function addMarks(runs: Command): void {
     .action(async (id: string, name: string | undefined, _: RunsFlags, command: Command) => {
       const run = await keepRun(id, name);
       const named = name === undefined ? "" : ` as ${name}`;
-      tell(
+      printResult(
         command.optsWithGlobals(),
         { id: run.id, mark: name ?? "" },
         `${run.id} is kept${named}`,
       );
-      Deno.exitCode = EXIT.done;
     });
   runs.command("release <id>")
     .description("let a run go again when its turn comes")
@@ -93,8 +90,7 @@ function addMarks(runs: Command): void {
     .addHelpText("after", "\nExample:\n  rack runs release before")
     .action(async (id: string, _: RunsFlags, command: Command) => {
       const run = await releaseRun(id);
-      tell(command.optsWithGlobals(), { id: run.id }, `${run.id} goes when its turn comes`);
-      Deno.exitCode = EXIT.done;
+      printResult(command.optsWithGlobals(), { id: run.id }, `${run.id} goes when its turn comes`);
     });
 }
 
@@ -112,12 +108,11 @@ const COLUMNS: readonly Column<KeptRun>[] = [
   { title: "directory", value: ({ path }) => path },
 ];
 
-async function list(flags: RunsFlags): Promise<number> {
+async function list(flags: RunsFlags): Promise<void> {
   const { runs, limits } = await keptRuns();
   if (flags.json) print(JSON.stringify(runs));
   else if (runs.length === 0) say(`There are no runs in ${runsDirectory()}`);
   else print(`${tableText(COLUMNS, runs)}\n${sumText(runs, limits)}`);
-  return EXIT.done;
 }
 
 /** `12 runs, 340 MiB; 2 of them, 80 MiB, stay whatever comes; of the others at most 50 and 2 GiB`. */
@@ -142,7 +137,7 @@ function sizeText(bytes: number): string {
   return `${Number(value.toFixed(1))} ${units[unit]}`;
 }
 
-async function remove(id: string | undefined, flags: RunsFlags): Promise<number> {
+async function remove(id: string | undefined, flags: RunsFlags): Promise<void> {
   if ((id === undefined) === (flags.all !== true)) {
     throw refusal("", { found: "rack runs rm", expected: "the name of a run, or --all" });
   }
@@ -153,5 +148,4 @@ async function remove(id: string | undefined, flags: RunsFlags): Promise<number>
   print(
     flags.json ? JSON.stringify(removed.map((row) => row.id)) : `${removed.length} removed${stay}`,
   );
-  return EXIT.done;
 }

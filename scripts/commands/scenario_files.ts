@@ -9,7 +9,7 @@ import { shippedScenarios } from "../../console/scenarios/shipped.ts";
 import { validateScenario, type ValidScenario } from "../../console/scenarios/validate.ts";
 import { type Column, tableText } from "../../console/reports/table.ts";
 import { painted } from "./colour.ts";
-import { print, tell } from "./output.ts";
+import { print, printResult } from "./output.ts";
 
 interface JsonFlag {
   readonly json?: boolean;
@@ -20,17 +20,14 @@ export function addScenarioFiles(program: Command): void {
     .description("scenarios that come with rack, each with what it is about")
     .option("--json", "one JSON document on stdout")
     .addHelpText("after", "\nExample:\n  rack scenarios")
-    .action(async (flags: JsonFlag) => {
-      Deno.exitCode = await list(flags);
-    });
+    .action(list);
   program.command("new <file>")
     .description("write a scenario to begin with, which runs as it is; never over a file")
     .option("--json", "one JSON document on stdout")
     .addHelpText("after", "\nExample:\n  rack new my_rack.yaml && rack run my_rack.yaml")
     .action(async (file: string, flags: JsonFlag) => {
       const name = await writeNewScenario(file);
-      tell(flags, { file, name }, `${file} is written: rack run ${file} runs it`);
-      Deno.exitCode = EXIT.done;
+      printResult(flags, { file, name }, `${file} is written: rack run ${file} runs it`);
     });
   program.command("validate <scenario>")
     .description("check a scenario as run does, its programs included, and start nothing")
@@ -40,9 +37,7 @@ export function addScenarioFiles(program: Command): void {
       "\nAll that is wrong is said at once, each with its line, what was found and what was expected." +
         "\n\nExample:\n  rack validate scripts/scenarios/persist_pair.yaml",
     )
-    .action(async (file: string, flags: JsonFlag) => {
-      Deno.exitCode = await validate(file, flags);
-    });
+    .action(validate);
   program.command("schema")
     .description("the JSON schema of scenario files, by which editors check and complete them")
     .addHelpText(
@@ -56,18 +51,16 @@ Example:
     )
     .action(() => {
       print(JSON.stringify(scenarioJsonSchema(), null, 2));
-      Deno.exitCode = EXIT.done;
     });
 }
 
-async function list(flags: JsonFlag): Promise<number> {
+async function list(flags: JsonFlag): Promise<void> {
   const scenarios = await shippedScenarios();
   const columns: readonly Column<typeof scenarios[number]>[] = [
     { title: "scenario", value: ({ file }) => pathFromHere(file) },
     { title: "what it is about", value: ({ about }) => about },
   ];
   print(flags.json ? JSON.stringify(scenarios) : tableText(columns, scenarios));
-  return EXIT.done;
 }
 
 /** Shorter where the file is below the current folder. */
@@ -76,15 +69,14 @@ function pathFromHere(file: string): string {
   return file.startsWith(here) ? file.slice(here.length) : file;
 }
 
-async function validate(file: string, flags: JsonFlag): Promise<number> {
+async function validate(file: string, flags: JsonFlag): Promise<void> {
   try {
     const valid = await validateScenario(file);
     print(flags.json ? JSON.stringify({ ok: true, ...valid }) : painted(validText(valid)));
-    return EXIT.done;
   } catch (error) {
     if (!(error instanceof Refusal) || !flags.json) throw error;
     print(JSON.stringify({ ok: false, file, problems: error.problems }));
-    return EXIT.usage;
+    Deno.exitCode = EXIT.usage;
   }
 }
 

@@ -1,6 +1,5 @@
 /** `rack trace`: one operation as a ladder, with the document's step numbers. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { ladderText } from "../../fabric/trace/trace_text.ts";
 import {
@@ -14,17 +13,16 @@ import {
 import {
   addVariantOptions,
   given,
+  type LiveFlags,
   prepareOptions,
-  type RunFlag,
   type VariantFlags,
   whole,
 } from "./options.ts";
-import { tell } from "./output.ts";
+import { printResult } from "./output.ts";
 
-interface TraceFlags extends VariantFlags, RunFlag {
+interface TraceFlags extends VariantFlags, LiveFlags {
   readonly on?: string;
   readonly operation: string;
-  readonly json?: boolean;
 }
 
 export function addTrace(program: Command): void {
@@ -43,19 +41,16 @@ Example:
   rack trace scripts/scenarios/persist_pair.yaml --method persist-opcode --ddio off
   rack trace --run persist-pair-20260101-120000-1a2b --operation 5`,
     )
-    .action(async (scenario: string | undefined, flags: TraceFlags) => {
-      Deno.exitCode = await trace(scenario, flags);
-    });
+    .action(trace);
 }
 
-async function trace(scenario: string | undefined, flags: TraceFlags): Promise<number> {
+async function trace(scenario: string | undefined, flags: TraceFlags): Promise<void> {
   const { on, operation } = flags;
   const source = await traceOf(scenario, flags);
   const index = whole("--operation", operation, { least: 0, most: Number.MAX_SAFE_INTEGER });
   const { ladder, count } = operationIn(source, { index, ...given({ on }) });
   const text = `${source.label}: operation ${operation} of ${count}\n${ladderText(ladder)}`;
-  tell(flags, ladderDocument(source, ladder), text);
-  return EXIT.done;
+  printResult(flags, ladderDocument(source, ladder), text);
 }
 
 async function traceOf(scenario: string | undefined, flags: TraceFlags): Promise<Trace> {

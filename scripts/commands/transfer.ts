@@ -1,6 +1,5 @@
 /** `rack get`, `put` and `ls` on a running rack. */
 import type { Command } from "commander";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatTime, PS_PER_S } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
@@ -13,10 +12,10 @@ import {
   type TransferResult,
 } from "../../console/rack/live/transfer.ts";
 import { tableText } from "../../console/reports/table.ts";
-import { addRunOption, given, methodOf, type RunFlag, sizesOf, whole } from "./options.ts";
-import { Progress, say, tell } from "./output.ts";
+import { addLiveOptions, given, type LiveFlags, methodOf, sizesOf, whole } from "./options.ts";
+import { printResult, Progress, say } from "./output.ts";
 
-interface TransferFlags extends RunFlag {
+interface TransferFlags extends LiveFlags {
   readonly from?: string;
   readonly to?: string;
   readonly on?: string;
@@ -25,43 +24,34 @@ interface TransferFlags extends RunFlag {
   readonly size?: string;
   readonly depth?: string;
   readonly timeout: string;
-  readonly json?: boolean;
 }
 
 export function addTransfer(program: Command): void {
   transferCommand(program, "get <object> <file>", "read an object out of a host's SCM, by RDMA")
     .requiredOption("--from <host>", "whose SCM")
     .addHelpText("after", "\nExample:\n  rack get --from b data.bin ./copy.bin")
-    .action(async (object: string, file: string, flags: TransferFlags) => {
-      Deno.exitCode = await get(object, file, flags);
-    });
+    .action(get);
   transferCommand(program, "put <file>", "make a file persistent in a host's SCM, by RDMA")
     .requiredOption("--to <host>", "whose SCM")
     .option("--as <object>", "what it is called there; else as the file")
     .option("--method <name>", `one of ${PUT_METHODS.join(", ")}`, "persist-opcode")
     .addHelpText("after", "\nExample:\n  rack put --to b ./data.bin --method write-read")
-    .action(async (file: string, flags: TransferFlags) => {
-      Deno.exitCode = await put(file, flags);
-    });
-  addRunOption(program.command("ls"))
+    .action(put);
+  addLiveOptions(program.command("ls"))
     .description("objects in a host's SCM, as its service lists them to another host")
     .requiredOption("--from <host>", "whose SCM")
     .option("--on <host>", "the host that sends the request; else the first other host")
     .option("--timeout <seconds>", "how long to wait", "120")
-    .option("--json", "one JSON document on stdout")
     .addHelpText("after", "\nExample:\n  rack ls --from b")
-    .action(async (flags: TransferFlags) => {
-      Deno.exitCode = await ls(flags);
-    });
+    .action(ls);
 }
 
 function transferCommand(program: Command, usage: string, description: string): Command {
-  return addRunOption(program.command(usage)).description(description)
+  return addLiveOptions(program.command(usage)).description(description)
     .option("--on <host>", "on which host the program runs; else the first other one")
     .option("--size <bytes>", "bytes of a message, 64 to 1MiB")
     .option("--depth <n>", "messages outstanding, 1 to 256")
-    .option("--timeout <seconds>", "how long to wait", "120")
-    .option("--json", "one JSON document on stdout");
+    .option("--timeout <seconds>", "how long to wait", "120");
 }
 
 /** Runs a transfer on the chosen rack, and shows its progress. */
@@ -75,7 +65,7 @@ async function transfer<T>(
     ...given({ on }),
     ...sizesOf(flags),
     timeoutSeconds: whole("--timeout", flags.timeout, { least: 1, most: 86_400 }),
-    onProgress: (title, share) => progress.tell(title, share),
+    onProgress: (title, share) => progress.show(title, share),
     onHeld: (program, { now }) =>
       say(`Time is held at ${formatTime(now)}: ${program} waits for rack resume, step or until`),
   };
@@ -83,18 +73,21 @@ async function transfer<T>(
     .finally(() => progress.clear());
 }
 
-async function get(object: string, file: string, flags: TransferFlags): Promise<number> {
+async function get(object: string, file: string, flags: TransferFlags): Promise<void> {
   const from = flags.from!;
   const result = await transfer(
     flags,
     (link, options) => getObject(link, { ...options, from, object, file }),
   );
   const { bytes } = result;
-  tell(flags, result, `${object}: ${bytes} B from ${from} to ${file} in ${speed(bytes, result)}`);
-  return EXIT.done;
+  printResult(
+    flags,
+    result,
+    `${object}: ${bytes} B from ${from} to ${file} in ${speed(bytes, result)}`,
+  );
 }
 
-async function put(file: string, flags: TransferFlags): Promise<number> {
+async function put(file: string, flags: TransferFlags): Promise<void> {
   const to = flags.to!, method = methodOf(flags.method!);
   const name = flags.as ?? file.split("/").at(-1)!;
   const content = await readInput(file);
@@ -108,8 +101,7 @@ async function put(file: string, flags: TransferFlags): Promise<number> {
     : "nothing of it is promised to be persistent by this method here";
   const { length } = content;
   const text = `${name}: ${length} B to ${to} by ${method} in ${speed(length, result)}: ${said}`;
-  tell(flags, result, text);
-  return EXIT.done;
+  printResult(flags, result, text);
 }
 
 async function readInput(file: string): Promise<Uint8Array<ArrayBuffer>> {
@@ -120,7 +112,7 @@ async function readInput(file: string): Promise<Uint8Array<ArrayBuffer>> {
   throw refusal("", { found: `${file} is empty`, expected: "at least one byte" });
 }
 
-async function ls(flags: TransferFlags): Promise<number> {
+async function ls(flags: TransferFlags): Promise<void> {
   const from = flags.from!;
   const result = await transfer(flags, (link, options) => listObjects(link, { ...options, from }));
   const { objects } = result;
@@ -128,8 +120,7 @@ async function ls(flags: TransferFlags): Promise<number> {
     { title: "object", value: ({ name }) => name },
     { title: "bytes", value: ({ length }) => length },
   ], objects);
-  tell(flags, result, text);
-  return EXIT.done;
+  printResult(flags, result, text);
 }
 
 function speed(bytes: number, { startPs, endPs }: TransferResult): string {

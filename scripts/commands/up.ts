@@ -1,19 +1,11 @@
 /** `rack up`: starts one rack in the background. */
 import type { Command } from "commander";
 import { patternOfRun } from "../../fabric/bus/subjects.ts";
-import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { bringUp } from "../../console/rack/bring_up.ts";
 import type { RackUp } from "../../console/rack/live/racks.ts";
 import { readProcesses } from "../../console/rack/process_table.ts";
 import { onInterrupt } from "./interrupt.ts";
-import {
-  addVariantOptions,
-  mannerOf,
-  PCAP_HELP,
-  PERFETTO_HELP,
-  type RackFlags,
-} from "./options.ts";
+import { addRackOptions, mannerOf, type RackFlags } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
 interface UpFlags extends RackFlags {
@@ -21,15 +13,9 @@ interface UpFlags extends RackFlags {
 }
 
 export function addUp(program: Command): void {
-  addVariantOptions(program.command("up <scenario>"))
+  addRackOptions(program.command("up <scenario>"), "; written by rack down")
     .description("bring a rack up in the background, and leave it up")
-    .option("--pack <how>", `nodes to processes: ${PACKINGS.join(", ")}`, "node")
-    .option("--nats <url>", "use this nats-server instead of starting one")
-    .option("--trace", "keep every step of every operation in the run's directory")
-    .option("--pcap <dir>", `${PCAP_HELP}; written by rack down`)
-    .option("--perfetto <file>", `${PERFETTO_HELP}; written by rack down`)
     .option("--show-credentials", "print user and password of the nats-server, too")
-    .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
       `
@@ -39,12 +25,10 @@ Example:
   rack up scripts/scenarios/persist_pair.yaml --ddio off
   rack put --to b ./data.bin && rack ls --from b && rack down`,
     )
-    .action(async (scenario: string, flags: UpFlags) => {
-      Deno.exitCode = await up(scenario, flags);
-    });
+    .action(up);
 }
 
-async function up(scenario: string, flags: UpFlags): Promise<number> {
+async function up(scenario: string, flags: UpFlags): Promise<void> {
   const manner = mannerOf(flags);
   const quiet = flags.json === true;
   const progress = new Progress({ quiet });
@@ -55,10 +39,9 @@ async function up(scenario: string, flags: UpFlags): Promise<number> {
       if (quiet) return;
       say(`put on ${hosts.join(", ")} is left out as it has no file: rack put writes one`);
     },
-    onProgress: (title, share) => progress.tell(title, share),
+    onProgress: (title, share) => progress.show(title, share),
   }).finally(() => progress.clear());
   print(flags.json ? JSON.stringify(document(rack, flags)) : text(rack, flags));
-  return EXIT.done;
 }
 
 function document(rack: RackUp, flags: UpFlags): Record<string, unknown> {
