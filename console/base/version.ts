@@ -1,4 +1,5 @@
 /** Which version this is: `version` of deno.json, and of a clone the commit. */
+import { ifThere, isThere } from "./files.ts";
 import { projectFile, ROOT } from "./paths.ts";
 
 export interface Version {
@@ -19,17 +20,14 @@ export function versionText({ version, commit, deno }: Version): string {
 }
 
 function commitHere(): string | undefined {
-  try {
-    // Git would go on looking above, and find a repository that is none of ours.
-    Deno.statSync(`${ROOT}/.git`);
+  // Without this check, git would look in the folders above and find another repository.
+  if (!isThere(`${ROOT}/.git`)) return undefined;
+  return ifThere(() => {
     const { success, stdout } = new Deno.Command("git", {
       args: ["-C", ROOT, "rev-parse", "--short=12", "HEAD"],
       stderr: "null",
     }).outputSync();
     const commit = new TextDecoder().decode(stdout).trim();
     return success && /^[0-9a-f]{12,}$/.test(commit) ? commit : undefined;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  });
 }

@@ -12,8 +12,10 @@ import {
   readBlockHead,
 } from "../../fabric/capture/recording.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles, RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
+import { isThere } from "../base/files.ts";
 import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
 
 /** A run whose processes have recorded frames or events. */
@@ -63,7 +65,25 @@ function absolute(path: string, base: string): string {
 }
 
 /**
- * Writes the captures of these runs, then removes the recordings.
+ * Makes the folders before the run, so that a long run does not fail at its end. @throws Refusal
+ */
+export async function makeRoomFor({ pcap, perfetto }: CaptureFiles): Promise<void> {
+  const folders = { pcap, perfetto: perfetto?.replace(/\/[^/]*$/, "/") };
+  for (const [option, folder] of Object.entries(folders)) {
+    if (folder === undefined) continue;
+    try {
+      await Deno.mkdir(folder, { recursive: true });
+      await Deno.remove(await Deno.makeTempFile({ dir: folder }));
+    } catch (cause) {
+      const why = (cause as Error).message;
+      const found = `Cannot write what ${option} asks for to ${folder}: ${why}`;
+      throw refusal("", { found, cause });
+    }
+  }
+}
+
+/**
+ * Writes the captures of these runs, also of one that failed or was interrupted, then removes the recordings.
  * @param signal stops the writing; no capture is left half written.
  * @returns the paths that were written.
  */
@@ -138,16 +158,6 @@ export async function writeCapturesOf(directory: string): Promise<string[]> {
 /** A label as part of a path. */
 export function fileName(label: string): string {
   return label.replaceAll(/[^\w-]+/g, "_");
-}
-
-function isThere(path: string): boolean {
-  try {
-    Deno.statSync(path);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
 }
 
 /** Writes to a temporary name and renames the file when it is complete. */

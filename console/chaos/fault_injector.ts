@@ -147,8 +147,8 @@ export class FaultInjector {
   async #healPower(): Promise<void> {
     const goesOn = this.#within(HEAL_MS);
     for (;;) {
-      const unpowered = this.#rack.processes().filter(({ kind, alive, pid }) =>
-        kind === "partition" && (!alive || this.#killed.has(pid))
+      const unpowered = this.#rack.processes().filter(({ kind, pid }) =>
+        kind === "partition" && (pid === null || this.#killed.has(pid))
       );
       if (unpowered.length === 0 || !goesOn()) return;
       for (const { name } of unpowered) this.#rack.boot(name);
@@ -161,7 +161,9 @@ export class FaultInjector {
     const goesOn = this.#within(ORDER_MS);
     while (goesOn()) {
       const answer = this.#rack.boot(process);
-      const isDead = this.#rack.processes().some(({ name, alive }) => name === process && !alive);
+      const isDead = this.#rack.processes().some(({ name, pid }) =>
+        name === process && pid === null
+      );
       if ("started" in answer || isDead) return;
       await sleep(LOOK_AGAIN_MS);
     }

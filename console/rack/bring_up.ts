@@ -6,8 +6,7 @@ import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { importPrograms } from "../../nodes/files.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
-import { captureFiles, scopeFor, writeCapturesOf } from "../captures/captures.ts";
-import { makeRoomFor } from "../captures/leave_captures.ts";
+import { captureFiles, makeRoomFor, scopeFor, writeCapturesOf } from "../captures/captures.ts";
 import { ExitError } from "./failure.ts";
 import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
 import { useExisting } from "./nats_server.ts";
@@ -50,10 +49,8 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
     run: id,
     directory: path,
     stayUp: true,
-    livenessMs: 0,
     trace: options.trace === true,
     ...(observe && { observe, captures: files }),
-    delayMsMax: 0,
   });
   const runFilePath = await writeRunFile(runFile);
   return await startSupervisor(runFile, { runFilePath, options });
@@ -89,7 +86,7 @@ async function startSupervisor(
   try {
     for (;;) {
       signal?.throwIfAborted();
-      const supervisor = await readSupervisor(directory);
+      const supervisor = readSupervisor(directory);
       const end = readEnd(directory);
       if (end !== undefined) throw new ExitError(end.message, end.code);
       if (code !== undefined) {

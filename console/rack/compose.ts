@@ -1,6 +1,6 @@
 /** Writes a folder from which Docker runs a rack, one container per device. */
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
-import { oneOf, Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
+import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
 import { ROOT } from "../base/paths.ts";
 import {
   busUsers,
@@ -11,7 +11,7 @@ import {
   OWN_SERVICES,
   passwordVariable,
 } from "./compose_file.ts";
-import { prepare, type Prepared, type PrepareOptions, runFileOf } from "./prepare.ts";
+import { onlyOne, prepare, type Prepared, type PrepareOptions, runFileOf } from "./prepare.ts";
 import { programFiles } from "./program_files.ts";
 
 export interface ComposeOptions {
@@ -35,15 +35,14 @@ export async function composeRack(
   scenario: string,
   { prepare: choices, out, image, natsImage, livenessMs, trace }: ComposeOptions,
 ): Promise<string> {
-  const one = onlyRun(await prepare(scenario, choices));
+  const one = onlyOne(await prepare(scenario, choices), scenario);
   refuseNames(one);
   refuseCaptures(one);
   await makeFolder(out);
   const { inputs, programs, mounts } = await takeFiles(one, out);
   const run = `${projectName(one.plan.scenario)}-${randomHex(ID_BYTES)}`;
   const directory = IN_CONTAINER.state;
-  const manner = { run, directory, stayUp: false, livenessMs, trace, delayMsMax: 0 };
-  const runFile = runFileOf({ ...one, inputs, programs }, manner);
+  const runFile = runFileOf({ ...one, inputs, programs }, { run, directory, livenessMs, trace });
   const text = composeFile({ runFile, label: one.label, image, natsImage, programs: mounts });
   await writeFolder(out, { runFile, text });
   return run;
@@ -53,14 +52,6 @@ export async function composeRack(
 function projectName(scenario: string): string {
   const name = scenario.toLowerCase().replaceAll(/[^a-z0-9_-]/g, "-").slice(0, NAME_LENGTH);
   return name.replace(/^[^a-z0-9]+/, "") || "rack";
-}
-
-/** A compose project is one rack: of a scenario with several runs, the user must choose one. */
-function onlyRun(prepared: readonly Prepared[]): Prepared {
-  if (prepared.length === 1) return prepared[0]!;
-  const found =
-    `This scenario stands for ${prepared.length} runs: choose one with --method and --ddio`;
-  throw refusal("", { found, expected: oneOf(prepared.map(({ label }) => `"${label}"`)) });
 }
 
 function refuseNames({ partitions }: Prepared): void {

@@ -3,6 +3,7 @@
  * and the early cache write-backs of a counterexample of `rack explore`.
  */
 import { z } from "zod";
+import { textIfThere } from "../base/files.ts";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import type { PrepareOptions } from "./prepare.ts";
@@ -41,12 +42,7 @@ export async function readFaultLines(path: string): Promise<ReplayedFaults> {
 /** What the timekeeper of a run has recorded; empty where it has recorded nothing. */
 export function recordedIn(directory: string): ReplayedFaults {
   const path = `${directory}/faults.jsonl`;
-  try {
-    return faultsIn(Deno.readTextFileSync(path), path);
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return faultsIn("", path);
-    throw error;
-  }
+  return faultsIn(textIfThere(path) ?? "", path);
 }
 
 /** @param path the file's name, for messages. @throws Refusal naming the line that is invalid. */

@@ -22,17 +22,13 @@ export interface KeptRun extends RunRow {
 }
 
 /** All runs, newest first, and how many of them may stay. */
-export interface KeptRuns {
+export async function keptRuns(): Promise<{
   readonly runs: readonly KeptRun[];
   readonly limits: RunLimits;
-}
-
-export async function keptRuns(): Promise<KeptRuns> {
-  const runs = (await listRuns()).map((row) => ({
-    ...row,
-    state: stateOf(row),
-    bytes: bytesOf(row.path),
-  }));
+}> {
+  const runs = (await listRuns()).map((row) => {
+    return { ...row, state: stateOf(row), bytes: bytesOf(row.path) };
+  });
   return { runs, limits: limitsHere() };
 }
 
@@ -56,26 +52,18 @@ export async function releaseRun(id: string): Promise<RunRow> {
 
 /** Removes the oldest runs beyond limits of one's own, else those of the environment. @throws Refusal */
 export async function pruneTo(texts: LimitTexts): Promise<readonly RunRow[]> {
-  const here = limitsHere();
   const named = { runs: "--runs", bytes: "--size" };
-  const own = readLimits(texts, named);
-  return await pruneRuns({
-    runs: texts.runs === undefined ? here.runs : own.runs,
-    bytes: texts.bytes === undefined ? here.bytes : own.bytes,
-  });
-}
-
-/** Runs that were removed, and those that stay: they have processes, or the user keeps them. */
-export interface Removed {
-  readonly removed: readonly RunRow[];
-  readonly kept: readonly RunRow[];
+  return await pruneRuns(readLimits(texts, named, limitsHere()));
 }
 
 /**
  * Removes the directory of one run, or of all runs without processes that the user does not keep.
+ * @returns the removed runs, and those that stay.
  * @throws Refusal where the named run has processes.
  */
-export async function removeRuns(which: { readonly id: string } | "all"): Promise<Removed> {
+export async function removeRuns(
+  which: { readonly id: string } | "all",
+): Promise<{ readonly removed: readonly RunRow[]; readonly kept: readonly RunRow[] }> {
   if (which !== "all") {
     const row = await findRun(which.id, "The run");
     const state = stateOf(row);

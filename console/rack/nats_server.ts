@@ -5,24 +5,6 @@
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 
-export interface NatsServer {
-  readonly address: NatsAddress;
-  /** Of the current process; {@link restart} changes it. */
-  readonly pid: number;
-  readonly logFile: string;
-  /** Settles when the current process has ended, by {@link stop} or otherwise. */
-  readonly exited: Promise<void>;
-  /**
-   * Sends SIGKILL, SIGSTOP or SIGCONT to the current process, if there is one; {@link stop} ends a
-   * stopped one, too.
-   */
-  signal(name: Deno.Signal): void;
-  /** SIGTERM, then SIGKILL where the process does not end. Idempotent. */
-  stop(): Promise<void>;
-  /** Starts the server again after it has ended: same port, same credential. */
-  restart(): Promise<void>;
-}
-
 export interface NatsServerOptions {
   /** The program to run; default: the first found of {@link candidates}. */
   readonly binary?: string;
@@ -70,6 +52,7 @@ exec "$0" -c "$1" 3<&-
 
 /** Attempts to restart a server under `keepUp`, and the wait between them. */
 const KEEP_UP_ATTEMPTS = 10, KEEP_UP_WAIT_MS = 500;
+const USER = "rackmesh";
 const STOP_TIMEOUT_MS = 2_000;
 const READY_TIMEOUT_MS = 10_000;
 const LAST_WORDS = 12;
@@ -80,7 +63,7 @@ const LAST_WORDS = 12;
  */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const binary = options.binary ?? await findNatsServer();
-  const server = new OwnServer({ ...options, binary });
+  const server = new NatsServer({ ...options, binary });
   const { signal } = options;
   const stop = () => void server.stop();
   signal?.addEventListener("abort", stop);
@@ -152,12 +135,11 @@ export async function findNatsServer(): Promise<string> {
   );
 }
 
-class OwnServer implements NatsServer {
+export class NatsServer {
   readonly logFile: string;
   readonly #binary: string;
   readonly #configFile: string;
   readonly #readyTimeoutMs: number;
-  readonly #user = "rackmesh";
   readonly #password = randomHex(24);
   readonly #keepUp: boolean;
   #port: number | undefined;
@@ -179,17 +161,15 @@ class OwnServer implements NatsServer {
   }
 
   get address(): NatsAddress {
-    return {
-      url: `nats://127.0.0.1:${this.#port}`,
-      user: this.#user,
-      password: this.#password,
-    };
+    return { url: `nats://127.0.0.1:${this.#port}`, user: USER, password: this.#password };
   }
 
+  /** Of the current process; {@link restart} changes it. */
   get pid(): number {
     return this.#process!.pid;
   }
 
+  /** Settles when the current process has ended, by {@link stop} or otherwise. */
   get exited(): Promise<void> {
     return this.#exited;
   }
@@ -256,15 +236,21 @@ class OwnServer implements NatsServer {
     }
   }
 
+  /**
+   * Sends SIGKILL, SIGSTOP or SIGCONT to the current process, if there is one; {@link stop} ends a
+   * stopped one, too.
+   */
   signal(name: Deno.Signal): void {
     if (this.#process !== undefined) signal(this.#process, name);
   }
 
+  /** Starts the server again after it has ended: same port, same credential. */
   async restart(): Promise<void> {
     await this.stop();
     await this.start();
   }
 
+  /** SIGTERM, then SIGKILL where the process does not end. Idempotent. */
   async stop(): Promise<void> {
     this.#asked++;
     await this.#end();
@@ -306,7 +292,7 @@ max_payload: 8MB
 # The server drops a client that vanished silently after 15 to 20 s.
 ping_interval: "5s"
 ping_max: 3
-authorization { user: "${this.#user}", password: "${this.#password}" }
+authorization { user: "${USER}", password: "${this.#password}" }
 `;
     await Deno.remove(this.#configFile).catch((error) => {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
@@ -353,9 +339,9 @@ authorization { user: "${this.#user}", password: "${this.#password}" }
     }
   }
 
-  #notReady(what: string, words: readonly string[]): NatsServerError {
-    const said = words.length === 0 ? "It said nothing" : `It said:\n${words.join("\n")}`;
-    return new NatsServerError("not-ready", `${this.#binary} ${what}. ${said}`);
+  #notReady(problem: string, words: readonly string[]): NatsServerError {
+    const output = words.length === 0 ? "It said nothing" : `It said:\n${words.join("\n")}`;
+    return new NatsServerError("not-ready", `${this.#binary} ${problem}. ${output}`);
   }
 }
 

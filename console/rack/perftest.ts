@@ -4,12 +4,10 @@ import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import type { ProgramScenario, Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
 import type { PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
-import { captureFiles, scopeFor, unusedLabel } from "../captures/captures.ts";
-import { leaveCaptures, makeRoomFor } from "../captures/leave_captures.ts";
-import { onlyOne, prepare, type Prepared, readScenario } from "./prepare.ts";
-import { createRunDirectory } from "./run_directory.ts";
-import { busFor, type RunManner } from "./run_scenario.ts";
-import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
+import { unusedLabel } from "../captures/captures.ts";
+import { onlyOne, prepare, readScenario } from "./prepare.ts";
+import { type RunManner, runVariants } from "./run_scenario.ts";
+import type { Outcome } from "./run_variant.ts";
 
 /** Options of the client; absent: perftest's defaults. */
 export interface PerftestOptions {
@@ -66,7 +64,8 @@ export async function runPerftest(
   );
   // Another test or other options make another capture, so the label has both.
   const named = { ...prepared, label: `${test}, ${prepared.label}` };
-  const { outcome, captures } = await runOne(named, options);
+  const run = await runVariants([named], { ...options, captureLabel: unusedLabel });
+  const outcome = run.outcomes[0]!, { captures } = run;
   const result = resultOf(outcome);
   return { scenario: scenario.name, seed: prepared.plan.seed, result, outcome, captures };
 }
@@ -104,53 +103,6 @@ function programsOf(
     { on: ends.to, run: "perftest-server", at: 0, options: {} },
     { on: ends.from, run: "perftest", at: 0, options: { to: ends.to, ...options } },
   ];
-}
-
-async function runOne(
-  prepared: Prepared,
-  options: RunPerftestOptions,
-): Promise<Pick<PerftestRun, "outcome" | "captures">> {
-  const { variant, base, plan, label } = prepared;
-  const { id, path } = await createRunDirectory(plan.scenario);
-  const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });
-  await makeRoomFor(files);
-  const observe = scopeFor(files);
-  const { signal } = options;
-  let outcome: Outcome;
-  let captures: string[] = [];
-  try {
-    outcome = await runIn(prepared, options, {
-      run: id,
-      directory: path,
-      trace: false,
-      ...(observe && { observe }),
-      ...(signal && { signal }),
-      delayMsMax: 0,
-      onProgress: (_node, topic, value) => {
-        if (topic !== "progress") return;
-        options.onProgress?.("perftest", (value as { written: number }).written);
-      },
-    });
-  } finally {
-    if (observe !== undefined) options.onCapturing?.();
-    const unused = unusedLabel(label, files);
-    captures = await leaveCaptures([{ label: unused, plan, directory: path }], files, signal);
-  }
-  return { outcome, captures };
-}
-
-async function runIn(
-  prepared: Prepared,
-  options: RunPerftestOptions,
-  run: RunOptions,
-): Promise<Outcome> {
-  if (options.packing === "all") return await runSimulated(prepared, run);
-  const server = await busFor(run.directory, options);
-  try {
-    return await runProcesses(prepared, { ...run, address: server.address });
-  } finally {
-    await server.stop();
-  }
 }
 
 function resultOf(outcome: Outcome): PerftestResult {

@@ -150,14 +150,18 @@ export function onlyOne(all: readonly Prepared[], scenario: string): Prepared {
   throw refusal("", { found: `${found}: choose ${choices.join(" and ")}` });
 }
 
-/** The run file for the processes of a run. */
+/** The run file for the processes of a run. @param options default: a run that ends by itself. */
 export function runFileOf(
   prepared: Prepared,
-  options: Omit<RunFile, "plan" | "partitions" | "lookahead" | "inputs" | "programs">,
+  options: Pick<RunFile, "run" | "directory"> & Partial<RunFile>,
 ): RunFile {
   const { plan, partitions, inputs, programs } = prepared;
   const distances = lookahead(plan, partitions);
   return {
+    stayUp: false,
+    livenessMs: 0,
+    trace: false,
+    delayMsMax: 0,
     ...options,
     plan,
     partitions,

@@ -4,6 +4,7 @@
  * its process was started for that very directory.
  */
 import { sleep } from "../../fabric/bus/wall_time.ts";
+import { jsonIfThere } from "../base/files.ts";
 
 /** One process of a rack, the supervisor and the broker included. */
 export interface ProcessEntry {
@@ -26,12 +27,7 @@ export function writeProcesses(directory: string, entries: readonly ProcessEntry
 
 /** The last written table; empty where there is none. */
 export function readProcesses(directory: string): ProcessEntry[] {
-  try {
-    return JSON.parse(Deno.readTextFileSync(`${directory}/${FILE}`));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
+  return jsonIfThere(`${directory}/${FILE}`) ?? [];
 }
 
 /** Whether the process exists and was started for this run directory. */

@@ -4,6 +4,7 @@
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
+import { jsonIfThere, textIfThere } from "../base/files.ts";
 import { runsDirectory } from "../base/paths.ts";
 import { isProcessOf, readProcesses } from "./process_table.ts";
 import { beyondLimits, byAge, limitsHere, type RunLimits } from "./run_limits.ts";
@@ -96,7 +97,7 @@ const UNFINISHED_MS = 60_000;
 async function removeUnfinished(): Promise<void> {
   for await (const { name } of Deno.readDir(runsDirectory())) {
     const path = `${runsDirectory()}/${name}`;
-    if (!name.startsWith(UNFINISHED) || await isOwned(path)) continue;
+    if (!name.startsWith(UNFINISHED) || isOwned(path)) continue;
     const stat = await Deno.stat(path).catch(() => undefined);
     if (Date.now() - (stat?.ctime?.getTime() ?? Date.now()) < UNFINISHED_MS) continue;
     await Deno.remove(path, { recursive: true }).catch(() => {});
@@ -213,9 +214,9 @@ async function readRow(id: string): Promise<RunRow | undefined> {
   try {
     const { birthtime, mtime } = await Deno.stat(path);
     const started = (birthtime ?? mtime ?? new Date(0)).toISOString();
-    const up = await readSupervisor(path) !== undefined;
-    const mark = await readMark(path);
-    const running = await isOwned(path);
+    const up = readSupervisor(path) !== undefined;
+    const mark = textIfThere(`${path}/${MARK_FILE}`)?.trim();
+    const running = isOwned(path);
     return { id, path, started, up, running, ...(mark !== undefined && { mark }) };
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
@@ -224,15 +225,6 @@ async function readRow(id: string): Promise<RunRow | undefined> {
 }
 
 const MARK_FILE = "kept.txt";
-
-async function readMark(path: string): Promise<string | undefined> {
-  try {
-    return (await Deno.readTextFile(`${path}/${MARK_FILE}`)).trim();
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
-}
 
 /** Marks a run as kept under the user's name for it; undefined removes the mark. */
 export async function markRun({ path }: RunRow, mark: string | undefined): Promise<void> {
@@ -243,14 +235,9 @@ export async function markRun({ path }: RunRow, mark: string | undefined): Promi
 }
 
 /** The supervisor's file of a run, where its process is alive. */
-export async function readSupervisor(path: string): Promise<SupervisorFile | undefined> {
-  try {
-    const file: SupervisorFile = JSON.parse(await Deno.readTextFile(`${path}/supervisor.json`));
-    return isProcessOf(path, file.pid) ? file : undefined;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+export function readSupervisor(path: string): SupervisorFile | undefined {
+  const file = jsonIfThere<SupervisorFile>(`${path}/supervisor.json`);
+  return file !== undefined && isProcessOf(path, file.pid) ? file : undefined;
 }
 
 /** Writes how to reach this supervisor. */
@@ -266,20 +253,10 @@ export function writeEnd(path: string, end: EndFile): void {
 
 /** Why the rack ended; undefined where it has not ended, or was taken down. */
 export function readEnd(path: string): EndFile | undefined {
-  try {
-    return JSON.parse(Deno.readTextFileSync(`${path}/ended.json`));
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return undefined;
-    throw error;
-  }
+  return jsonIfThere(`${path}/ended.json`);
 }
 
-async function isOwned(path: string): Promise<boolean> {
-  try {
-    const owner: OwnerFile = JSON.parse(await Deno.readTextFile(`${path}/owner.json`));
-    return owner.startTicks !== null && startTicksOf(owner.pid) === owner.startTicks;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
+function isOwned(path: string): boolean {
+  const owner = jsonIfThere<OwnerFile>(`${path}/owner.json`);
+  return typeof owner?.startTicks === "number" && startTicksOf(owner.pid) === owner.startTicks;
 }

@@ -20,16 +20,22 @@ export interface LimitTexts {
   readonly bytes?: string | undefined;
 }
 
-/** `none` is no limit. @param named how the two are called in messages. @throws Refusal */
+/**
+ * `none` is no limit.
+ * @param named the names of the two in messages.
+ * @param otherwise the limits that a text does not give.
+ * @throws Refusal
+ */
 export function readLimits(
   texts: LimitTexts,
   named: Readonly<Record<keyof RunLimits, string>>,
+  otherwise: RunLimits = DEFAULT,
 ): RunLimits {
-  const runs = wholeOr(texts.runs, DEFAULT.runs);
+  const runs = wholeOr(texts.runs, otherwise.runs);
   if (runs === undefined) {
     throw refusal(named.runs, { found: `"${texts.runs}"`, expected: "a whole number, or none" });
   }
-  const bytes = sizeOr(texts.bytes, DEFAULT.bytes);
+  const bytes = sizeOr(texts.bytes, otherwise.bytes);
   if (bytes === undefined) {
     throw refusal(named.bytes, {
       found: `"${texts.bytes}"`,

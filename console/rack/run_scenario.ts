@@ -1,9 +1,17 @@
 /** Runs each variant of a scenario to its end, and reports on it. */
 import type { MemberStatus } from "../../fabric/clock/record.ts";
 import { listOf, Refusal } from "../../fabric/rack/plan/problem.ts";
+import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
+import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { importPrograms } from "../../nodes/files.ts";
-import { captureFiles, fileName, type RecordedRun, scopeFor } from "../captures/captures.ts";
-import { leaveCaptures, makeRoomFor } from "../captures/leave_captures.ts";
+import {
+  captureFiles,
+  fileName,
+  makeRoomFor,
+  type RecordedRun,
+  scopeFor,
+  writeCaptures,
+} from "../captures/captures.ts";
 import { plainly } from "../reports/json.ts";
 import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
@@ -69,88 +77,103 @@ async function runAll(
   prepared: readonly Prepared[],
   options: RunScenarioOptions,
 ): Promise<RunReport> {
-  const { variant, base } = prepared[0]!;
-  const { id, path, removed } = await createRunDirectory(variant.name);
-  options.onStart?.({ id, seed: variant.seed, removed });
-  const scenario = variant.capture;
-  const files = captureFiles({ flags: options, scenario, base, directory: path });
-  await makeRoomFor(files);
-  const hasBus = options.prepare.packing !== "all";
-  const observe = scopeFor(files);
-  const recorded: RecordedRun[] = [];
-  const ended: JudgedVariant[] = [];
-  let server: Pick<NatsServer, "address" | "stop"> | undefined;
-  let captures: string[] = [];
   const began = performance.now();
-  try {
-    server = hasBus ? await busFor(path, options) : undefined;
-    for (const [i, one] of prepared.entries()) {
-      const directory = prepared.length === 1 ? path : `${path}/${fileName(one.label)}`;
-      recorded.push({ label: one.label, plan: one.plan, directory });
-      const tell = (share: number) =>
-        options.onProgress?.(one.label, (i + share) / prepared.length);
-      tell(0);
-      const outcome = await runOne(one, {
-        run: `${id}-${i}`,
-        directory,
-        ...(server && { address: server.address }),
-        ...(observe && { observe }),
-        options,
-        tell,
-      });
-      ended.push(await judge(one, outcome, { claims: options.claims === true }));
-    }
-  } finally {
-    await server?.stop();
-    // Captures are also written for a run that failed: it needs them most.
-    if (observe !== undefined) options.onCapturing?.();
-    captures = await leaveCaptures(recorded, files, options.signal);
+  const { packing, method, ddio } = options.prepare;
+  const run = await runVariants(prepared, { ...options, packing, check: "wire" });
+  const outcomes: JudgedVariant[] = [];
+  for (const [i, one] of prepared.entries()) {
+    outcomes.push(await judge(one, run.outcomes[i]!, { claims: options.claims === true }));
   }
+  const { id, path, captures } = run;
   const wallMs = performance.now() - began;
   // A method or DDIO option makes a run other than the one whose result the scenario expects.
-  const isChosen = options.prepare.method !== undefined || options.prepare.ddio !== undefined;
-  const expect = isChosen ? [] : variant.expect;
-  const summary = summarise({ id, path, wallMs, outcomes: ended, nats: hasBus, expect });
+  const isChosen = method !== undefined || ddio !== undefined;
+  const expect = isChosen ? [] : prepared[0]!.variant.expect;
+  const summary = summarise({ id, path, wallMs, outcomes, nats: packing !== "all", expect });
   const report = captures.length === 0 ? summary : { ...summary, captures };
   await Deno.writeTextFile(`${path}/report.json`, JSON.stringify(report, plainly, 2));
   return report;
 }
 
+export interface RunVariantsOptions extends RunManner, Pick<RunOptions, "check"> {
+  readonly packing: Packing;
+  readonly trace?: boolean;
+  readonly delayMsMax?: number;
+  readonly onStart?: RunScenarioOptions["onStart"];
+  readonly onStall?: RunScenarioOptions["onStall"];
+  /** The name of a variant's capture; default: its label. */
+  readonly captureLabel?: (label: string, files: CaptureFiles) => string;
+}
+
+/** A run in its directory: the outcomes of its variants, in their order, and the captures. */
+export interface RanVariants {
+  readonly id: string;
+  readonly path: string;
+  readonly outcomes: readonly Outcome[];
+  readonly captures: readonly string[];
+}
+
+/** Runs variants one after the other in a new run directory, and writes their captures. */
+export async function runVariants(
+  prepared: readonly Prepared[],
+  options: RunVariantsOptions,
+): Promise<RanVariants> {
+  const { variant: { name, seed, capture }, base } = prepared[0]!;
+  const { check, trace = false, delayMsMax = 0, signal, onProgress, onStall } = options;
+  const { id, path, removed } = await createRunDirectory(name);
+  options.onStart?.({ id, seed, removed });
+  const files = captureFiles({ flags: options, scenario: capture, base, directory: path });
+  await makeRoomFor(files);
+  const observe = scopeFor(files);
+  const recorded: RecordedRun[] = [];
+  const outcomes: Outcome[] = [];
+  let captures: string[] = [];
+  let server: Pick<NatsServer, "address" | "stop"> | undefined;
+  try {
+    if (options.packing !== "all") server = await busFor(path, options);
+    for (const [i, one] of prepared.entries()) {
+      const { label, plan } = one;
+      const directory = prepared.length === 1 ? path : `${path}/${fileName(label)}`;
+      recorded.push({ label: options.captureLabel?.(label, files) ?? label, plan, directory });
+      const show = (share: number) => onProgress?.(label, (i + share) / prepared.length);
+      show(0);
+      const run: RunOptions = {
+        run: `${id}-${i}`,
+        directory,
+        trace,
+        delayMsMax,
+        ...(check && { check }),
+        ...(observe && { observe }),
+        ...(signal && { signal }),
+        onProgress: (_node, topic, value) => {
+          if (topic === "progress") show(shareOf(value));
+        },
+        onEvent: (event) => {
+          if (event.kind === "stalled") onStall?.(event.why);
+        },
+      };
+      outcomes.push(
+        await (server === undefined
+          ? runSimulated(one, run)
+          : runProcesses(one, { ...run, address: server.address })),
+      );
+    }
+  } finally {
+    await server?.stop();
+    // Captures are also written for a run that failed: it needs them most.
+    if (observe !== undefined) options.onCapturing?.();
+    captures = await writeCaptures(recorded, files, signal?.aborted ? undefined : signal);
+  }
+  return { id, path, outcomes, captures };
+}
+
 /** The bus of a run: a new server, or an existing one. */
-export async function busFor(
+async function busFor(
   directory: string,
   { nats, signal }: Pick<RunManner, "nats" | "signal">,
 ): Promise<Pick<NatsServer, "address" | "stop">> {
   if (nats !== undefined) return { address: useExisting(nats), stop: () => Promise.resolve() };
   return await startNatsServer({ dir: directory, keepUp: true, ...(signal && { signal }) });
-}
-
-/** Runs one variant: as processes where there is a bus, else in this process. */
-async function runOne(
-  one: Prepared,
-  how: Pick<RunOptions, "run" | "directory" | "observe"> & {
-    readonly address?: NatsServer["address"];
-    readonly options: RunScenarioOptions;
-    readonly tell: (share: number) => void;
-  },
-): Promise<Outcome> {
-  const { address, options, tell, ...place } = how;
-  const { onStall, signal } = options;
-  const common: RunOptions = {
-    ...place,
-    trace: options.trace === true,
-    check: "wire",
-    delayMsMax: options.delayMsMax ?? 0,
-    ...(signal && { signal }),
-    onProgress: (_node, topic, value) => {
-      if (topic === "progress") tell(shareOf(value));
-    },
-    onEvent: (event) => {
-      if (event.kind === "stalled") onStall?.(event.why);
-    },
-  };
-  if (address === undefined) return await runSimulated(one, common);
-  return await runProcesses(one, { ...common, address });
 }
 
 function shareOf(progress: unknown): number {

@@ -42,12 +42,14 @@ export interface Outcome {
 export interface RunOptions {
   readonly run: string;
   readonly directory: string;
-  readonly trace: boolean;
+  /** Keep every step of every operation in the directory. */
+  readonly trace?: boolean;
   /** What is recorded for captures; absent: nothing. */
   readonly observe?: ObservationScope;
   /** What is recorded for checkers: audit records, and frames too for `wire`; absent: nothing. */
   readonly check?: "notes" | "wire";
-  readonly delayMsMax: number;
+  /** Every process waits up to this long before each span. */
+  readonly delayMsMax?: number;
   /** In one process only: limit in wall ms. */
   readonly limitMs?: number;
   /** Takes the rack down; the run then rejects with the signal's reason. */
@@ -66,14 +68,12 @@ export async function runProcesses(
   options: RunOptions & { readonly address: NatsAddress },
 ): Promise<Outcome> {
   const began = performance.now();
-  const { run, directory, address, trace, observe, delayMsMax, onEvent, onProgress } = options;
-  const { check } = options;
+  const { run, directory, address, observe, check, onEvent, onProgress } = options;
+  const { trace = false, delayMsMax = 0 } = options;
   const scope = widestOf([observe, check]);
   const runFile = runFileOf(prepared, {
     run,
     directory,
-    stayUp: false,
-    livenessMs: 0,
     trace,
     ...(scope && { observe: scope }),
     delayMsMax,
@@ -137,14 +137,12 @@ export async function runSimulated(
   options: RunOptions & { readonly onTrace?: (time: Time, node: string, step: TraceStep) => void },
 ): Promise<Outcome> {
   const began = performance.now();
-  const { run, directory, trace, observe, delayMsMax } = options;
+  const { run, directory, trace = false, observe, delayMsMax = 0 } = options;
   options.signal?.throwIfAborted();
   const { plan } = prepared;
   const runFile = runFileOf(prepared, {
     run,
     directory,
-    stayUp: false,
-    livenessMs: 0,
     trace,
     ...(observe && { observe }),
     delayMsMax,

@@ -104,16 +104,11 @@ function processesOf(
   supervisor: Supervisor | undefined,
   server: NatsServer | undefined,
 ): ProcessEntry[] {
-  const entries: ProcessEntry[] = [
+  return [
     { name: "supervisor", kind: "supervisor", pid: Deno.pid, nodes: [] },
+    ...(server ? [{ name: "nats", kind: "nats" as const, pid: server.pid, nodes: [] }] : []),
+    ...supervisor?.processes() ?? [],
   ];
-  if (server !== undefined) {
-    entries.push({ name: "nats", kind: "nats", pid: server.pid, nodes: [] });
-  }
-  for (const { name, kind, pid, nodes } of supervisor?.processes() ?? []) {
-    entries.push({ name, kind, pid, nodes });
-  }
-  return entries;
 }
 
 function eventText(event: SupervisorEvent): string {

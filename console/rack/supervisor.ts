@@ -18,6 +18,7 @@ import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { ControlClient } from "./live/control.ts";
 import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
 import { type Child, endChildren, startChild } from "./children.ts";
+import type { ProcessEntry } from "./process_table.ts";
 import { StoppedProcessGuard } from "./stopped_process_guard.ts";
 
 export interface SupervisorOptions {
@@ -43,15 +44,6 @@ export type SupervisorEvent =
   /** Time has not moved for a while; `why` has the processes that it waits for. */
   | { readonly kind: "stalled"; readonly why: readonly MemberStatus[] }
   | { readonly kind: "finished"; readonly summary: Summary };
-
-/** One process of the rack. */
-export interface ProcessRow {
-  readonly name: string;
-  readonly kind: "timekeeper" | "partition";
-  readonly pid: number | null;
-  readonly alive: boolean;
-  readonly nodes: readonly string[];
-}
 
 interface Slot {
   readonly name: string;
@@ -198,24 +190,15 @@ export class Supervisor {
     return { killed: slot.nodes };
   }
 
-  processes(): ProcessRow[] {
-    const rows: ProcessRow[] = [{
-      name: TIMEKEEPER,
-      kind: "timekeeper",
-      pid: this.#timekeeper?.pid ?? null,
-      alive: this.#timekeeper !== undefined,
-      nodes: [],
-    }];
-    for (const { name, nodes, child } of this.#slots) {
-      rows.push({
-        name,
-        kind: "partition",
-        pid: child?.pid ?? null,
-        alive: child !== undefined,
-        nodes,
-      });
-    }
-    return rows;
+  /** The timekeeper and the partitions. */
+  processes(): ProcessEntry[] {
+    const pid = this.#timekeeper?.pid ?? null;
+    return [
+      { name: TIMEKEEPER, kind: "timekeeper", pid, nodes: [] },
+      ...this.#slots.map(({ name, nodes, child }): ProcessEntry => {
+        return { name, kind: "partition", pid: child?.pid ?? null, nodes };
+      }),
+    ];
   }
 
   /** The timekeeper's status; undefined where it does not answer. */

@@ -9,6 +9,7 @@ import {
   type TraceLine,
 } from "../../fabric/trace/trace.ts";
 import { documentText } from "../../fabric/trace/trace_figures.ts";
+import { isThere } from "../base/files.ts";
 import { findRun } from "./live/racks.ts";
 import { lacksInput, onlyOne, prepare, type PrepareOptions } from "./prepare.ts";
 import { runSimulated } from "./run_variant.ts";
@@ -43,7 +44,6 @@ export async function traceScenario(scenario: string, options: PrepareOptions): 
       run: "trace",
       directory,
       trace: true,
-      delayMsMax: 0,
       onTrace: (time, node, step) => lines.push({ time, node, ...step }),
     });
   } finally {
@@ -81,7 +81,7 @@ export async function traceOfRun(run: string, choice: VariantChoice): Promise<Tr
 function variantOf(run: { id: string; path: string }, { method, ddio }: VariantChoice): string {
   const names = [...Deno.readDirSync(run.path)].map(({ name }) => name).sort();
   if (names.includes("run.json")) return run.path;
-  const variants = names.filter((name) => isFile(`${run.path}/${name}/run.json`));
+  const variants = names.filter((name) => isThere(`${run.path}/${name}/run.json`));
   const found = variants.filter((name) =>
     (method === undefined || name.startsWith(method)) &&
     (ddio === undefined || name.endsWith(`ddio_${ddio}`))
@@ -91,14 +91,6 @@ function variantOf(run: { id: string; path: string }, { method, ddio }: VariantC
     found: `${run.id} has ${found.length} variants that fit: choose with --method and --ddio`,
     expected: oneOf(variants),
   });
-}
-
-function isFile(path: string): boolean {
-  try {
-    return Deno.statSync(path).isFile;
-  } catch {
-    return false;
-  }
 }
 
 /** An operation, and the number of operations to choose from. */

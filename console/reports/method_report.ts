@@ -1,5 +1,4 @@
 /** The comparison of methods in a run: one row per method and flow, as data and as a table. */
-import type { DurableWrite } from "../../fabric/node.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { PS_PER_S, type Time } from "../../fabric/base/time.ts";
 import { firstLoss, isIntact, isPutResult, type PutResult } from "../checks/survival.ts";
@@ -12,7 +11,7 @@ import type { FaultRow } from "./fault_report.ts";
 import type { CongestionRow } from "./congestion_report.ts";
 import type { Prepared } from "../rack/prepare.ts";
 import type { Outcome } from "../rack/run_variant.ts";
-import { heldFor, readSurvived, survivedView } from "../rack/survived.ts";
+import { heldFor, survivedView } from "../rack/survived.ts";
 import { figuresOf } from "./verified_report.ts";
 import type { MethodRow } from "./method_row.ts";
 
@@ -55,8 +54,7 @@ export interface RunReport {
 
 /** SHA-256 in hexadecimal. */
 export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
-  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  return [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 
 /** Input of a report besides the outcome. */
@@ -83,9 +81,13 @@ async function rowOf(
     ? madeUpBytes(result.bytes, result.object.name)
     : await Deno.readFile(path);
   const held = heldFor(result.to, outcome.finals.flatMap(({ reports }) => reports));
-  const survived = result.method === "send-read"
-    ? readReceived(prepared, { directory: outcome.directory, result, held })
-    : await readSurvived(outcome.directory, { host: result.to, range: result.object, held });
+  const { to: host, object: { scmOffset, length } } = result;
+  const image = survivedView(outcome.directory, host, { held });
+  // The responder's next boot moves the pending messages in its receive buffers into the object.
+  const recovered = image && result.method === "send-read"
+    ? withReceived(prepared.plan, { host, image })
+    : image;
+  const survived = recovered?.read(scmOffset, scmOffset + length) ?? new Uint8Array(length);
   const requests = Object.entries(result.requests).reduce(
     (sum, [kind, count]) => kind === "recv" ? sum : sum + count,
     0,
@@ -118,25 +120,6 @@ async function rowOf(
     error: result.error ?? null,
     digest: outcome.digest,
   };
-}
-
-/**
- * The object as the responder's next boot recovers it, with pending messages in its receive
- * buffers.
- */
-function readReceived(
-  { plan }: Ran,
-  from: {
-    readonly directory: string;
-    readonly result: PutResult;
-    readonly held: readonly DurableWrite[];
-  },
-): Uint8Array {
-  const { directory, result: { to: host, object }, held } = from;
-  const image = survivedView(directory, host, { held });
-  if (image === undefined) return new Uint8Array(object.length);
-  const { scmOffset, length } = object;
-  return withReceived(plan, { host, image }).read(scmOffset, scmOffset + length);
 }
 
 /** CPU time of the responder for this object, as its service reported; 0 if it died before. */

@@ -4,6 +4,7 @@
  * Started by `scripts/test`.
  */
 import { countTests, type TestCount } from "./count_tests.ts";
+import { isThere } from "../../console/base/files.ts";
 import { ROOT } from "../../console/base/paths.ts";
 
 /** One thing to run: `deno` with these arguments. */
@@ -118,16 +119,6 @@ const GROUPS: readonly (readonly Stage[])[] = [
   }],
 ];
 
-function isThere(path: string): boolean {
-  try {
-    Deno.statSync(`${ROOT}/${path}`);
-    return true;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return false;
-    throw error;
-  }
-}
-
 /** Runs deno. The output of a slow stage is shown at once, that of others only on failure. */
 async function deno(args: readonly string[], isSlow: boolean): Promise<boolean> {
   const stdio = isSlow ? "inherit" : "piped";
@@ -162,7 +153,7 @@ async function runTests(stage: Stage, folders: readonly string[]): Promise<TestC
 }
 
 async function runStage(stage: Stage): Promise<Outcome | null> {
-  const folders = stage.tests?.filter(isThere);
+  const folders = stage.tests?.filter((path) => isThere(`${ROOT}/${path}`));
   if (folders?.length === 0) return null;
   console.log(`── ${stage.name}`);
   const start = performance.now();

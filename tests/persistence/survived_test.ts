@@ -3,16 +3,16 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import { ScmFile } from "../../nodes/host/store/scm_file.ts";
-import { heldFor, readSurvived } from "../../console/rack/survived.ts";
+import { heldFor, survivedView } from "../../console/rack/survived.ts";
 
 const BYTES = 1 << 20;
-const RANGE = { scmOffset: 4096, length: 16 };
+const FROM = 4096, TO = 4112;
 
-describe("readSurvived", () => {
+describe("survivedView", () => {
   let directory: string;
   let scm: ScmFile;
 
-  /** Two spans, at the begin and the end of RANGE; the second is in the log alone. */
+  /** Two spans, at the begin and the end of the range; the second is in the log alone. */
   beforeEach(async () => {
     directory = await Deno.makeTempDir({ prefix: "rackmesh-survived-" });
     await Deno.mkdir(`${directory}/scm`);
@@ -34,22 +34,22 @@ describe("readSurvived", () => {
     return Deno.writeTextFile(`${directory}/faults.jsonl`, lines.join("\n") + "\n");
   }
 
-  const read = async () => [...await readSurvived(directory, { host: "b", range: RANGE })];
+  const read = () => [...survivedView(directory, "b")!.read(FROM, TO)];
   const first = [1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
   const both = [...first.slice(0, 12), 2, 2, 2, 2];
 
-  it("has all spans of a process that is still there", async () => {
-    assert.deepEqual(await read(), both);
+  it("has all spans of a process that is still there", () => {
+    assert.deepEqual(read(), both);
   });
 
   it("P-05: has the last span of a killed process where it was reported", async () => {
     await record({ action: "kill", settledSpan: 2 });
-    assert.deepEqual(await read(), both);
+    assert.deepEqual(read(), both);
   });
 
   it("leaves out the last span of a killed process where nobody heard of it", async () => {
     await record({ action: "kill", settledSpan: 1 });
-    assert.deepEqual(await read(), first);
+    assert.deepEqual(read(), first);
   });
 
   it("takes the last word of the record, and of this host only", async () => {
@@ -58,10 +58,10 @@ describe("readSurvived", () => {
       { action: "start", settledSpan: 1 },
       { action: "kill", settledSpan: 1, node: "a" },
     );
-    assert.deepEqual(await read(), both);
+    assert.deepEqual(read(), both);
   });
 
-  it("P-05: has what its card held for the host last, over all else, and of this host only", async () => {
+  it("P-05: has what its card held for the host last, over all else, and of this host only", () => {
     const write = { address: SCM_BASE + 4110, data: "0304" };
     const reports = [
       { topic: "held", value: { host: "b", writes: [{ ...write, data: "ffffffff" }] } },
@@ -69,15 +69,15 @@ describe("readSurvived", () => {
       { topic: "held", value: { host: "a", writes: [{ ...write, data: "ee" }] } },
     ];
     const held = heldFor("b", reports);
-    const survived = await readSurvived(directory, { host: "b", range: RANGE, held });
+    const survived = survivedView(directory, "b", { held })!.read(FROM, TO);
     assert.deepEqual([...survived], [...both.slice(0, 14), 5, 4]);
     const back = { topic: "held", value: { host: "b", writes: [] } };
     assert.deepEqual(heldFor("b", [...reports, back]), [], "the host has it again");
   });
 
-  it("has all of a process that ended in order", async () => {
+  it("has all of a process that ended in order", () => {
     scm.close();
-    assert.deepEqual(await read(), both);
+    assert.deepEqual(read(), both);
     scm = ScmFile.open(`${directory}/scm/b.scm`, { host: "b", bytes: BYTES });
     scm.settle("unknown");
   });

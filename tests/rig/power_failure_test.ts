@@ -8,7 +8,7 @@ import type { Supervisor } from "../../console/rack/supervisor.ts";
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
 import { ScmFile } from "../../nodes/host/store/scm_file.ts";
-import { heldFor, readSurvived } from "../../console/rack/survived.ts";
+import { heldFor, survivedView } from "../../console/rack/survived.ts";
 import { firstLoss, isReportedOnce, type PutResult } from "../../console/checks/survival.ts";
 import { eventually } from "../support/eventually.ts";
 import {
@@ -132,7 +132,7 @@ describe("Power failure of real processes", () => {
           await isRecorded(2, { rack, directory });
           // Its answer may have been lost: the process that came after must not be hit.
           answers.push(await kill("b", "once"));
-          isHit = !rack.processes().some(({ name, alive }) => name === "b" && alive);
+          isHit = !rack.processes().some(({ name, pid }) => name === "b" && pid !== null);
         },
       },
     };
@@ -200,61 +200,32 @@ programs: [{ on: a, run: put, to: b, method: write-only, size: 1KiB, depth: 8 }]
     const reports = ran.outcome.finals.flatMap((final) => final.reports);
     assert.ok(reports.some(({ topic }) => topic === "held"), "the card says what it holds");
     const { directory } = ran.outcome;
-    const of = { host: "b", range: put.object, held: heldFor("b", reports) };
-    assert.equal(firstLoss(put, ran.file, await readSurvived(directory, of)), undefined);
+    const { scmOffset, length } = put.object;
+    const survived = survivedView(directory, "b", { held: heldFor("b", reports) })!
+      .read(scmOffset, scmOffset + length);
+    assert.equal(firstLoss(put, ran.file, survived), undefined);
     for (const row of ran.rows) assert.equal(row.loss, null, "the report agrees");
     await assertReplays(run, ran);
   });
 
-  it("P-05: a host that lost its power serves what was persistent, to a real file", async () => {
-    const ran = await bench.run({
-      scenario: `
-name: put-kill-get
-hosts: { a: {}, b: { ddio: on, scm: { size: 1MiB } } }
-programs:
-  - { on: a, run: put, to: b, method: persist-opcode, size: 1KiB, depth: 8 }
-  - { on: a, run: get, from: b, name: data.bin, size: 2KiB, depth: 4, at: 3ms }
-faults:
-  - { at: 2ms, kill: b }
-  - { at: 2500us, start: b }
-`,
-      inputBytes: 20_000,
+  for (
+    const [victim, method] of [["b-rnic", "persist-opcode"], ["tor", "write-send"]] as const
+  ) {
+    it(`${victim} is killed: put ends with an error, memory lives on, nothing hangs`, async () => {
+      const run: RunOf = {
+        ...PAIR,
+        method,
+        ddio: "on",
+        midway: { share: 0.3, act: (rack) => killFromOutside(rack, victim) },
+      };
+      const ran = await bench.run(run);
+      assert.deepEqual(lifeLine(ran), [`${victim} died`]);
+      assert.equal(onlyPut(ran).status, "failed");
+      assert.ok(onlyPut(ran).error);
+      await assertSurvival(ran);
+      await assertReplays(run, ran);
     });
-    assert.deepEqual(lifeLine(ran), ["b died", "b started"]);
-    assert.equal(onlyPut(ran).status, "done");
-    assert.deepEqual(await Deno.readFile(`${ran.outcome.directory}/outputs/data.bin`), ran.file);
-    await assertSurvival(ran);
-  });
-
-  it("an RNIC that is killed is a failed card: put ends with an error, memory lives on", async () => {
-    const run: RunOf = {
-      ...PAIR,
-      method: "persist-opcode",
-      ddio: "on",
-      midway: { share: 0.3, act: (rack) => killFromOutside(rack, "b-rnic") },
-    };
-    const ran = await bench.run(run);
-    assert.deepEqual(lifeLine(ran), ["b-rnic died"]);
-    assert.equal(onlyPut(ran).status, "failed");
-    await assertSurvival(ran);
-    await assertReplays(run, ran);
-  });
-
-  it("a switch that is killed: put ends with an error, nothing hangs", async () => {
-    const run: RunOf = {
-      ...PAIR,
-      method: "write-send",
-      ddio: "on",
-      midway: { share: 0.3, act: (rack) => killFromOutside(rack, "tor") },
-    };
-    const ran = await bench.run(run);
-    assert.deepEqual(lifeLine(ran), ["tor died"]);
-    const put = onlyPut(ran);
-    assert.equal(put.status, "failed");
-    assert.ok(put.error);
-    await assertSurvival(ran);
-    await assertReplays(run, ran);
-  });
+  }
 
   it("a requester that is killed takes its put with it, and nothing hangs", async () => {
     const run: RunOf = {
@@ -293,66 +264,19 @@ faults:
     await assertSurvival(ran);
     await assertReplays(run, ran);
   });
-
-  for (const ddio of DDIO) {
-    it(`P-12: the CQE of WRITE alone was there, and the data is lost, DDIO ${ddio}`, async () => {
-      const at = await instantOfLoss(ddio);
-      const scenario = pairKilledAt(at, ddio);
-      const ran = await bench.run({ scenario, inputBytes: 16 * 1024 });
-      assert.deepEqual(lifeLine(ran), ["b died"]);
-      const put = onlyPut(ran);
-      assert.deepEqual(put.confirmed, [], "it was not reported as persistent");
-      const loss = await lossOfWritten(ran);
-      assert.ok(loss, `what was written is lost by a power failure at ${at} ps`);
-      await assertSurvival(ran);
-    });
-  }
-
-  /** An instant at which a power failure of b takes what WRITE alone has reported as written. */
-  async function instantOfLoss(ddio: Switch): Promise<number> {
-    const undisturbed = await bench.run({
-      scenario: pairKilledAt(undefined, ddio),
-      inputBytes: 16 * 1024,
-      packing: "all",
-    });
-    const { startPs, endPs } = onlyPut(undisturbed);
-    for (let i = 1; i < 24; i++) {
-      const at = Math.round(startPs + (endPs - startPs) * i / 24);
-      const scenario = pairKilledAt(at, ddio);
-      const ran = await bench.run({ scenario, inputBytes: 16 * 1024, packing: "all" });
-      if (await lossOfWritten(ran) !== undefined) return at;
-    }
-    assert.fail("No instant loses anything: WRITE alone would be persistent");
-  }
 });
-
-/** Where what `put` took for written is not in the SCM. */
-async function lossOfWritten(ran: Ran) {
-  const put = onlyPut(ran);
-  return firstLoss({ ...put, confirmed: put.written }, ran.file, await survivorOf(ran, put));
-}
-
-function pairKilledAt(at: number | undefined, ddio: Switch): string {
-  return `
-name: negative-control
-hosts: { a: {}, b: { ddio: ${ddio}, scm: { size: 1MiB } } }
-programs:
-  - { on: a, run: put, to: b, method: write-only, size: 1KiB, depth: 4 }
-${at === undefined ? "" : `faults: [{ at: ${at}ps, kill: b }]`}
-`;
-}
 
 /** Waits until so many failures and returns are on record, or the run is over: then they came too late. */
 async function isRecorded(
   count: number,
-  of: { readonly rack: Supervisor; readonly directory: string },
+  { rack, directory }: { readonly rack: Supervisor; readonly directory: string },
 ): Promise<void> {
   let isOver = false;
   const end = () => isOver = true;
-  of.rack.finished.then(end, end);
+  rack.finished.then(end, end);
   await eventually(
     `${count} failures and returns are on record`,
-    async () => isOver || (await readRecord(of.directory)).length >= count,
+    async () => isOver || (await readRecord(directory)).length >= count,
     { withinMs: 30_000 },
   );
 }

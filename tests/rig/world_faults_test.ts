@@ -181,7 +181,7 @@ describe("A rack that runs", () => {
         share: 0.3,
         act: async (rack, { directory }) => {
           killFromOutside(rack, "b");
-          const dead = () => rack.processes().some(({ name, alive }) => name === "b" && !alive);
+          const dead = () => rack.processes().some(({ name, pid }) => name === "b" && pid === null);
           await eventually("b is dead", dead);
           path = `${directory}/scm/b.scm`;
           await Deno.writeFile(path, torn);

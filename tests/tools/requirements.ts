@@ -63,10 +63,7 @@ const PERSISTENCE: Readonly<Record<string, Standing>> = {
   "P-10": { proof: ["S201 to S214 in the document's order"] },
   "P-11": { proof: ["S301 to S325, from the WRITE to the answer"] },
   "P-12": {
-    proof: [
-      "…, DDIO …: loses at some instant what it took for persistent",
-      "the CQE of WRITE alone was there, and the data is lost, DDIO …",
-    ],
+    proof: ["…, DDIO …: loses at some instant what it took for persistent"],
   },
   "P-20": { proof: ["ONE request with the vendor's opcode carries data, address, PSN and flag"] },
   "P-21": { proof: ["ONE request with the vendor's opcode carries data, address, PSN and flag"] },

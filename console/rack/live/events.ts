@@ -11,6 +11,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { targetName } from "../../../fabric/rack/plan/cable_names.ts";
 import type { LinkFaultPlan } from "../../../fabric/rack/plan/link_plan.ts";
 import type { RackPlan } from "../../../fabric/rack/plan/plan.ts";
+import { textIfThere } from "../../base/files.ts";
 import { faultsIn } from "../fault_lines.ts";
 import { isProcessOf, type ProcessEntry, readProcesses } from "../process_table.ts";
 import { type EndFile, readEnd } from "../run_directory.ts";
@@ -197,13 +198,8 @@ async function look({ rack, control }: RackLink, powerCount: number): Promise<Se
 
 /** Those of the record's whole lines: the last one may be being written. */
 function orderedLinkFaults(path: string): readonly LinkFaultPlan[] {
-  try {
-    const text = Deno.readTextFileSync(path);
-    return faultsIn(text.slice(0, text.lastIndexOf("\n") + 1), path).linkFaults;
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
+  const text = textIfThere(path) ?? "";
+  return faultsIn(text.slice(0, text.lastIndexOf("\n") + 1), path).linkFaults;
 }
 
 function stateOf({ rack }: RackLink, seen: Seen): StateEvent {

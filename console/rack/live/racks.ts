@@ -68,7 +68,7 @@ export function listed(rows: readonly RunRow[]): string {
 }
 
 async function openRack(row: RunRow): Promise<RackUp> {
-  const supervisor = await readSupervisor(row.path);
+  const supervisor = readSupervisor(row.path);
   if (supervisor === undefined) throw goneDown(row.id, row.path);
   const file: RunFile = JSON.parse(await Deno.readTextFile(`${row.path}/run.json`));
   return { id: row.id, directory: row.path, file, supervisor };

@@ -50,13 +50,11 @@ export async function getObject(
   },
 ): Promise<TransferResult & { readonly file: string }> {
   const host = hostFor(link, { peer: from, option: "--from", on: options.on });
-  const { size, depth } = options;
-  const result = await runProgram(link, {
-    ...options,
+  const result = await runProgram(link, options, {
     host,
     run: "get",
     title: `get ${object} ${from}`,
-    options: { from, name: object, ...given({ size, depth }) },
+    options: { from, name: object, ...sizesOf(options) },
   });
   const path = `${link.rack.directory}/outputs/${object.replaceAll(/[^\w.-]/g, "_")}`;
   await copyWhole(path, file);
@@ -102,13 +100,11 @@ export async function putObject(
     const expected = `1 to ${NAME_BYTES_MAX} bytes`;
     throw refusal("", { found: `"${name}" cannot name an object`, expected });
   }
-  const { size, depth } = options;
-  const result = await runProgram(link, {
-    ...options,
+  const result = await runProgram(link, options, {
     host,
     run: "put",
     title: `put ${name} ${to}`,
-    options: { to, file, name, method, content, ...given({ size, depth }) },
+    options: { to, file, name, method, content, ...sizesOf(options) },
   });
   return { ...result, host, sha256: await sha256(content) } as PutOutcome;
 }
@@ -125,37 +121,36 @@ export async function listObjects(
   readonly objects: readonly { readonly name: string; readonly length: number }[];
 }> {
   const host = hostFor(link, { peer: from, option: "--from", on: options.on });
-  const title = `list ${from}`;
-  const result = await runProgram(link, {
-    ...options,
-    host,
-    run: "list",
-    title,
-    options: { from },
-  });
+  const order = { host, run: "list", title: `list ${from}`, options: { from } };
+  const result = await runProgram(link, options, order);
   return { ...result, host } as Awaited<ReturnType<typeof listObjects>>;
 }
 
-function given(sizes: { size: number | undefined; depth: number | undefined }) {
-  return Object.fromEntries(Object.entries(sizes).filter(([, value]) => value !== undefined));
+/** Those of the two that are given. */
+function sizesOf({ size, depth }: TransferOptions) {
+  return { ...(size !== undefined && { size }), ...(depth !== undefined && { depth }) };
 }
 
 /** The host that runs the program. @throws Refusal where one of the two is no host. */
 function hostFor(
   { rack }: RackLink,
-  of: { readonly peer: string; readonly option: string; readonly on: string | undefined },
+  { peer, option, on }: {
+    readonly peer: string;
+    readonly option: string;
+    readonly on: string | undefined;
+  },
 ): string {
   const hosts = rack.file.plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
-  if (!hosts.includes(of.peer)) {
-    throw refusal(of.option, { found: `"${of.peer}"`, expected: oneOf(hosts, of.peer) });
+  if (!hosts.includes(peer)) {
+    throw refusal(option, { found: `"${peer}"`, expected: oneOf(hosts, peer) });
   }
-  const others = hosts.filter((host) => host !== of.peer);
-  const host = of.on ?? others[0];
+  const others = hosts.filter((host) => host !== peer);
+  const host = on ?? others[0];
   if (host !== undefined && others.includes(host)) return host;
   throw refusal("--on", { found: `"${host ?? ""}"`, expected: oneOf(others, host) });
 }
 
-interface Order extends TransferOptions {
+interface Order {
   readonly host: string;
   readonly run: string;
   /** The title of the progress display. */
@@ -166,8 +161,12 @@ interface Order extends TransferOptions {
 type Result = Readonly<Record<string, unknown>>;
 
 /** Starts a program and waits for its result. @throws ExitError where it fails or none comes. */
-async function runProgram(link: RackLink, order: Order): Promise<Result> {
-  const { host, run, title, timeoutSeconds, onProgress, onHeld } = order;
+async function runProgram(
+  link: RackLink,
+  { timeoutSeconds, onProgress, onHeld }: TransferOptions,
+  order: Order,
+): Promise<Result> {
+  const { host, run, title } = order;
   const deadline = performance.now() + 1_000 * timeoutSeconds;
   const heard = listen(link, host);
   let isHeld = false;
@@ -179,7 +178,11 @@ async function runProgram(link: RackLink, order: Order): Promise<Result> {
       const reported = result ?? (isLook ? await keptResult(link, { host, number }) : undefined);
       if (reported !== undefined) return checked(reported, order);
       if (isLook) {
-        const status = await explainSilence(link, { host, run });
+        const status = await link.control.status();
+        if (isDead(status, link, host)) {
+          const lost = `${host} lost its power while ${run} was running on it`;
+          throw new ExitError(lost, EXIT.failed);
+        }
         if (!isHeld && isTimeHeld(status)) onHeld?.(run, status);
         isHeld ||= isTimeHeld(status);
       }
@@ -242,9 +245,11 @@ const FINAL_TOPICS: ReadonlySet<string> = new Set(["result", "program-failed"]);
  * Sends the order to the clock, and repeats it while the clock is busy with another. @returns the
  * order's number.
  */
-async function hand(link: RackLink, what: { order: Order; deadline: number }): Promise<number> {
+async function hand(
+  link: RackLink,
+  { order: { host, run, options }, deadline }: { order: Order; deadline: number },
+): Promise<number> {
   const { rack, bus, control } = link;
-  const { host, run, options } = what.order;
   const program = { run, at: 0, service: false, options };
   const size = encode(program).length, most = bus.maxPayload - ORDER_OVERHEAD_BYTES;
   if (size > most) {
@@ -265,7 +270,7 @@ async function hand(link: RackLink, what: { order: Order; deadline: number }): P
     const answer = await control.ask<{ readonly order: number }>("run", { host, program });
     if ("ok" in answer) return answer.ok.order;
     if (!answer.isBusy) throw refusal("", { found: `Cannot run: ${answer.refused}` });
-    if (performance.now() > what.deadline) {
+    if (performance.now() > deadline) {
       throw new ExitError(`${host} was not given ${run}: ${answer.refused}`, EXIT.unclear);
     }
     await sleep(RESULT_AGAIN_MS);
@@ -283,17 +288,17 @@ function isDead({ why }: ClockStatus, { rack }: RackLink, host: string): boolean
 /** The program's final report, if the host has kept one. */
 async function keptResult(
   { rack, control }: RackLink,
-  of: { host: string; number: number },
+  { host, number }: { host: string; number: number },
 ): Promise<Reported | undefined> {
-  const final = await control.final(partitionOf(rack, of.host)!, { attempts: 1 });
+  const final = await control.final(partitionOf(rack, host)!, { attempts: 1 });
   return final?.reports.map(({ topic, value }) => ({ topic, value: value as Result })).find(
-    ({ value }) => value?.["order"] === of.number,
+    ({ value }) => value?.["order"] === number,
   );
 }
 
-function checked(of: Reported, order: Order): Result {
-  const { order: _, ...value } = of.value;
-  if (of.topic === "result" && value["status"] === "done") return value;
+function checked(reported: Reported, order: Order): Result {
+  const { order: _, ...value } = reported.value;
+  if (reported.topic === "result" && value["status"] === "done") return value;
   const why = value["error"] ?? value["message"];
   const confirmed = typeof value["confirmedMessages"] === "number"
     ? `; ${value["confirmedMessages"]} of ${value["messages"]} messages were confirmed`
@@ -303,14 +308,4 @@ function checked(of: Reported, order: Order): Result {
     `${order.run} on ${order.host} failed: ${why}${confirmed}${hint}`,
     EXIT.failed,
   );
-}
-
-/** Returns while a result is still possible. @throws ExitError where none will come. */
-async function explainSilence(
-  link: RackLink,
-  { host, run }: { host: string; run: string },
-): Promise<ClockStatus> {
-  const status = await link.control.status();
-  if (!isDead(status, link, host)) return status;
-  throw new ExitError(`${host} lost its power while ${run} was running on it`, EXIT.failed);
 }
