@@ -5,7 +5,7 @@
 import { Command } from "commander";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { measureHops, measureStartUp } from "./as_processes.ts";
+import { measureHops, measureStartUp, type Place } from "./as_processes.ts";
 import { type Figure, figureRow, figureTable } from "./figure.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
@@ -41,12 +41,7 @@ async function bench(flags: Flags): Promise<void> {
   const figures: Figure[] = [];
   if (wanted.has("a")) figures.push(...measureOneProcess({ seed, quick }));
   if (wanted.has("b") || wanted.has("c")) {
-    figures.push(
-      ...await withServer(async (place) => [
-        ...(wanted.has("b") ? await measureHops({ ...place, seed, quick, say }) : []),
-        ...(wanted.has("c") ? await measureStartUp({ ...place, seed, quick, say }) : []),
-      ]),
-    );
+    figures.push(...await measureProcesses(wanted, { seed, quick }));
   }
   if (wanted.has("d")) figures.push(...measureGrowth({ seed, quick }));
   if (wanted.has("e") || wanted.has("f")) figures.push(...measurePackets({ seed, quick }));
@@ -73,24 +68,23 @@ async function bench(flags: Flags): Promise<void> {
   for (const each of tables) print(putText(each));
 }
 
-type InPlace<T> = (
-  place: {
-    readonly address: Awaited<ReturnType<typeof startNatsServer>>["address"];
-    readonly directory: string;
-  },
-) => Promise<T>;
-
-/** A server and a directory while `use` runs. */
-async function withServer<T>(use: InPlace<T>): Promise<T> {
+/** The measures over a real nats-server. */
+async function measureProcesses(
+  wanted: ReadonlySet<string>,
+  options: Pick<Place, "seed" | "quick">,
+): Promise<Figure[]> {
   const directory = await Deno.makeTempDir({ prefix: "rackmesh-bench-" });
-  const remove = () => Deno.remove(directory, { recursive: true });
   const signal = onInterrupt("ending the bench");
   const server = await startNatsServer({ dir: directory, signal });
+  const place = { ...options, address: server.address, directory, say };
   try {
-    return await use({ address: server.address, directory });
+    return [
+      ...(wanted.has("b") ? await measureHops(place) : []),
+      ...(wanted.has("c") ? await measureStartUp(place) : []),
+    ];
   } finally {
     await server.stop();
-    await remove();
+    await Deno.remove(directory, { recursive: true });
   }
 }
 

@@ -1,4 +1,10 @@
 /** The racks of the bench: scenarios of any size, without files. */
+import type { Time } from "../../fabric/base/time.ts";
+import type { CreateNode } from "../../fabric/partition/partition.ts";
+import { Simulator } from "../../fabric/partition/simulator.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
+import type { Program } from "../../nodes/host/program_context.ts";
 import { makePlan, type Packing, partitionsOf } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { Prepared } from "../../console/rack/prepare.ts";
@@ -18,6 +24,31 @@ export interface BenchRack {
   readonly load?: Load;
   /** One host, or all: each writes to the next. */
   readonly writers: number;
+}
+
+/** The plan of a scenario's first variant. */
+export function planOf(text: string): RackPlan {
+  return makePlan(variants(parseScenario(text, "bench.yaml"))[0]!);
+}
+
+/** A rack in this process, without files. A program that fails ends the bench. */
+export function simulatorOf(
+  plan: RackPlan,
+  onReport: (time: Time, node: string, topic: string, value: unknown) => void,
+  { programs = {}, wrap = (create) => create }: {
+    readonly programs?: Readonly<Record<string, Program>>;
+    /** Wraps the function that creates the nodes. */
+    readonly wrap?: (create: CreateNode) => CreateNode;
+  } = {},
+): Simulator {
+  return new Simulator({
+    plan,
+    create: wrap(nodeFactory({ plan, image: () => undefined, inputs: () => ({}), programs })),
+    onReport(time, node, topic, value) {
+      if (topic === "program-failed") throw new Error(`${node}: ${JSON.stringify(value)}`);
+      onReport(time, node, topic, value);
+    },
+  });
 }
 
 /** A rack of so many hosts in a star, prepared to run. */

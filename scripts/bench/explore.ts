@@ -1,10 +1,8 @@
 /** The crash explorer's speed: power failures at every instant of one write between two hosts. */
-import { makePlan } from "../../fabric/rack/build/topology.ts";
-import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS, type ExploredRack, type Verdict } from "../../console/explore/types.ts";
 import type { Figure } from "./figure.ts";
-import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { planOf } from "./bench_rack.ts";
 
 /** The first repetitions are excluded: V8 compiles in them. */
 const WARM_UPS = 3;
@@ -13,18 +11,14 @@ const WARM_UPS = 3;
 const FLOWS = ["off", "on"] as const;
 
 function oneWrite(seed: number, ddio: typeof FLOWS[number]): ExploredRack {
-  const [variant] = variants(parseScenario(
-    `
+  const plan = planOf(`
 name: one-write
 seed: ${seed}
 hosts: { a: {}, b: { ddio: ${ddio}, scm: { size: 1MiB } } }
 programs:
   - { on: a, run: put, to: b, bytes: 200, size: 200, depth: 1, method: persist-opcode }
-`,
-    "bench.yaml",
-  ));
-  const nothing = { inputs: {}, programs: {}, recoveries: {}, checks: {} };
-  return { plan: makePlan(variant!), ...nothing };
+`);
+  return { plan, inputs: {}, programs: {}, recoveries: {}, checks: {} };
 }
 
 /** (i) Crash points per second, on one core, including the recording and re-runs of the rack. */

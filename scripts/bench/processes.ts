@@ -3,6 +3,7 @@ import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { decode } from "../../fabric/bus/codec.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
+import { residentBytes } from "../../console/rack/process_table.ts";
 import { Supervisor } from "../../console/rack/supervisor.ts";
 import { writeRunFile } from "../../console/rack/run_directory.ts";
 import { onInterrupt } from "../commands/interrupt.ts";
@@ -34,10 +35,6 @@ export async function runAsProcesses(
   const runFile = runFileOf(benchRack(rack, "node"), {
     run,
     directory: `${directory}/${run}`,
-    stayUp: false,
-    livenessMs: 0,
-    trace: false,
-    delayMsMax: 0,
   });
   const runFilePath = await writeRunFile(runFile);
   const bus = await connectNats({ ...address, run, name: "bench", onError: () => {} });
@@ -126,10 +123,4 @@ function untilGranted(bus: Bus, of: { run: string; partitions: number }): Promis
     resolve(performance.now());
   });
   return promise;
-}
-
-/** Resident memory of a process as Linux reports it, including shared pages of the program. */
-function residentBytes(pid: number): number {
-  const status = Deno.readTextFileSync(`/proc/${pid}/status`);
-  return 1024 * Number(/^VmRSS:\s*(\d+) kB$/m.exec(status)?.[1] ?? NaN);
 }

@@ -2,15 +2,11 @@
  * The cost of one message of a `put`, run in one process, and tables of such figures: on a
  * terminal, and between two marks of `RESULTS.md`. `methods.ts` and `verified.ts` define the puts.
  */
-import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
-import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { Simulator } from "../../fabric/partition/simulator.ts";
 import { PS_PER_NS, PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import { nodeFactory } from "../../nodes/factory.ts";
 import { isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { tableText } from "../../console/reports/table.ts";
-import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { planOf, simulatorOf } from "./bench_rack.ts";
 
 export const SIZES = [64, 256, 1024, 4096, 65_536] as const;
 export const DDIOS = ["off", "on"] as const;
@@ -59,19 +55,12 @@ export function runPut(asked: PutAsked): PerMessage {
     "programs:",
     `  - { on: a, run: put, to: b, ${put}, depth: 1, size: ${size}, bytes: ${size * MESSAGES} }`,
   ].join("\n") + "\n";
-  const plan = makePlan(variants(parseScenario(text, "put.yaml"))[0]!);
   let result: PutResult | undefined;
   let responderPs = 0;
-  const simulator = new Simulator({
-    plan,
-    create: nodeFactory({ plan, image: () => undefined, inputs: () => ({}), programs: {} }),
-    onReport(_time, node, topic, value) {
-      if (topic === "program-failed") throw new Error(`${node}: ${JSON.stringify(value)}`);
-      if (topic === "result" && isPutResult(value)) result = value;
-      if (topic === "served") responderPs = (value as { cpuPs: Time }).cpuPs;
-    },
-  });
-  simulator.run();
+  simulatorOf(planOf(text), (_time, _node, topic, value) => {
+    if (topic === "result" && isPutResult(value)) result = value;
+    if (topic === "served") responderPs = (value as { cpuPs: Time }).cpuPs;
+  }).run();
   if (result?.status !== "done") throw new Error(`put, ${put}, ended: ${result?.error}`);
   const { requests: { recv: _recv, ...sent }, wire, latencyPs, cpuPs, promises } = result;
   return {

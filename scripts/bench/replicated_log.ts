@@ -4,15 +4,11 @@
  * `RESULTS.md` are generated from it, and a test regenerates and compares them.
  */
 import { type MethodName, METHODS } from "../../fabric/rack/plan/vocabulary.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
-import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { Simulator } from "../../fabric/partition/simulator.ts";
 import { PS_PER_NS, PS_PER_S, PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import { nodeFactory } from "../../nodes/factory.ts";
 import { BASELINES } from "./methods.ts";
 import { DDIOS, type PutTable } from "./put_table.ts";
-import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { planOf, simulatorOf } from "./bench_rack.ts";
 
 const RECORDS = [64, 1024, 4096] as const;
 const REPLICAS = ["b", "c", "d"] as const;
@@ -68,7 +64,7 @@ interface LogResult {
 interface Ran {
   readonly result: LogResult;
   /** Reports of durable records, with their times. */
-  readonly told: readonly { readonly time: Time; readonly durable: number }[];
+  readonly durableReports: readonly { readonly time: Time; readonly durable: number }[];
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
 
@@ -86,35 +82,32 @@ function runLog({ ddio, method, record, records, depth, seed, faults = "[]" }: L
     `  record: ${record}, bytes: ${record * records}, depth: ${depth} }]`,
     `faults: ${faults}`,
   ].join("\n") + "\n";
-  const plan = makePlan(variants(parseScenario(text, "log.yaml"))[0]!);
   let result: LogResult | undefined;
-  const told: { time: Time; durable: number }[] = [];
-  const simulator = new Simulator({
-    plan,
-    create: nodeFactory({ plan, image: () => undefined, inputs: () => ({}), programs: {} }),
-    onReport(time, node, topic, value) {
-      if (topic === "program-failed") throw new Error(`${node}: ${JSON.stringify(value)}`);
-      if (node !== "a") return;
-      if (topic === "result") result = value as LogResult;
-      if (topic === "progress") {
-        told.push({ time, durable: (value as { durable: number }).durable });
-      }
-    },
+  const durableReports: { time: Time; durable: number }[] = [];
+  const simulator = simulatorOf(planOf(text), (time, node, topic, value) => {
+    if (node !== "a") return;
+    if (topic === "result") result = value as LogResult;
+    if (topic === "progress") {
+      durableReports.push({ time, durable: (value as { durable: number }).durable });
+    }
   });
   simulator.run();
   if (result?.status !== "done") throw new Error(`log, ${method}, ended: ${result?.error}`);
-  return { result, told, statistics: simulator.statistics() };
+  return { result, durableReports, statistics: simulator.statistics() };
 }
 
 /** Records per second, from the first report to the last. */
-function rateOf(told: Ran["told"]): number {
-  const first = told[0]!, last = told.at(-1)!;
+function rateOf(durableReports: Ran["durableReports"]): number {
+  const first = durableReports[0]!, last = durableReports.at(-1)!;
   return PS_PER_S * (last.durable - first.durable) / (last.time - first.time);
 }
 
 /** Maximum time between consecutive reports. */
-function longestGap(told: Ran["told"]): Time {
-  return told.slice(1).reduce((most, { time }, i) => Math.max(most, time - told[i]!.time), 0);
+function longestGap(durableReports: Ran["durableReports"]): Time {
+  return durableReports.slice(1).reduce(
+    (most, { time }, i) => Math.max(most, time - durableReports[i]!.time),
+    0,
+  );
 }
 
 type Case = Pick<LogRun, "ddio" | "method" | "record" | "seed">;
@@ -132,7 +125,7 @@ function measureOne(each: Case): LogFigure {
     const [less, more] = [few[node]?.[counter] ?? 0, many.statistics[node]?.[counter] ?? 0];
     return (more - less) / (MANY - FEW);
   };
-  const { told } = runLog({ ...each, records: MANY, depth: 8 });
+  const { durableReports } = runLog({ ...each, records: MANY, depth: 8 });
   const { ddio, method, record } = each;
   const replicaPs = REPLICAS.reduce((sum, host) => sum + perRecord(host, "cpuPs"), 0);
   return {
@@ -142,7 +135,7 @@ function measureOne(each: Case): LogFigure {
     medianPs: many.result.latencyPs?.median ?? 0,
     p99Ps: many.result.latencyPs?.p99 ?? 0,
     // Without the first quarter, in which the window opens.
-    perSecond: rateOf(told.filter(({ durable }) => durable >= MANY / 4)),
+    perSecond: rateOf(durableReports.filter(({ durable }) => durable >= MANY / 4)),
     packets: perRecord("a-rnic", "framesIn") + perRecord("a-rnic", "framesOut"),
     bytes: perRecord("a-rnic", "bytesIn") + perRecord("a-rnic", "bytesOut"),
     clientPs: perRecord("a", "cpuPs"),
@@ -177,10 +170,16 @@ function measureFailure(each: Omit<Case, "record">): LogFailure {
   const faults = `[{ at: ${KILL_AT / PS_PER_US}us, kill: c }, { at: ${
     START_AT / PS_PER_US
   }us, start: c }]`;
-  const { told, result } = runLog({ ...each, record: 1024, records: 1024, depth: 8, faults });
-  const before = told.filter(({ time }) => time < KILL_AT);
+  const { durableReports, result } = runLog({
+    ...each,
+    record: 1024,
+    records: 1024,
+    depth: 8,
+    faults,
+  });
+  const before = durableReports.filter(({ time }) => time < KILL_AT);
   // The first gap after the failure begins at the last report before it.
-  const after = told.slice(before.length - 1);
+  const after = durableReports.slice(before.length - 1);
   const lastAt = result.replicas[1]?.caughtUp?.lastAt;
   if (lastAt === undefined || before.length < 2 || after.length < 2) {
     throw new Error(

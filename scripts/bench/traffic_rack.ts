@@ -2,13 +2,10 @@
 import { cpuUsage } from "node:process";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { makePlan } from "../../fabric/rack/build/topology.ts";
-import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { Simulator } from "../../fabric/partition/simulator.ts";
+import type { Simulator } from "../../fabric/partition/simulator.ts";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import { nodeFactory } from "../../nodes/factory.ts";
 import { type Traffic, TRAFFIC_PROGRAMS, type TrafficResult } from "./traffic.ts";
-import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { planOf, simulatorOf } from "./bench_rack.ts";
 
 /** Every host writes to the next one, or only the first host writes. */
 export interface TrafficRack {
@@ -38,27 +35,17 @@ const CONNECT_PS = 200 * PS_PER_US, BOOT_PS = 1_000 * PS_PER_US;
  */
 export function runTraffic(
   rack: TrafficRack,
-  wrap: (create: CreateNode) => CreateNode = (create) => create,
+  wrap?: (create: CreateNode) => CreateNode,
 ): TrafficRun {
   const startPs = BOOT_PS + rack.load.qps * CONNECT_PS;
   const plan = trafficPlan(rack, startPs);
   let ready = 0, done = 0, virtualPs = 0;
-  const simulator = new Simulator({
-    plan,
-    create: wrap(nodeFactory({
-      plan,
-      image: () => undefined,
-      inputs: () => ({}),
-      programs: TRAFFIC_PROGRAMS,
-    })),
-    onReport(_time, node, topic, value) {
-      if (topic === "program-failed") throw new Error(`${node}: ${JSON.stringify(value)}`);
-      if (topic === "progress") ready++;
-      if (topic !== "result") return;
-      done++;
-      virtualPs = Math.max(virtualPs, (value as TrafficResult).virtualPs);
-    },
-  });
+  const simulator = simulatorOf(plan, (_time, _node, topic, value) => {
+    if (topic === "progress") ready++;
+    if (topic !== "result") return;
+    done++;
+    virtualPs = Math.max(virtualPs, (value as TrafficResult).virtualPs);
+  }, { programs: TRAFFIC_PROGRAMS, ...(wrap && { wrap }) });
   simulator.run(startPs);
   if (ready < rack.writers) throw new Error(`${ready} of ${rack.writers} hosts are connected`);
   const before = { packets: packetsIn(simulator), events: simulator.events };
@@ -91,7 +78,7 @@ function trafficPlan(rack: TrafficRack, startPs: Time): RackPlan {
   // A queue pair has two queues; both ends of a host's traffic use the same device.
   const queues = Math.max(1024, 8 * load.qps);
   const last = String(hosts).padStart(2, "0");
-  const scenario = parseScenario(
+  const plan = planOf(
     [
       "name: traffic",
       `seed: ${seed}`,
@@ -99,10 +86,8 @@ function trafficPlan(rack: TrafficRack, startPs: Time): RackPlan {
       "hosts:",
       `  h01..h${last}: { dram: 1GiB, queues: ${queues}, services: none }`,
     ].join("\n") + "\n",
-    "traffic.yaml",
   );
-  const plan = makePlan(variants(scenario)[0]!);
-  const names = scenario.hosts.map(({ name }) => name);
+  const names = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
   return {
     ...plan,
     nodes: plan.nodes.map((node) => {
