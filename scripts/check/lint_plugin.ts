@@ -108,31 +108,68 @@ const noCrypto = banGlobals({
   hint: RNG_HINT,
 });
 
-/** `Math.random`, in the whole tree, also by destructuring of `Math`. */
-const noMathRandom: Deno.lint.Rule = {
-  create(context) {
-    const message = "`Math.random` draws numbers that no seed repeats";
-    function isRandom(key: Deno.lint.Node): boolean {
-      return (key.type === "Identifier" && key.name === "random") ||
-        (key.type === "Literal" && key.value === "random");
-    }
-    return {
-      MemberExpression(node) {
-        if (node.object.type !== "Identifier" || node.object.name !== "Math") return;
-        if (isRandom(node.property)) context.report({ node, message, hint: RNG_HINT });
-      },
-      VariableDeclarator(node) {
-        if (node.init?.type !== "Identifier" || node.init.name !== "Math") return;
-        if (node.id.type !== "ObjectPattern") return;
-        for (const property of node.id.properties) {
-          if (property.type === "Property" && isRandom(property.key)) {
-            context.report({ node: property, message, hint: RNG_HINT });
+interface MemberBan {
+  readonly object: string;
+  readonly members: ReadonlySet<string>;
+  readonly holdsIn: (path: string) => boolean;
+  readonly message: (member: string) => string;
+  readonly hint: string;
+}
+
+/** A rule against members of a global object, also by destructuring of it. */
+function banMembers({ object, members, holdsIn, message, hint }: MemberBan): Deno.lint.Rule {
+  return {
+    create(context) {
+      if (!holdsIn(pathInTree(context.filename))) return {};
+      function check(key: Deno.lint.Node, node: Deno.lint.Node): void {
+        const name = key.type === "Identifier"
+          ? key.name
+          : key.type === "Literal"
+          ? String(key.value)
+          : "";
+        if (members.has(name)) context.report({ node, message: message(name), hint });
+      }
+      return {
+        MemberExpression(node) {
+          if (node.object.type !== "Identifier" || node.object.name !== object) return;
+          check(node.property, node);
+        },
+        VariableDeclarator(node) {
+          if (node.init?.type !== "Identifier" || node.init.name !== object) return;
+          if (node.id.type !== "ObjectPattern") return;
+          for (const property of node.id.properties) {
+            if (property.type === "Property") check(property.key, property);
           }
-        }
-      },
-    };
+        },
+      };
+    },
+  };
+}
+
+const noMathRandom = banMembers({
+  object: "Math",
+  members: new Set(["random"]),
+  holdsIn: () => true,
+  message: () => "`Math.random` draws numbers that no seed repeats",
+  hint: RNG_HINT,
+});
+
+/** A rule against every node of a type. */
+function banSyntax(
+  type: "ForInStatement" | "TSEnumDeclaration" | "Decorator",
+  { holdsIn = () => true, message, hint }: {
+    readonly holdsIn?: (path: string) => boolean;
+    readonly message: string;
+    readonly hint: string;
   },
-};
+): Deno.lint.Rule {
+  return {
+    create(context) {
+      if (!holdsIn(pathInTree(context.filename))) return {};
+      return { [type]: (node: Deno.lint.Node) => context.report({ node, message, hint }) };
+    },
+  };
+}
 
 const noAsync: Deno.lint.Rule = {
   create(context) {
@@ -165,20 +202,11 @@ const noPromise = banGlobals({
   hint: "a model answers at once; what comes later is another input",
 });
 
-const noForIn: Deno.lint.Rule = {
-  create(context) {
-    if (!isModel(pathInTree(context.filename))) return {};
-    return {
-      ForInStatement(node) {
-        context.report({
-          node,
-          message: "`for…in` walks inherited keys, in an order of its own",
-          hint: "use `for (const key of Object.keys(x).sort())`, or a Map",
-        });
-      },
-    };
-  },
-};
+const noForIn = banSyntax("ForInStatement", {
+  holdsIn: isModel,
+  message: "`for…in` walks inherited keys, in an order of its own",
+  hint: "use `for (const key of Object.keys(x).sort())`, or a Map",
+});
 
 /** APIs that depend on the machine's locale. */
 const noLocale: Deno.lint.Rule = {
@@ -223,37 +251,25 @@ const noPrint = banGlobals({
   hint: TERMINAL_HINT,
 });
 
-/** `Deno.exit`, `Deno.args` and similar ones, also by destructuring of `Deno`, and colours. */
+const terminalMembers = banMembers({
+  object: "Deno",
+  members: TERMINAL,
+  holdsIn: isShared,
+  message: (member) => `\`Deno.${member}\` is the command's, and the web page has none`,
+  hint: TERMINAL_HINT,
+});
+
+/** `Deno.exit`, `Deno.args` and similar ones, and colours. */
 const noTerminal: Deno.lint.Rule = {
   create(context) {
     if (!isShared(pathInTree(context.filename))) return {};
-    function nameOf(key: Deno.lint.Node): string {
-      if (key.type === "Identifier") return key.name;
-      return key.type === "Literal" ? String(key.value) : "";
-    }
-    function check(key: Deno.lint.Node, node: Deno.lint.Node): void {
-      const name = nameOf(key);
-      if (!TERMINAL.has(name)) return;
-      const message = `\`Deno.${name}\` is the command's, and the web page has none`;
-      context.report({ node, message, hint: TERMINAL_HINT });
-    }
     function checkText(node: Deno.lint.Node, text: string): void {
       if (!text.includes("\x1b")) return;
       const message = "a terminal's escape sequence, and the web page has no terminal";
       context.report({ node, message, hint: TERMINAL_HINT });
     }
     return {
-      MemberExpression(node) {
-        const { object, property } = node;
-        if (object.type === "Identifier" && object.name === "Deno") check(property, node);
-      },
-      VariableDeclarator(node) {
-        if (node.init?.type !== "Identifier" || node.init.name !== "Deno") return;
-        if (node.id.type !== "ObjectPattern") return;
-        for (const property of node.id.properties) {
-          if (property.type === "Property") check(property.key, property);
-        }
-      },
+      ...terminalMembers.create(context),
       Literal(node) {
         if (typeof node.value === "string") checkText(node, node.value);
       },
@@ -262,19 +278,10 @@ const noTerminal: Deno.lint.Rule = {
   },
 };
 
-const noEnum: Deno.lint.Rule = {
-  create(context) {
-    return {
-      TSEnumDeclaration(node) {
-        context.report({
-          node,
-          message: "`enum` is not used here",
-          hint: 'use a union of strings: type Flow = "llc" | "imc"',
-        });
-      },
-    };
-  },
-};
+const noEnum = banSyntax("TSEnumDeclaration", {
+  message: "`enum` is not used here",
+  hint: 'use a union of strings: type Flow = "llc" | "imc"',
+});
 
 function isRelative(source: Deno.lint.StringLiteral | null): boolean {
   return source !== null && source.value.startsWith(".");
@@ -318,19 +325,10 @@ const noInheritance: Deno.lint.Rule = {
   },
 };
 
-const noDecorator: Deno.lint.Rule = {
-  create(context) {
-    return {
-      Decorator(node) {
-        context.report({
-          node,
-          message: "decorators are not used here",
-          hint: "call a function",
-        });
-      },
-    };
-  },
-};
+const noDecorator = banSyntax("Decorator", {
+  message: "decorators are not used here",
+  hint: "call a function",
+});
 
 /** Functions of fast-check that draw with a seed; `sample` and `statistics` assert nothing. */
 const PROPERTY_RUNS: ReadonlySet<string> = new Set(["assert", "check"]);
