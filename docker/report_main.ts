@@ -1,15 +1,15 @@
 /**
  * The service `report` of a rack in containers: `report_main.ts RUN_FILE LABEL`. It waits for the run's
- * end, asks every process for its last words, looks into the SCM files, and prints one JSON document on
+ * end, requests the final report of every process, reads the SCM files, and prints one JSON document on
  * stdout, that of `rack run --json` with the power failures that happened. Exit code: 0 done; 1 a check
- * failed; 2 it could not be told.
+ * failed; 2 unclear.
  */
 import type { Bus } from "../fabric/bus/bus.ts";
 import { decode } from "../fabric/bus/codec.ts";
 import { connectNats } from "../fabric/bus/nats_bus.ts";
 import { ANY, patternOf } from "../fabric/bus/subjects.ts";
 import {
-  BUS_ENVIRONMENT,
+  busAddressFrom,
   EXIT,
   type FinalReply,
   type RunFile,
@@ -18,8 +18,10 @@ import { sleep } from "../fabric/bus/wall_time.ts";
 import type { ClockStatus } from "../fabric/clock/clock_service.ts";
 import { formatTime } from "../fabric/base/time.ts";
 import type { RecordedFault, RecordedLinkFault } from "../fabric/clock/record.ts";
-import { explain } from "../console/rack/failure.ts";
+import { textIfThere } from "../console/base/files.ts";
+import { ExitError, explain } from "../console/rack/failure.ts";
 import { IN_CONTAINER } from "../console/rack/compose_file.ts";
+import { stallText } from "../console/rack/stall_text.ts";
 import { ControlClient } from "../console/rack/live/control.ts";
 import type { Outcome } from "../console/rack/run_variant.ts";
 import type { Ran, RunReport } from "../console/reports/method_report.ts";
@@ -40,16 +42,11 @@ const POLL_MS = 250;
 const STATUS_TIMEOUT_MS = 1_000;
 const FINAL_ATTEMPTS = 5;
 const CONNECT_TIMEOUT_MS = 30_000;
-/** A timekeeper that is silent, or a partition that was never there, for so long: given up. */
+/** How long a timekeeper may be silent, or a partition absent. */
 const PATIENCE_MS = 60_000;
-const TELL_AGAIN_MS = 10_000;
+const STALLED_MS = 10_000;
 /** Where {@link linkState} puts the SCM files together. */
 const DIRECTORY = "/tmp/run";
-
-/** The run has no end that could be told of. */
-class UnclearError extends Error {
-  override readonly name = "UnclearError";
-}
 
 async function main(runFile: RunFile, label: string): Promise<number> {
   const { run } = runFile;
@@ -84,17 +81,13 @@ async function main(runFile: RunFile, label: string): Promise<number> {
   };
   const report = await reportOn({ label, ...runFile }, outcome);
   print(JSON.stringify(report));
-  tell(report);
+  showReport(report);
   return report.checks.every(({ holds }) => holds) ? EXIT.done : EXIT.failed;
 }
 
 function connect(run: string): Promise<Bus> {
-  const user = Deno.env.get(BUS_ENVIRONMENT.user);
-  const password = Deno.env.get(BUS_ENVIRONMENT.password);
   return connectNats({
-    url: Deno.env.get(BUS_ENVIRONMENT.url) ?? "nats://nats:4222",
-    ...(user !== undefined && { user }),
-    ...(password !== undefined && { password }),
+    ...busAddressFrom((variable) => Deno.env.get(variable)),
     run,
     name: "report",
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
@@ -102,10 +95,10 @@ function connect(run: string): Promise<Bus> {
   });
 }
 
-/** Asks until the run has ended: a message that says so could be lost. @throws UnclearError */
+/** Polls until the run has ended, as the bus may lose the message of its end. @throws ExitError */
 async function waitForEnd(control: ControlClient): Promise<ClockStatus> {
   const start = performance.now();
-  let heardMs = start, movedMs = start, toldMs = start;
+  let heardMs = start, movedMs = start, shownMs = start;
   let events = -1;
   for (;; await sleep(POLL_MS)) {
     const answer = await control.attempt<ClockStatus>("status", {}, STATUS_TIMEOUT_MS);
@@ -114,7 +107,8 @@ async function waitForEnd(control: ControlClient): Promise<ClockStatus> {
     if (status?.finished) return status;
     if (status !== undefined) heardMs = now;
     else if (now - heardMs > PATIENCE_MS) {
-      throw new UnclearError(`The timekeeper has not answered for ${seconds(now - heardMs)}`);
+      const silent = `The timekeeper has not answered for ${seconds(now - heardMs)}`;
+      throw new ExitError(silent, EXIT.unclear);
     }
     if (status === undefined || status.paused || status.events !== events) {
       movedMs = now;
@@ -124,15 +118,12 @@ async function waitForEnd(control: ControlClient): Promise<ClockStatus> {
     const absent = status.why.filter((member) => member.status === "absent");
     if (absent.length > 0 && now - movedMs > PATIENCE_MS) {
       const names = absent.map(({ partition }) => partition).join(", ");
-      throw new UnclearError(`Not here for ${seconds(now - movedMs)}: ${names}; see their logs`);
+      const missing = `Not here for ${seconds(now - movedMs)}: ${names}; see their logs`;
+      throw new ExitError(missing, EXIT.unclear);
     }
-    if (now - movedMs < TELL_AGAIN_MS || now - toldMs < TELL_AGAIN_MS) continue;
-    toldMs = now;
-    say(`Time has not moved for ${seconds(now - movedMs)}:`);
-    for (const { partition, status: state, next, heldBy } of status.why) {
-      const holder = heldBy === "" ? "" : `, held by ${heldBy}`;
-      say(`  ${partition}: ${state}, next event ${formatTime(next)}${holder}`);
-    }
+    if (now - movedMs < STALLED_MS || now - shownMs < STALLED_MS) continue;
+    shownMs = now;
+    say(stallText(status.why));
   }
 }
 
@@ -142,7 +133,7 @@ async function askFinal(
 ): Promise<FinalReply | undefined> {
   const final = await control.final(partition, { attempts: FINAL_ATTEMPTS });
   if (final === undefined) {
-    say(`${partition} has not said its last words: the report is without them`);
+    say(`${partition} has sent no final report: the report lacks its figures`);
   }
   return final;
 }
@@ -161,16 +152,16 @@ async function linkState({ plan, partitions }: RunFile): Promise<void> {
   }
 }
 
-async function reportOn(of: RunFile & Ran, outcome: Outcome): Promise<ContainerReport> {
-  const { run, plan } = of;
+async function reportOn(ran: RunFile & Ran, outcome: Outcome): Promise<ContainerReport> {
+  const { run, plan } = ran;
   const summary = summarise({
     id: run,
     path: IN_CONTAINER.state,
     wallMs: outcome.wallMs,
     nats: true,
-    outcomes: [await judge(of, outcome)],
+    outcomes: [await judge(ran, outcome)],
   });
-  const powerFailures = (await readRecord()).map(({ at, action, nodes }): Fault => ({
+  const powerFailures = readRecord().map(({ at, action, nodes }): Fault => ({
     at,
     action,
     nodes,
@@ -181,20 +172,15 @@ async function reportOn(of: RunFile & Ran, outcome: Outcome): Promise<ContainerR
   return { ...summary, powerFailures };
 }
 
-async function readRecord(): Promise<RecordedFault[]> {
-  try {
-    const lines = (await Deno.readTextFile(`${DIRECTORY}/faults.jsonl`)).split("\n");
-    const record: (RecordedFault | RecordedLinkFault)[] = lines.filter((line) => line !== "")
-      .map((line) => JSON.parse(line));
-    return record.filter((each) => each.action !== "link");
-  } catch (error) {
-    if (error instanceof Deno.errors.NotFound) return [];
-    throw error;
-  }
+function readRecord(): RecordedFault[] {
+  const lines = (textIfThere(`${DIRECTORY}/faults.jsonl`) ?? "").split("\n");
+  const record: (RecordedFault | RecordedLinkFault)[] = lines.filter((line) => line !== "")
+    .map((line) => JSON.parse(line));
+  return record.filter((each) => each.action !== "link");
 }
 
 /** The report for people, on stderr. */
-function tell(report: ContainerReport): void {
+function showReport(report: ContainerReport): void {
   for (const text of figuresText(report)) say(text);
   for (const { at, action, nodes, scripted } of report.powerFailures) {
     const why = scripted ? "by the scenario" : "from outside, or a crash";
@@ -221,10 +207,6 @@ if (import.meta.main) {
   try {
     Deno.exit(await main(JSON.parse(await Deno.readTextFile(path)), label));
   } catch (error) {
-    if (error instanceof UnclearError) {
-      say(error.message);
-      Deno.exit(EXIT.unclear);
-    }
     const { message, code } = explain(error);
     say(message);
     Deno.exit(code);

@@ -13,8 +13,10 @@ export interface NatsServerOptions {
   /** Default: one that is free. */
   readonly port?: number;
   readonly readyTimeoutMs?: number;
-  /** Restart the server when it ends unasked, a limited number of times. Default: no. */
+  /** Restart the server when it ends unasked, a limited number of times in a row. Default: no. */
   readonly keepUp?: boolean;
+  /** Called when {@link keepUp} notices the end of the server, and when it has restarted it. */
+  readonly onEvent?: (text: string) => void;
   /** Cancels a start in progress; a running server is not affected. */
   readonly signal?: AbortSignal;
 }
@@ -50,8 +52,10 @@ sh -c '
 exec "$0" -c "$1" 3<&-
 `;
 
-/** Attempts to restart a server under `keepUp`, and the wait between them. */
-const KEEP_UP_ATTEMPTS = 10, KEEP_UP_WAIT_MS = 500;
+/** Attempts to restart a server under `keepUp`. */
+const KEEP_UP_ATTEMPTS = 10;
+/** Delay before each of them, so that a user can see the effect of a killed server. */
+const KEEP_UP_WAIT_MS = 300;
 const USER = "rackmesh";
 const STOP_TIMEOUT_MS = 2_000;
 const READY_TIMEOUT_MS = 10_000;
@@ -59,7 +63,7 @@ const LAST_WORDS = 12;
 
 /**
  * Starts a server and waits until it accepts connections.
- * @throws NatsServerError `missing`, `not-ready`; what `options.signal` says.
+ * @throws NatsServerError `missing`, `not-ready`; the reason of `options.signal`.
  */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const binary = options.binary ?? await findNatsServer();
@@ -142,6 +146,7 @@ export class NatsServer {
   readonly #readyTimeoutMs: number;
   readonly #password = randomHex(24);
   readonly #keepUp: boolean;
+  readonly #onEvent: (text: string) => void;
   #port: number | undefined;
   /**
    * Number of start and stop requests; an operation in progress compares it to see whether it is
@@ -157,6 +162,7 @@ export class NatsServer {
     this.logFile = `${options.dir}/nats-server.log`;
     this.#readyTimeoutMs = options.readyTimeoutMs ?? READY_TIMEOUT_MS;
     this.#keepUp = options.keepUp === true;
+    this.#onEvent = options.onEvent ?? (() => {});
     this.#port = options.port;
   }
 
@@ -185,12 +191,15 @@ export class NatsServer {
     for (let attempt = 0; attempt < KEEP_UP_ATTEMPTS; attempt++) {
       await this.#exited;
       if (this.#asked !== asked) return;
+      if (attempt === 0) this.#onEvent("nats-server has ended");
+      await sleep(KEEP_UP_WAIT_MS);
+      if (this.#asked !== asked) return;
       try {
         await this.#launch(asked);
+        this.#onEvent(`nats-server is back, pid ${this.pid}`);
         attempt = -1;
       } catch {
         // The log has its output; clients of the server notice by themselves that it has ended.
-        await sleep(KEEP_UP_WAIT_MS);
       }
     }
   }

@@ -7,23 +7,19 @@
  *     processes.json    see process_table.ts
  *     ended.json        why it ended, unless by SIGTERM
  */
-import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
-import { sleep } from "../../fabric/bus/wall_time.ts";
-import { busAddressFrom, EXIT, type RunFile } from "../../fabric/rack/build/run_file.ts";
+import { connectNats } from "../../fabric/bus/nats_bus.ts";
+import {
+  BUS_ENVIRONMENT,
+  busAddressFrom,
+  EXIT,
+  type RunFile,
+} from "../../fabric/rack/build/run_file.ts";
 import { type NatsServer, startNatsServer } from "./nats_server.ts";
 import { type ProcessEntry, writeProcesses } from "./process_table.ts";
 import { writeEnd, writeSupervisor } from "./run_directory.ts";
 import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { explain } from "./failure.ts";
 import { stallText } from "./stall_text.ts";
-
-/** Delay before a killed broker is restarted, so that a user can see the effect. */
-const BROKER_PAUSE_MS = 300;
-
-interface Broker {
-  readonly address: NatsAddress;
-  readonly server: NatsServer | undefined;
-}
 
 async function main(runFilePath: string): Promise<void> {
   const runFile: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
@@ -36,11 +32,19 @@ async function main(runFilePath: string): Promise<void> {
       ending.resolve();
     });
   }
-  const { address, server } = await openBroker(directory);
-  let supervisor: Supervisor | undefined;
+  let server: NatsServer | undefined, supervisor: Supervisor | undefined;
+  const list = () => writeProcesses(directory, processesOf(supervisor, server));
+  // The rack's own broker, unless the environment names an existing one.
+  if (!Deno.env.get(BUS_ENVIRONMENT.url)) {
+    const onEvent = (text: string) => {
+      log(text);
+      list();
+    };
+    server = await startNatsServer({ dir: directory, keepUp: true, onEvent });
+  }
+  const address = server?.address ?? busAddressFrom((variable) => Deno.env.get(variable));
   try {
     const bus = await connectNats({ ...address, run, name: "supervisor", onError: log });
-    const list = () => writeProcesses(directory, processesOf(supervisor, server));
     supervisor = new Supervisor({
       runFile,
       runFilePath,
@@ -51,52 +55,17 @@ async function main(runFilePath: string): Promise<void> {
         list();
       },
     });
-    const broker = server && keepBroker(server, { ending: ending.promise, log, list });
     await supervisor.start();
     await writeSupervisor(directory, { run, pid: Deno.pid, ...address });
     log(`up, on ${address.url}`);
     const failed = supervisor.finished.then(() => ending.promise);
-    await Promise.race([ending.promise, failed, ...(broker ? [broker] : [])]);
+    await Promise.race([ending.promise, failed]);
     await supervisor.down();
     await bus.close();
   } finally {
     await supervisor?.down();
     await server?.stop();
     log("down");
-  }
-}
-
-/** The rack's own broker, or an existing one that the environment names. */
-async function openBroker(directory: string): Promise<Broker> {
-  const address = busAddressFrom((variable) => Deno.env.get(variable));
-  if (Deno.env.get("RACKMESH_NATS_URL")) return { address, server: undefined };
-  const server = await startNatsServer({ dir: directory });
-  return { address: server.address, server };
-}
-
-/** Restarts the broker when it ends; settles when the rack is taken down. */
-async function keepBroker(
-  server: NatsServer,
-  options: {
-    readonly ending: Promise<void>;
-    readonly log: (text: string) => void;
-    readonly list: () => void;
-  },
-): Promise<void> {
-  let isEnding = false;
-  const ended = options.ending.then(() => {
-    isEnding = true;
-  });
-  for (;;) {
-    await Promise.race([ended, server.exited]);
-    if (isEnding) return;
-    options.log("nats-server has ended");
-    options.list();
-    await sleep(BROKER_PAUSE_MS);
-    if (isEnding) return;
-    await server.restart();
-    options.log(`nats-server is back, pid ${server.pid}`);
-    options.list();
   }
 }
 
@@ -125,9 +94,9 @@ function eventText(event: SupervisorEvent): string {
 }
 
 /** Writes log lines with a timestamp, as the process has no terminal. */
-function logTo(path: string): (what: unknown) => void {
-  return (what) => {
-    const text = what instanceof Error ? what.stack ?? what.message : String(what);
+function logTo(path: string): (message: unknown) => void {
+  return (message) => {
+    const text = message instanceof Error ? message.stack ?? message.message : String(message);
     Deno.writeTextFileSync(path, `${new Date().toISOString()} ${text}\n`, { append: true });
   };
 }

@@ -1,9 +1,10 @@
 /**
- * What happens to a rack that is up: its state first, then each change as it is heard of. Times are the
- * rack's own (`atPs`); the order is that in which the news came, which may be another.
+ * Events of a running rack: its state first, then each change within {@link LOOK_AGAIN_MS}. Times are
+ * virtual (`atPs`); the order is that of arrival, which may differ.
  */
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { decode } from "../../../fabric/bus/codec.ts";
+import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { ANY, parseSubject, patternOf } from "../../../fabric/bus/subjects.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import type { RecordedFault } from "../../../fabric/clock/record.ts";
@@ -69,7 +70,7 @@ export type RackEvent =
     readonly nodes: readonly string[];
     readonly atPs: Time;
   }
-  /** A program says something. */
+  /** A report of a program. */
   | {
     readonly event: "report";
     readonly node: string;
@@ -81,16 +82,6 @@ export type RackEvent =
   | ({ readonly event: "ended" } & Partial<EndFile>);
 
 const LOOK_AGAIN_MS = 100;
-/** Orders after which there is something to see at once. */
-const NEWS: ReadonlySet<string> = new Set([
-  "order",
-  "death",
-  "boot",
-  "kill",
-  "link",
-  "pause",
-  "resume",
-]);
 
 /** Until the rack is down, or the signal is aborted. */
 export async function* rackEvents(
@@ -98,9 +89,7 @@ export async function* rackEvents(
   signal: AbortSignal,
 ): AsyncGenerator<RackEvent, void> {
   const { rack, bus } = link;
-  const bell = new Bell(signal);
-  const reports = hearReports(bus, { run: rack.file.run, onReport: () => bell.ring() });
-  hearOrders(bus, { run: rack.file.run, onOrder: () => bell.ring() });
+  const reports = collectReports(bus, rack.file.run);
   const seen = await look(link, 0);
   yield stateOf(link, seen);
   for (let before = seen; !signal.aborted;) {
@@ -112,38 +101,12 @@ export async function* rackEvents(
     const now = await look(link, before.powerCount);
     yield* changes(rack.file.plan, { before, now });
     before = { ...now, clock: now.clock ?? before.clock };
-    if (reports.length === 0) await bell.wait(LOOK_AGAIN_MS);
+    if (reports.length === 0) await sleep(LOOK_AGAIN_MS);
   }
 }
 
-/** Ends a wait early. */
-class Bell {
-  #ring: (() => void) | undefined;
-
-  constructor(signal: AbortSignal) {
-    signal.addEventListener("abort", () => this.ring());
-  }
-
-  ring(): void {
-    this.#ring?.();
-  }
-
-  async wait(ms: number): Promise<void> {
-    let timer: ReturnType<typeof setTimeout> | undefined;
-    await new Promise<void>((resolve) => {
-      this.#ring = resolve;
-      timer = setTimeout(resolve, ms);
-    });
-    clearTimeout(timer);
-    this.#ring = undefined;
-  }
-}
-
-/** What programs say from now on, in the order in which it comes. */
-function hearReports(
-  bus: Bus,
-  { run, onReport }: { readonly run: string; readonly onReport: () => void },
-): RackEvent[] {
+/** The reports of programs from now on, in the order of their arrival. */
+function collectReports(bus: Bus, run: string): RackEvent[] {
   const reports: RackEvent[] = [];
   bus.subscribe(patternOf({ kind: "report", run, node: ANY }), (payload, subject) => {
     const to = parseSubject(subject);
@@ -151,19 +114,8 @@ function hearReports(
     if (to?.kind !== "report" || !Array.isArray(body)) return;
     const [topic, value, atPs] = body;
     reports.push({ event: "report", node: to.node, topic, value, atPs });
-    onReport();
   });
   return reports;
-}
-
-function hearOrders(
-  bus: Bus,
-  { run, onOrder }: { readonly run: string; readonly onOrder: () => void },
-): void {
-  bus.subscribe(patternOf({ kind: "control", run, verb: ANY }), (_payload, subject) => {
-    const to = parseSubject(subject);
-    if (to?.kind === "control" && NEWS.has(to.verb)) onOrder();
-  });
 }
 
 /** What can be seen of a rack at one moment. */
@@ -227,7 +179,7 @@ function linkOf(plan: RackPlan, fault: LinkFaultPlan): Omit<LinkEvent, "event"> 
   return { fault: id, action, target, atPs: at, ...(until !== undefined && { untilPs: until }) };
 }
 
-/** What is other than at the look before. */
+/** The differences from the look before. */
 export function changes(
   plan: RackPlan,
   { before, now }: { readonly before: Seen; readonly now: Seen },
@@ -250,7 +202,7 @@ export function changes(
   ];
 }
 
-/** One that was started again between two looks has ended before. */
+/** A process that was restarted between two looks has also ended. */
 function processChanges(
   old: Seen["processes"][number] | undefined,
   now: Seen["processes"][number],
@@ -261,7 +213,7 @@ function processChanges(
   return [...ended, { event: "process", ...now }];
 }
 
-/** What of a clock is news; that it goes on is none. At a pace its limit moves all the time. */
+/** What holds the clock; its progress is no event. At a pace its limit moves all the time. */
 function holdOf(clock: ClockStatus | undefined): string {
   if (clock === undefined) return "";
   const { paused, finished, pace, limit } = clock;
