@@ -1,21 +1,21 @@
 /**
- * Traffic for the bench: WRITEs over many queue pairs between two hosts, without perftest's record
- * of latencies. Both programs run on every participating host.
+ * Traffic for the bench: WRITEs over many queue pairs into the buffer of `sink` on another host,
+ * without perftest's record of latencies.
  */
 import { createCq, waitCompletion } from "../../nodes/host/verbs/completion_queue.ts";
 import { connect } from "../../nodes/host/cm/connect.ts";
 import { type Connection, refused } from "../../nodes/host/cm/connection.ts";
 import { must, ProgramError } from "../../nodes/host/verbs/device.ts";
-import { accept, listen, waitEvent } from "../../nodes/host/cm/listen.ts";
 import { allocPd, regMr } from "../../nodes/host/verbs/memory_region.ts";
 import { postSend, sge } from "../../nodes/host/verbs/post.ts";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { CmDevice } from "../../nodes/host/cm/gsi.ts";
 import type { Cq, Mr } from "../../nodes/host/verbs/objects.ts";
-import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
-const SERVICE = "traffic";
+/** Of `sink` (nodes/host/programs/bulk.ts). */
+const SERVICE = "sink";
 
 /** A host's WRITEs to another one. */
 export interface Traffic {
@@ -37,36 +37,10 @@ export interface TrafficResult {
   readonly virtualPs: Time;
 }
 
-export const TRAFFIC_PROGRAMS: Readonly<Record<string, Program>> = {
-  "traffic": traffic,
-  "traffic-sink": trafficSink,
-};
-
-/** Offers a buffer to every client of this traffic. */
-function* trafficSink({ cpu, device, options }: ProgramContext): Steps<void> {
-  const job = options as unknown as Traffic;
-  const listener = must(listen(device, SERVICE));
-  const pd = allocPd(device);
-  const cq = must(yield* createCq(device, { entries: 16 }));
-  const mr = must(
-    yield* regMr(pd, cpu.allocate(job.bytes), { access: ["localWrite", "remoteWrite"] }),
-  );
-  const place = new DataView(new ArrayBuffer(12));
-  place.setBigUint64(0, BigInt(mr.address));
-  place.setUint32(8, mr.rkey);
-  const privateData = new Uint8Array(place.buffer);
-  for (;;) {
-    const event = yield* waitEvent(listener);
-    if (event?.kind !== "request") continue;
-    const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: job.depth };
-    yield* accept(listener, event.request, { qp, privateData });
-  }
-}
-
 /**
  * Connects, reports `progress`, and writes from `startPs` on. @throws ProgramError on any failure.
  */
-function* traffic({ cpu, device, options }: ProgramContext): Steps<void> {
+export function* traffic({ cpu, device, options }: ProgramContext): Steps<void> {
   const job = options as unknown as Traffic;
   const pd = allocPd(device);
   const cq = must(yield* createCq(device, { entries: 2 * job.depth }));

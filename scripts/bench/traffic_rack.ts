@@ -4,7 +4,7 @@ import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Simulator } from "../../fabric/partition/simulator.ts";
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
-import { type Traffic, TRAFFIC_PROGRAMS, type TrafficResult } from "./traffic.ts";
+import { type Traffic, traffic, type TrafficResult } from "./traffic.ts";
 import { planOf, simulatorOf } from "./bench_rack.ts";
 
 /** Every host writes to the next one, or only the first host writes. */
@@ -45,7 +45,7 @@ export function runTraffic(
     if (topic !== "result") return;
     done++;
     virtualPs = Math.max(virtualPs, (value as TrafficResult).virtualPs);
-  }, { programs: TRAFFIC_PROGRAMS, ...(wrap && { wrap }) });
+  }, { programs: { traffic }, ...(wrap && { wrap }) });
   simulator.run(startPs);
   if (ready < rack.writers) throw new Error(`${ready} of ${rack.writers} hosts are connected`);
   const before = { packets: packetsIn(simulator), events: simulator.events };
@@ -95,7 +95,7 @@ function trafficPlan(rack: TrafficRack, startPs: Time): RackPlan {
       const index = names.indexOf(node.name);
       const to = names[(index + 1) % hosts]!;
       const programs = [
-        program("traffic-sink", 0, { ...load }),
+        program("sink", 0, { bytes: load.bytes }),
         ...(index < writers ? [program("traffic", START_PS, { ...load, to, startPs })] : []),
       ];
       return { ...node, config: { ...node.config, programs } };
