@@ -101,8 +101,7 @@ async function waitForEnd(control: ControlClient): Promise<ClockStatus> {
   let heardMs = start, movedMs = start, shownMs = start;
   let events = -1;
   for (;; await sleep(POLL_MS)) {
-    const answer = await control.attempt<ClockStatus>("status", {}, STATUS_TIMEOUT_MS);
-    const status = answer !== undefined && "ok" in answer ? answer.ok : undefined;
+    const status = await control.statusNow(STATUS_TIMEOUT_MS);
     const now = performance.now();
     if (status?.finished) return status;
     if (status !== undefined) heardMs = now;

@@ -8,7 +8,6 @@ import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import type { PrepareOptions } from "./prepare.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
-import type { RecordedLinkFault } from "../../fabric/clock/record.ts";
 
 export interface ReplayedFaults extends Required<Pick<PrepareOptions, "faults" | "writebacks">> {
   readonly linkFaults: readonly LinkFaultPlan[];
@@ -21,7 +20,7 @@ const word = z.int().nonnegative().multipleOf(8);
 
 const lineSchema = z.discriminatedUnion("action", [
   z.object({ action: z.enum(["kill", "start"]), at: instant, nodes }),
-  z.object({ action: z.literal("link"), at: instant, nodes }),
+  z.object({ action: z.literal("link"), at: instant, nodes, fault: z.custom<LinkFaultPlan>() }),
   z.object({
     action: z.literal("writeback"),
     at: instant,
@@ -47,12 +46,13 @@ export function recordedIn(directory: string): ReplayedFaults {
 
 /** @param path the file's name, for messages. @throws Refusal naming the line that is invalid. */
 export function faultsIn(text: string, path: string): ReplayedFaults {
-  const lines = text.split("\n");
   const faults: FaultPlan[] = [], writebacks: WritebackPlan[] = [];
-  for (const [i, each] of lines.entries()) {
+  const linkFaults: LinkFaultPlan[] = [];
+  for (const [i, each] of text.split("\n").entries()) {
     if (each === "") continue;
     const line = lineOf(each, { file: path, line: i + 1 });
     const { action, at } = line;
+    if (action === "link") linkFaults.push(line.fault);
     for (const node of line.nodes) {
       if (action === "kill" || action === "start") faults.push({ at, action, node });
       if (action !== "writeback") continue;
@@ -61,7 +61,7 @@ export function faultsIn(text: string, path: string): ReplayedFaults {
       writebacks.push({ at, node, from, to, buffered, ...(data !== undefined && { data }) });
     }
   }
-  return { faults, writebacks, linkFaults: linkFaultsIn(lines.filter((line) => line !== "")) };
+  return { faults, writebacks, linkFaults };
 }
 
 /** The line that {@link readFaultLines} parses into this write-back. */
@@ -105,12 +105,4 @@ function lineOf(
 
 function foundAt(value: unknown, path: readonly PropertyKey[]): unknown {
   return path.reduce((at, key) => Object(at)[key], value);
-}
-
-/** The cable faults among the lines of a record. */
-export function linkFaultsIn(lines: readonly string[]): LinkFaultPlan[] {
-  return lines.flatMap((line) => {
-    const record: RecordedLinkFault | { readonly action: "kill" | "start" } = JSON.parse(line);
-    return record.action === "link" ? [record.fault] : [];
-  });
 }

@@ -21,20 +21,12 @@ export interface NatsServerOptions {
   readonly signal?: AbortSignal;
 }
 
-export type NatsServerErrorKind =
-  /** There is no nats-server; the message names where it was looked for. */
-  | "missing"
-  /** It ended or printed nothing before it was ready; the message has its last output. */
-  | "not-ready"
-  /** The address of an existing server cannot be read. */
-  | "bad-address";
-
+/**
+ * A server is missing, ended or was silent before it was ready, or its address cannot be read; the
+ * message has the paths that were tried or the server's last output.
+ */
 export class NatsServerError extends Error {
   override readonly name = "NatsServerError";
-
-  constructor(readonly kind: NatsServerErrorKind, message: string, options?: ErrorOptions) {
-    super(message, options);
-  }
 }
 
 /**
@@ -63,7 +55,7 @@ const LAST_WORDS = 12;
 
 /**
  * Starts a server and waits until it accepts connections.
- * @throws NatsServerError `missing`, `not-ready`; the reason of `options.signal`.
+ * @throws NatsServerError; the reason of `options.signal`.
  */
 export async function startNatsServer(options: NatsServerOptions): Promise<NatsServer> {
   const binary = options.binary ?? await findNatsServer();
@@ -87,7 +79,7 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
 /**
  * Parses the address of an existing server: `nats://user:password@host:port`,
  * `nats://token@host:port`, `host:port`.
- * @throws NatsServerError `bad-address`.
+ * @throws NatsServerError
  */
 export function useExisting(url: string): NatsAddress {
   const full = url.includes("://") ? url : `nats://${url}`;
@@ -96,7 +88,6 @@ export function useExisting(url: string): NatsAddress {
   const parsed = URL.parse(full.replace(/^nats:/, "http:"));
   if (!full.startsWith("nats://") || parsed === null || parsed.pathname !== "/") {
     throw new NatsServerError(
-      "bad-address",
       `Cannot use ${withoutCredential(url)}: expected nats://user:password@host:port`,
     );
   }
@@ -122,10 +113,7 @@ export function candidates(): string[] {
   return [...new Set(folders.map((folder) => `${folder}/nats-server`))];
 }
 
-/**
- * The first of {@link candidates} that can be run.
- * @throws NatsServerError `missing`.
- */
+/** The first of {@link candidates} that can be run. @throws NatsServerError */
 export async function findNatsServer(): Promise<string> {
   const tried = candidates();
   for (const path of tried) {
@@ -133,7 +121,6 @@ export async function findNatsServer(): Promise<string> {
     if (info?.isFile && ((info.mode ?? 0) & 0o111) !== 0) return path;
   }
   throw new NatsServerError(
-    "missing",
     `Cannot find nats-server: tried ${tried.join(", ")}. ` +
       "Install it (Debian: apt install nats-server) or name it in RACKMESH_NATS_SERVER",
   );
@@ -212,7 +199,7 @@ export class NatsServer {
     const log = await Deno.open(this.logFile, { create: true, append: true, mode: 0o600 });
     if (this.#asked !== asked) {
       log.close();
-      throw new NatsServerError("not-ready", "nats-server was stopped before it was started");
+      throw new NatsServerError("nats-server was stopped before it was started");
     }
     const process = this.#spawn(log);
     const words: string[] = [];
@@ -287,7 +274,7 @@ export class NatsServer {
     } catch (cause) {
       log.close();
       const message = `Cannot start nats-server as ${this.#binary} does not run`;
-      throw new NatsServerError("missing", message, { cause });
+      throw new NatsServerError(message, { cause });
     }
   }
 
@@ -342,15 +329,15 @@ authorization { user: "${USER}", password: "${this.#password}" }
       const length = await connection.read(buffer);
       const info = new TextDecoder().decode(buffer.subarray(0, length ?? 0));
       if (info.startsWith("INFO ") && info.includes(`"${name}"`)) return;
-      throw new NatsServerError("not-ready", `Another server answers on port ${port}`);
+      throw new NatsServerError(`Another server answers on port ${port}`);
     } finally {
       connection.close();
     }
   }
 
   #notReady(problem: string, words: readonly string[]): NatsServerError {
-    const output = words.length === 0 ? "It said nothing" : `It said:\n${words.join("\n")}`;
-    return new NatsServerError("not-ready", `${this.#binary} ${problem}. ${output}`);
+    const output = words.length === 0 ? "It printed nothing" : `Its output:\n${words.join("\n")}`;
+    return new NatsServerError(`${this.#binary} ${problem}. ${output}`);
   }
 }
 

@@ -202,9 +202,8 @@ export class Supervisor {
   }
 
   /** The timekeeper's status; undefined where it does not answer. */
-  async status(): Promise<ClockStatus | undefined> {
-    const answer = await this.control.attempt<ClockStatus>("status", {});
-    return answer !== undefined && "ok" in answer ? answer.ok : undefined;
+  status(): Promise<ClockStatus | undefined> {
+    return this.control.statusNow();
   }
 
   /** The final reports of all running partitions. */

@@ -1,13 +1,12 @@
 /** `rack explore`: cuts the power at every instant, and checks what survives. */
 import type { Command } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { parseTime, type Time } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { type ExploredScenario, exploreScenario } from "../../console/explore/explore_scenario.ts";
 import { exploredText } from "../../console/explore/report.ts";
 import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
-import { addVariantOptions, prepareOptions, type VariantFlags, whole } from "./options.ts";
+import { addVariantOptions, prepareOptions, timeOf, type VariantFlags, whole } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
 interface ExploreFlags extends VariantFlags {
@@ -146,8 +145,10 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
   if (tear % 8 !== 0) {
     throw refusal("--tear", { found: `"${flags.tear}"`, expected: "a multiple of 8" });
   }
-  const from = timeOf("--from", flags.from), until = timeOf("--until", flags.until);
-  const forPs = timeOf("--for", flags.for);
+  const time = (option: string, text: string | undefined) =>
+    text === undefined ? undefined : timeOf(option, text);
+  const from = time("--from", flags.from), until = time("--until", flags.until);
+  const forPs = time("--for", flags.for);
   if (from !== undefined && until !== undefined && from >= until) {
     const expected = `a time before --until ${flags.until}`;
     throw refusal("--from", { found: `"${flags.from}"`, expected });
@@ -163,13 +164,6 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
     ...(forPs !== undefined && { forMs: forPs / 1e9 }),
     claims: claims === true,
   };
-}
-
-function timeOf(option: string, text: string | undefined): Time | undefined {
-  if (text === undefined) return undefined;
-  const time = parseTime(text);
-  if (time !== undefined) return time;
-  throw refusal(option, { found: `"${text}"`, expected: "a time with its unit, like 40us" });
 }
 
 function cutOf(text: string): Cut {

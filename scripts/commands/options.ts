@@ -123,17 +123,27 @@ export function wordOf<Word extends string>(
 export function sizesOf(
   { size, depth }: Pick<VariantFlags, "size" | "depth">,
 ): { readonly size?: number; readonly depth?: number } {
-  const bytes = size === undefined ? undefined : parseSize(size) ?? NaN;
-  if (bytes !== undefined && !(bytes >= 64 && bytes <= 2 ** 20)) {
-    throw refusal("--size", {
-      found: `"${size}"`,
-      expected: "64 to 1MiB, such as 4096 or 4KiB",
-    });
-  }
+  const expected = "64 to 1MiB, such as 4096 or 4KiB";
   return {
-    ...(bytes !== undefined && { size: bytes }),
+    ...(size !== undefined &&
+      { size: bytesOf("--size", size, { least: 64, most: 2 ** 20, expected }) }),
     ...(depth !== undefined && { depth: whole("--depth", depth, { least: 1, most: 256 }) }),
   };
+}
+
+/** A number of bytes in a range. @throws Refusal */
+export function bytesOf(
+  option: string,
+  text: string,
+  { least, most, expected }: {
+    readonly least: number;
+    readonly most: number;
+    readonly expected: string;
+  },
+): number {
+  const bytes = parseSize(text);
+  if (bytes !== undefined && bytes >= least && bytes <= most) return bytes;
+  throw refusal(option, { found: `"${text}"`, expected });
 }
 
 /** A whole number in a range. @throws Refusal */

@@ -1,7 +1,6 @@
 /** `rack perftest`: perftest's tests, with its options and its table, on the rack of a scenario. */
 import { type Command, Option } from "commander";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { parseSize } from "../../fabric/rack/plan/units.ts";
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import {
@@ -14,7 +13,7 @@ import {
 import { type PerftestOptions, runPerftest } from "../../console/rack/perftest.ts";
 import { perftestText } from "../../console/reports/perftest_table.ts";
 import { onInterrupt } from "./interrupt.ts";
-import { addOutputOptions, given, seedOf, whole, wordOf } from "./options.ts";
+import { addOutputOptions, bytesOf, given, seedOf, whole, wordOf } from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
 interface PerftestFlags {
@@ -113,10 +112,8 @@ async function perftest(test: string, path: string, flags: PerftestFlags): Promi
 function optionsOf(test: PerftestName, flags: PerftestFlags): PerftestOptions {
   const kind = PERFTEST[test];
   const { size, iters, txDepth, qp, mtu } = flags;
-  const bytes = size === undefined ? undefined : parseSize(size) ?? NaN;
-  if (bytes !== undefined && !(bytes >= 1 && bytes <= BYTES_MAX)) {
-    throw refusal("--size", { found: `"${size}"`, expected: "1 to 8MiB" });
-  }
+  const range = { least: 1, most: BYTES_MAX, expected: "1 to 8MiB" };
+  const bytes = size === undefined ? undefined : bytesOf("--size", size, range);
   if (kind.verb === "atomic" && (flags.all || (bytes ?? 8) !== 8)) {
     const found = `${test} has messages of 8 B`;
     throw refusal("", { found, expected: "neither --all nor another --size" });

@@ -4,7 +4,6 @@ import {
   candidates,
   type NatsServer,
   NatsServerError,
-  type NatsServerErrorKind,
   startNatsServer,
   useExisting,
 } from "../../console/rack/nats_server.ts";
@@ -149,18 +148,18 @@ describe("startNatsServer", () => {
 
   it("says why where the port is taken, in the server's words", async () => {
     const { port } = hostAndPort(await start());
-    await fails(start(port), "not-ready", /ended with code 1.*address already in use/s);
+    await fails(start(port), /ended with code 1.*address already in use/s);
   });
 
   it("says what a program said that ended early", async () => {
     const binary = await script("echo the disk is on fire >&2; exit 3");
-    await fails(startNatsServer({ dir, binary }), "not-ready", /code 3.*the disk is on fire/s);
+    await fails(startNatsServer({ dir, binary }), /code 3.*the disk is on fire/s);
   });
 
   it("gives up a program that never becomes ready, and ends it", async () => {
     const binary = await script(`echo $$ > ${dir}/pid; exec sleep 60`);
     const starting = startNatsServer({ dir, binary, readyTimeoutMs: 300 });
-    await fails(starting, "not-ready", /not ready in time/);
+    await fails(starting, /not ready in time/);
     const pid = (await Deno.readTextFile(`${dir}/pid`)).trim();
     await assert.rejects(Deno.stat(`/proc/${pid}`), Deno.errors.NotFound);
   });
@@ -170,7 +169,7 @@ describe("startNatsServer", () => {
     const binary = await script(
       `echo "Listening for client connections on 127.0.0.1:${port}" >&2; exec sleep 60`,
     );
-    await fails(startNatsServer({ dir, binary }), "not-ready", /Another server answers/);
+    await fails(startNatsServer({ dir, binary }), /Another server answers/);
   });
 
   it("fails for want of a program, naming the variable and what was tried", async () => {
@@ -178,7 +177,7 @@ describe("startNatsServer", () => {
     Deno.env.set("RACKMESH_NATS_SERVER", "/nowhere/nats-server");
     try {
       const wanted = /tried \/nowhere\/nats-server\. .*RACKMESH_NATS_SERVER/;
-      await fails(startNatsServer({ dir }), "missing", wanted);
+      await fails(startNatsServer({ dir }), wanted);
     } finally {
       if (before === undefined) Deno.env.delete("RACKMESH_NATS_SERVER");
       else Deno.env.set("RACKMESH_NATS_SERVER", before);
@@ -213,7 +212,6 @@ describe("useExisting", () => {
     for (const url of ["", "http://ann:secret@h:1", "nats://ann:secret@h:99999", "nats://h/x"]) {
       assert.throws(() => useExisting(url), (error) => {
         assert.ok(error instanceof NatsServerError);
-        assert.equal(error.kind, "bad-address");
         assert.ok(!error.message.includes("secret"));
         return true;
       });
@@ -237,12 +235,10 @@ async function greeting(port: number): Promise<string> {
 
 async function fails(
   starting: Promise<unknown>,
-  kind: NatsServerErrorKind,
   message: RegExp,
 ): Promise<void> {
   await assert.rejects(starting, (error) => {
     assert.ok(error instanceof NatsServerError);
-    assert.equal(error.kind, kind);
     assert.match(error.message, message);
     return true;
   });

@@ -16,7 +16,7 @@ import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import type { PutResult } from "../../console/checks/survival.ts";
 import { firstLoss, isPutResult } from "../../console/checks/survival.ts";
 import { faultRows } from "../../console/reports/fault_report.ts";
-import { linkFaultsIn } from "../../console/rack/fault_lines.ts";
+import { recordedIn } from "../../console/rack/fault_lines.ts";
 import { CommandRig } from "../support/command.ts";
 import { eventually } from "../support/eventually.ts";
 import { contentOf, RackBench, type RunOf, type RunPlace } from "../support/process_rack.ts";
@@ -222,8 +222,7 @@ describe("faults of cables, over processes", () => {
     };
     const ran = await bench.run({ ...run, delayMsMax: 2, midway: { share: 0.1, act } });
     for (const put of ran.puts) assert.equal(put.status, "done", put.error);
-    const record = await Deno.readTextFile(`${ran.outcome.directory}/faults.jsonl`);
-    const linkFaults = linkFaultsIn(record.trim().split("\n"));
+    const { linkFaults } = recordedIn(ran.outcome.directory);
     assert.deepEqual(linkFaults.map(({ action }) => action), ["loss", "cut", "heal"]);
     const replayed = await bench.run({ ...run, linkFaults, packing: "all" });
     assert.equal(replayed.outcome.digest, ran.outcome.digest);

@@ -97,6 +97,12 @@ export class ControlClient {
     return await this.demand<ClockStatus>("status", {}, options);
   }
 
+  /** The clock status, requested once; undefined where the timekeeper does not answer. */
+  async statusNow(timeoutMs?: number): Promise<ClockStatus | undefined> {
+    const answer = await this.attempt<ClockStatus>("status", {}, timeoutMs);
+    return answer !== undefined && "ok" in answer ? answer.ok : undefined;
+  }
+
   /**
    * Polls the status until the condition holds. @throws BusError where the clock stops answering;
    * the signal's reason.

@@ -129,13 +129,13 @@ export interface Seen {
 }
 
 async function look({ rack, control }: RackLink, powerCount: number): Promise<Seen> {
-  const status = await control.attempt<ClockStatus>("status", {});
+  const clock = await control.statusNow();
   const answer = await control.attempt<{ faults: Seen["power"]; count: number }>("faults", {
     from: powerCount,
   });
   const heard = answer !== undefined && "ok" in answer ? answer.ok : undefined;
   return {
-    clock: status !== undefined && "ok" in status ? status.ok : undefined,
+    clock,
     processes: readProcesses(rack.directory).map(({ name, kind, pid }) => ({
       name,
       kind,
