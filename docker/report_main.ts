@@ -19,7 +19,8 @@ import type { ClockStatus } from "../fabric/clock/clock_service.ts";
 import { formatTime } from "../fabric/base/time.ts";
 import type { RecordedFault, RecordedLinkFault } from "../fabric/clock/record.ts";
 import { textIfThere } from "../console/base/files.ts";
-import { ExitError, explain } from "../console/rack/failure.ts";
+import { explain } from "../console/rack/failure.ts";
+import { RackError } from "../console/rack/supervisor.ts";
 import { IN_CONTAINER } from "../console/rack/compose_file.ts";
 import { stallText } from "../console/rack/stall_text.ts";
 import { ControlClient } from "../console/rack/live/control.ts";
@@ -95,7 +96,7 @@ function connect(run: string): Promise<Bus> {
   });
 }
 
-/** Polls until the run has ended, as the bus may lose the message of its end. @throws ExitError */
+/** Polls until the run has ended, as the bus may lose the message of its end. @throws RackError */
 async function waitForEnd(control: ControlClient): Promise<ClockStatus> {
   const start = performance.now();
   let heardMs = start, movedMs = start, shownMs = start;
@@ -107,7 +108,7 @@ async function waitForEnd(control: ControlClient): Promise<ClockStatus> {
     if (status !== undefined) heardMs = now;
     else if (now - heardMs > PATIENCE_MS) {
       const silent = `The timekeeper has not answered for ${seconds(now - heardMs)}`;
-      throw new ExitError(silent, EXIT.unclear);
+      throw new RackError(silent);
     }
     if (status === undefined || status.paused || status.events !== events) {
       movedMs = now;
@@ -118,7 +119,7 @@ async function waitForEnd(control: ControlClient): Promise<ClockStatus> {
     if (absent.length > 0 && now - movedMs > PATIENCE_MS) {
       const names = absent.map(({ partition }) => partition).join(", ");
       const missing = `Not here for ${seconds(now - movedMs)}: ${names}; see their logs`;
-      throw new ExitError(missing, EXIT.unclear);
+      throw new RackError(missing);
     }
     if (now - movedMs < STALLED_MS || now - shownMs < STALLED_MS) continue;
     shownMs = now;

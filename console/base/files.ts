@@ -26,3 +26,14 @@ export function jsonIfThere<T>(path: string): T | undefined {
 export function isThere(path: string): boolean {
   return ifThere(() => Deno.statSync(path)) !== undefined;
 }
+
+/** Reads until the buffer is full or the file ends. @returns the number of bytes. */
+export function readInto(file: Deno.FsFile, buffer: Uint8Array): number {
+  let length = 0;
+  while (length < buffer.length) {
+    const count = file.readSync(buffer.subarray(length));
+    if (count === null) break;
+    length += count;
+  }
+  return length;
+}

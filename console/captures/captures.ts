@@ -15,7 +15,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles, RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
-import { isThere } from "../base/files.ts";
+import { isThere, readInto } from "../base/files.ts";
 import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
 
 /** A run whose processes have recorded frames or events. */
@@ -40,7 +40,7 @@ export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | u
  * The paths of captures: from the command line (relative to the current directory), else from the
  * scenario (relative to its folder, or `true` for the run's directory).
  */
-export function captureFiles(of: {
+export function captureFiles({ flags, scenario, base, directory }: {
   readonly flags: { readonly pcap?: string; readonly perfetto?: string };
   readonly scenario: CaptureSection;
   /** The scenario's folder. */
@@ -48,13 +48,12 @@ export function captureFiles(of: {
   /** The run's directory. */
   readonly directory: string;
 }): CaptureFiles {
-  const { flags, scenario, base, directory } = of;
-  const place = (given: string | undefined, said: string | true | undefined, own: string) =>
+  const place = (given: string | undefined, named: string | true | undefined, own: string) =>
     given !== undefined
       ? absolute(given, Deno.cwd())
-      : said === true
+      : named === true
       ? `${directory}/${own}`
-      : said && absolute(said, base);
+      : named && absolute(named, base);
   const pcap = place(flags.pcap, scenario.pcap, "captures");
   const perfetto = place(flags.perfetto, scenario.perfetto, "captures/perfetto.json");
   return { ...(pcap && { pcap }), ...(perfetto && { perfetto }) };
@@ -219,41 +218,28 @@ export function eventsIn(directory: string): Iterable<SeenEvent> {
 }
 
 function firstSpanOf(path: string): number {
-  const file = Deno.openSync(path);
-  try {
-    const head = readWhole(file, BLOCK_HEAD_BYTES);
-    return head === undefined ? Number.POSITIVE_INFINITY : readBlockHead(head).span;
-  } finally {
-    file.close();
-  }
+  using file = Deno.openSync(path);
+  const head = readWhole(file, BLOCK_HEAD_BYTES);
+  return head === undefined ? Number.POSITIVE_INFINITY : readBlockHead(head).span;
 }
 
 function* recording(
   path: string,
   killOf: (span: number) => RecordedKill | undefined,
 ): Generator<Observation> {
-  const file = Deno.openSync(path);
-  try {
-    for (;;) {
-      const head = readWhole(file, BLOCK_HEAD_BYTES);
-      if (head === undefined) return;
-      const { bytes, span } = readBlockHead(head);
-      const body = readWhole(file, bytes);
-      if (body === undefined) return;
-      yield* countedOf(readBlockBody(body), { span, kill: killOf(span) });
-    }
-  } finally {
-    file.close();
+  using file = Deno.openSync(path);
+  for (;;) {
+    const head = readWhole(file, BLOCK_HEAD_BYTES);
+    if (head === undefined) return;
+    const { bytes, span } = readBlockHead(head);
+    const body = readWhole(file, bytes);
+    if (body === undefined) return;
+    yield* countedOf(readBlockBody(body), { span, kill: killOf(span) });
   }
 }
 
 /** Undefined where the file is shorter than that. */
 function readWhole(file: Deno.FsFile, bytes: number): Uint8Array<ArrayBuffer> | undefined {
   const buffer = new Uint8Array(bytes);
-  for (let at = 0; at < bytes;) {
-    const count = file.readSync(buffer.subarray(at));
-    if (count === null) return undefined;
-    at += count;
-  }
-  return buffer;
+  return readInto(file, buffer) < bytes ? undefined : buffer;
 }

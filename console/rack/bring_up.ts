@@ -7,7 +7,7 @@ import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { importPrograms } from "../../nodes/files.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { captureFiles, makeRoomFor, scopeFor, writeCapturesOf } from "../captures/captures.ts";
-import { ExitError } from "./failure.ts";
+import { RackError } from "./supervisor.ts";
 import { findRun, linkedTo, listed, type RackLink, type RackUp } from "./live/racks.ts";
 import { useExisting } from "./nats_server.ts";
 import { lacksInput, onlyOne, prepare, type PrepareOptions, runFileOf } from "./prepare.ts";
@@ -36,7 +36,7 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
   readonly onLeftOut?: (hosts: readonly string[]) => void;
 }
 
-/** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, ExitError */
+/** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, RackError */
 export async function bringUp(scenario: string, options: BringUpOptions): Promise<RackUp> {
   const prepared = await prepareOne(scenario, options);
   await importPrograms(prepared);
@@ -88,9 +88,9 @@ async function startSupervisor(
       signal?.throwIfAborted();
       const supervisor = readSupervisor(directory);
       const end = readEnd(directory);
-      if (end !== undefined) throw new ExitError(end.message, end.code);
+      if (end !== undefined) throw new RackError(end.message, end.code);
       if (code !== undefined) {
-        throw new ExitError(`The supervisor ended with code ${code}: see ${directory}/logs`, 70);
+        throw new RackError(`The supervisor ended with code ${code}: see ${directory}/logs`, 70);
       }
       if (supervisor !== undefined) {
         const rack = { id: runFile.run, directory, file: runFile, supervisor };
@@ -150,7 +150,7 @@ async function untilJoined(
   for (;;) {
     signal?.throwIfAborted();
     const end = readEnd(rack.directory);
-    if (end !== undefined) throw new ExitError(end.message, end.code);
+    if (end !== undefined) throw new RackError(end.message, end.code);
     const status = await control.status(STATUS_MS).catch((error) => {
       if (!(error instanceof BusError) || performance.now() > deadline) throw error;
       return undefined;

@@ -7,21 +7,10 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import { OutputError } from "../../nodes/files.ts";
 import { ScmFileError } from "../../nodes/host/store/scm_file.ts";
 
-/** The outcome of a command, with its exit code. */
-export class ExitError extends Error {
-  override readonly name = "ExitError";
-
-  constructor(message: string, readonly code: number) {
-    super(message);
-  }
-}
-
 /** Message for people and exit code for scripts. */
 export function explain(error: unknown): { message: string; code: number } {
   if (error instanceof Refusal) return { message: error.message, code: EXIT.usage };
-  if (error instanceof ExitError || error instanceof RackError) {
-    return { message: error.message, code: error.code };
-  }
+  if (error instanceof RackError) return { message: error.message, code: error.code };
   if (
     error instanceof NatsServerError || error instanceof BusError ||
     error instanceof ScmFileError || error instanceof OutputError

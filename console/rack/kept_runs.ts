@@ -1,5 +1,6 @@
 /** Kept runs: their directories and the logs of their processes. */
 import { sleep } from "../../fabric/bus/wall_time.ts";
+import { readInto } from "../base/files.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { findRun } from "./live/racks.ts";
 import {
@@ -123,7 +124,7 @@ export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerat
   }
   for (;;) {
     for (const log of chosen) {
-      for (const line of await newLines(log)) {
+      for (const line of newLines(log)) {
         yield { log: log.name, line, alone: chosen.length === 1 };
       }
     }
@@ -175,18 +176,13 @@ function logsIn(directory: string, prefix: string): Log[] {
 }
 
 /** Complete lines that were not read yet. */
-async function newLines(log: Log): Promise<string[]> {
-  using file = await Deno.open(log.path);
-  const { size } = await file.stat();
+function newLines(log: Log): string[] {
+  using file = Deno.openSync(log.path);
+  const { size } = file.statSync();
   if (size <= log.read) return [];
-  await file.seek(log.read, Deno.SeekMode.Start);
+  file.seekSync(log.read, Deno.SeekMode.Start);
   const bytes = new Uint8Array(size - log.read);
-  let length = 0;
-  while (length < bytes.length) {
-    const count = await file.read(bytes.subarray(length));
-    if (count === null) break;
-    length += count;
-  }
+  const length = readInto(file, bytes);
   const end = bytes.lastIndexOf(10, length - 1) + 1;
   log.read += end;
   return new TextDecoder().decode(bytes.subarray(0, end)).split("\n").slice(0, -1);

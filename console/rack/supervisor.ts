@@ -17,7 +17,7 @@ import {
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { ControlClient } from "./live/control.ts";
 import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
-import { type Child, endChildren, startChild } from "./children.ts";
+import { type Child, type ChildOptions, endChildren, startChild } from "./children.ts";
 import type { ProcessEntry } from "./process_table.ts";
 import { StoppedProcessGuard } from "./stopped_process_guard.ts";
 
@@ -45,6 +45,7 @@ export type SupervisorEvent =
   | { readonly kind: "stalled"; readonly why: readonly MemberStatus[] }
   | { readonly kind: "finished"; readonly summary: Summary };
 
+/** A process that is started again when it has ended. */
 interface Slot {
   readonly name: string;
   readonly nodes: readonly string[];
@@ -53,16 +54,20 @@ interface Slot {
   starts: number;
 }
 
+function slotOf(name: string, nodes: readonly string[]): Slot {
+  return { name, nodes, child: undefined, instance: "", starts: 0 };
+}
+
 const TIMEKEEPER = "timekeeper";
 const FINAL_ATTEMPTS = 5;
 const DEATH_AGAIN_MS = 100;
 const GRACE_MS = 3_000;
 
-/** A process of the rack ended, but not by a power failure: the run cannot continue. */
+/** A rack has ended before its run, or has not executed an order. */
 export class RackError extends Error {
   override readonly name = "RackError";
 
-  /** @param code the exit code of the process, one of {@link EXIT}. */
+  /** @param code of the command, one of {@link EXIT}. */
   constructor(message: string, readonly code: number = EXIT.unclear) {
     super(message);
   }
@@ -75,7 +80,7 @@ export class Supervisor {
   readonly #slots: Slot[];
   readonly #subscriptions: Subscription[] = [];
   readonly #waker: StoppedProcessGuard;
-  #timekeeper: Child | undefined;
+  readonly #timekeeper = slotOf(TIMEKEEPER, []);
   #down = false;
   #hasFinished = false;
   /** Partitions whose process has ended. */
@@ -88,13 +93,7 @@ export class Supervisor {
     this.#options = options;
     this.control = new ControlClient(options.bus, options.runFile.run);
     this.#waker = new StoppedProcessGuard(options.runFilePath);
-    this.#slots = options.runFile.partitions.map(({ name, nodes }) => ({
-      name,
-      nodes,
-      child: undefined,
-      instance: "",
-      starts: 0,
-    }));
+    this.#slots = options.runFile.partitions.map(({ name, nodes }) => slotOf(name, nodes));
     // Marks the rejection as handled: a caller may never await `finished`.
     this.#finished.promise.catch(() => {});
   }
@@ -192,7 +191,7 @@ export class Supervisor {
 
   /** The timekeeper and the partitions. */
   processes(): ProcessEntry[] {
-    const pid = this.#timekeeper?.pid ?? null;
+    const pid = this.#timekeeper.child?.pid ?? null;
     return [
       { name: TIMEKEEPER, kind: "timekeeper", pid, nodes: [] },
       ...this.#slots.map(({ name, nodes, child }): ProcessEntry => {
@@ -220,17 +219,14 @@ export class Supervisor {
   async down(): Promise<void> {
     this.#down = true;
     for (const subscription of this.#subscriptions) subscription.close();
-    const children = this.#slots.map(({ child }) => child).filter((child) => child !== undefined);
-    await endChildren(
-      this.#timekeeper === undefined ? children : [...children, this.#timekeeper],
-      GRACE_MS,
-    );
+    const children = [...this.#slots, this.#timekeeper].map(({ child }) => child);
+    await endChildren(children.filter((child) => child !== undefined), GRACE_MS);
     await this.#waker.close();
     this.#finished.reject(new RackError("The rack was taken down"));
   }
 
   #child(name: string): Child | undefined {
-    return name === TIMEKEEPER ? this.#timekeeper : this.#slot(name)?.child;
+    return (name === TIMEKEEPER ? this.#timekeeper : this.#slot(name))?.child;
   }
 
   #slot(name: string): Slot | undefined {
@@ -238,49 +234,42 @@ export class Supervisor {
   }
 
   #startTimekeeper(): void {
-    const { runFile, runFilePath } = this.#options;
-    const child = startChild({
-      name: TIMEKEEPER,
-      module: "fabric/clock/timekeeper_main.ts",
-      args: [runFilePath],
-      env: busEnvironment(this.#options.address),
-      logFile: `${runFile.directory}/logs/${TIMEKEEPER}.log`,
-    });
-    this.#timekeeper = child;
-    this.#tell("started", child, "");
-    child.exited.then((status) => {
-      if (this.#timekeeper !== child) return;
-      this.#timekeeper = undefined;
-      if (this.#down) return;
-      this.#tell("died", child, statusText(status));
+    const { runFilePath } = this.#options;
+    const module = "fabric/clock/timekeeper_main.ts";
+    this.#start(this.#timekeeper, { module, args: [runFilePath] }, (child, status) => {
       if (status.signal !== null) this.#startTimekeeper();
       else this.#fail(child, status);
     });
   }
 
   #startPartition(slot: Slot): void {
-    const { runFile, runFilePath } = this.#options;
-    const instance = `${slot.name}-${++slot.starts}-${crypto.randomUUID()}`;
-    const child = startChild({
-      name: slot.name,
-      module: "nodes/main.ts",
-      args: [runFilePath, slot.name, instance],
-      env: busEnvironment(this.#options.address),
-      logFile: `${runFile.directory}/logs/${slot.name}.log`,
-    });
-    slot.child = child;
+    const { name } = slot;
+    const instance = `${name}-${++slot.starts}-${crypto.randomUUID()}`;
     slot.instance = instance;
-    this.#tell("started", child, "");
+    const args = [this.#options.runFilePath, name, instance];
+    this.#start(slot, { module: "nodes/main.ts", args }, (child, status) => {
+      if (status.signal === null && status.code !== 0) this.#fail(child, status);
+      else this.#noticeDeath(name, instance);
+    });
+  }
+
+  /** @param onDeath called when the process has ended, unless by {@link down}. */
+  #start(
+    slot: Slot,
+    program: Pick<ChildOptions, "module" | "args">,
+    onDeath: (child: Child, status: Deno.CommandStatus) => void,
+  ): void {
+    const { runFile, address } = this.#options;
+    const { name } = slot;
+    const logFile = `${runFile.directory}/logs/${name}.log`;
+    const child = startChild({ name, ...program, env: busEnvironment(address), logFile });
+    slot.child = child;
+    this.#announce("started", child, "");
     child.exited.then((status) => {
-      if (slot.child !== child) return;
       slot.child = undefined;
       if (this.#down) return;
-      this.#tell("died", child, statusText(status));
-      if (status.signal === null && status.code !== 0) {
-        this.#fail(child, status);
-      } else {
-        this.#noticeDeath(slot.name, instance);
-      }
+      this.#announce("died", child, statusText(status));
+      onDeath(child, status);
     });
   }
 
@@ -302,7 +291,7 @@ export class Supervisor {
     this.#finished.reject(new RackError(`${what}; last words:\n${child.lastWords()}`, code));
   }
 
-  #tell(kind: "started" | "died", child: Child, detail: string): void {
+  #announce(kind: "started" | "died", child: Child, detail: string): void {
     this.#options.onEvent?.({ kind, name: child.name, pid: child.pid, detail });
   }
 

@@ -9,7 +9,7 @@ import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
 import { overlay } from "../../nodes/host/memory/sparse_bytes.ts";
 import { decodeRecord, isReported } from "../../nodes/host/store/scm_record.ts";
-import { ifThere, isThere } from "../base/files.ts";
+import { ifThere, isThere, readInto } from "../base/files.ts";
 import type { ImageView } from "../checks/run_record.ts";
 
 /**
@@ -71,10 +71,6 @@ function readRange(path: string, from: number, length: number): Uint8Array<Array
   using file = Deno.openSync(path);
   file.seekSync(from, Deno.SeekMode.Start);
   const bytes = new Uint8Array(length);
-  for (let at = 0; at < length;) {
-    const count = file.readSync(bytes.subarray(at));
-    if (count === null) break;
-    at += count;
-  }
+  readInto(file, bytes);
   return bytes;
 }

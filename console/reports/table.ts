@@ -4,8 +4,6 @@ import { formatTime, type Time } from "../../fabric/base/time.ts";
 /** A column of a table of `Row`s. */
 export interface Column<Row> {
   readonly title: string;
-  /** Default: right where every cell looks like a number. */
-  readonly align?: "left" | "right";
   /** The value of a row's cell; undefined and null are an empty cell. */
   readonly value: (row: Row) => string | number | null | undefined;
   /** The value as text; default: unchanged. */
@@ -50,16 +48,16 @@ function cellsOf<Row>(columns: readonly Column<Row>[], row: Row): string[] {
   return columns.map(({ value, text }) => text === undefined ? `${value(row) ?? ""}` : text(row));
 }
 
-/** Titles, a rule and a line for each row; each column is as wide as its widest cell. */
+/**
+ * Titles, a rule and a line for each row; each column is as wide as its widest cell, and aligned
+ * right where every cell begins like a number.
+ */
 export function tableText<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
   const cells = rows.map((row) => cellsOf(columns, row));
-  const layout = columns.map(({ title, align }, i) => {
+  const layout = columns.map(({ title }, i) => {
     const own = cells.map((row) => row[i]!);
     const width = Math.max(title.length, ...own.map(({ length }) => length));
-    const isRight = align === undefined
-      ? own.every((cell) => /^[-\d.,]|^$/.test(cell))
-      : align === "right";
-    return { width, isRight };
+    return { width, isRight: own.every((cell) => /^[-\d.,]|^$/.test(cell)) };
   });
   const line = (row: readonly string[]) =>
     layout.map(({ width, isRight }, i) => isRight ? row[i]!.padStart(width) : row[i]!.padEnd(width))

@@ -21,15 +21,6 @@ describe("tableText", () => {
     );
   });
 
-  it("puts a column where it says, whatever is in it", () => {
-    const columns: Column<Row>[] = [{
-      title: "counted",
-      value: ({ count }) => count,
-      align: "left",
-    }];
-    assert.equal(tableText(columns, ROWS), ["counted", "-------", "7", ""].join("\n"));
-  });
-
   it("shows a value as its column says", () => {
     const columns = [
       timeColumn<Row>("time", ({ count }) => count === null ? undefined : count * 1e6),

@@ -4,7 +4,7 @@ import { EXIT } from "../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { ExitError } from "../../console/rack/failure.ts";
+import { RackError } from "../../console/rack/supervisor.ts";
 import { clockDocument, clockText, whyText } from "../../console/rack/live/clock_text.ts";
 import { type RackLink, withRack } from "../../console/rack/live/racks.ts";
 import {
@@ -72,7 +72,7 @@ async function drive(
   const { status, missed } = await withRack(flags.run, order);
   const document = { run: status.run, ...clockDocument(status), ...(missed && { missed }) };
   printResult(flags, document, clockText(status));
-  if (missed !== undefined) throw new ExitError(missed, EXIT.failed);
+  if (missed !== undefined) throw new RackError(missed, EXIT.failed);
 }
 
 function stepOf(flags: StepFlags): { readonly spanPs: Time } | { readonly events: number } {

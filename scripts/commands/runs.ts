@@ -100,7 +100,6 @@ const COLUMNS: readonly Column<KeptRun>[] = [
   { title: "kept as", value: ({ mark }) => mark === "" ? "(no name)" : mark },
   {
     title: "size",
-    align: "right",
     value: ({ bytes }) => bytes,
     text: ({ bytes }) => sizeText(bytes),
   },

@@ -122,13 +122,10 @@ export class ControlClient {
   /** A partition's report on its devices; undefined where its process does not answer. */
   async final(
     partition: string,
-    { attempts, timeoutMs = TIMEOUT_MS }: {
-      readonly attempts: number;
-      readonly timeoutMs?: number;
-    },
+    { attempts }: { readonly attempts: number },
   ): Promise<FinalReply | undefined> {
     for (let attempt = 0; attempt < attempts; attempt++) {
-      const answer = await this.attempt<FinalReply>(`final-${partition}`, {}, timeoutMs);
+      const answer = await this.attempt<FinalReply>(`final-${partition}`, {}, TIMEOUT_MS);
       if (answer !== undefined && "ok" in answer) return answer.ok;
     }
     return undefined;

@@ -3,7 +3,7 @@ import type { Bus } from "../../../fabric/bus/bus.ts";
 import { connectNats } from "../../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
-import { ExitError } from "../failure.ts";
+import { RackError } from "../supervisor.ts";
 import {
   listRuns,
   readEnd,
@@ -31,17 +31,17 @@ export interface RackLink {
 /**
  * The run of that name, or of that name by the user (`rack runs keep`), or the only one whose name
  * begins so.
- * @param said prefix of the message.
+ * @param prefix of the message.
  * @throws Refusal where there is none, or more than one.
  */
-export async function findRun(id: string, said = "--run"): Promise<RunRow> {
+export async function findRun(id: string, prefix = "--run"): Promise<RunRow> {
   const rows = await listRuns();
   const found = rows.filter((row) => row.id === id || (id !== "" && row.mark === id));
   const begun = found.length > 0 ? found : rows.filter((row) => row.id.startsWith(id));
   if (begun.length === 1) return begun[0]!;
   const known = (begun.length > 1 ? begun : rows).map((row) => row.id).slice(0, 8).join(", ");
   const expected = known === "" ? "one that there is, and there are none" : `one of ${known}`;
-  throw refusal(said, { found: `"${id}": ${begun.length} runs have that name`, expected });
+  throw refusal(prefix, { found: `"${id}": ${begun.length} runs have that name`, expected });
 }
 
 /** The named rack, else the only one that is running. @throws Refusal */
@@ -78,7 +78,7 @@ async function openRack(row: RunRow): Promise<RackUp> {
 export function goneDown(id: string, directory: string): Error {
   const end = readEnd(directory);
   if (end === undefined) return refusal("", { found: `${id} has just gone down` });
-  return new ExitError(`${id} has just gone down: ${end.message}`, end.code);
+  return new RackError(`${id} has just gone down: ${end.message}`, end.code);
 }
 
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -100,12 +100,8 @@ export async function linkedTo<T>(
   action: (link: RackLink) => Promise<T>,
   { timeoutMs = CONNECT_TIMEOUT_MS }: { readonly timeoutMs?: number } = {},
 ): Promise<T> {
-  const { url, user, password, token } = rack.supervisor;
   const bus = await connectNats({
-    url,
-    ...(user !== undefined && { user }),
-    ...(password !== undefined && { password }),
-    ...(token !== undefined && { token }),
+    ...rack.supervisor,
     run: rack.file.run,
     name: `command-${Deno.pid}`,
     onError: () => {},

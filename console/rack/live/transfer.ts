@@ -13,7 +13,7 @@ import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { NAME_BYTES_MAX } from "../../../nodes/host/programs/common/scm_directory.ts";
 import { sha256 } from "../../reports/method_report.ts";
-import { ExitError } from "../failure.ts";
+import { RackError } from "../supervisor.ts";
 import { partitionOf, type RackLink } from "./racks.ts";
 
 /** Options of every transfer. */
@@ -40,7 +40,7 @@ export interface TransferResult {
   readonly sha256: string;
 }
 
-/** Reads an object out of a host's SCM into a file. @throws Refusal, ExitError */
+/** Reads an object out of a host's SCM into a file. @throws Refusal, RackError */
 export async function getObject(
   link: RackLink,
   { from, object, file, ...options }: TransferOptions & {
@@ -70,7 +70,7 @@ async function copyWhole(from: string, to: string): Promise<void> {
     await Deno.rename(part, to);
   } catch (cause) {
     await Deno.remove(part).catch(() => {});
-    throw new ExitError(`Cannot write ${to}: ${(cause as Error).message}`, EXIT.unclear);
+    throw new RackError(`Cannot write ${to}: ${(cause as Error).message}`);
   }
 }
 
@@ -81,7 +81,7 @@ export interface PutOutcome extends TransferResult {
   readonly messages: number;
 }
 
-/** Makes bytes persistent in a host's SCM. @throws Refusal, ExitError */
+/** Makes bytes persistent in a host's SCM. @throws Refusal, RackError */
 export async function putObject(
   link: RackLink,
   { to, file, content, name, method, ...options }: TransferOptions & {
@@ -111,7 +111,7 @@ export async function putObject(
 
 /**
  * The objects in a host's SCM, as its service lists them to another host. @throws Refusal,
- * ExitError
+ * RackError
  */
 export async function listObjects(
   link: RackLink,
@@ -160,7 +160,7 @@ interface Order {
 
 type Result = Readonly<Record<string, unknown>>;
 
-/** Starts a program and waits for its result. @throws ExitError where it fails or none comes. */
+/** Starts a program and waits for its result. @throws RackError where it fails or none comes. */
 async function runProgram(
   link: RackLink,
   { timeoutSeconds, onProgress, onHeld }: TransferOptions,
@@ -181,14 +181,14 @@ async function runProgram(
         const status = await link.control.status();
         if (isDead(status, link, host)) {
           const lost = `${host} lost its power while ${run} was running on it`;
-          throw new ExitError(lost, EXIT.failed);
+          throw new RackError(lost, EXIT.failed);
         }
         if (!isHeld && isTimeHeld(status)) onHeld?.(run, status);
         isHeld ||= isTimeHeld(status);
       }
       if (performance.now() > deadline) {
         const silent = `${run} on ${host} has no result after ${timeoutSeconds} s`;
-        throw new ExitError(silent, EXIT.unclear);
+        throw new RackError(silent);
       }
       onProgress?.(title, share);
       await sleep(RESULT_AGAIN_MS);
@@ -262,16 +262,16 @@ async function hand(
     const status = await control.status();
     if (status.finished) {
       const ended = `${rack.id} has come to its end: no event is left`;
-      throw new ExitError(ended, EXIT.unclear);
+      throw new RackError(ended);
     }
     if (isDead(status, link, host)) {
-      throw new ExitError(`${host} has no power: rack start ${host}`, EXIT.failed);
+      throw new RackError(`${host} has no power: rack start ${host}`, EXIT.failed);
     }
     const answer = await control.ask<{ readonly order: number }>("run", { host, program });
     if ("ok" in answer) return answer.ok.order;
     if (!answer.isBusy) throw refusal("", { found: `Cannot run: ${answer.refused}` });
     if (performance.now() > deadline) {
-      throw new ExitError(`${host} was not given ${run}: ${answer.refused}`, EXIT.unclear);
+      throw new RackError(`${host} was not given ${run}: ${answer.refused}`);
     }
     await sleep(RESULT_AGAIN_MS);
   }
@@ -304,7 +304,7 @@ function checked(reported: Reported, order: Order): Result {
     ? `; ${value["confirmedMessages"]} of ${value["messages"]} messages were confirmed`
     : "";
   const hint = /not-found/.test(String(why)) ? "; rack ls says what is there" : "";
-  throw new ExitError(
+  throw new RackError(
     `${order.run} on ${order.host} failed: ${why}${confirmed}${hint}`,
     EXIT.failed,
   );
