@@ -1,9 +1,10 @@
--- Wireshark's view of what is Rackmesh's own. Made by dissector.ts: do not edit.
+-- Wireshark's view of what is Rackmesh's own. dissector.ts makes the tables: do not edit them.
 --   wireshark -X lua_script:scripts/wireshark/rackmesh.lua capture.pcapng
 -- or put it into the folder that Help, About, Folders calls "Personal Lua Plugins".
 
 local rackmesh = Proto("rackmesh", "Rackmesh")
 
+-- tables: made by dissector.ts
 -- Opcode: name, extension headers in wire order.
 local rows = {
   [0x1c] = { name = "RC FLUSH", headers = { "feth", "reth" } },
@@ -54,14 +55,21 @@ local extension_bytes = {
   [0xcc] = 20, [0xcd] = 0, [0xce] = 4, [0xcf] = 24, [0xd0] = 24, [0xd1] = 4, [0xd2] = 24, [0xd3] = 24,
 }
 
-local names = {}
+local hint_forms = { none = 0, header = 1, payload = 2, range = 3 }
+local hint_form_count, hint_magic = 4, 0x68696e74
+local ud_send, rc_read, rc_write = 0x64, 0xc, 0xa
+local bth_bytes, icrc_bytes, roce_port = 12, 4, 4791
+-- tables end
+
+local names, hint_form_names = {}, {}
 for code, row in pairs(rows) do names[code] = row.name end
+for name, form in pairs(hint_forms) do hint_form_names[form] = name end
 
 local fields = {
   opcode = ProtoField.uint8("rackmesh.opcode", "Opcode", base.HEX, names),
   payload = ProtoField.bytes("rackmesh.payload", "Payload"),
   icrc = ProtoField.uint32("rackmesh.icrc", "Invariant CRC", base.HEX),
-  form = ProtoField.uint8("rackmesh.hint.form", "Hint form", base.DEC, { [0] = "none", [1] = "header", [2] = "payload", [3] = "range" }),
+  form = ProtoField.uint8("rackmesh.hint.form", "Hint form", base.DEC, hint_form_names),
   range = ProtoField.uint32("rackmesh.hint.range", "Hint at a range of bytes", base.DEC),
 }
 for name, header in pairs(headers) do
@@ -108,7 +116,7 @@ end
 
 local function add_carried(buffer, pinfo, tree, at, last)
   local size = headers.hintEth.bytes
-  if at < 12 or last < at + size or buffer(at, 4):uint() ~= 0x68696e74 then return nil end
+  if at < bth_bytes or last < at + size or buffer(at, 4):uint() ~= hint_magic then return nil end
   local subtree = tree:add(rackmesh, buffer(), "Rackmesh: hint")
   local _, values = add_header(subtree, buffer, at, last, "hintEth")
   add_groups(subtree, buffer, at + size, last, values.groups)
@@ -119,39 +127,40 @@ end
 local function dissect_carried(buffer, pinfo, tree, last)
   local opcode = buffer(0, 1):uint()
   local bits = buffer(8, 1):bitfield(1, 7)
-  local form = bits % 4
-  local at = 12 + (extension_bytes[opcode] or 0)
+  local form = bits % hint_form_count
+  local at = bth_bytes + (extension_bytes[opcode] or 0)
+  local trailer_bytes = headers.hintTrailer.bytes
   local subtree
-  if form == 0 then
-    if opcode == 0x64 then add_carried(buffer, pinfo, tree, at, last) end
-  elseif form == 1 then
+  if form == hint_forms.none then
+    if opcode == ud_send then add_carried(buffer, pinfo, tree, at, last) end
+  elseif form == hint_forms.header then
     subtree = add_carried(buffer, pinfo, tree, at, last)
-  elseif form == 2 and last >= at + 4 then
-    local trailer = last - 4
+  elseif form == hint_forms.payload and last >= at + trailer_bytes then
+    local trailer = last - trailer_bytes
     local start = trailer - buffer(trailer, 2):uint()
     if start < at then return end
     subtree = add_carried(buffer, pinfo, tree, start, trailer)
     if subtree then add_header(subtree, buffer, trailer, last, "hintTrailer") end
-  elseif form == 3 and (opcode == 0xc or opcode == 0xa) and last == at then
+  elseif form == hint_forms.range and (opcode == rc_read or opcode == rc_write) and last == at then
     subtree = tree:add(rackmesh, buffer(), "Rackmesh: hint")
-    subtree:add(fields.range, buffer(8, 1), 2 ^ math.floor(bits / 4))
+    subtree:add(fields.range, buffer(8, 1), 2 ^ math.floor(bits / hint_form_count))
   end
   if subtree then subtree:add(fields.form, buffer(8, 1), form) end
 end
 
 -- Wireshark's own dissector goes first: it knows everything up to the end of the BTH.
-local roce = DissectorTable.get("udp.port"):get_dissector(4791)
+local roce = DissectorTable.get("udp.port"):get_dissector(roce_port)
 
 function rackmesh.dissector(buffer, pinfo, tree)
   if roce then roce:call(buffer, pinfo, tree) end
-  if buffer:len() < 16 then return end
+  if buffer:len() < bth_bytes + icrc_bytes then return end
   local row = rows[buffer(0, 1):uint()]
   local padding = buffer(1, 1):bitfield(2, 2)
-  local last = buffer:len() - 4 - padding
+  local last = buffer:len() - icrc_bytes - padding
   if row == nil then return dissect_carried(buffer, pinfo, tree, last) end
   local subtree = tree:add(rackmesh, buffer(), "Rackmesh: " .. row.name)
   subtree:add(fields.opcode, buffer(0, 1))
-  local at, values = 12, nil
+  local at, values = bth_bytes, nil
   for _, name in ipairs(row.headers) do
     at, values = add_header(subtree, buffer, at, last, name)
     if at == nil then return end
@@ -160,9 +169,9 @@ function rackmesh.dissector(buffer, pinfo, tree)
     local payload = subtree:add(fields.payload, buffer(at, last - at))
     if row.headers[1] == "hintEth" then add_groups(payload, buffer, at, last, values.groups) end
   end
-  subtree:add(fields.icrc, buffer(buffer:len() - 4, 4))
+  subtree:add(fields.icrc, buffer(buffer:len() - icrc_bytes, icrc_bytes))
   local info = string.format("%s QP=0x%06x PSN=%d", row.name, buffer(5, 3):uint(), buffer(9, 3):uint())
   pinfo.cols.info:set(info)
 end
 
-DissectorTable.get("udp.port"):add(4791, rackmesh)
+DissectorTable.get("udp.port"):add(roce_port, rackmesh)
