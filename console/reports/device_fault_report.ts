@@ -3,8 +3,7 @@ import { rnicName } from "../../fabric/rack/plan/names.ts";
 import type { FlipPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime } from "../../fabric/base/time.ts";
-import { columnsOf, tableText } from "./table.ts";
-import { type Folded, foldVariants } from "./fold_variants.ts";
+import { foldedTable } from "./fold_variants.ts";
 
 /** One fault of one variant. */
 export interface DeviceFaultRow {
@@ -72,17 +71,11 @@ function flipTerms({ where, at, until, share, nth, count }: FlipPlan): string {
 
 /** As text: each fault once, with the sums of all runs of a scenario. */
 export function deviceFaultTable(rows: readonly DeviceFaultRow[]): string {
-  const several = new Set(rows.map(({ variant }) => variant)).size > 1;
-  const folded = foldVariants(rows, ({ kind, target, terms }) => [kind, target, terms].join());
-  return tableText(
-    columnsOf<Folded<DeviceFaultRow>>(
-      { title: "fault", value: ({ kind }) => kind },
-      { title: "in", value: ({ target }) => target },
-      { title: "terms", value: ({ terms }) => terms },
-      { title: "pieces", value: ({ hit }) => hit },
-      { title: "of", value: ({ seen }) => seen },
-      several && { title: "in runs", value: ({ runs }) => runs },
-    ),
-    folded,
-  );
+  return foldedTable(rows, ({ kind, target, terms }) => [kind, target, terms].join(), [
+    { title: "fault", value: ({ kind }) => kind },
+    { title: "in", value: ({ target }) => target },
+    { title: "terms", value: ({ terms }) => terms },
+    { title: "pieces", value: ({ hit }) => hit },
+    { title: "of", value: ({ seen }) => seen },
+  ]);
 }

@@ -4,8 +4,7 @@ import { framesText, type LinkFaultPlan } from "../../fabric/rack/plan/link_plan
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
-import { columnsOf, tableText } from "./table.ts";
-import { type Folded, foldVariants } from "./fold_variants.ts";
+import { foldedTable } from "./fold_variants.ts";
 
 /** One fault of one variant. */
 export interface FaultRow {
@@ -92,18 +91,12 @@ const DID: Readonly<Record<LinkFaultPlan["action"], string>> = {
 
 /** As text: each fault once, with the sums of all runs of a scenario. */
 export function faultTable(rows: readonly FaultRow[]): string {
-  const several = new Set(rows.map(({ variant }) => variant)).size > 1;
-  const folded = foldVariants(rows, ({ action, target, terms }) => [action, target, terms].join());
-  return tableText(
-    columnsOf<Folded<FaultRow>>(
-      { title: "fault", value: ({ action }) => action },
-      { title: "cable", value: ({ target }) => target },
-      { title: "terms", value: ({ terms }) => terms },
-      { title: "frames", value: ({ hit }) => hit },
-      { title: "of", value: ({ seen }) => seen },
-      { title: "what", value: ({ action }) => DID[action] },
-      several && { title: "in runs", value: ({ runs }) => runs },
-    ),
-    folded,
-  );
+  return foldedTable(rows, ({ action, target, terms }) => [action, target, terms].join(), [
+    { title: "fault", value: ({ action }) => action },
+    { title: "cable", value: ({ target }) => target },
+    { title: "terms", value: ({ terms }) => terms },
+    { title: "frames", value: ({ hit }) => hit },
+    { title: "of", value: ({ seen }) => seen },
+    { title: "what", value: ({ action }) => DID[action] },
+  ]);
 }

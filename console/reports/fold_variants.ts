@@ -1,4 +1,5 @@
 /** Folds rows of several runs of one scenario that differ only in their counts into one. */
+import { type Column, columnsOf, tableText } from "./table.ts";
 
 interface Counted {
   readonly variant: string;
@@ -8,17 +9,30 @@ interface Counted {
 }
 
 /** The first of the equal rows, with the sums of all. */
-export type Folded<Row> = Row & {
+type Folded<Row> = Row & {
   /** As text: the number of runs with a hit, of the runs that have the row. */
   readonly runs: string;
 };
+
+/** A table of the folded rows, with a column for their runs where there are several. */
+export function foldedTable<Row extends Counted>(
+  rows: readonly Row[],
+  keyOf: (row: Row) => string,
+  columns: readonly Column<Row>[],
+): string {
+  const several = new Set(rows.map(({ variant }) => variant)).size > 1;
+  return tableText(
+    columnsOf<Folded<Row>>(...columns, several && { title: "in runs", value: ({ runs }) => runs }),
+    foldVariants(rows, keyOf),
+  );
+}
 
 /**
  * Folds rows that differ only in the run and its counts into one, in the place of the first. Equal
  * rows of one run stay separate.
  * @param keyOf what has to be equal.
  */
-export function foldVariants<Row extends Counted>(
+function foldVariants<Row extends Counted>(
   rows: readonly Row[],
   keyOf: (row: Row) => string,
 ): Folded<Row>[] {

@@ -1,16 +1,14 @@
 /** Measures of a rack as processes over a real nats-server, one node per process. */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import type { BenchRack } from "./bench_rack.ts";
-import type { Figure } from "./figure.ts";
+import type { Figure, Measured } from "./figure.ts";
 import { type ProcessRun, runAsProcesses } from "./processes.ts";
 import { roundTripUs } from "./round_trip.ts";
 
-export interface Place {
+export interface Place extends Measured {
   readonly address: NatsAddress;
   readonly directory: string;
-  readonly seed: number;
-  readonly quick: boolean;
-  readonly say: (what: string) => void;
+  readonly say: (message: string) => void;
 }
 
 const MIB = 2 ** 20;
@@ -63,7 +61,7 @@ async function hopFigures(
     grants.push(run.grants / run.allHops);
   }
   return [
-    { group: "b", what: `${label}`, unit: "µs", values: hops },
+    { group: "b", what: label, unit: "µs", values: hops },
     { group: "b", what: "NATS request and reply meanwhile", unit: "µs", values: trips },
     { group: "b", what: "the one over the other", unit: "×", values: ratios, target: TARGET_RATIO },
     { group: "b", what: "spans granted for each", unit: "", values: grants },

@@ -5,8 +5,8 @@
 import { Command } from "commander";
 import { startNatsServer } from "../../console/rack/nats_server.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
-import { measureHops, measureStartUp, type Place } from "./as_processes.ts";
-import { type Figure, figureRow, figureTable } from "./figure.ts";
+import { measureHops, measureStartUp } from "./as_processes.ts";
+import { type Figure, figureRow, figureTable, type Measured } from "./figure.ts";
 import { measureExplorer } from "./explore.ts";
 import { measureGrowth, measureOneProcess } from "./one_process.ts";
 import { measureLine, measurePackets, measureQueuePairs } from "./packets.ts";
@@ -71,7 +71,7 @@ async function bench(flags: Flags): Promise<void> {
 /** The measures over a real nats-server. */
 async function measureProcesses(
   wanted: ReadonlySet<string>,
-  options: Pick<Place, "seed" | "quick">,
+  options: Measured,
 ): Promise<Figure[]> {
   const directory = await Deno.makeTempDir({ prefix: "rackmesh-bench-" });
   const signal = onInterrupt("ending the bench");

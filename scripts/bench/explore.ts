@@ -1,11 +1,8 @@
 /** The crash explorer's speed: power failures at every instant of one write between two hosts. */
 import { explore } from "../../console/explore/explore.ts";
 import { EXPLORE_DEFAULTS, type ExploredRack, type Verdict } from "../../console/explore/types.ts";
-import type { Figure } from "./figure.ts";
+import type { Figure, Measured } from "./figure.ts";
 import { planOf } from "./bench_rack.ts";
-
-/** The first repetitions are excluded: V8 compiles in them. */
-const WARM_UPS = 3;
 
 /** Both flows: with DDIO on, cache lines are dirty at every instant. */
 const FLOWS = ["off", "on"] as const;
@@ -22,15 +19,13 @@ programs:
 }
 
 /** (i) Crash points per second, on one core, including the recording and re-runs of the rack. */
-export async function measureExplorer(
-  options: { readonly seed: number; readonly quick: boolean },
-): Promise<Figure[]> {
-  const { seed, quick } = options;
+export async function measureExplorer({ seed, quick }: Measured): Promise<Figure[]> {
   const figures: Figure[] = [];
   for (const ddio of FLOWS) {
     const rack = oneWrite(seed, ddio);
     const verdicts: Verdict[] = [];
-    for (let i = -WARM_UPS; i < (quick ? 5 : 15); i++) {
+    // The first three are left out, as V8 compiles in them.
+    for (let i = -3; i < (quick ? 5 : 15); i++) {
       const verdict = await explore(rack, EXPLORE_DEFAULTS);
       if (verdict.verdict !== "safe") throw new Error(`${verdict.why ?? verdict.verdict}`);
       if (i >= 0) verdicts.push(verdict);

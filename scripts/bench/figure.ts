@@ -16,6 +16,18 @@ export interface Target {
   readonly value: number;
 }
 
+/** How every measure is taken. */
+export interface Measured {
+  readonly seed: number;
+  /** Fewer and smaller runs. */
+  readonly quick: boolean;
+}
+
+/** Runs of which the first three are left out, as V8 compiles in them. */
+export function repeat<Run>(count: number, run: () => Run): Run[] {
+  return Array.from({ length: 3 + count }, run).slice(3);
+}
+
 /** The median; the mean of the middle two for an even number. */
 export function median(values: ArrayLike<number>): number {
   const sorted = Float64Array.from(values).sort();

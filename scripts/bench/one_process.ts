@@ -4,10 +4,7 @@ import { NEVER, PS_PER_US } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { SparseBytes } from "../../nodes/host/memory/sparse_bytes.ts";
 import { type BenchRack, benchRack } from "./bench_rack.ts";
-import type { Figure } from "./figure.ts";
-
-/** The first repetitions are excluded: V8 compiles in them. */
-const WARM_UPS = 3;
+import { type Figure, type Measured, repeat } from "./figure.ts";
 
 interface Simulated {
   /** Events after all writers have started, and their wall ms. */
@@ -65,8 +62,7 @@ function simulate(rack: BenchRack): Simulated {
 }
 
 /** (a) Events and persistent writes of 64 B per second, two hosts, flow 1. */
-export function measureOneProcess(options: { readonly seed: number; readonly quick: boolean }) {
-  const { seed, quick } = options;
+export function measureOneProcess({ seed, quick }: Measured): Figure[] {
   return [16, 1].flatMap((depth): Figure[] => {
     const load = { writes: quick ? 5_000 : 20_000, bytes: 64, depth };
     const runs = repeat(quick ? 3 : 7, () => simulate({ hosts: 2, writers: 1, seed, load }));
@@ -89,16 +85,8 @@ export function measureOneProcess(options: { readonly seed: number; readonly qui
   });
 }
 
-function repeat(count: number, run: () => Simulated): Simulated[] {
-  for (let i = 0; i < WARM_UPS; i++) run();
-  return Array.from({ length: count }, run);
-}
-
 /** (d) The cost of an event by number of hosts, every host writing to the next. */
-export function measureGrowth(
-  options: { readonly seed: number; readonly quick: boolean },
-): Figure[] {
-  const { seed, quick } = options;
+export function measureGrowth({ seed, quick }: Measured): Figure[] {
   const sizes = quick ? [2, 16] : [2, 4, 8, 16, 32, 64];
   const load = { writes: quick ? 500 : 1_000, bytes: 64, depth: 16 };
   const costs = new Map(sizes.map((hosts) => [hosts, [] as number[]]));

@@ -16,27 +16,20 @@ import {
 } from "../../fabric/wire/roce/packet.ts";
 import { viewOf } from "../../fabric/base/slab.ts";
 import { ETHERNET_BYTES } from "../../fabric/wire/roce/ethernet.ts";
-import { type Figure, median } from "./figure.ts";
+import { type Figure, type Measured, median, repeat } from "./figure.ts";
 import { cpuMs, runTraffic, type TrafficRack, type TrafficRun } from "./traffic_rack.ts";
 
-interface Options {
-  readonly seed: number;
-  readonly quick: boolean;
-}
-
-/** The first repetitions are excluded: V8 compiles in them. */
-const WARM_UPS = 2;
 const KIB = 1024;
 
 /** Every host writes to the next one through one switch, with 256 KiB outstanding. */
-function ring(bytes: number, { seed, quick }: Options): TrafficRack {
+function ring(bytes: number, { seed, quick }: Measured): TrafficRack {
   const messages = (quick ? 4 : 10) * 1024 * KIB / bytes;
   const depth = Math.max(2, 256 * KIB / bytes);
   return { hosts: 8, writers: 8, seed, load: { qps: 1, bytes, messages, depth, pathMtu: 1024 } };
 }
 
 /** (e) Packets per second of CPU time, data and ACKs; (f) the codec's share of it. */
-export function measurePackets(options: Options): Figure[] {
+export function measurePackets(options: Measured): Figure[] {
   const { quick } = options;
   const long = ring(64 * KIB, options), short = ring(KIB, options);
   const times = quick ? 3 : 7;
@@ -128,7 +121,7 @@ function collecting(create: CreateNode, frames: Frame[]): CreateNode {
 }
 
 /** (g) Payload of WRITEs of 1 MiB per second of virtual time, relative to the port's line rate. */
-export function measureLine(options: Options): Figure[] {
+export function measureLine(options: Measured): Figure[] {
   const { seed, quick } = options;
   const bytes = 1024 * KIB, { mtu, network } = PROFILES["clx-optane-cx5"];
   const messages = quick ? 20 : 100;
@@ -159,7 +152,7 @@ function payloadRate(pathMtu: number, { bitsPerSecond }: { bitsPerSecond: number
 /**
  * (h) The cost of a packet by number of queue pairs, with the same number of outstanding messages.
  */
-export function measureQueuePairs({ seed, quick }: Options): Figure[] {
+export function measureQueuePairs({ seed, quick }: Measured): Figure[] {
   const counts = quick ? [1, 64] : [1, 64, 4096];
   const rack = (qps: number): TrafficRack => ({
     hosts: 2,
@@ -180,9 +173,4 @@ export function measureQueuePairs({ seed, quick }: Options): Figure[] {
       { group: "h", what: "the same: events for a packet", unit: "", values: [events / packets] },
     ];
   });
-}
-
-function repeat(count: number, run: () => TrafficRun): TrafficRun[] {
-  for (let i = 0; i < WARM_UPS; i++) run();
-  return Array.from({ length: count }, run);
 }
