@@ -37,20 +37,24 @@ export interface RunManner {
   readonly onCapturing?: () => void;
 }
 
-export interface RunScenarioOptions extends RunManner {
-  readonly prepare: PrepareOptions;
+/** Options of the runs of a scenario's variants, whatever makes them. */
+interface VariantRunOptions extends RunManner {
   /** Keep every step of every operation in the run's directory. */
   readonly trace?: boolean;
   /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
-  /** A record of power and cables (`faults.jsonl`) to replay. */
-  readonly faultsFile?: string;
-  /** Check the claims of methods as if they were promises. */
-  readonly claims?: boolean;
   /** Called before any process starts. */
   readonly onStart?: (run: Pick<NewRun, "id" | "removed"> & { readonly seed: number }) => void;
   /** Called when time has not moved for a while, with the processes that it waits for. */
   readonly onStall?: (why: readonly MemberStatus[]) => void;
+}
+
+export interface RunScenarioOptions extends VariantRunOptions {
+  readonly prepare: PrepareOptions;
+  /** A record of power and cables (`faults.jsonl`) to replay. */
+  readonly faultsFile?: string;
+  /** Check the claims of methods as if they were promises. */
+  readonly claims?: boolean;
 }
 
 /** @throws Refusal before anything is started; RackError, BusError, NatsServerError. */
@@ -95,12 +99,8 @@ async function runAll(
   return report;
 }
 
-export interface RunVariantsOptions extends RunManner, Pick<RunOptions, "check"> {
+export interface RunVariantsOptions extends VariantRunOptions, Pick<RunOptions, "check"> {
   readonly packing: Packing;
-  readonly trace?: boolean;
-  readonly delayMsMax?: number;
-  readonly onStart?: RunScenarioOptions["onStart"];
-  readonly onStall?: RunScenarioOptions["onStall"];
   /** The name of a variant's capture; default: its label. */
   readonly captureLabel?: (label: string, files: CaptureFiles) => string;
 }

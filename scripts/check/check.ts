@@ -52,7 +52,6 @@ const IN_ONE_PROCESS: readonly string[] = [
   "tests/tools/wireshark_test.ts",
   "tests/transport/congestion_test.ts",
   "tests/transport/connect_test.ts",
-  "tests/transport/connect_uc_test.ts",
   "tests/transport/unreliable_rack_test.ts",
   "tests/verbs",
   "tests/verify",

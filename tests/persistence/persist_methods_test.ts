@@ -6,7 +6,7 @@
 import { METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
+import type { Time } from "../../fabric/base/time.ts";
 import { firstLoss, isIntact, isPutResult, type PutResult } from "../../console/checks/survival.ts";
 import { SimulatedRack } from "../support/simulated_rack.ts";
 
@@ -305,52 +305,6 @@ faults: [{ at: 2ms, kill: b }, { at: 2500us, start: b }]
     same(list!.objects, [{ name: FILE, length: 20_000 }]);
   });
 
-  it("several requesters at one responder do not disturb each other", () => {
-    const file = contentOf(30_000);
-    const methods = ["persist-opcode", "write-send", "send-flush"];
-    const rack = new SimulatedRack(
-      `
-name: three
-hosts: { a: {}, b: { scm: { size: 1MiB } }, c: {}, d: {} }
-programs:
-${
-        ["a", "c", "d"].map((host, i) =>
-          `  - { on: ${host}, run: put, to: b, file: ${FILE}, name: from-${host}, ` +
-          `method: ${methods[i]}, size: 1KiB, depth: 8 }`
-        ).join("\n")
-      }
-`,
-      { inputs: { [FILE]: file } },
-    ).run();
-    const results = resultsOf(rack);
-    equal(results.length, 3);
-    for (const result of results) {
-      equal(result.status, "done", result.error);
-      ok(isIntact(file, survivor(rack, result)));
-    }
-  });
-
-  it("the service goes on after its RNIC has failed and come back", () => {
-    const file = contentOf(8_000);
-    const rack = new SimulatedRack(
-      `
-name: card
-hosts: { a: {}, b: { scm: { size: 1MiB } } }
-programs:
-  - { on: a, run: put, to: b, file: ${FILE}, name: one, method: persist-opcode, size: 1KiB, depth: 2 }
-  - { on: a, run: put, to: b, file: ${FILE}, name: two, method: persist-opcode, size: 1KiB, depth: 2, at: 3ms }
-faults: [{ at: 2ms, kill: b-rnic }, { at: 2200us, start: b-rnic }]
-`,
-      { inputs: { [FILE]: file } },
-    ).run();
-    const results = resultsOf(rack);
-    same(results.map(({ status, error }) => [status, error]), [["done", undefined], [
-      "done",
-      undefined,
-    ]]);
-    for (const result of results) ok(isIntact(file, survivor(rack, result)));
-  });
-
   it("P-41: whichever device dies and returns when, no program is lost and a later put succeeds", () => {
     const file = contentOf(9_000);
     const victims = ["a", "a-rnic", "b", "b-rnic"];
@@ -380,12 +334,5 @@ faults: [{ at: ${at.toFixed(1)}us, kill: ${victim} }, { at: ${
       const two = rack.reported("result", "c").at(-1);
       equal(two?.status, "done", `${what}: ${two?.error}`);
     }
-  });
-
-  it("repeat: the same scenario has the same digest", () => {
-    const run = { method: "persist-opcode", ddio: "on" } as const;
-    const digests = [0, 1].map(() => put(run).rack.simulator.digest);
-    equal(digests[0], digests[1]);
-    ok(resultOf(put(run).rack).endPs < 10_000 * PS_PER_US);
   });
 });

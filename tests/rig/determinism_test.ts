@@ -119,29 +119,6 @@ describe("Determinism: the same scenario and seed give the same digest", () => {
     }
   });
 
-  it("with nats-server killed in the middle and started again", async () => {
-    const act = async () => {
-      await bench.killServer();
-      await bench.server.restart();
-    };
-    await agrees({
-      ...PAIR,
-      ddio: "on",
-      packing: "machine",
-      delayMsMax: 4,
-      midway: { share: 0.25, act },
-    });
-  });
-
-  it("with the timekeeper killed in the middle", async () => {
-    const run = { ...PAIR, ddio: "on", delayMsMax: 4 } as const;
-    const ran = await agrees({
-      ...run,
-      midway: { share: 0.25, act: (rack) => assert.ok(rack.kill("timekeeper")) },
-    });
-    assert.deepEqual(lifeLine(ran), ["timekeeper died", "timekeeper started"]);
-  });
-
   it("with the timekeeper and nats-server killed, one after the other, more than once", async () => {
     const ran = await agrees({
       ...PAIR,

@@ -139,13 +139,6 @@ describe("startNatsServer", () => {
     await assert.rejects(greeting(hostAndPort(server).port));
   });
 
-  it("stop: ends a server that has been frozen", async () => {
-    const server = await start();
-    Deno.kill(server.pid, "SIGSTOP");
-    await server.stop();
-    await assert.rejects(Deno.stat(`/proc/${server.pid}`), Deno.errors.NotFound);
-  });
-
   it("says why where the port is taken, in the server's words", async () => {
     const { port } = hostAndPort(await start());
     await fails(start(port), /ended with code 1.*address already in use/s);

@@ -227,19 +227,6 @@ programs: [{ on: a, run: put, to: b, method: write-only, size: 1KiB, depth: 8 }]
     });
   }
 
-  it("a requester that is killed takes its put with it, and nothing hangs", async () => {
-    const run: RunOf = {
-      ...PAIR,
-      method: "persist-opcode",
-      ddio: "off",
-      midway: { share: 0.3, act: (rack) => killFromOutside(rack, "a") },
-    };
-    const ran = await bench.run(run);
-    assert.deepEqual(lifeLine(ran), ["a died"]);
-    assert.deepEqual(ran.puts, []);
-    await assertReplays(run, ran);
-  });
-
   it("a machine in one process: its death and return are those of both its nodes", async () => {
     const run: RunOf = {
       ...PAIR,

@@ -89,12 +89,6 @@ export class RackBench {
     await removeUnlessKept(this.directory);
   }
 
-  /** `kill -9`; returns when it is gone. */
-  async killServer(): Promise<void> {
-    Deno.kill(this.server.pid, "SIGKILL");
-    await this.server.exited;
-  }
-
   /** A file of that size, always the same one: its path. */
   async input(bytes: number): Promise<string> {
     const folder = `${this.directory}/input-${bytes}`;

@@ -81,8 +81,13 @@ const asking: Program = function* ({ cpu, device, options }) {
   }
 };
 
-/** Each packet that a host's card sent, in order, in a rack whose two programs send one message each. */
-function packetsOf(type: "rc" | "uc"): { readonly from: string; readonly packet: RocePacket }[] {
+interface Types {
+  readonly answering: "rc" | "uc";
+  readonly asking: "rc" | "uc";
+}
+
+/** A rack whose two programs send one message each, and each packet that a host's card sent, in order. */
+function exchange(types: Types) {
   const seen: { from: string; packet: RocePacket }[] = [];
   const see = (observation: Observation) => {
     if (observation.kind !== "sent" || observation.frame === undefined) return;
@@ -95,24 +100,23 @@ function packetsOf(type: "rc" | "uc"): { readonly from: string; readonly packet:
 name: psn
 hosts: { a: {}, b: {} }
 programs:
-  - { on: b, run: ./answering.ts, type: ${type} }
-  - { on: a, run: ./asking.ts, type: ${type} }
+  - { on: b, run: ./answering.ts, type: ${types.answering} }
+  - { on: a, run: ./asking.ts, type: ${types.asking} }
 `,
     {
       programs: { "./answering.ts": answering, "./asking.ts": asking },
       observer: { scope: "wire", see, commit: () => {} },
     },
   );
-  rack.run();
-  assert.deepEqual(rack.reported("program-failed"), []);
-  assert.deepEqual(rack.reported("completed"), ["SUCCESS", "SUCCESS", "SUCCESS"]);
-  return seen;
+  return { rack: rack.run(), seen };
 }
 
 describe("The PSN in a REQ or REP (architecture §12.6)", () => {
   for (const type of ["rc", "uc"] as const) {
     it(`${type}: is the one with which the receiver of the message begins to send`, () => {
-      const seen = packetsOf(type);
+      const { rack, seen } = exchange({ answering: type, asking: type });
+      assert.deepEqual(rack.reported("program-failed"), []);
+      assert.deepEqual(rack.reported("completed"), ["SUCCESS", "SUCCESS", "SUCCESS"]);
       const messages = seen.flatMap(({ packet }) =>
         packet.bth.destQpn === GSI_QPN ? [decodeCm(packet.payload)] : []
       );
@@ -137,6 +141,16 @@ describe("The PSN in a REQ or REP (architecture §12.6)", () => {
       );
     });
   }
+});
+
+describe("Ends of a connection", () => {
+  it("of different types are refused, with the reason (9: invalid transport)", () => {
+    const { rack } = exchange({ answering: "uc", asking: "rc" });
+    assert.deepEqual(rack.reported("program-failed").map(({ message }) => message).sort(), [
+      "Rejected, reason 9",
+      "The peer requests another type of queue pair",
+    ]);
+  });
 });
 
 interface Depths {
