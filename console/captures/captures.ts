@@ -20,13 +20,11 @@ import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
 
 /** A run whose processes have recorded frames or events. */
 export interface RecordedRun {
-  /** Tells the run from the other runs of its scenario. */
   readonly label: string;
   readonly plan: RackPlan;
   readonly directory: string;
 }
 
-/** The recordings of a run, in its directory. */
 function recordingsIn(directory: string): string {
   return `${directory}/observed`;
 }
@@ -43,9 +41,7 @@ export function scopeFor({ pcap, perfetto }: CaptureFiles): ObservationScope | u
 export function captureFiles({ flags, scenario, base, directory }: {
   readonly flags: { readonly pcap?: string; readonly perfetto?: string };
   readonly scenario: CaptureSection;
-  /** The scenario's folder. */
   readonly base: string;
-  /** The run's directory. */
   readonly directory: string;
 }): CaptureFiles {
   const place = (given: string | undefined, named: string | true | undefined, own: string) =>

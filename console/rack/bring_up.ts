@@ -141,7 +141,6 @@ const JOIN_MS = 60_000;
  */
 const STATUS_MS = 500;
 
-/** Waits until every partition has joined the timekeeper. */
 async function untilJoined(
   { rack, control }: RackLink,
   { signal, onProgress }: BringUpOptions,
@@ -164,7 +163,6 @@ async function untilJoined(
   }
 }
 
-/** A rack that was taken down: the number of its processes, and its captures. */
 export interface TakenDown {
   readonly run: string;
   readonly processes: number;

@@ -4,7 +4,6 @@ import { fromFileUrl, projectFile } from "../base/paths.ts";
 
 export interface ChildOptions {
   readonly name: string;
-  /** Module to run, as a path relative to the project. */
   readonly module: string;
   readonly args: readonly string[];
   readonly env: Readonly<Record<string, string>>;

@@ -16,7 +16,6 @@ import { programFiles } from "./program_files.ts";
 
 export interface ComposeOptions {
   readonly prepare: PrepareOptions;
-  /** The output folder: new or empty. */
   readonly out: string;
   readonly image: string;
   readonly natsImage: string;

@@ -6,10 +6,8 @@
 import { ANY, patternOf } from "../../fabric/bus/subjects.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
 
-/** Paths inside a container. */
 export const IN_CONTAINER = {
   project: "/opt/rackmesh",
-  /** The run file of the process; read-only. */
   runFile: "/etc/rackmesh/run.json",
   inputs: "/etc/rackmesh/inputs",
   programs: "/etc/rackmesh/programs",
@@ -26,7 +24,6 @@ export const OWN_SERVICES: readonly string[] = ["nats", "timekeeper", "report"];
 
 /** A file of the user's that is mounted into containers, read-only. */
 export interface MountedFile {
-  /** Relative to the compose file. */
   readonly from: string;
   readonly to: string;
 }

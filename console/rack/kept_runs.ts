@@ -18,7 +18,6 @@ import { limitsHere, type LimitTexts, readLimits, type RunLimits } from "./run_l
 /** A run with what is left of it. */
 export interface KeptRun extends RunRow {
   readonly state: RunState;
-  /** On the disk. */
   readonly bytes: number;
 }
 
@@ -81,7 +80,6 @@ export async function removeRuns(
   return { removed, kept };
 }
 
-/** A log and the number of bytes already read. */
 interface Log {
   /** `b`, or `persist-opcode_ddio_off/b` where the run has several variants. */
   readonly name: string;
@@ -89,7 +87,6 @@ interface Log {
   read: number;
 }
 
-/** A line of a log. */
 export interface LogLine {
   readonly log: string;
   readonly line: string;
@@ -163,7 +160,6 @@ function findLogs(directory: string, prefix: string): Log[] {
   return found;
 }
 
-/** Names in a run's directory that are no variants. */
 const PARTS: ReadonlySet<string> = new Set(["scm", "outputs", "trace"]);
 
 function logsIn(directory: string, prefix: string): Log[] {
@@ -175,7 +171,6 @@ function logsIn(directory: string, prefix: string): Log[] {
   }));
 }
 
-/** Complete lines that were not read yet. */
 function newLines(log: Log): string[] {
   using file = Deno.openSync(log.path);
   const { size } = file.statSync();

@@ -10,7 +10,6 @@ export interface NatsServerOptions {
   readonly binary?: string;
   /** An existing directory of the run, for the configuration and the log. */
   readonly dir: string;
-  /** Default: one that is free. */
   readonly port?: number;
   readonly readyTimeoutMs?: number;
   /** Restart the server when it ends unasked, a limited number of times in a row. Default: no. */
@@ -321,7 +320,6 @@ authorization { user: "${USER}", password: "${this.#password}" }
     log.close();
   }
 
-  /** Reads INFO, the first message of every NATS server. */
   async #greet(port: number, name: string): Promise<void> {
     const connection = await Deno.connect({ hostname: "127.0.0.1", port });
     try {

@@ -38,7 +38,6 @@ export interface PerftestRun {
   readonly seed: number;
   readonly result: PerftestResult;
   readonly outcome: Outcome;
-  /** Paths of the requested captures. */
   readonly captures: readonly string[];
 }
 

@@ -22,7 +22,6 @@ import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.
 import { oneOf, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
 import { isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
-/** One prepared run. */
 export interface Prepared {
   readonly label: string;
   readonly variant: ScenarioVariant;
@@ -46,7 +45,6 @@ export interface PrepareOptions extends VariantChoices {
   readonly writebacks?: readonly WritebackPlan[];
   /** Cable faults in addition to the scenario's; `none`: no cable fault at all. */
   readonly linkFaults?: readonly LinkFaultPlan[] | "none";
-  /** Replaces the scenario's programs. */
   readonly programs?: readonly ProgramScenario[];
   /** Changes a program of the scenario; undefined leaves it out. */
   readonly change?: (program: ProgramScenario) => ProgramScenario | undefined;

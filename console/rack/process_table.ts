@@ -6,13 +6,11 @@
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { jsonIfThere } from "../base/files.ts";
 
-/** One process of a rack, the supervisor and the broker included. */
 export interface ProcessEntry {
   readonly name: string;
   readonly kind: "supervisor" | "nats" | "timekeeper" | "partition";
   /** Null while it has no process. */
   readonly pid: number | null;
-  /** The devices that the process runs. */
   readonly nodes: readonly string[];
 }
 

@@ -9,7 +9,6 @@ interface ModuleInfo {
 }
 
 export interface ProgramFiles {
-  /** The program's folder. */
   readonly folder: string;
   /**
    * Paths relative to {@link folder}: the program first, then its imports, except for type-only

@@ -150,9 +150,7 @@ export interface RunRow {
   readonly id: string;
   readonly path: string;
   readonly started: string;
-  /** Whether its supervisor is running. */
   readonly up: boolean;
-  /** Whether the command that started it is still running. */
   readonly running: boolean;
   /** The user's own name for it; "" where it has none and is kept all the same. */
   readonly mark?: string;

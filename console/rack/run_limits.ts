@@ -64,7 +64,6 @@ export function limitsHere(): RunLimits {
   return readLimits({ runs: Deno.env.get(runs), bytes: Deno.env.get(bytes) }, VARIABLES);
 }
 
-/** A run that may go. */
 export interface Removable {
   readonly id: string;
   readonly started: string;

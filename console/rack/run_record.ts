@@ -15,12 +15,10 @@ import { recordedIn } from "./fault_lines.ts";
 import { heldFor, survivedView } from "./survived.ts";
 import { livesOf } from "../checks/lives.ts";
 
-/** Observers of a run in this process. */
 export interface Watch {
   readonly notes: readonly TimedRecord[];
   readonly wire: WireLedger;
   readonly onAudit: OnAudit;
-  /** Observes frames. */
   readonly observer: Observer;
   /** For each host that loses its power: when bytes became persistent, each instant once. */
   readonly durable: readonly DurableAt[];
@@ -60,7 +58,6 @@ function watchMemory(node: string, durable: DurableAt[]): MemoryLog {
   };
 }
 
-/** A run that has ended. */
 interface Ended {
   readonly plan: RackPlan;
   readonly directory: string;

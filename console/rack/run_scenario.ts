@@ -167,7 +167,6 @@ export async function runVariants(
   return { id, path, outcomes, captures };
 }
 
-/** The bus of a run: a new server, or an existing one. */
 async function busFor(
   directory: string,
   { nats, signal }: Pick<RunManner, "nats" | "signal">,

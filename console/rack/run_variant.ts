@@ -33,7 +33,6 @@ export interface Outcome {
   /** Operating system processes, without nats-server and this one. */
   readonly processes: number;
   readonly finals: readonly FinalReply[];
-  /** Where the SCM files are. */
   readonly directory: string;
   /** The record for the checkers, where it was requested. */
   readonly record?: RunRecord;

@@ -23,14 +23,12 @@ import { StoppedProcessGuard } from "./stopped_process_guard.ts";
 
 export interface SupervisorOptions {
   readonly runFile: RunFile;
-  /** The path of `runFile`. */
   readonly runFilePath: string;
   readonly address: NatsAddress;
   /** A connection of this process, for orders and reports. */
   readonly bus: Bus;
   /** Called when a process starts or ends; for messages to the user. */
   readonly onEvent?: (event: SupervisorEvent) => void;
-  /** Called with the reports of programs. */
   readonly onReport?: (node: string, topic: string, value: unknown) => void;
 }
 
@@ -83,9 +81,7 @@ export class Supervisor {
   readonly #timekeeper = slotOf(TIMEKEEPER, []);
   #down = false;
   #hasFinished = false;
-  /** Partitions whose process has ended. */
   readonly #dead = new Set<string>();
-  /** Tokens of executed kill orders. */
   readonly #cuts = new Set<string>();
   readonly #finished = Promise.withResolvers<Summary>();
 
@@ -189,7 +185,6 @@ export class Supervisor {
     return { killed: slot.nodes };
   }
 
-  /** The timekeeper and the partitions. */
   processes(): ProcessEntry[] {
     const pid = this.#timekeeper.child?.pid ?? null;
     return [

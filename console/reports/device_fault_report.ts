@@ -5,7 +5,6 @@ import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import { foldedTable } from "./fold_variants.ts";
 
-/** One fault of one variant. */
 export interface DeviceFaultRow {
   readonly variant: string;
   readonly kind: "flip" | "stuck";

@@ -6,7 +6,6 @@ import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 import { foldedTable } from "./fold_variants.ts";
 
-/** One fault of one variant. */
 export interface FaultRow {
   readonly variant: string;
   /** Its place in the plan; faults ordered at run time come after the scenario's. */
@@ -78,7 +77,6 @@ function endOf(fault: LinkFaultPlan, all: readonly LinkFaultPlan[]): Time | unde
   return ends.length === 0 ? undefined : Math.min(...ends);
 }
 
-/** The effect of each kind of fault on a frame. */
 const DID: Readonly<Record<LinkFaultPlan["action"], string>> = {
   loss: "lost",
   corrupt: "corrupted",

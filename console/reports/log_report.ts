@@ -57,7 +57,6 @@ function isOf({ value }: ProgramResult, program: "append" | "log"): boolean {
   return own === program && latencyPs !== undefined;
 }
 
-/** A row of either table: its host and its result. */
 interface Row<Result> {
   readonly variant: string;
   readonly node: string;

@@ -15,7 +15,6 @@ import { heldFor, survivedView } from "../rack/survived.ts";
 import { figuresOf } from "./verified_report.ts";
 import type { MethodRow } from "./method_row.ts";
 
-/** A run of a scenario: what `--json` prints. */
 export interface RunReport {
   readonly run: string;
   readonly scenario: string;
@@ -26,14 +25,10 @@ export interface RunReport {
   readonly processes: number;
   readonly events: number;
   readonly directory: string;
-  /** Paths of the requested captures. */
   readonly captures?: readonly string[];
   readonly methods: readonly MethodRow[];
-  /** Nodes with congestion, with their counters. */
   readonly congestion: readonly CongestionRow[];
-  /** Cable faults, and how many frames each affected. */
   readonly faults: readonly FaultRow[];
-  /** Device faults, and how much data each damaged. */
   readonly deviceFaults: readonly DeviceFaultRow[];
   /** Results of programs other than `put`, and failures of programs. */
   readonly results: ReadonlyArray<
@@ -57,7 +52,6 @@ export async function sha256(bytes: Uint8Array<ArrayBuffer>): Promise<string> {
   return new Uint8Array(await crypto.subtle.digest("SHA-256", bytes)).toHex();
 }
 
-/** Input of a report besides the outcome. */
 export type Ran = Pick<Prepared, "label" | "plan" | "inputs">;
 
 /** The rows of one variant, with the content of the SCM files after the power failure. */

@@ -30,17 +30,14 @@ export interface MethodRow {
    * received none.
    */
   readonly scmAmplification: number | null;
-  /** Whether the SCM file holds the whole file after the power failure. */
   readonly intact: boolean;
   /** P-41: the first byte that was reported persistent and is lost. */
   readonly loss: Loss | null;
-  /** V-10: for a method with verified writes. */
   readonly verified?: VerifiedFigures;
   readonly error: string | null;
   readonly digest: string;
 }
 
-/** The verification figures of a `put`. */
 export interface VerifiedFigures extends VerifiedCounts {
   /**
    * Bits flipped in cards, and on cables undetected by the ICRC, while the `put` ran; null where

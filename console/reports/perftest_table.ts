@@ -6,7 +6,6 @@ import type {
 } from "../../nodes/host/programs/perftest/client.ts";
 import { PERFTEST, type PerftestKind } from "../../nodes/host/programs/perftest/terms.ts";
 
-/** Fields of the header. */
 export interface PerftestHeader {
   readonly qps: number;
   readonly depth: number;
@@ -83,7 +82,6 @@ function bandwidthColumns({ gbits }: PerftestHeader): string[] {
   return ["#bytes", "#iterations", `BW peak[${unit}]`, `BW average[${unit}]`, "MsgRate[Mpps]"];
 }
 
-/** Each column is as wide as its title, so that they align. */
 function cells(titles: readonly string[], values: readonly string[]): string {
   return " " + titles.map((title, i) => values[i]!.padEnd(title.length)).join("    ").trimEnd();
 }

@@ -10,12 +10,10 @@ import type { MethodRow } from "./method_row.ts";
 
 type Check = RunReport["checks"][number];
 
-/** A variant of a scenario that has been run. */
 export interface JudgedVariant {
   readonly one: Ran;
   readonly outcome: Outcome;
   readonly rows: readonly MethodRow[];
-  /** Verdicts of the user's own protocols. */
   readonly protocols: readonly ProtocolVerdict[];
 }
 
@@ -70,7 +68,6 @@ function promisesToPut(variants: readonly JudgedVariant[]): Check[] {
   return [{ name, promise, looked, holds: true, detail: "" }];
 }
 
-/** A line for each check of a user's protocol. */
 function protocolChecks(variants: readonly JudgedVariant[]): Check[] {
   const verdicts = variants.flatMap(({ one, protocols }) =>
     protocols.map((verdict) => ({ label: one.label, ...verdict }))

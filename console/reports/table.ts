@@ -1,12 +1,10 @@
 /** Tables as text. A column is defined once, for all outputs of its rows. */
 import { formatTime, type Time } from "../../fabric/base/time.ts";
 
-/** A column of a table of `Row`s. */
 export interface Column<Row> {
   readonly title: string;
   /** The value of a row's cell; undefined and null are an empty cell. */
   readonly value: (row: Row) => string | number | null | undefined;
-  /** The value as text; default: unchanged. */
   readonly text?: (row: Row) => string;
 }
 
@@ -43,7 +41,6 @@ export function timeColumn<Row>(
   return { title, value, text };
 }
 
-/** The cells of a row, as they are shown. */
 function cellsOf<Row>(columns: readonly Column<Row>[], row: Row): string[] {
   return columns.map(({ value, text }) => text === undefined ? `${value(row) ?? ""}` : text(row));
 }

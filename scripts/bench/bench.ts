@@ -68,7 +68,6 @@ async function bench(flags: Flags): Promise<void> {
   for (const each of tables) print(putText(each));
 }
 
-/** The measures over a real nats-server. */
 async function measureProcesses(
   wanted: ReadonlySet<string>,
   options: Measured,
@@ -88,7 +87,6 @@ async function measureProcesses(
   }
 }
 
-/** The conditions of the figures besides the code. */
 function machineNow() {
   return {
     cores: navigator.hardwareConcurrency,

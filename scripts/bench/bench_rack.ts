@@ -10,7 +10,6 @@ import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { Prepared } from "../../console/rack/prepare.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
-/** The persistent writes of one host. */
 export interface Load {
   readonly writes: number;
   readonly bytes: number;
@@ -22,7 +21,6 @@ export interface BenchRack {
   readonly seed: number;
   /** The writers' load: flow 1, `persist-opcode`, the product's main method. */
   readonly load?: Load;
-  /** One host, or all: each writes to the next. */
   readonly writers: number;
 }
 
@@ -37,7 +35,6 @@ export function simulatorOf(
   onReport: (time: Time, node: string, topic: string, value: unknown) => void,
   { programs = {}, wrap = (create) => create }: {
     readonly programs?: Readonly<Record<string, Program>>;
-    /** Wraps the function that creates the nodes. */
     readonly wrap?: (create: CreateNode) => CreateNode;
   } = {},
 ): Simulator {

@@ -2,11 +2,9 @@
 import { columnsOf, tableText } from "../../console/reports/table.ts";
 
 export interface Figure {
-  /** The letter of the measure. */
   readonly group: "a" | "b" | "c" | "d" | "e" | "f" | "g" | "h" | "i";
   readonly what: string;
   readonly unit: string;
-  /** One value per repetition. */
   readonly values: readonly number[];
   readonly target?: Target;
 }
@@ -16,7 +14,6 @@ export interface Target {
   readonly value: number;
 }
 
-/** How every measure is taken. */
 export interface Measured {
   readonly seed: number;
   /** Fewer and smaller runs. */

@@ -13,7 +13,6 @@ import {
   SIZES,
 } from "./put_table.ts";
 
-/** One method at one size. */
 export interface MethodFigure extends PerMessage {
   readonly method: MethodName;
 }

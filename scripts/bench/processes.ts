@@ -14,15 +14,12 @@ export interface ProcessRun {
   readonly processes: number;
   /** From the start of the first process until every partition has been granted its first span. */
   readonly upMs: number;
-  /** From the same moment to the end of the run. */
   readonly wholeMs: number;
   /** Messages between processes after the first quarter of all writes, and their wall ms. */
   readonly hops: number;
   readonly hopsMs: number;
-  /** Messages of the whole run, and granted spans. */
   readonly allHops: number;
   readonly grants: number;
-  /** Memory of each process of the rack at the end. */
   readonly residentBytes: readonly number[];
 }
 

@@ -40,7 +40,6 @@ export interface PutAsked {
   readonly hosts?: string;
 }
 
-/** Number of messages per figure. */
 const MESSAGES = 16;
 
 /** Runs a put. @throws Error where it fails. */
@@ -126,7 +125,6 @@ export function withTable(results: string, { name, header, rows }: PutTable): st
   return `${results.slice(0, from)}${begin}\n\n${lines.join("\n")}\n\n${results.slice(to)}`;
 }
 
-/** Where tables stand for readers. */
 export const RESULTS = new URL("./RESULTS.md", import.meta.url);
 
 /** Writes tables into `RESULTS.md`. */

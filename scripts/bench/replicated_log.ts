@@ -63,7 +63,6 @@ interface LogResult {
 
 interface Ran {
   readonly result: LogResult;
-  /** Reports of durable records, with their times. */
   readonly durableReports: readonly { readonly time: Time; readonly durable: number }[];
   readonly statistics: Readonly<Record<string, Readonly<Record<string, number>>>>;
 }
@@ -96,13 +95,11 @@ function runLog({ ddio, method, record, records, depth, seed, faults = "[]" }: L
   return { result, durableReports, statistics: simulator.statistics() };
 }
 
-/** Records per second, from the first report to the last. */
 function rateOf(durableReports: Ran["durableReports"]): number {
   const first = durableReports[0]!, last = durableReports.at(-1)!;
   return PS_PER_S * (last.durable - first.durable) / (last.time - first.time);
 }
 
-/** Maximum time between consecutive reports. */
 function longestGap(durableReports: Ran["durableReports"]): Time {
   return durableReports.slice(1).reduce(
     (most, { time }, i) => Math.max(most, time - durableReports[i]!.time),
@@ -158,7 +155,6 @@ export function measureLog(seed: number): LogFigure[] {
   );
 }
 
-/** The times of a replica's power failure and return. */
 const KILL_AT = 550 * PS_PER_US, START_AT = 650 * PS_PER_US;
 
 /**

@@ -9,7 +9,6 @@ import { busEnvironment } from "../../fabric/rack/build/run_file.ts";
 import { endChildren, startChild } from "../../console/rack/children.ts";
 import { median } from "./figure.ts";
 
-/** About the size of a grant. */
 const PAYLOAD_BYTES = 64;
 const WARM_UP = 2_000;
 

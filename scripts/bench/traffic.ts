@@ -17,11 +17,9 @@ import type { ProgramContext } from "../../nodes/host/program_context.ts";
 /** Of `sink` (nodes/host/programs/bulk.ts). */
 const SERVICE = "sink";
 
-/** A host's WRITEs to another one. */
 export interface Traffic {
   readonly to: string;
   readonly qps: number;
-  /** Size of each message, and their number. */
   readonly bytes: number;
   readonly messages: number;
   /** Number of outstanding messages, over all queue pairs, which alternate. */
@@ -31,9 +29,7 @@ export interface Traffic {
   readonly startPs: Time;
 }
 
-/** The result of `traffic`. */
 export interface TrafficResult {
-  /** From the first post to the last completion. */
   readonly virtualPs: Time;
 }
 

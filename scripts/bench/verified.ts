@@ -14,9 +14,7 @@ import {
   SIZES,
 } from "./put_table.ts";
 
-/** One method at one size. */
 export interface VerifiedFigure extends PerMessage {
-  /** Its name in the table. */
   readonly way: string;
 }
 
@@ -48,7 +46,6 @@ export function measureVerified(seed: number): VerifiedFigure[] {
   );
 }
 
-/** A persistent method is compared with the persistent baseline. */
 function baselineOf(way: string): string {
   return way === PERSISTED || way === PERSISTED_BASELINE ? PERSISTED_BASELINE : BASELINE;
 }

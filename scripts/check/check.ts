@@ -7,13 +7,11 @@ import { countTests, type TestCount } from "./count_tests.ts";
 import { isThere } from "../../console/base/files.ts";
 import { ROOT } from "../../console/base/paths.ts";
 
-/** One thing to run: `deno` with these arguments. */
 export interface Stage {
   readonly name: string;
   readonly args: readonly string[];
   /** Folders whose tests are counted; the stage is left out where none of them exists. */
   readonly tests?: readonly string[];
-  /** Not part of `--quick`. */
   readonly slow?: boolean;
 }
 
@@ -171,7 +169,6 @@ export async function runGroups(
   groups: readonly (readonly Stage[])[],
   of: {
     readonly isQuick: boolean;
-    /** Runs a stage; null where there is nothing to run. */
     readonly run: (stage: Stage) => Promise<Outcome | null>;
   },
 ): Promise<{ readonly outcomes: readonly Outcome[]; readonly text: string; readonly code: 0 | 1 }> {

@@ -102,7 +102,6 @@ function describe(breach: Breach): string {
   return `${breach.file}:${breach.line}: ${breach.found}; allowed here: ${breach.allowed}`;
 }
 
-/** Whether all files of the circle belong to a permitted circle. */
 function isKnownCircle(files: readonly string[]): boolean {
   return CIRCLES.some((known) => files.every((file) => known.includes(file)));
 }

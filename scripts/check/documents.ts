@@ -12,11 +12,9 @@ export interface Missing {
 
 /** The tree as this check sees it. Paths are relative to its root, without a slash at the end. */
 export interface DocumentTree {
-  /** True for a file or folder that exists. */
   isThere(path: string): boolean;
   /** True where `folder` ("" is the root) has a file of this name, in itself or in a folder below. */
   hasBelow(folder: string, name: string): boolean;
-  /** Text of a document that exists. */
   textOf(path: string): string;
 }
 

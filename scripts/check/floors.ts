@@ -45,7 +45,6 @@ export const RNIC_FLOORS: Floors = [
   ["rnic.ts"],
 ];
 
-/** The folders with floors. */
 const FLOORS: Readonly<Record<string, Floors>> = {
   "nodes/host/": HOST_FLOORS,
   "nodes/rnic/": RNIC_FLOORS,

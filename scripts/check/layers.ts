@@ -46,7 +46,6 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   "nodes/": [],
 };
 
-/** What tests beside the source may use on top. */
 const TEST_PACKAGES: readonly string[] = [
   "@std/testing/bdd",
   "ajv",

@@ -8,7 +8,6 @@ import { isModel, isShared, isTest, pathInTree } from "./tree.ts";
 
 interface GlobalBan {
   readonly names: readonly string[];
-  /** Whether the rule applies to the file at this path of the tree. */
   readonly holdsIn: (path: string) => boolean;
   /** The problem with the name, which precedes it in the message. */
   readonly problem: string;
@@ -25,7 +24,6 @@ function isSynchronous(path: string): boolean {
   return isProduction(path) && !path.startsWith("fabric/bus/");
 }
 
-/** A rule against references to globals by name. */
 function banGlobals(ban: GlobalBan): Deno.lint.Rule {
   const names = new Set(ban.names);
   return {
@@ -116,7 +114,6 @@ interface MemberBan {
   readonly hint: string;
 }
 
-/** A rule against members of a global object, also by destructuring of it. */
 function banMembers({ object, members, holdsIn, message, hint }: MemberBan): Deno.lint.Rule {
   return {
     create(context) {
@@ -154,7 +151,6 @@ const noMathRandom = banMembers({
   hint: RNG_HINT,
 });
 
-/** A rule against every node of a type. */
 function banSyntax(
   type: "ForInStatement" | "TSEnumDeclaration" | "Decorator",
   { holdsIn = () => true, message, hint }: {
@@ -208,7 +204,6 @@ const noForIn = banSyntax("ForInStatement", {
   hint: "use `for (const key of Object.keys(x).sort())`, or a Map",
 });
 
-/** APIs that depend on the machine's locale. */
 const noLocale: Deno.lint.Rule = {
   create(context) {
     if (!isProduction(pathInTree(context.filename))) return {};

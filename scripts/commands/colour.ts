@@ -1,11 +1,9 @@
 /** Colour of the words that say how something came out: on a terminal, and never with NO_COLOR. */
 
-/** What decides it. */
 export interface Terminal {
   readonly isTerminal: boolean;
   /** `NO_COLOR`: set and not empty, whatever it says (no-color.org). */
   readonly noColor: string | undefined;
-  /** `TERM`. */
   readonly term: string | undefined;
 }
 

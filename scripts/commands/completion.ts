@@ -81,7 +81,6 @@ const BY_OPTION: Readonly<Record<string, readonly string[]>> = {
   "--pack": PACKINGS,
 };
 
-/** What a placeholder of `--help` stands for. */
 const BY_PLACEHOLDER: Readonly<Record<string, Value>> = {
   scenario: "scenarios",
   file: "files",

@@ -7,11 +7,9 @@ import { NAMES, type NamesOf } from "../../console/rack/live/completion_names.ts
 /** What may stand in a place: some words, files, or names that are asked for when they are needed. */
 export type Value = readonly string[] | "files" | "folders" | "scenarios" | NamesOf | "anything";
 
-/** An option with its names: `-n`, `--iters`. */
 export interface OptionPlace {
   readonly names: readonly string[];
   readonly about: string;
-  /** Undefined where it takes none. */
   readonly value: Value | undefined;
 }
 
@@ -177,7 +175,6 @@ function shellValue(value: Value): string {
   return typeof value === "string" ? value : `words:${value.join(" ")}`;
 }
 
-/** A word in bash and zsh. */
 function quoted(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
@@ -236,7 +233,6 @@ function fishValue(value: Value): string {
   return `-f -a '(rack completion ${value} 2>/dev/null)'`;
 }
 
-/** A word in fish. */
 function fish(text: string): string {
   return `'${text.replaceAll("\\", "\\\\").replaceAll("'", "\\'")}'`;
 }

@@ -7,7 +7,6 @@ import { type MethodName, PUT_METHODS } from "../../fabric/rack/plan/vocabulary.
 import { type Packing, PACKINGS } from "../../fabric/rack/build/topology.ts";
 import type { PrepareOptions } from "../../console/rack/prepare.ts";
 
-/** Options of the commands on a rack that is up. */
 export interface LiveFlags {
   readonly run?: string;
   readonly json?: boolean;
@@ -21,7 +20,6 @@ export function addRunOption(command: Command): Command {
   return command.option("--run <id>", "which run, or how its name begins; else the one that is up");
 }
 
-/** Options of every command with a scenario. */
 export interface VariantFlags {
   readonly input?: string;
   readonly method?: string;
@@ -41,7 +39,6 @@ export function addVariantOptions(command: Command): Command {
     .option("--seed <n>", "instead of the scenario's");
 }
 
-/** Options of the commands that start the rack of a scenario. */
 export interface RackFlags extends VariantFlags {
   readonly pack: string;
   readonly nats?: string;

@@ -47,7 +47,6 @@ export class Progress {
     say(text);
   }
 
-  /** Erases the line. */
   clear(): void {
     if (!this.#live || this.#quiet || this.#lastLength === 0) return;
     Deno.stderr.writeSync(encoder.encode(`\r${" ".repeat(this.#lastLength)}\r`));

@@ -111,7 +111,6 @@ function headerText(name: Header): string {
   return `  ${name} = { bytes = ${bytes}, fields = { ${fields.join(", ")} } },`;
 }
 
-/** The script. */
 export const SCRIPT = new URL("./rackmesh.lua", import.meta.url);
 
 if (import.meta.main) {

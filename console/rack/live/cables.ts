@@ -12,7 +12,6 @@ import { recordedIn } from "../fault_lines.ts";
 import type { Answer } from "./control.ts";
 import type { RackLink } from "./racks.ts";
 
-/** A cable fault that begins now or later. */
 export interface LinkOrder {
   /** `a-rnic/tor`, `a-rnic->tor`, or a host for the cable of its RNIC. */
   readonly target: string;
@@ -57,7 +56,6 @@ function readTerms({ target, action, terms }: LinkOrder) {
 /** Sends one request `control.<verb>`; undefined without an answer. */
 export type Ask = (verb: string, body: unknown) => Promise<Answer | undefined>;
 
-/** When a fault takes effect, and its number. */
 export interface OrderedFault {
   readonly at: Time;
   readonly fault: number;

@@ -22,9 +22,7 @@ export type Answer<T = Readonly<Record<string, unknown>>> =
 export interface AskOptions {
   /** Whether an unanswered request may be sent again, although its first copy may have arrived. */
   readonly repeats?: boolean;
-  /** For how many wall ms the request is repeated. */
   readonly forMs?: number;
-  /** Timeout of each attempt, in wall ms. */
   readonly timeoutMs?: number;
 }
 

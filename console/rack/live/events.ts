@@ -21,7 +21,6 @@ import type { RackLink } from "./racks.ts";
 
 type Clock = ReturnType<typeof clockDocument>;
 
-/** A fault of a cable, or its end. */
 export interface LinkEvent {
   readonly event: "link";
   readonly fault: number;
@@ -70,7 +69,6 @@ export type RackEvent =
     readonly nodes: readonly string[];
     readonly atPs: Time;
   }
-  /** A report of a program. */
   | {
     readonly event: "report";
     readonly node: string;

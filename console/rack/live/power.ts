@@ -31,7 +31,6 @@ export async function awaitService(
   return { pid: entryOf(rack, name).pid, virtualPs: status.now };
 }
 
-/** A change of power: which devices, and when. */
 export interface PowerChange {
   readonly nodes: readonly string[];
   readonly at: Time;

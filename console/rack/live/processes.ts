@@ -4,7 +4,6 @@ import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { isProcessOf, type ProcessEntry, readProcesses, residentBytes } from "../process_table.ts";
 import { linkedTo, type RackUp } from "./racks.ts";
 
-/** A process of a rack: its table entry and the timekeeper's view of it. */
 export interface RunningProcess extends ProcessEntry {
   readonly alive: boolean;
   readonly residentBytes: number;

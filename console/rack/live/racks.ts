@@ -13,7 +13,6 @@ import {
 } from "../run_directory.ts";
 import { ControlClient } from "./control.ts";
 
-/** A running rack. */
 export interface RackUp {
   readonly id: string;
   readonly directory: string;
@@ -21,7 +20,6 @@ export interface RackUp {
   readonly supervisor: SupervisorFile;
 }
 
-/** A running rack and a connection to it. */
 export interface RackLink {
   readonly rack: RackUp;
   readonly bus: Bus;

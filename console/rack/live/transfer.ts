@@ -16,14 +16,12 @@ import { sha256 } from "../../reports/method_report.ts";
 import { RackError } from "../supervisor.ts";
 import { partitionOf, type RackLink } from "./racks.ts";
 
-/** Options of every transfer. */
 export interface TransferOptions {
   /** The host that runs the program; default: the first host other than the peer. */
   readonly on?: string;
   /** Bytes per message, and the number of outstanding messages. */
   readonly size?: number;
   readonly depth?: number;
-  /** How long to wait for the result. */
   readonly timeoutSeconds: number;
   /** The part that is done, in [0, 1]. */
   readonly onProgress?: (title: string, share: number) => void;
@@ -74,7 +72,6 @@ async function copyWhole(from: string, to: string): Promise<void> {
   }
 }
 
-/** What `put` reports in addition. */
 export interface PutOutcome extends TransferResult {
   readonly promises: boolean;
   readonly confirmedMessages: number;
@@ -89,7 +86,6 @@ export async function putObject(
     /** The file that the bytes were read from. */
     readonly file: string;
     readonly content: Uint8Array<ArrayBuffer>;
-    /** The object's name. */
     readonly name: string;
     readonly method: MethodName;
   },
@@ -126,7 +122,6 @@ export async function listObjects(
   return { ...result, host } as Awaited<ReturnType<typeof listObjects>>;
 }
 
-/** Those of the two that are given. */
 function sizesOf({ size, depth }: TransferOptions) {
   return { ...(size !== undefined && { size }), ...(depth !== undefined && { depth }) };
 }
@@ -153,7 +148,6 @@ function hostFor(
 interface Order {
   readonly host: string;
   readonly run: string;
-  /** The title of the progress display. */
   readonly title: string;
   readonly options: Readonly<Record<string, unknown>>;
 }
@@ -207,7 +201,6 @@ const RESULT_AGAIN_MS = 20;
 /** The bus may lose a report, so every n-th poll asks the host for its kept reports. */
 const KEPT_EVERY = 10;
 
-/** A program's final report. */
 interface Reported {
   readonly topic: string;
   readonly value: Result;
@@ -277,7 +270,6 @@ async function hand(
   }
 }
 
-/** Bytes of an order besides the file. */
 const ORDER_OVERHEAD_BYTES = 128 * 1024;
 
 function isDead({ why }: ClockStatus, { rack }: RackLink, host: string): boolean {

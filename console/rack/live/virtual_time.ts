@@ -4,7 +4,6 @@ import { formatTime, type Time } from "../../../fabric/base/time.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { ControlClient } from "./control.ts";
 
-/** The result of an order to the clock. */
 export interface Driven {
   readonly status: ClockStatus;
   /** Why the order did not reach its goal; absent where it did. */
@@ -38,7 +37,6 @@ export async function step(
   return { status };
 }
 
-/** A step begins where time is paused. */
 async function pauseFirst(control: ControlClient): Promise<ClockStatus> {
   const status = await control.status();
   if (isAtRest(status) && (status.paused || hasCome(status))) return status;
