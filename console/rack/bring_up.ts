@@ -50,7 +50,8 @@ export async function bringUp(scenario: string, options: BringUpOptions): Promis
     directory: path,
     stayUp: true,
     trace: options.trace === true,
-    ...(observe && { observe, captures: files }),
+    observe,
+    ...(observe && { captures: files }),
   });
   const runFilePath = await writeRunFile(runFile);
   return await startSupervisor(runFile, { runFilePath, options });

@@ -11,15 +11,15 @@ import { ScmFileError } from "../../nodes/host/store/scm_file.ts";
 export function explain(error: unknown): { message: string; code: number } {
   if (error instanceof Refusal) return { message: error.message, code: EXIT.usage };
   if (error instanceof RackError) return { message: error.message, code: error.code };
-  if (
-    error instanceof NatsServerError || error instanceof BusError ||
-    error instanceof ScmFileError || error instanceof OutputError
-  ) {
-    return { message: error.message, code: EXIT.unclear };
-  }
-  if (error instanceof Deno.errors.NotFound || error instanceof Deno.errors.PermissionDenied) {
-    return { message: error.message, code: EXIT.unclear };
-  }
+  const isWorld = [
+    NatsServerError,
+    BusError,
+    ScmFileError,
+    OutputError,
+    Deno.errors.NotFound,
+    Deno.errors.PermissionDenied,
+  ].some((kind) => error instanceof kind);
+  if (isWorld) return { message: (error as Error).message, code: EXIT.unclear };
   const text = error instanceof Error ? error.stack ?? error.message : String(error);
   if (/No space left on device|os error 28/.test(text)) {
     return { message: `The disk is full: ${text.split("\n")[0]}`, code: EXIT.unclear };

@@ -17,7 +17,7 @@ export interface NatsServerOptions {
   /** Called when {@link keepUp} notices the end of the server, and when it has restarted it. */
   readonly onEvent?: (text: string) => void;
   /** Cancels a start in progress; a running server is not affected. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**

@@ -49,7 +49,8 @@ export async function runPerftest(
 ): Promise<PerftestRun> {
   const scenario = await readScenario(path);
   const ends = endsOf(scenario, options);
-  const { packing, seed, ddio = isMixed(scenario) ? "on" : undefined } = options;
+  const isMixed = scenario.hosts.some(({ ddio }) => ddio === "both");
+  const { packing, seed, ddio = isMixed ? "on" : undefined } = options;
   const prepared = onlyOne(
     await prepare(path, {
       packing,
@@ -90,10 +91,6 @@ function endsOf(
     });
 }
 
-function isMixed(scenario: Scenario): boolean {
-  return scenario.hosts.some(({ ddio }) => ddio === "both");
-}
-
 function programsOf(
   ends: { readonly from: string; readonly to: string },
   options: Readonly<Record<string, unknown>>,
@@ -112,7 +109,7 @@ function resultOf(outcome: Outcome): PerftestResult {
   }
   const failure = reports.find(({ topic }) => topic === "program-failed");
   const why = failure === undefined
-    ? "it said nothing"
+    ? "it has reported nothing"
     : String((failure.value as { message?: unknown }).message);
   throw refusal("", { found: `perftest gave no result: ${why}` });
 }

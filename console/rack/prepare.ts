@@ -148,10 +148,15 @@ export function onlyOne(all: readonly Prepared[], scenario: string): Prepared {
   throw refusal("", { found: `${found}: choose ${choices.join(" and ")}` });
 }
 
-/** The run file for the processes of a run. @param options default: a run that ends by itself. */
+/** The run file for the processes of a run. */
 export function runFileOf(
   prepared: Prepared,
-  options: Pick<RunFile, "run" | "directory"> & Partial<RunFile>,
+  { observe, ...options }:
+    & Pick<RunFile, "run" | "directory">
+    & Partial<Omit<RunFile, "observe">>
+    & {
+      readonly observe?: RunFile["observe"] | undefined;
+    },
 ): RunFile {
   const { plan, partitions, inputs, programs } = prepared;
   const distances = lookahead(plan, partitions);
@@ -161,6 +166,7 @@ export function runFileOf(
     trace: false,
     delayMsMax: 0,
     ...options,
+    ...(observe && { observe }),
     plan,
     partitions,
     lookahead: distances.map((row) => row.map((ps) => Number.isFinite(ps) ? ps : null)),

@@ -14,7 +14,7 @@ export interface RunLimits {
 /** A choice: weeks of work on one machine, and no more of a disk than one would notice. */
 const DEFAULT: RunLimits = { runs: 50, bytes: 2 * 2 ** 30 };
 
-/** What a person may say instead: texts of options, or of the environment. */
+/** Other limits: texts of options, or of the environment. */
 export interface LimitTexts {
   readonly runs?: string | undefined;
   readonly bytes?: string | undefined;
@@ -31,29 +31,24 @@ export function readLimits(
   named: Readonly<Record<keyof RunLimits, string>>,
   otherwise: RunLimits = DEFAULT,
 ): RunLimits {
-  const runs = wholeOr(texts.runs, otherwise.runs);
-  if (runs === undefined) {
-    throw refusal(named.runs, { found: `"${texts.runs}"`, expected: "a whole number, or none" });
-  }
-  const bytes = sizeOr(texts.bytes, otherwise.bytes);
-  if (bytes === undefined) {
-    throw refusal(named.bytes, {
-      found: `"${texts.bytes}"`,
-      expected: "a size like 2GiB, or none",
-    });
-  }
-  return { runs, bytes };
+  const limitOf = (
+    key: keyof RunLimits,
+    { parse, expected }: { parse: (text: string) => number | undefined; expected: string },
+  ) => {
+    const text = texts[key];
+    if (text === undefined || text === "") return otherwise[key];
+    const limit = text === "none" ? Infinity : parse(text);
+    if (limit !== undefined) return limit;
+    throw refusal(named[key], { found: `"${text}"`, expected: `${expected}, or none` });
+  };
+  return {
+    runs: limitOf("runs", { parse: wholeNumber, expected: "a whole number" }),
+    bytes: limitOf("bytes", { parse: parseSize, expected: "a size like 2GiB" }),
+  };
 }
 
-function wholeOr(text: string | undefined, otherwise: number): number | undefined {
-  if (text === undefined || text === "") return otherwise;
-  if (text === "none") return Infinity;
+function wholeNumber(text: string): number | undefined {
   return /^\d{1,9}$/.test(text) ? Number(text) : undefined;
-}
-
-function sizeOr(text: string | undefined, otherwise: number): number | undefined {
-  if (text === undefined || text === "") return otherwise;
-  return text === "none" ? Infinity : parseSize(text);
 }
 
 const VARIABLES = { runs: "RACKMESH_RUNS_MAX", bytes: "RACKMESH_RUNS_BYTES_MAX" } as const;

@@ -142,9 +142,9 @@ export async function runVariants(
         directory,
         trace,
         delayMsMax,
-        ...(check && { check }),
-        ...(observe && { observe }),
-        ...(signal && { signal }),
+        check,
+        observe,
+        signal,
         onProgress: (_node, topic, value) => {
           if (topic === "progress") show(shareOf(value));
         },
@@ -172,7 +172,7 @@ async function busFor(
   { nats, signal }: Pick<RunManner, "nats" | "signal">,
 ): Promise<Pick<NatsServer, "address" | "stop">> {
   if (nats !== undefined) return { address: useExisting(nats), stop: () => Promise.resolve() };
-  return await startNatsServer({ dir: directory, keepUp: true, ...(signal && { signal }) });
+  return await startNatsServer({ dir: directory, keepUp: true, signal });
 }
 
 function shareOf(progress: unknown): number {

@@ -44,15 +44,15 @@ export interface RunOptions {
   /** Keep every step of every operation in the directory. */
   readonly trace?: boolean;
   /** What is recorded for captures; absent: nothing. */
-  readonly observe?: ObservationScope;
+  readonly observe?: ObservationScope | undefined;
   /** What is recorded for checkers: audit records, and frames too for `wire`; absent: nothing. */
-  readonly check?: "notes" | "wire";
+  readonly check?: "notes" | "wire" | undefined;
   /** Every process waits up to this long before each span. */
   readonly delayMsMax?: number;
   /** In one process only: limit in wall ms. */
   readonly limitMs?: number;
   /** Takes the rack down; the run then rejects with the signal's reason. */
-  readonly signal?: AbortSignal;
+  readonly signal?: AbortSignal | undefined;
   readonly onProgress?: (node: string, topic: string, value: unknown) => void;
   readonly onEvent?: (event: SupervisorEvent) => void;
   /** Called before any process of the rack starts; the callee may take the rack down. */
@@ -70,13 +70,7 @@ export async function runProcesses(
   const { run, directory, address, observe, check, onEvent, onProgress } = options;
   const { trace = false, delayMsMax = 0 } = options;
   const scope = widestOf([observe, check]);
-  const runFile = runFileOf(prepared, {
-    run,
-    directory,
-    trace,
-    ...(scope && { observe: scope }),
-    delayMsMax,
-  });
+  const runFile = runFileOf(prepared, { run, directory, trace, delayMsMax, observe: scope });
   const runFilePath = await writeRunFile(runFile);
   const bus = await connectNats({
     ...address,
@@ -90,8 +84,8 @@ export async function runProcesses(
     runFilePath,
     address,
     bus,
-    ...(onEvent && { onEvent }),
-    ...(onProgress && { onReport: onProgress }),
+    onEvent,
+    onReport: onProgress,
   });
   options.beforeStart?.(supervisor);
   const { signal } = options;
@@ -139,13 +133,7 @@ export async function runSimulated(
   const { run, directory, trace = false, observe, delayMsMax = 0 } = options;
   options.signal?.throwIfAborted();
   const { plan } = prepared;
-  const runFile = runFileOf(prepared, {
-    run,
-    directory,
-    trace,
-    ...(observe && { observe }),
-    delayMsMax,
-  });
+  const runFile = runFileOf(prepared, { run, directory, trace, delayMsMax, observe });
   await writeRunFile(runFile);
   const hosts = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
   const inputs = readInputs(runFile, hosts);

@@ -28,8 +28,8 @@ export interface SupervisorOptions {
   /** A connection of this process, for orders and reports. */
   readonly bus: Bus;
   /** Called when a process starts or ends; for messages to the user. */
-  readonly onEvent?: (event: SupervisorEvent) => void;
-  readonly onReport?: (node: string, topic: string, value: unknown) => void;
+  readonly onEvent?: ((event: SupervisorEvent) => void) | undefined;
+  readonly onReport?: ((node: string, topic: string, value: unknown) => void) | undefined;
 }
 
 export type SupervisorEvent =
@@ -282,8 +282,8 @@ export class Supervisor {
     const code = status.code === EXIT.usage || status.code === EXIT.internal
       ? status.code
       : EXIT.unclear;
-    const what = `${child.name} ended by itself (${statusText(status)})`;
-    this.#finished.reject(new RackError(`${what}; last words:\n${child.lastWords()}`, code));
+    const end = `${child.name} ended by itself (${statusText(status)})`;
+    this.#finished.reject(new RackError(`${end}; its last output:\n${child.lastWords()}`, code));
   }
 
   #announce(kind: "started" | "died", child: Child, detail: string): void {

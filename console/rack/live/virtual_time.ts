@@ -25,10 +25,10 @@ export async function resume(control: ControlClient): Promise<Driven> {
 /** Lets a span of time pass from the next event on, or a number of instants with events. */
 export async function step(
   control: ControlClient,
-  of: { readonly spanPs: Time } | { readonly events: number },
+  span: { readonly spanPs: Time } | { readonly events: number },
 ): Promise<Driven> {
-  let left = "events" in of ? of.events : 1;
-  const order = "spanPs" in of ? { ps: of.spanPs } : {};
+  let left = "events" in span ? span.events : 1;
+  const order = "spanPs" in span ? { ps: span.spanPs } : {};
   let status = await pauseFirst(control);
   while (left-- > 0 && status.next !== Infinity) {
     await control.demand("step", order);
@@ -60,39 +60,24 @@ export async function until(
       expected: `a time after ${formatTime(now)}`,
     });
   }
+  const waiting = signal === undefined ? {} : { signal };
+  const order = "time" in to ? { until: to.time } : { stopOn: to.step };
   try {
-    return await ("time" in to
-      ? untilTime(control, to.time, signal)
-      : untilStep(control, to.step, signal));
+    await control.demand("resume", order);
+    if ("time" in to) {
+      return { status: await control.waitFor((now) => isAtRest(now) && hasCome(now), waiting) };
+    }
+    const status = await control.waitFor(
+      (now) => isAtRest(now) && (now.paused || now.finished || now.next === Infinity),
+      waiting,
+    );
+    if (status.paused) return { status };
+    await control.demand("resume", {});
+    return { status, missed: `No event is left, and ${to.step} has not happened` };
   } catch (error) {
     if (signal?.aborted) await control.attempt("pause", {}, 1_000);
     throw error;
   }
-}
-
-async function untilTime(
-  control: ControlClient,
-  time: Time,
-  signal: AbortSignal | undefined,
-): Promise<Driven> {
-  await control.demand("resume", { until: time });
-  const options = signal === undefined ? {} : { signal };
-  return { status: await control.waitFor((now) => isAtRest(now) && hasCome(now), options) };
-}
-
-async function untilStep(
-  control: ControlClient,
-  step: string,
-  signal: AbortSignal | undefined,
-): Promise<Driven> {
-  await control.demand("resume", { stopOn: step });
-  const status = await control.waitFor(
-    (now) => isAtRest(now) && (now.paused || now.finished || now.next === Infinity),
-    signal === undefined ? {} : { signal },
-  );
-  if (status.paused) return { status };
-  await control.demand("resume", {});
-  return { status, missed: `No event is left, and ${step} has not happened` };
 }
 
 /** @param psPerSecond virtual time per wall second; 0: full speed. */
