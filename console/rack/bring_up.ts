@@ -73,12 +73,12 @@ const LOOK_AGAIN_MS = 30;
 
 async function startSupervisor(
   runFile: RunFile,
-  how: { readonly runFilePath: string; readonly options: BringUpOptions },
+  { runFilePath, options }: { readonly runFilePath: string; readonly options: BringUpOptions },
 ): Promise<RackUp> {
   const { directory } = runFile;
-  const { signal } = how.options;
+  const { signal } = options;
   signal?.throwIfAborted();
-  const child = spawnDetached(how.runFilePath, how.options.nats);
+  const child = spawnDetached(runFilePath, options.nats);
   // The run is registered before any process starts, so that `rack down` can always end it.
   const nodes: string[] = [];
   writeProcesses(directory, [{ name: "supervisor", kind: "supervisor", pid: child.pid, nodes }]);
@@ -95,7 +95,7 @@ async function startSupervisor(
       }
       if (supervisor !== undefined) {
         const rack = { id: runFile.run, directory, file: runFile, supervisor };
-        await linkedTo(rack, (link) => untilJoined(link, how.options));
+        await linkedTo(rack, (link) => untilJoined(link, options));
         signal?.throwIfAborted();
         child.unref();
         return rack;
@@ -136,10 +136,7 @@ function spawnDetached(runFilePath: string, nats: string | undefined): Deno.Chil
 }
 
 const JOIN_MS = 60_000;
-/**
- * Timeout of one status request. A rack that ends meanwhile does not answer; its directory then
- * says why.
- */
+/** Timeout of one status request. A rack that ends meanwhile does not answer. */
 const STATUS_MS = 500;
 
 async function untilJoined(

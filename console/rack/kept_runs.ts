@@ -43,14 +43,14 @@ export async function keepRun(id: string, name = ""): Promise<RunRow> {
   return row;
 }
 
-/** Lets a run go when its turn comes. @throws Refusal where there is no such run. */
+/** Removes the mark of a kept run. @throws Refusal where there is no such run. */
 export async function releaseRun(id: string): Promise<RunRow> {
   const row = await findRun(id, "The run");
   await markRun(row, undefined);
   return row;
 }
 
-/** Removes the oldest runs beyond limits of one's own, else those of the environment. @throws Refusal */
+/** Removes the oldest runs beyond the given limits, else those of the environment. @throws Refusal */
 export async function pruneTo(texts: LimitTexts): Promise<readonly RunRow[]> {
   const named = { runs: "--runs", bytes: "--size" };
   return await pruneRuns(readLimits(texts, named, limitsHere()));
@@ -146,30 +146,18 @@ function isOf(name: string, node: string): boolean {
 }
 
 function findLogs(directory: string, prefix: string): Log[] {
-  const found: Log[] = [];
-  for (const entry of [...Deno.readDirSync(directory)].sort((x, y) => x.name < y.name ? -1 : 1)) {
-    const path = `${directory}/${entry.name}`;
-    if (entry.isDirectory && entry.name === "logs") {
-      found.push(...logsIn(path, prefix));
-    } else if (entry.isDirectory && !PARTS.has(entry.name)) {
-      found.push(...findLogs(path, `${prefix}${entry.name}/`));
-    } else if (entry.name === "nats-server.log") {
-      found.push({ name: `${prefix}nats`, path, read: 0 });
-    }
-  }
-  return found;
+  return [...Deno.readDirSync(directory)].sort((x, y) => x.name < y.name ? -1 : 1)
+    .flatMap(({ name, isDirectory }): Log[] => {
+      const path = `${directory}/${name}`;
+      if (isDirectory && PARTS.has(name)) return [];
+      if (isDirectory) return findLogs(path, name === "logs" ? prefix : `${prefix}${name}/`);
+      if (!name.endsWith(".log")) return [];
+      const log = name === "nats-server.log" ? "nats" : name.slice(0, -".log".length);
+      return [{ name: `${prefix}${log}`, path, read: 0 }];
+    });
 }
 
 const PARTS: ReadonlySet<string> = new Set(["scm", "outputs", "trace"]);
-
-function logsIn(directory: string, prefix: string): Log[] {
-  const names = [...Deno.readDirSync(directory)].map(({ name }) => name).sort();
-  return names.filter((name) => name.endsWith(".log")).map((name) => ({
-    name: `${prefix}${name.replace(/\.log$/, "")}`,
-    path: `${directory}/${name}`,
-    read: 0,
-  }));
-}
 
 function newLines(log: Log): string[] {
   using file = Deno.openSync(log.path);

@@ -202,8 +202,8 @@ export class NatsServer {
     }
     const process = this.#spawn(log);
     const words: string[] = [];
-    const heard = Promise.withResolvers<number>();
-    const logged = this.#keepLog(process, { log, words, onPort: heard.resolve });
+    const listening = Promise.withResolvers<number>();
+    const logged = this.#keepLog(process, { log, words, onPort: listening.resolve });
     const status = process.status;
     // The server has ended: its watching shell can end.
     status.then(() => process.stdin.close()).catch(() => {});
@@ -219,7 +219,7 @@ export class NatsServer {
       throw this.#notReady(`ended with code ${(await status).code}`, words);
     });
     try {
-      const port = await Promise.race([heard.promise, gone, limit.promise]);
+      const port = await Promise.race([listening.promise, gone, limit.promise]);
       await Promise.race([this.#greet(port, name), gone, limit.promise]);
       this.#port = port;
     } catch (error) {

@@ -230,18 +230,18 @@ async function findPrograms(
   return programs;
 }
 
-/** The file of a program of one's own; its path begins in the scenario's folder. @throws Refusal */
+/** The file of a user's program; its path begins in the scenario's folder. @throws Refusal */
 export async function findProgram(run: string, base: string): Promise<string> {
   return await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
 }
 
-async function findFile(path: string, what: string): Promise<string> {
+async function findFile(path: string, role: string): Promise<string> {
   try {
     const real = await Deno.realPath(path);
     if ((await Deno.stat(real)).isFile) return real;
   } catch (cause) {
     const expected = "a file that can be read";
-    throw refusal("", { found: `${what}: cannot find ${path}`, expected, cause });
+    throw refusal("", { found: `${role}: cannot find ${path}`, expected, cause });
   }
-  throw refusal("", { found: `${what}: ${path} is not a file`, expected: "one" });
+  throw refusal("", { found: `${role}: ${path} is not a file`, expected: "one" });
 }

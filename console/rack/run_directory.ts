@@ -31,7 +31,7 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
   for (;;) {
     const id = `${name}-${stamp}-${crypto.randomUUID().slice(0, 4)}`;
     const path = `${runsDirectory()}/${id}`;
-    // It has its owner from the first moment, or another command could take it for a run that is over.
+    // The directory gets its name with its owner file, or another command could take it for an ended run.
     const unnamed = `${runsDirectory()}/${UNFINISHED}${crypto.randomUUID()}`;
     await Deno.mkdir(unnamed);
     await Deno.writeTextFile(`${unnamed}/owner.json`, JSON.stringify(ownerHere()));
@@ -49,7 +49,7 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
 /** Prefix of directories that are being created or removed. */
 const UNFINISHED = ".";
 
-/** A folder cannot take the name of one that holds something. */
+/** Renaming to the name of a folder with content fails so. */
 function isNotEmpty(error: unknown): boolean {
   return error instanceof Error && /os error 39/.test(error.message);
 }
@@ -60,7 +60,7 @@ export async function pruneRuns(limits: RunLimits): Promise<RunRow[]> {
   const counted = (await listRuns()).filter(({ mark }) => mark === undefined)
     .map((run) => ({ ...run, bytes: bytesOf(run.path) }));
   const candidates = counted.filter((run) => stateOf(run) === "kept");
-  // The latest one stays, however large it is: its command has ended a moment ago.
+  // The latest one stays, however large it is.
   const [latest, ...older] = candidates;
   if (latest === undefined) return [];
   const others = counted.filter((run) => !candidates.includes(run));
@@ -76,8 +76,8 @@ export async function pruneRuns(limits: RunLimits): Promise<RunRow[]> {
 }
 
 /**
- * Removes a run's directory. From one moment to the next it is no run any more, so that no other command
- * sees half of one. @returns false where another command was faster.
+ * Removes a run's directory: first by renaming it, so that no other command sees a part of a run.
+ * @returns false where another command has removed it.
  */
 export async function removeRun({ path }: RunRow): Promise<boolean> {
   const going = `${runsDirectory()}/${UNFINISHED}${crypto.randomUUID()}`;
@@ -93,7 +93,7 @@ export async function removeRun({ path }: RunRow): Promise<boolean> {
 
 const UNFINISHED_MS = 60_000;
 
-/** What commands that were killed have left of making or removing a run. */
+/** Removes the unfinished directories of commands that were killed. */
 async function removeUnfinished(): Promise<void> {
   for await (const { name } of Deno.readDir(runsDirectory())) {
     const path = `${runsDirectory()}/${name}`;
@@ -113,7 +113,7 @@ export function bytesOf(path: string): number {
       else bytes += diskBytes(Deno.lstatSync(`${path}/${name}`));
     }
   } catch (error) {
-    // A run that goes on makes and removes files, and so does another command.
+    // A running rack and other commands create and remove files.
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   }
   return bytes;
@@ -206,7 +206,7 @@ export async function listRuns(): Promise<RunRow[]> {
   return rows.sort((x, y) => byAge(y, x));
 }
 
-/** Undefined where another command removes it just now. */
+/** Undefined where another command removes it meanwhile. */
 async function readRow(id: string): Promise<RunRow | undefined> {
   const path = `${runsDirectory()}/${id}`;
   try {

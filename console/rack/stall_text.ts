@@ -1,4 +1,4 @@
-/** One line that says why time does not move, for `run` and for the supervisor's log. */
+/** The reason why time does not move, in one line: for `run` and for the supervisor's log. */
 import { formatTime } from "../../fabric/base/time.ts";
 import type { MemberStatus } from "../../fabric/clock/record.ts";
 

@@ -23,14 +23,17 @@ export interface DeviceFaultRow {
 /** Bit flips in cards by the faults' ids, then broken cells of SCM by address. */
 export function deviceFaultRows(
   variant: string,
-  of: { readonly plan: RackPlan; readonly finals: readonly Pick<FinalReply, "statistics">[] },
+  { plan, finals }: {
+    readonly plan: RackPlan;
+    readonly finals: readonly Pick<FinalReply, "statistics">[];
+  },
 ): DeviceFaultRow[] {
   const flips: { readonly id: number; readonly row: DeviceFaultRow }[] = [];
   const stuck: DeviceFaultRow[] = [];
-  for (const node of of.plan.nodes) {
+  for (const node of plan.nodes) {
     if (node.kind === "rnic") {
       for (const flip of node.config.flips ?? []) {
-        const counts = of.finals.map(({ statistics }) => statistics[node.name] ?? {});
+        const counts = finals.map(({ statistics }) => statistics[node.name] ?? {});
         const sum = (name: string) => counts.reduce((all, each) => all + (each[name] ?? 0), 0);
         const seen = sum(`flip${flip.id}Seen`), hit = sum(`flip${flip.id}Hit`);
         const target = rnicName(node.config.host), terms = flipTerms(flip);

@@ -26,10 +26,13 @@ export interface FaultRow {
 /** A row for each fault of the plan, in its order; a heal ends other faults and has no row. */
 export function faultRows(
   variant: string,
-  of: { readonly plan: RackPlan; readonly finals: readonly Pick<FinalReply, "linkFaults">[] },
+  { plan, finals }: {
+    readonly plan: RackPlan;
+    readonly finals: readonly Pick<FinalReply, "linkFaults">[];
+  },
 ): FaultRow[] {
-  const counts = of.finals.flatMap(({ linkFaults }) => linkFaults);
-  return (of.plan.linkFaults ?? []).filter(({ action }) => action !== "heal").map((fault) => {
+  const counts = finals.flatMap(({ linkFaults }) => linkFaults);
+  return (plan.linkFaults ?? []).filter(({ action }) => action !== "heal").map((fault) => {
     const byDirection = new Map<string, { seen: number; hit: number }>();
     for (const { direction, seen, hit } of counts.filter((each) => each.fault === fault.id)) {
       const sum = byDirection.get(direction) ?? { seen: 0, hit: 0 };
@@ -41,8 +44,8 @@ export function faultRows(
       variant,
       fault: fault.id,
       action: fault.action,
-      target: targetName(of.plan, fault),
-      terms: termsOf(fault, of.plan.linkFaults),
+      target: targetName(plan, fault),
+      terms: termsOf(fault, plan.linkFaults),
       seen: directions.reduce((sum, { seen }) => sum + seen, 0),
       hit: directions.reduce((sum, { hit }) => sum + hit, 0),
       directions,

@@ -67,9 +67,13 @@ export async function rowsOf(prepared: Ran, outcome: Outcome): Promise<MethodRow
 }
 
 async function rowOf(
-  of: { prepared: Ran; outcome: Outcome; node: string; result: PutResult },
+  { prepared, outcome, node, result }: {
+    prepared: Ran;
+    outcome: Outcome;
+    node: string;
+    result: PutResult;
+  },
 ): Promise<MethodRow> {
-  const { prepared, outcome, node, result } = of;
   const path = prepared.inputs[node]?.[result.file];
   const file = path === undefined
     ? madeUpBytes(result.bytes, result.object.name)

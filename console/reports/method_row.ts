@@ -4,7 +4,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { Loss } from "../checks/survival.ts";
 import type { VerifiedCounts } from "../checks/verified.ts";
 
-/** One `put` of one variant. Times in ps, per message where the name says so. */
+/** One `put` of one variant. Times in ps, per message where the name has it. */
 export interface MethodRow {
   readonly method: string;
   readonly ddio: "on" | "off" | "mixed";

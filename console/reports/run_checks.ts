@@ -19,18 +19,16 @@ export interface JudgedVariant {
 
 /**
  * Every promise of the rack over all variants, and whether all programs ran to their end.
- * @param of.expect checks that must examine something, in at least one variant.
+ * @param options.expect checks that must examine something, in at least one variant.
  */
 export function checksOf(
   variants: readonly JudgedVariant[],
-  of: { readonly expect?: readonly string[] } = {},
+  { expect = [] }: { readonly expect?: readonly string[] } = {},
 ): Check[] {
   const records = variants.flatMap(({ one: { label }, outcome: { record } }) =>
     record === undefined ? [] : [{ label, record }]
   );
-  const promises = records.length > 0
-    ? promisesOf(records, of.expect ?? [])
-    : promisesToPut(variants);
+  const promises = records.length > 0 ? promisesOf(records, expect) : promisesToPut(variants);
   return [
     ...promises.map((check) =>
       check.name === persistence.name ? withLosses(check, variants) : check

@@ -26,7 +26,7 @@ export async function judge<One extends Ran & Parameters<typeof checkProtocols>[
 
 /** The report on a scenario's runs. */
 export function summarise(
-  of: {
+  { id, path, wallMs, nats, outcomes, expect = [] }: {
     readonly id: string;
     readonly path: string;
     readonly wallMs: number;
@@ -37,7 +37,6 @@ export function summarise(
     readonly outcomes: readonly JudgedVariant[];
   },
 ): RunReport {
-  const { id, path, wallMs, outcomes, expect = [] } = of;
   const { plan } = outcomes[0]!.one;
   const methods = outcomes.flatMap(({ rows }) => rows);
   const digests = outcomes.map(({ one, outcome }) => [one.label, outcome.digest] as const);
@@ -48,7 +47,7 @@ export function summarise(
     digest: digests.length === 1 ? digests[0]![1] : rackDigest(digests),
     virtualPs: outcomes.reduce((sum, { outcome }) => sum + outcome.virtualPs, 0),
     wallMs: Math.round(wallMs),
-    processes: Math.max(...outcomes.map(({ outcome }) => outcome.processes)) + (of.nats ? 1 : 0),
+    processes: Math.max(...outcomes.map(({ outcome }) => outcome.processes)) + (nats ? 1 : 0),
     events: outcomes.reduce((sum, { outcome }) => sum + outcome.events, 0),
     directory: path,
     methods,

@@ -23,9 +23,11 @@ export interface Latencies {
 }
 
 /** Three columns; empty in a row without latencies. */
-export function latencyColumns<Row>(of: (row: Row) => Latencies | undefined): Column<Row>[] {
+export function latencyColumns<Row>(
+  latencies: (row: Row) => Latencies | undefined,
+): Column<Row>[] {
   return (["median", "p99", "max"] as const).map((title) =>
-    timeColumn(title, (row) => of(row)?.[title])
+    timeColumn(title, (row) => latencies(row)?.[title])
   );
 }
 

@@ -1,4 +1,4 @@
-/** A scenario to begin with: it runs as it is, and its comments say what else it may have. */
+/** A scenario to begin with: it runs as it is, and its comments name further options. */
 import { relative } from "node:path";
 import { NAME_PATTERN } from "../../fabric/rack/scenario/schema.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";

@@ -1,4 +1,4 @@
-/** The scenarios that come with the project, each with what its file says first. */
+/** The scenarios that come with the project, each with the first sentence of its file. */
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 
 export interface ShippedScenario {

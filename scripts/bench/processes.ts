@@ -105,8 +105,10 @@ async function hopsSoFar(supervisor: Supervisor): Promise<{ hops: number; at: nu
 }
 
 /** Settles when every partition has been granted a span; then unsubscribes. */
-function untilGranted(bus: Bus, of: { run: string; partitions: number }): Promise<number> {
-  const { run, partitions } = of;
+function untilGranted(
+  bus: Bus,
+  { run, partitions }: { run: string; partitions: number },
+): Promise<number> {
   const granted = new Set<string>();
   const { promise, resolve } = Promise.withResolvers<number>();
   const pattern = patternOf({ kind: "clock.grant", run, partition: ANY });

@@ -75,18 +75,18 @@ export function runPut(asked: PutAsked): PerMessage {
   };
 }
 
-/** Header of a table whose second column is called `what`; cells of its rows are {@link putCells}. */
-export function putHeader(what: string): string[] {
+/** Header of a table; `title`: of its second column. Cells of its rows are {@link putCells}. */
+export function putHeader(title: string): string[] {
   const counted = ["requests", "packets", "bytes", "latency", "of the baseline's"];
-  return ["DDIO", what, "size", ...counted, "CPU requester", "CPU responder"];
+  return ["DDIO", title, "size", ...counted, "CPU requester", "CPU responder"];
 }
 
 /** A row of a table. @param baseline the latency of the comparison. */
-export function putCells(figure: PerMessage, what: string, baseline: PerMessage): string[] {
+export function putCells(figure: PerMessage, way: string, baseline: PerMessage): string[] {
   const { ddio, size, requests, packets, bytes, latencyPs, requesterPs, responderPs } = figure;
   return [
     ddio,
-    what,
+    way,
     formatSize(size),
     String(Number(requests.toFixed(2))),
     String(Number(packets.toFixed(2))),

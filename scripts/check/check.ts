@@ -167,15 +167,15 @@ async function runStage(stage: Stage): Promise<Outcome | null> {
  */
 export async function runGroups(
   groups: readonly (readonly Stage[])[],
-  of: {
+  { isQuick, run }: {
     readonly isQuick: boolean;
     readonly run: (stage: Stage) => Promise<Outcome | null>;
   },
 ): Promise<{ readonly outcomes: readonly Outcome[]; readonly text: string; readonly code: 0 | 1 }> {
   const outcomes: Outcome[] = [];
   for (const group of groups) {
-    const stages = group.filter(({ slow }) => !(slow && of.isQuick));
-    const ended = await Promise.all(stages.map(of.run));
+    const stages = group.filter(({ slow }) => !(slow && isQuick));
+    const ended = await Promise.all(stages.map(run));
     outcomes.push(...ended.filter((outcome) => outcome !== null));
   }
   const passed = outcomes.reduce((sum, outcome) => sum + outcome.passed, 0);

@@ -90,7 +90,7 @@ function isLinkThere(document: string, target: string, tree: DocumentTree): bool
 
 /**
  * A path is named from the document's own folder or from one above it, the root of the tree included. A name
- * without a folder may stand for a file further down, as pages of folders with floors say the folder once.
+ * without a folder may stand for a file further down, as pages of folders with floors name the folder once.
  */
 function isPathThere(document: string, named: string, tree: DocumentTree): boolean {
   if (!named.includes("/")) return tree.hasBelow(resolve(document, "."), named);

@@ -172,8 +172,8 @@ const noAsync: Deno.lint.Rule = {
     if (!isSynchronous(pathInTree(context.filename))) return {};
     const hint = "a model is step(now, input, out); what takes virtual time is a program " +
       "(function*) or a deadline";
-    function report(node: Deno.lint.Node, what: string): void {
-      context.report({ node, message: `${what} lets the machine decide the order`, hint });
+    function report(node: Deno.lint.Node, syntax: string): void {
+      context.report({ node, message: `${syntax} lets the machine decide the order`, hint });
     }
     function visitFunction(node: Deno.lint.Node & { readonly async: boolean }): void {
       if (node.async) report(node, "an async function");

@@ -37,7 +37,7 @@ export function addClock(program: Command): void {
     "until <what>",
     "run to a virtual time (2ms) or a step (S907, b-rnic:S907)",
   )
-    .action((what: string, flags: LiveFlags) => driveUntil(what, flags));
+    .action((goal: string, flags: LiveFlags) => driveUntil(goal, flags));
   clockCommand(program, "pace <rate>", "virtual time per second of ours: 10us/s, or max")
     .action((rate: string, flags: LiveFlags) =>
       drive(flags, ({ control }) => setPace(control, paceOf(rate)))
@@ -85,13 +85,13 @@ function stepOf(flags: StepFlags): { readonly spanPs: Time } | { readonly events
   return { spanPs: timeOf("--time", time, { least: 1, expected }) };
 }
 
-async function driveUntil(what: string, flags: LiveFlags): Promise<void> {
-  const time = parseTime(what);
-  if (time === undefined && !/^(?:[\w-]+:)?[A-Za-z][\w-]*$/.test(what)) {
+async function driveUntil(goal: string, flags: LiveFlags): Promise<void> {
+  const time = parseTime(goal);
+  if (time === undefined && !/^(?:[\w-]+:)?[A-Za-z][\w-]*$/.test(goal)) {
     const expected = "a time such as 2ms, or a step such as b-rnic:S907";
-    throw refusal("", { found: `"${what}"`, expected });
+    throw refusal("", { found: `"${goal}"`, expected });
   }
-  const to = time === undefined ? { step: what } : { time };
+  const to = time === undefined ? { step: goal } : { time };
   const signal = onInterrupt("pausing the rack");
   await drive(flags, ({ control }) => until(control, to, signal));
 }

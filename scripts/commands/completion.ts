@@ -32,10 +32,10 @@ Example:
   source <(rack completion zsh)                                       # in ~/.zshrc, behind compinit
   rack completion fish > ~/.config/fish/completions/rack.fish`,
     )
-    .action(async (what: string) => {
-      const word = wordOf("The shell", what, [...SHELLS, ...NAMES]);
+    .action(async (name: string) => {
+      const word = wordOf("The shell", name, [...SHELLS, ...NAMES]);
       if (isShell(word)) print(SCRIPTS[word](placesOf(program)));
-      else for (const name of await completionNames(word)) print(name);
+      else for (const each of await completionNames(word)) print(each);
     });
 }
 

@@ -26,7 +26,7 @@ export function addCompose(program: Command): void {
     .option("--image <name>", "the image built from docker/Dockerfile", "rackmesh:local")
     .option("--nats-image <name>", "with nats-server; may be the same as --image", "nats:2.14")
     .option("--pack <how>", `nodes to containers: ${PACKINGS.join(", ")}`, "node")
-    .option("--liveness <ms>", "not heard of for so long is dead", String(LIVENESS_MS))
+    .option("--liveness <ms>", "a process that is silent for so long is dead", String(LIVENESS_MS))
     .option("--trace", "keep every step of every operation in the containers' volumes")
     .option("--json", "one JSON document on stdout")
     .addHelpText(

@@ -9,12 +9,12 @@ import {
 } from "../../console/explore/matrix.ts";
 import { print, Progress, say } from "./output.ts";
 
-/** @param how.isStopped checked between cells: true ends with the finished cells. */
+/** @param options.isStopped checked between cells: true ends with the finished cells. */
 export async function exploreTheMatrix(
-  how: { readonly json: boolean; readonly isStopped: () => boolean },
+  { json, isStopped }: { readonly json: boolean; readonly isStopped: () => boolean },
 ): Promise<void> {
   const places = matrixPlaces();
-  const progress = new Progress({ quiet: how.json });
+  const progress = new Progress({ quiet: json });
   const cells: MatrixCell[] = [];
   for (const place of places) {
     cells.push(await exploreCell(place));
@@ -22,10 +22,10 @@ export async function exploreTheMatrix(
     progress.show(title, cells.length / places.length);
     // Lets the event loop handle signals.
     await sleep(0);
-    if (how.isStopped()) break;
+    if (isStopped()) break;
   }
   progress.clear();
-  if (how.json) print(JSON.stringify({ cells }));
+  if (json) print(JSON.stringify({ cells }));
   else print(`${matrixText(cells)}\n\n${countsText(cells)}`);
   if (cells.length === places.length) return;
   Deno.exitCode = EXIT.unclear;

@@ -2,28 +2,28 @@
 import { say } from "./output.ts";
 
 const controller = new AbortController();
-let says = "";
+let message = "";
 let signalled: Deno.Signal | undefined;
 
 /**
  * A signal that is aborted when the command is interrupted; from this call on, an interrupt does
  * not end the process by itself. To be called before anything is started.
- * @param what the message on an interrupt; the last call's message is used.
+ * @param text the message on an interrupt; the last call's message is used.
  */
-export function onInterrupt(what: string): AbortSignal {
-  if (says === "") {
+export function onInterrupt(text: string): AbortSignal {
+  if (message === "") {
     for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) {
       Deno.addSignalListener(signal, () => interrupt(signal));
     }
   }
-  says = what;
+  message = text;
   return controller.signal;
 }
 
 function interrupt(signal: Deno.Signal): void {
   if (signalled !== undefined) return;
   signalled = signal;
-  say(`${signal}: ${says}`);
+  say(`${signal}: ${message}`);
   controller.abort();
 }
 

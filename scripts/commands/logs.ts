@@ -10,7 +10,7 @@ interface LogFlags extends LiveFlags {
 
 export function addLogs(program: Command): void {
   addRunOption(program.command("logs [node]"))
-    .description("what the processes have said; nats, timekeeper and supervisor included")
+    .description("the output of the processes; nats, timekeeper and supervisor included")
     .option("-f, --follow", "follow new lines until Ctrl-C")
     .addHelpText("after", "\nExample:\n  rack logs b -f")
     .action(async (node: string | undefined, { run, follow }: LogFlags) => {

@@ -48,8 +48,8 @@ async function kill(node: string, flags: PowerFlags): Promise<void> {
     printResult(flags, { node, killed: true }, `${node} is killed; the supervisor starts it again`);
   } else {
     const { nodes, at } = await withRack(flags.run, (link) => killDevice(link, node));
-    const what = `${nodes.join(", ")}: power failed at ${formatTime(at)}`;
-    printResult(flags, { node, nodes, atPs: at }, what);
+    const text = `${nodes.join(", ")}: power failed at ${formatTime(at)}`;
+    printResult(flags, { node, nodes, atPs: at }, text);
   }
 }
 
@@ -60,8 +60,8 @@ async function start(node: string, flags: PowerFlags): Promise<void> {
       printResult(flags, { node, pid, virtualPs }, `${node} is up, pid ${pid}`);
     } else {
       const { nodes, started, at } = await startDevice(link, node);
-      const what = `${nodes.join(", ")}: power is back at ${formatTime(at)}`;
-      printResult(flags, { node, started, atPs: at }, what);
+      const text = `${nodes.join(", ")}: power is back at ${formatTime(at)}`;
+      printResult(flags, { node, started, atPs: at }, text);
     }
   });
 }

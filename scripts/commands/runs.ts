@@ -27,7 +27,7 @@ interface PruneFlags extends RunsFlags {
 
 const LIMITS = `
 The oldest runs go as soon as a new one begins and there are more than 50, or they hold more than 2 GiB.
-RACKMESH_RUNS_MAX and RACKMESH_RUNS_BYTES_MAX (5GiB, none) say otherwise. What never goes: the latest one,
+RACKMESH_RUNS_MAX and RACKMESH_RUNS_BYTES_MAX (5GiB, none) change that. What never goes: the latest one,
 what is up or running, and what rack runs keep keeps, which does not count.`;
 
 export function addRuns(program: Command): void {
@@ -69,7 +69,6 @@ export function addRuns(program: Command): void {
     });
 }
 
-/** What keeps a run, and what lets it go. */
 function addMarks(runs: Command): void {
   runs.command("keep <id> [name]")
     .description("keep a run until it is removed by name; the name is another word for its id")
@@ -142,7 +141,7 @@ async function remove(id: string | undefined, flags: RunsFlags): Promise<void> {
   }
   const { removed, kept } = await removeRuns(id === undefined ? "all" : { id });
   const stay = kept.length > 0
-    ? `, ${kept.length} kept as they are up or rack runs keep said so`
+    ? `, ${kept.length} kept as they are up or kept by rack runs keep`
     : "";
   print(
     flags.json ? JSON.stringify(removed.map((row) => row.id)) : `${removed.length} removed${stay}`,

@@ -34,7 +34,7 @@ export function addScenarioFiles(program: Command): void {
     .option("--json", "one JSON document on stdout")
     .addHelpText(
       "after",
-      "\nAll that is wrong is said at once, each with its line, what was found and what was expected." +
+      "\nAll mistakes are listed, each with its line, what was found and what was expected." +
         "\n\nExample:\n  rack validate scripts/scenarios/persist_pair.yaml",
     )
     .action(validate);

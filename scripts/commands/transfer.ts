@@ -96,11 +96,13 @@ async function put(file: string, flags: TransferFlags): Promise<void> {
     (link, options) => putObject(link, { ...options, to, file, content, name, method }),
   );
   const { promises, confirmedMessages, messages } = result;
-  const said = promises
+  const promised = promises
     ? `${confirmedMessages} of ${messages} messages persistent`
     : "nothing of it is promised to be persistent by this method here";
   const { length } = content;
-  const text = `${name}: ${length} B to ${to} by ${method} in ${speed(length, result)}: ${said}`;
+  const text = `${name}: ${length} B to ${to} by ${method} in ${
+    speed(length, result)
+  }: ${promised}`;
   printResult(flags, result, text);
 }
 

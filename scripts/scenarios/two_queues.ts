@@ -155,8 +155,8 @@ export function* recover({ cpu, options: given }: RecoveryContext): Steps<Recove
 
 /** The tail must never count a missing record, and must count every reported one. */
 export function check({ cut, hosts, reports }: CrashView): string | undefined {
-  const told = reports.findLast(({ topic }) => topic === "progress")?.value;
-  const reported = (told as { written: number } | undefined)?.written ?? 0;
+  const progress = reports.findLast(({ topic }) => topic === "progress")?.value;
+  const reported = (progress as { written: number } | undefined)?.written ?? 0;
   for (const host of cut) {
     const found = hosts[host]?.recovered as Recovered | null | undefined;
     if (found === null || found === undefined) continue;

@@ -97,7 +97,7 @@ describe("rack up", () => {
     ]);
     await refused(
       1,
-      /not-found; rack ls says what is there/,
+      /not-found; rack ls lists the objects/,
       "get",
       "--from",
       "b",

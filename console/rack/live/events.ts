@@ -60,7 +60,7 @@ export type RackEvent =
   | StateEvent
   | ProcessEvent
   | LinkEvent
-  /** Time stops or goes on, or what holds it changes. */
+  /** Time stops or continues, or what holds it changes. */
   | ({ readonly event: "clock" } & Clock)
   /** Power fails (`kill`) or comes back (`start`). */
   | {
@@ -131,7 +131,7 @@ async function look({ rack, control }: RackLink, powerCount: number): Promise<Se
   const answer = await control.attempt<{ faults: Seen["power"]; count: number }>("faults", {
     from: powerCount,
   });
-  const heard = answer !== undefined && "ok" in answer ? answer.ok : undefined;
+  const power = answer !== undefined && "ok" in answer ? answer.ok : undefined;
   return {
     clock,
     processes: readProcesses(rack.directory).map(({ name, kind, pid }) => ({
@@ -141,8 +141,8 @@ async function look({ rack, control }: RackLink, powerCount: number): Promise<Se
       alive: isProcessOf(rack.directory, pid),
     })),
     linkFaults: orderedLinkFaults(`${rack.directory}/faults.jsonl`),
-    power: heard?.faults ?? [],
-    powerCount: heard?.count ?? powerCount,
+    power: power?.faults ?? [],
+    powerCount: power?.count ?? powerCount,
   };
 }
 

@@ -104,13 +104,13 @@ const LOOK_AGAIN_MS = 20;
  */
 async function nextFault(
   { rack, control }: RackLink,
-  what: { entry: ProcessEntry; action: RecordedFault["action"]; before: number },
+  change: { entry: ProcessEntry; action: RecordedFault["action"]; before: number },
 ): Promise<Fault> {
   for (;;) {
-    const answer = await control.attempt<Faults>("faults", { from: what.before });
+    const answer = await control.attempt<Faults>("faults", { from: change.before });
     const faults = answer !== undefined && "ok" in answer ? answer.ok.faults : [];
     const fault = faults.find(({ partition, action }) =>
-      partition === what.entry.name && action === what.action
+      partition === change.entry.name && action === change.action
     );
     if (fault !== undefined) return fault;
     if (!isProcessOf(rack.directory, rack.supervisor.pid)) {

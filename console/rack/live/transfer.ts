@@ -162,12 +162,12 @@ async function runProgram(
 ): Promise<Result> {
   const { host, run, title } = order;
   const deadline = performance.now() + 1_000 * timeoutSeconds;
-  const heard = listen(link, host);
+  const reports = listen(link, host);
   let isHeld = false;
   try {
     const number = await hand(link, { order, deadline });
     for (let look = 1;; look++) {
-      const { result, share } = heard.of(number);
+      const { result, share } = reports.latest(number);
       const isLook = look % KEPT_EVERY === 0;
       const reported = result ?? (isLook ? await keptResult(link, { host, number }) : undefined);
       if (reported !== undefined) return checked(reported, order);
@@ -188,7 +188,7 @@ async function runProgram(
       await sleep(RESULT_AGAIN_MS);
     }
   } finally {
-    heard.close();
+    reports.close();
   }
 }
 
@@ -206,7 +206,7 @@ interface Reported {
   readonly value: Result;
 }
 
-interface Heard {
+interface OrderReport {
   readonly result?: Reported;
   /** The part of the program's work that is done, in [0, 1]. */
   readonly share: number;
@@ -214,20 +214,20 @@ interface Heard {
 
 /** Subscribes to the reports of a host's programs, by the number of their order. */
 function listen({ rack, bus }: RackLink, host: string) {
-  const heard = new Map<number, Heard>();
+  const latest = new Map<number, OrderReport>();
   const subject = patternOf({ kind: "report", run: rack.file.run, node: host });
   const subscription = bus.subscribe(subject, (payload) => {
     const [topic, value] = (decode(payload) ?? []) as [string?, Record<string, number>?];
     const order = value?.["order"];
     if (topic === undefined || typeof order !== "number") return;
     if (topic === "progress") {
-      heard.set(order, { share: (value!["written"] ?? 0) / (value!["messages"] || 1) });
+      latest.set(order, { share: (value!["written"] ?? 0) / (value!["messages"] || 1) });
     } else if (FINAL_TOPICS.has(topic)) {
-      heard.set(order, { share: 1, result: { topic, value: value! } });
+      latest.set(order, { share: 1, result: { topic, value: value! } });
     }
   });
   return {
-    of: (number: number): Heard => heard.get(number) ?? { share: 0 },
+    latest: (number: number): OrderReport => latest.get(number) ?? { share: 0 },
     close: () => subscription.close(),
   };
 }
@@ -295,7 +295,7 @@ function checked(reported: Reported, order: Order): Result {
   const confirmed = typeof value["confirmedMessages"] === "number"
     ? `; ${value["confirmedMessages"]} of ${value["messages"]} messages were confirmed`
     : "";
-  const hint = /not-found/.test(String(why)) ? "; rack ls says what is there" : "";
+  const hint = /not-found/.test(String(why)) ? "; rack ls lists the objects" : "";
   throw new RackError(
     `${order.run} on ${order.host} failed: ${why}${confirmed}${hint}`,
     EXIT.failed,
