@@ -164,7 +164,7 @@ describe("DMA reads of many messages at once", () => {
   const DEPTH = 16, PUTS = 48;
 
   /** Each ladder's steps and the host's lines of reads in it, and how many LSB reads there were. */
-  function readsOf(method: string, { dmaReadsMax }: { readonly dmaReadsMax?: number } = {}) {
+  function readsOf(method: string) {
     const options = `bytes: ${PUTS * 4096}, method: ${method}, size: 4096, depth: ${DEPTH}`;
     const rack = new SimulatedRack(
       `
@@ -173,18 +173,7 @@ seed: 7
 hosts: { a: {}, b: { ddio: off, scm: { size: 1MiB } } }
 programs: [{ on: a, run: put, to: b, ${options} }]
 `,
-      {
-        trace: true,
-        change: (plan) => ({
-          ...plan,
-          nodes: plan.nodes.map((node) =>
-            node.kind !== "rnic" || dmaReadsMax === undefined ? node : {
-              ...node,
-              config: { ...node.config, timing: { ...node.config.timing, dmaReadsMax } },
-            }
-          ),
-        }),
-      },
+      { trace: true },
     ).run();
     const trace = readTrace(
       rack.traces.map(({ time, node, step }) => ({ time, node, ...step })),
@@ -211,14 +200,6 @@ programs: [{ on: a, run: put, to: b, ${options} }]
       }
     });
   }
-
-  it("P-24: an LSB read that several messages share is in the ladder of each", () => {
-    const { reads, steps, count } = readsOf("persist-opcode", { dmaReadsMax: 1 });
-    ok(count < PUTS, `${count} reads for ${PUTS} messages`);
-    same(reads.map(({ length }) => length), new Array(PUTS).fill(1));
-    equal(new Set(reads.map(([read]) => read!.time)).size, count);
-    for (const each of steps) ok(each.indexOf("S906") < each.indexOf("iio-read"), each.join(" "));
-  });
 
   it("P-10: a READ has the reads of its own data", () => {
     const { reads, steps } = readsOf("write-read");
