@@ -161,21 +161,16 @@ async function untilJoined(
   }
 }
 
-export interface TakenDown {
-  readonly run: string;
-  readonly processes: number;
-  readonly captures: readonly string[];
-}
-
 /**
  * Takes down the named rack, the only running rack, or all racks, also where the supervisor has
  * ended.
+ * @returns for each rack the number of its processes, and the paths of its captures.
  * @throws Refusal where the choice is ambiguous.
  */
 export async function takeRacksDown(
   which: { readonly run?: string; readonly all?: boolean },
-): Promise<TakenDown[]> {
-  const ended: TakenDown[] = [];
+) {
+  const ended = [];
   for (const { id, path } of await chosen(which)) {
     const processes = await takeDown(path);
     ended.push({ run: id, processes, captures: await writeCapturesOf(path) });

@@ -89,14 +89,8 @@ async function makeFolder(path: string): Promise<void> {
   }
 }
 
-interface Taken {
-  readonly inputs: Record<string, Record<string, string>>;
-  readonly programs: Record<string, string>;
-  readonly mounts: readonly MountedFile[];
-}
-
 /** Copies inputs and programs into the folder. @returns where they are in a container. */
-async function takeFiles(one: Prepared, out: string): Promise<Taken> {
+async function takeFiles(one: Prepared, out: string) {
   const inputs: Record<string, Record<string, string>> = {};
   for (const [host, files] of Object.entries(one.inputs)) {
     const places: Record<string, string> = inputs[host] = {};

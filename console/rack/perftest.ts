@@ -33,20 +33,16 @@ export interface RunPerftestOptions extends RunManner {
   readonly seed?: number;
 }
 
-export interface PerftestRun {
-  readonly scenario: string;
-  readonly seed: number;
-  readonly result: PerftestResult;
-  readonly outcome: Outcome;
-  readonly captures: readonly string[];
-}
-
-/** Runs one test without the scenario's programs and faults. @throws Refusal */
+/**
+ * Runs one test without the scenario's programs and faults.
+ * @returns its result, and the paths of the captures.
+ * @throws Refusal
+ */
 export async function runPerftest(
   test: PerftestName,
   path: string,
   options: RunPerftestOptions,
-): Promise<PerftestRun> {
+) {
   const scenario = await readScenario(path);
   const ends = endsOf(scenario, options);
   const isMixed = scenario.hosts.some(({ ddio }) => ddio === "both");

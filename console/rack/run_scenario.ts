@@ -105,19 +105,14 @@ export interface RunVariantsOptions extends VariantRunOptions, Pick<RunOptions, 
   readonly captureLabel?: (label: string, files: CaptureFiles) => string;
 }
 
-/** A run in its directory: the outcomes of its variants, in their order, and the captures. */
-export interface RanVariants {
-  readonly id: string;
-  readonly path: string;
-  readonly outcomes: readonly Outcome[];
-  readonly captures: readonly string[];
-}
-
-/** Runs variants one after the other in a new run directory, and writes their captures. */
+/**
+ * Runs variants one after the other in a new run directory, and writes their captures.
+ * @returns the outcomes in the order of the variants, and the paths of the captures.
+ */
 export async function runVariants(
   prepared: readonly Prepared[],
   options: RunVariantsOptions,
-): Promise<RanVariants> {
+) {
   const { variant: { name, seed, capture }, base } = prepared[0]!;
   const { check, trace = false, delayMsMax = 0, signal, onProgress, onStall } = options;
   const { id, path, removed } = await createRunDirectory(name);

@@ -93,14 +93,8 @@ function variantOf(run: { id: string; path: string }, { method, ddio }: VariantC
   });
 }
 
-/** An operation, and the number of operations to choose from. */
-export interface TracedOperation {
-  readonly ladder: Ladder;
-  readonly count: number;
-}
-
 /**
- * The ladder of one operation.
+ * The ladder of one operation, and the number of operations to choose from.
  * @param which.index from 0, in order of their begin. @param which.on the requester; default: all
  * hosts.
  * @throws Refusal where there is none.
@@ -108,7 +102,7 @@ export interface TracedOperation {
 export function operationIn(
   { lines, plan }: Trace,
   { index, on }: { readonly index: number; readonly on?: string },
-): TracedOperation {
+) {
   const hosts = plan.nodes.flatMap(({ kind, name }) => kind === "host" ? [name] : []);
   if (on !== undefined && !hosts.includes(on)) {
     throw refusal("--on", { found: `"${on}"`, expected: oneOf(hosts, on) });

@@ -6,15 +6,22 @@ import { type ExploredScenario, exploreScenario } from "../../console/explore/ex
 import { exploredText } from "../../console/explore/report.ts";
 import { type Cut, EXPLORE_DEFAULTS, type ExploreOptions } from "../../console/explore/types.ts";
 import { exploreTheMatrix } from "./explore_matrix.ts";
-import { addVariantOptions, prepareOptions, timeOf, type VariantFlags, whole } from "./options.ts";
+import {
+  addVariantOptions,
+  given,
+  prepareOptions,
+  timeOf,
+  type VariantFlags,
+  whole,
+} from "./options.ts";
 import { print, Progress, say } from "./output.ts";
 
 interface ExploreFlags extends VariantFlags {
   readonly json?: boolean;
   readonly cut?: string;
-  readonly choices: string;
-  readonly tear: string;
-  readonly cuts: string;
+  readonly choices?: string;
+  readonly tear?: string;
+  readonly cuts?: string;
   readonly from?: string;
   readonly until?: string;
   readonly limit?: string;
@@ -33,18 +40,15 @@ export function addExplore(program: Command): void {
     .option("--claims", "judge what methods claim as though it were promised")
     .option(
       "--choices <n>",
-      "ways to find caches, at one instant, before they are sampled",
-      `${EXPLORE_DEFAULTS.choices}`,
+      `ways to find caches, at one instant, before they are sampled (${EXPLORE_DEFAULTS.choices})`,
     )
     .option(
       "--tear <bytes>",
-      "what a write in progress leaves whole: a multiple of 8",
-      `${EXPLORE_DEFAULTS.tear}`,
+      `what a write in progress leaves whole: a multiple of 8 (${EXPLORE_DEFAULTS.tear})`,
     )
     .option(
       "--cuts <n>",
-      "2: the power fails again at every instant of each recovery",
-      `${EXPLORE_DEFAULTS.cuts}`,
+      `2: the power fails again at every instant of each recovery (${EXPLORE_DEFAULTS.cuts})`,
     )
     .option("--from <time>", "only instants from this virtual time on (40us)")
     .option("--until <time>", "only instants before this one")
@@ -79,19 +83,9 @@ async function start(scenario: string | undefined, flags: ExploreFlags): Promise
 
 /** The matrix is fixed: options that would change it are refused. @throws Refusal */
 function refuseWithMatrix(flags: ExploreFlags): void {
-  const { choices, tear, cuts } = EXPLORE_DEFAULTS;
-  const own = {
-    matrix: true,
-    json: flags.json,
-    choices: `${choices}`,
-    tear: `${tear}`,
-    cuts: `${cuts}`,
-  };
-  const other = Object.entries(flags).find(([name, value]) =>
-    value !== (own as Record<string, unknown>)[name]
-  );
+  const other = Object.keys(flags).find((name) => name !== "matrix" && name !== "json");
   if (other === undefined) return;
-  const found = `--${other[0]} and --matrix stand together`;
+  const found = `--${other} and --matrix stand together`;
   throw refusal("", { found, expected: "--matrix alone, or --json" });
 }
 
@@ -141,7 +135,9 @@ function documentOf({ scenario, seed, explored }: ExploredScenario) {
 function optionsOf(flags: ExploreFlags): ExploreOptions {
   const { limit, claims } = flags;
   const many = { least: 1, most: Number.MAX_SAFE_INTEGER };
-  const tear = whole("--tear", flags.tear, { least: 8, most: 4096 });
+  const number = (option: "choices" | "tear" | "cuts", range: { least: number; most: number }) =>
+    whole(`--${option}`, flags[option] ?? `${EXPLORE_DEFAULTS[option]}`, range);
+  const tear = number("tear", { least: 8, most: 4096 });
   if (tear % 8 !== 0) {
     throw refusal("--tear", { found: `"${flags.tear}"`, expected: "a multiple of 8" });
   }
@@ -155,11 +151,10 @@ function optionsOf(flags: ExploreFlags): ExploreOptions {
   }
   return {
     ...(flags.cut !== undefined && { cut: cutOf(flags.cut) }),
-    choices: whole("--choices", flags.choices, many),
+    choices: number("choices", many),
     tear,
-    cuts: whole("--cuts", flags.cuts, { least: 1, most: 2 }) === 2 ? 2 : 1,
-    ...(from !== undefined && { from }),
-    ...(until !== undefined && { until }),
+    cuts: number("cuts", { least: 1, most: 2 }) === 2 ? 2 : 1,
+    ...given({ from, until }),
     ...(limit !== undefined && { limit: whole("--limit", limit, many) }),
     ...(forPs !== undefined && { forMs: forPs / 1e9 }),
     claims: claims === true,

@@ -56,15 +56,10 @@ function readTerms({ target, action, terms }: LinkOrder) {
 /** Sends one request `control.<verb>`; undefined without an answer. */
 export type Ask = (verb: string, body: unknown) => Promise<Answer | undefined>;
 
-export interface OrderedFault {
-  readonly at: Time;
-  readonly fault: number;
-}
-
 const AGAIN_MS = 20;
 
 /**
- * Orders a cable fault, or its end, until the timekeeper answers when it takes effect. A restarted
+ * Orders a cable fault, or its end, until the timekeeper answers with its time and number. A restarted
  * timekeeper recognises the order by its token in the record.
  * @param goesOn called before each attempt; false ends the attempts.
  * @returns undefined where `goesOn` ended them without an answer.
@@ -73,7 +68,7 @@ export async function orderLinkFault(
   ask: Ask,
   fault: LinkFaultRequest,
   goesOn: () => boolean = () => true,
-): Promise<Answer<OrderedFault> | undefined> {
+): Promise<Answer<{ readonly at: Time; readonly fault: number }> | undefined> {
   const token = crypto.randomUUID();
   while (goesOn()) {
     const answer = await ask("link", { token, fault });

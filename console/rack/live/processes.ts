@@ -11,14 +11,11 @@ export interface RunningProcess extends ProcessEntry {
   readonly status: string | null;
 }
 
-export interface RackProcesses {
-  readonly processes: readonly RunningProcess[];
-  /** Undefined where the broker or the timekeeper does not answer. */
-  readonly clock: ClockStatus | undefined;
-}
-
-/** The processes of a rack, whether or not its clock answers. */
-export async function processesOf(rack: RackUp): Promise<RackProcesses> {
+/**
+ * The processes of a rack, and its clock: undefined where the broker or the timekeeper does not
+ * answer.
+ */
+export async function processesOf(rack: RackUp) {
   const clock = await clockOf(rack);
   const processes = readProcesses(rack.directory).map((entry): RunningProcess => {
     const alive = isProcessOf(rack.directory, entry.pid);
