@@ -7,7 +7,7 @@ import fc from "fast-check";
 const SEED = 0x5eed;
 
 /**
- * The parameters of `fc.assert`, with a seed and a report that says how the failure is had again.
+ * The parameters of `fc.assert`, with a seed and a report of how to repeat the failure.
  * @param given what the test asks for; its own seed, where it names one, is the fixed one.
  */
 export function seeded<T>(given: fc.Parameters<T> = {}): fc.Parameters<T> {

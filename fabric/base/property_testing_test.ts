@@ -3,7 +3,7 @@ import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import { seeded } from "./property_testing.ts";
 
-/** What a property that does not hold says. */
+/** The failure of a property that does not hold. */
 function failure(given: fc.Parameters<[number]> = {}): string {
   try {
     fc.assert(fc.property(fc.nat(), (n) => n < 1_000), seeded(given));
@@ -26,7 +26,7 @@ describe("seeded", () => {
     assert.notDeepEqual(examples({ seed: 7 }), examples({}));
   });
 
-  it("says in a failure what was found, with which seed, and the command that has it again", () => {
+  it("reports in a failure the counterexample, the seed and the command that repeats it", () => {
     const text = failure({ seed: 7 });
     assert.match(text, /Property failed after \d+ tests/);
     assert.match(text, /seed: 7/);

@@ -89,7 +89,7 @@ describe("encode", () => {
     assert.deepEqual(decode(encode([1, 2])), [1, 2]);
   });
 
-  it("writes what RFC 8949 says", () => {
+  it("writes the bytes of RFC 8949's examples", () => {
     const table: ReadonlyArray<readonly [unknown, string]> = [
       [[1, [2, 3], -1], "83 01 82 02 03 20"],
       [{ a: 1, b: Uint8Array.of(1, 2) }, "a2 61 61 01 61 62 42 01 02"],

@@ -69,7 +69,7 @@ describe("createMemoryBroker's faults", () => {
     assert.deepEqual(got, ["quick", "slow"]);
   });
 
-  it("strike where the seed says, every time", async () => {
+  it("strike the same messages with the same seed", async () => {
     const faults = { drop: 0.2, duplicate: 0.2, delay: 0.2 };
     assert.deepEqual(await arrivals(5, faults), await arrivals(5, faults));
     assert.notDeepEqual(await arrivals(5, faults), await arrivals(6, faults));

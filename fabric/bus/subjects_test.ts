@@ -31,7 +31,7 @@ const TABLE: ReadonlyArray<readonly [RackSubject, string]> = [
 const token = fc.stringMatching(/^[A-Za-z0-9_-]{1,8}$/);
 
 describe("subjectOf and parseSubject", () => {
-  it("name every kind as the file's head says, and take it apart again", () => {
+  it("write every kind of subject, and parse it again", () => {
     for (const [subject, text] of TABLE) {
       assert.equal(subjectOf(subject), text);
       assert.deepEqual(parseSubject(text), subject);
@@ -68,7 +68,7 @@ describe("subjectOf and parseSubject", () => {
     for (const text of texts) assert.equal(parseSubject(text), undefined, text);
   });
 
-  it("subjectOf: asserts on tokens that would say something else", () => {
+  it("subjectOf: asserts on tokens that would change the subject", () => {
     for (const from of ["", "a.b", "a b", ">", "*", "ä", "a\n", "x".repeat(65)]) {
       assert.throws(
         () => subjectOf({ kind: "wire", run: "r", from, to: "b" }),

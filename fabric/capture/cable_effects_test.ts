@@ -26,7 +26,7 @@ describe("CableEffects", () => {
     };
   }
 
-  it("says of both copies which frame they are of", () => {
+  it("names the original for both copies", () => {
     const { sent, received } = cable();
     assert.deepEqual(sent(0, 7, DOUBLED), ["doubled"]);
     assert.deepEqual(sent(10, 8), []);

@@ -73,7 +73,7 @@ describe("captureOf", () => {
     assert.deepEqual(packetsOf(events), [[0, 1], [1, 1], [1, 3], [0, 3]]);
   });
 
-  it("says of a frame that it was lost when its cable was cut on its way, or before it left", () => {
+  it("marks a frame as lost when its cable was cut on its way, or before it left", () => {
     const lost = "lost by the cable here (cut)";
     const late = passing("sent", { time: 0, card: 0, startPs: 2_000, byte: 3 });
     const [seen] = late.seen;
@@ -98,7 +98,7 @@ describe("captureOf", () => {
     assert.deepEqual(commentsOf(events), ["", lost, lost, "", ""]);
   });
 
-  it("says so of a cable of any length", () => {
+  it("marks it so for a cable of any length", () => {
     const long = SCENARIO.replace("1ns", "100us");
     const plan = makePlan(variants(parseScenario(long, "long.yaml"))[0]!);
     const onTheWay = [1, 2, 3, 4].map((i) => {

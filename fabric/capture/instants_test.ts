@@ -22,7 +22,7 @@ const histories = fc.array(
   )
 );
 
-/** The nodes as one partition, whose events of an instant come in the order that `turns` says. */
+/** The nodes as one partition, whose events of an instant come in the order of `turns`. */
 function packed(nodes: readonly Observation[][][], turns: readonly number[]): Observation[] {
   const rest = nodes.map((events) => [...events]);
   const all: Observation[] = [];

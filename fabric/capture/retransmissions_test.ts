@@ -31,7 +31,7 @@ interface Given extends Partial<Omit<RocePacket, "bth">> {
 }
 
 describe("Retransmissions", () => {
-  /** What is said of frames, which are numbered as they leave. */
+  /** Remarks on frames, which are numbered as they leave. */
   function sender() {
     const retransmissions = new Retransmissions(PLAN);
     let number = 0;
@@ -76,7 +76,7 @@ describe("Retransmissions", () => {
     assert.equal(send("RC RDMA READ RESPONSE ONLY", answer), "retransmission of frame 4");
   });
 
-  it("says nothing of ACKs, of datagrams and of unreliable connections", () => {
+  it("has no remark on ACKs, datagrams and unreliable connections", () => {
     const send = sender();
     const deth = { qKey: 1, reserved: 0, sourceQpn: 2 };
     for (let i = 0; i < 2; i++) {

@@ -1,4 +1,4 @@
-/** Faults of cables that people order: one instant each, one answer each, and the partitions that are told. */
+/** Orders for cables: one instant, one answer, and the partitions that get each. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "@std/testing/bdd";
 import type { LinkFaultRequest } from "../rack/plan/link_plan.ts";

@@ -74,7 +74,7 @@ describe("ClockService", () => {
     assert.equal(service.timekeeper.finished, false);
   });
 
-  it("tells what is on record of power, from a number on", async () => {
+  it("answers with the record of power failures and returns, from a number on", async () => {
     assert.deepEqual(await ask("faults", { from: 0 }), { ok: true, count: 0, faults: [] });
     const broker = createMemoryBroker({ seed: 1 });
     const onError = (error: Error) => assert.fail(error);
@@ -184,7 +184,7 @@ describe("ClockService", () => {
     }
   });
 
-  it("repeats an order to kill until it is told of that death", async () => {
+  it("repeats an order to kill until that death is reported", async () => {
     const broker = createMemoryBroker({ seed: 1 });
     const onError = (error: Error) => assert.fail(error);
     const other = broker.connect({ onError });
@@ -218,7 +218,7 @@ describe("ClockService", () => {
       await other.request(subject, encode({ partition: "a", instance }), { timeoutMs: 2_000 });
       await other.request(subject.replace("death", "resume"), encode({}), { timeoutMs: 2_000 });
       heard.length = 0;
-      // Both are said once at each tick.
+      // Both are published once at each tick.
       await until(() => heard.filter((verb) => verb === "finished").length === 2);
       return heard.includes("order");
     };

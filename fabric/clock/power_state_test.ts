@@ -58,7 +58,7 @@ describe("PowerState", () => {
     }
   });
 
-  it("tells no neighbour of a life that ended as it began", () => {
+  it("sends no news of a life that ended as it began", () => {
     const power = powerState();
     power.markDown(["a"], 1_000);
     power.markUp(["a"], 2_000);

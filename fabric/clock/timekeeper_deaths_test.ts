@@ -7,7 +7,7 @@ import { NEVER } from "../base/time.ts";
 import { horizons, LOOKAHEAD, NAMES, planWith, Rig } from "./timekeeper_testing.ts";
 
 describe("Timekeeper, when power fails", () => {
-  it("carries out a scripted failure when nothing can happen before it, and tells the neighbours", () => {
+  it("carries out a scripted failure when nothing can happen before it, with news to the neighbours", () => {
     const faults = [
       { at: 2_000, action: "kill" as const, node: "b" },
       { at: 3_000, action: "start" as const, node: "b" },
@@ -160,7 +160,7 @@ describe("Timekeeper, when power fails", () => {
     assert(rig.welcomes.get("b")!.bootAt > rig.records[0]!.at);
   });
 
-  it("writes a scripted failure down before any process is told to carry it out", () => {
+  it("records a scripted failure before any order to carry it out", () => {
     const faults = [
       { at: 2_000, action: "kill" as const, node: "b" },
       { at: 3_000, action: "start" as const, node: "b" },
@@ -170,7 +170,7 @@ describe("Timekeeper, when power fails", () => {
     assert.deepEqual(rig.deeds, ["record kill b1", "order kill b1", "order start b"]);
   });
 
-  it("tells a process again that it may begin, as long as it has done nothing", () => {
+  it("welcomes a process again, as long as it has done nothing", () => {
     const rig = new Rig();
     rig.join("a", "b", "c");
     rig.welcomes.clear();
@@ -196,7 +196,7 @@ describe("Timekeeper, when power fails", () => {
     assert.ok(dates[3]![1] > bootAt);
   });
 
-  it("tells no process that comes later that such a life began", () => {
+  it("gives no later process news of such a life", () => {
     const rig = new Rig();
     rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
     rig.keeper.died("a", "a1");
@@ -215,7 +215,7 @@ describe("Timekeeper, when power fails", () => {
     rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
     rig.keeper.died("b", "b1");
     rig.report("c", { grant: 2, next: 20_000, now: 9_000, ran: 9_000 });
-    // What it had said comes after what was said of it.
+    // Its own report arrives after the report of its death.
     assert.equal(rig.keeper.died("b", "b2"), true);
     rig.keeper.join({ partition: "b", instance: "b2" });
     rig.answerAll();
@@ -233,7 +233,7 @@ describe("Timekeeper, when power fails", () => {
     assert.deepEqual(rig.take().at(-1)![1].lost, [["a", 0]]);
   });
 
-  it("says that a run is not exact where others were told of a life that then never began", () => {
+  it("reports a run as inexact where others had news of a life that then never began", () => {
     const rig = new Rig();
     rig.settle({ a: NEVER, b: NEVER, c: 9_000 });
     for (const name of ["a", "b"]) {
@@ -300,7 +300,7 @@ describe("Timekeeper, of a partition's next life", () => {
     assert.deepEqual(grantOf(rig, "b").expect, []);
   });
 
-  it("is not told that messages are confirmed that the life before had sent", () => {
+  it("gets no confirmation of messages that the life before had sent", () => {
     const rig = sentToB({ taken: true });
     renew(rig, "a");
     const { incarnation, confirmed } = grantOf(rig, "a");
@@ -315,7 +315,7 @@ describe("Timekeeper, of a partition's next life", () => {
     assert.deepEqual(rig.welcomes.get("b")!.sentSoFar, []);
   });
 
-  it("is told of cables' faults that were ordered before it", () => {
+  it("gets cables' faults that were ordered before it", () => {
     const rig = new Rig({ stayUp: true });
     rig.settle({ a: NEVER, b: NEVER, c: NEVER });
     rig.answerAll();
@@ -325,7 +325,7 @@ describe("Timekeeper, of a partition's next life", () => {
     assert.deepEqual(grantOf(rig, "b").cables.map(({ action }) => action), ["cut"]);
   });
 
-  it("is told of a death whose news are still on their way to it", () => {
+  it("gets news of a death that are still on their way to it", () => {
     const dead = { at: 5_000, action: "kill", incarnation: 0, settledSpan: 1 } as const;
     const recorded = ["b", "c"].map((name) => ({
       ...dead,

@@ -69,7 +69,7 @@ describe("Timekeeper, started again over partitions without power", () => {
 });
 
 describe("Timekeeper, of processes that carry out power failures by themselves", () => {
-  it("says that a run with any other death is not exact: those are not on record", () => {
+  it("reports a run with any other death as inexact: those are not on record", () => {
     const faults = [{ at: 900, action: "kill" as const, node: "b" }];
     const plan = planWith({ faults });
     const partitions = [{ name: "a", nodes: ["a"] }, { name: "bc", nodes: ["b", "c"] }];

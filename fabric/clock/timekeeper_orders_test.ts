@@ -122,7 +122,7 @@ describe("Timekeeper.addPowerFailure", () => {
 });
 
 describe("Timekeeper.run", () => {
-  it("numbers the orders, and says which no partition has been told of", () => {
+  it("numbers the orders, and lists those that are in no grant yet", () => {
     const rig = new Rig({ next: 5_000 });
     assert.equal(rig.keeper.run("b", PROGRAM), 0);
     assert.equal(rig.keeper.run("b", PROGRAM), 1);
@@ -150,7 +150,7 @@ describe("Timekeeper, started again", () => {
     assert.equal(rig.keeper.why().find(({ partition }) => partition === "b")!.status, "dead");
   });
 
-  it("can order the death of a process once that has said that it is there", () => {
+  it("can order the death of a process after its heartbeat", () => {
     const rig = new Rig({ term: 1 });
     rig.keeper.addPowerFailure("b", 20_000);
     assert.deepEqual(rig.kills, []);

@@ -6,7 +6,7 @@ import type { RecordedFault } from "./record.ts";
 import { NEVER } from "../base/time.ts";
 import { planWith, Rig } from "./timekeeper_testing.ts";
 
-/** The record of a partition that died with all told. */
+/** The record of a partition that died with all of it reported. */
 const DEAD: RecordedFault = {
   at: 700,
   action: "kill",
@@ -32,7 +32,7 @@ describe("Timekeeper, restarted", () => {
     assert.equal(rig.finished?.exact, false, "what it had still to do is not known");
   });
 
-  it("grants nothing before every partition has told what it knows, but for those without power", () => {
+  it("grants nothing before every partition with power has reported", () => {
     const rig = new Rig({ term: 1, recorded: [DEAD] });
     assert.equal(rig.asked, 1);
     const state = { term: 1, grant: 5, taken: [] as Report["taken"] };
@@ -42,7 +42,7 @@ describe("Timekeeper, restarted", () => {
     const grants = rig.take();
     assert.deepEqual(grants.map(([name, { id }]) => [name, id]), [["b", 6]]);
     assert.deepEqual(grants[0]![1].expect, [["a", 0, 4]]);
-    // b is told again that c is gone: it knows whether it has heard it.
+    // b gets the news of c again, and drops them if it has had them.
     assert.deepEqual(grants[0]![1].links.map(({ at, up }) => [at, up]), [[797, false]]);
     assert.equal(
       rig.keeper.summary("quiet").nodes.find(([n]) => n === "c")![1],
@@ -93,7 +93,7 @@ describe("Timekeeper, restarted", () => {
     assert.equal(rig.keeper.why().find(({ partition }) => partition === "b")!.next, 2_500);
   });
 
-  it("says of a run that it is not exact, also when it was an earlier one that noticed", () => {
+  it("reports a run as inexact, also when an earlier one noticed", () => {
     assert.equal(new Rig({ term: 2, inexact: true }).keeper.summary("quiet").exact, false);
   });
 
@@ -156,7 +156,7 @@ describe("Timekeeper, restarted", () => {
     }
   });
 
-  it("dates no death before what the process has done, however old is what it is said to be sent", () => {
+  it("dates no death before what the process has done, however early its inbound messages arrive", () => {
     const rig = new Rig({ term: 1 });
     rig.report("a", { ...answer, next: 9_000, ran: 5_000, sent: [["b", 0, 4, 1_050]] });
     rig.report("b", { ...answer, next: 9_000, ran: 5_100, taken: [["a", 0, 3]] });
@@ -167,7 +167,7 @@ describe("Timekeeper, restarted", () => {
     assert.deepEqual(rig.inexact, []);
   });
 
-  it("wants to be told again of a process that died having joined, until all others have answered", () => {
+  it("asks for a repeated report of a joined process's death until all others have answered", () => {
     const rig = new Rig({ term: 1 });
     rig.keeper.join({ partition: "b", instance: "b2" });
     assert.equal(rig.keeper.died("b", "b2"), false);
@@ -179,7 +179,7 @@ describe("Timekeeper, restarted", () => {
     assert.deepEqual(rig.inexact, ["it is unknown how far b had run when it failed"]);
   });
 
-  it("takes no earlier process's death for that of one that has said that it is there", () => {
+  it("takes no earlier process's death for that of one with a heartbeat", () => {
     const rig = new Rig({ term: 1 });
     rig.keeper.heard("b", "b2");
     assert.equal(rig.keeper.died("b", "b1"), true);
@@ -187,7 +187,7 @@ describe("Timekeeper, restarted", () => {
     assert.deepEqual(rig.records, []);
   });
 
-  it("does not take for a partition's process one that is known to be dead, whatever it says", () => {
+  it("does not take a process that is known to be dead for a partition's, whatever it sends", () => {
     const rig = new Rig({ term: 1, recorded: [dead] });
     rig.keeper.heard("b", "c1");
     for (const name of ["a", "b"]) rig.report(name, { ...answer, next: 30_000 });

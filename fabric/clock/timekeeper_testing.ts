@@ -1,4 +1,4 @@
-/** A timekeeper over three partitions in a row that are played by hand, and what it said. */
+/** A timekeeper over three scripted partitions in a row, with its outputs. */
 import { emptyDigest } from "../partition/digest.ts";
 import type { NodePlan, RackPlan } from "../rack/plan/plan.ts";
 import type { PartitionPlan } from "../rack/build/topology.ts";
@@ -44,7 +44,7 @@ export function members(...names: string[]): Member[] {
   });
 }
 
-/** A timekeeper and what it said. */
+/** A timekeeper and its outputs. */
 export class Rig {
   readonly grants: [string, Grant][] = [];
   readonly welcomes = new Map<string, Welcome>();

@@ -25,7 +25,7 @@ describe("effectOf", () => {
     assert.equal(effectOf(decideFate(made, 1, SENT), SENT), undefined);
   });
 
-  it("says which fault lost it, and nothing of what others had done to it before", () => {
+  it("names the fault that lost it, and none that struck it before", () => {
     assert.deepEqual(effectOfAll({}), {
       says: ["lost by the cable here (loss all)"],
       copies: 0,
@@ -37,7 +37,7 @@ describe("effectOf", () => {
     assert.deepEqual(both?.says, ["lost by the cable here (loss 100%)"]);
   });
 
-  it("says which byte became what, and has what arrives", () => {
+  it("names the changed byte, and has what arrives", () => {
     const effect = effectOfAll({ action: "corrupt" });
     const [, at, now] = /byte (\d+), 0xa5 became 0x(..) \(corrupt all\)$/.exec(effect!.says[0]!)!;
     const arrives = SENT.bytes.slice();
@@ -47,7 +47,7 @@ describe("effectOf", () => {
     assert.equal(effect!.copies, 1);
   });
 
-  it("says how many arrive, and how late", () => {
+  it("has the number of copies, and their delay", () => {
     assert.deepEqual(effectOfAll({ action: "duplicate" }), {
       says: ["doubled by the cable (duplicate all)"],
       copies: 2,

@@ -162,7 +162,7 @@ describe("decideFate", () => {
     assert.ok(new Set(delays).size > 100);
   });
 
-  it("does what several faults say, and counts each by itself", () => {
+  it("applies several faults, and counts each by itself", () => {
     const faults = direction({ action: "duplicate" }, { action: "delay", delayPs: 9 }, { nth: 2 });
     assert.deepEqual({ ...decideFate(faults, 0, ACK) }, {
       lost: false,

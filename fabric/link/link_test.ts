@@ -67,7 +67,7 @@ describe("transmit", () => {
     assert.equal(link.tailPs, 0);
   });
 
-  it("delivers the head to a cut-through receiver, and says when the tail follows", () => {
+  it("delivers the head to a cut-through receiver, with the time to the tail", () => {
     const link = transmit(createLink({ ...NETWORK, headOnly: true }), 1_000, frame(1226));
     assert.equal(link.arrival, 1_000 + 5_120 + 25_000);
     assert.equal(link.arrival + link.tailPs, 1_000 + 100_000 + 25_000);

@@ -67,7 +67,7 @@ describe("takePfc", () => {
 });
 
 describe("askPause", () => {
-  it("asks as long as a frame can say, and again at half of it", () => {
+  it("asks for the longest pause, and again at half of it", () => {
     const requests = createPauseRequests(7, RATE);
     assert.equal(decodePfc(askPause(requests, 1_000, 1 << 3))?.quanta[3], 0xffff);
     assert.equal(requests.refreshAt, 1_000 + 167_769_600);

@@ -140,7 +140,7 @@ describe("Partition", () => {
     assert.equal(partition.events, 3);
   });
 
-  it("tells traces and reports with the time at which they were made", () => {
+  it("gives traces and reports the time at which they were made", () => {
     const told: unknown[] = [];
     const speaks: Script = ({ out }) => {
       assert.ok(out.tracing);

@@ -65,7 +65,7 @@ describe("Frames that leave a partition", () => {
     ]);
   });
 
-  it("say how long their last bit takes where the other end acts on their head", () => {
+  it("carry the time to their last bit where the other end acts on their head", () => {
     const { nodes } = threeInARow();
     const headFirst = nodes.map((node) =>
       node.kind === "switch"

@@ -1,6 +1,6 @@
 /**
  * A partition of scripted nodes, for tests of single rules of it: each node does at each of its inputs
- * what the test says, and what it heard stands in a list. a – b – c are joined in a row; a and b are
+ * what the test scripts, and its inputs stand in a list. a – b – c are joined in a row; a and b are
  * the partition `ab`, c is elsewhere.
  */
 import type { CablePlan, NodePlan, RackPlan } from "../rack/plan/plan.ts";

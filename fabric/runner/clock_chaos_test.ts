@@ -1,6 +1,6 @@
 /**
  * Partitions, timekeeper and broker killed and started at random, several times, in the middle of a run of
- * toys: it ends, and its record of power failures replays it, unless it says itself that it cannot. That
+ * toys: it ends, and its record of power failures replays it, unless it is reported as inexact. That
  * is excused only where a process dies before the rack has got over the blow before. What is done follows
  * from the seed, and waits for the rack's progress, not for the wall. See `tests/chaos/chaos_test.ts` for
  * processes.

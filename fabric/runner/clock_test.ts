@@ -33,7 +33,7 @@ function twoCablesRack(seed: number): RackPlan {
 }
 
 /**
- * Slows every process down, and says when they have begun so many spans together: on a busy machine a
+ * Slows every process down, and resolves when they have begun so many spans together: on a busy machine a
  * rack may be over after any time.
  */
 function midway(spans: number): { delay: () => Promise<void>; reached: Promise<void> } {
@@ -70,7 +70,7 @@ describe("the clock", () => {
     }
   });
 
-  it("tells two seeds apart", () => {
+  it("gives different digests for two seeds", () => {
     const one = digestInOneProcess(randomRack(1, { count: 4 }));
     const two = digestInOneProcess(randomRack(2, { count: 4 }));
     assert.notEqual(one.digest, two.digest);
@@ -87,7 +87,7 @@ describe("the clock", () => {
     }
   });
 
-  it("tells a node that returns of each of two cables to one neighbour", async () => {
+  it("gives a node that returns the state of each of two cables to one neighbour", async () => {
     // n1 is off when n0 comes back, and returns when the news of that is there by one cable only.
     for (let seed = 1; seed <= 20; seed++) {
       const at = 50_000 + 600 * seed;
@@ -186,7 +186,7 @@ describe("the clock", () => {
     }
   });
 
-  it("goes on without what was lost together with its sender, and says that it is not exact", async () => {
+  it("goes on without what was lost together with its sender, and reports that it is inexact", async () => {
     const plan = randomRack(76, { count: 4 });
     const broker = createMemoryBroker({ seed: 1 });
     const { delay, reached } = midway(12);

@@ -198,7 +198,7 @@ export interface BusRack {
   readonly finished: boolean;
   /** Kills the timekeeper and starts another, which knows only what is on record. */
   restartTimekeeper(): void;
-  /** Stops a partition's runner for good, as SIGKILL would, and tells the timekeeper until it is on record. */
+  /** Stops a partition's runner for good, as SIGKILL would, and reports the death until it is on record. */
   kill(partition: string): void;
   start(partition: string): void;
 }

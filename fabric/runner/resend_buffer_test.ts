@@ -29,7 +29,7 @@ describe("ResendBuffer", () => {
     buffer = new ResendBuffer();
   });
 
-  it("tells of each span what was sent and its earliest arrival, once", () => {
+  it("counts for each span what was sent, with its earliest arrival, once", () => {
     for (const at of [30, 20, 25]) buffer.keep("b", event(at));
     assert.deepEqual(buffer.takeSent(), [["b", 3, 20]]);
     assert.deepEqual(buffer.takeSent(), []);

@@ -46,7 +46,7 @@ const WELCOME: Welcome = {
 const open: Runner[] = [];
 afterEach(() => open.splice(0).forEach((runner) => runner.stop()));
 
-/** A runner of a and b, with what it did in order: what it stored, published and was heard to say. */
+/** A runner of a and b, with what it did, in order: stored, published, reported. */
 function rigOf(
   options: Pick<RigOptions, "plan" | "scripts" | "durable"> & Partial<Omit<RunnerOptions, "plan">> =
     {},
@@ -157,7 +157,7 @@ describe("Runner, welcomed", () => {
     ]);
   });
 
-  it("takes only what is said to it, and that once", () => {
+  it("takes only a welcome that names it, and that once", () => {
     const { heard, welcome, grant, runner } = rigOf();
     welcome({ instance: "ab-0" });
     grant(1);
@@ -241,7 +241,7 @@ describe("Runner, granted", () => {
     assert.equal(reports.length, 1);
   });
 
-  it("has stored a span and told its observer before anything of it is published, its report last", () => {
+  it("has stored a span and committed it to its observer before anything of it is published, its report last", () => {
     const rig = rigOf({
       scripts: { b: sendsAtPower(1) },
       durable: { "a/0": [10], "b/0": [20, 30] },
@@ -261,7 +261,7 @@ describe("Runner, granted", () => {
     assert.deepEqual(rig.reports[0]!.sent, [["c", 3, 1, leastPs("b")]]);
   });
 
-  it("says its report again to a grant that comes again, and does nothing twice", () => {
+  it("repeats its report for a repeated grant, and does nothing twice", () => {
     const { welcome, grant, reports, heard, log } = rigOf({ scripts: { b: sendsAtPower(1) } });
     welcome();
     grant(1);
@@ -328,7 +328,7 @@ describe("Runner, granted", () => {
     );
   });
 
-  it("tells the news of one life of a neighbour from those of the next", () => {
+  it("separates the news of one life of a neighbour from those of the next", () => {
     const { welcome, grant, heard } = rigOf();
     welcome();
     const news = [[1, false, 0], [2, true, 1], [3, false, 1], [4, true, 2]] as const;
@@ -370,7 +370,7 @@ describe("Runner, granted", () => {
     assert.ok(heard.includes("b/0 run @1000"));
   });
 
-  it("stops at the wanted step of any node, or of the one named, and says so", () => {
+  it("stops at the wanted step of any node, or of the one named, and reports it", () => {
     const steps: Script = ({ now, input, out }) => {
       out.trace({ step: "S907", text: "" });
       if (input.kind === "power") return 5_000;
@@ -400,7 +400,7 @@ function onWake(script: Script): Script {
 }
 
 describe("Runner, asked by a new timekeeper", () => {
-  it("tells all that it has sent and taken, and drops a grant that it has not begun", () => {
+  it("reports all that it has sent and taken, and drops a grant that it has not begun", () => {
     const { welcome, grant, ask, fromC, reports, heard } = rigOf({
       scripts: { b: sendsAtPower(1, 1) },
     });

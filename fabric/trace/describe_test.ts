@@ -49,14 +49,14 @@ describe("describeFrame", () => {
   const payload = new Uint8Array(13);
   const bth = makeBth({ opcode: 0, destQpn: 0x22, psn: 7, ackReq: true });
 
-  it("says a write in one line", () => {
+  it("describes a write in one line", () => {
     assert.equal(
       describeFrame(frame("RC RDMA WRITE ONLY", { reth, payload, bth }), naming),
       "a→b RC RDMA WRITE ONLY qp=0x22 psn=7 va=0x7f0012345000 rkey=0x12a5c len=13 data=13 ack",
     );
   });
 
-  it("P-21 (in part): says of a write that it asks for persistence", () => {
+  it("P-21 (in part): shows that a write asks for persistence", () => {
     const change = { reth, payload, persistEth: PERSIST_ETH };
     assert.equal(
       describeFrame(frame("VENDOR WRITE PERSISTENCE ONLY", change), naming),
@@ -65,7 +65,7 @@ describe("describeFrame", () => {
     );
   });
 
-  it("V-04 (in part), V-09 (in part): says of a write what is to be checked", () => {
+  it("V-04 (in part), V-09 (in part): shows what is to be checked of a write", () => {
     const change = { reth, payload, ...VENDOR_EXTENSIONS };
     assert.equal(
       describeFrame(frame("VENDOR WRITE VERIFY ONLY", change), naming),
@@ -79,7 +79,7 @@ describe("describeFrame", () => {
     assert.match(line, / verify=9 data=13$/);
   });
 
-  it("C-02 (in part): says which bus message it is", () => {
+  it("C-02 (in part): names the bus message", () => {
     const line = (opcode: OpcodeName, change: Partial<CoherenceEth>) =>
       describeFrame(frame(opcode, { coherenceEth: { ...OWN_LINE, ...change } }), naming).slice(4);
     const rest = "va=0x7f0000000040 region=0x55aa len=64 transaction=9";
@@ -107,7 +107,7 @@ describe("describeFrame", () => {
     "[0x11→0x117; prefetch write va=0x100000 rkey=0x28 len=12288 psn=200] " +
     "[0x17→0x123; atomic fetch-add va=0x60000 rkey=0x32 len=8 psn=300]";
 
-  it("H-31 (in part): says the document's hint, in a packet of its own and in a group's datagram", () => {
+  it("H-31 (in part): shows the document's hint, in a packet of its own and in a group's datagram", () => {
     assert.equal(
       describeFrame(frame("VENDOR HINT", hintParts(DOCUMENT_HINT)), naming),
       `a→b VENDOR HINT qp=0x22 psn=7 data=120 ${HINT_WORDS}`,
@@ -122,7 +122,7 @@ describe("describeFrame", () => {
     assert.match(describeFrame(broken), / data=13 hint malformed$/);
   });
 
-  it("H-22 (in part), H-07 (in part): says an answer, and a hint beside another packet's business", () => {
+  it("H-22 (in part), H-07 (in part): shows an answer, and a hint that another packet carries", () => {
     const refusal: HintMessage = {
       ...DOCUMENT_HINT,
       type: "refused",
@@ -149,7 +149,7 @@ describe("describeFrame", () => {
     );
   });
 
-  it("§1.4: tells ACK, NAK and RNR NAK apart, and the second ACK: P-28 (in part)", () => {
+  it("§1.4: names ACK, NAK and RNR NAK, and the second ACK: P-28 (in part)", () => {
     const line = (opcode: OpcodeName, syndrome: number) =>
       describeFrame(frame(opcode, { aeth: { syndrome, msn: 3 } }), naming).slice(4);
     assert.equal(line("RC ACKNOWLEDGE", 0x1f), "RC ACKNOWLEDGE qp=0x22 psn=7 msn=3");
@@ -202,7 +202,7 @@ describe("describeFrame", () => {
     );
   });
 
-  it("says why a frame is refused", () => {
+  it("shows why a frame is refused", () => {
     const bytes = frame("RC RDMA WRITE ONLY", { reth, payload });
     bytes[80]! ^= 1;
     assert.equal(

@@ -63,7 +63,7 @@ describe("operationsOf", () => {
     ]);
   });
 
-  it("tells a number that comes again in a later life of the queue pair from the first", () => {
+  it("separates a number that comes again in a later life of the queue pair from the first", () => {
     const later = persist(0).map((line) => ({ ...line, time: line.time + 50_000 }));
     const lines = [...persist(0), ...later];
     equal(operationsOf(readTrace(lines, PLAN)).length, 2);
@@ -174,7 +174,7 @@ describe("ladderOf", () => {
     equal(rows[0]!.text, "posts 2 RECV");
   });
 
-  it("says where something goes, and how the program concluded", () => {
+  it("has the destination of each arrow, and the program's conclusion", () => {
     const { rows, columns, conclusion } = ladder(persist(0));
     same(columns, ["a", "a-rnic", "tor", "b-2-rnic", "b-2"]);
     same(rows.map(({ node, to }) => [node, to]), [

@@ -47,7 +47,7 @@ function deliveredTo(network: Network, at: { node: string; port: number }, mac: 
 }
 
 describe("networkOf", () => {
-  it("spreads hosts over the leaves, and puts one where it says", () => {
+  it("spreads hosts over the leaves, and puts one on the leaf that it names", () => {
     const leafOf = (network: Network, host: string) => farEnd(network, `${host}-rnic`, 1)!.node;
     const leaves = HOSTS.map(({ name }) => leafOf(FABRIC, name));
     assert.deepEqual(leaves, ["leaf1", "leaf2", "leaf1", "leaf2", "leaf1"]);

@@ -39,7 +39,7 @@ describe("formatProblem", () => {
     assert.equal(text, "persist_pair.yaml:1: found nothing, expected YAML");
   });
 
-  it("names an option, or says what was found, where there is no file", () => {
+  it("names an option, or what was found, where there is no file", () => {
     const messages = [
       refusal("--ddio", { found: '"offf"', expected: "on or off" }),
       refusal("", { found: "No rack is up", expected: "one" }),
@@ -54,7 +54,7 @@ describe("formatProblem", () => {
 });
 
 describe("Refusal", () => {
-  it("says all problems, in the file's order", () => {
+  it("lists all problems, in the file's order", () => {
     const error = new Refusal([PROBLEM, { ...PROBLEM, line: 3 }, { ...PROBLEM, column: 2 }]);
     assert.deepEqual(error.problems.map(({ line, column }) => [line, column]), [
       [3, 15],

@@ -1,7 +1,7 @@
 /**
  * Adds a profile's parts up along the path of an operation and holds the sum against what was
  * measured end to end. The path is written down here once more, independent of the models: a test of
- * the whole rack can then tell a wrong model from a wrong constant.
+ * the whole rack then separates a wrong model from a wrong constant.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";

@@ -38,7 +38,7 @@ describe("parseSize", () => {
 });
 
 describe("parseRate", () => {
-  it("reads decimal units and wants one", () => {
+  it("reads decimal units and requires one", () => {
     assert.equal(parseRate("100Gbps"), 100e9);
     assert.equal(parseRate("2.5 Gbps"), 2.5e9);
     assert.equal(parseRate("100"), undefined);
@@ -47,7 +47,7 @@ describe("parseRate", () => {
 });
 
 describe("parseDuration", () => {
-  it("wants a unit, except for 0", () => {
+  it("requires a unit, except for 0", () => {
     assert.equal(parseDuration("300ns"), 300_000);
     assert.equal(parseDuration(0), 0);
     assert.equal(parseDuration(300), undefined);

@@ -8,7 +8,7 @@ import { FILE, hostWith, messages, withLines } from "./scenario_testing.ts";
 import { readYaml } from "./yaml_source.ts";
 
 const schema = scenarioJsonSchema();
-// Of draft 7 alone, and no keyword that is none: `required` may name keys that a branch says.
+// Of draft 7 alone, and no keyword that is none: `required` may name keys of a branch.
 const isValid = new Ajv({ strict: true, strictTypes: false, strictRequired: false }).compile(
   schema,
 );

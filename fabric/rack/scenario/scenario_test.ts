@@ -156,7 +156,7 @@ hosts:
     ]);
   });
 
-  it("says all that is wrong at once", () => {
+  it("reports all that is wrong at once", () => {
     const text = `name: a b
 sed: 7
 fabric: { topology: ring, latency: 0ns }

@@ -1,4 +1,4 @@
-/** Texts of scenarios for tests, and what is said of those that are wrong. */
+/** Texts of scenarios for tests, and the problems of those that are wrong. */
 import * as problem from "../plan/problem.ts";
 import { parseScenario } from "./parse_scenario.ts";
 
