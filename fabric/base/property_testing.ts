@@ -31,5 +31,5 @@ export function seeded<T>(given: fc.Parameters<T> = {}): fc.Parameters<T> {
 /** The test file that a stack leads to: `fabric/base/slab_test.ts`, as far as the tree has folders. */
 function callerOf(stack: string): string {
   const path = stack.split("\n").slice(2)[0]?.match(/file:\/\/(.*?):\d+/)?.[1];
-  return path?.match(/(?:fabric|nodes|console|scripts|tests)\/.*/)?.[0] ?? path ?? "";
+  return path?.match(/.*\/((?:fabric|nodes|console|scripts|tests)\/.*)/)?.[1] ?? path ?? "";
 }

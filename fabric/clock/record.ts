@@ -1,6 +1,6 @@
 /** What a run leaves of its clock: power failures as they happened, how it ended, which partition waits for which. */
 import type { LinkFaultPlan } from "../rack/plan/link_plan.ts";
-import type { Status } from "./member.ts";
+import type { Member } from "./member.ts";
 import type { DigestRow } from "./power_state.ts";
 import type { Time } from "../base/time.ts";
 
@@ -45,14 +45,9 @@ export interface Summary {
 }
 
 /** One line of the answer to "why is time not moving?". */
-export interface MemberStatus {
+export interface MemberStatus
+  extends Pick<Member, "status" | "sinceMs" | "next" | "reached" | "now" | "events"> {
   readonly partition: string;
-  readonly status: Status;
-  readonly sinceMs: number;
-  readonly next: Time;
-  readonly reached: Time;
-  readonly now: Time;
-  readonly events: number;
   /** The partition whose next event keeps this one from running, "" where it may run or is done. */
   readonly heldBy: string;
 }

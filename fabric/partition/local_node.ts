@@ -92,23 +92,21 @@ export function portsOf(
 
 /** Applies an event of the peer or of the cable. @returns whether the node receives it. */
 export function changeLink(localNode: LocalNode, event: Event): boolean {
-  assert(event.input.kind === "link", "Only link events change links");
-  const port = localNode.ports[event.input.port];
-  if (port === undefined) return true;
-  if (event.source === event.target) return changeCable(port, event);
-  port.peerUp = event.input.up;
-  port.changedAt = event.time;
-  port.peerLife = event.sourceLife;
-  noteCarrier(port);
-  // Over a cut cable the node detects no change of the peer.
-  return port.cutBy === undefined;
-}
-
-/** A cut while the link is down, or a heal that leaves it down, changes nothing for the node. */
-function changeCable(port: Port, { input, counter }: Event): boolean {
+  const { input, counter } = event;
   assert(input.kind === "link", "Only link events change links");
+  const port = localNode.ports[input.port];
+  if (port === undefined) return true;
+  if (event.source !== event.target) {
+    port.peerUp = input.up;
+    port.changedAt = event.time;
+    port.peerLife = event.sourceLife;
+    noteCarrier(port);
+    // Over a cut cable the node detects no change of the peer.
+    return port.cutBy === undefined;
+  }
   // The state of the cable at power-on.
   if (counter < CABLE_COUNTERS) return !port.up;
+  // A cut while the link is down, or a heal that leaves it down, changes nothing for the node.
   const was = port.up;
   port.cutBy = input.up ? undefined : port.cutBy ?? faultOfCounter(counter);
   noteCarrier(port);
@@ -139,15 +137,11 @@ export function noticeOf(change: LinkChange): Event {
     time: at,
     kind: EVENT_KINDS.link,
     source,
-    counter: linkCounter(sourceLife, port, up),
+    // Unique among the link events that one life of a node causes.
+    counter: (2 * sourceLife + (up ? 1 : 0)) * 2 ** 16 + port,
     target,
     sourceLife,
     targetLife: 0,
     input: { kind: "link", port, up },
   };
-}
-
-/** Unique among the link events that one life of a node causes. */
-function linkCounter(life: number, port: number, up: boolean): number {
-  return (2 * life + (up ? 1 : 0)) * 2 ** 16 + port;
 }

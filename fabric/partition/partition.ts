@@ -342,7 +342,7 @@ export class Partition {
 
   #localNode(name: string, index: number): LocalNode {
     const outgoing = this.#outgoing;
-    const { onTrace, onReport, onAudit: onAudit } = this.#options;
+    const { onTrace, onReport, onAudit } = this.#options;
     const stops = () => this.#stopOn !== undefined;
     const outputs: Outputs = {
       send: (port, message, departAt) => outgoing.send(localNode, port, message, departAt),
