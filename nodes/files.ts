@@ -19,10 +19,7 @@ export class OutputError extends Error {
   override readonly name = "OutputError";
 }
 
-/**
- * Opens the SCM file of each host among `nodes`. The caller must call `settle` afterwards. @throws
- * ScmFileError
- */
+/** Opens SCM files of hosts among `nodes`, for the caller to `settle`. @throws ScmFileError */
 export function openStores(runFile: RunFile, nodes: readonly string[]): Map<string, ScmFile> {
   const stores = new Map<string, ScmFile>();
   for (const node of runFile.plan.nodes) {
@@ -165,7 +162,6 @@ function hook(path: string, named: Readonly<Record<string, unknown>>): unknown {
   });
 }
 
-/** The exports of a user's module. */
 interface OwnModule {
   readonly default?: unknown;
   readonly recover?: unknown;
@@ -189,10 +185,7 @@ export function writeOutput(runFile: RunFile, value: unknown): void {
   Deno.writeFileSync(`${runFile.directory}/outputs/${path.replaceAll(/[^\w.-]/g, "_")}`, bytes);
 }
 
-/**
- * Writes one line of JSON per step; buffered lines are lost with the process, which a ladder
- * tolerates.
- */
+/** Writes one line of JSON per step; a ladder tolerates that a killed process loses some. */
 export function traceWriter(path: string): (time: Time, node: string, step: TraceStep) => void {
   const file = Deno.openSync(path, { create: true, append: true });
   const encoder = new TextEncoder();

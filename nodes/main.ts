@@ -119,9 +119,7 @@ interface Factory {
   readonly load?: (programs: readonly string[]) => Promise<void>;
 }
 
-/**
- * Creates the one node of a device's process, which loads only its kind; or several of any kind.
- */
+/** One node of a device's process, which loads only its kind; or several of any kind. */
 async function factoryFor(nodes: readonly string[], options: FactoryOptions): Promise<Factory> {
   const node = options.plan.nodes.find(({ name }) => name === nodes[0]);
   if (nodes.length > 1 || node === undefined) {
@@ -158,9 +156,13 @@ async function factoryFor(nodes: readonly string[], options: FactoryOptions): Pr
 
 function answerFinal(
   bus: Bus,
-  of: { run: string; partition: string; runner: Runner; reports: FinalReply["reports"][number][] },
+  { run, partition, runner, reports }: {
+    run: string;
+    partition: string;
+    runner: Runner;
+    reports: FinalReply["reports"][number][];
+  },
 ): void {
-  const { run, partition, runner, reports } = of;
   bus.subscribe(
     patternOf({ kind: "control", run, verb: `final-${partition}` }),
     (payload, _, reply) => {
@@ -183,11 +185,11 @@ function answerFinal(
  * The plan's power failure of this process: it ends as by `kill -9`, here where there may be no
  * supervisor (containers).
  */
-function obeyKill(bus: Bus, of: { run: string; instance: string }): void {
-  bus.subscribe(patternOf({ kind: "control", run: of.run, verb: "order" }), (payload) => {
+function obeyKill(bus: Bus, process: { run: string; instance: string }): void {
+  bus.subscribe(patternOf({ kind: "control", run: process.run, verb: "order" }), (payload) => {
     const order = decode(payload);
     const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
-    if (verb !== "kill" || instance !== of.instance) return;
+    if (verb !== "kill" || instance !== process.instance) return;
     Deno.kill(Deno.pid, "SIGKILL");
     // The kernel does not deliver SIGKILL from process 1 of a container to itself.
     Deno.exit(EXIT_KILLED);

@@ -59,10 +59,7 @@ export function makeHost(host: HostLife, options: FactoryOptions): Node {
   });
 }
 
-/**
- * Opens the device; at every boot after a power failure, first runs the recoveries of the host's
- * protocols.
- */
+/** Opens the device; at boots after a power failure it then runs the protocols' recoveries. */
 function* boot(
   cpu: Cpu,
   { life, config }: HostLife,
@@ -82,7 +79,6 @@ function* boot(
   return device;
 }
 
-/** The saved content, overlaid with the writes not yet saved. */
 function overlaid(saved: ImageReader | undefined, writes: readonly DurableWrite[]): ImageReader {
   return (offset, length) => {
     const bytes = saved === undefined ? new Uint8Array(length) : saved(offset, length).slice();

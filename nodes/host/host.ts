@@ -167,9 +167,7 @@ class Host implements Node, Machine<ThreadContext> {
     this.#out = undefined;
   }
 
-  /**
-   * See `WritebackPlan`: the bytes that cores see, or those of a pending DMA write, become durable.
-   */
+  /** `WritebackPlan`: bytes that cores see, or of a pending DMA write, become durable. */
   #keep({ from, to, buffered, data }: Extract<Input, { readonly kind: "writeback" }>): void {
     if (data !== undefined) return this.memory.durable.add(from, Uint8Array.fromHex(data));
     const address = SCM_BASE + from;

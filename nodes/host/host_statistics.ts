@@ -4,14 +4,12 @@ import type { Iio } from "./memory/iio.ts";
 import type { MemorySystem } from "./memory/memory_system.ts";
 import type { Processor } from "./cpu/processor.ts";
 
-/** The parts of a host's memory that have counters. */
 interface Parts {
   readonly iio: Iio;
   readonly memory: MemorySystem;
   readonly map: AddressMap;
 }
 
-/** Counters of the host itself. */
 interface Counts {
   readonly programs: number;
   readonly registerWrites: number;

@@ -45,7 +45,6 @@ export function traceWritten(
   out.trace({ step: flow === 2 ? "llc" : "imc", text, ...scmRange(address, data.length) });
 }
 
-/** The range in SCM; empty for DRAM. */
 function scmRange(address: number, length: number): { scm?: readonly [number, number] } {
   const from = address - SCM_BASE;
   return from >= 0 ? { scm: [from, from + length] } : {};

@@ -7,7 +7,7 @@
  *   either   established → dreq-sent → closed
  *
  * Every message that needs a response is retransmitted a bounded number of times, so no end waits
- * for ever on a dead peer; every response is repeated when its request is repeated.
+ * for ever on a peer that has failed; every response is repeated when its request is repeated.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import {
@@ -53,7 +53,7 @@ export interface CmEndpoint {
   /** The response, on the active side. */
   rep: CmRep | undefined;
   /** The last message sent: it is repeated on a timeout, or when the peer repeats its request. */
-  said: CmMessage | undefined;
+  lastSent: CmMessage | undefined;
   triesLeft: number;
   /** The peer has sent an MRA; only the first MRA extends the timeout. */
   isPatient: boolean;
@@ -89,7 +89,7 @@ export interface CmAgent {
   /** A deadline was set since the service last read them. */
   stirred: boolean;
   /** Finished requests, to recognise copies that the network still holds; oldest first. */
-  readonly over: Map<string, { readonly said: CmRej | undefined; readonly until: Time }>;
+  readonly over: Map<string, { readonly rej: CmRej | undefined; readonly until: Time }>;
 }
 
 /** The outputs of the state machine. */
@@ -131,7 +131,7 @@ export function addEndpoint(
     phase: endpoint.req === undefined ? "req-sent" : "req-received",
     end: undefined,
     rep: undefined,
-    said: undefined,
+    lastSent: undefined,
     triesLeft: 0,
     isPatient: false,
     deadline: NEVER,
@@ -147,7 +147,7 @@ export function expectAnswer(
   endpoint: CmEndpoint,
   sent: { readonly message: CmMessage; readonly now: Time; readonly phase: CmPhase },
 ): void {
-  endpoint.said = sent.message;
+  endpoint.lastSent = sent.message;
   endpoint.phase = sent.phase;
   endpoint.triesLeft = endpoint.retry.tries - 1;
   endpoint.isPatient = false;
@@ -155,23 +155,20 @@ export function expectAnswer(
   agent.stirred = true;
 }
 
-/** Records that the connection is established; `said` is the response to a repeated request. */
-export function establish(endpoint: CmEndpoint, said: CmMessage | undefined): void {
+/** Records that the connection is established; `reply` is the response to a repeated request. */
+export function establish(endpoint: CmEndpoint, reply: CmMessage | undefined): void {
   endpoint.phase = "established";
   endpoint.deadline = NEVER;
-  if (said !== undefined) endpoint.said = said;
+  if (reply !== undefined) endpoint.lastSent = reply;
 }
 
-/**
- * Removes the endpoint, but remembers its request for a while: a late copy must not create a new
- * one.
- */
+/** Removes the endpoint, and remembers its request for a while: a late copy makes no new one. */
 export function closeEndpoint(
   agent: CmAgent,
   endpoint: CmEndpoint,
-  how: { readonly end: CmEnd; readonly now: Time },
+  closing: { readonly end: CmEnd; readonly now: Time },
 ): void {
-  const { end, now } = how;
+  const { end, now } = closing;
   const { req, retry } = endpoint;
   endpoint.phase = "closed";
   endpoint.end = end;
@@ -181,13 +178,12 @@ export function closeEndpoint(
   forgetOver(agent, now);
   // Twice the time during which the peer repeats: its last copy may still be in the network.
   const until = now + 2 * retry.timeoutPs * (retry.tries + 1);
-  const said = end.kind === "rejected" && end.message.rejected === REJECTED.req
+  const rej = end.kind === "rejected" && end.message.rejected === REJECTED.req
     ? end.message
     : undefined;
-  agent.over.set(exchangeOf(endpoint.peerAddress, req), { said, until });
+  agent.over.set(exchangeOf(endpoint.peerAddress, req), { rej, until });
 }
 
-/** Identifies a request and its copies. */
 function exchangeOf(peerAddress: number, req: CmReq): string {
   return `${peerAddress}/${req.localCommId}/${req.transactionId}`;
 }
@@ -211,10 +207,10 @@ export function nextDeadline(agent: CmAgent): Time {
 export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
   for (const endpoint of [...agent.endpoints.values()]) {
     if (endpoint.deadline > now) continue;
-    if (endpoint.triesLeft > 0 && endpoint.said !== undefined) {
+    if (endpoint.triesLeft > 0 && endpoint.lastSent !== undefined) {
       endpoint.triesLeft--;
       endpoint.deadline = now + endpoint.retry.timeoutPs;
-      output.send.push({ to: endpoint.peerAddress, message: endpoint.said });
+      output.send.push({ to: endpoint.peerAddress, message: endpoint.lastSent });
     } else {
       // The peer may believe in a connection, or still be processing the request.
       if (endpoint.phase !== "dreq-sent") {
@@ -225,19 +221,18 @@ export function expire(agent: CmAgent, now: Time, output: CmOutput): void {
   }
 }
 
-/** Closes the endpoint and notifies its program. */
 function end(
   agent: CmAgent,
   endpoint: CmEndpoint,
-  how: { readonly end: CmEnd; readonly now: Time; readonly output: CmOutput },
+  closing: { readonly end: CmEnd; readonly now: Time; readonly output: CmOutput },
 ): void {
   const known = endpoint.phase !== "req-received";
-  closeEndpoint(agent, endpoint, how);
-  how.output.signals.add(endpointSignal(endpoint));
-  if (known) tell(endpoint, "closed", how.output);
+  closeEndpoint(agent, endpoint, closing);
+  closing.output.signals.add(endpointSignal(endpoint));
+  if (known) notify(endpoint, "closed", closing.output);
 }
 
-function tell(
+function notify(
   endpoint: CmEndpoint,
   kind: "request" | "established" | "closed",
   output: CmOutput,
@@ -268,7 +263,7 @@ export function receive(
     case "RTU":
       if (endpoint.phase !== "rep-sent") return;
       establish(endpoint, undefined);
-      return tell(endpoint, "established", output);
+      return notify(endpoint, "established", output);
     case "REJ":
       // An established connection ends only by "no RTU received": other refusals are late copies.
       if (endpoint.phase === "established" && message.reason !== REJECT_REASON.timeout) return;
@@ -296,7 +291,7 @@ function receiveReq(
     if (endpoint.transactionId !== req.transactionId) continue;
     // A repeated request: its response was lost, or is not ready yet.
     if (endpoint.phase === "rep-sent") {
-      output.send.push({ to: peerAddress, message: endpoint.said! });
+      output.send.push({ to: peerAddress, message: endpoint.lastSent! });
     } else if (endpoint.phase === "req-received") {
       output.send.push({ to: peerAddress, message: mraFor(endpoint, RECEIVED.req) });
     }
@@ -304,7 +299,7 @@ function receiveReq(
   }
   const over = agent.over.get(exchangeOf(peerAddress, req));
   if (over !== undefined && over.until > now) {
-    if (over.said !== undefined) output.send.push({ to: peerAddress, message: over.said });
+    if (over.rej !== undefined) output.send.push({ to: peerAddress, message: over.rej });
     return;
   }
   const { rc, uc } = TRANSPORT_SERVICE;
@@ -322,7 +317,7 @@ function receiveReq(
   const { transactionId } = req;
   const { retry } = listener;
   const endpoint = addEndpoint(agent, { peerAddress, transactionId, listener, retry, req });
-  tell(endpoint, "request", output);
+  notify(endpoint, "request", output);
 }
 
 function receiveRep(endpoint: CmEndpoint, rep: CmRep, output: CmOutput): void {
@@ -334,8 +329,8 @@ function receiveRep(endpoint: CmEndpoint, rep: CmRep, output: CmOutput): void {
     output.signals.add(endpointSignal(endpoint));
   } else if (endpoint.phase === "rep-received") {
     output.send.push({ to: endpoint.peerAddress, message: mraFor(endpoint, RECEIVED.rep) });
-  } else if (endpoint.phase === "established" && endpoint.said?.type === "RTU") {
-    output.send.push({ to: endpoint.peerAddress, message: endpoint.said });
+  } else if (endpoint.phase === "established" && endpoint.lastSent?.type === "RTU") {
+    output.send.push({ to: endpoint.peerAddress, message: endpoint.lastSent });
   }
 }
 
@@ -346,9 +341,8 @@ function receiveRep(endpoint: CmEndpoint, rep: CmRep, output: CmOutput): void {
 function receiveMra(
   agent: CmAgent,
   endpoint: CmEndpoint,
-  told: { readonly mra: CmMra; readonly now: Time },
+  { mra, now }: { readonly mra: CmMra; readonly now: Time },
 ): void {
-  const { mra, now } = told;
   const asked = mra.received === RECEIVED.req ? "req-sent" : "rep-sent";
   if (endpoint.phase !== asked || endpoint.isPatient) return;
   endpoint.isPatient = true;
@@ -356,9 +350,7 @@ function receiveMra(
   agent.stirred = true;
 }
 
-/**
- * A peer that timed out may not know this end's number: its own number identifies the connection.
- */
+/** A peer that timed out may not know this end's number: its own one identifies the connection. */
 function timedOut(
   agent: CmAgent,
   message: Exclude<CmMessage, CmReq>,
@@ -386,9 +378,7 @@ function answerStranger(
   }
 }
 
-/**
- * After a failure of the RNIC: closes all endpoints and notifies all listeners. @returns signals.
- */
+/** After a failure of the RNIC: closes all endpoints, notifies all listeners. @returns signals. */
 export function resetAgent(agent: CmAgent): Set<string> {
   const signals = new Set<string>();
   for (const endpoint of [...agent.endpoints.values()]) {
@@ -425,17 +415,17 @@ export function drepFor(dreq: Extract<CmMessage, { type: "DREQ" }>): CmMessage {
 /** The refusal of a REQ or REP. */
 export function rejFor(
   refused: CmReq | CmRep,
-  why: { readonly reason: number; readonly privateData?: Uint8Array<ArrayBuffer> },
+  rejection: { readonly reason: number; readonly privateData?: Uint8Array<ArrayBuffer> },
 ): CmRej {
   return {
     type: "REJ",
     transactionId: refused.transactionId,
-    privateData: why.privateData ?? NO_DATA,
+    privateData: rejection.privateData ?? NO_DATA,
     localCommId: refused.type === "REP" ? refused.remoteCommId : 0,
     remoteCommId: refused.localCommId,
     rejected: refused.type === "REQ" ? REJECTED.req : REJECTED.rep,
     infoLength: 0,
-    reason: why.reason,
+    reason: rejection.reason,
   };
 }
 

@@ -248,7 +248,7 @@ describe("the active side", () => {
 
   it("closes with the reason of a REJ", () => {
     const endpoint = startActive();
-    const req = endpoint.said as CmReq;
+    const req = endpoint.lastSent as CmReq;
     const rej = rejFor({ ...req, transactionId: 5n }, { reason: REJECT_REASON.consumer });
     receive(agent, rej, { from: B, now: 0, output });
     ok(endpoint.end?.kind === "rejected");

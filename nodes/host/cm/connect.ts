@@ -107,7 +107,7 @@ function reqFor(
 
 /**
  * Connects to a service of another host. Gives up after {@link ConnectOptions.retry}: a host that
- * is dead or does not listen yields a refusal.
+ * has failed or does not listen yields a refusal.
  */
 export function* connect(device: CmDevice, options: ConnectOptions): Steps<Connection | Refusal> {
   const peerAddress = device.cpu.addresses[options.to];
@@ -147,7 +147,6 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
   return outcome;
 }
 
-/** The peer has sent a REP: checks it, brings the queue pair up, sends the RTU. */
 function* finishConnect(
   device: CmDevice,
   attempt: {

@@ -24,7 +24,7 @@ import type { Device, Pd, Qp, VerbError } from "../verbs/objects.ts";
 
 /** Wakes the `cm` service. */
 export const CM_SIGNAL = "cm";
-/** Three tries of 500 µs: a dead peer is detected after 1.5 ms. */
+/** Three tries of 500 µs: a failed peer is detected after 1.5 ms. */
 export const RETRY: CmRetry = { timeoutPs: 500 * PS_PER_US, tries: 3 };
 /** Q-01: prefix of the program's private data: send and receive depth, 2 B each. */
 export const DEPTHS_BYTES = 4;
@@ -40,7 +40,7 @@ export interface Transport {
   readonly minRnrTimer: number;
 }
 
-/** About 1 ms per attempt: a send to a dead peer fails after about 8 ms. RNR: 10 µs, unlimited. */
+/** About 1 ms per attempt: a send to a failed peer fails after about 8 ms. RNR: 10 µs, unlimited. */
 export const TRANSPORT: Transport = { timeout: 8, retryCnt: 7, rnrRetry: 7, minRnrTimer: 1 };
 
 export interface Connection {
@@ -244,10 +244,7 @@ export function noteActivity(connection: Connection): void {
   if (connection.endpoint.phase === "rep-sent") establish(connection.endpoint, undefined);
 }
 
-/**
- * Ends a connection: sends a DREQ until the peer responds or the tries are used up, then destroys
- * the queue pair.
- */
+/** Sends a DREQ until the peer responds or the tries are used up, then destroys the queue pair. */
 export function* disconnect(connection: Connection): Steps<void> {
   const { device, endpoint, qp } = connection;
   if (endpoint.phase === "established") {

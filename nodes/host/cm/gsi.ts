@@ -16,9 +16,7 @@ import type { Cq, Device, Mr, Qp } from "../verbs/objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
 const GSI_QPN = 1;
-/**
- * Maximum number of datagrams in the send queue, and in the receive queue before the service polls.
- */
+/** Datagrams in the send queue, and in the receive queue until the service polls. */
 const SEND_SLOTS = 32;
 const RECV_SLOTS = 128;
 const RECV_SLOT_BYTES = 512;
@@ -45,10 +43,7 @@ export interface CmDevice extends Device {
   readonly cm: CmState;
 }
 
-/**
- * Creates QP 1 and posts its receives.
- * @param earlier QP 1 from before the RNIC's failure, whose memory is reused.
- */
+/** Creates QP 1 and posts its receives. @param earlier QP 1 before a failure, for its memory. */
 export function* openGsi(program: Device, earlier?: Gsi): Steps<Gsi> {
   const device: Device = { ...program, privileged: true };
   const { cpu } = device;

@@ -23,7 +23,6 @@ import { notPlain } from "./report_data.ts";
 /** Lets the owed time pass, and no more. */
 const PAY: Wait = { kind: "time", at: 0 };
 
-/** A range of virtual memory. */
 interface Range {
   readonly address: number;
   readonly length: number;
@@ -350,10 +349,7 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
     }
   }
 
-  /**
-   * Writes dirty lines of the range to the iMC. @param issue whether each line's `clwb` was paid
-   * for.
-   */
+  /** Writes dirty lines of the range to the iMC. @param issue whether each `clwb` was paid for. */
   *#writeBack(lines: Range, issue: "paid" | "unpaid"): Steps<void> {
     const { map, memory, timing } = this.#machine;
     const end = lines.address + lines.length;

@@ -16,13 +16,10 @@ export interface Account {
   paidPs: Time;
 }
 
-/** A program to run. */
 interface TaskPlan<T> {
   readonly name: string;
   readonly startAt: Time;
-  /**
-   * The driver's own work: on the first core, and it does not advance the round-robin assignment.
-   */
+  /** The driver's own work: on the first core; the round-robin assignment does not advance. */
   readonly driver?: true;
   /** Creates the program; called when it starts. Its costs are added to `account`. */
   readonly start: (account: Account) => Steps<T>;
@@ -217,7 +214,6 @@ export class Processor {
     this.#setResume(task, Math.max(now, task.paidAt), { kind: "done", reply });
   }
 
-  /** Ends a wait because of one of its sources, `delay` after the event. */
   #end(task: Task, now: Time, delay: Time): void {
     this.#forgetSources(task);
     this.#setResume(task, Math.max(now, task.paidAt) + delay, DONE);

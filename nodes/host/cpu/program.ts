@@ -55,9 +55,7 @@ export interface Cpu {
    * to memory in any order; persistent after the next {@link sfence}.
    */
   ntstore(address: number, bytes: Uint8Array): void;
-  /**
-   * Returns when the iMC has accepted the lines of earlier {@link clwb} and {@link ntstore} calls.
-   */
+  /** Returns when the iMC has accepted all lines of {@link clwb} and {@link ntstore} before. */
   sfence(): Steps<void>;
   /** `clwb` of every line of the range, then `sfence`: returns when the iMC has accepted them. */
   flush(address: number, length: number): Steps<void>;
@@ -69,17 +67,11 @@ export interface Cpu {
   command(command: RnicCommand): Steps<RnicReply>;
 
   sleep(ps: Time): Steps<void>;
-  /**
-   * Waits until a DMA write has become visible in the range (spinning: counted as polling, not
-   * work).
-   */
+  /** Waits until a DMA write is visible in the range, spinning: counted as polling, not work. */
   waitMemory(address: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
   /** Waits until MSI-X `vector` is raised (the core is idle meanwhile). */
   waitInterrupt(vector: number, deadline: Time): Steps<"raised" | "timeout">;
-  /**
-   * Waits until another program of this host signals `name`. Signals are not latched: check the
-   * condition, then wait.
-   */
+  /** Waits until another program signals `name`. Not latched: check the condition, then wait. */
   waitSignal(name: string, deadline: Time): Steps<"signaled" | "timeout">;
   signal(name: string): void;
   /**

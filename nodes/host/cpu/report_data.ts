@@ -42,6 +42,6 @@ function firstOf<K>(
   return undefined;
 }
 
-function at(path: string, what: string): string {
-  return path === "" ? what : `${what} at ${path}`;
+function at(path: string, found: string): string {
+  return path === "" ? found : `${found} at ${path}`;
 }

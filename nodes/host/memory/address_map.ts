@@ -25,9 +25,7 @@ export interface Buffer {
   readonly pages: readonly number[];
 }
 
-/**
- * An invalid access by a program, like a signal to a process: the program ends, the host continues.
- */
+/** An invalid access ends the program, like a signal to a process; the host continues. */
 export class AddressFault extends Error {
   override readonly name = "AddressFault";
 }
@@ -82,7 +80,6 @@ function pagesOf(bytes: number): number {
   return Math.max(1, Math.ceil(bytes / DRAM_PAGE_BYTES));
 }
 
-/** The two kinds of DRAM allocations. */
 type Kind = "scattered" | "contiguous";
 
 /** The page table of a host, and its DRAM allocator. */
@@ -186,10 +183,7 @@ export class AddressMap {
     });
   }
 
-  /**
-   * Number of pages for so many bytes. @throws OutOfMemory where both kinds together exceed the
-   * DRAM.
-   */
+  /** Pages for so many bytes. @throws OutOfMemory where both kinds together exceed the DRAM. */
   #pagesFor(bytes: number, kind: { readonly scattered: boolean }): number {
     const count = pagesOf(bytes);
     const pages = this.#pagesUsed + (kind.scattered ? count : 0);

@@ -36,9 +36,7 @@ export class DurableRecord {
     return this.#log !== undefined;
   }
 
-  /**
-   * Bytes become durable, except where posted bytes cover them. `data` is kept and must not change.
-   */
+  /** Bytes become durable except where posted ones cover them. `data` must not change. */
   add(offset: number, data: Uint8Array, unit: number = SCM_ATOMIC_BYTES): void {
     if (this.posted.isEmpty) return this.#add(offset, data, unit);
     for (const part of this.posted.uncovered({ offset, data })) {

@@ -93,10 +93,7 @@ export class Iio {
   #arrived = 0;
   #left = 0;
   #buffered = 0;
-  /**
-   * Bytes of the first write that have left; the times of its next piece and, at the earliest, its
-   * last one.
-   */
+  /** Bytes of the first write that have left; when its next piece leaves and at least its last. */
   #offset = 0;
   #drainAt: Time = NEVER;
   #lastAt: Time = NEVER;
@@ -212,10 +209,7 @@ export class Iio {
     }
   }
 
-  /**
-   * {@link catchUp} for flow 2: without a log the time of a piece makes no difference, so all
-   * pieces drain at once.
-   */
+  /** {@link catchUp} for flow 2 without a log: times do not matter, all pieces drain at once. */
   #fillCache(before: Time): void {
     const { message } = this.#writes.peek()!;
     const { iioDrainBytes, iioBitsPerSecond } = this.#plan.timing;
@@ -264,7 +258,6 @@ export class Iio {
     return Math.min(iioDrainBytes - inPiece, message.data.length - this.#offset);
   }
 
-  /** Sets when the next piece of the first write leaves. */
   #setDrain(at: Time): void {
     this.#drainAt = at;
     this.#lastAt = at;

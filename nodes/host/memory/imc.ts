@@ -62,7 +62,6 @@ export class Imc {
     this.#data = new Uint8Array(plan.lines * LINE_BYTES);
   }
 
-  /** Sets the current time. */
   advance(now: Time): void {
     this.#now = now;
     while (this.#count > 0 && this.#drainAt[this.#head]! <= now) this.#drainOldest();
@@ -83,9 +82,7 @@ export class Imc {
     return this.#drainAt[(this.#head + excess - 1) % this.#capacity]!;
   }
 
-  /**
-   * Accepts bytes, merged into lines of the existing content. The caller has called {@link freeAt}.
-   */
+  /** Accepts bytes, merged into existing lines. The caller has called {@link freeAt}. */
   accept(offset: number, bytes: Uint8Array): void {
     this.acceptedBytes += bytes.length;
     let done = 0;
@@ -152,7 +149,6 @@ export class Imc {
     return -1;
   }
 
-  /** Writes bytes into one line, `inLine` bytes from its start. */
   #write(offset: number, bytes: Uint8Array, inLine: number): void {
     this.accepted++;
     let slot = this.#slotOf(offset);

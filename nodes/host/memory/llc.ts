@@ -94,7 +94,6 @@ export class Llc {
     return (way * this.sets + (slot - way) / this.#ways) * LINE_BYTES;
   }
 
-  /** The slot's bytes, in place. */
   bytes(slot: number): Uint8Array {
     const at = this.at(slot);
     return this.data.subarray(at, at + LINE_BYTES);
@@ -102,19 +101,19 @@ export class Llc {
 
   /**
    * The slot of the line for an access: a hit, or allocated.
-   * @param how `fill` false: the caller writes the whole line, so it is not fetched.
+   * @param mode `fill` false: the caller writes the whole line, so it is not fetched.
    */
-  access(line: number, how: { readonly by: "core" | "dma"; readonly fill: boolean }): number {
+  access(line: number, mode: { readonly by: "core" | "dma"; readonly fill: boolean }): number {
     let slot = this.find(line);
     if (slot >= 0) {
       this.hits++;
     } else {
       this.misses++;
-      slot = this.#victim(line, how.by === "core" ? this.#ways : this.#ddioWays);
+      slot = this.#victim(line, mode.by === "core" ? this.#ways : this.#ddioWays);
       if (this.#tags[slot] !== 0) this.#evict(slot);
       this.#tags[slot] = line + 1;
       this.#inGroup[Math.floor(line / GROUP_LINES)]!++;
-      if (how.fill) this.#memory.fetch(line, this.bytes(slot));
+      if (mode.fill) this.#memory.fetch(line, this.bytes(slot));
     }
     this.#used[slot] = ++this.#clock;
     return slot;

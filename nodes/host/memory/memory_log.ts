@@ -35,9 +35,6 @@ export interface MemoryLog {
    * which is atomic.
    */
   dirty(at: Time, line: number, bytes: Uint8Array, words: number): void;
-  /**
-   * All bytes of the line reported by {@link dirty} are durable, as just reported by {@link
-   * durable}.
-   */
+  /** All bytes of the line reported by {@link dirty} were reported by {@link durable} just now. */
   clean(at: Time, line: number): void;
 }

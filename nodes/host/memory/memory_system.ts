@@ -30,7 +30,7 @@ const LINE_FILL_BUFFERS = 10;
 export interface MemoryOptions {
   /** Observes SCM, with times. Has no effect on the run. */
   readonly log?: MemoryLog | undefined;
-  /** Selects the victim in a full set, where the plan says `random`. */
+  /** Selects the victim in a full set, where the plan has `random`. */
   readonly random?: Rng | undefined;
 }
 
@@ -170,10 +170,7 @@ export class MemorySystem {
     return count;
   }
 
-  /**
-   * `clwb` of the range's lines: dirty ones go to the iMC, which has room, and stay cached as
-   * clean.
-   */
+  /** `clwb`: dirty lines of the range go to the iMC, which has room, and stay cached as clean. */
   writeBackRange(address: number, length: number): void {
     const [first, last] = this.#linesOf(address, length);
     for (let line = first; line <= last; line++) {
@@ -203,16 +200,16 @@ export class MemorySystem {
     return this.physical.imcOf(address).drainedAt(offsetOf(address), length);
   }
 
-  /**
-   * The data of a DMA read now: it reads through the LLC without changing it or, with `noSnoop`,
-   * bypasses it.
-   */
-  dmaRead(address: number, how: { length: number; noSnoop: boolean }): Uint8Array<ArrayBuffer> {
-    const data = allocate(how.length);
-    if (how.length > 0) {
-      this.combining.drain(address, how.length);
+  /** The data of a DMA read now. It does not change the LLC and, with `noSnoop`, bypasses it. */
+  dmaRead(
+    address: number,
+    { length, noSnoop }: { length: number; noSnoop: boolean },
+  ): Uint8Array<ArrayBuffer> {
+    const data = allocate(length);
+    if (length > 0) {
+      this.combining.drain(address, length);
       this.physical.read(address, data);
-      if (!how.noSnoop) overlayDirty(this.llc, this.#rangeOf(address), data);
+      if (!noSnoop) overlayDirty(this.llc, this.#rangeOf(address), data);
     }
     return data;
   }
@@ -298,7 +295,6 @@ export class MemorySystem {
     if (!this.#llcSurvives) this.durable.addLine(address - SCM_BASE, copyOf(bytes));
   }
 
-  /** Evicts the line at `address` from the LLC; a dirty line goes to memory. */
   #evict(address: number): void {
     const line = this.physical.lineOf(address);
     const slot = this.llc.find(line);

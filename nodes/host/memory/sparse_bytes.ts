@@ -10,10 +10,7 @@ export const CHUNK_BYTES = 64 * 1024;
 /** Initial content: exactly `length` bytes from `offset`. Called once for each chunk. */
 export type ImageReader = (offset: number, length: number) => Uint8Array;
 
-/**
- * The effect of broken cells on bytes at an offset: the same array where there is none, else a
- * copy.
- */
+/** The effect of broken cells on bytes at an offset: the same array without one, else a copy. */
 export type Stick = (offset: number, bytes: Uint8Array) => Uint8Array;
 
 /** Placeholder for every chunk that is known to be zero and was not written yet. */
@@ -34,14 +31,12 @@ export class SparseBytes {
     this.#stick = stick;
   }
 
-  /** Allocated bytes, for the report. */
   get residentBytes(): number {
     let chunks = 0;
     for (const chunk of this.#chunks.values()) if (chunk !== ZEROS) chunks++;
     return chunks * CHUNK_BYTES;
   }
 
-  /** Fills `target` with the bytes from `offset`. */
   read(offset: number, target: Uint8Array): void {
     this.#check(offset, target.length);
     let done = 0;
@@ -54,7 +49,6 @@ export class SparseBytes {
     }
   }
 
-  /** Writes `given` at `offset`. */
   write(offset: number, given: Uint8Array): void {
     this.#check(offset, given.length);
     const source = this.#stick?.(offset, given) ?? given;

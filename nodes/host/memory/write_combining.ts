@@ -13,9 +13,7 @@ import { offsetOf, type PhysicalMemory } from "./physical_memory.ts";
 import { SCM_ATOMIC_BYTES } from "./scm.ts";
 import { overlay } from "./sparse_bytes.ts";
 
-/**
- * A core's line fill buffers serve as write-combining buffers (Intel optimisation manual, §3.6.10).
- */
+/** A core's line fill buffers combine writes, too (Intel optimisation manual, §3.6.10). */
 const COMBINING_BUFFERS = 10;
 
 /** A line's stored bytes, and a mask of them. */
@@ -137,7 +135,6 @@ export class WriteCombining {
     return bytes;
   }
 
-  /** Bytes of SCM were stored into a buffer. */
   #note(buffer: CombiningBuffer, from: number, length: number): void {
     const { durable, survives } = this.#parts;
     const { address, bytes } = buffer;

@@ -52,7 +52,6 @@ export class XpBuffer {
     if (this.#held.size === this.#capacity) this.#evictOldest();
   }
 
-  /** Number of block writes to the medium: past ones, and those of the buffered blocks. */
   get blocksOut(): number {
     return this.#blocks + this.#held.size + (this.#last < 0 ? 0 : 1);
   }

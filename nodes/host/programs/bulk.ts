@@ -127,9 +127,7 @@ function placeIn(privateData: Uint8Array): Place {
   };
 }
 
-/**
- * Keeps `depth` messages outstanding until the time is over. @returns the reason of an early end.
- */
+/** Keeps `depth` messages outstanding for the time. @returns the reason of an early end. */
 function* transfer(job: Bulk, now: () => Time): Steps<string | undefined> {
   const { cq, connection, mr, place, messageBytes, depth, startPs, endPs, parts } = job;
   const room = Math.max(1, Math.floor(place.length / messageBytes));

@@ -23,7 +23,6 @@ export type RecoveryCpu = Pick<
 
 export interface RecoveryContext {
   readonly cpu: RecoveryCpu;
-  /** Name of the host. */
   readonly host: string;
   /** Options of the host's first program of this file. */
   readonly options: Readonly<Record<string, unknown>>;
@@ -45,7 +44,6 @@ export interface CrashedHost {
   scm(offset: number, length: number): Uint8Array;
 }
 
-/** A report of a program. */
 export interface Reported {
   readonly time: Time;
   readonly node: string;

@@ -23,7 +23,6 @@ export class ScmFileError extends Error {
 export interface ScmFilePlan {
   readonly host: string;
   readonly bytes: number;
-  /** Called with the result of {@link ScmFile.settle}. */
   readonly onSettled?: (fate: Settled) => void;
 }
 

@@ -28,10 +28,7 @@ export interface ScmRecord {
   readonly writes: readonly DurableWrite[];
 }
 
-/**
- * Encodes a record. Adjacent writes become one entry.
- * @returns the bytes, and the entries as views of them.
- */
+/** Adjacent writes become one entry. @returns the bytes, and the entries as views of them. */
 export function encodeRecord(
   { span, writes }: ScmRecord,
 ): { bytes: Uint8Array<ArrayBuffer>; writes: DurableWrite[] } {

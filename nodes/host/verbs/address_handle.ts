@@ -15,10 +15,7 @@ export interface AhOptions {
   readonly trafficClass?: number;
   /** Time to live; 64 by default. */
   readonly hopLimit?: number;
-  /**
-   * 20 bits that determine the UDP source port; 0, the default: derived from the two QPNs
-   * (`rocev2.md` §1.1).
-   */
+  /** 20 bits for the UDP source port; 0, the default: by the two QPNs (`rocev2.md` §1.1). */
   readonly flowLabel?: number;
 }
 
@@ -41,9 +38,7 @@ export function createAh(pd: Pd, options: AhOptions): Ah | VerbError {
   return { pd, address, trafficClass, hopLimit, udpSourcePort, uses: { alive: true } };
 }
 
-/**
- * A UD receive buffer begins with 40 bytes; the last 20 hold the IPv4 header (`rocev2.md` §3.8).
- */
+/** A UD receive buffer begins with 40 B; the last 20 hold the IPv4 header (`rocev2.md` §3.8). */
 export const GRH_BYTES = 40;
 const IPV4_AT = GRH_BYTES - 20;
 

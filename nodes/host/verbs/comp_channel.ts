@@ -21,7 +21,6 @@ export function destroyCompChannel(channel: CompChannel): VerbError | undefined 
   return size === 0 ? undefined : verbError("EBUSY", `The channel has ${size} completion queues`);
 }
 
-/** Whether the queue is armed and has a completion for the event. */
 function hasEvent(cq: Cq): boolean {
   const { place, entries } = cq;
   if (place.armed === "no" || !isThere(cq)) return false;
@@ -55,8 +54,8 @@ export function* getChannelEvent(
       yield* cpu.settle();
       return cq;
     }
-    const how = yield* cpu.waitInterrupt(channel.vector, options.deadline ?? NEVER);
-    if (how === "timeout") return "timeout";
+    const outcome = yield* cpu.waitInterrupt(channel.vector, options.deadline ?? NEVER);
+    if (outcome === "timeout") return "timeout";
   }
 }
 
@@ -67,8 +66,8 @@ export function* getCqEvent(
 ): Steps<"event" | "timeout" | VerbError> {
   if (cq.vector === null) return verbError("EINVAL", "This completion queue has no events");
   for (;;) {
-    const how = yield* cq.device.cpu.waitInterrupt(cq.vector, options.deadline ?? NEVER);
-    if (how === "timeout") return "timeout";
+    const outcome = yield* cq.device.cpu.waitInterrupt(cq.vector, options.deadline ?? NEVER);
+    if (outcome === "timeout") return "timeout";
     // A shared vector may have been raised for another queue.
     if (cq.sharesVector && !hasEvent(cq)) continue;
     takeEvent(cq);

@@ -41,7 +41,6 @@ import type { Buffer } from "../memory/address_map.ts";
 import { retireRecv, retireSend, retireSlot } from "./rings.ts";
 import { decodeVerdict } from "../../../fabric/wire/roce/verify_eth.ts";
 
-/** Maximum entries of one completion queue. */
 const CQ_ENTRIES_MAX = 1 << 20;
 
 export interface CqOptions {
@@ -51,10 +50,7 @@ export interface CqOptions {
   readonly interrupts?: boolean;
   /** Events of this queue use this channel, shared with the channel's other queues. */
   readonly channel?: CompChannel;
-  /**
-   * The index of its event vector among the {@link COMP_VECTORS}; without channel and index, a
-   * vector of its own.
-   */
+  /** Index of its {@link COMP_VECTORS}; without channel and index it has a vector of its own. */
   readonly compVector?: number;
 }
 
@@ -140,7 +136,7 @@ function emptyPlace(queue: number): CqPlace {
     queue,
     stamp: 0,
     taken: 0,
-    told: 0,
+    stored: 0,
     users: 0,
     armed: "no",
     unacknowledged: 0,
@@ -151,10 +147,7 @@ function emptyPlace(queue: number): CqPlace {
   };
 }
 
-/**
- * EBUSY while queue pairs use it, it is being resized, or events are unacknowledged (ibv_destroy_cq
- * waits).
- */
+/** EBUSY while it is used or being resized, or events are unacknowledged (ibv_destroy_cq waits). */
 export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   const stale = refuseStale(cq.device, cq.epoch);
   if (stale !== undefined) {
@@ -175,15 +168,11 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   return undefined;
 }
 
-/**
- * Whether it exists: neither destroyed nor from before the RNIC's failure. Else its memory may be
- * reused.
- */
+/** Whether it is neither destroyed nor older than the RNIC's failure: its memory is reused then. */
 export function isThere(cq: Cq): boolean {
   return cq.device.state.held.has(cq.place);
 }
 
-/** Virtual address of the entry that the RNIC writes next. */
 function nextEntry(cq: Cq): number {
   return cq.address + (cq.place.taken % cq.entries) * CQE_BYTES;
 }
@@ -204,8 +193,8 @@ export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
     const completion = completionOf(cq.device, cqe);
     if (completion !== undefined) completions.push(completion);
   }
-  if (place.taken - place.told >= cq.entries / 4) {
-    place.told = place.taken;
+  if (place.taken - place.stored >= cq.entries / 4) {
+    place.stored = place.taken;
     storePointer(cq.device, place, place.taken % cq.entries);
   }
   return completions;
@@ -335,7 +324,6 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
   };
 }
 
-/** The audit record of a completion (`Cpu.audit`). */
 function noteCompleted(
   { qpn, srq }: Qp,
   cqe: Cqe,

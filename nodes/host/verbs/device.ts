@@ -36,10 +36,7 @@ export class ProgramError extends Error {
   override readonly name = "ProgramError";
 }
 
-/**
- * The result, or a thrown {@link ProgramError} with errno and reason: for programs that would give
- * up.
- */
+/** The result, or a thrown {@link ProgramError}: for programs that would give up. */
 export function must<T>(answer: T | VerbError): T {
   if (failed(answer)) throw new ProgramError(`${answer.errno}: ${answer.reason}`);
   return answer;
@@ -87,10 +84,7 @@ function persistencePlan(plan: HostPlan): PersistencePlan {
   return { flow, flush: flushOf(plan, flow), noSnoop };
 }
 
-/**
- * A read behind a write flushes the IIO; only a CPU can flush the LLC, where that is necessary
- * (P-01).
- */
+/** A read flushes the IIO; only a CPU can flush the LLC, where that is necessary (P-01). */
 function flushOf({ domain }: HostPlan, flow: 1 | 2): PersistencePlan["flush"] {
   if (survives("iio", domain)) return "none";
   return flow === 1 || survives("llc", domain) ? "read" : "cpu";
@@ -230,7 +224,7 @@ export function* getAsyncEvent(
   for (;;) {
     const event = state.asyncEvents.shift();
     if (event !== undefined) return event;
-    const how = yield* cpu.waitSignal(SIGNALS.rnicEvent, options.deadline ?? NEVER);
-    if (how === "timeout" && state.asyncEvents.length === 0) return "timeout";
+    const outcome = yield* cpu.waitSignal(SIGNALS.rnicEvent, options.deadline ?? NEVER);
+    if (outcome === "timeout" && state.asyncEvents.length === 0) return "timeout";
   }
 }

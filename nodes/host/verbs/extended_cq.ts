@@ -7,7 +7,6 @@ import { verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { Cq, VerbError, WorkCompletion } from "./objects.ts";
 
-/** Makes the next completion the current one, without letting time pass. */
 function advance(cq: Cq): VerbError | undefined {
   const [completion] = takeCompletions(cq, 1);
   cq.place.current = completion;

@@ -15,9 +15,7 @@ export interface RegionOptions {
   /** A part of the buffer; all of it by default. */
   readonly offset?: number;
   readonly length?: number;
-  /**
-   * ibv_reg_mr_iova: address of its first byte in place of its own, with the same offset in a page.
-   */
+  /** ibv_reg_mr_iova: another address of its first byte, with the same offset in a page. */
   readonly iova?: number;
 }
 
@@ -36,10 +34,7 @@ export function allocPd(device: Device): Pd {
   return pd;
 }
 
-/**
- * EBUSY while regions or queue pairs use it, EINVAL the second time, ENOENT for one from before the
- * RNIC's failure.
- */
+/** EBUSY while it is used, EINVAL the second time, ENOENT after the RNIC's failure. */
 export function deallocPd(pd: Pd): VerbError | undefined {
   if (!pd.uses.alive) return verbError("EINVAL", "The protection domain is gone already");
   const stale = refuseStale(pd.device, pd.epoch);
@@ -55,9 +50,7 @@ export function deallocPd(pd: Pd): VerbError | undefined {
 /** Rights by which a peer relies on persistence: on SCM only (P-22; FLUSH: §4.5, as rxe). */
 const PERSISTENCE = ACCESS.remoteWritePersistence | ACCESS.flushPersistent;
 
-/**
- * Checks ibv_reg_mr's rules (`rocev2.md` §4.5) and P-22's; undefined where the request is valid.
- */
+/** ibv_reg_mr's rules (`rocev2.md` §4.5) and P-22's; undefined where the request is valid. */
 function checkRegion(
   pd: Pd,
   buffer: Buffer,
@@ -81,7 +74,6 @@ function checkRegion(
   return undefined;
 }
 
-/** Checks rights that require others, and unsupported ones. */
 function checkRights(access: number): VerbError | undefined {
   const wrong = refuseAccess(access);
   if (wrong !== undefined) return verbError("EINVAL", wrong);
@@ -95,7 +87,6 @@ function checkRights(access: number): VerbError | undefined {
   return undefined;
 }
 
-/** Whether the whole range is storage class memory. */
 function isScm(device: Device, place: Pick<Buffer, "address" | "length">): boolean {
   const { scm } = device.cpu;
   return place.address >= scm.address && place.address + place.length <= scm.address + scm.length;

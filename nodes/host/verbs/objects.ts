@@ -172,7 +172,7 @@ export interface CqPlace {
   stamp: Time;
   /** Entries read since the queue was created, and the last count stored in space 3. */
   taken: number;
-  told: number;
+  stored: number;
   /** Number of queue pairs that use it. */
   users: number;
   /** The armed notification of `reqNotifyCq`, until its event. */

@@ -28,8 +28,8 @@ export function persistRanges(
 ): DirtyRange[] {
   const { opcode, va, byteLen, immData: more } = completion;
   assert(opcode === "recv-persistence", `A completion of ${opcode} names no range to be flushed`);
-  const told = more === 0 ? new Uint8Array(0) : cpu.load(recv, more * PERSIST_RANGE_BYTES);
-  const ranges = decodePersistRanges(told).map(({ va, length }) => {
+  const listed = more === 0 ? new Uint8Array(0) : cpu.load(recv, more * PERSIST_RANGE_BYTES);
+  const ranges = decodePersistRanges(listed).map(({ va, length }) => {
     return { va: Number(va), length: Number(length) };
   });
   return byteLen === 0 ? ranges : [...ranges, { va, length: byteLen }];

@@ -230,7 +230,6 @@ export function* modifyQp(qp: Qp, attributes: QpAttributes): Steps<VerbError | u
   return undefined;
 }
 
-/** Discards the completions of earlier requests. */
 function endLives({ qpn, sendCq, recvCq, srq }: Qp, written: CqesWritten): void {
   endLife(sendCq, qpn, { before: written.send, srq });
   endLife(recvCq, qpn, { before: written.recv, srq });

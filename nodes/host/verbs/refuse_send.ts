@@ -112,10 +112,7 @@ function refuseAtomicWrite({ inline }: SendRequest, bytes: number): string | und
   return inline === false ? "An ATOMIC WRITE's data is always inline" : undefined;
 }
 
-/**
- * The receiving RNIC buffers the whole message, so verified writes have a lower limit of length
- * (V-02).
- */
+/** The receiving RNIC buffers the whole message: verified writes have a lower limit (V-02). */
 function refuseVerify({ level, crc }: VerifyRequest, bytes: number): string | undefined {
   if (!isVerifiable(level, bytes)) {
     return `A checked write has at most ${VERIFY_BYTES_MAX} B: this has ${bytes}`;

@@ -24,10 +24,7 @@ import type { Steps } from "../cpu/program.ts";
 import type { Cq, VerbError } from "./objects.ts";
 import type { Buffer } from "../memory/address_map.ts";
 
-/**
- * The closing entry arrives after the firmware's reply by the delay of one DMA write, some
- * microseconds.
- */
+/** The closing entry arrives some microseconds after the firmware's reply: a DMA write later. */
 const CLOSE_PATIENCE_PS: Time = 1_000 * PS_PER_US;
 
 /**
@@ -105,7 +102,7 @@ function* move(
   device.state.held.set(place, cq.address);
   cq.entries = to.entries;
   place.stamp = to.stamp;
-  place.told = place.taken;
+  place.stored = place.taken;
   storePointer(device, place, place.taken % to.entries);
   return undefined;
 }

@@ -35,9 +35,7 @@ export function retireSend(qp: Qp, index: number): Retired {
   }
 }
 
-/**
- * Frees the receive WQE at `index`: they complete in order; those of a shared queue in any order.
- */
+/** Frees the receive WQE at `index`: they complete in order, but those of a shared queue. */
 export function retireRecv(qp: Qp, index: number): Retired {
   const { rq, srq } = qp;
   if (srq !== undefined) return { wrId: retireSlot(srq, index), opcode: "nop" };
@@ -82,10 +80,7 @@ export function* postAll<Request extends object>(
   return error;
 }
 
-/**
- * Stores the new write pointer in space 3, then writes the doorbell (`rocev2.md` §5.2: in this
- * order).
- */
+/** Stores the write pointer in space 3, then writes the doorbell (`rocev2.md` §5.2: this order). */
 export function* ringDoorbell(
   device: Device,
   queue: { readonly queue: number; readonly write: number; stamp: Time },

@@ -204,7 +204,6 @@ function firstRounds(append: Append): SendRequest[] {
   return requests;
 }
 
-/** The requests of an update's next round. */
 function roundOf(append: Append, index: number): SendRequest[] {
   const { plan, updates } = append;
   const update = updates[index]!;
@@ -261,7 +260,6 @@ function requestOf(append: Append, index: number, request: CompoundRequest): Sen
   }
 }
 
-/** A message, with the data that it carries. */
 function messageOf(append: Append, index: number, request: CompoundRequest): Uint8Array {
   const { options, region } = append;
   const { message, part } = request;
@@ -311,10 +309,7 @@ function handle(append: Append, completion: WorkCompletion): "receive" | "send" 
   return "send";
 }
 
-/**
- * A round is complete when all its completions have arrived; the update is complete with its last
- * round.
- */
+/** A round is complete with all its completions; the update is complete with its last round. */
 function noteProgress(append: Append, index: number): void {
   const { plan, cpu, updates, isConfirmed, freeSlots } = append;
   const update = updates[index]!;

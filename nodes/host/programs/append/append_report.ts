@@ -12,10 +12,7 @@ function recordId(index: number, part: number): number {
   return 2 * index + part;
 }
 
-/**
- * Before an update is posted: records both its writes, and that the tail counts the records before
- * it.
- */
+/** Before a post: records both writes of the update, and that the tail counts earlier records. */
 export function auditWrites(append: Append, index: number): void {
   const { cpu, options, plan, region, confirmed } = append;
   const { to: on } = options;
@@ -50,7 +47,6 @@ export function auditRound(append: Append, index: number): void {
   cpu.trace({ step: "round-told", text, qpn, connection, operation: index });
 }
 
-/** Whether the request writes this part of the update at the responder. */
 function writes({ opcode, part, message }: CompoundRequest, wanted: "record" | "tail"): boolean {
   if (message === "commit") return wanted === "tail";
   if (opcode === "flush" || opcode === "read" || message === "persist-mark") return false;
@@ -96,10 +92,7 @@ export function resultOf(
     /** What is required of the method here: b never without a, and confirmed bytes survive. */
     ordered: plan.ordered,
     promises: plan.promises,
-    /**
-     * The number of records reported durable; confirmations of a method without a promise are
-     * separate.
-     */
+    /** Records reported durable; confirmations of a method without a promise are separate. */
     told: plan.promises ? confirmed : 0,
     claimed: confirmed,
     /** Rounds posted; each round of an update waits for its previous one. */

@@ -35,15 +35,9 @@ export interface CompoundRequest {
 }
 
 export interface CompoundPlan {
-  /**
-   * Each round is posted with one doorbell when the previous one is confirmed persistent: a round
-   * trip.
-   */
+  /** Each round is one doorbell, when the previous one is confirmed persistent: a round trip. */
   readonly rounds: readonly (readonly CompoundRequest[])[];
-  /**
-   * What completes a round: its last request's completion, the CPU's answer, or every write's own
-   * (P-27).
-   */
+  /** A round completes by its last completion, the CPU's answer, or each write's own (P-27). */
   readonly confirmedBy: "completion" | "answer" | "each";
   /** Whether b must never be persistent without a. */
   readonly ordered: boolean;
@@ -151,10 +145,7 @@ function persistentWrite(
   return { opcode, part };
 }
 
-/**
- * All in one round, without a guarantee that b follows a. Undefined where the method has no such
- * form.
- */
+/** One round, which does not guarantee that b follows a. Undefined without such a form. */
 function pipelined(method: Method, right: CompoundPlan): CompoundPlan["rounds"] | undefined {
   const writes = [write("record"), write("tail")];
   switch (method) {

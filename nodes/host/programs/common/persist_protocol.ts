@@ -131,10 +131,7 @@ export type PersistMessage =
     readonly id: number;
     readonly name: string;
     readonly length: number;
-    /**
-     * Disconnects earlier requesters of the object: their outstanding requests are no longer
-     * executed.
-     */
+    /** Disconnects the object's earlier requesters, whose outstanding requests then fail. */
     readonly alone?: true;
   }
   | { readonly type: "open-read"; readonly id: number; readonly name: string }

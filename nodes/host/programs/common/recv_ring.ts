@@ -129,7 +129,6 @@ function waiting(cpu: Cpu, ring: RecvRing): Map<number, number[]> {
   return found;
 }
 
-/** The first of these slots with a complete pending message. */
 function wholeOf(cpu: Cpu, { slotBytes }: RecvRing, slots: readonly number[]) {
   for (const at of slots) {
     const arrived = decodePendingMessage(cpu.load(at, slotBytes));

@@ -35,9 +35,7 @@ interface Entry extends ScmObject {
   readonly slot: number;
 }
 
-/**
- * Name prefix of areas for receive buffers (`recv_ring.ts`), which requesters' objects cannot have.
- */
+/** Name prefix of receive buffers (`recv_ring.ts`), which requesters' objects cannot have. */
 const RING_PREFIX = ".recv/";
 
 /** Regions of the scenario: each is reserved for the object of its name. */

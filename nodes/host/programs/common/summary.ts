@@ -17,7 +17,6 @@ export interface LatencySummary {
   readonly mean: Time;
 }
 
-/** The value at this percentile (nearest rank) of a sorted list. */
 function percentile(sorted: Float64Array, part: number): Time {
   return sorted[Math.max(0, Math.ceil(part * sorted.length) - 1)]!;
 }

@@ -137,9 +137,7 @@ function decodeRecord(
   return { epoch, kind, payload };
 }
 
-/**
- * Reads a replica's log: its records up to the first that is missing, torn, or not a continuation.
- */
+/** A replica's records up to the first that is missing, torn, or not a continuation. */
 export function scanLog(shape: LogShape, bytes: Uint8Array): LogScan {
   const claimed = claimedEpoch(bytes);
   const size = slotBytes(shape);

@@ -154,10 +154,7 @@ function* append(
   };
 }
 
-/**
- * Keeps a thread running for every replica until `holds`. @returns false after too long without
- * progress.
- */
+/** Keeps a thread for every replica until `holds`. @returns false where progress stops. */
 function* until(
   { cpu }: ProgramContext,
   job: LogJob,

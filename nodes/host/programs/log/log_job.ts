@@ -30,10 +30,7 @@ export interface LogOptions {
   /** Maximum number of records behind the last durable one that are outstanding. */
   readonly depth: number;
   readonly mode: "poll" | "interrupt";
-  /**
-   * The wait between two connections to a replica, and the maximum silence with outstanding
-   * requests.
-   */
+  /** The wait between two connections, and the maximum silence with outstanding requests. */
   readonly pausePs: Time;
   readonly idlePs: Time;
   /** The client gives up after this time without progress. */
@@ -48,10 +45,7 @@ export interface Replica {
   readonly places: number[];
   /** Whether the method's confirmation guarantees persistence at this host. */
   promises: boolean;
-  /**
-   * Number of slots, from the first, that the replica has confirmed: confirmations stay valid after
-   * any failure.
-   */
+  /** Number of first slots that the replica has confirmed: confirmations outlast any failure. */
   acked: number;
   /** Number of connections. */
   tries: number;

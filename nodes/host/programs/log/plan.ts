@@ -57,7 +57,7 @@ export function planLog(
   const recordBytes = wanted.recordBytes ?? chosen?.recordBytes ?? RECORD_BYTES;
   const held = payloadsOf(chosen?.records ?? []);
   const isShaped = chosen?.recordBytes === recordBytes;
-  const difference = sizeDifference(held, { said: chosen?.recordBytes, recordBytes }) ??
+  const difference = sizeDifference(held, { claimed: chosen?.recordBytes, recordBytes }) ??
     differenceOf(held, wanted.data);
   if (difference !== undefined && !wanted.anew) {
     const hint = "name another log, or say anew: true to begin this one anew";
@@ -113,11 +113,11 @@ function chunksOf(data: Uint8Array, recordBytes: number): Uint8Array[] {
 
 function sizeDifference(
   held: readonly Uint8Array[],
-  sizes: { readonly said: number | undefined; readonly recordBytes: number },
+  sizes: { readonly claimed: number | undefined; readonly recordBytes: number },
 ): string | undefined {
-  const { said, recordBytes } = sizes;
-  if (held.length === 0 || said === undefined || said === recordBytes) return undefined;
-  return `it has ${held.length} records of at most ${said} B, not of ${recordBytes} B`;
+  const { claimed, recordBytes } = sizes;
+  if (held.length === 0 || claimed === undefined || claimed === recordBytes) return undefined;
+  return `it has ${held.length} records of at most ${claimed} B, not of ${recordBytes} B`;
 }
 
 /** The first record that differs from the data, counted from 0. */

@@ -44,10 +44,7 @@ export function* serveReplica(
   changed(job);
 }
 
-/**
- * One connection. A failed allocation is a failure, as other programs use the host's memory.
- * @returns why it ended.
- */
+/** One connection. Other programs may have used the memory up. @returns why it ended. */
 function* tryOnce(
   context: ThreadContext,
   job: LogJob,
@@ -147,10 +144,7 @@ function stream(put: Put, job: LogJob, part: Part): Steps<Failure | undefined> {
   });
 }
 
-/**
- * Completions; none when a slot is released or the client has ended. A timeout with outstanding
- * requests is a failure.
- */
+/** Completions; none when a slot is released or the client has ended; a failure after a timeout. */
 function* nextOf(put: Put, job: LogJob, hasNext: () => boolean) {
   const { cpu, client: { cq, mode, idlePs } } = put;
   const hasMore = () => job.over ? put.outstanding === 0 : put.freeSlots.length > 0 && hasNext();

@@ -9,7 +9,6 @@ import type { Steps } from "../../cpu/program.ts";
 import { claimedEpoch, claimedRecordBytes, type LogScan, scanLog, slotBytes } from "./layout.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
-/** Size of a READ of the recovery. */
 const READ_BYTES = 4096;
 const READS = 8;
 
@@ -44,10 +43,7 @@ export function segmentOf(segments: readonly number[], slot: number): Segment {
   return { index, first, end: first + segments[index]! };
 }
 
-/**
- * Options of {@link fetchLog}: the host, and the maximum record size where the log does not contain
- * it.
- */
+/** The host, and the maximum record size where the log does not contain it. */
 export interface LogFetch extends Omit<ClientOptions, "to" | "terms"> {
   readonly from: string;
   readonly name: string;
@@ -68,8 +64,8 @@ export function* fetchLog(
     const part = yield* fetchObject(device, options);
     if (isFailure(part) && part.error.endsWith("not-found")) return found;
     if (isFailure(part)) return part;
-    const said = segments.length === 0 ? claimedRecordBytes({ name }, part) : found.recordBytes;
-    const recordBytes = said ?? otherwise, size = slotBytes({ recordBytes });
+    const claimed = segments.length === 0 ? claimedRecordBytes({ name }, part) : found.recordBytes;
+    const recordBytes = claimed ?? otherwise, size = slotBytes({ recordBytes });
     // A segment of another size holds no valid records, and a client replaces it. But its epoch
     // counts, as other replicas may have records of that epoch.
     if (part.length === 0 || part.length % size !== 0) {
@@ -79,7 +75,7 @@ export function* fetchLog(
     bytes = joined(bytes, part);
     const slots = bytes.length / size;
     const scan = scanLog({ name, recordBytes, slots }, bytes);
-    const isKnown = said !== undefined || scan.records.length > 0;
+    const isKnown = claimed !== undefined || scan.records.length > 0;
     found = { ...scan, recordBytes: isKnown ? recordBytes : undefined, segments: [...segments] };
     if (1 + scan.records.length < slots) return found;
   }

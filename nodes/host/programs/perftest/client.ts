@@ -44,7 +44,6 @@ import type { Cq } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
-/** The client's task. */
 interface Job {
   readonly to: string;
   readonly test: PerftestName;
@@ -182,7 +181,6 @@ interface Lane {
   readonly remote: RemotePlace;
 }
 
-/** State of the test of one size. */
 interface Begun {
   readonly job: Job;
   readonly bytes: number;
@@ -276,7 +274,6 @@ function* measure(
   return { measures: "latency", bytes, iterations, ...figures };
 }
 
-/** Reports the part that is done, at most twenty times. */
 function everyTwentieth(total: number, report: (share: number) => void): (done: number) => void {
   let reported = 0;
   return (done) => {

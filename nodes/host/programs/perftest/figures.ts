@@ -14,10 +14,7 @@ export interface LatencyFigures {
   readonly p999Ps: number;
 }
 
-/**
- * perftest excludes the longest samples from all figures but `t_max`, which is the shorter of these
- * two.
- */
+/** perftest excludes so many longest samples, except from `t_max`, the shorter of the two. */
 const LATENCY_TAIL = 2;
 
 /**
@@ -49,19 +46,13 @@ export function latencyFigures(posts: readonly Time[], trips: 1 | 2): LatencyFig
 
 /** A line of a bandwidth test. */
 export interface BandwidthFigures {
-  /**
-   * The best rate over any range of messages, in bytes of payload per second; null for too many
-   * messages.
-   */
+  /** The best rate over any range of messages in bytes/s; null for too many messages. */
   readonly peakBytesPerSecond: number | null;
   readonly averageBytesPerSecond: number;
   readonly messagesPerSecond: number;
 }
 
-/**
- * The peak compares all pairs of messages: not computed beyond this number (perftest: per queue
- * pair).
- */
+/** The peak compares all pairs of messages: not computed beyond this number. */
 const PEAK_MESSAGES_MAX = 20_000;
 
 /**

@@ -122,9 +122,7 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
 
 function* nothing(): Steps<void> {}
 
-/**
- * Makes room for the completions of another queue pair between two polls (perftest: rx-depth each).
- */
+/** Makes room for the completions of another queue pair: perftest's rx-depth for each. */
 function* makeRoom(server: Server): Steps<void> {
   const wanted = (server.sessions.size + 1) * RX_DEPTH;
   if (wanted <= server.room) return;

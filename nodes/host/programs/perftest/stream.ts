@@ -42,9 +42,7 @@ interface Lane extends StreamQp {
   completed: number;
 }
 
-/**
- * Runs the test. @throws ProgramError where a message fails, or after too long without completions.
- */
+/** @throws ProgramError where a message fails, or after too long without completions. */
 export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes> {
   const { qps, iterations, depth, sendCq, mode, idlePs, onProgress } = stream;
   const total = iterations * qps.length;

@@ -61,10 +61,7 @@ export interface ClientOptions {
   readonly to: string;
   readonly terms: Terms;
   readonly mode: "poll" | "interrupt";
-  /**
-   * Number of connection attempts, and the wait between them, for a host that does not answer or
-   * listen (yet).
-   */
+  /** Connection attempts, and the wait between them, for a host or service that may be booting. */
   readonly attempts: number;
   readonly pausePs: Time;
   /** Timeout without completions while requests are outstanding. */
@@ -84,7 +81,6 @@ export function waitingOptions(
   };
 }
 
-/** Why a program stopped, for its result. */
 export interface Failure {
   readonly error: string;
 }

@@ -26,10 +26,7 @@ import {
 import { areaOf } from "../common/recv_ring.ts";
 import type { Cq, Qp, RecvRequest } from "../../verbs/objects.ts";
 
-/**
- * Accepts the requester's policy; `auto` is resolved here: where the CPU flushes, the RECV notifies
- * it.
- */
+/** Accepts the requester's policy; `auto` means the RECV's notification where the CPU flushes. */
 export function* handleRequest(server: Server, request: ConnectRequest): Steps<void> {
   const terms = decodeTerms(request.privateData);
   const privateData = encodeServerTerms(server.terms);
@@ -94,7 +91,6 @@ function* admit(
   };
 }
 
-/** The memory of receive slots. */
 type Slots = Pick<Client, "recvMr" | "memory">;
 
 function recvRequest({ recvMr, memory }: Slots, slot: number): RecvRequest {
@@ -169,7 +165,7 @@ interface Given {
 /**
  * Disconnects the requesters that conflict with the assignment: those with a region there under
  * another name, as that object was replaced; and those with write access, where one is to be alone.
- * A dead requester may have packets in the network. They no longer find a queue pair, so they
+ * A failed requester may have packets in the network. They no longer find a queue pair, so they
  * cannot overwrite later data.
  */
 export function* dropOthers(server: Server, given: Given, client?: Client): Steps<void> {

@@ -136,10 +136,7 @@ function memoryOf(cpu: Cpu, recvBuffer: Buffer, ring: RecvRing): ClientMemory | 
   return isFailure(sendBuffer) ? undefined : { recvBuffer, sendBuffer, ring };
 }
 
-/**
- * A requester of pending messages READs its receive buffers, which flushes its SENDs into memory
- * (P-10).
- */
+/** A requester of pending messages READs its receive buffers, to flush its SENDs (P-10). */
 export function regRecvs(
   pd: Pd,
   { recvBuffer, ring }: ClientMemory,

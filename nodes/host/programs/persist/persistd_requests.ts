@@ -57,7 +57,6 @@ export function* persist(server: Server, client: Client, completion: WorkComplet
   if (failed(yield* postSend(qp, request))) yield* dropClient(server, client);
 }
 
-/** Address of a receive slot. */
 function recvAt({ recvMr, memory }: Client, slot: number): number {
   return recvMr.address + slot * memory.ring.slotBytes;
 }
@@ -93,10 +92,7 @@ export function* handleRecv(
   }
 }
 
-/**
- * Opens an object, registers its region with the access that the method needs, sends the region
- * (P-22).
- */
+/** Opens an object, registers its region with the method's access, sends the region (P-22). */
 function* open(
   server: Server,
   client: Client,
@@ -265,7 +261,6 @@ function* answerFlushed(
   yield* answer(server, client, { type: "flushed", id });
 }
 
-/** The keys of a trace line about a request. */
 function keysOf({ connection: { qp, label } }: Client, operation: number) {
   return { qpn: qp.qpn, connection: label, operation };
 }

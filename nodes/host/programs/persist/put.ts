@@ -70,7 +70,6 @@ function readOptions(options: Options): PutOptions {
   };
 }
 
-/** The data to write: part of the order, generated, or a file of the scenario. */
 function dataOf(
   cpu: Cpu,
   from: { readonly options: PutOptions; readonly given: Options },
@@ -100,8 +99,9 @@ function* takeFigures(cpu: Cpu): Steps<{ frames: number; bytes: number }> {
 export function* put(context: ProgramContext): Steps<void> {
   const { cpu, options: given } = context;
   const options = readOptions(given);
-  const { inline: _inline, level: _level, crcBy: _crcBy, rewrites: _rewrites, ...said } = options;
-  const report = { program: "put", ...said };
+  const { inline: _inline, level: _level, crcBy: _crcBy, rewrites: _rewrites, ...reported } =
+    options;
+  const report = { program: "put", ...reported };
   const data = dataOf(cpu, { options, given });
   if (data === undefined || data.length === 0) {
     cpu.report("result", { ...report, ...outcomeOf(`No input ${options.file}`) });
@@ -188,10 +188,7 @@ export function* prepare(
   };
 }
 
-/**
- * Which messages of a transfer may begin, and until when: all of a `put`, or those that a log
- * releases.
- */
+/** Which messages may begin, and until when: all of a `put`, or those that a log releases. */
 export interface Pace {
   /** Whether the next message may begin, given a free slot. */
   readonly hasNext: () => boolean;
@@ -266,7 +263,6 @@ function* postDueRecvs(put: Put): Steps<Failure | undefined> {
   return yield* postRecvs(put.client, messages.length);
 }
 
-/** Processes a completion. @returns the request that follows it. */
 function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
   const { plan } = put;
   if (isReceive(completion)) {

@@ -30,10 +30,7 @@ export interface PutOptions {
   readonly inline: boolean | undefined;
   /** V-04; unused for `write-compare`, which requests no level. */
   readonly level: VerifyLevel;
-  /**
-   * V-02: whether the card or the program computes the CRC. The card's does not detect earlier
-   * damage.
-   */
+  /** V-02: what computes the CRC. The card's does not detect earlier damage. */
   readonly crcBy: CrcMaker;
   /** How often a damaged message is written again before the `put` fails. */
   readonly rewrites: number;
@@ -74,10 +71,7 @@ export interface Put {
   readonly freeSlots: number[];
   readonly slotOf: Int32Array;
   readonly flags: Uint8Array;
-  /**
-   * Outstanding completions and answers of a message, by {@link STAGES}: until there are none, its
-   * buffer is in use.
-   */
+  /** Outstanding completions by {@link STAGES}: until there are none, a buffer is in use. */
   readonly awaited: Uint8Array;
   readonly postedAt: Float64Array;
   readonly latency: Float64Array;
@@ -95,12 +89,9 @@ export interface Put {
   reportAt: number;
 }
 
-/**
- * Why a message was written again: the verified write's status, or the program's own comparison.
- */
+/** Why a message is damaged: the verified write's status, or the program's comparison. */
 type Caught = Exclude<VerifyVerdict["status"], "written">;
 
-/** The verification state of a `put`. */
 interface Verifying {
   readonly comparesItself: boolean;
   /** How often each message was written again. */
@@ -116,7 +107,6 @@ function lengthOf(put: Put, index: number): number {
   return Math.min(messageBytes, put.data.length - index * messageBytes);
 }
 
-/** The remote address of the message. */
 function destination(put: Put, index: number): number {
   return put.region.va + index * put.options.messageBytes;
 }
@@ -170,9 +160,7 @@ function firstOf(put: Put, index: number): SendRequest {
   };
 }
 
-/**
- * The operands of a verified write. A program that computes the CRC itself reads all data first.
- */
+/** A verified write's operands. A program that computes the CRC itself reads all data first. */
 function verifyOf(put: Put, index: number): Pick<SendRequest, "verify"> {
   const { cpu, plan, slots, slotBytes, options: { level, crcBy } } = put;
   if (plan.first !== "write-verify") return {};
@@ -191,7 +179,6 @@ export function headerBytes(method: PutMethod): number {
     : 0;
 }
 
-/** The data with its header, for a SEND. */
 function storeMessage(
   put: Put,
   { index, at, payload }: {

@@ -16,10 +16,7 @@ export interface MethodPlan {
   >;
   /** V-09: a verified write that is also persistent. */
   readonly persist?: boolean;
-  /**
-   * Posted after the first request's completion, or `together` with it; the first is then
-   * unsignalled.
-   */
+  /** Posted after the first's completion, or `together` with it: the first is then unsignalled. */
   readonly second?: "read" | "send" | "flush" | "compare";
   readonly together?: true;
   /** For methods with an answer: the completion after which the program posts its RECV. */
@@ -27,7 +24,6 @@ export interface MethodPlan {
   readonly writtenBy: Stage;
   /** The completion that counts as confirmation of persistence. */
   readonly persistedBy: Stage;
-  /** Names of the steps in the trace. */
   readonly steps: {
     readonly post: string;
     readonly first: string;

@@ -28,7 +28,6 @@ export function auditStage(put: Put, index: number, stage: Stage): void {
   cpu.audit({ kind: "persistent", id: index, promised: promises(put) });
 }
 
-/** The message's range in the responder's SCM. */
 function rangeOf(put: Put, index: number): readonly [from: number, to: number] {
   const { region, options: { messageBytes }, data } = put;
   const from = index * messageBytes;
@@ -63,7 +62,6 @@ export function traceStage(
   });
 }
 
-/** The meaning of a completion for its message. */
 function meaningOf(put: Put, stage: Stage): string {
   const { plan } = put;
   if (stage === plan.persistedBy && promises(put)) return "is persistent";
