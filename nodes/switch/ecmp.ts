@@ -8,7 +8,7 @@
  */
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { rngFor } from "../../fabric/base/rng.ts";
-import { destinationMac } from "./forwarding.ts";
+import { frameDestination } from "../../fabric/wire/roce/frame_peek.ts";
 
 /** IPv4 protocol, addresses and UDP ports, after an Ethernet header and without IP options. */
 const PROTOCOL_AT = 23;
@@ -41,7 +41,7 @@ export function choosePort(
   bytes: Uint8Array,
   isUp: (port: number) => boolean,
 ): number | undefined {
-  const ways = ports.get(destinationMac(bytes));
+  const ways = ports.get(frameDestination(bytes));
   if (ways === undefined || ways.length === 0) return undefined;
   let best = ways[0]!, bestWeight = -1;
   const hash = flowHash(bytes, seed);

@@ -3,9 +3,7 @@
  * group addresses are flooded. There is no learning: the rack's plan has every address.
  */
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
-
-/** Bytes of an Ethernet header: a shorter frame is invalid. */
-export const ETHERNET_HEADER_BYTES = 14;
+import { frameDestination } from "../../fabric/wire/roce/frame_peek.ts";
 
 /** The least of the addresses 01:80:C2:00:00:00–0F, which a bridge never forwards (IEEE 802.1D §7.12.6). */
 const RESERVED_FIRST = 0x0180_c200_0000;
@@ -22,16 +20,9 @@ export function createForwardingTable(plan: SwitchPlan): ForwardingTable {
   return new Map(plan.forwarding);
 }
 
-/** The frame's destination MAC address, 48 bits. The frame must have at least six bytes. */
-export function destinationMac(bytes: Uint8Array): number {
-  const high = bytes[0]! * 256 + bytes[1]!;
-  const low = ((bytes[2]! << 24) | (bytes[3]! << 16) | (bytes[4]! << 8) | bytes[5]!) >>> 0;
-  return high * 2 ** 32 + low;
-}
-
 /** Output port of a frame with a complete Ethernet header, or {@link FLOOD} or a drop reason. */
 export function lookUp(table: ForwardingTable, bytes: Uint8Array): number {
-  const mac = destinationMac(bytes);
+  const mac = frameDestination(bytes);
   if ((bytes[0]! & 1) === 0) return table.get(mac) ?? UNKNOWN;
   return mac >= RESERVED_FIRST && mac <= RESERVED_LAST ? RESERVED : FLOOD;
 }

@@ -1,14 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
-import {
-  createForwardingTable,
-  destinationMac,
-  FLOOD,
-  lookUp,
-  RESERVED,
-  UNKNOWN,
-} from "./forwarding.ts";
+import { createForwardingTable, FLOOD, lookUp, RESERVED, UNKNOWN } from "./forwarding.ts";
 
 const PLAN: SwitchPlan = {
   ports: 2,
@@ -25,14 +18,6 @@ function header(mac: number): Uint8Array {
   view.setUint32(2, mac % 2 ** 32);
   return bytes;
 }
-
-describe("destinationMac", () => {
-  it("reads all 48 bits", () => {
-    for (const mac of [0, 1, 0x0200_0000_0001, 0x8000_0000_0000, 0xffff_ffff_ffff]) {
-      assert.equal(destinationMac(header(mac)), mac);
-    }
-  });
-});
 
 describe("lookUp", () => {
   const table = createForwardingTable(PLAN);

@@ -44,10 +44,10 @@ export function createRoutes(plan: SwitchPlan): Routes {
 }
 
 /** Whether a withdrawal of the address by the neighbour at `port` is in effect. */
-export function isWithdrawn(routes: Routes, port: number, of: { mac: number; now: Time }): boolean {
+export function isWithdrawn(routes: Routes, port: number, to: { mac: number; now: Time }): boolean {
   const said = routes.withdrawn.get(port);
   if (said === undefined) return false;
-  return said[lastInEffect(said, of.now)]?.macs.has(of.mac) ?? false;
+  return said[lastInEffect(said, to.now)]?.macs.has(to.mac) ?? false;
 }
 
 /** Its index; −1 where none is in effect yet. */

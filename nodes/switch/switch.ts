@@ -23,15 +23,19 @@ import type { EcnParameters, SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { switchProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
-import { frameDscp, frameEcn, markCongestion } from "../../fabric/wire/roce/frame_peek.ts";
+import { ETHERNET_BYTES } from "../../fabric/wire/roce/ethernet.ts";
+import {
+  frameDestination,
+  frameDscp,
+  frameEcn,
+  markCongestion,
+} from "../../fabric/wire/roce/frame_peek.ts";
 import { ECN } from "../../fabric/wire/roce/ipv4.ts";
 import { decodePfc, isMacControl, PRIORITIES, priorityOfDscp } from "../../fabric/wire/roce/pfc.ts";
 import { createCounters } from "./counters.ts";
 import { choosePort, createMultipath, type Multipath } from "./ecmp.ts";
 import {
   createForwardingTable,
-  destinationMac,
-  ETHERNET_HEADER_BYTES,
   FLOOD,
   type ForwardingTable,
   lookUp,
@@ -167,7 +171,7 @@ class Switch implements Node {
     const counters = this.#counters;
     counters.receivedFrames++;
     counters.receivedBytes += frame.bytes.length;
-    if (frame.bytes.length < ETHERNET_HEADER_BYTES) {
+    if (frame.bytes.length < ETHERNET_BYTES) {
       counters.droppedRunt++;
       return;
     }
@@ -191,9 +195,9 @@ class Switch implements Node {
   #wayOf(bytes: Uint8Array): number {
     const verdict = lookUp(this.#table, bytes);
     if (verdict !== UNKNOWN || this.#multipath === undefined) return verdict;
-    const of = { mac: destinationMac(bytes), now: this.#now };
+    const to = { mac: frameDestination(bytes), now: this.#now };
     const leadsThere = (port: number) =>
-      this.#queues[port]!.up && !isWithdrawn(this.#routes, port, of);
+      this.#queues[port]!.up && !isWithdrawn(this.#routes, port, to);
     return choosePort(this.#multipath, bytes, leadsThere) ?? UNKNOWN;
   }
 

@@ -91,28 +91,20 @@ export function rnrDelayPs(timerCode: number): number {
   return RNR_TENS_OF_US[timerCode & 0x1f]! * 10_000_000;
 }
 
-/** Number of receive WQEs for credit codes 0…30; 31 means "no credit information". */
+/** Number of receive WQEs for credit codes 0…30; 31 sets no limit (§3.2). */
 export const CREDITS: readonly number[] = [0, 1, 2, 3, 4].concat(
   Array.from({ length: 26 }, (_, i) => (i % 2 === 0 ? 6 : 8) * 2 ** Math.floor(i / 2)),
 );
 
-/** The largest credit code that promises at most `receives` posted WQEs. */
-export function creditCode(receives: number): number {
+/**
+ * Syndrome of an ACK from a responder with this number of posted receive WQEs: the largest credit code that
+ * promises at most so many; undefined: unknown.
+ */
+export function ackSyndrome(receives: number | undefined): number {
+  if (receives === undefined) return ACK_SYNDROME;
   let code = 0;
   while (code + 1 < CREDITS.length && CREDITS[code + 1]! <= receives) code++;
   return code;
-}
-
-/**
- * Syndrome of an ACK from a responder with this number of posted receive WQEs; undefined: unknown.
- */
-export function ackSyndrome(receives: number | undefined): number {
-  return receives === undefined ? ACK_SYNDROME : creditCode(receives);
-}
-
-/** Receive WQEs that a credit code promises; undefined where it sets no limit (§3.2). */
-export function creditsOf(code: number): number | undefined {
-  return CREDITS[code];
 }
 
 /** `msn=7`; preceded by a NAK's name where the opcode is not an ACK. */

@@ -12,19 +12,13 @@ import {
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { Region, RegionTable } from "../state/memory.ts";
-import type { Verdict } from "../state/responder_state.ts";
+import type { MemorySegment, Region, RegionTable } from "../state/memory.ts";
+import type { RequestIn, Verdict } from "../state/responder_state.ts";
+import { needOf } from "../state/operation.ts";
+import type { Sge } from "../../../fabric/wire/host_bus/wqe.ts";
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 
-/** Why an access was refused; undefined is "granted". */
-export type AccessFault =
-  | "no such key"
-  | "other protection domain"
-  | "other queue pair"
-  | "no permission"
-  | "out of bounds";
-
-export interface Access {
+interface Access {
   readonly key: number;
   readonly pd: number;
   readonly va: number;
@@ -128,21 +122,50 @@ export function findRegion(table: RegionTable, key: number): Region | undefined 
   return region?.key === key ? region : undefined;
 }
 
-/** The region if it grants the access, else what stands against it, in the order of the checks. */
-export function lookUp(table: RegionTable, access: Access): Region | AccessFault {
+/** The region, if it grants the access: key, window, domain, permission, range. */
+export function lookUp(table: RegionTable, access: Access): Region | undefined {
   const region = findRegion(table, access.key);
-  if (region === undefined) return "no such key";
+  if (region === undefined) return undefined;
   if (region.window !== undefined) {
-    if (access.qpn === undefined) return "no such key";
     const { type, binding } = region.window;
-    if (type === 2 && binding?.qpn !== access.qpn) return "other queue pair";
+    if (access.qpn === undefined || (type === 2 && binding?.qpn !== access.qpn)) return undefined;
   }
-  if (region.pd !== access.pd) return "other protection domain";
-  if ((region.access & access.need) !== access.need) return "no permission";
+  if (region.pd !== access.pd || (region.access & access.need) !== access.need) return undefined;
   const offset = access.va - region.va;
   // `length - offset` cannot overflow: all are below 2^53.
-  if (offset < 0 || access.length > region.length - offset) return "out of bounds";
-  return region;
+  return offset < 0 || access.length > region.length - offset ? undefined : region;
+}
+
+/**
+ * Local memory that a WQE names, with the rights that are needed; undefined where a key does not grant it.
+ */
+export function localSegments(
+  { regions }: Device,
+  sges: readonly Sge[],
+  rights: { readonly pd: number; readonly need: number },
+): MemorySegment[] | undefined {
+  const segments: MemorySegment[] = [];
+  for (const { lkey, address: va, length } of sges) {
+    if (length === 0) continue;
+    const region = lookUp(regions, { key: lkey, va, length, ...rights });
+    if (region === undefined) return undefined;
+    segments.push({ region, va, length });
+  }
+  return segments;
+}
+
+/**
+ * The region that a request's RETH names, or the NAK (§3.4, step 6); undefined of no bytes, whose key and
+ * address are not checked.
+ */
+export function namedRegion(
+  device: Device,
+  qp: QueuePair,
+  input: RequestIn,
+): Region | Verdict | undefined {
+  const { va, rkey, length } = input.packet.reth!;
+  if (length === 0) return undefined;
+  return remoteRegion(device, qp, { key: rkey, va, length, need: needOf(input)! });
 }
 
 /** The region a request names, or the NAK: key, domain, permission, range (§3.4, step 6). */
@@ -159,6 +182,6 @@ export function remoteRegion(
   const { key, length, need } = range;
   // Host addresses are below 2^53, so a VA above is out of every region's bounds.
   const va = range.va > Number.MAX_SAFE_INTEGER ? Number.MAX_SAFE_INTEGER : Number(range.va);
-  const region = lookUp(device.regions, { key, pd: qp.pd, va, length, need, qpn: qp.qpn });
-  return typeof region === "string" ? NAK_SYNDROMES["remote-access-error"] : region;
+  return lookUp(device.regions, { key, pd: qp.pd, va, length, need, qpn: qp.qpn }) ??
+    NAK_SYNDROMES["remote-access-error"];
 }

@@ -8,7 +8,7 @@ import { dmaWrite } from "./dma.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { RecvWqe } from "../state/responder_state.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import { lookUp } from "./memory_region.ts";
+import { localSegments } from "./memory_region.ts";
 
 const walker = new PieceWalker();
 
@@ -44,16 +44,8 @@ export function recvSegments(
   qp: QueuePair,
   recv: RecvWqe,
 ): MemorySegment[] | undefined {
-  const segments: MemorySegment[] = [];
   const pd = qp.srq?.pd ?? qp.pd;
-  for (const { lkey, address, length } of recv.sges) {
-    if (length === 0) continue;
-    const need = ACCESS.localWrite;
-    const region = lookUp(device.regions, { key: lkey, pd, va: address, length, need });
-    if (typeof region === "string") return undefined;
-    segments.push({ region, va: address, length });
-  }
-  return segments;
+  return localSegments(device, recv.sges, { pd, need: ACCESS.localWrite });
 }
 
 /**

@@ -12,6 +12,7 @@ import type { Device } from "../state/device.ts";
 import { type Bytes, noteDirty, reduceTo, type Span } from "../state/dirty_ranges.ts";
 import { hostAddress } from "../dma/memory_window.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
+import { bytesOf } from "../state/memory.ts";
 import type { OpenMessage, RecvWqe } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import type { ToldRanges } from "../state/persist_records.ts";
@@ -72,8 +73,7 @@ export function tellRanges(
   const { va, length: byteCount } = own;
   if (spans.length === 0) return { va, byteCount, more: 0 };
   const segments = recvSegments(device, qp, recv) ?? [];
-  const bytes = segments.reduce((sum, { length }) => sum + length, 0);
-  const room = Math.floor(bytes / PERSIST_RANGE_BYTES);
+  const room = Math.floor(bytesOf(segments) / PERSIST_RANGE_BYTES);
   if (room === 0 || !isLive(segments)) return asOneRange(own, spans);
   const told = reduceTo(spans, room);
   const payload = encodePersistRanges(told.map(({ from, to }) => {

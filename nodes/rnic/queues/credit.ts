@@ -3,12 +3,7 @@
  * receive WQEs it has, the requester sends no SEND beyond them but one, and of that the first packet.
  * Where a responder does not know, it says so (0x1F), and nothing is held back.
  */
-import {
-  ackSyndrome,
-  type Aeth,
-  creditsOf,
-  parseSyndrome,
-} from "../../../fabric/wire/roce/aeth.ts";
+import { ackSyndrome, type Aeth, CREDITS, parseSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
 import { type Device, schedule } from "../state/device.ts";
 import { learnCreditLimit } from "../state/requester_changes.ts";
@@ -43,7 +38,7 @@ export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
   const syndrome = parseSyndrome(aeth.syndrome);
   if (syndrome.kind !== "ack") return;
   const { requester } = qp;
-  const credits = creditsOf(syndrome.creditCode);
+  const credits = CREDITS[syndrome.creditCode];
   const limit = credits === undefined ? undefined : psnAdd(aeth.msn, credits);
   const known = requester.creditLimit;
   if (limit !== undefined && known !== undefined && psnDistance(known, limit) <= 0) return;

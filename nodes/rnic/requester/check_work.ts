@@ -4,11 +4,10 @@ import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import { isVerifiable } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import type { Device } from "../state/device.ts";
-import { lookUp } from "../dma/memory_region.ts";
+import { localSegments } from "../dma/memory_region.ts";
 import { MESSAGE_BYTES_MAX } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { OutstandingWqe, WorkPlan } from "../state/outstanding_wqe.ts";
-import type { MemorySegment } from "../state/memory.ts";
 
 /** What stands against the work on this side (§3.2 "local fault"); keys are looked at here. */
 export function checkWork(
@@ -25,19 +24,8 @@ export function checkWork(
   const { verify } = wqe;
   if (verify !== undefined && !isVerifiable(verify.level, work.length)) return "LOC_LEN_ERR";
   if (wqe.inline !== undefined) return undefined;
-  const segments: MemorySegment[] = [];
-  for (const { lkey, address, length } of wqe.sges) {
-    if (length === 0) continue;
-    const region = lookUp(device.regions, {
-      key: lkey,
-      pd: qp.pd,
-      va: address,
-      length,
-      need: plan.localNeed,
-    });
-    if (typeof region === "string") return "LOC_PROT_ERR";
-    segments.push({ region, va: address, length });
-  }
+  const segments = localSegments(device, wqe.sges, { pd: qp.pd, need: plan.localNeed });
+  if (segments === undefined) return "LOC_PROT_ERR";
   work.segments = segments;
   return undefined;
 }

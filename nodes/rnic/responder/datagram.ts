@@ -12,6 +12,7 @@ import { rights } from "../state/life_cycle.ts";
 import type { DropReason } from "../state/counters.ts";
 import { qKeyOf, type QueuePair } from "../state/queue_pair.ts";
 import { completeReceive, failReceive, wantRecv } from "../queues/receive_queue.ts";
+import { bytesOf } from "../state/memory.ts";
 import type { RequestIn } from "../state/responder_state.ts";
 import { placePayload, recvSegments } from "../dma/place_payload.ts";
 
@@ -47,12 +48,9 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
     failReceive(device, qp, { recv, status: "LOC_PROT_ERR" });
     return enterError(device, qp);
   }
-  let room = 0;
-  for (const segment of segments) room += segment.length;
   // The receive WQE stays for the next datagram (`rocev2.md` §7.5, test 79).
-  if (room < GRH_BYTES + packet.payload.length) {
-    return drop(device, "recv-too-small");
-  }
+  const byteCount = GRH_BYTES + packet.payload.length;
+  if (bytesOf(segments) < byteCount) return drop(device, "recv-too-small");
   takeReceive(qp);
   const grh = new Uint8Array(GRH_BYTES);
   grh.set(frame.subarray(ETHERNET_BYTES, ETHERNET_BYTES + IPV4_BYTES), GRH_BYTES - IPV4_BYTES);
@@ -63,7 +61,7 @@ export function takeDatagram(device: Device, qp: QueuePair, input: RequestIn): v
   completeReceive(device, qp, {
     recv,
     input,
-    byteCount: GRH_BYTES + packet.payload.length,
+    byteCount,
     opcode: input.row.immediate ? "recv-immediate" : "recv",
   });
 }

@@ -1,11 +1,15 @@
 /** Requests from the past (`rocev2.md` §3.5): acknowledged or answered again, never executed again. */
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
-import { needOf } from "../state/operation.ts";
 import { packetsOf, psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
-import type { RequestIn, Resource, Responder } from "../state/responder_state.ts";
-import { remoteRegion } from "../dma/memory_region.ts";
+import {
+  isVerdict,
+  type RequestIn,
+  type Resource,
+  type Responder,
+} from "../state/responder_state.ts";
+import { namedRegion } from "../dma/memory_region.ts";
 import { duplicateOfPersistent } from "../persistence/pm_module.ts";
 import { answer, answerRead } from "../answers/answers.ts";
 
@@ -66,11 +70,8 @@ export function repeatRead(device: Device, qp: QueuePair, input: RequestIn): boo
   if (record?.kind !== "read-record" || rkey !== record.key) return false;
   const skipped = psnDistance(record.psn, psn) * mtu;
   if (va !== record.va + BigInt(skipped) || length !== record.length - skipped) return false;
-  const need = needOf(input)!;
-  const region = length === 0
-    ? undefined
-    : remoteRegion(device, qp, { key: rkey, va, length, need });
-  if (typeof region === "number" || region === "drop") return false;
+  const region = namedRegion(device, qp, input);
+  if (isVerdict(region)) return false;
   answerRead(device, qp, {
     kind: "read",
     psn,

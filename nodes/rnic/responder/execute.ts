@@ -9,7 +9,7 @@ import {
 } from "../state/responder_changes.ts";
 import { flipped } from "../state/flips.ts";
 import { failFatally } from "../requester/qp_error.ts";
-import { findRegion, remoteRegion } from "../dma/memory_region.ts";
+import { findRegion, namedRegion } from "../dma/memory_region.ts";
 import { persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
 import { noteWritten } from "../persistence/pm_ranges.ts";
 import { isFirst, packetsOf, psnAdd } from "../state/psn.ts";
@@ -18,10 +18,14 @@ import { acknowledgePacket, answerRead } from "../answers/answers.ts";
 import { completeReceive, failReceive, serveReceives } from "../queues/receive_queue.ts";
 import { traceArrival, traceReceive } from "../trace/responder_trace.ts";
 import { trace } from "../trace/trace.ts";
-import type { OpenMessage, RequestIn, Verdict } from "../state/responder_state.ts";
+import {
+  isVerdict,
+  type OpenMessage,
+  type RequestIn,
+  type Verdict,
+} from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
-import type { MemorySegment } from "../state/memory.ts";
-import { needOf } from "../state/operation.ts";
+import { bytesOf } from "../state/memory.ts";
 import { placePayload, recvSegments } from "../dma/place_payload.ts";
 import { invalidateKey } from "../dma/memory_window.ts";
 
@@ -54,16 +58,15 @@ function openWrite(device: Device, qp: QueuePair, input: RequestIn): OpenMessage
   const { packet, row } = input;
   const { va, rkey, length } = packet.reth!;
   // Without data key and address are not checked, but the region named still decides (P-22).
-  let region = length > 0 ? undefined : findRegion(device.regions, rkey);
-  if (length > 0) {
-    const found = remoteRegion(device, qp, { key: rkey, va, length, need: needOf(input)! });
-    if (typeof found !== "object") return found;
-    // P-21: the opcode asks what only persistent memory can give. P-22 refuses such a region when it is
-    // registered; here it is known with the key, so what cannot be promised is refused as a right that
-    // the region has not got.
-    if (row.persistence && !found.persistent) return NAK_SYNDROMES["remote-access-error"];
-    region = found;
+  const granted = namedRegion(device, qp, input);
+  if (isVerdict(granted)) return granted;
+  // P-21: the opcode asks what only persistent memory can give. P-22 refuses such a region when it is
+  // registered; here it is known with the key, so what cannot be promised is refused as a right that
+  // the region has not got.
+  if (row.persistence && granted?.persistent === false) {
+    return NAK_SYNDROMES["remote-access-error"];
   }
+  const region = granted ?? findRegion(device.regions, rkey);
   const start = length > 0 ? Number(va) : 0;
   return {
     operation: input.operation,
@@ -71,7 +74,7 @@ function openWrite(device: Device, qp: QueuePair, input: RequestIn): OpenMessage
     firstPsn: packet.bth.psn,
     va: start,
     region,
-    segments: region === undefined || length === 0 ? [] : [{ region, va: start, length }],
+    segments: granted === undefined ? [] : [{ region: granted, va: start, length }],
     length,
     recv: undefined,
     // UC has no way to say that it is done.
@@ -140,8 +143,6 @@ function openSend(device: Device, qp: QueuePair, input: RequestIn): OpenMessage 
     failReceive(device, qp, { recv, status: "LOC_PROT_ERR" });
     return NAK_SYNDROMES["remote-operational-error"];
   }
-  let length = 0;
-  for (const segment of segments) length += segment.length;
   return {
     operation: input.operation,
     vendor: false,
@@ -149,7 +150,7 @@ function openSend(device: Device, qp: QueuePair, input: RequestIn): OpenMessage 
     va: 0,
     region: undefined,
     segments,
-    length,
+    length: bytesOf(segments),
     recv,
     persist: false,
     received: 0,
@@ -160,12 +161,8 @@ function openSend(device: Device, qp: QueuePair, input: RequestIn): OpenMessage 
 export function executeRead(device: Device, qp: QueuePair, input: RequestIn): Verdict | undefined {
   const { psn } = input.packet.bth;
   const { va, rkey, length } = input.packet.reth!;
-  let segments: MemorySegment[] = [];
-  if (length > 0) {
-    const region = remoteRegion(device, qp, { key: rkey, va, length, need: needOf(input)! });
-    if (typeof region !== "object") return region;
-    segments = [{ region, va: Number(va), length }];
-  }
+  const region = namedRegion(device, qp, input);
+  if (isVerdict(region)) return region;
   const packets = packetsOf(length, qp.attributes.pathMtu);
   const msn = acceptRequest(qp, psnAdd(psn, packets));
   rememberResource(qp, { kind: "read-record", psn, packets, va, length, key: rkey });
@@ -175,7 +172,7 @@ export function executeRead(device: Device, qp: QueuePair, input: RequestIn): Ve
   answerRead(device, qp, {
     kind: "read",
     psn,
-    segments,
+    segments: region === undefined ? [] : [{ region, va: Number(va), length }],
     length,
     packets,
     msn,

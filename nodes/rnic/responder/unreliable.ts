@@ -13,6 +13,7 @@ import { isFirst } from "../state/psn.ts";
 import { permitsAll, type QueuePair } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { checkLength, needsRecv } from "./responder.ts";
+import { bytesOf } from "../state/memory.ts";
 import type { RequestIn } from "../state/responder_state.ts";
 import { needOf } from "../state/operation.ts";
 import { recvSegments } from "../dma/place_payload.ts";
@@ -78,8 +79,5 @@ function hasRoom(device: Device, qp: QueuePair, input: RequestIn): boolean {
   if (open !== undefined) return open.received + packet.payload.length <= open.length;
   const segments = recvSegments(device, qp, granted!);
   // Memory that cannot be had is found by who places the data.
-  if (segments === undefined) return true;
-  let room = 0;
-  for (const segment of segments) room += segment.length;
-  return packet.payload.length <= room;
+  return segments === undefined || packet.payload.length <= bytesOf(segments);
 }

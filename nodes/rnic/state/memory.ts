@@ -10,6 +10,12 @@ export interface MemorySegment {
   readonly length: number;
 }
 
+export function bytesOf(segments: readonly MemorySegment[]): number {
+  let bytes = 0;
+  for (const { length } of segments) bytes += length;
+  return bytes;
+}
+
 export interface Region extends RegionPlan {
   /** lkey and rkey alike. */
   readonly key: number;

@@ -305,3 +305,7 @@ export interface StagedData {
 
 /** What a check found: a NAK's syndrome, or silence. */
 export type Verdict = number | "drop";
+
+export function isVerdict(found: object | Verdict | undefined): found is Verdict {
+  return typeof found === "number" || found === "drop";
+}

@@ -27,7 +27,7 @@ import {
 import type { Device } from "../state/device.ts";
 import { acceptPacket, awaitExpected, rememberResource } from "../state/responder_changes.ts";
 import { flipped } from "../state/flips.ts";
-import { findRegion, remoteRegion } from "../dma/memory_region.ts";
+import { findRegion, namedRegion } from "../dma/memory_region.ts";
 import { duplicateOfService, persistMessage, wantsPersistence } from "../persistence/pm_module.ts";
 import { noteWritten } from "../persistence/pm_ranges.ts";
 import { isFirst, isLast, psnAdd, psnDistance } from "../state/psn.ts";
@@ -41,20 +41,20 @@ import {
   answerSingle,
   passAnswers,
 } from "../answers/answers.ts";
-import type {
-  OpenMessage,
-  ReadBack,
-  RequestIn,
-  SingleService,
-  Verdict,
-  VerifiedWrite,
+import {
+  isVerdict,
+  type OpenMessage,
+  type ReadBack,
+  type RequestIn,
+  type SingleService,
+  type Verdict,
+  type VerifiedWrite,
 } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
 import { countOutcome, maySkip } from "./verify_history.ts";
 import { releaseStaging, reserveStaging, stagedBytesOf } from "../state/verify_state.ts";
 import { traceLookedAt, traceVerdict, traceVerifiedArrival } from "../trace/verify_trace.ts";
-import type { Region } from "../state/memory.ts";
-import { countEffect, needOf } from "../state/operation.ts";
+import { countEffect } from "../state/operation.ts";
 import { placePayload } from "../dma/place_payload.ts";
 
 const INVALID = NAK_SYNDROMES["invalid-request"];
@@ -94,8 +94,10 @@ function openVerified(
   const level = levelOf(verifyEth);
   if (level === undefined || !isVerifiable(level, length)) return INVALID;
   if (verifyEth.persist && !permits(qp, "remoteWritePersistence")) return INVALID;
-  const granted = regionOf(device, qp, input);
-  if (typeof granted === "number" || granted === "drop") return granted;
+  const granted = namedRegion(device, qp, input);
+  if (isVerdict(granted)) return granted;
+  // V-09, P-21: what cannot be promised is refused as a right that the region has not got.
+  if (verifyEth.persist && granted?.persistent === false) return NO_ACCESS;
   // Without data key and address are not checked, but the region named still decides (P-22).
   const region = granted ?? findRegion(device.regions, rkey);
   if (!reserveStaging(device, qp, stagedBytesOf(level, length))) return "no room";
@@ -121,21 +123,6 @@ function levelOf({ version, algorithm, level }: VerifyEth): VerifyLevel | undefi
   const name = VERIFY_LEVELS[level];
   const wanted = name === "none" ? VERIFY_ALGORITHM.none : VERIFY_ALGORITHM.crc32;
   return algorithm === wanted ? name : undefined;
-}
-
-/** The memory that is named; undefined of no bytes, whose key and address are not checked (§3.4). */
-function regionOf(
-  device: Device,
-  qp: QueuePair,
-  input: RequestIn,
-): Region | undefined | Verdict {
-  const { reth, verifyEth } = input.packet;
-  const { va, rkey, length } = reth!;
-  if (length === 0) return undefined;
-  const region = remoteRegion(device, qp, { key: rkey, va, length, need: needOf(input)! });
-  // V-09, P-21: what cannot be promised is refused as a right that the region has not got.
-  if (typeof region === "object" && verifyEth!.persist && !region.persistent) return NO_ACCESS;
-  return region;
 }
 
 /**
