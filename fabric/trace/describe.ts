@@ -40,7 +40,7 @@ export function describeFrame(
   const ends = `${formatMac(frameSource(bytes))}→${formatMac(frameDestination(bytes))}`;
   const pfc = decodePfc(bytes);
   if (pfc !== undefined) return `${ends} ${describePfc(pfc)}`;
-  return `${ends} ${bytes.length} B refused: ${packet.refused}`;
+  return `${ends} ${bytes.length} B refused: ${packet}`;
 }
 
 export function describePacket(packet: RocePacket, naming: Naming = formatAddress): string {

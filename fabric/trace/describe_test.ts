@@ -135,14 +135,14 @@ describe("describeFrame", () => {
       / hint refused sequence=5 reason=quota prefetch\+atomic$/,
     );
     const packet = decodePacket(frame("RC SEND ONLY", { payload }));
-    if (isRefusal(packet)) assert.fail(packet.refused);
+    if (isRefusal(packet)) assert.fail(packet);
     const hinted = attachHint(packet, { form: "payload", message: DOCUMENT_HINT });
     assert.equal(
       describePacket(hinted, naming),
       `a→b RC SEND ONLY qp=0x22 psn=7 data=153 beside=13 ${HINT_WORDS}`,
     );
     const read = decodePacket(frame("RC RDMA READ REQUEST", { reth: { ...reth, length: 0 } }));
-    if (isRefusal(read)) assert.fail(read.refused);
+    if (isRefusal(read)) assert.fail(read);
     assert.match(
       describePacket(attachRange(read, 5000)),
       / len=0 hint prefetch read va=0x7f0012345000 rkey=0x12a5c len=8192 psn=7$/,

@@ -136,7 +136,7 @@ function hex(value: number | bigint, digits: number): string {
 
 function decoded(bytes: Uint8Array<ArrayBuffer>): RocePacket {
   const packet = decodePacket(bytes);
-  if (isRefusal(packet)) assert.fail(`our own check, ICRC included: ${packet.refused}`);
+  if (isRefusal(packet)) assert.fail(`our own check, ICRC included: ${packet}`);
   return packet;
 }
 

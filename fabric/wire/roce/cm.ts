@@ -80,20 +80,8 @@ const REQ_FIELDS = [
   ["", 3],
   ["primaryLocalAckTimeout", 5],
   ["", 3],
-  ["alternateLocalLid", 16],
-  ["alternateRemoteLid", 16],
-  ["alternateLocalGid", 128],
-  ["alternateRemoteGid", 128],
-  ["alternateFlowLabel", 20],
-  ["", 6],
-  ["alternatePacketRate", 6],
-  ["alternateTrafficClass", 8],
-  ["alternateHopLimit", 8],
-  ["alternateServiceLevel", 4],
-  ["alternateSubnetLocal", 1],
-  ["", 3],
-  ["alternateLocalAckTimeout", 5],
-  ["", 3],
+  // The alternate path, not used: LIDs, GIDs, flow label, rate and the rest, as of the primary one.
+  ["", 352],
 ] as const;
 
 const REP_FIELDS = [
@@ -230,17 +218,6 @@ export const REQ_DEFAULTS = {
   primaryHopLimit: 64,
   primaryServiceLevel: 0,
   primarySubnetLocal: false,
-  alternateLocalLid: 0,
-  alternateRemoteLid: 0,
-  alternateLocalGid: 0n,
-  alternateRemoteGid: 0n,
-  alternateFlowLabel: 0,
-  alternatePacketRate: 0,
-  alternateTrafficClass: 0,
-  alternateHopLimit: 0,
-  alternateServiceLevel: 0,
-  alternateSubnetLocal: false,
-  alternateLocalAckTimeout: 0,
 } as const satisfies Partial<CmReq>;
 
 /** Fields of a REP that RoCE does not use, or that have a constant value. */

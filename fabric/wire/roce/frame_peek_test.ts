@@ -39,7 +39,7 @@ function frame(change: Partial<RocePacket> = {}): Uint8Array<ArrayBuffer> {
 
 function packetOf(bytes: Uint8Array<ArrayBuffer>): RocePacket {
   const answer = decodePacket(bytes);
-  if (isRefusal(answer)) assert.fail(`refused: ${answer.refused}`);
+  if (isRefusal(answer)) assert.fail(`refused: ${answer}`);
   return answer;
 }
 

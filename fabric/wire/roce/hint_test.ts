@@ -50,7 +50,7 @@ function packetOf(opcode: OpcodeName, change: Partial<RocePacket> = {}): RocePac
 /** Through a frame and back. */
 function carried(packet: RocePacket): RocePacket {
   const answer = decodePacket(encodePacket(packet));
-  if (isRefusal(answer)) assert.fail(answer.refused);
+  if (isRefusal(answer)) assert.fail(answer);
   return answer;
 }
 

@@ -50,13 +50,9 @@ export type RefusalReason =
   | "unknown-opcode"
   | "bad-padding";
 
-export interface Refusal {
-  readonly refused: RefusalReason;
-}
-
 /** Distinguishes the two results of {@link decodePacket}. */
-export function isRefusal(answer: RocePacket | Refusal): answer is Refusal {
-  return (answer as Refusal).refused !== undefined;
+export function isRefusal(answer: RocePacket | RefusalReason): answer is RefusalReason {
+  return typeof answer === "string";
 }
 
 const IP_AT = ETHERNET_BYTES;
@@ -134,37 +130,24 @@ function required<Header>(value: Header | undefined, header: ExtensionHeader): H
   return value;
 }
 
-const REFUSALS: Readonly<Record<RefusalReason, Refusal>> = {
-  "too-short": { refused: "too-short" },
-  "not-roce": { refused: "not-roce" },
-  "bad-ip-header": { refused: "bad-ip-header" },
-  "bad-ip-checksum": { refused: "bad-ip-checksum" },
-  "bad-udp-checksum": { refused: "bad-udp-checksum" },
-  "bad-length": { refused: "bad-length" },
-  "bad-icrc": { refused: "bad-icrc" },
-  "bad-tver": { refused: "bad-tver" },
-  "unknown-opcode": { refused: "unknown-opcode" },
-  "bad-padding": { refused: "bad-padding" },
-};
-
 /**
  * The packet in a frame, or the reason of its refusal. Never throws, whatever the bytes. Validates
  * the ICRC before it reads anything behind UDP. It does not check a request's payload against its
  * opcode's rule: that is the responder's check, which sends a NAK (`payloadFits`).
  */
-export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | Refusal {
+export function decodePacket(bytes: Uint8Array<ArrayBuffer>): RocePacket | RefusalReason {
   const view = viewOf(bytes);
   const outer = checkOuterHeaders(view);
-  if (outer !== undefined) return REFUSALS[outer];
+  if (outer !== undefined) return outer;
   const end = IP_AT + view.getUint16(IP_AT + 2) - ICRC_BYTES;
-  if (!icrcHolds(view, { from: IP_AT, end })) return REFUSALS["bad-icrc"];
+  if (!icrcHolds(view, { from: IP_AT, end })) return "bad-icrc";
   const bth = readBth(view, BTH_AT);
-  if (bth.tver !== 0) return REFUSALS["bad-tver"];
+  if (bth.tver !== 0) return "bad-tver";
   const row = opcodeRow(bth.opcode);
-  if (row === undefined) return REFUSALS["unknown-opcode"];
+  if (row === undefined) return "unknown-opcode";
   const payloadAt = EXTENSIONS_AT + row.headerBytes, payloadEnd = end - bth.padCount;
   const inner = checkInner(view, { row, payloadAt, payloadEnd, end });
-  if (inner !== undefined) return REFUSALS[inner];
+  if (inner !== undefined) return inner;
   const packet: RocePacket = {
     destinationMac: readMac(view, 0),
     sourceMac: readMac(view, 6),

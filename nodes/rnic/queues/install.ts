@@ -6,12 +6,12 @@ import {
   encodeSpace1,
   encodeSpace2,
   type QueueState,
+  type Space1,
 } from "../../../fabric/wire/host_bus/queue_information.ts";
 import type { RingPlace } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device, QueueOwner } from "../state/device.ts";
 import { dmaWrite } from "../dma/dma.ts";
-import type { QueueEntry } from "../state/queue_cache.ts";
-import { emptyPointer, spaceAddress, writeBack, writeSpace1 } from "./queue_information.ts";
+import { createEntry, spaceAddress, writeBack, writeSpace1 } from "./queue_information.ts";
 
 /** The lowest queue numbers that are free, undefined where there are not as many. */
 export function freeQueues(device: Device, count: number): number[] | undefined {
@@ -41,7 +41,7 @@ export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue):
   const depth = ring.units;
   // The RNIC's own pointer: next to take of a send or receive queue, last filled of a CQ.
   const own = plan.own ?? (kind === "cq" ? depth - 1 : 0);
-  const entry: QueueEntry = {
+  const entry = createEntry(device, {
     queue,
     kind,
     owner: "qp" in owner ? owner.qp.qpn : queue,
@@ -51,15 +51,9 @@ export function installQueue(device: Device, owner: QueueOwner, plan: NewQueue):
     unitBytes,
     state,
     valid: true,
-    own,
-    ...emptyPointer(kind, { own, depth }),
+    pointer: own,
     recycled: false,
-    pins: 0,
-    stale: false,
-    dirty: true,
-    cachedAt: device.now,
-    place: 0,
-  };
+  });
   writeBack(device, device.cache.insert(entry, device.now));
   writeSpace1(device, entry);
   writeSpace2(device, queue, encodeSpace2({ depth, unitBytes }));
@@ -78,6 +72,17 @@ export function writeSpace2(
   });
 }
 
+/** Space 1 of a queue number that is free. */
+const NO_QUEUE: Space1 = {
+  wqeAddress: 0,
+  indexAddress: 0,
+  kind: "sq",
+  state: "reset",
+  valid: false,
+  owner: 0,
+  pointer: 0,
+};
+
 /** Offset of the state's byte in a space 1 entry. */
 const STATE_OFFSET = 17;
 
@@ -85,17 +90,9 @@ const STATE_OFFSET = 17;
 export function writeState(device: Device, queue: number, state: QueueState): void {
   const entry = device.cache.find(queue);
   if (entry !== undefined) entry.state = state;
-  const blank = {
-    wqeAddress: 0,
-    indexAddress: 0,
-    kind: "sq",
-    valid: true,
-    owner: 0,
-    pointer: 0,
-  } as const;
   dmaWrite(device, {
     address: spaceAddress(device, queue, 1) + STATE_OFFSET,
-    data: encodeSpace1({ ...blank, state }).slice(STATE_OFFSET, STATE_OFFSET + 1),
+    data: encodeSpace1({ ...NO_QUEUE, state }).slice(STATE_OFFSET, STATE_OFFSET + 1),
   });
 }
 
@@ -106,15 +103,7 @@ export function removeQueue(device: Device, queue: number): void {
   device.locked.delete(queue);
   dmaWrite(device, {
     address: spaceAddress(device, queue, 1),
-    data: encodeSpace1({
-      wqeAddress: 0,
-      indexAddress: 0,
-      kind: "sq",
-      state: "reset",
-      valid: false,
-      owner: 0,
-      pointer: 0,
-    }),
+    data: encodeSpace1(NO_QUEUE),
   });
 }
 

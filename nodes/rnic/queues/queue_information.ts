@@ -9,7 +9,9 @@ import {
   decodeSpace3,
   encodeSpace1,
   filledUnits,
+  type Space1,
   SPACE1_BYTES,
+  type Space2,
   SPACE2_BYTES,
   SPACE3_BYTES,
   type StampedPointer,
@@ -160,29 +162,19 @@ function entryOf(device: Device, load: QueueLoad): QueueEntry | undefined {
   }
   const { depth, unitBytes } = space2;
   if (depth < 2 || unitBytes === 0 || unitBytes % UNIT_GRAIN_BYTES !== 0) return undefined;
-  return {
-    queue: load.queue,
-    ...space1,
-    depth,
-    unitBytes,
-    own: space1.pointer,
-    ...emptyPointer(space1.kind, { own: space1.pointer, depth }),
-    recycled: true,
-    pins: 0,
-    stale: false,
-    dirty: false,
-    cachedAt: device.now,
-    place: 0,
-  };
+  return createEntry(device, { queue: load.queue, ...space1, ...space2, recycled: true });
 }
 
-/** Host pointer of a queue that the host has not used: its stamp 0 is older than any. */
-export function emptyPointer(
-  kind: QueueEntry["kind"],
-  ring: { readonly own: number; readonly depth: number },
-): { host: number; stamp: number } {
-  const { own, depth } = ring;
-  return { host: kind === "cq" ? (own + 1) % depth : (own + depth - 1) % depth, stamp: 0 };
+/** An entry as its queue's spaces 1 and 2 have it. */
+export function createEntry(
+  { now }: Device,
+  { pointer, ...known }: Space1 & Space2 & Pick<QueueEntry, "queue" | "recycled">,
+): QueueEntry {
+  const { kind, depth } = known;
+  // The host's pointer of a queue that it has not used; the stamp 0 is older than any.
+  const host = kind === "cq" ? (pointer + 1) % depth : (pointer + depth - 1) % depth;
+  const state = { pins: 0, stale: false, dirty: false, cachedAt: now, place: 0 };
+  return { ...known, own: pointer, host, stamp: 0, ...state };
 }
 
 /** takes the host's pointer over where it is newer than the cached one. */
