@@ -7,7 +7,7 @@
 import { parseSyndrome } from "../../fabric/wire/roce/aeth.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
 import { type OpcodeRow, opcodeRow, type Operation } from "../../fabric/wire/roce/opcode.ts";
-import { decodePacket, isRefusal } from "../../fabric/wire/roce/packet.ts";
+import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
 import { psnAdd, psnDistance } from "../../nodes/rnic/state/psn.ts";
 
 /** A request packet that has come to this port. */
@@ -16,7 +16,7 @@ interface Arrival {
   readonly operation: Operation;
   /** Last packet of its message. */
   readonly isLast: boolean;
-  /** Bytes that a READ asks for. */
+  /** Of the RETH. */
   readonly length: number;
   /** No packet with this PSN or a later one had come. */
   readonly isFirst: boolean;
@@ -93,7 +93,7 @@ export class AnswerOrder {
     const seen = decode(frame);
     if (seen === undefined) return;
     const peer = this.#peer(seen.sourceAddress);
-    if (seen.destQpn === GSI_QPN) return forgetConnections(peer);
+    if (seen.bth.destQpn === GSI_QPN) return forgetConnections(peer);
     if (seen.row.direction !== "request" || seen.row.service !== "rc") return;
     arrive(peer, seen);
   }
@@ -103,7 +103,7 @@ export class AnswerOrder {
     const seen = decode(frame);
     if (seen === undefined) return undefined;
     const peer = this.#peer(seen.destinationAddress);
-    if (seen.destQpn === GSI_QPN) {
+    if (seen.bth.destQpn === GSI_QPN) {
       forgetConnections(peer);
       return undefined;
     }
@@ -131,8 +131,9 @@ function forgetConnection(answers: Answers): void {
   answers.confirmed = undefined;
 }
 
-function arrive(peer: Peer, { destQpn, psn, row, length, udpSourcePort }: RoceSeen): void {
+function arrive(peer: Peer, { bth, row, reth, udpSourcePort }: Seen): void {
   const { requests } = peer;
+  const { destQpn, psn } = bth;
   let own = requests.get(destQpn);
   if (own === undefined) {
     own = {
@@ -154,7 +155,7 @@ function arrive(peer: Peer, { destQpn, psn, row, length, udpSourcePort }: RoceSe
   const isFirst = psnDistance(psns.newest, psn) > 0;
   if (isFirst) psns.newest = psn;
   const isLast = row.position === "last" || row.position === "only";
-  own.arrivals.push({ psn, operation: row.operation, isLast, length, isFirst });
+  own.arrivals.push({ psn, operation: row.operation, isLast, length: reth?.length ?? 0, isFirst });
   if (own.arrivals.length > ARRIVALS_MAX) forgetArrivals(own, ARRIVALS_MAX / 2);
 }
 
@@ -191,19 +192,21 @@ function forgetArrivals(requests: Requests, count: number): void {
   requests.first += count;
 }
 
+const UNBOUND: Answers = {
+  requests: undefined,
+  newer: 0,
+  position: 0,
+  msn: undefined,
+  confirmed: undefined,
+  reading: undefined,
+};
+
 /** @returns what is wrong with an answer that leaves. */
-function judge(peer: Peer, seen: RoceSeen): string | undefined {
-  let own = peer.answers.get(seen.destQpn);
+function judge(peer: Peer, seen: Seen): string | undefined {
+  let own = peer.answers.get(seen.bth.destQpn);
   if (own === undefined) {
-    own = {
-      requests: undefined,
-      newer: 0,
-      position: 0,
-      msn: undefined,
-      confirmed: undefined,
-      reading: undefined,
-    };
-    peer.answers.set(seen.destQpn, own);
+    own = { ...UNBOUND };
+    peer.answers.set(seen.bth.destQpn, own);
   }
   const { requests } = own;
   let step = requests === undefined ? "answers what was not asked" : stepOf(own, requests, seen);
@@ -224,11 +227,10 @@ function judge(peer: Peer, seen: RoceSeen): string | undefined {
  * Requests that this can be the answer to, best on the same path and not those of another: where there was
  * a connection, to a queue pair that has got its first one since.
  */
-function otherRequests(peer: Peer, own: Answers, seen: RoceSeen): Requests | undefined {
-  const fresh = { newer: 0, position: 0, msn: undefined, confirmed: undefined, reading: undefined };
+function otherRequests(peer: Peer, own: Answers, seen: Seen): Requests | undefined {
   const fitting = [...peer.requests.values()].filter((requests) =>
     requests.number >= own.newer && (own.requests === undefined || requests.owner === undefined) &&
-    typeof stepOf({ ...fresh, requests }, requests, seen) !== "string"
+    typeof stepOf(UNBOUND, requests, seen) !== "string"
   );
   const isFree = ({ owner }: Requests) => owner === undefined;
   const isSamePath = ({ udpSourcePort }: Requests) => udpSourcePort === seen.udpSourcePort;
@@ -248,19 +250,20 @@ function bind(own: Answers, requests: Requests): void {
   forgetConnection(own);
 }
 
-function take(own: Answers, step: Step, { msn }: RoceSeen): void {
+function take(own: Answers, step: Step, { aeth }: Seen): void {
   const requests = own.requests!;
   requests.owner ??= own;
   Object.assign(own, step);
-  own.msn = msn ?? own.msn;
+  own.msn = aeth?.msn ?? own.msn;
   // What has been answered is asked for no more but by duplicates, which come anew.
   const done = own.position - requests.first;
   if (done > 256) forgetArrivals(requests, done);
 }
 
 /** What an answer to these requests comes to, or what is wrong with it. */
-function stepOf(own: Answers, requests: Requests, seen: RoceSeen): Step | string {
-  const { row, msn } = seen;
+function stepOf(own: Answers, requests: Requests, seen: Seen): Step | string {
+  const { row, aeth } = seen;
+  const msn = aeth?.msn;
   if (msn !== undefined && own.msn !== undefined && psnDistance(own.msn, msn) < 0) {
     return `takes its MSN back from ${own.msn} to ${msn}`;
   }
@@ -277,21 +280,20 @@ function stepOf(own: Answers, requests: Requests, seen: RoceSeen): Step | string
 }
 
 /** P-28: a second ACK, which has no place among the answers, but is of something that has come. */
-function stepOfPersistence(own: Answers, requests: Requests, { psn }: RoceSeen): Step | string {
+function stepOfPersistence(own: Answers, requests: Requests, { bth }: Seen): Step | string {
   const { position, reading, confirmed } = own;
-  if (isAhead(requests, psn)) return "confirms what has not come";
+  if (isAhead(requests, bth.psn)) return "confirms what has not come";
   return { position, reading, confirmed };
 }
 
-function stepOfAcknowledge(own: Answers, requests: Requests, seen: RoceSeen): Step | string {
-  const { psn, syndrome } = seen;
-  const { kind, ...told } = parseSyndrome(syndrome!);
-  const code = "code" in told ? told.code : undefined;
-  if (kind === "ack") return stepOfAck(own, requests, psn);
+function stepOfAcknowledge(own: Answers, requests: Requests, seen: Seen): Step | string {
+  const { bth: { psn }, aeth } = seen;
+  const syndrome = parseSyndrome(aeth!.syndrome);
+  if (syndrome.kind === "ack") return stepOfAck(own, requests, psn);
   if (isAhead(requests, psnAdd(psn, -1))) return "refuses what has not come";
   const { position, confirmed } = own;
   // What cannot be read any more is refused, also where it was read before.
-  const isFatal = kind === "nak" && code !== "psn-sequence-error";
+  const isFatal = syndrome.kind === "nak" && syndrome.code !== "psn-sequence-error";
   if (!isFatal && confirmed !== undefined && psnDistance(psn, confirmed) >= 0) {
     return "asks for what it has confirmed";
   }
@@ -324,8 +326,8 @@ function stepOfAck(own: Answers, requests: Requests, psn: number): Step | string
 }
 
 /** The first frame of an answer. */
-function stepOfAnswer(own: Answers, requests: Requests, seen: RoceSeen): Step | string {
-  const { psn, row, payloadBytes } = seen;
+function stepOfAnswer(own: Answers, requests: Requests, seen: Seen): Step | string {
+  const { bth: { psn }, row, payload } = seen;
   const operations = ANSWERED[row.operation];
   const number = find(
     requests,
@@ -339,7 +341,7 @@ function stepOfAnswer(own: Answers, requests: Requests, seen: RoceSeen): Step | 
   const goesOn = row.position === "first";
   if (goesOn) {
     const { length } = requests.arrivals[number - requests.first]!;
-    const last = psnAdd(psn, Math.ceil(length / payloadBytes) - 1);
+    const last = psnAdd(psn, Math.ceil(length / payload.length) - 1);
     const { psns } = requests;
     if (isNear(psns.newest, psn)) psns.newest = laterOf(psns.newest, last);
   }
@@ -351,7 +353,11 @@ function stepOfAnswer(own: Answers, requests: Requests, seen: RoceSeen): Step | 
 }
 
 /** A READ's answer goes on; its first frames are not seen where the cable had no other end. */
-function stepOfReading(own: Answers, requests: Requests, { psn, row }: RoceSeen): Step | string {
+function stepOfReading(
+  own: Answers,
+  requests: Requests,
+  { bth: { psn }, row }: Seen,
+): Step | string {
   const { reading } = own;
   let { position } = own;
   if (reading === undefined || psnDistance(reading, psn) <= 0) {
@@ -401,36 +407,12 @@ function laterOf(psn: number | undefined, other: number): number {
   return psn === undefined || psnDistance(psn, other) > 0 ? other : psn;
 }
 
-/** The fields of a RoCEv2 frame that its judgement needs. */
-interface RoceSeen {
+interface Seen extends RocePacket {
   readonly row: OpcodeRow;
-  readonly sourceAddress: number;
-  readonly destinationAddress: number;
-  readonly udpSourcePort: number;
-  readonly destQpn: number;
-  readonly psn: number;
-  readonly payloadBytes: number;
-  /** Of a READ request: how much it asks for; else 0. */
-  readonly length: number;
-  /** Where there is an AETH. */
-  readonly syndrome: number | undefined;
-  readonly msn: number | undefined;
 }
 
 /** Undefined for another kind of frame, and for one that a cable has damaged: an RNIC drops it. */
-function decode(frame: Uint8Array<ArrayBuffer>): RoceSeen | undefined {
+function decode(frame: Uint8Array<ArrayBuffer>): Seen | undefined {
   const packet = decodePacket(frame);
-  if (isRefusal(packet)) return undefined;
-  const { bth, reth, aeth, payload } = packet;
-  const row = opcodeRow(bth.opcode)!;
-  return {
-    ...packet,
-    row,
-    destQpn: bth.destQpn,
-    psn: bth.psn,
-    payloadBytes: payload.length,
-    length: row.operation === "read-request" ? reth!.length : 0,
-    syndrome: aeth?.syndrome,
-    msn: aeth?.msn,
-  };
+  return isRefusal(packet) ? undefined : { ...packet, row: opcodeRow(packet.bth.opcode)! };
 }
