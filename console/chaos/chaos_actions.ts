@@ -25,15 +25,24 @@ export type ChaosAction =
     | { readonly kind: "link"; readonly request: LinkFaultRequest }
   );
 
-/** The rack that actions are drawn for. */
-export interface Target {
-  readonly plan: RackPlan;
-  readonly partitions: readonly Pick<PartitionPlan, "name" | "nodes">[];
-  /** Virtual time at which programs are at work, and at which all is done, in an undisturbed run. */
+/** Virtual times of an undisturbed run. */
+export interface RunTimes {
+  /** Programs are at work from here on, and the last of them is done at `length`. */
   readonly from: Time;
   readonly length: Time;
-  /** When data is on its way in an undisturbed run: often a small part of it. */
-  readonly busy: { readonly from: Time; readonly to: Time };
+  /** From the first write to the last confirmation; all of the above where no program notes a write. */
+  readonly busy: Interval;
+}
+
+export interface Interval {
+  readonly from: Time;
+  readonly to: Time;
+}
+
+/** The rack that actions are drawn for. */
+export interface Target extends RunTimes {
+  readonly plan: RackPlan;
+  readonly partitions: readonly Pick<PartitionPlan, "name" | "nodes">[];
 }
 
 const ACTIONS_MAX = 6;

@@ -5,7 +5,7 @@
  */
 import type { NodePlan } from "../../fabric/rack/plan/plan.ts";
 import { notedWrites } from "../checks/noted_writes.ts";
-import type { NotedWrite } from "../checks/values.ts";
+import { type NotedWrite, UNIT_BYTES } from "../checks/values.ts";
 import { BROKER, type ChaosAction, TIMEKEEPER } from "./chaos_actions.ts";
 import type { RoundOutcome } from "./progress.ts";
 
@@ -105,8 +105,8 @@ function cuts(round: RoundOutcome) {
   return linkHits(round).filter(({ action }) => action === "cut");
 }
 
-function isKind({ plan }: RoundOutcome, process: string, kind: NodePlan["kind"]): boolean {
-  return plan.nodes.some((node) => node.name === process && node.kind === kind);
+function isKind({ record }: RoundOutcome, process: string, kind: NodePlan["kind"]): boolean {
+  return record.plan.nodes.some((node) => node.name === process && node.kind === kind);
 }
 
 function mostDead(faults: RoundOutcome["faults"]): number {
@@ -144,20 +144,17 @@ function shapes({ record }: RoundOutcome): Set<Shape> {
 
 const byHost = ({ on }: NotedWrite) => on;
 
-/** Memory does not tear within words of so many bytes (`P-41`), and hardly ever is one there by chance. */
-const WORD_BYTES = 8;
-
 function shapeOf(found: Uint8Array, written: Uint8Array, isPromised: boolean): Shape {
   const isThere: boolean[] = [];
-  for (let at = 0; at < written.length; at += WORD_BYTES) {
-    isThere.push(written.subarray(at, at + WORD_BYTES).every((byte, i) => byte === found[at + i]));
+  for (let at = 0; at < written.length; at += UNIT_BYTES) {
+    isThere.push(written.subarray(at, at + UNIT_BYTES).every((byte, i) => byte === found[at + i]));
   }
   const first = isThere.indexOf(false);
   if (first < 0) return isPromised ? "promised" : "unpromised";
   const last = isThere.lastIndexOf(true);
   if (last < 0) return "none";
   if (last > first) return "hole";
-  return first * WORD_BYTES >= written.length - 64 ? "all but its end" : "prefix";
+  return first * UNIT_BYTES >= written.length - 64 ? "all but its end" : "prefix";
 }
 
 function settled(round: RoundOutcome, fate: RoundOutcome["settled"][number]["fate"]): boolean {

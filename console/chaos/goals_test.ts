@@ -27,7 +27,7 @@ function round(
     settled: [],
     summary: undefined,
   };
-  return { plan: PLAN, record, ...calm, ...rest };
+  return { record, ...calm, ...rest };
 }
 
 function injected(action: ChaosAction, hit = true): Partial<RoundOutcome> {

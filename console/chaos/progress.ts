@@ -3,7 +3,7 @@
  * undisturbed run of the same rack shows which programs of a scenario report a result.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
-import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import type { FaultPlan } from "../../fabric/rack/plan/plan.ts";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
 import type { Summary } from "../../fabric/clock/record.ts";
 import type { SettledRecord } from "../../nodes/files.ts";
@@ -12,11 +12,11 @@ import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 import type { Life } from "../checks/lives.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { SupervisorEvent } from "../rack/supervisor.ts";
+import type { Interval, RunTimes } from "./chaos_actions.ts";
 import type { InjectedAction } from "./fault_injector.ts";
 
 /** A run of a round that came to its end. */
 export interface RoundOutcome {
-  readonly plan: RackPlan;
   readonly finals: readonly FinalReply[];
   readonly record: RunRecord;
   /** Power failures and returns as they happened. */
@@ -29,20 +29,9 @@ export interface RoundOutcome {
 }
 
 /** The same rack, undisturbed. */
-export interface Reference {
+export interface Reference extends RunTimes {
   /** Host → results that its programs reported. */
   readonly results: ReadonlyMap<string, number>;
-  /** From when on programs were at work, and when the last of them was done. */
-  readonly from: Time;
-  readonly length: Time;
-  /** From the first write to the last word about one; all of the above where no program notes a write. */
-  readonly busy: Interval;
-}
-
-/** Of virtual time. */
-export interface Interval {
-  readonly from: Time;
-  readonly to: Time;
 }
 
 /** What a finding of chaos says. */
@@ -97,7 +86,7 @@ function missingResults(
   round: RoundOutcome,
   undisturbed: { readonly host: string; readonly count: number },
 ): ChaosFinding[] {
-  const { plan, finals, record } = round;
+  const { finals, record } = round;
   const { host, count } = undisturbed;
   const lives = record.lives.get(host) ?? [];
   if (lives.at(-1)?.to !== Infinity) return [];
@@ -106,7 +95,7 @@ function missingResults(
   const cards = cardsOf(round, host);
   // It did not get power again before all was over: programs that need it wait.
   if (cards.some((own) => own.at(-1)?.to !== Infinity)) return [];
-  const node = plan.nodes.find(({ name }) => name === host);
+  const node = record.plan.nodes.find(({ name }) => name === host);
   const programs = node?.kind === "host" ? node.config.programs : [];
   const restarted = programs.filter(({ run, service }) => service && run === "log").length;
   // What a user's program does about a card that has failed under it is the user's affair.
@@ -124,8 +113,8 @@ function missingResults(
 }
 
 /** The lives of each of a host's cards. */
-function cardsOf({ plan, record }: RoundOutcome, host: string): (readonly Life[])[] {
-  return plan.nodes.flatMap((node) =>
+function cardsOf({ record }: RoundOutcome, host: string): (readonly Life[])[] {
+  return record.plan.nodes.flatMap((node) =>
     node.kind === "rnic" && node.config.host === host ? [record.lives.get(node.name) ?? []] : []
   );
 }
@@ -150,7 +139,7 @@ const PATIENCE_US = 100_000;
 function logFailureOf({ node, time, topic, value }: Report, round: RoundOutcome) {
   const { program, status, error } = (value ?? {}) as Record<string, unknown>;
   if (topic !== "result" || program !== "log" || status === "done") return undefined;
-  const host = round.plan.nodes.find(({ name }) => name === node);
+  const host = round.record.plan.nodes.find(({ name }) => name === node);
   const programs = host?.kind === "host" ? host.config.programs : [];
   const us = programs.filter(({ run }) => run === "log").map(({ options }) => {
     const { patienceUs } = options;

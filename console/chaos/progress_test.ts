@@ -56,7 +56,7 @@ function findings(reports: readonly Report[], befell: Befell = {}): string[] {
   const events = died.map((name) => ({ kind: "died", name, pid: 1, detail: "SIGKILL" }));
   const plan = { ...PLAN, linkFaults };
   const all = new Map(PLAN.nodes.map(({ name }) => [name, lives[name] ?? [ALWAYS]]));
-  const round = { plan, finals: [finalOf(reports)], events, record: { plan, lives: all } };
+  const round = { finals: [finalOf(reports)], events, record: { plan, lives: all } };
   return progressFindings(round as unknown as RoundOutcome, UNDISTURBED)
     .map(({ check, text }) => `${check}: ${text}`);
 }

@@ -179,7 +179,6 @@ async function judge({ injected, events, outcome }: Ended, judged: JudgedRound) 
   const summary = finished?.kind === "finished" ? finished.summary : undefined;
   const settled = readSettled(directory);
   const round: RoundOutcome = {
-    plan: record.plan,
     finals,
     record,
     faults: faults.faults,

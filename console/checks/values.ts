@@ -105,11 +105,6 @@ function close(values: Values, parts: readonly Part[]): Values {
   return values;
 }
 
-/** What may be found in the unit that begins at an offset. */
-export interface Allowed extends Iterable<Uint8Array> {
-  has(value: Uint8Array): boolean;
-}
-
 /**
  * What the unit at `unit` may hold: `writes` are all that touch it, in the order of their posting,
  * `initial` its bytes before them.
@@ -122,7 +117,7 @@ export function allowedIn(
     readonly initial: Uint8Array;
     readonly without?: NotedWrite;
   },
-): Allowed {
+): Values {
   const parts = writes.filter((write) => write !== without)
     .map((write) => partOf(write, unit));
   // In the order of their posting, in which no write comes before one that it is known to follow.
