@@ -25,19 +25,10 @@ import { IN_CONTAINER } from "../console/rack/compose_file.ts";
 import { stallText } from "../console/rack/stall_text.ts";
 import { ControlClient } from "../console/rack/live/control.ts";
 import type { Outcome } from "../console/rack/run_variant.ts";
-import type { Ran, RunReport } from "../console/reports/method_report.ts";
+import type { Ran } from "../console/reports/method_report.ts";
 import { checksText, effortText, figuresText } from "../console/reports/report_text.ts";
 import { judge, summarise } from "../console/reports/summarise.ts";
 import { print, Progress, say } from "../scripts/commands/output.ts";
-
-/** A power failure or return as it happened, and whether the scenario had asked for it. */
-interface Fault extends Pick<RecordedFault, "at" | "action" | "nodes"> {
-  readonly scripted: boolean;
-}
-
-interface ContainerReport extends RunReport {
-  readonly powerFailures: readonly Fault[];
-}
 
 const POLL_MS = 250;
 const STATUS_TIMEOUT_MS = 1_000;
@@ -152,7 +143,8 @@ async function linkState({ plan, partitions }: RunFile): Promise<void> {
   }
 }
 
-async function reportOn(ran: RunFile & Ran, outcome: Outcome): Promise<ContainerReport> {
+/** The report of `rack run --json`, with the power failures as they happened. */
+async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
   const { run, plan } = ran;
   const summary = summarise({
     id: run,
@@ -161,10 +153,11 @@ async function reportOn(ran: RunFile & Ran, outcome: Outcome): Promise<Container
     nats: true,
     outcomes: [await judge(ran, outcome)],
   });
-  const powerFailures = readRecord().map(({ at, action, nodes }): Fault => ({
+  const powerFailures = readRecord().map(({ at, action, nodes }) => ({
     at,
     action,
     nodes,
+    // Whether the scenario has asked for it.
     scripted: plan.faults.some((fault) =>
       fault.at === at && fault.action === action && nodes.includes(fault.node)
     ),
@@ -180,7 +173,7 @@ function readRecord(): RecordedFault[] {
 }
 
 /** The report for people, on stderr. */
-function showReport(report: ContainerReport): void {
+function showReport(report: Awaited<ReturnType<typeof reportOn>>): void {
   for (const text of figuresText(report)) say(text);
   for (const { at, action, nodes, scripted } of report.powerFailures) {
     const why = scripted ? "by the scenario" : "from outside, or a crash";

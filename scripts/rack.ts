@@ -4,7 +4,7 @@ import { addChaos } from "./commands/chaos.ts";
 import { addCompletion } from "./commands/completion.ts";
 import { addCompose } from "./commands/compose.ts";
 import { explain } from "../console/rack/failure.ts";
-import { versionHere, versionText } from "../console/base/version.ts";
+import { versionText } from "../console/base/version.ts";
 import { interruptedCode } from "./commands/interrupt.ts";
 import { print, say } from "./commands/output.ts";
 import { addRun } from "./commands/run.ts";
@@ -31,7 +31,7 @@ function rack(): Command {
     .exitOverride()
     .showHelpAfterError("(rack --help shows what there is)");
   program.on("option:version", () => {
-    print(versionText(versionHere()));
+    print(versionText());
     throw new CommanderError(0, "commander.version", "");
   });
   addRun(program);

@@ -2,21 +2,13 @@
 import { ifThere, isThere } from "./files.ts";
 import { projectFile, ROOT } from "./paths.ts";
 
-export interface Version {
-  readonly version: string;
-  /** Undefined outside a clone, or where there is no git to ask. */
-  readonly commit: string | undefined;
-  readonly deno: string;
-}
-
-export function versionHere(): Version {
+/** `rack 0.1.0 (commit 1a2b3c4d5e6f, Deno 2.9.6)`: without a commit outside a clone, or without git. */
+export function versionText(): string {
   const { version } = JSON.parse(Deno.readTextFileSync(projectFile("deno.json")));
-  return { version, commit: commitHere(), deno: Deno.version.deno };
-}
-
-/** `rack 0.1.0 (commit 1a2b3c4d5e6f, Deno 2.9.6)` */
-export function versionText({ version, commit, deno }: Version): string {
-  return `rack ${version} (${commit === undefined ? "" : `commit ${commit}, `}Deno ${deno})`;
+  const commit = commitHere();
+  return `rack ${version} (${
+    commit === undefined ? "" : `commit ${commit}, `
+  }Deno ${Deno.version.deno})`;
 }
 
 function commitHere(): string | undefined {

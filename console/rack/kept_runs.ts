@@ -13,7 +13,7 @@ import {
   type RunState,
   stateOf,
 } from "./run_directory.ts";
-import { limitsHere, type LimitTexts, readLimits, type RunLimits } from "./run_limits.ts";
+import { limitsHere, type LimitTexts, readLimits } from "./run_limits.ts";
 
 /** A run with what is left of it. */
 export interface KeptRun extends RunRow {
@@ -22,11 +22,8 @@ export interface KeptRun extends RunRow {
 }
 
 /** All runs, newest first, and how many of them may stay. */
-export async function keptRuns(): Promise<{
-  readonly runs: readonly KeptRun[];
-  readonly limits: RunLimits;
-}> {
-  const runs = (await listRuns()).map((row) => {
+export async function keptRuns() {
+  const runs = (await listRuns()).map((row): KeptRun => {
     return { ...row, state: stateOf(row), bytes: bytesOf(row.path) };
   });
   return { runs, limits: limitsHere() };

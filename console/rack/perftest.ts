@@ -9,21 +9,9 @@ import { onlyOne, prepare, readScenario } from "./prepare.ts";
 import { type RunManner, runVariants } from "./run_scenario.ts";
 import type { Outcome } from "./run_variant.ts";
 
-/** Options of the client; absent: perftest's defaults. */
-export interface PerftestOptions {
-  readonly size?: number;
-  readonly all?: true;
-  readonly iterations?: number;
-  readonly depth?: number;
-  readonly qps?: number;
-  readonly mtu?: number;
-  readonly memory: string;
-  readonly atomic: string;
-  readonly completion?: "interrupt";
-}
-
 export interface RunPerftestOptions extends RunManner {
-  readonly options: PerftestOptions;
+  /** Of the client; absent: perftest's defaults. */
+  readonly options: Readonly<Record<string, unknown>>;
   readonly packing: Packing;
   /** Client and server; default: the first host of the scenario, and the next. */
   readonly from?: string;

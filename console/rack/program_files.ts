@@ -8,19 +8,13 @@ interface ModuleInfo {
   readonly dependencies?: ReadonlyArray<{ readonly code?: { readonly specifier?: string } }>;
 }
 
-export interface ProgramFiles {
-  readonly folder: string;
-  /**
-   * Paths relative to {@link folder}: the program first, then its imports, except for type-only
-   * imports.
-   */
-  readonly files: readonly string[];
-  /** Whether the folder lies in this project, whose modules it may import. */
-  readonly inProject: boolean;
-}
-
-/** @throws Refusal where the file cannot be read, or imports a file outside its folder. */
-export async function programFiles(path: string): Promise<ProgramFiles> {
+/**
+ * The files of a program: its folder, and paths relative to that: the program first, then its
+ * imports, except for type-only imports.
+ * @returns in `inProject` whether the folder lies in this project, whose modules it may import.
+ * @throws Refusal where the file cannot be read, or imports a file outside its folder.
+ */
+export async function programFiles(path: string) {
   const folder = path.replace(/\/[^/]*$/, "");
   const inProject = `${folder}/`.startsWith(`${ROOT}/`);
   const files: string[] = [];

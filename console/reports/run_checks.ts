@@ -38,12 +38,10 @@ export function checksOf(
   ];
 }
 
-interface Recorded {
-  readonly label: string;
-  readonly record: RunRecord;
-}
-
-function promisesOf(records: readonly Recorded[], expect: readonly string[]): Check[] {
+function promisesOf(
+  records: readonly { readonly label: string; readonly record: RunRecord }[],
+  expect: readonly string[],
+): Check[] {
   const verdicts = records.map(({ label, record }) => ({ label, all: checkAll(record) }));
   return CHECKERS.map(({ name, promise, subjects, without }, i): Check => {
     const own = verdicts.map(({ label, all }) => ({ label, ...all[i]! }));

@@ -6,17 +6,7 @@ import { SparseBytes } from "../../nodes/host/memory/sparse_bytes.ts";
 import { type BenchRack, benchRack } from "./bench_rack.ts";
 import { type Figure, type Measured, repeat } from "./figure.ts";
 
-interface Simulated {
-  /** Events after all writers have started, and their wall ms. */
-  readonly events: number;
-  readonly ms: number;
-  /** For the whole run, including set-up. */
-  readonly writes: number;
-  readonly wholeMs: number;
-  readonly wholeEvents: number;
-}
-
-function simulate(rack: BenchRack): Simulated {
+function simulate(rack: BenchRack) {
   const { plan } = benchRack(rack, "all");
   const stores = new Map<string, SparseBytes>();
   for (const node of plan.nodes) {
@@ -53,8 +43,10 @@ function simulate(rack: BenchRack): Simulated {
   simulator.run();
   const wholeMs = performance.now() - began;
   return {
+    // After all writers have started.
     events: simulator.events - setUpEvents,
     ms: wholeMs - setUpMs,
+    // The whole run, including set-up.
     writes,
     wholeMs,
     wholeEvents: simulator.events,

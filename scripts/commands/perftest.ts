@@ -10,7 +10,7 @@ import {
   type PerftestName,
   PERFTESTS,
 } from "../../nodes/host/programs/perftest/terms.ts";
-import { type PerftestOptions, runPerftest } from "../../console/rack/perftest.ts";
+import { runPerftest } from "../../console/rack/perftest.ts";
 import { perftestText } from "../../console/reports/perftest_table.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { addOutputOptions, bytesOf, given, seedOf, whole, wordOf } from "./options.ts";
@@ -109,7 +109,7 @@ async function perftest(test: string, path: string, flags: PerftestFlags): Promi
 }
 
 /** Checks and converts the options. @throws Refusal */
-function optionsOf(test: PerftestName, flags: PerftestFlags): PerftestOptions {
+function optionsOf(test: PerftestName, flags: PerftestFlags) {
   const kind = PERFTEST[test];
   const { size, iters, txDepth, qp, mtu } = flags;
   const range = { least: 1, most: BYTES_MAX, expected: "1 to 8MiB" };
@@ -123,16 +123,20 @@ function optionsOf(test: PerftestName, flags: PerftestFlags): PerftestOptions {
     throw refusal("--qp", { found: `"${qp}"`, expected });
   }
   const least = kind.measures === "latency" ? 2 : 1;
-  return {
-    ...(bytes !== undefined && { size: bytes }),
-    ...(flags.all && { all: true }),
-    ...(iters !== undefined &&
-      { iterations: whole("--iters", iters, { least, most: 10_000_000 }) }),
-    ...(txDepth !== undefined && { depth: whole("--tx-depth", txDepth, { least: 1, most: 8192 }) }),
-    ...(qp !== undefined && { qps: whole("--qp", qp, { least: 1, most: 128 }) }),
-    ...(mtu !== undefined && { mtu: Number(mtu) }),
+  const number = (
+    option: string,
+    text: string | undefined,
+    range: { least: number; most: number },
+  ) => text === undefined ? undefined : whole(option, text, range);
+  return given({
+    size: bytes,
+    all: flags.all,
+    iterations: number("--iters", iters, { least, most: 10_000_000 }),
+    depth: number("--tx-depth", txDepth, { least: 1, most: 8192 }),
+    qps: number("--qp", qp, { least: 1, most: 128 }),
+    mtu: mtu === undefined ? undefined : Number(mtu),
     memory: flags.memory,
     atomic: flags.atomic_type === "CMP_AND_SWAP" ? "compare-swap" : "fetch-add",
-    ...(flags.events && { completion: "interrupt" }),
-  };
+    completion: flags.events ? "interrupt" : undefined,
+  });
 }

@@ -110,7 +110,7 @@ describe("rack compose", () => {
   it("asks for one run of a scenario that stands for several", async () => {
     const { code, error } = await compose(PAIR, "--input", "data.bin", "--out", "out");
     assert.equal(code, 64);
-    assert.match(error, /choose one with --method and --ddio.*"persist-opcode, ddio off"/);
+    assert.match(error, /16 runs, .*: choose --method .*\|persist-opcode\|.* and --ddio off\|on/);
   });
 
   it("does not write into a folder that is in use", async () => {
