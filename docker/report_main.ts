@@ -4,7 +4,6 @@
  * stdout, that of `rack run --json` with the power failures that happened. Exit code: 0 done; 1 a check
  * failed; 2 unclear.
  */
-import type { Bus } from "../fabric/bus/bus.ts";
 import { decode } from "../fabric/bus/codec.ts";
 import { connectNats } from "../fabric/bus/nats_bus.ts";
 import { ANY, patternOf } from "../fabric/bus/subjects.ts";
@@ -42,7 +41,13 @@ const DIRECTORY = "/tmp/run";
 
 async function main(runFile: RunFile, label: string): Promise<number> {
   const { run } = runFile;
-  const bus = await connect(run);
+  const bus = await connectNats({
+    ...busAddressFrom((variable) => Deno.env.get(variable)),
+    run,
+    name: "report",
+    connectTimeoutMs: CONNECT_TIMEOUT_MS,
+    onError: (error) => say(error.message),
+  });
   const progress = new Progress({ quiet: false });
   bus.subscribe(patternOf({ kind: "report", run, node: ANY }), (payload) => {
     const [topic, value] = (decode(payload) ?? []) as unknown[];
@@ -75,16 +80,6 @@ async function main(runFile: RunFile, label: string): Promise<number> {
   print(JSON.stringify(report));
   showReport(report);
   return report.checks.every(({ holds }) => holds) ? EXIT.done : EXIT.failed;
-}
-
-function connect(run: string): Promise<Bus> {
-  return connectNats({
-    ...busAddressFrom((variable) => Deno.env.get(variable)),
-    run,
-    name: "report",
-    connectTimeoutMs: CONNECT_TIMEOUT_MS,
-    onError: (error) => say(error.message),
-  });
 }
 
 /** Polls until the run has ended, as the bus may lose the message of its end. @throws RackError */

@@ -35,7 +35,11 @@ const lineSchema = z.discriminatedUnion("action", [
 
 /** @throws Refusal naming the file or the line, where the file is no such record. */
 export async function readFaultLines(path: string): Promise<ReplayedFaults> {
-  return faultsIn(await textOf(path), path);
+  const text = await Deno.readTextFile(path).catch((cause) => {
+    const why = (cause as Error).message;
+    throw refusal("", { found: `Cannot read --faults ${path}: ${why}`, cause });
+  });
+  return faultsIn(text, path);
 }
 
 /** What the timekeeper of a run has recorded; empty where it has recorded nothing. */
@@ -74,15 +78,6 @@ export function writebackLine({ at, node, from, to, buffered, data }: WritebackP
     buffered,
     data,
   });
-}
-
-async function textOf(path: string): Promise<string> {
-  try {
-    return await Deno.readTextFile(path);
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw refusal("", { found: `Cannot read --faults ${path}: ${why}` });
-  }
 }
 
 function lineOf(

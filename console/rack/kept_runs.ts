@@ -106,7 +106,9 @@ const LOOK_AGAIN_MS = 200;
 export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerator<LogLine> {
   const path = await runOf(run);
   const all = findLogs(path, "");
-  const chosen = node === undefined ? all : all.filter(({ name }) => isOf(name, node));
+  const chosen = all.filter(({ name }) =>
+    node === undefined || name === node || name.endsWith(`/${node}`)
+  );
   if (all.length === 0) {
     const id = path.replace(/.*\//, "");
     const expected = "--run with a run as processes (not --pack all)";
@@ -136,10 +138,6 @@ async function runOf(run: string | undefined): Promise<string> {
   const row = rows.find(({ up }) => up) ?? rows[0];
   if (row !== undefined) return row.path;
   throw refusal("", { found: "There are no runs", expected: "one that rack run SCENARIO made" });
-}
-
-function isOf(name: string, node: string): boolean {
-  return name === node || name.endsWith(`/${node}`);
 }
 
 function findLogs(directory: string, prefix: string): Log[] {

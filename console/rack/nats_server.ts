@@ -87,7 +87,7 @@ export function useExisting(url: string): NatsAddress {
   const parsed = URL.parse(full.replace(/^nats:/, "http:"));
   if (!full.startsWith("nats://") || parsed === null || parsed.pathname !== "/") {
     throw new NatsServerError(
-      `Cannot use ${withoutCredential(url)}: expected nats://user:password@host:port`,
+      `Cannot use ${url.replace(/[^/@]*@/, "…@")}: expected nats://user:password@host:port`,
     );
   }
   const port = parsed.port || (/:80\/?$/.test(full) ? "80" : "4222");
@@ -96,10 +96,6 @@ export function useExisting(url: string): NatsAddress {
   const address = `nats://${parsed.hostname}:${port}`;
   if (user === "") return { url: address };
   return password === "" ? { url: address, token: user } : { url: address, user, password };
-}
-
-function withoutCredential(url: string): string {
-  return url.replace(/[^/@]*@/, "…@");
 }
 
 /** Paths where nats-server may be, best first. */

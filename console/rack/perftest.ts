@@ -1,7 +1,7 @@
 /** Runs perftest's tests on the rack of a scenario. */
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
-import type { ProgramScenario, Scenario } from "../../fabric/rack/scenario/scenario.ts";
+import type { Scenario } from "../../fabric/rack/scenario/scenario.ts";
 import type { PerftestResult } from "../../nodes/host/programs/perftest/client.ts";
 import type { PerftestName } from "../../nodes/host/programs/perftest/terms.ts";
 import { unusedLabel } from "../captures/captures.ts";
@@ -32,7 +32,7 @@ export async function runPerftest(
   options: RunPerftestOptions,
 ) {
   const scenario = await readScenario(path);
-  const ends = endsOf(scenario, options);
+  const { from, to } = endsOf(scenario, options);
   const isMixed = scenario.hosts.some(({ ddio }) => ddio === "both");
   const { packing, seed, ddio = isMixed ? "on" : undefined } = options;
   const prepared = onlyOne(
@@ -40,7 +40,10 @@ export async function runPerftest(
       packing,
       ...(ddio !== undefined && { ddio }),
       ...(seed !== undefined && { seed }),
-      programs: programsOf(ends, { test, ...options.options }),
+      programs: [
+        { on: to, run: "perftest-server", at: 0, options: {} },
+        { on: from, run: "perftest", at: 0, options: { to, test, ...options.options } },
+      ],
       faults: [],
       linkFaults: "none",
     }),
@@ -73,16 +76,6 @@ function endsOf(
       found: `--from and --to are both "${from}"`,
       expected: `two of ${names.join(", ")}`,
     });
-}
-
-function programsOf(
-  ends: { readonly from: string; readonly to: string },
-  options: Readonly<Record<string, unknown>>,
-): ProgramScenario[] {
-  return [
-    { on: ends.to, run: "perftest-server", at: 0, options: {} },
-    { on: ends.from, run: "perftest", at: 0, options: { to: ends.to, ...options } },
-  ];
 }
 
 function resultOf(outcome: Outcome): PerftestResult {

@@ -27,6 +27,7 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
     "-",
   );
   const name = scenario.replaceAll(/[^A-Za-z0-9_-]/g, "-").slice(0, 24);
+  const owner: OwnerFile = { pid: Deno.pid, startTicks: startTicksOf(Deno.pid) };
   await Deno.mkdir(runsDirectory(), { recursive: true });
   for (;;) {
     const id = `${name}-${stamp}-${crypto.randomUUID().slice(0, 4)}`;
@@ -34,7 +35,7 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
     // The directory gets its name with its owner file, or another command could take it for an ended run.
     const unnamed = `${runsDirectory()}/${UNFINISHED}${crypto.randomUUID()}`;
     await Deno.mkdir(unnamed);
-    await Deno.writeTextFile(`${unnamed}/owner.json`, JSON.stringify(ownerHere()));
+    await Deno.writeTextFile(`${unnamed}/owner.json`, JSON.stringify(owner));
     try {
       await Deno.rename(unnamed, path);
     } catch (error) {
@@ -109,8 +110,9 @@ export function bytesOf(path: string): number {
   let bytes = 0;
   try {
     for (const { name, isDirectory } of Deno.readDirSync(path)) {
+      const { blocks, size } = Deno.lstatSync(`${path}/${name}`);
       if (isDirectory) bytes += bytesOf(`${path}/${name}`);
-      else bytes += diskBytes(Deno.lstatSync(`${path}/${name}`));
+      else bytes += blocks === null ? size : blocks * BLOCK_BYTES;
     }
   } catch (error) {
     // A running rack and other commands create and remove files.
@@ -120,10 +122,6 @@ export function bytesOf(path: string): number {
 }
 
 const BLOCK_BYTES = 512;
-
-function diskBytes({ blocks, size }: Deno.FileInfo): number {
-  return blocks === null ? size : blocks * BLOCK_BYTES;
-}
 
 /** Makes the directories that a variant's processes expect, and writes its run file. */
 export async function writeRunFile(runFile: RunFile): Promise<string> {
@@ -175,10 +173,6 @@ interface OwnerFile {
   readonly pid: number;
   /** In clock ticks since boot, as the kernel reports it. */
   readonly startTicks: number | null;
-}
-
-function ownerHere(): OwnerFile {
-  return { pid: Deno.pid, startTicks: startTicksOf(Deno.pid) };
 }
 
 function startTicksOf(pid: number): number | null {

@@ -55,8 +55,11 @@ export function survivedView(
   return {
     read(from, to) {
       if (!holds(from, to)) {
-        const length = Math.max(BLOCK_BYTES, to - from);
-        const bytes = readRange(path, from, length);
+        const bytes = new Uint8Array(Math.max(BLOCK_BYTES, to - from));
+        using file = Deno.openSync(path);
+        file.seekSync(from, Deno.SeekMode.Start);
+        // Zeros remain beyond the end of the file.
+        readInto(file, bytes);
         if (counts) overlay(bytes, from, record.writes);
         overlay(bytes, from, held);
         block = { from, bytes };
@@ -64,13 +67,4 @@ export function survivedView(
       return block.bytes.subarray(from - block.from, to - block.from);
     },
   };
-}
-
-/** Zeros beyond the end of the file. */
-function readRange(path: string, from: number, length: number): Uint8Array<ArrayBuffer> {
-  using file = Deno.openSync(path);
-  file.seekSync(from, Deno.SeekMode.Start);
-  const bytes = new Uint8Array(length);
-  readInto(file, bytes);
-  return bytes;
 }

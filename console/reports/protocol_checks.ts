@@ -81,11 +81,8 @@ export function recoveredIn(
   { host, program }: { readonly host: string; readonly program: string },
 ): unknown {
   const found = reports.findLast(({ node, topic, value }) =>
-    node === host && topic === "recovered" && isOf(program, value)
+    node === host && topic === "recovered" &&
+    (value as { program?: unknown } | null)?.program === program
   );
   return (found?.value as { recovered?: unknown } | undefined)?.recovered;
-}
-
-function isOf(program: string, value: unknown): boolean {
-  return (value as { program?: unknown } | null)?.program === program;
 }

@@ -43,16 +43,14 @@ export function timeColumn<Row>(
   return { title, value, text };
 }
 
-function cellsOf<Row>(columns: readonly Column<Row>[], row: Row): string[] {
-  return columns.map(({ value, text }) => text === undefined ? `${value(row) ?? ""}` : text(row));
-}
-
 /**
  * Titles, a rule and a line for each row; each column is as wide as its widest cell, and aligned
  * right where every cell begins like a number.
  */
 export function tableText<Row>(columns: readonly Column<Row>[], rows: readonly Row[]): string {
-  const cells = rows.map((row) => cellsOf(columns, row));
+  const cells = rows.map((row) =>
+    columns.map(({ value, text }) => text === undefined ? `${value(row) ?? ""}` : text(row))
+  );
   const layout = columns.map(({ title }, i) => {
     const own = cells.map((row) => row[i]!);
     const width = Math.max(title.length, ...own.map(({ length }) => length));

@@ -55,6 +55,8 @@ export function figureRow(figure: Figure): Record<string, unknown> {
   };
 }
 
+const VERDICTS = { null: "", true: "reached", false: "missed" } as const;
+
 export function figureTable(figures: readonly Figure[]): string {
   return tableText(
     columnsOf<Figure>(
@@ -73,14 +75,10 @@ export function figureTable(figures: readonly Figure[]): string {
         title: "target",
         value: ({ target }) => target && `${target.is} ${short(target.value)}`,
       },
-      { title: "", value: (figure) => verdictOf(isReached(figure)) },
+      { title: "", value: (figure) => VERDICTS[`${isReached(figure)}`] },
     ),
     figures,
   );
-}
-
-function verdictOf(isReached: boolean | null): string {
-  return isReached === null ? "" : isReached ? "reached" : "missed";
 }
 
 /** Three significant digits: 0.914, 1.48, 57.2, 412, 20 300. */

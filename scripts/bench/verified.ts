@@ -46,16 +46,14 @@ export function measureVerified(seed: number): VerifiedFigure[] {
   );
 }
 
-function baselineOf(way: string): string {
-  return way === PERSISTED || way === PERSISTED_BASELINE ? PERSISTED_BASELINE : BASELINE;
-}
-
 /** The figures as a table, one row for each method and size. */
 export function verifiedTable(figures: readonly VerifiedFigure[]): PutTable {
   const rows = figures.map((figure) => {
     const { ddio, way, size } = figure;
+    const isPersistent = way === PERSISTED || way === PERSISTED_BASELINE;
     const baseline = figures.find((other) =>
-      other.ddio === ddio && other.size === size && other.way === baselineOf(way)
+      other.ddio === ddio && other.size === size &&
+      other.way === (isPersistent ? PERSISTED_BASELINE : BASELINE)
     )!;
     return putCells(figure, way, baseline);
   });

@@ -4,7 +4,6 @@
  * where there is one.
  */
 import {
-  type Breach,
   checkImport,
   circlesOf,
   crowdedFolders,
@@ -98,14 +97,6 @@ async function graphOf(files: readonly string[]): Promise<Graph> {
   }
 }
 
-function describe(breach: Breach): string {
-  return `${breach.file}:${breach.line}: ${breach.found}; allowed here: ${breach.allowed}`;
-}
-
-function isKnownCircle(files: readonly string[]): boolean {
-  return CIRCLES.some((known) => files.every((file) => known.includes(file)));
-}
-
 async function main(): Promise<number> {
   const files = await typescriptFiles(ROOT);
   const graph = await graphOf(files);
@@ -114,10 +105,13 @@ async function main(): Promise<number> {
   for await (const entry of Deno.readDir(ROOT)) names.push(entry.name);
   const lines = [
     ...unreadable(graph),
-    ...imports.map(checkImport).filter((breach) => breach !== null).map(describe).sort(),
-    ...circlesOf(imports).filter((files) => !isKnownCircle(files)).map((files) =>
-      `These files import each other in a circle: ${files.join(", ")}`
-    ),
+    ...imports.map(checkImport).filter((breach) => breach !== null)
+      .map(({ file, line, found, allowed }) =>
+        `${file}:${line}: ${found}; allowed here: ${allowed}`
+      ).sort(),
+    ...circlesOf(imports).filter((circle) =>
+      !CIRCLES.some((known) => circle.every((file) => known.includes(file)))
+    ).map((files) => `These files import each other in a circle: ${files.join(", ")}`),
     ...crowdedFolders(files.map(pathInTree)).map(([folder, count]) =>
       `${folder}: ${count} production files; at most ${FOLDER_FILES_MAX}`
     ),

@@ -1,5 +1,5 @@
 /** `rack completion`: what makes a shell complete the command, from the command's own tree. */
-import type { Argument, Command, Option } from "commander";
+import type { Command, Option } from "commander";
 import { PUT_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
 import { PACKINGS } from "../../fabric/rack/build/topology.ts";
 import { completionNames, NAMES } from "../../console/rack/live/completion_names.ts";
@@ -52,7 +52,9 @@ export function placesOf(command: Command, path = ""): CommandPlace[] {
       about: command.description(),
       commands: below.map(({ word, each }) => ({ word, about: each.description() })),
       options: [...command.options.filter(({ hidden }) => !hidden).map(optionOf), HELP],
-      values: command.registeredArguments.map(valueOf),
+      values: command.registeredArguments.map((each) =>
+        each.argChoices ?? byPlaceholder(each.name())
+      ),
     },
     ...below.flatMap(({ word, each }) => placesOf(each, path === "" ? word : `${path} ${word}`)),
   ];
@@ -70,10 +72,6 @@ function optionOf({ short, long, flags, description, argChoices }: Option): Opti
   if (placeholder === undefined) return { names, about: description, value: undefined };
   const words = argChoices ?? BY_OPTION[long ?? ""];
   return { names, about: description, value: words ?? byPlaceholder(placeholder) };
-}
-
-function valueOf(argument: Argument): Value {
-  return argument.argChoices ?? byPlaceholder(argument.name());
 }
 
 const BY_OPTION: Readonly<Record<string, readonly string[]>> = {

@@ -57,6 +57,10 @@ export function withTables(script: string): string {
 
 function tablesText(): string {
   const rows = dissectedRows();
+  const rowTexts = rows.map(({ code, name, headers }) => {
+    const list = headers.map((header) => `"${header}"`).join(", ");
+    return `  [${hexByte(code)}] = { name = "${name}", headers = { ${list} } },`;
+  });
   const parts: Header[] = ["hintGroup", "hintEntry", "hintObject", "hintTrailer"];
   const headers = [...new Set([...rows.flatMap((row) => row.headers), ...parts])].sort();
   const forms = Object.entries(HINT_FORMS).map(([name, form]) => `${name} = ${form}`);
@@ -64,7 +68,7 @@ function tablesText(): string {
     .map((name) => hexByte(OPCODE[name]));
   return `-- Opcode: name, extension headers in wire order.
 local rows = {
-${rows.map(rowText).join("\n")}
+${rowTexts.join("\n")}
 }
 
 -- Header: size in bytes, fields as name, first bit, bits.
@@ -93,11 +97,6 @@ function extensionBytes(): string {
 
 function hexByte(code: number): string {
   return `0x${code.toString(16)}`;
-}
-
-function rowText({ code, name, headers }: OpcodeRow): string {
-  const list = headers.map((header) => `"${header}"`).join(", ");
-  return `  [0x${code.toString(16)}] = { name = "${name}", headers = { ${list} } },`;
 }
 
 function headerText(name: Header): string {

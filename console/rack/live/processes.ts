@@ -1,6 +1,5 @@
 /** The processes of a running rack, and its virtual time. */
 import { BusError } from "../../../fabric/bus/bus.ts";
-import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 import { isProcessOf, type ProcessEntry, readProcesses, residentBytes } from "../process_table.ts";
 import { linkedTo, type RackUp } from "./racks.ts";
 
@@ -11,12 +10,20 @@ export interface RunningProcess extends ProcessEntry {
   readonly status: string | null;
 }
 
+const CLOCK_MS = 1_500;
+
 /**
  * The processes of a rack, and its clock: undefined where the broker or the timekeeper does not
  * answer.
  */
 export async function processesOf(rack: RackUp) {
-  const clock = await clockOf(rack);
+  const options = { timeoutMs: CLOCK_MS };
+  const clock = await linkedTo(rack, ({ control }) => control.status(CLOCK_MS), options).catch(
+    (error) => {
+      if (error instanceof BusError) return undefined;
+      throw error;
+    },
+  );
   const processes = readProcesses(rack.directory).map((entry): RunningProcess => {
     const alive = isProcessOf(rack.directory, entry.pid);
     return {
@@ -27,16 +34,4 @@ export async function processesOf(rack: RackUp) {
     };
   });
   return { processes, clock };
-}
-
-const CLOCK_MS = 1_500;
-
-async function clockOf(rack: RackUp): Promise<ClockStatus | undefined> {
-  try {
-    const options = { timeoutMs: CLOCK_MS };
-    return await linkedTo(rack, ({ control }) => control.status(CLOCK_MS), options);
-  } catch (error) {
-    if (error instanceof BusError) return undefined;
-    throw error;
-  }
 }

@@ -29,18 +29,14 @@ export async function step(
 ): Promise<Driven> {
   let left = "events" in span ? span.events : 1;
   const order = "spanPs" in span ? { ps: span.spanPs } : {};
-  let status = await pauseFirst(control);
+  let status = await control.status();
+  const isStill = isAtRest(status) && (status.paused || hasCome(status));
+  if (!isStill) status = (await pause(control)).status;
   while (left-- > 0 && status.next !== Infinity) {
     await control.demand("step", order);
     status = await control.waitFor((now) => isAtRest(now) && hasCome(now), { everyMs: 2 });
   }
   return { status };
-}
-
-async function pauseFirst(control: ControlClient): Promise<ClockStatus> {
-  const status = await control.status();
-  if (isAtRest(status) && (status.paused || hasCome(status))) return status;
-  return (await pause(control)).status;
 }
 
 /**
