@@ -124,8 +124,8 @@ export interface Node {
   /** The earliest deadline; NEVER without one. Must not be before the last `now`. */
   wakeAt(): Time;
   /**
-   * The next time at which bytes become durable without an event; NEVER, or absent, where none do. The
-   * clock treats it like an event: without them collected, the node must die before.
+   * The next time at which bytes become durable without an event; NEVER, or absent, where none do.
+   * The clock treats it like an event: a node that dies before these bytes are collected dies earlier.
    */
   nextDurableAt?(): Time;
   /** Counters for the run's report, plain numbers by name. */

@@ -1,25 +1,22 @@
 /** Schemas of a scenario's `faults`; `schema.ts` explains their messages. */
 import type { z } from "zod";
-import { parseDuration } from "../plan/units.ts";
 import { IMPAIRMENTS, opcodesOf, PACKET_CLASSES } from "../plan/link_plan.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { FLIP_PLACES } from "../plan/plan.ts";
 import {
-  DURATION_SHAPE,
+  duration,
   integer,
-  LATENCY_SHAPE,
   leaf,
   mapping,
   oneOf,
-  parsePositiveDuration,
+  positiveTime,
   size,
   text,
   textLike,
 } from "./schema.ts";
 import { OPCODE_ROWS } from "../../wire/roce/opcode.ts";
 
-const instant = leaf("a time > 0 with its unit, like 40us", LATENCY_SHAPE, parsePositiveDuration);
-const duration = leaf("a time with its unit, like 300ns", DURATION_SHAPE, parseDuration);
+const instant = positiveTime("a time > 0 with its unit, like 40us");
 
 export const powerFaultSchema = mapping({
   at: instant,
@@ -88,16 +85,16 @@ export const linkFaultSchema = mapping({
   reorder: share.optional().describe(
     "of the frames, this share is held back until later ones have overtaken it",
   ),
-  delay: latencyOf("a delay > 0 with its unit, like 5us").optional(),
+  delay: positiveTime("a delay > 0 with its unit, like 5us").optional(),
   from: duration.optional(),
   until: instant.optional(),
   share: share.optional(),
   count: integer(1, MANY).optional(),
   nth: integer(1, MANY).optional(),
   only: packets.optional(),
-  jitter: latencyOf("a time > 0 with its unit, like 1us").optional(),
+  jitter: positiveTime("a time > 0 with its unit, like 1us").optional(),
   by: integer(1, 1_000).optional(),
-  hold: latencyOf("a time > 0 with its unit, like 10us").optional(),
+  hold: positiveTime("a time > 0 with its unit, like 10us").optional(),
   past: oneOf(["icrc"]).optional(),
 });
 export type LinkFaultSection = z.infer<typeof linkFaultSchema>;
@@ -122,10 +119,6 @@ export const stuckSchema = mapping({
   value: integer(0, 1).optional(),
 });
 export type StuckSection = z.infer<typeof stuckSchema>;
-
-function latencyOf(expected: string) {
-  return leaf(expected, LATENCY_SHAPE, parsePositiveDuration);
-}
 
 /** Keys that mark an item of `faults` as a device fault. */
 export const FLIP_KEYS = ["rnic", "flip"] as const;

@@ -4,7 +4,7 @@
  */
 import { z } from "zod";
 import type { HostTiming, RnicTiming } from "../plan/plan.ts";
-import { PS_PER_US, type Time } from "../../base/time.ts";
+import { PS_PER_US } from "../../base/time.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
@@ -72,17 +72,9 @@ export function textLike(...parts: readonly string[]): JsonShape {
 }
 
 /** What {@link parseDuration} reads. */
-export const DURATION_SHAPE: JsonShape = {
+const DURATION_SHAPE: JsonShape = {
   anyOf: [{ enum: [0, "0"] }, textLike(NUMBER, TIME_UNITS)],
 };
-/** What {@link parsePositiveDuration} reads. */
-export const LATENCY_SHAPE: JsonShape = textLike(POSITIVE, TIME_UNITS);
-
-export function parsePositiveDuration(value: unknown): Time | undefined {
-  const ps = parseDuration(value);
-  return ps === 0 ? undefined : ps;
-}
-
 function within(value: number | undefined, least: number, most: number): number | undefined {
   return value !== undefined && value >= least && value <= most ? value : undefined;
 }
@@ -105,11 +97,17 @@ export function size(least: number, most: number, step = 1) {
   );
 }
 
-const duration = leaf("a time with its unit, like 300ns", DURATION_SHAPE, parseDuration);
-const latency = leaf(
+export const duration = leaf("a time with its unit, like 300ns", DURATION_SHAPE, parseDuration);
+/** A time > 0. */
+export function positiveTime(expected: string) {
+  return leaf(
+    expected,
+    textLike(POSITIVE, TIME_UNITS),
+    (value) => parseDuration(value) || undefined,
+  );
+}
+const latency = positiveTime(
   "a latency > 0 with its unit, like 300ns: it is the lookahead of the clock",
-  LATENCY_SHAPE,
-  parsePositiveDuration,
 );
 const rate = leaf(
   "a rate > 0 with its unit, like 100Gbps",
@@ -442,7 +440,7 @@ export const SECTIONS = {
   faults: z.unknown(),
   expect: z.array(expectationSchema).nullish()
     .describe("checks that the scenario is about: each must find something to look at"),
-  until: leaf("a time > 0 with its unit, like 1ms", LATENCY_SHAPE, parsePositiveDuration)
-    .optional().describe("the rack ends at this virtual time, if not before"),
+  until: positiveTime("a time > 0 with its unit, like 1ms").optional()
+    .describe("the rack ends at this virtual time, if not before"),
   capture: captureSchema.nullish().describe("what every run leaves to look at"),
 } as const;
