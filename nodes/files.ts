@@ -147,14 +147,13 @@ export async function importPrograms(
       });
     }
     programs[name] = program as Program;
-    if (recover !== undefined) recoveries[name] = hook(path, { recover }) as Recover;
-    if (check !== undefined) checks[name] = hook(path, { check }) as Check;
+    if (recover !== undefined) recoveries[name] = hook(path, "recover", recover) as Recover;
+    if (check !== undefined) checks[name] = hook(path, "check", check) as Check;
   }
   return { programs, recoveries, checks };
 }
 
-function hook(path: string, named: Readonly<Record<string, unknown>>): unknown {
-  const [[name, value]] = Object.entries(named) as [[string, unknown]];
+function hook(path: string, name: string, value: unknown): unknown {
   if (typeof value === "function") return value;
   throw refusal("", {
     found: `${path} exports ${name} as a ${typeof value}`,
@@ -162,14 +161,8 @@ function hook(path: string, named: Readonly<Record<string, unknown>>): unknown {
   });
 }
 
-interface OwnModule {
-  readonly default?: unknown;
-  readonly recover?: unknown;
-  readonly check?: unknown;
-}
-
 /** @throws Refusal with the reason, where the module cannot be loaded or ends the process. */
-async function importProgram(path: string): Promise<OwnModule> {
+async function importProgram(path: string): Promise<Readonly<Record<string, unknown>>> {
   try {
     return await import(new URL(path, "file:///").href);
   } catch (error) {

@@ -18,7 +18,7 @@ import { rngFor } from "../../fabric/base/rng.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
-import { createCpu, type Machine } from "./cpu/cpu.ts";
+import { type Machine, ProgramCore } from "./cpu/cpu.ts";
 import { hostStatistics } from "./host_statistics.ts";
 import { traceRead, traceWork, traceWritten } from "./host_trace.ts";
 import { Iio } from "./memory/iio.ts";
@@ -288,7 +288,7 @@ class Host implements Node, Machine<ThreadContext> {
 
   #cpu(name: string, account: Account, order?: number): ProgramCpu {
     const stream = `${this.name}/${this.options.life}/${name}`;
-    return createCpu(this, { stream, account, ...(order !== undefined && { order }) });
+    return new ProgramCore(this, { stream, account, order });
   }
 
   /** A program's exception is a result of the run; the node continues. */

@@ -5,18 +5,16 @@ import type { OpenDevice } from "./verbs.ts";
 /** A program's core, which can start threads on other cores. */
 export interface ProgramCpu extends Cpu, Threads<ThreadContext> {}
 
-/** The argument of every program. */
-export interface ProgramContext {
+/** The argument of a thread: its own core, and the device bound to it. */
+export interface ThreadContext {
   readonly cpu: ProgramCpu;
-  readonly options: Readonly<Record<string, unknown>>;
   /** Opened by the driver at boot, shared by all programs of the host. */
   readonly device: OpenDevice;
 }
 
-/** The argument of a thread: its own core, and the device bound to it. */
-export interface ThreadContext {
-  readonly cpu: ProgramCpu;
-  readonly device: OpenDevice;
+/** The argument of every program. */
+export interface ProgramContext extends ThreadContext {
+  readonly options: Readonly<Record<string, unknown>>;
 }
 
 /** A program: `export default function* (context) { … }` in a user's file. */

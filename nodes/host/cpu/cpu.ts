@@ -60,37 +60,36 @@ function isMap(value: unknown): value is object {
     Object.getPrototypeOf(value) === Object.prototype;
 }
 
-/**
- * The core of one program.
- * @param program names the program's own random stream, the account of its owed time, and the
- * number of the order that started it from outside, which its results carry.
- */
-export function createCpu<Context>(
-  machine: Machine<Context>,
-  program: { stream: string; account: Account; order?: number },
-): Cpu & Threads<Context> {
-  return new ProgramCore(machine, program);
+/** What a core knows of its program. */
+export interface CoreProgram {
+  /** Names the program's own random stream: host, life and program. */
+  readonly stream: string;
+  readonly account: Account;
+  /** Number of the order that started it from outside, which its results carry. */
+  readonly order: number | undefined;
 }
 
-class ProgramCore<Context> implements Cpu, Threads<Context> {
+/** The core of one program. */
+export class ProgramCore<Context> implements Cpu, Threads<Context> {
+  readonly host: string;
+  readonly addresses: Readonly<Record<string, number>>;
+  readonly scm: Buffer;
   readonly #machine: Machine<Context>;
   readonly #account: Account;
-  readonly #stream: string;
-  readonly #order: number | undefined;
+  readonly #program: CoreProgram;
   /** Bytes after which a flush or stream lets time pass, so that a power failure can fall between. */
   readonly #chunkBytes: number;
   /** Lines with a pending `clwb` since the last fence. */
   #pending: Range[] = [];
   #rng: Rng | undefined;
 
-  constructor(
-    machine: Machine<Context>,
-    program: { stream: string; account: Account; order?: number },
-  ) {
+  constructor(machine: Machine<Context>, program: CoreProgram) {
+    this.host = machine.name;
+    this.addresses = machine.options.addresses;
+    this.scm = machine.map.scm;
     this.#machine = machine;
     this.#account = program.account;
-    this.#stream = program.stream;
-    this.#order = program.order;
+    this.#program = program;
     this.#chunkBytes = Math.ceil(machine.timing.iioDrainBytes / LINE_BYTES) * LINE_BYTES;
   }
 
@@ -98,24 +97,12 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
     return this.#machine.now;
   }
 
-  get host(): string {
-    return this.#machine.name;
-  }
-
-  get addresses(): Readonly<Record<string, number>> {
-    return this.#machine.options.addresses;
-  }
-
-  get scm(): Buffer {
-    return this.#machine.map.scm;
-  }
-
   get tracing(): boolean {
     return this.#machine.out.tracing;
   }
 
   random(): number {
-    this.#rng ??= rngFor(this.#machine.options.seed, this.#stream);
+    this.#rng ??= rngFor(this.#machine.options.seed, this.#program.stream);
     return this.#rng.unit();
   }
 
@@ -298,9 +285,10 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   spawn(name: string, thread: (context: Context) => Steps<void>): void {
-    // The stream's name is host, life and program: a thread's name is its parent's and its own.
-    const own = this.#stream.split("/").slice(2).join("/");
-    this.#machine.spawn({ name: `${own}/${name}`, order: this.#order }, thread);
+    const { stream, order } = this.#program;
+    // A thread's name is its parent's and its own.
+    const own = stream.split("/").slice(2).join("/");
+    this.#machine.spawn({ name: `${own}/${name}`, order }, thread);
   }
 
   input(path: string): Uint8Array | undefined {
@@ -313,7 +301,7 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
     if (found !== undefined) {
       throw new TypeError(`Cannot report "${topic}": found ${found}, expected plain data`);
     }
-    const order = this.#order;
+    const { order } = this.#program;
     this.#machine.out.report(
       topic,
       order !== undefined && isMap(value) ? { ...value, order } : value,
@@ -331,7 +319,7 @@ class ProgramCore<Context> implements Cpu, Threads<Context> {
   audit(note: AuditRecord): void {
     if (!this.auditing) return;
     const kept = note.kind === "writes" ? { ...note, bytes: copyOf(note.bytes) } : note;
-    this.#machine.out.audit?.(this.#stream, kept);
+    this.#machine.out.audit?.(this.#program.stream, kept);
   }
 
   /** Completes the write-backs and streams since the last fence. */

@@ -7,7 +7,7 @@ import type { Time } from "../../../fabric/base/time.ts";
 import { type Memory, memoryOf, SCM_BASE } from "./address_map.ts";
 import { Imc } from "./imc.ts";
 import { LINE_BYTES } from "./llc.ts";
-import { createScm, SCM_BLOCK_BYTES } from "./scm.ts";
+import { SCM_BLOCK_BYTES } from "./scm.ts";
 import { type ImageReader, SparseBytes, type Stick } from "./sparse_bytes.ts";
 import { XpBuffer } from "./xp_buffer.ts";
 
@@ -33,7 +33,7 @@ export class PhysicalMemory {
     this.#dramLines = plan.dramBytes / LINE_BYTES;
     this.lines = this.#dramLines + plan.scmBytes / LINE_BYTES;
     this.dram = new SparseBytes(plan.dramBytes);
-    this.scm = createScm(plan.scmBytes, content.image, content.stick);
+    this.scm = new SparseBytes(plan.scmBytes, content.image, content.stick);
     this.dramImc = new Imc({
       medium: this.dram,
       lines: timing.wpqLines,

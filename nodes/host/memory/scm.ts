@@ -4,7 +4,7 @@
  * `Node.takeDurable` (`scm_file.ts` stores them).
  */
 import type { StuckBit } from "../../../fabric/rack/plan/plan.ts";
-import { type ImageReader, SparseBytes, type Stick } from "./sparse_bytes.ts";
+import type { Stick } from "./sparse_bytes.ts";
 
 /**
  * The medium writes 256 B at once; its interface is 64 B wide, so consecutive lines of one block
@@ -33,12 +33,4 @@ export function stickTo(cells: readonly StuckBit[] = []): Stick | undefined {
     }
     return stuck;
   };
-}
-
-/** The medium; its broken cells keep their value. */
-export function createScm(bytes: number, image?: ImageReader, stick?: Stick): SparseBytes {
-  if (stick === undefined) return new SparseBytes(bytes, image);
-  const initial: ImageReader = (offset, length) =>
-    stick(offset, image?.(offset, length) ?? new Uint8Array(length));
-  return new SparseBytes(bytes, initial, stick);
 }

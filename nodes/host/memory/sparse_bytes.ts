@@ -102,10 +102,11 @@ export class SparseBytes {
   }
 
   #initial(index: number): Uint8Array {
-    if (this.#image === undefined) return ZEROS;
+    if (this.#image === undefined && this.#stick === undefined) return ZEROS;
     const offset = index * CHUNK_BYTES;
     const length = Math.min(CHUNK_BYTES, this.bytes - offset);
-    const image = this.#image(offset, length);
+    const given = this.#image?.(offset, length) ?? new Uint8Array(length);
+    const image = this.#stick?.(offset, given) ?? given;
     assert(
       image.length === length,
       `The image gave ${image.length} B of the ${length} B asked for`,

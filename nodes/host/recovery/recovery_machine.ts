@@ -44,38 +44,7 @@ const DONE: Wake = { kind: "done" };
 const NOW: Wait = { kind: "time", at: 0 };
 
 /** A host at one boot: its recoveries run in sequence, each on the result of the previous one. */
-export class RecoveryBoot {
-  readonly #host: string;
-  readonly #core: RecoveryCore;
-
-  constructor(machine: RecoveryMachine) {
-    this.#host = machine.host;
-    this.#core = new RecoveryCore(machine);
-  }
-
-  /** Bytes of SCM in a core's view. */
-  readonly read = (offset: number, length: number): Uint8Array => this.#core.look(offset, length);
-
-  /**
-   * Runs a recovery to its end.
-   * @returns its result.
-   * @throws exceptions of the recovery; Error where it does not end.
-   */
-  recover(recover: Recover, options: Readonly<Record<string, unknown>>): unknown {
-    const steps = stepsOf(recover({ cpu: this.#core, host: this.#host, options }), "recover");
-    for (let waits = 0; waits < WAITS_MAX; waits++) {
-      const next = steps.next(DONE);
-      if (!next.done) continue;
-      // The report of a real boot would refuse it, too.
-      const found = notPlain(next.value);
-      if (found !== undefined) throw new TypeError(`It answers ${found}, expected plain data`);
-      return next.value;
-    }
-    throw new Error(`The recovery of ${this.#host} ${WITHOUT_END}`);
-  }
-}
-
-class RecoveryCore implements RecoveryCpu {
+export class RecoveryBoot implements RecoveryCpu {
   readonly host: string;
   readonly scm: Buffer;
   readonly #machine: RecoveryMachine;
@@ -83,7 +52,7 @@ class RecoveryCore implements RecoveryCpu {
   readonly #dirty = new Map<number, Uint8Array>();
   readonly #llcSurvives: boolean;
   readonly #combiningSurvives: boolean;
-  #now = 0;
+  now = 0;
 
   constructor(machine: RecoveryMachine) {
     this.host = machine.host;
@@ -93,16 +62,30 @@ class RecoveryCore implements RecoveryCpu {
     this.#combiningSurvives = survives("wcb", machine.domain);
   }
 
-  get now(): number {
-    return this.#now;
+  /**
+   * Runs a recovery to its end.
+   * @returns its result.
+   * @throws exceptions of the recovery; Error where it does not end.
+   */
+  recover(recover: Recover, options: Readonly<Record<string, unknown>>): unknown {
+    const steps = stepsOf(recover({ cpu: this, host: this.host, options }), "recover");
+    for (let waits = 0; waits < WAITS_MAX; waits++) {
+      const next = steps.next(DONE);
+      if (!next.done) continue;
+      // The report of a real boot would refuse it, too.
+      const found = notPlain(next.value);
+      if (found !== undefined) throw new TypeError(`It answers ${found}, expected plain data`);
+      return next.value;
+    }
+    throw new Error(`The recovery of ${this.host} ${WITHOUT_END}`);
   }
 
   load(address: number, length: number): Uint8Array<ArrayBuffer> {
-    return this.look(this.#offsetOf(address, length), length);
+    return this.read(this.#offsetOf(address, length), length);
   }
 
-  /** Bytes in a core's view, without cost. */
-  look(offset: number, length: number): Uint8Array<ArrayBuffer> {
+  /** Bytes of SCM in a core's view. */
+  readonly read = (offset: number, length: number): Uint8Array<ArrayBuffer> => {
     const bytes = new Uint8Array(this.#machine.image.read(offset, length));
     if (this.#dirty.size === 0) return bytes;
     for (let line = lineOf(offset); line < offset + length; line += LINE_BYTES) {
@@ -110,11 +93,11 @@ class RecoveryCore implements RecoveryCpu {
       if (data !== undefined) overlay(bytes, offset, [{ offset: line, data }]);
     }
     return bytes;
-  }
+  };
 
   store(address: number, bytes: Uint8Array): void {
     let offset = this.#offsetOf(address, bytes.length), done = 0;
-    this.#now++;
+    this.now++;
     while (done < bytes.length) {
       const line = lineOf(offset);
       const length = Math.min(line + LINE_BYTES - offset, bytes.length - done);
@@ -133,7 +116,7 @@ class RecoveryCore implements RecoveryCpu {
       this.#dirty.set(line, dirty);
     }
     dirty.set(bytes, at);
-    this.#machine.log?.dirty(this.#now, line, dirty, wordsOf(at, at + bytes.length));
+    this.#machine.log?.dirty(this.now, line, dirty, wordsOf(at, at + bytes.length));
   }
 
   *flush(address: number, length: number): Steps<void> {
@@ -141,12 +124,12 @@ class RecoveryCore implements RecoveryCpu {
     for (let line = lineOf(from); line < from + length; line += LINE_BYTES) {
       const dirty = this.#dirty.get(line);
       if (dirty === undefined) continue;
-      this.#now++;
+      this.now++;
       this.#persist(line, dirty, LINE_BYTES);
       this.#dirty.delete(line);
-      this.#machine.log?.clean(this.#now, line);
+      this.#machine.log?.clean(this.now, line);
     }
-    this.#now++;
+    this.now++;
     yield NOW;
   }
 
@@ -155,7 +138,7 @@ class RecoveryCore implements RecoveryCpu {
     // A cached copy is flushed first, as a line leaves the cache as a whole.
     yield* this.flush(address, bytes.length);
     this.#persist(offset, bytes, this.#combiningSurvives ? IN_ORDER : SCM_ATOMIC_BYTES);
-    this.#now++;
+    this.now++;
   }
 
   charge(_ps: number): void {}
@@ -171,7 +154,7 @@ class RecoveryCore implements RecoveryCpu {
   #persist(offset: number, bytes: Uint8Array, unit: number): void {
     const kept = bytes.slice();
     this.#machine.image.write(offset, kept);
-    this.#machine.log?.durable(this.#now, offset, kept, unit);
+    this.#machine.log?.durable(this.now, offset, kept, unit);
   }
 
   #offsetOf(address: number, length: number): number {

@@ -1,6 +1,9 @@
 /** Generated data for a `put` without a file. */
 import { rngFor } from "../../../../fabric/base/rng.ts";
 
+/** Name of generated data in reports. */
+export const MADE_UP = "made-up";
+
 /** `length` bytes as a function of length and name, so that a checker can compute them. */
 export function madeUpBytes(length: number, name: string): Uint8Array<ArrayBuffer> {
   const rng = rngFor(length, name);

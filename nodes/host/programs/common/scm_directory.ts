@@ -7,7 +7,7 @@
  *   line 0      magic, version, CRC
  *   128 B each  CRC 4, generation 4, offset 8, length 8, name's bytes 1, name ≤ 96
  */
-import { CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.ts";
+import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import type { Buffer } from "../../memory/address_map.ts";
 
@@ -52,17 +52,12 @@ export interface ScmDirectory {
   generation: number;
 }
 
-function crc(bytes: Uint8Array, from: number, end: number): number {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return ~crcUpdate(CRC_START, view, { from, end }) >>> 0;
-}
-
 function encodeHeader(): Uint8Array {
   const bytes = new Uint8Array(HEADER_BYTES);
   const view = new DataView(bytes.buffer);
   view.setUint32(4, MAGIC);
   view.setUint32(8, VERSION);
-  view.setUint32(0, crc(bytes, 4, HEADER_BYTES));
+  view.setUint32(0, crc32(bytes.subarray(4)));
   return bytes;
 }
 
@@ -75,14 +70,16 @@ function encodeEntry(entry: Entry): Uint8Array {
   view.setBigUint64(16, BigInt(entry.length));
   bytes[24] = name.length;
   bytes.set(name, 25);
-  view.setUint32(0, crc(bytes, 4, ENTRY_BYTES));
+  view.setUint32(0, crc32(bytes.subarray(4, ENTRY_BYTES)));
   return bytes;
 }
 
 /** Undefined where the bytes are not a valid entry. */
 function decodeEntry(bytes: Uint8Array, slot: number): Entry | undefined {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  if (view.getUint32(0) !== crc(bytes, 4, ENTRY_BYTES) || bytes[24] === 0) return undefined;
+  if (view.getUint32(0) !== crc32(bytes.subarray(4, ENTRY_BYTES)) || bytes[24] === 0) {
+    return undefined;
+  }
   return {
     slot,
     generation: view.getUint32(4),

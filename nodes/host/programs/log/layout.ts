@@ -18,7 +18,7 @@
  * epoch of a record identify the whole prefix before it, and a client's records never count as the
  * continuation of another client's leftovers.
  */
-import { CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.ts";
+import { crc32, CRC_START, crcUpdate } from "../../../../fabric/wire/roce/icrc.ts";
 
 const CLAIM_MAGIC = 0x524c_4f47; // "RLOG"
 const RECORD_MAGIC = 0x5252_4543; // "RREC"
@@ -86,8 +86,7 @@ export function claimedRecordBytes(
 }
 
 function crcOfName({ name }: Pick<LogShape, "name">): number {
-  const bytes = new TextEncoder().encode(name);
-  return ~crcUpdate(CRC_START, new DataView(bytes.buffer), { from: 0, end: bytes.length }) >>> 0;
+  return crc32(new TextEncoder().encode(name));
 }
 
 /** The slot of record `sequence`, which counts from 0 over all records, with barriers. */
@@ -187,6 +186,17 @@ export function nextEpoch(scans: readonly LogScan[]): number {
 /** Payloads of the data records. */
 export function payloadsOf(records: readonly LogRecord[]): Uint8Array[] {
   return records.filter(({ kind }) => kind === "data").map(({ payload }) => payload);
+}
+
+/** The parts as one array. */
+export function joined(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
 }
 
 /** Counts data records, and computes the CRC-32 of their concatenated payloads. */

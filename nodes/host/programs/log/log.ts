@@ -8,7 +8,7 @@
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { Steps } from "../../cpu/program.ts";
 import { ProgramError } from "../../verbs/device.ts";
-import { madeUpBytes } from "../common/made_up.ts";
+import { MADE_UP, madeUpBytes } from "../common/made_up.ts";
 import { countOption } from "../common/options.ts";
 import { summarize } from "../common/summary.ts";
 import { PayloadCount, payloadsOf } from "./layout.ts";
@@ -16,7 +16,6 @@ import {
   changed,
   type LogJob,
   type LogOptions,
-  MADE_UP,
   quorumHas,
   readLogOptions,
   readsNeeded,

@@ -1,4 +1,5 @@
 /** The options of the replicated log's programs, and the state of its client, shared by its threads. */
+import { MADE_UP } from "../common/made_up.ts";
 import { METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
 import type { Cpu } from "../../cpu/program.ts";
@@ -95,9 +96,6 @@ export function readsNeeded({ replicas: { length } }: LogJob): number {
 export function quorumHas({ replicas, options }: LogJob, slots: number): boolean {
   return replicas.filter(({ acked }) => acked >= slots).length >= options.quorum;
 }
-
-/** Name of generated data in reports. */
-export const MADE_UP = "made-up";
 
 /** The client's options. @throws ProgramError with the option, its valid values and its value. */
 export function readLogOptions({ device, options: given }: ProgramContext): LogOptions {

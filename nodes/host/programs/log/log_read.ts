@@ -2,7 +2,7 @@
 import type { Steps } from "../../cpu/program.ts";
 import { textOption } from "../common/options.ts";
 import { isFailure, waitingOptions } from "../persist/persist_client.ts";
-import { chooseLog, payloadsOf, readQuorum } from "./layout.ts";
+import { chooseLog, joined, payloadsOf, readQuorum } from "./layout.ts";
 import { hostsOption, quorumOption, recordOption } from "./log_job.ts";
 import { RECORD_BYTES } from "./plan.ts";
 import { fetchLog, type FoundLog } from "./segments.ts";
@@ -44,12 +44,7 @@ export function* logRead({ cpu, device, options }: ProgramContext): Steps<void> 
     return;
   }
   const payloads = payloadsOf(chooseLog(found));
-  const bytes = new Uint8Array(payloads.reduce((sum, { length }) => sum + length, 0));
-  let at = 0;
-  for (const payload of payloads) {
-    bytes.set(payload, at);
-    at += payload.length;
-  }
+  const bytes = joined(payloads);
   cpu.report("output", { path: name, bytes });
   const done = { records: payloads.length, bytes: bytes.length, startPs, endPs: cpu.now };
   cpu.report("result", { ...report, status: "done", ...done });

@@ -6,7 +6,14 @@
 import { fetchObject } from "../persist/get.ts";
 import { type ClientOptions, type Failure, isFailure } from "../persist/persist_client.ts";
 import type { Steps } from "../../cpu/program.ts";
-import { claimedEpoch, claimedRecordBytes, type LogScan, scanLog, slotBytes } from "./layout.ts";
+import {
+  claimedEpoch,
+  claimedRecordBytes,
+  joined,
+  type LogScan,
+  scanLog,
+  slotBytes,
+} from "./layout.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
 const READ_BYTES = 4096;
@@ -72,18 +79,11 @@ export function* fetchLog(
       return segments.length === 0 ? { ...found, claimed: claimedEpoch(part) } : found;
     }
     segments.push(part.length / size);
-    bytes = joined(bytes, part);
+    bytes = joined([bytes, part]);
     const slots = bytes.length / size;
     const scan = scanLog({ name, recordBytes, slots }, bytes);
     const isKnown = claimed !== undefined || scan.records.length > 0;
     found = { ...scan, recordBytes: isKnown ? recordBytes : undefined, segments: [...segments] };
     if (1 + scan.records.length < slots) return found;
   }
-}
-
-function joined(first: Uint8Array, second: Uint8Array): Uint8Array<ArrayBuffer> {
-  const bytes = new Uint8Array(first.length + second.length);
-  bytes.set(first);
-  bytes.set(second, first.length);
-  return bytes;
 }

@@ -25,13 +25,12 @@ export function* list(context: ProgramContext): Steps<void> {
 function* objectsOf(client: PersistClient) {
   const objects: { name: string; length: number }[] = [];
   let next = 0;
-  let error: string | undefined;
   do {
     const answer = yield* ask(client, { type: "list", id: 0, next });
-    if (isFailure(answer)) error = answer.error;
-    else if (answer.type !== "names") error = "protocol";
-    else objects.push(...answer.objects);
-    next = !isFailure(answer) && answer.type === "names" ? answer.next : 0;
+    if (isFailure(answer)) return { error: answer.error, objects };
+    if (answer.type !== "names") return { error: "protocol", objects };
+    objects.push(...answer.objects);
+    next = answer.next;
   } while (next > 0);
-  return { error, objects };
+  return { error: undefined, objects };
 }

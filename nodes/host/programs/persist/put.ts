@@ -24,7 +24,7 @@ import {
 import { outcomeOf } from "../common/summary.ts";
 import { HEADER_BYTES, isPersistentWrite, policyOf } from "../common/persist_protocol.ts";
 import { methodPlan, type Stage } from "./put_methods.ts";
-import { madeUpBytes } from "../common/made_up.ts";
+import { MADE_UP, madeUpBytes } from "../common/made_up.ts";
 import {
   auditStage,
   reportProgress,
@@ -49,9 +49,6 @@ import {
   takeSlot,
   WRITTEN,
 } from "./put_messages.ts";
-
-/** Name of generated data ({@link madeUpBytes}) in reports. */
-const MADE_UP = "made-up";
 
 function readOptions(options: Options): PutOptions {
   const { inline } = options;

@@ -48,6 +48,9 @@ const COMPARE_STEPS = {
   second: "compared",
 } as const;
 
+/** Both requests are posted together, and the second completes the message. */
+const TOGETHER = { together: true, writtenBy: "second", persistedBy: "second" } as const;
+
 const PLANS: Readonly<
   Record<Exclude<PutMethod, "persist-opcode" | "persist-address">, MethodPlan>
 > = {
@@ -79,9 +82,7 @@ const PLANS: Readonly<
   "send-read": {
     first: "send",
     second: "read",
-    together: true,
-    writtenBy: "second",
-    persistedBy: "second",
+    ...TOGETHER,
     steps: {
       post: "post-deposit",
       first: "sent",
@@ -94,9 +95,7 @@ const PLANS: Readonly<
   "write-flush": {
     first: "write",
     second: "flush",
-    together: true,
-    writtenBy: "second",
-    persistedBy: "second",
+    ...TOGETHER,
     steps: {
       post: "post-write",
       first: "written",
@@ -124,18 +123,14 @@ const PLANS: Readonly<
   "write-compare": {
     first: "write",
     second: "compare",
-    together: true,
-    writtenBy: "second",
-    persistedBy: "second",
+    ...TOGETHER,
     steps: COMPARE_STEPS,
   },
   // V-10, V-09: the same with a write that persists, whose completion precedes the READ's.
   "persist-compare": {
     first: "write-persistence",
     second: "compare",
-    together: true,
-    writtenBy: "second",
-    persistedBy: "second",
+    ...TOGETHER,
     steps: COMPARE_STEPS,
   },
   // V-01
