@@ -1,71 +1,39 @@
 /** What people order of a running rack: programs, power failures at a time, steps. */
 import { describe, it } from "@std/testing/bdd";
 import assert from "node:assert/strict";
-import type { NodePlan, ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
-import type { Grant, Report } from "./clock.ts";
+import type { ProgramPlan, RackPlan } from "../rack/plan/plan.ts";
+import type { Grant } from "./clock.ts";
 import { NEVER, type Time } from "../base/time.ts";
-import { Timekeeper } from "./timekeeper.ts";
-import { reportOf } from "./timekeeper_testing.ts";
+import { planWith, Rig } from "./timekeeper_testing.ts";
 
 const PARTITIONS = [
   { name: "a", nodes: ["a"] },
   { name: "b", nodes: ["b"] },
   { name: "cd", nodes: ["c", "d"] },
 ];
-const LOOKAHEAD = [[200, 100, 250], [100, 200, 150], [250, 150, 300]];
 const PROGRAM: ProgramPlan = { run: "get", at: 0, service: false, options: { from: "b" } };
 
-function plan(faults: RackPlan["faults"] = []): RackPlan {
-  const nodes = ["a", "b", "c", "d"].map((name): NodePlan => ({
-    name,
-    kind: "switch",
-    config: { ports: 1, mode: "store-and-forward", latencyPs: 10, queueBytes: 1, forwarding: [] },
-  }));
-  return { scenario: "x", seed: 1, nodes, cables: [], faults, until: null, addresses: {} };
+/** A rack at rest whose next event is a's at `next`. */
+function atRest(
+  options: { next?: Time; term?: number; faults?: RackPlan["faults"]; paused?: true } = {},
+): Rig {
+  const { next = NEVER, term = 0, faults = [], paused } = options;
+  const { nodes } = planWith();
+  const plan = planWith({ nodes: [...nodes, { ...nodes[0]!, name: "d" }], cables: [], faults });
+  const rig = new Rig({ plan, partitions: PARTITIONS, term, stayUp: true });
+  const names = PARTITIONS.map(({ name }) => name);
+  if (term > 0) {
+    for (const name of names) rig.report(name, { term, grant: 0, taken: [] });
+    return rig;
+  }
+  rig.join(...names);
+  if (paused) rig.keeper.pause();
+  for (const name of names) rig.report(name, { next: name === "a" ? next : NEVER });
+  return rig;
 }
 
-/** A rack at rest whose next event is a's at `next`. */
-class Rig {
-  readonly grants = new Map<string, Grant>();
-  readonly kills: [string, Time][] = [];
-  readonly keeper: Timekeeper;
-
-  constructor(
-    options: { next?: Time; term?: number; faults?: RackPlan["faults"]; paused?: true } = {},
-  ) {
-    const { next = NEVER, term = 0, faults, paused } = options;
-    this.keeper = new Timekeeper({
-      plan: plan(faults),
-      partitions: PARTITIONS,
-      lookahead: LOOKAHEAD,
-      term,
-      recorded: [],
-      inexact: false,
-      stayUp: true,
-      wallMs: () => 0,
-    }, {
-      welcome: () => {},
-      grant: (partition, grant) => this.grants.set(partition, grant),
-      ask: () => {},
-      kill: (partition, _, at) => this.kills.push([partition, at]),
-      start: () => {},
-      record: () => {},
-      inexact: () => {},
-      finished: () => {},
-    });
-    if (term > 0) {
-      for (const { name } of PARTITIONS) this.report(name, { term, grant: 0, taken: [] });
-      return;
-    }
-    for (const { name } of PARTITIONS) this.keeper.join({ partition: name, instance: name });
-    if (paused) this.keeper.pause();
-    for (const { name } of PARTITIONS) this.report(name, { next: name === "a" ? next : NEVER });
-  }
-
-  report(partition: string, report: Partial<Report> = {}): void {
-    const grant = this.grants.get(partition)?.id ?? 0;
-    this.keeper.report(reportOf(partition, { grant, ...report }));
-  }
+function lastGrant(rig: Rig, partition: string): Grant {
+  return rig.grants.findLast(([name]) => name === partition)![1];
 }
 
 function refusal(rig: Rig, node: string, at: Time): string {
@@ -76,19 +44,19 @@ function refusal(rig: Rig, node: string, at: Time): string {
 
 describe("Timekeeper.addPowerFailure", () => {
   it("cuts the power at that time, and not sooner than anything else may happen", () => {
-    const rig = new Rig({ next: 5_000, paused: true });
+    const rig = atRest({ next: 5_000, paused: true });
     assert.deepEqual(rig.keeper.addPowerFailure("b", 20_000), {
       added: { at: 20_000, action: "kill", node: "b" },
     });
     rig.keeper.resume();
     assert.deepEqual(rig.kills, []);
-    assert.equal(rig.grants.get("a")!.horizon, 20_100);
-    rig.report("a", { next: NEVER, ran: 5_000 });
+    assert.equal(lastGrant(rig, "a").horizon, 20_100);
+    rig.report("a", { grant: 2, next: NEVER, ran: 5_000 });
     assert.deepEqual(rig.kills, [["b", 20_000]]);
   });
 
   it("refuses a time that is past, or that others may have run past already", () => {
-    const rig = new Rig({ next: 5_000, paused: true });
+    const rig = atRest({ next: 5_000, paused: true });
     assert.match(refusal(rig, "b", 0), /0 ps is past: expected .* or later/);
     rig.keeper.resume();
     // a may be anywhere: nothing bounds how far it runs.
@@ -96,7 +64,7 @@ describe("Timekeeper.addPowerFailure", () => {
   });
 
   it("refuses a device that shares its process, that is unknown, dead or to die", () => {
-    const rig = new Rig({
+    const rig = atRest({
       next: 5_000,
       paused: true,
       faults: [{ at: 900_000, action: "kill", node: "a" }],
@@ -109,7 +77,7 @@ describe("Timekeeper.addPowerFailure", () => {
   });
 
   it("does not let time jump to it while the rack is paused or held at an earlier time", () => {
-    const rig = new Rig();
+    const rig = atRest();
     rig.keeper.pause();
     rig.keeper.addPowerFailure("b", 20_000);
     assert.deepEqual(rig.kills, []);
@@ -123,14 +91,14 @@ describe("Timekeeper.addPowerFailure", () => {
 
 describe("Timekeeper.run", () => {
   it("numbers the orders, and lists those that are in no grant yet", () => {
-    const rig = new Rig({ next: 5_000 });
+    const rig = atRest({ next: 5_000 });
     assert.equal(rig.keeper.run("b", PROGRAM), 0);
     assert.equal(rig.keeper.run("b", PROGRAM), 1);
     // a is running, so "now" is not defined yet.
     assert.equal(rig.keeper.ordered.length, 2);
-    rig.report("a", { next: NEVER, ran: 5_000 });
+    rig.report("a", { grant: 2, next: NEVER, ran: 5_000 });
     assert.equal(rig.keeper.ordered.length, 0);
-    const runs = rig.grants.get("b")!.runs;
+    const runs = lastGrant(rig, "b").runs;
     assert.deepEqual(runs.map(({ counter, program }) => [counter, program.order]), [[0, 0], [
       1,
       1,
@@ -138,20 +106,20 @@ describe("Timekeeper.run", () => {
   });
 
   it("never gives a number twice, though a new timekeeper knows nothing of the old orders", () => {
-    const numbers = [0, 1, 2].map((term) => new Rig({ term }).keeper.run("b", PROGRAM));
+    const numbers = [0, 1, 2].map((term) => atRest({ term }).keeper.run("b", PROGRAM));
     assert.equal(new Set(numbers).size, 3);
   });
 });
 
 describe("Timekeeper, started again", () => {
   it("notices the death of a process that it has never been introduced to", () => {
-    const rig = new Rig({ term: 1 });
+    const rig = atRest({ term: 1 });
     rig.keeper.died("b", "b");
     assert.equal(rig.keeper.why().find(({ partition }) => partition === "b")!.status, "dead");
   });
 
   it("can order the death of a process after its heartbeat", () => {
-    const rig = new Rig({ term: 1 });
+    const rig = atRest({ term: 1 });
     rig.keeper.addPowerFailure("b", 20_000);
     assert.deepEqual(rig.kills, []);
     rig.keeper.heard("b", "b");
