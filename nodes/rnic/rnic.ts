@@ -34,7 +34,6 @@ import { runStaged, stagedWakeAt } from "./verify/staged_data.ts";
 import { statisticsOf } from "./firmware/statistics.ts";
 import { type Timer, timerOfSlot } from "./state/timers.ts";
 import type { QueueLoad, Waiter } from "./state/queues.ts";
-import type { Continuation } from "./state/dma_state.ts";
 import { createDevice } from "./device.ts";
 
 /**
@@ -84,6 +83,7 @@ export function createRnic(name: string, plan: RnicPlan, options: { readonly see
 
 function takeInput(device: Device, input: Input): void {
   const { now, timing } = device;
+  const flow = device.congestion?.flow;
   switch (input.kind) {
     case "message":
       if (input.message.kind !== "frame") return takeBusMessage(device, input.message);
@@ -96,7 +96,9 @@ function takeInput(device: Device, input: Input): void {
     case "link":
       device.stageAt = now + timing.schedulePs;
       if (input.port === PORTS.rnicNetwork && input.up) reportAll(device);
-      return noteLink(device, input.up);
+      // The network cable has lost its other end: pauses end with it.
+      if (!input.up && flow !== undefined) forgetPauses(device, flow);
+      return;
     case "power":
       return;
   }
@@ -122,26 +124,14 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
   }
 }
 
-/** The network cable has lost or found its other end: pauses end with it. */
-function noteLink(device: Device, up: boolean): void {
-  const flow = device.congestion?.flow;
-  if (flow !== undefined && !up) forgetPauses(device, flow);
-}
-
 /** A DMA read has completed: what it was for goes on. */
 function takeRead(device: Device, completion: Completion): void {
   const request = takeCompletion(device, completion);
   if (request === undefined) return;
   const isGood = completion.status === "success" && completion.data.length === request.length;
   if (!isGood) device.counters.dmaErrors++;
-  resumeRead(device, request.continuation, isGood ? completion.data : undefined);
-}
-
-function resumeRead(
-  device: Device,
-  continuation: Continuation,
-  data: Uint8Array<ArrayBuffer> | undefined,
-): void {
+  const data = isGood ? completion.data : undefined;
+  const { continuation } = request;
   switch (continuation.kind) {
     case "queue-space":
       return takeQueueSpace(device, continuation, data);

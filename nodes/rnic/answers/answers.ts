@@ -17,8 +17,9 @@ import {
 } from "../state/responder_changes.ts";
 import { enterError } from "../requester/qp_error.ts";
 import type { TxFrame } from "../state/tx_frame.ts";
-import { psnAdd } from "../state/psn.ts";
+import { packetsOf, psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
+import type { Region } from "../state/memory.ts";
 import type { PacketIn, ReadService, SingleService } from "../state/responder_state.ts";
 import { fetchPayload, NO_BYTES, queueControl } from "../transmit/send.ts";
 import { trace } from "../trace/trace.ts";
@@ -39,8 +40,20 @@ export function answer(device: Device, qp: QueuePair, given: Answer): void {
 }
 
 /** Begins to answer a READ, in its turn. */
-export function answerRead(device: Device, qp: QueuePair, read: ReadService): void {
-  oweAnswer(qp, read);
+export function answerRead(
+  device: Device,
+  qp: QueuePair,
+  read: Pick<ReadService, "psn" | "length" | "msn" | "repeat"> & {
+    readonly va: bigint;
+    /** Undefined of no bytes. */
+    readonly region: Region | undefined;
+  },
+): void {
+  const { va, region, ...request } = read;
+  const { length } = request;
+  const segments = region === undefined ? [] : [{ region, va: Number(va), length }];
+  const packets = packetsOf(length, qp.attributes.pathMtu);
+  oweAnswer(qp, { kind: "read", ...request, segments, packets, next: 0, done: false });
   schedule(device, qp);
 }
 

@@ -84,14 +84,12 @@ function rangeOf(
   const start = Number(operands.va);
   const isZeroBased = (operands.access & ACCESS.zeroBased) !== 0;
   return {
+    ...parent,
     pd: window.pd,
     va: isZeroBased ? 0 : start,
     length: operands.length,
     // P-22: what is written is persisted where the memory says so, by whichever key.
     access: operands.access | (parent.access & ACCESS.remoteWritePersistence),
-    pageBytes: parent.pageBytes,
-    pages: parent.pages,
-    persistent: parent.persistent,
     pageBase: isZeroBased ? parent.pageBase - start : parent.pageBase,
     key: window.key,
     alive: true,

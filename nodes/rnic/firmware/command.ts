@@ -35,7 +35,7 @@ import {
   resetQueuePair,
 } from "../state/queue_pair.ts";
 import { freeQueues, installQueue, removeQueue, writeSpace2 } from "../queues/install.ts";
-import { DONE, noSuch, refusal, ringFault } from "./reply.ts";
+import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
 import { returnReceives } from "../queues/shared_receive_queue.ts";
 import { createSrq, destroySrq, modifySrq, querySrq } from "./srq_command.ts";
 import { attach, detach, groupsOf } from "./multicast_command.ts";
@@ -143,9 +143,7 @@ function createQp(device: Device, command: CommandOf<"create-qp">): RnicReply {
   if (wrong !== undefined) return wrong;
   const srq = command.srq === undefined ? undefined : device.sharedReceiveQueues.get(command.srq);
   const queues = freeQueues(device, srq === undefined ? 2 : 1);
-  if (queues === undefined) {
-    return refusal("ENOMEM", `All ${device.spaces!.queues} queues are taken`);
-  }
+  if (queues === undefined) return noQueueLeft(device);
   const sqQueue = queues[0]!;
   const rqQueue = srq?.srqn ?? queues[1]!;
   const { type, sq, rq, rqStride = 0, sendCq, recvCq, pd, persistCompletion } = command;

@@ -5,15 +5,13 @@ import { createCompletionQueue, moveCompletions } from "../queues/completion_que
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
 import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
-import { DONE, noSuch, refusal, ringFault } from "./reply.ts";
+import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
 
 export function createCq(device: Device, { ring, vector }: CommandOf<"create-cq">): RnicReply {
   const fault = ringFault("CQ", ring, LIMITS.ringUnits);
   if (fault !== undefined) return refusal("EINVAL", fault);
   const queue = freeQueues(device, 1)?.[0];
-  if (queue === undefined) {
-    return refusal("ENOMEM", `All ${device.spaces!.queues} queues are taken`);
-  }
+  if (queue === undefined) return noQueueLeft(device);
   const cq = createCompletionQueue(queue, { ring, vector });
   device.completionQueues.set(queue, cq);
   installQueue(device, { kind: "cq", cq }, { queue, ring, unitBytes: CQE_BYTES, state: "rts" });

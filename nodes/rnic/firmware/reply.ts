@@ -1,4 +1,5 @@
 /** Replies of the firmware that say no more than yes or no. */
+import type { Device } from "../state/device.ts";
 import type { RingPlace, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 
 export const DONE: RnicReply = { status: "ok", op: "done" };
@@ -11,8 +12,12 @@ export function refusal(
   return { status: "error", errno, reason };
 }
 
-export function noSuch(what: string, number: number): RnicReply {
-  return refusal("ENOENT", `There is no ${what} ${number}`);
+export function noSuch(object: string, number: number): RnicReply {
+  return refusal("ENOENT", `There is no ${object} ${number}`);
+}
+
+export function noQueueLeft({ spaces }: Device): RnicReply {
+  return refusal("ENOMEM", `All ${spaces!.queues} queues are taken`);
 }
 
 /** What is wrong with a ring of the driver's; undefined where nothing is. */

@@ -3,7 +3,7 @@ import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_co
 import { SRQ_SEGMENT_BYTES } from "../../../fabric/wire/host_bus/srq_wqe.ts";
 import type { Device } from "../state/device.ts";
 import { freeQueues, installQueue, removeQueue } from "../queues/install.ts";
-import { DONE, noSuch, refusal, ringFault } from "./reply.ts";
+import { DONE, noQueueLeft, noSuch, refusal, ringFault } from "./reply.ts";
 import { createSharedReceiveQueue, lookAtShared } from "../queues/shared_receive_queue.ts";
 
 /** A slot has 16 bits in WQE and completion. */
@@ -19,9 +19,7 @@ export function createSrq(
     return refusal("EINVAL", `SRQ stride must be a multiple of 16 from 32 on: it is ${stride}`);
   }
   const queue = freeQueues(device, 1)?.[0];
-  if (queue === undefined) {
-    return refusal("ENOMEM", `All ${device.spaces!.queues} queues are taken`);
-  }
+  if (queue === undefined) return noQueueLeft(device);
   const srq = createSharedReceiveQueue(queue, { ring, stride, pd });
   device.sharedReceiveQueues.set(queue, srq);
   installQueue(device, { kind: "srq", srq }, { queue, ring, unitBytes: stride, state: "rts" });

@@ -15,7 +15,7 @@ import { duplicateOfService, flushMessage } from "./pm_module.ts";
 import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle } from "../answers/answers.ts";
-import type { RequestIn, SingleService, Verdict } from "../state/responder_state.ts";
+import { createService, type RequestIn, type Verdict } from "../state/responder_state.ts";
 import type { Region } from "../state/memory.ts";
 import { countEffect, needOf } from "../state/operation.ts";
 
@@ -40,17 +40,7 @@ export function executeFlush(device: Device, qp: QueuePair, input: RequestIn): V
   if (typeof range !== "object") return range;
   const { psn } = packet.bth;
   const msn = acceptRequest(qp, psnAdd(psn, 1));
-  const service: SingleService = {
-    kind: "single",
-    operation,
-    psn,
-    msn,
-    repeat: false,
-    task: undefined,
-    state: "running",
-    original: 0n,
-    readyAt: device.stageAt,
-  };
+  const service = createService(input, { msn, state: "running", readyAt: device.stageAt });
   countEffect(device, operation);
   answerSingle(device, qp, service);
   const { placement } = packet.feth!;

@@ -7,7 +7,7 @@ import { type Device, raiseEvent } from "../state/device.ts";
 import { abandonRequests } from "../state/requester_changes.ts";
 import { abandonAnswers, releaseReceives } from "../state/responder_changes.ts";
 import { writeState } from "../queues/install.ts";
-import { enterErr, enterSqe, type QueuePair } from "../state/queue_pair.ts";
+import { enterState, type QueuePair } from "../state/queue_pair.ts";
 import { cancelLine } from "../transmit/send.ts";
 import { fetchWork } from "../queues/send_queue.ts";
 import { clearTimers } from "../state/timers.ts";
@@ -18,7 +18,7 @@ import { flushReceive, flushReceives } from "../queues/receive_queue.ts";
 /** Takes the queue pair to ERR and flushes it. */
 export function enterError(device: Device, qp: QueuePair): void {
   if (qp.state === "err" || qp.state === "reset") return;
-  enterErr(qp);
+  enterState(qp, "err");
   announceState(device, qp);
   stopWork(device, qp);
   // The WQE of a message that was coming in is the oldest receive.
@@ -46,7 +46,7 @@ export function announceState(device: Device, qp: QueuePair): void {
 export function failSends(device: Device, qp: QueuePair): void {
   if (qp.type === "rc") return enterError(device, qp);
   if (qp.state !== "rts" && qp.state !== "sqd") return;
-  enterSqe(qp);
+  enterState(qp, "sqe");
   announceState(device, qp);
   cancelLine(device, qp.requester.line);
   flushWork(device, qp);

@@ -26,7 +26,8 @@ import { cancelLine, fetchPayload, NO_BYTES } from "../transmit/send.ts";
 import { packetsOf, PSN_WINDOW, psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { fetchWork } from "../queues/send_queue.ts";
-import type { OutstandingWqe, WireOperation } from "../state/outstanding_wqe.ts";
+import type { RequestOperation } from "../state/operation.ts";
+import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { traceSend, traceStart } from "../trace/requester_trace.ts";
 import { startTimer, timerRuns } from "../state/timers.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -204,7 +205,7 @@ function beginFrame(
   const last = position === "last" || position === "only";
   const row = opcodeFor({
     service: qp.type,
-    operation: plan.wire as WireOperation,
+    operation: plan.wire as RequestOperation,
     immediate: plan.immediate,
     invalidate: plan.invalidate,
     persistence: plan.persistOpcode,

@@ -24,15 +24,16 @@ import { psnAdd } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { answerAgain, answerSingle, passAnswers } from "../answers/answers.ts";
 import { trace } from "../trace/trace.ts";
-import type {
-  AtomicOperation,
-  AtomicTask,
-  AtomicTurn,
-  AtomicWord,
-  PacketIn,
-  RequestIn,
-  SingleService,
-  Verdict,
+import {
+  type AtomicOperation,
+  type AtomicTask,
+  type AtomicTurn,
+  type AtomicWord,
+  createService,
+  type PacketIn,
+  type RequestIn,
+  type SingleService,
+  type Verdict,
 } from "../state/responder_state.ts";
 import { physicalAddress } from "../dma/translation.ts";
 import { writesNoSnoop } from "../dma/place_payload.ts";
@@ -59,18 +60,8 @@ export function executeAtomic(
   });
   const { psn } = packet.bth;
   const msn = acceptRequest(qp, psnAdd(psn, 1));
-  const service: SingleService = {
-    kind: "single",
-    operation,
-    psn,
-    msn,
-    repeat: false,
-    task,
-    region,
-    state: "waiting",
-    original: 0n,
-    readyAt: device.stageAt,
-  };
+  const { stageAt: readyAt } = device;
+  const service = createService(input, { msn, task, region, state: "waiting", readyAt });
   rememberResource(qp, service);
   atomicTaken(qp);
   if (device.out.tracing) {

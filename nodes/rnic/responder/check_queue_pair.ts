@@ -1,4 +1,5 @@
 /** Checks of a packet against the queue pair that it is for (`rocev2.md` §3.4, steps 2 to 5). */
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { OpcodeRow } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { DropReason } from "../state/counters.ts";
@@ -16,19 +17,12 @@ export function checkQueuePair(
   if (!(row.direction === "response" ? takesResponses : takesRequests)) return "wrong-state";
   // The manufacturer's operations are agreed on out of band, each for itself; who has not agreed does
   // not know them (§2.3: a standard card drops them in silence).
-  const isVendorRequest = row.vendor && row.direction === "request";
-  if (isVendorRequest && !isAgreedOn(qp, row)) return "vendor-operation";
+  if (row.vendor && row.direction === "request") {
+    const right = operationOf(row)?.vendorRight;
+    if (right === undefined || !permits(qp, ACCESS[right])) return "vendor-operation";
+  }
   // A connected queue pair has one peer.
   if (qp.type !== "ud" && packet.sourceAddress !== qp.path.address) return "wrong-peer";
-  return partitionMatches(packet.bth.pKey) ? undefined : "p-key";
-}
-
-function isAgreedOn(qp: QueuePair, row: OpcodeRow): boolean {
-  const right = operationOf(row)?.vendorRight;
-  return right !== undefined && permits(qp, right);
-}
-
-/** The only partition is the default one, of which every port is a full member. */
-function partitionMatches(pKey: number): boolean {
-  return (pKey & 0x7fff) === 0x7fff;
+  // The only partition is the default one, of which every port is a full member.
+  return (packet.bth.pKey & 0x7fff) === 0x7fff ? undefined : "p-key";
 }

@@ -1,7 +1,7 @@
 /** Requests from the past (`rocev2.md` §3.5): acknowledged or answered again, never executed again. */
 import { ACK_SYNDROME } from "../../../fabric/wire/roce/aeth.ts";
 import type { Device } from "../state/device.ts";
-import { packetsOf, psnAdd, psnDistance } from "../state/psn.ts";
+import { psnAdd, psnDistance } from "../state/psn.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import {
   isVerdict,
@@ -66,23 +66,13 @@ export function repeatRead(device: Device, qp: QueuePair, input: RequestIn): boo
   const { psn } = packet.bth;
   const { va, rkey, length } = packet.reth!;
   const record = qp.responder.resources.find((resource) => isPartOf(resource, psn));
-  const mtu = qp.attributes.pathMtu;
   if (record?.kind !== "read-record" || rkey !== record.key) return false;
-  const skipped = psnDistance(record.psn, psn) * mtu;
+  const skipped = psnDistance(record.psn, psn) * qp.attributes.pathMtu;
   if (va !== record.va + BigInt(skipped) || length !== record.length - skipped) return false;
   const region = namedRegion(device, qp, input);
   if (isVerdict(region)) return false;
-  answerRead(device, qp, {
-    kind: "read",
-    psn,
-    segments: region === undefined ? [] : [{ region, va: Number(va), length }],
-    length,
-    packets: packetsOf(length, mtu),
-    msn: qp.responder.msn,
-    repeat: true,
-    next: 0,
-    done: false,
-  });
+  const { msn } = qp.responder;
+  answerRead(device, qp, { psn, va, length, region, msn, repeat: true });
   return true;
 }
 

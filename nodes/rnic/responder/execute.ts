@@ -169,16 +169,6 @@ export function executeRead(device: Device, qp: QueuePair, input: RequestIn): Ve
   if (device.out.tracing) {
     trace(device, qp, { step: "S211", text: `DMA read of ${length} B`, psn, inbound: true });
   }
-  answerRead(device, qp, {
-    kind: "read",
-    psn,
-    segments: region === undefined ? [] : [{ region, va: Number(va), length }],
-    length,
-    packets,
-    msn,
-    repeat: false,
-    next: 0,
-    done: false,
-  });
+  answerRead(device, qp, { psn, va, length, region, msn, repeat: false });
   return undefined;
 }

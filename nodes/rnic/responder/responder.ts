@@ -20,7 +20,7 @@ import { rights } from "../state/life_cycle.ts";
 import { LIMITS } from "../state/limits.ts";
 import { needOf } from "../state/operation.ts";
 import { isFirst, isLast, MESSAGE_BYTES_MAX, psnDistance } from "../state/psn.ts";
-import { permitsAll, type QueuePair } from "../state/queue_pair.ts";
+import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { answer } from "../answers/answers.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import type { RequestIn, Verdict } from "../state/responder_state.ts";
@@ -106,7 +106,7 @@ function checkSequence(qp: QueuePair, { row, operation }: RequestIn): Verdict | 
 /** What the queue pair lets the peer do, and whether a slot is left for what needs one. */
 function checkPermission(qp: QueuePair, input: RequestIn): Verdict | undefined {
   const need = needOf(input);
-  if (need === undefined || !permitsAll(qp, need)) return INVALID;
+  if (need === undefined || !permits(qp, need)) return INVALID;
   // A message has its slot from its first packet on: nothing comes between.
   return input.operation.takesSlot && isFirst(input.row) && !hasSlot(qp) ? INVALID : undefined;
 }

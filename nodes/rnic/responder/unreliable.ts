@@ -10,7 +10,7 @@ import { OPERATIONS } from "./operations.ts";
 import { enterError } from "../requester/qp_error.ts";
 import { rights } from "../state/life_cycle.ts";
 import { isFirst } from "../state/psn.ts";
-import { permitsAll, type QueuePair } from "../state/queue_pair.ts";
+import { permits, type QueuePair } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { checkLength, needsRecv } from "./responder.ts";
 import { bytesOf } from "../state/memory.ts";
@@ -63,7 +63,7 @@ function checkSequence(
 }
 
 function checkPermission(qp: QueuePair, input: RequestIn): DropReason | undefined {
-  return permitsAll(qp, needOf(input)!) ? undefined : "remote-access";
+  return permits(qp, needOf(input)!) ? undefined : "remote-access";
 }
 
 /** Whether the data goes to the receive WQE's memory. */

@@ -8,7 +8,7 @@ import type { Operation } from "../../../fabric/wire/roce/opcode.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import type { Counters } from "./counters.ts";
 
-/** Operations of requests that a responder takes. */
+/** Operations of requests that a requester sends and a responder takes. */
 export type RequestOperation = Extract<
   Operation,
   | "send"

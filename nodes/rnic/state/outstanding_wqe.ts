@@ -1,5 +1,5 @@
 /** A send WQE on the chip, from its fetch to its completion. */
-import type { Operation } from "../../../fabric/wire/roce/opcode.ts";
+import type { RequestOperation } from "./operation.ts";
 import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { WcStatus } from "../../../fabric/wire/host_bus/cqe.ts";
 import type { VerifyResult } from "../../../fabric/wire/roce/verify_eth.ts";
@@ -11,7 +11,7 @@ import { CRC_START } from "../../../fabric/wire/roce/icrc.ts";
 /** What a WQE opcode asks of the requester. One row per opcode: the only place that knows. */
 export interface WorkPlan {
   /** What crosses the wire; `none` where no request does. */
-  readonly wire: WireOperation | "none" | "unsupported";
+  readonly wire: RequestOperation | "none" | "unsupported";
   readonly immediate: boolean;
   /** SEND WITH INVALIDATE: the immediate is a key of the peer's. */
   readonly invalidate: boolean;
@@ -36,19 +36,6 @@ export interface WorkPlan {
   /** What counts its frames as they leave. */
   readonly counter: keyof Counters;
 }
-
-/** Operations of request packets. */
-export type WireOperation = Extract<
-  Operation,
-  | "send"
-  | "write"
-  | "read-request"
-  | "compare-swap"
-  | "fetch-add"
-  | "flush"
-  | "atomic-write"
-  | "write-verify"
->;
 
 const PLAIN: WorkPlan = {
   wire: "send",

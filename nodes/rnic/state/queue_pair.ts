@@ -6,12 +6,11 @@
  * and an answer of the responder the frames of it. See `responder_state.ts`, `tx_frame.ts`.
  */
 import type { Time } from "../../../fabric/base/time.ts";
-import {
-  ACCESS,
-  type QpAttributes,
-  type QpState,
-  type QpType,
-  type RingPlace,
+import type {
+  QpAttributes,
+  QpState,
+  QpType,
+  RingPlace,
 } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { udpSourcePort } from "../../../fabric/wire/roce/udp.ts";
 import { Fifo, type ReadonlyFifo } from "../../../fabric/base/fifo.ts";
@@ -193,27 +192,19 @@ function inReset(qpn: number) {
     attributes: { ...INITIAL },
     timeoutPs: 0,
     path: pathOf(qpn, INITIAL),
-    sq: createSendQueue(),
-    rq: createReceiveQueue(),
+    sq: {
+      busy: false,
+      mayHaveMore: false,
+      partial: undefined,
+      partialPosition: 0,
+      paused: false,
+      drainNotify: false,
+    },
+    rq: { busy: false, fetched: new Fifo<RecvWqe>(), waiters: new Fifo<RecvWaiter>(), retries: 0 },
     requester: createRequester(0),
     responder: createResponder(0),
     lastWrite: "none" as const,
   };
-}
-
-function createSendQueue(): SendQueue {
-  return {
-    busy: false,
-    mayHaveMore: false,
-    partial: undefined,
-    partialPosition: 0,
-    paused: false,
-    drainNotify: false,
-  };
-}
-
-function createReceiveQueue(): ReceiveQueue {
-  return { busy: false, fetched: new Fifo(), waiters: new Fifo(), retries: 0 };
 }
 
 function createRequester(sqPsn: number): Requester {
@@ -273,14 +264,12 @@ export function reloadRetries({ requester, attributes }: QueuePair): void {
   own.rnrRetriesLeft = attributes.rnrRetry;
 }
 
-/** It fails: nothing is sent or received any more, and all that is posted completes with an error. */
-export function enterErr(qp: QueuePair): void {
-  own(qp).state = "err";
-}
-
-/** Its sends fail: it receives still. */
-export function enterSqe(qp: QueuePair): void {
-  own(qp).state = "sqe";
+/**
+ * It fails. `err`: nothing is sent or received any more, and all that is posted completes with an error.
+ * `sqe`: its sends fail, it receives still.
+ */
+export function enterState(qp: QueuePair, state: "err" | "sqe"): void {
+  own(qp).state = state;
 }
 
 /** RESET: everything that was under way is forgotten, silently. */
@@ -292,13 +281,8 @@ export function resetQueuePair(queuePair: QueuePair): void {
   qp.sq.paused = paused;
 }
 
-/** Whether the peer may do this to the queue pair at all (else NAK 0x61). */
-export function permits(qp: QueuePair, access: keyof typeof ACCESS): boolean {
-  return (qp.attributes.accessFlags & ACCESS[access]) !== 0;
-}
-
-/** Whether the peer has all of these ACCESS bits. */
-export function permitsAll(qp: QueuePair, need: number): boolean {
+/** Whether the peer has all of these ACCESS bits (else NAK 0x61). */
+export function permits(qp: QueuePair, need: number): boolean {
   return (qp.attributes.accessFlags & need) === need;
 }
 

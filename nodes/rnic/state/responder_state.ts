@@ -85,6 +85,15 @@ export interface SingleService {
   readyAt: Time;
 }
 
+/** A request that was taken, with what is known of its answer. */
+export function createService(
+  { operation, packet }: Pick<RequestIn, "operation" | "packet">,
+  known: Pick<SingleService, "msn" | "state" | "readyAt"> & Partial<SingleService>,
+): SingleService {
+  const { psn } = packet.bth;
+  return { kind: "single", operation, psn, repeat: false, task: undefined, original: 0n, ...known };
+}
+
 /** An ACK or NAK of its own packet. */
 export interface AckService {
   readonly kind: "ack";

@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { it } from "@std/testing/bdd";
-import { createQueuePair, enterErr, type QueuePair } from "./queue_pair.ts";
+import { createQueuePair, enterState, type QueuePair } from "./queue_pair.ts";
 import { learnCreditLimit } from "./requester_changes.ts";
 import { acceptRequest, noteDropped } from "./responder_changes.ts";
 
@@ -57,7 +57,7 @@ it("what happens to a queue pair is written by the functions of this folder", ()
   noteDropped(qp, 9);
   noteDropped(qp, 8);
   learnCreditLimit(qp, 3);
-  enterErr(qp);
+  enterState(qp, "err");
   const { state, responder, requester } = qp;
   assert.deepEqual([responder.expectedPsn, responder.lastDropped, requester.creditLimit, state], [
     7,

@@ -5,7 +5,6 @@
  * is behind all writes of the message; in flow 1 it has pushed them into the persistence domain on the
  * way, as an LSB read does (V-09, P-24).
  */
-import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
 import { readRequests } from "../../../fabric/wire/host_bus/pcie.ts";
 import type { Device } from "../state/device.ts";
 import { canRead, dmaRead } from "../dma/dma.ts";
@@ -169,9 +168,4 @@ function takePiece(
     if (data !== undefined) data[at] = byte;
     else if (byte !== expected[at]) readBack.differs = true;
   }
-}
-
-/** CRC of what was read (V-03, level `verify-crc`); undefined where bytes were compared. */
-export function crcOf({ data }: ReadBack): number | undefined {
-  return data === undefined ? undefined : crc32(data);
 }

@@ -70,7 +70,15 @@ export function countOutcome(
   else if (status === VERIFY_STATUS.readBackDiffers) counters.verifyReadBackFailures++;
   else if (status === VERIFY_STATUS.readFailed) counters.verifyReadErrors++;
   countWait(device, verified);
-  noteOutcome(device, qp, {
+  if (device.plan.verifyHistory === undefined) return;
+  // The sender's history, which all of a host's queue pairs share.
+  const sender = qp.path.address;
+  let history = device.verify.history.get(sender);
+  if (history === undefined) {
+    history = createHistory(device.plan.verifyHistory.samples);
+    device.verify.history.set(sender, history);
+  }
+  recordOutcome(history, {
     isGood: status === VERIFY_STATUS.written,
     isReadBack: verified.readBack !== undefined && verified.opened.length > 0,
   });
@@ -84,20 +92,4 @@ function countWait(
   const waited = Math.max(0, now - settledAt);
   if (readBack !== undefined) counters.verifyReadBackPs += waited;
   else if ((checks & VERIFY_CHECKS.skipped) !== 0) counters.verifySkippedPs += waited;
-}
-
-/** The sender's history, which all of a host's queue pairs share. */
-function noteOutcome(
-  { plan, verify }: Device,
-  qp: QueuePair,
-  outcome: { readonly isGood: boolean; readonly isReadBack: boolean },
-): void {
-  if (plan.verifyHistory === undefined) return;
-  const sender = qp.path.address;
-  let history = verify.history.get(sender);
-  if (history === undefined) {
-    history = createHistory(plan.verifyHistory.samples);
-    verify.history.set(sender, history);
-  }
-  recordOutcome(history, outcome);
 }

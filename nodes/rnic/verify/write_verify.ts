@@ -11,6 +11,7 @@
  * next one's beginning, and the last one's the answer here. See `staged_data.ts`, `read_back.ts`.
  */
 import { ACK_SYNDROME, NAK_SYNDROMES, rnrSyndrome } from "../../../fabric/wire/roce/aeth.ts";
+import { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import { crc32 } from "../../../fabric/wire/roce/icrc.ts";
 import type { RocePacket } from "../../../fabric/wire/roce/packet.ts";
 import {
@@ -32,7 +33,7 @@ import { duplicateOfService, persistMessage, wantsPersistence } from "../persist
 import { noteWritten } from "../persistence/pm_ranges.ts";
 import { isFirst, isLast, psnAdd, psnDistance } from "../state/psn.ts";
 import { permits, type QueuePair } from "../state/queue_pair.ts";
-import { awaitReadBack, crcOf, createReadBack } from "./read_back.ts";
+import { awaitReadBack, createReadBack } from "./read_back.ts";
 import { placeStaged } from "./staged_data.ts";
 import {
   acknowledgePacket,
@@ -42,6 +43,7 @@ import {
   passAnswers,
 } from "../answers/answers.ts";
 import {
+  createService,
   isVerdict,
   type OpenMessage,
   type ReadBack,
@@ -93,7 +95,7 @@ function openVerified(
   const verifyEth = packet.verifyEth!;
   const level = levelOf(verifyEth);
   if (level === undefined || !isVerifiable(level, length)) return INVALID;
-  if (verifyEth.persist && !permits(qp, "remoteWritePersistence")) return INVALID;
+  if (verifyEth.persist && !permits(qp, ACCESS.remoteWritePersistence)) return INVALID;
   const granted = namedRegion(device, qp, input);
   if (isVerdict(granted)) return granted;
   // V-09, P-21: what cannot be promised is refused as a right that the region has not got.
@@ -179,18 +181,12 @@ function beginToAnswer(
     crc: 0,
     readBack: undefined,
   };
-  const service: SingleService = {
-    kind: "single",
-    operation: opened.operation,
-    psn: packet.bth.psn,
+  const service = createService({ operation: opened.operation, packet }, {
     msn: qp.responder.msn,
-    repeat: false,
-    task: undefined,
     verified,
     state: "running",
-    original: 0n,
     readyAt: device.stageAt,
-  };
+  });
   rememberResource(qp, service);
   answerSingle(device, qp, service);
   if (level === "none") return settle(device, qp, service);
@@ -288,10 +284,11 @@ export function verifiedUnproven(device: Device, qp: QueuePair, service: SingleS
 
 /** V-03: memory was read back. */
 export function readBackDone(device: Device, readBack: ReadBack): void {
-  const { qp, service, failed } = readBack;
+  const { qp, service, failed, data } = readBack;
   const verified = service.verified!;
   if (failed) return conclude(device, qp, { service, status: VERIFY_STATUS.readFailed });
-  const crc = crcOf(readBack);
+  // Level `verify-crc`; else bytes were compared.
+  const crc = data === undefined ? undefined : crc32(data);
   if (device.out.tracing) traceLookedAt(device, qp, { verified, crc });
   if (crc === undefined) verified.checks |= VERIFY_CHECKS.compared;
   else {
