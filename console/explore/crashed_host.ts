@@ -3,7 +3,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import { Cells } from "./choices.ts";
 import type { PostCrashRun, Victim } from "./post_crash_run.ts";
 import { NO_PENDING_MESSAGES, type PendingMessages } from "./pending_messages.ts";
-import { CrashCursor, Pages } from "./history.ts";
+import { CrashCursor, Overlay, Pages } from "./history.ts";
 import type { CrashState, Judge } from "./judge.ts";
 import type { BusWrite, RackRun } from "./rerun.ts";
 
@@ -12,7 +12,7 @@ export interface CrashedHost {
   readonly cursor: CrashCursor<Pages>;
   readonly cells: Cells;
   /** What is left, and what of it is open. */
-  readonly state: CrashState;
+  state: CrashState;
   /** `wsp`: writes that its card keeps for it, oldest first. */
   held: readonly BusWrite[];
   /** The latest judge of promises about its SCM, for so many notes of the victims and a run of the survivors. */
@@ -28,23 +28,15 @@ export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
   const entries = recording.histories.get(host)?.entries ?? [];
   const cursor = new CrashCursor(entries, new Pages());
   const cells = new Cells(cursor);
-  const image = {
-    read(from: number, to: number) {
-      const bytes = cursor.image.read(from, to);
-      for (const write of crashed.held) overlay(write, from, bytes);
-      return bytes;
-    },
-  };
-  const crashed: CrashedHost = {
+  return {
     victim,
     cursor,
     cells,
-    state: { host, image, cells },
+    state: { host, image: cursor.image, cells },
     held: [],
     judge: undefined,
     pending: NO_PENDING_MESSAGES,
   };
-  return crashed;
 }
 
 /**
@@ -59,11 +51,7 @@ export function holdJournal(crashed: CrashedHost, recording: RackRun, at: Time):
   const end = Math.min(at, life?.to ?? at);
   const sent = recording.sendings.get(config.rnic)?.busWrites ?? [];
   crashed.held = sent.filter((write) => write.arrivesAt >= end && write.at < end + noticePs);
-}
-
-function overlay(write: BusWrite, offset: number, target: Uint8Array): void {
-  const from = Math.max(write.offset, offset);
-  const to = Math.min(write.offset + write.bytes.length, offset + target.length);
-  if (from >= to) return;
-  target.set(write.bytes.subarray(from - write.offset, to - write.offset), from - offset);
+  const image = new Overlay(crashed.cursor.image);
+  for (const { offset, bytes } of crashed.held) image.write(offset, bytes);
+  crashed.state = { ...crashed.state, image };
 }

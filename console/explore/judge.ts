@@ -76,15 +76,10 @@ function jointly(cells: readonly Cell[], most: number): readonly Cell[] {
 }
 
 /** Ways to settle these cells, on top of what is settled. */
-function* combinations(cells: readonly Cell[], settled: Settled): Generator<Settled> {
-  const counts = cells.map(({ alternatives }) => alternatives.length);
-  const picks = counts.map(() => 0);
-  for (;;) {
-    yield new Map([...settled, ...cells.map((cell, i) => [cell, picks[i]!] as const)]);
-    let i = 0;
-    while (i < picks.length && picks[i]! + 1 === counts[i]) picks[i++] = 0;
-    if (i === picks.length) return;
-    picks[i]!++;
+function* combinations([cell, ...rest]: readonly Cell[], settled: Settled): Generator<Settled> {
+  if (cell === undefined) return yield settled;
+  for (const i of cell.alternatives.keys()) {
+    yield* combinations(rest, new Map([...settled, [cell, i]]));
   }
 }
 
