@@ -1,7 +1,7 @@
 /**
- * What else a power failure may find than what is durable for sure: lines that the cache happened to have
- * written back (P-04), and a write that it interrupts (P-41). Each choice comes with the write-backs that
- * make a run of the rack find the same.
+ * Bytes that a power failure may leave in one of several ways: lines that the cache may have written back
+ * (P-04), and writes that are interrupted (P-41). Each way comes with the write-backs by which a run of
+ * the rack leaves the same.
  */
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { assert } from "../../fabric/base/assert.ts";
@@ -19,25 +19,24 @@ import {
 /** P-41: never torn below this. */
 export const WORD_BYTES = 8;
 
-/** A write-back of a host that is known otherwise. */
 export type Writeback = Omit<WritebackPlan, "node">;
 
-/** Bytes of which one of several things is found, whatever is found elsewhere. */
+/** Bytes of which one of several alternatives is found, independently of other bytes. */
 export interface Cell {
   /** Offset into SCM, and how many. */
   readonly from: number;
   readonly length: number;
   /** Each once; the first is what is durable. */
   readonly alternatives: readonly Uint8Array[];
-  /** What makes a run find alternative `i`. */
+  /** By these a run leaves alternative `i`. */
   writebacks(i: number): readonly Writeback[];
 }
 
 /**
- * A dirty line as a choice: not written back, or at any time since, with the bytes of that time. A core's
- * stores to a line reach it in order, so of several words of one the first few.
+ * A dirty line as a cell: not written back, or at any time since, with its bytes of that time. A core's
+ * stores to a line keep their order, so of several words the first few are there.
  * @param interruptedAt the power failure comes in the middle of this instant, when the last versions do.
- * @returns undefined where all come to the same.
+ * @returns undefined where there is one alternative only.
  */
 export function lineCell(
   dirty: DirtyLine,
@@ -56,14 +55,14 @@ export function lineCell(
     before = bytes;
   }
   if (alternatives.length === 1) return undefined;
-  // The versions are the cursor's, and go on.
+  // A copy, as the cursor changes its list.
   const known = [...versions];
   const writebacks = (i: number) =>
     writebacksToFind(alternatives[i]!, { line, durable, versions: known, interruptedAt });
   return { from: line, length: LINE_BYTES, alternatives, writebacks };
 }
 
-/** The line's contents while it was written to: the last is how it was left. */
+/** Contents of the line after each word. */
 function* stages(
   before: Uint8Array,
   { bytes, words }: { readonly bytes: Uint8Array; readonly words: number },
@@ -81,9 +80,9 @@ function* stages(
 }
 
 /**
- * Write-backs by which a run finds these bytes: each word that differs from what is durable, at the end of
- * the last instant at which the line had it. Where it had it within an instant only, between two stores,
- * the write-back itself has the bytes.
+ * Write-backs by which a run leaves these bytes: each word that is not durable, at the end of the last
+ * instant at which the line had it. Where the line had it only within an instant, between two stores, the
+ * write-back contains the bytes.
  */
 function writebacksToFind(
   found: Uint8Array,
@@ -117,9 +116,9 @@ function writebacksToFind(
 }
 
 /**
- * A write that the power failure interrupts, as choices: each piece of `tear` bytes is there or not. A
- * line that leaves the cache is there as a whole or not at all: no choice, other than that of the line.
- * @param fresh lines into which a core has stored what is written at the very instant.
+ * A write that the power failure interrupts, as cells: each piece of `tear` bytes is there or not. None for
+ * a line that leaves the cache, which is there as a whole or not at all.
+ * @param fresh lines into which a core has stored these bytes at the same instant.
  */
 export function tornCells(
   entry: DurableEntry,
@@ -155,12 +154,12 @@ export function tornCells(
 
 const NO_LINES = new Set<number>();
 
-/** The whole words that a range is in. */
+/** The range, extended to whole words. */
 export function wordsAround({ from, to }: Range): Range {
   return { from: from - from % WORD_BYTES, to: Math.ceil(to / WORD_BYTES) * WORD_BYTES };
 }
 
-/** Words of memory, with other bytes in them where these are, in hexadecimal digits. */
+/** Words of memory with other bytes over them, in hexadecimal digits. */
 export function wordsWith(
   image: Readable,
   words: Range,
@@ -177,7 +176,7 @@ export function isSame(x: Uint8Array, y: Uint8Array): boolean {
   return true;
 }
 
-/** What is open at an instant: made when it is read, and kept until the cursor moves. */
+/** Open cells at an instant: made when they are read, and kept until the cursor moves. */
 export class Cells {
   readonly #cursor: CrashCursor;
   readonly #lines = new Map<number, Cell | undefined>();
@@ -190,24 +189,23 @@ export class Cells {
     this.#cursor = cursor;
   }
 
-  /** The power failure interrupts writes, which makes these cells: one of a whole line replaces the line's. */
+  /** Adds the cells of interrupted writes: one of a whole line replaces the line's. */
   interrupt(cells: readonly Cell[]): void {
     this.#torn = cells;
     for (const { from, length } of cells) if (length === LINE_BYTES) this.#whole.add(from);
   }
 
-  /** It does no more. */
+  /** Removes them. */
   mend(): void {
     this.#torn = [];
     this.#whole.clear();
   }
 
-  /** Whether it is one of these. */
   has(cell: Cell): boolean {
     return this.#torn.includes(cell) || this.#lines.get(cell.from) === cell;
   }
 
-  /** Those that bytes [from, to) touch: lines by offset, then pieces. */
+  /** Cells that bytes [from, to) touch: lines by offset, then pieces. */
   in(from: number, to: number): Cell[] {
     const found: Cell[] = [];
     for (const line of this.#dirtyIn(from, to)) {
@@ -245,16 +243,15 @@ export class Cells {
   }
 }
 
-/** Decides which alternative of a cell is found. */
+/** Chooses the alternative of a cell. */
 export type Picker = (cell: Cell) => number;
 
-/** Memory of which some cells are open. */
 export interface OpenMemory {
   readonly image: Readable;
   readonly cells: Pick<Cells, "in">;
 }
 
-/** What a power failure leaves, by the choices of `pick`: it is called each time that a cell is read. */
+/** Memory after a power failure; calls `pick` each time that a cell is read. */
 export function viewOf({ image, cells }: OpenMemory, pick: Picker): Readable {
   return {
     read(from, to) {
@@ -269,7 +266,7 @@ export function viewOf({ image, cells }: OpenMemory, pick: Picker): Readable {
   };
 }
 
-/** Picks as `pick` does, and keeps what was picked last of each cell. */
+/** Picks as `pick` does, and records the choices. */
 export function remembering(pick: Picker, picked: Map<Cell, number>): Picker {
   return (cell) => {
     const alternative = pick(cell);
@@ -278,6 +275,6 @@ export function remembering(pick: Picker, picked: Map<Cell, number>): Picker {
   };
 }
 
-/** Picks what was not written back early, and what was with its last bytes. */
+/** Nothing was written back early; everything was, with its last bytes. */
 export const pickDurable: Picker = () => 0;
 export const pickLast: Picker = ({ alternatives }) => alternatives.length - 1;

@@ -1,6 +1,6 @@
 /**
- * One sweep through a run: the power of the same hosts is cut at every instant of it, with everything that
- * caches may have written back by then, until a promise is found broken.
+ * One sweep through a run: cuts the power of the same hosts at every instant, with everything that caches
+ * may have written back by then, until a promise is broken.
  */
 import { assert } from "../../fabric/base/assert.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
@@ -22,7 +22,7 @@ import { ProtocolJudge } from "./protocol_judge.ts";
 import type { RackRun } from "./rerun.ts";
 import type { ExploredRack, ExploreOptions } from "./types.ts";
 
-/** What has been looked at. */
+/** Work that was done so far. */
 export interface Counts {
   instants: number;
   crashPoints: number;
@@ -34,15 +34,15 @@ export interface Counts {
 export interface Violation {
   readonly hosts: readonly string[];
   readonly at: Time;
-  /** What had happened of the instant itself. */
+  /** Writes at the instant itself that were durable by then. */
   readonly early: readonly WritebackPlan[];
-  /** Notes of that very instant, which a run does not get to: a power failure comes before all at it. */
+  /** Notes at the instant itself. A run has none of them: its power failure comes first. */
   readonly announced: readonly TimedRecord[];
-  /** By host: what was found of what was open. */
+  /** By host: the alternative of each open cell. */
   readonly settled: ReadonlyMap<string, Settled>;
   readonly checker: string;
   readonly found: string;
-  /** Bytes of a host's SCM that it is about. */
+  /** The wrong bytes. */
   readonly scm?: { readonly host: string } & Range;
   readonly again?: number;
 }
@@ -63,7 +63,7 @@ interface Interrupted {
   readonly interruption: Interruption;
 }
 
-/** Name of the checker that a protocol's own file is. */
+/** Name of the checker in a protocol's own file. */
 export const OWN_CHECK = "check";
 
 export class CrashSweep {
@@ -109,7 +109,7 @@ export class CrashSweep {
     return this.#crashed.map(({ victim }) => victim.host);
   }
 
-  /** Goes through all instants, up to a violation. Yields before each how far it is, in [0, 1]. */
+  /** Goes through all instants, up to a violation. Yields its progress before each, in [0, 1]. */
   *run(): Generator<number> {
     const { counts, options: { until = Infinity } } = this.#sweep;
     for (const [i, at] of this.#instants.entries()) {
@@ -121,7 +121,7 @@ export class CrashSweep {
     this.violation = this.#interruptUntil(until, this.#instants.length > 0);
   }
 
-  /** Moves to `until`, with a power failure in the middle of all that happens on the way. */
+  /** Moves to `until`, with power failures in the middle of each instant on the way. */
   #interruptUntil(until: Time, isJudged: boolean): Violation | undefined {
     const { tear } = this.#sweep.options;
     for (const crashed of this.#crashed) {
@@ -137,16 +137,16 @@ export class CrashSweep {
     return undefined;
   }
 
-  /** Whether it makes a difference for other writes how much there is of these bytes. */
+  /** Whether other writes have to be there where these bytes are. */
   #decide(crashed: CrashedHost, ranges: readonly Range[], at: Time): boolean {
     const { groups } = this.#judgeOf(crashed, this.#notedAt(at, "amid"));
     return groupsAt(groups, ranges).some(({ deciding }) => deciding.length > 0);
   }
 
   /**
-   * Notes of the victims at a power failure at `at`. In the middle of that instant some writes may have
-   * begun that are announced at it, as programs announce before they write; its promises count from the
-   * next instant on.
+   * Notes of the victims at a power failure at `at`. Programs declare a write before they post it, so in
+   * the middle of an instant writes that are declared at it may have begun; promises count from the next
+   * instant on.
    */
   #notedAt(at: Time, when: "before" | "amid"): TimedRecord[] {
     return this.#own.filter(({ time, note }) =>
@@ -156,7 +156,7 @@ export class CrashSweep {
 
   /** @param own notes of the victims. */
   #judgeOf(crashed: CrashedHost, own: readonly TimedRecord[]): Judge {
-    // As time goes on, as many notes are the same ones.
+    // Notes are only added, so equally many notes are the same ones.
     const known = crashed.judge;
     if (known?.run === this.#run && known?.count === own.length) return known.judge;
     const { recording, options } = this.#sweep;
@@ -183,7 +183,7 @@ export class CrashSweep {
     return (isNew ? this.#examineRun() : undefined) ?? this.#judge(at, undefined);
   }
 
-  /** The run that shows what survivors note is itself to be sound, and to have left what is derived. */
+  /** Checks the run that shows the survivors' notes, and compares the SCM that it leaves with the history. */
   #examineRun(): Violation | undefined {
     const run = this.#run, hosts = this.#hosts;
     if (run === undefined) return undefined;
@@ -194,7 +194,6 @@ export class CrashSweep {
     return { hosts, at: run.cutAt, early: [], announced: [], settled: new Map(), ...wrong };
   }
 
-  /** Whether all is well with a power failure at `at`, or in the middle of what happens then. */
   #judge(at: Time, interrupted: Interrupted | undefined): Violation | undefined {
     const { counts } = this.#sweep;
     if (interrupted === undefined) {
@@ -227,7 +226,7 @@ export class CrashSweep {
     };
   }
 
-  /** Choices, by the host whose cells they are of. */
+  /** Choices by the host of their cells. */
   #byHost(settled: Settled): Map<string, Settled> {
     return new Map(this.#crashed.map(({ victim, cells }) => [
       victim.host,

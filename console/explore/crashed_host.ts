@@ -1,4 +1,4 @@
-/** A host whose power is cut at one instant after the other, with what each cut leaves of its SCM. */
+/** A host whose power is cut at one instant after the other, with the SCM that each cut leaves. */
 import type { Time } from "../../fabric/base/time.ts";
 import { Cells } from "./choices.ts";
 import type { PostCrashRun, Victim } from "./post_crash_run.ts";
@@ -11,15 +11,14 @@ export interface CrashedHost {
   readonly victim: Victim;
   readonly cursor: CrashCursor<Pages>;
   readonly cells: Cells;
-  /** What is left, and what of it is open. */
+  /** SCM after the latest cut, with its open cells. */
   state: CrashState;
-  /** `wsp`: writes that its card keeps for it, oldest first. */
+  /** `wsp`: writes that its RNIC keeps for it, oldest first. */
   held: readonly BusWrite[];
-  /** The latest judge of promises about its SCM, for so many notes of the victims and a run of the survivors. */
+  /** The latest judge of its promises, for so many notes of the victims and a run of the survivors. */
   judge:
     | { readonly run: PostCrashRun | undefined; readonly count: number; readonly judge: Judge }
     | undefined;
-  /** Messages that it will store from its receive buffers. */
   pending: PendingMessages;
 }
 
@@ -40,8 +39,8 @@ export function crashedHostOf(recording: RackRun, victim: Victim): CrashedHost {
 }
 
 /**
- * Domain `wsp`: the card keeps, for when the host is back, what it has sent to it and what had not arrived
- * when the power went; it goes on sending until it notices (see `nodes/rnic/dma/journal.ts`).
+ * Domain `wsp`: the RNIC keeps writes to its host that had not arrived at the power failure, until the
+ * host is back; it goes on sending until it detects the failure (see `nodes/rnic/dma/journal.ts`).
  */
 export function holdJournal(crashed: CrashedHost, recording: RackRun, at: Time): void {
   const { host, config, noticePs } = crashed.victim;

@@ -1,8 +1,7 @@
 /**
- * Power failures in the middle of an instant. What a memory does at one instant of the model takes a while
- * in a machine: of a DMA write, or of buffers that go to memory, some of the pieces are there and others
- * not, in any order; of what a core stores where that is durable at once, the first part is. A cut between
- * two instants shows neither, so each such instant is gone through here, piece by piece.
+ * Power failures in the middle of an instant, which takes a while in a machine: pieces of a DMA write, or
+ * of buffers that go to memory, become durable in any order; a core's stores that are durable at once do so
+ * one after the other.
  */
 import type { Time } from "../../fabric/base/time.ts";
 import { IN_ORDER } from "../../nodes/host/memory/memory_log.ts";
@@ -27,18 +26,18 @@ import {
   type Readable,
 } from "./history.ts";
 
-/** A power failure at `at`, before everything at that instant but a part. */
+/** A power failure in the middle of `at`. */
 export interface Interruption {
   readonly at: Time;
-  /** Bytes that it is about. */
+  /** Bytes that become durable at that instant. */
   readonly ranges: readonly Range[];
-  /** What came before at the same instant, and is there. */
+  /** Those that are durable already. */
   readonly early: readonly Range[];
 }
 
 /**
- * Moves a cursor to `until`, and stops wherever a power failure on the way finds what none between two
- * instants does: what is open then, `cells` say.
+ * Moves a cursor to `until`, and stops wherever a power failure leaves what none between two instants
+ * leaves: `cells` have what is open then.
  * @param options.tear bytes of a write that are there as a whole or not at all.
  * @param options.matters whether these bytes are judged.
  */
@@ -71,7 +70,7 @@ export function* interruptions(
   }
 }
 
-/** Write-backs by which a run finds in time what is there early, though that is not its instant yet. */
+/** Write-backs by which a run has the early bytes before their instant. */
 export function writebacksOf(
   { at, early }: Pick<Interruption, "at" | "early">,
   image: Readable,
@@ -82,7 +81,6 @@ export function writebacksOf(
   });
 }
 
-/** Two ways are what the instants before and after it show. */
 function waysOf(cells: readonly Cell[]): number {
   return cells.reduce((ways, { alternatives }) => ways * alternatives.length, 1);
 }
@@ -96,12 +94,12 @@ function rangesOf(entry: Entry): Range[] {
   return entry.kind === "dirty" ? [{ from: entry.line, to: entry.line + LINE_BYTES }] : [];
 }
 
-/** What comes by itself: after all before it, and before all after it. */
+/** Whether an entry is ordered with all others of its instant. */
 function isInTurn(entry: Entry): boolean {
   return entry.kind === "durable" && (entry.unit === IN_ORDER || entry.unit > LINE_BYTES);
 }
 
-/** The first of an instant's entries, as many as come in any order. */
+/** The first entries of an instant, as many as have no order among them. */
 function firstTogether(entries: readonly Entry[]): readonly Entry[] {
   const [first] = entries;
   if (first === undefined || isInTurn(first)) return entries.slice(0, 1);
@@ -116,7 +114,7 @@ function firstTogether(entries: readonly Entry[]): readonly Entry[] {
   return end < 0 ? entries : entries.slice(0, end);
 }
 
-/** What is open while these happen: none where nothing becomes durable by them. */
+/** Cells that are open while these entries happen; none where they make nothing durable. */
 function openedBy(
   entries: readonly Entry[],
   cursor: CrashCursor,
@@ -148,7 +146,7 @@ function versionsOf(lines: Map<number, DirtyLine["versions"]>, line: number) {
   return versions;
 }
 
-/** What a core has stored, as one choice: so many first words of it. */
+/** Stores of a core as one cell: its first words are durable. */
 function firstWords(
   { at, offset, bytes }: DurableEntry,
   tear: number,

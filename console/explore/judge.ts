@@ -1,7 +1,7 @@
 /**
  * Runs the checker of promises (P-41) on what a power failure leaves of all declared writes, at every
- * instant anew: most of the time goes into runs of the rack, not into this. A promise is about each eight
- * bytes by themselves, so each choice is judged alone, however many there are.
+ * instant anew. A promise is about each eight bytes by themselves, so each open cell is judged alone,
+ * however many there are; only cells of writes that others depend on are judged together.
  */
 import { persistence } from "../checks/persistence.ts";
 import type { ImageView, RunRecord } from "../checks/run_record.ts";
@@ -10,26 +10,25 @@ import { overlaps, type Range } from "./history.ts";
 import type { WriteGroup } from "./declared_writes.ts";
 import type { Finding } from "../checks/finding.ts";
 
-/** What a power failure leaves of one host's SCM: what is durable, and what is open. */
+/** SCM of one host after a power failure. */
 export interface CrashState extends OpenMemory {
   readonly host: string;
 }
 
-/** Which alternative of a cell is found, of those that are settled. */
+/** Settled cells, each with the alternative that is found. */
 export type Settled = ReadonlyMap<Cell, number>;
 
-/** Judges promises of one host's SCM. */
+/** The promises about one host's SCM. */
 export interface Judge {
   readonly run: Pick<RunRecord, "plan" | "lives" | "claims">;
   readonly host: string;
   readonly groups: readonly WriteGroup[];
-  /** Ways to settle together what deciding writes are in. */
+  /** Ways to settle the cells of deciding writes that are tried. */
   readonly most: number;
 }
 
 /**
- * What is wrong with what is found of some writes, for any of its choices; `isBounded` where not all ways
- * were tried.
+ * The first finding about a group of writes, for any choice; `isBounded` where not all were tried.
  * @param settled choices that are made.
  */
 export function judgeGroup(
@@ -38,7 +37,6 @@ export function judgeGroup(
   { group, settled = NOTHING }: { readonly group: WriteGroup; readonly settled?: Settled },
 ): { readonly finding: Finding | undefined; readonly isBounded: boolean } {
   const { writes, notes, deciding } = group;
-  // Whether one write is found decides whether those that it comes after have to be.
   const open = openIn(state, deciding, settled);
   const joint = jointly(open, most);
   const isBounded = joint.length < open.length;
@@ -68,14 +66,14 @@ export function openIn(
   return [...cells].filter((cell) => !settled.has(cell));
 }
 
-/** The first of them, as many as have no more than `most` ways to be settled together. */
+/** The first cells, as many as have no more than `most` ways to be settled together. */
 function jointly(cells: readonly Cell[], most: number): readonly Cell[] {
   let ways = 1;
   const end = cells.findIndex(({ alternatives }) => (ways *= alternatives.length) > most);
   return end < 0 ? cells : cells.slice(0, end);
 }
 
-/** Ways to settle these cells, on top of what is settled. */
+/** All ways to settle these cells. */
 function* combinations([cell, ...rest]: readonly Cell[], settled: Settled): Generator<Settled> {
   if (cell === undefined) return yield settled;
   for (const i of cell.alternatives.keys()) {
@@ -83,7 +81,7 @@ function* combinations([cell, ...rest]: readonly Cell[], settled: Settled): Gene
   }
 }
 
-/** What a checker sees of it. @param isOpen whether there is anything that is not settled. */
+/** SCM as checkers see it. @param isOpen whether some cell is not settled. */
 function imageOf(state: CrashState, settled: Settled, isOpen: boolean): ImageView {
   const found = (choice: Settled) => viewOf(state, (cell) => choice.get(cell) ?? 0);
   const { read } = found(settled);
@@ -100,7 +98,7 @@ function imageOf(state: CrashState, settled: Settled, isOpen: boolean): ImageVie
 
 /**
  * The fewest choices with which something is wrong: none, one, or two of them together.
- * @param options.suspected bytes that were found to be wrong with some choices: what is open there comes first.
+ * @param options.suspected bytes that are wrong with some choices: their cells come first.
  * @returns undefined where none of them is enough.
  */
 export function witnessOf(
@@ -126,7 +124,7 @@ export function witnessOf(
   return undefined;
 }
 
-/** Ways to settle all cells in which no more than two are not as they are durable. */
+/** Ways to settle all cells in which at most two differ from what is durable. */
 function* fewChoices(cells: readonly Cell[]): Generator<Settled> {
   const none = new Map<Cell, number>(cells.map((cell) => [cell, 0]));
   const picks = cells.flatMap((cell) =>
