@@ -1,7 +1,6 @@
 /**
- * From a suspected violation to a counterexample: the power failure is made to happen in a run of the rack, with the
- * write-backs that its choices stand for, and the checkers look at what that leaves. So nothing is shown
- * that the machine does not do, and the faults that are named are known to show it again.
+ * From a violation to a counterexample: a run of the rack with the power failure, and with the write-backs
+ * of its choices, is checked. So a counterexample is what the machine does, and its faults replay it.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { FaultPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -28,7 +27,7 @@ export interface Unconfirmed {
   readonly options: ExploreOptions;
 }
 
-/** @throws Error where the run does not show what was suspected: the explorer is wrong then. */
+/** @throws Error where the run does not show the violation: a bug of the explorer. */
 export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterexample {
   const { violation, recording } = unconfirmed;
   const { hosts, at, again } = violation;
@@ -45,7 +44,7 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
     histories: true,
     onTrace: (time, node, step) => void lines.push({ time, node, ...step }),
   });
-  // A run knows no middle of an instant: the power fails before all notes at it.
+  // The run's power failure comes before all notes at its instant.
   const run = { ...seen, notes: byTime([...seen.notes, ...violation.announced]) };
   const shown = shownBy(rack, run, unconfirmed);
   if (shown === undefined) throw disagreement(unconfirmed, { faults, writebacks });
@@ -57,14 +56,14 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
     : faults;
   const scm = shown.scm ?? violation.scm;
   const about = writesAbout(run.notes, { violation, scm });
-  // The scenario may have taken the power of some before.
+  // Some may have lost their power by the scenario before.
   const fallen = hosts.filter((host) => run.lives.get(host)?.some(({ to }) => to === at));
   return {
     hosts,
     atPs: at,
     writebacks,
     faults: replayed ?? failed,
-    // Without what was announced, a run takes what was begun for bytes from nowhere, right or wrong.
+    // Without the declarations of that instant, checkers take begun writes for bytes from nowhere.
     isReplayable: replayed !== undefined && again === undefined &&
       (isOwn || violation.announced.length === 0),
     places: placesOf(recording, { run, hosts, at, writes: about }),
@@ -76,7 +75,7 @@ export function confirm(rack: ExploredRack, unconfirmed: Unconfirmed): Counterex
   };
 }
 
-/** The lines of a `faults.jsonl` by which `rack run --faults` has the counterexample again. */
+/** Lines of a `faults.jsonl` with which `rack run --faults` replays the counterexample. */
 export function faultLines({ faults, writebacks }: Pick<Counterexample, "faults" | "writebacks">) {
   const power = faults.map(({ at, action, node }) => JSON.stringify({ at, action, nodes: [node] }));
   return [...writebacks.map(writebackLine), ...power];
@@ -93,8 +92,8 @@ function writebacksOf({ settled, early }: Violation): WritebackPlan[] {
 }
 
 /**
- * Hosts that come back when all others are done: those whose card keeps writes for them (`wsp`),
- * as that is in SCM only then, and those whose protocol recovers.
+ * Returns of hosts when all others are done: of those whose RNIC keeps writes for them (`wsp`), which are
+ * in SCM only then, and of those whose protocol recovers.
  */
 function returnsOf(
   rack: ExploredRack,
@@ -110,8 +109,8 @@ function returnsOf(
 }
 
 /**
- * The faults, where a run with them lets the protocol's own check say that something is wrong, with the
- * recoveries of the hosts that come back in it. (It need not: they may go on, and mend it.)
+ * The faults, if the protocol's own check fails in a run with them, in which the hosts come back and
+ * recover. (It may pass there: the hosts go on, and may repair the data.)
  */
 function replayOf(
   rack: ExploredRack,
@@ -129,7 +128,7 @@ interface Shown {
   readonly scm?: Violation["scm"];
 }
 
-/** What is wrong with the run; undefined where nothing is of what was suspected. */
+/** The violation as the run shows it; undefined where it does not. */
 function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Shown | undefined {
   const { violation, options } = unconfirmed;
   const { hosts, at, checker } = violation;
@@ -149,7 +148,7 @@ function shownBy(rack: ExploredRack, run: RackRun, unconfirmed: Unconfirmed): Sh
   return breach === undefined ? undefined : { found: breach.found };
 }
 
-/** SCM of a host that has not come back, with the writes that its card reports to keep for it (`wsp`). */
+/** SCM of a host that has not come back, with the writes that its RNIC keeps for it (`wsp`). */
 function leftOf(run: RackRun, host: string): Readable {
   const left = new Overlay(run.scm.get(host)!);
   const { rnic } = victimOf(run.plan, host).config;
@@ -176,7 +175,7 @@ function disagreement(
 
 const WRITES_MAX = 8;
 
-/** Writes that the finding is about; where it does not say, the last before the power failure. */
+/** Writes to the wrong bytes; where these are unknown, the last before the power failure. */
 function writesAbout(
   notes: readonly TimedRecord[],
   { violation, scm }: { readonly violation: Violation; readonly scm: Violation["scm"] },
@@ -192,7 +191,6 @@ function writesAbout(
   return found.slice(-WRITES_MAX);
 }
 
-/** The notes about a write, in words. */
 function promisesOf(
   notes: readonly TimedRecord[],
   { by, note: write }: AnnouncedWrite,

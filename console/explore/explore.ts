@@ -1,9 +1,7 @@
 /**
  * The crash explorer: runs a rack once, and derives for every instant what a power failure leaves and what
- * the survivors do then. Read, in this order: `history.ts` (what is durable when), `choices.ts` (what caches
- * may have written back besides), `post_crash_run.ts` (runs of the survivors), `crash_sweep.ts` (every
- * instant, one after the other), `judge.ts` and `protocol_judge.ts` (the judges), `counterexample.ts` (what is
- * shown of a violation, after a real run has shown it).
+ * the survivors do then. Read in this order: `history.ts`, `choices.ts`, `post_crash_run.ts`,
+ * `crash_sweep.ts`, `judge.ts`, `protocol_judge.ts`, `counterexample.ts`.
  */
 import { formatTime } from "../../fabric/base/time.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
@@ -18,7 +16,7 @@ import { type RackRun, runRack } from "./rerun.ts";
 import { recordOf, unsoundness } from "./survivors.ts";
 import type { ExploredRack, ExploreOptions, ExploreProgress, Verdict } from "./types.ts";
 
-/** The loop goes on for so long before it lets signals and a progress bar have a turn. */
+/** Wall time between turns of the event loop, for signals and a progress bar. */
 const TURN_MS = 50;
 
 /**
@@ -79,10 +77,7 @@ export async function explore(
   return ended("unchecked", "nothing was promised or checked");
 }
 
-/**
- * What is wrong with the run in which no power fails but as the scenario says, first of all; undefined
- * where nothing is. Of a rack that does not work, no power failure shows anything.
- */
+/** The first failure of the run with the scenario's faults only: nothing can be derived from such a run. */
 function plainFailure(
   rack: ExploredRack,
   recording: RackRun,
@@ -101,7 +96,7 @@ function plainFailure(
   return found === undefined ? undefined : `the plain run failed: ${found}`;
 }
 
-/** Whether there is anything that a power failure could break: a promise, or what a protocol demands. */
+/** Whether a power failure could break anything: a promise, or the demand of a protocol. */
 function hasQuestions(
   { checks, recoveries }: ExploredRack,
   recording: RackRun,
@@ -128,7 +123,7 @@ function whyStop(options: ExploreOptions, counts: Counts, elapsedMs: number): st
   return elapsedMs >= forMs ? `its time of ${forMs / 1_000} s is over` : undefined;
 }
 
-/** Hosts that are cut, those together that are cut at once. */
+/** Groups of hosts, each cut at once. */
 function targetsOf(
   rack: ExploredRack,
   recording: RackRun,
@@ -151,7 +146,6 @@ function targetsOf(
   return (found.length > 0 ? found : hosts).map((host) => [host]);
 }
 
-/** What the verdict is about: declared writes, and promises. */
 function countWrites({ notes }: RackRun): Pick<Verdict, "writes" | "promises"> {
   const writes = notes.filter(({ note }) => note.kind === "writes").length;
   const promises = notes.filter(({ note }) => note.kind === "persistent" && note.promised).length;

@@ -1,4 +1,4 @@
-/** Explores a scenario, each of its variants, and leaves what replays the counterexamples. */
+/** Explores each variant of a scenario, and keeps the faults that replay counterexamples. */
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { importPrograms } from "../../nodes/files.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
@@ -66,7 +66,7 @@ export async function exploreScenario(
   return { scenario: plan.scenario, seed: plan.seed, explored, isWhole };
 }
 
-/** From a prepared scenario to a rack that can be run again and again. @throws Refusal where a file cannot be read, or is no program. */
+/** @throws Refusal where a file cannot be read, or is no program. */
 async function rackOf(prepared: Prepared): Promise<ExploredRack> {
   const { plan } = prepared;
   const inputs: Record<string, Record<string, Uint8Array>> = {};
@@ -95,10 +95,10 @@ function checkHost(prepared: readonly Prepared[], cut: Cut | undefined): void {
   throw refusal("--cut", { found: `"${cut.host}"`, expected });
 }
 
-/** What is written where neither the scenario nor the choices have something: four messages. */
+/** Size of the input where neither scenario nor options have one: four messages. */
 const MADE_UP_BYTES = 16 * 1024;
 
-/** Where counterexamples are left, and an input where one is lacking. */
+/** Directory of counterexamples, and of an input where one is missing. */
 interface Place {
   readonly input: string | undefined;
   /** The directory; made when it is first asked for. */
@@ -121,7 +121,7 @@ async function placeOf(scenario: string, given: PrepareOptions["input"]): Promis
   return { input, path, remove };
 }
 
-/** Leaves a counterexample's faults. @returns the command that replays it. */
+/** Writes a counterexample's faults. @returns the command that replays it. */
 async function leave(
   { counterexample }: Verdict,
   context: {
@@ -155,7 +155,7 @@ async function leave(
   return [`rack ${isReplayable ? "run" : "explore"}`, quoted(scenario), ...words].join(" ");
 }
 
-/** The other options, so that the same choices are made at the instant. */
+/** The options that the same choices at that instant need. */
 function optionsAgain({ cut, cuts, choices, tear }: ExploreOptions): string[] {
   const assumed: Readonly<Record<string, unknown>> = EXPLORE_DEFAULTS;
   const given = { cut: typeof cut === "object" ? cut.host : cut, cuts, choices, tear };

@@ -9,7 +9,7 @@ import type { MemoryLog } from "../../nodes/host/memory/memory_log.ts";
 
 export const LINE_BYTES = 64;
 
-/** See {@link MemoryLog}; `lost`: a new life begins, and what was not durable before is gone. */
+/** See {@link MemoryLog}; `lost`: a new life begins, without what was not durable. */
 export type Entry =
   | DurableEntry
   | {
@@ -30,7 +30,6 @@ export interface DurableEntry {
   readonly unit: number;
 }
 
-/** Keeps all that a host's memory logs, in order. */
 export class HistoryLog implements MemoryLog {
   readonly entries: Entry[] = [];
 
@@ -58,7 +57,7 @@ export class HistoryLog implements MemoryLog {
   }
 }
 
-/** A line that was changed where a power failure loses it, since it was last durable as it is. */
+/** A line with changes that a power failure loses. */
 export interface DirtyLine {
   /** Offset of the line. */
   readonly line: number;
@@ -83,7 +82,7 @@ export interface Memory extends Readable {
   write(offset: number, bytes: Uint8Array): void;
 }
 
-/** What was written over memory that stays as it is, and of which only what a reader needs is read. */
+/** Writes over memory that stays as it is, and that is read only where nothing is over it. */
 export class Overlay implements Memory {
   readonly #below: Readable;
   readonly #written = new Pages();
@@ -160,7 +159,7 @@ function* partsOf(from: number, to: number) {
   }
 }
 
-/** What a power failure leaves of a host's SCM, at an instant that only moves forward. */
+/** SCM of a host after a power failure, at an instant that only moves forward. */
 export class CrashCursor<Image extends Memory = Memory> {
   /** What is durable. */
   readonly image: Image;
@@ -169,7 +168,7 @@ export class CrashCursor<Image extends Memory = Memory> {
   readonly #entries: readonly Entry[];
   #next = 0;
 
-  /** @param image what is there before: changed from then on. */
+  /** @param image SCM before the first entry; the cursor changes it. */
   constructor(entries: readonly Entry[], image: Image) {
     this.#entries = entries;
     this.image = image;
@@ -187,19 +186,17 @@ export class CrashCursor<Image extends Memory = Memory> {
     }
   }
 
-  /** What happens next; undefined at the end. */
   get next(): Entry | undefined {
     return this.#entries[this.#next];
   }
 
-  /** What is still to happen at an instant, in order. */
+  /** Entries of an instant that have not happened, in order. */
   upcoming(at: Time): readonly Entry[] {
     let end = this.#next;
     while (this.#entries[end]?.at === at) end++;
     return this.#entries.slice(this.#next, end);
   }
 
-  /** Lets it happen. */
   step(): void {
     const entry = this.#entries[this.#next++];
     assert(entry !== undefined, "A memory's history is over");
@@ -219,7 +216,7 @@ export class CrashCursor<Image extends Memory = Memory> {
     this.image.write(offset, bytes);
     const end = offset + bytes.length;
     if (this.dirty.size === 0) return;
-    // Written back, and in the cache all the same (`WritebackPlan`): no older bytes can come after it.
+    // A line that was written back may stay dirty (`WritebackPlan`); no older bytes can come after it.
     for (let line = offset - offset % LINE_BYTES; line < end; line += LINE_BYTES) {
       const versions = this.dirty.get(line)?.versions;
       versions?.splice(0, versions.length - 1);

@@ -1,14 +1,11 @@
-/**
- * The instants at which what a power failure of a host leaves changes, or what programs have noted by then:
- * of the span between two of them one instant stands for all.
- */
+/** Instants at which the result of a power failure changes: one stands for the span up to the next. */
 import type { Time } from "../../fabric/base/time.ts";
 import type { PostCrashRuns, Victim } from "./post_crash_run.ts";
 import type { RackRun } from "./rerun.ts";
 
 /**
- * First instants of the spans in which nothing changes, ascending. A power failure comes before everything
- * at its instant, so what happens at `t` is in force from `t` + 1 ps on.
+ * First instants of the spans, ascending. A power failure comes before everything at its instant, so an
+ * event at `t` has an effect from `t` + 1 ps on.
  */
 export function instantsOf(
   recording: RackRun,
@@ -16,7 +13,7 @@ export function instantsOf(
     readonly victims: readonly Victim[];
     /** None where no host survives. */
     readonly runs?: PostCrashRuns;
-    /** A protocol is judged, which knows the instant and what the survivors had reported before it. */
+    /** A protocol's check sees the instant, and the survivors' reports before it. */
     readonly isProtocolJudged?: boolean;
     readonly from?: Time;
     readonly until?: Time;
@@ -28,7 +25,6 @@ export function instantsOf(
   for (const host of hosts) {
     for (const { at } of recording.histories.get(host)?.entries ?? []) edges.add(at + 1);
   }
-  // Of all nodes, or only of the victims.
   const counts = (node: string) => isProtocolJudged || runs === undefined || hosts.has(node);
   for (const { node, time } of recording.reports) if (counts(node)) edges.add(time + 1);
   for (const { node, time } of recording.notes) if (counts(node)) edges.add(time + 1);
@@ -37,12 +33,12 @@ export function instantsOf(
   const lives = victims.map(({ host }) => recording.lives.get(host) ?? []);
   return [...edges].sort((x, y) => x - y).filter((at) =>
     at >= from && at >= 1 && at < until &&
-    // Where the scenario has taken the power of one, that of the others still goes; at its very instant, too.
+    // A victim may be without power by the scenario; the failures of the others count.
     lives.some((own) => own.some((life) => at > life.from && at <= life.to))
   );
 }
 
-/** Where the card keeps what it has on the way to a host that lost its power (`wsp`). */
+/** `wsp`: instants at which the writes change that the RNIC keeps for its host. */
 function* journalEdges(recording: RackRun, { config, noticePs }: Victim): Generator<Time> {
   if (config.domain !== "wsp") return;
   for (const { at, arrivesAt } of recording.sendings.get(config.rnic)?.busWrites ?? []) {

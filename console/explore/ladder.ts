@@ -14,7 +14,7 @@ import type { Range } from "./history.ts";
 
 type HostRange = { readonly host: string } & Range;
 
-/** So many of the last operations are looked through for one that a host which was cut has part in. */
+/** Operations before the failure among which one that involves a failed host is searched. */
 const LOOK_BACK = 256;
 
 /** @returns "" where nothing was traced that is an operation. */
@@ -50,7 +50,7 @@ export function ladderAt(
   return ladderText({ ...ladder, rows: [...before, ...cut, ...after] });
 }
 
-/** Whether a line of the operation's own names these bytes. */
+/** Whether the operation's own trace has these bytes. */
 function isAbout(lines: readonly TraceLine[], operation: Operation, range: Range): boolean {
   const { from, until, number } = operation;
   for (let i = from; i < Math.min(until, lines.length); i++) {

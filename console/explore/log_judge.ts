@@ -1,6 +1,6 @@
 /**
- * Runs the checker of replicated logs on a power failure of some of the replicas: it reads durable records
- * from any majority, and of the hosts that were cut what the failure leaves.
+ * Runs the checker of replicated logs where the power of some replicas fails: any majority has to have the
+ * durable records.
  */
 import { replicatedLog } from "../checks/replicated_log.ts";
 import type { RunRecord } from "../checks/run_record.ts";
@@ -8,7 +8,6 @@ import { type Cell, pickDurable, type Picker, pickLast, remembering, viewOf } fr
 import type { CrashState, Settled } from "./judge.ts";
 import type { Finding } from "../checks/finding.ts";
 
-/** What is wrong with logs, if anything is, and with which choices. */
 export interface LogVerdict {
   readonly finding: Finding | undefined;
   readonly settled: Settled;
@@ -17,7 +16,7 @@ export interface LogVerdict {
   readonly isBounded: boolean;
 }
 
-/** Looks at hosts that were cut as though nothing had been written back early, and as though all had. */
+/** Tries two ways for the failed hosts: no line was written back early, and all were. */
 export function judgeLogs(record: RunRecord, cut: readonly CrashState[]): LogVerdict {
   const least = findingWith(record, cut, pickDurable);
   const open = [...least.settled.keys()];

@@ -1,7 +1,6 @@
 /**
- * Which promise holds where: every method, single and compound, on every kind of responder, each explored
- * by cutting its power at every instant. What a method takes for persistence is judged as though it were
- * promised, so an unsafe cell has a counterexample, which is its proof.
+ * Which promise holds where: every method on every kind of responder, each explored. The confirmation of a
+ * method is judged as a promise, so each unsafe cell has a counterexample.
  */
 import type { Architecture, PersistenceDomain } from "../../fabric/rack/plan/plan.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
@@ -24,7 +23,6 @@ const DDIOS = ["off", "on"] as const;
 const DOMAINS = ["adr", "eadr", "wsp"] as const;
 const RECEIVE_BUFFERS = ["dram", "scm"] as const;
 
-/** A responder, and what is done to it. */
 export interface MatrixPlace {
   readonly method: MethodName;
   readonly update: typeof MATRIX_UPDATES[number];
@@ -41,7 +39,6 @@ export interface MatrixCell extends MatrixPlace {
   readonly counterexample: Counterexample | null;
 }
 
-/** Of what may be mixed with plain WRITEs there is a mixture. */
 function updatesOf(method: MethodName): readonly MatrixPlace["update"][] {
   const isMixed = MIXED_METHODS.some((each) => each === method);
   return MATRIX_UPDATES.filter((update) => update !== "mixed" || isMixed);
@@ -69,7 +66,6 @@ export function matrixPlaces(): MatrixPlace[] {
   );
 }
 
-/** What the program that mixes is called in a scenario. */
 const MIXED = "./mixed_writes.ts";
 /** Bytes of a message: more than a block of the medium, and no whole number of cache lines. */
 const MESSAGE_BYTES = 300;
@@ -105,7 +101,6 @@ function rackOf(place: MatrixPlace): ExploredRack {
 /** Explores one place: the power of its responder. @throws Error where not all of it was seen. */
 export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
   const rack = rackOf(place);
-  // Before anything is written there is nothing to promise.
   const { notes } = runRack(rack);
   const first = notes.find(({ note }) => note.kind === "writes");
   if (first === undefined) throw new Error(`Nothing is written at ${JSON.stringify(place)}`);
@@ -115,7 +110,7 @@ export async function exploreCell(place: MatrixPlace): Promise<MatrixCell> {
   const isVacuous = !notes.some(({ note }) => note.kind === "persistent");
   if ((verdict.verdict !== "safe" && verdict.verdict !== "unsafe") || isVacuous) {
     throw new Error(
-      `${JSON.stringify(place)} was not explored: ${verdict.why ?? "nothing was told persistent"}`,
+      `${JSON.stringify(place)} was not explored: ${verdict.why ?? "nothing was confirmed"}`,
     );
   }
   return { ...place, safe: verdict.verdict === "safe", crashPoints, counterexample };
@@ -143,7 +138,6 @@ export function matrixText(cells: readonly MatrixCell[]): string {
   );
 }
 
-/** What a row is about. */
 const ROW_TITLES = [
   ["update", ({ update }: MatrixPlace) => update],
   ["domain", ({ domain }: MatrixPlace) => domain],

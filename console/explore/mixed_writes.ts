@@ -1,7 +1,6 @@
 /**
- * A requester of the matrix (P-31): plain WRITEs to places far from each other, then one message by a
- * method, all on one queue pair and posted at once. What the method takes for persistence of its message
- * it takes for that of all of them.
+ * A requester of the matrix (P-31): plain WRITEs to distant places, then one message by a method, posted at
+ * once on one queue pair. The method's confirmation counts for all of them.
  */
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { postSend, sge } from "../../nodes/host/verbs/post.ts";
@@ -26,7 +25,7 @@ import {
 import type { Mr, SendRequest } from "../../nodes/host/verbs/objects.ts";
 import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
-/** Methods by which the last message may go: where data comes in SENDs, the object takes no WRITE. */
+/** Methods of the last message: an object that is written by SENDs takes no WRITE. */
 export const MIXED_METHODS = [
   "write-only",
   "write-read",
@@ -123,7 +122,7 @@ function lastOf(
   }
 }
 
-/** Waits for what the method takes for persistence. @returns false where the responder has died before. */
+/** Waits for the method's confirmation. @returns false where the responder has lost its power before. */
 function* isConfirmed(client: PersistClient, method: MixedMethod): Steps<boolean> {
   for (;;) {
     const completions = yield* nextCompletions(client);

@@ -1,19 +1,18 @@
 /**
- * All the ways in which code can find memory that is open: reading decides. The code is run again from the
- * beginning for each, which is cheap as it is short and pure; what it does not read costs nothing. (So does
- * Jaaru, ASPLOS'21, with programs on persistent memory.)
+ * All ways in which code can find open memory: a read chooses. The code, which is short and pure, runs from
+ * its beginning for each way (as in Jaaru, ASPLOS'21); cells that it does not read cost nothing.
  */
 import { rngFor } from "../../fabric/base/rng.ts";
 import type { Cell, Picker } from "./choices.ts";
 
-/** What a run decided, in the order of its reading. */
+/** Choices of a run, in the order of its reads. */
 export type Trail = readonly { readonly cell: Cell; readonly alternative: number }[];
 
 export interface PathsDone {
   readonly paths: number;
   /** There were more than `most`: a sample of them was run. */
   readonly isBounded: boolean;
-  /** Of the run that ended it, undefined where none did. */
+  /** Choices of the run that returned true. */
   readonly ended: Trail | undefined;
 }
 
@@ -60,12 +59,12 @@ export function forEachPath(
   return { paths, isBounded: true, ended: undefined };
 }
 
-/** At least so many ways there are to decide what was read. */
+/** A lower bound of the number of ways. */
 function waysOf(trail: Trail): number {
   return trail.reduce((ways, { cell }) => ways * cell.alternatives.length, 1);
 }
 
-/** The next way after a trail, as its first decisions: those behind are 0. Undefined after the last. */
+/** The first choices of the next way after a trail; all others are 0. Undefined after the last way. */
 function nextPrefix(trail: Trail): number[] | undefined {
   const last = trail.findLastIndex(({ cell, alternative }) =>
     alternative + 1 < cell.alternatives.length
@@ -76,7 +75,7 @@ function nextPrefix(trail: Trail): number[] | undefined {
   );
 }
 
-/** What is most telling of many choices, then chance. */
+/** All, each alone, each missing; then random ones. */
 function* samples(
   cells: number,
   { most, seed }: { readonly most: number; readonly seed: number },

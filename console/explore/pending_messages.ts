@@ -1,6 +1,6 @@
 /**
- * Receive buffers in persistent memory (`receive: scm`): messages that a power failure leaves there are
- * stored where they belong before a checker looks, so bytes that no write touched change as a buffer does.
+ * Receive buffers in SCM (`receive: scm`): the host stores messages that a power failure leaves there before
+ * a checker reads, so open cells of a buffer change the bytes of an object.
  */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { receivedIn } from "../checks/received.ts";
@@ -8,16 +8,14 @@ import { type Cell, pickDurable, type Picker, pickLast, remembering, viewOf } fr
 import type { CrashState, Settled } from "./judge.ts";
 import { forEachPath } from "./paths.ts";
 
-/** What will be stored, and choices by which it is. */
+/** Writes that the host will make, and the choices that lead to them. */
 interface Stored {
   readonly writes: readonly { readonly at: number; readonly data: Uint8Array }[];
   readonly settled: Settled;
 }
 
 export interface PendingMessages {
-  /** All that may be stored; no more than nothing, where the host has no such buffers. */
   readonly ways: readonly Stored[];
-  /** There are more than were tried. */
   readonly isBounded: boolean;
 }
 
@@ -27,7 +25,6 @@ const WAYS_MAX = 64;
 const NOTHING: Stored = { writes: [], settled: new Map() };
 export const NO_PENDING_MESSAGES: PendingMessages = { ways: [NOTHING], isBounded: false };
 
-/** What will be stored from a host's receive buffers after a power failure. */
 export function pendingMessagesOf(plan: RackPlan, state: CrashState): PendingMessages {
   const least = storedBy(plan, state, pickDurable);
   let ways = 1;
@@ -51,7 +48,6 @@ function storedBy(plan: RackPlan, state: CrashState, choose: Picker): Stored {
   return { writes: receivedIn(plan, { host: state.host, image }), settled };
 }
 
-/** The buffers matter by what is stored of them only. */
 function distinct(ways: readonly Stored[]): Stored[] {
   const keyOf = ({ writes }: Stored) => writes.map(({ at, data }) => `${at} ${data.toHex()}`);
   return [...new Map(ways.map((way) => [keyOf(way).join(), way])).values()];

@@ -1,4 +1,4 @@
-/** Where the bytes of writes were when the power went, and which of them a power failure left. */
+/** Where the bytes of writes were at a power failure, and which of them survived. */
 import { PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import { isSame, WORD_BYTES } from "./choices.ts";
 import { CrashCursor, LINE_BYTES, Pages, type Readable } from "./history.ts";
@@ -7,25 +7,23 @@ import { victimOf } from "./post_crash_run.ts";
 import type { BytePlace, PlacedBytes } from "./types.ts";
 import type { WritesRecord } from "../../fabric/audit.ts";
 
-/** One host at the instant of the power failure. */
 interface Scene {
   readonly host: string;
   readonly rnic: string;
   readonly at: Time;
   readonly cursor: CrashCursor;
   readonly busWrites: readonly BusWrite[];
-  /** What was left. */
   readonly left: Readable;
 }
 
-/** Where no program announced any, a card's writes are named: so many, of so long before and after. */
+/** Where no program declared a write, writes of the RNIC are shown: so many, of so long before and after. */
 const CARD_WRITES_MAX = 8;
 const NEAR_PS = 2 * PS_PER_US;
 
 /**
- * Where the bytes were, each write cut where that changes. Of no writes: of those of cards about that
- * time, also of those that came where the power did not fail.
+ * Places of the bytes, each write split where the place changes.
  * @param crash.run the run with the power failure; `recording`: the one without.
+ * @param crash.writes none: those of RNICs about that time.
  */
 export function placesOf(
   recording: RackRun,
@@ -46,7 +44,6 @@ export function placesOf(
   });
 }
 
-/** A card's writes about the time of the power failure. */
 function writesOfCard({ host, rnic, at: cutAt, busWrites }: Scene): AnnouncedWrite[] {
   return [...busWrites.entries()].filter(([, { at, arrivesAt }]) =>
     arrivesAt >= cutAt - NEAR_PS && at <= cutAt + NEAR_PS
@@ -100,7 +97,7 @@ function placeOf(scene: Scene, offset: number, bytes: Uint8Array): BytePlace {
   return sent.arrivesAt < at ? "iio" : "bus";
 }
 
-/** A write, as its program or, where there is none, its card announced it. */
+/** A write that a program declared, or else one of an RNIC. */
 export interface AnnouncedWrite {
   readonly node: string;
   readonly by: string;

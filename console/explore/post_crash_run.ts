@@ -1,10 +1,8 @@
 /**
- * What the survivors still report and note when a host has lost its power. Runs of the rack show it, but not
- * one for every instant: all that the survivors see of a power failure at `t` are the frames that the host's
- * RNIC had sent, and that card detects the failure a fixed time later (`leastEffectPs`: no message that
- * the host might still have sent could reach it sooner). So all instants with equally many frames before
- * `t` + that time have one and the same future for all survivors. An acknowledgement that is under way at
- * `t`, or that the card sends before it detects the failure, belongs to it: it may break a promise (P-12).
+ * Reports and notes of the survivors of a power failure. All that survivors see of a failure at `t` are the
+ * frames that the host's RNIC has sent until it detects the failure, a fixed time later. So one run stands
+ * for all instants with equally many frames before `t` + that time. An acknowledgement that is under way at
+ * `t`, or that the RNIC still sends, belongs to them: it may break a promise (P-12).
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import { lookaheadPs } from "../../fabric/rack/plan/cabling.ts";
@@ -16,12 +14,12 @@ import type { ExploredRack } from "./types.ts";
 
 /** A run with a power failure. */
 export interface PostCrashRun {
-  /** Frames that got out: all that the survivors see of the victim. */
+  /** Frames of the victim that the survivors see. */
   readonly frames: number;
-  /** Of the survivors, before and after. */
+  /** Of the survivors, before the failure and after it. */
   readonly reports: readonly Reported[];
   readonly notes: readonly TimedRecord[];
-  /** The run that showed it, with the power failure at one of the instants that it stands for. */
+  /** The run, with the power failure at `cutAt`. */
   readonly run: RackRun;
   readonly cutAt: Time;
 }
@@ -30,7 +28,7 @@ export interface PostCrashRun {
 export interface Victim {
   readonly host: string;
   readonly config: HostPlan;
-  /** How much later its RNIC detects that. */
+  /** How much later its RNIC detects the failure. */
   readonly noticePs: Time;
 }
 
@@ -87,12 +85,12 @@ export class PostCrashRuns {
     this.#histories = options.histories;
   }
 
-  /** The instants from which on one frame more has got out. */
+  /** The instants from which on the survivors see one more frame. */
   *edges(): Generator<Time> {
     for (const at of this.#frames) yield Math.max(1, at - this.#victim.noticePs + 1);
   }
 
-  /** Frames that a power failure at `at` lets out. */
+  /** Frames that survivors see where the power fails at `at`. */
   framesBy(at: Time): number {
     const end = at + this.#victim.noticePs;
     const first = this.#frames.findIndex((sentAt) => sentAt >= end);

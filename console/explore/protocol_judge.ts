@@ -1,7 +1,6 @@
 /**
- * Runs a user's protocol on what a power failure left: its `recover` runs on a recovery machine for each
- * host that was cut, its `check` gets the outcome. What they read of memory that is open decides what was
- * found: see `paths.ts`.
+ * Runs a user's protocol after a power failure: its `recover` on a recovery machine for each failed host,
+ * then its `check`. Their reads of open memory choose what is found: see `paths.ts`.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { Time } from "../../fabric/base/time.ts";
@@ -36,7 +35,6 @@ export interface OtherHost {
   readonly diedAt: Time | undefined;
 }
 
-/** What is wrong with a crashed rack, on the paths that were tried. */
 export interface ProtocolVerdict {
   readonly paths: number;
   readonly isBounded: boolean;
@@ -46,7 +44,7 @@ export interface ProtocolVerdict {
 export interface Breach {
   readonly found: string;
   readonly trail: Trail;
-  /** Where it takes another power failure: how far recovery had come. */
+  /** Number of operations of the recovery before a second power failure. */
   readonly again?: number;
 }
 
@@ -58,7 +56,6 @@ interface Choosing {
 /** A recovery that has run, for another power failure during it. */
 interface Recovering {
   readonly host: string;
-  /** What it found, as its `pick` decides. */
   readonly found: { pick: Picker } & Readable;
   readonly log: HistoryLog;
 }
@@ -78,7 +75,7 @@ export class ProtocolJudge {
     return Object.keys(checks).length + Object.keys(recoveries).length > 0;
   }
 
-  /** Tries what may be found, until something is wrong. */
+  /** Tries all ways to find memory, up to a breach. */
   judge(crash: CrashedRack, choosing: Choosing): ProtocolVerdict {
     let breach: Omit<Breach, "trail"> | undefined;
     let inner: Trail = [];
@@ -110,7 +107,7 @@ export class ProtocolJudge {
   }
 
   /**
-   * What is wrong if what is read is what `pick` says.
+   * What is wrong where reads find the choices of `pick`.
    * @param recovering takes the recoveries that were run, where they are to be cut again.
    */
   #wrong(crash: CrashedRack, pick: Picker, recovering?: Recovering[]): string | undefined {
@@ -163,7 +160,7 @@ export class ProtocolJudge {
     return undefined;
   }
 
-  /** @returns the host afterwards, or why its recovery did not run through. */
+  /** @returns the host after its recovery, or why that failed. */
   #recover(
     host: string,
     memory: Readable,
@@ -208,7 +205,7 @@ export class ProtocolJudge {
     const judgeAt = (at: Time): ProtocolVerdict | undefined => {
       let wrong: string | undefined;
       const done = forEachPath(choosing, (pick) => {
-        // What the first recovery has read is decided; what it has not is still open.
+        // Cells that the first recovery has read are decided.
         const both: Picker = (cell) => decided.get(cell) ?? pick(cell);
         found.pick = both;
         wrong = this.#wrong({ ...crash, cut: [...others, again] }, both);
@@ -231,7 +228,6 @@ export class ProtocolJudge {
   }
 }
 
-/** A host as it is in the end. */
 interface EndedHost extends Pick<CrashedHost, "survived" | "scm"> {
   /** What a program's recovery has answered. */
   readonly recovered: (program: string) => unknown;

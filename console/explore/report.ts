@@ -1,4 +1,4 @@
-/** What an exploration says, for people. As data it is the {@link Verdict} itself. */
+/** An exploration as text. As data it is the {@link Verdict} itself. */
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
 import { columnsOf, tableText } from "../reports/table.ts";

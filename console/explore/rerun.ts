@@ -1,7 +1,4 @@
-/**
- * Runs a rack from its beginning, in memory, and keeps what an exploration needs to know of it. The same
- * rack with the same faults is the same run, to the picosecond.
- */
+/** Runs a rack from its beginning, in memory, and keeps what an exploration needs. */
 import { type Node, type Outputs, PORTS, type TraceStep } from "../../fabric/node.ts";
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
@@ -15,12 +12,11 @@ import { HistoryLog, Pages } from "./history.ts";
 import type { ExploredRack } from "./types.ts";
 import { type Life, livesOf } from "../checks/lives.ts";
 
-/** What differs from the rack's own run, and what is to be kept of it. */
 export interface RunOptions {
   /** Instead of the plan's. */
   readonly faults?: readonly FaultPlan[];
   readonly writebacks?: readonly WritebackPlan[];
-  /** Keeps what becomes of every host's memory, and what RNICs send. */
+  /** Keeps histories of every host's memory, and what RNICs send. */
   readonly histories?: boolean;
   readonly onTrace?: (time: Time, node: string, step: TraceStep) => void;
 }
@@ -35,7 +31,6 @@ export interface BusWrite {
   readonly bytes: Uint8Array;
 }
 
-/** What an RNIC sends. */
 export interface Sendings {
   /** When it hands frames to its network port, ascending. */
   readonly frames: Time[];
@@ -107,7 +102,7 @@ function planOf(plan: RackPlan, { faults, writebacks }: RunOptions): RackPlan {
   return { ...rest, faults: faults ?? plan.faults, ...(all.length > 0 && { writebacks: all }) };
 }
 
-/** Makes nodes as `create` does, and notes what RNICs among them send. */
+/** Makes nodes as `create` does, and records what RNICs send. */
 function watched(
   create: CreateNode,
   { plan, sendings }: { readonly plan: RackPlan; readonly sendings: Map<string, Sendings> },
@@ -126,7 +121,7 @@ function watched(
   };
 }
 
-/** An RNIC is a plain object: it goes on behind this one. */
+/** The RNIC with recorded outputs. */
 function watchedRnic(
   node: Node,
   { sent, busLatencyPs }: { readonly sent: Sendings; readonly busLatencyPs: Time },

@@ -1,4 +1,4 @@
-/** What a run shows of the survivors, and whether it is itself sound. */
+/** A run after a power failure: its surviving hosts, its record for checkers, its soundness. */
 import { CHECKERS } from "../checks/all.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { PostCrashRun, Victim } from "./post_crash_run.ts";
@@ -8,7 +8,7 @@ import type { RackRun } from "./rerun.ts";
 
 const OTHERS = new WeakMap<RackRun, ReadonlyMap<string, OtherHost>>();
 
-/** The hosts of a run but those that are cut, in the end. @param run with the histories of memories. */
+/** Other hosts than those that are cut, at the end of a run. @param run with the histories of memories. */
 export function othersOf(
   run: RackRun,
   { but }: { readonly but: readonly string[] },
@@ -50,9 +50,9 @@ export function recordOf(run: RackRun, claims: boolean): RunRecord {
 }
 
 /**
- * Promises that a run breaks, each checker's first.
- * @param but.notOf hosts whose SCM another judge looks at.
- * @param but.notBy name of a checker that another judge runs.
+ * The first finding of each checker.
+ * @param but.notOf hosts whose SCM is judged elsewhere.
+ * @param but.notBy name of a checker that runs elsewhere.
  */
 export function unsoundness(
   run: RackRun,
@@ -70,7 +70,7 @@ export function unsoundness(
   });
 }
 
-/** @throws Error where the run has not left what the memory's history says. */
+/** @throws Error where the run has left other SCM than the history has. */
 export function assertSameScm(
   { run, cutAt }: PostCrashRun,
   victim: Victim,
