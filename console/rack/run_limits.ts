@@ -15,10 +15,7 @@ export interface RunLimits {
 const DEFAULT: RunLimits = { runs: 50, bytes: 2 * 2 ** 30 };
 
 /** Other limits: texts of options, or of the environment. */
-export interface LimitTexts {
-  readonly runs?: string | undefined;
-  readonly bytes?: string | undefined;
-}
+export type LimitTexts = { readonly [limit in keyof RunLimits]?: string | undefined };
 
 /**
  * `none` is no limit.

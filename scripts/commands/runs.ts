@@ -143,7 +143,5 @@ async function remove(id: string | undefined, flags: RunsFlags): Promise<void> {
   const stay = kept.length > 0
     ? `, ${kept.length} kept as they are up or kept by rack runs keep`
     : "";
-  print(
-    flags.json ? JSON.stringify(removed.map((row) => row.id)) : `${removed.length} removed${stay}`,
-  );
+  printResult(flags, removed.map((row) => row.id), `${removed.length} removed${stay}`);
 }

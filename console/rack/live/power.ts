@@ -31,16 +31,11 @@ export async function awaitService(
   return { pid: entryOf(rack, name).pid, virtualPs: status.now };
 }
 
-export interface PowerChange {
-  readonly nodes: readonly string[];
-  readonly at: Time;
-}
-
 /**
- * Cuts a device's power by killing its process. Returns when the failure is recorded. @throws
+ * Cuts a device's power by killing its process; returns when the failure is recorded. @throws
  * Refusal
  */
-export async function killDevice(link: RackLink, node: string): Promise<PowerChange> {
+export async function killDevice(link: RackLink, node: string) {
   const entry = entryOf(link.rack, node);
   const before = await countFaults(link);
   const order = { node, token: crypto.randomUUID() };
@@ -59,14 +54,11 @@ export async function killDeviceAt(link: RackLink, node: string, at: Time): Prom
 }
 
 /**
- * Powers a device on. Returns when that is recorded.
+ * Powers a device on; returns when that is recorded.
  * @returns in `started` the partitions that were started; in `nodes` the devices that have power
  * again.
  */
-export async function startDevice(
-  link: RackLink,
-  node: string,
-): Promise<PowerChange & { readonly started: readonly string[] }> {
+export async function startDevice(link: RackLink, node: string) {
   const entry = entryOf(link.rack, node);
   const before = await countFaults(link);
   const options = { to: `start ${node}` };
