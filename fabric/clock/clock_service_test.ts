@@ -3,11 +3,11 @@ import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
 import type { Bus } from "../bus/bus.ts";
 import { until } from "../bus/bus_contract.ts";
 import { decode, encode } from "../bus/codec.ts";
-import { createMemoryBroker } from "../bus/memory_bus_testing.ts";
+import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing.ts";
 import { subjectOf } from "../bus/subjects.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
 import type { Recorded, RecordedFault } from "./record.ts";
-import { ClockService } from "./clock_service.ts";
+import { ClockService, type ClockServiceOptions } from "./clock_service.ts";
 
 /** A rack without nodes: it is quiet from the first. */
 const EMPTY: RackPlan = {
@@ -20,27 +20,35 @@ const EMPTY: RackPlan = {
   addresses: {},
 };
 
+const onError = (error: Error) => assert.fail(error);
+
+/** A restarted timekeeper of one partition. */
+function restarted(broker: MemoryBroker, options: Partial<ClockServiceOptions>): ClockService {
+  return new ClockService({
+    run: "r",
+    bus: broker.connect({ onError }),
+    plan: EMPTY,
+    partitions: [{ name: "a", nodes: [] }],
+    lookahead: [[1]],
+    term: 1,
+    recorded: [],
+    inexact: false,
+    stayUp: false,
+    livenessMs: 0,
+    wallMs: () => 0,
+    ...options,
+  });
+}
+
 describe("ClockService", () => {
+  let broker: MemoryBroker;
   let bus: Bus;
   let service: ClockService;
 
   beforeEach(() => {
-    const onError = (error: Error) => assert.fail(error);
-    const broker = createMemoryBroker({ seed: 1 });
+    broker = createMemoryBroker({ seed: 1 });
     bus = broker.connect({ onError });
-    service = new ClockService({
-      run: "r",
-      bus: broker.connect({ onError }),
-      plan: EMPTY,
-      partitions: [],
-      lookahead: [],
-      term: 0,
-      recorded: [],
-      inexact: false,
-      stayUp: false,
-      livenessMs: 0,
-      wallMs: () => 0,
-    });
+    service = restarted(broker, { partitions: [], lookahead: [], term: 0 });
   });
 
   afterEach(async () => {
@@ -76,8 +84,7 @@ describe("ClockService", () => {
 
   it("answers with the record of power failures and returns, from a number on", async () => {
     assert.deepEqual(await ask("faults", { from: 0 }), { ok: true, count: 0, faults: [] });
-    const broker = createMemoryBroker({ seed: 1 });
-    const onError = (error: Error) => assert.fail(error);
+    broker = createMemoryBroker({ seed: 1 });
     const config = { ports: 1, mode: "cut-through", latencyPs: 1, queueBytes: 1, forwarding: [] };
     const node = { name: "a", kind: "switch", config } as const;
     const common = { partition: "p", nodes: ["a"], settledSpan: 0, digests: [], sent: [] };
@@ -86,18 +93,12 @@ describe("ClockService", () => {
       { ...common, at: 9, action: "start", instance: "p-2", incarnation: 1 },
     ];
     service.stop();
-    service = new ClockService({
-      run: "r",
-      bus: broker.connect({ onError }),
+    service = restarted(broker, {
       plan: { ...EMPTY, nodes: [node] } as unknown as RackPlan,
       partitions: [{ name: "p", nodes: ["a"] }],
       lookahead: [[Infinity]],
-      term: 1,
       recorded,
-      inexact: false,
       stayUp: true,
-      livenessMs: 0,
-      wallMs: () => 0,
     });
     bus = broker.connect({ onError });
     const start = { at: 9, action: "start", partition: "p", nodes: ["a"] };
@@ -116,19 +117,12 @@ describe("ClockService", () => {
   it("takes a partition for dead that died before this timekeeper began, where no supervisor reports deaths", async () => {
     const config = { ports: 1, mode: "cut-through", latencyPs: 1, queueBytes: 1, forwarding: [] };
     const node = { name: "a", kind: "switch", config } as const;
-    const broker = createMemoryBroker({ seed: 1 });
+    broker = createMemoryBroker({ seed: 1 });
     const records: Recorded[] = [];
     let ms = 0;
-    const alone = new ClockService({
-      run: "r",
-      bus: broker.connect({ onError: (error) => assert.fail(error) }),
+    const alone = restarted(broker, {
       plan: { ...EMPTY, nodes: [node] } as RackPlan,
       partitions: [{ name: "a", nodes: ["a"] }],
-      lookahead: [[1]],
-      term: 1,
-      recorded: [],
-      inexact: false,
-      stayUp: false,
       livenessMs: 100,
       wallMs: () => ms += 5,
       onRecord: (fault) => records.push(fault),
@@ -145,19 +139,10 @@ describe("ClockService", () => {
   });
 
   it("takes no process for dead that it could not hear while it was itself asleep", async () => {
-    const broker = createMemoryBroker({ seed: 1 });
+    broker = createMemoryBroker({ seed: 1 });
     const records: Recorded[] = [];
     let ms = 0, looks = 0;
-    const sleeper = new ClockService({
-      run: "r",
-      bus: broker.connect({ onError: (error) => assert.fail(error) }),
-      plan: EMPTY,
-      partitions: [{ name: "a", nodes: [] }],
-      lookahead: [[1]],
-      term: 1,
-      recorded: [],
-      inexact: false,
-      stayUp: false,
+    const sleeper = restarted(broker, {
       livenessMs: 100,
       wallMs: () => {
         looks++;
@@ -185,8 +170,7 @@ describe("ClockService", () => {
   });
 
   it("repeats an order to kill until that death is reported", async () => {
-    const broker = createMemoryBroker({ seed: 1 });
-    const onError = (error: Error) => assert.fail(error);
+    broker = createMemoryBroker({ seed: 1 });
     const other = broker.connect({ onError });
     const heard: string[] = [];
     for (const verb of ["order", "finished"]) {
@@ -200,18 +184,8 @@ describe("ClockService", () => {
       settledSpan: 0,
       incarnation: 0,
     };
-    const alone = new ClockService({
-      run: "r",
-      bus: broker.connect({ onError }),
-      plan: EMPTY,
-      partitions: [{ name: "a", nodes: [] }],
-      lookahead: [[1]],
-      term: 1,
+    const alone = restarted(broker, {
       recorded: [{ ...dead, at: 5, action: "kill", instance: "a1" }],
-      inexact: false,
-      stayUp: false,
-      livenessMs: 0,
-      wallMs: () => 0,
     });
     const tell = async (instance: string) => {
       const subject = subjectOf({ kind: "control", run: "r", verb: "death" });
@@ -232,29 +206,18 @@ describe("ClockService", () => {
   });
 
   it("has a process killed that was asleep while its power failed, also by an earlier timekeeper's record", async () => {
-    const broker = createMemoryBroker({ seed: 1 });
-    const onError = (error: Error) => assert.fail(error);
+    broker = createMemoryBroker({ seed: 1 });
     const asleep = broker.connect({ onError });
     const orders: unknown[] = [];
     asleep.subscribe(subjectOf({ kind: "control", run: "r", verb: "order" }), (payload) => {
       orders.push(decode(payload));
     });
     const record = { partition: "a", nodes: [], digests: [], sent: [], settledSpan: 0 };
-    const alone = new ClockService({
-      run: "r",
-      bus: broker.connect({ onError }),
-      plan: EMPTY,
-      partitions: [{ name: "a", nodes: [] }],
-      lookahead: [[1]],
-      term: 1,
+    const alone = restarted(broker, {
       recorded: [
         { ...record, at: 5, action: "kill", instance: "a1", incarnation: 0 },
         { ...record, at: 6, action: "start", instance: "a2", incarnation: 1 },
       ],
-      inexact: false,
-      stayUp: false,
-      livenessMs: 0,
-      wallMs: () => 0,
     });
     try {
       const alive = subjectOf({ kind: "clock.alive", run: "r", partition: "a" });

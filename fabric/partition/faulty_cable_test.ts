@@ -131,19 +131,6 @@ describe("a frame that a cable holds back", () => {
     return at;
   }
 
-  it("goes on when nothing has overtaken it", () => {
-    const [at, ...others] = arrivals({ linkFaults: [{ ...HOLD, id: 0 }] });
-    assert.ok(at! > 50_000_000 && others.length === 0);
-  });
-
-  it("is lost with a cable that is cut meanwhile, though it heals", () => {
-    const cut = { action: "cut", cable: 0, direction: "both", at: 2_000_000 } as const;
-    const heal = { ...cut, action: "heal", at: 9_000_000 } as const;
-    // The heal also ends the reordering, not what was held back by it.
-    const linkFaults = [{ ...HOLD, id: 0 }, { ...cut, id: 1 }, { ...heal, id: 2 }];
-    assert.deepEqual(arrivals({ linkFaults }), []);
-  });
-
   it("is not heard by a later life of the node that it was sent to", () => {
     const faults = [
       { at: 2_000_000, action: "kill", node: "n01" },
