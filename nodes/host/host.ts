@@ -19,7 +19,7 @@ import type { Time } from "../../fabric/base/time.ts";
 import type { RnicCommand, RnicEvent, RnicReply } from "../../fabric/wire/host_bus/rnic_command.ts";
 import { AddressMap, SCM_BASE } from "./memory/address_map.ts";
 import { type Machine, ProgramCore } from "./cpu/cpu.ts";
-import { hostStatistics } from "./host_statistics.ts";
+import { type HostCounts, hostStatistics } from "./host_statistics.ts";
 import { traceRead, traceWork, traceWritten } from "./host_trace.ts";
 import { Iio } from "./memory/iio.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
@@ -86,11 +86,7 @@ class Host implements Node, Machine<ThreadContext> {
   #device: OpenDevice | undefined;
   /** Programs ordered before the device is open. */
   #early: { program: ProgramPlan; startAt: Time }[] = [];
-  #programs = 0;
-  #commands = 0;
-  #registerWrites = 0;
-  /** Replies to commands for which no program waits any more. */
-  #strays = 0;
+  readonly #counts: HostCounts = { programs: 0, registerWrites: 0, commands: 0, strayReplies: 0 };
 
   constructor(name: string, plan: HostPlan, options: HostOptions) {
     const { timing } = plan;
@@ -190,22 +186,17 @@ class Host implements Node, Machine<ThreadContext> {
   }
 
   statistics(): Record<string, number> {
-    return hostStatistics(this.#processor, this, {
-      programs: this.#programs,
-      registerWrites: this.#registerWrites,
-      commands: this.#commands,
-      strayReplies: this.#strays,
-    });
+    return hostStatistics(this.#processor, this, this.#counts);
   }
 
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void {
-    this.#registerWrites++;
+    this.#counts.registerWrites++;
     this.#send({ kind: "register-write", offset, data });
   }
 
   sendCommand(command: RnicCommand): number | RnicReply {
     if (!this.#linkUp) return NO_DEVICE;
-    const id = this.#commands++;
+    const id = this.#counts.commands++;
     this.#send({ kind: "command", id, command });
     return id;
   }
@@ -272,7 +263,7 @@ class Host implements Node, Machine<ThreadContext> {
       this.#early.push({ program, startAt });
       return;
     }
-    const name = `${program.run}#${this.#programs++}`;
+    const name = `${program.run}#${this.#counts.programs++}`;
     this.#processor.add({
       name,
       startAt: Math.max(startAt, this.now),
@@ -329,7 +320,7 @@ class Host implements Node, Machine<ThreadContext> {
       case "interrupt":
         return this.iio.follow(message, this.now);
       case "reply":
-        if (!this.#processor.reply(message, this.now)) this.#strays++;
+        if (!this.#processor.reply(message, this.now)) this.#counts.strayReplies++;
         return;
       case "event":
         return this.#event(message.event);

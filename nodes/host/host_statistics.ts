@@ -10,18 +10,19 @@ interface Parts {
   readonly map: AddressMap;
 }
 
-interface Counts {
-  readonly programs: number;
-  readonly registerWrites: number;
-  readonly commands: number;
-  readonly strayReplies: number;
+export interface HostCounts {
+  programs: number;
+  registerWrites: number;
+  commands: number;
+  /** Replies to commands for which no program waits any more. */
+  strayReplies: number;
 }
 
 /** Counters since power-on. */
 export function hostStatistics(
   processor: Processor,
   { iio, memory, map }: Parts,
-  counts: Counts,
+  counts: Readonly<HostCounts>,
 ): Record<string, number> {
   const { llc, physical: { scmImc, scmBuffer, dramImc, scm, dram } } = memory;
   const cores = Object.fromEntries(

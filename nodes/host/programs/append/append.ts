@@ -3,7 +3,7 @@
  * the tail that counts it, by a plan of `compound_methods.ts`. Reports how many records were
  * confirmed durable.
  */
-import { METHODS, POLICIES, UPDATES } from "../../../../fabric/rack/plan/vocabulary.ts";
+import { POLICIES } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { assert } from "../../../../fabric/base/assert.ts";
 import { failed } from "../../verbs/device.ts";
 import { regMr } from "../../verbs/memory_region.ts";
@@ -12,8 +12,10 @@ import type { Steps } from "../../cpu/program.ts";
 import {
   type Append,
   type AppendOptions,
+  createAppend,
   logBytes,
   rangeOf,
+  readOptions,
   recordOf,
   TAIL_BYTES,
   tailOf,
@@ -27,7 +29,7 @@ import {
 } from "../common/persist_protocol.ts";
 import { auditRound, auditWrites, resultOf, traceRound } from "./append_report.ts";
 import { compoundPlan, type CompoundRequest } from "./compound_methods.ts";
-import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
+import { wordOption } from "../common/options.ts";
 import {
   allocate,
   answeredBy,
@@ -58,18 +60,6 @@ const REQUESTS_MAX = 4;
 const READ_AT = TAIL_BYTES, TAIL_MESSAGE_AT = 16, MESSAGE_AT = 64;
 const COMMIT_BYTES = HEADER_BYTES + wordTailBytes(TAIL_BYTES);
 const RECORD_AT = MESSAGE_AT + COMMIT_BYTES;
-
-function readOptions(options: Options): AppendOptions {
-  return {
-    to: textOption(options, "to"),
-    name: textOption(options, "name", "log"),
-    records: countOption(options, "records", { least: 1, otherwise: 64 }),
-    recordBytes: countOption(options, "size", { least: 1, otherwise: 256 }),
-    method: wordOption(options, "method", { words: METHODS, otherwise: "persist-opcode" }),
-    update: wordOption(options, "update", { words: UPDATES, otherwise: "ordered" }),
-    depth: countOption(options, "depth", { least: 1, otherwise: 1 }),
-  };
-}
 
 /**
  * The program. Options: `to`; `name` of the log (log), which must not exist; `records` (64) of
@@ -114,7 +104,7 @@ function* openLog(client: PersistClient, options: AppendOptions): Steps<Region |
 
 function* prepare(client: PersistClient, options: AppendOptions): Steps<Append | Failure> {
   const { cpu } = client.device;
-  const { method, update, depth, records } = options;
+  const { method, update, depth } = options;
   const { server: { flush: flusher, receive }, policy } = client;
   const plan = compoundPlan({ method, flusher, receive, policy, update });
   if (plan === undefined) return { error: `${method} has no update that is ${update}` };
@@ -126,29 +116,7 @@ function* prepare(client: PersistClient, options: AppendOptions): Steps<Append |
   if (isFailure(buffer)) return buffer;
   const slots = yield* regMr(client.pd, buffer, { access: ["localWrite"] });
   if (failed(slots)) return { error: slots.reason };
-  return {
-    cpu,
-    options,
-    client,
-    region,
-    plan,
-    slots,
-    slotBytes,
-    freeSlots: Array.from({ length: depth }, (_, slot) => depth - 1 - slot),
-    updates: new Array(records),
-    postedAt: new Float64Array(records),
-    latency: new Float64Array(records).fill(-1),
-    byPsn: new Map(),
-    requests: { write: 0, read: 0, send: 0, flush: 0, recv: 0 },
-    next: 0,
-    nextSecond: 0,
-    outstanding: 0,
-    confirmed: 0,
-    isConfirmed: new Uint8Array(records),
-    rounds: 0,
-    unexpected: 0,
-    deposits: 0,
-  };
+  return createAppend({ options, client, region, plan, slots, slotBytes });
 }
 
 /** Appends all records with `depth` outstanding. @returns why it stopped early. */

@@ -5,26 +5,30 @@
  *   0    tail: the number of records, 8 B big-endian, written as one word
  *   64   record 0, record 1, …
  */
-import type { Cpu } from "../../cpu/program.ts";
-import type { CompoundPlan, CompoundRequest, Update } from "./compound_methods.ts";
+import { METHODS, UPDATES } from "../../../../fabric/rack/plan/vocabulary.ts";
+import { countOption, type Options, textOption, wordOption } from "../common/options.ts";
+import type { CompoundPlan, CompoundRequest } from "./compound_methods.ts";
 import { madeUpBytes } from "../common/made_up.ts";
-import type { PersistClient, Region } from "../persist/persist_client.ts";
-import type { Method } from "../common/persist_protocol.ts";
+import { createWindow, type PersistClient, type Region } from "../persist/persist_client.ts";
 import type { Mr } from "../../verbs/objects.ts";
 
 export const TAIL_BYTES = 8;
 /** Offset of the first record: the tail has a cache line of its own. */
 const RECORDS_AT = 64;
 
-export interface AppendOptions {
-  readonly to: string;
-  readonly name: string;
-  readonly records: number;
-  readonly recordBytes: number;
-  readonly method: Method;
-  readonly update: Update;
-  readonly depth: number;
+export function readOptions(options: Options) {
+  return {
+    to: textOption(options, "to"),
+    name: textOption(options, "name", "log"),
+    records: countOption(options, "records", { least: 1, otherwise: 64 }),
+    recordBytes: countOption(options, "size", { least: 1, otherwise: 256 }),
+    method: wordOption(options, "method", { words: METHODS, otherwise: "persist-opcode" }),
+    update: wordOption(options, "update", { words: UPDATES, otherwise: "ordered" }),
+    depth: countOption(options, "depth", { least: 1, otherwise: 1 }),
+  };
 }
+
+export type AppendOptions = Readonly<ReturnType<typeof readOptions>>;
 
 /** A record's content: a function of name, number and length, so that a checker can compute it. */
 export function recordOf(
@@ -67,33 +71,33 @@ export interface UpdateState {
 }
 
 /** The state of an append. Arrays are by update. */
-export interface Append {
-  readonly cpu: Cpu;
-  readonly options: AppendOptions;
-  readonly client: PersistClient;
-  readonly region: Region;
-  readonly plan: CompoundPlan;
-  /** Buffers of `depth` updates: see `append.ts`. */
-  readonly slots: Mr;
-  readonly slotBytes: number;
-  readonly freeSlots: number[];
-  readonly updates: (UpdateState | undefined)[];
-  readonly postedAt: Float64Array;
-  readonly latency: Float64Array;
-  /** Updates with a write whose persistence is reported by PSN (P-28). */
-  readonly byPsn: Map<number, number>;
-  readonly requests: Record<"write" | "read" | "send" | "flush" | "recv", number>;
-  /** The next update to begin; the next update whose second round is to be posted. */
-  next: number;
-  nextSecond: number;
-  outstanding: number;
-  /** All updates before it are confirmed persistent. */
-  confirmed: number;
-  readonly isConfirmed: Uint8Array;
-  /** Number of rounds posted, over all updates. */
-  rounds: number;
-  /** Duplicate confirmations, and those of nothing outstanding: must stay 0 (P-30). */
-  unexpected: number;
-  /** Number of pending messages sent (`send-read`). */
-  deposits: number;
+export function createAppend(
+  append: {
+    readonly options: AppendOptions;
+    readonly client: PersistClient;
+    readonly region: Region;
+    readonly plan: CompoundPlan;
+    /** Buffers of `depth` updates: see `append.ts`. */
+    readonly slots: Mr;
+    readonly slotBytes: number;
+  },
+) {
+  const { client, options: { records, depth } } = append;
+  return {
+    ...append,
+    ...createWindow(depth, records),
+    cpu: client.device.cpu,
+    updates: new Array<UpdateState | undefined>(records),
+    /** The next update whose second round is to be posted. */
+    nextSecond: 0,
+    /** All updates before it are confirmed persistent. */
+    confirmed: 0,
+    isConfirmed: new Uint8Array(records),
+    /** Number of rounds posted, over all updates. */
+    rounds: 0,
+    /** Number of pending messages sent (`send-read`). */
+    deposits: 0,
+  };
 }
+
+export type Append = ReturnType<typeof createAppend>;

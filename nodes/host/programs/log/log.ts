@@ -14,12 +14,11 @@ import { summarize } from "../common/summary.ts";
 import { PayloadCount, payloadsOf } from "./layout.ts";
 import {
   changed,
+  createJob,
   type LogJob,
-  type LogOptions,
   quorumHas,
   readLogOptions,
   readsNeeded,
-  type Replica,
 } from "./log_job.ts";
 import { type LogPlan, planLog } from "./plan.ts";
 import { serveReplica } from "./replica.ts";
@@ -44,31 +43,6 @@ export function* log(context: ProgramContext): Steps<void> {
   job.over = true;
   changed(job);
   cpu.report("result", { program: "log", ...reportOf(job), ...outcome });
-}
-
-function createJob({ cpu }: ProgramContext, options: LogOptions): LogJob {
-  return {
-    cpu,
-    options,
-    replicas: options.to.map((host): Replica => ({
-      host,
-      places: [],
-      promises: false,
-      acked: 0,
-      tries: 0,
-      lost: undefined,
-      behindSince: undefined,
-      caughtUp: { times: 0, longestPs: 0, lastAt: 0 },
-      running: false,
-    })),
-    signal: `log/${options.name}`,
-    changes: 0,
-    found: new Map(),
-    plan: undefined,
-    limit: 0,
-    durable: 0,
-    over: false,
-  };
 }
 
 /** From the first connection to the last durable record, or until progress stops. */

@@ -2,8 +2,6 @@
 import { MADE_UP } from "../common/made_up.ts";
 import { METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import type { Time } from "../../../../fabric/base/time.ts";
-import type { Cpu } from "../../cpu/program.ts";
-import type { Method } from "../common/persist_protocol.ts";
 import { readQuorum } from "./layout.ts";
 import type { LogPlan } from "./plan.ts";
 import type { FoundLog } from "./segments.ts";
@@ -18,65 +16,46 @@ import {
 } from "../common/options.ts";
 import type { ProgramContext } from "../../program_context.ts";
 
-export interface LogOptions {
-  readonly to: readonly string[];
-  readonly quorum: number;
-  /** Name of the log, and the maximum record size, if given. */
-  readonly name: string;
-  readonly recordBytes: number | undefined;
-  /** Whether a log that differs from the file's beginning is replaced. */
-  readonly anew: boolean;
-  readonly file: string;
-  readonly method: Method;
-  /** Maximum number of records behind the last durable one that are outstanding. */
-  readonly depth: number;
-  readonly mode: "poll" | "interrupt";
-  /** The wait between two connections, and the maximum silence with outstanding requests. */
-  readonly pausePs: Time;
-  readonly idlePs: Time;
-  /** The client gives up after this time without progress. */
-  readonly patiencePs: Time;
-  /** How long it serves late replicas once all records are durable. */
-  readonly lingerPs: Time;
+/** The state of the client, with each replica. */
+export function createJob({ cpu }: ProgramContext, options: LogOptions) {
+  return {
+    cpu,
+    options,
+    replicas: options.to.map((host) => ({
+      host,
+      /** Offset of each segment of the log in the replica's SCM, as far as known. */
+      places: new Array<number>(),
+      /** Whether the method's confirmation guarantees persistence at this host. */
+      promises: false,
+      /** Number of first slots that the replica has confirmed: confirmations outlast any failure. */
+      acked: 0,
+      /** Number of connections, and why the last one ended, if it did. */
+      tries: 0,
+      lost: undefined as string | undefined,
+      /** Since when it is late because a connection ended. */
+      behindSince: undefined as Time | undefined,
+      caughtUp: { times: 0, longestPs: 0, lastAt: 0 },
+      running: false,
+    })),
+    /** Raised by a thread whenever the shared state has changed. */
+    signal: `log/${options.name}`,
+    /** Counts changes: a thread does not wait if the count differs from the one that it has seen. */
+    changes: 0,
+    /** The log at each replica before this client: nothing is written until enough are known. */
+    found: new Map<string, FoundLog>(),
+    /** The planned content of the log's slots, once known. */
+    plan: undefined as LogPlan | undefined,
+    /** Number of slots released for sending: none, the claim, or up to the window's end. */
+    limit: 0,
+    /** Number of slots confirmed by a quorum. */
+    durable: 0,
+    /** Whether the client has ended; its threads then end, too. */
+    over: false,
+  };
 }
 
-export interface Replica {
-  readonly host: string;
-  /** Offset of each segment of the log in the replica's SCM, as far as known. */
-  readonly places: number[];
-  /** Whether the method's confirmation guarantees persistence at this host. */
-  promises: boolean;
-  /** Number of first slots that the replica has confirmed: confirmations outlast any failure. */
-  acked: number;
-  /** Number of connections. */
-  tries: number;
-  /** Why the last connection ended, if it did. */
-  lost: string | undefined;
-  /** Since when it is late because a connection ended; and the reason. */
-  behindSince: Time | undefined;
-  readonly caughtUp: { times: number; longestPs: Time; lastAt: Time };
-  running: boolean;
-}
-
-export interface LogJob {
-  readonly cpu: Cpu;
-  readonly options: LogOptions;
-  readonly replicas: readonly Replica[];
-  /** Raised by a thread whenever the shared state has changed. */
-  readonly signal: string;
-  /** Counts changes: a thread does not wait if the count differs from the one that it has seen. */
-  changes: number;
-  /** The log at each replica before this client: nothing is written until enough are known. */
-  readonly found: Map<string, FoundLog>;
-  /** The planned content of the log's slots, once known. */
-  plan: LogPlan | undefined;
-  /** Number of slots released for sending: none, the claim, or up to the window's end. */
-  limit: number;
-  /** Number of slots confirmed by a quorum. */
-  durable: number;
-  /** Whether the client has ended; its threads then end, too. */
-  over: boolean;
-}
+export type LogJob = ReturnType<typeof createJob>;
+export type Replica = LogJob["replicas"][number];
 
 /** Wakes the threads after a change of the shared state. */
 export function changed(job: LogJob): void {
@@ -98,24 +77,32 @@ export function quorumHas({ replicas, options }: LogJob, slots: number): boolean
 }
 
 /** The client's options. @throws ProgramError with the option, its valid values and its value. */
-export function readLogOptions({ device, options: given }: ProgramContext): LogOptions {
+export function readLogOptions({ device, options: given }: ProgramContext) {
   const to = hostsOption(given, "to");
   return {
     to,
     quorum: quorumOption(given, to.length),
     name: textOption(given, "name", "log"),
+    /** The maximum record size, if given. */
     recordBytes: recordOption(given),
+    /** Whether a log that differs from the file's beginning is replaced. */
     anew: given.anew === true,
     file: textOption(given, "file", MADE_UP),
     method: wordOption(given, "method", { words: METHODS, otherwise: "persist-opcode" }),
+    /** Maximum number of records behind the last durable one that are outstanding. */
     depth: countOption(given, "depth", { least: 1, otherwise: 16 }),
     mode: completionOption(given, device),
+    /** The wait between two connections, and the maximum silence with outstanding requests. */
     pausePs: microsecondsOption(given, "pauseUs", 200),
     idlePs: microsecondsOption(given, "idleUs", 5_000),
+    /** The client gives up after this time without progress. */
     patiencePs: microsecondsOption(given, "patienceUs", 100_000),
+    /** How long it serves late replicas once all records are durable. */
     lingerPs: microsecondsOption(given, "lingerUs", 20_000),
   };
 }
+
+export type LogOptions = Readonly<ReturnType<typeof readLogOptions>>;
 
 /** A list of different hosts' names. @throws ProgramError */
 export function hostsOption(options: Options, name: string): string[] {

@@ -4,7 +4,7 @@
  */
 import { PS_PER_US } from "../../../../fabric/base/time.ts";
 import { type Connection, disconnect, refused, RETRY } from "../../cm/connection.ts";
-import { connect, PATH_MTUS, type PathMtu } from "../../cm/connect.ts";
+import { connect, PATH_MTUS } from "../../cm/connect.ts";
 import { createCq } from "../../verbs/completion_queue.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
 import type { Steps } from "../../cpu/program.ts";
@@ -31,7 +31,6 @@ import {
   decodeReason,
   encodePerftestTerms,
   MEMORIES,
-  type Memory,
   PERFTEST,
   type PerftestName,
   PERFTESTS,
@@ -43,19 +42,6 @@ import {
 import type { Cq } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
-
-interface Job {
-  readonly to: string;
-  readonly test: PerftestName;
-  readonly sizes: readonly number[];
-  readonly iterations: number;
-  readonly depth: number;
-  readonly qps: number;
-  readonly memory: Memory;
-  readonly pathMtu: PathMtu;
-  readonly mode: "poll" | "interrupt";
-  readonly atomic: "fetch-add" | "compare-swap";
-}
 
 /** A size's result. */
 export type PerftestRow =
@@ -137,7 +123,7 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
   cpu.report("result", result);
 }
 
-function jobOf(device: CmDevice, options: Options): Job {
+function jobOf(device: CmDevice, options: Options) {
   const test = wordOption(options, "test", { words: PERFTESTS });
   const kind = PERFTEST[test];
   const size = countOption(options, "size", { least: 1, otherwise: kind.bytes });
@@ -175,6 +161,8 @@ function jobOf(device: CmDevice, options: Options): Job {
     }),
   };
 }
+
+type Job = Readonly<ReturnType<typeof jobOf>>;
 
 interface Lane {
   readonly connection: Connection;

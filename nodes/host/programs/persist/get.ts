@@ -5,6 +5,7 @@ import { RD_ATOMIC_MAX } from "../../../../fabric/wire/host_bus/qp_life_cycle.ts
 import { countOption, textOption } from "../common/options.ts";
 import {
   type ClientOptions,
+  createWindow,
   type Failure,
   isFailure,
   makeRegions,
@@ -23,18 +24,23 @@ import type { Mr, SendRequest } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
 
-interface Get {
-  readonly client: PersistClient;
-  readonly region: Region;
-  readonly messageBytes: number;
-  readonly count: number;
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  readonly slots: Mr;
-  readonly freeSlots: number[];
-  readonly slotOf: Int32Array;
-  readonly postedAt: Float64Array;
-  readonly latency: Float64Array;
+/** The state of a get. Arrays are by message. */
+function createGet(
+  client: PersistClient,
+  { region, slots, messageBytes, depth }: {
+    readonly region: Region;
+    readonly slots: Mr;
+    readonly messageBytes: number;
+    readonly depth: number;
+  },
+) {
+  const count = Math.ceil(region.length / messageBytes);
+  const window = createWindow(depth, count);
+  const bytes = new Uint8Array(region.length), slotOf = new Int32Array(count);
+  return { ...window, client, region, slots, messageBytes, count, bytes, slotOf };
 }
+
+type Get = ReturnType<typeof createGet>;
 
 /**
  * The program. Options: `from`, `name` of the object, `size` of a message (4096), `depth` (16),
@@ -109,20 +115,7 @@ function* prepare(
     { bytes: depth * messageBytes, access: ["localWrite"] },
   ]);
   if (isFailure(regions)) return regions;
-  const slots = regions[0]!;
-  const count = Math.ceil(region.length / messageBytes);
-  return {
-    client,
-    region,
-    messageBytes,
-    count,
-    bytes: new Uint8Array(region.length),
-    slots,
-    freeSlots: Array.from({ length: depth }, (_, slot) => depth - 1 - slot),
-    slotOf: new Int32Array(count),
-    postedAt: new Float64Array(count),
-    latency: new Float64Array(count).fill(-1),
-  };
+  return createGet(client, { region, slots: regions[0]!, messageBytes, depth });
 }
 
 function readRequest(job: Get, index: number): SendRequest {
@@ -143,14 +136,15 @@ function readRequest(job: Get, index: number): SendRequest {
 function* transfer(job: Get): Steps<Failure | undefined> {
   const { client, count, messageBytes, slots } = job;
   const { cpu } = client.device;
-  let next = 0;
   let done = 0;
   while (done < count) {
-    const first = next;
+    const first = job.next;
     const requests: SendRequest[] = [];
-    while (job.freeSlots.length > 0 && next < count) requests.push(readRequest(job, next++));
+    while (job.freeSlots.length > 0 && job.next < count) {
+      requests.push(readRequest(job, job.next++));
+    }
     if (requests.length > 0) {
-      job.postedAt.fill(cpu.now, first, next);
+      job.postedAt.fill(cpu.now, first, job.next);
       const refusal = yield* post(client, requests);
       if (refusal !== undefined) return refusal;
     }

@@ -223,6 +223,22 @@ function* reach(
   }
 }
 
+/** The state of a program's messages, at most `depth` of them outstanding. Arrays are by message. */
+export function createWindow(depth: number, count: number) {
+  return {
+    freeSlots: Array.from({ length: depth }, (_, slot) => depth - 1 - slot),
+    postedAt: new Float64Array(count),
+    latency: new Float64Array(count).fill(-1),
+    /** Messages whose persistence is reported by PSN (P-28). */
+    byPsn: new Map<number, number>(),
+    requests: { write: 0, read: 0, send: 0, flush: 0, recv: 0 },
+    next: 0,
+    outstanding: 0,
+    /** Duplicate confirmations, and those of nothing outstanding: must stay 0 (P-30). */
+    unexpected: 0,
+  };
+}
+
 /** A program's work on a connection; `report` is part of its result in any case. */
 export interface ClientProgram<Job> {
   readonly report: Readonly<Record<string, unknown>>;

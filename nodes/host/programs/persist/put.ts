@@ -36,7 +36,7 @@ import {
 import type { SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import {
-  createVerifying,
+  createPut,
   follow,
   headerBytes,
   messageToRewrite,
@@ -140,7 +140,6 @@ export function* prepare(
     readonly data: Uint8Array;
   },
 ): Steps<Put | Failure> {
-  const { cpu } = client.device;
   if (options.method === "send-read" && region.ring === undefined) return { error: "protocol" };
   const { method, level } = options;
   const { server, policy } = client;
@@ -153,36 +152,17 @@ export function* prepare(
   ]);
   if (isFailure(regions)) return regions;
   const slots = regions[0]!, scratch = regions[1]!;
-  const count = Math.ceil(data.length / options.messageBytes);
-  return {
-    cpu,
+  return createPut({
     options,
     client,
     region,
     plan,
     data,
-    count,
     slots,
     slotBytes,
     scratch,
     scratchBytes,
-    verifying: createVerifying(plan, count),
-    freeSlots: Array.from({ length: options.depth }, (_, slot) => options.depth - 1 - slot),
-    slotOf: new Int32Array(count),
-    flags: new Uint8Array(count),
-    awaited: new Uint8Array(count),
-    postedAt: new Float64Array(count),
-    latency: new Float64Array(count).fill(-1),
-    byPsn: new Map(),
-    requests: { write: 0, read: 0, send: 0, flush: 0, recv: 0 },
-    recvsDue: [],
-    next: 0,
-    outstanding: 0,
-    written: 0,
-    persisted: 0,
-    unexpected: 0,
-    reportAt: Math.ceil(count / 100),
-  };
+  });
 }
 
 /** Which messages may begin, and until when: all of a `put`, or those that a log releases. */

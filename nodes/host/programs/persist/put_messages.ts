@@ -6,7 +6,7 @@
 import type { CRC_MAKERS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
 import type { VerifyLevel, VerifyVerdict } from "../../../../fabric/wire/roce/verify_eth.ts";
-import type { Cpu, Steps } from "../../cpu/program.ts";
+import type { Steps } from "../../cpu/program.ts";
 import type { Mr, SendRequest, WorkCompletion } from "../../verbs/objects.ts";
 import { sge } from "../../verbs/post.ts";
 import {
@@ -16,7 +16,7 @@ import {
   PENDING_MESSAGE_BYTES,
   type PutMethod,
 } from "../common/persist_protocol.ts";
-import type { Failure, PersistClient, Region } from "./persist_client.ts";
+import { createWindow, type Failure, type PersistClient, type Region } from "./persist_client.ts";
 import type { MethodPlan, Stage } from "./put_methods.ts";
 
 export interface PutOptions {
@@ -51,43 +51,45 @@ export const WRITTEN = 1, PERSISTED = 2, LOOKED_AT = 4;
 
 export const STAGES: Readonly<Record<Stage, number>> = { first: 1, second: 2, reply: 4 };
 
-/** The state of a put. Arrays are by message. */
-export interface Put {
-  readonly cpu: Cpu;
+/** A put's data, its object, and its memory. */
+interface PutPlan {
   readonly options: PutOptions;
   readonly client: PersistClient;
   readonly region: Region;
   readonly plan: MethodPlan;
   readonly data: Uint8Array;
-  readonly count: number;
   /** Buffers of `depth` messages, with their header for SENDs. */
   readonly slots: Mr;
   readonly slotBytes: number;
   /** A buffer each for read-back data, or for the mark that is sent. */
   readonly scratch: Mr;
   readonly scratchBytes: number;
-  /** For methods that verify. */
-  readonly verifying: Verifying | undefined;
-  readonly freeSlots: number[];
-  readonly slotOf: Int32Array;
-  readonly flags: Uint8Array;
-  /** Outstanding completions by {@link STAGES}: until there are none, a buffer is in use. */
-  readonly awaited: Uint8Array;
-  readonly postedAt: Float64Array;
-  readonly latency: Float64Array;
-  /** Messages whose persistence is reported by PSN (P-28). */
-  readonly byPsn: Map<number, number>;
-  readonly requests: { write: number; read: number; send: number; flush: number; recv: number };
-  /** Messages for which a receive is to be posted. */
-  readonly recvsDue: number[];
-  next: number;
-  outstanding: number;
-  written: number;
-  persisted: number;
-  /** Duplicate confirmations, and those of nothing outstanding: must stay 0 (P-30). */
-  unexpected: number;
-  reportAt: number;
 }
+
+/** The state of a put. Arrays are by message. */
+export function createPut(put: PutPlan) {
+  const { options: { depth, messageBytes }, data, client, plan } = put;
+  const count = Math.ceil(data.length / messageBytes);
+  return {
+    ...put,
+    ...createWindow(depth, count),
+    cpu: client.device.cpu,
+    count,
+    /** For methods that verify. */
+    verifying: createVerifying(plan, count),
+    slotOf: new Int32Array(count),
+    flags: new Uint8Array(count),
+    /** Outstanding completions by {@link STAGES}: until there are none, a buffer is in use. */
+    awaited: new Uint8Array(count),
+    /** Messages for which a receive is to be posted. */
+    recvsDue: new Array<number>(),
+    written: 0,
+    persisted: 0,
+    reportAt: Math.ceil(count / 100),
+  };
+}
+
+export type Put = ReturnType<typeof createPut>;
 
 /** Why a message is damaged: the verified write's status, or the program's comparison. */
 type Caught = Exclude<VerifyVerdict["status"], "written">;
@@ -236,7 +238,7 @@ export function follow(put: Put, index: number): SendRequest {
 }
 
 /** Undefined for a method without verification. */
-export function createVerifying(plan: MethodPlan, count: number): Verifying | undefined {
+function createVerifying(plan: MethodPlan, count: number): Verifying | undefined {
   const comparesItself = plan.second === "compare";
   if (plan.first !== "write-verify" && !comparesItself) return undefined;
   return {
