@@ -82,16 +82,6 @@ export interface CmListener {
   readonly events: CmEvent[];
 }
 
-export interface CmAgent {
-  readonly endpoints: Map<number, CmEndpoint>;
-  readonly listeners: Map<bigint, CmListener>;
-  nextCommId: number;
-  /** A deadline was set since the service last read them. */
-  stirred: boolean;
-  /** Finished requests, to recognise copies that the network still holds; oldest first. */
-  readonly over: Map<string, { readonly rej: CmRej | undefined; readonly until: Time }>;
-}
-
 /** The outputs of the state machine. */
 export interface CmOutput {
   readonly send: { readonly to: number; readonly message: CmMessage }[];
@@ -101,15 +91,19 @@ export interface CmOutput {
 /** Maximum number of remembered finished requests. */
 const OVER_MAX = 1024;
 
-export function makeCmAgent(): CmAgent {
+export function makeCmAgent() {
   return {
-    endpoints: new Map(),
-    listeners: new Map(),
+    endpoints: new Map<number, CmEndpoint>(),
+    listeners: new Map<bigint, CmListener>(),
     nextCommId: 1,
+    /** A deadline was set since the service last read them. */
     stirred: false,
-    over: new Map(),
+    /** Finished requests, to recognise copies that the network still holds; oldest first. */
+    over: new Map<string, { readonly rej: CmRej | undefined; readonly until: Time }>(),
   };
 }
+
+export type CmAgent = ReturnType<typeof makeCmAgent>;
 
 /** The signal of an endpoint on which a program waits. */
 export function endpointSignal(endpoint: CmEndpoint): string {

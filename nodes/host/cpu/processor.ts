@@ -42,29 +42,34 @@ interface Core {
   cpuPs: Time;
 }
 
-interface Task {
-  readonly account: Account;
-  readonly core: Core;
-  readonly order: number;
-  readonly plan: TaskPlan<unknown>;
-  steps: Steps<unknown> | undefined;
-  /** When it resumes unless a source ends its wait earlier, and when it became ready. */
-  resumeAt: Time;
-  readyAt: Time;
-  wake: Wake;
-  /** The sources that can end its wait; empty once the wait has ended. */
-  sources: readonly Source[];
-  /** Physical ranges of memory sources: from, to, from, to… */
-  ranges: number[];
-  /** Id of the command whose reply it waits for; −1 without one. */
-  replyId: number;
-  /** When the time owed at the wait's beginning is paid. */
-  paidAt: Time;
-  polling: boolean;
-  /** The number of resumes without time passing, and their time. */
-  resumesAtOnce: number;
-  lastResume: Time;
+function createTask(plan: TaskPlan<unknown>, core: Core, order: number) {
+  const account: Account = { owed: 0, paidPs: 0 };
+  return {
+    plan,
+    core,
+    order,
+    account,
+    steps: undefined as Steps<unknown> | undefined,
+    /** When it resumes unless a source ends its wait earlier, and when it became ready. */
+    resumeAt: plan.startAt,
+    readyAt: plan.startAt,
+    wake: DONE,
+    /** The sources that can end its wait; empty once the wait has ended. */
+    sources: NO_SOURCES,
+    /** Physical ranges of memory sources: from, to, from, to… */
+    ranges: new Array<number>(),
+    /** Id of the command whose reply it waits for; −1 without one. */
+    replyId: -1,
+    /** When the time owed at the wait's beginning is paid. */
+    paidAt: plan.startAt,
+    polling: false,
+    /** The number of resumes without time passing, and their time. */
+    resumesAtOnce: 0,
+    lastResume: -1,
+  };
 }
+
+type Task = ReturnType<typeof createTask>;
 
 /** Limit on yields without time passing: beyond it, the program would never end. */
 const RESUMES_AT_ONCE_MAX = 100_000;
@@ -114,23 +119,8 @@ export class Processor {
   /** Puts a program on the next core, round robin. */
   add<T>(plan: TaskPlan<T>): void {
     const turn = plan.driver === true ? 0 : this.#turns++;
-    this.#tasks.push({
-      account: { owed: 0, paidPs: 0 },
-      core: this.#cores[turn % this.#cores.length]!,
-      order: this.#started++,
-      plan: plan as TaskPlan<unknown>,
-      steps: undefined,
-      resumeAt: plan.startAt,
-      readyAt: plan.startAt,
-      wake: DONE,
-      sources: NO_SOURCES,
-      ranges: [],
-      replyId: -1,
-      paidAt: plan.startAt,
-      polling: false,
-      resumesAtOnce: 0,
-      lastResume: -1,
-    });
+    const core = this.#cores[turn % this.#cores.length]!;
+    this.#tasks.push(createTask(plan as TaskPlan<unknown>, core, this.#started++));
   }
 
   /** Runs every program that is due at `now`. */

@@ -40,17 +40,6 @@ export interface MemorySizes {
   readonly scmBytes: number;
 }
 
-/** The memory that contains the whole physical range; undefined where none does. */
-export function memoryOf(
-  sizes: MemorySizes,
-  range: { from: number; length: number },
-): Memory | undefined {
-  const { from, length } = range;
-  if (from >= 0 && from + length <= sizes.dramBytes) return "dram";
-  if (from >= SCM_BASE && from + length <= SCM_BASE + sizes.scmBytes) return "scm";
-  return undefined;
-}
-
 /** A physical address in a ladder: `SCM+0x40`. */
 export function describePhysical(address: number): string {
   return address >= SCM_BASE

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { rigPlan } from "../testing/host_testing.ts";
+import { PhysicalMemory } from "./physical_memory.ts";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
 import {
@@ -6,7 +8,6 @@ import {
   AddressMap,
   DRAM_PAGE_BYTES,
   dramFrame,
-  memoryOf,
   OutOfMemory,
   SCM_BASE,
   scmPageBytes,
@@ -113,12 +114,13 @@ describe("AddressMap.physical", () => {
 
   it("knows DRAM and SCM apart", () => {
     assert.ok(new AddressMap(SIZES).allocate(1).address === VIRTUAL_DRAM_BASE);
-    assert.equal(memoryOf(SIZES, { from: 0, length: SIZES.dramBytes }), "dram");
-    assert.equal(memoryOf(SIZES, { from: 1, length: SIZES.dramBytes }), undefined);
-    assert.equal(memoryOf(SIZES, { from: SCM_BASE, length: SIZES.scmBytes }), "scm");
-    assert.equal(memoryOf(SIZES, { from: SCM_BASE - 1, length: 1 }), undefined);
-    assert.equal(memoryOf(SIZES, { from: -1, length: 1 }), undefined);
-    assert.equal(memoryOf(SIZES, { from: SCM_BASE + 1, length: SIZES.scmBytes }), undefined);
+    const memory = new PhysicalMemory(rigPlan(SIZES), {});
+    assert.equal(memory.memoryOf(0, SIZES.dramBytes), "dram");
+    assert.equal(memory.memoryOf(1, SIZES.dramBytes), undefined);
+    assert.equal(memory.memoryOf(SCM_BASE, SIZES.scmBytes), "scm");
+    assert.equal(memory.memoryOf(SCM_BASE - 1, 1), undefined);
+    assert.equal(memory.memoryOf(-1, 1), undefined);
+    assert.equal(memory.memoryOf(SCM_BASE + 1, SIZES.scmBytes), undefined);
   });
 });
 

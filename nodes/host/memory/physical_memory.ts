@@ -4,7 +4,7 @@
  */
 import type { HostPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { type Memory, memoryOf, SCM_BASE } from "./address_map.ts";
+import { type Memory, SCM_BASE } from "./address_map.ts";
 import { Imc } from "./imc.ts";
 import { LINE_BYTES } from "./llc.ts";
 import { SCM_BLOCK_BYTES } from "./scm.ts";
@@ -57,7 +57,9 @@ export class PhysicalMemory {
   /** The memory that contains the whole range; undefined where none does. */
   memoryOf(address: number, length: number): Memory | undefined {
     const { dramBytes, scmBytes } = this.#plan;
-    return memoryOf({ dramBytes, scmBytes }, { from: address, length });
+    if (address >= 0 && address + length <= dramBytes) return "dram";
+    if (address >= SCM_BASE && address + length <= SCM_BASE + scmBytes) return "scm";
+    return undefined;
   }
 
   lineOf(address: number): number {

@@ -23,12 +23,6 @@ const PLACE_BYTES = 16;
 /** Parts of the duration whose rates are reported. */
 const PARTS = 10;
 
-interface Place {
-  readonly va: number;
-  readonly rkey: number;
-  readonly length: number;
-}
-
 /** The service. Option: `bytes` of the buffer that all writers share (256 KiB). */
 export function* sink({ cpu, device, options }: ProgramContext): Steps<void> {
   const bytes = countOption(options, "bytes", { least: 64, otherwise: 256 * 1024 });
@@ -47,20 +41,6 @@ export function* sink({ cpu, device, options }: ProgramContext): Steps<void> {
     const qp = { pd, sendCq: cq, recvCq: cq, maxSendWr: 1, maxRecvWr: 1 };
     yield* accept(listener, event.request, { qp, privateData });
   }
-}
-
-interface Bulk {
-  readonly cq: Cq;
-  readonly connection: Connection;
-  readonly mr: Mr;
-  readonly place: Place;
-  readonly messageBytes: number;
-  readonly depth: number;
-  readonly startPs: Time;
-  readonly endPs: Time;
-  /** Bytes completed in each part of the duration. */
-  readonly parts: Float64Array;
-  readonly latencies: Time[];
 }
 
 /**
@@ -87,20 +67,10 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
   // Connections are set up while the cables are idle; then all hosts begin at once.
   if (cpu.now < beginPs) yield* cpu.sleep(beginPs - cpu.now);
   const startPs = cpu.now;
-  const job: Bulk = {
-    cq,
-    connection,
-    mr,
-    place: placeIn(connection.privateData),
-    messageBytes,
-    depth,
-    startPs,
-    endPs: startPs + timePs,
-    parts: new Float64Array(PARTS),
-    latencies: [],
-  };
-  const error = yield* transfer(job, () => cpu.now);
-  const messages = job.latencies.length;
+  /** Bytes completed in each part of the duration. */
+  const parts = new Float64Array(PARTS), latencies: Time[] = [];
+  const error = yield* transfer(connection, { cq, mr, depth, timePs, parts, latencies });
+  const messages = latencies.length;
   const seconds = (cpu.now - startPs) / PS_PER_S;
   const partSeconds = timePs / PARTS / PS_PER_S;
   cpu.report("result", {
@@ -109,15 +79,15 @@ export function* bulk({ cpu, device, options }: ProgramContext): Steps<void> {
     messages,
     bytes: messages * messageBytes,
     throughputBps: seconds > 0 ? Math.round(messages * messageBytes * 8 / seconds) : 0,
-    partsBps: [...job.parts].map((bytes) => Math.round(bytes * 8 / partSeconds)),
-    latencyPs: summarize(Float64Array.from(job.latencies)),
+    partsBps: [...parts].map((bytes) => Math.round(bytes * 8 / partSeconds)),
+    latencyPs: summarize(Float64Array.from(latencies)),
     startPs,
     endPs: cpu.now,
   });
   yield* disconnect(connection);
 }
 
-function placeIn(privateData: Uint8Array): Place {
+function placeIn(privateData: Uint8Array) {
   const { buffer, byteOffset } = privateData;
   const view = new DataView(buffer, byteOffset);
   return {
@@ -128,31 +98,42 @@ function placeIn(privateData: Uint8Array): Place {
 }
 
 /** Keeps `depth` messages outstanding for the time. @returns the reason of an early end. */
-function* transfer(job: Bulk, now: () => Time): Steps<string | undefined> {
-  const { cq, connection, mr, place, messageBytes, depth, startPs, endPs, parts } = job;
+function* transfer(
+  { qp, device: { cpu }, privateData }: Connection,
+  { cq, mr, depth, timePs, parts, latencies }: {
+    readonly cq: Cq;
+    readonly mr: Mr;
+    readonly depth: number;
+    readonly timePs: Time;
+    readonly parts: Float64Array;
+    readonly latencies: Time[];
+  },
+): Steps<string | undefined> {
+  const place = placeIn(privateData), messageBytes = mr.length;
+  const startPs = cpu.now, endPs = startPs + timePs;
   const room = Math.max(1, Math.floor(place.length / messageBytes));
   if (place.length < messageBytes) return `The sink has ${place.length} B only`;
   const postedAt: Time[] = [];
   let next = 0, outstanding = 0;
-  while (outstanding > 0 || now() < endPs) {
+  while (outstanding > 0 || cpu.now < endPs) {
     const requests = [];
-    while (outstanding < depth && now() < endPs) {
+    while (outstanding < depth && cpu.now < endPs) {
       const va = place.va + (next % room) * messageBytes;
       const remote = { va, rkey: place.rkey };
       const sges = [sge(mr, 0, messageBytes)];
       requests.push({ opcode: "write", wrId: next++, sges, remote } as const);
-      postedAt.push(now());
+      postedAt.push(cpu.now);
       outstanding++;
     }
     if (requests.length > 0) {
-      const refusal = yield* postSend(connection.qp, requests);
+      const refusal = yield* postSend(qp, requests);
       if (refusal !== undefined) return `${refusal.errno}: ${refusal.reason}`;
     }
     for (const { status, wrId } of yield* waitCompletion(cq)) {
       if (status !== "SUCCESS") return status;
       outstanding--;
-      job.latencies.push(now() - postedAt[wrId]!);
-      const part = Math.floor((now() - startPs) * PARTS / (endPs - startPs));
+      latencies.push(cpu.now - postedAt[wrId]!);
+      const part = Math.floor((cpu.now - startPs) * PARTS / timePs);
       if (part < PARTS) parts[part]! += messageBytes;
     }
   }

@@ -11,7 +11,6 @@ import {
   type SendWqe,
   type Sge,
   type UdAddress,
-  type VerifyOperands,
   WQE_UNIT_BYTES,
   wqeUnits,
 } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -32,7 +31,6 @@ import type {
   SendRing,
   UdDestination,
   VerbError,
-  VerifyRequest,
 } from "./objects.ts";
 import { postAll } from "./rings.ts";
 
@@ -75,10 +73,6 @@ function flushOperands({ placement, selectivity, length = 0 }: FlushRequest): Fl
   };
 }
 
-function verifyOperands({ level, persist = false, crc }: VerifyRequest): VerifyOperands {
-  return crc === undefined ? { level, persist } : { level, persist, crc };
-}
-
 function udAddress({ ah, qpn, qKey }: UdDestination): UdAddress {
   const { address, trafficClass, hopLimit, udpSourcePort } = ah;
   return { qKey, qpn, address, trafficClass, hopLimit, udpSourcePort };
@@ -102,7 +96,7 @@ function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   if (remote !== undefined) wqe.remote = { va: BigInt(remote.va), rkey: remote.rkey };
   if (atomic !== undefined) wqe.atomic = atomic;
   if (request.flush !== undefined) wqe.flush = flushOperands(request.flush);
-  if (request.verify !== undefined) wqe.verify = verifyOperands(request.verify);
+  if (request.verify !== undefined) wqe.verify = { persist: false, ...request.verify };
   if (request.bind !== undefined) wqe.bind = bindOperands(request.bind);
   if (ud !== undefined) wqe.ud = udAddress(ud);
   if (inline) wqe.inline = gather(qp.device, sges, bytes);

@@ -23,7 +23,7 @@ import {
   type LatencyFigures,
   latencyFigures,
 } from "./figures.ts";
-import { postFirstRecvs, runLatency } from "./ping_pong.ts";
+import { type Lane, postFirstRecvs, runLatency } from "./ping_pong.ts";
 import { runStream } from "./stream.ts";
 import {
   BYTES_MAX,
@@ -35,7 +35,6 @@ import {
   type PerftestName,
   PERFTESTS,
   QPS_MAX,
-  type RemotePlace,
   RX_DEPTH,
   SERVICE,
 } from "./terms.ts";
@@ -98,7 +97,7 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
       for (let index = 0; index < job.qps; index++) {
         lanes.push(yield* openLane(device, begun, index));
       }
-      const { connection: { qp, peer }, remote } = lanes[0]!;
+      const { connection: { peer }, qp, remote } = lanes[0]!;
       const { address } = device.state;
       const here = { host: cpu.host, address, qpn: qp.qpn, ...recvPlace(buffer, 0) };
       ends = [here, { ...peer, ...remote }];
@@ -164,9 +163,8 @@ function jobOf(device: CmDevice, options: Options) {
 
 type Job = Readonly<ReturnType<typeof jobOf>>;
 
-interface Lane {
+interface ClientLane extends Lane {
   readonly connection: Connection;
-  readonly remote: RemotePlace;
 }
 
 interface Begun {
@@ -175,7 +173,7 @@ interface Begun {
   readonly buffer: TestBuffer;
   readonly sendCq: Cq;
   readonly recvCq: Cq;
-  readonly lanes: Lane[];
+  readonly lanes: ClientLane[];
 }
 
 /** Connects a queue pair; retries while the host or its server is booting. */
@@ -183,7 +181,7 @@ function* openLane(
   device: CmDevice,
   { job, bytes, buffer, sendCq, recvCq }: Begun,
   index: number,
-): Steps<Lane> {
+): Steps<ClientLane> {
   const { test, memory, iterations, pathMtu, qps } = job;
   const place = recvPlace(buffer, index);
   const privateData = encodePerftestTerms({ test, memory, bytes, iterations, index, qps, place });
@@ -202,7 +200,7 @@ function* openLane(
       const remote = decodePlace(answer.privateData);
       if (remote === undefined) throw new ProgramError(`${job.to} has no perftest server`);
       if (wantsRecvs) yield* postFirstRecvs(answer.qp, { buffer, index, bytes });
-      return { connection: answer, remote };
+      return { connection: answer, qp: answer.qp, remote };
     }
     const mayBeBooting = answer.refused === "timeout" || answer.refused === "no-service";
     if (!mayBeBooting || attempt === ATTEMPTS) {
@@ -221,36 +219,21 @@ function* measure(
   const { job, bytes, buffer, sendCq, recvCq, lanes } = begun;
   const { test, iterations, mode, depth } = job;
   const kind = PERFTEST[test];
+  const run = { test, bytes, iterations, sendCq, buffer, mode };
   if (kind.measures === "bandwidth") {
     const total = iterations * lanes.length;
-    const times = yield* runStream(device.cpu, {
-      test,
-      bytes,
-      iterations,
-      depth,
-      qps: lanes.map(({ connection: { qp }, remote }) => ({ qp, remote })),
-      sendCq,
-      buffer,
-      mode,
-      idlePs: IDLE_PS + BYTE_PS * bytes * depth * lanes.length,
-      onProgress: everyTwentieth(total, progress),
-    });
+    const idlePs = IDLE_PS + BYTE_PS * bytes * depth * lanes.length;
+    const onProgress = everyTwentieth(total, progress);
+    const times = yield* runStream(device.cpu, { ...run, depth, lanes, idlePs, onProgress });
     const figures = bandwidthFigures(times, bytes);
     return { measures: "bandwidth", bytes, iterations: total, ...figures };
   }
-  const [lane] = lanes;
   const posts: number[] = [];
   const onPosted = everyTwentieth(iterations, progress);
   yield* runLatency({
-    test,
-    bytes,
-    iterations,
-    qp: lane!.connection.qp,
-    sendCq,
+    ...run,
+    ...lanes[0]!,
     recvCq,
-    buffer,
-    remote: lane!.remote,
-    mode,
     idlePs: IDLE_PS,
     atomic: job.atomic,
     onPost: (now) => {

@@ -12,19 +12,28 @@ import { recvSge, sendSge, type TestBuffer } from "./buffer.ts";
 import { PERFTEST, type PerftestName, type RemotePlace, RX_DEPTH } from "./terms.ts";
 import type { Cq, Qp, SendRequest } from "../../verbs/objects.ts";
 
-/** One queue pair of a latency test, at either end. */
-export interface LatencyEnd {
+/** A queue pair, and the place at the other end. */
+export interface Lane {
+  readonly qp: Qp;
+  readonly remote: RemotePlace;
+}
+
+/** The test of one size, at either end. */
+export interface TestRun {
   readonly test: PerftestName;
   readonly bytes: number;
+  /** Number of messages per queue pair. */
   readonly iterations: number;
-  readonly qp: Qp;
   readonly sendCq: Cq;
-  readonly recvCq: Cq;
   readonly buffer: TestBuffer;
-  readonly remote: RemotePlace;
   readonly mode: "poll" | "interrupt";
-  /** Timeout of a message. */
+  /** Timeout without completions. */
   readonly idlePs: Time;
+}
+
+/** One queue pair of a latency test, at either end. */
+export interface LatencyEnd extends TestRun, Lane {
+  readonly recvCq: Cq;
   /** Called before each post, for the client's clock. */
   readonly onPost?: (now: Time) => void;
   readonly atomic?: "fetch-add" | "compare-swap";

@@ -2,31 +2,18 @@
  * The bandwidth loop: keeps every queue pair at its depth, requests a completion every {@link
  * CQ_MODERATION} messages, and records the times of posts and completions for the two figures.
  */
-import type { Time } from "../../../../fabric/base/time.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
 import { must, ProgramError } from "../../verbs/device.ts";
 import { postSend } from "../../verbs/post.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
-import { sendSge, type TestBuffer } from "./buffer.ts";
-import { CQ_MODERATION, PERFTEST, type PerftestName, type RemotePlace } from "./terms.ts";
-import type { Cq, Qp, SendRequest } from "../../verbs/objects.ts";
+import { sendSge } from "./buffer.ts";
+import type { Lane, TestRun } from "./ping_pong.ts";
+import { CQ_MODERATION, PERFTEST } from "./terms.ts";
+import type { SendRequest } from "../../verbs/objects.ts";
 
-export interface StreamQp {
-  readonly qp: Qp;
-  readonly remote: RemotePlace;
-}
-
-export interface Stream {
-  readonly test: PerftestName;
-  readonly bytes: number;
-  /** Number of messages per queue pair. */
-  readonly iterations: number;
+export interface Stream extends TestRun {
   readonly depth: number;
-  readonly qps: readonly StreamQp[];
-  readonly sendCq: Cq;
-  readonly buffer: TestBuffer;
-  readonly mode: "poll" | "interrupt";
-  readonly idlePs: Time;
+  readonly lanes: readonly Lane[];
   readonly onProgress: (completed: number) => void;
 }
 
@@ -36,7 +23,7 @@ export interface StreamTimes {
   readonly completed: Float64Array;
 }
 
-interface Lane extends StreamQp {
+interface StreamLane extends Lane {
   readonly index: number;
   posted: number;
   completed: number;
@@ -44,11 +31,13 @@ interface Lane extends StreamQp {
 
 /** @throws ProgramError where a message fails, or after too long without completions. */
 export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes> {
-  const { qps, iterations, depth, sendCq, mode, idlePs, onProgress } = stream;
-  const total = iterations * qps.length;
+  const { iterations, depth, sendCq, mode, idlePs, onProgress } = stream;
+  const total = iterations * stream.lanes.length;
   const times = { posted: new Float64Array(total), completed: new Float64Array(total) };
   const every = Math.min(CQ_MODERATION, depth);
-  const lanes = qps.map((each, index): Lane => ({ ...each, index, posted: 0, completed: 0 }));
+  const lanes = stream.lanes.map((lane, index): StreamLane => {
+    return { ...lane, index, posted: 0, completed: 0 };
+  });
   const byQpn = new Map(lanes.map((lane) => [lane.qp.qpn, lane]));
   let posted = 0, completed = 0;
   while (completed < total) {
@@ -78,7 +67,7 @@ export function* runStream(cpu: Cpu, stream: Stream): Steps<StreamTimes> {
   return times;
 }
 
-function requestOf(stream: Stream, lane: Lane, signaled: boolean): SendRequest {
+function requestOf(stream: Stream, lane: StreamLane, signaled: boolean): SendRequest {
   const { verb, inlineBytes } = PERFTEST[stream.test];
   const sges = [sendSge(stream.buffer, lane.index, stream.bytes)];
   // The completion returns the number of finished messages of its queue pair.

@@ -30,7 +30,15 @@ export interface PerftestKind {
   readonly iterations: number;
 }
 
-const LATENCY = { measures: "latency", bytes: 2, depth: 1, iterations: 1000 } as const;
+const LATENCY = {
+  measures: "latency",
+  pingPong: false,
+  inlineBytes: 0,
+  bytes: 2,
+  depth: 1,
+  iterations: 1000,
+} as const;
+const PING_PONG = { ...LATENCY, pingPong: true, inlineBytes: 220 } as const;
 const BANDWIDTH = {
   measures: "bandwidth",
   pingPong: false,
@@ -41,35 +49,10 @@ const BANDWIDTH = {
 } as const;
 
 export const PERFTEST: Readonly<Record<PerftestName, PerftestKind>> = {
-  ib_write_lat: {
-    ...LATENCY,
-    title: "RDMA_Write Latency Test",
-    verb: "write",
-    pingPong: true,
-    inlineBytes: 220,
-  },
-  ib_read_lat: {
-    ...LATENCY,
-    title: "RDMA_Read Latency Test",
-    verb: "read",
-    pingPong: false,
-    inlineBytes: 0,
-  },
-  ib_send_lat: {
-    ...LATENCY,
-    title: "Send Latency Test",
-    verb: "send",
-    pingPong: true,
-    inlineBytes: 220,
-  },
-  ib_atomic_lat: {
-    ...LATENCY,
-    title: "Atomic Latency Test",
-    verb: "atomic",
-    pingPong: false,
-    inlineBytes: 0,
-    bytes: 8,
-  },
+  ib_write_lat: { ...PING_PONG, title: "RDMA_Write Latency Test", verb: "write" },
+  ib_read_lat: { ...LATENCY, title: "RDMA_Read Latency Test", verb: "read" },
+  ib_send_lat: { ...PING_PONG, title: "Send Latency Test", verb: "send" },
+  ib_atomic_lat: { ...LATENCY, title: "Atomic Latency Test", verb: "atomic", bytes: 8 },
   ib_write_bw: { ...BANDWIDTH, title: "RDMA_Write BW Test", verb: "write" },
   ib_read_bw: { ...BANDWIDTH, title: "RDMA_Read BW Test", verb: "read" },
   ib_send_bw: { ...BANDWIDTH, title: "Send BW Test", verb: "send" },
