@@ -4,6 +4,7 @@
  * The highest priority is sent first (strict priority: 802.1Q's default transmission selection).
  */
 import { assert } from "../../fabric/base/assert.ts";
+import { Fifo } from "../../fabric/base/fifo.ts";
 import { isPaused, type Pauses } from "../../fabric/link/pause.ts";
 import type { Frame } from "../../fabric/node.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
@@ -16,9 +17,7 @@ export interface Waiting {
 }
 
 interface Lane {
-  /** Frames from `head` on are queued; those before it have left. */
-  waiting: Waiting[];
-  head: number;
+  readonly waiting: Fifo<Waiting>;
   bytes: number;
 }
 
@@ -40,14 +39,11 @@ export interface OutputQueue {
   readonly pauses: Pauses | undefined;
 }
 
-/**
- * Frames that have left are removed from the list in batches of this size, so that dequeueing is
- * O(1).
- */
-const COMPACT_AT = 64;
-
 export function createOutputQueue(pauses?: Pauses): OutputQueue {
-  const lanes = Array.from({ length: PRIORITIES }, () => ({ waiting: [], head: 0, bytes: 0 }));
+  const lanes = Array.from(
+    { length: PRIORITIES },
+    () => ({ waiting: new Fifo<Waiting>(), bytes: 0 }),
+  );
   return { lanes, occupied: 0, frames: 0, bytes: 0, peakBytes: 0, freeAt: 0, up: true, pauses };
 }
 
@@ -94,20 +90,12 @@ export function mayGoAt(queue: OutputQueue, now: Time): Time {
 /** Removes the first frame of a lane that is not empty. */
 export function dequeue(queue: OutputQueue, priority: number): Waiting {
   const lane = queue.lanes[priority]!;
-  const waiting = lane.waiting[lane.head];
+  const waiting = lane.waiting.shift();
   assert(waiting !== undefined, "Cannot take a frame as the lane is empty");
   const { length } = waiting.frame.bytes;
-  lane.head++;
   lane.bytes -= length;
   queue.frames--;
   queue.bytes -= length;
-  if (lane.head === lane.waiting.length) {
-    lane.waiting = [];
-    lane.head = 0;
-    queue.occupied &= ~(1 << priority);
-  } else if (lane.head >= COMPACT_AT && 2 * lane.head >= lane.waiting.length) {
-    lane.waiting = lane.waiting.slice(lane.head);
-    lane.head = 0;
-  }
+  if (lane.waiting.length === 0) queue.occupied &= ~(1 << priority);
   return waiting;
 }

@@ -102,7 +102,9 @@ class Switch implements Node {
   readonly #rngs: Rng[];
   /** Whether DSCPs are evaluated: without congestion control all frames share one lane. */
   readonly #hasPriorities: boolean;
+  /** The instant of the current step, and where its outputs go. */
   #now: Time = 0;
+  #out: Outputs | undefined;
   #wakeAt: Time = NEVER;
   /** Sum of the port's queue length, including the frame itself, over all queued frames. */
   #queueSeenBytes = 0;
@@ -132,17 +134,18 @@ class Switch implements Node {
 
   step(now: Time, input: Input, out: Outputs): void {
     this.#now = now;
+    this.#out = out;
     switch (input.kind) {
       case "message":
         if (input.message.kind !== "frame") fail(`A switch got a ${input.message.kind}`);
-        this.#receive(now, { port: input.port, frame: input.message }, out);
+        this.#receive({ port: input.port, frame: input.message });
         return;
       case "wake":
-        this.#refreshPauses(now, out);
-        this.#serve(now, out);
+        this.#refreshPauses();
+        this.#serve();
         return;
       case "link":
-        this.#setLink(now, input, out);
+        this.#setLink(input);
         return;
       case "power":
       case "run":
@@ -166,7 +169,7 @@ class Switch implements Node {
     return { ...this.#counters, queuePeakBytes, queueMeanBytes, pausedPs };
   }
 
-  #receive(now: Time, from: { port: number; frame: Frame }, out: Outputs): void {
+  #receive(from: { port: number; frame: Frame }): void {
     const { port, frame } = from;
     const counters = this.#counters;
     counters.receivedFrames++;
@@ -181,15 +184,15 @@ class Switch implements Node {
         counters.droppedUnknown++;
         return;
       case RESERVED:
-        if (!this.#obey(now, from, out) && !this.#learn(now, from)) counters.droppedReserved++;
+        if (!this.#obey(from) && !this.#learn(from)) counters.droppedReserved++;
         return;
       case FLOOD:
-        return this.#receiveGroup(now, from, out);
+        return this.#receiveGroup(from);
     }
     // The destination is on the segment of the frame's source, so it has received the frame already
     // (IEEE 802.1D §7.7).
     if (verdict === port) counters.droppedReturn++;
-    else this.#forward(now, { from: port, to: verdict, frame }, out);
+    else this.#forward({ from: port, to: verdict, frame });
   }
 
   #wayOf(bytes: Uint8Array): number {
@@ -202,43 +205,43 @@ class Switch implements Node {
   }
 
   /** A frame to a group address: a membership report, or a copy for each output port. */
-  #receiveGroup(now: Time, { port, frame }: { port: number; frame: Frame }, out: Outputs): void {
+  #receiveGroup({ port, frame }: { port: number; frame: Frame }): void {
     const reports = takeReport(this.#groups, port, frame.bytes);
     if (reports !== undefined) {
       this.#counters.snoopedReports++;
-      return this.#announce(now, reports, out);
+      return this.#announce(reports);
     }
     this.#counters.floodedFrames++;
     for (const to of groupPorts(this.#groups, port, frame.bytes)) {
-      this.#forward(now, { from: port, to, frame }, out);
+      this.#forward({ from: port, to, frame });
     }
   }
 
-  #announce(now: Time, frames: readonly OwnFrame[], out: Outputs): void {
+  #announce(frames: readonly OwnFrame[]): void {
     for (const frame of frames) {
-      if (this.#queues[frame.port]!.up) this.#control(now, frame, out);
+      if (this.#queues[frame.port]!.up) this.#control(frame);
     }
   }
 
-  #learn(now: Time, { port, frame }: { port: number; frame: Frame }): boolean {
-    const isTaken = takeWithdrawal(this.#routes, { port, now }, frame.bytes);
+  #learn({ port, frame }: { port: number; frame: Frame }): boolean {
+    const isTaken = takeWithdrawal(this.#routes, { port, now: this.#now }, frame.bytes);
     if (isTaken) this.#counters.routeUpdates++;
     return isTaken;
   }
 
   /** A link-local frame. @returns whether this switch processes it. */
-  #obey(now: Time, { port, frame }: { port: number; frame: Frame }, out: Outputs): boolean {
+  #obey({ port, frame }: { port: number; frame: Frame }): boolean {
     const queue = this.#queues[port];
     if (queue?.pauses === undefined || !isMacControl(frame.bytes)) return false;
     const pfc = decodePfc(frame.bytes);
     if (pfc === undefined) return false;
     if (pfc.quanta.some((quanta) => quanta !== undefined && quanta > 0)) this.#counters.pausesIn++;
-    takePfc(queue.pauses, now, pfc);
-    this.#serve(now, out);
+    takePfc(queue.pauses, this.#now, pfc);
+    this.#serve();
     return true;
   }
 
-  #forward(now: Time, way: { from: number; to: number; frame: Frame }, out: Outputs): void {
+  #forward(way: { from: number; to: number; frame: Frame }): void {
     const { from, to, frame } = way;
     const queue = this.#queues[to];
     if (queue === undefined) fail(`Switch ${this.name} forwards to port ${to}, which it lacks`);
@@ -247,7 +250,7 @@ class Switch implements Node {
       return;
     }
     const priority = this.#hasPriorities ? priorityOfDscp(frameDscp(frame.bytes)) : 0;
-    if (this.#isFree(queue, priority, now)) return this.#send(now, { port: to, frame }, out);
+    if (this.#isFree(queue, priority)) return this.#send({ port: to, frame });
     const passage: Passage = { from, to, priority, bytes: frame.bytes.length };
     if (!hasRoom(this.#buffer, passage)) {
       if (isLossless(this.#buffer, priority)) this.#counters.droppedHeadroom++;
@@ -257,16 +260,16 @@ class Switch implements Node {
     enqueue(queue, priority, { frame: this.#mark(queue, passage, frame), from });
     this.#counters.queuedFrames++;
     this.#queueSeenBytes += queue.bytes;
-    if (occupy(this.#buffer, passage)) this.#pause(now, passage, out);
-    this.#wakeAt = Math.min(this.#wakeAt, this.#portWakeAt(queue, now));
+    if (occupy(this.#buffer, passage)) this.#pause(passage);
+    this.#wakeAt = Math.min(this.#wakeAt, this.#portWakeAt(queue));
   }
 
   /** Whether a frame can leave without being queued. */
-  #isFree(queue: OutputQueue, priority: number, now: Time): boolean {
-    if (queue.freeAt - this.processingPs > now) return false;
+  #isFree(queue: OutputQueue, priority: number): boolean {
+    if (queue.freeAt - this.processingPs > this.#now) return false;
     const { pauses } = queue;
     if (pauses === undefined) return queue.frames === 0;
-    return pauses.until[priority]! <= now && nextPriority(queue, now) < 0;
+    return pauses.until[priority]! <= this.#now && nextPriority(queue, this.#now) < 0;
   }
 
   /** The frame, or a copy marked "congestion experienced". */
@@ -279,68 +282,64 @@ class Switch implements Node {
   }
 
   /** Requests a pause of the frame's priority from the other end of its input port's cable. */
-  #pause(now: Time, { from, priority }: Passage, out: Outputs): void {
+  #pause({ from, priority }: Passage): void {
     const requests = this.#requests[from]!;
     if ((requests.asked & (1 << priority)) !== 0) return;
     this.#counters.pausesOut++;
-    this.#control(now, { port: from, bytes: askPause(requests, now, 1 << priority) }, out);
+    this.#control({ port: from, bytes: askPause(requests, this.#now, 1 << priority) });
     this.#wakeAt = Math.min(this.#wakeAt, requests.refreshAt);
   }
 
-  #resume(now: Time, { from, priority }: Passage, out: Outputs): void {
+  #resume({ from, priority }: Passage): void {
     const requests = this.#requests[from]!;
     if ((requests.asked & (1 << priority)) === 0) return;
     this.#counters.resumesOut++;
-    this.#control(now, { port: from, bytes: askResume(requests, 1 << priority) }, out);
+    this.#control({ port: from, bytes: askResume(requests, 1 << priority) });
   }
 
-  #refreshPauses(now: Time, out: Outputs): void {
+  #refreshPauses(): void {
     for (const [port, requests] of this.#requests.entries()) {
-      if (requests.refreshAt > now) continue;
+      if (requests.refreshAt > this.#now) continue;
       this.#counters.pausesOut++;
-      this.#control(now, { port, bytes: askPause(requests, now, requests.asked) }, out);
+      this.#control({ port, bytes: askPause(requests, this.#now, requests.asked) });
     }
   }
 
   /** A frame of the switch itself: sent before all queued frames. */
-  #control(
-    now: Time,
-    to: { port: number; bytes: Uint8Array<ArrayBuffer> },
-    out: Outputs,
-  ): void {
+  #control(to: { port: number; bytes: Uint8Array<ArrayBuffer> }): void {
     const frame: Frame = { kind: "frame", bytes: to.bytes };
-    this.#queues[to.port]!.freeAt = out.send(to.port, frame, now + this.processingPs);
+    this.#queues[to.port]!.freeAt = this.#out!.send(to.port, frame, this.#now + this.processingPs);
   }
 
   /** Gives every transmitter that is about to be idle its next frame. */
-  #serve(now: Time, out: Outputs): void {
+  #serve(): void {
     for (let port = 0; port < this.#queues.length; port++) {
       const queue = this.#queues[port]!;
-      while (queue.frames > 0 && queue.freeAt - this.processingPs <= now) {
-        const priority = nextPriority(queue, now);
+      while (queue.frames > 0 && queue.freeAt - this.processingPs <= this.#now) {
+        const priority = nextPriority(queue, this.#now);
         if (priority < 0) break;
         const { frame, from } = dequeue(queue, priority);
-        this.#send(now, { port, frame }, out);
-        this.#leave(now, { from, to: port, priority, bytes: frame.bytes.length }, out);
+        this.#send({ port, frame });
+        this.#leave({ from, to: port, priority, bytes: frame.bytes.length });
       }
     }
-    this.#findWake(now);
+    this.#findWake();
   }
 
   /** The frame is no longer queued: its input port's priority may be resumed. */
-  #leave(now: Time, passage: Passage, out: Outputs): void {
-    if (vacate(this.#buffer, passage)) this.#resume(now, passage, out);
+  #leave(passage: Passage): void {
+    if (vacate(this.#buffer, passage)) this.#resume(passage);
   }
 
-  #send(now: Time, to: { port: number; frame: Frame }, out: Outputs): void {
+  #send(to: { port: number; frame: Frame }): void {
     const queue = this.#queues[to.port]!;
-    queue.freeAt = out.send(to.port, to.frame, now + this.processingPs);
+    queue.freeAt = this.#out!.send(to.port, to.frame, this.#now + this.processingPs);
     this.#counters.sentFrames++;
     this.#counters.sentBytes += to.frame.bytes.length;
   }
 
   /** Frames queued for a port whose link went down are lost, and its pauses end. */
-  #setLink(now: Time, link: { port: number; up: boolean }, out: Outputs): void {
+  #setLink(link: { port: number; up: boolean }): void {
     const { port, up } = link;
     const queue = this.#queues[port];
     if (queue === undefined) return;
@@ -348,38 +347,38 @@ class Switch implements Node {
     queue.up = up;
     if (up !== wasUp) {
       const isUp = (each: number) => this.#queues[each]!.up;
-      this.#announce(now, changeRoutes(this.#routes, { port, up }, isUp), out);
+      this.#announce(changeRoutes(this.#routes, { port, up }, isUp));
     }
     if (up) {
-      if (!wasUp) this.#announce(now, introduce(this.#groups, port), out);
+      if (!wasUp) this.#announce(introduce(this.#groups, port));
       return;
     }
-    this.#announce(now, forgetPort(this.#groups, port), out);
+    this.#announce(forgetPort(this.#groups, port));
     if (queue.pauses !== undefined) {
-      endPauses(queue.pauses, now);
+      endPauses(queue.pauses, this.#now);
       forgetRequests(this.#requests[port]!);
     }
     for (let priority = 0; priority < PRIORITIES; priority++) {
       while (laneBytes(queue, priority) > 0) {
         const { frame, from } = dequeue(queue, priority);
         this.#counters.droppedLinkDown++;
-        this.#leave(now, { from, to: port, priority, bytes: frame.bytes.length }, out);
+        this.#leave({ from, to: port, priority, bytes: frame.bytes.length });
       }
     }
-    this.#findWake(now);
+    this.#findWake();
   }
 
-  #findWake(now: Time): void {
+  #findWake(): void {
     let wakeAt = NEVER;
     for (const queue of this.#queues) {
-      if (queue.frames > 0) wakeAt = Math.min(wakeAt, this.#portWakeAt(queue, now));
+      if (queue.frames > 0) wakeAt = Math.min(wakeAt, this.#portWakeAt(queue));
     }
     for (const { refreshAt } of this.#requests) wakeAt = Math.min(wakeAt, refreshAt);
     this.#wakeAt = wakeAt;
   }
 
   /** When the port's next frame must be selected. */
-  #portWakeAt(queue: OutputQueue, now: Time): Time {
-    return Math.max(queue.freeAt - this.processingPs, mayGoAt(queue, now));
+  #portWakeAt(queue: OutputQueue): Time {
+    return Math.max(queue.freeAt - this.processingPs, mayGoAt(queue, this.#now));
   }
 }

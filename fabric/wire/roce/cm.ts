@@ -174,9 +174,7 @@ export type CmRep = CmMessageOf<"REP">;
 export type CmRtu = CmMessageOf<"RTU">;
 export type CmMra = CmMessageOf<"MRA">;
 export type CmRej = CmMessageOf<"REJ">;
-export type CmDreq = CmMessageOf<"DREQ">;
-export type CmDrep = CmMessageOf<"DREP">;
-export type CmMessage = CmReq | CmMra | CmRep | CmRtu | CmRej | CmDreq | CmDrep;
+export type CmMessage = { [Type in CmType]: CmMessageOf<Type> }[CmType];
 
 export const TRANSPORT_SERVICE = { rc: 0, uc: 1, rd: 2, extended: 3 } as const;
 

@@ -22,8 +22,3 @@ export function writeMac(view: DataView, at: number, mac: number): void {
   view.setUint16(at, Math.floor(mac / 0x1_0000_0000));
   view.setUint32(at + 2, mac >>> 0);
 }
-
-/** The group MAC address of an IPv4 group: 01:00:5e and its low 23 bits (`rocev2.md` §1.1). */
-export function multicastMac(group: number): number {
-  return 0x0100_5e00_0000 + (group & 0x7f_ffff);
-}

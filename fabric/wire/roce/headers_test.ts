@@ -4,9 +4,10 @@ import fc from "fast-check";
 import { type Field, readFields, sizeOf, writeFields } from "../../base/fields.ts";
 import { AETH_FIELDS } from "./aeth.ts";
 import { BTH_FIELDS, readBth, writeBth } from "./bth.ts";
-import { ETHERNET_FIELDS, multicastMac } from "./ethernet.ts";
+import { ETHERNET_FIELDS } from "./ethernet.ts";
 import { EXTENSION_HEADERS } from "./extension_headers.ts";
 import { IPV4_FIELDS, ipv4Checksum } from "./ipv4.ts";
+import { macOfAddress } from "./neighbour.ts";
 import { flowLabel, sourcePortOfFlow, UDP_FIELDS, udpSourcePort } from "./udp.ts";
 import { seeded } from "../../base/property_testing.ts";
 
@@ -146,8 +147,8 @@ describe("ipv4Checksum", () => {
   });
 });
 
-describe("multicastMac", () => {
+describe("macOfAddress", () => {
   it("§1.1: is 01:00:5e and the low 23 bits of the group", () => {
-    assert.equal(multicastMac(0xef81_0203), 0x0100_5e01_0203);
+    assert.equal(macOfAddress(0xef81_0203), 0x0100_5e01_0203);
   });
 });

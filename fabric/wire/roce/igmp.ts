@@ -5,14 +5,8 @@
  *
  *   Ethernet 14 | IPv4 20 + router alert 4 | type 0x22, checksum, records | record 8 each | padding
  */
-import {
-  ETHERNET_BYTES,
-  ETHERTYPE_IPV4,
-  LEAST_FRAME_BYTES,
-  multicastMac,
-  writeMac,
-} from "./ethernet.ts";
-import { isGroupAddress } from "./neighbour.ts";
+import { ETHERNET_BYTES, ETHERTYPE_IPV4, LEAST_FRAME_BYTES, writeMac } from "./ethernet.ts";
+import { isGroupAddress, macOfAddress } from "./neighbour.ts";
 import { allocate, viewOf } from "../../base/slab.ts";
 
 const PROTOCOL_IGMP = 2;
@@ -65,7 +59,7 @@ export function encodeReport(
   const igmpAt = IP_AT + IP_BYTES;
   const bytes = allocate(Math.max(LEAST_FRAME_BYTES, igmpAt + igmpBytes));
   const view = viewOf(bytes);
-  writeMac(view, 0, multicastMac(REPORT_ADDRESS));
+  writeMac(view, 0, macOfAddress(REPORT_ADDRESS));
   writeMac(view, 6, source.mac);
   view.setUint16(12, ETHERTYPE_IPV4);
   view.setUint16(IP_AT, 0x4600 | TYPE_OF_SERVICE);

@@ -3,15 +3,17 @@
  * administered and contain the IPv4 address's low 24 bits (the host's number in 10/8), so that
  * every sender can compute its neighbour's. `topology.ts` numbers RNICs by this rule.
  */
-import { multicastMac } from "./ethernet.ts";
 
 /** Whether an IPv4 address is a multicast group's, of 224/4. */
 export function isGroupAddress(address: number): boolean {
   return address >>> 28 === 0xe;
 }
 
-/** 02:00:00 and the low 24 bits, or the group address of a multicast group, as a 48-bit number. */
+/**
+ * 02:00:00 and the low 24 bits, as a 48-bit number; of a multicast group 01:00:5e and the low 23 bits
+ * (`rocev2.md` §1.1).
+ */
 export function macOfAddress(address: number): number {
-  if (isGroupAddress(address)) return multicastMac(address);
+  if (isGroupAddress(address)) return 0x0100_5e00_0000 + (address & 0x7f_ffff);
   return 0x0200_0000_0000 + (address & 0xff_ffff);
 }

@@ -81,18 +81,18 @@ export type VerifyResult = HeaderOf<typeof VERIFY_RESULT_FIELDS>;
 /** V-01 to V-03: success; nothing was written; memory differs; memory cannot be read. */
 export const VERIFY_STATUS = {
   written: 0,
-  crcMismatch: 1,
-  readBackDiffers: 2,
-  readFailed: 3,
+  "crc-mismatch": 1,
+  "read-back-differs": 2,
+  "read-failed": 3,
 } as const;
 /**
  * V-02, V-03 (compared, by CRC), V-09, and V-05: the read-back was skipped because of the sender's
  * history.
  */
 export const VERIFY_CHECKS = {
-  crcBefore: 1,
+  "crc-before": 1,
   compared: 2,
-  crcAfter: 4,
+  "crc-after": 4,
   persisted: 8,
   skipped: 16,
 } as const;
@@ -122,7 +122,8 @@ export function encodeVerifyResult(result: VerifyResult): Uint8Array<ArrayBuffer
 export function decodeVerifyResult(payload: Uint8Array<ArrayBuffer>): VerifyResult | undefined {
   if (payload.length !== VERIFY_RESULT_BYTES) return undefined;
   const result = readFields(VERIFY_RESULT_FIELDS, { view: viewOf(payload), at: 0 });
-  const isKnown = result.version === VERIFY_VERSION && result.status <= VERIFY_STATUS.readFailed;
+  const isKnown = result.version === VERIFY_VERSION &&
+    result.status <= VERIFY_STATUS["read-failed"];
   return isKnown ? result : undefined;
 }
 
@@ -135,26 +136,19 @@ export function encodeVerdict({ status, checks }: Pick<VerifyResult, "status" | 
 
 /** The result of a verified write: the status of V-01 to V-03, and the executed checks. */
 export interface VerifyVerdict {
-  readonly status: "written" | "crc-mismatch" | "read-back-differs" | "read-failed";
+  readonly status: keyof typeof VERIFY_STATUS;
   readonly checks: readonly VerifyCheck[];
 }
-export type VerifyCheck = "crc-before" | "compared" | "crc-after" | "persisted" | "skipped";
+export type VerifyCheck = keyof typeof VERIFY_CHECKS;
 
-/** In the order of {@link VERIFY_STATUS}. */
-const STATUS_NAMES = ["written", "crc-mismatch", "read-back-differs", "read-failed"] as const;
-const CHECK_NAMES: readonly (readonly [bit: number, name: VerifyCheck])[] = [
-  [VERIFY_CHECKS.crcBefore, "crc-before"],
-  [VERIFY_CHECKS.compared, "compared"],
-  [VERIFY_CHECKS.crcAfter, "crc-after"],
-  [VERIFY_CHECKS.persisted, "persisted"],
-  [VERIFY_CHECKS.skipped, "skipped"],
-];
+const STATUS_NAMES = Object.keys(VERIFY_STATUS) as (keyof typeof VERIFY_STATUS)[];
+const CHECK_NAMES = Object.keys(VERIFY_CHECKS) as VerifyCheck[];
 
 /** Decodes a completion's 16 bits; undefined where they hold no response. */
 export function decodeVerdict(bits: number): VerifyVerdict | undefined {
   const status = STATUS_NAMES[bits & STATUS_BITS];
   if ((bits & VERDICT_PRESENT) === 0 || status === undefined) return undefined;
-  const checks = CHECK_NAMES.filter(([bit]) => ((bits >>> 8) & bit) !== 0).map(([, name]) => name);
+  const checks = CHECK_NAMES.filter((name) => ((bits >>> 8) & VERIFY_CHECKS[name]) !== 0);
   return { status, checks };
 }
 

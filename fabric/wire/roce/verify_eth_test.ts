@@ -23,8 +23,8 @@ import { seeded } from "../../base/property_testing.ts";
 
 const RESULT: VerifyResult = {
   version: VERIFY_VERSION,
-  status: VERIFY_STATUS.readBackDiffers,
-  checks: VERIFY_CHECKS.crcBefore | VERIFY_CHECKS.crcAfter,
+  status: VERIFY_STATUS["read-back-differs"],
+  checks: VERIFY_CHECKS["crc-before"] | VERIFY_CHECKS["crc-after"],
   reserved: 0,
   crc: 0xcbf4_3926,
 };

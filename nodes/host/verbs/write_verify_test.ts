@@ -114,8 +114,13 @@ describe("postSend", () => {
   });
 });
 
-const { written, crcMismatch, readBackDiffers, readFailed } = VERIFY_STATUS;
-const { crcBefore, crcAfter, persisted } = VERIFY_CHECKS;
+const {
+  written,
+  "crc-mismatch": crcMismatch,
+  "read-back-differs": readBackDiffers,
+  "read-failed": readFailed,
+} = VERIFY_STATUS;
+const { "crc-before": crcBefore, "crc-after": crcAfter, persisted } = VERIFY_CHECKS;
 
 /** Posts a verified write and completes it with this answer. */
 function answered(status: number, checks: number) {

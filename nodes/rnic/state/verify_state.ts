@@ -95,9 +95,6 @@ export function stagedBytesOf(level: VerifyLevel, length: number): number {
 }
 
 export interface SenderHistory {
-  /** Verified writes that were answered "written", and all others. */
-  successes: number;
-  failures: number;
   /** The newest checks: 1 where it failed. Writes that were not read back are not in it. */
   readonly window: Uint8Array;
   /** How many of the window's places are taken; where the next goes; how many of them failed. */

@@ -52,9 +52,9 @@ function hex(crc: number): string {
 
 const STATUS_TEXTS: Readonly<Record<number, string>> = {
   [VERIFY_STATUS.written]: "written",
-  [VERIFY_STATUS.crcMismatch]: "CRC does not hold, nothing is written",
-  [VERIFY_STATUS.readBackDiffers]: "memory holds something else",
-  [VERIFY_STATUS.readFailed]: "memory cannot be read",
+  [VERIFY_STATUS["crc-mismatch"]]: "CRC does not hold, nothing is written",
+  [VERIFY_STATUS["read-back-differs"]]: "memory holds something else",
+  [VERIFY_STATUS["read-failed"]]: "memory cannot be read",
 };
 
 /** The answer is owed. */

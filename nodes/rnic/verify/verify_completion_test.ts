@@ -26,8 +26,19 @@ import {
 } from "../testing/verify_requester_testing.ts";
 
 const ACK = "RC ACKNOWLEDGE", ANSWER = "RC RDMA READ RESPONSE ONLY";
-const { written, crcMismatch, readBackDiffers, readFailed } = VERIFY_STATUS;
-const { crcBefore, compared, crcAfter, persisted, skipped } = VERIFY_CHECKS;
+const {
+  written,
+  "crc-mismatch": crcMismatch,
+  "read-back-differs": readBackDiffers,
+  "read-failed": readFailed,
+} = VERIFY_STATUS;
+const {
+  "crc-before": crcBefore,
+  compared,
+  "crc-after": crcAfter,
+  persisted,
+  skipped,
+} = VERIFY_CHECKS;
 
 describe("the completion of a verified write", () => {
   it("V-01: brings the answer: status and checks, as a success or as VERIFY_ERR", () => {

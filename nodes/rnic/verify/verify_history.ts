@@ -13,8 +13,6 @@ import { VERIFY_CHECKS, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_e
 /** Of a sender from whom nothing has come. @param samples how many checks make a rate: > 0. */
 export function createHistory(samples: number): SenderHistory {
   return {
-    successes: 0,
-    failures: 0,
     window: new Uint8Array(samples),
     filled: 0,
     next: 0,
@@ -31,8 +29,6 @@ export function recordOutcome(
   outcome: { readonly isGood: boolean; readonly isReadBack: boolean },
 ): void {
   const { isGood, isReadBack } = outcome;
-  if (isGood) history.successes++;
-  else history.failures++;
   if (isGood && !isReadBack) return;
   const { window, next } = history;
   history.failed += (isGood ? 0 : 1) - window[next]!;
@@ -66,9 +62,9 @@ export function countOutcome(
 ): void {
   const { counters } = device;
   const { verified, status } = outcome;
-  if (status === VERIFY_STATUS.crcMismatch) counters.verifyCrcFailures++;
-  else if (status === VERIFY_STATUS.readBackDiffers) counters.verifyReadBackFailures++;
-  else if (status === VERIFY_STATUS.readFailed) counters.verifyReadErrors++;
+  if (status === VERIFY_STATUS["crc-mismatch"]) counters.verifyCrcFailures++;
+  else if (status === VERIFY_STATUS["read-back-differs"]) counters.verifyReadBackFailures++;
+  else if (status === VERIFY_STATUS["read-failed"]) counters.verifyReadErrors++;
   countWait(device, verified);
   if (device.plan.verifyHistory === undefined) return;
   // The sender's history, which all of a host's queue pairs share.

@@ -16,7 +16,7 @@ function drawing(value: number): Rng {
 }
 
 describe("V-05: verify_history", () => {
-  it("trusts nobody before there are enough samples", () => {
+  it("trusts no sender before there are enough samples", () => {
     const history = createHistory(PLAN.samples);
     for (let i = 0; i < PLAN.samples; i++) {
       assert.equal(maySkip(history, PLAN, drawing(1)), false, `after ${i}`);
@@ -25,12 +25,12 @@ describe("V-05: verify_history", () => {
     assert.equal(maySkip(history, PLAN, drawing(1)), true);
   });
 
-  it("a success that nobody has looked at is counted and is no sample", () => {
+  it("a success that was not read back is no sample, a failure is one", () => {
     const history = createHistory(4);
     for (let i = 0; i < 10; i++) recordOutcome(history, { isGood: true, isReadBack: false });
-    assert.deepEqual([history.successes, history.filled], [10, 0]);
+    assert.equal(history.filled, 0);
     recordOutcome(history, { isGood: false, isReadBack: false });
-    assert.deepEqual([history.failures, history.filled, history.failed], [1, 1, 1]);
+    assert.deepEqual([history.filled, history.failed], [1, 1]);
   });
 
   it("a failure makes it check again until the window is clean of it", () => {
@@ -85,8 +85,6 @@ describe("V-05: verify_history", () => {
               BigInt(good) * 1_000_000n > BigInt(thresholdPpm) * BigInt(samples);
             assert.equal(isTrusted(history, { ...PLAN, thresholdPpm }), expected);
           }
-          assert.equal(history.successes, outcomes.filter(({ isGood }) => isGood).length);
-          assert.equal(history.successes + history.failures, outcomes.length);
         },
       ),
       seeded({ seed: 5, numRuns: 300 }),

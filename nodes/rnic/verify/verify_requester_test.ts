@@ -199,7 +199,7 @@ describe("the answer to a verified write", () => {
     same(statuses(p), []);
     equal(counter(p, "a", "ignoredResponsesIn"), 2);
     answer(p, sent[2]!);
-    answer(p, sent[2]!, { status: VERIFY_STATUS.readFailed });
+    answer(p, sent[2]!, { status: VERIFY_STATUS["read-failed"] });
     p.rig.run();
     same(statuses(p), ["SUCCESS"]);
     equal(counter(p, "a", "ignoredResponsesIn"), 3);
@@ -237,7 +237,7 @@ describe("the answer to a verified write", () => {
     answer(p, sent[4]!);
     const again = sentSince(p, 5);
     same(again, ["VERIFY LAST 2", "VERIFY FIRST 3", "VERIFY LAST 4"]);
-    answer(p, sent[2]!, { status: VERIFY_STATUS.crcMismatch });
+    answer(p, sent[2]!, { status: VERIFY_STATUS["crc-mismatch"] });
     answer(p, sent[4]!);
     p.rig.run();
     same(statuses(p), ["VERIFY_ERR", "SUCCESS"]);

@@ -201,10 +201,10 @@ function checkData(
   { service, data }: { readonly service: SingleService; readonly data: Uint8Array<ArrayBuffer> },
 ): void {
   const verified = service.verified!;
-  verified.checks = VERIFY_CHECKS.crcBefore;
+  verified.checks = VERIFY_CHECKS["crc-before"];
   verified.crc = crc32(data);
   if (verified.crc !== verified.digest) {
-    return conclude(device, qp, { service, status: VERIFY_STATUS.crcMismatch });
+    return conclude(device, qp, { service, status: VERIFY_STATUS["crc-mismatch"] });
   }
   const { opened: { firstPsn, segments }, level } = verified;
   // What came in one packet is as a frame has it: damage (V-08) makes another.
@@ -279,24 +279,24 @@ export function verifiedPersisted(
 /** The read behind the data was refused: it is not known what memory holds. */
 export function verifiedUnproven(device: Device, qp: QueuePair, service: SingleService): void {
   if (service.verified === undefined) return;
-  conclude(device, qp, { service, status: VERIFY_STATUS.readFailed });
+  conclude(device, qp, { service, status: VERIFY_STATUS["read-failed"] });
 }
 
 /** V-03: memory was read back. */
 export function readBackDone(device: Device, readBack: ReadBack): void {
   const { qp, service, failed, data } = readBack;
   const verified = service.verified!;
-  if (failed) return conclude(device, qp, { service, status: VERIFY_STATUS.readFailed });
+  if (failed) return conclude(device, qp, { service, status: VERIFY_STATUS["read-failed"] });
   // Level `verify-crc`; else bytes were compared.
   const crc = data === undefined ? undefined : crc32(data);
   if (device.out.tracing) traceLookedAt(device, qp, { verified, crc });
   if (crc === undefined) verified.checks |= VERIFY_CHECKS.compared;
   else {
-    verified.checks |= VERIFY_CHECKS.crcAfter;
+    verified.checks |= VERIFY_CHECKS["crc-after"];
     verified.crc = crc;
   }
   if (readBack.differs || (crc ?? verified.digest) !== verified.digest) {
-    return conclude(device, qp, { service, status: VERIFY_STATUS.readBackDiffers });
+    return conclude(device, qp, { service, status: VERIFY_STATUS["read-back-differs"] });
   }
   // All that was written before these reads is in the persistence domain with them.
   if (verified.opened.persist) verified.checks |= VERIFY_CHECKS.persisted;
