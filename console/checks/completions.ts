@@ -38,13 +38,13 @@ function checkCompletions(run: RunRecord): Finding[] {
     const life = () => `${timed.node} in life ${lifeAt(run, timed.node, timed.time)}`;
     const wrong = isOfQueue(note) ? queues.take(life(), note) : wrongState(states, timed);
     if (wrong === undefined) continue;
-    findings.push({ text: `${timed.node}: ${wrong}`, time: timed.time });
+    findings.push({ text: `${timed.node}: ${wrong}` });
     if (findings.length >= FINDINGS_MAX) return findings;
   }
-  for (const { node, time, value } of run.reports) {
+  for (const { node, value } of run.reports) {
     if (!isPutResult(value) || isReportedOnce(value)) continue;
     const text = `${node}: put to ${value.to} was told of what was not outstanding, or twice`;
-    findings.push({ text, time });
+    findings.push({ text });
   }
   return findings;
 }

@@ -1,11 +1,9 @@
 /** What a checker found, in words and with its place. */
-import type { Time } from "../../fabric/base/time.ts";
 
 /** Something that a checker found to be wrong. */
 export interface Finding {
   /** What is wrong, with who, when and where. */
   readonly text: string;
-  readonly time?: Time;
   /** Bytes of a host's SCM that it is about. */
   readonly scm?: { readonly host: string; readonly from: number; readonly to: number };
 }

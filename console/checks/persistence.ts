@@ -38,12 +38,7 @@ function checkPersistence(run: RunRecord): Finding[] {
       continue;
     }
     const image = withReceived(run.plan, { host, image: found });
-    const scm: Scm = {
-      host,
-      image,
-      before: run.before?.(host),
-      damage: damageOf(run.plan, host),
-    };
+    const scm: Scm = { host, image, damage: damageOf(run.plan, host) };
     promiseWhatIsBehind(scm, on);
     for (const range of byteRangesOf(on)) {
       findings.push(...judge(scm, range));
@@ -63,7 +58,6 @@ function strayWrites(run: RunRecord, host: string, [first]: readonly NotedWrite[
 interface Scm {
   readonly host: string;
   readonly image: ImageView;
-  readonly before: ImageView | undefined;
   /** What faults inside machines may have done to bytes that were not promised. */
   readonly damage: Damage | undefined;
 }
@@ -108,18 +102,16 @@ function judge(scm: Scm, range: ByteRange): Finding[] {
   const { from, to, writes } = range;
   const found = scm.image.read(from, to);
   if (scm.image.possible === undefined && isSettled(range, found)) return [];
-  const before = scm.before?.read(from, to) ?? new Uint8Array(to - from);
   const findings: Finding[] = [];
   for (let at = from; at < to && findings.length < FINDINGS_MAX; at += UNIT_BYTES) {
     const unit = found.subarray(at - from, at - from + UNIT_BYTES);
-    const initial = before.subarray(at - from, at - from + UNIT_BYTES);
     const open = scm.image.possible?.(at) ?? [unit];
-    const allowed = allowedIn(at, { writes, initial });
+    const allowed = allowedIn(at, { writes });
     const wrong = open.find((value) => {
       if (allowed.has(value)) return false;
       return !scm.damage || !isDamaged(scm.damage, at, { found: value, writes, allowed });
     });
-    if (wrong !== undefined) findings.push(breach(scm, { at, writes, initial, found: wrong }));
+    if (wrong !== undefined) findings.push(breach(scm, { at, writes, found: wrong }));
   }
   return merged(findings);
 }
@@ -139,17 +131,16 @@ function isSettled({ from, to, writes }: ByteRange, found: Uint8Array): boolean 
 interface Unit {
   readonly at: number;
   readonly writes: readonly NotedWrite[];
-  readonly initial: Uint8Array;
   readonly found: Uint8Array;
 }
 
 function breach(scm: Scm, unit: Unit): Finding {
-  const { at, writes, initial, found } = unit;
+  const { at, writes, found } = unit;
   const unpromised = writes.map((write) => ({ ...write, promised: undefined }));
-  const isOlder = allowedIn(at, { writes: unpromised, initial }).has(found);
+  const isOlder = allowedIn(at, { writes: unpromised }).has(found);
   const what = isOlder
     ? `is lost: ${lostPromise(unit)}`
-    : isMixed(at, { writes, initial, found })
+    : isMixed(at, { writes, found })
     ? `is torn: ${hex(found)} is neither old nor new of ${namesOf(writes)}`
     : `is from nowhere: ${hex(found)}, touched by ${namesOf(writes)} only`;
   const to = at + UNIT_BYTES;
@@ -160,12 +151,12 @@ function breach(scm: Scm, unit: Unit): Finding {
 }
 
 /** The promise that is broken: of the last write on top of which what was found cannot be. */
-function lostPromise({ at, writes, initial, found }: Unit): string {
+function lostPromise({ at, writes, found }: Unit): string {
   const promised = writes.filter((write) => write.promised !== undefined)
     .toSorted((x, y) => y.promised!.order - x.promised!.order);
   const broken = promised.find((write) => {
     const rest = writes.map((each) => each === write ? { ...each, promised: undefined } : each);
-    return allowedIn(at, { writes: rest, initial }).has(found);
+    return allowedIn(at, { writes: rest }).has(found);
   }) ?? promised[0]!;
   const because = BEHIND.get(broken);
   if (because !== undefined) {
@@ -223,13 +214,12 @@ function promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): void {
 /** Whether something is found that only this write can have left. */
 function isThere(scm: Scm, write: NotedWrite, all: readonly NotedWrite[]): boolean {
   for (let at = down(write.from); at < write.to; at += UNIT_BYTES) {
-    const initial = scm.before?.read(at, at + UNIT_BYTES) ?? new Uint8Array(UNIT_BYTES);
     const touching = all.filter(({ from, to }) => from < at + UNIT_BYTES && to > at);
     const open = scm.image.possible?.(at) ?? [scm.image.read(at, at + UNIT_BYTES)];
-    const without = allowedIn(at, { writes: touching, initial, without: write });
+    const without = allowedIn(at, { writes: touching, without: write });
     if (!open.every((value) => !without.has(value))) continue;
     // A value that no writes can have left shows nothing of this one.
-    const allowed = allowedIn(at, { writes: touching, initial });
+    const allowed = allowedIn(at, { writes: touching });
     if (open.every((value) => allowed.has(value))) return true;
   }
   return false;

@@ -39,8 +39,6 @@ export interface RunRecord {
   readonly notes: readonly TimedRecord[];
   /** Undefined for a host whose SCM cannot be read. */
   readonly scm: (host: string) => ImageView | undefined;
-  /** Host → SCM as it was before the run; absent: zeros. */
-  readonly before?: (host: string) => ImageView | undefined;
   /** Judge by what methods claim, also where nothing promises it: to show that they claim wrongly. */
   readonly claims?: boolean;
   /** Frames on cables, where they were recorded. */

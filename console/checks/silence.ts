@@ -20,9 +20,9 @@ function deathsIn({ lives }: RunRecord): number {
 
 function checkSilence(run: RunRecord): Finding[] {
   const findings: Finding[] = [];
-  const look = (node: string, time: number, what: string) => {
+  const look = (node: string, time: number, act: string) => {
     if (findings.length >= FINDINGS_MAX || lifeAt(run, node, time) >= 0) return;
-    findings.push({ text: `${node} ${what} at ${time} ps, when it has no power`, time });
+    findings.push({ text: `${node} ${act} at ${time} ps, when it has no power` });
   };
   for (const { node, time, topic } of run.reports) look(node, time, `reports ${topic}`);
   for (const { node, time, note } of run.notes) look(node, time, `notes ${note.kind}`);

@@ -106,15 +106,14 @@ function close(values: Values, parts: readonly Part[]): Values {
 }
 
 /**
- * What the unit at `unit` may hold: `writes` are all that touch it, in the order of their posting,
- * `initial` its bytes before them.
+ * Values that the unit at `unit` may have, which is zeros before the run: `writes` are all that touch it,
+ * in the order of their posting.
  * @param without a write that is taken not to have happened.
  */
 export function allowedIn(
   unit: number,
-  { writes, initial, without }: {
+  { writes, without }: {
     readonly writes: readonly NotedWrite[];
-    readonly initial: Uint8Array;
     readonly without?: NotedWrite;
   },
 ): Values {
@@ -126,7 +125,7 @@ export function allowedIn(
   const first = Math.max(0, promises.findLastIndex(coversUnit));
   const settled = promises.slice(0, first);
   const onTop = () => parts.filter((part) => mayBeOnTop(part, settled));
-  let values = new Values([initial]);
+  let values = new Values([new Uint8Array(UNIT_BYTES)]);
   for (const promise of promises.slice(first)) {
     if (!coversUnit(promise)) close(values, onTop());
     values = new Values(Array.from(values, (value) => applied(promise, value)));
@@ -152,18 +151,17 @@ function isBelow({ visible, line, issued }: NotedWrite, other: NotedWrite): bool
   return visible !== undefined && isBefore(visible, other.issued);
 }
 
-/** Whether each byte is some write's, or the initial one, though the unit as a whole is not. */
+/** Whether each byte is some write's, or 0, though the unit as a whole is not. */
 export function isMixed(
   unit: number,
-  { writes, initial, found }: {
+  { writes, found }: {
     readonly writes: readonly NotedWrite[];
-    readonly initial: Uint8Array;
     readonly found: Uint8Array;
   },
 ): boolean {
   const parts = writes.map((write) => partOf(write, unit));
   return found.every((byte, i) =>
-    byte === initial[i] ||
+    byte === 0 ||
     parts.some(({ begin, end, bytes }) => i >= begin && i < end && bytes[i - begin] === byte)
   );
 }

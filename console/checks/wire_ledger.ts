@@ -71,8 +71,7 @@ export class WireLedger {
     let device = this.#devices.get(node);
     if (device?.life !== life) this.#devices.set(node, device = this.#deviceOf(node, life));
     if (life < 0) {
-      const text = `${device.name} has ${kind} a frame at ${time} ps without power`;
-      add(this.withoutPower, { text, time });
+      add(this.withoutPower, `${device.name} has ${kind} a frame at ${time} ps without power`);
     }
     this.#checkAnswer(device, seen);
     this.#checkTimes(device, seen);
@@ -106,8 +105,7 @@ export class WireLedger {
     const wrong = order.sent(frame);
     this.answers += order.answers - before;
     if (wrong === undefined) return;
-    const text = `${name} sends ${describeFrame(frame)} at ${time} ps, which ${wrong}`;
-    add(this.outOfOrder, { text, time });
+    add(this.outOfOrder, `${name} sends ${describeFrame(frame)} at ${time} ps, which ${wrong}`);
   }
 
   #checkTimes({ name, isUndated }: Device, { kind, port, startPs, endPs }: FrameSeen): void {
@@ -120,7 +118,7 @@ export class WireLedger {
     const verb = kind === "sent" ? "sends" : "receives";
     const text = `${name}:${port} ${verb} a frame from ${startPs} ps on, where the one before it ` +
       `ends at ${before} ps`;
-    add(this.overlapping, { text, time: startPs });
+    add(this.overlapping, text);
   }
 
   #checkOrigin({ name, inside }: Device, seen: FrameSeen): void {
@@ -138,12 +136,12 @@ export class WireLedger {
       inside?.receive(frame, seen);
       wrong.push(...receive(direction, seen));
     }
-    for (const what of wrong) {
-      add(this.unexplained, { text: `${name} ${what} (${direction.name}, ${time} ps)`, time });
+    for (const act of wrong) {
+      add(this.unexplained, `${name} ${act} (${direction.name}, ${time} ps)`);
     }
   }
 }
 
-function add(findings: Finding[], finding: Finding): void {
-  if (findings.length < FINDINGS_MAX) findings.push(finding);
+function add(findings: Finding[], text: string): void {
+  if (findings.length < FINDINGS_MAX) findings.push({ text });
 }

@@ -71,15 +71,6 @@ describe("P-41: what is found in SCM after a power failure", () => {
     assert.match(find(inTurn(writes(0, 64, X)), { 64: Y })[0]!, /is from nowhere: 0x2222/);
   });
 
-  it("keeps what was there before", () => {
-    const notes = inTurn(writes(0, 64, X));
-    const before = () => imageOf({ 64: Y });
-    const of = (bytes: Uint8Array) =>
-      findingsOf(persistence, { notes, b: imageOf({ 64: bytes }), before });
-    assert.deepEqual([of(Y), of(X)], [[], []]);
-    assert.match(of(fill(0))[0]!, /from nowhere/);
-  });
-
   it("says once where a stretch is broken, and how long it is", () => {
     const notes = inTurn(writes(0, 64, fill(1, 64)), persistent(0));
     const findings = persistence.check(recordOf({ notes }));
