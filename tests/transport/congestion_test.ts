@@ -216,12 +216,6 @@ describe("lossless means that nothing is dropped for lack of room", () => {
     }));
     assert.ok(seen.total("droppedHeadroom") > 0);
   });
-
-  it("but a priority that is not lossless is dropped as ever", () => {
-    const seen = run(lossless("switch: { queue: 16KiB }, priorities: { dscp: 8, lossless: [3] }"));
-    assert.ok(seen.total("droppedQueueFull") > 0);
-    assert.equal(seen.total("pausesOut"), 0);
-  });
 });
 
 /** Three hosts, each behind a switch of its own in a ring: everybody writes two switches further. */
