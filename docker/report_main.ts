@@ -148,7 +148,12 @@ async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
     nats: true,
     outcomes: [await judge(ran, outcome)],
   });
-  const powerFailures = readRecord().map(({ at, action, nodes }) => ({
+  const lines = (textIfThere(`${DIRECTORY}/faults.jsonl`) ?? "").split("\n");
+  const record: (RecordedFault | RecordedLinkFault)[] = lines.filter((line) => line !== "")
+    .map((line) => JSON.parse(line));
+  const powerFailures = record.filter((each) => each.action !== "link").map((
+    { at, action, nodes },
+  ) => ({
     at,
     action,
     nodes,
@@ -158,13 +163,6 @@ async function reportOn(ran: RunFile & Ran, outcome: Outcome) {
     ),
   }));
   return { ...summary, powerFailures };
-}
-
-function readRecord(): RecordedFault[] {
-  const lines = (textIfThere(`${DIRECTORY}/faults.jsonl`) ?? "").split("\n");
-  const record: (RecordedFault | RecordedLinkFault)[] = lines.filter((line) => line !== "")
-    .map((line) => JSON.parse(line));
-  return record.filter((each) => each.action !== "link");
 }
 
 /** The report for people, on stderr. */

@@ -123,12 +123,9 @@ export async function findNatsServer(): Promise<string> {
 
 export class NatsServer {
   readonly logFile: string;
-  readonly #binary: string;
+  readonly #options: NatsServerOptions & { readonly binary: string };
   readonly #configFile: string;
-  readonly #readyTimeoutMs: number;
   readonly #password = randomHex(24);
-  readonly #keepUp: boolean;
-  readonly #onEvent: (text: string) => void;
   #port: number | undefined;
   /**
    * Number of start and stop requests; an operation in progress compares it to see whether it is
@@ -139,12 +136,9 @@ export class NatsServer {
   #exited: Promise<void> = Promise.resolve();
 
   constructor(options: NatsServerOptions & { readonly binary: string }) {
-    this.#binary = options.binary;
+    this.#options = options;
     this.#configFile = `${options.dir}/nats-server.conf`;
     this.logFile = `${options.dir}/nats-server.log`;
-    this.#readyTimeoutMs = options.readyTimeoutMs ?? READY_TIMEOUT_MS;
-    this.#keepUp = options.keepUp === true;
-    this.#onEvent = options.onEvent ?? (() => {});
     this.#port = options.port;
   }
 
@@ -165,7 +159,7 @@ export class NatsServer {
   async start(): Promise<void> {
     const asked = ++this.#asked;
     await this.#launch(asked);
-    if (this.#keepUp) void this.#launchAgain(asked);
+    if (this.#options.keepUp) void this.#launchAgain(asked);
   }
 
   /** Restarts the server whenever it ends, until the next start or stop request. */
@@ -173,12 +167,12 @@ export class NatsServer {
     for (let attempt = 0; attempt < KEEP_UP_ATTEMPTS; attempt++) {
       await this.#exited;
       if (this.#asked !== asked) return;
-      if (attempt === 0) this.#onEvent("nats-server has ended");
+      if (attempt === 0) this.#options.onEvent?.("nats-server has ended");
       await sleep(KEEP_UP_WAIT_MS);
       if (this.#asked !== asked) return;
       try {
         await this.#launch(asked);
-        this.#onEvent(`nats-server is back, pid ${this.pid}`);
+        this.#options.onEvent?.(`nats-server is back, pid ${this.pid}`);
         attempt = -1;
       } catch {
         // The log has its output; clients of the server notice by themselves that it has ended.
@@ -209,7 +203,7 @@ export class NatsServer {
     const limit = Promise.withResolvers<never>();
     const timer = setTimeout(
       () => limit.reject(this.#notReady("is not ready in time", words)),
-      this.#readyTimeoutMs,
+      this.#options.readyTimeoutMs ?? READY_TIMEOUT_MS,
     );
     const gone = this.#exited.then(async () => {
       throw this.#notReady(`ended with code ${(await status).code}`, words);
@@ -260,7 +254,7 @@ export class NatsServer {
   #spawn(log: Deno.FsFile): Deno.ChildProcess {
     try {
       return new Deno.Command("sh", {
-        args: ["-c", STARTER, this.#binary, this.#configFile],
+        args: ["-c", STARTER, this.#options.binary, this.#configFile],
         // Closes with this process.
         stdin: "piped",
         stdout: "null",
@@ -268,7 +262,7 @@ export class NatsServer {
       }).spawn();
     } catch (cause) {
       log.close();
-      const message = `Cannot start nats-server as ${this.#binary} does not run`;
+      const message = `Cannot start nats-server as ${this.#options.binary} does not run`;
       throw new NatsServerError(message, { cause });
     }
   }
@@ -331,7 +325,7 @@ authorization { user: "${USER}", password: "${this.#password}" }
 
   #notReady(problem: string, words: readonly string[]): NatsServerError {
     const output = words.length === 0 ? "It printed nothing" : `Its output:\n${words.join("\n")}`;
-    return new NatsServerError(`${this.#binary} ${problem}. ${output}`);
+    return new NatsServerError(`${this.#options.binary} ${problem}. ${output}`);
   }
 }
 

@@ -37,7 +37,6 @@ export interface RunManner {
   readonly onCapturing?: () => void;
 }
 
-/** Options of the runs of a scenario's variants, whatever makes them. */
 interface VariantRunOptions extends RunManner {
   /** Keep every step of every operation in the run's directory. */
   readonly trace?: boolean;

@@ -97,7 +97,6 @@ export function verifiedTable(rows: readonly Row[]): string {
 
 type CheckedRow = Row & { readonly verified: VerifiedFigures };
 
-/** Titles of the columns of {@link sharesOf}. */
 const SHARES = ["packets/cmp", "bytes/cmp", "median/cmp"] as const;
 
 const known = (count: number | null) => count === null ? "?" : String(count);

@@ -35,7 +35,7 @@ export async function runAsProcesses(
   });
   const runFilePath = await writeRunFile(runFile);
   const bus = await connectNats({ ...address, run, name: "bench", onError: () => {} });
-  const progress = new Progress(rack);
+  const progress = progressOf(rack);
   const supervisor = new Supervisor({
     runFile,
     runFilePath,
@@ -77,25 +77,19 @@ export async function runAsProcesses(
 }
 
 /** Reports when the programs have confirmed a quarter of their writes: V8 has compiled by then. */
-class Progress {
-  readonly #confirmed = new Map<string, number>();
-  readonly #wanted: number;
-  readonly #warm = Promise.withResolvers<void>();
-
-  constructor({ load, writers }: BenchRack) {
-    this.#wanted = writers * (load?.writes ?? 0) / 4;
-  }
-
-  get warm(): Promise<void> {
-    return this.#warm.promise;
-  }
-
-  note(node: string, topic: string, value: unknown): void {
-    if (topic !== "progress") return;
-    this.#confirmed.set(node, (value as { confirmed: number }).confirmed);
-    const sum = [...this.#confirmed.values()].reduce((total, count) => total + count, 0);
-    if (sum >= this.#wanted) this.#warm.resolve();
-  }
+function progressOf({ load, writers }: BenchRack) {
+  const wanted = writers * (load?.writes ?? 0) / 4;
+  const confirmed = new Map<string, number>();
+  const warm = Promise.withResolvers<void>();
+  return {
+    warm: warm.promise,
+    note(node: string, topic: string, value: unknown): void {
+      if (topic !== "progress") return;
+      confirmed.set(node, (value as { confirmed: number }).confirmed);
+      const sum = [...confirmed.values()].reduce((total, count) => total + count, 0);
+      if (sum >= wanted) warm.resolve();
+    },
+  };
 }
 
 async function hopsSoFar(supervisor: Supervisor): Promise<{ hops: number; at: number }> {

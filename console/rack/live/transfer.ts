@@ -83,7 +83,6 @@ export async function putObject(
   link: RackLink,
   { to, file, content, name, method, ...options }: TransferOptions & {
     readonly to: string;
-    /** The file that the bytes were read from. */
     readonly file: string;
     readonly content: Uint8Array<ArrayBuffer>;
     readonly name: string;
@@ -277,7 +276,6 @@ function isDead({ why }: ClockStatus, { rack }: RackLink, host: string): boolean
   return why.some(({ partition, status }) => partition === name && status === "dead");
 }
 
-/** The program's final report, if the host has kept one. */
 async function keptResult(
   { rack, control }: RackLink,
   { host, number }: { host: string; number: number },
