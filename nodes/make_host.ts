@@ -6,7 +6,7 @@ import type { HostPlan, RackPlan } from "../fabric/rack/plan/plan.ts";
 import type { Program } from "./host/program_context.ts";
 import type { MemoryLog } from "./host/memory/memory_log.ts";
 import type { DurableWrite, Node } from "../fabric/node.ts";
-import { createHost } from "./host/host.ts";
+import { Host } from "./host/host.ts";
 import { type Cpu, type Steps, stepsOf } from "./host/cpu/program.ts";
 import type { Recover } from "./host/recovery/protocol.ts";
 import { type ImageReader, overlay } from "./host/memory/sparse_bytes.ts";
@@ -44,7 +44,7 @@ export function makeHost(host: HostLife, options: FactoryOptions): Node {
   const saved = options.image(name);
   const image = unsaved.length === 0 ? saved : overlaid(saved, unsaved);
   const memoryLog = options.memoryLog?.(name, life);
-  return createHost(name, config, {
+  return new Host(name, config, {
     seed: options.plan.seed,
     life,
     ...(image && { image }),

@@ -63,11 +63,7 @@ const NO_DEVICE: RnicReply = {
 };
 
 /** A host without power. Its first input must be `power`. */
-export function createHost(name: string, plan: HostPlan, options: HostOptions): Node {
-  return new Host(name, plan, options);
-}
-
-class Host implements Node, Machine<ThreadContext> {
+export class Host implements Node, Machine<ThreadContext> {
   readonly name: string;
   readonly kind = "host";
   readonly processingPs: Time;

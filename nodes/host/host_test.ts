@@ -5,7 +5,7 @@ import type { ProgramPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
 import { NEVER } from "../../fabric/base/time.ts";
 import { SCM_BASE } from "./memory/address_map.ts";
-import { createHost } from "./host.ts";
+import { Host } from "./host.ts";
 import { HostRig, noDriver, pattern, RIG_TIMING, rigPlan } from "./testing/host_testing.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import type { Program } from "./program_context.ts";
@@ -155,7 +155,7 @@ describe("Host boot", () => {
 
   it("refuses inputs before power, and power twice", () => {
     const out = { send: () => 0, tracing: false, trace() {}, report() {} };
-    const node = createHost("a", rigPlan(), {
+    const node = new Host("a", rigPlan(), {
       seed: 1,
       life: 0,
       addresses: {},

@@ -324,8 +324,11 @@ export class Iio {
     }
     this.reads++;
     this.readBytes += message.length;
+    const { address, length, medium } = message;
     let at = now + this.#readPs(message) - this.#processingPs;
-    if (message.medium) at = Math.max(at, this.#mediumAt(message));
+    if (medium && this.#memory.physical.memoryOf(address, length) !== undefined) {
+      at = Math.max(at, this.#memory.mediumAt(address, length));
+    }
     let place = this.#started.length;
     while (place > 0 && this.#started[place - 1]!.at > at) place--;
     this.#started.splice(place, 0, { message, at });
@@ -348,12 +351,6 @@ export class Iio {
     return Math.max(first, this.#processingPs) + transferTime(rest, timing.dmaReadBitsPerSecond);
   }
 
-  /** When the medium holds the data of a read-back; at once for unmapped addresses. */
-  #mediumAt({ address, length }: MemoryRead): Time {
-    if (this.#memory.physical.memoryOf(address, length) === undefined) return 0;
-    return this.#memory.mediumAt(address, length);
-  }
-
   #passesCache(noSnoop: boolean): boolean {
     return noSnoop && this.#plan.architecture === "ddio+ns";
   }
@@ -361,17 +358,10 @@ export class Iio {
   #complete({ tag, address, length, noSnoop }: MemoryRead): void {
     if (this.#memory.physical.memoryOf(address, length) === undefined) {
       this.badReads++;
-      this.#sink.complete({
-        kind: "completion",
-        tag,
-        status: "unsupported-request",
-        data: NO_DATA,
-      });
-      return;
+      const status = "unsupported-request", data = new Uint8Array(0);
+      return this.#sink.complete({ kind: "completion", tag, status, data });
     }
     const data = this.#memory.dmaRead(address, { length, noSnoop: this.#passesCache(noSnoop) });
     this.#sink.complete({ kind: "completion", tag, status: "success", data });
   }
 }
-
-const NO_DATA = new Uint8Array(0);

@@ -6,7 +6,7 @@ import { assert } from "../../../fabric/base/assert.ts";
 import type { DurableWrite, Message, Node, Outputs, TraceStep } from "../../../fabric/node.ts";
 import type { HostPlan, HostTiming } from "../../../fabric/rack/plan/plan.ts";
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { createHost, type HostOptions } from "../host.ts";
+import { Host, type HostOptions } from "../host.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
 import type { Program } from "../program_context.ts";
 import type { OpenDevice } from "../verbs.ts";
@@ -107,7 +107,7 @@ export class HostRig {
     if (image !== undefined) this.survivors.set(image(0, this.plan.scmBytes));
     this.#out = this.#outputs();
     const onCores = names.map((name) => [name, onCpu(cpuPrograms[name]!)]);
-    this.node = createHost("a", this.plan, {
+    this.node = new Host("a", this.plan, {
       seed: 1,
       life: 0,
       addresses: { a: 0x0a000001 },

@@ -19,6 +19,7 @@ import type {
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import { type Buffer, OutOfMemory } from "../memory/address_map.ts";
 import { survives } from "../memory/adr.ts";
+import { flowOf } from "../memory/iio.ts";
 import { type Cpu, SIGNALS, type Steps } from "../cpu/program.ts";
 import type { Device, DeviceOptions, DeviceState, Errno, Pd, VerbError } from "./objects.ts";
 
@@ -77,17 +78,16 @@ export function inTime<T>(reply: T | VerbError, device: Device, epoch: number): 
   return failed(reply) ? reply : refuseStale(device, epoch) ?? reply;
 }
 
-/** P-02: the data flow of a persistent DMA write on this host, and hence the flush mechanism. */
+/**
+ * P-02: the data flow of a persistent DMA write on this host, and hence the flush mechanism: a read
+ * flushes the IIO; only a CPU can flush the LLC, where that is necessary (P-01).
+ */
 function persistencePlan(plan: HostPlan): PersistencePlan {
   const noSnoop = plan.architecture === "ddio+ns";
-  const flow = plan.ddio && !noSnoop ? 2 : 1;
-  return { flow, flush: flushOf(plan, flow), noSnoop };
-}
-
-/** A read flushes the IIO; only a CPU can flush the LLC, where that is necessary (P-01). */
-function flushOf({ domain }: HostPlan, flow: 1 | 2): PersistencePlan["flush"] {
-  if (survives("iio", domain)) return "none";
-  return flow === 1 || survives("llc", domain) ? "read" : "cpu";
+  const flow = flowOf(plan, noSnoop);
+  const flushesIio = flow === 1 || survives("llc", plan.domain);
+  const flush = survives("iio", plan.domain) ? "none" : flushesIio ? "read" : "cpu";
+  return { flow, flush, noSnoop };
 }
 
 /**

@@ -36,6 +36,7 @@ import {
   type Failure,
   isFailure,
   isReceive,
+  measured,
   nextCompletions,
   openObject,
   type PersistClient,
@@ -85,10 +86,7 @@ export function* append(context: ProgramContext): Steps<void> {
     report: { program: "append", ...options },
     prepare: (client) => prepare(client, options),
     *run(job) {
-      const startPs = cpu.now, workPs = cpu.workPs;
-      const failure = yield* transfer(job);
-      const cpuPs = cpu.workPs - workPs;
-      return resultOf(job, { startPs, endPs: cpu.now, cpuPs, error: failure?.error });
+      return resultOf(job, yield* measured(cpu, transfer(job)));
     },
   });
 }

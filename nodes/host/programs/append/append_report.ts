@@ -1,5 +1,5 @@
 /** Trace lines, audit records and the result of an `append`. */
-import type { Time } from "../../../../fabric/base/time.ts";
+import type { Measured } from "../persist/persist_client.ts";
 import { type Append, rangeOf, recordOf, tailOf } from "./append_job.ts";
 import type { CompoundRequest } from "./compound_methods.ts";
 import { outcomeOf, summarize } from "../common/summary.ts";
@@ -72,18 +72,12 @@ export function traceRound(
 
 export function resultOf(
   append: Append,
-  run: {
-    readonly startPs: Time;
-    readonly endPs: Time;
-    /** CPU time of this program between the two. */
-    readonly cpuPs: Time;
-    readonly error: string | undefined;
-  },
+  { startPs, endPs, cpuPs, error }: Measured,
 ): Record<string, unknown> {
   const { options, plan, region, client, confirmed } = append;
   return {
     program: "append",
-    ...outcomeOf(run.error),
+    ...outcomeOf(error),
     ...options,
     flow: region.flow,
     flusher: client.server.flush,
@@ -101,8 +95,8 @@ export function resultOf(
     object: { name: options.name, scmOffset: region.scmOffset, length: region.length },
     requests: { ...append.requests },
     latencyPs: summarize(append.latency),
-    startPs: run.startPs,
-    endPs: run.endPs,
-    cpuPs: run.cpuPs,
+    startPs,
+    endPs,
+    cpuPs,
   };
 }

@@ -9,6 +9,7 @@ import {
   type Failure,
   isFailure,
   makeRegions,
+  measured,
   nextCompletions,
   openClient,
   openObject,
@@ -59,13 +60,11 @@ export function* get(context: ProgramContext): Steps<void> {
     report,
     prepare: (client) => prepare(client, { name, messageBytes, depth }),
     *run(job) {
-      const startPs = cpu.now;
-      const failure = yield* transfer(job);
-      const endPs = cpu.now;
-      if (failure === undefined) cpu.report("output", { path: name, bytes: job.bytes });
+      const { startPs, endPs, error } = yield* measured(cpu, transfer(job));
+      if (error === undefined) cpu.report("output", { path: name, bytes: job.bytes });
       return {
         ...report,
-        ...outcomeOf(failure?.error),
+        ...outcomeOf(error),
         bytes: job.region.length,
         messages: job.count,
         scmOffset: job.region.scmOffset,

@@ -239,6 +239,20 @@ export function createWindow(depth: number, count: number) {
   };
 }
 
+/** Runs a transfer. @returns its times, the program's CPU time in between, and why it stopped early. */
+export function* measured(cpu: Cpu, transfer: Steps<Failure | undefined>): Steps<Measured> {
+  const startPs = cpu.now, workPs = cpu.workPs;
+  const failure = yield* transfer;
+  return { startPs, endPs: cpu.now, cpuPs: cpu.workPs - workPs, error: failure?.error };
+}
+
+export interface Measured {
+  readonly startPs: Time;
+  readonly endPs: Time;
+  readonly cpuPs: Time;
+  readonly error: string | undefined;
+}
+
 /** A program's work on a connection; `report` is part of its result in any case. */
 export interface ClientProgram<Job> {
   readonly report: Readonly<Record<string, unknown>>;

@@ -12,6 +12,7 @@ import {
   isFailure,
   isReceive,
   makeRegions,
+  measured,
   nextCompletions,
   openObject,
   type PersistClient,
@@ -121,12 +122,10 @@ export function* put(context: ProgramContext): Steps<void> {
     },
     *run(job) {
       const before = yield* takeFigures(cpu);
-      const startPs = cpu.now, workPs = cpu.workPs;
-      const failure = yield* transfer(job, paceOf(job));
-      const endPs = cpu.now, cpuPs = cpu.workPs - workPs;
+      const run = yield* measured(cpu, transfer(job, paceOf(job)));
       const after = yield* takeFigures(cpu);
       const wire = { frames: after.frames - before.frames, bytes: after.bytes - before.bytes };
-      return resultOf(job, { startPs, endPs, cpuPs, wire, error: failure?.error });
+      return resultOf(job, { ...run, wire });
     },
   });
 }

@@ -1,5 +1,5 @@
 /** Trace lines, progress and the result of a `put`. */
-import type { Time } from "../../../../fabric/base/time.ts";
+import type { Measured } from "./persist_client.ts";
 import { nextRecvs } from "../../verbs/post.ts";
 import { promisesPersistence, type Stage } from "./put_methods.ts";
 import { outcomeOf, rangesOf, summarize } from "../common/summary.ts";
@@ -90,14 +90,7 @@ export function reportProgress(put: Put): void {
 
 export function resultOf(
   put: Put,
-  run: {
-    readonly startPs: Time;
-    readonly endPs: Time;
-    /** CPU time of this program between the two. */
-    readonly cpuPs: Time;
-    readonly wire: { readonly frames: number; readonly bytes: number };
-    readonly error: string | undefined;
-  },
+  run: Measured & { readonly wire: { readonly frames: number; readonly bytes: number } },
 ): Record<string, unknown> {
   const { options, count, data, region, client, requests } = put;
   const size = { messageBytes: options.messageBytes, totalBytes: data.length };
