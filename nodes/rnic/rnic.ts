@@ -119,7 +119,7 @@ function takeBusMessage(device: Device, message: PcieMessage): void {
     case "interrupt":
     case "reply":
     case "event":
-      // The card has no memory of its own on the bus, and only hosts are told these.
+      // The card has no memory of its own on the bus, and only hosts receive these.
       return;
   }
 }

@@ -1,6 +1,6 @@
 /**
  * Calls from a lower floor to a higher one, each bound to the function that does it. The README has the
- * floors; `Upcalls` in `state/device.ts` says what each call means.
+ * floors; `Upcalls` in `state/device.ts` documents each call.
  */
 import type { Device, Upcalls } from "./state/device.ts";
 import type { QueuePair, RecvWaiter } from "./state/queue_pair.ts";

@@ -45,14 +45,14 @@ export function createRoutes(plan: SwitchPlan): Routes {
 
 /** Whether a withdrawal of the address by the neighbour at `port` is in effect. */
 export function isWithdrawn(routes: Routes, port: number, to: { mac: number; now: Time }): boolean {
-  const said = routes.withdrawn.get(port);
-  if (said === undefined) return false;
-  return said[lastInEffect(said, to.now)]?.macs.has(to.mac) ?? false;
+  const withdrawals = routes.withdrawn.get(port);
+  if (withdrawals === undefined) return false;
+  return withdrawals[lastInEffect(withdrawals, to.now)]?.macs.has(to.mac) ?? false;
 }
 
 /** Its index; −1 where none is in effect yet. */
-function lastInEffect(said: readonly Withdrawn[], now: Time): number {
-  return said.findLastIndex(({ at }) => at <= now);
+function lastInEffect(withdrawals: readonly Withdrawn[], now: Time): number {
+  return withdrawals.findLastIndex(({ at }) => at <= now);
 }
 
 /**
@@ -89,10 +89,10 @@ export function takeWithdrawal(
   const { port, now } = from;
   const macs = decodeWithdrawal(bytes);
   if (macs === undefined || !routes.trunks.includes(port)) return false;
-  const said = routes.withdrawn.get(port) ?? [];
-  const rest = said.slice(Math.max(0, lastInEffect(said, now)));
-  const told = { macs: new Set(macs), at: now + routes.convergencePs };
-  routes.withdrawn.set(port, [...rest, told]);
+  const withdrawals = routes.withdrawn.get(port) ?? [];
+  const rest = withdrawals.slice(Math.max(0, lastInEffect(withdrawals, now)));
+  const newest = { macs: new Set(macs), at: now + routes.convergencePs };
+  routes.withdrawn.set(port, [...rest, newest]);
   return true;
 }
 

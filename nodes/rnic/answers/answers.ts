@@ -111,8 +111,8 @@ function passNext(device: Device, qp: QueuePair): boolean {
 }
 
 /**
- * An atomic's original value, the empty READ response of FLUSH and ATOMIC WRITE (§2.2), or one that says
- * what became of a verified write (V-01).
+ * An atomic's original value, the empty READ response of FLUSH and ATOMIC WRITE (§2.2), or one with
+ * the result of a verified write (V-01).
  */
 function sendSingle(device: Device, qp: QueuePair, service: SingleService): void {
   const { operation, psn, msn, original, readyAt, result } = service;

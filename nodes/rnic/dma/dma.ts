@@ -136,7 +136,7 @@ function issue(device: Device, engine: ReadEngine, request: ReadRequest): void {
 }
 
 /**
- * Each read of the responder's engine gets its line, as the tag in it says whose the host's line is:
+ * Each read of the responder's engine gets its line, as its tag assigns the host's line to a message:
  * one that got none would leave its tag to the message that had it before.
  */
 function noteRead(device: Device, { continuation, length }: ReadRequest, tag: number): void {

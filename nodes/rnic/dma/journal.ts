@@ -4,8 +4,8 @@
  * a write could be acknowledged, as the bus has taken it (P-41), and be lost because the host had no power
  * any more when it came, or because the card had not heard of that yet.
  *
- * What is real is that residual energy drains the buffers into memory. Here the host is told again what
- * it has missed, first of all when it is back: its driver's first answer comes behind that on the bus, and
+ * What is real is that residual energy drains the buffers into memory. Here the card sends again what
+ * the host has missed, first of all when it is back: its driver's first answer comes behind that on the bus, and
  * no program runs before. The journal lies outside of what a power failure makes pristine, see `rnic.ts`.
  * A card that fails itself loses it, as it loses all else.
  */
@@ -18,7 +18,7 @@ import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { Journal } from "../state/dma_state.ts";
 
 /**
- * What a report `held` says: bytes that are durable though the host has not got them, by physical address,
+ * Content of a report `held`: bytes that are durable though the host has not got them, by physical address,
  * in order, in hexadecimal digits. The last one of a card counts.
  */
 export interface HeldWrites {
@@ -48,7 +48,7 @@ function forgetBefore({ writes }: Journal, death: Time): void {
 }
 
 /**
- * The bus to the host has gone down, or is back, where the host is told what it has missed. That is on its
+ * The bus to the host has gone down, or is back, where the card sends what the host has missed. That is on its
  * way then as it was before: power may fail again.
  */
 export function survivePowerFailure(

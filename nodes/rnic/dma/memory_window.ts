@@ -88,7 +88,7 @@ function rangeOf(
     pd: window.pd,
     va: isZeroBased ? 0 : start,
     length: operands.length,
-    // P-22: what is written is persisted where the memory says so, by whichever key.
+    // P-22: what is written is persisted as the memory's region demands, by whichever key.
     access: operands.access | (parent.access & ACCESS.remoteWritePersistence),
     pageBase: isZeroBased ? parent.pageBase - start : parent.pageBase,
     key: window.key,
@@ -124,9 +124,9 @@ export function unbindWindowsOf(table: RegionTable, qp: QueuePair): void {
 }
 
 /**
- * SEND WITH INVALIDATE and LOCAL_INV: unbinds the type 2 window of this key, which the queue pair bound. A region of `ibv_reg_mr`
- * cannot be invalidated: its key stays its registrant's (as Linux has it; IBA knows it for fast
- * registrations only, which verbs of user space do not make). @returns whether it was done.
+ * SEND WITH INVALIDATE and LOCAL_INV: unbinds the type 2 window of this key, which the queue pair has bound.
+ * A region of `ibv_reg_mr` cannot be invalidated: its key stays its registrant's (as Linux has it; IBA knows
+ * it for fast registrations only, which verbs of user space do not make). @returns whether it was done.
  */
 export function invalidateKey({ regions }: Device, qp: QueuePair, key: number): boolean {
   const window = regions.windows.get(key >>> 8);

@@ -29,7 +29,7 @@ export function isLive(segments: readonly MemorySegment[]): boolean {
 
 /**
  * Walks a range of concatenated segments as physical pieces, each for one DMA request: `start`, then
- * `next` until it says false; the piece stands in `address`, `bytes`, `persistent` (as its region is)
+ * `next` until it returns false; the piece stands in `address`, `bytes`, `persistent` (as its region is)
  * and `offset` (where in the range it begins). One walker serves all frames, so a frame costs no allocation.
  */
 export class PieceWalker {

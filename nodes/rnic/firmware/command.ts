@@ -1,6 +1,6 @@
 /**
  * Control path (firmware): one small function per command of the driver. A refused command changes
- * nothing and says what was found and what was expected.
+ * nothing and its reply has what was found and what was expected.
  */
 import { PORTS } from "../../../fabric/node.ts";
 import { Deadlines } from "../../../fabric/base/deadlines.ts";

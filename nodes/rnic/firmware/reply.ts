@@ -1,10 +1,10 @@
-/** Replies of the firmware that say no more than yes or no. */
+/** Replies of the firmware without a result: done, or refused. */
 import type { Device } from "../state/device.ts";
 import type { RingPlace, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 
 export const DONE: RnicReply = { status: "ok", op: "done" };
 
-/** A refused command has changed nothing; `reason` says what was found and what was expected. */
+/** A refused command has changed nothing; `reason` has what was found and what was expected. */
 export function refusal(
   errno: Extract<RnicReply, { status: "error" }>["errno"],
   reason: string,

@@ -2,7 +2,7 @@
  * FLUSH of the memory placement extensions (P-50, IBA 1.5 annex A19): answered when what was written
  * before it is globally visible, or persistent. Visible is what a DMA read behind it has pushed out
  * of the posted writes (P-03), in either flow. Persistent is left to the PM module: the same read in
- * flow 1 (P-24), the host's CPU in flow 2, which is told by a RECV and posts `persistence-ack` (P-26).
+ * flow 1 (P-24), the host's CPU in flow 2, which a RECV notifies and which posts `persistence-ack` (P-26).
  */
 import { NAK_SYNDROMES } from "../../../fabric/wire/roce/aeth.ts";
 import { FLUSH_PLACEMENT, FLUSH_SELECT } from "../../../fabric/wire/roce/feth.ts";
@@ -78,7 +78,7 @@ function rangeOf(device: Device, qp: QueuePair, input: RequestIn): FlushRange | 
 }
 
 /**
- * A duplicate: the answer is given again, as what it said stays true (§3.5); what is still under way
+ * A duplicate: the answer is sent again, as it stays valid (§3.5); what is still under way
  * will be answered. @returns false where nothing is known of it: it is dropped.
  */
 export function repeatFlush(device: Device, qp: QueuePair, input: RequestIn): boolean {

@@ -113,7 +113,7 @@ describe("remember", () => {
     ]);
   });
 
-  for (const state of ["pending", "told", "flushed"] as const) {
+  for (const state of ["pending", "notified", "flushed"] as const) {
     it(`P-30: forgets none that is ${state}, nor any behind it`, () => {
       const isOpen = (number: number) => number === 3;
       const qp = remembered(persistRecords + 50, (number) => isOpen(number) ? state : "persisted");

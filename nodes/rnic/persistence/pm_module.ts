@@ -21,11 +21,11 @@ import {
   passPersisted,
   rememberPersist,
 } from "../state/persist_records.ts";
-import { tellRanges } from "./pm_ranges.ts";
+import { writeRanges } from "./pm_ranges.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { failReceive, refetchReceives, wantRecv } from "../queues/receive_queue.ts";
 import { passAnswers } from "../answers/answers.ts";
-import { traceTold } from "../trace/responder_trace.ts";
+import { traceNotified } from "../trace/responder_trace.ts";
 import { queueControl } from "../transmit/send.ts";
 import type { PersistRecord, RecvWqe, SingleService } from "../state/responder_state.ts";
 import { lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
@@ -54,7 +54,7 @@ export interface ArrivedMessage {
 export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMessage): void {
   const { firstPsn, lastPsn, length, region, service } = message;
   const va = hostAddress(region, message.va);
-  // Its own range is told in any case.
+  // Its own range is in the CQE in any case.
   takeDirty(qp.responder.dirty, { va, length });
   const spans = takeDirty(qp.responder.dirty);
   const record: PersistRecord = { firstPsn, lastPsn, va, length, spans, state: "pending", service };
@@ -147,7 +147,7 @@ function flushByRead(
 
 /**
  * The LSB read is complete, so all earlier writes of this link are in the persistent domain. A queue
- * pair that has failed meanwhile says nothing any more: its peer has been told that it failed.
+ * pair that has failed meanwhile sends no acknowledgement: its peer knows of the failure.
  */
 export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): void {
   if (!rights(read.qp.state).takesRequests) return;
@@ -161,7 +161,7 @@ export function lsbReadDone(device: Device, read: LsbRead, succeeded: boolean): 
 }
 
 /**
- * A refused read proves nothing. Who wrote will ask again and at last give up (P-30), a FLUSH is
+ * A refused read proves nothing. The requester of a WRITE retries and at last gives up (P-30), a FLUSH is
  * refused (§3.4: remote operational error), a verified write is answered with that.
  */
 function refuseFlushes(device: Device, { qp, records }: LsbRead): void {
@@ -172,7 +172,7 @@ function refuseFlushes(device: Device, { qp, records }: LsbRead): void {
   passAnswers(device, qp);
 }
 
-/** Says so, not before `at`. */
+/** Acknowledges that the record is persistent, not before `at`. */
 function markPersisted(
   device: Device,
   qp: QueuePair,
@@ -213,13 +213,13 @@ function sendPersistenceAck(
       kind: "ack",
       psn: record.lastPsn,
       syndrome: ACK_SYNDROME,
-      msn: qp.responder.msnTold,
+      msn: qp.responder.lastMsnSent,
       readyAt: at,
     },
   });
 }
 
-/** S1006, S1007: the WQE gets its content from the data, is cleared, and its CQE tells the CPU. */
+/** S1006, S1007: the WQE gets its content from the data, is cleared, and its CQE notifies the CPU. */
 export function deliverToHost(
   device: Device,
   qp: QueuePair,
@@ -227,25 +227,25 @@ export function deliverToHost(
 ): void {
   const { record, recv } = delivery;
   const { spans } = record;
-  const told = tellRanges(device, qp, { own: record, spans, recv });
-  if (told === undefined) {
+  const notified = writeRanges(device, qp, { own: record, spans, recv });
+  if (notified === undefined) {
     failReceive(device, qp, { recv, status: "LOC_LEN_ERR" });
     return failFatally(device, qp);
   }
-  record.state = "told";
+  record.state = "notified";
   device.counters.recvPersisted++;
-  if (device.out.tracing) traceTold(device, qp, { record, recv, told });
-  const { va, byteCount, more } = told;
+  if (device.out.tracing) traceNotified(device, qp, { record, recv, notified });
+  const { va, byteCount, more } = notified;
   completePersistence(device, qp, { recv, byteCount, psn: record.lastPsn, va: BigInt(va), more });
 }
 
 /**
- * The CPU says "flushed" (S1014). @returns false where no message with this PSN waits for it: what was
+ * The CPU has flushed (S1014). @returns false where no message with this PSN waits for it: what was
  * not asked for must not be reported.
  */
 export function answerPersistenceAck(device: Device, qp: QueuePair, psn: number): boolean {
   const record = findRecord(qp, psn);
-  if (record === undefined || record.state !== "told") return false;
+  if (record === undefined || record.state !== "notified") return false;
   record.state = "flushed";
   // A FLUSH is about its range alone, which the CPU has flushed, and is answered in its turn anyway.
   const isFlush = record.service?.operation.name === "flush";

@@ -1,5 +1,5 @@
 /**
- * What the CPU of flow 2 is told to flush (P-26, P-31): beside a message's own range all that its queue
+ * What the CPU of flow 2 is to flush (P-26, P-31): beside a message's own range all that its queue
  * pair's peer has written plainly before it. The own range stands in the CQE of the RECV that the
  * message consumes, the others in the RECV's memory, as though a SEND had brought them
  * (`fabric/wire/host_bus/persist_ranges.ts`).
@@ -15,7 +15,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { bytesOf } from "../state/memory.ts";
 import type { OpenMessage, RecvWqe } from "../state/responder_state.ts";
 import { isLive } from "../dma/translation.ts";
-import type { ToldRanges } from "../state/persist_records.ts";
+import type { NotifiedRanges } from "../state/persist_records.ts";
 import { placePayload, recvSegments } from "../dma/place_payload.ts";
 
 /**
@@ -56,34 +56,34 @@ export function noteWrittenAt(
   noteDirty(qp.responder.dirty, written);
 }
 
-/** What a CQE can say of a range. */
+/** The longest range that a CQE can name. */
 const BYTE_COUNT_MAX = 0xffff_ffff;
 
 /**
  * Writes into the RECV's memory what else the CPU is to flush. What finds no room there is covered by
- * wider ranges; where there is room for none, by one that goes into the CQE. @returns what the CQE is to
- * say, undefined where it cannot: the one range is longer than a CQE can name.
+ * wider ranges; where there is room for none, by one that goes into the CQE. @returns the CQE's
+ * content; undefined where the one range is longer than a CQE can name.
  */
-export function tellRanges(
+export function writeRanges(
   device: Device,
   qp: QueuePair,
   message: { readonly own: Bytes; readonly spans: readonly Span[]; readonly recv: RecvWqe },
-): ToldRanges | undefined {
+): NotifiedRanges | undefined {
   const { own, spans, recv } = message;
   const { va, length: byteCount } = own;
   if (spans.length === 0) return { va, byteCount, more: 0 };
   const segments = recvSegments(device, qp, recv) ?? [];
   const room = Math.floor(bytesOf(segments) / PERSIST_RANGE_BYTES);
   if (room === 0 || !isLive(segments)) return asOneRange(own, spans);
-  const told = reduceTo(spans, room);
-  const payload = encodePersistRanges(told.map(({ from, to }) => {
+  const notified = reduceTo(spans, room);
+  const payload = encodePersistRanges(notified.map(({ from, to }) => {
     return { va: BigInt(from), length: BigInt(to - from) };
   }));
   placePayload(device, payload, { segments, offset: 0 });
-  return { va, byteCount, more: told.length };
+  return { va, byteCount, more: notified.length };
 }
 
-function asOneRange({ va, length }: Bytes, spans: readonly Span[]): ToldRanges | undefined {
+function asOneRange({ va, length }: Bytes, spans: readonly Span[]): NotifiedRanges | undefined {
   const [{ from, to }] = reduceTo(spans, 1) as [Span];
   const start = length === 0 ? from : Math.min(from, va);
   const byteCount = (length === 0 ? to : Math.max(to, va + length)) - start;

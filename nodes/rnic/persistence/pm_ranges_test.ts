@@ -261,7 +261,7 @@ describe("noteWritten", () => {
   });
 });
 
-describe("tellRanges", () => {
+describe("writeRanges", () => {
   /** Writes a line in every other one, `count` of them. */
   function scatter(p: Pair, count: number): void {
     for (let i = 0; i < count; i++) post(p, "write", { at: 128 * i, length: 8 });

@@ -1,5 +1,5 @@
 /**
- * Completion queues: CQEs written by DMA in order, the owner bit that tells the host, overflow seen by
+ * Completion queues: CQEs written by DMA in order, the owner bit that the host polls, overflow seen by
  * the host's pointer in space 3 (Q-12), and the interrupt when armed, behind the CQE on the same link.
  */
 import { PORTS } from "../../../fabric/node.ts";
@@ -121,8 +121,8 @@ function interrupt(device: Device, cq: CompletionQueue): void {
 }
 
 /**
- * Goes on in another ring, at the same positions (`rocev2.md` §5.3): a last entry in the old one says
- * so, where it has room. The host moves what it has not taken (mlx5).
+ * Goes on in another ring, at the same positions (`rocev2.md` §5.3): a last entry in the old one announces
+ * it, where there is room. The host moves what it has not taken (mlx5).
  */
 export function moveCompletions(
   device: Device,

@@ -1,7 +1,7 @@
 /**
- * End-to-end credits (`rocev2.md` §1.4, §3.2): the AETH of a responder's answers tells how many
- * receive WQEs it has, the requester sends no SEND beyond them but one, and of that the first packet.
- * Where a responder does not know, it says so (0x1F), and nothing is held back.
+ * End-to-end credits (`rocev2.md` §1.4, §3.2): the AETH of a responder's answers has the number
+ * of its receive WQEs, the requester sends no SEND beyond them but one, and of that the first packet.
+ * A responder that does not know sends 0x1F, and nothing is held back.
  */
 import { ackSyndrome, type Aeth, CREDITS, parseSyndrome } from "../../../fabric/wire/roce/aeth.ts";
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
@@ -12,7 +12,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
 
 /**
- * Receive WQEs that this responder knows to be posted, as doorbells and its own looks told it: the
+ * Receive WQEs that this responder knows to be posted, from doorbells and its own reads: the
  * host may have posted more, never less. Undefined where the queue's information is not on the chip.
  */
 export function postedReceives(device: Device, qp: QueuePair): number | undefined {
@@ -48,7 +48,7 @@ export function takeCredits(device: Device, qp: QueuePair, aeth: Aeth): void {
 
 /**
  * Whether the SEND whose turn it is may be started: within the limit, or the one behind it. With all
- * before it acknowledged it may go whatever an answer said, as that answer may have been lost.
+ * before it acknowledged it may go whatever the limit, as the answer with a newer one may have been lost.
  */
 export function mayStart({ requester }: QueuePair): boolean {
   const { creditLimit, nextSsn, ackCursor, cursor } = requester;

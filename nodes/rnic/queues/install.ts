@@ -86,7 +86,7 @@ const NO_QUEUE: Space1 = {
 /** Offset of the state's byte in a space 1 entry. */
 const STATE_OFFSET = 17;
 
-/** Tells the host a queue's state: one byte, as the rest may be newer in memory than on the chip. */
+/** Writes a queue's state for the host: one byte, as the rest may be newer in memory than on the chip. */
 export function writeState(device: Device, queue: number, state: QueueState): void {
   const entry = device.cache.find(queue);
   if (entry !== undefined) entry.state = state;

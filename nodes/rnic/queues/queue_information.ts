@@ -133,7 +133,7 @@ export function takeSpace(
   const entry = load.known ?? entryOf(device, load);
   if (entry === undefined) return "no queue";
   const owner = device.owners[load.queue];
-  // The chip knows the state first; what memory says may be older.
+  // The chip knows the state first; the state in memory may be older.
   if (owner !== undefined && "qp" in owner) entry.state = owner.qp.state;
   if (load.known === undefined) {
     entry.pins++;
@@ -223,7 +223,7 @@ export function writeSpace1(device: Device, entry: QueueEntry): void {
 
 type Fetch = Extract<Continuation, { readonly units: number }>;
 
-/** Whom the fetched WQEs are for. */
+/** The queue that the fetched WQEs are for. */
 type Owner<F = Fetch> = F extends Fetch ? Omit<F, "entry" | "units"> : never;
 
 /** Reads the next units of a queue, at least one of which is filled; its entry stays until they come. */

@@ -59,7 +59,7 @@ function lookAtQueue(device: Device, qp: QueuePair, reread: boolean): void {
   else resumeReceiveQueue(device, entry, waiter);
 }
 
-/** The queue's information is there: fetches WQEs, looks once more, or tells the first waiter "none". */
+/** The queue's information is there: fetches WQEs, looks once more, or refuses the first waiter. */
 export function resumeReceiveQueue(
   device: Device,
   entry: QueueEntry,
@@ -69,7 +69,7 @@ export function resumeReceiveQueue(
   qp.rq.busy = false;
   if (rights(qp.state).flushesReceives) return flushReceiveRing(device, entry, waiter);
   const filled = filledUnits(entry.own, entry.host, entry.depth);
-  if (filled === 0 && waiter.reread) return tellEmpty(device, qp);
+  if (filled === 0 && waiter.reread) return refuseWaiters(device, qp);
   qp.rq.busy = true;
   if (filled === 0) {
     rereadPointer(device, entry, { kind: "recv", qp, life: qp.life, reread: true });
@@ -79,7 +79,7 @@ export function resumeReceiveQueue(
   fetchWqes(device, entry, { unitBytes: entry.unitBytes, owner });
 }
 
-/** Takes fetched receive WQEs and serves who waits. */
+/** Takes fetched receive WQEs and serves the waiters. */
 export function takeReceives(
   device: Device,
   fetch: { readonly qp: QueuePair; readonly entry: QueueEntry; readonly units: number },
@@ -99,7 +99,7 @@ export function takeReceives(
  * No receive WQE is posted. A packet is refused (RNR NAK); what concerns persistence is never lost
  * (P-30) and looked after again, ever more rarely, until a doorbell or a duplicate asks anew.
  */
-export function tellEmpty(device: Device, qp: QueuePair): void {
+export function refuseWaiters(device: Device, qp: QueuePair): void {
   const { rq } = qp;
   // A packet does not wait behind persistent messages: it is refused wherever it stands.
   const kept: RecvWaiter[] = [];

@@ -1,5 +1,5 @@
 /**
- * Shared receive queues: one ring of receive WQEs for several queue pairs (`rocev2.md` §4.5). Who waits
+ * Shared receive queues: one ring of receive WQEs for several queue pairs (`rocev2.md` §4.5). A waiter
  * for a WQE waits at its queue pair as always (`receive_queue.ts`); the queue pairs take turns here. A
  * WQE that a queue pair holds when it is reset goes back: none is lost.
  */
@@ -11,7 +11,7 @@ import { Fifo } from "../../../fabric/base/fifo.ts";
 import type { QueueEntry } from "../state/queue_cache.ts";
 import { advanceRead, fetchWqes, findQueue, rereadPointer } from "./queue_information.ts";
 import type { QueuePair, SharedReceiveQueue } from "../state/queue_pair.ts";
-import { serveReceives, tellEmpty } from "./receive_queue.ts";
+import { refuseWaiters, serveReceives } from "./receive_queue.ts";
 import { clearTimer } from "../state/timers.ts";
 
 export function createSharedReceiveQueue(
@@ -41,14 +41,14 @@ export function serveShared(device: Device, qp: QueuePair, srq: SharedReceiveQue
   if (srq.waiting.size > 0 || srq.limit > 0) lookAtShared(device, srq);
 }
 
-/** Serves all queue pairs that wait, in their turn; who is not satisfied waits again. */
+/** Serves all queue pairs that wait, in their turn; a queue pair without a WQE waits again. */
 export function serveWaiting(device: Device, srq: SharedReceiveQueue): void {
   const turn = [...srq.waiting];
   srq.waiting.clear();
   for (const qp of turn) serveReceives(device, qp);
 }
 
-/** Looks how much is posted: for who waits, and against the limit. */
+/** Looks how much is posted: for the waiters, and against the limit. */
 export function lookAtShared(device: Device, srq: SharedReceiveQueue): void {
   if (srq.busy) return;
   const waiter = { kind: "srq", srq, reread: false } as const;
@@ -58,8 +58,8 @@ export function lookAtShared(device: Device, srq: SharedReceiveQueue): void {
 }
 
 /**
- * The queue's information is there: tells the host that little is left, fetches WQEs, or tells who
- * waits that there are none. Neither is believed before the host's pointer is read from space 3.
+ * The queue's information is there: notifies the host that little is left, fetches WQEs, or refuses
+ * the waiters. Neither is believed before the host's pointer is read from space 3.
  */
 export function resumeShared(
   device: Device,
@@ -84,14 +84,14 @@ export function resumeShared(
   }
   if (srq.waiting.size === 0) return;
   if (!isWanted) serveWaiting(device, srq);
-  else if (filled === 0) tellAllEmpty(device, srq);
+  else if (filled === 0) refuseAllWaiters(device, srq);
   else {
     srq.busy = true;
     fetchWqes(device, entry, { unitBytes: entry.unitBytes, owner: { kind: "srq-wqes", srq } });
   }
 }
 
-/** Takes fetched WQEs and serves who waits; `data` is undefined where the host refused the read. */
+/** Takes fetched WQEs and serves the waiters; `data` is undefined where the host refused the read. */
 export function takeShared(
   device: Device,
   fetched: {
@@ -116,11 +116,11 @@ export function takeShared(
 }
 
 /** No WQE is posted. What concerns persistence goes on waiting and is found by the next doorbell. */
-function tellAllEmpty(device: Device, srq: SharedReceiveQueue): void {
+function refuseAllWaiters(device: Device, srq: SharedReceiveQueue): void {
   const turn = [...srq.waiting];
   srq.waiting.clear();
   for (const qp of turn) {
-    tellEmpty(device, qp);
+    refuseWaiters(device, qp);
     if (qp.rq.waiters.length > 0) srq.waiting.add(qp);
   }
 }

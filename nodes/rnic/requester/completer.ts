@@ -93,7 +93,7 @@ function takeReceived(device: Device, qp: QueuePair, psn: number): OutstandingWq
 }
 
 /**
- * An ACK within a verified write says that packets have come, so that the window moves; its last one is
+ * An ACK within a verified write acknowledges packets, so that the window moves; its last one is
  * never acknowledged, but answered (V-01).
  */
 function takeReception(qp: QueuePair, work: OutstandingWqe, psn: number): void {
@@ -103,7 +103,7 @@ function takeReception(qp: QueuePair, work: OutstandingWqe, psn: number): void {
 
 /**
  * The answer of the oldest unacknowledged work was lost ("implied NAK"): asked for again once per
- * progress, as more responses will tell the same. It costs a retry, as any loss does (§3.3).
+ * progress, as more responses will show the same loss. It costs a retry, as any loss does (§3.3).
  */
 export function askAgain(device: Device, qp: QueuePair, work: OutstandingWqe): void {
   if (work.rereadAsked || qp.requester.rnrWaiting) return;
@@ -159,7 +159,7 @@ export function takeSequenceNak(device: Device, qp: QueuePair, psn: number): voi
   schedule(device, qp);
 }
 
-/** RNR NAK: waits as long as it says, at the cost of one RNR retry unless those are endless. */
+/** RNR NAK: waits for its delay, at the cost of one RNR retry unless those are endless. */
 export function takeRnrNak(
   device: Device,
   qp: QueuePair,
@@ -271,7 +271,7 @@ export function completeWork(device: Device, qp: QueuePair): void {
   checkDrained(device, qp);
 }
 
-/** V-01: a write that is not in memory as it was sent says so, signalled or not. Nothing else fails by it. */
+/** V-01: a write that is not in memory as it was sent completes with an error, and nothing else fails. */
 function statusOf({ verdict }: OutstandingWqe): WcStatus {
   const isGood = verdict === undefined || verdict.status === VERIFY_STATUS.written;
   return isGood ? "SUCCESS" : "VERIFY_ERR";
@@ -309,7 +309,7 @@ function completeSend(
   });
 }
 
-/** Tells the host once, where it asked to be told. Called whenever work has completed. */
+/** Raises SQ_DRAINED once, where the host asked for it. Called whenever work has completed. */
 export function checkDrained(device: Device, qp: QueuePair): void {
   if (!qp.sq.drainNotify || qp.state !== "sqd") return;
   if (qp.requester.work.peek()?.started === true) return;

@@ -33,7 +33,7 @@ export function enterError(device: Device, qp: QueuePair): void {
   if (qp.srq !== undefined) raiseEvent(device, { type: "QP_LAST_WQE_REACHED", qpn: qp.qpn });
 }
 
-/** Tells the host the state by space 1; a shared receive queue has no queue pair's state. */
+/** Writes the state to space 1 for the host; a shared receive queue has no queue pair's state. */
 export function announceState(device: Device, qp: QueuePair): void {
   writeState(device, qp.sqQueue, qp.state);
   if (qp.srq === undefined) writeState(device, qp.rqQueue, qp.state);
@@ -65,7 +65,7 @@ export function stopWork(device: Device, qp: QueuePair): void {
   qp.rq.waiters.clear();
 }
 
-/** The RNIC cannot read what it needs of the queue pair: class of errors that no WQE can tell. */
+/** The RNIC cannot read what it needs of the queue pair: a class of errors that no WQE can report. */
 export function failFatally(device: Device, qp: QueuePair): void {
   if (qp.state === "err" || qp.state === "reset") return;
   raiseEvent(device, { type: "QP_FATAL", qpn: qp.qpn });

@@ -41,7 +41,7 @@ export function nextRequestFrame(device: Device, qp: QueuePair): boolean {
 }
 
 /**
- * What the CPU says of the peer's data (P-26) does not wait behind work that waits for the peer: the
+ * The CPU's acknowledgement of the peer's data (P-26) does not wait behind work that waits for the peer: the
  * peer may be waiting for just this, and both would for ever. It still completes in its turn.
  */
 function carryOutAhead(device: Device, qp: QueuePair): void {
@@ -243,7 +243,7 @@ function beginFrame(
   return job;
 }
 
-/** Solicited events are for who takes a receive WQE (§3.2): a SEND, a WRITE WITH IMM. */
+/** Only what takes a receive WQE can be solicited (§3.2): a SEND, a WRITE WITH IMM. */
 function consumesRecv({ operation, immediate }: OpcodeRow): boolean {
   return operation === "send" || immediate;
 }

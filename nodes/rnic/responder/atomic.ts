@@ -182,7 +182,7 @@ function isWanted({ qp, life }: AtomicTurn): boolean {
   return life === qp.life && rights(qp.state).takesRequests;
 }
 
-/** Gives the word to the next who wants it. */
+/** Gives the word to the next atomic that waits for it. */
 function release(device: Device, address: number): void {
   const holders = device.atomicWords.get(address)!;
   holders.shift();

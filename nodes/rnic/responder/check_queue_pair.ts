@@ -15,7 +15,7 @@ export function checkQueuePair(
   if (row.service !== qp.type) return "wrong-service";
   const { takesRequests, takesResponses } = rights(qp.state);
   if (!(row.direction === "response" ? takesResponses : takesRequests)) return "wrong-state";
-  // The manufacturer's operations are agreed on out of band, each for itself; who has not agreed does
+  // The manufacturer's operations are agreed on out of band, each for itself; a queue pair that has not agreed does
   // not know them (§2.3: a standard card drops them in silence).
   if (row.vendor && row.direction === "request") {
     const right = operationOf(row)?.vendorRight;

@@ -77,7 +77,7 @@ function openWrite(device: Device, qp: QueuePair, input: RequestIn): OpenMessage
     segments: granted === undefined ? [] : [{ region: granted, va: start, length }],
     length,
     recv: undefined,
-    // UC has no way to say that it is done.
+    // UC has no acknowledgement of it.
     persist: qp.type === "rc" && wantsPersistence(row, region),
     received: 0,
   };

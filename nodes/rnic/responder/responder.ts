@@ -47,11 +47,11 @@ export function takeRequest(device: Device, qp: QueuePair, input: RequestIn): vo
   const verdict = checkSequence(qp, input) ?? checkPermission(qp, input) ??
     checkLength(qp, input) ?? OPERATIONS[input.operation.name].execute(device, qp, input);
   if (verdict !== undefined) refuse(device, qp, { verdict, psn });
-  else tellDropped(device, qp);
+  else requestDropped(device, qp);
 }
 
 /** What was dropped behind a packet whose NAK was withdrawn is asked for, where it has not come again. */
-function tellDropped(device: Device, qp: QueuePair): void {
+function requestDropped(device: Device, qp: QueuePair): void {
   const { lastDropped, expectedPsn, pendingNak } = qp.responder;
   if (lastDropped === undefined || pendingNak !== undefined) return;
   forgetDropped(qp);

@@ -78,6 +78,6 @@ function hasRoom(device: Device, qp: QueuePair, input: RequestIn): boolean {
   const { open, granted } = qp.responder;
   if (open !== undefined) return open.received + packet.payload.length <= open.length;
   const segments = recvSegments(device, qp, granted!);
-  // Memory that cannot be had is found by who places the data.
+  // Memory that no key grants is found when the data is placed.
   return segments === undefined || packet.payload.length <= bytesOf(segments);
 }

@@ -32,7 +32,7 @@ export type QueueOwner =
   | { readonly kind: "cq"; readonly cq: CompletionQueue };
 
 /**
- * What a module has to tell a module on a floor above its own (README, floors). `upcalls.ts` binds each to
+ * Calls of a module to a module on a floor above its own (README, floors). `upcalls.ts` binds each to
  * the function that does it, at once and inside the call.
  */
 export interface Upcalls {
@@ -58,7 +58,7 @@ export interface Upcalls {
   readonly startAtomic: (device: Device, qp: QueuePair, service: SingleService) => void;
   /** An atomic is executed, or the data of a verified write placed (V-02). */
   readonly resumeBehindAtomics: (device: Device, qp: QueuePair) => void;
-  /** V-09: a verified write's data is persistent, or cannot be said to be. */
+  /** V-09: a verified write's data is persistent, or it is not known whether it is. */
   readonly verifiedPersisted: (
     device: Device,
     qp: QueuePair,
@@ -131,7 +131,7 @@ export function schedule(device: Device, qp: QueuePair): void {
   device.roundRobin.push(qp);
 }
 
-/** Tells the host's driver about the queue pair. */
+/** Raises an asynchronous event at the host's driver. */
 export function raiseEvent(device: Device, event: RnicEvent): void {
   device.out.send(PORTS.rnicBus, { kind: "event", event }, device.stageAt);
 }

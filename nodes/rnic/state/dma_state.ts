@@ -56,7 +56,7 @@ export type Continuation =
   }
   | LsbRead;
 
-/** S905: the read that pushes this queue pair's earlier writes out (P-24), and whom it serves. */
+/** S905: the read that pushes this queue pair's earlier writes out (P-24), and the records that it serves. */
 export interface LsbRead {
   readonly kind: "lsb";
   readonly qp: QueuePair;

@@ -1,7 +1,7 @@
 /**
  * What each operation asks of a responder before and after its effect. The rows themselves, with their
  * effects, are in `responder/operations.ts`; a request carries its row's facts with it, so that modules on
- * lower floors need not tell operations apart.
+ * lower floors need not distinguish operations.
  */
 import type { ACCESS } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Operation } from "../../../fabric/wire/roce/opcode.ts";

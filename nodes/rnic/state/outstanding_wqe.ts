@@ -163,7 +163,7 @@ export function lastPsnOf(work: OutstandingWqe): number {
   return (work.firstPsn + work.packets - 1) & 0xff_ffff;
 }
 
-/** What the completion says it completes: ring position as the driver wrote it. */
+/** The WQE that the completion names: its ring position as the driver wrote it. */
 export function indexOf(work: OutstandingWqe): number {
   return work.wqe?.index ?? work.position & 0xffff;
 }

@@ -53,8 +53,8 @@ export function findRecord(qp: QueuePair, psn: number): PersistRecord | undefine
   return undefined;
 }
 
-/** What a RECV's CQE says: one range, and how many more are in the RECV's memory. */
-export interface ToldRanges {
+/** Content of a RECV's CQE: one range, and how many more are in the RECV's memory. */
+export interface NotifiedRanges {
   readonly va: number;
   readonly byteCount: number;
   readonly more: number;

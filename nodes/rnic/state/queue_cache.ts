@@ -1,5 +1,5 @@
 /**
- * Q-07: the RNIC's cache of queue information. It holds what the three spaces say about a queue, and
+ * Q-07: the RNIC's cache of queue information. It holds a queue's entries of the three spaces, and
  * makes room by the configured rule. Entries in use are pinned and stay, even if the cache has to
  * exceed its size for as long.
  */

@@ -1,5 +1,5 @@
 /**
- * A queue pair's context on the chip: what the firmware was told of it, its send queue with the
+ * A queue pair's context on the chip: what the firmware was given of it, its send queue with the
  * requester, its receive queue with the responder. What the states allow is in `life_cycle.ts`.
  *
  * Circle of three (types): a queue pair has a responder and a line of frames, a frame names its queue pair,
@@ -30,7 +30,7 @@ import { GSI_QKEY } from "../../../fabric/wire/roce/deth.ts";
 /** Attributes with a value at all times; the life cycle sees to it that used ones were given. */
 export type Attributes = { readonly [Name in Exclude<keyof QpAttributes, Momentary>]-?: number };
 
-/** What a modify says about itself. */
+/** Attributes of the modify command itself. */
 type Momentary = "state" | "curState" | "enSqdAsyncNotify";
 
 /** A waiter for a receive WQE; waiters are served in turn. */
@@ -61,7 +61,7 @@ export interface SendQueue {
   partialPosition: number;
   /** Q-04, Q-09: nothing is fetched while the queue is locked or being moved. */
   paused: boolean;
-  /** The host is to be told when all that was started has completed. */
+  /** SQ_DRAINED is to be raised when all that was started has completed. */
   drainNotify: boolean;
 }
 
@@ -85,7 +85,7 @@ export interface Requester {
   readonly slotsTaken: number;
   /** SSN that the next message to be started gets: the first is 1. */
   readonly nextSsn: number;
-  /** SSN up to which the peer has receive WQEs; undefined where it does not tell (§3.2). */
+  /** SSN up to which the peer has receive WQEs; undefined where its answers have no credits (§3.2). */
   readonly creditLimit: number | undefined;
   readonly retriesLeft: number;
   readonly rnrRetriesLeft: number;
@@ -136,7 +136,7 @@ export interface QueuePair extends Identity {
   scheduled: boolean;
   /** Requester and responder take turns. */
   answersNext: boolean;
-  /** Which way the last WRITE went: tells a SEND that asks from one that answers, for traces. */
+  /** Which way the last WRITE went: distinguishes a SEND that asks from one that answers, for traces. */
   lastWrite: "none" | "out" | "in";
 }
 
@@ -160,7 +160,7 @@ const INITIAL: Attributes = {
   qKey: 0,
 };
 
-/** What a frame's outer headers say (`rocev2.md` §1.1). */
+/** Fields of a frame's outer headers (`rocev2.md` §1.1). */
 export interface Path {
   readonly address: number;
   readonly destQpn: number;
@@ -231,7 +231,7 @@ function createRequester(sqPsn: number): Requester {
   };
 }
 
-/** As this file has it: nothing else writes the fields that {@link QueuePair} says are read-only. */
+/** As this file has it: nothing else writes the read-only fields of {@link QueuePair}. */
 function own(qp: QueuePair): Writable<QueuePair> {
   return qp as Writable<QueuePair>;
 }

@@ -18,7 +18,7 @@ export type Waiter =
     readonly kind: "recv";
     readonly qp: QueuePair;
     readonly life: number;
-    /** Space 3 has been read on purpose: what it says now is final. */
+    /** Space 3 has been read on purpose: its pointer now is final. */
     readonly reread: boolean;
   }
   | { readonly kind: "srq"; readonly srq: SharedReceiveQueue; readonly reread: boolean }
@@ -38,7 +38,7 @@ export interface QueueLoad {
   /** The queue was made anew or removed meanwhile: no waiter is to be resumed. */
   void: boolean;
   readonly waiters: Waiter[];
-  /** Came after the read of space 3 had left, and must not be told an older pointer. */
+  /** Came after the read of space 3 had left, and must not get an older pointer. */
   readonly late: Waiter[];
 }
 

@@ -202,7 +202,7 @@ export function takeProbe(qp: QueuePair): OutstandingWqe | undefined {
   return own(qp).probes.shift();
 }
 
-/** The peer has receive WQEs up to this SSN; undefined where it does not tell (§3.2). */
+/** The peer has receive WQEs up to this SSN; undefined where its answers have no credits (§3.2). */
 export function learnCreditLimit(qp: QueuePair, limit: number | undefined): void {
   own(qp).creditLimit = limit;
 }

@@ -153,7 +153,7 @@ export function mergeAck(
   return true;
 }
 
-/** An ACK or NAK is owed. What comes behind a NAK must not be told by an ACK before it. */
+/** An ACK or NAK is owed. What comes behind a NAK must not be acknowledged before it. */
 export function oweAck(qp: QueuePair, ack: AckService): void {
   const responder = own(qp);
   const isAck = ack.syndrome === ACK_SYNDROME;
@@ -162,7 +162,7 @@ export function oweAck(qp: QueuePair, ack: AckService): void {
   responder.responses.push(ack);
 }
 
-/** An answer of its own is owed. What comes behind it must not be told by an ACK before it. */
+/** An answer of its own is owed. What comes behind it must not be acknowledged before it. */
 export function oweAnswer(qp: QueuePair, service: ReadService | SingleService): void {
   const responder = own(qp);
   responder.pendingAck = undefined;
@@ -187,7 +187,7 @@ export function failAnswers(qp: QueuePair, nak: AckService): void {
   responses.push(nak);
 }
 
-/** The queue pair stops: packets that wait are not taken, and what is owed is not said. */
+/** The queue pair stops: packets that wait are not taken, and no answer that is owed is sent. */
 export function abandonAnswers(qp: QueuePair): void {
   const responder = own(qp);
   responder.stalled.clear();
@@ -212,8 +212,8 @@ export function controlLeaves(qp: QueuePair, ack: AckService): void {
 }
 
 /** An answer with this MSN leaves. */
-export function tellMsn(qp: QueuePair, msn: number): void {
-  own(qp).msnTold = msn;
+export function noteMsnSent(qp: QueuePair, msn: number): void {
+  own(qp).lastMsnSent = msn;
 }
 
 /** Keeps what was asked for in the ring of max_dest_rd_atomic slots; the oldest goes (§3.5). */

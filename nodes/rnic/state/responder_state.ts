@@ -130,12 +130,12 @@ export interface Responder {
   readonly expectedPsn: number;
   readonly msn: number;
   /** MSN of the last answer that has left. */
-  readonly msnTold: number;
+  readonly lastMsnSent: number;
   /** One NAK 0x60 per gap. */
   readonly gapNaked: boolean;
   /** A NAK 0x60 or RNR NAK that has not left: it is withdrawn where its packet comes meanwhile. */
   readonly pendingNak: AckService | undefined;
-  /** The last of the packets that were dropped behind a missing one, where no NAK has told of it. */
+  /** The last of the packets that were dropped behind a missing one, where no NAK has asked for it. */
   readonly lastDropped: number | undefined;
   readonly open: OpenMessage | undefined;
   /** Packets behind one that waits for its receive WQE, that one first. */
@@ -161,7 +161,7 @@ export interface Responder {
   readonly persists: ReadonlyFifo<PersistRecord>;
   /** Of these the first that is not known to be persistent. */
   readonly persistHead: number;
-  /** What the peer has written plainly and no CPU was told to flush (P-31). */
+  /** What the peer has written plainly and no CPU was asked to flush (P-31). */
   readonly dirty: DirtyRanges;
   readonly established: boolean;
   /** A NAK that ends the queue pair is owed: nothing more is taken. */
@@ -172,7 +172,7 @@ export function createResponder(rqPsn: number): Responder {
   return {
     expectedPsn: rqPsn,
     msn: 0,
-    msnTold: 0,
+    lastMsnSent: 0,
     gapNaked: false,
     pendingNak: undefined,
     lastDropped: undefined,
@@ -236,10 +236,10 @@ export interface PersistRecord {
   /** What was written plainly before it, and is to be flushed with it (P-31). */
   readonly spans: readonly Span[];
   /**
-   * `told`: the host's CPU knows and is to flush. `flushed`: it has, and waits for earlier messages,
+   * `notified`: the host's CPU is to flush it. `flushed`: it has, and waits for earlier messages,
    * whose ranges may cover what was written before this one (P-31).
    */
-  state: "pending" | "told" | "flushed" | "persisted";
+  state: "pending" | "notified" | "flushed" | "persisted";
   /**
    * A FLUSH or verified write: answered in its turn, where a persistent WRITE gets a persistence ACK
    * (P-50, V-09).
@@ -289,7 +289,7 @@ export interface ReadBack {
   /** What was read, where its CRC is wanted; undefined where bytes are compared. */
   readonly data: Uint8Array<ArrayBuffer> | undefined;
   readonly places: readonly Place[];
-  /** 1 for each byte that someone else has written since; undefined where there is none. */
+  /** 1 for each byte that another write has changed since; undefined where there is none. */
   covered: Uint8Array | undefined;
   /** How many bytes, from the first on, may be looked at: their writes are with the bus. */
   placed: number;

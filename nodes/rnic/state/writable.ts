@@ -2,7 +2,7 @@ import type { Fifo, ReadonlyFifo } from "../../../fabric/base/fifo.ts";
 
 /**
  * State as its owner has it. Interfaces of protocol state are read-only, so that the compiler refuses a write
- * to their fields; the functions of this folder that say what may happen to it use this type, and it is
+ * to their fields; the functions of this folder that change it use this type, and it is
  * imported nowhere else (`scripts/check/layers.ts`).
  */
 export type Writable<T> = {

@@ -4,7 +4,7 @@ import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { OpenMessage, PersistRecord, RecvWqe } from "../state/responder_state.ts";
 import { trace } from "./trace.ts";
-import type { ToldRanges } from "../state/persist_records.ts";
+import type { NotifiedRanges } from "../state/persist_records.ts";
 
 /** A WRITE is complete: its last DMA write is on the bus and its ACK is owed. */
 export function traceArrival(device: Device, qp: QueuePair, message: OpenMessage): void {
@@ -32,13 +32,17 @@ export function traceNak(
   trace(device, qp, { step, text: `${text}, PSN ${psn}`, psn, inbound: true });
 }
 
-/** The CPU of flow 2 is told what to flush. */
-export function traceTold(
+/** Flow 2: the CPU is notified of what to flush. */
+export function traceNotified(
   device: Device,
   qp: QueuePair,
-  delivery: { readonly record: PersistRecord; readonly recv: RecvWqe; readonly told: ToldRanges },
+  delivery: {
+    readonly record: PersistRecord;
+    readonly recv: RecvWqe;
+    readonly notified: NotifiedRanges;
+  },
 ): void {
-  const { record, recv: { position }, told: { va, byteCount, more } } = delivery;
+  const { record, recv: { position }, notified: { va, byteCount, more } } = delivery;
   const keys = { psn: record.firstPsn, inbound: true, recvs: [position] } as const;
   const others = more === 0 ? "" : ` and ${more} more`;
   const text = `RECV WQE at ${position} names VA 0x${va.toString(16)}, ${byteCount} B${others}`;

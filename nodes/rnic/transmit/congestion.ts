@@ -57,7 +57,7 @@ function reactionFor(congestion: Congestion, qp: QueuePair): Reaction {
 
 /**
  * Notification point: a packet for this queue pair has passed its checks. Where it is marked and of
- * the kind that a rate can slow down, its sender is told, at most once in `cnpIntervalPs`. UD has no
+ * the kind that a rate can slow down, its sender is notified, at most once in `cnpIntervalPs`. UD has no
  * one sender, and ACKs follow what they acknowledge.
  */
 export function noteMark(
@@ -132,7 +132,7 @@ export function isHeldBack(device: Device, congestion: Congestion, qp: QueuePair
 /** FCS, preamble and gap: what a frame takes of the line beyond its captured bytes. */
 const WIRE_OVERHEAD_BYTES = 24;
 
-/** A frame was begun: the next one of its queue pair waits as long as the rate says. */
+/** A frame was begun: the next one of its queue pair waits as the rate demands. */
 export function countFrame(device: Device, congestion: Congestion, job: TxFrame): void {
   const limiter = reactionOf(congestion, job.qp)?.limiter;
   const { dcqcn, bitsPerSecond: lineBps } = congestion.plan;

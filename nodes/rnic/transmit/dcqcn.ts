@@ -63,7 +63,7 @@ export function updateAlpha(limiter: RateLimiter, parameters: DcqcnParameters): 
 /** What an event does, by how many of either kind there have been. */
 export type Stage = "fast-recovery" | "additive-increase" | "hyper-increase";
 
-/** The first F events of either kind recover; hyper-active is who has more than F of both. */
+/** The first F events of either kind recover; more than F of both are hyper-active. */
 export function stageOf(
   events: { readonly timer: number; readonly bytes: number },
   fastRecovery: number,

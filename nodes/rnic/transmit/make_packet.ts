@@ -16,7 +16,7 @@ import { psnDistance } from "../state/psn.ts";
 import { crcUpdate } from "../../../fabric/wire/roce/icrc.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
 
-/** What a packet's base headers say, the sender's own apart. */
+/** Fields of a packet's base headers, besides the sender's own. */
 export interface Outgoing {
   readonly path: Path;
   readonly row: OpcodeRow;

@@ -12,7 +12,7 @@ import { allocate } from "../../../fabric/base/slab.ts";
 import { countFrame } from "./congestion.ts";
 import { creditSyndrome } from "../queues/credit.ts";
 import type { Device } from "../state/device.ts";
-import { controlLeaves, controlQueued, tellMsn } from "../state/responder_changes.ts";
+import { controlLeaves, controlQueued, noteMsnSent } from "../state/responder_changes.ts";
 import { dmaRead } from "../dma/dma.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { flipped } from "../state/flips.ts";
@@ -243,7 +243,7 @@ function sendData(device: Device, job: TxFrame): void {
   const { counters, transmitter } = device;
   transmitter.bufferedBytes -= job.payloadBytes;
   counters[job.work?.plan.counter ?? "readResponsesOut"]++;
-  if (job.read !== undefined) tellMsn(qp, job.read.msn);
+  if (job.read !== undefined) noteMsnSent(qp, job.read.msn);
   const packet = packetOfJob(device, job);
   const frame = sendPacket(device, packet, job.readyAt);
   device.up.frameSent(device, job, { packet, row, frame });
@@ -284,8 +284,8 @@ function emitControl(device: Device, { qp, ack, opcode }: ControlFrame): void {
   const credits = ack.syndrome === ACK_SYNDROME && opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE";
   const syndrome = credits ? creditSyndrome(device, qp) : ack.syndrome;
   // A persistence ACK may overtake answers, whose MSN must not run back behind it.
-  if (opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE") tellMsn(qp, ack.msn);
-  packet.aeth = { syndrome, msn: qp.responder.msnTold };
+  if (opcode !== "VENDOR PERSISTENCE ACKNOWLEDGE") noteMsnSent(qp, ack.msn);
+  packet.aeth = { syndrome, msn: qp.responder.lastMsnSent };
   if (ack.original !== undefined) packet.atomicAckEth = { original: ack.original };
   if (device.out.tracing) traceNak(device, qp, ack);
   sendPacket(device, packet, ack.readyAt);

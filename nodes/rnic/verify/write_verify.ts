@@ -345,7 +345,7 @@ export function repeatVerified(
   const { open, resources, expectedPsn } = qp.responder;
   if (!isLast(row)) {
     const isOpen = open !== undefined && psnDistance(open.firstPsn, psn) >= 0;
-    // That a message is complete is told by its answer alone.
+    // Only its answer acknowledges that a message is complete.
     if (isOpen) {
       const received = psnAdd(expectedPsn, -1);
       answer(device, qp, { psn: received, syndrome: ACK_SYNDROME, readyAt: device.stageAt });
