@@ -15,7 +15,7 @@ import { createRunDirectory } from "../rack/run_directory.ts";
 import { faultLines } from "./counterexample.ts";
 import { explore } from "./explore.ts";
 import type { Explored } from "./report.ts";
-import type { Cut, ExploredRack, ExploreOptions, Verdict } from "./types.ts";
+import type { Counterexample, Cut, ExploredRack, ExploreOptions } from "./types.ts";
 import { EXPLORE_DEFAULTS } from "./types.ts";
 
 export interface ExploreScenarioOptions {
@@ -26,15 +26,10 @@ export interface ExploreScenarioOptions {
   readonly onProgress?: (title: string, share: number) => void;
 }
 
-/** A variant that was explored, and which one it is. */
-export interface ExploredVariant extends Explored {
-  readonly variant: Prepared["variant"];
-}
-
 export interface ExploredScenario {
   readonly scenario: string;
   readonly seed: number;
-  readonly explored: readonly ExploredVariant[];
+  readonly explored: readonly Explored[];
   /** Whether all variants were explored, and not only the first ones. */
   readonly isWhole: boolean;
 }
@@ -45,22 +40,33 @@ export async function exploreScenario(
   options: ExploreScenarioOptions,
 ): Promise<ExploredScenario> {
   const { onProgress } = options;
-  const place = await placeOf(scenario, options.prepare.input);
-  const { input = place.input } = options.prepare;
-  const choices = { ...options.prepare, ...(input !== undefined && { input }) };
+  const { name, programs } = await readScenario(scenario);
+  let made: string | undefined;
+  const directory = async () => made ??= (await createRunDirectory(name)).path;
+  const choices = { ...options.prepare };
+  if (programs.some((program) => lacksInput(program, choices.input))) {
+    choices.input = `${await directory()}/made-up.bin`;
+    await Deno.writeFile(choices.input, madeUpBytes(MADE_UP_BYTES, "made-up"));
+  }
   const prepared = await prepare(scenario, choices);
   checkHost(prepared, options.explore.cut);
-  const explored: ExploredVariant[] = [];
+  const explored: Explored[] = [];
   for (const [i, one] of prepared.entries()) {
     if (options.explore.stopped?.()) break;
     const rack = await rackOf(one);
     const verdict = await explore(rack, options.explore, ({ share, crashPoints }) => {
       onProgress?.(`${one.label}: ${crashPoints} crash points`, (i + share) / prepared.length);
     });
-    const command = await leave(verdict, { scenario, choices, options, one, place });
+    const command = verdict.counterexample && await leave(verdict.counterexample, {
+      directory: await directory(),
+      words: [quoted(scenario), ...choiceWords(choices, one)],
+      label: one.label,
+      options: options.explore,
+    });
     explored.push({ label: one.label, verdict, command, variant: one.variant });
   }
-  if (explored.every(({ command }) => command === null)) await place.remove();
+  const isKept = explored.some(({ command }) => command !== null);
+  if (made !== undefined && !isKept) await Deno.remove(made, { recursive: true });
   const { plan } = prepared[0]!;
   const isWhole = explored.length === prepared.length;
   return { scenario: plan.scenario, seed: plan.seed, explored, isWhole };
@@ -98,61 +104,42 @@ function checkHost(prepared: readonly Prepared[], cut: Cut | undefined): void {
 /** Size of the input where neither scenario nor options have one: four messages. */
 const MADE_UP_BYTES = 16 * 1024;
 
-/** Directory of counterexamples, and of an input where one is missing. */
-interface Place {
-  readonly input: string | undefined;
-  /** The directory; made when it is first asked for. */
-  readonly path: () => Promise<string>;
-  readonly remove: () => Promise<void>;
-}
-
-async function placeOf(scenario: string, given: PrepareOptions["input"]): Promise<Place> {
-  const { name, programs } = await readScenario(scenario);
-  let made: string | undefined;
-  const path = async () => made ??= (await createRunDirectory(name)).path;
-  const remove = async () => {
-    if (made !== undefined) await Deno.remove(made, { recursive: true });
-  };
-  if (!programs.some((program) => lacksInput(program, given))) {
-    return { input: undefined, path, remove };
-  }
-  const input = `${await path()}/made-up.bin`;
-  await Deno.writeFile(input, madeUpBytes(MADE_UP_BYTES, "made-up"));
-  return { input, path, remove };
-}
-
-/** Writes a counterexample's faults. @returns the command that replays it. */
-async function leave(
-  { counterexample }: Verdict,
-  context: {
-    readonly scenario: string;
-    readonly choices: PrepareOptions;
-    readonly options: ExploreScenarioOptions;
-    readonly one: Prepared;
-    readonly place: Place;
-  },
-): Promise<string | null> {
-  if (counterexample === null) return null;
-  const { scenario, choices, options, one, place } = context;
-  const path = `${await place.path()}/${fileName(one.label)}.jsonl`;
-  await Deno.writeTextFile(path, faultLines(counterexample).map((line) => `${line}\n`).join(""));
-  const isOnly = one.label === one.variant.name;
-  const { input, size, depth, seed } = choices;
-  const words = optionWords({
+/** The choices of a variant, as options of a command. */
+function choiceWords(
+  { input, method, ddio, size, depth, seed }: PrepareOptions,
+  { label, variant }: Prepared,
+): string[] {
+  const own = label === variant.name ? undefined : variant;
+  return optionWords({
     input: typeof input === "string" ? input : undefined,
-    method: choices.method ?? (isOnly ? undefined : one.variant.method),
-    ddio: choices.ddio ?? (isOnly ? undefined : one.variant.ddio),
+    method: method ?? own?.method,
+    ddio: ddio ?? own?.ddio,
     size,
     depth,
     seed,
   });
-  if (options.explore.claims) words.push("--claims");
+}
+
+/** Writes a counterexample's faults. @returns the command that replays it. */
+async function leave(
+  counterexample: Counterexample,
+  { directory, words, label, options }: {
+    readonly directory: string;
+    /** Scenario and choices. */
+    readonly words: readonly string[];
+    readonly label: string;
+    readonly options: ExploreOptions;
+  },
+): Promise<string> {
+  const path = `${directory}/${fileName(label)}.jsonl`;
+  await Deno.writeTextFile(path, faultLines(counterexample).map((line) => `${line}\n`).join(""));
   const { atPs, isReplayable } = counterexample;
-  if (isReplayable) words.push("--pack", "all", "--faults", quoted(path));
-  else {
-    words.push(...optionsAgain(options.explore), "--from", `${atPs}ps`, "--until", `${atPs + 1}ps`);
-  }
-  return [`rack ${isReplayable ? "run" : "explore"}`, quoted(scenario), ...words].join(" ");
+  const more = isReplayable
+    ? ["--pack", "all", "--faults", quoted(path)]
+    : [...optionsAgain(options), "--from", `${atPs}ps`, "--until", `${atPs + 1}ps`];
+  const claims = options.claims ? ["--claims"] : [];
+  const command = isReplayable ? "rack run" : "rack explore";
+  return [command, ...words, ...claims, ...more].join(" ");
 }
 
 /** The options that the same choices at that instant need. */

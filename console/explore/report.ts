@@ -1,13 +1,13 @@
 /** An exploration as text. As data it is the {@link Verdict} itself. */
 import type { WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { formatTime } from "../../fabric/base/time.ts";
+import type { Prepared } from "../rack/prepare.ts";
 import { columnsOf, tableText } from "../reports/table.ts";
 import type { BytePlace, Counterexample, PlacedBytes, Verdict } from "./types.ts";
 import { countOf } from "../checks/finding.ts";
 
 /** A variant that was explored, and how its counterexample is replayed. */
-export interface Explored {
-  readonly label: string;
+export interface Explored extends Pick<Prepared, "label" | "variant"> {
   readonly verdict: Verdict;
   /** The command; null where there is nothing to replay. */
   readonly command: string | null;

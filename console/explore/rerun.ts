@@ -52,7 +52,6 @@ export interface RackRun {
   readonly endPs: Time;
   /** Whether the plan's `until` ended it though something would still have happened. */
   readonly isCutOff: boolean;
-  readonly digest: string;
 }
 
 /** Runs the rack to its end. */
@@ -91,9 +90,9 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
     ...(options.onTrace && { onTrace: options.onTrace }),
   });
   simulator.run();
-  const { digest, now: endPs, next } = simulator;
+  const { now: endPs, next } = simulator;
   const kept = { reports, notes, scm, histories, sendings };
-  return { plan, lives, ...kept, endPs, isCutOff: next !== NEVER, digest };
+  return { plan, lives, ...kept, endPs, isCutOff: next !== NEVER };
 }
 
 function planOf(plan: RackPlan, { faults, writebacks }: RunOptions): RackPlan {
