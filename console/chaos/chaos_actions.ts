@@ -1,6 +1,6 @@
 /**
- * What chaos does to a rack of processes, drawn from a seed: a list of actions, each with the virtual time
- * from which on it is taken. The list follows from the seed; where exactly an action hits depends on the machine.
+ * Actions of chaos on a rack of processes, drawn from a seed, each at a virtual time. The list follows from
+ * the seed; where exactly an action hits depends on the machine.
  */
 import { targetName } from "../../fabric/rack/plan/cable_names.ts";
 import { IMPAIRMENTS, type LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
@@ -9,7 +9,7 @@ import type { PartitionPlan } from "../../fabric/rack/build/topology.ts";
 import type { Rng } from "../../fabric/base/rng.ts";
 import { formatTime, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 
-/** An action is for a partition, by its name, or for one of these two, which every rack has. */
+/** Targets besides partitions, which have names of their own. */
 export const TIMEKEEPER = "timekeeper", BROKER = "nats";
 
 export type ChaosAction =
@@ -18,7 +18,7 @@ export type ChaosAction =
     readonly at: Time;
   }
   & (
-    /** `kill -9`; it is given its power back after so many wall ms, or only when the round is healed. */
+    /** `kill -9`; power returns after so many wall ms, or only when the round is healed. */
     | { readonly kind: "kill"; readonly process: string; readonly backMs: number | null }
     /** SIGSTOP, and SIGCONT after so many wall ms. */
     | { readonly kind: "pause"; readonly process: string; readonly forMs: number }
@@ -46,9 +46,9 @@ export interface Target extends RunTimes {
 }
 
 const ACTIONS_MAX = 6;
-/** A process is away so long at most, in wall ms: a round takes seconds, and the bus is waited for 10 s. */
+/** Maximum absence of a process, in wall ms: a round takes seconds, and processes wait 10 s for the bus. */
 const BACK_MS = 150, PAUSE_MS = 300;
-/** Cables are slow or lossy for so much of the run at most. */
+/** Maximum duration of a cable's fault. */
 const SHARE_OF_RUN = 0.5;
 
 export function pick<T>(rng: Rng, from: readonly T[]): T {
@@ -56,9 +56,9 @@ export function pick<T>(rng: Rng, from: readonly T[]): T {
 }
 
 /**
- * One to {@link ACTIONS_MAX} actions in the order in which they are taken: half of them while data is on its way,
- * a quarter while programs are at work, the others while they connect, or machines boot. One of three is taken
- * at the time of another: a message to a broker that was killed is lost if its sender is killed, too.
+ * One to {@link ACTIONS_MAX} actions by time: half of them while data is on its way, a quarter while programs
+ * are at work, the others while they connect, or machines boot. One of three is at the time of another: a
+ * message to a killed broker is lost only if its sender is killed, too.
  */
 export function drawActions(rng: Rng, target: Target): ChaosAction[] {
   const { from, length, busy } = target;
@@ -130,12 +130,12 @@ function drawFault(rng: Rng, { plan, from, length }: Target): LinkFaultRequest {
       return { ...where, forPs, share };
     case "loss":
     case "corrupt":
-      // All of them, in one direction or both, is a cut that no device notices.
+      // A share of 1 is a cut that no device detects.
       return { ...where, forPs, share };
   }
 }
 
-/** `kill b`, `pause tor for 120 ms`, `link loss a-rnic->tor`: for people and for records. */
+/** `at 1 us kill b`, `at 1 us pause tor for 120 ms`. */
 export function actionText(action: ChaosAction, plan: RackPlan): string {
   const at = `at ${formatTime(action.at)}`;
   switch (action.kind) {

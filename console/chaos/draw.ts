@@ -1,4 +1,4 @@
-/** What a round is to be, drawn from the campaign's seed and the round's number alone. */
+/** A round, drawn from the campaign's seed and the round's number alone. */
 import type { Packing } from "../../fabric/rack/build/topology.ts";
 import { takes, type VariantChoices } from "../../fabric/rack/scenario/variants.ts";
 import { type Rng, rngFor } from "../../fabric/base/rng.ts";
@@ -7,13 +7,12 @@ import { pick } from "./chaos_actions.ts";
 
 /** How fast a round runs, so that actions hit work in progress in different ways. */
 export type Manner =
-  /** Virtual time is held back: actions are taken when they were meant to, often on a rack at rest. */
+  /** Virtual time is limited: actions are taken at their times, often on a rack at rest. */
   | { readonly kind: "paced"; readonly overMs: number }
-  /** Every process waits a little before each span: actions are taken while others are at work. */
+  /** Every process waits before each span: actions are taken while others are at work. */
   | { readonly kind: "slow"; readonly delayMsMax: number }
   | { readonly kind: "free" };
 
-/** A round before anything is known of how long its rack takes. */
 export interface RoundDraft {
   readonly number: number;
   readonly rng: Rng;
@@ -22,25 +21,22 @@ export interface RoundDraft {
   readonly choices: VariantChoices;
   /** Seed of the rack, not of the campaign. */
   readonly seed: number;
-  /** What is recorded for checkers: frames are many, so only now and then. */
+  /** Frames are many, so only some rounds record them for checkers. */
   readonly observe: "notes" | "wire";
 }
 
 export interface DrawOptions {
   readonly scenario: string;
   readonly seed: number;
-  /** What the command line fixes. */
+  /** Choices of the command line. */
   readonly fixed: VariantChoices;
   readonly packing?: RoundDraft["packing"];
-  /** What the scenario stands for, as {@link fieldOf} found it. */
   readonly field: Field;
 }
 
-/** Smaller messages than a scenario's make more of them, and more ways for one to be half there. */
 const SIZES = [undefined, 256, 1000, 2048, 16384] as const;
 const DEPTHS = [undefined, 1, 2, 5, 8] as const;
 
-/** The round of this number. */
 export function drawRound(number: number, options: DrawOptions): RoundDraft {
   const rng = rngFor(options.seed, `round ${number}`);
   const drawn = pick(rng, ["node", "node", "machine"] as const);
@@ -79,16 +75,16 @@ function drawManner(rng: Rng): Manner {
   }
 }
 
-/** What a scenario stands for. */
+/** The rounds that a scenario allows. */
 export interface Field {
   /** The choices that single out each of its runs. */
   readonly variants: readonly VariantChoices[];
   /**
-   * Whether it has power failures of its own. A process of several devices carries those out itself, and
-   * not while it is dead: no record has what then happened.
+   * Whether it has power failures of its own. A process of several devices makes them itself, and misses
+   * those at which it is killed, without a record.
    */
   readonly hasFaults: boolean;
-  /** What some program of it looks at: nothing else is drawn, and a round's command says nothing else. */
+  /** Options that some program uses: no others are drawn. */
   readonly takes: { readonly size: boolean; readonly depth: boolean };
 }
 

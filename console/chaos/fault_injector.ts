@@ -15,27 +15,27 @@ export interface InjectedAction {
   readonly action: ChaosAction;
   /** Wall ms since the rack was started. */
   readonly wallMs: number;
-  /** Whether there was something to hit: a process that lived, a cable that could do this. */
+  /** Whether the process lived, or the cable could have the fault. */
   readonly hit: boolean;
 }
 
-/** How long an action waits for its time, an order for its answer, and healing for each thing, in wall ms. */
+/** Timeouts in wall ms: of an action for its time, of an order for its answer, of each step of healing. */
 const WAIT_MS = 1_500, ORDER_MS = 5_000, HEAL_MS = 10_000;
-/** How long processes may take to come up before the first action, in wall ms. */
+/** Timeout of the start of processes before the first action, in wall ms. */
 const START_MS = 20_000;
 const LOOK_AGAIN_MS = 20;
 
 export class FaultInjector {
   readonly #rack: Supervisor;
   readonly #server: NatsServer;
-  /** 0: as fast as it can. */
+  /** 0: unlimited. */
   readonly #psPerSecond: number;
   readonly #taken: InjectedAction[] = [];
   readonly #broken = new Set<number>();
-  /** Processes that were killed: it takes a moment until that is noticed. */
+  /** Killed processes, by process id: the supervisor detects their end later. */
   readonly #killed = new Set<number | null>();
   readonly #began = performance.now();
-  /** What is to follow an action, after a while. */
+  /** Delayed consequences of actions. */
   #follows: Promise<void>[] = [];
   #isOver = false;
   #isBrokerUp = true;
@@ -52,7 +52,7 @@ export class FaultInjector {
     return this.#taken;
   }
 
-  /** The run is over, or is to be: no further action is taken. */
+  /** Takes no further action. */
   stop(): void {
     this.#isOver = true;
   }
@@ -60,7 +60,7 @@ export class FaultInjector {
   /** Takes the actions, each at its time, then heals the rack; returns when that is done. */
   async play(actions: readonly ChaosAction[]): Promise<void> {
     await this.#pace();
-    // On a busy machine processes take their time to come up: until then there is nothing to hit.
+    // Actions before the start of all processes would hit nothing.
     await waitForTime(this.#rack, 1, this.#within(START_MS));
     let last = 0;
     for (const action of actions) {
@@ -74,7 +74,7 @@ export class FaultInjector {
     await this.heal();
   }
 
-  /** What follows the actions, whether or not the run is over: a broker is needed for its end, too. */
+  /** Also after the end of the run, which needs a broker. */
   async heal(): Promise<void> {
     await Promise.all(this.#follows);
     this.#follows = [];
@@ -83,7 +83,7 @@ export class FaultInjector {
     await this.#healPower();
     for (const cable of this.#broken) {
       const request = { action: "heal", cable, direction: "both" } as const;
-      // It may be whole by now: then it is refused, and nothing is missing.
+      // Refused for a cable that is whole by now.
       await orderLinkFault(this.#ask, request, this.#within(HEAL_MS));
     }
     if (this.#psPerSecond > 0) await orderPace(this.#rack, 0, this.#within(HEAL_MS));
@@ -98,7 +98,7 @@ export class FaultInjector {
       case "link": {
         const answer = await orderLinkFault(this.#ask, action.request, this.#within(ORDER_MS));
         if (answer !== undefined && "refused" in answer) return false;
-        // Without an answer it may have been heard all the same.
+        // Without an answer the order may have arrived all the same.
         this.#broken.add(action.request.cable);
         return answer !== undefined;
       }
@@ -143,7 +143,7 @@ export class FaultInjector {
     await this.#server.restart();
   }
 
-  /** Hosts give power to their cards, so those without a process are looked for again. */
+  /** A host that boots starts its RNICs, so the list of processes is read again. */
   async #healPower(): Promise<void> {
     const goesOn = this.#within(HEAL_MS);
     for (;;) {
@@ -156,7 +156,7 @@ export class FaultInjector {
     }
   }
 
-  /** Its death may not have been noticed yet. */
+  /** The supervisor may not have detected the end of the process yet. */
   async #boot(process: string): Promise<void> {
     const goesOn = this.#within(ORDER_MS);
     while (goesOn()) {
@@ -178,7 +178,7 @@ export class FaultInjector {
 
   #follow(afterMs: number, act: () => Promise<void>): void {
     const follow = sleep(afterMs).then(act);
-    // Looked at in `heal`; until then it is no unhandled rejection.
+    // Awaited in `heal`; until then it is no unhandled rejection.
     follow.catch(() => {});
     this.#follows.push(follow);
   }

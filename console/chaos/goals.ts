@@ -1,7 +1,6 @@
 /**
- * What a campaign is to have reached at least once: every kind of action that hit a live process, every way
- * a message can be half there, every path of recovery. A goal that never fires tells that chaos does not
- * come to a place, not that anything is wrong there.
+ * Goals of a campaign: every kind of action on a live process, every way in which a message can be incomplete,
+ * every path of recovery. A goal that no round reaches is a gap of chaos, and no failure of the rack.
  */
 import type { NodePlan } from "../../fabric/rack/plan/plan.ts";
 import { notedWrites } from "../checks/noted_writes.ts";
@@ -14,7 +13,6 @@ export interface Goal {
   readonly fired: (round: RoundOutcome) => boolean;
 }
 
-/** All goals, in the order in which they are listed. */
 export const GOALS: readonly Goal[] = [
   ...(["host", "rnic", "switch"] as const).map((kind) =>
     goal(
@@ -38,13 +36,13 @@ export const GOALS: readonly Goal[] = [
   goal("a device returns", ({ faults }) => faults.some(({ action }) => action === "start")),
   goal("two devices without power at once", ({ faults }) => mostDead(faults) >= 2),
 
-  // P-41: how much of a message is there when the power is gone.
+  // P-41: the part of a message that is in SCM after a power failure.
   ...(["none", "prefix", "hole", "all but its end"] as const).map((shape) =>
     goal(`of a message: ${shape}`, (round) => shapes(round).has(shape))
   ),
   goal("a whole message that nobody was promised", (round) => shapes(round).has("unpromised")),
 
-  // DESIGN §3, output commit: what a killed process had written down last.
+  // DESIGN §3, output commit: the last record of a killed process.
   goal("SCM: the last span is kept", (round) => settled(round, "kept")),
   goal("SCM: the last span is undone", (round) => settled(round, "undone")),
   goal("SCM: the record was torn", (round) => settled(round, "torn")),
@@ -82,12 +80,10 @@ function goal(name: string, fired: Goal["fired"]): Goal {
   return { name, fired };
 }
 
-/** Names of the goals that a round has reached. */
 export function firedBy(round: RoundOutcome): string[] {
   return GOALS.filter(({ fired }) => fired(round)).map(({ name }) => name);
 }
 
-/** Processes that actions of this kind have hit. */
 function hits(
   { injected }: RoundOutcome,
   kind: Exclude<ChaosAction["kind"], "link">,
@@ -122,10 +118,10 @@ function mostDead(faults: RoundOutcome["faults"]): number {
 
 type Shape = "none" | "prefix" | "hole" | "all but its end" | "unpromised" | "promised";
 
-/** Sizes below this have no shape worth telling. */
+/** Smaller writes have no shape. */
 const SHAPED_BYTES = 16;
 
-/** How much of each message is in SCM. A message that others wrote over is not looked at. */
+/** The shape of each message in SCM, unless other writes overlap it. */
 function shapes({ record }: RoundOutcome): Set<Shape> {
   const found = new Set<Shape>();
   for (const [host, on] of Map.groupBy(notedWrites(record.notes, { claims: false }), byHost)) {
@@ -165,7 +161,7 @@ function starts(events: RoundOutcome["events"], name: string): number {
   return events.filter((event) => event.kind === "started" && event.name === name).length;
 }
 
-/** Whether some device that lived to the end has counted this. */
+/** Whether this counter of some device that lived to the end is above 0. */
 function counts({ finals }: RoundOutcome, counter: string): boolean {
   return finals.some(({ statistics }) =>
     Object.values(statistics).some((counters) => (counters[counter] ?? 0) > 0)
@@ -192,7 +188,7 @@ function isCutOff(round: RoundOutcome): boolean {
   );
 }
 
-/** What a client of a replicated log says of itself. */
+/** The result of a replicated log's client. */
 interface LogResult {
   readonly status: "done" | "failed";
   readonly recovered?: number;

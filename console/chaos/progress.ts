@@ -34,7 +34,6 @@ export interface Reference extends RunTimes {
   readonly results: ReadonlyMap<string, number>;
 }
 
-/** What a finding of chaos says. */
 export interface ChaosFinding {
   readonly check: string;
   readonly text: string;
@@ -54,7 +53,7 @@ export function referenceOf(of: {
     const { startPs } = (value ?? {}) as { startPs?: unknown };
     if (typeof startPs === "number") from = Math.min(from, startPs);
   }
-  // Where no program says when it was done, all of the run counts.
+  // Without a result, all of the run counts.
   if (length === 0) length = of.virtualPs;
   if (from >= length) from = 0;
   return { results, from, length, busy: busyIn(of.record?.notes ?? []) ?? { from, to: length } };
@@ -66,7 +65,7 @@ function busyIn(notes: readonly TimedRecord[]): Interval | undefined {
   return first && last && { from: first.time, to: last.time };
 }
 
-/** Programs that did not come to an end, and shipped ones that failed in a way that they should not. */
+/** Programs without an end, and failures that chaos does not excuse. */
 export function progressFindings(round: RoundOutcome, reference: Reference): ChaosFinding[] {
   return [
     ...[...reference.results].flatMap(([host, count]) => missingResults(round, { host, count })),
@@ -81,7 +80,7 @@ export function progressFindings(round: RoundOutcome, reference: Reference): Cha
 
 type Report = FinalReply["reports"][number];
 
-/** A host's programs start at its first boot only, unless they are to start again at every one. */
+/** A host's programs start at its first boot, services at each. */
 function missingResults(
   round: RoundOutcome,
   undisturbed: { readonly host: string; readonly count: number },
@@ -90,15 +89,15 @@ function missingResults(
   const { host, count } = undisturbed;
   const lives = record.lives.get(host) ?? [];
   if (lives.at(-1)?.to !== Infinity) return [];
-  // It was killed when all was over, before it had reported: no record has that.
+  // It was killed after the end of the run, before its report: no record has that.
   if (deathsOf(round, host) > lives.length - 1) return [];
   const cards = cardsOf(round, host);
-  // It did not get power again before all was over: programs that need it wait.
+  // A card without power at the end: programs wait for it.
   if (cards.some((own) => own.at(-1)?.to !== Infinity)) return [];
   const node = record.plan.nodes.find(({ name }) => name === host);
   const programs = node?.kind === "host" ? node.config.programs : [];
   const restarted = programs.filter(({ run, service }) => service && run === "log").length;
-  // What a user's program does about a card that has failed under it is the user's affair.
+  // A user's program may end without a result where its card failed.
   const excused = cards.some((own) => own.length > 1)
     ? programs.filter(({ run }) => isOwnProgram(run)).length
     : 0;
@@ -119,7 +118,7 @@ function cardsOf({ record }: RoundOutcome, host: string): (readonly Life[])[] {
   );
 }
 
-/** How often a process of this host was seen to end; its partition has its name. */
+/** Ends of the host's process; its partition has its name. */
 function deathsOf({ events }: RoundOutcome, host: string): number {
   return events.filter((event) => event.kind === "died" && event.name === host).length;
 }
@@ -127,15 +126,15 @@ function deathsOf({ events }: RoundOutcome, host: string): number {
 function failureOf({ node, topic, value }: Report): ChaosFinding | undefined {
   const { program, message } = (value ?? {}) as Record<string, unknown>;
   if (topic !== "program-failed") return undefined;
-  // A user's own programs may be cut off in any way they like.
+  // A user's own program may fail in any way.
   if (isOwnProgram(String(program).replace(/#\d+$/, ""))) return undefined;
   return { check: "programs-run-through", text: `${node}: ${program}: ${message}` };
 }
 
-/** A replicated log's client gives up where no quorum has answered for so long, unless an option says otherwise. */
+/** Default patience of a replicated log's client: it fails without answers of a quorum for so long. */
 const PATIENCE_US = 100_000;
 
-/** A log is there to go on when others fail: it may not give up where all of its rack was well. */
+/** A log may fail only where something in its rack did within its patience. */
 function logFailureOf({ node, time, topic, value }: Report, round: RoundOutcome) {
   const { program, status, error } = (value ?? {}) as Record<string, unknown>;
   if (topic !== "result" || program !== "log" || status === "done") return undefined;
