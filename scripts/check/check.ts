@@ -39,7 +39,6 @@ const IN_ONE_PROCESS: readonly string[] = [
   "tests/checks",
   "tests/crash",
   "tests/persistence",
-  "tests/programs/my_protocol_test.ts",
   "tests/programs/perftest_faults_test.ts",
   "tests/programs/replicated_log_again_test.ts",
   "tests/programs/replicated_log_test.ts",

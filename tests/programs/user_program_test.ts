@@ -76,20 +76,4 @@ describe("A user's own program", () => {
     }
     assert.equal(digests.size, 1);
   });
-
-  it("that throws ends alone: it is told, and the exit code is that of a failed check", async () => {
-    await rig.file(
-      "bad.ts",
-      `export default function* ({ cpu }) { yield* cpu.sleep(1000); throw new Error("out of ideas"); }`,
-    );
-    const scenario = await rig.file(
-      "bad.yaml",
-      "name: bad\nhosts: { a: {}, b: {} }\nprograms: [{ on: a, run: ./bad.ts }]\n",
-    );
-    for (const pack of ["node", "all"]) {
-      const { code, stdout } = await rig.run(["run", scenario, "--pack", pack]);
-      assert.equal(code, 1);
-      assert.match(stdout, /FAIL programs-run-through: .*a: .*out of ideas/);
-    }
-  });
 });
