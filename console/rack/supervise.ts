@@ -15,7 +15,7 @@ import {
   type RunFile,
 } from "../../fabric/rack/build/run_file.ts";
 import { type NatsServer, startNatsServer } from "./nats_server.ts";
-import { type ProcessEntry, writeProcesses } from "./process_table.ts";
+import { writeProcesses } from "./process_table.ts";
 import { writeEnd, writeSupervisor } from "./run_directory.ts";
 import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { explain } from "./failure.ts";
@@ -33,7 +33,12 @@ async function main(runFilePath: string): Promise<void> {
     });
   }
   let server: NatsServer | undefined, supervisor: Supervisor | undefined;
-  const list = () => writeProcesses(directory, processesOf(supervisor, server));
+  const list = () =>
+    writeProcesses(directory, [
+      { name: "supervisor", kind: "supervisor", pid: Deno.pid, nodes: [] },
+      ...(server ? [{ name: "nats", kind: "nats" as const, pid: server.pid, nodes: [] }] : []),
+      ...supervisor?.processes() ?? [],
+    ]);
   // The rack's own broker, unless the environment names an existing one.
   if (!Deno.env.get(BUS_ENVIRONMENT.url)) {
     const onEvent = (text: string) => {
@@ -67,17 +72,6 @@ async function main(runFilePath: string): Promise<void> {
     await server?.stop();
     log("down");
   }
-}
-
-function processesOf(
-  supervisor: Supervisor | undefined,
-  server: NatsServer | undefined,
-): ProcessEntry[] {
-  return [
-    { name: "supervisor", kind: "supervisor", pid: Deno.pid, nodes: [] },
-    ...(server ? [{ name: "nats", kind: "nats" as const, pid: server.pid, nodes: [] }] : []),
-    ...supervisor?.processes() ?? [],
-  ];
 }
 
 function eventText(event: SupervisorEvent): string {

@@ -1,5 +1,6 @@
 /** Measures of a rack as processes over a real nats-server, one node per process. */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { say } from "../commands/output.ts";
 import type { BenchRack } from "./bench_rack.ts";
 import type { Figure, Measured } from "./figure.ts";
 import { type ProcessRun, runAsProcesses } from "./processes.ts";
@@ -8,7 +9,6 @@ import { roundTripUs } from "./round_trip.ts";
 export interface Place extends Measured {
   readonly address: NatsAddress;
   readonly directory: string;
-  readonly say: (message: string) => void;
 }
 
 const MIB = 2 ** 20;
@@ -42,7 +42,7 @@ async function hopFigures(
   rack: BenchRack,
   { place, label }: { readonly place: Place; readonly label: string },
 ): Promise<Figure[]> {
-  const { address, directory, quick, say } = place;
+  const { address, directory, quick } = place;
   const trips: number[] = [], hops: number[] = [], ratios: number[] = [], grants: number[] = [];
   const count = quick ? 1_000 : 4_000;
   for (let i = 0; i < (quick ? 1 : 3); i++) {
@@ -70,7 +70,7 @@ async function hopFigures(
 
 /** (c) The start-up time of racks, and the memory of their processes then. */
 export async function measureStartUp(place: Place): Promise<Figure[]> {
-  const { address, directory, seed, quick, say } = place;
+  const { address, directory, seed, quick } = place;
   const figures: Figure[] = [];
   for (const hosts of quick ? [2, 8] : [2, 8, 32]) {
     const runs: ProcessRun[] = [];
