@@ -169,7 +169,10 @@ export function closeEndpoint(
   endpoint.deadline = NEVER;
   agent.endpoints.delete(endpoint.commId);
   if (req === undefined) return;
-  forgetOver(agent, now);
+  for (const [exchange, { until }] of agent.over) {
+    if (until > now && agent.over.size < OVER_MAX) break;
+    agent.over.delete(exchange);
+  }
   // Twice the time during which the peer repeats: its last copy may still be in the network.
   const until = now + 2 * retry.timeoutPs * (retry.tries + 1);
   const rej = end.kind === "rejected" && end.message.rejected === REJECTED.req
@@ -180,13 +183,6 @@ export function closeEndpoint(
 
 function exchangeOf(peerAddress: number, req: CmReq): string {
   return `${peerAddress}/${req.localCommId}/${req.transactionId}`;
-}
-
-function forgetOver(agent: CmAgent, now: Time): void {
-  for (const [exchange, { until }] of agent.over) {
-    if (until > now && agent.over.size < OVER_MAX) break;
-    agent.over.delete(exchange);
-  }
 }
 
 export function nextDeadline(agent: CmAgent): Time {

@@ -68,7 +68,7 @@ export class WriteCombining {
       }
       buffer.bytes.set(bytes.subarray(done, done + length), inLine);
       buffer.stored.fill(1, inLine, inLine + length);
-      if (line >= SCM_BASE) this.#note(buffer, inLine, length);
+      if (line >= SCM_BASE) this.#record(buffer, inLine, length);
       done += length;
     }
     return left;
@@ -135,7 +135,7 @@ export class WriteCombining {
     return bytes;
   }
 
-  #note(buffer: CombiningBuffer, from: number, length: number): void {
+  #record(buffer: CombiningBuffer, from: number, length: number): void {
     const { durable, survives } = this.#parts;
     const { address, bytes } = buffer;
     if (survives) {

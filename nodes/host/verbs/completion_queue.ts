@@ -4,13 +4,7 @@
  * pointer.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import {
-  type Cqe,
-  CQE_BYTES,
-  CQE_INVALID,
-  type CqeOpcode,
-  decodeCqe,
-} from "../../../fabric/wire/host_bus/cqe.ts";
+import { type Cqe, CQE_BYTES, CQE_INVALID, decodeCqe } from "../../../fabric/wire/host_bus/cqe.ts";
 import { CQ_ARM_OFFSET, encodeCqArm } from "../../../fabric/wire/host_bus/queue_information.ts";
 import {
   allocated,
@@ -84,13 +78,6 @@ export function resizedSignal(cq: Cq): string {
   return `cq-resized-${cq.cqn}`;
 }
 
-function chooseVector(device: Device, options: CqOptions): number | null {
-  if (options.interrupts === false) return null;
-  if (options.channel !== undefined) return options.channel.vector;
-  if (options.compVector !== undefined) return FIRST_COMP_VECTOR + options.compVector;
-  return device.state.nextVector++;
-}
-
 /** Creates a completion queue for at least `entries` completions. */
 export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbError> {
   const { entries: wanted } = options;
@@ -105,7 +92,10 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
   if (failed(ring)) return ring;
   fillInvalid(device, ring);
   yield* device.cpu.settle();
-  const vector = chooseVector(device, options);
+  const vector = options.interrupts === false ? null : channel?.vector ??
+    (options.compVector === undefined
+      ? device.state.nextVector++
+      : FIRST_COMP_VECTOR + options.compVector);
   const { epoch } = device.state;
   const where = { address: contiguous(ring), units: entries };
   const command = { op: "create-cq", ring: where, vector } as const;
@@ -292,7 +282,7 @@ export function isOfSend(cqe: Cqe): boolean {
 }
 
 /** Records the queue pair's state after an error completion (`rocev2.md` §4.1). */
-function noteError(qp: Qp, cqe: Cqe): void {
+function recordError(qp: Qp, cqe: Cqe): void {
   const { life, type } = qp;
   if (type === "rc" || !isOfSend(cqe)) life.state = "err";
   else if (life.state === "rts" || life.state === "sqd") life.state = "sqe";
@@ -306,14 +296,14 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
   const qp = device.state.queuePairs.get(cqe.qpn);
   if (qp === undefined) return undefined;
   // A write that failed its verification was answered: its queue pair remains operational (V-01).
-  if (cqe.status !== "SUCCESS" && cqe.status !== "VERIFY_ERR") noteError(qp, cqe);
+  if (cqe.status !== "SUCCESS" && cqe.status !== "VERIFY_ERR") recordError(qp, cqe);
   const retired = isOfSend(cqe) ? retireSend(qp, cqe.wqeIndex) : retireRecv(qp, cqe.wqeIndex);
-  if (device.cpu.auditing) noteCompleted(qp, cqe, { device, wrId: retired.wrId });
+  if (device.cpu.auditing) auditCompleted(qp, cqe, { device, wrId: retired.wrId });
   const verify = decodeVerdict(cqe.verify);
   return {
     wrId: retired.wrId,
     status: cqe.status,
-    opcode: isOfReceive(cqe.opcode) ? cqe.opcode : retired.opcode,
+    opcode: isOfSend(cqe) ? retired.opcode : cqe.opcode as ReceiveOpcode,
     qpNum: cqe.qpn,
     byteLen: cqe.byteCount,
     immData: cqe.immediate,
@@ -324,7 +314,7 @@ export function completionOf(device: Device, cqe: Cqe): WorkCompletion | undefin
   };
 }
 
-function noteCompleted(
+function auditCompleted(
   { qpn, srq }: Qp,
   cqe: Cqe,
   { device, wrId }: { readonly device: Device; readonly wrId: number },
@@ -334,8 +324,4 @@ function noteCompleted(
   if (isOfSend(cqe)) device.cpu.audit({ ...of, queue: "send" });
   else if (srq === undefined) device.cpu.audit({ ...of, queue: "recv" });
   else device.cpu.audit({ ...of, queue: "shared", srqn: srq.srqn });
-}
-
-function isOfReceive(opcode: CqeOpcode): opcode is ReceiveOpcode {
-  return opcode !== "requester" && opcode !== "requester-error" && opcode !== "resize";
 }

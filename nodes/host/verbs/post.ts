@@ -10,7 +10,6 @@ import {
   type FlushOperands,
   type SendWqe,
   type Sge,
-  type UdAddress,
   WQE_UNIT_BYTES,
   wqeUnits,
 } from "../../../fabric/wire/host_bus/wqe.ts";
@@ -29,7 +28,6 @@ import type {
   RecvRequest,
   SendRequest,
   SendRing,
-  UdDestination,
   VerbError,
 } from "./objects.ts";
 import { postAll } from "./rings.ts";
@@ -73,11 +71,6 @@ function flushOperands({ placement, selectivity, length = 0 }: FlushRequest): Fl
   };
 }
 
-function udAddress({ ah, qpn, qKey }: UdDestination): UdAddress {
-  const { address, trafficClass, hopLimit, udpSourcePort } = ah;
-  return { qKey, qpn, address, trafficClass, hopLimit, udpSourcePort };
-}
-
 function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   const sges = request.sges ?? NO_SGES;
   const bytes = payloadBytes(sges);
@@ -98,7 +91,10 @@ function wqeOf(qp: Qp, request: SendRequest): SendWqe {
   if (request.flush !== undefined) wqe.flush = flushOperands(request.flush);
   if (request.verify !== undefined) wqe.verify = { persist: false, ...request.verify };
   if (request.bind !== undefined) wqe.bind = bindOperands(request.bind);
-  if (ud !== undefined) wqe.ud = udAddress(ud);
+  if (ud !== undefined) {
+    const { address, trafficClass, hopLimit, udpSourcePort } = ud.ah;
+    wqe.ud = { qKey: ud.qKey, qpn: ud.qpn, address, trafficClass, hopLimit, udpSourcePort };
+  }
   if (inline) wqe.inline = gather(qp.device, sges, bytes);
   return wqe;
 }

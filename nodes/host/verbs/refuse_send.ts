@@ -85,7 +85,11 @@ export function refuseSend(qp: Qp, request: SendRequest): string | undefined {
     (verify && refuseVerify(verify, bytes));
   if (wrong !== undefined) return wrong;
   if (shape.flush) return refuseFlush(request.flush!, bytes);
-  if (request.opcode === "atomic-write") return refuseAtomicWrite(request, bytes);
+  if (request.opcode === "atomic-write") {
+    // The limit of inline data does not apply: the 8 bytes have their own segment.
+    if (bytes !== ATOMIC_BYTES) return `An ATOMIC WRITE has 8 B: this has ${bytes}`;
+    return request.inline === false ? "An ATOMIC WRITE's data is always inline" : undefined;
+  }
   if (bytes > MESSAGE_BYTES_MAX) return `A message has at most 2^31 B: this has ${bytes}`;
   if (shape.atomic && bytes !== ATOMIC_BYTES) {
     return `An atomic's answer has 8 B: there is room for ${bytes}`;
@@ -104,12 +108,6 @@ function refuseFlush(flush: FlushRequest, bytes: number): string | undefined {
     return `A FLUSH is about 0 to 2^31 B: this about ${length}`;
   }
   return undefined;
-}
-
-/** The limit of inline data does not apply: the 8 bytes have their own segment. */
-function refuseAtomicWrite({ inline }: SendRequest, bytes: number): string | undefined {
-  if (bytes !== ATOMIC_BYTES) return `An ATOMIC WRITE has 8 B: this has ${bytes}`;
-  return inline === false ? "An ATOMIC WRITE's data is always inline" : undefined;
 }
 
 /** The receiving RNIC buffers the whole message: verified writes have a lower limit (V-02). */

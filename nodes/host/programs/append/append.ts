@@ -264,19 +264,19 @@ function handle(append: Append, completion: WorkCompletion): "receive" | "send" 
       append.unexpected++;
     } else {
       update.answers--;
-      noteProgress(append, index!);
+      recordProgress(append, index!);
     }
     return "receive";
   }
   const index = Math.floor(completion.wrId / REQUESTS_MAX);
   if (plan.confirmedBy === "each") byPsn.set(completion.psn, index);
   append.updates[index]!.completions--;
-  noteProgress(append, index);
+  recordProgress(append, index);
   return "send";
 }
 
 /** A round is complete with all its completions; the update is complete with its last round. */
-function noteProgress(append: Append, index: number): void {
+function recordProgress(append: Append, index: number): void {
   const { plan, cpu, updates, isConfirmed, freeSlots } = append;
   const update = updates[index]!;
   if (update.completions + update.answers > 0) return;

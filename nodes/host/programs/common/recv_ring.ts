@@ -99,11 +99,11 @@ export function ringInDram(buffer: Buffer, sizes: Sizes): RecvRing {
 /** A requester begins to use the area: its old content becomes invalid. */
 export function* beginEpoch(cpu: Cpu, ring: RecvRing): Steps<void> {
   ring.epoch = (ring.epoch + 1) >>> 0;
-  yield* noteApplied(cpu, ring, 0);
+  yield* recordApplied(cpu, ring, 0);
 }
 
 /** All messages up to this one are stored at their destination. */
-export function* noteApplied(cpu: Cpu, ring: RecvRing, sequence: number): Steps<void> {
+export function* recordApplied(cpu: Cpu, ring: RecvRing, sequence: number): Steps<void> {
   ring.applied = sequence;
   if (ring.word === undefined) return;
   const word = new DataView(new ArrayBuffer(8));
@@ -151,7 +151,7 @@ export function* replay(storing: Storing, ring: RecvRing): Steps<number> {
     const arrived = wholeOf(cpu, ring, found.get(sequence) ?? []);
     if (arrived === undefined || arrived.pending.sequence !== sequence) break;
     yield* storePendingMessage(storing, arrived);
-    yield* noteApplied(cpu, ring, sequence);
+    yield* recordApplied(cpu, ring, sequence);
     count++;
   }
   yield* cpu.settle();

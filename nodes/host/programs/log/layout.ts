@@ -166,14 +166,12 @@ export function chooseLog(scans: readonly LogScan[]): readonly LogRecord[] {
 export function chooseScan<Scan extends LogScan>(scans: readonly Scan[]): Scan | undefined {
   let best: Scan | undefined;
   for (const scan of scans) {
-    if (best === undefined || isBetter(scan.records, best.records)) best = scan;
+    const chosen = best?.records ?? [];
+    const younger = lastEpoch(scan.records) - lastEpoch(chosen);
+    const isLonger = younger === 0 && scan.records.length > chosen.length;
+    if (best === undefined || younger > 0 || isLonger) best = scan;
   }
   return best;
-}
-
-function isBetter(records: readonly LogRecord[], than: readonly LogRecord[]): boolean {
-  const younger = lastEpoch(records) - lastEpoch(than);
-  return younger > 0 || (younger === 0 && records.length > than.length);
 }
 
 /** An epoch that no earlier client has used, given the scans of enough replicas. */

@@ -74,13 +74,16 @@ export function planLog(
   ];
   const segments = segmentsFor(records.length, isShaped ? chosen.segments : []);
   const slots = segments.reduce((sum, each) => sum + each, 0);
-  const shape = { name: wanted.name, recordBytes, slots };
+  const shape = { name: wanted.name, recordBytes, slots }, size = slotBytes(shape);
+  const content = new Uint8Array(slots * size);
+  content.set(encodeClaim(shape, epoch));
+  for (const i of records.keys()) content.set(encodeRecord(shape, records, i), (i + 1) * size);
   return {
     shape,
     segments,
     epoch,
     records,
-    slots: encodeSlots(shape, records, epoch),
+    slots: content,
     first: kept.length + 1,
     recovered: recovered.length,
     dropped: held.length - recovered.length,
@@ -93,14 +96,6 @@ function segmentsFor(records: number, found: readonly number[]): number[] {
   // In a new log the claim and the first barrier use two spare slots.
   const spare = found.length === 0 ? SPARE_SLOTS - 2 : SPARE_SLOTS;
   return missing > 0 ? [...found, missing + spare] : [...found];
-}
-
-function encodeSlots(shape: LogShape, records: readonly LogRecord[], epoch: number) {
-  const size = slotBytes(shape);
-  const slots = new Uint8Array(shape.slots * size);
-  slots.set(encodeClaim(shape, epoch));
-  for (const i of records.keys()) slots.set(encodeRecord(shape, records, i), (i + 1) * size);
-  return slots;
 }
 
 function chunksOf(data: Uint8Array, recordBytes: number): Uint8Array[] {

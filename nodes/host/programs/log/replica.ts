@@ -91,7 +91,11 @@ function* replicate(
   job: LogJob,
   replica: Replica,
 ): Steps<Failure | undefined> {
-  while (job.limit === 0 && !job.over) yield* waitChange(job, cpu);
+  while (job.limit === 0 && !job.over) {
+    const { changes } = job;
+    yield* cpu.settle();
+    if (job.changes === changes) yield* cpu.waitSignal(job.signal, NEVER);
+  }
   const { options, plan } = job;
   if (plan === undefined) return undefined;
   const { method, depth, mode } = options;
@@ -116,12 +120,6 @@ function* replicate(
   const failure = isFailure(put) ? put : yield* stream(put, job, { replica, segment });
   yield* releaseClient(client, isFailure(put) ? [] : [put.slots, put.scratch]);
   return failure;
-}
-
-function* waitChange(job: LogJob, cpu: ThreadContext["cpu"]): Steps<void> {
-  const { changes } = job;
-  yield* cpu.settle();
-  if (job.changes === changes) yield* cpu.waitSignal(job.signal, NEVER);
 }
 
 /** A segment at a replica. The messages of its `put` are the segment's slots. */

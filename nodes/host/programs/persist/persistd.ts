@@ -17,7 +17,7 @@ import { RECEIVE_PLACES, SERVICE } from "../common/persist_protocol.ts";
 import { dropClient, handleRequest, replenish } from "./persistd_client.ts";
 import { type Client, freeMemory, recover, type Server } from "./persistd_memory.ts";
 import { handleRecv, persist } from "./persistd_requests.ts";
-import { openDirectory } from "../common/scm_directory.ts";
+import { openDirectory, type Regions } from "../common/scm_directory.ts";
 import type { Cq, Device, WorkCompletion } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 import type { CmDevice } from "../../cm/gsi.ts";
@@ -31,7 +31,10 @@ import type { CmDevice } from "../../cm/gsi.ts";
 export function* persistd(context: ProgramContext): Steps<void> {
   const server = yield* startServer(context.device, context.options);
   const also = listening(server.listener);
-  server.directory = yield* openDirectory(server.cpu, regionsOf(context.options));
+  server.directory = yield* openDirectory(
+    server.cpu,
+    context.options.regions as Regions | undefined,
+  );
   yield* recover(server);
   for (;;) {
     for (;;) {
@@ -68,10 +71,6 @@ function* startServer(device: CmDevice, options: Options): Steps<Server> {
     roomLeft: room,
     freeMemory: [],
   };
-}
-
-function regionsOf(options: Options): Record<string, { at: number; bytes: number }> {
-  return (options.regions ?? {}) as Record<string, { at: number; bytes: number }>;
 }
 
 function* handleEvent(server: Server, event: ListenerEvent): Steps<void> {

@@ -101,7 +101,10 @@ export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | u
   const inScm = server.terms.receive === "scm";
   const wanted = bytesOfRecv(terms);
   const slotBytes = inScm ? slotBytesFor(wanted) : wanted;
-  let memory = takeFree(server, { slots, slotBytes });
+  const free = server.freeMemory.findIndex(({ ring }) =>
+    ring.slots === slots && ring.slotBytes === slotBytes
+  );
+  let memory = free < 0 ? undefined : server.freeMemory.splice(free, 1)[0];
   if (memory === undefined && inScm) {
     const ring = yield* createRing(cpu, server.directory!, { slots, slotBytes });
     memory = ring && memoryOf(cpu, cpu.scm, ring);
@@ -119,16 +122,6 @@ function bytesOfRecv({ method, messageBytes }: Terms): number {
   if (method === "send-flush") return Math.max(CONTROL_BYTES, HEADER_BYTES + messageBytes);
   if (method === "send-read") return Math.max(CONTROL_BYTES, PENDING_MESSAGE_BYTES + messageBytes);
   return CONTROL_BYTES;
-}
-
-function takeFree(
-  { freeMemory }: Server,
-  wanted: { readonly slots: number; readonly slotBytes: number },
-): ClientMemory | undefined {
-  const free = freeMemory.findIndex(({ ring: { slots, slotBytes } }) =>
-    slots === wanted.slots && slotBytes === wanted.slotBytes
-  );
-  return free < 0 ? undefined : freeMemory.splice(free, 1)[0];
 }
 
 function memoryOf(cpu: Cpu, recvBuffer: Buffer, ring: RecvRing): ClientMemory | undefined {

@@ -23,7 +23,7 @@ import {
   type Word,
   wordTailBytes,
 } from "../common/persist_protocol.ts";
-import { noteApplied, storePendingMessage } from "../common/recv_ring.ts";
+import { recordApplied, storePendingMessage } from "../common/recv_ring.ts";
 import { createObject, findObject, listObjects, type ScmObject } from "../common/scm_directory.ts";
 import { dropClient, dropOthers, reportServed } from "./persistd_client.ts";
 import { type Client, type Server, storePersistent, storingOf } from "./persistd_memory.ts";
@@ -314,5 +314,5 @@ function* takePendingMessage(
     cpu.trace({ step: "store-deposit", text, ...keysOf(client, id), scm });
   }
   yield* storePendingMessage(storingOf(server), arrived);
-  yield* noteApplied(cpu, ring, arrived.pending.sequence);
+  yield* recordApplied(cpu, ring, arrived.pending.sequence);
 }

@@ -223,20 +223,15 @@ export function* transfer(put: Put, pace: Pace): Steps<Failure | undefined> {
       const followUp = handle(put, completion);
       if (followUp !== undefined) followUps.push(followUp);
     }
-    const refusal = yield* postDueRecvs(put);
+    // S317, S1012: receives for the answers to finished first requests.
+    const due = put.recvsDue.splice(0);
+    put.requests.recv += due.length;
+    if (cpu.tracing && due.length > 0) traceRecvs(put, due);
+    const refusal = due.length > 0 ? yield* postRecvs(client, due.length) : undefined;
     if (refusal !== undefined) return refusal;
     pace.afterCompletions();
   }
   return undefined;
-}
-
-/** S317, S1012: receives for the answers to finished first requests. */
-function* postDueRecvs(put: Put): Steps<Failure | undefined> {
-  const messages = put.recvsDue.splice(0);
-  if (messages.length === 0) return undefined;
-  put.requests.recv += messages.length;
-  if (put.cpu.tracing) traceRecvs(put, messages);
-  return yield* postRecvs(put.client, messages.length);
 }
 
 function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
@@ -244,13 +239,13 @@ function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
   if (isReceive(completion)) {
     const index = answeredBy(put.client, completion, put.byPsn);
     const awaited = index === undefined ? 0 : put.awaited[index] ?? 0;
-    if (awaited & STAGES.reply) note(put, index!, { stage: "reply", completion });
+    if (awaited & STAGES.reply) recordStage(put, index!, { stage: "reply", completion });
     else put.unexpected++;
     return undefined;
   }
   const index = Math.floor(completion.wrId / 2);
   const stage = completion.wrId % 2 === 0 ? "first" : "second";
-  note(put, index, { stage, completion });
+  recordStage(put, index, { stage, completion });
   if (stage === plan.recvAfter) put.recvsDue.push(index);
   if (stage === "first" && plan.second !== undefined && !plan.together) return follow(put, index);
   if (plan.recvAfter !== undefined && isPersistentWrite(put.options.method)) {
@@ -259,7 +254,7 @@ function handle(put: Put, completion: WorkCompletion): SendRequest | undefined {
   return undefined;
 }
 
-function note(
+function recordStage(
   put: Put,
   index: number,
   event: { readonly stage: Stage; readonly completion: WorkCompletion },

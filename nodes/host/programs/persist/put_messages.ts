@@ -202,13 +202,6 @@ function storeMessage(
   cpu.store(at + HEADER_BYTES, payload);
 }
 
-/** The range of the READ behind a message: its last byte, or the receive buffer of its SEND. */
-function readFrom(put: Put, index: number): { readonly va: number; readonly rkey: number } {
-  const { region } = put;
-  if (region.ring !== undefined) return { va: region.ring.va, rkey: region.ring.rkey };
-  return { va: destination(put, index) + lengthOf(put, index) - 1, rkey: region.rkey };
-}
-
 /** The second request of a message. */
 export function follow(put: Put, index: number): SendRequest {
   const { cpu, scratch, scratchBytes, requests } = put;
@@ -218,7 +211,10 @@ export function follow(put: Put, index: number): SendRequest {
   const wrId = 2 * index + 1;
   if (put.plan.second === "read") {
     requests.read++;
-    return { opcode: "read", wrId, sges: [sge(scratch, offset, 1)], remote: readFrom(put, index) };
+    const { ring, rkey } = put.region;
+    // Of its last byte, or of the receive buffer of its SEND.
+    const remote = ring === undefined ? { va: va + length - 1, rkey } : ring;
+    return { opcode: "read", wrId, sges: [sge(scratch, offset, 1)], remote };
   }
   if (put.plan.second === "compare") {
     requests.read++;
@@ -281,7 +277,12 @@ function caughtBy(
   const index = Math.floor(wrId / 2);
   if (verifying.comparesItself) {
     if (status !== "SUCCESS" || wrId % 2 === 0) return undefined;
-    if (!isAsSent(put, index)) return "read-back-differs";
+    // `write-compare`: the program loads the sent and the read data, and compares them.
+    const { cpu, slots, slotBytes, scratch, scratchBytes } = put;
+    const slot = put.slotOf[index]!, length = lengthOf(put, index);
+    const sent = cpu.load(slots.address + slot * slotBytes, length);
+    const read = cpu.load(scratch.address + slot * scratchBytes, length);
+    if (sent.some((byte, i) => byte !== read[i])) return "read-back-differs";
     put.flags[index]! |= LOOKED_AT;
     return undefined;
   }
@@ -291,16 +292,6 @@ function caughtBy(
   const isLookedAt = verify.checks.includes("compared") || verify.checks.includes("crc-after");
   if (isLookedAt) put.flags[index]! |= LOOKED_AT;
   return undefined;
-}
-
-/** `write-compare`: loads the sent and the read data, and compares them. */
-function isAsSent(put: Put, index: number): boolean {
-  const { cpu, slots, slotBytes, scratch } = put;
-  const slot = put.slotOf[index]!;
-  const length = lengthOf(put, index);
-  const sent = cpu.load(slots.address + slot * slotBytes, length);
-  const read = cpu.load(scratch.address + slot * put.scratchBytes, length);
-  return sent.every((byte, i) => byte === read[i]);
 }
 
 /** Verification part of the result. `looked`: verified ranges of the file. */
