@@ -5,7 +5,6 @@ import type { RnicPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Device } from "./state/device.ts";
 import { createCounters } from "./state/counters.ts";
 import { createDma } from "./dma/dma.ts";
-import { createTransmitter } from "./transmit/send.ts";
 import { createRegionTable } from "./dma/memory_region.ts";
 import { Fifo } from "../../fabric/base/fifo.ts";
 import { QueueCache } from "./state/queue_cache.ts";
@@ -45,7 +44,7 @@ export function createDevice(
     counters: createCounters(),
     drops: new Map(),
     dma: createDma({ responder: plan.timing.dmaReadsMax, gather: plan.timing.gatherReadsMax }),
-    transmitter: createTransmitter(),
+    transmitter: { control: new Fifo(), data: new Fifo(), bufferedBytes: 0, freeAt: 0 },
     regions: createRegionTable(),
     queuePairs: new Map(),
     multicast: new Map(),

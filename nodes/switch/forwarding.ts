@@ -2,7 +2,6 @@
  * The output port of a frame, from its destination address: a static table of the rack's RNICs;
  * group addresses are flooded. There is no learning: the rack's plan has every address.
  */
-import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
 import { frameDestination } from "../../fabric/wire/roce/frame_peek.ts";
 
 /** The least of the addresses 01:80:C2:00:00:00–0F, which a bridge never forwards (IEEE 802.1D §7.12.6). */
@@ -14,14 +13,8 @@ export const FLOOD = -1;
 export const UNKNOWN = -2;
 export const RESERVED = -3;
 
-export type ForwardingTable = ReadonlyMap<number, number>;
-
-export function createForwardingTable(plan: SwitchPlan): ForwardingTable {
-  return new Map(plan.forwarding);
-}
-
 /** Output port of a frame with a complete Ethernet header, or {@link FLOOD} or a drop reason. */
-export function lookUp(table: ForwardingTable, bytes: Uint8Array): number {
+export function lookUp(table: ReadonlyMap<number, number>, bytes: Uint8Array): number {
   const mac = frameDestination(bytes);
   if ((bytes[0]! & 1) === 0) return table.get(mac) ?? UNKNOWN;
   return mac >= RESERVED_FIRST && mac <= RESERVED_LAST ? RESERVED : FLOOD;

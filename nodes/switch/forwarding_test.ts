@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { SwitchPlan } from "../../fabric/rack/plan/plan.ts";
-import { createForwardingTable, FLOOD, lookUp, RESERVED, UNKNOWN } from "./forwarding.ts";
+import { FLOOD, lookUp, RESERVED, UNKNOWN } from "./forwarding.ts";
 
 const PLAN: SwitchPlan = {
   ports: 2,
@@ -20,7 +20,7 @@ function header(mac: number): Uint8Array {
 }
 
 describe("lookUp", () => {
-  const table = createForwardingTable(PLAN);
+  const table = new Map(PLAN.forwarding);
   const cases: readonly (readonly [name: string, mac: number, verdict: number])[] = [
     ["an RNIC's address goes to its port", 0x0200_0000_0001, 0],
     ["an address with high bits set too", 0xfe00_0000_0002, 1],

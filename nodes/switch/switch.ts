@@ -34,14 +34,7 @@ import { ECN } from "../../fabric/wire/roce/ipv4.ts";
 import { decodePfc, isMacControl, PRIORITIES, priorityOfDscp } from "../../fabric/wire/roce/pfc.ts";
 import { createCounters } from "./counters.ts";
 import { choosePort, createMultipath, type Multipath } from "./ecmp.ts";
-import {
-  createForwardingTable,
-  FLOOD,
-  type ForwardingTable,
-  lookUp,
-  RESERVED,
-  UNKNOWN,
-} from "./forwarding.ts";
+import { FLOOD, lookUp, RESERVED, UNKNOWN } from "./forwarding.ts";
 import { isMarked } from "./marking.ts";
 import { changeRoutes, createRoutes, isWithdrawn, type Routes, takeWithdrawal } from "./routes.ts";
 import {
@@ -89,7 +82,7 @@ class Switch implements Node {
   readonly kind = "switch";
   readonly processingPs: Time;
   readonly actsOnHead: boolean;
-  readonly #table: ForwardingTable;
+  readonly #table: ReadonlyMap<number, number>;
   readonly #multipath: Multipath | undefined;
   readonly #routes: Routes;
   readonly #groups: GroupTable;
@@ -114,7 +107,7 @@ class Switch implements Node {
     this.name = name;
     this.processingPs = switchProcessingPs(plan);
     this.actsOnHead = plan.mode === "cut-through";
-    this.#table = createForwardingTable(plan);
+    this.#table = new Map(plan.forwarding);
     this.#multipath = createMultipath(name, plan, { seed });
     this.#routes = createRoutes(plan);
     this.#groups = createGroupTable(plan);

@@ -321,11 +321,7 @@ export function encodeSendWqe(wqe: SendWqe): Uint8Array<ArrayBuffer> {
  * Units of a WQE, computed from its first unit, so that the RNIC knows how much more to fetch;
  * undefined where the unit is not the start of a WQE.
  */
-export function unitsOfWqe(firstUnit: Uint8Array): number | undefined {
-  return unitsIn(viewOf(firstUnit));
-}
-
-function unitsIn(view: DataView): number | undefined {
+export function unitsOfWqe(view: DataView): number | undefined {
   const opcode = OPCODE_NAMES.get(view.getUint8(3));
   if (opcode === undefined) return undefined;
   let at = CONTROL_BYTES;
@@ -342,7 +338,7 @@ function unitsIn(view: DataView): number | undefined {
 /** Decodes a send WQE from all its units; undefined for invalid bytes (LOC_QP_OP_ERR). */
 export function decodeSendWqe(bytes: Uint8Array): SendWqe | undefined {
   const view = viewOf(bytes);
-  const units = unitsIn(view);
+  const units = unitsOfWqe(view);
   if (units === undefined || bytes.length < units * WQE_UNIT_BYTES) return undefined;
   const opcode = OPCODE_NAMES.get(view.getUint8(3))!;
   const flags = view.getUint8(11);

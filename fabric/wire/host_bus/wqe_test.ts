@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import fc from "fast-check";
+import { viewOf } from "../../base/slab.ts";
 import { VERIFY_LEVELS } from "../roce/verify_eth.ts";
 import {
   decodeRecvWqe,
@@ -109,7 +110,10 @@ describe("unitsOfWqe", () => {
   it("Q-01 (in part): tells from the first unit alone how many there are", () => {
     fc.assert(
       fc.property(anySendWqe, (wqe) => {
-        assert.equal(unitsOfWqe(encodeSendWqe(wqe).subarray(0, WQE_UNIT_BYTES)), wqeUnits(wqe));
+        assert.equal(
+          unitsOfWqe(viewOf(encodeSendWqe(wqe).subarray(0, WQE_UNIT_BYTES))),
+          wqeUnits(wqe),
+        );
       }),
       seeded(),
     );
@@ -117,9 +121,9 @@ describe("unitsOfWqe", () => {
 
   it("gives undefined where the opcode is none or the elements are too many", () => {
     const unit = new Uint8Array(WQE_UNIT_BYTES);
-    assert.equal(unitsOfWqe(unit), 1);
-    assert.equal(unitsOfWqe(unit.with(3, 0x7f)), undefined);
-    assert.equal(unitsOfWqe(unit.with(7, MAX_SGE + 1)), undefined);
+    assert.equal(unitsOfWqe(viewOf(unit)), 1);
+    assert.equal(unitsOfWqe(viewOf(unit.with(3, 0x7f))), undefined);
+    assert.equal(unitsOfWqe(viewOf(unit.with(7, MAX_SGE + 1))), undefined);
   });
 });
 

@@ -42,12 +42,13 @@ function step(register: number, word: number): number {
     TABLES[256 + ((mixed >>> 16) & 255)]! ^ TABLES[mixed >>> 24]!;
 }
 
+interface ByteRange {
+  readonly from: number;
+  readonly end: number;
+}
+
 /** The register (raw, not complemented) after the bytes `from` … `end` − 1 of `view`. */
-export function crcUpdate(
-  register: number,
-  view: DataView,
-  range: { readonly from: number; readonly end: number },
-): number {
+export function crcUpdate(register: number, view: DataView, range: ByteRange): number {
   const end = range.end;
   let crc = register, at = range.from;
   for (; at + 16 <= end; at += 16) {
@@ -91,10 +92,7 @@ const MASK_CONGESTION = 0x0000_00ff;
  * UDP and base transport headers must be complete.
  * @returns the value to be stored little-endian, as {@link writeIcrc} does.
  */
-export function computeIcrc(
-  view: DataView,
-  range: { readonly from: number; readonly end: number },
-): number {
+export function computeIcrc(view: DataView, range: ByteRange): number {
   const ip = range.from, udp = ip + IPV4_BYTES, bth = udp + UDP_BYTES;
   let crc = step(ICRC_SEED, view.getInt32(ip, true) | MASK_TRAFFIC_CLASS);
   crc = step(crc, view.getInt32(ip + 4, true));
@@ -110,17 +108,11 @@ export function computeIcrc(
 }
 
 /** Stores the ICRC of the packet `from` … `end` right behind it. */
-export function writeIcrc(
-  view: DataView,
-  range: { readonly from: number; readonly end: number },
-): void {
+export function writeIcrc(view: DataView, range: ByteRange): void {
   view.setUint32(range.end, computeIcrc(view, range), true);
 }
 
 /** Whether the four bytes behind the packet `from` … `end` are its ICRC. */
-export function icrcHolds(
-  view: DataView,
-  range: { readonly from: number; readonly end: number },
-): boolean {
+export function icrcHolds(view: DataView, range: ByteRange): boolean {
   return view.getUint32(range.end, true) === computeIcrc(view, range);
 }

@@ -50,6 +50,18 @@ export interface ArrivedMessage {
   readonly service?: SingleService;
 }
 
+/** A record, and the region that its data is in. */
+interface RecordIn {
+  readonly record: PersistRecord;
+  readonly region: Region | undefined;
+}
+
+/** A record whose data is persistent from `at` on. */
+interface Persisted {
+  readonly record: PersistRecord;
+  readonly at: Time;
+}
+
 /** A persistent message is complete and its DMA writes are on the bus. */
 export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMessage): void {
   const { firstPsn, lastPsn, length, region, service } = message;
@@ -63,11 +75,7 @@ export function persistMessage(device: Device, qp: QueuePair, message: ArrivedMe
 }
 
 /** Has the record's data flushed, by the means that there are. */
-function persistRecord(
-  device: Device,
-  qp: QueuePair,
-  message: { readonly record: PersistRecord; readonly region: Region | undefined },
-): void {
+function persistRecord(device: Device, qp: QueuePair, message: RecordIn): void {
   const { record } = message;
   switch (device.persistence.flush) {
     case "read":
@@ -118,11 +126,7 @@ export function flushMessage(
 }
 
 /** S905: joins an LSB read that is still on the chip, or puts one behind the data. */
-function flushByRead(
-  device: Device,
-  qp: QueuePair,
-  message: { readonly record: PersistRecord; readonly region: Region | undefined },
-): void {
+function flushByRead(device: Device, qp: QueuePair, message: RecordIn): void {
   const { record } = message;
   if (device.out.tracing) {
     const text = `LSB read queued behind ${record.length} B`;
@@ -173,11 +177,7 @@ function refuseFlushes(device: Device, { qp, records }: LsbRead): void {
 }
 
 /** Acknowledges that the record is persistent, not before `at`. */
-function markPersisted(
-  device: Device,
-  qp: QueuePair,
-  persisted: { readonly record: PersistRecord; readonly at: Time },
-): void {
+function markPersisted(device: Device, qp: QueuePair, persisted: Persisted): void {
   const { record, at } = persisted;
   const { service } = record;
   record.state = "persisted";
@@ -195,11 +195,7 @@ function markPersisted(
 }
 
 /** S907, S1016: the second ACK with this PSN. */
-function sendPersistenceAck(
-  device: Device,
-  qp: QueuePair,
-  { record, at }: { readonly record: PersistRecord; readonly at: Time },
-): void {
+function sendPersistenceAck(device: Device, qp: QueuePair, { record, at }: Persisted): void {
   if (device.out.tracing) {
     const step = device.persistence.flush === "cpu" ? "S1016" : "S907";
     const text = `persistence ACK of ${record.length} B`;

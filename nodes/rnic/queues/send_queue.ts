@@ -3,7 +3,7 @@
  * end (Q-01), and turned into work. The read pointer moves on with the fetch.
  */
 import { filledUnits } from "../../../fabric/wire/host_bus/queue_information.ts";
-import { allocate, copyOf } from "../../../fabric/base/slab.ts";
+import { allocate, copyOf, viewOf } from "../../../fabric/base/slab.ts";
 import { decodeSendWqe, unitsOfWqe, WQE_UNIT_BYTES } from "../../../fabric/wire/host_bus/wqe.ts";
 import { type Device, schedule } from "../state/device.ts";
 import { addWork } from "../state/requester_changes.ts";
@@ -67,7 +67,7 @@ export function takeWork(
 
 /** @returns units of the WQE, 0 where some of them are missing. Bytes that are no WQE take one. */
 function takeWqe(qp: QueuePair, bytes: Uint8Array, position: number): number {
-  const units = unitsOfWqe(bytes);
+  const units = unitsOfWqe(viewOf(bytes));
   if (units !== undefined && bytes.length < units * WQE_UNIT_BYTES) return 0;
   const wqe = units === undefined ? undefined : decodeSendWqe(bytes);
   const work = createWork(wqe, position);

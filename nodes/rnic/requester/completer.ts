@@ -28,7 +28,7 @@ import { psnAdd, psnDistance } from "../state/psn.ts";
 import { type QueuePair, reloadRetries } from "../state/queue_pair.ts";
 import { wantRecv } from "../queues/receive_queue.ts";
 import { fail, restartFrom } from "./requester.ts";
-import { traceComplete } from "../trace/requester_trace.ts";
+import { traceWork } from "../trace/requester_trace.ts";
 import { indexOf, lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 import { clearTimer, setTimer, startTimer } from "../state/timers.ts";
 
@@ -292,7 +292,7 @@ function completeSend(
   const { work, status } = result;
   const { wqe, plan, verdict } = work;
   const isDone = status === "SUCCESS" || status === "VERIFY_ERR";
-  if (device.out.tracing && isDone) traceComplete(device, qp, work);
+  if (device.out.tracing && isDone) traceWork(device, qp, { work, stage: "complete" });
   const persists = plan.awaitsPersistence || wqe?.verify?.persist === true;
   complete(device, qp.sendCq, {
     ...PLAIN_CQE,

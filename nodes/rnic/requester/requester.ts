@@ -28,7 +28,7 @@ import type { QueuePair } from "../state/queue_pair.ts";
 import { fetchWork } from "../queues/send_queue.ts";
 import type { RequestOperation } from "../state/operation.ts";
 import type { OutstandingWqe } from "../state/outstanding_wqe.ts";
-import { traceSend, traceStart } from "../trace/requester_trace.ts";
+import { traceWork } from "../trace/requester_trace.ts";
 import { startTimer, timerRuns } from "../state/timers.ts";
 import type { SendWqe } from "../../../fabric/wire/host_bus/wqe.ts";
 import { bindWindow, invalidateKey } from "../dma/memory_window.ts";
@@ -164,7 +164,7 @@ function start(device: Device, qp: QueuePair, work: OutstandingWqe): boolean {
   if (qp.type === "rc" && !fitsPsnWindow(device, qp, work)) return false;
   startWork(qp, work);
   if (plan.wire === "write" || plan.wire === "write-verify") qp.lastWrite = "out";
-  if (device.out.tracing) traceStart(device, qp, work);
+  if (device.out.tracing) traceWork(device, qp, { work, stage: "start" });
   return true;
 }
 
@@ -285,7 +285,9 @@ export function restartFrom(device: Device, qp: QueuePair, psn: number): void {
 /** The frame is on the wire: the time-out runs, and an unreliable message is done. */
 export function requestSent(device: Device, qp: QueuePair, job: TxFrame): void {
   const work = job.work!;
-  if (device.out.tracing && job.psn === work.firstPsn) traceSend(device, qp, work);
+  if (device.out.tracing && job.psn === work.firstPsn) {
+    traceWork(device, qp, { work, stage: "send" });
+  }
   if (qp.type !== "rc") {
     if (!job.last) return;
     work.acked = true;

@@ -9,12 +9,7 @@ import { ATOMIC_BYTES } from "../../../fabric/wire/roce/atomic_eth.ts";
 import { viewOf } from "../../../fabric/base/slab.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
-import {
-  acceptRequest,
-  atomicExecuted,
-  atomicTaken,
-  rememberResource,
-} from "../state/responder_changes.ts";
+import { acceptRequest, countPending, rememberResource } from "../state/responder_changes.ts";
 import { dmaRead, dmaWrite } from "../dma/dma.ts";
 import { Fifo } from "../../../fabric/base/fifo.ts";
 import { rights } from "../state/life_cycle.ts";
@@ -63,7 +58,7 @@ export function executeAtomic(
   const { stageAt: readyAt } = device;
   const service = createService(input, { msn, task, region, state: "waiting", readyAt });
   rememberResource(qp, service);
-  atomicTaken(qp);
+  countPending(qp, "atomics", 1);
   if (device.out.tracing) {
     const text = `${operation.name} at VA 0x${va.toString(16)}`;
     trace(device, qp, { step: "atomic", text, psn, inbound: true });
@@ -173,7 +168,7 @@ function finish(
   service.original = result.original;
   service.readyAt = result.readyAt;
   service.state = "done";
-  atomicExecuted(qp);
+  countPending(qp, "atomics", -1);
   countEffect(device, service.operation);
 }
 

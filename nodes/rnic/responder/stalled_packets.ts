@@ -18,7 +18,7 @@ import { answer } from "../answers/answers.ts";
 import { takeRequest } from "./responder.ts";
 import { LIMITS } from "../state/limits.ts";
 import type { RecvWqe, RequestIn } from "../state/responder_state.ts";
-import { refuseUnreliable, takeUnreliable } from "./unreliable.ts";
+import { dropMessage, takeUnreliable } from "./unreliable.ts";
 
 /** A request packet for this queue pair; it waits behind one that waits. */
 export function receiveRequest(device: Device, qp: QueuePair, input: RequestIn): void {
@@ -71,7 +71,7 @@ export function refuseRecv(device: Device, qp: QueuePair): void {
   if (first === undefined) return;
   if (qp.type !== "rc") {
     if (qp.type === "ud") drop(device, "no-recv");
-    else refuseUnreliable(device, qp);
+    else dropMessage(device, qp, "no-recv");
     return resumeStalled(device, qp);
   }
   dropStalled(qp);

@@ -22,7 +22,8 @@ import { recvSegments } from "../dma/place_payload.ts";
 export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn): void {
   const { responder } = qp;
   if (!rights(qp.state).takesRequests) return;
-  const reason = checkSequence(qp, input) ?? checkPermission(qp, input);
+  const reason = checkSequence(qp, input) ??
+    (permits(qp, needOf(input)!) ? undefined : "remote-access");
   if (reason !== undefined) return dropMessage(device, qp, reason);
   if (needsRecv(input) && responder.granted === undefined) {
     stall(qp, input);
@@ -36,13 +37,8 @@ export function takeUnreliable(device: Device, qp: QueuePair, input: RequestIn):
   else dropMessage(device, qp, "remote-access");
 }
 
-/** No receive WQE is posted for the packet whose turn it is. */
-export function refuseUnreliable(device: Device, qp: QueuePair): void {
-  dropMessage(device, qp, "no-recv");
-}
-
 /** Drops what is coming in; its other packets find nothing open. The receive WQE stays. */
-function dropMessage(device: Device, qp: QueuePair, reason: DropReason): void {
+export function dropMessage(device: Device, qp: QueuePair, reason: DropReason): void {
   abandonMessage(qp);
   drop(device, reason);
 }
@@ -60,10 +56,6 @@ function checkSequence(
   }
   const fits = psn === responder.expectedPsn && responder.open?.operation === operation;
   return fits ? undefined : "broken-message";
-}
-
-function checkPermission(qp: QueuePair, input: RequestIn): DropReason | undefined {
-  return permits(qp, needOf(input)!) ? undefined : "remote-access";
 }
 
 /** Whether the data goes to the receive WQE's memory. */

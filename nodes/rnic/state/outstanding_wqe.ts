@@ -152,7 +152,7 @@ export function createWork(wqe: SendWqe | undefined, position: number): Outstand
     acked: false,
     carriedOut: false,
     persisted: false,
-    digest: needsDigest({ wqe }) ? createDigest() : undefined,
+    digest: needsDigest(wqe) ? { packets: 0, register: CRC_START } : undefined,
     verdict: undefined,
     completed: false,
     failure: undefined,
@@ -169,19 +169,15 @@ export function indexOf(work: OutstandingWqe): number {
 }
 
 /** What has gone into a message's CRC. */
-export interface MessageDigest {
+interface MessageDigest {
   /** Packets from the first on, each once. */
   packets: number;
   /** As `crcUpdate` has it, raw. */
   register: number;
 }
 
-export function createDigest(): MessageDigest {
-  return { packets: 0, register: CRC_START };
-}
-
 /** Whether the card computes the CRC: a level that has one, and a program that has brought none. */
-export function needsDigest({ wqe }: Pick<OutstandingWqe, "wqe">): boolean {
+function needsDigest(wqe: SendWqe | undefined): boolean {
   const verify = wqe?.verify;
   return verify !== undefined && verify.level !== "none" && verify.crc === undefined;
 }

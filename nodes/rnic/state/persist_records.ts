@@ -36,11 +36,6 @@ export function passPersisted(qp: QueuePair): void {
   own(qp).persistHead++;
 }
 
-/** First PSN of the message that the CPU's persistence ACK with `psn` is about, for traces. */
-export function firstPsnOfMessage(qp: QueuePair, psn: number): number {
-  return findRecord(qp, psn)?.firstPsn ?? psn;
-}
-
 /** The message whose last packet has this PSN; newest first, as those are asked for. */
 export function findRecord(qp: QueuePair, psn: number): PersistRecord | undefined {
   const { persists } = qp.responder;

@@ -223,21 +223,14 @@ export function rememberResource(qp: QueuePair, resource: Resource): void {
   if (resources.length > qp.attributes.maxDestRdAtomic) resources.shift();
 }
 
-/** An atomic is taken, and is to be executed in its turn. */
-export function atomicTaken(qp: QueuePair): void {
-  own(qp).atomics++;
-}
-
-export function atomicExecuted(qp: QueuePair): void {
-  own(qp).atomics--;
-}
-
-/** Data of a verified write goes to the bus piece by piece (V-02). */
-export function placingBegun(qp: QueuePair): void {
-  own(qp).placing++;
-}
-
-/** All of it is with the bus, or none of it will be. */
-export function placingEnded(qp: QueuePair): void {
-  own(qp).placing--;
+/**
+ * What has not taken effect, one more or one less: an atomic that is to be executed in its turn, data of a
+ * verified write that goes to the bus piece by piece (V-02).
+ */
+export function countPending(
+  qp: QueuePair,
+  effect: "atomics" | "placing",
+  change: 1 | -1,
+): void {
+  own(qp)[effect] += change;
 }

@@ -3,7 +3,7 @@ import type { TraceStep } from "../../../fabric/node.ts";
 import { readsBack } from "../../../fabric/wire/roce/verify_eth.ts";
 import { trace } from "./trace.ts";
 import type { Device } from "../state/device.ts";
-import { firstPsnOfMessage } from "../state/persist_records.ts";
+import { findRecord } from "../state/persist_records.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import { indexOf, lastPsnOf, type OutstandingWqe } from "../state/outstanding_wqe.ts";
 
@@ -59,27 +59,27 @@ function keysOf(qp: QueuePair, work: OutstandingWqe): Partial<TraceStep> {
   const { wqe, firstPsn, packets } = work;
   const place = { wqe: indexOf(work) };
   if (wqe?.opcode === "persistence-ack") {
-    return { ...place, psn: firstPsnOfMessage(qp, wqe.immediate), inbound: true };
+    return {
+      ...place,
+      psn: findRecord(qp, wqe.immediate)?.firstPsn ?? wqe.immediate,
+      inbound: true,
+    };
   }
   return { ...place, psn: firstPsn, ...(packets > 1 && { lastPsn: lastPsnOf(work) }) };
 }
 
-function nameOf(work: OutstandingWqe): string {
-  return `${work.wqe?.opcode ?? "malformed WQE"} at ${indexOf(work)}`;
-}
-
-export function traceStart(device: Device, qp: QueuePair, work: OutstandingWqe): void {
-  const text = `${nameOf(work)}: ${work.length} B in ${work.packets} packets`;
-  trace(device, qp, { step: figureOf(device, qp, work).start, text, ...keysOf(qp, work) });
-}
-
-/** The first packet of a request leaves. */
-export function traceSend(device: Device, qp: QueuePair, work: OutstandingWqe): void {
-  const text = `${nameOf(work)} on the wire`;
-  trace(device, qp, { step: figureOf(device, qp, work).send, text, ...keysOf(qp, work) });
-}
-
-export function traceComplete(device: Device, qp: QueuePair, work: OutstandingWqe): void {
-  const text = `CQE of ${nameOf(work)}`;
-  trace(device, qp, { step: figureOf(device, qp, work).complete, text, ...keysOf(qp, work) });
+/** A stage of the work: begun, its first packet on the wire, completed. */
+export function traceWork(
+  device: Device,
+  qp: QueuePair,
+  { work, stage }: { readonly work: OutstandingWqe; readonly stage: keyof Figure },
+): void {
+  const name = `${work.wqe?.opcode ?? "malformed WQE"} at ${indexOf(work)}`;
+  const texts = {
+    start: `${name}: ${work.length} B in ${work.packets} packets`,
+    send: `${name} on the wire`,
+    complete: `CQE of ${name}`,
+  };
+  const step = figureOf(device, qp, work)[stage];
+  trace(device, qp, { step, text: texts[stage], ...keysOf(qp, work) });
 }

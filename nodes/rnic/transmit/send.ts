@@ -14,14 +14,12 @@ import { creditSyndrome } from "../queues/credit.ts";
 import type { Device } from "../state/device.ts";
 import { controlLeaves, controlQueued, noteMsnSent } from "../state/responder_changes.ts";
 import { dmaRead } from "../dma/dma.ts";
-import { Fifo } from "../../../fabric/base/fifo.ts";
 import { flipped } from "../state/flips.ts";
 import { flowWakeAt, holdPaused, priorityOf, takeHeld } from "./flow_control.ts";
 import {
   type ControlFrame,
   type Gather,
   isStale,
-  type Transmitter,
   type TxFrame,
   type TxOrder,
 } from "../state/tx_frame.ts";
@@ -33,10 +31,6 @@ import type { MemorySegment } from "../state/memory.ts";
 import type { Congestion, Notice } from "../state/congestion_state.ts";
 
 export const NO_BYTES = new Uint8Array(0);
-
-export function createTransmitter(): Transmitter {
-  return { control: new Fifo(), data: new Fifo(), bufferedBytes: 0, freeAt: 0 };
-}
 
 const walker = new PieceWalker();
 

@@ -8,7 +8,7 @@
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { Device } from "../state/device.ts";
-import { placingBegun, placingEnded } from "../state/responder_changes.ts";
+import { countPending } from "../state/responder_changes.ts";
 import { flipped } from "../state/flips.ts";
 import { STAGED_BACKLOG_PS, STAGED_PATIENCE_PS, STAGED_RESUME_PS } from "../state/limits.ts";
 import { lookUpTo } from "./read_back.ts";
@@ -31,7 +31,7 @@ export function placeStaged(
     placeNext(device, waiting);
     return dataPlaced(device, qp, service);
   }
-  placingBegun(qp);
+  countPending(qp, "placing", 1);
   const { verify, now } = device;
   if (verify.staged.length === 0) verify.stagedTurnAt = now + STAGED_PATIENCE_PS;
   verify.staged.push(waiting);
@@ -52,7 +52,7 @@ export function runStaged(device: Device): void {
       continue;
     }
     staged.shift();
-    placingEnded(qp);
+    countPending(qp, "placing", -1);
     if (service.state !== "failed") dataPlaced(device, qp, service);
     // What waits behind it may go on, whether its answer is known or not.
     passAnswers(device, qp);
