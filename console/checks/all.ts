@@ -17,15 +17,12 @@ export const CHECKERS: readonly Checker[] = [
   lineRate,
 ];
 
-/** What a checker says of a run. */
 export interface Verdict {
   readonly checker: Checker;
-  /** How much was looked at, for people. */
   readonly looked: string;
   readonly findings: readonly Finding[];
 }
 
-/** Looks at a run with every checker. */
 export function checkAll(run: RunRecord): Verdict[] {
   return CHECKERS.map((checker) => ({
     checker,
@@ -34,7 +31,7 @@ export function checkAll(run: RunRecord): Verdict[] {
   }));
 }
 
-/** What is wrong with a run, for people; empty where every promise is kept. */
+/** All findings as text; empty where every promise is kept. */
 export function findingsText(verdicts: readonly Verdict[]): string {
   return verdicts.flatMap(({ checker, findings }) =>
     findings.map(({ text }) => `${checker.name}: ${text}`)

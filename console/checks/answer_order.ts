@@ -1,8 +1,8 @@
 /**
- * What an RC responder may send when, judged by the frames at its network port alone (`rocev2.md` §3.4 to
- * §3.6): each answer needs a request that has come and that no later one has been answered before; MSNs do
- * not run back; no NAK asks for what has been confirmed. A frame does not name the queue pair that sends it,
- * so which requests an answer is about is found out by PSN and by UDP source port.
+ * The order of an RC responder's answers, judged by the frames at its network port alone (`rocev2.md` §3.4 to
+ * §3.6): each answer needs a request that has arrived, and none that arrived later was answered before; MSNs
+ * do not run back; no NAK asks for confirmed packets. A frame does not contain the QPN of its sender, so the
+ * requests of an answer are found by PSN and UDP source port.
  */
 import { parseSyndrome } from "../../fabric/wire/roce/aeth.ts";
 import { GSI_QPN } from "../../fabric/wire/roce/bth.ts";
@@ -10,7 +10,7 @@ import { type OpcodeRow, opcodeRow, type Operation } from "../../fabric/wire/roc
 import { decodePacket, isRefusal, type RocePacket } from "../../fabric/wire/roce/packet.ts";
 import { psnAdd, psnDistance } from "../../nodes/rnic/state/psn.ts";
 
-/** A request packet that has come to this port. */
+/** A request packet that has arrived at this port. */
 interface Arrival {
   readonly psn: number;
   readonly operation: Operation;
@@ -18,28 +18,27 @@ interface Arrival {
   readonly isLast: boolean;
   /** Of the RETH. */
   readonly length: number;
-  /** No packet with this PSN or a later one had come. */
+  /** No packet with this PSN or a later one had arrived. */
   readonly isFirst: boolean;
 }
 
 /** PSNs of one connection. */
 interface Psns {
-  /** What it began with. */
   readonly start: number;
-  /** The latest that has come, or that a READ takes. */
+  /** The latest that has arrived, or that a READ takes. */
   newest: number;
 }
 
 /** Request packets of one peer to one queue pair of this port. */
 interface Requests {
-  /** How many connections of this peer were known before. */
+  /** Number of the peer's connection, in the order of their detection. */
   number: number;
   /** Of the latest packet. */
   udpSourcePort: number;
   readonly arrivals: Arrival[];
-  /** Number of the first of `arrivals`: they are numbered as they come. */
+  /** Number of the first of `arrivals`, in the order of arrival. */
   first: number;
-  /** Of the latest packet's connection, and of the one before or behind it: packets may come late. */
+  /** Of the latest packet's connection, and of its neighbour: packets may arrive late. */
   psns: Psns;
   otherPsns: Psns | undefined;
   owner: Answers | undefined;
@@ -48,9 +47,9 @@ interface Requests {
 /** Answers to one queue pair of one peer. */
 interface Answers {
   requests: Requests | undefined;
-  /** Number of the first of the {@link Requests} that came after it was known whose answers these are. */
+  /** Number of the first connection that was detected after the {@link Requests} of these answers. */
   newer: number;
-  /** What came before this number has been answered, or its turn is over. */
+  /** Arrivals before this number are answered, or cannot be any more. */
   position: number;
   msn: number | undefined;
   /** The latest PSN that an answer has confirmed. */
@@ -60,23 +59,23 @@ interface Answers {
 }
 
 interface Peer {
-  /** Connections that are known of, by requests. */
+  /** Connections that were detected. */
   connections: number;
   readonly requests: Map<number, Requests>;
   readonly answers: Map<number, Answers>;
 }
 
-/** What an answer makes of {@link Answers}. */
+/** {@link Answers} after an answer. */
 type Step = Pick<Answers, "position" | "reading"> & { readonly confirmed: number | undefined };
 
 /** PSNs that are farther apart are of different connections: no window is as wide. */
 const CONNECTION_PSNS = 2 ** 16;
-/** Packets without an answer are forgotten beyond this number. */
+/** Packets without an answer that are remembered. */
 const ARRIVALS_MAX = 16_384;
 
 /** Acknowledged without an answer of their own. */
 const ACKNOWLEDGED: ReadonlySet<Operation> = new Set(["send", "write", "write-verify"]);
-/** What is answered, by the operation of the answer. */
+/** Operations of requests, by the operation of their answer. */
 const ANSWERED: Partial<Record<Operation, ReadonlySet<Operation>>> = {
   "read-response": new Set(["read-request", "flush", "atomic-write", "write-verify"]),
   "atomic-acknowledge": new Set(["compare-swap", "fetch-add"]),
@@ -88,7 +87,6 @@ export class AnswerOrder {
   answers = 0;
   readonly #peers = new Map<number, Peer>();
 
-  /** A frame has come to the port. */
   received(frame: Uint8Array<ArrayBuffer>): void {
     const seen = decode(frame);
     if (seen === undefined) return;
@@ -98,7 +96,7 @@ export class AnswerOrder {
     arrive(peer, seen);
   }
 
-  /** A frame leaves by the port. @returns what is wrong with it. */
+  /** @returns what is wrong with the frame. */
   sent(frame: Uint8Array<ArrayBuffer>): string | undefined {
     const seen = decode(frame);
     if (seen === undefined) return undefined;
@@ -159,7 +157,7 @@ function arrive(peer: Peer, { bth, row, reth, udpSourcePort }: Seen): void {
   if (own.arrivals.length > ARRIVALS_MAX) forgetArrivals(own, ARRIVALS_MAX / 2);
 }
 
-/** The packet is of another connection than the one before it: of a new one, or a late one. */
+/** The packet belongs to a new connection, or is a late one of the previous. */
 function changeConnection(peer: Peer, own: Requests, psn: number): void {
   const { psns, otherPsns } = own;
   own.otherPsns = psns;
@@ -182,7 +180,7 @@ function isNear(psn: number, other: number): boolean {
   return Math.abs(psnDistance(psn, other)) <= CONNECTION_PSNS;
 }
 
-/** Whether a packet with this PSN cannot have come. */
+/** Whether a packet with this PSN cannot have arrived. */
 function isAhead({ psns: { newest } }: Requests, psn: number): boolean {
   return psnDistance(newest, psn) > 0 && isNear(newest, psn);
 }
@@ -224,8 +222,8 @@ function judge(peer: Peer, seen: Seen): string | undefined {
 }
 
 /**
- * Requests that this can be the answer to, best on the same path and not those of another: where there was
- * a connection, to a queue pair that has got its first one since.
+ * Requests that fit the answer, at best on the same path and without answers yet. An answering queue pair
+ * with a connection takes only requests of a later one.
  */
 function otherRequests(peer: Peer, own: Answers, seen: Seen): Requests | undefined {
   const fitting = [...peer.requests.values()].filter((requests) =>
@@ -255,12 +253,12 @@ function take(own: Answers, step: Step, { aeth }: Seen): void {
   requests.owner ??= own;
   Object.assign(own, step);
   own.msn = aeth?.msn ?? own.msn;
-  // What has been answered is asked for no more but by duplicates, which come anew.
+  // Only duplicates ask for answered packets, and they are new arrivals.
   const done = own.position - requests.first;
   if (done > 256) forgetArrivals(requests, done);
 }
 
-/** What an answer to these requests comes to, or what is wrong with it. */
+/** The state after the answer, or what is wrong with it. */
 function stepOf(own: Answers, requests: Requests, seen: Seen): Step | string {
   const { row, aeth } = seen;
   const msn = aeth?.msn;
@@ -279,7 +277,7 @@ function stepOf(own: Answers, requests: Requests, seen: Seen): Step | string {
   }
 }
 
-/** P-28: a second ACK, which has no place among the answers, but is of something that has come. */
+/** P-28: a second ACK has no place among the answers, but its request has arrived. */
 function stepOfPersistence(own: Answers, requests: Requests, { bth }: Seen): Step | string {
   const { position, reading, confirmed } = own;
   if (isAhead(requests, bth.psn)) return "confirms what has not come";
@@ -292,7 +290,7 @@ function stepOfAcknowledge(own: Answers, requests: Requests, seen: Seen): Step |
   if (syndrome.kind === "ack") return stepOfAck(own, requests, psn);
   if (isAhead(requests, psnAdd(psn, -1))) return "refuses what has not come";
   const { position, confirmed } = own;
-  // What cannot be read any more is refused, also where it was read before.
+  // A READ may fail at its repetition.
   const isFatal = syndrome.kind === "nak" && syndrome.code !== "psn-sequence-error";
   if (!isFatal && confirmed !== undefined && psnDistance(psn, confirmed) >= 0) {
     return "asks for what it has confirmed";
@@ -306,8 +304,8 @@ function stepOfAcknowledge(own: Answers, requests: Requests, seen: Seen): Step |
 }
 
 /**
- * An ACK stands where its own packet came first; the ACK of a duplicate where the duplicate came, and it
- * may speak for other packets than that one.
+ * An ACK has the place of its packet's first arrival; the ACK of a duplicate that of the duplicate, and it
+ * may confirm other packets.
  */
 function stepOfAck(own: Answers, requests: Requests, psn: number): Step | string {
   const { position, confirmed } = own;
@@ -352,7 +350,7 @@ function stepOfAnswer(own: Answers, requests: Requests, seen: Seen): Step | stri
   };
 }
 
-/** A READ's answer goes on; its first frames are not seen where the cable had no other end. */
+/** A later frame of a READ's answer; its first ones are not recorded where the far end had no power. */
 function stepOfReading(
   own: Answers,
   requests: Requests,
@@ -376,7 +374,6 @@ function stepOfReading(
   };
 }
 
-/** Number of the first arrival from `from` on that is meant. */
 function find(
   { arrivals, first }: Requests,
   from: number,
@@ -388,7 +385,7 @@ function find(
   return undefined;
 }
 
-/** The number behind the packet that was the first to bring this PSN, or the last one before it. */
+/** The number after the first arrival of this PSN, or of the last one before it. */
 function behindFirst(
   { arrivals, first }: Requests,
   at: { readonly position: number; readonly psn: number },
@@ -411,7 +408,7 @@ interface Seen extends RocePacket {
   readonly row: OpcodeRow;
 }
 
-/** Undefined for another kind of frame, and for one that a cable has damaged: an RNIC drops it. */
+/** Undefined for other kinds of frames, and for damaged ones, which an RNIC drops. */
 function decode(frame: Uint8Array<ArrayBuffer>): Seen | undefined {
   const packet = decodePacket(frame);
   return isRefusal(packet) ? undefined : { ...packet, row: opcodeRow(packet.bth.opcode)! };

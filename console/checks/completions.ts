@@ -1,6 +1,6 @@
 /**
- * P-30 and P-41, last part: each work request completes once, in the order of its queue, and what was
- * reported once is not reported twice. Judged by what programs posted and what completions they took.
+ * P-30 and P-41, last part: each work request completes once, in the order of its queue, and no write is
+ * confirmed twice. Judged by the posts and completions in audit records.
  */
 import type {
   AuditRecord,
@@ -54,7 +54,7 @@ function isOfQueue(note: AuditRecord): note is QueueRecord {
     note.kind === "resumed";
 }
 
-/** What is wrong with a note on a write; undefined where nothing is. */
+/** @returns what is wrong with a note about a write. */
 function wrongState(
   known: Map<string, "written" | "persistent">,
   { by, note }: TimedRecord,
@@ -85,7 +85,7 @@ class Queues {
   /** Queue pairs that a failed completion has taken to an error. */
   readonly #failed = new Set<string>();
 
-  /** @returns what is wrong with what happened; undefined where nothing is. */
+  /** @returns what is wrong with a note about a queue. */
   take(host: string, note: QueueRecord): string | undefined {
     const { qpn } = note;
     switch (note.kind) {
@@ -134,7 +134,7 @@ class Queues {
     return undefined;
   }
 
-  /** After an error nothing but flushes follows, in that queue, until it begins again. */
+  /** After an error only flushes follow, until the queue is reset. */
   #follow(host: string, { qpn, queue, status }: CompletedRecord): string | undefined {
     // A shared queue's completions are of each queue pair's own receives.
     const key = `${host} ${qpn} ${queue === "send" ? "send" : "recv"}`;

@@ -1,14 +1,13 @@
 /**
- * V-08: what faults inside machines may have made of data that was not promised. A bit that turned over on the
- * way into memory is there until the message is written again, and a power failure may come between. What was
- * promised has to be right whatever the faults do.
+ * V-08: damage that faults inside machines may do to data without a promise. A bit that flips on the way
+ * into memory is wrong until the message is written again, and the power may fail between. Promised data has
+ * to be right in spite of faults.
  */
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { type NotedWrite, partOf, UNIT_BYTES } from "./values.ts";
 
-/** What may be wrong with eight bytes of a host's SCM. */
 export interface Damage {
-  /** So many faults turn over a bit of a packet's data, at most one each. */
+  /** Faults that flip a bit of a packet's data, at most one each. */
   readonly faults: number;
   /** Cells that hold one value whatever is written: offset and bit. */
   readonly stuck: readonly { readonly offset: number; readonly bit: number }[];
@@ -20,7 +19,7 @@ export function damageOf(plan: RackPlan, host: string): Damage | undefined {
   let stuck: Damage["stuck"] = [];
   for (const node of plan.nodes) {
     if (node.kind === "rnic") {
-      // A bit may turn over where a device fetches data, or where it takes data in.
+      // A bit may flip where a device fetches data, or where it receives data.
       const isHere = node.config.host === host;
       const flips = node.config.flips ?? [];
       faults += flips.filter(({ where }) => where === "fetch" || isHere).length;
@@ -32,19 +31,18 @@ export function damageOf(plan: RackPlan, host: string): Damage | undefined {
 }
 
 /**
- * Whether `found` is one of the values that may be there, of which writes without a promise have been damaged.
- * @param of.writes that touch the unit, @param of.allowed what they may have made of it.
+ * Whether `found` is an allowed value in which writes without a promise are damaged.
+ * @param unit offset of the eight bytes, which all of `writes` touch.
  */
 export function isDamaged(
   { faults, stuck }: Damage,
   unit: number,
-  of: {
+  { found, writes, allowed }: {
     readonly found: Uint8Array;
     readonly writes: readonly NotedWrite[];
     readonly allowed: Iterable<Uint8Array>;
   },
 ): boolean {
-  const { found, writes, allowed } = of;
   const cells = new Uint8Array(UNIT_BYTES);
   for (const { offset, bit } of stuck) {
     if (offset >= unit && offset < unit + UNIT_BYTES) cells[offset - unit]! |= 1 << bit;
@@ -57,19 +55,18 @@ export function isDamaged(
     );
     // A fault hits each packet's data once: of every write, and of one that goes on within the eight bytes.
     const packets = new Set(there.map(({ begin }) => begin)).size + 1;
-    if (turnedOver({ found, value, there, cells }) <= faults * packets) return true;
+    if (flippedBits({ found, value, there, cells }) <= faults * packets) return true;
   }
   return false;
 }
 
-/** How many bits of these writes' bytes differ; infinitely many where others do, or there is no such write. */
-function turnedOver(of: {
+/** Bits of these writes' bytes that differ; Infinity where other bits do, or there is no such write. */
+function flippedBits({ found, value, there, cells }: {
   readonly found: Uint8Array;
   readonly value: Uint8Array;
   readonly there: readonly { readonly begin: number; readonly end: number }[];
   readonly cells: Uint8Array;
 }): number {
-  const { found, value, there, cells } = of;
   if (there.length === 0) return Infinity;
   let count = 0;
   for (const [i, byte] of found.entries()) {

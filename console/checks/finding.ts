@@ -1,17 +1,14 @@
-/** What a checker found, in words and with its place. */
-
-/** Something that a checker found to be wrong. */
+/** A broken promise. */
 export interface Finding {
-  /** What is wrong, with who, when and where. */
+  /** With node, time and place. */
   readonly text: string;
-  /** Bytes of a host's SCM that it is about. */
+  /** The wrong bytes. */
   readonly scm?: { readonly host: string; readonly from: number; readonly to: number };
 }
 
-/** So many of something, for people. */
 export function countOf(count: number, one: string, many = `${one}s`): string {
   return `${count} ${count === 1 ? one : many}`;
 }
 
-/** Of a promise that is broken a thousand times the first few findings are enough. */
+/** More findings of one checker are left out. */
 export const FINDINGS_MAX = 20;

@@ -23,7 +23,7 @@ export function livesOf(plan: RackPlan, faults: readonly FaultPlan[]): Map<strin
   return lives;
 }
 
-/** The lives of each node, oldest first. */
+/** By node, oldest first. */
 export interface Lives {
   readonly lives: ReadonlyMap<string, readonly Life[]>;
 }

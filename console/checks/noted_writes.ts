@@ -40,7 +40,6 @@ export function notedWrites(
   return writes;
 }
 
-/** What a write is called. */
 export function nameOf(by: string, id: number): string {
   return `write ${id} of ${by}`;
 }

@@ -1,6 +1,6 @@
 /**
- * P-41: everything reported persisted survives, whole, and nothing is there that no program wrote. Judged by
- * notes that programs make at a promise, so also for one that was killed before it could report.
+ * P-41: everything that was confirmed persistent survives, whole, and SCM has no bytes that no program wrote.
+ * Judged by audit records at the time of a confirmation, so programs that are killed before a report count.
  */
 import { type Damage, damageOf, isDamaged } from "./damage.ts";
 import { notedWrites } from "./noted_writes.ts";
@@ -48,7 +48,7 @@ function checkPersistence(run: RunRecord): Finding[] {
   return findings;
 }
 
-/** A write on a host that the rack has not is a finding; a host whose SCM is not at hand is passed over. */
+/** A write to a host that is not in the rack is a finding; a host without known SCM is not judged. */
 function strayWrites(run: RunRecord, host: string, [first]: readonly NotedWrite[]): Finding[] {
   const isHost = run.plan.nodes.some(({ name, kind }) => name === host && kind === "host");
   if (isHost || first === undefined) return [];
@@ -58,7 +58,6 @@ function strayWrites(run: RunRecord, host: string, [first]: readonly NotedWrite[
 interface Scm {
   readonly host: string;
   readonly image: ImageView;
-  /** What faults inside machines may have done to bytes that were not promised. */
   readonly damage: Damage | undefined;
 }
 
@@ -116,7 +115,7 @@ function judge(scm: Scm, range: ByteRange): Finding[] {
   return merged(findings);
 }
 
-/** Whether nothing needs to be looked at unit by unit: all is as its only or last promise says. */
+/** Whether all bytes are those of the last promise, or of the last write: no unit is judged alone then. */
 function isSettled({ from, to, writes }: ByteRange, found: Uint8Array): boolean {
   const promised = writes.filter((write) => write.promised !== undefined);
   const last = promised.length === 0 ? writes.at(-1)! : promised.at(-1)!;
@@ -150,7 +149,7 @@ function breach(scm: Scm, unit: Unit): Finding {
   };
 }
 
-/** The promise that is broken: of the last write on top of which what was found cannot be. */
+/** The broken promise: of the last write that cannot be below the bytes that were found. */
 function lostPromise({ at, writes, found }: Unit): string {
   const promised = writes.filter((write) => write.promised !== undefined)
     .toSorted((x, y) => y.promised!.order - x.promised!.order);
@@ -175,7 +174,7 @@ function hex(bytes: Uint8Array): string {
   return `0x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
-/** One finding for units that follow each other and are broken in the same way. */
+/** One finding for adjacent units that are wrong in the same way. */
 function merged(findings: readonly Finding[]): Finding[] {
   const all: Finding[] = [];
   for (const finding of findings) {
@@ -192,10 +191,10 @@ function kindOf({ text }: Finding): string {
   return /is (lost|torn|from nowhere)/.exec(text)?.[1] ?? "";
 }
 
-/** Writes that have to be there as another one is, with that one. */
+/** Write → a later write that needs it. */
 const BEHIND = new WeakMap<NotedWrite, NotedWrite>();
 
-/** What a write comes after is promised wherever the write itself is promised, or found. */
+/** Promises the writes before one that is promised, or found. */
 function promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): void {
   for (const write of writes) {
     if (write.after.length === 0) continue;
@@ -211,14 +210,14 @@ function promiseWhatIsBehind(scm: Scm, writes: readonly NotedWrite[]): void {
   }
 }
 
-/** Whether something is found that only this write can have left. */
+/** Whether bytes are found that only this write can have left. */
 function isThere(scm: Scm, write: NotedWrite, all: readonly NotedWrite[]): boolean {
   for (let at = down(write.from); at < write.to; at += UNIT_BYTES) {
     const touching = all.filter(({ from, to }) => from < at + UNIT_BYTES && to > at);
     const open = scm.image.possible?.(at) ?? [scm.image.read(at, at + UNIT_BYTES)];
     const without = allowedIn(at, { writes: touching, without: write });
     if (!open.every((value) => !without.has(value))) continue;
-    // A value that no writes can have left shows nothing of this one.
+    // A value that no write can have left shows nothing.
     const allowed = allowedIn(at, { writes: touching });
     if (open.every((value) => allowed.has(value))) return true;
   }

@@ -5,7 +5,7 @@ import type { ReportSeen, RunRecord } from "./run_record.ts";
 
 type Report = Pick<ReportSeen, "node" | "topic" | "value">;
 
-/** They go on for as long as they have power. */
+/** Without an end. */
 const ENDLESS: ReadonlySet<string> = new Set(["sink", "perftest-server"]);
 
 /** Programs that did not run through, each with its node and why. */
@@ -41,10 +41,7 @@ function isEndOf(run: string, { topic, value }: Report): boolean {
   return topic === "program-failed" && String(program).replace(/#\d+$/, "") === run;
 }
 
-/**
- * Why a program did not run through; undefined where it did. One that was cut off by what happened to
- * the rack has run through: its result says how far it came.
- */
+/** Why a program failed. A result with its progress, after a fault of the rack, is no failure. */
 function failureOf(topic: string, value: unknown): string | undefined {
   const { program, object, message, status, error, reason } = value as Record<string, unknown>;
   if (topic === "program-failed") return String(message);

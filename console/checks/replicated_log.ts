@@ -1,7 +1,4 @@
-/**
- * A replicated log never loses a record that it called durable: any replicas of which as many are left as
- * one has to read give it back, in its place, byte for byte.
- */
+/** A replicated log never loses a durable record: any read quorum has it, in its place, byte for byte. */
 import type { LogRecord } from "../../fabric/audit.ts";
 import {
   chooseLog,
@@ -46,7 +43,7 @@ function lastNotes({ plan, notes, claims = false }: RunRecord): LogRecord[] {
   return [...last.values()];
 }
 
-/** Logs at other hosts are others, whatever they are called. */
+/** Logs of one name at other hosts are other logs. */
 function nameOf({ log, replicas }: LogRecord): string {
   return `${log} at ${replicas.map(({ host }) => host).toSorted()}`;
 }

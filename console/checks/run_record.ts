@@ -1,6 +1,6 @@
 /**
- * What a checker looks at: a run as it was seen from outside. Nothing of it is a model's word for its
- * own soundness: programs' reports and notes, frames on cables, and bytes in SCM when the power is gone.
+ * The input of checkers, seen from outside of the models: reports and notes of programs, frames on cables,
+ * and bytes in SCM after a power failure.
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -9,7 +9,6 @@ import type { WireLedger } from "./wire_ledger.ts";
 import type { Life } from "./lives.ts";
 import type { Finding } from "./finding.ts";
 
-/** What a program reported. */
 export interface ReportSeen {
   readonly time: Time;
   readonly node: string;
@@ -22,15 +21,15 @@ export interface ImageView {
   /** Bytes [from, to). */
   read(from: number, to: number): Uint8Array;
   /**
-   * What else the eight bytes from `unit` on may be after it, where that is open: what a cache may
-   * have evicted by then (see the crash explorer). Undefined: they are what {@link read} says.
+   * All values that the eight bytes from `unit` on may have, where caches may have evicted lines (see the
+   * crash explorer). Undefined: the value of {@link read} only.
    */
   possible?(unit: number): readonly Uint8Array[] | undefined;
 }
 
 export interface RunRecord {
   readonly plan: RackPlan;
-  /** When the run stopped though something would still have happened; absent: it ran to its end. */
+  /** When the run was stopped; absent: it ran to its end. */
   readonly until?: Time;
   /** Lives of each node, oldest first. */
   readonly lives: ReadonlyMap<string, readonly Life[]>;
@@ -39,7 +38,7 @@ export interface RunRecord {
   readonly notes: readonly TimedRecord[];
   /** Undefined for a host whose SCM cannot be read. */
   readonly scm: (host: string) => ImageView | undefined;
-  /** Judge by what methods claim, also where nothing promises it: to show that they claim wrongly. */
+  /** Claims of methods count as promises. */
   readonly claims?: boolean;
   /** Frames on cables, where they were recorded. */
   readonly wire?: WireLedger;
@@ -53,11 +52,11 @@ export interface Checker {
   readonly name: string;
   /** The promise, in a sentence. */
   readonly promise: string;
-  /** How much there is to be looked at, for people: `64 writes, 60 promised`. */
+  /** Amount of data as text: `64 writes, 60 promised`. */
   readonly looked: (run: RunRecord) => string;
-  /** Of how many things the promise speaks in this run: of none, it is kept whatever the rack does. */
+  /** Number of subjects of the promise in this run; with none it is always kept. */
   readonly subjects: (run: RunRecord) => number;
-  /** What is missing where there is none, for people: `no frame was seen`. */
+  /** Text for a run without subjects: `no frame was seen`. */
   readonly without: string;
   /** @returns what breaks the promise, at most {@link FINDINGS_MAX}; nothing where it is kept. */
   readonly check: (run: RunRecord) => Finding[];

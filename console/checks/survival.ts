@@ -1,9 +1,9 @@
 /**
- * P-41: *everything reported persisted survives*, and what goes with it. Looks at what programs
- * reported and at what is in the SCM of the host they wrote to, and at nothing else.
+ * P-41: *everything reported persisted survives*, judged by the results of `put` and the SCM of its
+ * responder alone.
  */
 
-/** What `put` reports when it ends, as far as this checker needs it. */
+/** The result of `put`, as far as checks and reports need it. */
 export interface PutResult {
   readonly program: "put";
   readonly status: "done" | "failed";
@@ -21,9 +21,9 @@ export interface PutResult {
   /** Byte ranges [from, to) of the file. */
   readonly confirmed: ReadonlyArray<readonly [from: number, to: number]>;
   readonly confirmedMessages: number;
-  /** The same, for what the requester took for written: no promise (P-12). */
+  /** Byte ranges whose writes completed: no promise (P-12). */
   readonly written: ReadonlyArray<readonly [from: number, to: number]>;
-  /** Completions of what was not outstanding. */
+  /** Completions of no outstanding request. */
   readonly unexpected: number;
   readonly object: { readonly name: string; readonly scmOffset: number; readonly length: number };
   readonly requests: Readonly<Record<string, number>>;
@@ -81,12 +81,11 @@ export function isReportedOnce({ confirmed, confirmedMessages, unexpected }: Put
   return ascends && unexpected === 0 && (confirmed.length > 0) === (confirmedMessages > 0);
 }
 
-/** True where the whole file is there. */
 export function isIntact(file: Uint8Array, survived: Uint8Array): boolean {
   return file.length === survived.length && file.every((byte, i) => byte === survived[i]);
 }
 
-/** What a `put` that has its writes checked reports of that. */
+/** The result of verification. */
 export interface VerifiedResult {
   /** V-04; `compare` where the program compares itself. */
   readonly level: string;

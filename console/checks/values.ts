@@ -1,10 +1,9 @@
 /**
- * What eight bytes of SCM may be after a power failure, by what was written there and what was noted of
- * it. Pure.
+ * Values that eight bytes of SCM may have after a power failure, by the writes to them.
  *
- * A write that was promised to survive is there, unless a later one is on top of it; any other may be
- * there or not. One write is later than another unless it was noted visible before that one was posted,
- * or both are of one line, which has an order.
+ * A promised write is there, unless a later one is on top of it; any other may be there or not. One write is
+ * later than another unless it was visible before that one was posted, or both are of one line, which has an
+ * order.
  */
 
 /** What the SCM writes whole or not at all, in bytes (P-41). */
@@ -12,7 +11,7 @@ export const UNIT_BYTES = 8;
 
 /** A write, as its program declared it. Instants are places in the record's order of notes. */
 export interface NotedWrite {
-  /** For people: its program and its number. */
+  /** Program and number. */
   readonly name: string;
   readonly on: string;
   readonly from: number;
@@ -21,15 +20,12 @@ export interface NotedWrite {
   readonly issued: Instant;
   /** Writes that have the same one are made in the order of their posting; undefined: it has none. */
   readonly line: string | undefined;
-  /** When it was taken for written; undefined: never. */
   visible: Instant | undefined;
-  /** When its survival was promised; undefined: never. */
   promised: Instant | undefined;
   /** Writes that are there wherever this one is found. */
   readonly after: NotedWrite[];
 }
 
-/** When and where something was noted. */
 export interface Instant {
   readonly time: number;
   readonly node: string;
@@ -93,7 +89,7 @@ function applied(part: Part, value: Uint8Array): Uint8Array {
   return after;
 }
 
-/** Adds all that these writes can make of the values, in any order and each at any time. */
+/** Adds all values that these writes can make, in any order and each at any time. */
 function close(values: Values, parts: readonly Part[]): Values {
   const open = [...values];
   for (let value = open.pop(); value !== undefined; value = open.pop()) {
@@ -108,7 +104,7 @@ function close(values: Values, parts: readonly Part[]): Values {
 /**
  * Values that the unit at `unit` may have, which is zeros before the run: `writes` are all that touch it,
  * in the order of their posting.
- * @param without a write that is taken not to have happened.
+ * @param without a write that is left out.
  */
 export function allowedIn(
   unit: number,
@@ -121,7 +117,7 @@ export function allowedIn(
     .map((write) => partOf(write, unit));
   // In the order of their posting, in which no write comes before one that it is known to follow.
   const promises = parts.filter(({ write }) => write.promised !== undefined);
-  // What is below a promise of the whole unit makes no difference.
+  // Bytes below a promise of the whole unit do not matter.
   const first = Math.max(0, promises.findLastIndex(coversUnit));
   const settled = promises.slice(0, first);
   const onTop = () => parts.filter((part) => mayBeOnTop(part, settled));
@@ -138,9 +134,9 @@ function coversUnit({ begin, end }: Part): boolean {
   return begin === 0 && end === UNIT_BYTES;
 }
 
-/** Whether a write may come on top of all that these promise. */
+/** Whether a write may be on top of all these promises. */
 function mayBeOnTop({ write }: Part, promises: readonly Part[]): boolean {
-  // From the end, as what was written long ago is below the last one already.
+  // From the end: old writes are below the latest promise.
   const above = promises.findLast((each) => each.write !== write && isBelow(write, each.write));
   return above === undefined;
 }

@@ -1,6 +1,6 @@
 /**
- * V-10: how much of the damage that was done to a `put`'s data was caught, and how much was not. Judged
- * from outside: what is in the responder's SCM at the end, against the file, and what `put` reported.
+ * V-10: damage to the data of `put` that was caught, and that was missed. Judged from outside: the
+ * responder's SCM at the end, the file, and the result of `put`.
  */
 import type { PutResult, VerifiedResult } from "./survival.ts";
 
@@ -42,13 +42,12 @@ export function countVerified(
 
 function damagedMessages(
   { messageBytes }: PutResult,
-  of: {
+  { ranges, file, survived }: {
     readonly ranges: VerifiedResult["looked"];
     readonly file: Uint8Array;
     readonly survived: Uint8Array;
   },
 ): number {
-  const { ranges, file, survived } = of;
   const damaged = new Set<number>();
   for (const [from, to] of ranges) {
     for (let i = from; i < to; i++) {

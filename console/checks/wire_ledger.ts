@@ -1,7 +1,7 @@
 /**
- * What the frames at all ports of a rack show while the run goes on: frames that no cable or switch can
- * have delivered (`cable_direction.ts`, `switch_ledger.ts`), answers out of order (`answer_order.ts`),
- * frames that overlap at a port, and frames of nodes without power.
+ * Judges the frames at all ports of a rack while it runs: frames that no cable or switch can have delivered
+ * (`cable_direction.ts`, `switch_ledger.ts`), answers out of order (`answer_order.ts`), frames that overlap
+ * at a port, and frames of nodes without power.
  */
 import { type FrameSeen, isFrameSeen, type Observation } from "../../fabric/capture/observation.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -13,11 +13,11 @@ import { type Finding, FINDINGS_MAX } from "./finding.ts";
 import { lifeAt, type Lives, unscriptedDeaths } from "./lives.ts";
 import { SwitchLedger } from "./switch_ledger.ts";
 
-/** A node in one of its lives: a device that is switched on knows nothing. */
+/** A node in one of its lives, which each begin without state. */
 interface Device {
   readonly name: string;
   readonly life: number;
-  /** Its process was killed by no plan: what it received has other times than when it was received. */
+  /** Its process was killed outside the plan: the times of frames that it received are unknown. */
   readonly isUndated: boolean;
   /** Of a switch. */
   readonly inside: SwitchLedger | undefined;
