@@ -18,7 +18,7 @@ import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 export const completions: Checker = {
   name: "completes-once-in-order",
   promise: "Each completion is of a work request that was posted, comes once and in the order of " +
-    "its queue; after an error only flushes follow; no write is told persistent twice.",
+    "its queue; after an error only flushes follow; no write is confirmed persistent twice.",
   looked: (run) => countOf(completedIn(run), "completion"),
   subjects: completedIn,
   without: "no completion was taken",
@@ -43,7 +43,8 @@ function checkCompletions(run: RunRecord): Finding[] {
   }
   for (const { node, value } of run.reports) {
     if (!isPutResult(value) || isReportedOnce(value)) continue;
-    const text = `${node}: put to ${value.to} was told of what was not outstanding, or twice`;
+    const text =
+      `${node}: put to ${value.to} took a completion of no outstanding message, or a second one`;
     findings.push({ text });
   }
   return findings;
@@ -64,12 +65,12 @@ function wrongState(
   const state = known.get(name);
   if (note.kind === "writes") {
     known.set(name, "written");
-    return state === undefined ? undefined : `${name} is announced twice`;
+    return state === undefined ? undefined : `${name} is declared twice`;
   }
-  if (state === undefined) return `${name} is told ${note.kind} before it was written`;
+  if (state === undefined) return `${name} is confirmed ${note.kind} before it was written`;
   if (note.kind === "visible") return undefined;
   known.set(name, "persistent");
-  return state === "persistent" ? `${name} is told persistent twice` : undefined;
+  return state === "persistent" ? `${name} is confirmed persistent twice` : undefined;
 }
 
 interface Request {

@@ -12,11 +12,11 @@ import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 export const persistence: Checker = {
   name: "survives-what-was-reported",
   promise:
-    "What a program was told is persistent is in the SCM after a power failure; every eight " +
+    "Every write that was confirmed persistent is in the SCM after a power failure; every eight " +
     "bytes there are as one program wrote them, or as they were before.",
   looked: (run) => `${countOf(writesOf(run).length, "write")}, ${promisedIn(run)} promised`,
   subjects: promisedIn,
-  without: "no program was told that anything is persistent",
+  without: "no write was confirmed persistent",
   check: checkPersistence,
 };
 
@@ -162,7 +162,7 @@ function lostPromise({ at, writes, found }: Unit): string {
     return `${because.name} is there, and ${broken.name}, which it comes after, is not`;
   }
   const { time, node } = broken.promised!;
-  return `${broken.name} was told to be persistent at ${time} ps (${node}), found ${hex(found)}`;
+  return `${broken.name} was confirmed persistent at ${time} ps (${node}), found ${hex(found)}`;
 }
 
 function namesOf(writes: readonly NotedWrite[]): string {

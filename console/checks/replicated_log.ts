@@ -14,11 +14,11 @@ import { countOf, type Finding } from "./finding.ts";
 export const replicatedLog: Checker = {
   name: "durable-records-are-kept",
   promise:
-    "Every record that a replicated log told durable is found, whole and in its place, in any " +
+    "Every record that a replicated log confirmed durable is found, whole and in its place, in any " +
     "majority of the replicas.",
   looked: (run) => countOf(durableIn(run), "durable record"),
   subjects: durableIn,
-  without: "no log has told a record durable",
+  without: "no log has confirmed a record",
   check: (run) => lastNotes(run).flatMap((note) => checkLog(run, note)),
 };
 
@@ -69,7 +69,8 @@ function checkLog(run: RunRecord, note: LogRecord): Finding[] {
     const hosts = chosen.map(({ host }) => host).join(", ");
     const what = found === undefined ? "not as many" : "not these";
     findings.push({
-      text: `log ${note.log}: ${note.durable} records were told durable, ${hosts} have ${what}`,
+      text:
+        `log ${note.log}: ${note.durable} records were confirmed durable, ${hosts} have ${what}`,
     });
   }
   return findings;

@@ -6,7 +6,7 @@ import { countOf, type Finding, FINDINGS_MAX } from "./finding.ts";
 export const silence: Checker = {
   name: "silent-without-power",
   promise:
-    "A node that has no power reports nothing, is told nothing, sends and receives nothing, and makes " +
+    "A node that has no power reports and notes nothing, sends and receives nothing, and makes " +
     "nothing persistent.",
   looked: (run) => countOf(deathsIn(run), "power failure"),
   subjects: deathsIn,

@@ -201,18 +201,14 @@ function promisesOf(
   const texts = notes.flatMap(({ time, node, by: other, note }) => {
     if (other !== by || (note.kind !== "visible" && note.kind !== "persistent")) return [];
     if (note.id !== id) return [];
-    const state = note.kind === "visible"
-      ? "visible"
-      : note.promised
-      ? "persistent"
-      : "persistent, " +
-        "as its method claims";
+    const isClaim = note.kind === "persistent" && !note.promised;
+    const state = isClaim ? "persistent, as its method claims," : note.kind;
     const when = time < cutAt
       ? `${formatTime(cutAt - time)} before the power failure`
       : `${formatTime(time - cutAt)} after the power failure`;
     return [
-      `write ${id} of ${by} (${place}): ${node} was told at ${time} ps that it is ${state}, ${when}`,
+      `write ${id} of ${by} (${place}): confirmed ${state} at ${time} ps (${node}), ${when}`,
     ];
   });
-  return texts.length > 0 ? texts : [`write ${id} of ${by} (${place}): nothing was said of it`];
+  return texts.length > 0 ? texts : [`write ${id} of ${by} (${place}): not confirmed`];
 }

@@ -116,14 +116,17 @@ describe("P-41: what programs are told of their writes", () => {
   const write: AuditRecord = { kind: "writes", id: 0, on: "b", at: 0, bytes: fill(1) };
   const persistent: AuditRecord = { kind: "persistent", id: 0, promised: true };
 
-  it("is told once", () => {
+  it("is confirmed once", () => {
     assert.deepEqual(find(write, { kind: "visible", id: 0 }, persistent), []);
-    assert.match(find(write, persistent, persistent)[0]!, /write 0 .* is told persistent twice/);
+    assert.match(
+      find(write, persistent, persistent)[0]!,
+      /write 0 .* is confirmed persistent twice/,
+    );
   });
 
   it("is not told before it was written, nor written twice", () => {
-    assert.match(find(persistent)[0]!, /is told persistent before it was written/);
-    assert.match(find(write, write)[0]!, /is announced twice/);
+    assert.match(find(persistent)[0]!, /is confirmed persistent before it was written/);
+    assert.match(find(write, write)[0]!, /is declared twice/);
   });
 
   it("is what `put` counted, too", () => {
@@ -137,7 +140,7 @@ describe("P-41: what programs are told of their writes", () => {
     };
     const report = (each: unknown) => ({ time: 9, node: "a", topic: "result", value: each });
     const of = (each: unknown) => findingsOf(completions, { reports: [report(each)] });
-    assert.match(of(value)[0]!, /a: put to b was told of what was not outstanding/);
+    assert.match(of(value)[0]!, /a: put to b took a completion of no outstanding message/);
     assert.deepEqual(of({ ...value, unexpected: 0 }), []);
   });
 });

@@ -85,7 +85,7 @@ describe("the crash explorer, of several hosts", () => {
     equal(exhaustive, true);
   });
 
-  it("P-41: finds that what is left of the replicas is not what was told durable", () => {
+  it("P-41: finds that what is left of the replicas is not what was confirmed durable", () => {
     const run = runRack(logRack({ method: "persist-opcode", ddio: "off" }));
     const record = recordOf(run, false);
     const stateOf = (host: string, image = run.scm.get(host)!) => ({
@@ -96,7 +96,7 @@ describe("the crash explorer, of several hosts", () => {
     equal(judgeLogs(record, ["b", "c", "d"].map((host) => stateOf(host))).finding, undefined);
     const empty = ["b", "c"].map((host) => stateOf(host, new Pages()));
     const { finding } = judgeLogs(record, empty);
-    match(finding!.text, /records were told durable, b, c have not as many/);
+    match(finding!.text, /records were confirmed durable, b, c have not as many/);
   });
 
   it("P-05: wsp: finds what a card keeps out of order, and has it again from what the card says", async () => {

@@ -64,7 +64,7 @@ describe("rack explore: methods", () => {
         const found = await assertFound(rack(), { claims: true });
         equal(found.checker, "survives-what-was-reported");
         match(found.found, /^b: SCM at 0x10000 is lost: write 0 of a\/0\/put#\d/);
-        ok(found.promised.some((text) => /persistent, as its method claims/.test(text)));
+        ok(found.promised.some((text) => /persistent, as its method claims,/.test(text)));
         ok(found.places.some(({ place, survived }) => place !== "memory" && !survived));
         match(found.ladder, /the power of b fails/);
       });

@@ -160,6 +160,6 @@ describe("The replicated log", () => {
     const record = rack.record(rack.simulator.now + 1);
     const verdict = checkAll({ ...record, claims: true })
       .find(({ checker }) => checker.name === "durable-records-are-kept");
-    assert.match(verdict!.findings[0]!.text, /were told durable, b, c have not as many/);
+    assert.match(verdict!.findings[0]!.text, /were confirmed durable, b, c have not as many/);
   });
 });

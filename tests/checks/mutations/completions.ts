@@ -1,4 +1,4 @@
-/** Runs in which a program is told of work requests, or of its writes, what cannot be. */
+/** Runs with impossible completions of work requests, or confirmations of writes. */
 import type { CompletedRecord, TimedRecord } from "../../../fabric/audit.ts";
 import type { SeenRun } from "../../support/seen_run.ts";
 import type { PutResult } from "../../../console/checks/survival.ts";
@@ -112,7 +112,7 @@ export const COMPLETIONS: Mutations = {
       }
     },
   },
-  "a write is told persistent, or announced, twice": {
+  "a write is confirmed persistent, or declared, twice": {
     of: "calm",
     least: 32,
     *mutants(run) {
@@ -122,7 +122,7 @@ export const COMPLETIONS: Mutations = {
       }
     },
   },
-  "a write is told of before it is announced": {
+  "a write is confirmed before it is declared": {
     of: "calm",
     least: 32,
     *mutants(run) {
@@ -132,7 +132,7 @@ export const COMPLETIONS: Mutations = {
       }
     },
   },
-  "put was told of what was not outstanding, or twice": {
+  "put takes a completion of no outstanding message, or a second one": {
     of: "calm",
     least: 2,
     *mutants(run) {

@@ -42,8 +42,8 @@ function ofLastLog(wrong: (note: LogRecord) => Partial<LogRecord>): Mutation {
 }
 
 export const LOG_RECORDS: Mutations = {
-  "one more is told durable": ofLastLog(({ durable }) => ({ durable: durable + 1 })),
-  "others are told durable": ofLastLog(({ crc }) => ({ crc: (crc ^ 1) >>> 0 })),
+  "one more is confirmed durable": ofLastLog(({ durable }) => ({ durable: durable + 1 })),
+  "others are confirmed durable": ofLastLog(({ crc }) => ({ crc: (crc ^ 1) >>> 0 })),
   "two replicas were never reached": ofLastLog(({ replicas }) => ({
     replicas: replicas.map((replica, i) => i === 0 ? replica : { ...replica, at: [] }),
   })),

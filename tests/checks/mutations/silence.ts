@@ -9,7 +9,7 @@ function deadTimes({ lives }: SeenRun, node: string): number[] {
 }
 
 export const SILENCE: Mutations = {
-  "it is told something": {
+  "it notes something": {
     of: "killed",
     least: 100,
     *mutants(run) {
