@@ -48,9 +48,11 @@ describe("A process that is stopped", () => {
     });
   }
 
-  it("ends with its rack all the same", async () => {
+  it("ends with its rack all the same; only a process of the rack can be stopped", async () => {
     let pid: number | null | undefined;
     const act = async (rack: Supervisor) => {
+      assert.equal(await rack.pause("no-such-process"), false);
+      assert.equal(rack.resume("no-such-process"), false);
       pid = rack.processes().find(({ name }) => name === "b")?.pid;
       await rack.pause("b");
       await rack.down();
@@ -58,13 +60,5 @@ describe("A process that is stopped", () => {
     await assert.rejects(bench.run({ ...RUN, midway: { share: 0.2, act } }), /was taken down/);
     assert.ok(pid);
     assert.throws(() => Deno.statSync(`/proc/${pid}`), Deno.errors.NotFound);
-  });
-
-  it("cannot be one that is not there", async () => {
-    const act = async (rack: Supervisor) => {
-      assert.equal(await rack.pause("nobody"), false);
-      assert.equal(rack.resume("nobody"), false);
-    };
-    await bench.run({ ...RUN, midway: { share: 0.2, act } });
   });
 });
