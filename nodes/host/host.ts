@@ -110,7 +110,7 @@ export class Host implements Node, Machine<ThreadContext> {
       processingPs: this.processingPs,
       sink: {
         visible: (from, length) => this.#processor.memoryChanged({ from, length }, this.now),
-        isWatched: (from, length) => this.#processor.isWatched({ from, length }),
+        isWatched: (from, length) => this.#processor.isWatched(from, length),
         written: (write, flow) => {
           const times = { fromPs: this.iio.leftSince, untilPs: this.now };
           traceWritten(this.out, write, { flow, ...times });

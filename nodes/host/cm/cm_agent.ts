@@ -293,14 +293,11 @@ function receiveReq(
     return;
   }
   const { rc, uc } = TRANSPORT_SERVICE;
-  if (req.transportService !== rc && req.transportService !== uc) {
-    const message = rejFor(req, { reason: REJECT_REASON.invalidTransport });
-    output.send.push({ to: peerAddress, message });
-    return;
-  }
+  const isConnected = req.transportService === rc || req.transportService === uc;
   const listener = agent.listeners.get(req.serviceId);
-  if (listener === undefined) {
-    const message = rejFor(req, { reason: REJECT_REASON.invalidServiceId });
+  if (!isConnected || listener === undefined) {
+    const { invalidTransport, invalidServiceId } = REJECT_REASON;
+    const message = rejFor(req, { reason: isConnected ? invalidServiceId : invalidTransport });
     output.send.push({ to: peerAddress, message });
     return;
   }

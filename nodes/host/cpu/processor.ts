@@ -135,28 +135,17 @@ export class Processor {
   }
 
   /** Whether a program waits for a change in a physical range. */
-  isWatched(range: { readonly from: number; readonly length: number }): boolean {
+  isWatched(from: number, length: number): boolean {
     if (this.#watching === 0) return false;
-    const { from } = range, to = range.from + range.length;
-    for (const { ranges } of this.#tasks) {
-      for (let i = 0; i < ranges.length; i += 2) {
-        if (ranges[i]! < to && ranges[i + 1]! > from) return true;
-      }
-    }
+    for (const { ranges } of this.#tasks) if (overlaps(ranges, from, length)) return true;
     return false;
   }
 
   /** A DMA write has become visible in a physical range. */
   memoryChanged(range: { from: number; length: number }, now: Time): void {
     if (this.#watching === 0) return;
-    const { from } = range, to = range.from + range.length;
     for (const task of this.#tasks) {
-      const { ranges } = task;
-      for (let i = 0; i < ranges.length; i += 2) {
-        if (ranges[i]! >= to || ranges[i + 1]! <= from) continue;
-        this.#end(task, now, this.#plan.pollPs);
-        break;
-      }
+      if (overlaps(task.ranges, range.from, range.length)) this.#end(task, now, this.#plan.pollPs);
     }
   }
 
@@ -330,4 +319,12 @@ export class Processor {
       done += length;
     }
   }
+}
+
+/** Whether one of the ranges (from, to, from, to…) has a byte of these. */
+function overlaps(ranges: readonly number[], from: number, length: number): boolean {
+  for (let i = 0; i < ranges.length; i += 2) {
+    if (ranges[i]! < from + length && ranges[i + 1]! > from) return true;
+  }
+  return false;
 }

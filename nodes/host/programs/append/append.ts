@@ -5,8 +5,6 @@
  */
 import { POLICIES } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { assert } from "../../../../fabric/base/assert.ts";
-import { failed } from "../../verbs/device.ts";
-import { regMr } from "../../verbs/memory_region.ts";
 import { sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
 import {
@@ -31,11 +29,11 @@ import { auditRound, auditWrites, resultOf, traceRound } from "./append_report.t
 import { compoundPlan, type CompoundRequest } from "./compound_methods.ts";
 import { wordOption } from "../common/options.ts";
 import {
-  allocate,
   answeredBy,
   type Failure,
   isFailure,
   isReceive,
+  makeRegions,
   measured,
   nextCompletions,
   openObject,
@@ -101,7 +99,6 @@ function* openLog(client: PersistClient, options: AppendOptions): Steps<Region |
 }
 
 function* prepare(client: PersistClient, options: AppendOptions): Steps<Append | Failure> {
-  const { cpu } = client.device;
   const { method, update, depth } = options;
   const { server: { flush: flusher, receive }, policy } = client;
   const plan = compoundPlan({ method, flusher, receive, policy, update });
@@ -110,11 +107,11 @@ function* prepare(client: PersistClient, options: AppendOptions): Steps<Append |
   if (isFailure(region)) return region;
   if (method === "send-read" && region.ring === undefined) return { error: "protocol" };
   const slotBytes = Math.ceil((RECORD_AT + options.recordBytes) / MESSAGE_AT) * MESSAGE_AT;
-  const buffer = allocate(cpu, depth * slotBytes);
-  if (isFailure(buffer)) return buffer;
-  const slots = yield* regMr(client.pd, buffer, { access: ["localWrite"] });
-  if (failed(slots)) return { error: slots.reason };
-  return createAppend({ options, client, region, plan, slots, slotBytes });
+  const regions = yield* makeRegions(client.pd, [
+    { bytes: depth * slotBytes, access: ["localWrite"] },
+  ]);
+  if (isFailure(regions)) return regions;
+  return createAppend({ options, client, region, plan, slots: regions[0]!, slotBytes });
 }
 
 /** Appends all records with `depth` outstanding. @returns why it stopped early. */

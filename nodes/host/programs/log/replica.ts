@@ -7,7 +7,6 @@
  * of a host whose card alone has failed.
  */
 import { NEVER } from "../../../../fabric/base/time.ts";
-import { OutOfMemory } from "../../memory/address_map.ts";
 import { waitCompletion } from "../../verbs/completion_queue.ts";
 import type { Steps } from "../../cpu/program.ts";
 import {
@@ -34,7 +33,8 @@ export function* serveReplica(
   replica: Replica,
 ): Steps<void> {
   replica.tries++;
-  const failure = yield* tryOnce(context, job, replica);
+  const failure = (yield* scan(context, job, replica)) ??
+    (yield* replicate(context, job, replica));
   replica.lost = failure?.error;
   if (failure !== undefined && !job.over) {
     replica.behindSince ??= context.cpu.now;
@@ -42,20 +42,6 @@ export function* serveReplica(
   }
   replica.running = false;
   changed(job);
-}
-
-/** One connection. Other programs may have used the memory up. @returns why it ended. */
-function* tryOnce(
-  context: ThreadContext,
-  job: LogJob,
-  replica: Replica,
-): Steps<Failure | undefined> {
-  try {
-    return (yield* scan(context, job, replica)) ?? (yield* replicate(context, job, replica));
-  } catch (error) {
-    if (!(error instanceof OutOfMemory)) throw error;
-    return { error: error.message };
-  }
 }
 
 /** Reads the replica's log, if it is still needed. */

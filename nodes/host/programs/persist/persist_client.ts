@@ -6,10 +6,9 @@ import { PS_PER_US, type Time } from "../../../../fabric/base/time.ts";
 import { connect } from "../../cm/connect.ts";
 import { type Connection, disconnect, type Refusal, refused } from "../../cm/connection.ts";
 import { createCq, destroyCq, waitCompletion } from "../../verbs/completion_queue.ts";
-import { failed } from "../../verbs/device.ts";
+import { allocated, failed } from "../../verbs/device.ts";
 import { allocPd, deallocPd, deregMr, regMr } from "../../verbs/memory_region.ts";
 import { postRecv, postSend, sge } from "../../verbs/post.ts";
-import { type Buffer, OutOfMemory } from "../../memory/address_map.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import {
   CONTROL_BYTES,
@@ -89,16 +88,6 @@ export function isFailure<T>(answer: T | Failure): answer is Failure {
   return typeof answer === "object" && answer !== null && "error" in answer;
 }
 
-/** Allocates memory; a failure where there is none left. */
-export function allocate(cpu: Cpu, bytes: number): Buffer | Failure {
-  try {
-    return cpu.allocate(bytes);
-  } catch (error) {
-    if (error instanceof OutOfMemory) return { error: error.message };
-    throw error;
-  }
-}
-
 /** Receives posted beyond the connection's depth. */
 const SPARE_RECVS = 4;
 
@@ -112,15 +101,15 @@ export function* makeRegions(
 ): Steps<Mr[] | Failure> {
   const regions: Mr[] = [];
   for (const { bytes, access } of wanted) {
-    const buffer = allocate(pd.device.cpu, bytes);
-    const region = isFailure(buffer) ? buffer : yield* regMr(pd, buffer, { access });
-    if (!isFailure(region) && !failed(region)) {
+    const buffer = allocated(() => pd.device.cpu.allocate(bytes));
+    const region = failed(buffer) ? buffer : yield* regMr(pd, buffer, { access });
+    if (!failed(region)) {
       regions.push(region);
       continue;
     }
-    if (!isFailure(buffer)) pd.device.cpu.free(buffer);
+    if (!failed(buffer)) pd.device.cpu.free(buffer);
     yield* giveBack(regions);
-    return isFailure(region) ? region : { error: region.reason };
+    return { error: region.reason };
   }
   return regions;
 }

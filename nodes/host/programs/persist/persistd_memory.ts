@@ -18,7 +18,7 @@ import {
   slotsFor,
   type Terms,
 } from "../common/persist_protocol.ts";
-import { allocate, isFailure } from "./persist_client.ts";
+import { allocated, failed } from "../../verbs/device.ts";
 import {
   beginEpoch,
   createRing,
@@ -109,8 +109,8 @@ export function* memoryFor(server: Server, terms: Terms): Steps<ClientMemory | u
     const ring = yield* createRing(cpu, server.directory!, { slots, slotBytes });
     memory = ring && memoryOf(cpu, cpu.scm, ring);
   } else if (memory === undefined) {
-    const buffer = allocate(cpu, slots * slotBytes);
-    if (isFailure(buffer)) return undefined;
+    const buffer = allocated(() => cpu.allocate(slots * slotBytes));
+    if (failed(buffer)) return undefined;
     memory = memoryOf(cpu, buffer, ringInDram(buffer, { slots, slotBytes }));
   }
   if (memory !== undefined) yield* beginEpoch(cpu, memory.ring);
@@ -125,8 +125,8 @@ function bytesOfRecv({ method, messageBytes }: Terms): number {
 }
 
 function memoryOf(cpu: Cpu, recvBuffer: Buffer, ring: RecvRing): ClientMemory | undefined {
-  const sendBuffer = allocate(cpu, ring.slots * CONTROL_BYTES + NAMES_BYTES);
-  return isFailure(sendBuffer) ? undefined : { recvBuffer, sendBuffer, ring };
+  const sendBuffer = allocated(() => cpu.allocate(ring.slots * CONTROL_BYTES + NAMES_BYTES));
+  return failed(sendBuffer) ? undefined : { recvBuffer, sendBuffer, ring };
 }
 
 /** A requester of pending messages READs its receive buffers, to flush its SENDs (P-10). */
