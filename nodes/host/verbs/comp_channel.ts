@@ -5,8 +5,7 @@
  * not.
  */
 import { NEVER, type Time } from "../../../fabric/base/time.ts";
-import { CQE_BYTES, decodeCqe } from "../../../fabric/wire/host_bus/cqe.ts";
-import { isThere } from "./completion_queue.ts";
+import { isThere, unreadEntries } from "./completion_queue.ts";
 import { verbError } from "./device.ts";
 import type { Steps } from "../cpu/program.ts";
 import type { CompChannel, Cq, Device, VerbError } from "./objects.ts";
@@ -22,13 +21,10 @@ export function destroyCompChannel(channel: CompChannel): VerbError | undefined 
 }
 
 function hasEvent(cq: Cq): boolean {
-  const { place, entries } = cq;
-  if (place.armed === "no" || !isThere(cq)) return false;
-  for (let position = place.taken; position < place.taken + entries; position++) {
-    const address = cq.address + (position % entries) * CQE_BYTES;
-    const cqe = decodeCqe(cq.device.cpu.load(address, CQE_BYTES), position, entries);
-    if (cqe === undefined) return false;
-    if (place.armed === "any" || cqe.solicited || cqe.status !== "SUCCESS") return true;
+  const { armed } = cq.place;
+  if (armed === "no" || !isThere(cq)) return false;
+  for (const { solicited, status } of unreadEntries(cq)) {
+    if (armed === "any" || solicited || status !== "SUCCESS") return true;
   }
   return false;
 }

@@ -167,6 +167,16 @@ function nextEntry(cq: Cq): number {
   return cq.address + (cq.place.taken % cq.entries) * CQE_BYTES;
 }
 
+/** The entries that are written and not read, in order. */
+export function* unreadEntries({ device, address, entries, place }: Cq): Generator<Cqe> {
+  for (let position = place.taken; position < place.taken + entries; position++) {
+    const at = address + (position % entries) * CQE_BYTES;
+    const cqe = decodeCqe(device.cpu.load(at, CQE_BYTES), position, entries);
+    if (cqe === undefined) return;
+    yield cqe;
+  }
+}
+
 /** Takes the available completions, at most `most`, without letting time pass. */
 export function takeCompletions(cq: Cq, most: number): WorkCompletion[] {
   const { cpu, state } = cq.device;

@@ -3,14 +3,14 @@
  * a special entry (`rocev2.md` §5.3, opcode 5); the driver moves the entries before it (mlx5).
  */
 import { PS_PER_US, type Time } from "../../../fabric/base/time.ts";
+import { type Cqe, CQE_BYTES, encodeCqe, ownerBit } from "../../../fabric/wire/host_bus/cqe.ts";
 import {
-  type Cqe,
-  CQE_BYTES,
-  decodeCqe,
-  encodeCqe,
-  ownerBit,
-} from "../../../fabric/wire/host_bus/cqe.ts";
-import { fillInvalid, refuseEntries, resizedSignal, ringEntries } from "./completion_queue.ts";
+  fillInvalid,
+  refuseEntries,
+  resizedSignal,
+  ringEntries,
+  unreadEntries,
+} from "./completion_queue.ts";
 import {
   allocated,
   contiguous,
@@ -61,17 +61,14 @@ export function* resizeCq(cq: Cq, wanted: number): Steps<VerbError | undefined> 
   return wrong;
 }
 
-/** The entries that are written and not read, up to the closing one. */
+/** The unread entries, up to the closing one. */
 function heldEntries(cq: Cq): Cqe[] {
-  const { device, address, entries, place } = cq;
   const held: Cqe[] = [];
-  for (let position = place.taken;; position++) {
-    const at = address + (position % entries) * CQE_BYTES;
-    const cqe = decodeCqe(device.cpu.load(at, CQE_BYTES), position, entries);
-    if (cqe === undefined || held.length === entries) return held;
+  for (const cqe of unreadEntries(cq)) {
     held.push(cqe);
-    if (cqe.opcode === "resize") return held;
+    if (cqe.opcode === "resize") break;
   }
+  return held;
 }
 
 /** Waits for the old ring's closing entry, and moves the entries before it to the new ring. */

@@ -2,13 +2,13 @@
  * The buffers of one end of a perftest: for each queue pair a send place and, in the following
  * lines, a receive place.
  */
-import { allocated, must, ProgramError } from "../../verbs/device.ts";
+import { allocated, failed, verbError } from "../../verbs/device.ts";
 import { allocPd, regMr } from "../../verbs/memory_region.ts";
 import { sge } from "../../verbs/post.ts";
 import type { Steps } from "../../cpu/program.ts";
 import type { Sge } from "../../../../fabric/wire/host_bus/wqe.ts";
 import type { Memory, RemotePlace } from "./terms.ts";
-import type { Device, Mr, Pd } from "../../verbs/objects.ts";
+import type { Device, Mr, Pd, VerbError } from "../../verbs/objects.ts";
 
 const LINE_BYTES = 64;
 
@@ -24,25 +24,24 @@ const ACCESS = ["localWrite", "remoteWrite", "remoteRead", "remoteAtomic"] as co
 /**
  * Allocates and registers places for messages of `bytes` on `count` queue pairs; SCM is used from
  * its end.
- * @throws ProgramError where there is no room.
  */
 export function* makeBuffer(
   device: Device,
   wanted: { readonly bytes: number; readonly count: number; readonly memory: Memory },
-): Steps<TestBuffer> {
+): Steps<TestBuffer | VerbError> {
   const { cpu } = device;
   const placeBytes = Math.ceil(wanted.bytes / LINE_BYTES) * LINE_BYTES;
   const length = 2 * placeBytes * wanted.count;
   if (wanted.memory === "scm" && length > cpu.scm.length) {
-    throw new ProgramError(
-      `The test needs ${length} B of SCM: ${cpu.host} has ${cpu.scm.length} B`,
-    );
+    const found = `${cpu.host} has ${cpu.scm.length} B`;
+    return verbError("ENOMEM", `The test needs ${length} B of SCM: ${found}`);
   }
-  const buffer = wanted.memory === "scm" ? cpu.scm : must(allocated(() => cpu.allocate(length)));
+  const buffer = wanted.memory === "scm" ? cpu.scm : allocated(() => cpu.allocate(length));
+  if (failed(buffer)) return buffer;
   const offset = wanted.memory === "scm" ? cpu.scm.length - length : 0;
   const pd = allocPd(device);
-  const mr = must(yield* regMr(pd, buffer, { offset, length, access: ACCESS }));
-  return { pd, mr, placeBytes };
+  const mr = yield* regMr(pd, buffer, { offset, length, access: ACCESS });
+  return failed(mr) ? mr : { pd, mr, placeBytes };
 }
 
 /** The send place of queue pair `index`. */

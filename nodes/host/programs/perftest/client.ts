@@ -87,7 +87,8 @@ export function* perftest({ cpu, device, options }: ProgramContext): Steps<void>
   let error: string | undefined;
   try {
     const most = job.sizes.at(-1)!;
-    const buffer = yield* makeBuffer(device, { bytes: most, count: job.qps, memory: "dram" });
+    const wanted = { bytes: most, count: job.qps, memory: "dram" } as const;
+    const buffer = must(yield* makeBuffer(device, wanted));
     const room = job.depth * job.qps + RX_DEPTH;
     const sendCq = must(yield* createCq(device, { entries: room }));
     const recvCq = must(yield* createCq(device, { entries: room }));

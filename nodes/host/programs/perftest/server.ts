@@ -4,7 +4,7 @@
  */
 import { type Connection, disconnect, refused } from "../../cm/connection.ts";
 import { createCq, waitCompletion } from "../../verbs/completion_queue.ts";
-import { failed, must, ProgramError, verbError } from "../../verbs/device.ts";
+import { failed, must, ProgramError } from "../../verbs/device.ts";
 import {
   accept,
   type ConnectRequest,
@@ -30,7 +30,7 @@ import {
   RX_DEPTH,
   SERVICE,
 } from "./terms.ts";
-import type { Cq, Device, VerbError } from "../../verbs/objects.ts";
+import type { Cq, Device, Qp, VerbError } from "../../verbs/objects.ts";
 import type { ProgramContext } from "../../program_context.ts";
 
 interface Server {
@@ -97,8 +97,9 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
   const connection = yield* accept(listener, request, {
     qp: { pd: buffer.pd, sendCq, recvCq, maxSendWr: RX_DEPTH, maxRecvWr: RX_DEPTH },
     privateData: encodePlace(recvPlace(buffer, index)),
-    prepare: (qp) =>
-      kind.verb === "send" ? postFirstRecvs(qp, { buffer, index, bytes }) : nothing(),
+    ...(kind.verb === "send" && {
+      prepare: (qp: Qp) => postFirstRecvs(qp, { buffer, index, bytes }),
+    }),
   });
   if (refused(connection)) return;
   sessions.set(connection.qp.qpn, { connection, terms, buffer });
@@ -120,8 +121,6 @@ function* take(server: Server, request: ConnectRequest): Steps<void> {
   }
 }
 
-function* nothing(): Steps<void> {}
-
 /** Makes room for the completions of another queue pair: perftest's rx-depth for each. */
 function* makeRoom(server: Server): Steps<void> {
   const wanted = (server.sessions.size + 1) * RX_DEPTH;
@@ -135,14 +134,9 @@ function* bufferFor(server: Server, terms: PerftestTerms): Steps<TestBuffer | Ve
   const { memory, bytes, qps } = terms;
   const known = buffers.get(memory);
   if (known !== undefined && known.placeBytes >= bytes && known.count >= qps) return known;
-  try {
-    const made = yield* makeBuffer(device, { bytes, count: qps, memory });
-    buffers.set(memory, { ...made, count: qps });
-    return made;
-  } catch (error) {
-    if (!(error instanceof ProgramError)) throw error;
-    return verbError("ENOMEM", error.message);
-  }
+  const made = yield* makeBuffer(device, { bytes, count: qps, memory });
+  if (!failed(made)) buffers.set(memory, { ...made, count: qps });
+  return made;
 }
 
 function* close(server: Server, endpoint: Connection["endpoint"]): Steps<void> {
