@@ -1,19 +1,22 @@
 import { POLICIES, PUT_METHODS } from "../../../../fabric/rack/plan/vocabulary.ts";
 import { deepStrictEqual as same, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import fc from "fast-check";
 import {
   decodeMessage,
+  decodePendingMessage,
   decodeServerTerms,
   decodeTerms,
   encodeMessage,
+  encodePendingMessage,
   encodeServerTerms,
   encodeTerms,
+  PENDING_MESSAGE_BYTES,
   type PersistMessage,
   type Terms,
   WORD_BYTES_MAX,
 } from "./persist_protocol.ts";
 import { seeded } from "../../../../fabric/base/property_testing.ts";
+import fc from "fast-check";
 
 const WORD = fc.integer({ min: 0, max: 2 ** 32 - 1 });
 const WIDE = fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER });
@@ -109,5 +112,59 @@ describe("terms", () => {
       same(decodeServerTerms(encodeServerTerms(terms)), terms);
     }
     equal(decodeTerms(new Uint8Array(16)), undefined);
+  });
+});
+
+const pending = fc.record({
+  id: WORD,
+  scmOffset: fc.integer({ min: 0, max: Number.MAX_SAFE_INTEGER }),
+  sequence: WORD,
+  generation: WORD,
+  epoch: WORD,
+});
+const payload = fc.uint8Array({ minLength: 1, maxLength: 300 });
+
+describe("decodePendingMessage", () => {
+  it("returns what encodePendingMessage encoded, with whatever behind it", () => {
+    fc.assert(
+      fc.property(pending, payload, fc.uint8Array({ maxLength: 20 }), (each, data, rest) => {
+        const encoded = encodePendingMessage(each, data);
+        equal(encoded.length, PENDING_MESSAGE_BYTES + data.length);
+        const bytes = new Uint8Array([...encoded, ...rest]);
+        const decoded = decodePendingMessage(bytes);
+        const { type, length, crc: _, ...told } = decoded!.pending;
+        same([type, length, { ...told }, [...decoded!.payload]], [
+          "deposit",
+          data.length,
+          { ...each },
+          [...data],
+        ]);
+      }),
+      seeded(),
+    );
+  });
+
+  it("P-41 (in part): takes none that is torn at any word, what was there before being anything", () => {
+    fc.assert(
+      fc.property(pending, payload, fc.integer({ min: 0 }), (each, data, seed) => {
+        const encoded = encodePendingMessage(each, data);
+        const words = Math.ceil(encoded.length / 8);
+        const torn = encoded.slice();
+        const word = seed % words;
+        const part = torn.subarray(8 * word, 8 * word + 8);
+        part.forEach((byte, i) => part[i] = byte ^ (i === 0 ? 0x5a : 0x3c));
+        equal(decodePendingMessage(torn), undefined);
+      }),
+      seeded(),
+    );
+  });
+
+  it("takes any bytes without an exception", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 100 }), (bytes) => {
+        equal(decodePendingMessage(bytes), undefined);
+      }),
+      seeded(),
+    );
   });
 });
