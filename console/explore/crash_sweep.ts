@@ -88,13 +88,11 @@ export class CrashSweep {
       ? undefined
       : new PostCrashRuns(rack, { recording, victim: only }, { histories });
     this.#crashed = victims.map((victim) => crashedHostOf(recording, victim));
-    const { from, until } = options;
     this.#instants = instantsOf(recording, {
+      ...options,
       victims,
+      runs: this.#runs,
       isProtocolJudged: this.#protocol.hasQuestions,
-      ...(this.#runs && { runs: this.#runs }),
-      ...(from !== undefined && { from }),
-      ...(until !== undefined && { until }),
     });
     const names = new Set(this.#hosts);
     this.#own = recording.notes.filter(({ node }) => isTotal || names.has(node));
@@ -304,10 +302,9 @@ export class CrashSweep {
     if (verdict.isBounded) counts.bounded++;
     if (verdict.breach === undefined) return undefined;
     const { found, trail, again } = verdict.breach;
-    const settled = new Map(trail.map(({ cell, alternative }) => [cell, alternative]));
     return {
       ...this.#violationAt(at, interrupted),
-      settled: this.#byHost(settled),
+      settled: this.#byHost(trail),
       checker: OWN_CHECK,
       found,
       ...(again !== undefined && { again }),

@@ -12,7 +12,7 @@ export function instantsOf(
   options: {
     readonly victims: readonly Victim[];
     /** None where no host survives. */
-    readonly runs?: PostCrashRuns;
+    readonly runs: PostCrashRuns | undefined;
     /** A protocol's check sees the instant, and the survivors' reports before it. */
     readonly isProtocolJudged?: boolean;
     readonly from?: Time;

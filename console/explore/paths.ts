@@ -6,7 +6,7 @@ import { rngFor } from "../../fabric/base/rng.ts";
 import type { Cell, Picker } from "./choices.ts";
 
 /** Choices of a run, in the order of its reads. */
-export type Trail = readonly { readonly cell: Cell; readonly alternative: number }[];
+export type Trail = ReadonlyMap<Cell, number>;
 
 export interface PathsDone {
   readonly paths: number;
@@ -19,25 +19,20 @@ export interface PathsDone {
 /**
  * Runs `run` for every way to decide what it reads, or for a sample of them.
  * @param options.most ways that are run one after the other before a sample is taken instead.
- * @param run is called with the picker that decides; true ends it.
+ * @param run is called with the picker, and the choices that it makes; true ends it.
  */
 export function forEachPath(
   options: { readonly most: number; readonly seed: number },
-  run: (pick: Picker) => boolean,
+  run: (pick: Picker, trail: Trail) => boolean,
 ): PathsDone {
   let paths = 0;
   const go = (choose: (cell: Cell, place: number) => number) => {
-    const trail: { cell: Cell; alternative: number }[] = [];
-    const decided = new Map<Cell, number>();
+    const trail = new Map<Cell, number>();
     const ends = run((cell) => {
-      let alternative = decided.get(cell);
-      if (alternative === undefined) {
-        alternative = choose(cell, trail.length);
-        decided.set(cell, alternative);
-        trail.push({ cell, alternative });
-      }
+      const alternative = trail.get(cell) ?? choose(cell, trail.size);
+      trail.set(cell, alternative);
       return alternative;
-    });
+    }, trail);
     paths++;
     return { trail, ends };
   };
@@ -52,7 +47,7 @@ export function forEachPath(
       trail = next.trail;
     }
   }
-  for (const choose of samples(first.trail.length, options)) {
+  for (const choose of samples(first.trail.size, options)) {
     const next = go(choose);
     if (next.ends) return { paths, isBounded: true, ended: next.trail };
   }
@@ -61,18 +56,14 @@ export function forEachPath(
 
 /** A lower bound of the number of ways. */
 function waysOf(trail: Trail): number {
-  return trail.reduce((ways, { cell }) => ways * cell.alternatives.length, 1);
+  return [...trail.keys()].reduce((ways, { alternatives }) => ways * alternatives.length, 1);
 }
 
 /** The first choices of the next way after a trail; all others are 0. Undefined after the last way. */
 function nextPrefix(trail: Trail): number[] | undefined {
-  const last = trail.findLastIndex(({ cell, alternative }) =>
-    alternative + 1 < cell.alternatives.length
-  );
-  if (last < 0) return undefined;
-  return trail.slice(0, last + 1).map(({ alternative }, i) =>
-    i === last ? alternative + 1 : alternative
-  );
+  const picks = [...trail.values()];
+  const last = [...trail].findLastIndex(([{ alternatives }, i]) => i + 1 < alternatives.length);
+  return last < 0 ? undefined : [...picks.slice(0, last), picks[last]! + 1];
 }
 
 /** All, each alone, each missing; then random ones. */

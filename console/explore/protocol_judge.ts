@@ -8,7 +8,7 @@ import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import { RecoveryBoot, type RecoveryImage } from "../../nodes/host/recovery/recovery_machine.ts";
 import type { Check, CrashedHost, Reported } from "../../nodes/host/recovery/protocol.ts";
 import { recoveredIn, textsOf } from "../reports/protocol_checks.ts";
-import { type Cell, Cells, type Picker, remembering, viewOf } from "./choices.ts";
+import { Cells, type Picker, viewOf } from "./choices.ts";
 import { CrashCursor, HistoryLog, Overlay, type Readable } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
 import type { CrashState } from "./judge.ts";
@@ -78,12 +78,11 @@ export class ProtocolJudge {
   /** Tries all ways to find memory, up to a breach. */
   judge(crash: CrashedRack, choosing: Choosing): ProtocolVerdict {
     let breach: Omit<Breach, "trail"> | undefined;
-    let inner: Trail = [];
+    let inner: Trail = new Map();
     let more = 0, isBounded = false;
-    const done = forEachPath(choosing, (pick) => {
-      const decided = new Map<Cell, number>();
+    const done = forEachPath(choosing, (pick, decided) => {
       const recovering: Recovering[] | undefined = this.#options.cuts === 2 ? [] : undefined;
-      const found = this.#wrong(crash, remembering(pick, decided), recovering);
+      const found = this.#wrong(crash, pick, recovering);
       if (found !== undefined) {
         breach = { found };
         return true;
@@ -102,7 +101,7 @@ export class ProtocolJudge {
     return {
       paths: done.paths + more,
       isBounded: isBounded || done.isBounded,
-      breach: breach && { ...breach, trail: [...done.ended ?? [], ...inner] },
+      breach: breach && { ...breach, trail: new Map([...done.ended ?? [], ...inner]) },
     };
   }
 
@@ -193,7 +192,7 @@ export class ProtocolJudge {
     crash: CrashedRack,
     { host, found, log }: Recovering,
     { decided, choosing }: {
-      readonly decided: ReadonlyMap<Cell, number>;
+      readonly decided: Trail;
       readonly choosing: Choosing;
     },
   ): ProtocolVerdict {
@@ -214,7 +213,7 @@ export class ProtocolJudge {
       paths += done.paths;
       isBounded ||= done.isBounded;
       if (wrong === undefined) return undefined;
-      return { paths, isBounded, breach: { found: wrong, trail: done.ended ?? [], again: at } };
+      return { paths, isBounded, breach: { found: wrong, trail: done.ended!, again: at } };
     };
     for (const until of new Set(log.entries.map((entry) => entry.at + 1))) {
       for (const { at } of interruptions(cursor, cells, { until, tear: this.#options.tear })) {
