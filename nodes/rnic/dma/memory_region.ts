@@ -92,12 +92,6 @@ export function checkRegion(plan: RegionPlan): string | undefined {
   return undefined;
 }
 
-/** Takes the region back. Nothing that is under way touches its memory any more. */
-export function removeRegion(table: RegionTable, region: Region): void {
-  region.alive = false;
-  freeKey(table, region.key);
-}
-
 /**
  * Registers a region anew under its key: memory, domain, rights, each where it is named (ibv_rereg_mr).
  * @returns what is wrong with it, undefined where it is done.

@@ -2,13 +2,7 @@
 import type { CommandOf, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { Device } from "../state/device.ts";
 import { LIMITS } from "../state/limits.ts";
-import {
-  addRegion,
-  changeRegion,
-  checkRegion,
-  findRegion,
-  removeRegion,
-} from "../dma/memory_region.ts";
+import { addRegion, changeRegion, checkRegion, findRegion, freeKey } from "../dma/memory_region.ts";
 import { addWindow, removeWindow } from "../dma/memory_window.ts";
 import { DONE, noSuch, refusal } from "./reply.ts";
 import type { Region } from "../state/memory.ts";
@@ -42,7 +36,9 @@ export function reregisterMr(
 export function deregisterMr(device: Device, { key }: CommandOf<"deregister-mr">): RnicReply {
   const region = freeRegion(device, key);
   if ("status" in region) return region;
-  removeRegion(device.regions, region);
+  // Nothing that is under way touches its memory any more.
+  region.alive = false;
+  freeKey(device.regions, key);
   return DONE;
 }
 

@@ -2,19 +2,14 @@
  * The receiver's lines of a verified write's ladder: figure 6 of the document where memory is to be read
  * back, figure 5 where it is not.
  */
-import { VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
+import { readsBack, VERIFY_STATUS } from "../../../fabric/wire/roce/verify_eth.ts";
 import type { Device } from "../state/device.ts";
 import type { QueuePair } from "../state/queue_pair.ts";
 import type { SingleService, VerifiedWrite } from "../state/responder_state.ts";
 import { trace } from "./trace.ts";
 
-const FIGURES = {
-  5: { write: "4503", answer: "4504" },
-  6: { write: "4603", answer: "4607" },
-} as const;
-
-function figureOf({ level }: VerifiedWrite): typeof FIGURES[5 | 6] {
-  return FIGURES[level === "verify" || level === "verify-crc" ? 6 : 5];
+function stepsOf({ level }: VerifiedWrite): { readonly write: string; readonly answer: string } {
+  return readsBack(level) ? { write: "4603", answer: "4607" } : { write: "4503", answer: "4504" };
 }
 
 /** Its data has passed the check, if there was one, and is on the bus. */
@@ -22,7 +17,7 @@ export function traceVerifiedArrival(device: Device, qp: QueuePair, verified: Ve
   const { opened: { firstPsn, length, va }, level } = verified;
   const checked = level === "none" ? "" : "CRC holds, ";
   trace(device, qp, {
-    step: figureOf(verified).write,
+    step: stepsOf(verified).write,
     text: `${checked}DMA write of ${length} B at VA 0x${va.toString(16)}`,
     psn: firstPsn,
     inbound: true,
@@ -65,7 +60,7 @@ export function traceVerdict(
 ): void {
   const { service, verified } = given;
   trace(device, qp, {
-    step: figureOf(verified).answer,
+    step: stepsOf(verified).answer,
     text: `response: ${STATUS_TEXTS[service.result!.status]}`,
     psn: verified.opened.firstPsn,
     inbound: true,
