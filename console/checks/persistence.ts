@@ -140,8 +140,8 @@ function breach(scm: Scm, unit: Unit): Finding {
   const what = isOlder
     ? `is lost: ${lostPromise(unit)}`
     : isMixed(at, { writes, found })
-    ? `is torn: ${hex(found)} is neither old nor new of ${namesOf(writes)}`
-    : `is from nowhere: ${hex(found)}, touched by ${namesOf(writes)} only`;
+    ? `is torn: 0x${found.toHex()} is neither old nor new of ${namesOf(writes)}`
+    : `is from nowhere: 0x${found.toHex()}, touched by ${namesOf(writes)} only`;
   const to = at + UNIT_BYTES;
   return {
     text: `${scm.host}: SCM at 0x${at.toString(16)} ${what}`,
@@ -162,16 +162,12 @@ function lostPromise({ at, writes, found }: Unit): string {
     return `${because.name} is there, and ${broken.name}, which it comes after, is not`;
   }
   const { time, node } = broken.promised!;
-  return `${broken.name} was confirmed persistent at ${time} ps (${node}), found ${hex(found)}`;
+  return `${broken.name} was confirmed persistent at ${time} ps (${node}), found 0x${found.toHex()}`;
 }
 
 function namesOf(writes: readonly NotedWrite[]): string {
   const names = writes.slice(0, 4).map(({ name }) => name);
   return names.join(", ") + (writes.length > 4 ? ` and ${writes.length - 4} others` : "");
-}
-
-function hex(bytes: Uint8Array): string {
-  return `0x${Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("")}`;
 }
 
 /** One finding for adjacent units that are wrong in the same way. */
