@@ -93,8 +93,8 @@ describe("one fault at each position", () => {
     }
     for (const level of VERIFY_LEVELS) {
       for (const persist of [false, true]) {
-        const what = `${level}${persist ? ", persistent" : ""}, flow ${flow}`;
-        it(`V-01, V-08, V-09: a verified write, ${what}, ends as without it`, () => {
+        const check = `${level}${persist ? ", persistent" : ""}, flow ${flow}`;
+        it(`V-01, V-08, V-09: a verified write, ${check}, ends as without it`, () => {
           oneFaultAtEach(around("write-verify", { level, persist }), flow);
         });
       }

@@ -103,9 +103,8 @@ export function encodePacket(packet: RocePacket): Uint8Array<ArrayBuffer> {
 function writeOuterHeaders(
   view: DataView,
   base: number,
-  of: { readonly packet: RocePacket; readonly ipBytes: number },
+  { packet, ipBytes }: { readonly packet: RocePacket; readonly ipBytes: number },
 ): void {
-  const { packet, ipBytes } = of;
   const ip = base + IP_AT, udp = base + UDP_AT;
   writeMac(view, base, packet.destinationMac);
   writeMac(view, base + 6, packet.sourceMac);

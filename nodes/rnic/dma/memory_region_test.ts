@@ -192,11 +192,11 @@ function trafficInto(end: (key: number) => RnicCommand): void {
   }
 
   /** Ends the region when a counter of the side says that a message has come in part. */
-  function midway(side: Side, key: number, part: { counter: string; of: number }): void {
-    const { counter, of } = part;
+  function midway(side: Side, key: number, part: { counter: string; total: number }): void {
+    const { counter, total } = part;
     rig.run(() => side.rnic.statistics()[counter]! >= 3);
     assert.equal(rig.command(side, end(key)).status, "ok");
-    assert.ok(side.rnic.statistics()[counter]! < of, "the rest is still to come");
+    assert.ok(side.rnic.statistics()[counter]! < total, "the rest is still to come");
   }
 
   /** What of a memory differs later from now. */
@@ -210,7 +210,7 @@ function trafficInto(end: (key: number) => RnicCommand): void {
     spread("a");
     const remote = { va: BigInt(target.va), rkey: target.key };
     rig.send(rig.a, qp.a, { opcode: "write", sges, remote });
-    midway(rig.b, target.key, { counter: "requestsIn", of: 8 });
+    midway(rig.b, target.key, { counter: "requestsIn", total: 8 });
     const check = frozen(rig.b, target);
     rig.run();
     assert.equal(rig.poll(rig.a, qp.a.sendCq)[0]?.status, "REM_ACCESS_ERR");
@@ -222,7 +222,7 @@ function trafficInto(end: (key: number) => RnicCommand): void {
     const sges = [{ address: source.va, length: BYTES, lkey: source.key }];
     spread("a");
     rig.send(rig.a, qp.a, { opcode: "send", sges });
-    midway(rig.b, target.key, { counter: "requestsIn", of: 8 });
+    midway(rig.b, target.key, { counter: "requestsIn", total: 8 });
     const check = frozen(rig.b, target);
     rig.run();
     assert.equal(rig.poll(rig.a, qp.a.sendCq)[0]?.status, "REM_OP_ERR");
@@ -238,7 +238,7 @@ function trafficInto(end: (key: number) => RnicCommand): void {
       sges: [{ address: source.va, length: BYTES, lkey: source.key }],
       remote: { va: BigInt(target.va), rkey: target.key },
     });
-    midway(rig.a, source.key, { counter: "readResponsesIn", of: 8 });
+    midway(rig.a, source.key, { counter: "readResponsesIn", total: 8 });
     const check = frozen(rig.a, source);
     rig.run();
     assert.equal(rig.poll(rig.a, qp.a.sendCq)[0]?.status, "LOC_PROT_ERR");
@@ -254,7 +254,7 @@ function trafficInto(end: (key: number) => RnicCommand): void {
       sges: [{ address: long.va, length: 1 << 20, lkey: long.key }],
       remote: { va: BigInt(wide.va), rkey: wide.key },
     });
-    midway(rig.a, long.key, { counter: "framesOut", of: 4096 });
+    midway(rig.a, long.key, { counter: "framesOut", total: 4096 });
     rig.run();
     assert.equal(rig.poll(rig.a, pair.a.sendCq)[0]?.status, "LOC_PROT_ERR");
   });

@@ -51,8 +51,8 @@ function assertMonotone(p: Pair): void {
 function acks(p: Pair): string[] {
   return packets(p, "b").filter(({ bth }) => bth.opcode === 0x11).map(({ bth, aeth }) => {
     const syndrome = parseSyndrome(aeth!.syndrome);
-    const what = syndrome.kind === "nak" ? syndrome.code : syndrome.kind;
-    return `${what} ${psnDistance(FIRST_PSN, bth.psn)}`;
+    const name = syndrome.kind === "nak" ? syndrome.code : syndrome.kind;
+    return `${name} ${psnDistance(FIRST_PSN, bth.psn)}`;
   });
 }
 

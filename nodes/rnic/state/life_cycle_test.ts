@@ -48,10 +48,10 @@ describe("ERR", () => {
     rig.run();
     const expected = (positions: number[]) => positions.map((at) => [at, "WR_FLUSH_ERR"]);
     const cqes = rig.poll(rig.a, qp.a.sendCq);
-    const of = (opcode: string) =>
+    const statusesOf = (opcode: string) =>
       cqes.filter((cqe) => cqe.opcode === opcode).map((cqe) => [cqe.wqeIndex, cqe.status]);
-    assert.deepEqual(of("requester-error"), expected(sends));
-    assert.deepEqual(of("responder-error"), expected(receives));
+    assert.deepEqual(statusesOf("requester-error"), expected(sends));
+    assert.deepEqual(statusesOf("responder-error"), expected(receives));
     assert.equal(cqes.length, 12);
   });
 

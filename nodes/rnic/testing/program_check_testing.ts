@@ -152,11 +152,11 @@ export function checkByModel(run: Run): void {
   for (const end of run.ends) checkReceives(run, end);
 }
 
-function sameBytes(actual: Uint8Array, expected: Uint8Array, what: string): void {
-  assert.equal(actual.length, expected.length, `${what}: bytes`);
+function sameBytes(actual: Uint8Array, expected: Uint8Array, name: string): void {
+  assert.equal(actual.length, expected.length, `${name}: bytes`);
   for (let i = 0; i < expected.length; i++) {
     if (actual[i] !== expected[i]) {
-      assert.fail(`${what}: byte ${i} is ${actual[i]}, expected ${expected[i]}`);
+      assert.fail(`${name}: byte ${i} is ${actual[i]}, expected ${expected[i]}`);
     }
   }
 }

@@ -115,8 +115,8 @@ function notice(
 }
 
 /** Mean rate of a side's data frames, in Gb/s, from the first departure to the last. */
-function rateOf(rig: Rig, of: { readonly from?: "a" | "b"; readonly destQpn?: number } = {}) {
-  const { from = "a", destQpn } = of;
+function rateOf(rig: Rig, frames: { readonly from?: "a" | "b"; readonly destQpn?: number } = {}) {
+  const { from = "a", destQpn } = frames;
   const data = rig.frames.filter((frame) => {
     const packet = decodePacket(frame.bytes);
     return frame.from === from && !isRefusal(packet) && packet.payload.length > 16 &&
