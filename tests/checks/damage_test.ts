@@ -42,7 +42,7 @@ describe("V-08: data that was damaged on its way, and found so after a power fai
     );
   });
 
-  it("is allowed where nobody was promised it, up to as many bits as there are faults", () => {
+  it("is allowed without a promise, up to as many bits as there are faults", () => {
     for (const fault of [FLIP, SEALED, "{ rnic: a, flip: 1%, where: fetch }"]) {
       assert.deepEqual(find([fault], { bits: [3] }), [], fault);
       assert.deepEqual(find([fault], { bits: [3, 60] }), [], "of two packets, a bit each");
@@ -71,7 +71,7 @@ describe("V-08: data that was damaged on its way, and found so after a power fai
     const notes = [WRITE, PROMISE];
     assert.deepEqual(find([FLIP], { bits: [], notes }), []);
     assert.equal(find([FLIP], { bits: [3], notes }).length, 1);
-    // Though another write, of which nobody was promised anything, could be on top of it.
+    // Though another write without a promise could be on top of it.
     assert.equal(find([FLIP], { bits: [3], notes: [...notes, OTHER], at: AT }).length, 1);
     assert.equal(find([FLIP], { bits: [3], notes: [...notes, OTHER] }).length, 1);
   });

@@ -67,7 +67,7 @@ describe("P-41: what is found in SCM after a power failure", () => {
     assert.match(find(inTurn(writes(0, 64, X)), { 64: half })[0]!, /0x40 is torn: 0x1111111100/);
   });
 
-  it("is from nowhere where nobody wrote it", () => {
+  it("is from nowhere where no program wrote it", () => {
     assert.match(find(inTurn(writes(0, 64, X)), { 64: Y })[0]!, /is from nowhere: 0x2222/);
   });
 

@@ -19,7 +19,7 @@ describe("P-41: a node without power", () => {
       from: 200,
       to: Infinity,
     }]);
-    // What kills the dead, and starts the living, changes nothing.
+    // A kill without power, and a start with power, change nothing.
     const twice = [...POWER, { at: 150, action: "kill", node: "a" } as const];
     assert.deepEqual(livesOf(PLAN, twice).get("a"), livesOf(PLAN, POWER).get("a"));
   });

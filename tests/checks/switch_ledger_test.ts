@@ -20,7 +20,7 @@ function frame(number: number, to: "host" | "group" = "host"): Uint8Array<ArrayB
   return bytes;
 }
 
-/** Everything comes in by port 0, and leaves by port 1 unless it is said otherwise. */
+/** Frames arrive at port 0, and leave by port 1 unless a test names another. */
 const IN = { port: 0, time: 100 };
 const OUT = { ...IN, port: 1 };
 
@@ -33,7 +33,7 @@ describe("P-41: a switch", () => {
     assert.equal(ledger.send(frame(1), OUT), true);
     assert.equal(ledger.send(frame(1), OUT), false);
     ledger.receive(frame(1), IN);
-    assert.equal(ledger.send(frame(1), OUT), true, "whoever sends it again has it sent again");
+    assert.equal(ledger.send(frame(1), OUT), true, "a repeated frame is forwarded again");
   });
 
   it("may mark it, and change nothing else of it", () => {
@@ -84,14 +84,14 @@ describe("P-41: a switch", () => {
     assert.equal(foundAt(2_100_000), 1);
   });
 
-  it("says for itself what is no RoCE: PAUSE, reports, routes", () => {
+  it("sends frames of its own that are no RoCE: PAUSE, reports, routes", () => {
     const ledger = new SwitchLedger(4);
     const pause = new Uint8Array(60);
     new DataView(pause.buffer).setUint16(12, 0x8808);
     assert.equal(ledger.send(pause, OUT), true);
   });
 
-  it("is not judged any more once it has dropped more than anybody remembers", () => {
+  it("is not judged any more once it has dropped more frames than the ledger keeps", () => {
     const ledger = new SwitchLedger(4);
     for (let i = 0; i < 65_536; i++) ledger.receive(frame(i), IN);
     assert.equal(ledger.send(frame(70_000), OUT), false);

@@ -47,7 +47,7 @@ describe("explore", () => {
     await rejects(() => hostsOf({ host: "tor" }), /tor is no host of the rack/);
   });
 
-  it("P-41: shows a check what was said before the power failed, and after it by the living", async () => {
+  it("P-41: shows a check all reports before the power failure, and those of the survivors after it", async () => {
     const seen = { without: 0, early: 0, reported: 0 };
     const check = (view: CrashView) => {
       same(view.cut, ["b"]);

@@ -176,7 +176,7 @@ describe("rack explore: writes that are spoken of at the instant at which they a
         rack(["tail", "record"]),
         /write 3 of .* is there, and write 2 of .*, which it comes after, is not/,
       );
-      // In a run the power fails before anybody says anything at that instant.
+      // In a run the power fails before all reports of that instant.
       equal(found.isReplayable, false);
       const again = { from: found.atPs, until: found.atPs + 1 };
       await assertFound(rack(["tail", "record"]), /write 3 of .* is there, and write 2/, again);

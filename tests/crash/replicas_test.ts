@@ -109,7 +109,7 @@ describe("the crash explorer, of several hosts", () => {
     equal((await explore(queuesRack("same"), options)).verdict, "safe");
   });
 
-  it("says that not all was seen where a scenario's end cuts off what the living would still say", async () => {
+  it("is partial where a scenario's end cuts off reports of the survivors", async () => {
     const rack = logRack({ method: "persist-opcode", ddio: "off" });
     const { endPs } = runRack(rack);
     // The run itself is over by then, but not one in which a replica is waited for.

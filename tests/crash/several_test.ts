@@ -172,7 +172,7 @@ describe("rack explore: hosts that the scenario cuts", () => {
 });
 
 describe("rack explore: which hosts", () => {
-  it("P-41: whose power may matter to a check is cut, whether anybody spoke of its SCM or not", async () => {
+  it("P-41: cuts each host whose power may matter to a check, also without a write to its SCM", async () => {
     const own: Protocol = {
       *program({ cpu }: ProgramContext): Steps<void> {
         cpu.audit({ kind: "writes", id: 0, on: "b", at: PLACE, bytes: word(1) });

@@ -67,12 +67,12 @@ export const PERSISTENCE: Mutations = {
     least: 1_000,
     mutants: eachUnit(true, () => new Uint8Array(8)),
   },
-  "half of eight bytes that nobody was promised": {
+  "half of eight bytes without a promise": {
     of: "killed",
     least: 200,
     mutants: eachUnit(false, (_, write) => Uint8Array.from(write, (byte, i) => i < 4 ? byte : 0)),
   },
-  "what nobody wrote where nothing was promised": {
+  "bytes from nowhere, without a promise": {
     of: "killed",
     least: 200,
     mutants: eachUnit(false, (found) => found.map((byte, i) => byte ^ (i === 5 ? 0xff : 0))),
