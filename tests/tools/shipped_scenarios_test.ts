@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { lookahead, makePlan, PACKINGS, partitionsOf } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import { METHODS, PROGRAMS, SERVICES, VERIFY_METHODS } from "../../fabric/rack/plan/vocabulary.ts";
+import { PROGRAMS, SERVICES } from "../../fabric/rack/plan/vocabulary.ts";
 import { PROGRAMS as SHIPPED } from "../../nodes/host/programs/programs.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
