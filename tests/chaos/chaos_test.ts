@@ -106,7 +106,7 @@ describe("rack chaos", () => {
     const cases: [args: string[], message: RegExp][] = [
       [["--for", "soon"], /--for is "soon": expected a time > 0/],
       [["--rounds", "0"], /--rounds is "0": expected a whole number from 1/],
-      [["--pack", "all"], /--pack is "all": expected node or machine/],
+      [["--pack", "all"], /--pack is "all": expected one of node, machine/],
       [["--method", "magic"], /--method is "magic"/],
     ];
     for (const [args, message] of cases) {
