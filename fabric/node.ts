@@ -130,11 +130,28 @@ export interface Node {
   nextDurableAt?(): Time;
   /** Counters for the run's report, plain numbers by name. */
   statistics(): Record<string, number>;
+  /** The programs that have not ended: hosts only. Called once, when the run has ended. */
+  unfinished?(): UnfinishedProgram[];
   /**
    * Hosts only: the bytes that became durable since the last call and before `before`, oldest first.
    * They are in the SCM file before any output of the node is visible (output commit).
    */
   takeDurable?(before: Time): DurableWrite[];
+}
+
+/** A program that has not ended when the run has: what it waits for, where and since when. */
+export interface UnfinishedProgram {
+  /** Name and number on its host, and the thread's name: `put#1`, `./mine.ts#2/worker`. */
+  readonly program: string;
+  /** It serves others as long as its host has power: that it goes on is no failure. */
+  readonly serves: boolean;
+  /** For people: `a completion (waitCompletion)`. */
+  readonly waitsFor: string;
+  readonly since: Time;
+  /** The line in the program's file: `mine.ts:41:12`; absent where it is not known. */
+  readonly at?: string;
+  /** Number of the order that started it from outside. */
+  readonly order?: number;
 }
 
 /** Bytes that would survive a power failure, at an offset into the host's SCM. */

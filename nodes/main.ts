@@ -171,7 +171,7 @@ function answerFinal(
         partition,
         statistics: runner.partition?.statistics() ?? {},
         linkFaults: runner.partition?.linkFaultCounts() ?? [],
-        reports,
+        reports: [...reports, ...runner.partition?.unfinished() ?? []],
         refused: runner.refused,
         sent: runner.sent,
         residentBytes: Deno.memoryUsage().rss,

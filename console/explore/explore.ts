@@ -6,7 +6,7 @@
 import { formatTime } from "../../fabric/base/time.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import { persistence } from "../checks/persistence.ts";
-import { failuresOf, unendedOf } from "../checks/programs.ts";
+import { failuresOf } from "../checks/programs.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
 import { findingsOf, viewOf } from "../reports/protocol_checks.ts";
 import { victimOf } from "./post_crash_run.ts";
@@ -86,8 +86,7 @@ function plainFailure(
   const record = recordOf(recording, claims);
   const view = viewOf(record);
   const [found] = [
-    ...failuresOf(record.reports),
-    ...unendedOf(record, record.reports),
+    ...failuresOf([...record.reports, ...recording.unfinished]),
     ...unsoundness(recording, claims).map(({ checker, found }) => `${checker}: ${found}`),
     ...Object.entries(rack.checks).flatMap(([program, check]) =>
       findingsOf(check, view(program)).map((text) => `${program}: ${text}`)

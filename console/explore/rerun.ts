@@ -4,6 +4,7 @@ import type { TimedRecord } from "../../fabric/audit.ts";
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
+import type { UnfinishedReport } from "../../fabric/partition/partition.ts";
 import { NEVER, type Time } from "../../fabric/base/time.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
@@ -41,6 +42,8 @@ export interface RackRun {
   readonly plan: RackPlan;
   readonly lives: ReadonlyMap<string, readonly Life[]>;
   readonly reports: readonly Reported[];
+  /** The programs that have not ended. */
+  readonly unfinished: readonly UnfinishedReport[];
   /** By time; those of one node in the order of their making. */
   readonly notes: readonly TimedRecord[];
   /** By host: SCM as a power failure at the end would leave it. */
@@ -91,7 +94,7 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
   });
   simulator.run();
   const { now: endPs, next } = simulator;
-  const kept = { reports, notes, scm, histories, sendings };
+  const kept = { reports, unfinished: simulator.unfinished(), notes, scm, histories, sendings };
   return { plan, lives, ...kept, endPs, isCutOff: next !== NEVER };
 }
 

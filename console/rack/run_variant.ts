@@ -177,7 +177,7 @@ export async function runSimulated(
       partition: "all",
       statistics: simulator.statistics(),
       linkFaults: simulator.linkFaultCounts(),
-      reports,
+      reports: [...reports, ...simulator.unfinished()],
       refused: 0,
       sent: 0,
       residentBytes: Deno.memoryUsage().rss,

@@ -1,7 +1,7 @@
 /** Runs the checks at the end of every run, and formats their results. */
 import { checkAll, CHECKERS } from "../checks/all.ts";
 import { persistence } from "../checks/persistence.ts";
-import { failuresOf, unendedOf } from "../checks/programs.ts";
+import { failuresOf } from "../checks/programs.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { ProtocolVerdict } from "./protocol_checks.ts";
 import type { Ran, RunReport } from "./method_report.ts";
@@ -98,14 +98,9 @@ function withLosses(check: Check, variants: readonly JudgedVariant[]): Check {
 }
 
 function ran(variants: readonly JudgedVariant[]): Check {
-  const failures = variants.flatMap(({ one, outcome: { record, finals } }) => {
-    const reports = finals.flatMap((each) => each.reports);
-    const all = [
-      ...failuresOf(reports),
-      ...(record === undefined ? [] : unendedOf(record, reports)),
-    ];
-    return all.map((text) => `${one.label}: ${text}`);
-  });
+  const failures = variants.flatMap(({ one, outcome: { finals } }) =>
+    failuresOf(finals.flatMap(({ reports }) => reports)).map((text) => `${one.label}: ${text}`)
+  );
   return {
     name: "programs-run-through",
     promise: "Every program runs to its end, or reports its progress when the rack cut it off.",

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import type { UnfinishedProgram } from "../../fabric/node.ts";
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { CHECKERS } from "../checks/all.ts";
@@ -114,19 +115,24 @@ describe("programs-run-through", () => {
     assert.equal(of([done(), done()]).holds, true);
   });
 
-  it("fails where one has none, though its host had power and the run came to its end", () => {
-    assert.equal(of([done()]).detail, "one: a: 1 of 2 put never came to an end");
-    assert.equal(of([]).detail, "one: a: 2 of 2 put never came to an end");
-    assert.equal(of([done(), done("get")]).holds, false);
-    assert.equal(of([done(), { ...done(), node: "b" }]).holds, false);
-  });
-
-  it("lets one be that was cut off", () => {
-    const power = [{ at: 5, action: "kill", node: "a" }] as const;
-    assert.equal(of([], recordOf({ plan: PLAN, power })).holds, true);
-    const back = [...power, { at: 6, action: "start", node: "a" }] as const;
-    assert.equal(of([], recordOf({ plan: PLAN, power: back })).holds, true);
-    assert.equal(of([], recordOf({ plan: PLAN, until: 100 })).holds, true);
+  it("fails where one waits, and says for what, where and since when; a service may wait", () => {
+    const left = {
+      program: "mine.ts#1",
+      serves: false,
+      waitsFor: "a completion (waitCompletion)",
+      since: 5_000_000,
+      at: "mine.ts:7:3",
+    };
+    const waits = (value: UnfinishedProgram) => {
+      return of([{ time: value.since, node: "a", topic: "unfinished", value }]);
+    };
+    assert.equal(
+      waits(left).detail,
+      "one: a: mine.ts#1 has not ended: it waits for a completion (waitCompletion) since 5 us, " +
+        "at mine.ts:7:3",
+    );
+    assert.equal(waits(left).holds, false);
+    assert.equal(waits({ ...left, serves: true }).holds, true);
   });
 
   it("says once why one has failed", () => {

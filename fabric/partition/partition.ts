@@ -12,7 +12,7 @@ import {
 import { digestEvent, emptyDigest, type NodeDigest } from "./digest.ts";
 import { addFaultAt, cableChange, countsOf, foundAtPowerOn, recallChange } from "./faulty_cable.ts";
 import { beginLife, countCutOff } from "../link/fault.ts";
-import type { DurableWrite, Input, Node, Outputs, TraceStep } from "../node.ts";
+import type { DurableWrite, Input, Node, Outputs, TraceStep, UnfinishedProgram } from "../node.ts";
 import { type Departure, Outgoing } from "./outgoing.ts";
 import type { LinkFaultCount, LinkFaultPlan } from "../rack/plan/link_plan.ts";
 import type { AuditRecord } from "../audit.ts";
@@ -51,6 +51,15 @@ export interface Advance {
   readonly events: number;
   /** All events before this have happened: the horizon, or where an answer may arrive. */
   readonly reached: Time;
+}
+
+/** A program that has not ended, among the reports of the programs that have. */
+export interface UnfinishedReport {
+  /** When its last wait began. */
+  readonly time: Time;
+  readonly node: string;
+  readonly topic: "unfinished";
+  readonly value: UnfinishedProgram;
 }
 
 export class Partition {
@@ -242,6 +251,18 @@ export class Partition {
       if (node !== undefined) all[name] = node.statistics();
     }
     return all;
+  }
+
+  /** For each program that has not ended, a report that a program's result would be. */
+  unfinished(): UnfinishedReport[] {
+    return [...this.#localNodes.values()].flatMap(({ name, node }) =>
+      (node?.unfinished?.() ?? []).map((value) => ({
+        time: value.since,
+        node: name,
+        topic: "unfinished" as const,
+        value,
+      }))
+    );
   }
 
   #deliver(event: Event): void {

@@ -4,7 +4,7 @@
  */
 import { digestText, rackDigest } from "./digest.ts";
 import type { DurableWrite } from "../node.ts";
-import { Partition, type PartitionOptions } from "./partition.ts";
+import { Partition, type PartitionOptions, type UnfinishedReport } from "./partition.ts";
 import type { LinkFaultCount } from "../rack/plan/link_plan.ts";
 import { NEVER, PS_PER_US, type Time } from "../base/time.ts";
 
@@ -78,6 +78,11 @@ export class Simulator {
 
   statistics(): Record<string, Record<string, number>> {
     return this.#partition.statistics();
+  }
+
+  /** The programs that have not ended; see `Node.unfinished`. */
+  unfinished(): UnfinishedReport[] {
+    return this.#partition.unfinished();
   }
 
   /** Effects of cable faults, by fault and direction. */

@@ -11,6 +11,7 @@ import {
   type Node,
   type Outputs,
   PORTS,
+  type UnfinishedProgram,
 } from "../../fabric/node.ts";
 import type { HostPlan, HostTiming, ProgramPlan } from "../../fabric/rack/plan/plan.ts";
 import { hostProcessingPs } from "../../fabric/rack/plan/processing.ts";
@@ -24,11 +25,14 @@ import { traceRead, traceWork, traceWritten } from "./host_trace.ts";
 import { Iio } from "./memory/iio.ts";
 import type { MemoryLog } from "./memory/memory_log.ts";
 import { MemorySystem } from "./memory/memory_system.ts";
-import { type Account, Processor } from "./cpu/processor.ts";
+import { type Account, Processor, type Unfinished } from "./cpu/processor.ts";
 import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import type { ImageReader } from "./memory/sparse_bytes.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
 import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
+import { programOf, servesClients } from "./serving.ts";
+import { CallWatch } from "./cpu/forgotten_calls.ts";
+import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 
 export interface HostOptions {
   readonly seed: number;
@@ -62,6 +66,15 @@ const NO_DEVICE: RnicReply = {
   reason: "Cannot reach the RNIC: the bus link is down",
 };
 
+/** A program, or a thread of one. */
+interface Job {
+  readonly name: string;
+  /** Of the program, for its threads as well. */
+  readonly plan: ProgramPlan;
+  readonly startAt: Time;
+  readonly onReturn: () => void;
+}
+
 /** A host without power. Its first input must be `power`. */
 export class Host implements Node, Machine<ThreadContext> {
   readonly name: string;
@@ -83,6 +96,7 @@ export class Host implements Node, Machine<ThreadContext> {
   /** Programs ordered before the device is open. */
   #early: { program: ProgramPlan; startAt: Time }[] = [];
   readonly #counts: HostCounts = { programs: 0, registerWrites: 0, commands: 0, strayReplies: 0 };
+  readonly #watches = new Map<string, CallWatch>();
 
   constructor(name: string, plan: HostPlan, options: HostOptions) {
     const { timing } = plan;
@@ -185,6 +199,35 @@ export class Host implements Node, Machine<ThreadContext> {
     return hostStatistics(this.#processor, this, this.#counts);
   }
 
+  unfinished(): UnfinishedProgram[] {
+    const pending = this.#early.map(({ program, startAt }): UnfinishedProgram => ({
+      program: program.run,
+      serves: program.serves === true,
+      waitsFor: "the driver to open the device",
+      since: startAt,
+      ...(program.order !== undefined && { order: program.order }),
+    }));
+    // A driver without a card waits for the card's power, as the scenario wants.
+    const running = this.#processor.unfinished().filter(({ plan }) =>
+      plan.driver !== true || this.#linkUp
+    );
+    return [...running.map((each) => this.#unfinished(each)), ...pending];
+  }
+
+  #unfinished({ plan, waitsFor, sources, since, at }: Unfinished): UnfinishedProgram {
+    const { name, serves = false, order } = plan;
+    const device = this.#device;
+    return {
+      program: name,
+      serves: serves ||
+        device !== undefined && servesClients(device, { program: name, sources }),
+      waitsFor: [waitsFor, this.#watches.get(name)?.forgotten()].filter((text) => text).join("; "),
+      since,
+      ...(at !== undefined && { at }),
+      ...(order !== undefined && { order }),
+    };
+  }
+
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void {
     this.#counts.registerWrites++;
     this.#send({ kind: "register-write", offset, data });
@@ -202,18 +245,10 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 
   spawn(
-    { name, order }: { readonly name: string; readonly order: number | undefined },
+    { name, plan }: { readonly name: string; readonly plan: ProgramPlan },
     run: (context: ThreadContext) => Steps<void>,
   ): void {
-    this.#processor.add({
-      name,
-      startAt: this.now,
-      start: (account) => {
-        const cpu = this.#cpu(name, account, order);
-        return run({ cpu, device: deviceOn(this.#device!, cpu) });
-      },
-      onFailure: (error) => this.#failed(name, error, order),
-    });
+    this.#add({ name, plan, startAt: this.now, onReturn: () => {} }, run);
   }
 
   /** The outputs of the current step. */
@@ -248,7 +283,7 @@ export class Host implements Node, Machine<ThreadContext> {
     const early = this.#early;
     this.#early = [];
     for (const run of this.options.services ?? []) {
-      this.#schedule({ run, at: 0, service: true, options: {} }, this.now);
+      this.#schedule({ run, at: 0, service: true, serves: true, options: {} }, this.now);
     }
     for (const { program, startAt } of early) this.#schedule(program, startAt);
   }
@@ -260,28 +295,64 @@ export class Host implements Node, Machine<ThreadContext> {
       return;
     }
     const name = `${program.run}#${this.#counts.programs++}`;
-    this.#processor.add({
-      name,
-      startAt: Math.max(startAt, this.now),
-      start: (account) => {
-        const run = programOf(this.options.programs, program.run);
-        const cpu = this.#cpu(name, account, program.order);
-        return run({ cpu, options: program.options, device: deviceOn(device, cpu) });
-      },
-      onReturn: () => this.out.report("program-ended", { program: name }),
-      onFailure: (error) => this.#failed(name, error, program.order),
+    const onReturn = () => this.out.report("program-ended", { program: name });
+    const at = Math.max(startAt, this.now);
+    this.#add({ name, plan: program, startAt: at, onReturn }, (context) => {
+      const run = programNamed(this.options.programs, program.run);
+      return run({ ...context, options: program.options });
     });
   }
 
-  #cpu(name: string, account: Account, order?: number): ProgramCpu {
+  #add({ name, plan, startAt, onReturn }: Job, run: (context: ThreadContext) => Steps<void>): void {
+    const { serves, order } = plan;
+    const watch = this.#isShipped(plan.run) ? undefined : new CallWatch();
+    this.#processor.add({
+      name,
+      ...(serves && { serves }),
+      ...(order !== undefined && { order }),
+      startAt,
+      start: (account) => {
+        const cpu = this.#cpu(name, account, plan);
+        const device = deviceOn(this.#device!, cpu);
+        if (watch === undefined) return run({ cpu, device });
+        this.#watches.set(name, watch);
+        const verbs = watch.watched(device.verbs);
+        return run({ cpu: watch.watched(cpu), device: { ...device, verbs } });
+      },
+      onReturn: () => {
+        this.#watches.delete(name);
+        const forgotten = watch?.forgotten();
+        if (forgotten === undefined) onReturn();
+        else this.#reportFailure(name, { message: forgotten, stack: "" }, order);
+      },
+      onFailure: (error) => {
+        this.#watches.delete(name);
+        this.#failed(name, error, order);
+      },
+    });
+  }
+
+  #isShipped(run: string): boolean {
+    return Object.hasOwn(PROGRAMS, run) || (this.options.services ?? []).includes(run);
+  }
+
+  #cpu(name: string, account: Account, plan?: ProgramPlan): ProgramCpu {
     const stream = `${this.name}/${this.options.life}/${name}`;
-    return new ProgramCore(this, { stream, account, order });
+    return new ProgramCore(this, { stream, account, plan });
   }
 
   /** A program's exception is a result of the run; the node continues. */
   #failed(program: string, error: unknown, order?: number): void {
-    const { message, stack } = error instanceof Error ? error : new Error(String(error));
-    const report = { program, message, stack: stack ?? "" };
+    const { message, stack = "" } = error instanceof Error ? error : new Error(String(error));
+    this.#reportFailure(program, { message, stack }, order);
+  }
+
+  #reportFailure(
+    program: string,
+    failure: { readonly message: string; readonly stack: string },
+    order?: number,
+  ): void {
+    const report = { program, ...failure };
     this.out.report("program-failed", order === undefined ? report : { ...report, order });
   }
 
@@ -337,7 +408,7 @@ export class Host implements Node, Machine<ThreadContext> {
   }
 }
 
-function programOf(programs: Readonly<Record<string, Program>>, name: string): Program {
+function programNamed(programs: Readonly<Record<string, Program>>, name: string): Program {
   const program = Object.hasOwn(programs, name) ? programs[name] : undefined;
   if (program === undefined) {
     const known = Object.keys(programs).sort().join(", ");

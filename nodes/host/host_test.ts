@@ -56,7 +56,7 @@ describe("Host boot", () => {
         *boot(cpu: Cpu): Steps<OpenDevice> {
           cpu.report("booting", cpu.now);
           yield* cpu.sleep(1_000_000);
-          return { cpu } as OpenDevice;
+          return { cpu, verbs: {} } as OpenDevice;
         },
       },
     });
@@ -105,13 +105,13 @@ describe("Host boot", () => {
         programs: {
           // deno-lint-ignore require-yield -- it only looks
           *p({ cpu, device }) {
-            cpu.report("own", device.cpu === cpu);
+            cpu.report("own", [device.cpu.program, cpu.program]);
           },
         },
       },
     });
     rig.run();
-    assert.deepEqual(rig.reported("own"), [true, true]);
+    assert.deepEqual(rig.reported("own"), [["p#0", "p#0"], ["p#1", "p#1"]]);
   });
 
   it("reports a program that is not there by name, and what there is", () => {

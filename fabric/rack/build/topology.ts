@@ -65,12 +65,14 @@ function hostPlan(host: HostVariant, variant: ScenarioVariant): HostPlan {
     run,
     at: 0,
     service: true,
+    serves: true,
     options: { ...regions, ...(host.receive === "scm" && { receive: host.receive }) },
   }));
   const programs = variant.programs.filter(({ on }) => on === name).map((program): ProgramPlan => ({
     run: program.run,
     at: program.at,
     service: program.restart === true,
+    ...(program.service === true && { serves: true }),
     options: { ...regions, ...inItsOwnWords(program) },
   }));
   return {

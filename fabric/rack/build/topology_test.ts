@@ -77,7 +77,7 @@ describe("makePlan", () => {
         "programs: [{ on: a, run: put, at: 2us, to: b, file: f, size: 128, pause: 3us }]",
     );
     assert.deepEqual(node(plan, "a", "host").config.programs, [
-      { run: "persistd", at: 0, service: true, options: {} },
+      { run: "persistd", at: 0, service: true, serves: true, options: {} },
       {
         run: "put",
         at: 2_000_000,

@@ -106,6 +106,8 @@ export interface ProgramPlan {
   readonly at: Time;
   /** Services start at every boot of the host, other programs only at its first. */
   readonly service: boolean;
+  /** It need not end, as it only serves others. */
+  readonly serves?: true;
   readonly options: Readonly<Record<string, unknown>>;
   /** The number of the order that started the program from outside; its results carry it. */
   readonly order?: number;

@@ -86,6 +86,8 @@ export interface ProgramScenario {
   readonly at: Time;
   /** Whether it restarts at every later boot of its host. Absent: no. */
   readonly restart?: boolean;
+  /** Whether it only serves others: it need not end. Absent: no. */
+  readonly service?: boolean;
   /** By the scenario's names; `method` of a shipped program is a list. */
   readonly options: Readonly<Record<string, unknown>>;
 }

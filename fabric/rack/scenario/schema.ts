@@ -408,6 +408,7 @@ export const programSchema = z.preprocess(
     run: text.describe("a shipped program's name, or the path of your own, like ./my_protocol.ts"),
     at: duration.optional().describe("so long after its host's boot, like 200us"),
     restart: flag.optional().describe("whether it starts again at every later boot of its host"),
+    service: flag.optional().describe("whether it only serves, so that it need not end"),
   }, { error: "a mapping with on and run" }),
 );
 

@@ -76,6 +76,8 @@ export type CmEvent =
 
 export interface CmListener {
   readonly serviceId: bigint;
+  /** The name of the program that listens. */
+  readonly program: string;
   /** The signal that is raised when `events` is not empty. */
   readonly signal: string;
   readonly retry: CmRetry;

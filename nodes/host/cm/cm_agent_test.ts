@@ -108,7 +108,13 @@ function answer(endpoint: CmEndpoint): void {
 beforeEach(() => {
   agent = makeCmAgent();
   output = { send: [], signals: new Set() };
-  listener = { serviceId: SERVICE_ID, signal: "service", retry: RETRY, events: [] };
+  listener = {
+    serviceId: SERVICE_ID,
+    program: "server#0",
+    signal: "service",
+    retry: RETRY,
+    events: [],
+  };
   agent.listeners.set(SERVICE_ID, listener);
 });
 

@@ -57,7 +57,13 @@ export interface WorldOptions {
 export class World {
   readonly a: CmAgent = makeCmAgent();
   readonly b: CmAgent = makeCmAgent();
-  readonly listener: CmListener = { serviceId: SERVICE_ID, signal: "s", retry: RETRY, events: [] };
+  readonly listener: CmListener = {
+    serviceId: SERVICE_ID,
+    program: "server#0",
+    signal: "s",
+    retry: RETRY,
+    events: [],
+  };
   readonly log: string[] = [];
   /** Events of `b`'s program. */
   readonly events: string[] = [];

@@ -83,7 +83,9 @@ export function listen(
     return verbError("EBUSY", `Another program listens for ${service}`);
   }
   const retry = { ...RETRY, ...options.retry };
-  const queue: CmListener = { serviceId, signal: `cm-listen:${service}`, retry, events: [] };
+  const { program } = device.cpu;
+  const signal = `cm-listen:${service}`;
+  const queue: CmListener = { serviceId, program, signal, retry, events: [] };
   device.cm.agent.listeners.set(serviceId, queue);
   return { device, queue };
 }

@@ -9,7 +9,7 @@ import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import type { Outputs, TraceStep } from "../../../fabric/node.ts";
 import type { AuditRecord } from "../../../fabric/audit.ts";
 import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
-import type { HostTiming } from "../../../fabric/rack/plan/plan.ts";
+import type { HostTiming, ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { AddressMap, Buffer } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
 import type { Iio } from "../memory/iio.ts";
@@ -19,6 +19,7 @@ import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import type { Account } from "./processor.ts";
 import type { Cpu, Source, Steps, Threads, Wait } from "./program.ts";
 import { notPlain } from "./report_data.ts";
+import { answered, hold } from "./wait_site.ts";
 
 /** Lets the owed time pass, and no more. */
 const PAY: Wait = { kind: "time", at: 0 };
@@ -49,8 +50,9 @@ export interface Machine<Context> {
   /** Sends a command over the bus. @returns its id, or an error reply where there is no device. */
   sendCommand(command: RnicCommand): number | RnicReply;
   signal(name: string): void;
+  /** @param thread its name, behind the program's, and the program's plan. */
   spawn(
-    thread: { readonly name: string; readonly order: number | undefined },
+    thread: { readonly name: string; readonly plan: ProgramPlan },
     run: (context: Context) => Steps<void>,
   ): void;
 }
@@ -65,8 +67,8 @@ export interface CoreProgram {
   /** Names the program's own random stream: host, life and program. */
   readonly stream: string;
   readonly account: Account;
-  /** Number of the order that started it from outside, which its results carry. */
-  readonly order: number | undefined;
+  /** Absent for the driver. Results carry the number of the order that started the program. */
+  readonly plan: ProgramPlan | undefined;
 }
 
 /** The core of one program. */
@@ -95,6 +97,11 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   get now(): Time {
     return this.#machine.now;
+  }
+
+  get program(): string {
+    // The stream's name is host, life and program.
+    return this.#program.stream.split("/").slice(2).join("/");
   }
 
   get tracing(): boolean {
@@ -144,7 +151,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   *settle(): Steps<void> {
-    if (this.#account.owed > 0) yield PAY;
+    if (this.#account.owed > 0) { while (answered(yield PAY)); }
   }
 
   clwb(address: number, length: number): void {
@@ -230,14 +237,14 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     yield* this.settle();
     const sent = this.#machine.sendCommand(command);
     if (typeof sent !== "number") return sent;
-    const wake = yield { kind: "reply", id: sent };
+    const wake = yield* hold({ kind: "reply", id: sent });
     return wake.reply!;
   }
 
   *sleep(ps: Time): Steps<void> {
     if (!(ps >= 0)) throw new RangeError(`Cannot sleep ${ps} ps: it must be 0 or more`);
     yield* this.settle();
-    yield { kind: "time", at: this.#machine.now + Math.ceil(ps) };
+    yield* hold({ kind: "time", at: this.#machine.now + Math.ceil(ps) });
   }
 
   *waitMemory(address: number, length: number, deadline: Time): Steps<"changed" | "timeout"> {
@@ -258,7 +265,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   *#wait(sources: readonly Source[], deadline: Time): Steps<boolean> {
-    return (yield { kind: "any", sources, deadline }).kind === "done";
+    return (yield* hold({ kind: "any", sources, deadline })).kind === "done";
   }
 
   signal(name: string): void {
@@ -285,10 +292,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   spawn(name: string, thread: (context: Context) => Steps<void>): void {
-    const { stream, order } = this.#program;
-    // A thread's name is its parent's and its own.
-    const own = stream.split("/").slice(2).join("/");
-    this.#machine.spawn({ name: `${own}/${name}`, order }, thread);
+    this.#machine.spawn({ name: `${this.program}/${name}`, plan: this.#program.plan! }, thread);
   }
 
   input(path: string): Uint8Array | undefined {
@@ -301,7 +305,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
     if (found !== undefined) {
       throw new TypeError(`Cannot report "${topic}": found ${found}, expected plain data`);
     }
-    const { order } = this.#program;
+    const order = this.#program.plan?.order;
     this.#machine.out.report(
       topic,
       order !== undefined && isMap(value) ? { ...value, order } : value,
@@ -379,7 +383,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
       const freeAt = this.#machine.memory.freeAt(physical, length);
       if (freeAt <= this.#machine.now) return;
       this.#account.owed += freeAt - this.#machine.now;
-      yield PAY;
+      while (answered(yield PAY));
     }
   }
 }

@@ -4,10 +4,11 @@
  * at their yields, first ready first. `cpu.ts` has the programs' interface.
  */
 import { assert, InvariantError } from "../../../fabric/base/assert.ts";
-import { NEVER, type Time } from "../../../fabric/base/time.ts";
+import { formatTime, NEVER, type Time } from "../../../fabric/base/time.ts";
 import type { RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { AddressMap } from "../memory/address_map.ts";
 import { type Source, type Steps, stepsOf, type Wait, type Wake } from "./program.ts";
+import { awaited, siteOf } from "./wait_site.ts";
 
 /** The owed time of a program: `cpu.ts` adds to it, the core pays it. */
 export interface Account {
@@ -21,6 +22,10 @@ interface TaskPlan<T> {
   readonly startAt: Time;
   /** The driver's own work: on the first core; the round-robin assignment does not advance. */
   readonly driver?: true;
+  /** It serves others as long as the host has power. */
+  readonly serves?: true;
+  /** Number of the order that started it from outside. */
+  readonly order?: number;
   /** Creates the program; called when it starts. Its costs are added to `account`. */
   readonly start: (account: Account) => Steps<T>;
   readonly onReturn?: (result: T) => void;
@@ -34,6 +39,15 @@ interface ProcessorPlan {
   readonly map: AddressMap;
   /** Called with the program that makes a core busy from now on. */
   readonly onBusy?: (core: Pick<Core, "index" | "busyUntil">, program: string) => void;
+}
+
+/** A program that has not ended: what it waits for, since when, at which line of its file. */
+export interface Unfinished {
+  readonly plan: Pick<TaskPlan<unknown>, "name" | "driver" | "serves" | "order">;
+  readonly waitsFor: string;
+  readonly sources: readonly Source[];
+  readonly since: Time;
+  readonly at?: string;
 }
 
 interface Core {
@@ -50,6 +64,9 @@ function createTask(plan: TaskPlan<unknown>, core: Core, order: number) {
     order,
     account,
     steps: undefined as Steps<unknown> | undefined,
+    /** Its last wait, and when that began. */
+    wait: undefined as Wait | undefined,
+    since: plan.startAt,
     /** When it resumes unless a source ends its wait earlier, and when it became ready. */
     resumeAt: plan.startAt,
     readyAt: plan.startAt,
@@ -104,6 +121,20 @@ export class Processor {
     let next = NEVER;
     for (const { resumeAt } of this.#tasks) if (resumeAt < next) next = resumeAt;
     return next;
+  }
+
+  /** The programs that have not ended; ends none of them. */
+  unfinished(): Unfinished[] {
+    return this.#tasks.map(({ plan, steps, wait, readyAt, since }) => {
+      if (steps === undefined) {
+        return { plan, waitsFor: `its start at ${formatTime(readyAt)}`, since, sources: [] };
+      }
+      // A service's place is of no interest, and an explorer ends many thousand runs.
+      const site = plan.serves === true ? {} : siteOf(steps);
+      const sources = wait?.kind === "any" ? wait.sources : [];
+      const waitsFor = wait === undefined ? "nothing" : awaited(wait, site);
+      return { plan, waitsFor, since, sources, ...(site.line !== undefined && { at: site.line }) };
+    });
   }
 
   /** Number of programs that have not ended. */
@@ -271,6 +302,8 @@ export class Processor {
    */
   #wait(task: Task, wait: Wait, now: Time): void {
     this.#pay(task, now);
+    task.wait = wait;
+    task.since = now;
     switch (wait.kind) {
       case "time":
         return this.#setResume(task, Math.max(wait.at, task.paidAt), DONE);

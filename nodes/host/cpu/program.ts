@@ -21,8 +21,19 @@ export type Source =
   | { readonly kind: "interrupt"; readonly vector: number }
   | { readonly kind: "signal"; readonly name: string };
 
-/** Why a wait ended. */
-export type Wake = { readonly kind: "done" | "timeout"; readonly reply?: RnicReply };
+/** Why a wait ended; or the wait goes on, and a {@link Probe} asks where it is. */
+export type Wake = Ended | Probe;
+
+interface Ended {
+  readonly kind: "done" | "timeout";
+  readonly reply?: RnicReply;
+}
+
+/** The question where a program waits: see `wait_site.ts`. */
+export interface Probe {
+  readonly kind: "probe";
+  stack?: string | undefined;
+}
 
 /** A program or a part of one: yields waits, returns T. */
 export type Steps<T> = Generator<Wait, T, Wake>;
@@ -32,6 +43,8 @@ export interface Cpu {
   /** The core's time: now, without owed time. */
   readonly now: Time;
   readonly host: string;
+  /** The name of this program and its number on the host, and of its thread. */
+  readonly program: string;
   /** Name → IPv4 address, of every host in the rack. */
   readonly addresses: Readonly<Record<string, number>>;
   /** A number in [0, 1) from this program's own seeded stream. */

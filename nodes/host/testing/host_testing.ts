@@ -10,6 +10,7 @@ import { Host, type HostOptions } from "../host.ts";
 import type { Cpu, Steps } from "../cpu/program.ts";
 import type { Program } from "../program_context.ts";
 import type { OpenDevice } from "../verbs.ts";
+import { makeCmAgent } from "../cm/cm_agent.ts";
 
 /** Round numbers, each different, so that a test says which one it saw. */
 export const RIG_TIMING: HostTiming = {
@@ -198,7 +199,7 @@ function onCpu(program: CpuProgram): Program {
 /** A boot that opens nothing. */
 // deno-lint-ignore require-yield -- there is nothing to wait for
 export function* noDriver(cpu: Cpu): Steps<OpenDevice> {
-  return { cpu } as OpenDevice;
+  return { cpu, verbs: {}, cm: { agent: makeCmAgent() } } as OpenDevice;
 }
 
 /** `length` bytes that differ from their neighbours and from those of another `salt`. */

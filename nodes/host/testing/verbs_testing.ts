@@ -44,6 +44,7 @@ const PLAIN_CQE: Cqe = {
 export class VerbsRig implements Cpu {
   readonly plan: HostPlan;
   readonly host = "a";
+  readonly program = "rig#0";
   readonly addresses = { a: 0x0a00_0001, b: 0x0a00_0002 };
   readonly tracing = true;
   readonly auditing = false;

@@ -276,6 +276,8 @@ export interface Ring {
 export interface SendRing extends Ring {
   readonly units: Uint8Array;
   readonly opcodes: WqeOpcode[];
+  /** Number of requests posted since the last signaled one: they complete with a later one. */
+  unsignaled: number;
 }
 
 export interface RecvRing extends Ring {

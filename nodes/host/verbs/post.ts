@@ -116,6 +116,7 @@ function fill(device: Device, sq: SendRing, wqe: SendWqe): void {
   sq.write = (first + units - 1) % sq.depth;
   sq.used += units;
   sq.requests++;
+  sq.unsignaled = wqe.signaled ? 0 : sq.unsignaled + 1;
 }
 
 /** Positions of the receive WQEs that the next `count` posts fill. */

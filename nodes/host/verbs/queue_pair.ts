@@ -161,6 +161,7 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
     wrIds: [],
     units: new Uint8Array(sqDepth),
     opcodes: [],
+    unsignaled: 0,
   };
   const rq: RecvRing = {
     ...EMPTY_RING,

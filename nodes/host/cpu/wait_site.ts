@@ -1,0 +1,106 @@
+/**
+ * Where a program waits, for people. A wait keeps no stack, as it would cost more than the wait:
+ * when the run has ended, a probe wakes the innermost generator, which notes the stack and waits on.
+ */
+import { formatTime } from "../../../fabric/base/time.ts";
+import type { Probe, Source, Steps, Wait, Wake } from "./program.ts";
+
+/** Deeper than any program's generators. */
+const FRAMES_MAX = 100;
+
+/** The only way to wait: yields until the wait has ended. */
+export function* hold(wait: Wait): Steps<Exclude<Wake, Probe>> {
+  for (;;) {
+    const wake = yield wait;
+    if (!answered(wake)) return wake;
+  }
+}
+
+/** Whether the wake is a probe, which then has the stack: the caller must wait again. */
+export function answered(wake: Wake): wake is Probe {
+  if (wake.kind !== "probe") return false;
+  wake.stack = new Error().stack;
+  return true;
+}
+
+/** The place of a wait: the function that the program called, and the line that called it. */
+export interface WaitSite {
+  readonly call?: string;
+  readonly line?: string;
+}
+
+/** Asks a program where it waits. The program does not go on. */
+export function siteOf(steps: Steps<unknown>): WaitSite {
+  const probe: Probe = { kind: "probe" };
+  const { stackTraceLimit } = Error;
+  Error.stackTraceLimit = FRAMES_MAX;
+  try {
+    // A program that yields a wait of its own making goes on by one step, which nothing sees.
+    steps.next(probe);
+  } catch {
+    return {};
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
+  }
+  return siteIn(probe.stack ?? "");
+}
+
+const HOST = new URL("..", import.meta.url).href;
+const PROGRAMS = new URL("../programs/", import.meta.url).href;
+
+/** The program's innermost frame in a stack, and the host's function that it called. */
+export function siteIn(stack: string): WaitSite {
+  let call: string | undefined;
+  for (const line of stack.split("\n")) {
+    const frame = /^\s+at (?:(.+) \()?(file:.+):(\d+):(\d+)\)?$/.exec(line);
+    if (frame === null) continue;
+    const [, name, file, row, column] = frame;
+    if (file!.startsWith(HOST) && !file!.startsWith(PROGRAMS)) {
+      call = name?.split(".").at(-1);
+      continue;
+    }
+    return {
+      line: `${file!.slice(file!.lastIndexOf("/") + 1)}:${row}:${column}`,
+      ...(call !== undefined && { call }),
+    };
+  }
+  return {};
+}
+
+/** What ends the waits of the verbs that programs use most. */
+const AWAITED: Readonly<Record<string, string>> = {
+  waitCompletion: "a completion",
+  getCqEvent: "a completion event",
+  waitEvent: "a connection request",
+  connect: "the answer to a connection request",
+  getAsyncEvent: "an asynchronous event",
+};
+
+/** What a program waits for: `a completion (waitCompletion)`. */
+export function awaited(wait: Wait, { call }: WaitSite): string {
+  const named = call === undefined || !Object.hasOwn(AWAITED, call) ? undefined : AWAITED[call];
+  const what = named ?? sourceText(wait);
+  return call === undefined ? what : `${what} (${call})`;
+}
+
+function sourceText(wait: Wait): string {
+  switch (wait.kind) {
+    case "time":
+      return wait.at === 0 ? "its core" : formatTime(wait.at);
+    case "reply":
+      return "a reply of the RNIC";
+    case "any":
+      return wait.sources.map(nameOf).join(" or ");
+  }
+}
+
+function nameOf(source: Source): string {
+  switch (source.kind) {
+    case "memory":
+      return `a change of memory at 0x${source.address.toString(16)}`;
+    case "interrupt":
+      return `interrupt ${source.vector}`;
+    case "signal":
+      return `the signal ${source.name}`;
+  }
+}

@@ -1,0 +1,46 @@
+/** Which of a host's unfinished programs serve others, so that they need not end. */
+import type { Source } from "./cpu/program.ts";
+import type { Cq } from "./verbs/objects.ts";
+import type { CmDevice } from "./cm/gsi.ts";
+import { CQE_BYTES } from "../../fabric/wire/host_bus/cqe.ts";
+
+/**
+ * Whether a program waits for connection requests of its own listener, or for messages of its
+ * clients: for a completion of receives, with no completion of a request of its own outstanding.
+ * @param program its name with its number; threads have their program's listeners.
+ * @param sources what it waits for.
+ */
+export function servesClients(
+  { state, cm }: CmDevice,
+  { program, sources }: { readonly program: string; readonly sources: readonly Source[] },
+): boolean {
+  const own = [...cm.agent.listeners.values()].filter((listener) =>
+    programOf(listener.program) === programOf(program)
+  );
+  if (own.length === 0) return false;
+  return sources.some((source) => {
+    if (source.kind === "signal") return own.some(({ signal }) => signal === source.name);
+    const queuePairs = [...state.queuePairs.values()];
+    const clients = queuePairs.filter(({ recvCq }) => isWaitFor(source, recvCq));
+    return clients.length > 0 &&
+      !queuePairs.some(({ sq, sendCq }) =>
+        isWaitFor(source, sendCq) && sq.requests > sq.unsignaled
+      );
+  });
+}
+
+/** The program of a thread: `mine.ts#2/worker` is one of `mine.ts#2`. */
+export function programOf(name: string): string {
+  return /^.*?#\d+/.exec(name)?.[0] ?? name;
+}
+
+function isWaitFor(source: Source, cq: Cq): boolean {
+  switch (source.kind) {
+    case "memory":
+      return source.address >= cq.address && source.address < cq.address + cq.entries * CQE_BYTES;
+    case "interrupt":
+      return source.vector === cq.vector;
+    case "signal":
+      return false;
+  }
+}
