@@ -19,7 +19,7 @@ import { formatTime } from "../fabric/base/time.ts";
 import type { RecordedFault, RecordedLinkFault } from "../fabric/clock/record.ts";
 import { textIfThere } from "../console/base/files.ts";
 import { explain } from "../console/rack/failure.ts";
-import { RackError } from "../console/rack/supervisor.ts";
+import { noFinal, RackError } from "../console/rack/supervisor.ts";
 import { IN_CONTAINER } from "../console/rack/compose_file.ts";
 import { stallText } from "../console/rack/stall_text.ts";
 import { ControlClient } from "../console/rack/live/control.ts";
@@ -73,7 +73,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
     events: status.events,
     wallMs,
     processes: runFile.partitions.length + 1,
-    finals: finals.filter((final) => final !== undefined),
+    finals,
     directory: DIRECTORY,
   };
   const report = await reportOn({ label, ...runFile }, outcome);
@@ -113,14 +113,13 @@ async function waitForEnd(control: ControlClient): Promise<ClockStatus> {
   }
 }
 
+/** @throws RackError where the partition does not answer. */
 async function askFinal(
   control: ControlClient,
   partition: string,
-): Promise<FinalReply | undefined> {
+): Promise<FinalReply> {
   const final = await control.final(partition, { attempts: FINAL_ATTEMPTS });
-  if (final === undefined) {
-    say(`${partition} has sent no final report: the report lacks its figures`);
-  }
+  if (final === undefined) throw new RackError(noFinal([partition]));
   return final;
 }
 

@@ -42,7 +42,8 @@ export async function runOnBus(
     Deno.exit(EXIT.done);
   };
   Deno.addSignalListener("SIGTERM", stop);
-  Deno.addSignalListener("SIGINT", stop);
+  // A terminal sends SIGINT to all processes of a rack; the parent ends them in order.
+  Deno.addSignalListener("SIGINT", () => {});
   end = () => void stop();
   const reason = await bus.closed;
   if (reason !== undefined) {

@@ -6,7 +6,13 @@ import { decode, encode } from "../fabric/bus/codec.ts";
 import type { Bus } from "../fabric/bus/bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
 import { block } from "../fabric/bus/wall_time.ts";
-import { EXIT, type FinalReply, lookaheadOf, type RunFile } from "../fabric/rack/build/run_file.ts";
+import {
+  EXIT,
+  type FinalPage,
+  type FinalReply,
+  lookaheadOf,
+  type RunFile,
+} from "../fabric/rack/build/run_file.ts";
 import { Refusal, refusal } from "../fabric/rack/plan/problem.ts";
 import { exitWith, runOnBus } from "../fabric/process.ts";
 import { Runner } from "../fabric/runner/runner.ts";
@@ -34,6 +40,8 @@ const KEPT_TOPICS: ReadonlySet<string> = new Set([
   "rnic-event",
   "held",
 ]);
+/** Of a final reply: with the longest report behind it, it is still one message of the bus. */
+const FINAL_PAGE_BYTES = 2 << 20;
 /** Exit code of a process ended by SIGKILL, as shells and containers report it. */
 const EXIT_KILLED = 128 + 9;
 
@@ -166,12 +174,14 @@ function answerFinal(
   bus.subscribe(
     patternOf({ kind: "control", run, verb: `final-${partition}` }),
     (payload, _, reply) => {
-      if (decode(payload) === undefined) return;
-      const final: FinalReply = {
+      const { after = 0 } = Object(decode(payload)) as { readonly after?: unknown };
+      if (typeof after !== "number") return;
+      const page = pageOf([...reports, ...runner.partition?.unfinished() ?? []], after);
+      const final: FinalPage = {
         partition,
         statistics: runner.partition?.statistics() ?? {},
         linkFaults: runner.partition?.linkFaultCounts() ?? [],
-        reports: [...reports, ...runner.partition?.unfinished() ?? []],
+        ...page,
         refused: runner.refused,
         sent: runner.sent,
         residentBytes: Deno.memoryUsage().rss,
@@ -179,6 +189,19 @@ function answerFinal(
       reply?.(encode(final));
     },
   );
+}
+
+/** Reports from number `after` on, as many as one message carries: one at least, where there is one. */
+function pageOf(
+  reports: FinalReply["reports"],
+  after: number,
+): Pick<FinalPage, "reports" | "reportsLeft"> {
+  let bytes = 0, end = after;
+  while (end < reports.length && bytes < FINAL_PAGE_BYTES) {
+    bytes += encode(reports[end]).length;
+    end++;
+  }
+  return { reports: reports.slice(after, end), reportsLeft: Math.max(0, reports.length - end) };
 }
 
 /**

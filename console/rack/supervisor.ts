@@ -60,6 +60,7 @@ const TIMEKEEPER = "timekeeper";
 const FINAL_ATTEMPTS = 5;
 const DEATH_AGAIN_MS = 100;
 const GRACE_MS = 3_000;
+const INTERRUPT_MS = 1_000;
 
 /** A rack has ended before its run, or has not executed an order. */
 export class RackError extends Error {
@@ -82,6 +83,8 @@ export class Supervisor {
   #down = false;
   #hasFinished = false;
   readonly #dead = new Set<string>();
+  /** Partitions that were killed when the run had ended, so that their reports are lost. */
+  readonly #endedLate = new Set<string>();
   readonly #cuts = new Set<string>();
   readonly #finished = Promise.withResolvers<Summary>();
 
@@ -200,14 +203,22 @@ export class Supervisor {
     return this.control.statusNow();
   }
 
-  /** The final reports of all running partitions. */
+  /**
+   * The final reports of all partitions with power. @throws RackError that names those of which one
+   * is missing: without it nothing is known of their programs.
+   */
   async finals(): Promise<FinalReply[]> {
-    const replies = await Promise.all(
-      this.#slots.filter(({ child }) => child !== undefined).map(({ name }) =>
-        this.control.final(name, { attempts: FINAL_ATTEMPTS })
-      ),
+    const finals: FinalReply[] = [], missing = [...this.#endedLate];
+    await Promise.all(
+      this.#slots.filter(({ child }) => child !== undefined).map(async ({ name }) => {
+        const final = await this.control.final(name, { attempts: FINAL_ATTEMPTS });
+        if (final === undefined) missing.push(name);
+        else finals.push(final);
+      }),
     );
-    return replies.filter((reply) => reply !== undefined);
+    if (missing.length > 0) throw new RackError(noFinal(missing));
+    const order = this.#slots.map(({ name }) => name);
+    return finals.toSorted((x, y) => order.indexOf(x.partition) - order.indexOf(y.partition));
   }
 
   /** Ends every process; returns when all have ended. */
@@ -232,8 +243,8 @@ export class Supervisor {
     const { runFilePath } = this.#options;
     const module = "fabric/clock/timekeeper_main.ts";
     this.#start(this.#timekeeper, { module, args: [runFilePath] }, (child, status) => {
-      if (status.signal !== null) this.#startTimekeeper();
-      else this.#fail(child, status);
+      if (status.signal === "SIGKILL") this.#startTimekeeper();
+      else void this.#fail(child, status);
     });
   }
 
@@ -243,8 +254,9 @@ export class Supervisor {
     slot.instance = instance;
     const args = [this.#options.runFilePath, name, instance];
     this.#start(slot, { module: "nodes/main.ts", args }, (child, status) => {
-      if (status.signal === null && status.code !== 0) this.#fail(child, status);
-      else this.#noticeDeath(name, instance);
+      if (status.signal !== "SIGKILL") return void this.#fail(child, status);
+      if (this.#hasFinished) this.#endedLate.add(name);
+      void this.#noticeDeath(name, instance);
     });
   }
 
@@ -278,7 +290,11 @@ export class Supervisor {
     }
   }
 
-  #fail(child: Child, status: Deno.CommandStatus): void {
+  /** Only SIGKILL is a power failure; any other end is an error of the process. */
+  async #fail(child: Child, status: Deno.CommandStatus): Promise<void> {
+    // A terminal interrupts all processes at once: this one may be about to take the rack down.
+    if (status.signal === "SIGINT") await sleep(INTERRUPT_MS);
+    if (this.#down) return;
     const code = status.code === EXIT.usage || status.code === EXIT.internal
       ? status.code
       : EXIT.unclear;
@@ -339,6 +355,11 @@ export class Supervisor {
     if (slot?.child !== undefined && slot.instance === instance) this.kill(partition);
     else if (this.#dead.has(instance)) void this.control.attempt("death", { partition, instance });
   }
+}
+
+/** For people: which partitions gave no final report. */
+export function noFinal(partitions: readonly string[]): string {
+  return `Found no final report of ${partitions.join(", ")}: nothing is known of their programs`;
 }
 
 function isSummary(value: unknown): value is Summary {

@@ -7,7 +7,7 @@ import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { subjectOf } from "../../../fabric/bus/subjects.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
-import type { FinalReply } from "../../../fabric/rack/build/run_file.ts";
+import type { FinalPage, FinalReply } from "../../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
 
 /** The answer to an order or a query. */
@@ -117,14 +117,25 @@ export class ControlClient {
     }
   }
 
-  /** A partition's report on its devices; undefined where its process does not answer. */
+  /**
+   * A partition's report on its devices, with all reports of its programs; undefined where its
+   * process does not answer, or not with all of it.
+   */
   async final(
     partition: string,
     { attempts }: { readonly attempts: number },
   ): Promise<FinalReply | undefined> {
-    for (let attempt = 0; attempt < attempts; attempt++) {
-      const answer = await this.attempt<FinalReply>(`final-${partition}`, {}, TIMEOUT_MS);
-      if (answer !== undefined && "ok" in answer) return answer.ok;
+    const reports: FinalReply["reports"][number][] = [];
+    for (let attempt = 0; attempt < attempts;) {
+      const after = reports.length;
+      const answer = await this.attempt<FinalPage>(`final-${partition}`, { after }, TIMEOUT_MS);
+      if (answer === undefined || !("ok" in answer) || !Array.isArray(answer.ok.reports)) {
+        attempt++;
+        continue;
+      }
+      reports.push(...answer.ok.reports);
+      const { reportsLeft, ...final } = answer.ok;
+      if (reportsLeft === 0) return { ...final, reports };
     }
     return undefined;
   }

@@ -70,6 +70,25 @@ describe("ControlClient", () => {
     assert.equal(await control.final("b", { attempts: 2 }), undefined);
   });
 
+  it("asks for a final report until all of its pages are there", async () => {
+    const page = (reports: unknown[], reportsLeft: number) => ({
+      partition: "b",
+      reports,
+      reportsLeft,
+    });
+    const asked = answers("final-b", page([1, 2], 1), { error: "busy" }, page([3], 0));
+    assert.deepEqual(await control.final("b", { attempts: 2 }), {
+      partition: "b",
+      reports: [1, 2, 3],
+    });
+    assert.deepEqual(asked, [{ after: 0 }, { after: 2 }, { after: 2 }]);
+  });
+
+  it("has no final report where a page is missing", async () => {
+    answers("final-b", { partition: "b", reports: [1], reportsLeft: 1 }, {});
+    assert.equal(await control.final("b", { attempts: 2 }), undefined);
+  });
+
   it("orders a fault of a cable with one token until it has its time", async () => {
     const asked = answers("link", {}, {}, { at: 7, fault: 3 }) as { token: string }[];
     const ask = (verb: string, body: unknown) => control.ask(verb, body);

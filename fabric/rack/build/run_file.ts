@@ -61,6 +61,12 @@ export interface FinalReply {
   readonly residentBytes: number;
 }
 
+/** A final reply as the bus carries it: it may take several messages. */
+export interface FinalPage extends FinalReply {
+  /** Number of reports behind these, for which the message has no room. */
+  readonly reportsLeft: number;
+}
+
 /** Environment variables that carry the bus address. */
 export const BUS_ENVIRONMENT = {
   url: "RACKMESH_NATS_URL",

@@ -62,7 +62,7 @@ const WRONG: readonly Refusal[] = [
   [
     "an option of another program",
     withLines("programs: [{ on: a, run: list, from: b, dept: 1 }]"),
-    "3: programs[0].dept: found an unknown key, expected on, run, at, restart, from, completion, attempts, pause or idle",
+    "3: programs[0].dept: found an unknown key, expected on, run, at, restart, service, from, completion, attempts, pause or idle",
   ],
   [
     "an unknown method",

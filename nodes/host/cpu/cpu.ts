@@ -18,7 +18,7 @@ import { storedBytes } from "../memory/write_combining.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import type { Account } from "./processor.ts";
 import type { Cpu, Source, Steps, Threads, Wait } from "./program.ts";
-import { notPlain } from "./report_data.ts";
+import { checkReport } from "./report_data.ts";
 import { answered, hold } from "./wait_site.ts";
 
 /** Lets the owed time pass, and no more. */
@@ -301,10 +301,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   report(topic: string, value: unknown): void {
-    const found = notPlain(value);
-    if (found !== undefined) {
-      throw new TypeError(`Cannot report "${topic}": found ${found}, expected plain data`);
-    }
+    checkReport(topic, value);
     const order = this.#program.plan?.order;
     this.#machine.out.report(
       topic,

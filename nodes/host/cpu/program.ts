@@ -110,8 +110,8 @@ export interface Cpu {
   input(path: string): Uint8Array | undefined;
   /**
    * Reports progress or a result to the process that started the run. Plain data only: literals,
-   * arrays and bytes.
-   * @throws TypeError for other values (a Map, a class instance, a function).
+   * arrays and bytes, within the limits of `report_data.ts`.
+   * @throws TypeError for other values (a Map, a class instance, a function); RangeError.
    */
   report(topic: string, value: unknown): void;
   /** True where audit records are kept: check it before building one. */

@@ -1,7 +1,45 @@
-/** Checks the values that programs report: data that the bus and JSON can represent. */
+/**
+ * What programs may report: plain data that the bus and JSON represent, of a size that a message
+ * carries. One set of limits, checked where a program reports, in every packing.
+ */
+import { DEPTH_MAX, encode } from "../../../fabric/bus/codec.ts";
 
-/** Maximum nesting: deeper data is probably cyclic. */
-const DEPTH_MAX = 64;
+/** Messages wrap a report in lists and maps of their own, which count as well. */
+const WRAPPING = 8;
+
+/** Limits of one report: nesting, length of its encoding in bytes, and of its topic. */
+export const REPORT_LIMITS = {
+  depth: DEPTH_MAX - WRAPPING,
+  bytes: 4 << 20,
+  topicLength: 64,
+} as const;
+
+/** The topic of an output file, which is written and not sent: its size has no limit. */
+const OUTPUT = "output";
+
+/**
+ * Checks a report. @throws TypeError where it is no plain data; RangeError beyond a limit. Both say
+ * what was found and what was expected.
+ */
+export function checkReport(topic: unknown, value: unknown): void {
+  if (typeof topic !== "string" || topic === "" || topic.length > REPORT_LIMITS.topicLength) {
+    const found = typeof topic === "string"
+      ? JSON.stringify(topic.slice(0, 80))
+      : `a ${typeof topic}`;
+    const expected = `a text of 1 to ${REPORT_LIMITS.topicLength} characters`;
+    throw new TypeError(`Cannot report: found ${found} as topic, expected ${expected}`);
+  }
+  const found = value === undefined ? "undefined" : notPlain(value);
+  if (found !== undefined) {
+    throw new TypeError(`Cannot report "${topic}": found ${found}, expected plain data`);
+  }
+  if (topic === OUTPUT) return;
+  const { length } = encode(value);
+  if (length > REPORT_LIMITS.bytes) {
+    const most = `at most ${REPORT_LIMITS.bytes} B; an output file may be larger`;
+    throw new RangeError(`Cannot report "${topic}": found ${length} B, expected ${most}`);
+  }
+}
 
 /**
  * The first part of a value that is not plain data, with its path: `a Map at .found[2]`. Undefined
@@ -17,7 +55,8 @@ export function notPlain(value: unknown, path = "", depth = 0): string | undefin
       : at(path, "a bigint of more than 64 bits");
   }
   if (typeof value !== "object" || value === null || value instanceof Uint8Array) return undefined;
-  if (depth === DEPTH_MAX) return at("", "an object in an object more than 64 times");
+  // Deeper data is probably cyclic.
+  if (depth === REPORT_LIMITS.depth) return `an object in an object more than ${depth} times`;
   if (Array.isArray(value)) {
     return firstOf(value.entries(), (i) => `${path}[${i}]`, depth);
   }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
-import { notPlain } from "./report_data.ts";
+import { decode, encode } from "../../../fabric/bus/codec.ts";
+import { checkReport, notPlain, REPORT_LIMITS } from "./report_data.ts";
 
 describe("notPlain", () => {
   it("lets pass what every process reads alike", () => {
@@ -31,6 +32,39 @@ describe("notPlain", () => {
     assert.equal(notPlain([{ found: new Map() }]), "a Map at [0].found");
     assert.equal(notPlain({ tail: new Tail() }), "a Tail at .tail");
     assert.equal(notPlain({ va: 2n ** 64n }), "a bigint of more than 64 bits at .va");
-    assert.match(notPlain(itself)!, /more than 64 times/);
+    assert.match(notPlain(itself)!, /^an object in an object more than 24 times$/);
+  });
+});
+
+/** A list in a list, so many times. */
+function nested(depth: number): unknown {
+  let value: unknown = 1;
+  for (let i = 0; i < depth; i++) value = [value];
+  return value;
+}
+
+describe("checkReport", () => {
+  it("takes what is just within the limits, which a final reply carries", () => {
+    const { depth, bytes, topicLength } = REPORT_LIMITS;
+    const value = nested(depth);
+    checkReport("x".repeat(topicLength), value);
+    const reply = { partition: "a", reports: [{ time: 1, node: "a", topic: "x", value }] };
+    assert.deepEqual(decode(encode(reply)), reply);
+    checkReport("result", new Uint8Array(bytes - 5));
+    checkReport("output", { path: "x", bytes: new Uint8Array(2 * bytes) });
+  });
+
+  it("refuses what is deeper, longer, nothing, or without a topic, and says what was expected", () => {
+    const refused = (topic: unknown, value: unknown, text: RegExp) =>
+      assert.throws(() => checkReport(topic, value), text);
+    refused("result", nested(REPORT_LIMITS.depth + 1), /found an object in .* more than 24 times/);
+    refused(
+      "result",
+      new Uint8Array(REPORT_LIMITS.bytes),
+      /found 4194309 B, expected at most 4194304 B/,
+    );
+    refused("result", undefined, /"result": found undefined, expected plain data/);
+    refused(Symbol("x"), 1, /found a symbol as topic, expected a text of 1 to 64 characters/);
+    refused("", 1, /found "" as topic/);
   });
 });
