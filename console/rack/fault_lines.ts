@@ -39,7 +39,12 @@ export async function readFaultLines(path: string): Promise<ReplayedFaults> {
     const why = (cause as Error).message;
     throw refusal("", { found: `Cannot read --faults ${path}: ${why}`, cause });
   });
-  return faultsIn(text, path);
+  const faults = faultsIn(text, path);
+  if (text.trim() !== "") return faults;
+  throw refusal("", {
+    found: `--faults ${path} is empty`,
+    expected: "a line for each fault; for a run without faults, no --faults",
+  });
 }
 
 /** What the timekeeper of a run has recorded; empty where it has recorded nothing. */
@@ -52,9 +57,14 @@ export function recordedIn(directory: string): ReplayedFaults {
 export function faultsIn(text: string, path: string): ReplayedFaults {
   const faults: FaultPlan[] = [], writebacks: WritebackPlan[] = [];
   const linkFaults: LinkFaultPlan[] = [];
+  const known = new Set<string>(), dead = new Set<string>();
   for (const [i, each] of text.split("\n").entries()) {
     if (each === "") continue;
-    const line = lineOf(each, { file: path, line: i + 1 });
+    const place = { file: path, line: i + 1 };
+    const line = lineOf(each, place);
+    if (known.has(each)) refuseLine(place, { found: "an earlier line again", expected: "it once" });
+    known.add(each);
+    notePower(line, { dead, place });
     const { action, at } = line;
     if (action === "link") linkFaults.push(line.fault);
     for (const node of line.nodes) {
@@ -80,9 +90,41 @@ export function writebackLine({ at, node, from, to, buffered, data }: WritebackP
   });
 }
 
+interface Place {
+  readonly file: string;
+  readonly line: number;
+}
+
+function refuseLine(place: Place, problem: { found: string; expected: string }): never {
+  throw new Refusal([{ ...place, path: "", ...problem }]);
+}
+
+/** Every node has power at first; then its power fails and returns in turn. */
+function notePower(
+  { action, nodes }: z.infer<typeof lineSchema>,
+  { dead, place }: { readonly dead: Set<string>; readonly place: Place },
+): void {
+  for (const node of action === "kill" || action === "start" ? nodes : []) {
+    if (dead.has(node) === (action === "start")) {
+      if (action === "kill") dead.add(node);
+      else dead.delete(node);
+    } else if (action === "kill") {
+      refuseLine(place, {
+        found: `a kill of ${node}, which is dead`,
+        expected: "its start before",
+      });
+    } else {
+      refuseLine(place, {
+        found: `a start of ${node}, which has power`,
+        expected: "its kill before",
+      });
+    }
+  }
+}
+
 function lineOf(
   text: string,
-  place: { readonly file: string; readonly line: number },
+  place: Place,
 ): z.infer<typeof lineSchema> {
   let found: unknown;
   try {

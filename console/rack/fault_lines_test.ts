@@ -45,4 +45,25 @@ describe("A record of faults", () => {
       });
     }
   });
+
+  it("refuses a line twice, and power that fails twice or returns where it is", () => {
+    const kill = `{"at":1,"action":"kill","nodes":["b"]}`,
+      start = `{"at":2,"action":"start","nodes":["b"]}`;
+    const again = `{"at":3,"action":"kill","nodes":["b"]}`;
+    assert.equal(faultsIn([kill, start, again].join("\n"), "f").faults.length, 3);
+    const refused = (text: string, where: RegExp) =>
+      assert.throws(() => faultsIn(text, "f"), where);
+    refused(
+      [kill, start, kill].join("\n"),
+      /^Refusal: f:3: found an earlier line again, expected it once/,
+    );
+    refused(
+      [kill, again].join("\n"),
+      /f:2: found a kill of b, which is dead, expected its start before/,
+    );
+    refused(
+      [start, kill].join("\n"),
+      /f:1: found a start of b, which has power, expected its kill/,
+    );
+  });
 });

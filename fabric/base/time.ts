@@ -24,10 +24,14 @@ const UNITS: ReadonlyArray<readonly [suffix: string, ps: number]> = [
 
 /** Parses `40us`, `1.5ms`. @returns undefined where the text is not a whole number of ps. */
 export function parseTime(text: string): Time | undefined {
-  const match = /^(\d+(?:\.\d+)?)\s*(s|ms|us|ns|ps)$/.exec(text.trim());
+  const match = /^(\d+)(?:\.(\d+))?\s*(s|ms|us|ns|ps)$/.exec(text.trim());
   if (match === null) return undefined;
-  const unit = UNITS.find(([suffix]) => suffix === match[2])!;
-  const ps = Math.round(Number(match[1]) * unit[1]);
+  const [, whole, fraction = "", suffix] = match;
+  const unit = UNITS.find(([name]) => name === suffix)![1];
+  const decimals = fraction.replace(/0+$/, "");
+  // A fraction of a picosecond would become another time than the one that was meant.
+  if (10 ** decimals.length > unit) return undefined;
+  const ps = Number(whole) * unit + Number(decimals) * unit / 10 ** decimals.length;
   return Number.isSafeInteger(ps) ? ps : undefined;
 }
 

@@ -7,11 +7,16 @@ describe("parseTime", () => {
     assert.equal(parseTime("40us"), 40_000_000);
     assert.equal(parseTime("1.5 ns"), 1_500);
     assert.equal(parseTime("7ps"), 7);
+    assert.equal(parseTime("7.0ps"), 7);
+    assert.equal(parseTime("0.001ns"), 1);
+    assert.equal(parseTime("1.123456789012s"), 1_123_456_789_012);
     assert.equal(parseTime("2s"), 2_000_000_000_000);
   });
 
   it("refuses what has no unit, another unit, a sign or no exact number", () => {
-    for (const text of ["40", "us", "-1us", "4 weeks", "1e3ns", "99999999s"]) {
+    for (
+      const text of ["40", "us", "-1us", "4 weeks", "1e3ns", "99999999s", "1.5ps", "0.0001ns", "."]
+    ) {
       assert.equal(parseTime(text), undefined, text);
     }
   });

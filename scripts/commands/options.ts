@@ -149,7 +149,7 @@ export function whole(
   text: string,
   range: { readonly least: number; readonly most: number },
 ): number {
-  const value = Number(text);
+  const value = /^-?\d+$/.test(text) ? Number(text) : NaN;
   if (Number.isInteger(value) && value >= range.least && value <= range.most) return value;
   const expected = `a whole number from ${range.least} to ${range.most}`;
   throw refusal(option, { found: `"${text}"`, expected });

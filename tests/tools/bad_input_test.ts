@@ -10,6 +10,7 @@ import { CommandRig, type Ended, forEachAtOnce } from "../support/command.ts";
 
 const PAIR = new URL("../../scripts/scenarios/persist_pair.yaml", import.meta.url).pathname;
 const APPEND = new URL("../../scripts/scenarios/append_pair.yaml", import.meta.url).pathname;
+const TWO_QUEUES = new URL("../../scripts/scenarios/two_queues.yaml", import.meta.url).pathname;
 const LOG = new URL("../../scripts/scenarios/replicated_log.yaml", import.meta.url).pathname;
 const ONE = ["--method", "persist-opcode", "--ddio", "off"];
 
@@ -60,6 +61,7 @@ describe("Bad input", () => {
       [PAIR, /persist_pair\.yaml:1: found ".*", expected a line/],
       [rig.cache, /Cannot read --faults /],
       [`${rig.cache}/nowhere`, /Cannot read --faults .*nowhere/],
+      [await rig.file("empty", ""), /--faults .*empty is empty: expected a line for each fault/],
     ];
     await forEachAtOnce(cases, async ([file, said]) => {
       const ended = await rig.run(["run", PAIR, "--input", input, ...ONE, "--faults", file]);
@@ -87,6 +89,10 @@ describe("Bad input", () => {
       [["run", PAIR, "--input", input, "--depth", "257"], /"257": expected .* from 1 to 256/],
       [["run", PAIR, "--input", input, "--pack", "pod"], /"pod": expected one of node/],
       [["run", PAIR, "--input", input, "--nats", "http://x"], /expected nats:/],
+      [["run", PAIR, "--input", input, "--seed", ""], /--seed is "": expected a whole number/],
+      [["run", PAIR, "--input", input, "--seed", "0x7"], /--seed is "0x7": expected a whole/],
+      [["explore", TWO_QUEUES, "--from", "1.5ps"], /--from is "1\.5ps": expected a time/],
+      [["runs", "rm", ""], /The run is "": 0 runs have that name/],
       [["run", PAIR, "--input", input, "--quickly"], /unknown option '--quickly'/],
       [["fly"], /unknown command 'fly'/],
     ];

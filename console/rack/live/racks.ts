@@ -35,7 +35,7 @@ export interface RackLink {
 export async function findRun(id: string, prefix = "--run"): Promise<RunRow> {
   const rows = await listRuns();
   const found = rows.filter((row) => row.id === id || (id !== "" && row.mark === id));
-  const begun = found.length > 0 ? found : rows.filter((row) => row.id.startsWith(id));
+  const begun = found.length > 0 ? found : rows.filter((row) => id !== "" && row.id.startsWith(id));
   if (begun.length === 1) return begun[0]!;
   const known = (begun.length > 1 ? begun : rows).map((row) => row.id).slice(0, 8).join(", ");
   const expected = known === "" ? "one that there is, and there are none" : `one of ${known}`;
