@@ -30,7 +30,7 @@ import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import type { ImageReader } from "./memory/sparse_bytes.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
 import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
-import { programOf, servesClients } from "./serving.ts";
+import { servesClients } from "./serving.ts";
 import { CallWatch } from "./cpu/forgotten_calls.ts";
 import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 

@@ -18,7 +18,7 @@ export const HOST_FLOORS: Floors = [
   ["store/", "cpu/"],
   ["verbs/", "recovery/", "host_statistics.ts", "host_trace.ts"],
   ["cm/"],
-  ["verbs.ts"],
+  ["verbs.ts", "serving.ts"],
   ["program_context.ts"],
   ["programs/common/", "host.ts"],
   ["programs/persist/"],

@@ -27,6 +27,7 @@ describe("Host.unfinished", () => {
       *ends(cpu) {
         yield* cpu.sleep(1_000);
       },
+      // deno-lint-ignore require-yield -- it throws at once
       *throws() {
         throw new Error("own");
       },
