@@ -4,8 +4,22 @@ const encoder = new TextEncoder();
 
 /** A line on stdout: results only. */
 export function print(text: string): void {
-  Deno.stdout.writeSync(encoder.encode(text + "\n"));
+  Deno.stdout.writeSync(encoder.encode(visible(text) + "\n"));
 }
+
+/**
+ * Names of files and objects come from anywhere: what a terminal would obey is shown as an escape,
+ * but for the colours of `colour.ts`.
+ */
+export function visible(text: string): string {
+  return text.replaceAll(
+    CONTROL,
+    (code) => `\\x${code.charCodeAt(0).toString(16).padStart(2, "0")}`,
+  );
+}
+
+// deno-lint-ignore no-control-regex
+const CONTROL = /\x1b(?!\[\d{1,2}m)|[\x00-\x08\x0b-\x1a\x1c-\x1f\x7f-\x9f]/g;
 
 /** A result: as a JSON document where requested, else as text. */
 export function printResult(
@@ -18,7 +32,7 @@ export function printResult(
 
 /** A line on stderr: progress and messages. */
 export function say(text: string): void {
-  Deno.stderr.writeSync(encoder.encode(text + "\n"));
+  Deno.stderr.writeSync(encoder.encode(visible(text) + "\n"));
 }
 
 /** A line on stderr that the next one overwrites; without a terminal, a line at intervals. */
@@ -35,7 +49,7 @@ export class Progress {
   /** @param share the part that is done, in [0, 1]. */
   show(title: string, share: number): void {
     if (this.#quiet) return;
-    const text = `${title} ${bar(share)} ${Math.floor(100 * share)} %`;
+    const text = `${visible(title)} ${bar(share)} ${Math.floor(100 * share)} %`;
     if (this.#live) {
       const padded = text.padEnd(this.#lastLength);
       this.#lastLength = text.length;

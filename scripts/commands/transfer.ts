@@ -11,6 +11,7 @@ import {
   type TransferOptions,
   type TransferResult,
 } from "../../console/rack/live/transfer.ts";
+import { isOutput } from "../../console/base/replace_file.ts";
 import { tableText } from "../../console/reports/table.ts";
 import { addLiveOptions, given, type LiveFlags, methodOf, sizesOf, whole } from "./options.ts";
 import { printResult, Progress, say } from "./output.ts";
@@ -80,11 +81,10 @@ async function get(object: string, file: string, flags: TransferFlags): Promise<
     (link, options) => getObject(link, { ...options, from, object, file }),
   );
   const { bytes } = result;
-  printResult(
-    flags,
-    result,
-    `${object}: ${bytes} B from ${from} to ${file} in ${speed(bytes, result)}`,
-  );
+  const text = `${object}: ${bytes} B from ${from} to ${file} in ${speed(bytes, result)}`;
+  // What the object is written to has nothing else in it.
+  if (isOutput(file)) say(flags.json ? JSON.stringify(result) : text);
+  else printResult(flags, result, text);
 }
 
 async function put(file: string, flags: TransferFlags): Promise<void> {

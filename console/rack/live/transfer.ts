@@ -12,6 +12,7 @@ import type { MethodName } from "../../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { Time } from "../../../fabric/base/time.ts";
 import { NAME_BYTES_MAX } from "../../../nodes/host/programs/common/scm_directory.ts";
+import { checkTarget, replaceFile } from "../../base/replace_file.ts";
 import { sha256 } from "../../reports/method_report.ts";
 import { RackError } from "../supervisor.ts";
 import { partitionOf, type RackLink } from "./racks.ts";
@@ -48,6 +49,8 @@ export async function getObject(
   },
 ): Promise<TransferResult & { readonly file: string }> {
   const host = hostFor(link, { peer: from, option: "--from", on: options.on });
+  checkName(object);
+  checkTarget(file);
   const result = await runProgram(link, options, {
     host,
     run: "get",
@@ -55,21 +58,13 @@ export async function getObject(
     options: { from, name: object, ...sizesOf(options) },
   });
   const path = `${link.rack.directory}/outputs/${object.replaceAll(/[^\w.-]/g, "_")}`;
-  await copyWhole(path, file);
-  const hash = await sha256(await Deno.readFile(file));
-  return { ...result, host, file, sha256: hash } as TransferResult & { file: string };
-}
-
-/** Copies all or nothing: an existing file stays until the copy is complete. */
-async function copyWhole(from: string, to: string): Promise<void> {
-  const part = `${to}.part-${Deno.pid}`;
-  try {
-    await Deno.copyFile(from, part);
-    await Deno.rename(part, to);
-  } catch (cause) {
-    await Deno.remove(part).catch(() => {});
-    throw new RackError(`Cannot write ${to}: ${(cause as Error).message}`);
-  }
+  const content = await Deno.readFile(path);
+  await replaceFile(file, content).catch((cause) => {
+    throw new RackError(`Cannot write ${file}: ${(cause as Error).message}`);
+  });
+  return { ...result, host, file, sha256: await sha256(content) } as TransferResult & {
+    file: string;
+  };
 }
 
 export interface PutOutcome extends TransferResult {
@@ -90,11 +85,7 @@ export async function putObject(
   },
 ): Promise<PutOutcome> {
   const host = hostFor(link, { peer: to, option: "--to", on: options.on });
-  const length = encode(name).length;
-  if (name === "" || length > NAME_BYTES_MAX) {
-    const expected = `1 to ${NAME_BYTES_MAX} bytes`;
-    throw refusal("", { found: `"${name}" cannot name an object`, expected });
-  }
+  checkName(name);
   const result = await runProgram(link, options, {
     host,
     run: "put",
@@ -119,6 +110,18 @@ export async function listObjects(
   const order = { host, run: "list", title: `list ${from}`, options: { from } };
   const result = await runProgram(link, options, order);
   return { ...result, host } as Awaited<ReturnType<typeof listObjects>>;
+}
+
+/**
+ * Refuses a name that a file system or a terminal would take for something else. @throws Refusal
+ */
+function checkName(name: string): void {
+  const { length } = new TextEncoder().encode(name);
+  // deno-lint-ignore no-control-regex
+  const isPlain = !/[\x00-\x1f\x7f-\x9f\u2028\u2029]/.test(name);
+  if (length >= 1 && length <= NAME_BYTES_MAX && isPlain && name !== "." && name !== "..") return;
+  const expected = `1 to ${NAME_BYTES_MAX} bytes without control characters, and not "." or ".."`;
+  throw refusal("", { found: `${JSON.stringify(name)} cannot name an object`, expected });
 }
 
 function sizesOf({ size, depth }: TransferOptions) {
@@ -281,8 +284,9 @@ async function keptResult(
   { host, number }: { host: string; number: number },
 ): Promise<Reported | undefined> {
   const final = await control.final(partitionOf(rack, host)!, { attempts: 1 });
+  // The reports of a program that has not ended say what it waits for.
   return final?.reports.map(({ topic, value }) => ({ topic, value: value as Result })).find(
-    ({ value }) => value?.["order"] === number,
+    ({ topic, value }) => FINAL_TOPICS.has(topic) && value?.["order"] === number,
   );
 }
 

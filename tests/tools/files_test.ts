@@ -1,0 +1,103 @@
+/** Files that the command reads, writes and keeps: what is in the way of them is told, and nothing is lost. */
+import assert from "node:assert/strict";
+import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { CommandRig, type Ended, rackArguments } from "../support/command.ts";
+import { contentOf } from "../support/process_rack.ts";
+
+const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
+const CONTENT = contentOf(70_000);
+
+let rig: CommandRig;
+
+beforeAll(async () => {
+  rig = await CommandRig.open();
+});
+
+afterAll(async () => {
+  await rig.run(["down", "--all"]);
+  await rig.gone(2_000);
+  await rig.close();
+});
+
+function run(...args: string[]): Promise<Ended> {
+  return rig.run(args, { cwd: rig.cache });
+}
+
+/** A command that must succeed. */
+async function rack(...args: string[]): Promise<string> {
+  const { code, stdout, stderr } = await run(...args);
+  assert.equal(code, 0, `rack ${args.join(" ")}: ${stderr}`);
+  return stdout;
+}
+
+/** Runs a shell script in the cache, in which `rack` is the command: its exit code and output. */
+async function shell(script: string, env: Record<string, string> = {}) {
+  const words = [Deno.execPath(), ...rackArguments([])].map((word) => `'${word}'`).join(" ");
+  const { code, stdout, stderr } = await new Deno.Command("bash", {
+    args: ["-c", `rack() { ${words} "$@"; }\n${script}`],
+    cwd: rig.cache,
+    env: { RACKMESH_CACHE: rig.cache, ...env },
+    stdin: "null",
+  }).output();
+  return { code, stdout, stderr: new TextDecoder().decode(stderr) };
+}
+
+describe("rack get", () => {
+  beforeAll(async () => {
+    await rig.file("data.bin", CONTENT);
+    await rack("up", PAIR, "--ddio", "off");
+    await rack("put", "--to", "b", "data.bin");
+  });
+
+  afterAll(() => rack("down"));
+
+  it("writes to a FIFO, a device and its own output, and leaves them what they are", async () => {
+    const fifo = await shell("mkfifo fifo; cat fifo & rack get --from b data.bin fifo; wait");
+    assert.equal(fifo.code, 0, fifo.stderr);
+    assert.deepEqual(fifo.stdout.subarray(0, CONTENT.length), CONTENT);
+    assert.ok((await Deno.lstat(`${rig.cache}/fifo`)).isFifo);
+
+    const piped = await shell("rack get --from b data.bin /dev/stdout | cat");
+    assert.deepEqual(piped.stdout, CONTENT, piped.stderr);
+    assert.match(piped.stderr, /data\.bin: 70000 B from b to \/dev\/stdout/);
+    const appended = await shell(
+      "printf first >out; rack get --from b data.bin /dev/stdout >>out; cat out",
+    );
+    assert.deepEqual(appended.stdout.subarray(5), CONTENT, appended.stderr);
+
+    await rack("get", "--from", "b", "data.bin", "/dev/null");
+    assert.ok((await Deno.lstat("/dev/null")).isCharDevice);
+  });
+
+  it("replaces the file behind a link as a whole, and neither a link to nothing nor a folder", async () => {
+    await shell("echo old >old; chmod 640 old; ln -s old link; ln -s nowhere broken; mkdir folder");
+    await rack("get", "--from", "b", "data.bin", "link");
+    assert.ok((await Deno.lstat(`${rig.cache}/link`)).isSymlink);
+    assert.deepEqual(await Deno.readFile(`${rig.cache}/old`), CONTENT);
+    assert.equal((await Deno.stat(`${rig.cache}/old`)).mode! & 0o777, 0o640);
+    for (
+      const [name, found] of [["broken", /link to nothing/], ["folder", /is a folder/]] as const
+    ) {
+      const { code, stderr } = await run("get", "--from", "b", "data.bin", name);
+      assert.equal(code, 64, stderr);
+      assert.match(stderr, found);
+    }
+    assert.deepEqual([...Deno.readDirSync(rig.cache)].filter(({ name }) => /part/.test(name)), []);
+  });
+
+  it("and rack put refuse names that a file system or a terminal takes for something else", async () => {
+    for (const name of [".", "..", "x".repeat(97), "\x1b[31mred", "a\nb", "\x9b31m"]) {
+      for (const args of [["put", "data.bin", "--to", "b", "--as", name], ["get", name, "copy"]]) {
+        const { code, stderr } = await run(...args, ...(args[0] === "get" ? ["--from", "b"] : []));
+        assert.equal(code, 64, stderr);
+        assert.match(stderr, /cannot name an object: expected 1 to 96 bytes/);
+        // deno-lint-ignore no-control-regex
+        assert.doesNotMatch(stderr.trimEnd(), /[\x00-\x1f\x7f-\x9f]/);
+      }
+    }
+    const longest = "x".repeat(96);
+    await rack("put", "data.bin", "--to", "b", "--as", longest);
+    await rack("get", longest, "copy", "--from", "b");
+  });
+});
