@@ -17,10 +17,40 @@ export function textIfThere(path: string): string | undefined {
   return ifThere(() => Deno.readTextFileSync(path));
 }
 
-/** The value of a JSON file; undefined where there is no such file. */
-export function jsonIfThere<T>(path: string): T | undefined {
+/** A file of ours does not hold what was written into it: a full disk, or an editor. */
+export class DamagedFileError extends Error {
+  override readonly name = "DamagedFileError";
+}
+
+/**
+ * The value of a JSON file; undefined where there is no such file.
+ * @throws DamagedFileError where it is no JSON, or not of the kind that `isOne` knows.
+ */
+export function jsonIfThere<T>(
+  path: string,
+  isOne: (value: Partial<Record<keyof T, unknown>>) => boolean,
+): T | undefined {
   const text = textIfThere(path);
-  return text === undefined ? undefined : JSON.parse(text);
+  if (text === undefined) return undefined;
+  try {
+    const value = JSON.parse(text);
+    if (typeof value === "object" && value !== null && isOne(value)) return value;
+  } catch (error) {
+    if (!(error instanceof SyntaxError)) throw error;
+  }
+  throw new DamagedFileError(`${path} is damaged: expected what rackmesh has written into it`);
+}
+
+/** Writes beside and renames, so that no reader and no full disk sees a part of the file. */
+export function writeWhole(path: string, text: string): void {
+  const whole = `${path}.${Deno.pid}.new`;
+  try {
+    Deno.writeTextFileSync(whole, text, { mode: 0o600 });
+    Deno.renameSync(whole, path);
+  } catch (error) {
+    ifThere(() => Deno.removeSync(whole));
+    throw error;
+  }
 }
 
 export function isThere(path: string): boolean {

@@ -1,4 +1,6 @@
 /** Where the project's own files and a user's runs are. */
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { ifThere } from "./files.ts";
 
 /** The repository, as a path without a slash at its end. */
 export const ROOT = new URL("../..", import.meta.url).pathname.replace(/\/$/, "");
@@ -13,15 +15,37 @@ export function fromFileUrl(url: URL): string {
   return decodeURIComponent(url.pathname);
 }
 
-/** The user's cache, where runs are kept: `$RACKMESH_CACHE`, else `$XDG_CACHE_HOME/rackmesh`. */
+/**
+ * The user's cache, where runs are kept: `$RACKMESH_CACHE`, else `$XDG_CACHE_HOME/rackmesh`, else
+ * `$HOME/.cache/rackmesh`. @throws Refusal where the environment has none of them.
+ */
 function cacheDirectory(): string {
-  const own = Deno.env.get("RACKMESH_CACHE");
-  if (own !== undefined && own !== "") return own;
-  const cache = Deno.env.get("XDG_CACHE_HOME");
-  return cache ? `${cache}/rackmesh` : `${Deno.env.get("HOME") ?? "/tmp"}/.cache/rackmesh`;
+  const own = Deno.env.get("RACKMESH_CACHE"), cache = Deno.env.get("XDG_CACHE_HOME");
+  const home = Deno.env.get("HOME");
+  if (own) return own;
+  if (cache) return `${cache}/rackmesh`;
+  if (home) return `${home}/.cache/rackmesh`;
+  const found = "There is no place for runs: HOME is not set";
+  throw refusal("", { found, expected: "HOME, XDG_CACHE_HOME or RACKMESH_CACHE" });
 }
 
-/** The directory that holds one directory per run. */
+/**
+ * The directory that holds one directory per run, without links, dots and slashes too many: command
+ * lines of processes have its text, and a rack is found by them whatever the cache was called.
+ */
 export function runsDirectory(): string {
-  return `${cacheDirectory()}/runs`;
+  return `${canonical(cacheDirectory())}/runs`;
+}
+
+/** The one absolute path of a file that may not be there yet; "" for the root folder. */
+function canonical(path: string): string {
+  const absolute = (path.startsWith("/") ? path : `${Deno.cwd()}/${path}`).replace(
+    /(?:\/\.?)+$/,
+    "",
+  );
+  if (absolute === "") return "";
+  const real = ifThere(() => Deno.realPathSync(absolute));
+  if (real !== undefined) return real === "/" ? "" : real;
+  const name = absolute.lastIndexOf("/");
+  return canonical(`${absolute.slice(0, name)}/`) + absolute.slice(name);
 }

@@ -13,8 +13,8 @@ import { useExisting } from "./nats_server.ts";
 import { lacksInput, onlyOne, prepare, type PrepareOptions, runFileOf } from "./prepare.ts";
 import {
   endProcesses,
+  findProcesses,
   isProcessOf,
-  readProcesses,
   signalProcess,
   writeProcesses,
 } from "./process_table.ts";
@@ -167,23 +167,36 @@ async function untilJoined(
  * @returns for each rack the number of its processes, and the paths of its captures.
  * @throws Refusal where the choice is ambiguous.
  */
-export async function takeRacksDown(
-  which: { readonly run?: string; readonly all?: boolean },
-) {
-  const ended = [];
+export async function takeRacksDown(which: WhichRacks) {
+  const down = [];
   for (const { id, path } of await chosen(which)) {
-    const processes = await takeDown(path);
+    down.push({ id, path, processes: await takeDown(path) });
+  }
+  const ended = [];
+  for (const { id, path, processes } of down) {
     ended.push({ run: id, processes, captures: await writeCapturesOf(path) });
   }
   return ended;
 }
 
-/** Racks with running processes, with or without a supervisor. */
-async function chosen(
-  { run, all }: { readonly run?: string; readonly all?: boolean },
-): Promise<RunRow[]> {
-  if (run !== undefined) return [await findRun(run)];
-  const rows = (await listRuns()).filter(({ path }) => livingOf(path) > 0);
+export interface WhichRacks {
+  readonly run?: string;
+  readonly all?: boolean;
+  /** Receives the racks of other users, which stay up. */
+  readonly onForeign?: (ids: readonly string[]) => void;
+}
+
+/** Racks with running processes, with or without a supervisor or a directory. */
+async function chosen({ run, all, onForeign }: WhichRacks): Promise<RunRow[]> {
+  if (run !== undefined) {
+    const row = await findRun(run);
+    if (row.isForeign) throw refusal("", { found: `${row.id} is another user's` });
+    return [row];
+  }
+  const living = (await listRuns()).filter(({ processes }) => processes > 0);
+  const rows = living.filter(({ isForeign }) => !isForeign);
+  const foreign = living.filter(({ isForeign }) => isForeign).map(({ id }) => id);
+  if (foreign.length > 0) onForeign?.(foreign);
   if (rows.length === 1 || all) return rows;
   if (rows.length === 0) {
     throw refusal("", { found: "No rack is up", expected: "one to take down" });
@@ -192,24 +205,24 @@ async function chosen(
   throw refusal("", { found: `${rows.length} racks are up`, expected });
 }
 
-function livingOf(directory: string): number {
-  return readProcesses(directory).filter(({ pid }) => isProcessOf(directory, pid)).length;
-}
-
 const SUPERVISOR_MS = 8_000;
 const GRACE_MS = 2_000;
 
 /** Ends a rack's processes; returns when they are gone. @returns how many there were. */
 async function takeDown(directory: string): Promise<number> {
-  const count = livingOf(directory);
-  const supervisor = readProcesses(directory).find(({ kind }) => kind === "supervisor");
-  if (signalProcess(directory, supervisor?.pid ?? null, "SIGTERM")) {
+  const living = () => findProcesses(directory);
+  const all = living();
+  for (const { pid, kind } of all) {
+    if (kind !== "supervisor" || !signalProcess(directory, pid, "SIGTERM")) continue;
     const deadline = performance.now() + SUPERVISOR_MS;
-    while (isProcessOf(directory, supervisor!.pid) && performance.now() < deadline) {
+    while (isProcessOf(directory, pid) && performance.now() < deadline) {
       await sleep(LOOK_AGAIN_MS);
     }
   }
   // Processes that the supervisor has not ended.
-  await endProcesses(directory, { entries: readProcesses(directory), graceMs: GRACE_MS });
-  return count;
+  for (const each of new Set(living().map((found) => found.directory))) {
+    const entries = living().filter((found) => found.directory === each);
+    await endProcesses(each, { entries, graceMs: GRACE_MS });
+  }
+  return all.length;
 }

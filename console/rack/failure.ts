@@ -1,5 +1,6 @@
 /** Maps each failure of a command to a message and an exit code. No other file does. */
 import { BusError } from "../../fabric/bus/bus.ts";
+import { DamagedFileError } from "../base/files.ts";
 import { NatsServerError } from "./nats_server.ts";
 import { RackError } from "./supervisor.ts";
 import { Refusal } from "../../fabric/rack/plan/problem.ts";
@@ -16,6 +17,7 @@ export function explain(error: unknown): { message: string; code: number } {
     BusError,
     ScmFileError,
     OutputError,
+    DamagedFileError,
     Deno.errors.NotFound,
     Deno.errors.PermissionDenied,
   ].some((kind) => error instanceof kind);

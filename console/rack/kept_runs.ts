@@ -5,6 +5,7 @@ import { oneOf, refusal } from "../../fabric/rack/plan/problem.ts";
 import { findRun } from "./live/racks.ts";
 import {
   bytesOf,
+  isRemovable,
   listRuns,
   markRun,
   pruneRuns,
@@ -63,15 +64,15 @@ export async function removeRuns(
 ): Promise<{ readonly removed: readonly RunRow[]; readonly kept: readonly RunRow[] }> {
   if (which !== "all") {
     const row = await findRun(which.id, "The run");
-    const state = stateOf(row);
-    if (state !== "kept") {
-      throw refusal("", { found: `${row.id} is ${state}: rack down ends it first` });
+    if (!isRemovable(row)) {
+      const hint = row.isForeign ? "" : ": rack down ends it first";
+      throw refusal("", { found: `${row.id} is ${stateOf(row)}${hint}` });
     }
     await removeRun(row);
     return { removed: [row], kept: [] };
   }
   const rows = await listRuns();
-  const kept = rows.filter((row) => stateOf(row) !== "kept" || row.mark !== undefined);
+  const kept = rows.filter((row) => !isRemovable(row) || row.mark !== undefined);
   const removed = rows.filter((row) => !kept.includes(row));
   for (const row of removed) await removeRun(row);
   return { removed, kept };
@@ -135,7 +136,8 @@ export async function* logLines({ run, node, follow }: LogOptions): AsyncGenerat
 async function runOf(run: string | undefined): Promise<string> {
   if (run !== undefined) return (await findRun(run)).path;
   const rows = await listRuns();
-  const row = rows.find(({ up }) => up) ?? rows[0];
+  const row = rows.find(({ up }) => up) ??
+    rows.find(({ isForeign, started }) => !isForeign && started !== "");
   if (row !== undefined) return row.path;
   throw refusal("", { found: "There are no runs", expected: "one that rack run SCENARIO made" });
 }

@@ -4,7 +4,7 @@
  * its process was started for that very directory.
  */
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import { jsonIfThere } from "../base/files.ts";
+import { jsonIfThere, writeWhole } from "../base/files.ts";
 
 export interface ProcessEntry {
   readonly name: string;
@@ -18,29 +18,65 @@ const FILE = "processes.json";
 
 /** Writes the table atomically, so that a reader never sees a part of it. */
 export function writeProcesses(directory: string, entries: readonly ProcessEntry[]): void {
-  const path = `${directory}/${FILE}`;
-  Deno.writeTextFileSync(`${path}.new`, JSON.stringify(entries, null, 1));
-  Deno.renameSync(`${path}.new`, path);
+  writeWhole(`${directory}/${FILE}`, JSON.stringify(entries, null, 1));
 }
 
-/** The last written table; empty where there is none. */
+/** The last written table; empty where there is none. @throws DamagedFileError */
 export function readProcesses(directory: string): ProcessEntry[] {
-  return jsonIfThere(`${directory}/${FILE}`) ?? [];
+  return jsonIfThere<ProcessEntry[]>(`${directory}/${FILE}`, Array.isArray) ?? [];
+}
+
+/** A process of a run, as its command line says. */
+export interface FoundProcess {
+  readonly pid: number;
+  readonly kind: ProcessEntry["kind"];
+  /** The directory of its run, or of a variant of it; it may have been deleted. */
+  readonly directory: string;
+}
+
+const MODULES: readonly (readonly [suffix: string, kind: ProcessEntry["kind"]])[] = [
+  ["/console/rack/supervise.ts", "supervisor"],
+  ["/fabric/clock/timekeeper_main.ts", "timekeeper"],
+  ["/nodes/main.ts", "partition"],
+];
+
+/** All processes on this machine that were started for a directory below `folder`. */
+export function findProcesses(folder: string): FoundProcess[] {
+  const found: FoundProcess[] = [];
+  for (const { name } of Deno.readDirSync("/proc")) {
+    if (!/^\d+$/.test(name)) continue;
+    const words = wordsOf(Number(name));
+    const at = words.findIndex((word) => word.startsWith(`${folder}/`));
+    const file = words[at] ?? "", before = words[at - 1] ?? "";
+    const kind = file.endsWith("/nats-server.conf") && before === "-c"
+      ? "nats"
+      : file.endsWith("/run.json")
+      ? MODULES.find(([suffix]) => before.endsWith(suffix))?.[1]
+      : undefined;
+    if (kind === undefined) continue;
+    found.push({ pid: Number(name), kind, directory: file.slice(0, file.lastIndexOf("/")) });
+  }
+  return found;
+}
+
+/** The command line of a process; empty where it has ended. */
+function wordsOf(pid: number): string[] {
+  try {
+    return Deno.readTextFileSync(`/proc/${pid}/cmdline`).split("\0");
+  } catch (error) {
+    // Without this check, a missing permission would look like a missing process.
+    if (error instanceof Deno.errors.NotCapable) throw error;
+    // The process has ended or is ending.
+    return [];
+  }
 }
 
 /** Whether the process exists and was started for this run directory. */
 export function isProcessOf(directory: string, pid: number | null): boolean {
   if (pid === null) return false;
-  try {
-    const words = Deno.readTextFileSync(`/proc/${pid}/cmdline`).split("\0");
-    return words.includes(`${directory}/run.json`) ||
-      words.includes(`${directory}/nats-server.conf`);
-  } catch (error) {
-    // Without this check, a missing permission would look like a missing process.
-    if (error instanceof Deno.errors.NotCapable) throw error;
-    // The process has ended or is ending.
-    return false;
-  }
+  const words = wordsOf(pid);
+  return words.includes(`${directory}/run.json`) ||
+    words.includes(`${directory}/nats-server.conf`);
 }
 
 /** Resident memory in bytes; 0 where the process has ended. */
@@ -77,7 +113,10 @@ const LOOK_AGAIN_MS = 20;
  */
 export async function endProcesses(
   directory: string,
-  options: { readonly entries: readonly ProcessEntry[]; readonly graceMs: number },
+  options: {
+    readonly entries: readonly { readonly pid: number | null }[];
+    readonly graceMs: number;
+  },
 ): Promise<number> {
   const pids = options.entries.map(({ pid }) => pid).filter((pid) => isProcessOf(directory, pid));
   for (const pid of pids) signalProcess(directory, pid, "SIGTERM");

@@ -4,9 +4,10 @@
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
-import { jsonIfThere, textIfThere } from "../base/files.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { DamagedFileError, jsonIfThere, textIfThere, writeWhole } from "../base/files.ts";
 import { runsDirectory } from "../base/paths.ts";
-import { isProcessOf, readProcesses } from "./process_table.ts";
+import { findProcesses, isProcessOf } from "./process_table.ts";
 import { beyondLimits, byAge, limitsHere, type RunLimits } from "./run_limits.ts";
 
 /** The directory of a new run, and the runs that went to make room for it. */
@@ -28,7 +29,10 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
   );
   const name = scenario.replaceAll(/[^A-Za-z0-9_-]/g, "-").slice(0, 24);
   const owner: OwnerFile = { pid: Deno.pid, startTicks: startTicksOf(Deno.pid) };
-  await Deno.mkdir(runsDirectory(), { recursive: true });
+  await Deno.mkdir(runsDirectory(), { recursive: true }).catch((cause) => {
+    const found = `Cannot keep runs in ${runsDirectory()}: ${(cause as Error).message}`;
+    throw refusal("", { found, expected: "a folder, or another one in RACKMESH_CACHE", cause });
+  });
   for (;;) {
     const id = `${name}-${stamp}-${crypto.randomUUID().slice(0, 4)}`;
     const path = `${runsDirectory()}/${id}`;
@@ -58,9 +62,10 @@ function isNotEmpty(error: unknown): boolean {
 /** Removes the oldest runs beyond the limits: `run_limits.ts` has the exceptions. */
 export async function pruneRuns(limits: RunLimits): Promise<RunRow[]> {
   await removeUnfinished();
-  const counted = (await listRuns()).filter(({ mark }) => mark === undefined)
+  const counted = (await listRuns())
+    .filter(({ mark, isForeign }) => mark === undefined && !isForeign)
     .map((run) => ({ ...run, bytes: bytesOf(run.path) }));
-  const candidates = counted.filter((run) => stateOf(run) === "kept");
+  const candidates = counted.filter(isRemovable);
   // The latest one stays, however large it is.
   const [latest, ...older] = candidates;
   if (latest === undefined) return [];
@@ -98,7 +103,7 @@ const UNFINISHED_MS = 60_000;
 async function removeUnfinished(): Promise<void> {
   for await (const { name } of Deno.readDir(runsDirectory())) {
     const path = `${runsDirectory()}/${name}`;
-    if (!name.startsWith(UNFINISHED) || isOwned(path)) continue;
+    if (!name.startsWith(UNFINISHED) || isRunning(path)) continue;
     const stat = await Deno.stat(path).catch(() => undefined);
     if (Date.now() - (stat?.ctime?.getTime() ?? Date.now()) < UNFINISHED_MS) continue;
     await Deno.remove(path, { recursive: true }).catch(() => {});
@@ -116,7 +121,9 @@ export function bytesOf(path: string): number {
     }
   } catch (error) {
     // A running rack and other commands create and remove files.
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    const isGone = error instanceof Deno.errors.NotFound;
+    // Of another user's run.
+    if (!isGone && !(error instanceof Deno.errors.PermissionDenied)) throw error;
   }
   return bytes;
 }
@@ -130,26 +137,42 @@ export async function writeRunFile(runFile: RunFile): Promise<string> {
     await Deno.mkdir(`${runFile.directory}/${part}`, { recursive: true });
   }
   const path = `${runFile.directory}/run.json`;
-  await Deno.writeTextFile(path, JSON.stringify(runFile));
+  writeWhole(path, JSON.stringify(runFile));
   return path;
 }
 
-/** `left over`: processes whose supervisor is gone; `kept`: only files. */
-export type RunState = "up" | "running" | "left over" | "kept";
+/**
+ * `left over`: processes whose supervisor or directory is gone; `damaged`: a file of ours cannot be
+ * read; `kept`: only files.
+ */
+export type RunState = "up" | "running" | "left over" | "another user's" | "damaged" | "kept";
 
 /** What is left of a run. */
-export function stateOf({ up, running, path }: RunRow): RunState {
+export function stateOf({ up, running, processes, isForeign, damage }: RunRow): RunState {
+  if (isForeign) return "another user's";
   if (up) return "up";
   if (running) return "running";
-  return readProcesses(path).some(({ pid }) => isProcessOf(path, pid)) ? "left over" : "kept";
+  if (processes > 0) return "left over";
+  return damage === undefined ? "kept" : "damaged";
+}
+
+/** Whether nothing would miss its directory. */
+export function isRemovable(row: RunRow): boolean {
+  return ["kept", "damaged"].includes(stateOf(row));
 }
 
 export interface RunRow {
   readonly id: string;
   readonly path: string;
+  /** "" where the directory has been deleted and processes are left. */
   readonly started: string;
   readonly up: boolean;
   readonly running: boolean;
+  /** Processes that were started for it and are there. */
+  readonly processes: number;
+  readonly isForeign?: true;
+  /** What is wrong with a file of ours. */
+  readonly damage?: string;
   /** The user's own name for it; "" where it has none and is kept all the same. */
   readonly mark?: string;
 }
@@ -185,33 +208,60 @@ function startTicksOf(pid: number): number | null {
   }
 }
 
-/** Runs, newest first. */
+/** Runs, newest first; also those of which only processes are left. */
 export async function listRuns(): Promise<RunRow[]> {
+  const folder = runsDirectory();
+  const count = new Map<string, number>();
+  for (const { directory } of findProcesses(folder)) {
+    const id = directory.slice(folder.length + 1).split("/")[0]!;
+    count.set(id, (count.get(id) ?? 0) + 1);
+  }
   const rows: RunRow[] = [];
   try {
-    for await (const entry of Deno.readDir(runsDirectory())) {
+    for await (const entry of Deno.readDir(folder)) {
       if (!entry.isDirectory || entry.name.startsWith(UNFINISHED)) continue;
-      const row = await readRow(entry.name);
-      if (row !== undefined) rows.push(row);
+      const row = await readRow(entry.name, count.get(entry.name) ?? 0);
+      if (row === undefined) continue;
+      rows.push(row);
+      count.delete(entry.name);
     }
-  } catch (error) {
-    if (!(error instanceof Deno.errors.NotFound)) throw error;
+  } catch (cause) {
+    if (!(cause instanceof Deno.errors.NotFound)) {
+      const found = `Cannot look for runs in ${folder}: ${(cause as Error).message}`;
+      throw refusal("", { found, expected: "a folder, or another one in RACKMESH_CACHE", cause });
+    }
+  }
+  for (const [id, processes] of count) {
+    rows.push({
+      id,
+      path: `${folder}/${id}`,
+      started: "",
+      up: false,
+      running: false,
+      processes,
+      damage: "its directory has been deleted",
+    });
   }
   return rows.sort((x, y) => byAge(y, x));
 }
 
 /** Undefined where another command removes it meanwhile. */
-async function readRow(id: string): Promise<RunRow | undefined> {
+async function readRow(id: string, processes: number): Promise<RunRow | undefined> {
   const path = `${runsDirectory()}/${id}`;
+  let row: RunRow = { id, path, started: "", up: false, running: false, processes };
   try {
-    const { birthtime, mtime } = await Deno.stat(path);
-    const started = (birthtime ?? mtime ?? new Date(0)).toISOString();
-    const up = readSupervisor(path) !== undefined;
+    const { birthtime, mtime, uid } = await Deno.stat(path);
+    row = { ...row, started: (birthtime ?? mtime ?? new Date(0)).toISOString() };
+    if (uid !== Deno.uid()) return { ...row, isForeign: true };
     const mark = textIfThere(`${path}/${MARK_FILE}`)?.trim();
-    const running = isOwned(path);
-    return { id, path, started, up, running, ...(mark !== undefined && { mark }) };
+    row = { ...row, ...(mark !== undefined && { mark }) };
+    row = { ...row, running: isOwned(path) };
+    return { ...row, up: readSupervisor(path) !== undefined };
   } catch (error) {
     if (error instanceof Deno.errors.NotFound) return undefined;
+    if (error instanceof DamagedFileError || error instanceof Deno.errors.PermissionDenied) {
+      return { ...row, damage: error.message };
+    }
     throw error;
   }
 }
@@ -220,35 +270,52 @@ const MARK_FILE = "kept.txt";
 
 /** Marks a run as kept under the user's name for it; undefined removes the mark. */
 export async function markRun({ path }: RunRow, mark: string | undefined): Promise<void> {
-  if (mark !== undefined) return await Deno.writeTextFile(`${path}/${MARK_FILE}`, `${mark}\n`);
+  if (mark !== undefined) return writeWhole(`${path}/${MARK_FILE}`, `${mark}\n`);
   await Deno.remove(`${path}/${MARK_FILE}`).catch((error) => {
     if (!(error instanceof Deno.errors.NotFound)) throw error;
   });
 }
 
-/** The supervisor's file of a run, where its process is alive. */
+/** The supervisor's file of a run, where its process is alive. @throws DamagedFileError */
 export function readSupervisor(path: string): SupervisorFile | undefined {
-  const file = jsonIfThere<SupervisorFile>(`${path}/supervisor.json`);
+  const isOne = ({ run, pid, url }: Partial<Record<keyof SupervisorFile, unknown>>) =>
+    typeof run === "string" && typeof pid === "number" && typeof url === "string";
+  const file = jsonIfThere<SupervisorFile>(`${path}/supervisor.json`, isOne);
   return file !== undefined && isProcessOf(path, file.pid) ? file : undefined;
 }
 
 /** Writes how to reach this supervisor. */
-export async function writeSupervisor(path: string, file: SupervisorFile): Promise<void> {
-  const name = `${path}/supervisor.json`;
-  await Deno.writeTextFile(`${name}.new`, JSON.stringify(file), { mode: 0o600, createNew: true });
-  await Deno.rename(`${name}.new`, name);
+export function writeSupervisor(path: string, file: SupervisorFile): void {
+  writeWhole(`${path}/supervisor.json`, JSON.stringify(file));
 }
 
 export function writeEnd(path: string, end: EndFile): void {
-  Deno.writeTextFileSync(`${path}/ended.json`, JSON.stringify(end));
+  writeWhole(`${path}/ended.json`, JSON.stringify(end));
 }
 
 /** Why the rack ended; undefined where it has not ended, or was taken down. */
 export function readEnd(path: string): EndFile | undefined {
-  return jsonIfThere(`${path}/ended.json`);
+  return jsonIfThere<EndFile>(
+    `${path}/ended.json`,
+    ({ message, code }) => typeof message === "string" && typeof code === "number",
+  );
 }
 
+/** @throws DamagedFileError */
 function isOwned(path: string): boolean {
-  const owner = jsonIfThere<OwnerFile>(`${path}/owner.json`);
+  const owner = jsonIfThere<OwnerFile>(
+    `${path}/owner.json`,
+    ({ pid, startTicks }) =>
+      typeof pid === "number" && (startTicks === null || typeof startTicks === "number"),
+  );
   return typeof owner?.startTicks === "number" && startTicksOf(owner.pid) === owner.startTicks;
+}
+
+/** {@link isOwned} of a directory whose files may be damaged or another user's. */
+function isRunning(path: string): boolean {
+  try {
+    return isOwned(path);
+  } catch {
+    return false;
+  }
 }

@@ -61,7 +61,7 @@ async function main(runFilePath: string): Promise<void> {
       },
     });
     await supervisor.start();
-    await writeSupervisor(directory, { run, pid: Deno.pid, ...address });
+    writeSupervisor(directory, { run, pid: Deno.pid, ...address });
     log(`up, on ${address.url}`);
     const failed = supervisor.finished.then(() => ending.promise);
     await Promise.race([ending.promise, failed]);

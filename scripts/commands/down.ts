@@ -2,7 +2,7 @@
 import type { Command } from "commander";
 import { takeRacksDown } from "../../console/rack/bring_up.ts";
 import { addLiveOptions, given, type LiveFlags } from "./options.ts";
-import { print } from "./output.ts";
+import { print, say } from "./output.ts";
 
 interface DownFlags extends LiveFlags {
   readonly all?: boolean;
@@ -17,7 +17,9 @@ export function addDown(program: Command): void {
 }
 
 async function down({ run, all, json }: DownFlags): Promise<void> {
-  const ended = await takeRacksDown(given({ run, all }));
+  const onForeign = (ids: readonly string[]) =>
+    say(`left up, as they are another user's: ${ids.join(", ")}`);
+  const ended = await takeRacksDown({ ...given({ run, all }), onForeign });
   if (json) print(JSON.stringify(ended));
   for (const { run, processes, captures } of json ? [] : ended) {
     print(`${run} is down: ${processes} processes ended`);

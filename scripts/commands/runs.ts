@@ -111,6 +111,7 @@ async function list(flags: RunsFlags): Promise<void> {
   if (flags.json) print(JSON.stringify(runs));
   else if (runs.length === 0) say(`There are no runs in ${runsDirectory()}`);
   else print(`${tableText(COLUMNS, runs)}\n${sumText(runs, limits)}`);
+  for (const { id, damage } of runs) if (damage !== undefined) say(`${id}: ${damage}`);
 }
 
 /** `12 runs, 340 MiB; 2 of them, 80 MiB, stay whatever comes; of the others at most 50 and 2 GiB`. */
@@ -141,7 +142,7 @@ async function remove(id: string | undefined, flags: RunsFlags): Promise<void> {
   }
   const { removed, kept } = await removeRuns(id === undefined ? "all" : { id });
   const stay = kept.length > 0
-    ? `, ${kept.length} kept as they are up or kept by rack runs keep`
+    ? `, ${kept.length} kept as they are up, another user's or kept by rack runs keep`
     : "";
   printResult(flags, removed.map((row) => row.id), `${removed.length} removed${stay}`);
 }

@@ -101,3 +101,67 @@ describe("rack get", () => {
     await rack("get", longest, "copy", "--from", "b");
   });
 });
+
+describe("the cache", () => {
+  it("is one place under whatever name: no rack that is up is removed, and down finds it", async () => {
+    await shell("mkdir -p cache; ln -sfn cache link");
+    const names = ["cache/", "./link", `${rig.cache}//cache/.`, `${rig.cache}/link/`];
+    const up = await shell(`rack up '${PAIR}' --ddio off --json`, { RACKMESH_CACHE: names[0]! });
+    const { run, directory } = JSON.parse(new TextDecoder().decode(up.stdout));
+    assert.equal(directory, `${await Deno.realPath(rig.cache)}/cache/runs/${run}`);
+    for (const name of names) {
+      const { code, stderr, stdout } = await shell("rack ps && rack runs rm --all", {
+        RACKMESH_CACHE: name,
+      });
+      assert.equal(code, 0, stderr);
+      assert.match(new TextDecoder().decode(stdout), /0 removed, 1 kept/);
+    }
+    const down = await shell("rack down", { RACKMESH_CACHE: names[3]! });
+    assert.match(new TextDecoder().decode(down.stdout), /is down: 8 processes ended/);
+  });
+
+  it("knows a rack whose directory was deleted by its processes, and takes it down", async () => {
+    const { run, directory } = JSON.parse(await rack("up", PAIR, "--ddio", "off", "--json"));
+    await Deno.remove(directory, { recursive: true });
+    const runs = JSON.parse(await rack("runs", "--json")) as { id: string; state: string }[];
+    assert.equal(runs.find(({ id }) => id === run)?.state, "left over");
+    assert.match(await rack("down"), /is down: [78] processes ended/);
+    await rig.gone(0);
+  });
+
+  it("goes on with every other run where files of one are damaged", async () => {
+    const { run: id, directory } = JSON.parse(await rack("up", PAIR, "--ddio", "off", "--json"));
+    const files = ["owner", "supervisor", "processes", "ended", "run"];
+    const texts = ["", "{", "null", "7", "[1, 2", '"x"', "{}", "\0\0\0"];
+    for (const [i, text] of texts.entries()) {
+      const path = `${rig.cache}/runs/damaged-${i}`;
+      await Deno.mkdir(path, { recursive: true });
+      for (const file of files) await Deno.writeTextFile(`${path}/${file}.json`, text);
+    }
+    await Deno.writeTextFile(`${rig.cache}/runs/damaged-0/kept.txt`, "\0");
+    const { stderr } = await run("runs");
+    assert.match(stderr, /damaged-1: .*owner\.json is damaged/);
+    assert.match(await rack("ps"), new RegExp(id));
+    await Deno.writeTextFile(`${directory}/processes.json`, "");
+    assert.match(await rack("down"), /is down: 8 processes ended/);
+    assert.match(await rack("runs", "rm", "damaged-2"), /1 removed/);
+    assert.match(await rack("runs", "prune", "--runs", "0"), /runs? removed/);
+    assert.match(await rack("runs", "rm", "--all"), /removed/);
+    const left = JSON.parse(await rack("runs", "--json")) as { id: string }[];
+    assert.deepEqual(left.map((each) => each.id), ["damaged-0"]);
+  });
+
+  it("leaves runs of another user alone, and says so", async (test) => {
+    if (Deno.uid() !== 0) return test.skip("only root can give a file to another user");
+    const { directory } = JSON.parse(await rack("up", PAIR, "--ddio", "off", "--json"));
+    await Deno.chown(directory, 65_534, 65_534);
+    const runs = JSON.parse(await rack("runs", "--json")) as { path: string; state: string }[];
+    assert.equal(runs.find(({ path }) => path === directory)?.state, "another user's");
+    const { code, stderr } = await run("down", "--all");
+    assert.deepEqual([code, /left up, as they are another user's/.test(stderr)], [0, true], stderr);
+    assert.match(await rack("runs", "rm", "--all"), /1 kept/);
+    assert.equal(rig.processes().length, 8);
+    await Deno.chown(directory, 0, 0);
+    await rack("down");
+  });
+});

@@ -3,6 +3,7 @@ import type { Bus } from "../../../fabric/bus/bus.ts";
 import { connectNats } from "../../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
 import { refusal } from "../../../fabric/rack/plan/problem.ts";
+import { jsonIfThere } from "../../base/files.ts";
 import { RackError } from "../supervisor.ts";
 import {
   listRuns,
@@ -46,12 +47,12 @@ export async function findRun(id: string, prefix = "--run"): Promise<RunRow> {
 export async function findUp(run?: string): Promise<RackUp> {
   if (run !== undefined) {
     const row = await findRun(run);
-    if (row.up) return await openRack(row);
+    if (row.up) return openRack(row);
     const expected = "one that rack up SCENARIO has brought up";
     throw refusal("", { found: `${row.id} is not up`, expected });
   }
   const rows = (await listRuns()).filter((row) => row.up);
-  if (rows.length === 1) return await openRack(rows[0]!);
+  if (rows.length === 1) return openRack(rows[0]!);
   if (rows.length === 0) {
     const expected = "one that rack up SCENARIO has brought up";
     throw refusal("", { found: "No rack is up", expected });
@@ -65,10 +66,14 @@ export function listed(rows: readonly RunRow[]): string {
   return rows.map(({ id }) => id).join(", ");
 }
 
-async function openRack(row: RunRow): Promise<RackUp> {
+function openRack(row: RunRow): RackUp {
   const supervisor = readSupervisor(row.path);
   if (supervisor === undefined) throw goneDown(row.id, row.path);
-  const file: RunFile = JSON.parse(await Deno.readTextFile(`${row.path}/run.json`));
+  const file = jsonIfThere<RunFile>(
+    `${row.path}/run.json`,
+    ({ run, plan, partitions }) => typeof run === "string" && !!plan && Array.isArray(partitions),
+  );
+  if (file === undefined) throw goneDown(row.id, row.path);
   return { id: row.id, directory: row.path, file, supervisor };
 }
 
