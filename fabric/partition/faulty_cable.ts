@@ -65,12 +65,12 @@ export function cableChange(
 }
 
 /**
- * The link changes that a node finds on its network cables at power-on: cables that are cut, or
- * whose peer has no power. Not of a host bus: host and RNIC get power together.
+ * The link changes that a node finds at power-on: cables that are cut, or whose peer has no power;
+ * on a host bus, that there is no card yet, or no host.
  */
 export function foundAtPowerOn(localNode: LocalNode, time: Time): Event[] {
   return localNode.ports.flatMap((port, number) => {
-    if (port.up || port.link.kind === "bus") return [];
+    if (port.up) return [];
     const input = { kind: "link", port: number, up: false } as const;
     return [ownEvent(localNode.index, 0, { time, kind: EVENT_KINDS.link, counter: number, input })];
   });

@@ -90,9 +90,12 @@ export class Host implements Node, Machine<ThreadContext> {
   readonly #processor: Processor;
   #out: Outputs | undefined;
   #powered = false;
+  /** Counts the power-ons of the card that this life has noticed. */
+  #cards = 0;
   #linkUp = true;
   #bootedAt: Time = 0;
   #device: OpenDevice | undefined;
+  #isReopening = false;
   /** Programs ordered before the device is open. */
   #early: { program: ProgramPlan; startAt: Time }[] = [];
   readonly #counts: HostCounts = { programs: 0, registerWrites: 0, commands: 0, strayReplies: 0 };
@@ -240,6 +243,10 @@ export class Host implements Node, Machine<ThreadContext> {
     return id;
   }
 
+  get card(): number | undefined {
+    return this.#linkUp ? this.#cards : undefined;
+  }
+
   signal(name: string): void {
     this.#processor.signal(name, this.now);
   }
@@ -286,6 +293,7 @@ export class Host implements Node, Machine<ThreadContext> {
       this.#schedule({ run, at: 0, service: true, serves: true, options: {} }, this.now);
     }
     for (const { program, startAt } of early) this.#schedule(program, startAt);
+    this.#reopen();
   }
 
   #schedule(program: ProgramPlan, startAt: Time): void {
@@ -365,15 +373,30 @@ export class Host implements Node, Machine<ThreadContext> {
       this.signal(SIGNALS.busDown);
       return;
     }
+    this.#cards++;
     this.signal(SIGNALS.busUp);
+    this.#reopen();
+  }
+
+  /** Opens the card that is there, unless it is open; once again where it was another meanwhile. */
+  #reopen(): void {
     const device = this.#device, { reopen } = this.options;
-    if (device === undefined || reopen === undefined) return;
+    if (device === undefined || reopen === undefined || this.#isReopening) return;
+    if (!this.#linkUp || device.state.card === this.#cards) return;
+    this.#isReopening = true;
     this.#processor.add({
       name: "reopen",
       driver: true,
       startAt: this.now,
       start: (account) => reopen(deviceOn(device, this.#cpu("reopen", account))),
-      onFailure: (error) => this.#failed("reopen", error),
+      onReturn: () => {
+        this.#isReopening = false;
+        this.#reopen();
+      },
+      onFailure: (error) => {
+        this.#isReopening = false;
+        this.#failed("reopen", error);
+      },
     });
   }
 

@@ -298,8 +298,9 @@ describe("Host bus", () => {
   it("opens the device again when the RNIC is back", () => {
     const rig = new HostRig({}, {
       options: {
-        *reopen({ cpu }: OpenDevice): Steps<void> {
+        *reopen({ cpu, state }: OpenDevice): Steps<void> {
           cpu.report("reopened", cpu.now);
+          Object.assign(state, { card: cpu.card });
           yield* cpu.command({ op: "query-statistics" });
         },
       },

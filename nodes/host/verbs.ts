@@ -161,27 +161,30 @@ export function* openDevice(
   // life.
   agent.nextCommId = (Math.floor(cpu.random() * 2 ** 32) ^ Math.floor(cpu.now / 1000)) >>> 0;
   for (;;) {
+    const { card } = cpu;
     try {
       const state = yield* initDevice(cpu, plan, options);
       const cm: CmState = { agent, gsi: yield* openGsi({ cpu, state }) };
       return { cpu, state, cm, verbs };
     } catch (error) {
-      if (!(error instanceof ProgramError)) throw error;
-      if (yield* isReachable(cpu)) throw error;
-      yield* cpu.waitSignal(SIGNALS.busUp, NEVER);
+      if (isRefusal(error, cpu, card)) throw error;
     }
+    while (cpu.card === undefined) yield* cpu.waitSignal(SIGNALS.busUp, NEVER);
   }
 }
 
-/** Whether the firmware answers now. If not, no time has passed since the link state was read. */
-function* isReachable(cpu: Cpu): Steps<boolean> {
-  return (yield* cpu.command({ op: "query-statistics" })).status === "ok";
+/**
+ * Whether the firmware of this card has refused, or a program is wrong. Else the card was not there,
+ * or another life of it than the one that was being opened: it knows nothing of what came before.
+ */
+function isRefusal(error: unknown, cpu: Cpu, card: number | undefined): boolean {
+  return !(error instanceof ProgramError) || (card !== undefined && cpu.card === card);
 }
 
 /**
  * Reopens the RNIC after a card failure in a running host. All earlier objects are gone; listeners
  * receive a reset event, connections are closed. Where the card fails again meanwhile, nothing is
- * opened: the next call does it.
+ * opened, and `state.card` is another than the one that is there: the next call does it.
  */
 export function* reopenDevice(
   device: OpenDevice,
@@ -189,6 +192,7 @@ export function* reopenDevice(
   options: DeviceOptions = {},
 ): Steps<void> {
   const { cpu, state, cm } = device;
+  const { card } = cpu;
   const signals = resetAgent(cm.agent);
   // Programs may still wait for earlier vectors.
   const { nextVector, epoch } = state;
@@ -202,8 +206,7 @@ export function* reopenDevice(
     // Programs may use QP 1 meanwhile: the earlier one refuses posts, but it exists.
     cm.gsi = yield* openGsi(device, cm.gsi);
   } catch (error) {
-    if (!(error instanceof ProgramError)) throw error;
-    if (yield* isReachable(cpu)) throw error;
+    if (isRefusal(error, cpu, card)) throw error;
     return;
   }
   for (const signal of [...signals, CM_SIGNAL]) cpu.signal(signal);

@@ -49,6 +49,8 @@ export interface Machine<Context> {
   sendRegister(offset: number, data: Uint8Array<ArrayBuffer>): void;
   /** Sends a command over the bus. @returns its id, or an error reply where there is no device. */
   sendCommand(command: RnicCommand): number | RnicReply;
+  /** See {@link Cpu.card}. */
+  readonly card: number | undefined;
   signal(name: string): void;
   /** @param thread its name, behind the program's, and the program's plan. */
   spawn(
@@ -97,6 +99,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   get now(): Time {
     return this.#machine.now;
+  }
+
+  get card(): number | undefined {
+    return this.#machine.card;
   }
 
   get program(): string {

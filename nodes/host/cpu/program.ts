@@ -80,6 +80,8 @@ export interface Cpu {
   command(command: RnicCommand): Steps<RnicReply>;
 
   sleep(ps: Time): Steps<void>;
+  /** How often the RNIC has got power in this life of the host; undefined while it has none. */
+  readonly card: number | undefined;
   /** Waits until a DMA write is visible in the range, spinning: counted as polling, not work. */
   waitMemory(address: number, length: number, deadline: Time): Steps<"changed" | "timeout">;
   /** Waits until MSI-X `vector` is raised (the core is idle meanwhile). */

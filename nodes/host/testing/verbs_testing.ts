@@ -65,6 +65,7 @@ export class VerbsRig implements Cpu {
   wordsInAnyOrder = false;
   /** The firmware's answer, where a test wants another one. */
   refuse: (command: RnicCommand) => RnicReply | undefined = () => undefined;
+  card: number | undefined = 0;
   now: Time = 1_000;
   readonly #dram = new Uint8Array(DRAM_BYTES);
   readonly #scm = new Uint8Array(SCM_BYTES);

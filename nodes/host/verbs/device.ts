@@ -125,6 +125,7 @@ export function* initDevice(
     space2: space2.address,
     space3: space3.address,
     queues,
+    card: cpu.card,
     persistence,
     address: reply.address,
     mac: reply.mac,

@@ -64,6 +64,7 @@ describe("openDevice", () => {
 describe("openDevice without a card", () => {
   it("waits for the bus to come up, and opens then", () => {
     const rig = new VerbsRig();
+    rig.card = undefined;
     rig.refuse = () => ({ status: "error", errno: "EINVAL", reason: "the bus link is down" });
     const steps = openDevice(rig, rig.plan);
     const waits: string[] = [];
@@ -76,6 +77,7 @@ describe("openDevice without a card", () => {
       waits.push(source?.kind ?? step.value.kind);
       if (source?.kind === "signal") {
         equal(source.name, SIGNALS.busUp);
+        rig.card = 1;
         rig.refuse = () => undefined;
       }
     }
@@ -119,8 +121,7 @@ describe("reopenDevice, while others run", () => {
     const device = rig.run(openDevice(rig, rig.plan));
     const before = gsiOf(device).qp.life;
     const looked: boolean[] = [];
-    rig.refuse = ({ op }) => {
-      if (op === "query-statistics") return undefined;
+    rig.refuse = () => {
       rig.registers.length = 0;
       rig.run(sendMessage(gsiOf(device), NOTE));
       looked.push(gsiOf(device).qp.life === before && rig.registers.length === 0);
@@ -140,7 +141,12 @@ describe("reopenDevice, while others run", () => {
     const all = commands;
     for (let last = 0; last < all; last++) {
       commands = 0;
-      rig.refuse = () => commands++ >= last ? UNREACHABLE : undefined;
+      rig.card = 0;
+      rig.refuse = () => {
+        if (commands++ < last) return undefined;
+        rig.card = undefined;
+        return UNREACHABLE;
+      };
       rig.run(reopenDevice(device, rig.plan));
       rig.run(sendMessage(gsiOf(device), NOTE));
     }

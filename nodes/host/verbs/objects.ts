@@ -55,6 +55,8 @@ export interface DeviceState {
   readonly space2: number;
   readonly space3: number;
   readonly queues: number;
+  /** The card that was opened: see {@link Cpu.card}. */
+  readonly card: number | undefined;
   readonly persistence: PersistencePlan;
   /** IPv4 address, MAC and largest path MTU of the port. */
   readonly address: number;

@@ -89,13 +89,19 @@ describe("memory of rings", () => {
       cq = must(rig.run(createCq(device, { entries: 8 })));
       const made = readyQp(), other = must(rig.run(createCq(device, { entries: 8 })));
       commands = 0;
-      rig.refuse = () => commands++ >= last ? UNREACHABLE : undefined;
+      rig.refuse = () => {
+        if (commands++ < last) return undefined;
+        rig.card = undefined;
+        return UNREACHABLE;
+      };
       // The RNIC is unreachable: the program can do no more.
       rig.run(destroyQp(made));
       rig.run(destroyCq(other));
       commands = 0;
+      rig.card = 2 * last + 1;
       rig.run(reopenDevice(device, rig.plan));
       rig.refuse = () => undefined;
+      rig.card = 2 * last + 2;
       rig.run(reopenDevice(device, rig.plan));
       equal(rig.given.size, opened, `it fails at command ${last}`);
     }
