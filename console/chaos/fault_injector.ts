@@ -156,15 +156,14 @@ export class FaultInjector {
     }
   }
 
-  /** The supervisor may not have detected the end of the process yet. */
+  /**
+   * Of a host without its card, and the reverse: they come back in any order. The supervisor may not
+   * have detected the end of the process yet.
+   */
   async #boot(process: string): Promise<void> {
     const goesOn = this.#within(ORDER_MS);
     while (goesOn()) {
-      const answer = this.#rack.boot(process);
-      const isDead = this.#rack.processes().some(({ name, pid }) =>
-        name === process && pid === null
-      );
-      if ("started" in answer || isDead) return;
+      if (this.#rack.startPartition(process)) return;
       await sleep(LOOK_AGAIN_MS);
     }
   }

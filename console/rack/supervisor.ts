@@ -165,11 +165,6 @@ export class Supervisor {
     const slot = this.#slot(name);
     if (slot === undefined) return { refusal: `there is no device ${name}` };
     if (slot.child !== undefined) return { refusal: `${name} has power` };
-    const node = plan.nodes.find((each) => each.name === name);
-    const host = node?.kind === "rnic" ? node.config.host : undefined;
-    if (host !== undefined && this.#slot(host) !== slot && this.#slot(host)?.child === undefined) {
-      return { refusal: `${name} is powered by ${host}, which has no power` };
-    }
     const cards = plan.nodes.filter((node) =>
       node.kind === "rnic" && slot.nodes.includes(node.config.host)
     ).map((card) => card.name);

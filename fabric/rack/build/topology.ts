@@ -140,9 +140,9 @@ function switchPlan(shape: SwitchShape, { fabric }: ScenarioVariant): SwitchPlan
   };
 }
 
-/** Power faults of single nodes: a power cycle of a machine also starts its failed card. */
+/** Power faults of single nodes: see `power.ts`. */
 function faultsOf({ faults }: ScenarioVariant): FaultPlan[] {
-  const power = createPowerTracker();
+  const power = createPowerTracker(faults);
   return faults.flatMap((fault) => power.apply(fault));
 }
 

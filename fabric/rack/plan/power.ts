@@ -1,7 +1,7 @@
 /**
  * The power state of nodes through scripted faults. A host process that is killed is a machine without
- * power, whose RNIC is held in reset; an RNIC that dies alone is a card failure in a running host,
- * and a power cycle of the machine restarts it.
+ * power, whose RNIC is held in reset; an RNIC that dies alone is a card failure in a running host.
+ * A power cycle of the machine restarts it, unless the scenario starts it by itself, before or after.
  */
 import { hostOfRnic, rnicName } from "./names.ts";
 import type { FaultPlan } from "./plan.ts";
@@ -14,15 +14,16 @@ export interface PowerTracker {
   apply(fault: FaultPlan): FaultPlan[];
 }
 
-export function createPowerTracker(): PowerTracker {
+/** @param faults all that will happen, in order of time. */
+export function createPowerTracker(faults: readonly FaultPlan[]): PowerTracker {
   /** The fault that killed each node without power. */
   const dead = new Map<string, FaultPlan>();
   return {
     refusal({ action, node }) {
       const hostKill = dead.get(hostOfRnic(node) ?? "");
-      if (hostKill !== undefined) {
+      if (hostKill !== undefined && action === "kill") {
         const expected = `a living host: ${hostKill.node} is killed at ${formatTime(hostKill.at)}`;
-        return { found: `${action} of an RNIC without power`, expected };
+        return { found: "kill of an RNIC without power", expected };
       }
       const kill = dead.get(node);
       if ((kill !== undefined) === (action === "start")) return undefined;
@@ -41,6 +42,8 @@ export function createPowerTracker(): PowerTracker {
       }
       dead.delete(node);
       const rnic = rnicName(node);
+      const later = faults.slice(faults.indexOf(fault) + 1).find((each) => each.node === rnic);
+      if (later?.action === "start") return [fault];
       return dead.delete(rnic) ? [fault, { ...fault, node: rnic }] : [fault];
     },
   };

@@ -13,8 +13,9 @@ function faults(...lines: string[]): FaultPlan[] {
 
 /** What single nodes suffer, as `kill b` …; a refused fault is `refused`. */
 function outcomes(...lines: string[]): string[][] {
-  const power = createPowerTracker();
-  return faults(...lines).map((fault) => {
+  const all = faults(...lines);
+  const power = createPowerTracker(all);
+  return all.map((fault) => {
     if (power.refusal(fault) !== undefined) return ["refused"];
     return power.apply(fault).map(({ action, node }) => `${action} ${node}`);
   });
@@ -38,6 +39,21 @@ describe("createPowerTracker", () => {
     ]);
   });
 
+  it("leaves a card to its own start, before or after that of its machine", () => {
+    const off = [["kill b-rnic"], ["kill b"]];
+    const both = ["kill b-rnic", "kill b"];
+    assert.deepEqual(outcomes(...both, "start b", "start b-rnic"), [
+      ...off,
+      ["start b"],
+      ["start b-rnic"],
+    ]);
+    assert.deepEqual(outcomes(...both, "start b-rnic", "start b"), [
+      ...off,
+      ["start b-rnic"],
+      ["start b"],
+    ]);
+  });
+
   it("has no card for a switch", () => {
     assert.deepEqual(outcomes("kill tor", "start tor"), [["kill tor"], ["start tor"]]);
   });
@@ -51,8 +67,9 @@ describe("createPowerTracker", () => {
   });
 
   it("stamps what it adds with the fault's time", () => {
-    const power = createPowerTracker();
-    for (const fault of faults("kill b-rnic", "kill b", "start b")) {
+    const all = faults("kill b-rnic", "kill b", "start b");
+    const power = createPowerTracker(all);
+    for (const fault of all) {
       for (const { at } of power.apply(fault)) assert.equal(at, fault.at);
     }
   });

@@ -15,9 +15,10 @@ export function checkPowerFaults(
   { faults, until }: { readonly faults: Draft["faults"]; readonly until: Time | null },
   report: Report,
 ): void {
-  const power = createPowerTracker();
+  const inOrder = faults.toSorted((x, y) => x.fault.at - y.fault.at);
+  const power = createPowerTracker(inOrder.map(({ fault }) => fault));
   const last = new Map<string, Time>();
-  for (const { path, fault } of faults.toSorted((x, y) => x.fault.at - y.fault.at)) {
+  for (const { path, fault } of inOrder) {
     if (until !== null && fault.at >= until) {
       const expected = `a time before until, ${formatTime(until)}`;
       report([...path, "at"], { found: formatTime(fault.at), expected });

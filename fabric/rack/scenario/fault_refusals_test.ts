@@ -177,7 +177,7 @@ const WRONG: readonly Refusal[] = [
   [
     "a card's start without power",
     withLines("faults:", "  - { at: 1us, kill: b }", "  - { at: 2us, start: b-rnic }"),
-    "5: faults[1].start: found start of an RNIC without power, expected a living host: b is killed at 1 us",
+    "5: faults[1].start: found start of b-rnic, which is alive, expected a kill before it",
   ],
   [
     "two faults of a machine at one time",

@@ -21,7 +21,9 @@ const instant = positiveTime("a time > 0 with its unit, like 40us");
 export const powerFaultSchema = mapping({
   at: instant,
   kill: text.optional().describe("whose power fails: a host, with its RNIC; an RNIC; or a switch"),
-  start: text.optional().describe("what gets its power back"),
+  start: text.optional().describe(
+    "what gets its power back: a host with its RNIC, unless that has a start of its own; an RNIC; a switch",
+  ),
 });
 
 export const cutSchema = mapping({
