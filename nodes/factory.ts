@@ -11,7 +11,7 @@ import { createSwitch } from "./switch/switch.ts";
 /** Creates each node of the plan at its power-on. */
 export function nodeFactory(given: FactoryOptions): CreateNode {
   const { plan } = given;
-  const options = { ...given, programs: { ...PROGRAMS, ...given.programs } };
+  const options = { ...given, programs: PROGRAMS };
   const plans = new Map(plan.nodes.map((node) => [node.name, node]));
   return (name, life, unsaved) => {
     const node = plans.get(name)!;

@@ -6,13 +6,11 @@ import type { ObservationScope, Observer } from "../fabric/capture/observation.t
 import { recordTo } from "../fabric/capture/recording.ts";
 import type { TraceStep } from "../fabric/node.ts";
 import type { RunFile } from "../fabric/rack/build/run_file.ts";
-import { refusal } from "../fabric/rack/plan/problem.ts";
 import type { Time } from "../fabric/base/time.ts";
 import type { RecordedFault } from "../fabric/clock/record.ts";
-import type { Check, Recover } from "./host/recovery/protocol.ts";
+import { type MakeProgram, makerOf } from "./host/own_programs.ts";
 import { ScmFile } from "./host/store/scm_file.ts";
 import type { Settled } from "./host/store/scm_record.ts";
-import type { Program } from "./host/program_context.ts";
 
 /** A file of a run cannot be written because a disk is full. */
 export class OutputError extends Error {
@@ -121,54 +119,21 @@ export function readInputs(
   return inputs;
 }
 
-/** The exports of the user's own programs, by their name in the scenario. */
-export interface OwnPrograms {
-  readonly programs: Readonly<Record<string, Program>>;
-  readonly recoveries: Readonly<Record<string, Recover>>;
-  readonly checks: Readonly<Record<string, Check>>;
-}
-
 /**
- * Imports the user's own programs: each is its module's default export. `recover` and `check` are
- * optional exports of a protocol (see `host/recovery/protocol.ts`).
- * @throws Refusal
+ * Loads the user's own programs from their bundled texts (`console/rack/bundle.ts`): what makes
+ * instances of each, by its name in the scenario. Needs no permission. What programs print with
+ * `console` goes to stderr.
  */
-export async function importPrograms(
-  { programs: paths }: Pick<RunFile, "programs">,
-): Promise<OwnPrograms> {
-  const programs: Record<string, Program> = {};
-  const recoveries: Record<string, Recover> = {}, checks: Record<string, Check> = {};
-  for (const [name, path] of Object.entries(paths)) {
-    const { default: program, recover, check } = await importProgram(path);
-    if (typeof program !== "function") {
-      throw refusal("", {
-        found: `${path} has no default export that is a function`,
-        expected: "a program",
-      });
-    }
-    programs[name] = program as Program;
-    if (recover !== undefined) recoveries[name] = hook(path, "recover", recover) as Recover;
-    if (check !== undefined) checks[name] = hook(path, "check", check) as Check;
+export async function loadOwnPrograms(
+  { programs }: Pick<RunFile, "programs">,
+): Promise<Record<string, MakeProgram>> {
+  const own: Record<string, MakeProgram> = {};
+  for (const [name, text] of Object.entries(programs)) {
+    const encoded = new TextEncoder().encode(text).toBase64();
+    const module = await import(`data:application/javascript;base64,${encoded}`);
+    own[name] = makerOf(module.default, { globals: globalThis, print: console.error });
   }
-  return { programs, recoveries, checks };
-}
-
-function hook(path: string, name: string, value: unknown): unknown {
-  if (typeof value === "function") return value;
-  throw refusal("", {
-    found: `${path} exports ${name} as a ${typeof value}`,
-    expected: "a function",
-  });
-}
-
-/** @throws Refusal with the reason, where the module cannot be loaded or ends the process. */
-async function importProgram(path: string): Promise<Readonly<Record<string, unknown>>> {
-  try {
-    return await import(new URL(path, "file:///").href);
-  } catch (error) {
-    const why = error instanceof Error ? error.message : String(error);
-    throw refusal("", { found: `Cannot load ${path}: ${why}`, cause: error });
-  }
+  return own;
 }
 
 /** Writes an output file of a program: `{ path, bytes }`, under the run's `outputs/`. */

@@ -19,7 +19,7 @@ import { Runner } from "../fabric/runner/runner.ts";
 import { rngFor } from "../fabric/base/rng.ts";
 import type { CreateNode } from "../fabric/partition/partition.ts";
 import {
-  importPrograms,
+  loadOwnPrograms,
   observationWriter,
   openStores,
   OutputError,
@@ -29,6 +29,7 @@ import {
 } from "./files.ts";
 import { ScmFileError } from "./host/store/scm_file.ts";
 import { loadModule, loadPrograms } from "./load.ts";
+import type { Program } from "./host/program_context.ts";
 import type { FactoryOptions } from "./make_host.ts";
 
 /** Reports of these topics are kept until the end of the run, as the bus may lose messages. */
@@ -63,7 +64,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
   }
   const stores = openStores(runFile, nodes);
   const inputs = readInputs(runFile, nodes);
-  const { programs, recoveries } = await importPrograms(runFile);
+  const own = await loadOwnPrograms(runFile);
   const lookahead = lookaheadOf(runFile);
   const index = new Map(partitions.map(({ name }, i) => [name, i]));
   const reports: FinalReply["reports"][number][] = [];
@@ -95,8 +96,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
           return store && ((offset, length) => store.readImage(offset, length));
         },
         inputs: (host) => inputs.get(host) ?? {},
-        programs,
-        recoveries,
+        own,
       }),
       stores,
       ...(traces && { onTrace: traces }),
@@ -140,12 +140,12 @@ async function factoryFor(nodes: readonly string[], options: FactoryOptions): Pr
         "./make_host.ts",
       );
       const { config } = node;
-      const programs = { ...options.programs };
+      const programs: Record<string, Program> = {};
       const load = (names: readonly string[]) => loadPrograms(names, programs);
       await load([...SERVICES, ...config.programs.map(({ run }) => run)]);
-      const own = { ...options, programs };
+      const all = { ...options, programs };
       return {
-        create: (name, life, unsaved) => makeHost({ name, life, unsaved, config }, own),
+        create: (name, life, unsaved) => makeHost({ name, life, unsaved, config }, all),
         load,
       };
     }

@@ -8,7 +8,7 @@ import type { MemoryLog } from "./host/memory/memory_log.ts";
 import type { DurableWrite, Node } from "../fabric/node.ts";
 import { Host } from "./host/host.ts";
 import { type Cpu, type Steps, stepsOf } from "./host/cpu/program.ts";
-import type { Recover } from "./host/recovery/protocol.ts";
+import type { MakeProgram, OwnProgram } from "./host/own_programs.ts";
 import { type ImageReader, overlay } from "./host/memory/sparse_bytes.ts";
 import { type OpenDevice, openDevice, reopenDevice } from "./host/verbs.ts";
 import { handleEvent } from "./host/verbs/device.ts";
@@ -21,9 +21,7 @@ export interface FactoryOptions {
   /** Input files of a host's programs, by their name in the scenario. */
   readonly inputs: (host: string) => Readonly<Record<string, Uint8Array>>;
   /** The user's own programs, by their path in the scenario. */
-  readonly programs: Readonly<Record<string, Program>>;
-  /** Recoveries of these programs after a power failure (see `host/recovery/protocol.ts`). */
-  readonly recoveries?: Readonly<Record<string, Recover>>;
+  readonly own?: Readonly<Record<string, MakeProgram>>;
   /** The log of a host's SCM in one of its lives, from 0; absent: none. */
   readonly memoryLog?: (host: string, life: number) => MemoryLog | undefined;
 }
@@ -39,8 +37,13 @@ export interface HostLife {
   readonly config: HostPlan;
 }
 
-export function makeHost(host: HostLife, options: FactoryOptions): Node {
+/** @param options.programs the shipped programs that the host may run. */
+export function makeHost(
+  host: HostLife,
+  options: FactoryOptions & { readonly programs: Readonly<Record<string, Program>> },
+): Node {
   const { name, life, unsaved, config } = host;
+  const own = instancesOf(config, options.own ?? {});
   const saved = options.image(name);
   const image = unsaved.length === 0 ? saved : overlaid(saved, unsaved);
   const memoryLog = options.memoryLog?.(name, life);
@@ -52,27 +55,47 @@ export function makeHost(host: HostLife, options: FactoryOptions): Node {
     addresses: options.plan.addresses,
     inputs: options.inputs(name),
     programs: options.programs,
+    own: Object.fromEntries(
+      Object.entries(own).map(([run, instance]): [string, Program] => {
+        return [run, (context) => instance().program(context)];
+      }),
+    ),
     services: SERVICES,
-    boot: (cpu) => boot(cpu, host, options.recoveries ?? {}),
+    boot: (cpu) => boot(cpu, host, own),
     reopen: (device) => reopenDevice(device, config),
     onEvent: handleEvent,
   });
+}
+
+/** The host's own programs: one instance of each in this life, made when it is first needed. */
+function instancesOf(
+  { programs }: HostPlan,
+  makers: Readonly<Record<string, MakeProgram>>,
+): Record<string, MakeProgram> {
+  const own: Record<string, MakeProgram> = {};
+  for (const { run } of programs) {
+    if (!Object.hasOwn(makers, run)) continue;
+    let instance: OwnProgram | undefined;
+    own[run] = () => instance ??= makers[run]!();
+  }
+  return own;
 }
 
 /** Opens the device; at boots after a power failure it then runs the protocols' recoveries. */
 function* boot(
   cpu: Cpu,
   { life, config }: HostLife,
-  recoveries: Readonly<Record<string, Recover>>,
+  own: Readonly<Record<string, MakeProgram>>,
 ): Steps<OpenDevice> {
   const device = yield* openDevice(cpu, config);
   if (life === 0) return device;
   const done = new Set<string>();
   for (const { run, options } of config.programs) {
-    const recover = Object.hasOwn(recoveries, run) ? recoveries[run] : undefined;
     // Several programs of one protocol on a host share one recovery.
-    if (recover === undefined || done.has(run)) continue;
+    if (!Object.hasOwn(own, run) || done.has(run)) continue;
     done.add(run);
+    const { recover } = own[run]!();
+    if (recover === undefined) continue;
     const recovered = yield* stepsOf(recover({ cpu, host: cpu.host, options }), "recover");
     cpu.report("recovered", { program: run, recovered });
   }

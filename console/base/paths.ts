@@ -15,6 +15,11 @@ export function fromFileUrl(url: URL): string {
   return decodeURIComponent(url.pathname);
 }
 
+/** The `file:` URL of an absolute path, whatever characters are in it. */
+export function toFileUrl(path: string): URL {
+  return new URL(`file://${path.split("/").map(encodeURIComponent).join("/")}`);
+}
+
 /**
  * The user's cache, where runs are kept: `$RACKMESH_CACHE`, else `$XDG_CACHE_HOME/rackmesh`, else
  * `$HOME/.cache/rackmesh`. @throws Refusal where the environment has none of them.

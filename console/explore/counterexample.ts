@@ -10,7 +10,7 @@ import { SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import { WITHOUT_END } from "../../nodes/host/recovery/recovery_machine.ts";
 import type { HeldWrites } from "../../nodes/rnic/dma/journal.ts";
 import { writebackLine } from "../rack/fault_lines.ts";
-import { findingsOf, viewOf } from "../reports/protocol_checks.ts";
+import { checksIn, findingsOf, viewOf } from "../reports/protocol_checks.ts";
 import { byTime, faultsWith, victimOf } from "./post_crash_run.ts";
 import { Overlay, type Readable } from "./history.ts";
 import { ladderAt } from "./ladder.ts";
@@ -103,7 +103,7 @@ function returnsOf(
   const backAt = Math.max(endPs, at) + PS_PER_US;
   return hosts.filter((host) => {
     const { config } = victimOf(rack.plan, host);
-    const recovers = config.programs.some(({ run }) => Object.hasOwn(rack.recoveries, run));
+    const recovers = config.programs.some(({ run }) => rack.own[run]?.().recover !== undefined);
     return config.domain === "wsp" || (checker === OWN_CHECK && recovers);
   }).map((node): FaultPlan => ({ at: backAt, action: "start", node }));
 }
@@ -117,7 +117,7 @@ function replayOf(
   faulty: { readonly faults: readonly FaultPlan[]; readonly writebacks: readonly WritebackPlan[] },
 ): readonly FaultPlan[] | undefined {
   const record = recordOf(runRack(rack, faulty), false);
-  const isWrong = Object.entries(rack.checks).some(([program, check]) =>
+  const isWrong = checksIn(rack.own).some(([program, check]) =>
     findingsOf(check, viewOf(record)(program)).length > 0
   );
   return isWrong ? faulty.faults : undefined;

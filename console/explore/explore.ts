@@ -5,10 +5,11 @@
  */
 import { formatTime } from "../../fabric/base/time.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
+import { hasHooks } from "../../nodes/host/own_programs.ts";
 import { persistence } from "../checks/persistence.ts";
 import { failuresOf } from "../checks/programs.ts";
 import { replicatedLog } from "../checks/replicated_log.ts";
-import { findingsOf, viewOf } from "../reports/protocol_checks.ts";
+import { checksIn, findingsOf, viewOf } from "../reports/protocol_checks.ts";
 import { victimOf } from "./post_crash_run.ts";
 import { confirm } from "./counterexample.ts";
 import { type Counts, CrashSweep } from "./crash_sweep.ts";
@@ -88,7 +89,7 @@ function plainFailure(
   const [found] = [
     ...failuresOf([...record.reports, ...recording.unfinished]),
     ...unsoundness(recording, claims).map(({ checker, found }) => `${checker}: ${found}`),
-    ...Object.entries(rack.checks).flatMap(([program, check]) =>
+    ...checksIn(rack.own).flatMap(([program, check]) =>
       findingsOf(check, view(program)).map((text) => `${program}: ${text}`)
     ),
   ];
@@ -97,11 +98,11 @@ function plainFailure(
 
 /** Whether a power failure could break anything: a promise, or the demand of a protocol. */
 function hasQuestions(
-  { checks, recoveries }: ExploredRack,
+  { own }: ExploredRack,
   recording: RackRun,
   { claims = false }: ExploreOptions,
 ): boolean {
-  if (Object.keys(checks).length + Object.keys(recoveries).length > 0) return true;
+  if (Object.values(own).some(hasHooks)) return true;
   const record = recordOf(recording, claims);
   return [persistence, replicatedLog].some(({ subjects }) => subjects(record) > 0);
 }
@@ -136,10 +137,9 @@ function targetsOf(
     recording.notes.flatMap(({ note }) => note.kind === "writes" ? [note.on] : []),
   );
   for (const node of rack.plan.nodes) {
-    const own = node.kind === "host" ? node.config.programs : [];
-    const isJudged = (run: string) =>
-      Object.hasOwn(rack.recoveries, run) || Object.hasOwn(rack.checks, run);
-    if (own.some(({ run }) => isJudged(run))) wanted.add(node.name);
+    const programs = node.kind === "host" ? node.config.programs : [];
+    const isJudged = (run: string) => rack.own[run] !== undefined && hasHooks(rack.own[run]);
+    if (programs.some(({ run }) => isJudged(run))) wanted.add(node.name);
   }
   const found = hosts.filter((host) => wanted.has(host));
   return (found.length > 0 ? found : hosts).map((host) => [host]);

@@ -1,6 +1,6 @@
 /** Explores each variant of a scenario, and keeps the faults that replay counterexamples. */
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { importPrograms } from "../../nodes/files.ts";
+import { loadOwnPrograms } from "../../nodes/files.ts";
 import { madeUpBytes } from "../../nodes/host/programs/common/made_up.ts";
 import { optionWords, quoted } from "../base/command_line.ts";
 import { fileName } from "../captures/captures.ts";
@@ -81,7 +81,7 @@ async function rackOf(prepared: Prepared): Promise<ExploredRack> {
     for (const [name, path] of Object.entries(files)) read[name] = await readInput(path);
     inputs[host] = read;
   }
-  return { plan, inputs, ...await importPrograms(prepared) };
+  return { plan, inputs, own: await loadOwnPrograms(prepared) };
 }
 
 async function readInput(path: string): Promise<Uint8Array> {

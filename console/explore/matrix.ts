@@ -94,8 +94,8 @@ export function matrixScenario(place: MatrixPlace): string {
 
 function rackOf(place: MatrixPlace): ExploredRack {
   const [variant] = variants(parseScenario(matrixScenario(place), "matrix.yaml"));
-  const programs = { [MIXED]: mixedWrites };
-  return { plan: makePlan(variant!), inputs: {}, programs, recoveries: {}, checks: {} };
+  const own = { [MIXED]: () => ({ program: mixedWrites }) };
+  return { plan: makePlan(variant!), inputs: {}, own };
 }
 
 /** Explores one place: the power of its responder. @throws Error where not all of it was seen. */

@@ -5,9 +5,10 @@
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { Time } from "../../fabric/base/time.ts";
 import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
+import { hasHooks } from "../../nodes/host/own_programs.ts";
 import { RecoveryBoot, type RecoveryImage } from "../../nodes/host/recovery/recovery_machine.ts";
 import type { Check, CrashedHost, Reported } from "../../nodes/host/recovery/protocol.ts";
-import { recoveredIn, textsOf } from "../reports/protocol_checks.ts";
+import { checksIn, recoveredIn, textsOf } from "../reports/protocol_checks.ts";
 import { Cells, type Picker, viewOf } from "./choices.ts";
 import { CrashCursor, HistoryLog, Overlay, type Readable } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
@@ -63,16 +64,13 @@ interface Recovering {
 export class ProtocolJudge {
   readonly #rack: ExploredRack;
   readonly #options: Pick<ExploreOptions, "cuts" | "tear">;
+  /** Whether there is a protocol that recovers or checks. */
+  readonly hasQuestions: boolean;
 
   constructor(rack: ExploredRack, options: Pick<ExploreOptions, "cuts" | "tear">) {
     this.#rack = rack;
     this.#options = options;
-  }
-
-  /** Whether there is a protocol that recovers or checks. */
-  get hasQuestions(): boolean {
-    const { checks, recoveries } = this.#rack;
-    return Object.keys(checks).length + Object.keys(recoveries).length > 0;
+    this.hasQuestions = Object.values(rack.own).some(hasHooks);
   }
 
   /** Tries all ways to find memory, up to a breach. */
@@ -146,7 +144,7 @@ export class ProtocolJudge {
     const cut = names.filter((name) => hosts.get(name)?.survived === false);
     const failures = [...others.values()].flatMap(({ diedAt }) => diedAt ?? []);
     const rack = { cut, at: Math.max(at, ...failures), reports, notes };
-    for (const [program, check] of Object.entries(this.#rack.checks)) {
+    for (const [program, check] of checksIn(this.#rack.own)) {
       let answer: ReturnType<Check>;
       try {
         answer = check({ ...rack, hosts: seenBy(program, hosts) });
@@ -175,9 +173,10 @@ export class ProtocolJudge {
     const boot = new RecoveryBoot({ host, domain, scm, image, ...(log && { log }) });
     const answers = new Map<string, unknown>();
     for (const { run, options } of programs) {
-      const recover = this.#rack.recoveries[run];
-      // Each once, as at the host's boot.
-      if (recover === undefined || answers.has(run)) continue;
+      // Each once and of a new instance, as at the host's boot.
+      if (answers.has(run)) continue;
+      const recover = this.#rack.own[run]?.().recover;
+      if (recover === undefined) continue;
       try {
         answers.set(run, boot.recover(recover, options));
       } catch (error) {

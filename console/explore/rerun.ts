@@ -69,8 +69,7 @@ export function runRack(rack: ExploredRack, options: RunOptions = {}): RackRun {
     plan,
     image: (host) => (offset, length) => scm.get(host)!.read(offset, offset + length),
     inputs: (host) => rack.inputs[host] ?? {},
-    programs: rack.programs,
-    recoveries: rack.recoveries,
+    own: rack.own,
     ...(options.histories && {
       memoryLog(host, life) {
         const known = histories.get(host);

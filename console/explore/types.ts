@@ -5,18 +5,15 @@
 import type { CreateNode } from "../../fabric/partition/partition.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { Time } from "../../fabric/base/time.ts";
-import type { Check, Recover } from "../../nodes/host/recovery/protocol.ts";
-import type { Program } from "../../nodes/host/program_context.ts";
+import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 
 /** A rack that can be run again and again, each time from the beginning. */
 export interface ExploredRack {
   readonly plan: RackPlan;
   /** Files that programs read: by host, by the name the scenario gives them. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, Uint8Array>>>>;
-  /** The user's own programs, and what else their files export. They keep no state between runs. */
-  readonly programs: Readonly<Record<string, Program>>;
-  readonly recoveries: Readonly<Record<string, Recover>>;
-  readonly checks: Readonly<Record<string, Check>>;
+  /** The user's own programs, by their path in the scenario. */
+  readonly own: Readonly<Record<string, MakeProgram>>;
   /** Puts something in the place of nodes: how a test makes a defective card. */
   readonly replace?: (create: CreateNode) => CreateNode;
 }

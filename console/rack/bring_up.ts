@@ -4,7 +4,6 @@ import { sleep } from "../../fabric/bus/wall_time.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { ProgramScenario } from "../../fabric/rack/scenario/scenario.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
-import { importPrograms } from "../../nodes/files.ts";
 import { fromFileUrl, projectFile } from "../base/paths.ts";
 import { captureFiles, makeRoomFor, scopeFor, writeCapturesOf } from "../captures/captures.ts";
 import { RackError } from "./supervisor.ts";
@@ -39,7 +38,6 @@ export interface BringUpOptions extends Omit<RunManner, "onCapturing"> {
 /** Brings up the one rack that a scenario and its choices stand for. @throws Refusal, RackError */
 export async function bringUp(scenario: string, options: BringUpOptions): Promise<RackUp> {
   const prepared = await prepareOne(scenario, options);
-  await importPrograms(prepared);
   const { id, path } = await createRunDirectory(prepared.variant.name);
   const { base, variant } = prepared;
   const files = captureFiles({ flags: options, scenario: variant.capture, base, directory: path });

@@ -1,18 +1,15 @@
 /** Writes a folder from which Docker runs a rack, one container per device. */
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
 import { Refusal, refusal } from "../../fabric/rack/plan/problem.ts";
-import { ROOT } from "../base/paths.ts";
 import {
   busUsers,
   composeFile,
   IN_CONTAINER,
-  type MountedFile,
   natsConfig,
   OWN_SERVICES,
   passwordVariable,
 } from "./compose_file.ts";
 import { onlyOne, prepare, type Prepared, type PrepareOptions, runFileOf } from "./prepare.ts";
-import { programFiles } from "./program_files.ts";
 
 export interface ComposeOptions {
   readonly prepare: PrepareOptions;
@@ -38,11 +35,11 @@ export async function composeRack(
   refuseNames(one);
   refuseCaptures(one);
   await makeFolder(out);
-  const { inputs, programs, mounts } = await takeFiles(one, out);
+  const inputs = await takeInputs(one, out);
   const run = `${projectName(one.plan.scenario)}-${randomHex(ID_BYTES)}`;
   const directory = IN_CONTAINER.state;
-  const runFile = runFileOf({ ...one, inputs, programs }, { run, directory, livenessMs, trace });
-  const text = composeFile({ runFile, label: one.label, image, natsImage, programs: mounts });
+  const runFile = runFileOf({ ...one, inputs }, { run, directory, livenessMs, trace });
+  const text = composeFile({ runFile, label: one.label, image, natsImage });
   await writeFolder(out, { runFile, text });
   return run;
 }
@@ -89,8 +86,8 @@ async function makeFolder(path: string): Promise<void> {
   }
 }
 
-/** Copies inputs and programs into the folder. @returns where they are in a container. */
-async function takeFiles(one: Prepared, out: string) {
+/** Copies inputs into the folder. @returns where they are in a container. */
+async function takeInputs(one: Prepared, out: string) {
   const inputs: Record<string, Record<string, string>> = {};
   for (const [host, files] of Object.entries(one.inputs)) {
     const places: Record<string, string> = inputs[host] = {};
@@ -100,33 +97,7 @@ async function takeFiles(one: Prepared, out: string) {
       places[name] = `${IN_CONTAINER.inputs}/${host}/${file}`;
     }
   }
-  const programs: Record<string, string> = {};
-  const mounts: MountedFile[] = [];
-  for (const [i, [name, path]] of Object.entries(one.programs).entries()) {
-    const taken = await takeProgram(path, { out, to: `programs/${i}` });
-    programs[name] = taken[0]!.to;
-    mounts.push(...taken);
-  }
-  return { inputs, programs, mounts };
-}
-
-/** @returns the program's files as mounts; the first is the program itself. */
-async function takeProgram(
-  path: string,
-  { out, to }: { out: string; to: string },
-): Promise<MountedFile[]> {
-  const { folder, files, inProject } = await programFiles(path);
-  // A program inside this project keeps its path, as the image contains the project's modules that
-  // it imports.
-  const place = inProject
-    ? `${IN_CONTAINER.project}${folder.slice(ROOT.length)}`
-    : `${IN_CONTAINER.programs}${to.slice(to.indexOf("/"))}`;
-  const mounts: MountedFile[] = [];
-  for (const file of files) {
-    await copy(`${folder}/${file}`, `${out}/${to}/${file}`);
-    mounts.push({ from: `./${to}/${file}`, to: `${place}/${file}` });
-  }
-  return mounts;
+  return inputs;
 }
 
 async function copy(from: string, to: string): Promise<void> {

@@ -7,10 +7,8 @@ import { ANY, patternOf } from "../../fabric/bus/subjects.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
 
 export const IN_CONTAINER = {
-  project: "/opt/rackmesh",
   runFile: "/etc/rackmesh/run.json",
   inputs: "/etc/rackmesh/inputs",
-  programs: "/etc/rackmesh/programs",
   natsConfig: "/etc/rackmesh/nats.conf",
   /** `RunFile.directory`: a volume where its content has to outlive the container. */
   state: "/var/lib/rackmesh",
@@ -22,20 +20,12 @@ export const IN_CONTAINER = {
 /** The services beside the partitions; no partition can have one of these names. */
 export const OWN_SERVICES: readonly string[] = ["nats", "timekeeper", "report"];
 
-/** A file of the user's that is mounted into containers, read-only. */
-export interface MountedFile {
-  readonly from: string;
-  readonly to: string;
-}
-
 export interface ComposeOptions {
   readonly runFile: RunFile;
   /** Tells the run from other runs of the scenario, for the report. */
   readonly label: string;
   readonly image: string;
   readonly natsImage: string;
-  /** The modules of the user's own programs. */
-  readonly programs: readonly MountedFile[];
 }
 
 type Partition = RunFile["partitions"][number];
@@ -82,7 +72,7 @@ x-process: &process
 services:
 ${natsService(options)}
 ${timekeeperService(runFile)}
-${runFile.partitions.map((partition) => partitionService(options, partition)).join("\n")}
+${runFile.partitions.map((partition) => partitionService(runFile, partition)).join("\n")}
 ${reportService(options)}
 networks:
   rack:
@@ -122,13 +112,9 @@ ${environment(runFile, "timekeeper")}
 `;
 }
 
-function partitionService(options: ComposeOptions, partition: Partition): string {
-  const { runFile } = options;
+function partitionService(runFile: RunFile, partition: Partition): string {
   const { name } = partition;
   const volumes = [`./run.json:${IN_CONTAINER.runFile}:ro`, ...inputMounts(runFile, partition)];
-  if (hostsOf(runFile, partition).length > 0) {
-    for (const { from, to } of options.programs) volumes.push(`${from}:${to}:ro`);
-  }
   if (hasState(runFile, partition)) volumes.push(`${stateOf(name)}:${IN_CONTAINER.state}`);
   return `  ${name}:
     <<: *process

@@ -69,7 +69,6 @@ function composed(runFile: RunFile, options: Partial<ComposeOptions> = {}): Comp
     label: "pair",
     image: "rackmesh:local",
     natsImage: "nats:2.14",
-    programs: [],
     ...options,
   });
   const { services, ...rest } = load(text) as Compose;
@@ -144,14 +143,6 @@ describe("composeFile", () => {
     const nats = composed(runFileOf()).services["nats"]!;
     assert.equal(nats.image, "nats:2.14");
     assert.equal(nats.entrypoint, undefined);
-  });
-
-  it("mounts the user's programs into hosts only", () => {
-    const from = "./programs/0/mine.ts", to = "/etc/rackmesh/programs/0/mine.ts";
-    const { services } = composed(runFileOf(), { programs: [{ from, to }] });
-    const has = (name: string) => services[name]!.volumes.includes(`${from}:${to}:ro`);
-    assert.ok(has("a") && has("b"));
-    assert.ok(!has("a-rnic") && !has("tor") && !has("timekeeper"));
   });
 
   it("keeps what compose would replace as it was written", () => {

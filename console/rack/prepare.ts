@@ -6,6 +6,7 @@ import {
   type PartitionPlan,
   partitionsOf,
 } from "../../fabric/rack/build/topology.ts";
+import { bundleProgram, probeProgram } from "./bundle.ts";
 import type { LinkFaultPlan } from "../../fabric/rack/plan/link_plan.ts";
 import type { FaultPlan, RackPlan, WritebackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
@@ -31,6 +32,7 @@ export interface Prepared {
   readonly base: string;
   /** Host → name in the scenario → absolute path. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
+  /** The user's own programs: name in the scenario → module text, see `bundle.ts`. */
   readonly programs: Readonly<Record<string, string>>;
 }
 
@@ -75,6 +77,7 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
       : programs.flatMap((program) => options.change!(program) ?? []),
   };
   const base = await Deno.realPath(path).then((real) => real.replace(/\/[^/]*$/, ""));
+  const bundled = new Map<string, Promise<string>>();
   const prepared: Prepared[] = [];
   for (const variant of variants(scenario, options)) {
     checkMethods(variant);
@@ -86,7 +89,7 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
       partitions: partitionsOf(plan, options.packing),
       base,
       inputs: await findInputs(plan, { base, given: options.input }),
-      programs: await findPrograms(variant, base),
+      programs: await findPrograms(variant, { base, bundled }),
     });
   }
   return prepared;
@@ -218,21 +221,29 @@ async function checkRoom(plan: RackPlan, put: { path: string; to: string }): Pro
   throw refusal("", { found: `${put.path} has ${size} B`, expected });
 }
 
+/** @param from.bundled the texts of the variants before: each file is bundled once. */
 async function findPrograms(
   variant: ScenarioVariant,
-  base: string,
+  { base, bundled }: { readonly base: string; readonly bundled: Map<string, Promise<string>> },
 ): Promise<Record<string, string>> {
   const programs: Record<string, string> = {};
   for (const { run } of variant.programs) {
     if (!isOwnProgram(run)) continue;
-    programs[run] = await findProgram(run, base);
+    if (!bundled.has(run)) bundled.set(run, findProgram(run, base));
+    programs[run] = await bundled.get(run)!;
   }
   return programs;
 }
 
-/** The file of a user's program; its path begins in the scenario's folder. @throws Refusal */
+/**
+ * The module text of a user's program, which has been loaded once; its path begins in the
+ * scenario's folder. @throws Refusal
+ */
 export async function findProgram(run: string, base: string): Promise<string> {
-  return await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
+  const path = await findFile(run.startsWith("/") ? run : `${base}/${run}`, `Program ${run}`);
+  const text = await bundleProgram(path);
+  await probeProgram(text, path);
+  return text;
 }
 
 async function findFile(path: string, role: string): Promise<string> {

@@ -3,7 +3,6 @@ import type { MemberStatus } from "../../fabric/clock/record.ts";
 import { listOf, Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
 import type { Packing } from "../../fabric/rack/build/topology.ts";
-import { importPrograms } from "../../nodes/files.ts";
 import {
   captureFiles,
   fileName,
@@ -71,8 +70,6 @@ export async function runScenario(
     const expected = `a node of this rack (${listOf(nodes)})`;
     throw new Refusal([{ file: faultsFile!, path: "", found: stranger.node, expected }]);
   }
-  // A program that cannot be loaded fails here, as an error of the command, not of one process.
-  for (const one of prepared) await importPrograms(one);
   return await runAll(prepared, options);
 }
 

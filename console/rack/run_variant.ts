@@ -11,7 +11,7 @@ import { RackError, Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { writeRunFile } from "./run_directory.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
 import {
-  importPrograms,
+  loadOwnPrograms,
   observationWriter,
   openStores,
   readInputs,
@@ -137,7 +137,7 @@ export async function runSimulated(
   await writeRunFile(runFile);
   const hosts = plan.nodes.filter(({ kind }) => kind === "host").map(({ name }) => name);
   const inputs = readInputs(runFile, hosts);
-  const { programs, recoveries } = await importPrograms(runFile);
+  const own = await loadOwnPrograms(runFile);
   const stores = openStores(runFile, hosts);
   for (const store of stores.values()) store.settle("unknown");
   const reports: FinalReply["reports"][number][] = [];
@@ -156,8 +156,7 @@ export async function runSimulated(
         plan,
         image: (host) => (offset, length) => stores.get(host)!.readImage(offset, length),
         inputs: (host) => inputs.get(host) ?? {},
-        programs,
-        recoveries,
+        own,
         ...(watch && { memoryLog: watch.memoryLog }),
       }),
       onDurable: (host, writes) => stores.get(host)!.commit(span++, writes),

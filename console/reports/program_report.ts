@@ -80,7 +80,7 @@ function lineOf({ variant, node, value }: ProgramResult): string {
  */
 function programFrames(stack: string): string[] {
   const frames = stack.split("\n").filter((line) => /^\s+at /.test(line));
-  const isOurs = (line: string) => /\/nodes\/host\/|<anonymous>/.test(line);
+  const isOurs = (line: string) => /\/nodes\/host\/|<anonymous>|\(data:/.test(line);
   const own = frames.slice(Math.max(0, frames.findIndex((line) => !isOurs(line))));
   const end = own.findIndex(isOurs);
   return (end === -1 ? own : own.slice(0, end)).map((line) => `    ${line.trim()}`);

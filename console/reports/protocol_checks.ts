@@ -1,5 +1,6 @@
 /** Runs `check` of a user's protocol on the run, at the end of `rack run`. */
-import { importPrograms } from "../../nodes/files.ts";
+import { loadOwnPrograms } from "../../nodes/files.ts";
+import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import type { Check, CrashedHost, CrashView } from "../../nodes/host/recovery/protocol.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { Prepared } from "../rack/prepare.ts";
@@ -11,18 +12,24 @@ export interface ProtocolVerdict {
   readonly findings: readonly string[];
 }
 
-/**
- * Runs the check of every protocol of a scenario that has one. @throws Refusal for a file that is
- * no program.
- */
+/** Runs the check of every protocol of a scenario that has one. */
 export async function checkProtocols(
   prepared: Pick<Prepared, "programs">,
   record: RunRecord,
 ): Promise<ProtocolVerdict[]> {
-  const { checks } = await importPrograms(prepared);
   const view = viewOf(record);
-  return Object.entries(checks).map(([program, check]) => {
+  return checksIn(await loadOwnPrograms(prepared)).map(([program, check]) => {
     return { program, findings: findingsOf(check, view(program)) };
+  });
+}
+
+/** The checks among the exports of protocols, each of a new instance. */
+export function checksIn(
+  own: Readonly<Record<string, MakeProgram>>,
+): (readonly [program: string, check: Check])[] {
+  return Object.entries(own).flatMap(([program, make]) => {
+    const { check } = make();
+    return check === undefined ? [] : [[program, check] as const];
   });
 }
 

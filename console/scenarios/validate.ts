@@ -4,7 +4,6 @@ import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { formatPath, readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem.ts";
-import { importPrograms } from "../../nodes/files.ts";
 import { findProgram, lacksInput, prepare, readScenario } from "../rack/prepare.ts";
 
 /** What a scenario that can be run stands for. */
@@ -86,7 +85,7 @@ async function programProblems(file: string): Promise<Problem[]> {
 
 async function problemsWith(run: string, base: string): Promise<readonly Problem[]> {
   try {
-    await importPrograms({ programs: { [run]: await findProgram(run, base) } });
+    await findProgram(run, base);
     return [];
   } catch (error) {
     if (error instanceof Refusal) return error.problems;

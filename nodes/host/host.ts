@@ -50,6 +50,8 @@ export interface HostOptions {
   readonly inputs: Readonly<Record<string, Uint8Array>>;
   /** Programs by the name or path in `ProgramPlan.run`. */
   readonly programs: Readonly<Record<string, Program>>;
+  /** The user's own, by their path in the scenario. */
+  readonly own?: Readonly<Record<string, Program>>;
   /** Programs that start at every boot, before those of the plan. */
   readonly services?: readonly string[];
   /** Opens the device: runs at every boot before any program. */
@@ -306,7 +308,8 @@ export class Host implements Node, Machine<ThreadContext> {
     const onReturn = () => this.out.report("program-ended", { program: name });
     const at = Math.max(startAt, this.now);
     this.#add({ name, plan: program, startAt: at, onReturn }, (context) => {
-      const run = programNamed(this.options.programs, program.run);
+      const { programs, own = {} } = this.options;
+      const run = programNamed(Object.hasOwn(own, program.run) ? own : programs, program.run);
       return run({ ...context, options: program.options });
     });
   }

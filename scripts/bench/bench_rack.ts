@@ -4,7 +4,7 @@ import type { CreateNode } from "../../fabric/partition/partition.ts";
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
-import type { Program } from "../../nodes/host/program_context.ts";
+import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import { makePlan, type Packing, partitionsOf } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import type { Prepared } from "../../console/rack/prepare.ts";
@@ -33,14 +33,14 @@ export function planOf(text: string): RackPlan {
 export function simulatorOf(
   plan: RackPlan,
   onReport: (time: Time, node: string, topic: string, value: unknown) => void,
-  { programs = {}, wrap = (create) => create }: {
-    readonly programs?: Readonly<Record<string, Program>>;
+  { own = {}, wrap = (create) => create }: {
+    readonly own?: Readonly<Record<string, MakeProgram>>;
     readonly wrap?: (create: CreateNode) => CreateNode;
   } = {},
 ): Simulator {
   return new Simulator({
     plan,
-    create: wrap(nodeFactory({ plan, image: () => undefined, inputs: () => ({}), programs })),
+    create: wrap(nodeFactory({ plan, image: () => undefined, inputs: () => ({}), own })),
     onReport(time, node, topic, value) {
       if (topic === "program-failed") throw new Error(`${node}: ${JSON.stringify(value)}`);
       onReport(time, node, topic, value);

@@ -15,7 +15,7 @@ hosts: { a: {}, b: { ddio: ${ddio}, scm: { size: 1MiB } } }
 programs:
   - { on: a, run: put, to: b, bytes: 200, size: 200, depth: 1, method: persist-opcode }
 `);
-  return { plan, inputs: {}, programs: {}, recoveries: {}, checks: {} };
+  return { plan, inputs: {}, own: {} };
 }
 
 /** (i) Crash points per second, on one core, including the recording and re-runs of the rack. */

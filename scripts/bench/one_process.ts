@@ -24,7 +24,6 @@ function simulate(rack: BenchRack) {
         return image;
       },
       inputs: () => ({}),
-      programs: {},
     }),
     onDurable(host, made) {
       for (const { offset, data } of made) stores.get(host)!.write(offset, data);

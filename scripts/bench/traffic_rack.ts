@@ -45,7 +45,7 @@ export function runTraffic(
     if (topic !== "result") return;
     done++;
     virtualPs = Math.max(virtualPs, (value as TrafficResult).virtualPs);
-  }, { programs: { traffic }, ...(wrap && { wrap }) });
+  }, { own: { traffic: () => ({ program: traffic }) }, ...(wrap && { wrap }) });
   simulator.run(startPs);
   if (ready < rack.writers) throw new Error(`${ready} of ${rack.writers} hosts are connected`);
   const before = { packets: packetsIn(simulator), events: simulator.events };

@@ -20,6 +20,7 @@ export const HOST_FLOORS: Floors = [
   ["cm/"],
   ["verbs.ts", "serving.ts"],
   ["program_context.ts"],
+  ["own_programs.ts"],
   ["programs/common/", "host.ts"],
   ["programs/persist/"],
   ["programs/append/", "programs/log/", "programs/perftest/", "programs/bulk.ts"],

@@ -82,7 +82,7 @@ hosts: { a: { services: none, scm: { size: 64KiB } }, b: { services: none, scm: 
 programs:
   - { on: [a, b], program: ./own.ts }
 `,
-      { programs: { "./own.ts": storing }, checks: { "./own.ts": afterCut(check) } },
+      { "./own.ts": { program: storing, check: afterCut(check) } },
     );
     const { verdict } = await explore(rack, { ...EXPLORE_DEFAULTS, cut: "all" });
     equal(verdict, "safe");
@@ -103,7 +103,7 @@ programs:
   - { on: b, program: ./own.ts, restart: true }
 faults: [{ at: 80us, kill: b }, { at: 100us, start: b }]
 `,
-      { programs: { "./own.ts": storing }, checks: { "./own.ts": check } },
+      { "./own.ts": { program: storing, check } },
     );
     const { verdict } = await explore(rack, { ...EXPLORE_DEFAULTS, cut: { host: "b" } });
     equal(verdict, "safe");

@@ -1,24 +1,21 @@
 /** Racks to be explored, made from the text of a scenario. */
 import { makePlan } from "../../fabric/rack/build/topology.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
-import type { Check, Recover } from "../../nodes/host/recovery/protocol.ts";
+import type { OwnProgram } from "../../nodes/host/own_programs.ts";
+import type { Check } from "../../nodes/host/recovery/protocol.ts";
 import type { ExploredRack } from "../../console/explore/types.ts";
 import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
-import type { Program } from "../../nodes/host/program_context.ts";
 
 /** The scenario's first variant. */
 export function rackOf(
   scenario: string,
-  own: Partial<Omit<ExploredRack, "plan" | "inputs">> = {},
+  own: Readonly<Record<string, OwnProgram>> = {},
 ): ExploredRack {
   const [variant] = variants(parseScenario(scenario, "test.yaml"));
   return {
     plan: makePlan(variant!),
     inputs: {},
-    programs: {},
-    recoveries: {},
-    checks: {},
-    ...own,
+    own: Object.fromEntries(Object.entries(own).map(([name, each]) => [name, () => each])),
   };
 }
 
@@ -49,7 +46,7 @@ faults: ${faults}
 
 /** A protocol in one file, on host `b` alone. */
 export function ownRack(
-  own: { readonly program: Program; readonly recover?: Recover; readonly check?: Check },
+  { program, recover, check }: OwnProgram,
   hostB = "",
 ): ExploredRack {
   const name = "./own.ts";
@@ -62,9 +59,7 @@ programs:
   - { on: b, program: ${name} }
 `,
     {
-      programs: { [name]: own.program },
-      recoveries: own.recover === undefined ? {} : { [name]: own.recover },
-      checks: own.check === undefined ? {} : { [name]: afterCut(own.check) },
+      [name]: { program, ...(recover && { recover }), ...(check && { check: afterCut(check) }) },
     },
   );
 }

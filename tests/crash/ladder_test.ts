@@ -44,9 +44,9 @@ programs:
   - { on: a, program: ${name}, role: client, at: 100us }
 `,
       {
-        programs: { [name]: writeToBoth },
-        checks: {
-          [name]: ({ cut, hosts, reports }) =>
+        [name]: {
+          program: writeToBoth,
+          check: ({ cut, hosts, reports }) =>
             reports.some(({ topic }) => topic === "written") && cut.includes("b") &&
               hosts.b!.scm(0, 1)[0] === 0
               ? "b has nothing"

@@ -45,9 +45,7 @@ programs:
   - { on: a, at: 100us, program: ${program}, ${client}, tail: ${tail} }
 `,
     {
-      programs: { [program]: twoQueues },
-      recoveries: { [program]: recoverTwoQueues },
-      checks: { [program]: checkTwoQueues },
+      [program]: { program: twoQueues, recover: recoverTwoQueues, check: checkTwoQueues },
     },
   );
 }

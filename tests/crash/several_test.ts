@@ -2,12 +2,7 @@
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import type { Steps } from "../../nodes/host/cpu/program.ts";
-import type {
-  Check,
-  CrashView,
-  Recover,
-  RecoveryContext,
-} from "../../nodes/host/recovery/protocol.ts";
+import type { Check, CrashView, RecoveryContext } from "../../nodes/host/recovery/protocol.ts";
 import { explore } from "../../console/explore/explore.ts";
 import {
   EXPLORE_DEFAULTS,
@@ -16,11 +11,10 @@ import {
 } from "../../console/explore/types.ts";
 import { PS_PER_US } from "../../fabric/base/time.ts";
 import { rackOf } from "./explored_rack.ts";
-import type { Program, ProgramContext } from "../../nodes/host/program_context.ts";
+import type { OwnProgram } from "../../nodes/host/own_programs.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 
-interface Protocol {
-  readonly program: Program;
-  readonly recover?: Recover;
+interface Protocol extends OwnProgram {
   readonly check: Check;
 }
 
@@ -32,9 +26,6 @@ function exploring(
   protocols: Readonly<Record<string, Protocol>>,
   options: Partial<ExploreOptions> = {},
 ): Promise<Verdict> {
-  const all = Object.entries(protocols);
-  const recoveries: Record<string, Recover> = {};
-  for (const [name, { recover }] of all) if (recover !== undefined) recoveries[name] = recover;
   const rack = rackOf(
     `
 name: several
@@ -42,11 +33,7 @@ seed: 3
 defaults: { services: none, scm: { size: 64KiB } }
 ${scenario}
 `,
-    {
-      programs: Object.fromEntries(all.map(([name, { program }]) => [name, program])),
-      recoveries,
-      checks: Object.fromEntries(all.map(([name, { check }]) => [name, check])),
-    },
+    protocols,
   );
   return explore(rack, { ...EXPLORE_DEFAULTS, ...options });
 }

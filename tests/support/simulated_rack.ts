@@ -75,7 +75,12 @@ export class SimulatedRack {
         plan: this.plan,
         image: (host) => (offset, length) => this.scm.get(host)!.slice(offset, offset + length),
         inputs: () => options.inputs ?? {},
-        programs: options.programs ?? {},
+        own: Object.fromEntries(
+          Object.entries(options.programs ?? {}).map(([name, program]) => [
+            name,
+            () => ({ program }),
+          ]),
+        ),
         memoryLog: options.memoryLog ?? this.#watch.memoryLog,
       }),
       onDurable: (host, writes) => {

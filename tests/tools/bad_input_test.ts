@@ -149,7 +149,7 @@ describe("Bad input", () => {
     );
     for (const pack of ["node", "all"]) {
       const { code, stderr } = await rig.run(["run", path, "--pack", pack]);
-      assert.match(stderr, /mine\.ts has no default export that is a function/);
+      assert.match(stderr, /mine\.ts: it has no default export that is a function/);
       assert.equal(code, 64, stderr);
       assert.deepEqual(rig.processes(), []);
     }

@@ -15,7 +15,7 @@ export interface RunFile {
   readonly directory: string;
   /** Host → name in the program → file. */
   readonly inputs: Readonly<Record<string, Readonly<Record<string, string>>>>;
-  /** The user's own programs: name in the scenario → module file. */
+  /** The user's own programs: name in the scenario → module text, see `nodes/files.ts`. */
   readonly programs: Readonly<Record<string, string>>;
   readonly stayUp: boolean;
   readonly trace: boolean;

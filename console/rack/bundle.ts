@@ -1,0 +1,117 @@
+/**
+ * A user's own program as one module without imports: its file with all that it imports. The text
+ * is loaded where nothing is allowed, any number of times; see `nodes/host/own_programs.ts`.
+ */
+import { loadOwnPrograms } from "../../nodes/files.ts";
+import { SHADOWED } from "../../nodes/host/own_programs.ts";
+import { refusal } from "../../fabric/rack/plan/problem.ts";
+import { toFileUrl } from "../base/paths.ts";
+
+/** The fields of an error of esbuild that are used here. */
+interface BundleError {
+  readonly text: string;
+  readonly location: {
+    readonly file: string;
+    readonly line: number;
+    readonly column: number;
+  } | null;
+}
+
+/** Stands for the program's own file, in whose path esbuild would turn `\\` into `/`. */
+const ENTRY = "own-program";
+const MAP_MARK = "//# sourceMappingURL=data:application/json;base64,";
+
+/**
+ * The module text: its default export makes an instance of the program, `Instantiate` of
+ * `own_programs.ts`. A source map in it names the user's files, for stacks.
+ * @throws Refusal where a file cannot be read or parsed, or imports what is not a file.
+ */
+export async function bundleProgram(path: string): Promise<string> {
+  // Loaded for own programs only.
+  const { buildSync } = await import("esbuild");
+  const contents = await readProgram(path);
+  try {
+    const { outputFiles } = buildSync({
+      // As text: in the path of an entry, esbuild takes `?` and `#` for the beginning of a suffix.
+      stdin: {
+        contents,
+        resolveDir: path.slice(0, path.lastIndexOf("/")) || "/",
+        sourcefile: ENTRY,
+        loader: path.endsWith(".js") ? "js" : "ts",
+      },
+      bundle: true,
+      write: false,
+      format: "cjs",
+      platform: "neutral",
+      target: "esnext",
+      // An async function becomes one that uses Promise, which programs may not use.
+      supported: { "async-await": false, "async-generator": false, "for-await": false },
+      sourcemap: "inline",
+      sourcesContent: false,
+      charset: "utf8",
+      absWorkingDir: "/",
+      outfile: "/program.js",
+      tsconfigRaw: "{}",
+      logLevel: "silent",
+    });
+    return moduleText(outputFiles[0]!.text, path);
+  } catch (error) {
+    const [first] = (error as { readonly errors?: readonly BundleError[] }).errors ?? [];
+    if (first === undefined) throw error;
+    throw refusal("", { found: `Cannot load ${path}: ${errorText(first)}`, cause: error });
+  }
+}
+
+/** Makes one instance of a bundled program. @throws Refusal where that fails. */
+export async function probeProgram(text: string, path: string): Promise<void> {
+  try {
+    const { [path]: make } = await loadOwnPrograms({ programs: { [path]: text } });
+    make!();
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    throw refusal("", { found: `Cannot load ${path}: ${why}`, cause: error });
+  }
+}
+
+async function readProgram(path: string): Promise<string> {
+  try {
+    return await Deno.readTextFile(path);
+  } catch (cause) {
+    throw refusal("", { found: `Cannot load ${path}: ${(cause as Error).message}`, cause });
+  }
+}
+
+function errorText({ text, location }: BundleError): string {
+  const why = /^Top-level await/.test(text)
+    ? "found await at its top level, where no virtual time passes"
+    : text;
+  if (location === null) return why;
+  const { file, line, column } = location;
+  const place = `${line}:${column + 1}`;
+  return `${why} at ${isEntry(file) ? place : `${absolute(file)}:${place}`}`;
+}
+
+function isEntry(file: string): boolean {
+  return absolute(file).endsWith(`/${ENTRY}`);
+}
+
+/** A path as esbuild writes it, relative to the root. */
+function absolute(file: string): string {
+  return `/${file.replace(/^\/+/, "")}`;
+}
+
+/** Wraps the program into a function; all of it begins on the first line, so that the map holds. */
+function moduleText(bundled: string, path: string): string {
+  const at = bundled.lastIndexOf(MAP_MARK);
+  const map = JSON.parse(
+    new TextDecoder().decode(Uint8Array.fromBase64(bundled.slice(at + MAP_MARK.length).trim())),
+  ) as { sources: string[] };
+  // They are relative to the root, and percent-encoded.
+  const sources = map.sources.map((source) =>
+    isEntry(source) ? toFileUrl(path).href : new URL(source, "file:///").href
+  );
+  const encoded = new TextEncoder().encode(JSON.stringify({ ...map, sources })).toBase64();
+  // The inner block lets the program declare what it may not use.
+  const head = `export default function instance(module, exports, { ${SHADOWED.join(", ")} }) {{`;
+  return `${head}${bundled.slice(0, at)}}}\n${MAP_MARK}${encoded}\n`;
+}

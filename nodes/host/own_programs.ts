@@ -1,0 +1,154 @@
+/**
+ * A user's own program and its instances. Each host has an instance for each of its lives, so that
+ * module variables are that host's own however the rack is packed into processes.
+ *
+ * An instance sees parameters in the place of globals that would make a run depend on the machine
+ * (clock, chance, files, network). Each throws a sentence that names what to use. That is for good
+ * messages and for the same verdict in every packing; the lock are the process's rights.
+ */
+import type { Check, Recover } from "./recovery/protocol.ts";
+import type { Program } from "./program_context.ts";
+
+/** The exports of a program's module. */
+export interface OwnProgram {
+  readonly program: Program;
+  readonly recover?: Recover;
+  readonly check?: Check;
+}
+
+/** Makes an instance, with module variables of its own. @throws whatever its top level throws. */
+export type MakeProgram = () => OwnProgram;
+
+/** The default export of a bundled program (`console/rack/bundle.ts`): runs its top level. */
+export type Instantiate = (
+  module: { exports: Record<string, unknown> },
+  exports: Record<string, unknown>,
+  shadows: Readonly<Record<string, unknown>>,
+) => void;
+
+const WAITS = "a program waits with cpu.sleep, in virtual time";
+const YIELDS = "a program is a function*, without async, and waits with yield*, in virtual time";
+const CLOCK = "a program reads virtual time as cpu.now";
+const CHANCE = "a program draws with cpu.random()";
+const TALKS = "a program talks to other hosts by device.verbs";
+const READS = "a program has its options and cpu.input";
+const ENDS = "a program ends by its return";
+const MEMORY = "a program does not depend on when memory is collected";
+
+/** Globals that programs may not use, with what to use. */
+const INSTEAD: Readonly<Record<string, string>> = {
+  setTimeout: WAITS,
+  setInterval: WAITS,
+  setImmediate: WAITS,
+  queueMicrotask: WAITS,
+  Promise: YIELDS,
+  Date: CLOCK,
+  performance: CLOCK,
+  Temporal: CLOCK,
+  crypto: CHANCE,
+  fetch: TALKS,
+  Worker: TALKS,
+  WebSocket: TALKS,
+  EventSource: TALKS,
+  BroadcastChannel: TALKS,
+  MessageChannel: TALKS,
+  AbortSignal: WAITS,
+  Deno: READS,
+  process: READS,
+  require: READS,
+  navigator: READS,
+  localStorage: READS,
+  sessionStorage: READS,
+  caches: READS,
+  prompt: READS,
+  confirm: READS,
+  alert: READS,
+  close: ENDS,
+  WeakRef: MEMORY,
+  FinalizationRegistry: MEMORY,
+};
+
+/** Parameters of an instance in the place of globals. */
+export const SHADOWED: readonly string[] = [
+  ...Object.keys(INSTEAD),
+  "Math",
+  "console",
+  "globalThis",
+  "global",
+  "self",
+  "window",
+];
+
+/** Whether a protocol recovers or checks. */
+export function hasHooks(make: MakeProgram): boolean {
+  const { recover, check } = make();
+  return recover !== undefined || check !== undefined;
+}
+
+/** What instances get of the process around them. */
+export interface Surroundings {
+  /** The real globals: instances see those that are not in {@link SHADOWED}. */
+  readonly globals: object;
+  /** Receives the values of `console.log` and its like. */
+  readonly print: (...values: unknown[]) => void;
+}
+
+export function makerOf(instantiate: Instantiate, around: Surroundings): MakeProgram {
+  return () => {
+    const module: { exports: Record<string, unknown> } = { exports: {} };
+    instantiate(module, module.exports, shadowsIn(around));
+    const { default: program, recover, check } = Object(module.exports);
+    if (typeof program !== "function") {
+      throw new TypeError("it has no default export that is a function: expected a program");
+    }
+    return {
+      program: program as Program,
+      ...(recover !== undefined && { recover: hook("recover", recover) as Recover }),
+      ...(check !== undefined && { check: hook("check", check) as Check }),
+    };
+  };
+}
+
+function hook(name: string, value: unknown): unknown {
+  if (typeof value === "function") return value;
+  throw new TypeError(`it exports ${name} as a ${typeof value}: expected a function`);
+}
+
+const REFUSED = Object.fromEntries(
+  Object.entries(INSTEAD).map(([name, instead]) => [name, refusing(name, instead)]),
+);
+
+/** Throws where it is used; `typeof` and `instanceof` are no use. */
+function refusing(name: string, instead: string): unknown {
+  // A function that is also a constructor.
+  function refuse(): never {
+    throw new TypeError(`found ${name}: ${instead}`);
+  }
+  return new Proxy(refuse, {
+    get: (_, key) => key === Symbol.hasInstance ? () => false : refuse(),
+    set: refuse,
+    has: refuse,
+    apply: refuse,
+    construct: refuse,
+    ownKeys: refuse,
+    getOwnPropertyDescriptor: refuse,
+    defineProperty: refuse,
+    deleteProperty: refuse,
+  });
+}
+
+function shadowsIn({ globals, print }: Surroundings): Readonly<Record<string, unknown>> {
+  const shadows: Record<string, unknown> = {
+    ...REFUSED,
+    Math: Object.defineProperties({}, {
+      ...Object.getOwnPropertyDescriptors(Math),
+      random: { value: refusing("Math.random", CHANCE) },
+    }),
+    console: new Proxy({}, { get: () => print }),
+  };
+  // Its own globals: what a program adds to them, other hosts do not see.
+  const world: object = Object.create(globals);
+  const all = { ...shadows, globalThis: world, global: world, self: world, window: world };
+  Object.defineProperties(world, Object.getOwnPropertyDescriptors(all));
+  return all;
+}
