@@ -1,5 +1,6 @@
 /** A process of the rack on the bus: how it starts, and what ends it. */
 import { type Bus, BusError } from "./bus/bus.ts";
+import { RecordError } from "./clock/record.ts";
 import { connectNats } from "./bus/nats_bus.ts";
 import { busAddressFrom, busPatienceMs, EXIT } from "./rack/build/run_file.ts";
 
@@ -52,11 +53,12 @@ export async function runOnBus(
   }
 }
 
-/** Ends this process because of an error: of the bus, or a bug. */
+/** Ends this process because of an error: of the bus, of a full disk, or a bug. */
 export function exitWith(error: unknown): never {
-  const isOfBus = error instanceof BusError && error.kind !== "handler";
-  console.error(isOfBus ? error.message : error);
-  Deno.exit(isOfBus ? EXIT.unclear : EXIT.internal);
+  const thrown = error instanceof BusError && error.kind === "handler" ? error.cause : error;
+  const isOfWorld = thrown instanceof BusError || thrown instanceof RecordError;
+  console.error(isOfWorld ? thrown.message : error);
+  Deno.exit(isOfWorld ? EXIT.unclear : EXIT.internal);
 }
 
 /** Calls `stop` when the parent process has ended: one that is killed cannot end its children. */

@@ -140,7 +140,12 @@ export async function loadOwnPrograms(
 export function writeOutput(runFile: RunFile, value: unknown): void {
   const { path, bytes } = value as { path?: unknown; bytes?: unknown };
   if (typeof path !== "string" || !(bytes instanceof Uint8Array)) return;
-  Deno.writeFileSync(`${runFile.directory}/outputs/${path.replaceAll(/[^\w.-]/g, "_")}`, bytes);
+  const file = `${runFile.directory}/outputs/${path.replaceAll(/[^\w.-]/g, "_")}`;
+  try {
+    Deno.writeFileSync(file, bytes);
+  } catch (cause) {
+    throw new OutputError(`Cannot write ${file}: ${(cause as Error).message}`, { cause });
+  }
 }
 
 /** Writes one line of JSON per step; a ladder tolerates that a killed process loses some. */

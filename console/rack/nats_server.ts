@@ -91,11 +91,19 @@ export function useExisting(url: string): NatsAddress {
     );
   }
   const port = parsed.port || (/:80\/?$/.test(full) ? "80" : "4222");
-  const user = decodeURIComponent(parsed.username);
-  const password = decodeURIComponent(parsed.password);
+  const [user, password] = [parsed.username, parsed.password].map(unescaped) as [string, string];
   const address = `nats://${parsed.hostname}:${port}`;
   if (user === "") return { url: address };
   return password === "" ? { url: address, token: user } : { url: address, user, password };
+}
+
+/** The text of a URL's part; as it is where it has a percent sign without two digits. */
+function unescaped(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }
 
 /** Paths where nats-server may be, best first. */
@@ -297,7 +305,8 @@ authorization { user: "${USER}", password: "${this.#password}" }
     const { log, words, onPort } = options;
     let rest = "";
     for await (const text of process.stderr.pipeThrough(new TextDecoderStream())) {
-      await log.write(new TextEncoder().encode(text));
+      // A full disk ends no server.
+      await log.write(new TextEncoder().encode(text)).catch(() => {});
       const lines = (rest + text).split("\n");
       rest = lines.pop()!;
       for (const line of lines) {

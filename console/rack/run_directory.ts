@@ -289,8 +289,24 @@ export function writeSupervisor(path: string, file: SupervisorFile): void {
   writeWhole(`${path}/supervisor.json`, JSON.stringify(file));
 }
 
-export function writeEnd(path: string, end: EndFile): void {
-  writeWhole(`${path}/ended.json`, JSON.stringify(end));
+/** Bytes of `ended.json`, and letters of its longest message, each of up to six bytes in JSON. */
+const END_BYTES = 16 * 1024, END_TEXT_MAX = 2_000;
+
+/** Makes room for {@link writeEnd}: the reason may be that the disk is full. */
+export function reserveEnd(path: string): void {
+  Deno.writeTextFileSync(`${path}/ended.room`, " ".repeat(END_BYTES), { mode: 0o600 });
+}
+
+export function writeEnd(path: string, { message, code }: EndFile): void {
+  const text = JSON.stringify({ message: message.slice(0, END_TEXT_MAX), code });
+  try {
+    using file = Deno.openSync(`${path}/ended.room`, { write: true });
+    file.truncateSync(file.writeSync(new TextEncoder().encode(text)));
+  } catch (error) {
+    if (!(error instanceof Deno.errors.NotFound)) throw error;
+    return writeWhole(`${path}/ended.json`, text);
+  }
+  Deno.renameSync(`${path}/ended.room`, `${path}/ended.json`);
 }
 
 /** Why the rack ended; undefined where it has not ended, or was taken down. */

@@ -16,7 +16,7 @@ import {
 } from "../../fabric/rack/build/run_file.ts";
 import { type NatsServer, startNatsServer } from "./nats_server.ts";
 import { writeProcesses } from "./process_table.ts";
-import { writeEnd, writeSupervisor } from "./run_directory.ts";
+import { reserveEnd, writeEnd, writeSupervisor } from "./run_directory.ts";
 import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { explain } from "./failure.ts";
 import { stallText } from "./stall_text.ts";
@@ -25,6 +25,7 @@ async function main(runFilePath: string): Promise<void> {
   const runFile: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
   const { directory, run } = runFile;
   const log = logTo(`${directory}/logs/supervisor.log`);
+  reserveEnd(directory);
   const ending = Promise.withResolvers<void>();
   for (const signal of ["SIGTERM", "SIGINT", "SIGHUP"] as const) {
     Deno.addSignalListener(signal, () => {
@@ -33,12 +34,18 @@ async function main(runFilePath: string): Promise<void> {
     });
   }
   let server: NatsServer | undefined, supervisor: Supervisor | undefined;
-  const list = () =>
-    writeProcesses(directory, [
-      { name: "supervisor", kind: "supervisor", pid: Deno.pid, nodes: [] },
-      ...(server ? [{ name: "nats", kind: "nats" as const, pid: server.pid, nodes: [] }] : []),
-      ...supervisor?.processes() ?? [],
-    ]);
+  const list = () => {
+    try {
+      writeProcesses(directory, [
+        { name: "supervisor", kind: "supervisor", pid: Deno.pid, nodes: [] },
+        ...(server ? [{ name: "nats", kind: "nats" as const, pid: server.pid, nodes: [] }] : []),
+        ...supervisor?.processes() ?? [],
+      ]);
+    } catch (error) {
+      // A full disk: the table is old until the next change.
+      log(error);
+    }
+  };
   // The rack's own broker, unless the environment names an existing one.
   if (!Deno.env.get(BUS_ENVIRONMENT.url)) {
     const onEvent = (text: string) => {
@@ -91,7 +98,11 @@ function eventText(event: SupervisorEvent): string {
 function logTo(path: string): (message: unknown) => void {
   return (message) => {
     const text = message instanceof Error ? message.stack ?? message.message : String(message);
-    Deno.writeTextFileSync(path, `${new Date().toISOString()} ${text}\n`, { append: true });
+    try {
+      Deno.writeTextFileSync(path, `${new Date().toISOString()} ${text}\n`, { append: true });
+    } catch {
+      // A full disk ends no rack; `ended.json` has its room.
+    }
   };
 }
 

@@ -12,7 +12,7 @@ import {
 import { refuseInstant } from "./horizon.ts";
 import { addCableFault, afterAllOf } from "./member.ts";
 import type { ClockOutputs, ClockParts } from "./membership.ts";
-import type { RecordedLinkFault } from "./record.ts";
+import { type RecordedLinkFault, RecordError } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
 interface CableOrdersParts extends Pick<ClockParts, "plan" | "members" | "whenAtRest"> {
@@ -92,7 +92,13 @@ export class CableOrders {
       this.#answers.set(token, { refusal: refusal ?? "it has no time" });
       return;
     }
-    this.#parts.out.record({ at, action: "link", partition: "", nodes: [], token, fault });
+    try {
+      this.#parts.out.record({ at, action: "link", partition: "", nodes: [], token, fault });
+    } catch (error) {
+      if (!(error instanceof RecordError)) throw error;
+      this.#answers.set(token, { refusal: error.message });
+      return;
+    }
     this.#answers.set(token, { at, fault: fault.id });
     this.#tell(fault);
   }

@@ -25,7 +25,10 @@ export interface ClockServiceOptions extends TimekeeperOptions {
   readonly livenessMs: number;
   /** Begin paused, so that conditions can be set first. */
   readonly paused?: boolean;
-  /** Writes a fault down, which is one of `recorded` to the next timekeeper; returns when it is written. */
+  /**
+   * Writes a fault down, which is one of `recorded` to the next timekeeper; returns when it is written.
+   * It and the next two throw a `RecordError` where they cannot.
+   */
   readonly onRecord?: (fault: Recorded) => void;
   /** Writes down a power failure that was added to the plan; returns when it is written. */
   readonly onPlanned?: (fault: FaultPlan) => void;
@@ -121,7 +124,7 @@ export class ClockService {
   }
 
   #outputs(): ClockOutputs {
-    const { bus, run, partitions, onRecord, onInexact, onFinished } = this.#options;
+    const { bus, run, partitions, onRecord, onPlanned, onInexact, onFinished } = this.#options;
     const subjects = new Map(
       partitions.map(({ name }) =>
         [name, subjectOf({ kind: "clock.grant", run, partition: name })] as const
@@ -143,6 +146,7 @@ export class ClockService {
         onRecord?.(fault);
         if (fault.action !== "link") this.#recorded.push(fault);
       },
+      planned: (fault) => onPlanned?.(fault),
       inexact: (why) => onInexact?.(why),
       finished: (summary) => {
         this.#finished = summary;
@@ -306,7 +310,6 @@ export class ClockService {
     }
     const answer = this.timekeeper.addPowerFailure(node, at as number);
     if ("refusal" in answer) return { error: answer.refusal };
-    this.#options.onPlanned?.(answer.added);
     return { ok: true };
   }
 

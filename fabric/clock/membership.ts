@@ -20,7 +20,7 @@ import {
   welcomed,
 } from "./member.ts";
 import type { PowerState } from "./power_state.ts";
-import type { RackPlan } from "../rack/plan/plan.ts";
+import type { FaultPlan, RackPlan } from "../rack/plan/plan.ts";
 import type { Recorded, RecordedFault, Summary } from "./record.ts";
 import { NEVER, type Time } from "../base/time.ts";
 
@@ -36,6 +36,8 @@ export interface ClockOutputs {
   start(partition: string, at: Time): void;
   /** A power failure or return, or an order for a cable, to be written down before it takes effect. */
   record(fault: Recorded): void;
+  /** A power failure that an order adds to the plan, to be written down before it is added. */
+  planned?(fault: FaultPlan): void;
   /** The run cannot be replayed any more; to be written down. */
   inexact(why: string): void;
   finished(summary: Summary): void;

@@ -33,6 +33,11 @@ export interface RecordedLinkFault {
 
 export type Recorded = RecordedFault | RecordedLinkFault;
 
+/** What has to be on record before it takes effect could not be written down: a full disk. */
+export class RecordError extends Error {
+  override readonly name = "RecordError";
+}
+
 export interface Summary {
   readonly reason: "quiet" | "until";
   readonly digest: string;

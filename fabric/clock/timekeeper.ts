@@ -16,7 +16,7 @@ import { Horizons, refuseInstant } from "./horizon.ts";
 import { addFault, afterAllOf, effectiveNext, type Member, newMember } from "./member.ts";
 import { type ClockOutputs, type ClockParts, Membership } from "./membership.ts";
 import { PowerState } from "./power_state.ts";
-import type { MemberStatus, Recorded, Summary } from "./record.ts";
+import { type MemberStatus, type Recorded, RecordError, type Summary } from "./record.ts";
 import { formatTime, NEVER, type Time } from "../base/time.ts";
 
 export interface TimekeeperOptions {
@@ -180,6 +180,12 @@ export class Timekeeper {
     const earliest = this.#parts.horizons.earliestChange(member);
     const refusal = refusePowerFailure(member, { node, at, earliest });
     if (refusal !== undefined) return { refusal };
+    try {
+      this.#parts.out.planned?.({ at, action: "kill", node: member.nodes[0]! });
+    } catch (error) {
+      if (!(error instanceof RecordError)) throw error;
+      return { refusal: error.message };
+    }
     const added = addFault(member, at);
     this.schedule();
     return { added };

@@ -8,7 +8,7 @@ import { EXIT, lookaheadOf, type RunFile } from "../rack/build/run_file.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
 import { ClockService } from "./clock_service.ts";
 import { formatTime } from "../base/time.ts";
-import type { MemberStatus, Recorded } from "./record.ts";
+import { type MemberStatus, type Recorded, RecordError } from "./record.ts";
 
 async function main(runFilePath: string): Promise<void> {
   const file: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
@@ -47,8 +47,10 @@ async function main(runFilePath: string): Promise<void> {
 /** How often a timekeeper of this run was started before. It may be killed at any point of this. */
 function nextTerm(path: string): number {
   const term = Number(readIfThere(path));
-  Deno.writeTextFileSync(`${path}.next`, String(term + 1));
-  Deno.renameSync(`${path}.next`, path);
+  recorded(path, () => {
+    Deno.writeTextFileSync(`${path}.next`, String(term + 1));
+    Deno.renameSync(`${path}.next`, path);
+  });
   return term;
 }
 
@@ -73,8 +75,28 @@ function readLines<T>(path: string): T[] {
   return lines.map((line) => JSON.parse(line) as T);
 }
 
+/** All of the line or nothing. @throws RecordError */
 function appendLine(path: string, value: unknown): void {
-  Deno.writeTextFileSync(path, JSON.stringify(value) + "\n", { append: true });
+  recorded(path, () => {
+    using file = Deno.openSync(path, { create: true, append: true });
+    const { size } = file.statSync();
+    const line = new TextEncoder().encode(JSON.stringify(value) + "\n");
+    try {
+      for (let at = 0; at < line.length;) at += file.writeSync(line.subarray(at));
+    } catch (error) {
+      file.truncateSync(size);
+      throw error;
+    }
+  });
+}
+
+/** @throws RecordError for an error of the file system. */
+function recorded(path: string, write: () => void): void {
+  try {
+    write();
+  } catch (cause) {
+    throw new RecordError(`Cannot write ${path}: ${(cause as Error).message}`, { cause });
+  }
 }
 
 function stallText(why: readonly MemberStatus[]): string {

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
 import { CommandRig, type Ended, rackArguments } from "../support/command.ts";
+import { canMount } from "../support/can_mount.ts";
 import { contentOf } from "../support/process_rack.ts";
 
 const PAIR = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
@@ -163,5 +164,70 @@ describe("the cache", () => {
     assert.equal(rig.processes().length, 8);
     await Deno.chown(directory, 0, 0);
     await rack("down");
+  });
+});
+
+describe("a full disk under a rack that is up", () => {
+  /** Runs a script with a small disk as the cache, and a rack that is up in it. */
+  async function onSmallDisk(script: string) {
+    const cache = `${rig.cache}/disk`;
+    await Deno.mkdir(cache, { recursive: true });
+    const words = [Deno.execPath(), ...rackArguments([])].map((word) => `'${word}'`).join(" ");
+    const { code, stdout, stderr } = await new Deno.Command("unshare", {
+      args: [
+        "-rm",
+        "bash",
+        "-c",
+        `rack() { ${words} "$@"; }
+        fill() { cat /dev/zero >${cache}/ballast; true; }
+        free() { rm ${cache}/ballast; }
+        mount -t tmpfs -o size=3m none ${cache} && rack up '${PAIR}' --ddio off || exit
+        rack put --to b '${import.meta.filename}' >/dev/null
+        ${script}
+        rack ps; rack down; cat ${cache}/runs/*/ended.json`,
+      ],
+      env: { RACKMESH_CACHE: cache },
+    }).output();
+    await rig.gone(5_000);
+    const text = [stdout, stderr].map((bytes) => new TextDecoder().decode(bytes));
+    return { code, stdout: text[0]!, stderr: text[1]! };
+  }
+
+  it("refuses the order that cannot be written, and the rack goes on", async (test) => {
+    if (!await canMount(rig.cache)) return test.skip("this machine lets no user mount");
+    const { stdout, stderr } = await onSmallDisk(`
+      fill
+      rack kill b --at 1s; echo code $?
+      rack link loss a 1% --at 1s; echo code $?
+      rack ps >/dev/null; echo code $?
+      free
+      rack kill b --at 1s; echo code $?
+      rack link loss a 1% --at 2s; echo code $?`);
+    const codes = [...stdout.matchAll(/^code (\d+)$/gm)].map(([, code]) => Number(code));
+    assert.deepEqual(codes, [64, 64, 0, 0, 0], stderr);
+    assert.match(stderr, /Cannot kill b: Cannot write .*planned\.jsonl: No space left/);
+    assert.match(stderr, /faults\.jsonl: No space left/);
+    assert.match(stdout, /is down: 8 processes ended/);
+  });
+
+  it("ends the rack in order where power fails, with the reason", async (test) => {
+    if (!await canMount(rig.cache)) return test.skip("this machine lets no user mount");
+    const { stdout, stderr } = await onSmallDisk("fill\n rack kill b; echo code $?");
+    assert.match(stdout, /^code 2$/m, stderr);
+    const end = JSON.parse(/^\{.*\}/m.exec(stdout)![0]);
+    assert.equal(end.code, 2);
+    assert.match(end.message, /timekeeper ended by itself.*\n.*faults\.jsonl: No space left/);
+    assert.doesNotMatch(stderr + end.message, /\n\s+at /);
+  });
+
+  it("ends the rack in order where a host cannot keep its SCM, with the reason", async (test) => {
+    if (!await canMount(rig.cache)) return test.skip("this machine lets no user mount");
+    await rig.file("data.bin", CONTENT);
+    const { stdout, stderr } = await onSmallDisk(
+      `fill\n rack put --to b ${rig.cache}/data.bin; echo code $?`,
+    );
+    assert.match(stdout, /^code 2$/m, stderr);
+    assert.match(stdout, /b ended by itself.*Cannot write .*b\.scm.*: No space left/);
+    assert.doesNotMatch(stderr, /\n\s+at /);
   });
 });

@@ -51,14 +51,22 @@ export async function findUp(run?: string): Promise<RackUp> {
     const expected = "one that rack up SCENARIO has brought up";
     throw refusal("", { found: `${row.id} is not up`, expected });
   }
-  const rows = (await listRuns()).filter((row) => row.up);
+  const all = await listRuns(), rows = all.filter((row) => row.up);
   if (rows.length === 1) return openRack(rows[0]!);
   if (rows.length === 0) {
     const expected = "one that rack up SCENARIO has brought up";
-    throw refusal("", { found: "No rack is up", expected });
+    const latest = all.find(({ isForeign, damage }) => !isForeign && damage === undefined);
+    const ended = latest === undefined ? "" : endOf(latest);
+    throw refusal("", { found: `No rack is up${ended}`, expected });
   }
   const expected = `--run with one of ${listed(rows)}`;
   throw refusal("", { found: `${rows.length} racks are up`, expected });
+}
+
+/** Of the latest run, where it has ended by itself. */
+function endOf({ id, path }: RunRow): string {
+  const end = readEnd(path);
+  return end === undefined ? "" : ` (${id} has gone down: ${end.message})`;
 }
 
 /** Names of runs, for a message. */
