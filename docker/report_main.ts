@@ -4,6 +4,7 @@
  * stdout, that of `rack run --json` with the power failures that happened. Exit code: 0 done; 1 a check
  * failed; 2 unclear.
  */
+import { USERS } from "../fabric/bus/access.ts";
 import { decode } from "../fabric/bus/codec.ts";
 import { connectNats } from "../fabric/bus/nats_bus.ts";
 import { ANY, patternOf } from "../fabric/bus/subjects.ts";
@@ -44,7 +45,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
   const bus = await connectNats({
     ...busAddressFrom((variable) => Deno.env.get(variable)),
     run,
-    name: "report",
+    name: USERS.report,
     connectTimeoutMs: CONNECT_TIMEOUT_MS,
     onError: (error) => say(error.message),
   });

@@ -2,6 +2,7 @@
  * The process of a partition: `main.ts RUN_FILE PARTITION [INSTANCE]`. It connects the pure nodes
  * with the outside: the bus, the SCM files, inputs, outputs, traces.
  */
+import { finalVerb } from "../fabric/bus/access.ts";
 import { decode, encode } from "../fabric/bus/codec.ts";
 import type { Bus } from "../fabric/bus/bus.ts";
 import { patternOf, subjectOf } from "../fabric/bus/subjects.ts";
@@ -115,7 +116,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       }),
     });
     answerFinal(bus, { run, partition, runner, reports });
-    obeyKill(bus, { run, instance });
+    obeyKill(bus, { run, partition, instance });
     runner.start();
     return () => runner.stop();
   });
@@ -172,7 +173,7 @@ function answerFinal(
   },
 ): void {
   bus.subscribe(
-    patternOf({ kind: "control", run, verb: `final-${partition}` }),
+    patternOf({ kind: "control", run, verb: finalVerb(partition) }),
     (payload, _, reply) => {
       const { after = 0 } = Object(decode(payload)) as { readonly after?: unknown };
       if (typeof after !== "number") return;
@@ -208,8 +209,12 @@ function pageOf(
  * The plan's power failure of this process: it ends as by `kill -9`, here where there may be no
  * supervisor (containers).
  */
-function obeyKill(bus: Bus, process: { run: string; instance: string }): void {
-  bus.subscribe(patternOf({ kind: "control", run: process.run, verb: "order" }), (payload) => {
+function obeyKill(
+  bus: Bus,
+  process: { run: string; partition: string; instance: string },
+): void {
+  const { run, partition } = process;
+  bus.subscribe(patternOf({ kind: "clock.order", run, partition }), (payload) => {
     const order = decode(payload);
     const [verb, , , instance] = Array.isArray(order) ? order as unknown[] : [];
     if (verb !== "kill" || instance !== process.instance) return;

@@ -2,6 +2,7 @@
  * One round of chaos: takes actions on a rack of processes, heals the rack, waits for its end, judges it,
  * and replays its record in this process. It is bounded in wall time and leaves no process running.
  */
+import { accessOfProcesses } from "../../fabric/bus/access.ts";
 import { type NatsServer, startNatsServer } from "../rack/nats_server.ts";
 import { RackError, type Supervisor, type SupervisorEvent } from "../rack/supervisor.ts";
 import { EXIT } from "../../fabric/rack/build/run_file.ts";
@@ -103,11 +104,15 @@ async function runUnderChaos(
   let late: string | undefined;
   const injected = () => injector?.taken ?? [];
   try {
-    const broker = server = await startNatsServer({ dir: directory, ...(signal && { signal }) });
+    const broker = server = await startNatsServer({
+      dir: directory,
+      users: accessOfProcesses({ ...prepared, run: options.run }),
+      ...(signal && { signal }),
+    });
     const outcome = await runProcesses(prepared, {
       run: options.run,
       directory,
-      address: broker.address,
+      broker,
       ...(signal && { signal }),
       trace: false,
       check: draft.observe,

@@ -3,8 +3,9 @@
  * list is the cabling. Pure text from a run file; `commands/compose.ts` writes it.
  * `docker/README.md` explains the settings and the rejected alternatives.
  */
-import { ANY, patternOf } from "../../fabric/bus/subjects.ts";
+import { accessOfContainers, USERS } from "../../fabric/bus/access.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
+import { authorization } from "./nats_server.ts";
 
 export const IN_CONTAINER = {
   runFile: "/etc/rackmesh/run.json",
@@ -40,9 +41,9 @@ const BUS_PATIENCE_MS = 60_000;
 /** Docker restarts a failed timekeeper or NATS server at most this often. */
 const RETRIES = 5;
 
-/** The users of the NATS server: the timekeeper, the report, and each partition under its name. */
-export function busUsers({ partitions }: RunFile): string[] {
-  return ["timekeeper", "report", ...partitions.map(({ name }) => name)];
+/** The users of the NATS server (`access.ts`). */
+export function busUsers(runFile: RunFile): string[] {
+  return [...accessOfContainers(runFile).keys()];
 }
 
 /** The variable that holds a user's password, by its place in {@link busUsers}. */
@@ -103,7 +104,7 @@ function timekeeperService(runFile: RunFile): string {
   return `  timekeeper:
     <<: *process
     command: ["fabric/clock/timekeeper_main.ts", "${IN_CONTAINER.runFile}"]
-${environment(runFile, "timekeeper")}
+${environment(runFile, USERS.timekeeper)}
     volumes:
       - ./run.json:${IN_CONTAINER.runFile}:ro
       - record:${IN_CONTAINER.state}
@@ -139,7 +140,7 @@ function reportService({ runFile, label }: ComposeOptions): string {
   return `  report:
     <<: *process
     command: ["docker/report_main.ts", "${IN_CONTAINER.runFile}", ${text(label)}]
-${environment(runFile, "report")}
+${environment(runFile, USERS.report)}
     volumes:
 ${volumes.map((volume) => `      - ${volume}`).join("\n")}
     tmpfs: [/tmp]
@@ -199,17 +200,9 @@ function text(value: string): string {
  * that no container can send as another or listen to a cable that does not end at it.
  */
 export function natsConfig(runFile: RunFile): string {
-  const users = busUsers(runFile).map((user, i) => {
-    const { publish, subscribe } = accessOf(runFile, user);
-    return `    {
-      user: "${user}", password: $${passwordVariable(i)}
-      permissions: {
-        publish: { allow: ${JSON.stringify(publish)} }
-        subscribe: { allow: ${JSON.stringify(subscribe)} }
-        allow_responses: true
-      }
-    }`;
-  });
+  const passwords = new Map(
+    busUsers(runFile).map((user, i) => [user, `$${passwordVariable(i)}`]),
+  );
   return `# Written by \`rack compose\`. Passwords come from the environment.
 host: "0.0.0.0"
 port: ${NATS_PORT}
@@ -217,58 +210,5 @@ max_payload: 8MB
 # The server drops a client that vanished silently after 15 to 20 s.
 ping_interval: "5s"
 ping_max: 3
-authorization {
-  users: [
-${users.join("\n")}
-  ]
-}
-`;
-}
-
-function accessOf(
-  { run, partitions }: RunFile,
-  user: string,
-): { publish: string[]; subscribe: string[] } {
-  const control = (verb: string) => patternOf({ kind: "control", run, verb });
-  // Replies to the user's own requests, see `inboxPrefix` in fabric/bus/nats_bus.ts.
-  const inbox = `rack.${run}.inbox.${user}.>`;
-  const nodes = partitions.find(({ name }) => name === user)?.nodes;
-  if (nodes === undefined) {
-    const clock = (kind: "join" | "alive" | "report") =>
-      patternOf({ kind: `clock.${kind}`, run, partition: ANY });
-    return user === "report"
-      ? {
-        publish: [control(ANY)],
-        subscribe: [control(ANY), patternOf({ kind: "report", run, node: ANY }), inbox],
-      }
-      : {
-        publish: [
-          patternOf({ kind: "clock.grant", run, partition: ANY }),
-          patternOf({ kind: "clock.ask", run }),
-          control(ANY),
-        ],
-        subscribe: [clock("join"), clock("alive"), clock("report"), control(ANY), inbox],
-      };
-  }
-  const partition = user;
-  return {
-    publish: [
-      patternOf({ kind: "wire", run, from: partition, to: ANY }),
-      patternOf({ kind: "again", run, asker: partition, of: ANY }),
-      patternOf({ kind: "clock.join", run, partition }),
-      patternOf({ kind: "clock.alive", run, partition }),
-      patternOf({ kind: "clock.report", run, partition }),
-      ...nodes.map((node) => patternOf({ kind: "report", run, node })),
-      ...nodes.map((node) => patternOf({ kind: "trace", run, node })),
-    ],
-    subscribe: [
-      patternOf({ kind: "wire", run, from: ANY, to: partition }),
-      patternOf({ kind: "again", run, asker: ANY, of: partition }),
-      patternOf({ kind: "clock.grant", run, partition }),
-      patternOf({ kind: "clock.ask", run }),
-      control(`final-${partition}`),
-      control("order"),
-      inbox,
-    ],
-  };
+${authorization(passwords, accessOfContainers(runFile))}`;
 }

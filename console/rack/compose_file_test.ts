@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { load } from "js-yaml";
+import { USERS } from "../../fabric/bus/access.ts";
 import { matches } from "../../fabric/bus/subjects.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
@@ -178,6 +179,7 @@ describe("natsConfig", () => {
 
   it("lets no user publish for another device, or subscribe to what another receives", () => {
     assert.ok(may("a", "publish", "wire.a.a-rnic"));
+    assert.ok(!may("a", "publish", "wire.a.tor"), "there is no such cable");
     assert.ok(!may("a", "publish", "wire.b.b-rnic"));
     assert.ok(!may("a", "publish", "clock.report.b"));
     assert.ok(may("b", "subscribe", "wire.b-rnic.b"));
@@ -187,9 +189,10 @@ describe("natsConfig", () => {
 
   it("lets the timekeeper alone grant time and give orders to devices", () => {
     for (const user of access.keys()) {
-      assert.equal(may(user, "publish", "clock.grant.b"), user === "timekeeper", user);
-      const orders = user === "timekeeper" || user === "report";
-      assert.equal(may(user, "publish", "control.order"), orders, user);
+      const isClock = user === USERS.timekeeper;
+      for (const subject of ["clock.grant.b", "clock.order.b", "clock.ask", "control.finished"]) {
+        assert.equal(may(user, "publish", subject), isClock, `${user} ${subject}`);
+      }
     }
   });
 

@@ -1,7 +1,10 @@
 /**
- * Starts and ends a run's own nats-server: on loopback, on a port that the server picks, for one
- * random user. Its log is its only file; the clock repairs what is lost when the server ends.
+ * Starts and ends a run's own nats-server: on loopback, on a port that the server picks. Every user
+ * has a random password and its own rights. Its log is its only file; the clock repairs what is lost
+ * when the server ends.
  */
+import { assert } from "../../fabric/base/assert.ts";
+import { type Access, USERS } from "../../fabric/bus/access.ts";
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 
@@ -11,6 +14,8 @@ export interface NatsServerOptions {
   /** An existing directory of the run, for the configuration and the log. */
   readonly dir: string;
   readonly port?: number;
+  /** The users and their rights (`access.ts`). Default: one user, for all processes and subjects. */
+  readonly users?: ReadonlyMap<string, Access>;
   readonly readyTimeoutMs?: number;
   /** Restart the server when it ends unasked, a limited number of times in a row. Default: no. */
   readonly keepUp?: boolean;
@@ -26,6 +31,17 @@ export interface NatsServerOptions {
  */
 export class NatsServerError extends Error {
   override readonly name = "NatsServerError";
+}
+
+/** A server, and the credential of each process on it. */
+export interface Broker {
+  /** @param user of `access.ts`. */
+  addressOf(user: string): NatsAddress;
+}
+
+/** A server that is not ours: one credential for all, whose rights are its owner's to set. */
+export function brokerAt(address: NatsAddress): Broker {
+  return { addressOf: () => address };
 }
 
 /**
@@ -47,7 +63,7 @@ exec "$0" -c "$1" 3<&-
 const KEEP_UP_ATTEMPTS = 10;
 /** Delay before each of them, so that a user can see the effect of a killed server. */
 const KEEP_UP_WAIT_MS = 300;
-const USER = "rackmesh";
+const EVERYONE = "rackmesh";
 const STOP_TIMEOUT_MS = 2_000;
 const READY_TIMEOUT_MS = 10_000;
 const LAST_WORDS = 12;
@@ -73,6 +89,11 @@ export async function startNatsServer(options: NatsServerOptions): Promise<NatsS
   } finally {
     signal?.removeEventListener("abort", stop);
   }
+}
+
+/** @throws NatsServerError */
+export function existingBroker(url: string): Broker {
+  return brokerAt(useExisting(url));
 }
 
 /**
@@ -129,11 +150,12 @@ export async function findNatsServer(): Promise<string> {
   );
 }
 
-export class NatsServer {
+export class NatsServer implements Broker {
   readonly logFile: string;
   readonly #options: NatsServerOptions & { readonly binary: string };
   readonly #configFile: string;
-  readonly #password = randomHex(24);
+  readonly #passwords: ReadonlyMap<string, string>;
+  readonly #users: ReadonlyMap<string, Access> | undefined;
   #port: number | undefined;
   /**
    * Number of start and stop requests; an operation in progress compares it to see whether it is
@@ -148,10 +170,21 @@ export class NatsServer {
     this.#configFile = `${options.dir}/nats-server.conf`;
     this.logFile = `${options.dir}/nats-server.log`;
     this.#port = options.port;
+    this.#users = options.users;
+    const names = options.users?.keys() ?? [EVERYONE];
+    this.#passwords = new Map([...names].map((name) => [name, randomHex(24)]));
   }
 
+  addressOf(name: string): NatsAddress {
+    const user = this.#users === undefined ? EVERYONE : name;
+    const password = this.#passwords.get(user);
+    assert(password !== undefined, `The server has no user ${user}`);
+    return { url: `nats://127.0.0.1:${this.#port}`, user, password };
+  }
+
+  /** Of the only user; on a server with rights, of the supervisor. */
   get address(): NatsAddress {
-    return { url: `nats://127.0.0.1:${this.#port}`, user: USER, password: this.#password };
+    return this.addressOf(USERS.supervisor);
   }
 
   /** Of the current process; {@link restart} changes it. */
@@ -277,6 +310,7 @@ export class NatsServer {
 
   /** A file that only the owner can read, as all users can read a command line. */
   async #writeConfig(name: string): Promise<void> {
+    const quoted = new Map([...this.#passwords].map(([user, word]) => [user, `"${word}"`]));
     const text = `# Written by rackmesh, anew at every start.
 server_name: "${name}"
 host: "127.0.0.1"
@@ -285,8 +319,7 @@ max_payload: 8MB
 # The server drops a client that vanished silently after 15 to 20 s.
 ping_interval: "5s"
 ping_max: 3
-authorization { user: "${USER}", password: "${this.#password}" }
-`;
+${authorization(quoted, this.#users)}`;
     await Deno.remove(this.#configFile).catch((error) => {
       if (!(error instanceof Deno.errors.NotFound)) throw error;
     });
@@ -336,6 +369,34 @@ authorization { user: "${USER}", password: "${this.#password}" }
     const output = words.length === 0 ? "It printed nothing" : `Its output:\n${words.join("\n")}`;
     return new NatsServerError(`${this.#options.binary} ${problem}. ${output}`);
   }
+}
+
+/**
+ * The users of a configuration file. `passwords` are words of its syntax: a quoted text, or `$NAME`
+ * of the environment. Who has no rights given may do anything. There is no `allow_responses`, which would
+ * let a user publish on any subject: a message to itself may name it for the reply.
+ */
+export function authorization(
+  passwords: ReadonlyMap<string, string>,
+  rights: ReadonlyMap<string, Access> | undefined,
+): string {
+  const users = [...passwords].map(([name, password]) => {
+    const access = rights?.get(name);
+    const permissions = access === undefined ? "" : `
+      permissions: {
+        publish: { allow: ${JSON.stringify(access.publish)} }
+        subscribe: { allow: ${JSON.stringify(access.subscribe)} }
+      }`;
+    return `    {
+      user: "${name}", password: ${password}${permissions}
+    }`;
+  });
+  return `authorization {
+  users: [
+${users.join("\n")}
+  ]
+}
+`;
 }
 
 function signal(process: Deno.ChildProcess, name: Deno.Signal): void {

@@ -1,4 +1,6 @@
 /** Runs each variant of a scenario to its end, and reports on it. */
+import { accessOfProcesses } from "../../fabric/bus/access.ts";
+import { ANY } from "../../fabric/bus/subjects.ts";
 import type { MemberStatus } from "../../fabric/clock/record.ts";
 import { listOf, Refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles } from "../../fabric/rack/build/run_file.ts";
@@ -16,7 +18,7 @@ import type { RunReport } from "../reports/method_report.ts";
 import type { JudgedVariant } from "../reports/run_checks.ts";
 import { judge, summarise } from "../reports/summarise.ts";
 import { readFaultLines } from "./fault_lines.ts";
-import { type NatsServer, startNatsServer, useExisting } from "./nats_server.ts";
+import { type Broker, existingBroker, type NatsServer, startNatsServer } from "./nats_server.ts";
 import { prepare, type Prepared, type PrepareOptions } from "./prepare.ts";
 import { createRunDirectory, type NewRun } from "./run_directory.ts";
 import { type Outcome, type RunOptions, runProcesses, runSimulated } from "./run_variant.ts";
@@ -119,9 +121,9 @@ export async function runVariants(
   const recorded: RecordedRun[] = [];
   const outcomes: Outcome[] = [];
   let captures: string[] = [];
-  let server: Pick<NatsServer, "address" | "stop"> | undefined;
+  let server: (Broker & Pick<NatsServer, "stop">) | undefined;
   try {
-    if (options.packing !== "all") server = await busFor(path, options);
+    if (options.packing !== "all") server = await busFor(path, { ...options, prepared });
     for (const [i, one] of prepared.entries()) {
       const { label, plan } = one;
       const directory = prepared.length === 1 ? path : `${path}/${fileName(label)}`;
@@ -146,7 +148,7 @@ export async function runVariants(
       outcomes.push(
         await (server === undefined
           ? runSimulated(one, run)
-          : runProcesses(one, { ...run, address: server.address })),
+          : runProcesses(one, { ...run, broker: server })),
       );
     }
   } finally {
@@ -160,10 +162,14 @@ export async function runVariants(
 
 async function busFor(
   directory: string,
-  { nats, signal }: Pick<RunManner, "nats" | "signal">,
-): Promise<Pick<NatsServer, "address" | "stop">> {
-  if (nats !== undefined) return { address: useExisting(nats), stop: () => Promise.resolve() };
-  return await startNatsServer({ dir: directory, keepUp: true, signal });
+  { nats, signal, prepared }: Pick<RunManner, "nats" | "signal"> & {
+    readonly prepared: readonly Prepared[];
+  },
+): Promise<Broker & Pick<NatsServer, "stop">> {
+  if (nats !== undefined) return { ...existingBroker(nats), stop: () => Promise.resolve() };
+  // The variants run one after the other over this server, and differ in neither devices nor cables.
+  const users = accessOfProcesses({ ...prepared[0]!, run: ANY });
+  return await startNatsServer({ dir: directory, users, keepUp: true, signal });
 }
 
 function shareOf(progress: unknown): number {

@@ -1,5 +1,6 @@
 /** Runs one rack to its end: as processes over the bus, or in this process (`--pack all`). */
-import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { USERS } from "../../fabric/bus/access.ts";
+import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 import type { ObservationScope } from "../../fabric/capture/observation.ts";
 import { teeOf, widestOf } from "../../fabric/capture/tee.ts";
@@ -7,6 +8,7 @@ import { busPatienceMs, type FinalReply } from "../../fabric/rack/build/run_file
 import { Simulator } from "../../fabric/partition/simulator.ts";
 import type { TraceStep } from "../../fabric/node.ts";
 import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
+import type { Broker } from "./nats_server.ts";
 import { RackError, Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { writeRunFile } from "./run_directory.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
@@ -64,25 +66,25 @@ export interface RunOptions {
 /** Starts the rack as processes, waits for its end, takes it down. @throws RackError, BusError. */
 export async function runProcesses(
   prepared: Prepared,
-  options: RunOptions & { readonly address: NatsAddress },
+  options: RunOptions & { readonly broker: Broker },
 ): Promise<Outcome> {
   const began = performance.now();
-  const { run, directory, address, observe, check, onEvent, onProgress } = options;
+  const { run, directory, broker, observe, check, onEvent, onProgress } = options;
   const { trace = false, delayMsMax = 0 } = options;
   const scope = widestOf([observe, check]);
   const runFile = runFileOf(prepared, { run, directory, trace, delayMsMax, observe: scope });
   const runFilePath = await writeRunFile(runFile);
   const bus = await connectNats({
-    ...address,
+    ...broker.addressOf(USERS.supervisor),
     patienceMs: busPatienceMs((variable) => Deno.env.get(variable)),
     run,
-    name: "command",
+    name: USERS.supervisor,
     onError: () => {},
   });
   const supervisor = new Supervisor({
     runFile,
     runFilePath,
-    address,
+    broker,
     bus,
     onEvent,
     onReport: onProgress,

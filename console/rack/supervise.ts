@@ -7,6 +7,7 @@
  *     processes.json    see process_table.ts
  *     ended.json        why it ended, unless by SIGTERM
  */
+import { accessOfProcesses, USERS } from "../../fabric/bus/access.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import {
   BUS_ENVIRONMENT,
@@ -14,7 +15,7 @@ import {
   EXIT,
   type RunFile,
 } from "../../fabric/rack/build/run_file.ts";
-import { type NatsServer, startNatsServer } from "./nats_server.ts";
+import { type Broker, brokerAt, type NatsServer, startNatsServer } from "./nats_server.ts";
 import { writeProcesses } from "./process_table.ts";
 import { reserveEnd, writeEnd, writeSupervisor } from "./run_directory.ts";
 import { Supervisor, type SupervisorEvent } from "./supervisor.ts";
@@ -52,15 +53,18 @@ async function main(runFilePath: string): Promise<void> {
       log(text);
       list();
     };
-    server = await startNatsServer({ dir: directory, keepUp: true, onEvent });
+    const users = accessOfProcesses(runFile);
+    server = await startNatsServer({ dir: directory, users, keepUp: true, onEvent });
   }
-  const address = server?.address ?? busAddressFrom((variable) => Deno.env.get(variable));
+  const broker: Broker = server ??
+    brokerAt(busAddressFrom((variable) => Deno.env.get(variable)));
+  const address = broker.addressOf(USERS.supervisor);
   try {
-    const bus = await connectNats({ ...address, run, name: "supervisor", onError: log });
+    const bus = await connectNats({ ...address, run, name: USERS.supervisor, onError: log });
     supervisor = new Supervisor({
       runFile,
       runFilePath,
-      address,
+      broker,
       bus,
       onEvent: (event) => {
         log(eventText(event));

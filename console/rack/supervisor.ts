@@ -3,10 +3,10 @@
  * process that holds the supervisor starts and ends the others; it treats a process that was killed
  * from outside like one that it was ordered to kill.
  */
+import { USERS } from "../../fabric/bus/access.ts";
 import type { Bus, Subscription } from "../../fabric/bus/bus.ts";
 import { decode, encode } from "../../fabric/bus/codec.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
-import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import {
   busEnvironment,
@@ -17,6 +17,7 @@ import {
 import type { ClockStatus } from "../../fabric/clock/clock_service.ts";
 import { ControlClient } from "./live/control.ts";
 import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
+import type { Broker } from "./nats_server.ts";
 import { type Child, type ChildOptions, endChildren, startChild } from "./children.ts";
 import type { ProcessEntry } from "./process_table.ts";
 import { StoppedProcessGuard } from "./stopped_process_guard.ts";
@@ -24,7 +25,7 @@ import { StoppedProcessGuard } from "./stopped_process_guard.ts";
 export interface SupervisorOptions {
   readonly runFile: RunFile;
   readonly runFilePath: string;
-  readonly address: NatsAddress;
+  readonly broker: Broker;
   /** A connection of this process, for orders and reports. */
   readonly bus: Bus;
   /** Called when a process starts or ends; for messages to the user. */
@@ -261,10 +262,12 @@ export class Supervisor {
     program: Pick<ChildOptions, "module" | "args">,
     onDeath: (child: Child, status: Deno.CommandStatus) => void,
   ): void {
-    const { runFile, address } = this.#options;
+    const { runFile, broker } = this.#options;
     const { name } = slot;
+    const user = slot === this.#timekeeper ? USERS.timekeeper : name;
     const logFile = `${runFile.directory}/logs/${name}.log`;
-    const child = startChild({ name, ...program, env: busEnvironment(address), logFile });
+    const env = busEnvironment(broker.addressOf(user));
+    const child = startChild({ name, ...program, env, logFile });
     slot.child = child;
     this.#announce("started", child, "");
     child.exited.then((status) => {
@@ -304,7 +307,7 @@ export class Supervisor {
   #subscribe(): void {
     const { bus, runFile: { run }, onReport, onEvent } = this.#options;
     this.#subscriptions.push(
-      bus.subscribe(patternOf({ kind: "control", run, verb: "order" }), (payload) => {
+      bus.subscribe(patternOf({ kind: "clock.order", run, partition: ANY }), (payload) => {
         const order = decode(payload);
         if (Array.isArray(order)) this.#obey(order);
       }),

@@ -29,13 +29,14 @@ export interface Bus {
   subscribe(pattern: string, handler: BusHandler): Subscription;
 
   /**
-   * Publishes and waits for one answer.
-   * @throws BusError `no-responders`, `timeout` (also where request or answer was lost), `closed`.
+   * Publishes and waits for one answer of the user that answers it.
+   * @throws BusError `no-responders`, `timeout` (also where request or answer was lost), `forbidden`,
+   * `closed`.
    */
   request(
     subject: string,
     payload: Uint8Array,
-    options: { readonly timeoutMs: number },
+    options: RequestOptions,
   ): Promise<Uint8Array<ArrayBuffer>>;
 
   /**
@@ -50,6 +51,12 @@ export interface Bus {
 
   /** Sends what was published, then closes the connection. Idempotent. */
   close(): Promise<void>;
+}
+
+export interface RequestOptions {
+  /** The user that is to answer, by the name of its connection: no other can (see `access.ts`). */
+  readonly by: string;
+  readonly timeoutMs: number;
 }
 
 /** `reply` is defined where the sender waits for an answer; only its first call counts. */
@@ -77,7 +84,7 @@ export type BusErrorKind =
   | "closed"
   | "timeout"
   | "no-responders"
-  /** The credential does not allow this subject; reported to the hook. */
+  /** The credential does not allow this subject; reported to the hook, and to who requests on it. */
   | "forbidden"
   /** A handler threw; reported to the hook, with the exception as `cause`. */
   | "handler";

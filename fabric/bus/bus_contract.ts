@@ -145,21 +145,21 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       a.publish("t", Uint8Array.of(1));
       const asked = Array.from({ length: 50 }, (_, i) => i);
       const answers = await Promise.all(
-        asked.map((i) => a.request("double", Uint8Array.of(i), { timeoutMs: 5_000 })),
+        asked.map((i) => a.request("double", Uint8Array.of(i), { by: "b", timeoutMs: 5_000 })),
       );
       assert.deepEqual(answers.map((answer) => answer[0]), asked.map((i) => i * 2));
       assert.deepEqual(reported, []);
     });
 
     it("fails a request without a subscriber at once", async () => {
-      const failed = a.request("nobody", Uint8Array.of(1), { timeoutMs: 60_000 });
+      const failed = a.request("nobody", Uint8Array.of(1), { by: "b", timeoutMs: 60_000 });
       await rejects(failed, "no-responders");
     });
 
     it("fails a request that is not answered in time", async () => {
       b.subscribe("mute", () => {});
       await b.flush();
-      await rejects(a.request("mute", Uint8Array.of(1), { timeoutMs: 30 }), "timeout");
+      await rejects(a.request("mute", Uint8Array.of(1), { by: "b", timeoutMs: 30 }), "timeout");
     });
 
     it("calls a handler no more once its subscription is closed", async () => {
@@ -206,14 +206,17 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       a.onStatus((status) => statuses.push(status));
       b.subscribe("mute", () => {});
       await b.flush();
-      const asked = rejects(a.request("mute", Uint8Array.of(1), { timeoutMs: 60_000 }), "closed");
+      const asked = rejects(
+        a.request("mute", Uint8Array.of(1), { by: "b", timeoutMs: 60_000 }),
+        "closed",
+      );
       await Promise.all([a.close(), a.close()]);
       await a.close();
       await asked;
       assert.equal(await a.closed, undefined);
       assert.equal(a.connected, false);
       a.publish("t", Uint8Array.of(1));
-      await rejects(a.request("t", Uint8Array.of(1), { timeoutMs: 1_000 }), "closed");
+      await rejects(a.request("t", Uint8Array.of(1), { by: "b", timeoutMs: 1_000 }), "closed");
       await rejects(a.flush(), "closed");
       assert.throws(() => a.subscribe("t", () => {}), { name: "BusError", kind: "closed" });
       await until(() => statuses.length > 0);
@@ -233,7 +236,7 @@ export function busContract(name: string, openRig: () => Promise<BusRig>): void 
       await until(() => !a.connected && !b.connected);
       a.publish("t", Uint8Array.of(2));
       await rejects(a.flush(), "disconnected");
-      await rejects(a.request("t", Uint8Array.of(2), { timeoutMs: 30 }), "timeout");
+      await rejects(a.request("t", Uint8Array.of(2), { by: "b", timeoutMs: 30 }), "timeout");
 
       await rig.heal();
       await until(() => a.connected && b.connected);

@@ -14,6 +14,7 @@ import {
   type BusErrorHook,
   type BusHandler,
   type BusStatus,
+  type RequestOptions,
   type Subscription,
 } from "./bus.ts";
 import { isPattern, isSubject, matches } from "./subjects.ts";
@@ -256,7 +257,7 @@ class Connection implements MemoryBus {
   async request(
     subject: string,
     payload: Uint8Array,
-    options: { readonly timeoutMs: number },
+    options: RequestOptions,
   ): Promise<Uint8Array<ArrayBuffer>> {
     assert(options.timeoutMs >= 1, `Cannot ask ${subject}: it needs a timeout`);
     this.#refuseIfClosed();

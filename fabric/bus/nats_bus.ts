@@ -7,10 +7,19 @@ import {
   type BusErrorHook,
   type BusHandler,
   type BusStatus,
+  type RequestOptions,
   type Subscription,
 } from "./bus.ts";
 import { connectOverTcp } from "./nats_transport.ts";
-import { isPattern, isSubject, isToken } from "./subjects.ts";
+import {
+  ANY,
+  isPattern,
+  isSubject,
+  isToken,
+  parseSubject,
+  patternOf,
+  subjectOf,
+} from "./subjects.ts";
 import { after, sleep, wallMs } from "./wall_time.ts";
 
 /** The address of a server, with its credential. */
@@ -24,7 +33,7 @@ export interface NatsAddress {
 
 export interface NatsOptions extends NatsAddress {
   readonly run: string;
-  /** The name of this process, a token: shown by the server, and part of its inbox subject. */
+  /** The name of this user, a token: shown by the server, and part of the subjects of answers. */
   readonly name: string;
   /** How long to retry where no server answers; 0 tries once. Default: 5 s. */
   readonly connectTimeoutMs?: number;
@@ -65,8 +74,6 @@ function dial(options: NatsOptions): Promise<NatsConnection> {
     ...(options.password === undefined ? {} : { pass: options.password }),
     ...(options.token === undefined ? {} : { token: options.token }),
     name: `rackmesh ${options.run} ${options.name}`,
-    // Within the run's subjects, so that access lists can cover it.
-    inboxPrefix: `rack.${options.run}.inbox.${options.name}`,
     timeout: DIAL_TIMEOUT_MS,
     maxReconnectAttempts: -1,
     reconnectTimeWait: options.reconnectWaitMs ?? 250,
@@ -89,14 +96,30 @@ function connectError(cause: unknown, { url, name }: NatsOptions): BusError {
   return new BusError("unreachable", message, { cause });
 }
 
+interface PendingRequest {
+  readonly subject: string;
+  readonly resolve: (answer: Uint8Array<ArrayBuffer>) => void;
+  readonly reject: (error: BusError) => void;
+}
+
+/** The server's own answer where nobody subscribes to a request's subject. */
+const NO_RESPONDERS = 503;
+
 class NatsBus implements Bus {
   readonly closed: Promise<BusError | undefined>;
   readonly #nats: NatsConnection;
+  readonly #run: string;
+  readonly #name: string;
   readonly #onError: BusErrorHook;
   readonly #patienceMs: number;
   readonly #statusHandlers: Array<(status: BusStatus) => void> = [];
   /** Pending flushes: the client does not settle them when it is closed. */
   readonly #flushes = new Set<(error: BusError) => void>();
+  /** Requests that wait, by the subject of their answer. */
+  readonly #requests = new Map<string, PendingRequest>();
+  /** Tells this connection's requests from those of others of the same user. */
+  readonly #requester = crypto.randomUUID().slice(0, 8);
+  #requestCount = 0;
   #maxPayload: number;
   #connected = true;
   #closing: Promise<void> | undefined;
@@ -107,6 +130,8 @@ class NatsBus implements Bus {
 
   constructor(nats: NatsConnection, options: NatsOptions) {
     this.#nats = nats;
+    this.#run = options.run;
+    this.#name = options.name;
     this.#onError = options.onError;
     this.#patienceMs = options.patienceMs ?? Infinity;
     this.#maxPayload = nats.info!.max_payload;
@@ -146,12 +171,11 @@ class NatsBus implements Bus {
           data.byteOffset,
           data.byteLength,
         );
-        const reply = message.reply;
         try {
           handler(
             payload,
             literal ? pattern : message.subject,
-            reply ? (answer) => this.publish(reply, answer) : undefined,
+            message.reply ? this.#replyOn(message.reply) : undefined,
           );
         } catch (cause) {
           this.#handlerThrew(cause, message.subject);
@@ -161,21 +185,52 @@ class NatsBus implements Bus {
     return { close: () => subscription.unsubscribe() };
   }
 
+  /** A sender may name any subject for the answer; only this user's own are answered. */
+  #replyOn(subject: string): ((answer: Uint8Array) => void) | undefined {
+    const name = parseSubject(subject);
+    const isOwn = name?.kind === "answer" && name.run === this.#run && name.by === this.#name;
+    return isOwn ? (answer) => this.publish(subject, answer) : undefined;
+  }
+
   async request(
     subject: string,
     payload: Uint8Array,
-    options: { readonly timeoutMs: number },
+    { by, timeoutMs }: RequestOptions,
   ): Promise<Uint8Array<ArrayBuffer>> {
     assert(isSubject(subject), `Cannot ask "${subject}": not a subject`);
     assert(payload.length <= this.#maxPayload, `Cannot ask ${subject}: payload too large`);
-    assert(options.timeoutMs >= 1, `Cannot ask ${subject}: it needs a timeout`);
+    assert(timeoutMs >= 1, `Cannot ask ${subject}: it needs a timeout`);
     this.#refuseIfClosed();
+    if (this.#requestCount === 0) this.#hearAnswers();
+    const number = `${this.#requester}-${this.#requestCount++}`;
+    const asker = this.#name;
+    const reply = subjectOf({ kind: "answer", run: this.#run, by, asker, number });
+    const { promise, resolve, reject } = Promise.withResolvers<Uint8Array<ArrayBuffer>>();
+    const cancelTimeout = after(timeoutMs, () => {
+      reject(new BusError("timeout", `No answer from ${subject} within ${timeoutMs} ms`));
+    });
+    this.#requests.set(reply, { subject, resolve, reject });
     try {
-      const answer = await this.#nats.request(subject, payload, { timeout: options.timeoutMs });
-      return new Uint8Array(answer.data);
-    } catch (cause) {
-      throw requestError(cause, subject, options.timeoutMs);
+      if (this.#connected) this.#nats.publish(subject, payload, { reply });
+      return await promise;
+    } finally {
+      cancelTimeout();
+      this.#requests.delete(reply);
     }
+  }
+
+  #hearAnswers(): void {
+    const asker = this.#name;
+    const answers = { kind: "answer", run: this.#run, by: ANY, asker, number: ANY } as const;
+    this.#nats.subscribe(patternOf(answers), {
+      callback: (error, message) => {
+        const request = error === null ? this.#requests.get(message.subject) : undefined;
+        if (request === undefined) return;
+        if (message.headers?.code === NO_RESPONDERS) {
+          request.reject(new BusError("no-responders", `No subscriber to ${request.subject}`));
+        } else request.resolve(new Uint8Array(message.data));
+      },
+    });
   }
 
   async flush(): Promise<void> {
@@ -218,6 +273,9 @@ class NatsBus implements Bus {
     this.#cancelGivingUp();
     cause ??= this.#givenUp;
     for (const reject of this.#flushes) reject(closedError());
+    for (const { subject, reject } of this.#requests.values()) {
+      reject(new BusError("closed", `The bus closed before ${subject} answered`, { cause }));
+    }
     this.#notify("closed");
     if (cause === undefined) return undefined;
     return new BusError("lost", `Connection to the bus is gone for good: ${cause.message}`, {
@@ -265,7 +323,12 @@ class NatsBus implements Bus {
 
   #forbidden(cause: InstanceType<typeof errors.PermissionViolationError>): void {
     const message = `Not allowed: ${cause.operation} ${cause.subject}`;
-    this.#onError(new BusError("forbidden", message, { cause }));
+    const error = new BusError("forbidden", message, { cause });
+    const asked = [...this.#requests.values()].filter(({ subject }) =>
+      cause.operation === "publish" && subject === cause.subject
+    );
+    for (const { reject } of asked) reject(error);
+    if (asked.length === 0) this.#onError(error);
   }
 
   #notify(status: BusStatus): void {
@@ -294,21 +357,4 @@ function closedError(): BusError {
 
 function disconnectedError(cause?: unknown): BusError {
   return new BusError("disconnected", "The bus is disconnected", { cause });
-}
-
-function requestError(cause: unknown, subject: string, timeoutMs: number): BusError {
-  if (cause instanceof errors.TimeoutError) {
-    return new BusError("timeout", `No answer from ${subject} within ${timeoutMs} ms`, { cause });
-  }
-  if (cause instanceof errors.RequestError && cause.isNoResponders()) {
-    return new BusError("no-responders", `No subscriber to ${subject}`, { cause });
-  }
-  if (cause instanceof errors.RequestError && isForbidden(cause)) {
-    return new BusError("forbidden", `Not allowed: publish ${subject}`, { cause });
-  }
-  return new BusError("closed", `The bus closed before ${subject} answered`, { cause });
-}
-
-function isForbidden(error: Error): boolean {
-  return error.cause instanceof errors.PermissionViolationError;
 }

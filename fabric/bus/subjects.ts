@@ -19,13 +19,17 @@ const FIELDS = {
   "clock.report": ["partition"],
   "clock.join": ["partition"],
   "clock.alive": ["partition"],
+  /** Timekeeper → the process that is meant, and the supervisor: a power failure or return. */
+  "clock.order": ["partition"],
   /** Timekeeper → all: report your state. */
   "clock.ask": [],
   /** Lines of a node's ladder; progress and results of a node's programs. */
   "trace": ["node"],
   "report": ["node"],
-  /** Orders to the run: pause, step, kill … */
+  /** Requests to the run (pause, step, kill …), and the timekeeper's news of its end. */
   "control": ["verb"],
+  /** The answer to a request: users of the broker, and a number that is the asker's own. */
+  "answer": ["by", "asker", "number"],
 } as const;
 type Fields = typeof FIELDS;
 
@@ -66,7 +70,7 @@ export function patternOf(subject: RackSubject): string {
   return text;
 }
 
-/** All messages of a run. */
+/** All messages of a run, or of any where it is {@link ANY}. */
 export function patternOfRun(run: string): string {
   return `rack.${checkedToken(run)}.>`;
 }

@@ -4,7 +4,8 @@
  */
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, encode } from "../bus/codec.ts";
-import { ANY, patternOf, subjectOf } from "../bus/subjects.ts";
+import { CLOCK_VERBS, type ClockVerb } from "../bus/access.ts";
+import { ANY, parseSubject, patternOf, subjectOf } from "../bus/subjects.ts";
 import { isLinkFaultRequest } from "../rack/plan/link_plan.ts";
 import type { FaultPlan, ProgramPlan } from "../rack/plan/plan.ts";
 import {
@@ -158,7 +159,12 @@ export class ClockService {
 
   #order(order: Order): void {
     this.#orders.set(`${order[0]} ${order[1]}`, order);
-    this.#control("order", order);
+    this.#publishOrder(order);
+  }
+
+  #publishOrder(order: Order): void {
+    const { bus, run } = this.#options;
+    bus.publish(subjectOf({ kind: "clock.order", run, partition: order[1] }), encode(order));
   }
 
   #control(verb: string, body: unknown): void {
@@ -168,14 +174,17 @@ export class ClockService {
 
   #subscribe(): void {
     const { run, wallMs } = this.#options;
-    const receive = <T>(
+    // What a process says of another than its subject names is not heard.
+    const receive = <T extends { readonly partition: string }>(
       kind: "clock.join" | "clock.alive" | "clock.report",
       read: (value: unknown) => T | undefined,
       take: (message: T) => void,
     ) =>
-      this.#on(patternOf({ kind, run, partition: ANY }), (value) => {
+      this.#on(patternOf({ kind, run, partition: ANY }), (value, { subject }) => {
         const message = read(value);
-        if (message === undefined) this.#refused++;
+        const name = parseSubject(subject);
+        const isOwn = name?.kind === kind && name.partition === message?.partition;
+        if (message === undefined || !isOwn) this.#refused++;
         else take(message);
       });
     receive("clock.join", joinFromArray, (join) => this.timekeeper.join(join));
@@ -183,13 +192,13 @@ export class ClockService {
     receive("clock.alive", joinFromArray, ({ partition, instance }) => {
       // The process was stopped, and its power has failed meanwhile: it must not go on.
       if (this.timekeeper.isFenced(instance)) {
-        this.#control("order", ["kill", partition, 0, instance]);
+        this.#publishOrder(["kill", partition, 0, instance]);
         return;
       }
       this.timekeeper.heard(partition, instance);
       this.#heard.set(partition, { instance, atMs: wallMs() });
     });
-    const verbs: Readonly<Record<string, (request: Request) => unknown>> = {
+    const verbs: Readonly<Record<ClockVerb, (request: Request) => unknown>> = {
       status: () => this.status(),
       pause: () => this.#pause(),
       resume: (request) => this.#resume(request),
@@ -201,19 +210,19 @@ export class ClockService {
       faults: (request) => this.#faults(request),
       link: (request) => this.#link(request),
     };
-    for (const [verb, handle] of Object.entries(verbs)) {
-      this.#on(patternOf({ kind: "control", run, verb }), (value, reply) => {
-        const answer = isRequest(value) ? handle(value) : undefined;
+    for (const verb of CLOCK_VERBS) {
+      this.#on(patternOf({ kind: "control", run, verb }), (value, { reply }) => {
+        const answer = isRequest(value) ? verbs[verb](value) : undefined;
         if (answer === undefined) this.#refused++;
         reply?.(encode(answer ?? { error: `Cannot ${verb}: malformed request` }));
       });
     }
   }
 
-  #on(pattern: string, handler: (value: unknown, reply?: (payload: Uint8Array) => void) => void) {
+  #on(pattern: string, handler: (value: unknown, from: Origin) => void) {
     const subscription = this.#options.bus.subscribe(
       pattern,
-      (payload, _subject, reply) => handler(decode(payload), reply),
+      (payload, subject, reply) => handler(decode(payload), { subject, reply }),
     );
     this.#subscriptions.push(subscription);
   }
@@ -336,7 +345,7 @@ export class ClockService {
     this.#keepPace();
     this.#checkLiveness(now);
     this.timekeeper.repeat(REPEAT_MS);
-    for (const order of this.#orders.values()) this.#control("order", order);
+    for (const order of this.#orders.values()) this.#publishOrder(order);
     // The bus may have lost it, and a process that waits for the end hears nothing else.
     if (this.#finished !== undefined) this.#control("finished", { ...this.#finished });
     const summary = this.timekeeper.summary("quiet");
@@ -353,6 +362,11 @@ export class ClockService {
       onStall?.(why);
     }
   }
+}
+
+interface Origin {
+  readonly subject: string;
+  readonly reply: ((payload: Uint8Array) => void) | undefined;
 }
 
 /** The body of a control request: a map, also where it is empty. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import { USERS } from "../bus/access.ts";
 import type { Bus } from "../bus/bus.ts";
 import { until } from "../bus/bus_contract.ts";
 import { decode, encode } from "../bus/codec.ts";
@@ -39,6 +40,7 @@ function restarted(broker: MemoryBroker, options: Partial<ClockServiceOptions>):
     ...options,
   });
 }
+const ASK = { by: USERS.timekeeper, timeoutMs: 2_000 };
 
 describe("ClockService", () => {
   let broker: MemoryBroker;
@@ -58,7 +60,7 @@ describe("ClockService", () => {
 
   async function ask(verb: string, value: unknown): Promise<unknown> {
     const subject = subjectOf({ kind: "control", run: "r", verb });
-    return decode(await bus.request(subject, encode(value), { timeoutMs: 2_000 }));
+    return decode(await bus.request(subject, encode(value), ASK));
   }
 
   it("goes on saying that the run has ended, as the bus may have lost it", async () => {
@@ -173,9 +175,10 @@ describe("ClockService", () => {
     broker = createMemoryBroker({ seed: 1 });
     const other = broker.connect({ onError });
     const heard: string[] = [];
-    for (const verb of ["order", "finished"]) {
-      other.subscribe(subjectOf({ kind: "control", run: "r", verb }), () => heard.push(verb));
-    }
+    const order = subjectOf({ kind: "clock.order", run: "r", partition: "a" });
+    const finished = subjectOf({ kind: "control", run: "r", verb: "finished" });
+    other.subscribe(order, () => heard.push("order"));
+    other.subscribe(finished, () => heard.push("finished"));
     const dead = {
       partition: "a",
       nodes: [],
@@ -189,8 +192,8 @@ describe("ClockService", () => {
     });
     const tell = async (instance: string) => {
       const subject = subjectOf({ kind: "control", run: "r", verb: "death" });
-      await other.request(subject, encode({ partition: "a", instance }), { timeoutMs: 2_000 });
-      await other.request(subject.replace("death", "resume"), encode({}), { timeoutMs: 2_000 });
+      await other.request(subject, encode({ partition: "a", instance }), ASK);
+      await other.request(subject.replace("death", "resume"), encode({}), ASK);
       heard.length = 0;
       // Both are published once at each tick.
       await until(() => heard.filter((verb) => verb === "finished").length === 2);
@@ -209,7 +212,7 @@ describe("ClockService", () => {
     broker = createMemoryBroker({ seed: 1 });
     const asleep = broker.connect({ onError });
     const orders: unknown[] = [];
-    asleep.subscribe(subjectOf({ kind: "control", run: "r", verb: "order" }), (payload) => {
+    asleep.subscribe(subjectOf({ kind: "clock.order", run: "r", partition: "a" }), (payload) => {
       orders.push(decode(payload));
     });
     const record = { partition: "a", nodes: [], digests: [], sent: [], settledSpan: 0 };

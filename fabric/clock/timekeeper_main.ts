@@ -3,6 +3,7 @@
  * (`timekeeper.term`), power failures added to the plan (`planned.jsonl`), why the run cannot be
  * replayed (`inexact.jsonl`), and the record of failures, returns and cable orders (`faults.jsonl`).
  */
+import { USERS } from "../bus/access.ts";
 import { exitWith, runOnBus } from "../process.ts";
 import { EXIT, lookaheadOf, type RunFile } from "../rack/build/run_file.ts";
 import type { FaultPlan } from "../rack/plan/plan.ts";
@@ -14,7 +15,7 @@ async function main(runFilePath: string): Promise<void> {
   const file: RunFile = JSON.parse(await Deno.readTextFile(runFilePath));
   const { run, directory, partitions, stayUp, livenessMs } = file;
   const term = nextTerm(`${directory}/timekeeper.term`);
-  await runOnBus({ run, name: "timekeeper", title: "The timekeeper" }, (bus) => {
+  await runOnBus({ run, name: USERS.timekeeper, title: "The timekeeper" }, (bus) => {
     const recordFile = `${directory}/faults.jsonl`;
     const plannedFile = `${directory}/planned.jsonl`;
     const inexactFile = `${directory}/inexact.jsonl`;

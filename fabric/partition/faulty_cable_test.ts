@@ -1,6 +1,7 @@
 /** Racks of toys whose cables do wrong at random: the same in any packing, and replayed from a record. */
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
+import { USERS } from "../bus/access.ts";
 import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing.ts";
 import { decode, encode } from "../bus/codec.ts";
 import { subjectOf } from "../bus/subjects.ts";
@@ -140,6 +141,8 @@ describe("a frame that a cable holds back", () => {
   });
 });
 
+const ASK = { by: USERS.timekeeper, timeoutMs: 50 };
+
 /** Orders faults over the bus as a command does: repeats each order until it is answered. */
 async function order(
   broker: MemoryBroker,
@@ -149,7 +152,7 @@ async function order(
   const subject = subjectOf({ kind: "control", run: "toys", verb: "link" });
   for (let i = 0; i < 100 && !of.isOver(); i++) {
     const payload = encode({ token: of.token, fault: of.fault });
-    const answer = await bus.request(subject, payload, { timeoutMs: 50 }).then(decode, () => ({}));
+    const answer = await bus.request(subject, payload, ASK).then(decode, () => ({}));
     const { at, error } = answer as { at?: number; error?: string };
     if (at !== undefined || error !== undefined) break;
     await sleep(1);

@@ -6,7 +6,7 @@
 import { decode } from "../bus/codec.ts";
 import type { Bus } from "../bus/bus.ts";
 import { createMemoryBroker, type MemoryBroker } from "../bus/memory_bus_testing.ts";
-import { patternOf } from "../bus/subjects.ts";
+import { ANY, patternOf } from "../bus/subjects.ts";
 import { wallMs } from "../bus/wall_time.ts";
 import type { Frame, Input, Node, Outputs } from "../node.ts";
 import { lookaheadPs } from "../rack/plan/cabling.ts";
@@ -280,7 +280,7 @@ export function runOverBus(options: BusRunOptions): Promise<Summary> {
     deaths = deaths.filter(({ name, instance }) => clock?.timekeeper.died(name, instance) !== true);
   }
   const orders = connect();
-  orders.subscribe(patternOf({ kind: "control", run: "toys", verb: "order" }), (payload) => {
+  orders.subscribe(patternOf({ kind: "clock.order", run: "toys", partition: ANY }), (payload) => {
     obey(payload);
   });
   function obey(payload: Uint8Array): void {

@@ -4,7 +4,7 @@
  */
 import type { Bus } from "../bus/bus.ts";
 import { encode } from "../bus/codec.ts";
-import { parseSubject, subjectOf } from "../bus/subjects.ts";
+import { subjectOf } from "../bus/subjects.ts";
 import type { Departure } from "../partition/outgoing.ts";
 import { ResendBuffer } from "./resend_buffer.ts";
 import type { RackPlan } from "../rack/plan/plan.ts";
@@ -27,21 +27,34 @@ export type Expected = readonly [peer: string, incarnation: number, count: numbe
 export class EventExchange {
   readonly buffer = new ResendBuffer();
   readonly #options: EventExchangeOptions;
-  /** Subject of what goes to each peer, and peer by the subject of what comes from it. */
+  /** Subject of what goes to each neighbour, and neighbour by the subject of what comes from it. */
   readonly #subjects = new Map<string, string>();
   readonly #peers = new Map<string, string>();
-  readonly #localNodes: ReadonlySet<number>;
+  /** Neighbour by the subject on which it asks again. */
+  readonly #askers = new Map<string, string>();
+  /** By the end of a cable here, as {@link endKey}: the node at its far end, and that one's partition. */
+  readonly #farEnds = new Map<number, { readonly node: number; readonly peer: string }>();
 
   constructor(options: EventExchangeOptions) {
     this.#options = options;
     const { run, partition, partitionOf, plan, nodes } = options;
-    this.#localNodes = new Set(
-      nodes.map((name) => plan.nodes.findIndex((node) => node.name === name)),
-    );
-    for (const peer of new Set(partitionOf.values())) {
-      this.#subjects.set(peer, subjectOf({ kind: "wire", run, from: partition, to: peer }));
-      this.#peers.set(subjectOf({ kind: "wire", run, from: peer, to: partition }), peer);
+    const indexOf = new Map(plan.nodes.map(({ name }, i) => [name, i]));
+    for (const { a, b } of plan.cables) {
+      for (const [near, far] of [[a, b], [b, a]] as const) {
+        const peer = partitionOf.get(far.node)!;
+        if (!nodes.includes(near.node) || peer === partition) continue;
+        const end = endKey(indexOf.get(near.node)!, near.port);
+        this.#farEnds.set(end, { node: indexOf.get(far.node)!, peer });
+        this.#subjects.set(peer, subjectOf({ kind: "wire", run, from: partition, to: peer }));
+        this.#peers.set(subjectOf({ kind: "wire", run, from: peer, to: partition }), peer);
+        this.#askers.set(subjectOf({ kind: "again", run, asker: peer, of: partition }), peer);
+      }
     }
+  }
+
+  /** What neighbours send: {@link receive} and {@link sendAgain} take it. */
+  get subjects(): { readonly wire: Iterable<string>; readonly again: Iterable<string> } {
+    return { wire: this.#peers.keys(), again: this.#askers.keys() };
   }
 
   /** Publishes what a span has sent, and keeps it until it is confirmed. */
@@ -80,13 +93,16 @@ export class EventExchange {
     const peer = this.#peers.get(subject);
     const batch = batchFromValue(value);
     if (peer === undefined || batch === undefined) return false;
-    if (!batch.events.every((event) => this.#isOurs(event))) return false;
+    if (!batch.events.every((event) => this.#isFrom(peer, event))) return false;
     this.buffer.receive(peer, batch);
     return true;
   }
 
-  #isOurs({ source, target }: Event): boolean {
-    return this.#localNodes.has(target) && source < this.#options.plan.nodes.length;
+  /** Whether the event came over a cable from that neighbour, and from the node at its far end. */
+  #isFrom(peer: string, { source, target, input }: Event): boolean {
+    if (input.kind !== "message" && input.kind !== "link") return false;
+    const far = this.#farEnds.get(endKey(target, input.port));
+    return far?.node === source && far.peer === peer;
   }
 
   /** Asks peers for what is missing of what they have sent. */
@@ -105,12 +121,19 @@ export class EventExchange {
     at: { readonly subject: string; readonly incarnation: number | undefined },
   ): boolean {
     const { subject, incarnation } = at;
-    const name = parseSubject(subject);
+    const asker = this.#askers.get(subject);
     const [asked, from] = Array.isArray(value) ? value as unknown[] : [];
-    if (name?.kind !== "again" || !Number.isSafeInteger(from)) return false;
+    if (asker === undefined || !Number.isSafeInteger(from)) return false;
     if (incarnation === undefined || asked !== incarnation) return true;
-    const { first, events } = this.buffer.keptFor(name.asker, from as number);
-    if (events.length > 0) this.#publishEvents(name.asker, { incarnation, first, events });
+    const { first, events } = this.buffer.keptFor(asker, from as number);
+    if (events.length > 0) this.#publishEvents(asker, { incarnation, first, events });
     return true;
   }
+}
+
+/** Ports of a node are few. */
+const PORTS_MAX = 2 ** 16;
+
+function endKey(node: number, port: number): number {
+  return port < PORTS_MAX ? node * PORTS_MAX + port : NaN;
 }

@@ -9,7 +9,15 @@ import { EventExchange } from "./event_exchange.ts";
 const RUN = "run1";
 const WIRE = subjectOf({ kind: "wire", run: RUN, from: "p", to: "q" });
 const AGAIN = subjectOf({ kind: "again", run: RUN, asker: "q", of: "p" });
-const PLAN = toyRack(1, { names: ["a", "b"], cables: [] });
+const CABLE = { kind: "network", latencyPs: 1_000, bitsPerSecond: 1e11 } as const;
+/** a is cabled to b, and b to c. */
+const PLAN = toyRack(1, {
+  names: ["a", "b", "c"],
+  cables: [
+    { ...CABLE, a: { node: "a", port: 0 }, b: { node: "b", port: 0 } },
+    { ...CABLE, a: { node: "b", port: 1 }, b: { node: "c", port: 0 } },
+  ],
+});
 
 function event(time: number): Event {
   return {
@@ -35,14 +43,14 @@ describe("EventExchange", () => {
     maxPayload = Infinity;
   });
 
-  /** p is node a, q is node b; what is published stands in `sent`. */
-  function exchange(partition: "p" | "q"): EventExchange {
+  /** p is node a, q is node b, r is node c; what is published stands in `sent`. */
+  function exchange(partition: "p" | "q" | "r"): EventExchange {
     return new EventExchange({
       run: RUN,
       partition,
-      nodes: [partition === "p" ? "a" : "b"],
+      nodes: [{ p: "a", q: "b", r: "c" }[partition]],
       plan: PLAN,
-      partitionOf: new Map([["a", "p"], ["b", "q"]]),
+      partitionOf: new Map([["a", "p"], ["b", "q"], ["c", "r"]]),
       bus: {
         maxPayload,
         publish: (subject, payload) => {
@@ -119,6 +127,23 @@ describe("EventExchange", () => {
     for (const { subject, value } of sent.splice(0)) peer.receive(value, subject);
     peer.askFor([["p", 3, 5]]);
     assert.deepEqual(sent.map(({ subject, value }) => [subject, value]), [[AGAIN, [3, 2]]]);
+  });
+
+  it("takes frames of the neighbour that the subject names only, and from its end of the cable", () => {
+    exchange("p").publish(3, departures(10));
+    const [incarnation, first, [row]] = sent[0]!.value as [number, number, unknown[][]];
+    const changed = (at: number, to: unknown) => [incarnation, first, [row!.with(at, to)]];
+    const [SOURCE, TARGET, PORT] = [2, 4, 7];
+    const q = exchange("q");
+    const fromR = subjectOf({ kind: "wire", run: RUN, from: "r", to: "q" });
+    assert.equal(q.receive(changed(SOURCE, 2), WIRE), false, "c lives in r, not in p");
+    assert.equal(q.receive(changed(PORT, 1), WIRE), false, "a is not at this end");
+    assert.equal(q.receive(changed(TARGET, 2), WIRE), false, "c does not live here");
+    assert.equal(q.receive(sent[0]!.value, fromR), false, "a does not live in r");
+    const toR = subjectOf({ kind: "wire", run: RUN, from: "p", to: "r" });
+    assert.equal(exchange("r").receive(changed(TARGET, 2), toR), false, "no cable joins them");
+    assert.deepEqual([...q.subjects.wire], [WIRE, fromR]);
+    assert.deepEqual([...exchange("p").subjects.again], [AGAIN]);
   });
 
   it("refuses what is no batch or request, comes from no partition, or is for a node elsewhere", () => {

@@ -5,7 +5,7 @@
 import { assert } from "../base/assert.ts";
 import { decode, encode } from "../bus/codec.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
-import { ANY, patternOf, subjectOf } from "../bus/subjects.ts";
+import { patternOf, subjectOf } from "../bus/subjects.ts";
 import type { DurableWrite } from "../node.ts";
 import { Partition, type PartitionOptions } from "../partition/partition.ts";
 import type { ResendBuffer } from "./resend_buffer.ts";
@@ -102,17 +102,18 @@ export class Runner {
   /** Subscribes and asks to be let in, until the timekeeper answers. */
   start(): void {
     const { bus, run, partition } = this.#options;
-    const on = (pattern: string, handler: (value: unknown, subject: string) => void) => {
-      this.#subscriptions.push(bus.subscribe(pattern, (payload, subject) => {
+    const on = (pattern: string, handler: (value: unknown) => void) => {
+      this.#subscriptions.push(bus.subscribe(pattern, (payload) => {
         try {
-          handler(decode(payload), subject);
+          handler(decode(payload));
         } catch (error) {
           this.#options.onFatal(error);
         }
       }));
     };
-    on(patternOf({ kind: "wire", run, from: ANY, to: partition }), (v, s) => this.#onWire(v, s));
-    on(patternOf({ kind: "again", run, asker: ANY, of: partition }), (v, s) => this.#onAgain(v, s));
+    const { wire, again } = this.#exchange.subjects;
+    for (const subject of wire) on(subject, (value) => this.#onWire(value, subject));
+    for (const subject of again) on(subject, (value) => this.#onAgain(value, subject));
     on(patternOf({ kind: "clock.grant", run, partition }), (v) => this.#onClock(v));
     on(patternOf({ kind: "clock.ask", run }), (v) => this.#onAsk(v));
     this.#announce("clock.join");

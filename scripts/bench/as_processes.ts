@@ -1,5 +1,6 @@
 /** Measures of a rack as processes over a real nats-server, one node per process. */
-import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { USERS } from "../../fabric/bus/access.ts";
+import type { Broker } from "../../console/rack/nats_server.ts";
 import { say } from "../commands/output.ts";
 import type { BenchRack } from "./bench_rack.ts";
 import type { Figure, Measured } from "./figure.ts";
@@ -7,7 +8,7 @@ import { type ProcessRun, runAsProcesses } from "./processes.ts";
 import { roundTripUs } from "./round_trip.ts";
 
 export interface Place extends Measured {
-  readonly address: NatsAddress;
+  readonly broker: Broker;
   readonly directory: string;
 }
 
@@ -42,18 +43,18 @@ async function hopFigures(
   rack: BenchRack,
   { place, label }: { readonly place: Place; readonly label: string },
 ): Promise<Figure[]> {
-  const { address, directory, quick } = place;
+  const { broker, directory, quick } = place;
   const trips: number[] = [], hops: number[] = [], ratios: number[] = [], grants: number[] = [];
   const count = quick ? 1_000 : 4_000;
   for (let i = 0; i < (quick ? 1 : 3); i++) {
     say(`${label}, run ${i + 1}`);
-    const before = await roundTripUs(address, { directory, count });
+    const before = await roundTripUs(broker.addressOf(USERS.supervisor), { directory, count });
     const run = await runAsProcesses(rack, {
-      address,
+      broker,
       directory,
       run: `hops-${rack.hosts}-${i}`,
     });
-    const after = await roundTripUs(address, { directory, count });
+    const after = await roundTripUs(broker.addressOf(USERS.supervisor), { directory, count });
     const trip = (before + after) / 2, hop = 1_000 * run.hopsMs / run.hops;
     trips.push(trip);
     hops.push(hop);
@@ -70,14 +71,14 @@ async function hopFigures(
 
 /** (c) The start-up time of racks, and the memory of their processes then. */
 export async function measureStartUp(place: Place): Promise<Figure[]> {
-  const { address, directory, seed, quick } = place;
+  const { broker, directory, seed, quick } = place;
   const figures: Figure[] = [];
   for (const hosts of quick ? [2, 8] : [2, 8, 32]) {
     const runs: ProcessRun[] = [];
     for (let i = 0; i < (quick ? 1 : 3); i++) {
       say(`${hosts} hosts up, run ${i + 1}`);
       const run = `up-${hosts}-${i}`;
-      runs.push(await runAsProcesses({ hosts, writers: 1, seed }, { address, directory, run }));
+      runs.push(await runAsProcesses({ hosts, writers: 1, seed }, { broker, directory, run }));
     }
     figures.push(...startUpFigures(hosts, runs));
   }

@@ -75,7 +75,7 @@ async function measureProcesses(
   const directory = await Deno.makeTempDir({ prefix: "rackmesh-bench-" });
   const signal = onInterrupt("ending the bench");
   const server = await startNatsServer({ dir: directory, signal });
-  const place = { ...options, address: server.address, directory };
+  const place = { ...options, broker: server, directory };
   try {
     return [
       ...(wanted.has("b") ? await measureHops(place) : []),

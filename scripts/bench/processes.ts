@@ -1,9 +1,11 @@
 /** Measures a rack of processes from outside: start-up time, run time, memory. */
-import { connectNats, type NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { USERS } from "../../fabric/bus/access.ts";
+import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { decode } from "../../fabric/bus/codec.ts";
 import { ANY, parseSubject, patternOf } from "../../fabric/bus/subjects.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { residentBytes } from "../../console/rack/process_table.ts";
+import type { Broker } from "../../console/rack/nats_server.ts";
 import { Supervisor } from "../../console/rack/supervisor.ts";
 import { writeRunFile } from "../../console/rack/run_directory.ts";
 import { onInterrupt } from "../commands/interrupt.ts";
@@ -26,20 +28,25 @@ export interface ProcessRun {
 /** Starts the rack with one node per process, runs it to its end and takes it down. */
 export async function runAsProcesses(
   rack: BenchRack,
-  at: { readonly address: NatsAddress; readonly directory: string; readonly run: string },
+  at: { readonly broker: Broker; readonly directory: string; readonly run: string },
 ): Promise<ProcessRun> {
-  const { address, directory, run } = at;
+  const { broker, directory, run } = at;
   const runFile = runFileOf(benchRack(rack, "node"), {
     run,
     directory: `${directory}/${run}`,
   });
   const runFilePath = await writeRunFile(runFile);
-  const bus = await connectNats({ ...address, run, name: "bench", onError: () => {} });
+  const bus = await connectNats({
+    ...broker.addressOf(USERS.supervisor),
+    run,
+    name: USERS.supervisor,
+    onError: () => {},
+  });
   const progress = progressOf(rack);
   const supervisor = new Supervisor({
     runFile,
     runFilePath,
-    address,
+    broker,
     bus,
     onReport: (node, topic, value) => progress.note(node, topic, value),
   });

@@ -30,11 +30,11 @@ export async function roundTripUs(
   try {
     const subject = subjectOf({ kind: "control", run, verb: "echo" });
     const payload = new Uint8Array(PAYLOAD_BYTES);
-    await untilAnswered(() => bus.request(subject, payload, { timeoutMs: 100 }));
+    await untilAnswered(() => bus.request(subject, payload, { by: "echo", timeoutMs: 100 }));
     const times = new Float64Array(WARM_UP + count);
     for (let i = 0; i < times.length; i++) {
       const began = performance.now();
-      await bus.request(subject, payload, { timeoutMs: 5_000 });
+      await bus.request(subject, payload, { by: "echo", timeoutMs: 5_000 });
       times[i] = performance.now() - began;
     }
     return 1_000 * median(times.subarray(WARM_UP));

@@ -180,7 +180,7 @@ describe("connectNats", () => {
       await until(() => reported.length === 2);
       assert.deepEqual(reported.map((error) => error.kind), ["forbidden", "forbidden"]);
       assert.match(reported[0]!.message, /rack\.r\.wire\.b\.a/);
-      await rejects(bus.request("x", Uint8Array.of(1), { timeoutMs: 5_000 }), "forbidden");
+      await rejects(bus.request("x", Uint8Array.of(1), { by: "b", timeoutMs: 5_000 }), "forbidden");
     } finally {
       limited.kill("SIGTERM");
       await limited.status;
@@ -217,7 +217,7 @@ async function startLimited(server: NatsServer, dir: string): Promise<Deno.Child
 port: ${url.split(":").at(-1)}
 authorization { users: [{
   user: "${user}", password: "${password}"
-  permissions { publish: ["rack.r.wire.a.>"], subscribe: ["rack.r.wire.*.a", "rack.r.inbox.a.>"] }
+  permissions { publish: ["rack.r.wire.a.>"], subscribe: ["rack.r.wire.*.a", "rack.r.answer.*.a.*"] }
 }] }`,
     { mode: 0o600 },
   );

@@ -272,6 +272,8 @@ const NONSENSE: readonly Uint8Array[] = [
   ].map(encode),
 ];
 
+const CABLES = [["a", "a-rnic"], ["b", "b-rnic"], ["a-rnic", "tor"], ["b-rnic", "tor"]] as const;
+
 /** Each of them to every kind of subject of a run, and to one that is no rack's. */
 function* nonsense(run: string): Generator<readonly [subject: string, payload: Uint8Array]> {
   const nodes = ["a", "a-rnic", "b", "b-rnic", "tor", "zz"];
@@ -287,12 +289,13 @@ function* nonsense(run: string): Generator<readonly [subject: string, payload: U
     "fault",
     "faults",
   ];
-  const control = [...verbs, "order", "finished", "stalled", "final-b", "boot", "kill", "nonsense"];
+  const control = [...verbs, "finished", "stalled", "final-b", "boot", "kill", "nonsense"];
   const subjects = [
     ...nodes.flatMap((node) =>
       (["grant", "report", "join", "alive"] as const).map((kind) => `clock.${kind}.${node}`)
     ),
-    ...nodes.flatMap((node) => [`wire.b-rnic.${node}`, `wire.zz.${node}`, `again.zz.${node}`]),
+    ...CABLES.flatMap(([x, y]) => [`wire.${x}.${y}`, `wire.${y}.${x}`, `again.${x}.${y}`]),
+    ...nodes.flatMap((node) => [`wire.zz.${node}`, `again.zz.${node}`, `clock.order.${node}`]),
     ...nodes.flatMap((node) => [`trace.${node}`, `report.${node}`]),
     ...control.map((verb) => `control.${verb}`),
     "clock.ask",

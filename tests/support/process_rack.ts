@@ -146,7 +146,7 @@ export class RackBench {
     const started = Promise.withResolvers<void>();
     const outcome = await runProcesses(prepared, {
       ...options,
-      address: this.server.address,
+      broker: this.server,
       onEvent: (event) => {
         if (event.kind === "finished") middle.finished();
         events.push(event);

@@ -8,6 +8,7 @@ import { afterAll, beforeAll, describe, it } from "@std/testing/bdd";
 import type { Supervisor } from "../../console/rack/supervisor.ts";
 import type { Bus } from "../../fabric/bus/bus.ts";
 import { decode, encode } from "../../fabric/bus/codec.ts";
+import { USERS } from "../../fabric/bus/access.ts";
 import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { subjectOf } from "../../fabric/bus/subjects.ts";
 import type { LinkFaultRequest } from "../../fabric/rack/plan/link_plan.ts";
@@ -292,7 +293,7 @@ const LOSSY_CABLES = {
   cables: { a: { cable: 2, direction: "both" }, b: { cable: 3, direction: "both" } },
 } as const;
 
-const PATIENCE = { timeoutMs: 500 };
+const PATIENCE = { by: USERS.timekeeper, timeoutMs: 500 };
 
 /** Orders as the command does: again, until it is told when the fault takes effect. */
 async function ordered(bus: Bus, of: { run: string; fault: LinkFaultRequest }): Promise<Time> {

@@ -3,6 +3,7 @@
  * and the partitions answer. It converts their answers into one shape: `{ ok }` or `{ refused }`.
  */
 import { type Bus, BusError } from "../../../fabric/bus/bus.ts";
+import { answererOf, finalVerb } from "../../../fabric/bus/access.ts";
 import { decode, encode } from "../../../fabric/bus/codec.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { subjectOf } from "../../../fabric/bus/subjects.ts";
@@ -50,10 +51,11 @@ export class ControlClient {
     { repeats = false, forMs = FOR_MS, timeoutMs = TIMEOUT_MS }: AskOptions = {},
   ): Promise<Answer<T>> {
     const subject = subjectOf({ kind: "control", run: this.#run, verb });
+    const options = { by: answererOf(verb), timeoutMs };
     const deadline = performance.now() + forMs;
     for (;;) {
       try {
-        return answerIn<T>(await this.#bus.request(subject, encode(body), { timeoutMs }));
+        return answerIn<T>(await this.#bus.request(subject, encode(body), options));
       } catch (error) {
         if (!(error instanceof BusError)) throw error;
         const again = error.kind === "no-responders" || repeats;
@@ -128,7 +130,7 @@ export class ControlClient {
     const reports: FinalReply["reports"][number][] = [];
     for (let attempt = 0; attempt < attempts;) {
       const after = reports.length;
-      const answer = await this.attempt<FinalPage>(`final-${partition}`, { after }, TIMEOUT_MS);
+      const answer = await this.attempt<FinalPage>(finalVerb(partition), { after }, TIMEOUT_MS);
       if (answer === undefined || !("ok" in answer) || !Array.isArray(answer.ok.reports)) {
         attempt++;
         continue;

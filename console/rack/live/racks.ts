@@ -1,4 +1,5 @@
 /** Finds running racks and kept runs by name, and connects to them. */
+import { USERS } from "../../../fabric/bus/access.ts";
 import type { Bus } from "../../../fabric/bus/bus.ts";
 import { connectNats } from "../../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../../fabric/rack/build/run_file.ts";
@@ -114,7 +115,7 @@ export async function linkedTo<T>(
   const bus = await connectNats({
     ...rack.supervisor,
     run: rack.file.run,
-    name: `command-${Deno.pid}`,
+    name: USERS.supervisor,
     onError: () => {},
     connectTimeoutMs: timeoutMs,
   });

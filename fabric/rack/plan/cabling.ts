@@ -8,6 +8,22 @@ function nodeOf(plan: RackPlan, end: Endpoint) {
   return plan.nodes.find(({ name }) => name === end.node)!;
 }
 
+/** The other partitions that each partition has a cable to. */
+export function neighboursOf(
+  { cables }: Pick<RackPlan, "cables">,
+  partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>,
+): Map<string, Set<string>> {
+  const home = new Map(partitions.flatMap(({ name, nodes }) => nodes.map((node) => [node, name])));
+  const neighbours = new Map(partitions.map(({ name }) => [name, new Set<string>()]));
+  for (const { a, b } of cables) {
+    const [x, y] = [home.get(a.node)!, home.get(b.node)!];
+    if (x === y) continue;
+    neighbours.get(x)!.add(y);
+    neighbours.get(y)!.add(x);
+  }
+  return neighbours;
+}
+
 /** The direction of a cable that ends at `far`. */
 export function linkTo(plan: RackPlan, cable: CablePlan, far: Endpoint): Link {
   return createLink({

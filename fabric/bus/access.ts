@@ -1,0 +1,163 @@
+/**
+ * The users of a rack's broker and what each may publish and hear: the cabling as an access list. A
+ * broker enforces it, natively and in containers; `tests/rig/broker_rights_test.ts` tries it.
+ *
+ * A user hears answers to its own requests on subjects of its own, and answers on subjects that name
+ * it, so no user needs NATS's `allow_responses`, which is a right to publish on any subject.
+ */
+import { neighboursOf } from "../rack/plan/cabling.ts";
+import type { RackPlan } from "../rack/plan/plan.ts";
+import { ANY, patternOf, patternOfRun } from "./subjects.ts";
+
+/** The users beside the partitions. No device has such a name: a host's has no underscore. */
+export const USERS = {
+  timekeeper: "_timekeeper",
+  /** Of the process that starts the others, and of the commands for a rack that is up. */
+  supervisor: "_supervisor",
+  /** In containers: waits for the end, and reports. */
+  report: "_report",
+} as const;
+
+/** Requests of `control.<verb>` that the timekeeper answers. */
+export const CLOCK_VERBS = [
+  "status",
+  "pause",
+  "resume",
+  "step",
+  "pace",
+  "death",
+  "run",
+  "fault",
+  "faults",
+  "link",
+] as const;
+export type ClockVerb = typeof CLOCK_VERBS[number];
+
+/** Requests that the supervisor answers. */
+const SUPERVISOR_VERBS = ["boot", "kill"] as const;
+
+/** News of the timekeeper for all who wait for it. */
+const NEWS = ["finished", "stalled"] as const;
+
+const FINAL = "final-";
+
+/** The request of a partition's final report. */
+export function finalVerb(partition: string): string {
+  return `${FINAL}${partition}`;
+}
+
+/** The user that answers a control request. */
+export function answererOf(verb: string): string {
+  if (verb.startsWith(FINAL)) return verb.slice(FINAL.length);
+  return SUPERVISOR_VERBS.some((each) => each === verb) ? USERS.supervisor : USERS.timekeeper;
+}
+
+/** Patterns of subjects. */
+export interface Access {
+  readonly publish: readonly string[];
+  readonly subscribe: readonly string[];
+}
+
+/** A rack as far as rights go. `run` may be {@link ANY}, for runs one after the other. */
+export interface AccessRack {
+  readonly run: string;
+  readonly plan: Pick<RackPlan, "cables">;
+  readonly partitions: ReadonlyArray<{ readonly name: string; readonly nodes: readonly string[] }>;
+}
+
+/** Who may do what on the broker of a rack of processes. */
+export function accessOfProcesses(rack: AccessRack): Map<string, Access> {
+  const { run } = rack;
+  const all = controlOf(run, [...CLOCK_VERBS, ...SUPERVISOR_VERBS, ...finalsOf(rack)]);
+  const supervisor = {
+    publish: [...all, answersBy(run, USERS.supervisor)],
+    subscribe: [patternOfRun(run)],
+  };
+  return new Map([...accessOfRack(rack), [USERS.supervisor, supervisor]]);
+}
+
+/** Who may do what on the broker of a rack in containers. */
+export function accessOfContainers(rack: AccessRack): Map<string, Access> {
+  const { run } = rack;
+  const report = {
+    publish: controlOf(run, ["status", ...finalsOf(rack)]),
+    subscribe: [patternOf({ kind: "report", run, node: ANY }), answersTo(run, USERS.report)],
+  };
+  return new Map([...accessOfRack(rack), [USERS.report, report]]);
+}
+
+function accessOfRack(rack: AccessRack): [string, Access][] {
+  const neighbours = neighboursOf(rack.plan, rack.partitions);
+  return [
+    [USERS.timekeeper, accessOfTimekeeper(rack.run)],
+    ...rack.partitions.map(({ name, nodes }): [string, Access] => {
+      const peers = [...neighbours.get(name)!];
+      return [name, accessOfPartition(rack.run, { name, nodes, peers })];
+    }),
+  ];
+}
+
+function accessOfTimekeeper(run: string): Access {
+  const partition = ANY;
+  return {
+    publish: [
+      patternOf({ kind: "clock.grant", run, partition }),
+      patternOf({ kind: "clock.order", run, partition }),
+      patternOf({ kind: "clock.ask", run }),
+      ...controlOf(run, NEWS),
+      answersBy(run, USERS.timekeeper),
+    ],
+    subscribe: [
+      patternOf({ kind: "clock.join", run, partition }),
+      patternOf({ kind: "clock.alive", run, partition }),
+      patternOf({ kind: "clock.report", run, partition }),
+      ...controlOf(run, CLOCK_VERBS),
+    ],
+  };
+}
+
+function accessOfPartition(
+  run: string,
+  { name, nodes, peers }: {
+    readonly name: string;
+    readonly nodes: readonly string[];
+    readonly peers: readonly string[];
+  },
+): Access {
+  const partition = name;
+  return {
+    publish: [
+      ...peers.map((to) => patternOf({ kind: "wire", run, from: name, to })),
+      ...peers.map((of) => patternOf({ kind: "again", run, asker: name, of })),
+      patternOf({ kind: "clock.join", run, partition }),
+      patternOf({ kind: "clock.alive", run, partition }),
+      patternOf({ kind: "clock.report", run, partition }),
+      ...nodes.map((node) => patternOf({ kind: "report", run, node })),
+      answersBy(run, name),
+    ],
+    subscribe: [
+      ...peers.map((from) => patternOf({ kind: "wire", run, from, to: name })),
+      ...peers.map((asker) => patternOf({ kind: "again", run, asker, of: name })),
+      patternOf({ kind: "clock.grant", run, partition }),
+      patternOf({ kind: "clock.order", run, partition }),
+      patternOf({ kind: "clock.ask", run }),
+      ...controlOf(run, [finalVerb(name)]),
+    ],
+  };
+}
+
+function finalsOf({ partitions }: AccessRack): string[] {
+  return partitions.map(({ name }) => finalVerb(name));
+}
+
+function controlOf(run: string, verbs: readonly string[]): string[] {
+  return verbs.map((verb) => patternOf({ kind: "control", run, verb }));
+}
+
+function answersBy(run: string, by: string): string {
+  return patternOf({ kind: "answer", run, by, asker: ANY, number: ANY });
+}
+
+function answersTo(run: string, asker: string): string {
+  return patternOf({ kind: "answer", run, by: ANY, asker, number: ANY });
+}

@@ -1,0 +1,407 @@
+/**
+ * The rights of each user of a rack's broker, tried with every user's credential on every subject of
+ * every other one: directly, by reply, by import, through a queue group. What each may do is said here
+ * anew, by the cables, and not read out of the table that the broker is given.
+ */
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "@std/testing/bdd";
+import { readProcesses } from "../../console/rack/process_table.ts";
+import { prepare } from "../../console/rack/prepare.ts";
+import { type NatsServer, startNatsServer } from "../../console/rack/nats_server.ts";
+import { accessOfContainers, accessOfProcesses, USERS } from "../../fabric/bus/access.ts";
+import { until } from "../../fabric/bus/bus_contract.ts";
+import { connectNats } from "../../fabric/bus/nats_bus.ts";
+import { parseSubject, subjectOf } from "../../fabric/bus/subjects.ts";
+import { BUS_ENVIRONMENT } from "../../fabric/rack/build/run_file.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { CommandRig } from "../support/command.ts";
+
+const RUN = "r1";
+const SCENARIO = "name: three\nhosts: { a: {}, b: {}, c: {} }\n";
+/** Subjects beside those of a rack: NATS's own, whose services answer on any subject that is named. */
+const FOREIGN = [
+  "foreign",
+  "rack.other.clock.ask",
+  "_INBOX.x.1",
+  "$SYS.REQ.USER.INFO",
+  "$SYS.REQ.ACCOUNT.PING.CONNZ",
+  "$SYS.REQ.SERVER.PING",
+  "$JS.API.INFO",
+];
+/** May do anything: looks on, and plays all others. */
+const OBSERVER = "_observer";
+
+for (
+  const [place, accessOf] of [["processes", accessOfProcesses], [
+    "containers",
+    accessOfContainers,
+  ]] as const
+) {
+  describe(`the broker of a rack of ${place}`, () => {
+    let dir: string;
+    let server: NatsServer;
+    let rack: { plan: RackPlan; partitions: readonly { name: string; nodes: readonly string[] }[] };
+    let users: string[];
+    let subjects: string[];
+    let open: RawClient[];
+
+    beforeEach(async () => {
+      dir = await Deno.makeTempDir({ prefix: "rackmesh-rights-" });
+      await Deno.writeTextFile(`${dir}/three.yaml`, SCENARIO);
+      rack = (await prepare(`${dir}/three.yaml`, { packing: "node" }))[0]!;
+      const rights = accessOf({ ...rack, run: RUN });
+      users = [...rights.keys()];
+      subjects = subjectsOf(users, rack.partitions.map(({ name }) => name));
+      const all = { publish: [">"], subscribe: [">"] };
+      server = await startNatsServer({ dir, users: new Map([...rights, [OBSERVER, all]]) });
+      open = [];
+    });
+
+    afterEach(async () => {
+      for (const client of open) client.close();
+      await server.stop();
+      await Deno.remove(dir, { recursive: true });
+    });
+
+    const connect = async (user: string) => {
+      const client = await RawClient.connect(server, user);
+      open.push(client);
+      return client;
+    };
+
+    it("lets each user publish what is its own, and nothing else", async () => {
+      const observer = await connect(OBSERVER);
+      await observer.send("SUB > 1");
+      for (const user of users) {
+        const client = await connect(user);
+        for (const subject of subjects) await client.publish(subject, { body: user });
+        await client.send();
+        await observer.send();
+        const heard = observer.take().map(({ subject }) => subject);
+        assert.deepEqual(heard.sort(), subjects.filter((s) => mayPublish(user, s)).sort(), user);
+      }
+    });
+
+    it("lets no user publish on another's subject by naming it for a reply", async () => {
+      const observer = await connect(OBSERVER);
+      for (const user of users) {
+        const client = await connect(user);
+        const own = subjects.filter((subject) => mayHear(user, subject));
+        await client.send(...own.map((subject, sid) => `SUB ${subject} ${sid + 1}`));
+        const forbidden = subjects.filter((subject) => !mayPublish(user, subject));
+        await observer.send("SUB > 1");
+        for (const [i, reply] of forbidden.entries()) {
+          // The request is another's, its own to itself, or one that a service of NATS would answer.
+          const on = own[i % own.length]!;
+          await observer.publish(on, { reply, body: "asked" });
+          for (const subject of [on, ...FOREIGN]) {
+            await client.publish(subject, { reply, body: "asked" });
+          }
+        }
+        await observer.send();
+        await client.send();
+        assert.ok(client.take().length >= forbidden.length, "it was asked");
+        for (const reply of forbidden) await client.publish(reply, { body: "forged" });
+        await client.send();
+        await observer.send();
+        const forged = observer.take().filter(({ subject, body }) =>
+          body !== "asked" && !mayPublish(user, subject)
+        );
+        assert.deepEqual(forged, [], user);
+        await observer.send("UNSUB 1");
+      }
+    });
+
+    it("lets each user hear what is its own, by no subscription anything else", async () => {
+      const observer = await connect(OBSERVER);
+      const wide = [">", "*", "rack.>", "*.>", `rack.${RUN}.>`, `rack.${RUN}.wire.>`, "$SYS.>"];
+      for (const user of users) {
+        const client = await connect(user);
+        // A member of a queue group takes a message away from the others.
+        const patterns = [...subjects, ...wide, `rack.${RUN}.wire.*.*`]
+          .flatMap((pattern) => [pattern, `${pattern} thieves`]);
+        await client.send(...patterns.map((pattern, sid) => `SUB ${pattern} ${sid + 1}`));
+        for (const subject of subjects) await observer.publish(subject, { body: "secret" });
+        await observer.send();
+        await client.send();
+        const heard = new Set(client.take().map(({ subject }) => subject));
+        const hears = subjects.filter((subject) => mayHear(user, subject));
+        assert.deepEqual([...heard].sort(), hears.sort(), user);
+        client.close();
+      }
+    });
+
+    /** By its fields: who the sender of a subject is. */
+    function mayPublish(user: string, subject: string): boolean {
+      const name = parseSubject(subject);
+      if (name?.run !== RUN) return false;
+      switch (name.kind) {
+        case "wire":
+          return name.from === user && areCabled(name.from, name.to);
+        case "again":
+          return name.asker === user && areCabled(name.asker, name.of);
+        case "clock.join":
+        case "clock.alive":
+        case "clock.report":
+          return name.partition === user;
+        case "report":
+          return name.node === user;
+        case "answer":
+          return name.by === user && user !== USERS.report;
+        case "clock.grant":
+        case "clock.order":
+        case "clock.ask":
+          return user === USERS.timekeeper;
+        case "control":
+          if (/^(finished|stalled)$/.test(name.verb)) return user === USERS.timekeeper;
+          return user === USERS.supervisor ||
+            (user === USERS.report && /^(status|final-.*)$/.test(name.verb));
+        case "trace":
+          return false;
+      }
+    }
+
+    function mayHear(user: string, subject: string): boolean {
+      const name = parseSubject(subject);
+      if (name?.run !== RUN) return false;
+      if (user === USERS.supervisor) return true;
+      switch (name.kind) {
+        case "wire":
+          return name.to === user && areCabled(name.from, name.to);
+        case "again":
+          return name.of === user && areCabled(name.asker, name.of);
+        case "clock.join":
+        case "clock.alive":
+        case "clock.report":
+          return user === USERS.timekeeper;
+        case "clock.grant":
+        case "clock.order":
+          return name.partition === user;
+        case "clock.ask":
+          return rack.partitions.some((partition) => partition.name === user);
+        case "report":
+          return user === USERS.report;
+        case "answer":
+          return name.asker === user && user === USERS.report;
+        case "control":
+          if (/^(finished|stalled|boot|kill)$/.test(name.verb)) return false;
+          if (name.verb.startsWith("final-")) return name.verb === `final-${user}`;
+          return user === USERS.timekeeper;
+        case "trace":
+          return false;
+      }
+    }
+
+    function areCabled(x: string, y: string): boolean {
+      return rack.plan.cables.some(({ a, b }) =>
+        (a.node === x && b.node === y) || (a.node === y && b.node === x)
+      );
+    }
+  });
+}
+
+describe("a rack that rack up has brought up", () => {
+  it("has given each process a credential of its own, which does not act as another", async () => {
+    const rig = await CommandRig.open();
+    try {
+      const scenario = await rig.file("three.yaml", SCENARIO);
+      assert.equal((await rig.run(["up", scenario])).code, 0);
+      const [directory] = rig.runs();
+      const { run } = JSON.parse(await Deno.readTextFile(`${directory}/run.json`));
+      const entries = readProcesses(directory!).filter(({ kind }) =>
+        kind === "partition" || kind === "timekeeper"
+      );
+      const credentials = entries.map(({ name, pid }) => ({ name, ...credentialOf(pid!) }));
+      assert.equal(credentials.length, 8);
+      assert.equal(new Set(credentials.map(({ password }) => password)).size, 8);
+      for (const { name, user } of credentials) {
+        assert.equal(user, name === "timekeeper" ? USERS.timekeeper : name);
+      }
+      // What stands in one's environment neither kills nor orders, nor is there a common one.
+      const a = credentials.find(({ name }) => name === "a")!;
+      const refused: string[] = [];
+      const onError = (error: Error) => refused.push(error.message);
+      const bus = await connectNats({ ...a, run, name: "a", onError });
+      const grant = subjectOf({ kind: "clock.grant", run, partition: "b" });
+      const kill = subjectOf({ kind: "control", run, verb: "kill" });
+      for (const subject of [grant, kill]) bus.publish(subject, Uint8Array.of(1));
+      await until(() => refused.length === 2);
+      await bus.close();
+      assert.deepEqual(refused, [grant, kill].map((subject) => `Not allowed: publish ${subject}`));
+    } finally {
+      await rig.run(["down"]);
+      await rig.close();
+    }
+  });
+});
+
+/** The credential in a process's environment. */
+function credentialOf(pid: number) {
+  const lines = Deno.readTextFileSync(`/proc/${pid}/environ`).split("\0");
+  const valueOf = (name: string) =>
+    lines.find((line) => line.startsWith(`${name}=`))?.slice(name.length + 1) ?? "";
+  const { url, user, password } = BUS_ENVIRONMENT;
+  return { url: valueOf(url), user: valueOf(user), password: valueOf(password) };
+}
+
+describe("a request over a broker with rights", () => {
+  it("is answered by who is meant, on a subject that nobody else may publish", async () => {
+    const dir = await Deno.makeTempDir({ prefix: "rackmesh-rights-" });
+    await Deno.writeTextFile(`${dir}/three.yaml`, SCENARIO);
+    const [rack] = await prepare(`${dir}/three.yaml`, { packing: "node" });
+    const users = accessOfProcesses({ ...rack!, run: RUN });
+    const server = await startNatsServer({ dir, users });
+    const errors: string[] = [];
+    const [clock, asker, device] = await Promise.all(
+      [USERS.timekeeper, USERS.supervisor, "a"].map((name) =>
+        connectNats({
+          ...server.addressOf(name),
+          run: RUN,
+          name,
+          onError: (error) => errors.push(`${name}: ${error.message}`),
+        })
+      ),
+    );
+    try {
+      const subject = subjectOf({ kind: "control", run: RUN, verb: "status" });
+      const replies: unknown[] = [];
+      clock!.subscribe(subject, (payload, _, reply) => {
+        replies.push(reply);
+        reply?.(payload);
+      });
+      await clock!.flush();
+      const by = USERS.timekeeper;
+      const answer = await asker!.request(subject, Uint8Array.of(7), { by, timeoutMs: 5_000 });
+      assert.deepEqual([...answer], [7]);
+      const refused = device!.request(subject, Uint8Array.of(7), { by, timeoutMs: 5_000 });
+      await assert.rejects(refused, { kind: "forbidden" });
+      // A subject for the reply that is not of answers is none.
+      const raw = await RawClient.connect(server, USERS.supervisor);
+      await raw.publish(subject, { reply: `rack.${RUN}.clock.grant.b`, body: "x" });
+      await raw.send();
+      raw.close();
+      await until(() => replies.length === 2);
+      assert.equal(replies[1], undefined);
+      // The device may hear no answers.
+      assert.ok(
+        errors.every((text) => text.startsWith("a: Not allowed: subscription")),
+        errors.join(),
+      );
+    } finally {
+      await Promise.all([clock, asker, device].map((bus) => bus!.close()));
+      await server.stop();
+      await Deno.remove(dir, { recursive: true });
+    }
+  });
+});
+
+/** Every subject of a run, with these names in each of its places. */
+function subjectsOf(users: readonly string[], partitions: readonly string[]): string[] {
+  const run = RUN;
+  const verbs = ["status", "pause", "resume", "step", "pace", "death", "run", "fault", "faults"];
+  const control = [...verbs, "link", "boot", "kill", "finished", "stalled"];
+  const pairs = partitions.flatMap((x) => partitions.map((y) => [x, y] as const));
+  return [
+    ...pairs.map(([from, to]) => subjectOf({ kind: "wire", run, from, to })),
+    ...pairs.map(([asker, of]) => subjectOf({ kind: "again", run, asker, of })),
+    ...partitions.flatMap((partition) =>
+      (["grant", "order", "report", "join", "alive"] as const).map((kind) =>
+        subjectOf({ kind: `clock.${kind}`, run, partition })
+      )
+    ),
+    ...partitions.map((node) => subjectOf({ kind: "report", run, node })),
+    ...partitions.map((node) => subjectOf({ kind: "trace", run, node })),
+    ...[...control, ...partitions.map((name) => `final-${name}`)].map((verb) =>
+      subjectOf({ kind: "control", run, verb })
+    ),
+    ...users.flatMap((by) =>
+      users.map((asker) => subjectOf({ kind: "answer", run, by, asker, number: "1" }))
+    ),
+    subjectOf({ kind: "clock.ask", run }),
+    ...FOREIGN,
+  ];
+}
+
+/** A client that keeps to no rule: the protocol by hand. */
+class RawClient {
+  readonly #connection: Deno.Conn;
+  #text = "";
+  #pongs = 0;
+  #messages: { subject: string; body: string }[] = [];
+
+  private constructor(connection: Deno.Conn) {
+    this.#connection = connection;
+    void this.#read();
+  }
+
+  static async connect(server: NatsServer, user: string): Promise<RawClient> {
+    const { url, password } = server.addressOf(user);
+    const [hostname, port] = url.replace("nats://", "").split(":");
+    const client = new RawClient(await Deno.connect({ hostname: hostname!, port: Number(port) }));
+    await client.send(`CONNECT ${JSON.stringify({ user, pass: password, verbose: false })}`);
+    return client;
+  }
+
+  close(): void {
+    try {
+      this.#connection.close();
+    } catch {
+      // It is closed.
+    }
+  }
+
+  /** Sends these lines; settles when the server has read them and its answers are here. */
+  async send(...lines: string[]): Promise<void> {
+    const pongs = this.#pongs;
+    await this.#write([...lines, "PING"].map((line) => `${line}\r\n`).join(""));
+    await until(() => this.#pongs > pongs);
+  }
+
+  async publish(subject: string, of: { reply?: string; body: string }): Promise<void> {
+    const { reply = "", body } = of;
+    await this.#write(`PUB ${subject} ${reply} ${body.length}\r\n${body}\r\n`);
+  }
+
+  /** Messages since the last call. */
+  take(): { subject: string; body: string }[] {
+    return this.#messages.splice(0);
+  }
+
+  async #write(text: string): Promise<void> {
+    let bytes = new TextEncoder().encode(text);
+    while (bytes.length > 0) bytes = bytes.subarray(await this.#connection.write(bytes));
+  }
+
+  async #read(): Promise<void> {
+    const buffer = new Uint8Array(64 * 1024);
+    try {
+      for (;;) {
+        const length = await this.#connection.read(buffer);
+        if (length === null) return;
+        this.#text += new TextDecoder().decode(buffer.subarray(0, length));
+        while (this.#takeOne());
+      }
+    } catch {
+      // Closed here.
+    }
+  }
+
+  /** Takes one line, or one message with its body, out of what has come. */
+  #takeOne(): boolean {
+    const end = this.#text.indexOf("\r\n");
+    if (end < 0) return false;
+    const words = this.#text.slice(0, end).split(" ");
+    let next = end + 2;
+    if (words[0] === "MSG") {
+      const length = Number(words.at(-1));
+      if (this.#text.length < next + length + 2) return false;
+      const body = this.#text.slice(next, next + length);
+      this.#messages.push({ subject: words[1]!, body });
+      next += length + 2;
+    }
+    if (words[0] === "PONG") this.#pongs++;
+    if (words[0] === "PING") void this.#write("PONG\r\n");
+    this.#text = this.#text.slice(next);
+    return true;
+  }
+}
