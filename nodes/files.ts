@@ -41,7 +41,7 @@ function recordSettled({ directory }: RunFile, record: SettledRecord): void {
   if (record.fate === "none") return;
   const line = JSON.stringify(record) + "\n";
   try {
-    Deno.writeTextFileSync(`${directory}/settled.jsonl`, line, { append: true });
+    Deno.writeTextFileSync(`${directory}/settled.jsonl`, line, { append: true, mode: 0o600 });
   } catch {
     // Only the chaos test reads this file; other writes report a full disk.
   }
@@ -142,7 +142,7 @@ export function writeOutput(runFile: RunFile, value: unknown): void {
   if (typeof path !== "string" || !(bytes instanceof Uint8Array)) return;
   const file = `${runFile.directory}/outputs/${path.replaceAll(/[^\w.-]/g, "_")}`;
   try {
-    Deno.writeFileSync(file, bytes);
+    Deno.writeFileSync(file, bytes, { mode: 0o600 });
   } catch (cause) {
     throw new OutputError(`Cannot write ${file}: ${(cause as Error).message}`, { cause });
   }
@@ -150,7 +150,7 @@ export function writeOutput(runFile: RunFile, value: unknown): void {
 
 /** Writes one line of JSON per step; a ladder tolerates that a killed process loses some. */
 export function traceWriter(path: string): (time: Time, node: string, step: TraceStep) => void {
-  const file = Deno.openSync(path, { create: true, append: true });
+  const file = Deno.openSync(path, { create: true, append: true, mode: 0o600 });
   const encoder = new TextEncoder();
   return (time, node, step) => {
     const line = encoder.encode(JSON.stringify({ time, node, ...step }) + "\n");
@@ -160,7 +160,7 @@ export function traceWriter(path: string): (time: Time, node: string, step: Trac
 
 /** Writes a process's observations in the format of `recording.ts`, to a new file. */
 export function observationWriter(path: string, scope: ObservationScope): Observer {
-  const file = Deno.openSync(path, { createNew: true, write: true });
+  const file = Deno.openSync(path, { createNew: true, write: true, mode: 0o600 });
   return recordTo((bytes) => writeWhole(file, { path, bytes }), scope);
 }
 

@@ -140,7 +140,7 @@ async function inputIn(
   if (input === undefined) return undefined;
   if (typeof input === "string") return await Deno.realPath(input).catch(() => input);
   const path = `${directory}/input.bin`;
-  await Deno.writeFile(path, input);
+  await Deno.writeFile(path, input, { mode: 0o600 });
   return path;
 }
 
@@ -187,7 +187,7 @@ async function inUndisturbed<Ran extends object>(
   run: (directory: string) => Promise<Ran | { readonly endless: string }>,
 ): Promise<Ran> {
   const directory = `${campaign.directory}/undisturbed`;
-  await Deno.mkdir(directory, { recursive: true });
+  await Deno.mkdir(directory, { recursive: true, mode: 0o700 });
   const ran = await run(directory).finally(() => Deno.remove(directory, { recursive: true }));
   if (!("endless" in ran)) return ran;
   const expected = `a scenario that comes to its end: ${ran.endless}`;
@@ -200,7 +200,7 @@ async function reportOn(
 ): Promise<RoundReport> {
   const { scenario } = campaign;
   const directory = `${campaign.directory}/round-${draft.number}`;
-  await Deno.mkdir(directory, { recursive: true });
+  await Deno.mkdir(directory, { recursive: true, mode: 0o700 });
   const prepared = await prepareRound(scenario, draft);
   const result = await runRound({ draft, prepared }, {
     scenario,
@@ -264,6 +264,6 @@ function reportOf(
 /** Replaces `chaos.json` at once, after every round: an interrupted campaign keeps its results. */
 async function write(report: CampaignReport): Promise<void> {
   const path = `${report.directory}/chaos.json`;
-  await Deno.writeTextFile(`${path}.new`, JSON.stringify(report, null, 2));
+  await Deno.writeTextFile(`${path}.new`, JSON.stringify(report, null, 2), { mode: 0o600 });
   await Deno.rename(`${path}.new`, path);
 }

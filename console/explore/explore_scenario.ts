@@ -46,7 +46,7 @@ export async function exploreScenario(
   const choices = { ...options.prepare };
   if (programs.some((program) => lacksInput(program, choices.input))) {
     choices.input = `${await directory()}/made-up.bin`;
-    await Deno.writeFile(choices.input, madeUpBytes(MADE_UP_BYTES, "made-up"));
+    await Deno.writeFile(choices.input, madeUpBytes(MADE_UP_BYTES, "made-up"), { mode: 0o600 });
   }
   const prepared = await prepare(scenario, choices);
   checkHost(prepared, options.explore.cut);
@@ -132,7 +132,8 @@ async function leave(
   },
 ): Promise<string> {
   const path = `${directory}/${fileName(label)}.jsonl`;
-  await Deno.writeTextFile(path, faultLines(counterexample).map((line) => `${line}\n`).join(""));
+  const lines = faultLines(counterexample).map((line) => `${line}\n`).join("");
+  await Deno.writeTextFile(path, lines, { mode: 0o600 });
   const { atPs, isReplayable } = counterexample;
   const more = isReplayable
     ? ["--pack", "all", "--faults", quoted(path)]

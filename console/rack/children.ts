@@ -87,7 +87,9 @@ async function keepLog(
   { path, words }: { readonly path: string; readonly words: string[] },
 ): Promise<void> {
   const encoder = new TextEncoder();
-  let file = await Deno.open(path, { create: true, append: true }).catch(() => undefined);
+  let file = await Deno.open(path, { create: true, append: true, mode: 0o600 }).catch(() =>
+    undefined
+  );
   for await (const text of stream.pipeThrough(new TextDecoderStream())) {
     words.push(text);
     words.splice(0, words.length - LAST_PIECES);

@@ -1,6 +1,7 @@
 /**
  * The directory of a run, in the user's cache, with one directory per variant: run file, SCM files,
- * logs, outputs, traces and the record of faults. A run writes to no other place.
+ * logs, outputs, traces and the record of faults. A run writes to no other place. Only its owner can
+ * read it: SCM holds what the user has put there.
  */
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
 import type { RunFile } from "../../fabric/rack/build/run_file.ts";
@@ -29,7 +30,7 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
   );
   const name = scenario.replaceAll(/[^A-Za-z0-9_-]/g, "-").slice(0, 24);
   const owner: OwnerFile = { pid: Deno.pid, startTicks: startTicksOf(Deno.pid) };
-  await Deno.mkdir(runsDirectory(), { recursive: true }).catch((cause) => {
+  await Deno.mkdir(runsDirectory(), { recursive: true, mode: 0o700 }).catch((cause) => {
     const found = `Cannot keep runs in ${runsDirectory()}: ${(cause as Error).message}`;
     throw refusal("", { found, expected: "a folder, or another one in RACKMESH_CACHE", cause });
   });
@@ -38,8 +39,8 @@ export async function createRunDirectory(scenario: string): Promise<NewRun> {
     const path = `${runsDirectory()}/${id}`;
     // The directory gets its name with its owner file, or another command could take it for an ended run.
     const unnamed = `${runsDirectory()}/${UNFINISHED}${crypto.randomUUID()}`;
-    await Deno.mkdir(unnamed);
-    await Deno.writeTextFile(`${unnamed}/owner.json`, JSON.stringify(owner));
+    await Deno.mkdir(unnamed, { mode: 0o700 });
+    await Deno.writeTextFile(`${unnamed}/owner.json`, JSON.stringify(owner), { mode: 0o600 });
     try {
       await Deno.rename(unnamed, path);
     } catch (error) {
@@ -134,7 +135,7 @@ const BLOCK_BYTES = 512;
 export async function writeRunFile(runFile: RunFile): Promise<string> {
   const parts = ["scm", "logs", "outputs", "trace"];
   for (const part of runFile.observe === undefined ? parts : [...parts, "observed"]) {
-    await Deno.mkdir(`${runFile.directory}/${part}`, { recursive: true });
+    await Deno.mkdir(`${runFile.directory}/${part}`, { recursive: true, mode: 0o700 });
   }
   const path = `${runFile.directory}/run.json`;
   writeWhole(path, JSON.stringify(runFile));

@@ -93,7 +93,9 @@ async function runAll(
   const expect = isChosen ? [] : prepared[0]!.variant.expect;
   const summary = summarise({ id, path, wallMs, outcomes, nats: packing !== "all", expect });
   const report = captures.length === 0 ? summary : { ...summary, captures };
-  await Deno.writeTextFile(`${path}/report.json`, JSON.stringify(report, plainly, 2));
+  await Deno.writeTextFile(`${path}/report.json`, JSON.stringify(report, plainly, 2), {
+    mode: 0o600,
+  });
   return report;
 }
 

@@ -103,7 +103,10 @@ function logTo(path: string): (message: unknown) => void {
   return (message) => {
     const text = message instanceof Error ? message.stack ?? message.message : String(message);
     try {
-      Deno.writeTextFileSync(path, `${new Date().toISOString()} ${text}\n`, { append: true });
+      Deno.writeTextFileSync(path, `${new Date().toISOString()} ${text}\n`, {
+        append: true,
+        mode: 0o600,
+      });
     } catch {
       // A full disk ends no rack; `ended.json` has its room.
     }

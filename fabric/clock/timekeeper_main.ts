@@ -49,7 +49,7 @@ async function main(runFilePath: string): Promise<void> {
 function nextTerm(path: string): number {
   const term = Number(readIfThere(path));
   recorded(path, () => {
-    Deno.writeTextFileSync(`${path}.next`, String(term + 1));
+    Deno.writeTextFileSync(`${path}.next`, String(term + 1), { mode: 0o600 });
     Deno.renameSync(`${path}.next`, path);
   });
   return term;
@@ -79,7 +79,7 @@ function readLines<T>(path: string): T[] {
 /** All of the line or nothing. @throws RecordError */
 function appendLine(path: string, value: unknown): void {
   recorded(path, () => {
-    using file = Deno.openSync(path, { create: true, append: true });
+    using file = Deno.openSync(path, { create: true, append: true, mode: 0o600 });
     const { size } = file.statSync();
     const line = new TextEncoder().encode(JSON.stringify(value) + "\n");
     try {

@@ -168,7 +168,7 @@ function openMain(path: string, { host, bytes }: ScmFilePlan): Deno.FsFile {
 }
 
 function openFile(path: string): Deno.FsFile {
-  return Deno.openSync(path, { read: true, write: true, create: true });
+  return Deno.openSync(path, { read: true, write: true, create: true, mode: 0o600 });
 }
 
 function statIfAny(path: string): Deno.FileInfo | undefined {
