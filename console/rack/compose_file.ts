@@ -3,6 +3,7 @@
  * list is the cabling. Pure text from a run file; `commands/compose.ts` writes it.
  * `docker/README.md` explains the settings and the rejected alternatives.
  */
+import { Document } from "yaml";
 import { accessOfContainers, USERS } from "../../fabric/bus/access.ts";
 import { BUS_ENVIRONMENT, type RunFile } from "../../fabric/rack/build/run_file.ts";
 import { authorization } from "./nats_server.ts";
@@ -51,115 +52,163 @@ export function passwordVariable(place: number): string {
   return `RACKMESH_PASSWORD_${place}`;
 }
 
+type Service = Readonly<Record<string, unknown>>;
+
 /** The compose file. It holds no passwords: it refers to the variables of `.env`. */
 export function composeFile(options: ComposeOptions): string {
-  const { runFile, image } = options;
-  const volumes = runFile.partitions.filter((partition) => hasState(runFile, partition))
+  const { runFile } = options;
+  const { plan, partitions } = runFile;
+  const states = partitions.filter((partition) => hasState(runFile, partition))
     .map(({ name }) => stateOf(name));
-  return `# The scenario ${runFile.plan.scenario} (${options.label}), seed ${runFile.plan.seed}, as containers.
-# Written by \`rack compose\`. In this folder:
-#   docker-compose run --rm -T report    brings everything up, waits for the end, prints the report
-#   docker-compose kill b                power failure of b; docker-compose start b: its return
-#   docker-compose down -v               takes everything away, SCM included
-# \`docker compose\` (v2) works, too; \`docker-compose up\` shows the logs of all services.
-x-process: &process
-  image: ${text(image)}
-  networks: [rack]
-  read_only: true
-  cap_drop: [ALL]
-  security_opt: ["no-new-privileges:true"]
-  pids_limit: ${PIDS_MAX}
-
-services:
-${natsService(options)}
-${timekeeperService(runFile)}
-${runFile.partitions.map((partition) => partitionService(runFile, partition)).join("\n")}
-${reportService(options)}
-networks:
-  rack:
-    # No route to or from other networks: the rack needs none.
-    internal: true
-
-volumes:
-${["record", ...volumes].map((name) => `  ${name}:\n`).join("")}`;
+  const document = new Document({
+    services: {
+      nats: natsService(options),
+      timekeeper: timekeeperService(options),
+      ...Object.fromEntries(
+        partitions.map((partition) => [partition.name, partitionService(options, partition)]),
+      ),
+      report: reportService(options),
+    },
+    // No route to or from other networks: the rack needs none.
+    networks: { rack: { internal: true } },
+    volumes: Object.fromEntries(["record", ...states].map((name) => [name, {}])),
+  }, { aliasDuplicateObjects: false });
+  document.commentBefore = ` The scenario ${JSON.stringify(plan.scenario)} (${
+    JSON.stringify(options.label)
+  }), seed ${plan.seed}, as containers.
+ Written by \`rack compose\`. In this folder:
+   docker-compose run --rm -T report    brings everything up, waits for the end, prints the report
+   docker-compose kill b                power failure of b; docker-compose start b: its return
+   docker-compose down -v               takes everything away, SCM included
+ \`docker compose\` (v2) works, too; \`docker-compose up\` shows the logs of all services.`;
+  // Quoted, a key or value is a text in every version of YAML: on, no, 1 and null are names of hosts.
+  const text = document.toString({
+    defaultStringType: "QUOTE_DOUBLE",
+    defaultKeyType: "QUOTE_DOUBLE",
+    doubleQuotedAsJSON: true,
+    lineWidth: 0,
+  });
+  return text.replaceAll(LINE_BREAKS, escaped);
 }
 
-function natsService({ runFile, image, natsImage }: ComposeOptions): string {
-  // The official images start the server by themselves; the project's image needs an entry point.
-  const entrypoint = natsImage === image ? "\n    entrypoint: [nats-server]" : "";
-  const passwords = busUsers(runFile).map((_, i) => variable(passwordVariable(i), i));
-  return `  nats:
-    <<: *process
-    image: ${text(natsImage)}${entrypoint}
-    command: ["-c", "${IN_CONTAINER.natsConfig}"]
-    environment:
-${passwords.join("\n")}
-    volumes:
-      - ./nats.conf:${IN_CONTAINER.natsConfig}:ro
-    restart: on-failure:${RETRIES}
-`;
+/** Characters that end a line in YAML 1.1, and control characters: JSON leaves them as they are. */
+const LINE_BREAKS = /[\u007f-\u009f\u2028\u2029\ufeff]/g;
+
+function escaped(character: string): string {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`;
 }
 
-function timekeeperService(runFile: RunFile): string {
-  return `  timekeeper:
-    <<: *process
-    command: ["fabric/clock/timekeeper_main.ts", "${IN_CONTAINER.runFile}"]
-${environment(runFile, USERS.timekeeper)}
-    volumes:
-      - ./run.json:${IN_CONTAINER.runFile}:ro
-      - record:${IN_CONTAINER.state}
-    depends_on: [nats]
-    restart: on-failure:${RETRIES}
-`;
+/** What every container has. */
+function process({ image }: ComposeOptions): Service {
+  return {
+    image: text(image),
+    networks: ["rack"],
+    read_only: true,
+    cap_drop: ["ALL"],
+    security_opt: ["no-new-privileges:true"],
+    pids_limit: PIDS_MAX,
+  };
 }
 
-function partitionService(runFile: RunFile, partition: Partition): string {
+function natsService(options: ComposeOptions): Service {
+  const { runFile, image, natsImage } = options;
+  return {
+    ...process(options),
+    image: text(natsImage),
+    // The official images start the server by themselves; the project's image needs an entry point.
+    ...(natsImage === image && { entrypoint: ["nats-server"] }),
+    command: ["-c", IN_CONTAINER.natsConfig],
+    environment: Object.fromEntries(
+      busUsers(runFile).map((_, i) => [passwordVariable(i), valueOf(passwordVariable(i))]),
+    ),
+    volumes: [fileMount("./nats.conf", IN_CONTAINER.natsConfig)],
+    restart: `on-failure:${RETRIES}`,
+  };
+}
+
+function timekeeperService(options: ComposeOptions): Service {
+  return {
+    ...process(options),
+    command: ["fabric/clock/timekeeper_main.ts", IN_CONTAINER.runFile],
+    environment: environment(options.runFile, USERS.timekeeper),
+    volumes: [RUN_FILE_MOUNT, volumeMount("record", IN_CONTAINER.state)],
+    depends_on: ["nats"],
+    restart: `on-failure:${RETRIES}`,
+  };
+}
+
+function partitionService(options: ComposeOptions, partition: Partition): Service {
+  const { runFile } = options;
   const { name } = partition;
-  const volumes = [`./run.json:${IN_CONTAINER.runFile}:ro`, ...inputMounts(runFile, partition)];
-  if (hasState(runFile, partition)) volumes.push(`${stateOf(name)}:${IN_CONTAINER.state}`);
-  return `  ${name}:
-    <<: *process
-    command: ["nodes/main.ts", "${IN_CONTAINER.runFile}", ${text(name)}]
-${environment(runFile, name)}
-    volumes:
-${volumes.map((volume) => `      - ${volume}`).join("\n")}
-    depends_on: [nats]
-    restart: ${restartOf(runFile, partition)}
-`;
+  return {
+    ...process(options),
+    command: ["nodes/main.ts", IN_CONTAINER.runFile, name],
+    environment: environment(runFile, name),
+    volumes: [
+      RUN_FILE_MOUNT,
+      ...inputMounts(runFile, partition),
+      ...(hasState(runFile, partition) ? [volumeMount(stateOf(name), IN_CONTAINER.state)] : []),
+    ],
+    depends_on: ["nats"],
+    restart: restartOf(runFile, partition),
+  };
 }
 
-function reportService({ runFile, label }: ComposeOptions): string {
+function reportService(options: ComposeOptions): Service {
+  const { runFile, label } = options;
   const { partitions } = runFile;
-  const volumes = [`./run.json:${IN_CONTAINER.runFile}:ro`, `record:${IN_CONTAINER.record}:ro`];
-  for (const partition of partitions) {
-    volumes.push(...inputMounts(runFile, partition));
-    if (!hasState(runFile, partition)) continue;
-    volumes.push(`${stateOf(partition.name)}:${IN_CONTAINER.states}/${partition.name}:ro`);
-  }
-  const services = ["nats", "timekeeper", ...partitions.map(({ name }) => name)];
-  return `  report:
-    <<: *process
-    command: ["docker/report_main.ts", "${IN_CONTAINER.runFile}", ${text(label)}]
-${environment(runFile, USERS.report)}
-    volumes:
-${volumes.map((volume) => `      - ${volume}`).join("\n")}
-    tmpfs: [/tmp]
-    depends_on: ${JSON.stringify(services)}
-    restart: "no"
-`;
+  const readOnly = { read_only: true };
+  return {
+    ...process(options),
+    command: ["docker/report_main.ts", IN_CONTAINER.runFile, text(label)],
+    environment: environment(runFile, USERS.report),
+    volumes: [
+      RUN_FILE_MOUNT,
+      { ...volumeMount("record", IN_CONTAINER.record), ...readOnly },
+      ...partitions.flatMap((partition) => [
+        ...inputMounts(runFile, partition),
+        ...(hasState(runFile, partition)
+          ? [{
+            ...volumeMount(stateOf(partition.name), `${IN_CONTAINER.states}/${partition.name}`),
+            ...readOnly,
+          }]
+          : []),
+      ]),
+    ],
+    tmpfs: ["/tmp"],
+    depends_on: ["nats", "timekeeper", ...partitions.map(({ name }) => name)],
+    restart: "no",
+  };
 }
 
-function environment(runFile: RunFile, user: string): string {
-  const place = busUsers(runFile).indexOf(user);
-  return `    environment:
-      ${BUS_ENVIRONMENT.url}: nats://nats:${NATS_PORT}
-      ${BUS_ENVIRONMENT.user}: ${text(user)}
-      ${BUS_ENVIRONMENT.patienceMs}: ${BUS_PATIENCE_MS}
-${variable(BUS_ENVIRONMENT.password, place)}`;
+function environment(runFile: RunFile, user: string): Service {
+  return {
+    [BUS_ENVIRONMENT.url]: `nats://nats:${NATS_PORT}`,
+    [BUS_ENVIRONMENT.user]: user,
+    [BUS_ENVIRONMENT.patienceMs]: String(BUS_PATIENCE_MS),
+    [BUS_ENVIRONMENT.password]: valueOf(passwordVariable(busUsers(runFile).indexOf(user))),
+  };
 }
 
-function variable(name: string, place: number): string {
-  return `      ${name}: \${${passwordVariable(place)}}`;
+/** Compose puts the value of this variable of `.env` in. */
+function valueOf(variable: string): string {
+  return `\${${variable}}`;
+}
+
+/** Compose would expand a single `$`. */
+function text(value: string): string {
+  return value.replaceAll("$", "$$$$");
+}
+
+/** In the long form, in which a path may hold a colon. */
+function fileMount(from: string, to: string): Service {
+  return { type: "bind", source: text(from), target: text(to), read_only: true };
+}
+
+const RUN_FILE_MOUNT = fileMount("./run.json", IN_CONTAINER.runFile);
+
+function volumeMount(source: string, target: string): Service {
+  return { type: "volume", source, target };
 }
 
 /**
@@ -167,9 +216,9 @@ function variable(name: string, place: number): string {
  * kill`, a crash) is a power failure that lasts until the user starts the container.
  */
 function restartOf({ plan }: RunFile, { nodes }: Partition): string {
-  if (nodes.length > 1) return `"no"`;
+  if (nodes.length > 1) return "no";
   const starts = plan.faults.filter(({ action, node }) => action === "start" && node === nodes[0]);
-  return starts.length === 0 ? `"no"` : `on-failure:${starts.length}`;
+  return starts.length === 0 ? "no" : `on-failure:${starts.length}`;
 }
 
 function hostsOf({ plan }: RunFile, { nodes }: Partition): string[] {
@@ -185,14 +234,9 @@ function stateOf(partition: string): string {
   return `state-${partition}`;
 }
 
-function inputMounts(runFile: RunFile, partition: Partition): string[] {
+function inputMounts(runFile: RunFile, partition: Partition): Service[] {
   return hostsOf(runFile, partition).filter((host) => runFile.inputs[host] !== undefined)
-    .map((host) => `./inputs/${host}:${IN_CONTAINER.inputs}/${host}:ro`);
-}
-
-/** A YAML scalar that is also a JSON string; compose would expand a single `$`. */
-function text(value: string): string {
-  return JSON.stringify(value).replaceAll("$", "$$$$");
+    .map((host) => fileMount(`./inputs/${host}`, `${IN_CONTAINER.inputs}/${host}`));
 }
 
 /**

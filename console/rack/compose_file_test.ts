@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { load } from "js-yaml";
+import { parse } from "yaml";
 import { USERS } from "../../fabric/bus/access.ts";
 import { matches } from "../../fabric/bus/subjects.ts";
 import type { FaultPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
@@ -72,13 +73,26 @@ function composed(runFile: RunFile, options: Partial<ComposeOptions> = {}): Comp
     natsImage: "nats:2.14",
     ...options,
   });
-  const { services, ...rest } = load(text) as Compose;
-  // YAML's merge key, which this reader leaves as it is.
-  const merged = Object.entries(services).map(([name, service]) => {
-    const { "<<": base, ...own } = service as Service & { readonly "<<"?: Partial<Service> };
-    return [name, { ...base, ...own }] as const;
+  const { services, ...rest } = load(text) as Omit<Compose, "services"> & {
+    readonly services: Readonly<
+      Record<string, Omit<Service, "volumes"> & { readonly volumes: readonly Mount[] }>
+    >;
+  };
+  // Older compose reads YAML 1.1, in which on, no and 0o7 are no texts.
+  assert.deepEqual(parse(text, { version: "1.1" }), load(text));
+  const shortened = Object.entries(services).map(([name, service]) => {
+    const volumes = service.volumes.map(({ source, target, read_only }) =>
+      `${source}:${target}${read_only ? ":ro" : ""}`
+    );
+    return [name, { ...service, volumes }] as const;
   });
-  return { ...rest, services: Object.fromEntries(merged) };
+  return { ...rest, services: Object.fromEntries(shortened) };
+}
+
+interface Mount {
+  readonly source: string;
+  readonly target: string;
+  readonly read_only?: true;
 }
 
 describe("composeFile", () => {
@@ -149,6 +163,44 @@ describe("composeFile", () => {
   it("keeps what compose would replace as it was written", () => {
     const { services } = composed(runFileOf(), { label: 'a "$label"' });
     assert.equal(services["report"]!.command.at(-1), 'a "$$label"');
+  });
+});
+
+describe("composeFile, with names that mean something else", () => {
+  for (const names of [["on", "no"], ["1", "null"], ["true", "0x1F"], ["1e3", "y"]] as const) {
+    it(`has a service for each host of ${names.join(" and ")}`, () => {
+      const [a, b] = names;
+      const scenario = SCENARIO.replaceAll(/\ba\b/g, `"${a}"`).replaceAll(/\bb\b/g, `"${b}"`);
+      const plan = makePlan(variants(parseScenario(scenario, "pair.yaml"))[0]!);
+      const runFile = { ...runFileOf(), plan, partitions: partitionsOf(plan, "node"), inputs: {} };
+      const { services, volumes } = composed(runFile);
+      const devices = [a, `${a}-rnic`, b, `${b}-rnic`, "tor", "nats", "report", "timekeeper"];
+      assert.deepEqual(Object.keys(services).sort(), devices.sort());
+      assert.deepEqual(Object.keys(volumes).sort(), ["record", `state-${a}`, `state-${b}`].sort());
+      for (const name of names) {
+        assert.equal(services[name]!.command.at(-1), name);
+        assert.equal(services[name]!.environment["RACKMESH_NATS_USER"], name);
+      }
+    });
+  }
+
+  it("lets no name of a file or scenario say more than that", () => {
+    const plain = composed(runFileOf());
+    const ends = ["\n", "\r\n", "\u0085", "\u2028", '"\n', "\\\n", "#"];
+    for (const end of ends) {
+      const evil = `x${end}    privileged: true${end}x: "\${HOME} $HOME": y`;
+      const { plan } = runFileOf();
+      const { services, ...rest } = composed(
+        { ...runFileOf(), plan: { ...plan, scenario: evil } },
+        { label: evil, image: evil },
+      );
+      const written = evil.replaceAll("$", "$$$$");
+      assert.deepEqual(Object.keys(rest), ["networks", "volumes"]);
+      for (const [name, service] of Object.entries(services)) {
+        assert.deepEqual(Object.keys(service), Object.keys(plain.services[name]!), name);
+      }
+      assert.equal(services["report"]!.command.at(-1), written);
+    }
   });
 });
 
