@@ -20,6 +20,7 @@ import { formatTime } from "../fabric/base/time.ts";
 import type { RecordedFault, RecordedLinkFault } from "../fabric/clock/record.ts";
 import { textIfThere } from "../console/base/files.ts";
 import { explain } from "../console/rack/failure.ts";
+import { refusedByProcesses } from "../console/rack/refused.ts";
 import { noFinal, RackError } from "../console/rack/supervisor.ts";
 import { IN_CONTAINER } from "../console/rack/compose_file.ts";
 import { stallText } from "../console/rack/stall_text.ts";
@@ -65,6 +66,9 @@ async function main(runFile: RunFile, label: string): Promise<number> {
     status.why.filter((member) => member.status !== "dead")
       .map(({ partition }) => askFinal(control, partition)),
   );
+  // They have told the timekeeper meanwhile what they refused.
+  const told = await control.statusNow(STATUS_TIMEOUT_MS) ?? status;
+  const refused = refusedByProcesses(told.refusals, finals);
   await bus.close();
   progress.clear();
   await linkState(runFile);
@@ -75,6 +79,7 @@ async function main(runFile: RunFile, label: string): Promise<number> {
     wallMs,
     processes: runFile.partitions.length + 1,
     finals,
+    refused,
     directory: DIRECTORY,
   };
   const report = await reportOn({ label, ...runFile }, outcome);

@@ -183,7 +183,8 @@ function answerFinal(
         statistics: runner.partition?.statistics() ?? {},
         linkFaults: runner.partition?.linkFaultCounts() ?? [],
         ...page,
-        refused: runner.refused,
+        refused: runner.refusals.total,
+        refusedOn: runner.refusals.rows(),
         sent: runner.sent,
         residentBytes: Deno.memoryUsage().rss,
       };

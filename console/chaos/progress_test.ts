@@ -18,7 +18,14 @@ function result(node: string, value: Record<string, unknown>, time = 1_000): Rep
 }
 
 function finalOf(reports: readonly Report[]): FinalReply {
-  const counts = { statistics: {}, linkFaults: [], refused: 0, sent: 0, residentBytes: 0 };
+  const counts = {
+    statistics: {},
+    linkFaults: [],
+    refused: 0,
+    refusedOn: [],
+    sent: 0,
+    residentBytes: 0,
+  };
   return { partition: "p", ...counts, reports };
 }
 

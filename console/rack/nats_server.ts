@@ -6,6 +6,7 @@
 import { assert } from "../../fabric/base/assert.ts";
 import { type Access, USERS } from "../../fabric/bus/access.ts";
 import type { NatsAddress } from "../../fabric/bus/nats_bus.ts";
+import { type Refused, violationsOf } from "./refused.ts";
 import { sleep } from "../../fabric/bus/wall_time.ts";
 
 export interface NatsServerOptions {
@@ -37,11 +38,13 @@ export class NatsServerError extends Error {
 export interface Broker {
   /** @param user of `access.ts`. */
   addressOf(user: string): NatsAddress;
+  /** What it refused of this run, or of none, as far as it is known: see {@link violationIn}. */
+  refused(run: string): Refused[];
 }
 
 /** A server that is not ours: one credential for all, whose rights are its owner's to set. */
 export function brokerAt(address: NatsAddress): Broker {
-  return { addressOf: () => address };
+  return { addressOf: () => address, refused: () => [] };
 }
 
 /**
@@ -180,6 +183,13 @@ export class NatsServer implements Broker {
     const password = this.#passwords.get(user);
     assert(password !== undefined, `The server has no user ${user}`);
     return { url: `nats://127.0.0.1:${this.#port}`, user, password };
+  }
+
+  refused(run: string): Refused[] {
+    return violationsOf(this.logFile).filter(({ subject }) => {
+      const other = /^rack\.([^.*>]+)\./.exec(subject);
+      return other === null || other[1] === run;
+    });
   }
 
   /** Of the only user; on a server with rights, of the supervisor. */

@@ -9,6 +9,7 @@ import { Simulator } from "../../fabric/partition/simulator.ts";
 import type { TraceStep } from "../../fabric/node.ts";
 import { formatTime, NEVER, PS_PER_US, type Time } from "../../fabric/base/time.ts";
 import type { Broker } from "./nats_server.ts";
+import type { Refused } from "./refused.ts";
 import { RackError, Supervisor, type SupervisorEvent } from "./supervisor.ts";
 import { writeRunFile } from "./run_directory.ts";
 import { nodeFactory } from "../../nodes/factory.ts";
@@ -35,6 +36,8 @@ export interface Outcome {
   /** Operating system processes, without nats-server and this one. */
   readonly processes: number;
   readonly finals: readonly FinalReply[];
+  /** Messages that the processes or the broker refused. */
+  readonly refused: readonly Refused[];
   readonly directory: string;
   /** The record for the checkers, where it was requested. */
   readonly record?: RunRecord;
@@ -99,6 +102,7 @@ export async function runProcesses(
     options.onStart?.(supervisor);
     const summary = await supervisor.finished;
     const finals = await supervisor.finals();
+    const refused = [...await supervisor.refused(finals), ...broker.refused(run)];
     const processes = supervisor.processes().length;
     await supervisor.down();
     settleStores(runFile);
@@ -114,7 +118,7 @@ export async function runProcesses(
       hasWire: check === "wire",
     });
     if (observe === undefined && scope !== undefined) removeRecordings(directory);
-    const outcome = { digest, virtualPs, events, wallMs, processes, finals, directory };
+    const outcome = { digest, virtualPs, events, wallMs, processes, finals, refused, directory };
     return record === undefined ? outcome : { ...outcome, record };
   } catch (error) {
     signal?.throwIfAborted();
@@ -180,13 +184,17 @@ export async function runSimulated(
       linkFaults: simulator.linkFaultCounts(),
       reports: [...reports, ...simulator.unfinished()],
       refused: 0,
+      refusedOn: [],
       sent: 0,
       residentBytes: Deno.memoryUsage().rss,
     };
     const { digest, now, events } = simulator;
     const wallMs = performance.now() - began;
     const finals = [final];
-    const outcome = { digest, virtualPs: now, events, wallMs, processes: 1, finals, directory };
+    const outcome = {
+      ...{ digest, virtualPs: now, events, wallMs, processes: 1, finals, directory },
+      refused: [],
+    };
     if (watch === undefined) return outcome;
     return { ...outcome, record: recordOfWatched({ plan, directory, finals }, watch) };
   } finally {

@@ -20,6 +20,7 @@ import type { MemberStatus, Summary } from "../../fabric/clock/record.ts";
 import type { Broker } from "./nats_server.ts";
 import { type Child, type ChildOptions, endChildren, startChild } from "./children.ts";
 import type { ProcessEntry } from "./process_table.ts";
+import { type Refused, refusedByProcesses } from "./refused.ts";
 import { StoppedProcessGuard } from "./stopped_process_guard.ts";
 
 export interface SupervisorOptions {
@@ -59,6 +60,7 @@ function slotOf(name: string, nodes: readonly string[]): Slot {
 
 const TIMEKEEPER = "timekeeper";
 const FINAL_ATTEMPTS = 5;
+const FINAL_MS = 5_000;
 const DEATH_AGAIN_MS = 100;
 const GRACE_MS = 3_000;
 const INTERRUPT_MS = 1_000;
@@ -215,6 +217,12 @@ export class Supervisor {
     if (missing.length > 0) throw new RackError(noFinal(missing));
     const order = this.#slots.map(({ name }) => name);
     return finals.toSorted((x, y) => order.indexOf(x.partition) - order.indexOf(y.partition));
+  }
+
+  /** What processes refused, those that have died included. */
+  async refused(finals: readonly FinalReply[]): Promise<Refused[]> {
+    const told = await this.control.status(FINAL_MS).catch(() => undefined);
+    return refusedByProcesses(told?.refusals ?? [], finals);
   }
 
   /** Ends every process; returns when all have ended. */

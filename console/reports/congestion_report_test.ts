@@ -9,6 +9,7 @@ function outcome(statistics: Record<string, Record<string, number>>): Outcome {
     statistics,
     reports: [],
     refused: 0,
+    refusedOn: [],
     sent: 0,
     residentBytes: 0,
     linkFaults: [],
@@ -20,6 +21,7 @@ function outcome(statistics: Record<string, Record<string, number>>): Outcome {
     wallMs: 0,
     processes: 1,
     finals: [final],
+    refused: [],
     directory: "",
   };
 }

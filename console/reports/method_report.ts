@@ -10,6 +10,7 @@ import type { DeviceFaultRow } from "./device_fault_report.ts";
 import type { FaultRow } from "./fault_report.ts";
 import type { CongestionRow } from "./congestion_report.ts";
 import type { Prepared } from "../rack/prepare.ts";
+import type { Refused } from "../rack/refused.ts";
 import type { Outcome } from "../rack/run_variant.ts";
 import { heldFor, survivedView } from "../rack/survived.ts";
 import { figuresOf } from "./verified_report.ts";
@@ -34,6 +35,8 @@ export interface RunReport {
   readonly results: ReadonlyArray<
     { readonly node: string; readonly variant: string; readonly value: unknown }
   >;
+  /** Messages that were forged, damaged or beyond their sender's rights: none changed the run. */
+  readonly refused: ReadonlyArray<Refused & { readonly variant: string }>;
   readonly checks: ReadonlyArray<
     {
       readonly name: string;

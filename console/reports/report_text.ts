@@ -5,6 +5,7 @@ import { congestionTable } from "./congestion_report.ts";
 import { deviceFaultTable } from "./device_fault_report.ts";
 import { faultTable } from "./fault_report.ts";
 import { programText } from "./program_report.ts";
+import { refusedText } from "../rack/refused.ts";
 import { reportTable, type RunReport } from "./method_report.ts";
 import { verifiedTable } from "./verified_report.ts";
 
@@ -25,11 +26,14 @@ export function figuresText(report: RunReport): string[] {
   ];
 }
 
-/** A line for each check. */
-export function checksText({ checks }: RunReport): string[] {
-  return checks.map(({ name, holds, detail, looked }) =>
-    `${holds ? "ok  " : "FAIL"} ${name}${holds ? lookedText(looked) : `: ${detail}`}`
-  );
+/** A line for each check, and beside them one for each kind of message that was refused. */
+export function checksText({ checks, refused }: RunReport): string[] {
+  return [
+    ...checks.map(({ name, holds, detail, looked }) =>
+      `${holds ? "ok  " : "FAIL"} ${name}${holds ? lookedText(looked) : `: ${detail}`}`
+    ),
+    ...refusedText(refused).map((text) => `note ${text}`),
+  ];
 }
 
 /** The duration, and the number of processes. */

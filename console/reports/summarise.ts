@@ -59,6 +59,9 @@ export function summarise(
       deviceFaultRows(one.label, { plan: one.plan, finals: outcome.finals })
     ),
     results: otherResults(outcomes),
+    refused: outcomes.flatMap(({ one, outcome }) =>
+      outcome.refused.map((row) => ({ variant: one.label, ...row }))
+    ),
     checks: checksOf(outcomes, { expect }),
   };
 }

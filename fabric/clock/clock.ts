@@ -179,6 +179,14 @@ const JOIN = rowOf({
 });
 export type Join = ReadBy<typeof JOIN>;
 
+/** Partition → timekeeper: the process is there, and what it has refused so far. */
+const ALIVE = rowOf({
+  partition: text,
+  instance: text,
+  refused: tuples<readonly [subject: string, count: number]>(isText, isCount),
+});
+export type Alive = ReadBy<typeof ALIVE>;
+
 /** Timekeeper → partition, in answer to a join. */
 const WELCOME = rowOf({
   term: count,
@@ -201,6 +209,7 @@ export type Welcome = ReadBy<typeof WELCOME>;
 export const { write: grantToArray, read: grantFromArray } = GRANT;
 export const { write: reportToArray, read: reportFromArray } = REPORT;
 export const { write: joinToArray, read: joinFromArray } = JOIN;
+export const { write: aliveToArray, read: aliveFromArray } = ALIVE;
 export const { write: welcomeToArray, read: welcomeFromArray } = WELCOME;
 
 /** Numbers the spans of all lives of a partition in ascending order; a life's grants count from 1. */

@@ -4,11 +4,13 @@
  */
 import type { Bus, Subscription } from "../bus/bus.ts";
 import { decode, encode } from "../bus/codec.ts";
-import { CLOCK_VERBS, type ClockVerb } from "../bus/access.ts";
+import { CLOCK_VERBS, type ClockVerb, USERS } from "../bus/access.ts";
+import { Refusals, type RefusedMessages } from "../bus/refusals.ts";
 import { ANY, parseSubject, patternOf, subjectOf } from "../bus/subjects.ts";
 import { isLinkFaultRequest } from "../rack/plan/link_plan.ts";
 import type { FaultPlan, ProgramPlan } from "../rack/plan/plan.ts";
 import {
+  aliveFromArray,
   grantToArray,
   isProgram,
   joinFromArray,
@@ -52,7 +54,10 @@ export interface ClockStatus {
   readonly finished: boolean;
   readonly digest: string;
   readonly events: number;
+  /** Messages that the timekeeper refused. */
   readonly refused: number;
+  /** Messages that it and the partitions refused. */
+  readonly refusals: readonly RefusedMessages[];
   readonly why: readonly MemberStatus[];
 }
 
@@ -76,7 +81,9 @@ export class ClockService {
   readonly #heard = new Map<string, { instance: string; atMs: number }>();
   /** Power failures and returns of this run, those of earlier timekeepers included. */
   readonly #recorded: Recorded[];
-  #refused = 0;
+  readonly #refusals = new Refusals();
+  /** What each process has said that it refused, by its instance: it may have died since. */
+  readonly #refusedThere = new Map<string, readonly RefusedMessages[]>();
   #lastProgressMs: number;
   #lastTickMs: number;
   #lastEvents = -1;
@@ -119,9 +126,16 @@ export class ClockService {
       finished: timekeeper.finished,
       digest: summary.digest,
       events: summary.events,
-      refused: this.#refused,
+      refused: this.#refusals.total,
+      refusals: this.#allRefusals(),
       why: timekeeper.why(),
     };
+  }
+
+  #allRefusals(): RefusedMessages[] {
+    const own = this.#refusals.rows()
+      .map(([subject, count]) => ({ by: USERS.timekeeper, subject, count }));
+    return [...own, ...[...this.#refusedThere.values()].flat()];
   }
 
   #outputs(): ClockOutputs {
@@ -184,12 +198,16 @@ export class ClockService {
         const message = read(value);
         const name = parseSubject(subject);
         const isOwn = name?.kind === kind && name.partition === message?.partition;
-        if (message === undefined || !isOwn) this.#refused++;
+        if (message === undefined || !isOwn) this.#refusals.note(subject);
         else take(message);
       });
     receive("clock.join", joinFromArray, (join) => this.timekeeper.join(join));
     receive("clock.report", reportFromArray, (report) => this.timekeeper.report(report));
-    receive("clock.alive", joinFromArray, ({ partition, instance }) => {
+    receive("clock.alive", aliveFromArray, ({ partition, instance, refused }) => {
+      if (refused.length > 0) {
+        const rows = refused.map(([subject, count]) => ({ by: partition, subject, count }));
+        this.#refusedThere.set(instance, rows);
+      }
       // The process was stopped, and its power has failed meanwhile: it must not go on.
       if (this.timekeeper.isFenced(instance)) {
         this.#publishOrder(["kill", partition, 0, instance]);
@@ -211,9 +229,9 @@ export class ClockService {
       link: (request) => this.#link(request),
     };
     for (const verb of CLOCK_VERBS) {
-      this.#on(patternOf({ kind: "control", run, verb }), (value, { reply }) => {
+      this.#on(patternOf({ kind: "control", run, verb }), (value, { subject, reply }) => {
         const answer = isRequest(value) ? verbs[verb](value) : undefined;
-        if (answer === undefined) this.#refused++;
+        if (answer === undefined) this.#refusals.note(subject);
         reply?.(encode(answer ?? { error: `Cannot ${verb}: malformed request` }));
       });
     }

@@ -224,7 +224,7 @@ describe("ClockService", () => {
     });
     try {
       const alive = subjectOf({ kind: "clock.alive", run: "r", partition: "a" });
-      for (const instance of ["a2", "a1"]) asleep.publish(alive, encode(["a", instance]));
+      for (const instance of ["a2", "a1"]) asleep.publish(alive, encode(["a", instance, []]));
       await until(() => orders.length > 0);
       assert.deepEqual(orders, [["kill", "a", 0, "a1"]]);
     } finally {

@@ -5,12 +5,14 @@
 import { assert } from "../base/assert.ts";
 import { decode, encode } from "../bus/codec.ts";
 import type { Bus, Subscription } from "../bus/bus.ts";
-import { patternOf, subjectOf } from "../bus/subjects.ts";
+import { Refusals } from "../bus/refusals.ts";
+import { subjectOf } from "../bus/subjects.ts";
 import type { DurableWrite } from "../node.ts";
 import { Partition, type PartitionOptions } from "../partition/partition.ts";
 import type { ResendBuffer } from "./resend_buffer.ts";
 import { noticeOf } from "../partition/local_node.ts";
 import {
+  aliveToArray,
   type Grant,
   grantFromArray,
   joinToArray,
@@ -61,7 +63,7 @@ export class Runner {
   readonly #reportSubject: string;
   readonly #exchange: EventExchange;
   readonly #buffer: ResendBuffer;
-  #refused = 0;
+  readonly #refusals = new Refusals();
   #partition: Partition | undefined;
   #subscriptions: Subscription[] = [];
   #term = 0;
@@ -86,8 +88,9 @@ export class Runner {
     this.#buffer = this.#exchange.buffer;
   }
 
-  get refused(): number {
-    return this.#refused;
+  /** Messages that nobody of this rack has sent: repeated and outdated ones do not count. */
+  get refusals(): Refusals {
+    return this.#refusals;
   }
 
   /** Messages that this life of the partition has sent to others. */
@@ -114,11 +117,13 @@ export class Runner {
     const { wire, again } = this.#exchange.subjects;
     for (const subject of wire) on(subject, (value) => this.#onWire(value, subject));
     for (const subject of again) on(subject, (value) => this.#onAgain(value, subject));
-    on(patternOf({ kind: "clock.grant", run, partition }), (v) => this.#onClock(v));
-    on(patternOf({ kind: "clock.ask", run }), (v) => this.#onAsk(v));
-    this.#announce("clock.join");
-    this.#joinTimer = setInterval(() => this.#announce("clock.join"), JOIN_AGAIN_MS);
-    this.#aliveTimer = setInterval(() => this.#announce("clock.alive"), ALIVE_MS);
+    const clock = subjectOf({ kind: "clock.grant", run, partition });
+    on(clock, (value) => this.#onClock(value) || this.#refusals.note(clock));
+    const ask = subjectOf({ kind: "clock.ask", run });
+    on(ask, (value) => this.#onAsk(value) || this.#refusals.note(ask));
+    this.#join();
+    this.#joinTimer = setInterval(() => this.#join(), JOIN_AGAIN_MS);
+    this.#aliveTimer = setInterval(() => this.#sayAlive(), ALIVE_MS);
   }
 
   /** Stops listening and closes the stores; what was reported is durable. */
@@ -131,22 +136,30 @@ export class Runner {
     for (const store of this.#options.stores.values()) store.close();
   }
 
-  #announce(kind: "clock.join" | "clock.alive"): void {
+  #join(): void {
     const { bus, run, partition, instance } = this.#options;
-    const subject = subjectOf({ kind, run, partition });
+    const subject = subjectOf({ kind: "clock.join", run, partition });
     bus.publish(subject, encode(joinToArray({ partition, instance })));
   }
 
-  #onClock(value: unknown): void {
+  #sayAlive(): void {
+    const { bus, run, partition, instance } = this.#options;
+    const subject = subjectOf({ kind: "clock.alive", run, partition });
+    const refused = this.#refusals.rows();
+    bus.publish(subject, encode(aliveToArray({ partition, instance, refused })));
+  }
+
+  /** @returns false for what no timekeeper has sent. So do the functions below. */
+  #onClock(value: unknown): boolean {
     const [kind, body] = Array.isArray(value) ? value as unknown[] : [];
     if (kind === "welcome") {
       const welcome = welcomeFromArray(body);
-      if (welcome !== undefined) return this.#onWelcome(welcome);
-    } else if (kind === "grant") {
-      const grant = grantFromArray(body);
-      if (grant !== undefined) return this.#onGrant(grant);
+      if (welcome === undefined) return false;
+      this.#onWelcome(welcome);
+      return true;
     }
-    this.#refused++;
+    const grant = kind === "grant" ? grantFromArray(body) : undefined;
+    return grant !== undefined && this.#onGrant(grant);
   }
 
   #onWelcome(welcome: Welcome): void {
@@ -176,26 +189,20 @@ export class Runner {
     this.#lastReport = this.#report({ grant: 0, all: false, stopped: false });
   }
 
-  #onGrant(grant: Grant): void {
-    if (
-      this.#partition === undefined || grant.incarnation !== this.#incarnation ||
-      grant.term < this.#term
-    ) {
-      this.#refused++;
-      return;
-    }
+  #onGrant(grant: Grant): boolean {
+    const isOutdated = this.#partition === undefined || grant.incarnation !== this.#incarnation ||
+      grant.term < this.#term || grant.id < this.#done;
+    if (isOutdated) return true;
     if (grant.id === this.#done && this.#lastReport !== undefined) {
       this.#publishReport(this.#lastReport);
-      return;
+      return true;
     }
-    if (grant.id === this.#waiting?.id && grant.lost.length === 0) return;
-    if (grant.id !== this.#done + 1) {
-      this.#refused++;
-      return;
-    }
+    if (grant.id === this.#waiting?.id && grant.lost.length === 0) return true;
+    if (grant.id !== this.#done + 1) return false;
     this.#term = grant.term;
     this.#waiting = grant;
     this.#tryGrant(RESEND_FIRST_MS);
+    return true;
   }
 
   /** Runs the grant in hand if all it names is here; else asks for what is missing, in a while. */
@@ -326,27 +333,31 @@ export class Runner {
   }
 
   /** A new timekeeper asks: a grant that has not begun did not happen, the rest is reported. */
-  #onAsk(value: unknown): void {
-    if (!Number.isSafeInteger(value) || (value as number) < this.#term) {
-      this.#refused++;
-      return;
+  #onAsk(value: unknown): boolean {
+    if (!Number.isSafeInteger(value)) return false;
+    if ((value as number) < this.#term) return true;
+    if (this.#partition === undefined) {
+      this.#join();
+      return true;
     }
-    if (this.#partition === undefined) return this.#announce("clock.join");
     this.#term = value as number;
     this.#waiting = undefined;
     this.#lastReport = this.#report({ grant: this.#done, all: true, stopped: false });
     // It knows no process by name yet, and is to take no earlier one's death for this one's.
-    this.#announce("clock.alive");
+    this.#sayAlive();
     this.#publishReport(this.#lastReport);
+    return true;
   }
 
   #onWire(value: unknown, subject: string): void {
     if (this.#exchange.receive(value, subject)) this.#tryGrant(RESEND_FIRST_MS);
-    else this.#refused++;
+    else this.#refusals.note(subject);
   }
 
   #onAgain(value: unknown, subject: string): void {
     const incarnation = this.#partition === undefined ? undefined : this.#incarnation;
-    if (!this.#exchange.sendAgain(value, { subject, incarnation })) this.#refused++;
+    if (!this.#exchange.sendAgain(value, { subject, incarnation })) {
+      this.#refusals.note(subject);
+    }
   }
 }

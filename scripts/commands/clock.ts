@@ -6,6 +6,7 @@ import { formatTime, parseTime, type Time } from "../../fabric/base/time.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import { RackError } from "../../console/rack/supervisor.ts";
 import { clockDocument, clockText, whyText } from "../../console/rack/live/clock_text.ts";
+import { refusedByProcesses, refusedText, violationsOf } from "../../console/rack/refused.ts";
 import { type RackLink, withRack } from "../../console/rack/live/racks.ts";
 import {
   type Driven,
@@ -120,9 +121,21 @@ const COLUMNS: readonly Column<WhyRow>[] = [
 ];
 
 async function why(flags: LiveFlags): Promise<void> {
-  const status = await withRack(flags.run, ({ control }) => control.status());
+  const { status, refused } = await withRack(flags.run, async ({ control, rack }) => {
+    const status = await control.status();
+    const broker = violationsOf(`${rack.directory}/nats-server.log`);
+    return { status, refused: [...refusedByProcesses(status.refusals), ...broker] };
+  });
   const { next, limit } = status;
   const rows = status.why.map((row) => ({ ...row, next: finite(row.next) }));
-  const document = { ...status, next: finite(next), limit: finite(limit), why: rows };
-  printResult(flags, document, `${whyText(status)}\n\n${tableText(COLUMNS, status.why)}`);
+  const document = {
+    ...status,
+    next: finite(next),
+    limit: finite(limit),
+    why: rows,
+    refusals: refused,
+  };
+  const table = tableText(COLUMNS, status.why);
+  const text = [whyText(status), "", table, ...refusedText(refused)].join("\n");
+  printResult(flags, document, text);
 }

@@ -14,7 +14,12 @@ import { connectNats } from "../../fabric/bus/nats_bus.ts";
 import { parseSubject, subjectOf } from "../../fabric/bus/subjects.ts";
 import { BUS_ENVIRONMENT } from "../../fabric/rack/build/run_file.ts";
 import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
-import { CommandRig } from "../support/command.ts";
+import { ALIVE_MS } from "../../fabric/runner/runner.ts";
+import { sleep } from "../../fabric/bus/wall_time.ts";
+import { encode } from "../../fabric/bus/codec.ts";
+import { fromFileUrl, projectFile } from "../../console/base/paths.ts";
+import { contentOf } from "../support/process_rack.ts";
+import { CommandRig, processesNaming } from "../support/command.ts";
 
 const RUN = "r1";
 const SCENARIO = "name: three\nhosts: { a: {}, b: {}, c: {} }\n";
@@ -232,6 +237,74 @@ describe("a rack that rack up has brought up", () => {
       await rig.run(["down"]);
       await rig.close();
     }
+  });
+});
+
+describe("what is forged", () => {
+  let rig: CommandRig;
+
+  beforeEach(async () => {
+    rig = await CommandRig.open();
+  });
+
+  afterEach(async () => {
+    await rig.run(["down", "--all"]);
+    await rig.close();
+  });
+
+  /** Publishes with the credential of host a: on what is its own, and on what is the timekeeper's. */
+  async function forge(run: string): Promise<string[]> {
+    const directory = rig.runs()[0]!;
+    const a = processesNaming(`${directory}/run.json a `)[0]!;
+    const bus = await connectNats({ ...credentialOf(parseInt(a)), run, name: "a", onError() {} });
+    const own = subjectOf({ kind: "wire", run, from: "a", to: "a-rnic" });
+    const report = subjectOf({ kind: "clock.report", run, partition: "a" });
+    const grant = subjectOf({ kind: "clock.grant", run, partition: "b" });
+    const garbage = Uint8Array.of(0xff, 1, 2);
+    for (const subject of [own, own, report, grant]) bus.publish(subject, garbage);
+    // b's report, on a's subject.
+    const join = subjectOf({ kind: "clock.join", run, partition: "a" });
+    bus.publish(join, encode(["b", "b-forged"]));
+    await bus.flush();
+    await bus.close();
+    return [
+      `a-rnic refused 2 messages on ${own}, sent as a: malformed, or not a's to say`,
+      `timekeeper refused 1 message on ${report}, sent as a: malformed, or not a's to say`,
+      `timekeeper refused 1 message on ${join}, sent as a: malformed, or not a's to say`,
+      `nats-server refused 1 message on ${grant}, sent as a: a has no right to it`,
+    ];
+  }
+
+  it("stands beside the verdict of a run, which it does not change", async () => {
+    const input = await rig.file("data.bin", contentOf(64 * 1024));
+    const pair = fromFileUrl(projectFile("scripts/scenarios/persist_pair.yaml"));
+    const choices = ["--method", "persist-opcode", "--ddio", "off", "--delay", "3"];
+    const command = rig.start(["run", pair, "--input", input, ...choices]);
+    await rig.moving();
+    const { run } = JSON.parse(await Deno.readTextFile(`${rig.runs()[0]}/run.json`));
+    const lines = await forge(run);
+    const ended = await command.ended;
+    assert.equal(ended.code, 0, ended.stderr);
+    for (const line of lines) assert.ok(ended.stdout.includes(`note ${line}\n`), ended.stdout);
+    const again = await rig.run(["run", pair, "--input", input, ...choices, "--pack", "all"]);
+    assert.equal(again.code, 0, again.stderr);
+    assert.doesNotMatch(again.stdout, /refused/);
+    const digestOf = (text: string) => /digest (\w+)/.exec(text)![1];
+    assert.equal(digestOf(ended.stdout), digestOf(again.stdout));
+  });
+
+  it("is shown by rack why", async () => {
+    const scenario = await rig.file("three.yaml", SCENARIO);
+    assert.equal((await rig.run(["up", scenario])).code, 0);
+    const { run } = JSON.parse(await Deno.readTextFile(`${rig.runs()[0]}/run.json`));
+    assert.doesNotMatch((await rig.run(["why"])).stdout, /refused/);
+    const lines = await forge(run);
+    // A process tells the timekeeper with its next heartbeat.
+    await sleep(ALIVE_MS + 200);
+    const { stdout } = await rig.run(["why"]);
+    for (const line of lines) assert.ok(stdout.includes(line), stdout);
+    const { refusals } = JSON.parse((await rig.run(["why", "--json"])).stdout);
+    assert.equal(refusals.length, 4);
   });
 });
 

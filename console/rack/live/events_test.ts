@@ -20,6 +20,7 @@ const CLOCK: ClockStatus = {
   digest: "d",
   events: 3,
   refused: 0,
+  refusals: [],
   why: [],
 };
 

@@ -57,6 +57,8 @@ export interface FinalReply {
     }
   >;
   readonly refused: number;
+  /** The same by subject. */
+  readonly refusedOn: ReadonlyArray<readonly [subject: string, count: number]>;
   readonly sent: number;
   readonly residentBytes: number;
 }

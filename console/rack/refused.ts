@@ -1,0 +1,111 @@
+/**
+ * Messages that a rack refused, for its report and for `rack why`: the processes count what is malformed
+ * or not the sender's to say, the broker what its user may not publish or hear.
+ */
+import type { RefusedMessages } from "../../fabric/bus/refusals.ts";
+import { parseSubject, type RackSubject } from "../../fabric/bus/subjects.ts";
+import type { FinalReply } from "../../fabric/rack/build/run_file.ts";
+import { textIfThere } from "../base/files.ts";
+import { countOf } from "../checks/finding.ts";
+
+/** Messages on `subject`, sent as `of`, that `by` refused. */
+export interface Refused extends RefusedMessages {
+  readonly of: string;
+}
+
+const BROKER = "nats-server";
+
+/** A line of the broker's log: a user that acted beyond its rights. */
+export function violationIn(line: string): Refused | undefined {
+  const found = /(?:Publish|Subscription) Violation - User "([^"]*)".*, Subject "([^"]*)"/.exec(
+    line,
+  );
+  return found === null
+    ? undefined
+    : { by: BROKER, of: plainName(found[1]!), subject: found[2]!, count: 1 };
+}
+
+/** What the broker of a run has refused, by its log. */
+export function violationsOf(logFile: string): Refused[] {
+  const lines = (textIfThere(logFile) ?? "").split("\n");
+  return summed(lines.map(violationIn).filter((row) => row !== undefined));
+}
+
+/** What processes have refused, by the timekeeper, who hears of it at intervals, and by their finals. */
+export function refusedByProcesses(
+  told: readonly RefusedMessages[],
+  finals: readonly FinalReply[] = [],
+): Refused[] {
+  const rows = new Map<string, Refused>();
+  const toldRows = summed(told.map((row) => ({ ...row, of: senderOf(row.subject) })));
+  const finalRows = finals.flatMap(({ partition, refusedOn }) =>
+    refusedOn.map(([subject, count]) => ({
+      by: partition,
+      of: senderOf(subject),
+      subject,
+      count,
+    }))
+  );
+  // What a process tells at its end is of its life alone; the timekeeper knows those before as well.
+  for (const row of [...toldRows, ...finalRows]) {
+    const known = rows.get(keyOf(row));
+    if (known === undefined || known.count < row.count) rows.set(keyOf(row), row);
+  }
+  return [...rows.values()].map((row) => ({ ...row, by: plainName(row.by) }));
+}
+
+/** A line for each: `b refused 3 messages on rack.r.wire.b-rnic.b, sent as b-rnic`. */
+export function refusedText(refused: readonly Refused[]): string[] {
+  return refused.map(({ by, of, subject, count }) =>
+    `${by} refused ${countOf(count, "message")} on ${subject}, sent as ${of}: ${
+      by === BROKER ? `${of} has no right to it` : `malformed, or not ${of}'s to say`
+    }`
+  );
+}
+
+function summed(rows: readonly Refused[]): Refused[] {
+  const groups = Map.groupBy(rows, keyOf);
+  return [...groups.values()].map((group) => ({
+    ...group[0]!,
+    count: group.reduce((sum, { count }) => sum + count, 0),
+  }));
+}
+
+function keyOf({ by, of, subject }: Refused): string {
+  return `${by} ${of} ${subject}`;
+}
+
+/** The user that a subject names as its sender. */
+function senderOf(subject: string): string {
+  const name = parseSubject(subject);
+  return name === undefined ? "a stranger" : senderIn(name);
+}
+
+function senderIn(name: RackSubject): string {
+  switch (name.kind) {
+    case "wire":
+      return name.from;
+    case "again":
+      return name.asker;
+    case "clock.join":
+    case "clock.alive":
+    case "clock.report":
+      return name.partition;
+    case "trace":
+    case "report":
+      return name.node;
+    case "answer":
+      return name.by;
+    case "clock.grant":
+    case "clock.order":
+    case "clock.ask":
+      return "timekeeper";
+    case "control":
+      return "a command";
+  }
+}
+
+/** Without the mark of users that are no device. */
+function plainName(user: string): string {
+  return user.replace(/^_/, "");
+}
