@@ -112,8 +112,10 @@ function whyUnsure({ endPs }: RackRun, counts: Counts, isCutOff: boolean): strin
   if (isCutOff) {
     return "the scenario's `until` ends a run, with or without the power failure, before it is over";
   }
-  if (counts.instants > 0) return undefined;
-  return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
+  if (counts.instants === 0) {
+    return `there was no instant to cut at: the run ends at ${formatTime(endPs)}`;
+  }
+  return counts.bounded === 0 ? undefined : "choices were sampled (--choices)";
 }
 
 function whyStop(options: ExploreOptions, counts: Counts, elapsedMs: number): string | undefined {

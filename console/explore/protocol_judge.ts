@@ -4,11 +4,12 @@
  */
 import type { TimedRecord } from "../../fabric/audit.ts";
 import type { Time } from "../../fabric/base/time.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { VIRTUAL_SCM_BASE } from "../../nodes/host/memory/address_map.ts";
 import { hasHooks } from "../../nodes/host/own_programs.ts";
 import { RecoveryBoot, type RecoveryImage } from "../../nodes/host/recovery/recovery_machine.ts";
 import type { Check, CrashedHost, Reported } from "../../nodes/host/recovery/protocol.ts";
-import { checksIn, recoveredIn, textsOf } from "../reports/protocol_checks.ts";
+import { checksIn, optionsOf, recoveredIn, textsOf } from "../reports/protocol_checks.ts";
 import { Cells, type Picker, viewOf } from "./choices.ts";
 import { CrashCursor, HistoryLog, Overlay, type Readable } from "./history.ts";
 import { interruptions } from "./interrupted.ts";
@@ -147,7 +148,7 @@ export class ProtocolJudge {
     for (const [program, check] of checksIn(this.#rack.own)) {
       let answer: ReturnType<Check>;
       try {
-        answer = check({ ...rack, hosts: seenBy(program, hosts) });
+        answer = check({ ...rack, hosts: seenBy(program, { plan: this.#rack.plan, hosts }) });
       } catch (error) {
         return `check failed: ${messageOf(error)}`;
       }
@@ -234,12 +235,16 @@ interface EndedHost extends Pick<CrashedHost, "survived" | "scm"> {
 /** The hosts as the check of a program sees them. */
 function seenBy(
   program: string,
-  hosts: ReadonlyMap<string, EndedHost>,
+  { plan, hosts }: {
+    readonly plan: RackPlan;
+    readonly hosts: ReadonlyMap<string, EndedHost>;
+  },
 ): Record<string, CrashedHost> {
   const seen: Record<string, CrashedHost> = {};
   for (const [host, ended] of hosts) {
     const { survived, scm } = ended;
-    seen[host] = { survived, scm, recovered: ended.recovered(program) };
+    const options = optionsOf(plan, { host, program });
+    seen[host] = { survived, options, scm, recovered: ended.recovered(program) };
   }
   return seen;
 }

@@ -27,7 +27,7 @@ function countsText(verdict: Verdict): string {
   const { hosts, instants, crashPoints, continuations, bounded, wallMs, perSecond, why } = verdict;
   const { writes, promises, exhaustive } = verdict;
   const points = countOf(crashPoints, "crash point"), runs = countOf(continuations, "run");
-  const sampled = `NOT all choices: sampled at ${countOf(bounded, "instant")} (--choices)`;
+  const sampled = `choices sampled at ${countOf(bounded, "instant")}`;
   const parts = [
     `${points} at ${countOf(instants, "instant")} of ${hosts.join(", ")}`,
     `${runs}, ${(wallMs / 1_000).toFixed(2)} s, ${perSecond}/s`,

@@ -2,6 +2,7 @@
 import { loadOwnPrograms } from "../../nodes/files.ts";
 import type { MakeProgram } from "../../nodes/host/own_programs.ts";
 import type { Check, CrashedHost, CrashView } from "../../nodes/host/recovery/protocol.ts";
+import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import type { RunRecord } from "../checks/run_record.ts";
 import type { Prepared } from "../rack/prepare.ts";
 
@@ -10,6 +11,8 @@ export interface ProtocolVerdict {
   /** The protocol, as the scenario names it. */
   readonly program: string;
   readonly findings: readonly string[];
+  /** Whether a host was without power when the check looked. */
+  readonly sawCut: boolean;
 }
 
 /** Runs the check of every protocol of a scenario that has one. */
@@ -19,7 +22,8 @@ export async function checkProtocols(
 ): Promise<ProtocolVerdict[]> {
   const view = viewOf(record);
   return checksIn(await loadOwnPrograms(prepared)).map(([program, check]) => {
-    return { program, findings: findingsOf(check, view(program)) };
+    const seen = view(program);
+    return { program, findings: findingsOf(check, seen), sawCut: seen.cut.length > 0 };
   });
 }
 
@@ -74,12 +78,23 @@ export function viewOf(record: RunRecord): (program: string) => CrashView {
     hosts: Object.fromEntries(names.map((name): [string, CrashedHost] => {
       return [name, {
         survived: !cut.includes(name),
+        options: optionsOf(plan, { host: name, program }),
         recovered: recoveredIn(reports, { host: name, program }),
         scm: (offset, length) =>
           record.scm(name)?.read(offset, offset + length) ?? new Uint8Array(length),
       }];
     })),
   });
+}
+
+/** The options of a host's first program of a file; without one, none. */
+export function optionsOf(
+  plan: RackPlan,
+  { host, program }: { readonly host: string; readonly program: string },
+): Readonly<Record<string, unknown>> {
+  const node = plan.nodes.find(({ name }) => name === host);
+  const programs = node?.kind === "host" ? node.config.programs : [];
+  return programs.find(({ run }) => run === program)?.options ?? {};
 }
 
 /** The answer of a program's recovery when its host was last booted; undefined where it was not. */

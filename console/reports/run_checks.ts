@@ -75,7 +75,13 @@ function protocolChecks(variants: readonly JudgedVariant[]): Check[] {
   return [{
     name: "protocol-holds",
     promise: "What the protocol's own check demands.",
-    looked: [...new Set(verdicts.map(({ program }) => program))],
+    looked: [
+      ...new Set(
+        verdicts.map(({ program, sawCut }) =>
+          sawCut ? program : `${program}, with power everywhere: rack explore cuts it`
+        ),
+      ),
+    ],
     holds: details.length === 0,
     detail: details.join("; "),
   }];

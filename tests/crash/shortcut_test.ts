@@ -2,6 +2,8 @@
  * What the crash explorer takes as known without running the rack again is what a run shows: what a power
  * failure at an instant leaves, and what the others are told after it.
  */
+import type { Steps } from "../../nodes/host/cpu/program.ts";
+import type { ProgramContext } from "../../nodes/host/program_context.ts";
 import { deepStrictEqual as same, ok, strictEqual as equal } from "node:assert/strict";
 import { describe, it } from "@std/testing/bdd";
 import { rngFor } from "../../fabric/base/rng.ts";
@@ -161,15 +163,11 @@ describe("the crash explorer's shortcut", () => {
         return { ...node, config: { ...node.config, programs: [own] } };
       }),
     };
-    const programs = {
-      // deno-lint-ignore require-yield
-      "./forgetful.ts": function* (
-        { cpu }: { cpu: { report(topic: string, value: unknown): void } },
-      ) {
-        cpu.report(runs++ === 0 ? "first" : "again", {});
-      },
+    // deno-lint-ignore require-yield -- it only reports
+    const program = function* ({ cpu }: ProgramContext): Steps<void> {
+      cpu.report(runs++ === 0 ? "first" : "again", {});
     };
-    const own = { ...rack, plan, programs };
+    const own = { ...rack, plan, own: { "./forgetful.ts": () => ({ program }) } };
     const recording = runRack(own, { histories: true });
     const victim = victimOf(plan, "b");
     const postCrash = new PostCrashRuns(own, { recording, victim }, { histories: false });

@@ -35,6 +35,8 @@ export type Recover = (context: RecoveryContext) => Steps<unknown>;
 export interface CrashedHost {
   /** Whether it kept its power. */
   readonly survived: boolean;
+  /** The options of its first program of this file; empty where it runs none. */
+  readonly options: Readonly<Record<string, unknown>>;
   /** The result of `recover`; undefined without one, and where the host kept its power. */
   readonly recovered: unknown;
   /**
