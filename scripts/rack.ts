@@ -6,7 +6,7 @@ import { addCompose } from "./commands/compose.ts";
 import { explain } from "../console/rack/failure.ts";
 import { versionText } from "../console/base/version.ts";
 import { interruptedCode } from "./commands/interrupt.ts";
-import { print, say } from "./commands/output.ts";
+import { OutputClosed, print, say, StdoutError, write } from "./commands/output.ts";
 import { addRun } from "./commands/run.ts";
 import { addUp } from "./commands/up.ts";
 import { addDown } from "./commands/down.ts";
@@ -24,11 +24,15 @@ import { addTrace } from "./commands/trace.ts";
 import { addTransfer } from "./commands/transfer.ts";
 import { EXIT } from "../fabric/rack/build/run_file.ts";
 
+/** As shells report a process that SIGPIPE has ended. */
+const EXIT_CLOSED = 128 + 13;
+
 function rack(): Command {
   const program = new Command("rack")
     .description("A rack of RDMA machines made of real processes under one virtual clock.")
     .option("-V, --version", "the version of rack, its commit and Deno's")
     .exitOverride()
+    .configureOutput({ writeOut: write, writeErr: (text) => say(text.trimEnd()) })
     .showHelpAfterError("(rack --help shows what there is)");
   program.on("option:version", () => {
     print(versionText());
@@ -60,6 +64,11 @@ try {
 } catch (error) {
   if (error instanceof CommanderError) {
     Deno.exitCode = error.exitCode === 0 ? EXIT.done : EXIT.usage;
+  } else if (error instanceof OutputClosed) {
+    Deno.exitCode = EXIT_CLOSED;
+  } else if (error instanceof StdoutError) {
+    say(error.message);
+    Deno.exitCode = EXIT.unclear;
   } else if (interruptedCode() === undefined || !isAbort(error)) {
     const { message, code } = explain(error);
     say(message);

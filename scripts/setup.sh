@@ -15,12 +15,19 @@ readonly EXIT_SETUP=70
 readonly DENO_SITE=${RACKMESH_DENO_SITE:-https://dl.deno.land/release}
 readonly NATS_SITE=${RACKMESH_NATS_SITE:-https://github.com/nats-io/nats-server/releases/download}
 
-cache=${XDG_CACHE_HOME:-${HOME:?HOME is not set, so there is no place for a cache}/.cache}/rackmesh
-tried=()
+# EX_USAGE: the command line or the environment is wrong.
+readonly EXIT_USAGE=64
 
 say() {
   printf 'rackmesh: %s\n' "$*" >&2
 }
+
+if [ -z "${XDG_CACHE_HOME:-}${HOME:-}" ]; then
+  say "There is no place for a cache: expected HOME or XDG_CACHE_HOME to be set"
+  exit "$EXIT_USAGE"
+fi
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/rackmesh
+tried=()
 
 # Exits with a list of the attempts. $1: what is missing; $2: what the user can do.
 give_up() {

@@ -15,7 +15,7 @@ import type { RackPlan } from "../../fabric/rack/plan/plan.ts";
 import { refusal } from "../../fabric/rack/plan/problem.ts";
 import type { CaptureFiles, RunFile } from "../../fabric/rack/build/run_file.ts";
 import type { CaptureSection } from "../../fabric/rack/scenario/schema.ts";
-import { isThere, readInto } from "../base/files.ts";
+import { ifThere, isThere, readInto } from "../base/files.ts";
 import { type RecordedKill, recordedKills } from "../../nodes/files.ts";
 
 /** A run whose processes have recorded frames or events. */
@@ -63,6 +63,9 @@ function absolute(path: string, base: string): string {
  * Makes the folders before the run, so that a long run does not fail at its end. @throws Refusal
  */
 export async function makeRoomFor({ pcap, perfetto }: CaptureFiles): Promise<void> {
+  if (perfetto !== undefined && (perfetto.endsWith("/") || isFolder(perfetto))) {
+    throw refusal("--perfetto", { found: `${perfetto}, a folder`, expected: "a file" });
+  }
   const folders = { pcap, perfetto: perfetto?.replace(/\/[^/]*$/, "/") };
   for (const [option, folder] of Object.entries(folders)) {
     if (folder === undefined) continue;
@@ -75,6 +78,10 @@ export async function makeRoomFor({ pcap, perfetto }: CaptureFiles): Promise<voi
       throw refusal("", { found, cause });
     }
   }
+}
+
+function isFolder(path: string): boolean {
+  return ifThere(() => Deno.statSync(path))?.isDirectory === true;
 }
 
 /**

@@ -23,6 +23,10 @@ export function explain(error: unknown): { message: string; code: number } {
   ].some((kind) => error instanceof kind);
   if (isWorld) return { message: (error as Error).message, code: EXIT.unclear };
   const text = error instanceof Error ? error.stack ?? error.message : String(error);
+  if (/Too many open files|os error 24/.test(text)) {
+    const more = "more descriptors for this process (ulimit -n)";
+    return { message: `${text.split("\n")[0]}: expected ${more}`, code: EXIT.unclear };
+  }
   if (/No space left on device|os error 28/.test(text)) {
     return { message: `The disk is full: ${text.split("\n")[0]}`, code: EXIT.unclear };
   }

@@ -17,10 +17,12 @@ import {
   type VariantChoices,
   variants,
 } from "../../fabric/rack/scenario/variants.ts";
+import { isObjectName, OBJECT_NAME_EXPECTED } from "../../fabric/rack/plan/names.ts";
 import { type MethodName, METHODS, PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 import { formatSize } from "../../fabric/rack/plan/units.ts";
 import { DIRECTORY_BYTES } from "../../nodes/host/programs/common/scm_directory.ts";
-import { oneOf, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
+import { oneOf, Refusal, refusal, showFound } from "../../fabric/rack/plan/problem.ts";
+import { readInto } from "../base/files.ts";
 import { isOwnProgram, parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
 
 export interface Prepared {
@@ -54,14 +56,40 @@ export interface PrepareOptions extends VariantChoices {
 
 /** Reads and checks a scenario file. @throws Refusal where it is missing or invalid. */
 export async function readScenario(path: string): Promise<Scenario> {
-  let text: string;
+  return parseScenario(await readScenarioText(path), path);
+}
+
+/** No scenario that a person or a program writes is larger. */
+const SCENARIO_BYTES_MAX = 4 << 20;
+/** What can be read only once, a pipe, by its path. */
+const piped = new Map<string, string>();
+
+/** @throws Refusal where the file cannot be read or is too large. */
+export async function readScenarioText(path: string): Promise<string> {
+  const before = piped.get(path);
+  if (before !== undefined) return before;
   try {
-    text = await Deno.readTextFile(path);
+    using file = await Deno.open(path);
+    const bytes = new Uint8Array(SCENARIO_BYTES_MAX + 1);
+    const length = readInto(file, bytes);
+    if (length > SCENARIO_BYTES_MAX) {
+      const found = `${path} has more than ${formatSize(SCENARIO_BYTES_MAX)}`;
+      throw refusal("", { found, expected: "a scenario" });
+    }
+    const text = new TextDecoder().decode(bytes.subarray(0, length));
+    if (!(await file.stat()).isFile) piped.set(path, text);
+    return text;
   } catch (cause) {
+    if (cause instanceof Refusal) throw cause;
     const why = (cause as Error).message;
     throw refusal("", { found: `Cannot read the scenario ${path}: ${why}`, cause });
   }
-  return parseScenario(text, path);
+}
+
+/** The folder in which a scenario's paths begin: its own, or of one from a pipe the current one. */
+export async function baseOf(path: string): Promise<string> {
+  if (piped.has(path)) return Deno.cwd();
+  return (await Deno.realPath(path)).replace(/\/[^/]*$/, "");
 }
 
 /** The runs of a scenario, with the paths of their files. @throws Refusal for a missing file. */
@@ -76,7 +104,7 @@ export async function prepare(path: string, options: PrepareOptions): Promise<Pr
       ? programs
       : programs.flatMap((program) => options.change!(program) ?? []),
   };
-  const base = await Deno.realPath(path).then((real) => real.replace(/\/[^/]*$/, ""));
+  const base = await baseOf(path);
   const bundled = new Map<string, Promise<string>>();
   const prepared: Prepared[] = [];
   for (const variant of variants(scenario, options)) {
@@ -201,6 +229,11 @@ async function findInputs(
         ? file
         : `${from.base}/${file}`;
       const found = await findFile(path, `Input of ${run} on ${node.name}`);
+      const base = file.split("/").at(-1)!;
+      if (run === "put" && options["name"] === undefined && !isObjectName(base)) {
+        const named = `${JSON.stringify(base)} cannot name an object`;
+        throw refusal("", { found: named, expected: `name: or a file of ${OBJECT_NAME_EXPECTED}` });
+      }
       if (run === "put") await checkRoom(plan, { path: found, to: String(options["to"]) });
       (inputs[node.name] ??= {})[file] = found;
     }

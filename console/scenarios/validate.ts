@@ -4,7 +4,14 @@ import { isOwnProgram } from "../../fabric/rack/scenario/parse_scenario.ts";
 import { variants } from "../../fabric/rack/scenario/variants.ts";
 import { formatPath, readYaml } from "../../fabric/rack/scenario/yaml_source.ts";
 import { type Problem, Refusal, showFound } from "../../fabric/rack/plan/problem.ts";
-import { findProgram, lacksInput, prepare, readScenario } from "../rack/prepare.ts";
+import {
+  baseOf,
+  findProgram,
+  lacksInput,
+  prepare,
+  readScenario,
+  readScenarioText,
+} from "../rack/prepare.ts";
 
 /** What a scenario that can be run stands for. */
 export interface ValidScenario {
@@ -59,8 +66,8 @@ export async function validateScenario(file: string): Promise<ValidScenario> {
 
 /** Own programs that are not there or do not load, each where the file names it first. */
 async function programProblems(file: string): Promise<Problem[]> {
-  const { source } = readYaml(await Deno.readTextFile(file), file);
-  const base = (await Deno.realPath(file)).replace(/\/[^/]*$/, "");
+  const { source } = readYaml(await readScenarioText(file), file);
+  const base = await baseOf(file);
   const items = valueAt(source.data, ["programs"]);
   const problems: Problem[] = [];
   const seen = new Set<string>();

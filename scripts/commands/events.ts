@@ -5,7 +5,7 @@ import { withRack } from "../../console/rack/live/racks.ts";
 import { plainly } from "../../console/reports/json.ts";
 import { onInterrupt } from "./interrupt.ts";
 import { addRunOption, type LiveFlags } from "./options.ts";
-import { print } from "./output.ts";
+import { OutputClosed, print } from "./output.ts";
 
 export function addEvents(program: Command): void {
   addRunOption(program.command("events"))
@@ -39,6 +39,6 @@ async function events({ run }: LiveFlags): Promise<void> {
     });
   } catch (error) {
     // `rack events | head -n 1`: the reader has seen enough.
-    if (!(error instanceof Deno.errors.BrokenPipe)) throw error;
+    if (!(error instanceof OutputClosed)) throw error;
   }
 }

@@ -4,7 +4,28 @@ const encoder = new TextEncoder();
 
 /** A line on stdout: results only. */
 export function print(text: string): void {
-  Deno.stdout.writeSync(encoder.encode(visible(text) + "\n"));
+  write(visible(text) + "\n");
+}
+
+/** Writes text on stdout as it is. @throws OutputClosed, StdoutError */
+export function write(text: string): void {
+  const bytes = encoder.encode(text);
+  try {
+    for (let at = 0; at < bytes.length;) at += Deno.stdout.writeSync(bytes.subarray(at));
+  } catch (cause) {
+    if (cause instanceof Deno.errors.BrokenPipe) throw new OutputClosed();
+    throw new StdoutError(`Cannot write to the standard output: ${(cause as Error).message}`);
+  }
+}
+
+/** The reader of stdout has seen enough: `| head`. */
+export class OutputClosed extends Error {
+  override readonly name = "OutputClosed";
+}
+
+/** Stdout cannot be written. */
+export class StdoutError extends Error {
+  override readonly name = "StdoutError";
 }
 
 /**
@@ -32,7 +53,16 @@ export function printResult(
 
 /** A line on stderr: progress and messages. */
 export function say(text: string): void {
-  Deno.stderr.writeSync(encoder.encode(visible(text) + "\n"));
+  tell(visible(text) + "\n");
+}
+
+/** Writes on stderr. Where nobody reads it, the command does its work all the same. */
+function tell(text: string): void {
+  try {
+    Deno.stderr.writeSync(encoder.encode(text));
+  } catch {
+    // There is no other place to say it.
+  }
 }
 
 /** A line on stderr that the next one overwrites; without a terminal, a line at intervals. */
@@ -53,7 +83,7 @@ export class Progress {
     if (this.#live) {
       const padded = text.padEnd(this.#lastLength);
       this.#lastLength = text.length;
-      Deno.stderr.writeSync(encoder.encode(`\r${padded}`));
+      tell(`\r${padded}`);
       return;
     }
     if (Date.now() - this.#lastShown < 2_000) return;
@@ -63,7 +93,7 @@ export class Progress {
 
   clear(): void {
     if (!this.#live || this.#quiet || this.#lastLength === 0) return;
-    Deno.stderr.writeSync(encoder.encode(`\r${" ".repeat(this.#lastLength)}\r`));
+    tell(`\r${" ".repeat(this.#lastLength)}\r`);
     this.#lastLength = 0;
   }
 }

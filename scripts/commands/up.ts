@@ -41,7 +41,12 @@ async function up(scenario: string, flags: UpFlags): Promise<void> {
     },
     onProgress: (title, share) => progress.show(title, share),
   }).finally(() => progress.clear());
-  print(flags.json ? JSON.stringify(document(rack, flags)) : text(rack, flags));
+  try {
+    print(flags.json ? JSON.stringify(document(rack, flags)) : text(rack, flags));
+  } catch (error) {
+    say(`${rack.id} stays up: rack down --run ${rack.id}`);
+    throw error;
+  }
 }
 
 function document(rack: RackUp, flags: UpFlags): Record<string, unknown> {

@@ -231,3 +231,99 @@ describe("a full disk under a rack that is up", () => {
     assert.doesNotMatch(stderr, /\n\s+at /);
   });
 });
+
+describe("what a command prints", () => {
+  it("ends quietly where its reader has seen enough", async () => {
+    for (const command of ["scenarios", "--help", "run --help", "schema", "completion bash"]) {
+      const { stdout, stderr } = await shell(`(rack ${command}; echo $? >code) | true; cat code`);
+      assert.match(new TextDecoder().decode(stdout), /^(0|141)$/m);
+      assert.equal(stderr, "", command);
+    }
+  });
+
+  it("names the rack that it leaves up", async () => {
+    const { stderr } = await shell(`rack up '${PAIR}' --ddio off | true`);
+    const [, id] = /(\S+) stays up: rack down --run \S+/.exec(stderr)!;
+    assert.match(await rack("down", "--run", id!), /is down: 8 processes ended/);
+  });
+
+  it("is told to be in the way where its output takes nothing", async () => {
+    const { code, stderr } = await shell("rack scenarios >/dev/full");
+    assert.deepEqual(
+      [code, stderr],
+      [2, "Cannot write to the standard output: No space left on device (os error 28)\n"],
+    );
+    assert.equal((await shell("rack scenarios 2>/dev/full")).code, 0);
+  });
+});
+
+describe("a command in a strange place", () => {
+  const RACK = fromFileUrl(projectFile("scripts/rack"));
+  const DENO_DIR = Deno.env.get("DENO_DIR") ?? `${Deno.env.get("HOME")}/.cache/deno`;
+
+  /** One sentence, and the exit code. */
+  async function refused(code: number, message: RegExp, script: string): Promise<void> {
+    const ended = await shell(script, { DENO_DIR });
+    assert.equal(ended.code, code, `${script}: ${ended.stderr}`);
+    assert.match(ended.stderr, message);
+    assert.match(ended.stderr, /^[^\n]*\n$/, script);
+  }
+
+  it("says what is missing: HOME, a folder for its cache, descriptors", async () => {
+    const bare = "unset HOME XDG_CACHE_HOME RACKMESH_CACHE;";
+    await refused(64, /HOME is not set: expected HOME, XDG_CACHE_HOME or/, `${bare} rack runs`);
+    await refused(64, /expected HOME or XDG_CACHE_HOME to be set/, `${bare} '${RACK}' runs`);
+    await rig.file("file", "");
+    for (const command of ["runs", "ps", `run '${PAIR}' --input file0`]) {
+      await rig.file("file0", "x");
+      await refused(64, /runs in .*file\/runs: Not a dir/, `RACKMESH_CACHE=file rack ${command}`);
+    }
+    await refused(
+      64,
+      /allows 20 open files: expected at least 256/,
+      `ulimit -n 20; '${RACK}' runs`,
+    );
+  });
+
+  it("says what cannot be written or reached", async () => {
+    const writes =
+      `rack run '${PAIR}' --pack all --input file0 --method write-read --ddio off --json`;
+    await rig.file("file0", "x");
+    await refused(
+      64,
+      /--perfetto is .*\/cache.*, a folder: expected a file/,
+      `mkdir -p cache; ${writes} --perfetto cache`,
+    );
+    const { code, stderr } = await shell(`${writes} --pack node --nats nats://%zz@127.0.0.1:1`);
+    assert.equal(code, 2);
+    assert.match(stderr, /does not answer/);
+    await shell("cp file0 $(printf 'x%.0s' {1..97})");
+    await refused(
+      64,
+      /"x{97}" cannot name an object: expected name: or a file of 1 to 96 bytes/,
+      `rack run '${PAIR}' --input $(printf 'x%.0s' {1..97})`,
+    );
+  });
+
+  it("takes a scenario from a pipe, and refuses what is too large to be one", async () => {
+    const incast = fromFileUrl(projectFile("scripts/scenarios/incast.yaml"));
+    for (const from of [`<(cat '${incast}')`, `/dev/stdin < <(cat '${incast}')`]) {
+      const { code, stdout, stderr } = await shell(`rack validate ${from}`);
+      assert.equal(code, 0, stderr);
+      assert.match(new TextDecoder().decode(stdout), /^ok .*: incast, 10 hosts/);
+    }
+    await shell("truncate -s 100M large");
+    for (const file of ["large", "/dev/zero"]) {
+      await refused(64, /has more than 4 MiB: expected a scenario/, `rack run ${file}`);
+    }
+  });
+
+  it("says all that is wrong with 500 KB of scenario in seconds", async () => {
+    const lines = Array.from({ length: 16_000 }, (_, i) => `  h${i}: { ddio: offf, wrong: 3 }`);
+    const path = await rig.file("wrong.yaml", `name: x\nhosts:\n${lines.join("\n")}\n`);
+    const { code, stderr, wallMs } = await run("validate", path);
+    assert.equal(code, 64);
+    assert.match(stderr, /wrong\.yaml:16002: hosts\.h15999\.ddio: found "offf"/);
+    assert.ok(wallMs < 14_000, `${wallMs} ms`);
+  });
+});

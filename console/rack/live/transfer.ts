@@ -8,10 +8,10 @@ import { patternOf } from "../../../fabric/bus/subjects.ts";
 import { sleep } from "../../../fabric/bus/wall_time.ts";
 import { EXIT } from "../../../fabric/rack/build/run_file.ts";
 import type { ClockStatus } from "../../../fabric/clock/clock_service.ts";
+import { isObjectName, OBJECT_NAME_EXPECTED } from "../../../fabric/rack/plan/names.ts";
 import type { MethodName } from "../../../fabric/rack/plan/vocabulary.ts";
 import { oneOf, refusal } from "../../../fabric/rack/plan/problem.ts";
 import type { Time } from "../../../fabric/base/time.ts";
-import { NAME_BYTES_MAX } from "../../../nodes/host/programs/common/scm_directory.ts";
 import { checkTarget, replaceFile } from "../../base/replace_file.ts";
 import { sha256 } from "../../reports/method_report.ts";
 import { RackError } from "../supervisor.ts";
@@ -112,16 +112,11 @@ export async function listObjects(
   return { ...result, host } as Awaited<ReturnType<typeof listObjects>>;
 }
 
-/**
- * Refuses a name that a file system or a terminal would take for something else. @throws Refusal
- */
+/** @throws Refusal */
 function checkName(name: string): void {
-  const { length } = new TextEncoder().encode(name);
-  // deno-lint-ignore no-control-regex
-  const isPlain = !/[\x00-\x1f\x7f-\x9f\u2028\u2029]/.test(name);
-  if (length >= 1 && length <= NAME_BYTES_MAX && isPlain && name !== "." && name !== "..") return;
-  const expected = `1 to ${NAME_BYTES_MAX} bytes without control characters, and not "." or ".."`;
-  throw refusal("", { found: `${JSON.stringify(name)} cannot name an object`, expected });
+  if (isObjectName(name)) return;
+  const found = `${JSON.stringify(name)} cannot name an object`;
+  throw refusal("", { found, expected: OBJECT_NAME_EXPECTED });
 }
 
 function sizesOf({ size, depth }: TransferOptions) {

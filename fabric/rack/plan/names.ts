@@ -1,4 +1,4 @@
-/** Names of the rack's devices. A host has its name from the scenario. */
+/** Names of the rack's devices, and of objects in SCM. A host has its name from the scenario. */
 
 export const RNIC_SUFFIX = "-rnic";
 
@@ -21,4 +21,19 @@ export function leafName(leaf: number): string {
 
 export function spineName(spine: number): string {
   return `spine${spine + 1}`;
+}
+
+/** Bytes of an object's name in the directory of a host's SCM. */
+export const OBJECT_NAME_BYTES_MAX = 96;
+
+export const OBJECT_NAME_EXPECTED =
+  `1 to ${OBJECT_NAME_BYTES_MAX} bytes without control characters, and not "." or ".."`;
+
+/** False for names that no entry holds, or that a file system or a terminal takes for something else. */
+export function isObjectName(name: string): boolean {
+  const { length } = new TextEncoder().encode(name);
+  // deno-lint-ignore no-control-regex
+  const hasControls = /[\x00-\x1f\x7f-\x9f\u2028\u2029]/.test(name);
+  return length >= 1 && length <= OBJECT_NAME_BYTES_MAX && !hasControls && name !== "." &&
+    name !== "..";
 }

@@ -65,6 +65,7 @@ export type OptionKind =
   | "bytes"
   | "count"
   | "microseconds"
+  | "object"
   | "text";
 
 /** An option in a scenario: its type, and the program's name for it. */
@@ -93,7 +94,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     to: { kind: "host", required: true },
     file: { kind: "text" },
     bytes: { kind: "bytes" },
-    name: { kind: "text" },
+    name: { kind: "object" },
     method: { kind: "put-method" },
     policy: { kind: "policy" },
     level: { kind: "verify-level" },
@@ -106,7 +107,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   /** Appends records to a log in another host's SCM: a record, then the tail that counts it. */
   append: {
     to: { kind: "host", required: true },
-    name: { kind: "text" },
+    name: { kind: "object" },
     records: { kind: "count" },
     method: { kind: "method" },
     update: { kind: "update" },
@@ -117,7 +118,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   /** Reads the object of a name. */
   get: {
     from: { kind: "host", required: true },
-    name: { kind: "text", required: true },
+    name: { kind: "object", required: true },
     ...TRANSFER,
     ...CLIENT,
   },
@@ -129,7 +130,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
     quorum: { kind: "count" },
     file: { kind: "text" },
     bytes: { kind: "bytes" },
-    name: { kind: "text" },
+    name: { kind: "object" },
     record: { kind: "bytes" },
     anew: { kind: "switch" },
     method: { kind: "method" },
@@ -142,7 +143,7 @@ export const PROGRAMS: Readonly<Record<string, Readonly<Record<string, OptionWor
   "log-read": {
     from: { kind: "hosts", required: true },
     quorum: { kind: "count" },
-    name: { kind: "text" },
+    name: { kind: "object" },
     record: { kind: "bytes" },
     ...CLIENT,
   },

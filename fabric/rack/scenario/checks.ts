@@ -16,6 +16,8 @@ const MAX_HOSTS = 254;
 const RESERVED_NAMES = ["all", "next", SWITCH_NAME];
 /** Bytes of queue information and doorbell records per queue, rounded up. */
 const QUEUE_BYTES = 256;
+/** The LLC has tags of 31 bits for lines of 64 B, and one of them is for no line. */
+const MEMORY_BYTES_END = 128 * 2 ** 30;
 /** Ethernet to RETH and ICRC, rounded up. */
 const FRAME_OVERHEAD_BYTES = 128;
 
@@ -96,6 +98,14 @@ function checkHost(host: HostScenario, path: Path, report: Report): void {
   if (llc.bytes % (64 * llc.ways) !== 0) {
     const expected = `a multiple of ${64 * llc.ways} B, a line in each of ${llc.ways} ways`;
     report([...path, "llc", "size"], { found: formatSize(llc.bytes), expected });
+  }
+  const memoryBytes = host.dramBytes + host.scmBytes;
+  if (memoryBytes >= MEMORY_BYTES_END) {
+    const expected = `less than ${formatSize(MEMORY_BYTES_END)} together`;
+    const found = `${formatSize(host.scmBytes)} of SCM beside ${
+      formatSize(host.dramBytes)
+    } of DRAM`;
+    report([...path, "scm"], { found, expected });
   }
   if (host.queues * QUEUE_BYTES > host.dramBytes) {
     const expected = `at most ${Math.floor(host.dramBytes / QUEUE_BYTES)} with this DRAM`;

@@ -34,6 +34,23 @@ const WRONG: readonly Refusal[] = [
     hostWith("{ dram: 64MB }"),
     '4: hosts.b.dram: found "64MB", expected a size from 1 MiB to 64 GiB in steps of 4 KiB, like 64MiB',
   ],
+  [
+    "more memory than the LLC has tags for",
+    hostWith("{ dram: 64GiB, scm: { size: 64GiB } }"),
+    "4: hosts.b.scm: found 64 GiB of SCM beside 64 GiB of DRAM, expected less than 128 GiB together",
+  ],
+  [
+    "an object's name that is a folder's",
+    "name: x\nhosts: { a: , b: }\nprograms: [{ on: a, run: get, from: b, name: .. }]",
+    `3: programs[0].name: found "..", expected an object's name of 1 to 96 bytes without control characters, and not "." or ".."`,
+  ],
+  [
+    "an object's name that is too long for the directory",
+    `name: x\nhosts: { a: , b: }\nprograms: [{ on: a, run: put, to: b, name: ${"x".repeat(97)} }]`,
+    `3: programs[0].name: found "${
+      "x".repeat(76)
+    }…", expected an object's name of 1 to 96 bytes without control characters, and not "." or ".."`,
+  ],
   ["a negative seed", withLines("seed: -1"), "3: seed: found -1, expected a whole number ≥ 0"],
   [
     "a seed beyond exact numbers",

@@ -5,6 +5,7 @@
 import { z } from "zod";
 import type { HostTiming, RnicTiming } from "../plan/plan.ts";
 import { PS_PER_US } from "../../base/time.ts";
+import { isObjectName, OBJECT_NAME_BYTES_MAX, OBJECT_NAME_EXPECTED } from "../plan/names.ts";
 import { listOf, nearest } from "../plan/problem.ts";
 import { PROFILE_NAMES, PROFILES } from "../plan/profile.ts";
 import { VERIFY_LEVELS } from "../../wire/roce/verify_eth.ts";
@@ -392,6 +393,11 @@ export const OPTION_SCHEMAS: Readonly<Record<OptionKind, z.ZodType>> = {
     const ps = parseDuration(value);
     return ps === undefined ? undefined : ps / PS_PER_US;
   }),
+  "object": leaf(
+    `an object's name of ${OBJECT_NAME_EXPECTED}`,
+    { type: "string", minLength: 1, maxLength: OBJECT_NAME_BYTES_MAX },
+    (value) => typeof value === "string" && isObjectName(value) ? value : undefined,
+  ),
   "text": text,
 };
 

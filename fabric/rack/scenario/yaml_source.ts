@@ -89,8 +89,9 @@ export function readYaml(
   file: string,
 ): { readonly source: YamlSource; readonly problems: readonly FileProblem[] } {
   const problems: FileProblem[] = [];
+  const positionAt = positionsIn(text);
   const report = (offset: number, path: Path, finding: Finding) => {
-    problems.push({ file, ...positionAt(text, offset), path: formatPath(path), ...finding });
+    problems.push({ file, ...positionAt(offset), path: formatPath(path), ...finding });
   };
   const root = parse(text, report);
   const offsetsAt = (path: Path) => offsetsOf(root, path);
@@ -99,16 +100,27 @@ export function readYaml(
     source: {
       file,
       data: root?.data,
-      locate: (path) => positionAt(text, offsetsAt(path).value),
-      locateKey: (path) => positionAt(text, offsetsAt(path).key),
+      locate: (path) => positionAt(offsetsAt(path).value),
+      locateKey: (path) => positionAt(offsetsAt(path).key),
     },
   };
 }
 
-function positionAt(text: string, offset: number): Position {
-  const before = text.slice(0, offset);
-  const lineStart = before.lastIndexOf("\n") + 1;
-  return { line: before.split("\n").length, column: offset - lineStart + 1 };
+/** The position of an offset, by a search: a large file may have a problem in each line. */
+function positionsIn(text: string): (offset: number) => Position {
+  const starts = [0];
+  for (let end = text.indexOf("\n"); end >= 0; end = text.indexOf("\n", end + 1)) {
+    starts.push(end + 1);
+  }
+  return (offset) => {
+    let line = 0, after = starts.length;
+    while (after - line > 1) {
+      const middle = (line + after) >> 1;
+      if (starts[middle]! <= offset) line = middle;
+      else after = middle;
+    }
+    return { line: line + 1, column: offset - starts[line]! + 1 };
+  };
 }
 
 function parse(text: string, report: Walk["report"]): YamlNode | undefined {

@@ -8,7 +8,11 @@ import { NEVER, type Time, transferTime } from "../../../fabric/base/time.ts";
 import { type Rng, rngFor } from "../../../fabric/base/rng.ts";
 import type { Outputs, TraceStep } from "../../../fabric/node.ts";
 import type { AuditRecord } from "../../../fabric/audit.ts";
-import type { RnicCommand, RnicReply } from "../../../fabric/wire/host_bus/rnic_command.ts";
+import {
+  isRnicCommand,
+  type RnicCommand,
+  type RnicReply,
+} from "../../../fabric/wire/host_bus/rnic_command.ts";
 import type { HostTiming, ProgramPlan } from "../../../fabric/rack/plan/plan.ts";
 import type { AddressMap, Buffer } from "../memory/address_map.ts";
 import { LINE_BYTES } from "../memory/llc.ts";
@@ -18,7 +22,7 @@ import { storedBytes } from "../memory/write_combining.ts";
 import { allocate, copyOf } from "../../../fabric/base/slab.ts";
 import type { Account } from "./processor.ts";
 import type { Cpu, Source, Steps, Threads, Wait } from "./program.ts";
-import { checkReport } from "./report_data.ts";
+import { checkReport, notPlain } from "./report_data.ts";
 import { answered, hold } from "./wait_site.ts";
 
 /** Lets the owed time pass, and no more. */
@@ -238,6 +242,10 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   *command(command: RnicCommand): Steps<RnicReply> {
+    if (!isRnicCommand(command)) {
+      const found = notPlain(command) ?? JSON.stringify(command) ?? "undefined";
+      throw new TypeError(`Cannot send a command: found ${found}, expected one with an op`);
+    }
     const { timing, processingPs } = this.#machine;
     this.#account.owed += Math.max(0, timing.commandPs - processingPs);
     yield* this.settle();

@@ -240,3 +240,20 @@ describe("Stores and fences", () => {
     );
   });
 });
+
+describe("command", () => {
+  it("refuses what is no command of the RNIC, and says what it found", () => {
+    const wrong: readonly (readonly [command: unknown, found: RegExp])[] = [
+      [null, /found null, expected one with an op/],
+      [undefined, /found undefined/],
+      [Symbol("x"), /found a symbol/],
+      [{ op: "fly" }, /found \{"op":"fly"\}/],
+    ];
+    run(function* (cpu) {
+      for (const [command, found] of wrong) {
+        assert.throws(() => cpu.command(command as never).next(), found);
+      }
+      yield* cpu.settle();
+    });
+  });
+});

@@ -7,6 +7,7 @@
  *   line 0      magic, version, CRC
  *   128 B each  CRC 4, generation 4, offset 8, length 8, name's bytes 1, name ≤ 96
  */
+import { OBJECT_NAME_BYTES_MAX } from "../../../../fabric/rack/plan/names.ts";
 import { crc32 } from "../../../../fabric/wire/roce/icrc.ts";
 import type { Cpu, Steps } from "../../cpu/program.ts";
 import type { Buffer } from "../../memory/address_map.ts";
@@ -17,7 +18,7 @@ export const DIRECTORY_BYTES = 64 * 1024;
 export const OBJECT_ALIGNMENT = 256;
 const ENTRY_BYTES = 128;
 const ENTRIES_MAX = DIRECTORY_BYTES / ENTRY_BYTES - 1;
-export const NAME_BYTES_MAX = 96;
+export const NAME_BYTES_MAX = OBJECT_NAME_BYTES_MAX;
 const HEADER_BYTES = 16;
 const MAGIC = 0x5243_4b4d; // "RCKM"
 const VERSION = 1;
