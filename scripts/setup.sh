@@ -7,6 +7,9 @@
 # shellcheck shell=bash
 
 readonly DENO_VERSION=2.9.6
+# SHA-512 of npm's packages of that version, as the registry has them (dist.integrity, here in hex).
+# Of the platforms that are missing, npm's own check against the registry is the only one.
+readonly DENO_LINUX_X64_GLIBC=de67784ca2c2bb3b0b0e67cea02e4a37b34065ac525643209bae2f83a7e80f4d090400c2a584b6ff942a5dfce09cfe59433de22cff6f05026d120735d7a380a1
 # For machines without a packaged nats-server. Older versions work as well (Debian 12 has 2.9.10).
 readonly NATS_VERSION=2.10.22
 # EX_SOFTWARE of sysexits.h, which every entry point of the project uses for "this cannot work".
@@ -94,6 +97,37 @@ download() {
   fi
 }
 
+# Prints the hash of the file $2 in hex. $1: 256 or 512, of SHA-2.
+hash_of() {
+  if have "sha$1sum"; then "sha$1sum" <"$2"; else shasum -a "$1" <"$2"; fi | cut -d ' ' -f 1
+}
+
+# Fails where the file $2 does not have the hash $3, of so many bits ($1).
+check_hash() {
+  local found
+  found=$(hash_of "$1" "$2")
+  [ "$found" = "$3" ] && return 0
+  echo "${2##*/} is not what it should be: SHA-$1 is ${found:-unknown}, expected ${3:-a known one}"
+  return 1
+}
+
+# Downloads $1 to $2 and checks it against the site's list of hashes $3, by its name in there.
+download_checked() {
+  download "$1" "$2" && download "$3" "$2.sums" &&
+    check_hash 256 "$2" "$(grep -F "${1##*/}" "$2.sums" | grep -oiE '\b[0-9a-f]{64}\b' | head -n 1)"
+}
+
+# Makes the folder `work` for downloads, which is gone however this subshell ends. The caller holds
+# the lock: folders of others belong to set-ups that were killed.
+begin_work() {
+  ! have flock || rm -rf "$cache"/fetch.*
+  work=$cache/fetch.$$
+  trap 'rm -rf "$work"' EXIT
+  trap 'exit 130' INT
+  trap 'exit 143' TERM HUP
+  rm -rf "$work" && mkdir -p "$work"
+}
+
 # Unpacks the zip file $1 into the folder $2.
 unzip_into() {
   if have unzip; then
@@ -170,10 +204,10 @@ keep_deno() {
     mv -f "$1" "$cache/deno-$DENO_VERSION/deno"
 }
 
-# The install script of the npm package may be forbidden, so the program is taken from the
+# The install script of npm's package `deno` may be forbidden, so the program is taken from the
 # platform's package, which contains it.
 deno_from_npm() {
-  local work=$1 platform program
+  local work=$1 platform expected
   case "$(uname -s)-$(uname -m)" in
     Linux-x86_64) platform=linux-x64-glibc ;;
     Linux-aarch64) platform=linux-arm64-glibc ;;
@@ -181,10 +215,10 @@ deno_from_npm() {
     Darwin-arm64) platform=darwin-arm64 ;;
     *) echo "no package for $(uname -sm)" && return 1 ;;
   esac
-  npm install --prefix "$work" --ignore-scripts --no-audit --no-fund --no-save \
-    "deno@$DENO_VERSION" || return 1
-  program=$work/node_modules/@deno/$platform/deno
-  keep_deno "$program"
+  (cd "$work" && npm pack "@deno/$platform@$DENO_VERSION") || return 1
+  expected=DENO_$(printf '%s' "$platform" | tr '[:lower:]-' '[:upper:]_')
+  [ -z "${!expected:-}" ] || check_hash 512 "$work"/deno-*.tgz "${!expected}" || return 1
+  tar -xzf "$work"/deno-*.tgz -C "$work" && keep_deno "$work/package/deno"
 }
 
 deno_from_release() {
@@ -196,35 +230,33 @@ deno_from_release() {
     Darwin-arm64) target=aarch64-apple-darwin ;;
     *) echo "no release for $(uname -sm)" && return 1 ;;
   esac
-  download "$DENO_SITE/v$DENO_VERSION/deno-$target.zip" "$work/deno.zip" &&
+  local archive=$DENO_SITE/v$DENO_VERSION/deno-$target.zip
+  download_checked "$archive" "$work/deno.zip" "$archive.sha256sum" &&
     unzip_into "$work/deno.zip" "$work" && keep_deno "$work/deno"
 }
 
-fetch_deno() {
-  local work=$cache/fetch.$$
-  rm -rf "$work" && mkdir -p "$work"
-  say "Deno $DENO_VERSION is missing; it goes to $cache"
-  tried=()
-  if have npm && attempt "fetching Deno with npm" deno_from_npm "$work"; then
-    rm -rf "$work"
-    return
+fetch_deno() (
+  begin_work
+  if [ -e "$cache/deno-$DENO_VERSION/deno" ]; then
+    say "$cache/deno-$DENO_VERSION/deno does not run; it is fetched again"
+  else
+    say "Deno $DENO_VERSION is missing; it goes to $cache"
   fi
+  tried=()
+  if have npm && attempt "fetching Deno with npm" deno_from_npm "$work"; then exit; fi
   have npm || tried+=("npm: not installed")
   if ! have curl && ! have wget && ! have python3; then ensure_apt_tool curl curl || true; fi
   if ! have unzip && ! have python3; then ensure_apt_tool unzip unzip || true; fi
-  if attempt "fetching Deno from $DENO_SITE" deno_from_release "$work"; then
-    rm -rf "$work"
-    return
-  fi
-  rm -rf "$work"
+  if attempt "fetching Deno from $DENO_SITE" deno_from_release "$work"; then exit; fi
   give_up "Deno $DENO_VERSION" "Install it (https://docs.deno.com/runtime/) so that it is on PATH."
-}
+)
 
 # Sets RACKMESH_DENO.
 find_deno() {
   local installed
   RACKMESH_DENO=$cache/deno-$DENO_VERSION/deno
-  [ -x "$RACKMESH_DENO" ] && return 0
+  # An empty file would run as a shell script that does nothing.
+  [ -x "$RACKMESH_DENO" ] && deno_fits "$RACKMESH_DENO" && return 0
   if installed=$(find_program deno) && deno_fits "$installed"; then
     RACKMESH_DENO=$installed
     return 0
@@ -250,7 +282,8 @@ nats_from_release() {
     *) echo "no release for $(uname -m)" && return 1 ;;
   esac
   name=nats-server-v$NATS_VERSION-$(uname -s | tr '[:upper:]' '[:lower:]')-$arch
-  download "$NATS_SITE/v$NATS_VERSION/$name.tar.gz" "$work/nats.tar.gz" &&
+  download_checked "$NATS_SITE/v$NATS_VERSION/$name.tar.gz" "$work/nats.tar.gz" \
+    "$NATS_SITE/v$NATS_VERSION/SHA256SUMS" &&
     tar -xzf "$work/nats.tar.gz" -C "$work" && keep_nats_server "$work/$name/nats-server"
 }
 
@@ -259,26 +292,25 @@ keep_nats_server() {
     mv -f "$1" "$cache/nats-server/nats-server"
 }
 
-fetch_nats_server() {
-  local work=$cache/fetch.$$
-  rm -rf "$work" && mkdir -p "$work"
+fetch_nats_server() (
+  begin_work
+  [ ! -e "$cache/nats-server/nats-server" ] ||
+    say "$cache/nats-server/nats-server does not run; it is fetched again"
   tried=()
   ensure_apt_tool nats-server nats-server ||
     { have apt-get && have dpkg-deb &&
       attempt "unpacking Debian's nats-server into $cache" nats_from_package "$work"; } ||
-    attempt "fetching nats-server $NATS_VERSION from $NATS_SITE" nats_from_release "$work" || {
-    rm -rf "$work"
+    attempt "fetching nats-server $NATS_VERSION from $NATS_SITE" nats_from_release "$work" ||
     give_up nats-server "Install it (https://github.com/nats-io/nats-server) so that it is on PATH."
-  }
-  rm -rf "$work"
-}
+)
 
 # Sets RACKMESH_NATS_SERVER, unless the caller has set it.
 find_nats_server() {
   [ -x "${RACKMESH_NATS_SERVER:-}" ] && return 0
   RACKMESH_NATS_SERVER=$(find_program nats-server) && return 0
   RACKMESH_NATS_SERVER=$cache/nats-server/nats-server
-  [ -x "$RACKMESH_NATS_SERVER" ]
+  # An empty file would run as a shell script that does nothing.
+  [ -x "$RACKMESH_NATS_SERVER" ] && [ -n "$("$RACKMESH_NATS_SERVER" --version 2>/dev/null)" ]
 }
 
 # ── tshark ───────────────────────────────────────────────────────────────────────────────────────
@@ -326,8 +358,8 @@ setup() {
   [ ! -r "$authorities" ] || export NODE_EXTRA_CA_CERTS=${NODE_EXTRA_CA_CERTS:-$authorities}
   if ! { find_deno && find_nats_server && [ -e "$(packages_mark)" ]; }; then
     lock_cache
-    find_deno || { fetch_deno && find_deno; }
-    find_nats_server || { fetch_nats_server && find_nats_server; }
+    find_deno || { fetch_deno || exit; find_deno; }
+    find_nats_server || { fetch_nats_server || exit; find_nats_server; }
     [ -e "$(packages_mark)" ] || fetch_packages
     unlock_cache
   fi
