@@ -32,16 +32,8 @@ import { ScmFileError } from "./host/store/scm_file.ts";
 import { loadModule, loadPrograms } from "./load.ts";
 import type { Program } from "./host/program_context.ts";
 import type { FactoryOptions } from "./make_host.ts";
+import { createKeptReports } from "./kept_reports.ts";
 
-/** Reports of these topics are kept until the end of the run, as the bus may lose messages. */
-const KEPT_TOPICS: ReadonlySet<string> = new Set([
-  "result",
-  "recovered",
-  "served",
-  "program-failed",
-  "rnic-event",
-  "held",
-]);
 /** Of a final reply: with the longest report behind it, it is still one message of the bus. */
 const FINAL_PAGE_BYTES = 2 << 20;
 /** Exit code of a process ended by SIGKILL, as shells and containers report it. */
@@ -68,7 +60,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
   const own = await loadOwnPrograms(runFile);
   const lookahead = lookaheadOf(runFile);
   const index = new Map(partitions.map(({ name }, i) => [name, i]));
-  const reports: FinalReply["reports"][number][] = [];
+  const kept = createKeptReports();
   const traces = runFile.trace
     ? traceWriter(`${runFile.directory}/trace/${partition}.ndjson`)
     : undefined;
@@ -104,7 +96,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
       ...(observer && { observer }),
       onReport: (time, node, topic, value) => {
         if (topic === "output") return writeOutput(runFile, value);
-        if (KEPT_TOPICS.has(topic)) reports.push({ time, node, topic, value });
+        kept.keep({ time, node, topic, value });
         bus.publish(subjectOf({ kind: "report", run, node }), encode([topic, value, time]));
       },
       onFatal: (error) => fail(error),
@@ -115,7 +107,7 @@ async function main({ runFile, partition, instance }: Arguments): Promise<void> 
         hesitate: () => rng.below(4) === 0 && block(rng.below(runFile.delayMsMax + 1)),
       }),
     });
-    answerFinal(bus, { run, partition, runner, reports });
+    answerFinal(bus, { run, partition, runner, reports: kept.reports });
     obeyKill(bus, { run, partition, instance });
     runner.start();
     return () => runner.stop();
@@ -169,7 +161,7 @@ function answerFinal(
     run: string;
     partition: string;
     runner: Runner;
-    reports: FinalReply["reports"][number][];
+    reports: FinalReply["reports"];
   },
 ): void {
   bus.subscribe(

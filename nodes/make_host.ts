@@ -11,6 +11,7 @@ import { type Cpu, type Steps, stepsOf } from "./host/cpu/program.ts";
 import type { MakeProgram, OwnProgram } from "./host/own_programs.ts";
 import { type ImageReader, overlay } from "./host/memory/sparse_bytes.ts";
 import { type OpenDevice, openDevice, reopenDevice } from "./host/verbs.ts";
+import { takeBack } from "./host/take_back.ts";
 import { handleEvent } from "./host/verbs/device.ts";
 
 /** The inputs of creating a plan's nodes. */
@@ -63,6 +64,7 @@ export function makeHost(
     services: SERVICES,
     boot: (cpu) => boot(cpu, host, own),
     reopen: (device) => reopenDevice(device, config),
+    takeBack,
     onEvent: handleEvent,
   });
 }

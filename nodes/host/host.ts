@@ -30,7 +30,7 @@ import { type Cpu, SIGNALS, type Steps } from "./cpu/program.ts";
 import type { ImageReader } from "./memory/sparse_bytes.ts";
 import { deviceOn, type OpenDevice } from "./verbs.ts";
 import type { Program, ProgramCpu, ThreadContext } from "./program_context.ts";
-import { servesClients } from "./serving.ts";
+import { programOf, servesClients } from "./serving.ts";
 import { CallWatch } from "./cpu/forgotten_calls.ts";
 import { PROGRAMS } from "../../fabric/rack/plan/vocabulary.ts";
 
@@ -58,6 +58,8 @@ export interface HostOptions {
   readonly boot: (cpu: Cpu) => Steps<OpenDevice>;
   /** Reopens the device when the RNIC is back after a card failure in a running host. */
   readonly reopen?: (device: OpenDevice) => Steps<void>;
+  /** Takes back what a program that has ended has made. @returns whether nothing is left. */
+  readonly takeBack?: (device: OpenDevice, program: string) => Steps<boolean>;
   /** Driver's handler of the firmware's asynchronous events. */
   readonly onEvent?: (device: OpenDevice, event: RnicEvent) => void;
 }
@@ -98,6 +100,10 @@ export class Host implements Node, Machine<ThreadContext> {
   #bootedAt: Time = 0;
   #device: OpenDevice | undefined;
   #isReopening = false;
+  #isTakingBack = false;
+  /** Programs whose objects and memory are taken back when their last thread has ended. */
+  readonly #leaving = new Set<string>();
+  readonly owners = new Map<number, string>();
   /** Programs ordered before the device is open. */
   #early: { program: ProgramPlan; startAt: Time }[] = [];
   readonly #counts: HostCounts = { programs: 0, registerWrites: 0, commands: 0, strayReplies: 0 };
@@ -335,10 +341,59 @@ export class Host implements Node, Machine<ThreadContext> {
         const forgotten = watch?.forgotten();
         if (forgotten === undefined) onReturn();
         else this.#reportFailure(name, { message: forgotten, stack: "" }, order);
+        if (order !== undefined) this.#leaving.add(programOf(name));
+        this.#takeBack();
       },
       onFailure: (error) => {
         this.#watches.delete(name);
         this.#failed(name, error, order);
+        this.#leaving.add(programOf(name));
+        this.#takeBack();
+      },
+    });
+  }
+
+  /**
+   * Takes back what programs have left that failed, or that an order started: there may be any number
+   * of them. What the plan's programs hold when they have returned stays, as each runs once in a life.
+   */
+  #takeBack(): void {
+    const device = this.#device, { takeBack } = this.options;
+    if (device === undefined || takeBack === undefined || this.#isTakingBack) return;
+    if (!this.#linkUp || this.#isReopening) return;
+    const isOf = (program: string) => (name: string) => programOf(name) === program;
+    const hasEnded = (program: string) => !this.#processor.isRunning(isOf(program));
+    const ended = [...this.#leaving].filter(hasEnded);
+    if (ended.length === 0) return;
+    const owners = this.owners, map = this.map, leaving = this.#leaving;
+    function* steps(bound: OpenDevice): Steps<void> {
+      for (const program of ended) {
+        if (!(yield* takeBack!(bound, program))) continue;
+        leaving.delete(program);
+        for (const [address, owner] of owners) {
+          if (!isOf(program)(owner)) continue;
+          map.free({ address });
+          owners.delete(address);
+        }
+      }
+    }
+    const end = () => {
+      this.#isTakingBack = false;
+      // What could not be taken back is tried again with the next.
+      const isMore = [...leaving].some((each) => !ended.includes(each) && hasEnded(each));
+      if (isMore) this.#takeBack();
+    };
+    this.#isTakingBack = true;
+    this.#processor.add({
+      name: "take-back",
+      driver: true,
+      serves: true,
+      startAt: this.now,
+      start: (account) => steps(deviceOn(device, this.#cpu("take-back", account))),
+      onReturn: end,
+      onFailure: (error) => {
+        end();
+        this.#failed("take-back", error);
       },
     });
   }
@@ -395,6 +450,7 @@ export class Host implements Node, Machine<ThreadContext> {
       onReturn: () => {
         this.#isReopening = false;
         this.#reopen();
+        this.#takeBack();
       },
       onFailure: (error) => {
         this.#isReopening = false;

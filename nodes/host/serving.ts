@@ -30,7 +30,7 @@ export function servesClients(
 }
 
 /** The program of a thread: `mine.ts#2/worker` is one of `mine.ts#2`. */
-function programOf(name: string): string {
+export function programOf(name: string): string {
   return /^.*?#\d+/.exec(name)?.[0] ?? name;
 }
 

@@ -19,6 +19,7 @@ export const HOST_FLOORS: Floors = [
   ["verbs/", "recovery/", "host_statistics.ts", "host_trace.ts"],
   ["cm/"],
   ["verbs.ts", "serving.ts"],
+  ["take_back.ts"],
   ["program_context.ts"],
   ["own_programs.ts"],
   ["programs/common/", "host.ts"],

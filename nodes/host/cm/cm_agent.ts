@@ -47,6 +47,8 @@ export interface CmEndpoint {
   readonly retry: CmRetry;
   /** The request, on the passive side. */
   readonly req: CmReq | undefined;
+  /** The queue pair of this end, once there is one. */
+  qpn: number | undefined;
   peerCommId: number;
   phase: CmPhase;
   end: CmEnd | undefined;
@@ -123,6 +125,7 @@ export function addEndpoint(
   const made: CmEndpoint = {
     ...endpoint,
     commId: agent.nextCommId,
+    qpn: undefined,
     peerCommId: endpoint.req?.localCommId ?? 0,
     phase: endpoint.req === undefined ? "req-sent" : "req-received",
     end: undefined,

@@ -134,6 +134,7 @@ export function* connect(device: CmDevice, options: ConnectOptions): Steps<Conne
     retry: { ...RETRY, ...options.retry },
     req: undefined,
   });
+  endpoint.qpn = qp.qpn;
   const rqPsn = randomPsn(device);
   const message = reqFor(qp, options, { endpoint, rqPsn, serviceId });
   expectAnswer(agent, endpoint, { message, now: device.cpu.now, phase: "req-sent" });

@@ -245,7 +245,11 @@ export function noteActivity(connection: Connection): void {
 }
 
 /** Sends a DREQ until the peer responds or the tries are used up, then destroys the queue pair. */
-export function* disconnect(connection: Connection): Steps<void> {
+export function* disconnect(
+  connection: Pick<Connection, "device" | "endpoint" | "qp"> & {
+    readonly peer: Pick<Connection["peer"], "qpn">;
+  },
+): Steps<void> {
   const { device, endpoint, qp } = connection;
   if (endpoint.phase === "established") {
     const remoteQpn = connection.peer.qpn, phase = "dreq-sent" as const;

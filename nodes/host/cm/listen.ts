@@ -164,6 +164,7 @@ export function* accept(
     yield* rejectWith(listener, request, { reason: REJECT_REASON.noQueuePair });
     return refusal("local", qp.reason);
   }
+  endpoint.qpn = qp.qpn;
   if (options.prepare !== undefined) yield* options.prepare(qp);
   const rqPsn = randomPsn(device);
   const peer = { destAddress: endpoint.peerAddress, destQpn: req.localQpn, sqPsn: req.startingPsn };

@@ -46,6 +46,8 @@ export interface Machine<Context> {
     readonly inputs: Readonly<Record<string, Uint8Array>>;
   };
   readonly iio: Iio;
+  /** The program that allocated the memory at an address. */
+  readonly owners: Map<number, string>;
   readonly processingPs: Time;
   /** The outputs of the current step. */
   readonly out: Outputs;
@@ -287,11 +289,20 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
   }
 
   allocate(bytes: number): Buffer {
-    return this.#clearedSpare(bytes, "scattered") ?? this.#machine.map.allocate(bytes);
+    return this.#own(
+      this.#clearedSpare(bytes, "scattered") ?? this.#machine.map.allocate(bytes),
+    );
   }
 
   allocateContiguous(bytes: number): Buffer {
-    return this.#clearedSpare(bytes, "contiguous") ?? this.#machine.map.allocateContiguous(bytes);
+    return this.#own(
+      this.#clearedSpare(bytes, "contiguous") ?? this.#machine.map.allocateContiguous(bytes),
+    );
+  }
+
+  #own(buffer: Buffer): Buffer {
+    this.#machine.owners.set(buffer.address, this.program);
+    return buffer;
   }
 
   #clearedSpare(bytes: number, kind: "scattered" | "contiguous"): Buffer | undefined {
@@ -303,6 +314,7 @@ export class ProgramCore<Context> implements Cpu, Threads<Context> {
 
   free(memory: Pick<Buffer, "address">): void {
     this.#machine.map.free(memory);
+    this.#machine.owners.delete(memory.address);
   }
 
   spawn(name: string, thread: (context: Context) => Steps<void>): void {

@@ -137,6 +137,11 @@ export class Processor {
     });
   }
 
+  /** Whether a program has not ended, by its name. */
+  isRunning(matches: (name: string) => boolean): boolean {
+    return this.#tasks.some(({ plan }) => matches(plan.name));
+  }
+
   /** Number of programs that have not ended. */
   get running(): number {
     return this.#tasks.length;

@@ -116,6 +116,7 @@ export function* createCq(device: Device, options: CqOptions): Steps<Cq | VerbEr
     place: emptyPlace(reply.cqn),
   };
   device.state.held.set(cq.place, ring.address);
+  device.state.completionQueues.set(cq.cqn, cq);
   storePointer(device, cq.place, 0);
   channel?.cqs.add(cq);
   return cq;
@@ -154,6 +155,7 @@ export function* destroyCq(cq: Cq): Steps<VerbError | undefined> {
   const wrong = yield* perform(cq.device.cpu, { op: "destroy-cq", cqn: cq.cqn });
   if (wrong !== undefined) return wrong;
   cq.channel?.cqs.delete(cq);
+  cq.device.state.completionQueues.delete(cq.cqn);
   giveBack(cq.device, cq.place);
   return undefined;
 }

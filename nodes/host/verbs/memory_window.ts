@@ -24,7 +24,9 @@ export function* allocMw(pd: Pd, type: WindowType): Steps<Mw | VerbError> {
   const reply = yield* request(pd.device.cpu, "allocate-mw", command);
   if (failed(reply)) return reply;
   pd.uses.count++;
-  return { pd, type, rkey: reply.rkey, uses: { alive: true } };
+  const mw: Mw = { pd, type, rkey: reply.rkey, uses: { alive: true } };
+  pd.device.state.windows.set(mw.uses, mw);
+  return mw;
 }
 
 /** Deallocates the window, bound or not: its key becomes invalid. EINVAL the second time. */
@@ -36,6 +38,7 @@ export function* deallocMw(mw: Mw): Steps<VerbError | undefined> {
   const wrong = yield* perform(device.cpu, { op: "deallocate-mw", rkey: mw.rkey });
   if (wrong !== undefined) return wrong;
   mw.uses.alive = false;
+  device.state.windows.delete(mw.uses);
   mw.pd.uses.count--;
   return undefined;
 }

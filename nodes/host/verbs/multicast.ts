@@ -28,5 +28,9 @@ function* change(
   if (stale !== undefined) return stale;
   if (type !== "ud") return verbError("EINVAL", `Only UD queue pairs have groups: this is ${type}`);
   if (!isGroupAddress(group)) return verbError("EINVAL", `No group address: ${group}`);
-  return yield* perform(device.cpu, { op, qpn, group });
+  const wrong = yield* perform(device.cpu, { op, qpn, group });
+  if (wrong !== undefined) return wrong;
+  if (op === "attach-mcast") qp.groups.add(group);
+  else qp.groups.delete(group);
+  return undefined;
 }

@@ -63,6 +63,10 @@ export interface DeviceState {
   readonly mac: number;
   readonly mtu: number;
   readonly queuePairs: Map<number, Qp>;
+  readonly completionQueues: Map<number, Cq>;
+  readonly sharedReceiveQueues: Map<number, Srq>;
+  /** By their `uses`. */
+  readonly windows: Map<object, Mw>;
   /** By handle and by key, for other contexts (ibv_import_pd, ibv_import_mr). */
   readonly pds: Map<number, Pd>;
   readonly regions: Map<number, Mr>;
@@ -298,6 +302,8 @@ export interface Qp {
   /** Without units where receives come from `srq`. */
   readonly rq: RecvRing;
   readonly srq: Srq | undefined;
+  /** Multicast groups that it is attached to. */
+  readonly groups: Set<number>;
   /** The driver's last known state; `queryQp` reads the current one. */
   readonly life: { state: QpState; attributes: QpAttributes };
   readonly caps: QpCaps;

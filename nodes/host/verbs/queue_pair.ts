@@ -174,7 +174,9 @@ export function* createQp(pd: Pd, options: QpOptions): Steps<Qp | VerbError> {
   };
   const { sendCq, recvCq, type } = options;
   const life: Qp["life"] = { state: "reset", attributes: {} };
-  const qp: Qp = { device, pd, qpn: reply.qpn, type, sendCq, recvCq, sq, rq, srq, life, caps };
+  const { qpn } = reply;
+  const groups = new Set<number>();
+  const qp: Qp = { device, pd, qpn, type, sendCq, recvCq, sq, rq, srq, groups, life, caps };
   emptyRings(qp);
   device.state.queuePairs.set(qp.qpn, qp);
   device.state.held.set(sq, sq.address);

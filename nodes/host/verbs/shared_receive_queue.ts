@@ -65,7 +65,10 @@ export function* createSrq(pd: Pd, options: SrqOptions): Steps<Srq | VerbError> 
   storePointer(device, ring, ring.write);
   if (device.cpu.auditing) device.cpu.audit({ kind: "emptied", queue: "shared", qpn: srqn });
   pd.uses.count++;
-  return { device, pd, srqn, caps: { maxWr, maxSge }, ring, uses: { count: 0, alive: true } };
+  const uses = { count: 0, alive: true };
+  const srq: Srq = { device, pd, srqn, caps: { maxWr, maxSge }, ring, uses };
+  device.state.sharedReceiveQueues.set(srqn, srq);
+  return srq;
 }
 
 function refuseUse(srq: Srq): VerbError | undefined {
@@ -110,6 +113,7 @@ export function* destroySrq(srq: Srq): Steps<VerbError | undefined> {
   const refused = yield* perform(srq.device.cpu, { op: "destroy-srq", srqn: srq.srqn });
   if (refused !== undefined) return refused;
   srq.uses.alive = false;
+  srq.device.state.sharedReceiveQueues.delete(srq.srqn);
   giveBack(srq.device, srq.ring);
   srq.pd.uses.count--;
   return undefined;

@@ -1,0 +1,100 @@
+/**
+ * What a program that has ended leaves of the RNIC is taken back, as a kernel does for a dead process:
+ * its connections end, then queue pairs, windows, regions and queues are destroyed, users before what
+ * they use. An object that another program uses stays, as the kernel's references keep it.
+ */
+import { REJECT_REASON } from "../../fabric/wire/roce/cm.ts";
+import { disconnect, sendRej } from "./cm/connection.ts";
+import { type CmListener, rejFor } from "./cm/cm_agent.ts";
+import type { CmDevice } from "./cm/gsi.ts";
+import type { Steps } from "./cpu/program.ts";
+import { programOf } from "./serving.ts";
+import { destroyCq } from "./verbs/completion_queue.ts";
+import { deregMr } from "./verbs/memory_region.ts";
+import { deallocMw } from "./verbs/memory_window.ts";
+import { detachMcast } from "./verbs/multicast.ts";
+import type { Device, Pd, Qp } from "./verbs/objects.ts";
+import { destroyQp } from "./verbs/queue_pair.ts";
+import { destroySrq } from "./verbs/shared_receive_queue.ts";
+
+/**
+ * @param device the driver's, whose core pays.
+ * @param program its name with its number; what its threads have made is its own.
+ * @returns whether nothing is left, so that nothing refers to the program's memory any more.
+ */
+export function* takeBack(device: CmDevice, program: string): Steps<boolean> {
+  const { state, cm } = device;
+  const isOwn = ({ device: { cpu } }: { readonly device: Device }) =>
+    programOf(cpu.program) === program;
+  const bound = ({ handle, epoch, uses }: Pd): Pd => ({ handle, epoch, uses, device });
+  for (const listener of [...cm.agent.listeners.values()]) {
+    if (programOf(listener.program) === program) yield* closeListener(device, listener);
+  }
+  for (const qp of own(state.queuePairs, isOwn)) yield* endQueuePair(device, { ...qp, device });
+  for (const mw of [...state.windows.values()].filter(({ pd }) => isOwn(pd))) {
+    yield* deallocMw({ ...mw, pd: bound(mw.pd) });
+  }
+  for (const mr of [...state.regions.values()].filter(({ pd }) => isOwn(pd))) {
+    yield* deregMr({ ...mr, pd: bound(mr.pd) });
+  }
+  for (const srq of own(state.sharedReceiveQueues, isOwn)) {
+    yield* destroySrq({ ...srq, device, pd: bound(srq.pd) });
+  }
+  for (const cq of own(state.completionQueues, isOwn)) {
+    // The program that would acknowledge them is gone.
+    cq.place.unacknowledged = 0;
+    yield* destroyCq({ ...cq, device });
+  }
+  for (const pd of own(state.pds, isOwn)) closeDomain(device, pd);
+  return isNothingLeft(device, isOwn);
+}
+
+function own<T>(objects: ReadonlyMap<number, T>, isOwn: (object: T) => boolean): T[] {
+  return [...objects.values()].filter(isOwn);
+}
+
+function isNothingLeft(
+  { state }: CmDevice,
+  isOwn: (object: { readonly device: Device }) => boolean,
+): boolean {
+  const { queuePairs, regions, windows, sharedReceiveQueues, completionQueues } = state;
+  const rings = [queuePairs, sharedReceiveQueues, completionQueues];
+  return !rings.some((objects) => [...objects.values()].some(isOwn)) &&
+    ![...regions.values(), ...windows.values()].some(({ pd }) => isOwn(pd));
+}
+
+/** Requests that nobody will answer are rejected; later ones find no service. */
+function* closeListener(device: CmDevice, listener: CmListener): Steps<void> {
+  const { agent } = device.cm;
+  agent.listeners.delete(listener.serviceId);
+  for (const endpoint of [...agent.endpoints.values()]) {
+    if (endpoint.listener !== listener || endpoint.phase !== "req-received") continue;
+    const reason = REJECT_REASON.invalidServiceId;
+    yield* sendRej(device, endpoint, rejFor(endpoint.req!, { reason }));
+  }
+}
+
+/** The peer of a connection, or of one that was being made, learns of its end. */
+function* endQueuePair(device: CmDevice, qp: Qp): Steps<void> {
+  for (const group of [...qp.groups]) yield* detachMcast(qp, group);
+  const endpoint = [...device.cm.agent.endpoints.values()].find(({ qpn }) => qpn === qp.qpn);
+  if (endpoint === undefined) return void (yield* destroyQp(qp));
+  const { phase, rep, req } = endpoint;
+  if (phase === "rep-received" || phase === "req-received") {
+    const message = rejFor((rep ?? req)!, { reason: REJECT_REASON.noResources });
+    yield* sendRej(device, endpoint, message);
+  }
+  const peer = { qpn: rep?.localQpn ?? req?.localQpn ?? 0 };
+  yield* disconnect({ device, qp, endpoint, peer });
+}
+
+/** Address handles exist in the driver only: they end with their domain, if nothing else uses it. */
+function closeDomain({ state }: CmDevice, { handle, uses }: Pd): void {
+  const { queuePairs, regions, windows, sharedReceiveQueues } = state;
+  const users = [queuePairs, regions, windows, sharedReceiveQueues].flatMap((objects) =>
+    [...objects.values()].map(({ pd }) => pd.handle)
+  );
+  if (users.includes(handle)) return;
+  uses.alive = false;
+  state.pds.delete(handle);
+}

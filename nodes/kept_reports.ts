@@ -1,0 +1,45 @@
+/**
+ * Reports that a partition keeps until the end of the run, as the bus may lose messages. A rack that is
+ * up for weeks reports without end: of each kind that has no end, the newest are kept.
+ */
+import type { FinalReply } from "../fabric/rack/build/run_file.ts";
+
+type Kept = FinalReply["reports"][number];
+
+const KEPT_TOPICS: ReadonlySet<string> = new Set([
+  "result",
+  "recovered",
+  "served",
+  "program-failed",
+  "rnic-event",
+  "held",
+]);
+
+/** Of the programs of orders, and of each topic that services and cards report under. */
+const ENDLESS_MAX = 1000;
+const ENDLESS_TOPICS: ReadonlySet<string> = new Set(["served", "rnic-event"]);
+
+/** The kind that has no end; undefined for what the plan's programs report. */
+function endlessKind({ topic, value }: Kept): string | undefined {
+  if (typeof (value as { order?: unknown } | null)?.order === "number") return "order";
+  return ENDLESS_TOPICS.has(topic) ? topic : undefined;
+}
+
+export function createKeptReports() {
+  const reports: Kept[] = [];
+  const counts = new Map<string, number>();
+  return {
+    /** Oldest first. */
+    reports: reports as readonly Kept[],
+    keep(report: Kept): void {
+      if (!KEPT_TOPICS.has(report.topic)) return;
+      reports.push(report);
+      const kind = endlessKind(report);
+      if (kind === undefined) return;
+      const count = (counts.get(kind) ?? 0) + 1;
+      counts.set(kind, Math.min(count, ENDLESS_MAX));
+      if (count <= ENDLESS_MAX) return;
+      reports.splice(reports.findIndex((each) => endlessKind(each) === kind), 1);
+    },
+  };
+}

@@ -1,0 +1,84 @@
+/**
+ * Transfers by order, more of them than the card has queues: what a program that has ended leaves of the
+ * RNIC and of memory is taken back, so objects and memory stay as they were.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "@std/testing/bdd";
+import { Simulator } from "../../fabric/partition/simulator.ts";
+import { makePlan } from "../../fabric/rack/build/topology.ts";
+import type { ProgramPlan, RackPlan } from "../../fabric/rack/plan/plan.ts";
+import { parseScenario } from "../../fabric/rack/scenario/parse_scenario.ts";
+import { variants } from "../../fabric/rack/scenario/variants.ts";
+import { PS_PER_US } from "../../fabric/base/time.ts";
+import { nodeFactory } from "../../nodes/factory.ts";
+
+/** `RACKMESH_SOAK_TRANSFERS`: the run of 20 000 in `scripts/bench/RESULTS.md`. */
+const TRANSFERS = Number(Deno.env.get("RACKMESH_SOAK_TRANSFERS") ?? 1100);
+const FIRST_US = 300, EACH_US = 250;
+const STEPS = 10;
+
+const SCENARIO = `
+name: soak
+seed: 7
+hosts: { a: { scm: { size: 1MiB }, dram: 64MiB }, b: { scm: { size: 1MiB }, dram: 64MiB } }
+`;
+
+/** A put, then a get of the same object, and so on; each as an order starts it. */
+function transfer(index: number): ProgramPlan {
+  const at = (FIRST_US + EACH_US * index) * PS_PER_US;
+  const program = index % 2 === 0
+    ? { run: "put", options: { to: "b", name: "object", bytes: 4096 } }
+    : { run: "get", options: { from: "b", name: "object" } };
+  return { ...program, at, service: false, order: index + 1 };
+}
+
+function planOf(programs: readonly ProgramPlan[]): RackPlan {
+  const [variant] = variants(parseScenario(SCENARIO, "soak.yaml"));
+  const plan = makePlan(variant!);
+  const nodes = plan.nodes.map((node) =>
+    node.kind === "host" && node.name === "a"
+      ? { ...node, config: { ...node.config, programs } }
+      : node
+  );
+  return { ...plan, nodes };
+}
+
+describe("Many transfers on one rack", () => {
+  it(`${TRANSFERS}: every one is done, and objects and memory are as after the first`, () => {
+    const plan = planOf(Array.from({ length: TRANSFERS }, (_, index) => transfer(index)));
+    const scm = new Map(["a", "b"].map((host) => [host, new Uint8Array(1 << 20)]));
+    let done = 0;
+    const simulator = new Simulator({
+      plan,
+      create: nodeFactory({
+        plan,
+        image: (host) => (offset, length) => scm.get(host)!.slice(offset, offset + length),
+        inputs: () => ({}),
+        programs: {},
+      }),
+      onDurable: (host, writes) => {
+        for (const { offset, data } of writes) scm.get(host)!.set(data, offset);
+      },
+      onReport: (_time, _node, topic, value) => {
+        assert.notEqual(topic, "program-failed", JSON.stringify(value));
+        if (topic !== "result") return;
+        assert.equal((value as { status: string }).status, "done", JSON.stringify(value));
+        done++;
+      },
+    });
+    const held: number[][] = [];
+    for (let step = 1; step <= STEPS; step++) {
+      simulator.run((FIRST_US + EACH_US * TRANSFERS * step / STEPS) * PS_PER_US);
+      const { a, b } = simulator.statistics();
+      held.push([a, b].map((host) => host!["dramAllocatedBytes"]!));
+      if (Deno.env.has("RACKMESH_SOAK_TRANSFERS")) {
+        (globalThis as { gc?: () => void }).gc?.();
+        console.log(done, held.at(-1), Deno.memoryUsage().heapUsed);
+      }
+    }
+    simulator.run();
+    assert.equal(done, TRANSFERS);
+    for (const each of held) assert.deepEqual(each, held[0]);
+    assert.deepEqual(simulator.unfinished().filter(({ value }) => !value.serves), []);
+  });
+});
