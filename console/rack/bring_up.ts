@@ -80,20 +80,24 @@ async function startSupervisor(
   // The run is registered before any process starts, so that `rack down` can always end it.
   const nodes: string[] = [];
   writeProcesses(directory, [{ name: "supervisor", kind: "supervisor", pid: child.pid, nodes }]);
-  let code: number | undefined;
-  child.status.then((status) => code = status.code);
+  let status: Deno.CommandStatus | undefined;
+  child.status.then((ended) => status = ended);
+  const throwIfGone = () => {
+    const end = readEnd(directory);
+    if (end !== undefined) throw new RackError(end.message, end.code);
+    if (status === undefined) return;
+    const how = status.signal ?? `exit code ${status.code}`;
+    const found = `the supervisor ended (${how}) before the rack was up`;
+    throw new RackError(`Found that ${found}: see ${directory}/logs`);
+  };
   try {
     for (;;) {
       signal?.throwIfAborted();
       const supervisor = readSupervisor(directory);
-      const end = readEnd(directory);
-      if (end !== undefined) throw new RackError(end.message, end.code);
-      if (code !== undefined) {
-        throw new RackError(`The supervisor ended with code ${code}: see ${directory}/logs`, 70);
-      }
+      throwIfGone();
       if (supervisor !== undefined) {
         const rack = { id: runFile.run, directory, file: runFile, supervisor };
-        await linkedTo(rack, (link) => untilJoined(link, options));
+        await linkedTo(rack, (link) => untilJoined(link, { ...options, throwIfGone }));
         signal?.throwIfAborted();
         child.unref();
         return rack;
@@ -139,13 +143,12 @@ const STATUS_MS = 500;
 
 async function untilJoined(
   { rack, control }: RackLink,
-  { signal, onProgress }: BringUpOptions,
+  { signal, onProgress, throwIfGone }: BringUpOptions & { readonly throwIfGone: () => void },
 ): Promise<void> {
   const deadline = performance.now() + JOIN_MS;
   for (;;) {
     signal?.throwIfAborted();
-    const end = readEnd(rack.directory);
-    if (end !== undefined) throw new RackError(end.message, end.code);
+    throwIfGone();
     const status = await control.status(STATUS_MS).catch((error) => {
       if (!(error instanceof BusError) || performance.now() > deadline) throw error;
       return undefined;

@@ -62,6 +62,8 @@ const TIMEKEEPER = "timekeeper";
 const FINAL_ATTEMPTS = 5;
 const FINAL_MS = 5_000;
 const DEATH_AGAIN_MS = 100;
+/** Starts of a process until one has joined. */
+const FIRST_STARTS_MAX = 5;
 const GRACE_MS = 3_000;
 const INTERRUPT_MS = 1_000;
 
@@ -291,9 +293,20 @@ export class Supervisor {
     this.#dead.add(instance);
     while (!this.#down && !this.#hasFinished) {
       const answer = await this.control.attempt("death", { partition, instance });
-      if (answer !== undefined && "ok" in answer && answer.ok["settled"] === true) return;
+      if (answer !== undefined && "ok" in answer && answer.ok["settled"] === true) {
+        if (answer.ok["awaited"] === true) this.#startFirst(partition);
+        return;
+      }
       await sleep(DEATH_AGAIN_MS);
     }
+  }
+
+  /** The process was killed before it had joined: its nodes never had power, so none has failed. */
+  #startFirst(partition: string): void {
+    const slot = this.#slot(partition)!;
+    if (slot.starts < FIRST_STARTS_MAX) return void this.startPartition(partition);
+    const found = `${partition} was killed ${slot.starts} times before it had joined the rack`;
+    this.#finished.reject(new RackError(`Found that ${found}, expected it to come up`));
   }
 
   /** Only SIGKILL is a power failure; any other end is an error of the process. */

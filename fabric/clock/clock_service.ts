@@ -297,7 +297,8 @@ export class ClockService {
     if (this.#orders.get(`kill ${partition}`)?.[3] === instance) {
       this.#orders.delete(`kill ${partition}`);
     }
-    return { ok: true, settled: this.timekeeper.died(partition, instance) };
+    const settled = this.timekeeper.died(partition, instance);
+    return { ok: true, settled, awaited: this.timekeeper.awaitsFirst(partition) };
   }
 
   /** Where no supervisor reports deaths: a process that has not been heard of for so long is dead. */

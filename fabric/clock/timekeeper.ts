@@ -137,6 +137,11 @@ export class Timekeeper {
     return this.#membership.died(member, instance);
   }
 
+  /** Whether no process of the partition has been here yet: the run waits for the first one. */
+  awaitsFirst(partition: string): boolean {
+    return this.#parts.byName.get(partition)?.status === "absent";
+  }
+
   /** Whether the power of this process has failed: it must not go on, had it only been asleep. */
   isFenced(instance: string): boolean {
     return this.#membership.isFenced(instance);
